@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SA_API_AT_EXIT_H
+#define SA_API_AT_EXIT_H
+
+/* Arranges for the reports that the options ask for. */
+void sa_at_exit_register(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dlopen with RTLD_DEEPBIND binds a library's malloc and free to libc's, behind the back of a
+ * preloaded allocator: pointers then cross allocators and the program dies (php does, under every
+ * preloaded malloc). So the flag is cleared, unless SALLOC_CONF=deepbind:on.
+ *
+ * The call to the real dlopen is a tail call: dlopen looks at its return address to find the
+ * caller's search path, and must see the program, not this library.
+ */
+#include "alloc/api/init.h"
+#include "alloc/api/options.h"
+#include "alloc/base/attrs.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+typedef void *(*dlopen_function)(const char *, int);
+
+static dlopen_function real_dlopen; /* atomic, relaxed: whoever looks it up finds the same */
+
+SA_COLD static dlopen_function deepbind_find(void)
+{
+    dlopen_function f = (dlopen_function)dlsym(RTLD_NEXT, "dlopen");
+
+    if (!f)
+        abort(); /* libc without dlopen: nothing could have called it */
+    sa_store_relaxed(&real_dlopen, f);
+    return f;
+}
+
+SA_EXPORT void *dlopen(const char *path, int flags)
+{
+    dlopen_function f = sa_load_relaxed(&real_dlopen);
+
+    sa_init();
+    if (!f)
+        f = deepbind_find();
+    if (!sa_options.deepbind)
+        flags &= ~RTLD_DEEPBIND;
+    return f(path, flags);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The salloc_* functions; contracts in include/salloc/salloc.h. */
+#include "include/salloc/salloc.h"
+
+#include "alloc/api/init.h"
+#include "alloc/base/fmt.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/front.h"
+#include "alloc/front/gate.h"
+#include "alloc/front/maintain.h"
+#include "alloc/middle/topology.h"
+#include "alloc/middle/transfer.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/rseq.h"
+#include "stats/report.h"
+#include "stats/snapshot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CACHE_LIMIT_MOST (1ul << 30)
+
+static struct sa_lock control_lock; /* CONTROL: setting properties */
+
+SA_EXPORT const char *salloc_version(void)
+{
+    return SALLOC_VERSION;
+}
+
+SA_EXPORT char *salloc_get_stats(void)
+{
+    size_t cap;
+    char *text;
+    struct sa_fmt f;
+
+    sa_init();
+    cap = sa_report_size();
+    text = malloc(cap);
+    if (!text)
+        return NULL;
+    sa_fmt_init(&f, text, cap);
+    sa_report_format(&f);
+    return text;
+}
+
+/* Reads one property from a snapshot; false if there is none of the name. */
+static bool property_of(const struct sa_snapshot *s, const char *name, size_t *ret)
+{
+    size_t actual = s->heap.mapped_bytes - s->heap.released_bytes + s->metadata_bytes;
+    const struct {
+        const char *name;
+        size_t value;
+    } table[] = {
+        {"generic.current_allocated_bytes", s->in_use_bytes},
+        {"generic.bytes_in_use_by_app", s->in_use_bytes},
+        {"generic.heap_size", s->heap.mapped_bytes - s->heap.released_bytes},
+        {"generic.physical_memory_used", actual},
+        {"generic.virtual_memory_used", actual + s->heap.released_bytes},
+        {"tcmalloc.pageheap_free_bytes", s->heap.backed_bytes + s->heap.moving_bytes},
+        {"tcmalloc.pageheap_unmapped_bytes", s->heap.released_bytes},
+        {"tcmalloc.central_cache_free", s->central_bytes},
+        {"tcmalloc.transfer_cache_free", s->transfer_bytes},
+        {"tcmalloc.cpu_free", s->cpu_bytes},
+        {"tcmalloc.thread_cache_free", s->thread_bytes},
+        {"tcmalloc.metadata_bytes", s->metadata_bytes},
+        {"tcmalloc.per_cpu_caches_active", sa_rseq.per_cpu},
+        {"tcmalloc.max_per_cpu_cache_size", sa_cpu_cache_limit()},
+        {"salloc.sections_restarted", sa_load_relaxed(&sa_hot.aborts)},
+        {"salloc.transfer_domains", sa_transfer_domains()},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (strcmp(name, table[i].name) == 0) {
+            *ret = table[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
+{
+    int saved = errno;
+    struct sa_snapshot s;
+
+    if (!name || !value) {
+        errno = EINVAL;
+        return -1;
+    }
+    sa_init();
+    sa_snapshot_take(&s);
+    if (!property_of(&s, name, value)) {
+        errno = ENOENT;
+        return -1;
+    }
+    errno = saved;
+    return 0;
+}
+
+SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
+{
+    int saved = errno;
+    size_t old;
+
+    if (!name) {
+        errno = EINVAL;
+        return -1;
+    }
+    sa_init();
+    if (strcmp(name, "tcmalloc.max_per_cpu_cache_size") != 0) {
+        if (salloc_get_numeric_property(name, &old) == 0)
+            errno = EPERM;
+        return -1;
+    }
+    if (value > CACHE_LIMIT_MOST) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!sa_gate_enter()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    sa_lock_acquire(&control_lock, SA_RANK_CONTROL);
+    sa_cpu_cache_set_limit(value);
+    sa_lock_release(&control_lock, SA_RANK_CONTROL);
+    sa_gate_leave();
+    errno = saved;
+    return 0;
+}
+
+SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
+{
+    int saved = errno;
+    size_t given = 0;
+
+    sa_init();
+    if (sa_gate_enter()) {
+        given = sa_maintain_release(bytes > PTRDIFF_MAX ? PTRDIFF_MAX : bytes);
+        sa_gate_leave();
+    }
+    errno = saved;
+    return given;
+}
+
+SA_EXPORT size_t salloc_get_estimated_allocated_size(size_t size)
+{
+    sa_init();
+    return sa_front_estimate(size);
+}
+
+SA_EXPORT size_t salloc_get_allocated_size(const void *p)
+{
+    sa_init();
+    return p ? sa_front_size_if_ours(p) : 0;
+}
+
+SA_EXPORT enum salloc_ownership salloc_get_ownership(const void *p)
+{
+    return salloc_get_allocated_size(p) ? SALLOC_OWNED : SALLOC_NOT_OWNED;
+}
+
+SA_EXPORT int salloc_discover_topology(void)
+{
+    int saved = errno, domains;
+
+    sa_init();
+    domains = sa_topology_discover();
+    errno = domains < 0 ? -domains : saved;
+    return domains < 0 ? -1 : domains;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fork. Before: close the gate and stop the per-CPU caches, so that nothing is half changed while
+ * the address space is copied. No lock is held meanwhile (the argument is in alloc/front/gate.h).
+ * After, in the parent and the child: let everything go on. The child keeps the rseq and the
+ * membarrier registration of its only thread, and finds every lock free.
+ *
+ * Without rseq the caches of other threads cannot be stopped: the child forgets what they hold.
+ */
+#include "alloc/api/fork.h"
+
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/emergency.h"
+#include "alloc/front/gate.h"
+#include "alloc/front/thread_slots.h"
+#include "alloc/os/rseq.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+static void fork_prepare(void)
+{
+    int saved = errno;
+
+    sa_gate_close();
+    if (sa_rseq.per_cpu)
+        sa_cpu_cache_stop_all();
+    errno = saved;
+}
+
+static void fork_parent(void)
+{
+    int saved = errno;
+
+    if (sa_rseq.per_cpu)
+        sa_cpu_cache_resume_all();
+    sa_gate_open();
+    errno = saved;
+}
+
+static void fork_child(void)
+{
+    int saved = errno;
+
+    if (sa_rseq.per_cpu) {
+        sa_cpu_cache_resume_all();
+    } else {
+        sa_cpu_cache_abandon_others(sa_percpu_cpu());
+        sa_thread_slots_after_fork();
+    }
+    sa_emergency_after_fork();
+    sa_gate_reset();
+    errno = saved;
+}
+
+void sa_fork_register(void)
+{
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+}

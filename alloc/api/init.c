@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Start-up, in two steps.
+ *
+ * The first allocation, which may come before any constructor has run and before libc is
+ * initialised, makes the allocator itself usable: no libc function that allocates, no lock of libc's.
+ * The constructor adds what needs a working libc: fork handlers, reports at exit.
+ */
+#include "alloc/api/init.h"
+
+#include "alloc/api/at_exit.h"
+#include "alloc/api/fork.h"
+#include "alloc/api/options.h"
+#include "alloc/base/size_class.h"
+#include "alloc/front/front.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
+
+unsigned char sa_init_done;
+
+static struct sa_lock init_lock; /* INIT */
+
+void sa_init_slow(void)
+{
+    sa_lock_acquire(&init_lock, SA_RANK_INIT);
+    if (!sa_init_done) {
+        sa_options_read();
+        sa_vm_init();
+        sa_size_class_init(sa_vm.page_bytes, sizeof(struct sa_slab) / 8);
+        sa_page_heap_init(sa_vm.seed);
+        sa_rseq_init(sa_options.per_cpu);
+        sa_front_init(sa_options.cpu_cache);
+        sa_store_release(&sa_init_done, 1);
+    }
+    sa_lock_release(&init_lock, SA_RANK_INIT);
+}
+
+__attribute__((constructor(101))) static void init_constructor(void)
+{
+    sa_init();
+    sa_fork_register();
+    sa_at_exit_register();
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rest of glibc's malloc family: other names for the same functions, tuning calls, reports. All
+ * resolve here, so that no program gets an answer from libc's own, unused heap.
+ */
+#include "alloc/api/init.h"
+#include "alloc/base/attrs.h"
+#include "alloc/front/gate.h"
+#include "alloc/front/maintain.h"
+#include "stats/report.h"
+#include "stats/snapshot.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+extern void *memalign(size_t, size_t);
+extern void *pvalloc(size_t);
+
+/* Aliases need the definition in the same file, so these forward (the compiler emits a jump). */
+SA_EXPORT void cfree(void *p)
+{
+    free(p);
+}
+
+SA_EXPORT void *__libc_malloc(size_t size)
+{
+    return malloc(size);
+}
+
+SA_EXPORT void __libc_free(void *p)
+{
+    free(p);
+}
+
+SA_EXPORT void __libc_cfree(void *p)
+{
+    free(p);
+}
+
+SA_EXPORT void *__libc_calloc(size_t count, size_t size)
+{
+    return calloc(count, size);
+}
+
+SA_EXPORT void *__libc_realloc(void *p, size_t size)
+{
+    return realloc(p, size);
+}
+
+SA_EXPORT void *__libc_reallocarray(void *p, size_t count, size_t size)
+{
+    return reallocarray(p, count, size);
+}
+
+SA_EXPORT void *__libc_memalign(size_t align, size_t size)
+{
+    return memalign(align, size);
+}
+
+SA_EXPORT void *__libc_valloc(size_t size)
+{
+    return valloc(size);
+}
+
+SA_EXPORT void *__libc_pvalloc(size_t size)
+{
+    return pvalloc(size);
+}
+
+SA_EXPORT int __posix_memalign(void **ret, size_t align, size_t size)
+{
+    return posix_memalign(ret, align, size);
+}
+
+/* 1 if memory was given back. pad: bytes of free memory to keep. */
+SA_EXPORT int malloc_trim(size_t pad)
+{
+    int saved = errno;
+    unsigned long given = 0;
+
+    sa_init();
+    if (sa_gate_enter()) {
+        struct sa_snapshot s;
+
+        sa_snapshot_take(&s);
+        /* What is free after the caches are emptied is not known before: ask for all but pad. */
+        given = sa_maintain_release(s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad : 0);
+        sa_gate_leave();
+    }
+    errno = saved;
+    return given != 0;
+}
+
+/* glibc's parameters do not apply to this allocator: accepted where programs expect success. */
+SA_EXPORT int mallopt(int parameter, int value)
+{
+    (void)value;
+    switch (parameter) {
+    case M_MXFAST:
+    case M_TRIM_THRESHOLD:
+    case M_TOP_PAD:
+    case M_MMAP_THRESHOLD:
+    case M_MMAP_MAX:
+    case M_CHECK_ACTION:
+    case M_PERTURB:
+    case M_ARENA_TEST:
+    case M_ARENA_MAX:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+SA_EXPORT struct mallinfo2 mallinfo2(void)
+{
+    struct mallinfo2 m = {0};
+    struct sa_snapshot s;
+
+    sa_init();
+    sa_snapshot_take(&s);
+    m.arena = s.heap.mapped_bytes - s.large_bytes;
+    m.hblks = s.large_blocks;
+    m.hblkhd = s.large_bytes;
+    m.ordblks = s.heap.spans_in_use;
+    m.fsmblks = s.cpu_bytes + s.transfer_bytes;
+    m.uordblks = s.in_use_bytes;
+    m.fordblks = s.heap.mapped_bytes - s.in_use_bytes;
+    m.keepcost = s.heap.backed_bytes;
+    return m;
+}
+
+static int clamp_int(size_t v)
+{
+    return v > INT_MAX ? INT_MAX : (int)v;
+}
+
+/* The fields are int: figures beyond 2 GiB are reported as the largest int. */
+SA_EXPORT struct mallinfo mallinfo(void)
+{
+    struct mallinfo2 m = mallinfo2();
+
+    return (struct mallinfo){
+        .arena = clamp_int(m.arena),
+        .ordblks = clamp_int(m.ordblks),
+        .hblks = clamp_int(m.hblks),
+        .hblkhd = clamp_int(m.hblkhd),
+        .fsmblks = clamp_int(m.fsmblks),
+        .uordblks = clamp_int(m.uordblks),
+        .fordblks = clamp_int(m.fordblks),
+        .keepcost = clamp_int(m.keepcost),
+    };
+}
+
+/* XML in the shape of glibc's: sizes of the heap as a whole. */
+SA_EXPORT int malloc_info(int options, FILE *out)
+{
+    struct sa_snapshot s;
+
+    if (options != 0)
+        return EINVAL;
+    sa_init();
+    sa_snapshot_take(&s);
+    fprintf(out, "<malloc version=\"salloc-1\">\n<heap nr=\"0\">\n<sizes>\n");
+    for (unsigned cls = 1; cls < s.classes; cls++)
+        if (s.cls[cls].free_objects)
+            fprintf(out, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
+                    cls > 1 ? s.cls[cls - 1].size + 1 : 0, s.cls[cls].size,
+                    s.cls[cls].free_objects * s.cls[cls].size, s.cls[cls].free_objects);
+    fprintf(out, "</sizes>\n</heap>\n");
+    fprintf(out, "<total type=\"fast\" count=\"0\" size=\"%zu\"/>\n",
+            s.cpu_bytes + s.transfer_bytes);
+    fprintf(out, "<total type=\"rest\" count=\"0\" size=\"%zu\"/>\n",
+            s.central_bytes + s.heap.backed_bytes);
+    fprintf(out, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", s.large_blocks,
+            s.large_bytes);
+    fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", s.heap.mapped_bytes);
+    fprintf(out, "<aspace type=\"total\" size=\"%zu\"/>\n", s.heap.mapped_bytes);
+    return fprintf(out, "</malloc>\n") < 0 ? -1 : 0;
+}
+
+/* The stats page on stderr. */
+SA_EXPORT void malloc_stats(void)
+{
+    int saved = errno;
+
+    sa_init();
+    sa_report_write(STDERR_FILENO);
+    errno = saved;
+}

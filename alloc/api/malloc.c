@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The C allocation functions. Each is the fast path, or the slow path in tail position.
+ *
+ * Sizes and counts that overflow fail with ENOMEM and touch nothing. malloc(0) gives a block of its
+ * own. realloc(p, 0) frees and returns NULL, as glibc's does.
+ */
+#include "alloc/api/entry.h"
+#include "alloc/api/init.h"
+#include "alloc/base/bits.h"
+#include "alloc/front/fast.h"
+#include "alloc/front/front.h"
+#include "alloc/os/vm.h"
+
+#include <errno.h>
+#include <string.h>
+
+void *sa_entry_alloc(size_t size, size_t align, int zero)
+{
+    int saved = errno;
+    void *p;
+
+    sa_init();
+    p = sa_front_alloc(size, align, zero);
+    errno = p ? saved : ENOMEM;
+    return p;
+}
+
+void *sa_entry_malloc(size_t size)
+{
+    return sa_entry_alloc(size, 1, 0);
+}
+
+void sa_entry_free(void *p)
+{
+    int saved = errno;
+
+    if (!p)
+        return;
+    sa_init();
+    sa_front_free(p);
+    errno = saved;
+}
+
+void sa_entry_free_sized(void *p, size_t size, size_t align)
+{
+    int saved = errno;
+
+    if (!p)
+        return;
+    sa_init();
+    sa_front_free_sized(p, size, align);
+    errno = saved;
+}
+
+static void *entry_calloc(size_t size)
+{
+    return sa_entry_alloc(size, 1, 1);
+}
+
+static void entry_free_sized(void *p, size_t size)
+{
+    sa_entry_free_sized(p, size, 0);
+}
+
+SA_EXPORT void *malloc(size_t size)
+{
+    return sa_fast_alloc(size, false, sa_entry_malloc);
+}
+
+SA_EXPORT void free(void *p)
+{
+    sa_fast_free(p, sa_entry_free);
+}
+
+SA_EXPORT void free_sized(void *p, size_t size)
+{
+    sa_fast_free_sized(p, size, entry_free_sized);
+}
+
+SA_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
+{
+    if (align <= SA_MIN_ALIGN)
+        sa_fast_free_sized(p, size, entry_free_sized);
+    else
+        sa_entry_free_sized(p, size, align);
+}
+
+SA_EXPORT void *calloc(size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (SA_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return sa_fast_alloc(bytes, true, entry_calloc);
+}
+
+static SA_NOINLINE void *entry_realloc(void *p, size_t size)
+{
+    int saved = errno;
+    void *q;
+
+    if (!p)
+        return sa_entry_malloc(size);
+    sa_init();
+    if (size == 0) {
+        sa_front_free(p);
+        errno = saved;
+        return NULL;
+    }
+    q = sa_front_realloc(p, size);
+    errno = q ? saved : ENOMEM;
+    return q;
+}
+
+SA_EXPORT void *realloc(void *p, size_t size)
+{
+    return entry_realloc(p, size);
+}
+
+SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return entry_realloc(p, bytes);
+}
+
+SA_EXPORT size_t malloc_usable_size(void *p)
+{
+    int saved = errno;
+    size_t size;
+
+    if (!p)
+        return 0;
+    sa_init();
+    size = sa_front_size(p, "malloc_usable_size");
+    errno = saved;
+    return size;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parsing SALLOC_CONF; see options.h. Runs once, before the first allocation is served: no libc
+ * function that allocates, and getenv only by hand, because libc may not be initialised yet. */
+#include "alloc/api/options.h"
+
+#include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/fmt.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+/* Of the dynamic loader, set before any library's code runs; environ is set later. */
+extern void *__libc_stack_end SA_WEAK;
+
+struct sa_options sa_options;
+
+struct piece {
+    const char *at;
+    size_t len;
+};
+
+static bool piece_is(struct piece p, const char *word)
+{
+    return strlen(word) == p.len && memcmp(p.at, word, p.len) == 0;
+}
+
+static bool parse_size(struct piece p, sa_option_size *ret)
+{
+    size_t v = 0, i = 0;
+    unsigned shift = 0;
+
+    for (; i < p.len && p.at[i] >= '0' && p.at[i] <= '9'; i++) {
+        size_t digit = (size_t)(p.at[i] - '0');
+
+        if (v > (SIZE_MAX - digit) / 10)
+            return false;
+        v = v * 10 + digit;
+    }
+    if (i == 0)
+        return false;
+    if (i < p.len) {
+        switch (p.at[i++] | 0x20) {
+        case 'k':
+            shift = 10;
+            break;
+        case 'm':
+            shift = 20;
+            break;
+        case 'g':
+            shift = 30;
+            break;
+        default:
+            return false;
+        }
+    }
+    if (i != p.len || v > SIZE_MAX >> shift)
+        return false;
+    *ret = v << shift;
+    return true;
+}
+
+static bool parse_flag(struct piece p, sa_option_flag *ret)
+{
+    bool on = piece_is(p, "on") || piece_is(p, "true") || piece_is(p, "1");
+
+    if (!on && !piece_is(p, "off") && !piece_is(p, "false") && !piece_is(p, "0"))
+        return false;
+    *ret = on;
+    return true;
+}
+
+static bool parse_path(struct piece p, sa_option_path *ret)
+{
+    if (p.len == 0 || p.len >= sizeof(ret->text))
+        return false;
+    memcpy(ret->text, p.at, p.len);
+    ret->text[p.len] = '\0';
+    return true;
+}
+
+static void default_size(sa_option_size *o, size_t v)
+{
+    *o = v;
+}
+
+static void default_flag(sa_option_flag *o, bool v)
+{
+    *o = v;
+}
+
+static void default_path(sa_option_path *o, const char *v)
+{
+    strcpy(o->text, v);
+}
+
+void sa_options_default(struct sa_options *options)
+{
+#define SA_OPTION(key, kind, value, help) default_##kind(&options->key, value);
+#include "alloc/api/options.def"
+#undef SA_OPTION
+}
+
+/* Sets one option; NULL, or what is wrong. */
+static const char *options_set(struct sa_options *options, struct piece key, struct piece value)
+{
+#define SA_OPTION(name, kind, initial, help)                                                       \
+    if (piece_is(key, #name))                                                                      \
+        return parse_##kind(value, &options->name) ? NULL : "value not understood";
+#include "alloc/api/options.def"
+#undef SA_OPTION
+    return "unknown key";
+}
+
+void sa_options_parse(struct sa_options *options, const char *text, char *complaint, size_t cap)
+{
+    struct sa_fmt f;
+
+    sa_fmt_init(&f, complaint, cap);
+    while (*text) {
+        size_t len = strcspn(text, ",");
+        const char *colon = memchr(text, ':', len), *wrong = "no value";
+        struct piece key = {text, colon ? (size_t)(colon - text) : len};
+
+        if (colon)
+            wrong = options_set(options, key,
+                                (struct piece){colon + 1, len - (size_t)(colon + 1 - text)});
+        if (len && wrong && f.len == 0) {
+            sa_fmt_add(&f, "%s: ", wrong);
+            for (size_t i = 0; i < len; i++)
+                sa_fmt_add(&f, "%c", text[i] >= ' ' && text[i] < 127 ? text[i] : '?');
+        }
+        text += len + (text[len] == ',');
+    }
+}
+
+static char **options_environment(void)
+{
+    uintptr_t *stack;
+
+    if (environ || &__libc_stack_end == NULL || !__libc_stack_end)
+        return environ;
+    /* argc, argv[0 .. argc], envp: the process's stack as the kernel leaves it. */
+    stack = __libc_stack_end;
+    return (char **)(stack + 1 + *stack + 1);
+}
+
+void sa_options_read(void)
+{
+    static const char name[] = "SALLOC_CONF=";
+    char complaint[200];
+    char **env;
+
+    sa_options_default(&sa_options);
+    if (getauxval(AT_SECURE))
+        return;
+    for (env = options_environment(); env && *env; env++) {
+        if (strncmp(*env, name, sizeof(name) - 1) != 0)
+            continue;
+        sa_options_parse(&sa_options, *env + sizeof(name) - 1, complaint, sizeof(complaint));
+        if (complaint[0])
+            sa_warn("SALLOC_CONF: %s", complaint);
+        return;
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The environment string SALLOC_CONF="key:value,key:value". Ignored where the process runs with
+ * privileges that its user does not have. A key or value that is not understood is skipped and
+ * reported once, in one line; nothing in the string can keep the program from running.
+ */
+#ifndef SA_API_OPTIONS_H
+#define SA_API_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_OPTION_PATH_MAX 1024
+
+typedef struct {
+    char text[SA_OPTION_PATH_MAX];
+} sa_option_path;
+typedef size_t sa_option_size;
+typedef bool sa_option_flag;
+
+struct sa_options {
+#define SA_OPTION(key, kind, value, help) sa_option_##kind key;
+#include "alloc/api/options.def"
+#undef SA_OPTION
+};
+
+/* Const after sa_options_read. */
+extern struct sa_options sa_options;
+
+/* Reads the process's environment. */
+void sa_options_read(void);
+
+/* Parses one string into the options; what was wrong first goes to complaint (empty if nothing). */
+void sa_options_parse(struct sa_options *options, const char *text, char *complaint, size_t cap);
+
+/* The text of the default of every option. */
+void sa_options_default(struct sa_options *options);
+
+#endif

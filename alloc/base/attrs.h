@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiler attributes and the few constants that every floor shares. */
+#ifndef SA_BASE_ATTRS_H
+#define SA_BASE_ATTRS_H
+
+#define SA_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define SA_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define SA_INLINE      static inline __attribute__((always_inline))
+#define SA_NOINLINE    __attribute__((noinline))
+#define SA_COLD        __attribute__((noinline, cold))
+#define SA_NORETURN    __attribute__((noreturn))
+#define SA_EXPORT      __attribute__((visibility("default")))
+#define SA_WEAK        __attribute__((weak))
+
+/* Assumed size of a cache line; only performance depends on it. */
+#define SA_CACHELINE 64
+
+/*
+ * Make the compiler forget where a pointer came from, so that every access through it uses the
+ * one register instead of a fresh PC-relative address each.
+ */
+#define SA_OPAQUE(p) __asm__("" : "+r"(p))
+
+#define SA_STATIC_ASSERT(c, msg) _Static_assert(c, msg)
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of the line: one line on stderr in one write, then abort. No malloc, no stdio, no lock.
+ * Callers drop every allocator lock first, so that a SIGABRT handler that allocates still works.
+ */
+#ifndef SA_BASE_FATAL_H
+#define SA_BASE_FATAL_H
+
+#include "alloc/base/attrs.h"
+
+#include <stddef.h>
+
+/* "salloc: <what>: <pointer> <detail>"; detail is a format for sa_fmt_add. */
+SA_NORETURN SA_COLD void sa_fatal(const char *what, const void *pointer, const char *detail, ...);
+
+/* An invariant of the allocator itself that does not hold; on in every build. */
+SA_NORETURN SA_COLD void sa_fatal_internal(const char *file, int line, const char *condition);
+
+/* One line on stderr that does not end the process (used for option errors). */
+SA_COLD void sa_warn(const char *format, ...);
+
+#define SA_CHECK(c)                                                                                \
+    do {                                                                                           \
+        if (SA_UNLIKELY(!(c)))                                                                     \
+            sa_fatal_internal(__FILE__, __LINE__, #c);                                             \
+    } while (0)
+
+#ifdef SA_DEBUG
+#define SA_DCHECK(c) SA_CHECK(c)
+#else
+#define SA_DCHECK(c) ((void)sizeof(c))
+#endif
+
+#endif

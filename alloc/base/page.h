@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Units. A page here is salloc's own, 8 KiB, whatever the kernel's is; where the kernel's pages are
+ * larger, spans are multiples of those (sa_size_class_init and the page heap round up).
+ *
+ * The home window is the 64 GiB of address space, aligned to its size, in which ordinary spans are
+ * placed; the fast path maps only addresses of that window. Memory beyond it works the same,
+ * by way of the radix map on the slow path.
+ */
+#ifndef SA_BASE_PAGE_H
+#define SA_BASE_PAGE_H
+
+#include <stdint.h>
+
+#define SA_PAGE_SHIFT 13
+#define SA_PAGE_BYTES (1ul << SA_PAGE_SHIFT)
+
+#define SA_HOME_SHIFT 36
+#define SA_HOME_BYTES (1ul << SA_HOME_SHIFT)
+#define SA_HOME_PAGES (1ul << (SA_HOME_SHIFT - SA_PAGE_SHIFT))
+
+#define SA_ADDRESS_BITS 48 /* user addresses on x86-64 (4-level) and aarch64 */
+
+#define SA_SMALL_MAX  1024   /* classes up to here have spans of one page where the kernel's are 4 or 8 KiB */
+#define SA_MID_MAX    262144 /* largest size class; larger blocks are spans of their own */
+#define SA_MIN_ALIGN  16
+
+#define SA_CLASSES_MAX 128 /* size classes, class 0 (none) included */
+
+#endif

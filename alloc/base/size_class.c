@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of size classes; see size_class.h. */
+#include "alloc/base/size_class.h"
+
+#include "alloc/base/bits.h"
+
+struct sa_size_classes sa_size_classes;
+
+/* At most this part of a span may be left over behind its last object. */
+#define CLASS_TAIL_PART   16
+#define CLASS_BATCH_BYTES 65536
+#define CLASS_BATCH_MOST  32
+
+static uint16_t class_most(size_t size)
+{
+    return size <= 256 ? 2048 : size <= 1024 ? 1024 : size <= 4096 ? 256 : size <= 32768 ? 64 : 16;
+}
+
+/* Pages of a span: few, but enough for several objects and little waste behind the last one. */
+static uint16_t class_pages(size_t size, size_t step)
+{
+    size_t fewest = size <= 8192 ? 4 : size <= 65536 ? 2 : 1, pages;
+
+    if (size <= SA_SMALL_MAX)
+        return (uint16_t)step;
+    for (pages = step;; pages += step) {
+        size_t bytes = pages << SA_PAGE_SHIFT;
+
+        if (bytes / size >= fewest && bytes % size <= bytes / CLASS_TAIL_PART)
+            return (uint16_t)pages;
+    }
+}
+
+void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
+{
+    size_t step = sa_max(page_bytes >> SA_PAGE_SHIFT, 1);
+    unsigned words = slab_header_words, n = 1;
+
+    for (size_t size = 16; size <= SA_MID_MAX;
+         size += size < 128 ? 16 : (size_t)1 << (sa_log2(size) - 3), n++) {
+        struct sa_class *c = &sa_size_classes.of[n];
+
+        c->size = (uint32_t)size;
+        c->pages = class_pages(size, step);
+        c->objects = (uint16_t)(((size_t)c->pages << SA_PAGE_SHIFT) / size);
+        c->batch = (uint16_t)sa_min(sa_max(CLASS_BATCH_BYTES / size, 2), CLASS_BATCH_MOST);
+        c->most = class_most(size);
+        c->check = UINT64_MAX / size + 1;
+        c->begin = (uint16_t)(words + 1);
+        words += 1 + c->most;
+    }
+    sa_size_classes.count = n;
+    sa_size_classes.slab_words = words;
+}
+
+unsigned sa_size_class_find(size_t size)
+{
+    unsigned shift;
+
+    if (size <= 128)
+        return (unsigned)((size + 15) / 16);
+    shift = sa_log2(size - 1) - 3;
+    /* Eight classes per doubling above 128, numbered from 9. */
+    return 9 + (shift - 4) * 8 + (unsigned)(((size - 1) >> shift) - 8);
+}

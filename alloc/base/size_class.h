@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Size classes: multiples of 16 up to 128 bytes, then eight steps to each doubling up to 256 KiB,
+ * so that above 128 bytes at most 1/9 of an object is lost to rounding. The tables are computed
+ * at start, because the length of a span depends on the kernel's page size.
+ *
+ * Everything here is constant after sa_size_class_init.
+ */
+#ifndef SA_BASE_SIZE_CLASS_H
+#define SA_BASE_SIZE_CLASS_H
+
+#include "alloc/base/page.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sa_class {
+    uint32_t size;    /* bytes of an object */
+    uint16_t pages;   /* length of its spans */
+    uint16_t objects; /* that fit on a span */
+    uint16_t batch;   /* objects moved between the floors at a time */
+    uint16_t most;    /* capacity of a per-CPU cache at most */
+    uint16_t begin;   /* first slot in a slab, in words; the word before it stays 0 */
+    uint64_t check;   /* ceil(2^64 / size), see sa_class_index */
+};
+
+struct sa_size_classes {
+    unsigned count; /* classes are 1 .. count - 1 */
+    unsigned slab_words;
+    struct sa_class of[SA_CLASSES_MAX];
+};
+
+extern struct sa_size_classes sa_size_classes;
+
+/* slab_header_words: words before the slots of a slab. page_bytes: the kernel's. */
+void sa_size_class_init(size_t page_bytes, unsigned slab_header_words);
+
+/* The class for a size, 1 <= size <= SA_MID_MAX: the smallest that is not smaller. */
+unsigned sa_size_class_find(size_t size);
+
+/*
+ * Index of the object that begins offset bytes into a span, or -1 if none begins there. With
+ * m = ceil(2^64/size) = (2^64 + e)/size, 0 <= e < size: the high word of offset * m is the
+ * quotient and the low word is (offset mod size) * m + quotient * e, which is below m exactly when
+ * the remainder is 0, as long as quotient * e < m; spans are far too short to break that.
+ */
+static inline long sa_class_index(const struct sa_class *c, size_t offset)
+{
+    unsigned __int128 product = (unsigned __int128)offset * c->check;
+    uint64_t quotient = (uint64_t)(product >> 64);
+
+    if ((uint64_t)product >= c->check || quotient >= c->objects)
+        return -1;
+    return (long)quotient;
+}
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Misses of the per-CPU caches: refill, overflow, growth of capacity, first use; see cpu_cache.h
+ * and cpu_cache_internal.h for who may touch what.
+ *
+ * Slow paths of several threads of one CPU run at the same time, preempting each other anywhere.
+ * They change a slab through sequences only, each of which is atomic on the CPU, and are written
+ * so that any interleaving is correct: what has been popped is owned, what could not be pushed is
+ * passed on, a header that changed in between is read again.
+ *
+ * The countdown. Nobody answers trials yet, so when until_sample ends it is re-armed. It also is
+ * what brings a quiet program to the slow path now and then, where maintenance is polled: a class
+ * whose countdown ends rarely gets a short one, one that ends it often a long one, so that the
+ * cost stays below one slow path in ten milliseconds.
+ */
+#include "alloc/front/cpu_cache.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/front/cpu_cache_internal.h"
+#include "alloc/front/thread_slots.h"
+#include "alloc/middle/transfer.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/vm.h"
+
+#define STRIDE_LEAST 16
+#define STRIDE_BUSY_MS 10  /* a countdown that ends sooner gets longer */
+#define STRIDE_IDLE_MS 100 /* one that ends later gets short */
+
+#define STEAL_VICTIMS 16 /* classes looked at for capacity in one miss */
+#define ALLOC_TRIES   4
+
+enum miss { MISS_NONE, MISS_UNDERFLOW, MISS_OVERFLOW };
+
+struct cpu_cache *sa_cpu_caches[SA_SLABS];
+struct sa_slab sa_slab_empty __attribute__((aligned(SA_CACHELINE)));
+
+static struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
+static int cpu_count;                /* atomic: one above the highest populated */
+static int64_t limit_default;        /* atomic, relaxed */
+
+void sa_cpu_cache_init(size_t limit_bytes)
+{
+    limit_default = (int64_t)limit_bytes;
+    sa_hot.slab_guard[0] = sa_hot.slab_guard[1] = &sa_slab_empty;
+    for (size_t i = 0; i < SA_SLABS; i++)
+        sa_hot.slabs[i] = &sa_slab_empty;
+}
+
+static size_t slab_offset(void)
+{
+    return sa_align_up(sizeof(struct cpu_cache), SA_CACHELINE);
+}
+
+size_t sa_cpu_cache_slab_bytes(void)
+{
+    size_t n = 0, each;
+
+    each = sa_align_up(slab_offset() + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
+    for (int i = 0; i < sa_cpu_cache_count(); i++)
+        n += cpu_cache_get(i) ? each : 0;
+    return n;
+}
+
+/* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
+static bool cpu_populate(int cpu)
+{
+    size_t bytes =
+        sa_align_up(slab_offset() + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
+    struct cpu_cache *c;
+
+    sa_lock_acquire(&populate_lock, SA_RANK_CPU_CACHE);
+    c = sa_cpu_caches[cpu];
+    if (!c) {
+        c = sa_vm_map(NULL, bytes, "salloc:cpu cache");
+        if (c) {
+            c->slab = (struct sa_slab *)((char *)c + slab_offset());
+            c->limit_bytes = c->available_bytes = sa_load_relaxed(&limit_default);
+            for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+                c->stride[cls] = STRIDE_LEAST;
+                c->slab->header[cls] =
+                    sa_header_make(0, STRIDE_LEAST, sa_size_classes.of[cls].begin, 0);
+            }
+            sa_store_release(&sa_cpu_caches[cpu], c);
+            sa_store_release(&sa_hot.slabs[cpu], c->slab);
+            if (cpu >= sa_load_relaxed(&cpu_count))
+                sa_store_release(&cpu_count, cpu + 1);
+        }
+    }
+    sa_lock_release(&populate_lock, SA_RANK_CPU_CACHE);
+    return c != NULL;
+}
+
+/* Shortens the countdowns of the current CPU, if it still is the one given. */
+static void cpu_hasten(struct cpu_cache *c, int cpu)
+{
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_header(c->slab, cls);
+
+        c->stride[cls] = STRIDE_LEAST;
+        if (sa_header_until(h) > STRIDE_LEAST)
+            sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
+                                   sa_header_make(sa_header_avail(h), STRIDE_LEAST,
+                                                  sa_header_begin(h), sa_header_cap(h)));
+    }
+}
+
+/* Makes the cache of an empty-looking CPU usable. False: go without it this time. */
+static bool cpu_revive(int cpu)
+{
+    struct cpu_cache *c;
+
+    if (!sa_rseq.per_cpu && cpu == 0)
+        return sa_thread_slots_acquire();
+    c = cpu_cache_get(cpu);
+    if (!c)
+        return cpu_populate(cpu);
+    if (!sa_lock_try(&c->lock, SA_RANK_CPU_CACHE))
+        return false; /* stopped by another thread */
+    sa_store_release(&sa_hot.slabs[cpu], c->slab);
+    sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
+    cpu_hasten(c, cpu);
+    return true;
+}
+
+/* The slab that this thread may use now, and its cold part; NULL: go without. */
+static struct cpu_cache *cpu_current(int *ret_cpu)
+{
+    for (int tries = 0; tries < 2; tries++) {
+        int cpu = sa_percpu_cpu();
+
+        *ret_cpu = cpu;
+        if (cpu < 0)
+            return NULL;
+        if (sa_load_acquire(&sa_hot.slabs[cpu]) != &sa_slab_empty)
+            return cpu_cache_get(cpu);
+        if (!cpu_revive(cpu))
+            return NULL;
+    }
+    return NULL;
+}
+
+static void cpu_countdown_ended(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h)
+{
+    uint32_t now = (uint32_t)(sa_clock_coarse_ns() / 1000000), since = now - c->expired_ms[cls];
+    uint32_t stride = c->stride[cls];
+
+    if (since < STRIDE_BUSY_MS)
+        stride = (uint32_t)sa_min(stride * 2, SA_UNTIL_MAX);
+    else if (since > STRIDE_IDLE_MS)
+        stride = STRIDE_LEAST;
+    if (sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
+                               sa_header_make(sa_header_avail(h), stride, sa_header_begin(h),
+                                              sa_header_cap(h)))) {
+        c->stride[cls] = (uint16_t)stride;
+        c->expired_ms[cls] = now;
+    }
+}
+
+/* Takes up to bytes from the CPU's unused budget; how many. */
+static size_t budget_take(struct cpu_cache *c, size_t bytes)
+{
+    int64_t have = sa_load_relaxed(&c->available_bytes), take;
+
+    do {
+        take = have < (int64_t)bytes ? have : (int64_t)bytes;
+        if (take <= 0)
+            return 0;
+    } while (!sa_cas_relaxed(&c->available_bytes, &have, have - take));
+    return (size_t)take;
+}
+
+static void budget_give(struct cpu_cache *c, size_t bytes)
+{
+    sa_add_relaxed(&c->available_bytes, (int64_t)bytes);
+}
+
+/* Lowers a class's capacity on the current CPU to target; bytes of budget that came free. */
+static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t target)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    uint64_t h = cpu_header(c->slab, cls);
+    uint32_t avail = sa_header_avail(h), cap = sa_header_cap(h);
+
+    if (avail > target) {
+        void *objs[SA_MOVE_MOST];
+        size_t n =
+            sa_percpu_pop_batch(&sa_hot, cls, objs, sa_min(avail - target, SA_MOVE_MOST));
+
+        if (n)
+            sa_transfer_insert(cpu, cls, objs, n);
+        h = cpu_header(c->slab, cls);
+        avail = sa_header_avail(h);
+        cap = sa_header_cap(h);
+        target = avail > target ? avail : target;
+    }
+    if (cap <= target ||
+        !sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
+                                sa_header_make(avail, sa_header_until(h), sa_header_begin(h),
+                                               target)))
+        return 0;
+    return (size_t)(cap - target) * k->size;
+}
+
+/* Takes capacity from classes of this CPU that have not missed since the hand last passed. */
+static void cpu_steal(struct cpu_cache *c, int cpu, unsigned for_cls, size_t need)
+{
+    unsigned count = sa_size_classes.count, hand = c->hand;
+
+    for (int looked = 0; looked < STEAL_VICTIMS && need; looked++) {
+        size_t got;
+        uint32_t cap;
+
+        hand = hand + 1 < count ? hand + 1 : 1;
+        cap = sa_header_cap(cpu_header(c->slab, hand));
+        if (hand == for_cls || cap == 0)
+            continue;
+        if (c->touched[hand]) {
+            c->touched[hand] = 0;
+            continue;
+        }
+        got = cpu_shrink(c, cpu, hand, cap > sa_size_classes.of[hand].batch ? cap / 2 : 0);
+        budget_give(c, got);
+        need -= sa_min(got, need);
+    }
+    c->hand = hand;
+}
+
+/*
+ * A class missed: gives it more capacity where that would have helped, which is always for a small
+ * one, and else when misses alternate (a run of one kind only means that the load grows or
+ * shrinks). The capacity afterwards.
+ */
+static uint32_t cpu_grow(struct cpu_cache *c, int cpu, unsigned cls, enum miss kind)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    uint64_t h = cpu_header(c->slab, cls);
+    uint32_t cap = sa_header_cap(h), more;
+    bool same = c->last_miss[cls] == kind;
+    size_t got;
+
+    c->last_miss[cls] = (uint8_t)kind;
+    c->touched[cls] = 1;
+    if (cap >= k->most || (same && cap >= 2u * k->batch))
+        return cap;
+    more = (uint32_t)sa_min(sa_max(k->batch, cap / 2), k->most - cap);
+    got = budget_take(c, (size_t)more * k->size);
+    if (got < (size_t)more * k->size) {
+        cpu_steal(c, cpu, cls, (size_t)more * k->size - got);
+        got += budget_take(c, (size_t)more * k->size - got);
+    }
+    more = (uint32_t)(got / k->size);
+    budget_give(c, got - (size_t)more * k->size);
+    for (int tries = 0; more && tries < 3; tries++) {
+        h = cpu_header(c->slab, cls);
+        cap = sa_header_cap(h);
+        if (cap + more > k->most)
+            break;
+        if (sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
+                                   sa_header_make(sa_header_avail(h), sa_header_until(h),
+                                                  sa_header_begin(h), cap + more)))
+            return cap + more;
+    }
+    budget_give(c, (size_t)more * k->size);
+    return sa_header_cap(cpu_header(c->slab, cls));
+}
+
+static size_t cpu_move_count(const struct sa_class *k, uint32_t cap)
+{
+    return sa_min(sa_max(k->batch, cap / 2), SA_MOVE_MOST);
+}
+
+static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    void *objs[SA_MOVE_MOST + 1];
+    size_t n, pushed = 0;
+    uint32_t cap;
+
+    sa_add_relaxed(&c->underflows, 1);
+    cap = cpu_grow(c, cpu, cls, MISS_UNDERFLOW);
+    n = sa_transfer_remove(cpu, cls, objs, sa_min(cpu_move_count(k, cap), (size_t)cap + 1));
+    if (!n)
+        return NULL;
+    if (--n) {
+        pushed = sa_percpu_push_batch(&sa_hot, cls, objs, n);
+        if (pushed < n) /* migrated, or the class was shrunk meanwhile */
+            sa_transfer_insert(cpu, cls, objs + pushed, n - pushed);
+    }
+    return objs[n];
+}
+
+void *sa_cpu_cache_alloc(unsigned cls)
+{
+    void *obj;
+    int cpu;
+
+    for (int tries = 0; tries < ALLOC_TRIES; tries++) {
+        struct cpu_cache *c = cpu_current(&cpu);
+        uint64_t h;
+
+        if (!c)
+            break;
+        h = cpu_header(c->slab, cls);
+        if (sa_header_avail(h) == 0)
+            return cpu_refill(c, cpu, cls);
+        if (sa_header_until(h) == 0)
+            cpu_countdown_ended(c, cpu, cls, h);
+        obj = sa_percpu_pop(cls);
+        if (obj)
+            return obj;
+    }
+    return sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1) ? obj : NULL;
+}
+
+/* The cache is full: more capacity, or half of it goes on its way. */
+static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    void *objs[SA_MOVE_MOST];
+    uint32_t cap;
+    size_t n;
+
+    sa_add_relaxed(&c->overflows, 1);
+    cap = cpu_grow(c, cpu, cls, MISS_OVERFLOW);
+    if (cap == 0)
+        return false;
+    if (sa_percpu_push(cls, obj) == SA_PUSHED)
+        return true;
+    n = sa_percpu_pop_batch(&sa_hot, cls, objs, cpu_move_count(k, cap));
+    if (n)
+        sa_transfer_insert(cpu, cls, objs, n);
+    return sa_percpu_push(cls, obj) == SA_PUSHED;
+}
+
+void sa_cpu_cache_free(unsigned cls, void *obj)
+{
+    struct cpu_cache *c;
+    int cpu;
+
+    c = cpu_current(&cpu);
+    if (c) {
+        switch (sa_percpu_push(cls, obj)) {
+        case SA_PUSHED:
+            return;
+        case SA_PUSH_TWICE:
+            sa_fatal("double free", obj, "was freed before (block of %u bytes)",
+                     sa_size_classes.of[cls].size);
+        case SA_PUSH_FULL:
+            if (cpu_overflow(c, cpu, cls, obj))
+                return;
+        }
+    }
+    sa_transfer_insert(sa_percpu_cpu(), cls, &obj, 1);
+}
+
+void sa_cpu_cache_kick(void)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++)
+        if (cpu_cache_get(cpu))
+            sa_store_relaxed(&sa_hot.slabs[cpu], &sa_slab_empty);
+}
+
+int sa_cpu_cache_count(void)
+{
+    return sa_load_acquire(&cpu_count);
+}
+
+size_t sa_cpu_cache_limit(void)
+{
+    return (size_t)sa_load_relaxed(&limit_default);
+}
+
+void sa_cpu_cache_set_limit(size_t bytes)
+{
+    int64_t more = (int64_t)bytes - sa_load_relaxed(&limit_default);
+    int count = sa_cpu_cache_count();
+
+    sa_store_relaxed(&limit_default, (int64_t)bytes);
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c)
+            continue;
+        /* available may become negative: no class grows until enough has been given back. */
+        sa_add_relaxed(&c->limit_bytes, more);
+        sa_add_relaxed(&c->available_bytes, more);
+    }
+    if (more < 0)
+        sa_cpu_cache_drain(-1);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The per-CPU caches, seen from the slow paths: filling and emptying them in batches, sharing out
+ * their capacity, stopping them. The fast paths use the sequences of alloc/os/percpu.h directly.
+ *
+ * Where rseq is missing "CPU" reads "thread": each thread that allocates has a slab of its own, and
+ * only its owner (or nobody) works on it.
+ */
+#ifndef SA_FRONT_CPU_CACHE_H
+#define SA_FRONT_CPU_CACHE_H
+
+#include "alloc/os/percpu.h"
+
+struct sa_cpu_cache_stats {
+    bool populated;
+    size_t used_bytes;        /* objects cached */
+    size_t capacity_bytes;    /* slots times size */
+    size_t unallocated_bytes; /* of the limit: in no class's capacity */
+    size_t limit_bytes;
+    uint64_t underflows, overflows, reclaims;
+};
+
+struct sa_cpu_class_stats {
+    size_t objects; /* cached on all CPUs */
+    size_t least, most; /* capacity over populated CPUs */
+    double average;
+    size_t allowed;
+};
+
+/* Before any allocation: what every CPU's slab is until it is first used. */
+void sa_cpu_cache_init(size_t limit_bytes);
+
+/* An object of the class; NULL when out of memory. */
+void *sa_cpu_cache_alloc(unsigned cls);
+
+/* Takes an object back. The caller has checked that it is one of the class. */
+void sa_cpu_cache_free(unsigned cls, void *obj);
+
+/*
+ * Sends the next operation on every CPU to the slow path once, where countdowns are shortened so
+ * that the CPU comes by again soon. Costs a store per CPU.
+ */
+void sa_cpu_cache_kick(void);
+
+/* Moves capacity from CPUs that rarely miss to those that do, and empties idle ones. */
+void sa_cpu_cache_tick(void);
+
+/* Empties one CPU's cache (all of them: cpu < 0); bytes that it held. Per-thread caches of other
+ * threads cannot be emptied and are left alone. */
+size_t sa_cpu_cache_drain(int cpu);
+
+/* The capacity limit of each CPU; takes effect as caches are drained and grow. */
+size_t sa_cpu_cache_limit(void);
+void sa_cpu_cache_set_limit(size_t bytes);
+
+/* One above the highest populated CPU. */
+int sa_cpu_cache_count(void);
+void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret);
+void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
+
+/* Address space of all slabs. */
+size_t sa_cpu_cache_slab_bytes(void);
+
+/* fork: before, no CPU may be in a sequence on its slab; afterwards all resume. */
+void sa_cpu_cache_stop_all(void);
+void sa_cpu_cache_resume_all(void);
+
+/* In a child of fork without rseq: forgets the caches of threads that do not exist any more. */
+void sa_cpu_cache_abandon_others(int own);
+
+extern struct sa_slab sa_slab_empty;
+
+#endif

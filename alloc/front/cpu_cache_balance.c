@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The per-CPU caches from a distance: stopping them, emptying idle ones, moving budget to where the
+ * misses are, reading them for the stats. Everything that changes another CPU's slab does it under
+ * that cache's lock with the CPU stopped.
+ */
+#include "alloc/front/cpu_cache.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/front/cpu_cache_internal.h"
+#include "alloc/middle/transfer.h"
+#include "alloc/os/rseq.h"
+
+/* A CPU keeps at least this part of its limit when budget moves to busier ones. */
+#define SHUFFLE_KEEP_PART 4
+#define SHUFFLE_PART      20 /* and a busy one gets this part of the limit at a time */
+
+/*
+ * Stops one CPU: afterwards its slab belongs to the caller. False if the kernel would not fence;
+ * nothing may then be changed.
+ */
+static bool cpu_stop(int cpu)
+{
+    sa_store_seq_cst(&sa_hot.slabs[cpu], &sa_slab_empty);
+    return sa_rseq_fence(cpu);
+}
+
+static void cpu_resume(struct cpu_cache *c, int cpu)
+{
+    sa_store_release(&sa_hot.slabs[cpu], c->slab);
+}
+
+/* Passes all objects of a stopped slab on; bytes. Capacities become 0. */
+static size_t cpu_empty(struct cpu_cache *c, int cpu)
+{
+    size_t bytes = 0, budget = 0;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_header(c->slab, cls);
+        void **slots = sa_slab_slots(c->slab, h);
+        uint32_t avail = sa_header_avail(h);
+
+        for (uint32_t i = 0; i < avail; i += SA_MOVE_MOST)
+            sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MOST));
+        bytes += (size_t)avail * sa_size_classes.of[cls].size;
+        budget += (size_t)sa_header_cap(h) * sa_size_classes.of[cls].size;
+        sa_store_relaxed(&c->slab->header[cls],
+                         sa_header_make(0, sa_header_until(h), sa_header_begin(h), 0));
+    }
+    sa_add_relaxed(&c->available_bytes, (int64_t)budget);
+    return bytes;
+}
+
+static size_t cpu_drain(int cpu)
+{
+    struct cpu_cache *c = cpu_cache_get(cpu);
+    size_t bytes = 0;
+
+    if (!c)
+        return 0;
+    sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
+    /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. */
+    if (sa_rseq.per_cpu ? cpu_stop(cpu) : cpu == sa_percpu_cpu())
+        bytes = cpu_empty(c, cpu);
+    sa_add_relaxed(&c->reclaims, 1);
+    cpu_resume(c, cpu);
+    sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
+    return bytes;
+}
+
+size_t sa_cpu_cache_drain(int cpu)
+{
+    int count = sa_cpu_cache_count();
+    size_t bytes = 0;
+
+    if (cpu >= 0)
+        return cpu < count ? cpu_drain(cpu) : 0;
+    for (cpu = 0; cpu < count; cpu++)
+        bytes += cpu_drain(cpu);
+    return bytes;
+}
+
+/* Changes whenever the fast path has run on the CPU (but for coincidence). */
+static uint64_t cpu_sum(const struct cpu_cache *c, bool *ret_holds)
+{
+    uint64_t sum = 0;
+
+    *ret_holds = false;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_header(c->slab, cls);
+
+        sum = sum * 31 + h;
+        *ret_holds |= sa_header_cap(h) != 0;
+    }
+    return sum;
+}
+
+/* Moves unused budget from CPUs that missed little to the one that missed most. */
+static void cpu_shuffle(int busiest, uint64_t most)
+{
+    int64_t limit = (int64_t)sa_cpu_cache_limit(), moved = 0;
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count && moved < limit / SHUFFLE_PART; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+        int64_t have, take;
+
+        if (!c || cpu == busiest || c->tick_delta > most / 4)
+            continue;
+        have = sa_load_relaxed(&c->available_bytes);
+        take = limit / SHUFFLE_PART - moved;
+        if (take > have)
+            take = have;
+        if (take > c->limit_bytes - limit / SHUFFLE_KEEP_PART)
+            take = c->limit_bytes - limit / SHUFFLE_KEEP_PART;
+        if (take <= 0 || !sa_cas_relaxed(&c->available_bytes, &have, have - take))
+            continue;
+        sa_sub_relaxed(&c->limit_bytes, take);
+        moved += take;
+    }
+    sa_add_relaxed(&cpu_cache_get(busiest)->limit_bytes, moved);
+    sa_add_relaxed(&cpu_cache_get(busiest)->available_bytes, moved);
+}
+
+void sa_cpu_cache_tick(void)
+{
+    int count = sa_cpu_cache_count(), busiest = -1;
+    uint64_t most = 0;
+
+    if (!sa_rseq.per_cpu)
+        return;
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+        uint64_t misses, sum;
+        bool holds;
+
+        if (!c)
+            continue;
+        misses = sa_load_relaxed(&c->underflows) + sa_load_relaxed(&c->overflows);
+        c->tick_delta = misses - c->tick_misses;
+        c->tick_misses = misses;
+        sum = cpu_sum(c, &holds);
+        if (holds && sum == c->tick_sum)
+            cpu_drain(cpu);
+        c->tick_sum = sum;
+        if (c->tick_delta > most) {
+            most = c->tick_delta;
+            busiest = cpu;
+        }
+    }
+    if (busiest >= 0)
+        cpu_shuffle(busiest, most);
+}
+
+void sa_cpu_cache_stop_all(void)
+{
+    int count = sa_cpu_cache_count();
+
+    sa_cpu_cache_kick();
+    if (count && sa_rseq.per_cpu)
+        sa_rseq_fence(-1);
+}
+
+void sa_cpu_cache_resume_all(void)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (c)
+            cpu_resume(c, cpu);
+    }
+}
+
+void sa_cpu_cache_abandon_others(int own)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c || cpu == own)
+            continue;
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+            c->slab->header[cls] =
+                sa_header_make(0, 0, sa_size_classes.of[cls].begin, 0);
+        c->available_bytes = c->limit_bytes;
+    }
+}
+
+void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
+{
+    struct cpu_cache *c = cpu_cache_get(cpu);
+    int64_t unallocated;
+
+    *ret = (struct sa_cpu_cache_stats){0};
+    if (!c)
+        return;
+    ret->populated = true;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_header(c->slab, cls);
+
+        ret->used_bytes += (size_t)sa_header_avail(h) * sa_size_classes.of[cls].size;
+        ret->capacity_bytes += (size_t)sa_header_cap(h) * sa_size_classes.of[cls].size;
+    }
+    unallocated = sa_load_relaxed(&c->available_bytes);
+    ret->unallocated_bytes = unallocated > 0 ? (size_t)unallocated : 0;
+    ret->limit_bytes = (size_t)sa_load_relaxed(&c->limit_bytes);
+    ret->underflows = sa_load_relaxed(&c->underflows);
+    ret->overflows = sa_load_relaxed(&c->overflows);
+    ret->reclaims = sa_load_relaxed(&c->reclaims);
+}
+
+void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
+{
+    int count = sa_cpu_cache_count(), populated = 0;
+    size_t sum = 0;
+
+    *ret = (struct sa_cpu_class_stats){.allowed = sa_size_classes.of[cls].most};
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+        uint64_t h;
+        size_t cap;
+
+        if (!c)
+            continue;
+        h = cpu_header(c->slab, cls);
+        cap = sa_header_cap(h);
+        ret->objects += sa_header_avail(h);
+        ret->least = populated ? sa_min(ret->least, cap) : cap;
+        ret->most = sa_max(ret->most, cap);
+        sum += cap;
+        populated++;
+    }
+    ret->average = populated ? (double)sum / populated : 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What cpu_cache.c and cpu_cache_balance.c share; see cpu_cache.h. */
+#ifndef SA_FRONT_CPU_CACHE_INTERNAL_H
+#define SA_FRONT_CPU_CACHE_INTERNAL_H
+
+#include "alloc/base/size_class.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/os/lock.h"
+
+/*
+ * The cold part of a CPU's cache, in the same mapping as its slab, which follows it.
+ *
+ * The lock (CPU_CACHE) is held by who points slabs[cpu] at the empty slab and back, except for
+ * sa_cpu_cache_kick, whose store may be lost. While it is held and slabs[cpu] has been empty for a
+ * fence, the slab belongs to the holder; otherwise it belongs to the sequences running on the CPU.
+ *
+ * Conservation: limit = available + sum over classes of cap * size. Capacity is taken from and
+ * returned to `available` before and after the header changes; a failed change is undone.
+ */
+struct cpu_cache {
+    struct sa_lock lock;
+    struct sa_slab *slab;      /* const */
+    int64_t available_bytes;   /* atomic, relaxed: every slow path on the CPU */
+    int64_t limit_bytes;       /* atomic, relaxed: written by maintenance */
+    uint64_t underflows, overflows, reclaims; /* atomic, relaxed */
+    uint64_t tick_misses, tick_delta, tick_sum; /* MAINTAIN: what the last tick saw */
+    uint32_t hand;             /* racy: where the last steal ended */
+    /* Racy hints, written by the slow paths on this CPU; any value is valid. */
+    uint8_t last_miss[SA_CLASSES_MAX];
+    uint8_t touched[SA_CLASSES_MAX];
+    uint16_t stride[SA_CLASSES_MAX];
+    uint32_t expired_ms[SA_CLASSES_MAX];
+};
+
+extern struct cpu_cache *sa_cpu_caches[SA_SLABS]; /* atomic: published with release */
+
+static inline struct cpu_cache *cpu_cache_get(int cpu)
+{
+    return sa_load_acquire(&sa_cpu_caches[cpu]);
+}
+
+static inline uint64_t cpu_header(const struct sa_slab *slab, unsigned cls)
+{
+    return sa_load_relaxed(&slab->header[cls]);
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fast paths. Straight-line: every rare condition rides on a test that is there anyway, and
+ * leaves for the slow path in tail position.
+ *
+ * malloc: the size limit also says "not initialised" (it is 0 then). The test of the packed header
+ *         also says: cache empty, countdown ended, CPU never used, cache stopped, rseq missing.
+ * free:   the window test also says: NULL, not ours, sampled, beyond the home window, not
+ *         initialised. Class 0, whose cache is always empty and full, says: large block, not ours.
+ *         The test of the object's start catches pointers into the middle of a block.
+ */
+#ifndef SA_FRONT_FAST_H
+#define SA_FRONT_FAST_H
+
+#include "alloc/os/percpu.h"
+
+#include <string.h>
+
+/*
+ * How control leaves: each function here takes the slow path to go on with, as a constant, and is
+ * always inlined, so that leaving is a jump.
+ */
+typedef void *sa_alloc_slow(size_t size);
+typedef void sa_free_slow(void *p);
+typedef void sa_free_sized_slow(void *p, size_t size);
+
+SA_INLINE void *sa_fast_alloc(size_t size, bool zero, sa_alloc_slow *slow)
+{
+    struct sa_hot *hot = &sa_hot;
+    size_t cls;
+    void *p;
+
+    SA_OPAQUE(hot);
+    if (SA_LIKELY(size < hot->small_limit))
+        cls = hot->small_class[(size + 15) / 16];
+    else if (size < hot->mid_limit)
+        cls = hot->mid_class[(size + 127) / 128];
+    else
+        goto leave;
+    SA_PERCPU_POP(hot, cls, p, leave);
+    return zero ? memset(p, 0, size) : p;
+leave:
+    return slow(size);
+}
+
+SA_INLINE void sa_fast_free(void *p, sa_free_slow *slow)
+{
+    struct sa_hot *hot = &sa_hot;
+    uint64_t page, cls;
+
+    SA_OPAQUE(hot);
+    page = ((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_page;
+    if (SA_UNLIKELY(page >= hot->home_pages))
+        goto leave;
+    cls = hot->home_class[page];
+    /* offset * ceil(2^64 / size), modulo 2^64: below 2^50 exactly for multiples of size. */
+    if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) * hot->start_check[cls] >> 50))
+        goto leave;
+    SA_PERCPU_PUSH(hot, cls, p, full, twice);
+    return;
+full:
+twice:
+leave:
+    slow(p);
+}
+
+/* The same for a block whose size the caller knows: no look at the map. */
+SA_INLINE void sa_fast_free_sized(void *p, size_t size, sa_free_sized_slow *slow)
+{
+    struct sa_hot *hot = &sa_hot;
+    size_t cls;
+
+    SA_OPAQUE(hot);
+    if (SA_UNLIKELY(((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_page >= hot->home_pages))
+        goto leave;
+    if (SA_LIKELY(size < hot->small_limit))
+        cls = hot->small_class[(size + 15) / 16];
+    else if (size < hot->mid_limit)
+        cls = hot->mid_class[(size + 127) / 128];
+    else
+        goto leave;
+    SA_PERCPU_PUSH(hot, cls, p, full, twice);
+    return;
+full:
+twice:
+leave:
+    slow(p, size);
+}
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slow paths, top to bottom; see front.h. Each enters the gate, works, polls maintenance and
+ * leaves. Frees begin with what is known of the pointer: the class of its page, else its span.
+ */
+#include "alloc/front/front.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/size_class.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/emergency.h"
+#include "alloc/front/gate.h"
+#include "alloc/front/large.h"
+#include "alloc/front/maintain.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/vm.h"
+#include "pagemap/pagemap.h"
+
+#include <string.h>
+
+/* What is known of a pointer. */
+struct block {
+    unsigned cls;         /* 0: not of a class */
+    struct sa_span *span; /* of a large block; of a class only if it had to be looked up */
+};
+
+/* The smallest class whose objects all have the alignment; 0 if there is none. */
+static unsigned class_for(size_t size, size_t align)
+{
+    unsigned cls;
+
+    if (size > SA_MID_MAX || align > SA_PAGE_BYTES)
+        return 0;
+    cls = sa_size_class_find(sa_max(size, 1));
+    if (align > SA_MIN_ALIGN)
+        while (cls < sa_size_classes.count && sa_size_classes.of[cls].size & (align - 1))
+            cls++;
+    return cls < sa_size_classes.count ? cls : 0;
+}
+
+static void front_init_tables(void)
+{
+    for (size_t i = 0; i <= SA_SMALL_MAX / 16; i++)
+        sa_hot.small_class[i] = (uint8_t)sa_size_class_find(sa_max(i * 16, 1));
+    for (size_t i = SA_SMALL_MAX / 128; i <= SA_MID_MAX / 128; i++)
+        sa_hot.mid_class[i] = (uint8_t)sa_size_class_find(sa_max(i * 128, 1));
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        const struct sa_class *k = &sa_size_classes.of[cls];
+        /* Within a page only where a span is one page; else what all starts have in common. */
+        size_t common = k->pages == 1 ? k->size : sa_min(k->size & -k->size, SA_PAGE_BYTES);
+
+        sa_hot.start_check[cls] = UINT64_MAX / common + 1;
+    }
+}
+
+void sa_front_init(size_t cpu_cache_limit)
+{
+    front_init_tables();
+    sa_cpu_cache_init(cpu_cache_limit);
+    sa_hot.rseq_offset = sa_rseq.offset;
+    sa_hot.home_pages = SA_HOME_PAGES;
+    sa_hot.mid_limit = SA_MID_MAX + 1;
+    sa_store_release(&sa_hot.small_limit, SA_SMALL_MAX + 1);
+}
+
+/* Frees what was put aside while a fork was in progress. */
+static void front_free_aside(void)
+{
+    void *p = sa_emergency_take();
+
+    while (SA_UNLIKELY(p != NULL)) {
+        void *next = *(void **)p;
+
+        sa_front_free(p);
+        p = next;
+    }
+}
+
+static void *alloc_inside(size_t size, size_t align, bool zero)
+{
+    unsigned cls = class_for(size, align);
+    bool zeroed = false;
+    void *p;
+
+    if (cls)
+        p = sa_cpu_cache_alloc(cls);
+    else
+        p = sa_large_alloc(size, align, &zeroed);
+    if (zero && p && !zeroed)
+        memset(p, 0, size);
+    return p;
+}
+
+void *sa_front_alloc(size_t size, size_t align, bool zero)
+{
+    void *p;
+
+    if (SA_UNLIKELY(!sa_gate_enter()))
+        return sa_emergency_alloc(size, align);
+    front_free_aside();
+    p = alloc_inside(size, align, zero);
+    sa_maintain_poll();
+    sa_gate_leave();
+    return p;
+}
+
+/*
+ * Says what is wrong with a pointer to no class that is not the start of a large block. The map
+ * knows only the ends of large and free spans, so the span is looked for from the pointer down.
+ */
+SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
+{
+    const size_t far_enough = 1ul << 20;
+    uintptr_t address = (uintptr_t)p, at = address;
+    struct sa_span *s = sa_pagemap_find(address);
+
+    if (!sa_pagemap_class(address) && address >> SA_ADDRESS_BITS == 0)
+        for (size_t i = 0; !s && i < far_enough && at >= SA_PAGE_BYTES; i++, at -= SA_PAGE_BYTES) {
+            struct sa_span *below = sa_pagemap_find(at);
+
+            if (below && address < sa_span_end(below))
+                s = below;
+            else if (below)
+                break;
+        }
+    if (!s)
+        sa_fatal(what, p, "was not allocated by salloc");
+    if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE)
+        sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
+                 "lies in memory that is free");
+    sa_fatal(what, p, "is inside a block of %zu bytes, not its start", s->requested);
+}
+
+/* Finds out what p is; anything but the start of a block ends the program. */
+static struct block block_of(const void *p, const char *what)
+{
+    uintptr_t address = (uintptr_t)p;
+    struct block b = {sa_pagemap_class(address), NULL};
+
+    if (b.cls) {
+        b.span = sa_pagemap_span(address);
+        if (!b.span || sa_class_index(&sa_size_classes.of[b.cls], address - b.span->start) < 0)
+            sa_fatal(what, p, "is inside a block of %u bytes, not its start",
+                     sa_size_classes.of[b.cls].size);
+        return b;
+    }
+    b.span = sa_pagemap_find(address);
+    if (SA_UNLIKELY(!b.span || b.span->start != address ||
+                    sa_load_relaxed(&b.span->state) != SA_SPAN_LARGE))
+        block_fault(p, what);
+    return b;
+}
+
+static void free_block(struct block b, void *p)
+{
+    if (b.cls)
+        sa_cpu_cache_free(b.cls, p);
+    else
+        sa_large_free(b.span);
+}
+
+void sa_front_free(void *p)
+{
+    size_t size;
+
+    if (SA_UNLIKELY(sa_emergency_owns(p, &size)))
+        return; /* never reused */
+    if (SA_UNLIKELY(!sa_gate_enter())) {
+        sa_emergency_put_aside(p);
+        return;
+    }
+    free_block(block_of(p, "invalid free"), p);
+    sa_maintain_poll();
+    sa_gate_leave();
+}
+
+/* Whether a block was allocated by these arguments, as far as the block can tell. */
+static void check_sized(struct block b, const void *p, size_t size, size_t align)
+{
+    size_t is = b.cls ? sa_size_classes.of[b.cls].size : b.span->requested;
+
+    if (b.cls ? class_for(size, align) != b.cls : is != size)
+        sa_fatal("sized free", p, "is a block of %zu bytes, freed as one of %zu", is, size);
+    if (!b.cls && align > 1ul << b.span->align_log && align > SA_MIN_ALIGN)
+        sa_fatal("sized free", p, "was not allocated with alignment %zu", align);
+}
+
+void sa_front_free_sized(void *p, size_t size, size_t align)
+{
+    size_t emergency_size;
+    struct block b;
+
+    if (SA_UNLIKELY(sa_emergency_owns(p, &emergency_size)))
+        return;
+    if (SA_UNLIKELY(!sa_gate_enter())) {
+        sa_emergency_put_aside(p);
+        return;
+    }
+    b = block_of(p, "invalid free");
+    check_sized(b, p, size, align);
+    free_block(b, p);
+    sa_maintain_poll();
+    sa_gate_leave();
+}
+
+static void *realloc_copy(void *p, size_t old_size, size_t size)
+{
+    void *q = sa_front_alloc(size, 1, false);
+
+    if (!q)
+        return NULL;
+    memcpy(q, p, sa_min(old_size, size));
+    sa_front_free(p);
+    return q;
+}
+
+static void *realloc_inside(void *p, size_t size)
+{
+    struct block b = block_of(p, "invalid realloc");
+    void *q;
+
+    if (b.cls) {
+        /* The class must be the one that a sized free of the new size would name. */
+        if (class_for(size, 1) == b.cls)
+            return p;
+        return realloc_copy(p, sa_size_classes.of[b.cls].size, size);
+    }
+    if (class_for(size, 1) == 0) {
+        if (sa_large_resize(b.span, size))
+            return p;
+        q = sa_large_move(b.span, size);
+        if (q)
+            return q;
+    }
+    return realloc_copy(p, sa_min(b.span->requested, sa_span_bytes(b.span)), size);
+}
+
+void *sa_front_realloc(void *p, size_t size)
+{
+    size_t old_size;
+    void *q;
+
+    if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
+        return realloc_copy(p, old_size, size);
+    if (SA_UNLIKELY(!sa_gate_enter())) {
+        /* The old block cannot be inspected safely now, but its owner may ask for its size. */
+        q = sa_emergency_alloc(size, 1);
+        if (q) {
+            memcpy(q, p, sa_min(sa_front_size(p, "invalid realloc"), size));
+            sa_emergency_put_aside(p);
+        }
+        return q;
+    }
+    q = realloc_inside(p, size);
+    sa_maintain_poll();
+    sa_gate_leave();
+    return q;
+}
+
+size_t sa_front_size(const void *p, const char *what)
+{
+    struct block b;
+    size_t size;
+
+    if (SA_UNLIKELY(sa_emergency_owns(p, &size)))
+        return size;
+    b = block_of(p, what);
+    return b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span);
+}
+
+size_t sa_front_size_if_ours(const void *p)
+{
+    uintptr_t address = (uintptr_t)p;
+    unsigned cls = sa_pagemap_class(address);
+    struct sa_span *s;
+    size_t size;
+
+    if (sa_emergency_owns(p, &size))
+        return size;
+    s = cls ? sa_pagemap_span(address) : sa_pagemap_find(address);
+    if (!s)
+        return 0;
+    if (cls)
+        return sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0
+                   ? 0
+                   : sa_size_classes.of[cls].size;
+    return sa_load_relaxed(&s->state) == SA_SPAN_LARGE && s->start == address ? sa_span_bytes(s)
+                                                                               : 0;
+}
+
+size_t sa_front_estimate(size_t size)
+{
+    unsigned cls = class_for(size, 1);
+
+    if (cls)
+        return sa_size_classes.of[cls].size;
+    return size > PTRDIFF_MAX ? 0 : sa_align_up(size, sa_max(SA_PAGE_BYTES, sa_vm.page_bytes));
+}

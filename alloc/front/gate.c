@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gate between slow paths and fork; see gate.h. */
+#include "alloc/front/gate.h"
+
+#include "alloc/os/cpu_relax.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/sys.h"
+
+/* How long a thread waits for a fork before it goes on without the allocator's state. */
+#define GATE_WAIT_SLICE_NS 1000000
+#define GATE_WAIT_SLICES   50
+
+/* How long fork waits for the others: they cannot need longer unless one is not scheduled. */
+#define GATE_CLOSE_SPINS     1000
+#define GATE_CLOSE_SLICE_NS  50000
+#define GATE_CLOSE_SLICES    20000
+
+struct sa_gate sa_gate;
+
+unsigned sa_gate_stripe(void)
+{
+    return (unsigned)sa_percpu_cpu() % SA_GATE_STRIPES;
+}
+
+bool sa_gate_enter_closed(unsigned stripe)
+{
+    for (int i = 0; i < GATE_WAIT_SLICES; i++) {
+        sa_sub_release(&sa_gate.stripe[stripe].inside, 1);
+        sa_sys_futex_wait(&sa_gate.closed, 1, GATE_WAIT_SLICE_NS);
+        sa_add_seq_cst(&sa_gate.stripe[stripe].inside, 1);
+        if (!sa_load_seq_cst(&sa_gate.closed))
+            return true;
+    }
+    sa_sub_release(&sa_gate.stripe[stripe].inside, 1);
+    return false;
+}
+
+static bool gate_alone(void)
+{
+    uint32_t inside = 0;
+
+    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
+        inside += sa_load_seq_cst(&sa_gate.stripe[i].inside);
+    /* fork in a signal handler may have interrupted a slow path of this thread. */
+    return inside == (sa_thread.gate_depth ? 1 : 0);
+}
+
+void sa_gate_close(void)
+{
+    uint32_t never = 0;
+
+    sa_store_seq_cst(&sa_gate.closed, 1);
+    for (int i = 0; i < GATE_CLOSE_SPINS; i++) {
+        if (gate_alone())
+            return;
+        sa_cpu_relax();
+    }
+    for (int i = 0; i < GATE_CLOSE_SLICES && !gate_alone(); i++)
+        sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
+}
+
+void sa_gate_open(void)
+{
+    sa_store_seq_cst(&sa_gate.closed, 0);
+    sa_sys_futex_wake(&sa_gate.closed, INT32_MAX);
+}
+
+void sa_gate_reset(void)
+{
+    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
+    if (sa_thread.gate_depth)
+        sa_store_relaxed(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+    sa_store_seq_cst(&sa_gate.closed, 0);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate: every slow path is a reader, fork is the writer.
+ *
+ * fork copies the address space while other threads run, so it may only happen while nothing of the
+ * allocator is half changed. Taking every lock first, as is usual, dead-locks: another thread may
+ * hold a lock of libc's that fork wants next, and wait in malloc for ours. So fork closes the gate,
+ * waits until nobody is inside (readers never wait for anything but each other, so that is soon)
+ * and stops the per-CPU caches. A thread that finds the gate closed waits a little; if fork
+ * takes long, it may be waiting for this very thread, which then goes on without the allocator's
+ * state: allocations come from emergency memory, frees are put aside (alloc/front/emergency.h).
+ *
+ * Entering is a sequentially consistent increment followed by a load of `closed`; closing is a
+ * store to `closed` followed by loads of the counters (also sequentially consistent): one of the two
+ * sees the other. Counters are striped so that threads do not share a line for this.
+ */
+#ifndef SA_FRONT_GATE_H
+#define SA_FRONT_GATE_H
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+#include "alloc/os/thread.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SA_GATE_STRIPES 16
+
+struct sa_gate {
+    struct {
+        uint32_t inside; /* atomic */
+    } __attribute__((aligned(SA_CACHELINE))) stripe[SA_GATE_STRIPES];
+    uint32_t closed; /* atomic: written by fork */
+};
+
+extern struct sa_gate sa_gate;
+
+bool sa_gate_enter_closed(unsigned stripe);
+unsigned sa_gate_stripe(void);
+
+/* False: a fork is in progress and may be waiting for this thread. Nests. */
+SA_INLINE bool sa_gate_enter(void)
+{
+    unsigned stripe;
+
+    if (sa_thread.gate_depth) {
+        sa_thread.gate_depth++;
+        return true;
+    }
+    /* In this order, a signal handler that allocates in between enters on its own account. */
+    stripe = sa_gate_stripe();
+    sa_add_seq_cst(&sa_gate.stripe[stripe].inside, 1);
+    if (SA_UNLIKELY(sa_load_seq_cst(&sa_gate.closed)) && !sa_gate_enter_closed(stripe))
+        return false;
+    sa_thread.gate_stripe = stripe;
+    sa_thread.gate_depth = 1;
+    return true;
+}
+
+SA_INLINE void sa_gate_leave(void)
+{
+    if (--sa_thread.gate_depth == 0)
+        sa_sub_release(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+}
+
+/*
+ * For fork: closes the gate and waits until no other thread is inside (or for a bounded time).
+ * Returns with the gate closed.
+ */
+void sa_gate_close(void);
+void sa_gate_open(void);
+
+/* For the child: opens the gate; this thread is the only one. */
+void sa_gate_reset(void);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large blocks; see large.h. A block belongs to the thread that allocates, resizes or frees it: no
+ * lock but the page heap's.
+ */
+#include "alloc/front/large.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
+
+/* Below this, copying is cheaper than moving pages. */
+#define MOVE_LEAST (512 * 1024)
+
+/* A block that has grown before probably grows again: a moved block gets this part more room. */
+#define GROW_PART 8
+
+static size_t large_pages(size_t size)
+{
+    return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
+}
+
+void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
+{
+    size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1);
+    struct sa_span *s;
+
+    if (size > PTRDIFF_MAX || align > PTRDIFF_MAX)
+        return NULL;
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages(size), align_pages);
+    if (!s)
+        return NULL;
+    s->requested = size;
+    s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
+    *ret_zeroed = s->zeroed;
+    return (void *)s->start;
+}
+
+void sa_large_free(struct sa_span *s)
+{
+    sa_page_heap_free(&sa_page_heap_ordinary, s, false);
+}
+
+bool sa_large_resize(struct sa_span *s, size_t size)
+{
+    size_t pages;
+
+    if (size > PTRDIFF_MAX)
+        return false;
+    pages = large_pages(size);
+    if (pages > s->pages && !sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
+        return false;
+    /* Room left by earlier growth is kept unless the block really shrinks. */
+    if (pages < s->pages - s->pages / (GROW_PART / 2))
+        sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
+    s->requested = size;
+    return true;
+}
+
+void *sa_large_move(struct sa_span *old, size_t size)
+{
+    size_t bytes = sa_span_bytes(old), pages;
+    struct sa_span *s;
+
+    if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
+        return NULL;
+    pages = large_pages(size + size / GROW_PART);
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1);
+    if (!s)
+        return NULL;
+    if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {
+        sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+        return NULL;
+    }
+    s->moved = 1;
+    s->requested = size;
+    s->align_log = 0;
+    /* The old pages are gone: what is left there reads as zero. */
+    sa_page_heap_free(&sa_page_heap_ordinary, old, true);
+    return (void *)s->start;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks that are spans of their own: above the largest class, or aligned to more than a page. */
+#ifndef SA_FRONT_LARGE_H
+#define SA_FRONT_LARGE_H
+
+#include "pagemap/span.h"
+
+/* align: a power of two, any size. *ret_zeroed: whether the content is known to be zero. */
+void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed);
+void sa_large_free(struct sa_span *span);
+
+/* Changes the size in place; false if that cannot be done. */
+bool sa_large_resize(struct sa_span *span, size_t size);
+
+/* Moves a block to a new span by moving its pages; NULL if it has to be copied. */
+void *sa_large_move(struct sa_span *span, size_t size);
+
+#endif

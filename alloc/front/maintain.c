@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maintenance; see maintain.h. The lock (MAINTAIN) is only ever tried: one pass at a time, and nobody
+ * waits for it, except for an explicit release.
+ */
+#include "alloc/front/maintain.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/middle/transfer.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/lock.h"
+#include "alloc/page_heap/page_heap.h"
+
+#define MAINTAIN_NS 500000000ull
+
+/*
+ * After so many bytes were freed to the page heap, countdowns are shortened, so that a program that
+ * freed a lot and now allocates little still comes by to release it.
+ */
+#define MAINTAIN_KICK_BYTES (16ul << 20)
+
+static struct {
+    struct sa_lock lock;
+    uint64_t next_ns;     /* atomic, relaxed: no pass before */
+    uint64_t kicked_freed; /* atomic, relaxed: sa_page_heap_freed at the last kick */
+    unsigned passes;
+} maintain;
+
+static void maintain_pass(uint64_t now)
+{
+    sa_cpu_cache_tick();
+    if (maintain.passes++ % 2)
+        sa_transfer_plunder();
+    sa_page_heap_tick(&sa_page_heap_ordinary, now);
+}
+
+void sa_maintain_poll(void)
+{
+    uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
+    uint64_t now = sa_clock_coarse_ns();
+
+    if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= MAINTAIN_KICK_BYTES)) {
+        sa_store_relaxed(&maintain.kicked_freed, freed);
+        sa_cpu_cache_kick();
+    }
+    if (SA_LIKELY(now < sa_load_relaxed(&maintain.next_ns)))
+        return;
+    if (!sa_lock_try(&maintain.lock, SA_RANK_MAINTAIN))
+        return;
+    sa_store_relaxed(&maintain.next_ns, now + MAINTAIN_NS);
+    maintain_pass(now);
+    sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
+}
+
+unsigned long sa_maintain_release(unsigned long bytes)
+{
+    unsigned long given;
+
+    sa_lock_acquire(&maintain.lock, SA_RANK_MAINTAIN);
+    sa_cpu_cache_drain(-1);
+    sa_transfer_flush();
+    given = sa_page_heap_release(&sa_page_heap_ordinary, bytes);
+    sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
+    return given;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Housekeeping by elapsed time, run by whichever slow path comes by: returning free memory to the
+ * system, emptying idle caches, moving budget. There is no thread for it.
+ */
+#ifndef SA_FRONT_MAINTAIN_H
+#define SA_FRONT_MAINTAIN_H
+
+/* Called inside the gate, with no lock held, at the end of slow paths. Cheap when nothing is due. */
+void sa_maintain_poll(void);
+
+/* Empties all caches and gives free memory back; at least bytes if there is as much. What it gave. */
+unsigned long sa_maintain_release(unsigned long bytes);
+
+#endif

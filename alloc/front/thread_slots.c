@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slab numbers for threads; see thread_slots.h. The lock (THREAD_SLOTS) guards the stack of free
+ * numbers. The thread-local state tells where in its life a thread is:
+ *
+ *   NEW -> REGISTERING -> OWNER -> ENDED     (NEW -> WITHOUT when numbers have run out)
+ *
+ * The end of a thread is learnt through libc's list of thread-local destructors, which costs none
+ * of the 1024 pthread keys. Registering allocates: REGISTERING sends that allocation past the
+ * cache. After ENDED, destructors that run later allocate without a cache.
+ */
+#include "alloc/front/thread_slots.h"
+
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/gate.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/thread.h"
+
+#include <stdint.h>
+
+enum slot_state { SLOT_NEW, SLOT_REGISTERING, SLOT_OWNER, SLOT_WITHOUT, SLOT_ENDED };
+
+/* The Itanium C++ ABI's registration of thread-local destructors, as glibc and musl have it. */
+extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) SA_WEAK;
+extern void *__dso_handle __attribute__((visibility("hidden"))) SA_WEAK;
+
+static struct {
+    struct sa_lock lock;
+    unsigned created; /* numbers 1 .. created have been handed out */
+    unsigned free_count;
+    uint16_t free[SA_SLABS];
+} slots;
+
+static void slot_release(int number)
+{
+    sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    slots.free[slots.free_count++] = (uint16_t)number;
+    sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+}
+
+static void slot_thread_ends(void *unused)
+{
+    int number = sa_thread.area.cpu_id;
+
+    (void)unused;
+    if (!sa_gate_enter())
+        return; /* a fork is in the way: the slab stays with what it holds */
+    sa_cpu_cache_drain(number);
+    sa_thread.slot_state = SLOT_ENDED;
+    sa_thread.area.cpu_id = 0;
+    slot_release(number);
+    sa_gate_leave();
+}
+
+bool sa_thread_slots_acquire(void)
+{
+    int number = 0;
+
+    if (sa_thread.slot_state != SLOT_NEW)
+        return false;
+    sa_thread.slot_state = SLOT_REGISTERING;
+    if (!__cxa_thread_atexit_impl ||
+        __cxa_thread_atexit_impl(slot_thread_ends, NULL, &__dso_handle) != 0) {
+        sa_thread.slot_state = SLOT_WITHOUT;
+        return false;
+    }
+    sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    if (slots.free_count)
+        number = slots.free[--slots.free_count];
+    else if (slots.created < SA_SLABS - 1)
+        number = (int)++slots.created;
+    sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+    sa_thread.slot_state = number ? SLOT_OWNER : SLOT_WITHOUT;
+    sa_thread.area.cpu_id = number;
+    return number != 0;
+}
+
+void sa_thread_slots_after_fork(void)
+{
+    int own = sa_thread.area.cpu_id;
+
+    slots.free_count = 0;
+    for (unsigned number = slots.created; number > 0; number--)
+        if ((int)number != own)
+            slots.free[slots.free_count++] = (uint16_t)number;
+}
+
+unsigned sa_thread_slots_in_use(void)
+{
+    unsigned n;
+
+    sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    n = slots.created - slots.free_count;
+    sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+    return n;
+}
+
+unsigned sa_thread_slots_created(void)
+{
+    return sa_load_relaxed(&slots.created);
+}

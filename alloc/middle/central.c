@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Central free lists; see central.h.
+ *
+ * Each span has a bitmap of its free objects; freed objects themselves are never written, so memory
+ * that nobody uses is not touched. Spans with free objects are in one of eight lists by the number
+ * of live ones; a span without free objects is in none, and a span without live ones is on its way
+ * to the page heap. One lock per class (CENTRAL) guards its lists, the bitmaps and live counts of
+ * its spans. The page heap is called without it.
+ *
+ * Invariants: C1  free_objects = sum over spans of (objects - live).
+ *             C2  span->list names the list the span is in, or NO_LIST.
+ */
+#include "alloc/middle/central.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/size_class.h"
+#include "alloc/os/lock.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+#define LISTS   8
+#define NO_LIST LISTS
+
+struct central {
+    struct sa_lock lock;
+    uint8_t filled;             /* bit set = list not empty */
+    struct sa_span *lists[LISTS]; /* list 0: fullest spans */
+    uint64_t *unused_bits;      /* bitmaps of returned spans, linked through their first word */
+    size_t free_objects, spans;
+    uint64_t requested, returned;
+} __attribute__((aligned(SA_CACHELINE)));
+
+static struct central centrals[SA_CLASSES_MAX];
+
+/* Fuller spans come first; below 17 objects live counts are told apart one by one at the end. */
+static unsigned central_list_for(const struct sa_span *s)
+{
+    unsigned live = s->live;
+
+    if (s->objects <= 16)
+        return live >= 8 ? 0 : 8 - sa_max(live, 1);
+    return live ? 8 - (unsigned)sa_min(sa_log2(live) + 1, 8) : 7;
+}
+
+static void central_unlink(struct central *c, struct sa_span *s)
+{
+    if (s->list == NO_LIST)
+        return;
+    if (s->next)
+        s->next->prev = s->prev;
+    if (s->prev)
+        s->prev->next = s->next;
+    else if (!(c->lists[s->list] = s->next))
+        c->filled &= (uint8_t)~(1u << s->list);
+    s->list = NO_LIST;
+}
+
+static void central_link(struct central *c, struct sa_span *s, unsigned list)
+{
+    s->prev = NULL;
+    s->next = c->lists[list];
+    if (s->next)
+        s->next->prev = s;
+    c->lists[list] = s;
+    c->filled |= (uint8_t)(1u << list);
+    s->list = (uint8_t)list;
+}
+
+/* Puts a span whose live count changed where it belongs. */
+static void central_place(struct central *c, struct sa_span *s)
+{
+    unsigned list = s->live == s->objects ? NO_LIST : central_list_for(s);
+
+    if (list == s->list)
+        return;
+    central_unlink(c, s);
+    if (list != NO_LIST)
+        central_link(c, s, list);
+}
+
+static uint64_t *span_bits(struct sa_span *s)
+{
+    return s->objects <= 64 ? &s->bits : s->more_bits;
+}
+
+static size_t span_words(const struct sa_span *s)
+{
+    return ((size_t)s->objects + 63) / 64;
+}
+
+/* Takes up to n free objects off a span. Lock held. */
+static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
+{
+    uint64_t *bits = span_bits(s);
+    size_t words = span_words(s), got = 0;
+
+    for (size_t w = 0; w < words && got < n; w++) {
+        uint64_t b = bits[w];
+
+        for (; b && got < n; b &= b - 1)
+            objs[got++] = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
+        bits[w] = b;
+    }
+    s->live = (uint16_t)(s->live + got);
+    return got;
+}
+
+/* A span from the page heap, all objects free, in no list. No lock held. */
+static struct sa_span *central_new_span(unsigned cls, struct central *c)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct sa_span *s = sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, 1);
+    uint64_t *bits;
+
+    if (!s)
+        return NULL;
+    s->objects = k->objects;
+    s->live = 0;
+    s->list = NO_LIST;
+    if (k->objects > 64) {
+        sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+        bits = c->unused_bits;
+        if (bits)
+            c->unused_bits = (uint64_t *)bits[0];
+        sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+        if (!bits)
+            bits = sa_arena_alloc(span_words(s) * 8, 64);
+        if (!bits) {
+            sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+            return NULL;
+        }
+        s->more_bits = bits;
+    }
+    bits = span_bits(s);
+    for (size_t w = 0; w < span_words(s); w++)
+        bits[w] = ~0ull;
+    if (k->objects % 64)
+        bits[span_words(s) - 1] = (1ull << k->objects % 64) - 1;
+    s->cls = (uint8_t)cls;
+    sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
+    sa_pagemap_set_objects(s);
+    return s;
+}
+
+size_t sa_central_remove(unsigned cls, void **objs, size_t n)
+{
+    struct central *c = &centrals[cls];
+    size_t size = sa_size_classes.of[cls].size, got = 0;
+
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    while (got < n) {
+        struct sa_span *s;
+        size_t took;
+
+        if (!c->filled) {
+            sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+            s = central_new_span(cls, c);
+            sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+            if (!s)
+                break;
+            c->free_objects += s->objects;
+            c->spans++;
+            c->requested++;
+        } else {
+            s = c->lists[sa_lowest_bit(c->filled)];
+        }
+        took = span_take(s, size, objs + got, n - got);
+        c->free_objects -= took;
+        got += took;
+        central_place(c, s);
+    }
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    return got;
+}
+
+enum central_fault { FAULT_NONE, FAULT_FOREIGN, FAULT_TWICE };
+
+/* Puts one object back on its span. Lock held. */
+static enum central_fault central_put(unsigned cls, struct central *c, struct sa_span *s, void *obj)
+{
+    uint64_t *bits;
+    long i;
+
+    if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS)
+        return FAULT_FOREIGN;
+    i = sa_class_index(&sa_size_classes.of[cls], (uintptr_t)obj - s->start);
+    if (i < 0)
+        return FAULT_FOREIGN;
+    bits = span_bits(s) + i / 64;
+    if (*bits & 1ull << i % 64)
+        return FAULT_TWICE;
+    *bits |= 1ull << i % 64;
+    s->live--;
+    c->free_objects++;
+    return FAULT_NONE;
+}
+
+void sa_central_insert(unsigned cls, void *const *objs, size_t n)
+{
+    struct central *c = &centrals[cls];
+    struct sa_span *empty = NULL, *last = NULL;
+    enum central_fault fault = FAULT_NONE;
+    size_t i;
+
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    for (i = 0; i < n; i++) {
+        struct sa_span *s = last;
+
+        if (!s || (uintptr_t)objs[i] - s->start >= sa_span_bytes(s)) {
+            s = sa_pagemap_span((uintptr_t)objs[i]);
+            if (last)
+                central_place(c, last);
+            last = s;
+        }
+        fault = central_put(cls, c, s, objs[i]);
+        if (SA_UNLIKELY(fault != FAULT_NONE))
+            break;
+        if (s->live == 0) {
+            central_unlink(c, s);
+            c->free_objects -= s->objects;
+            c->spans--;
+            c->returned++;
+            s->next = empty;
+            empty = s;
+            last = NULL;
+            if (s->objects > 64) {
+                s->more_bits[0] = (uint64_t)c->unused_bits;
+                c->unused_bits = s->more_bits;
+            }
+        }
+    }
+    if (last && fault == FAULT_NONE)
+        central_place(c, last);
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    if (SA_UNLIKELY(fault == FAULT_TWICE))
+        sa_fatal("double free", objs[i], "was freed before (block of %u bytes)",
+                 sa_size_classes.of[cls].size);
+    if (SA_UNLIKELY(fault == FAULT_FOREIGN))
+        sa_fatal("invalid free", objs[i], "is not the start of a block of %u bytes",
+                 sa_size_classes.of[cls].size);
+    while (empty) {
+        struct sa_span *s = empty;
+
+        empty = s->next;
+        sa_pagemap_clear_classes(s);
+        sa_page_heap_free(&sa_page_heap_ordinary, s, false);
+    }
+}
+
+void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
+{
+    struct central *c = &centrals[cls];
+    size_t listed = 0;
+
+    *ret = (struct sa_central_stats){0};
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    ret->free_objects = c->free_objects;
+    ret->spans = c->spans;
+    ret->pages = c->spans * sa_size_classes.of[cls].pages;
+    ret->spans_requested = c->requested;
+    ret->spans_returned = c->returned;
+    for (unsigned list = 0; list < LISTS; list++) {
+        for (struct sa_span *s = c->lists[list]; s; s = s->next, listed++) {
+            unsigned bucket = s->live ? sa_log2(s->live) + 1 : 0;
+
+            ret->utilization[sa_min(bucket, SA_CENTRAL_BUCKETS - 1)]++;
+        }
+    }
+    /* Spans in no list are full. */
+    if (c->spans > listed)
+        ret->utilization[sa_min(sa_log2(sa_size_classes.of[cls].objects) + 1,
+                                SA_CENTRAL_BUCKETS - 1)] += c->spans - listed;
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+}

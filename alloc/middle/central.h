@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The central free list of a class: the spans that hold its objects. Objects come and go in
+ * batches; a span gives from the fullest first, so that nearly empty ones drain and return to the
+ * page heap.
+ */
+#ifndef SA_MIDDLE_CENTRAL_H
+#define SA_MIDDLE_CENTRAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_CENTRAL_BUCKETS 17 /* spans by live objects: < 1, < 2, < 4, ... < 65536 */
+
+struct sa_central_stats {
+    size_t free_objects;   /* on spans */
+    size_t spans;          /* in existence */
+    size_t pages;
+    uint64_t spans_requested, spans_returned;
+    size_t utilization[SA_CENTRAL_BUCKETS]; /* non-cumulative */
+};
+
+/* Takes up to n objects; how many. 0 only when out of memory. */
+size_t sa_central_remove(unsigned cls, void **objs, size_t n);
+
+/*
+ * Gives objects back. One that is not an object of the class, or is on its span already, ends the
+ * program with a message.
+ */
+void sa_central_insert(unsigned cls, void *const *objs, size_t n);
+
+void sa_central_stats(unsigned cls, struct sa_central_stats *ret);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking hwloc for last-level-cache domains; see topology.h. hwloc is loaded when it is asked and
+ * closed afterwards: it is large, and no program should pay for it at start. It is asked at most
+ * once at a time (CONTROL is not held meanwhile: a flag is).
+ */
+#include "alloc/middle/topology.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/middle/transfer.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/sys.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <hwloc.h>
+#include <string.h>
+
+static uint8_t discovering; /* atomic */
+
+bool sa_topology_may_matter(void)
+{
+    char shared[256], online[256];
+
+    if (sa_sys_read_file("/sys/devices/system/cpu/online", online, sizeof(online)) <= 0)
+        return false;
+    if (sa_sys_read_file("/sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", shared,
+                         sizeof(shared)) <= 0 &&
+        sa_sys_read_file("/sys/devices/system/cpu/cpu0/cache/index2/shared_cpu_list", shared,
+                         sizeof(shared)) <= 0)
+        return false;
+    return strcmp(shared, online) != 0;
+}
+
+struct hwloc_functions {
+    __typeof__(hwloc_topology_init) *init;
+    __typeof__(hwloc_topology_load) *load;
+    __typeof__(hwloc_topology_destroy) *destroy;
+    __typeof__(hwloc_get_type_depth) *type_depth;
+    __typeof__(hwloc_get_nbobjs_by_depth) *count;
+    __typeof__(hwloc_get_obj_by_depth) *object;
+    __typeof__(hwloc_bitmap_next) *next;
+};
+
+static bool topology_find(void *library, struct hwloc_functions *f)
+{
+    f->init = (__typeof__(f->init))dlsym(library, "hwloc_topology_init");
+    f->load = (__typeof__(f->load))dlsym(library, "hwloc_topology_load");
+    f->destroy = (__typeof__(f->destroy))dlsym(library, "hwloc_topology_destroy");
+    f->type_depth = (__typeof__(f->type_depth))dlsym(library, "hwloc_get_type_depth");
+    f->count = (__typeof__(f->count))dlsym(library, "hwloc_get_nbobjs_by_depth");
+    f->object = (__typeof__(f->object))dlsym(library, "hwloc_get_obj_by_depth");
+    f->next = (__typeof__(f->next))dlsym(library, "hwloc_bitmap_next");
+    return f->init && f->load && f->destroy && f->type_depth && f->count && f->object && f->next;
+}
+
+/* The outermost cache level that hwloc knows. */
+static int topology_depth(const struct hwloc_functions *f, hwloc_topology_t topology)
+{
+    static const hwloc_obj_type_t levels[] = {HWLOC_OBJ_L5CACHE, HWLOC_OBJ_L4CACHE,
+                                              HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE};
+
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        int depth = f->type_depth(topology, levels[i]);
+
+        if (depth >= 0)
+            return depth;
+    }
+    return -1;
+}
+
+static int topology_apply(const struct hwloc_functions *f, hwloc_topology_t topology)
+{
+    static uint8_t domain_of[SA_SLABS]; /* guarded by `discovering` */
+    int depth = topology_depth(f, topology);
+    unsigned domains = depth < 0 ? 0 : f->count(topology, depth);
+
+    if (domains < 2 || domains > UINT8_MAX)
+        return 1;
+    for (unsigned d = 0; d < domains; d++) {
+        hwloc_obj_t cache = f->object(topology, depth, d);
+
+        for (int cpu = f->next(cache->cpuset, -1); cpu >= 0 && cpu < SA_SLABS;
+             cpu = f->next(cache->cpuset, cpu))
+            domain_of[cpu] = (uint8_t)d;
+    }
+    sa_transfer_split(domain_of, SA_SLABS, domains);
+    return (int)sa_transfer_domains();
+}
+
+static int topology_ask(void *library)
+{
+    struct hwloc_functions f;
+    hwloc_topology_t topology;
+    int domains = -ENOMEM;
+
+    if (!topology_find(library, &f))
+        return -ENOENT;
+    if (f.init(&topology) != 0)
+        return -ENOMEM;
+    if (f.load(topology) == 0)
+        domains = topology_apply(&f, topology);
+    f.destroy(topology);
+    return domains;
+}
+
+int sa_topology_discover(void)
+{
+    void *library;
+    int domains;
+
+    if (sa_xchg_acquire(&discovering, 1))
+        return (int)sa_transfer_domains();
+    library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
+    domains = library ? topology_ask(library) : -ENOENT;
+    if (library)
+        dlclose(library);
+    sa_store_release(&discovering, 0);
+    return domains;
+}

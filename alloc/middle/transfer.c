@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transfer caches; see transfer.h. One lock (TRANSFER) per class and domain guards its struct. The
+ * central free list is called without it.
+ *
+ * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
+ * number of objects since the last plunder; that many have been of no use.
+ */
+#include "alloc/middle/transfer.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
+#include "alloc/middle/central.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/percpu.h"
+#include "pagemap/arena.h"
+
+#include <string.h>
+
+#define TRANSFER_BATCHES 64
+#define TRANSFER_BYTES   1048576 /* of objects per class, unless a batch is more */
+#define DOMAINS_MOST     64
+
+struct transfer {
+    struct sa_lock lock;
+    uint32_t used, low_water;
+    void **slots; /* transfer_capacity(cls) of them; NULL until first needed */
+    uint64_t insert_hits, insert_misses, insert_partial;
+    uint64_t remove_hits, remove_misses, remove_partial;
+} __attribute__((aligned(SA_CACHELINE)));
+
+static struct transfer transfer_first[SA_CLASSES_MAX];
+
+/* Written once by sa_transfer_split: domains is published last, with release. */
+static struct {
+    struct transfer *domain[DOMAINS_MOST];
+    uint8_t of_cpu[SA_SLABS];
+    unsigned domains; /* atomic; 0 counts as 1 */
+} topology;
+
+static size_t transfer_capacity(unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+
+    return sa_min((size_t)k->batch * TRANSFER_BATCHES, sa_max(k->batch, TRANSFER_BYTES / k->size));
+}
+
+static struct transfer *transfer_for(int cpu, unsigned cls)
+{
+    if (SA_LIKELY(sa_load_acquire(&topology.domains) <= 1) || cpu < 0 || cpu >= SA_SLABS)
+        return &transfer_first[cls];
+    return &topology.domain[topology.of_cpu[cpu]][cls];
+}
+
+size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
+{
+    struct transfer *t = transfer_for(cpu, cls);
+    size_t got;
+
+    sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    got = sa_min(t->used, n);
+    if (got) {
+        t->used -= (uint32_t)got;
+        memcpy(objs, t->slots + t->used, got * sizeof(*objs));
+        if (t->used < t->low_water)
+            t->low_water = t->used;
+    }
+    if (got == n) {
+        t->remove_hits++;
+    } else {
+        t->remove_misses++;
+        t->remove_partial += n != sa_size_classes.of[cls].batch;
+    }
+    sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    /* What is there is enough to go on with; only an empty stack is worth another lock. */
+    return got ? got : sa_central_remove(cls, objs, n);
+}
+
+void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
+{
+    struct transfer *t = transfer_for(cpu, cls);
+    size_t capacity = transfer_capacity(cls), fit = 0;
+
+    sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    if (SA_UNLIKELY(!t->slots))
+        t->slots = sa_arena_alloc(capacity * sizeof(*t->slots), 64);
+    if (t->slots) {
+        fit = sa_min(capacity - t->used, n);
+        memcpy(t->slots + t->used, objs, fit * sizeof(*objs));
+        t->used += (uint32_t)fit;
+    }
+    if (fit == n) {
+        t->insert_hits++;
+    } else {
+        t->insert_misses++;
+        t->insert_partial += n != sa_size_classes.of[cls].batch;
+    }
+    sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    if (fit < n)
+        sa_central_insert(cls, objs + fit, n - fit);
+}
+
+/* Passes on up to n of the oldest objects. */
+static void transfer_drain(struct transfer *t, unsigned cls, size_t n)
+{
+    void *objs[SA_MOVE_MOST];
+
+    while (n) {
+        size_t k;
+
+        sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+        k = sa_min(sa_min(n, SA_MOVE_MOST), t->used);
+        if (k) {
+            memcpy(objs, t->slots, k * sizeof(*objs));
+            memmove(t->slots, t->slots + k, (t->used - k) * sizeof(*objs));
+            t->used -= (uint32_t)k;
+            if (t->used < t->low_water)
+                t->low_water = t->used;
+        }
+        sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+        if (!k)
+            return;
+        sa_central_insert(cls, objs, k);
+        n -= k;
+    }
+}
+
+static void transfer_each(void (*visit)(struct transfer *, unsigned cls))
+{
+    unsigned domains = sa_transfer_domains();
+
+    for (unsigned d = 0; d < domains; d++) {
+        struct transfer *of = d ? topology.domain[d] : transfer_first;
+
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+            if (sa_load_relaxed(&of[cls].used))
+                visit(&of[cls], cls);
+    }
+}
+
+static void transfer_plunder_one(struct transfer *t, unsigned cls)
+{
+    size_t idle;
+
+    sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    idle = t->low_water;
+    t->low_water = t->used;
+    sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    transfer_drain(t, cls, idle);
+}
+
+static void transfer_flush_one(struct transfer *t, unsigned cls)
+{
+    transfer_drain(t, cls, transfer_capacity(cls));
+}
+
+void sa_transfer_plunder(void)
+{
+    transfer_each(transfer_plunder_one);
+}
+
+void sa_transfer_flush(void)
+{
+    transfer_each(transfer_flush_one);
+}
+
+void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
+{
+    unsigned domains = sa_transfer_domains();
+
+    *ret = (struct sa_transfer_stats){0};
+    for (unsigned d = 0; d < domains; d++) {
+        struct transfer *t = d ? &topology.domain[d][cls] : &transfer_first[cls];
+
+        sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+        ret->objects += t->used;
+        ret->capacity += t->slots ? transfer_capacity(cls) : 0;
+        ret->max_capacity += transfer_capacity(cls);
+        ret->insert_hits += t->insert_hits;
+        ret->insert_misses += t->insert_misses;
+        ret->insert_partial += t->insert_partial;
+        ret->remove_hits += t->remove_hits;
+        ret->remove_misses += t->remove_misses;
+        ret->remove_partial += t->remove_partial;
+        sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    }
+}
+
+int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
+{
+    if (domains < 2 || domains > DOMAINS_MOST || sa_transfer_domains() != 1)
+        return 0;
+    for (unsigned d = 1; d < domains; d++) {
+        topology.domain[d] =
+            sa_arena_alloc(sizeof(struct transfer) * sa_size_classes.count, SA_CACHELINE);
+        if (!topology.domain[d])
+            return 0;
+    }
+    topology.domain[0] = transfer_first;
+    memcpy(topology.of_cpu, domain_of, sa_min(cpus, SA_SLABS));
+    sa_store_release(&topology.domains, domains);
+    return 1;
+}
+
+unsigned sa_transfer_domains(void)
+{
+    unsigned domains = sa_load_acquire(&topology.domains);
+
+    return domains ? domains : 1;
+}

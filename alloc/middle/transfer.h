@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transfer cache: per class, and per last-level-cache domain where there are several, a bounded
+ * stack of objects on their way between CPUs. What does not fit, or is not there, comes from and
+ * goes to the central free list.
+ */
+#ifndef SA_MIDDLE_TRANSFER_H
+#define SA_MIDDLE_TRANSFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_MOVE_MOST 128 /* objects that one call may move */
+
+struct sa_transfer_stats {
+    size_t objects;
+    size_t capacity, max_capacity;
+    uint64_t insert_hits, insert_misses, insert_partial; /* misses include the partial ones */
+    uint64_t remove_hits, remove_misses, remove_partial;
+};
+
+/* Takes up to n <= SA_MOVE_MOST objects for a CPU; how many. 0 only when out of memory. */
+size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n);
+
+/* Gives n objects back from a CPU. */
+void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n);
+
+/* Passes on what nobody has taken since the last call. From maintenance. */
+void sa_transfer_plunder(void);
+
+/* Empties every class into the central free lists. */
+void sa_transfer_flush(void);
+
+/* Summed over domains. */
+void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret);
+
+/*
+ * Splits the cache in domains: domain_of[cpu] < domains for cpu < cpus. CPUs beyond use domain 0.
+ * False (nothing changes) when out of memory or if it was split before.
+ */
+int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains);
+
+/* Domains in use, at least 1. */
+unsigned sa_transfer_domains(void);
+
+#endif

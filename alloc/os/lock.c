@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting on a futex lock, and the rank checker of debug builds; see lock.h. */
+#include "alloc/os/lock.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/os/cpu_relax.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
+
+#define LOCK_SPINS 100
+
+void sa_lock_wait(struct sa_lock *lock)
+{
+    for (int i = 0; i < LOCK_SPINS; i++) {
+        uint32_t free_word = 0;
+
+        if (sa_load_relaxed(&lock->word) == 0 && sa_cas_acquire(&lock->word, &free_word, 1))
+            return;
+        sa_cpu_relax();
+    }
+    /* From here on the word says 2 whenever this thread holds or waits: at worst one wake-up that
+     * finds nobody. */
+    while (sa_xchg_acquire(&lock->word, 2) != 0)
+        sa_sys_futex_wait(&lock->word, 2, -1);
+}
+
+void sa_lock_wake(struct sa_lock *lock)
+{
+    sa_sys_futex_wake(&lock->word, 1);
+}
+
+#ifdef SA_DEBUG
+static const char *const lock_rank_names[SA_RANKS] = {
+#define SA_LOCK_RANK(name, what) #name,
+#include "alloc/os/lock_ranks.def"
+#undef SA_LOCK_RANK
+};
+
+void sa_lock_rank_acquired(enum sa_lock_rank rank)
+{
+    uint32_t held = sa_thread.held_ranks;
+
+    if (held >> rank)
+        sa_fatal("lock order", (void *)(uintptr_t)held, "holds ranks in this mask and takes %s",
+                 lock_rank_names[rank]);
+    sa_thread.held_ranks = held | 1u << rank;
+}
+
+void sa_lock_rank_released(enum sa_lock_rank rank)
+{
+    SA_CHECK(sa_thread.held_ranks & 1u << rank);
+    sa_thread.held_ranks &= ~(1u << rank);
+}
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A futex lock of one word: 0 free, 1 held, 2 held and somebody may wait. Short spinning first,
+ * because every critical section here is short. Acquire orders after the release of the previous
+ * holder; nothing else is promised. Not recursive. Debug builds check the order of lock_ranks.def.
+ */
+#ifndef SA_OS_LOCK_H
+#define SA_OS_LOCK_H
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sa_lock_rank {
+#define SA_LOCK_RANK(name, what) SA_RANK_##name,
+#include "alloc/os/lock_ranks.def"
+#undef SA_LOCK_RANK
+    SA_RANKS
+};
+
+struct sa_lock {
+    uint32_t word; /* atomic */
+};
+
+void sa_lock_wait(struct sa_lock *lock);
+void sa_lock_wake(struct sa_lock *lock);
+
+#ifdef SA_DEBUG
+void sa_lock_rank_acquired(enum sa_lock_rank rank);
+void sa_lock_rank_released(enum sa_lock_rank rank);
+#else
+#define sa_lock_rank_acquired(rank) ((void)(rank))
+#define sa_lock_rank_released(rank) ((void)(rank))
+#endif
+
+SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
+{
+    uint32_t free_word = 0;
+
+    sa_lock_rank_acquired(rank);
+    if (SA_UNLIKELY(!sa_cas_acquire(&lock->word, &free_word, 1)))
+        sa_lock_wait(lock);
+}
+
+SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
+{
+    uint32_t free_word = 0;
+
+    if (!sa_cas_acquire(&lock->word, &free_word, 1))
+        return false;
+    sa_lock_rank_acquired(rank);
+    return true;
+}
+
+SA_INLINE void sa_lock_release(struct sa_lock *lock, enum sa_lock_rank rank)
+{
+    sa_lock_rank_released(rank);
+    if (SA_UNLIKELY(sa_xchg_release(&lock->word, 0) == 2))
+        sa_lock_wake(lock);
+}
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The per-CPU slabs: their layout, and the contract of the critical sections that work on them.
+ *
+ * Layout. A slab is a header per size class followed by the slots of all classes:
+ *
+ *   header (8 bytes):  low 32 bits   bits  0..14  avail         objects in the cache
+ *                                    bit  15      borrow
+ *                                    bits 16..30  until_sample  pops until the countdown ends
+ *                                    bit  31      borrow
+ *                      bits 32..47   begin   index of the class's first slot, in 8-byte words from
+ *                                            the start of the slab; the word before it is always 0
+ *                      bits 48..63   cap     slots that may be filled (0 <= avail <= cap)
+ *
+ * A header of zero is an empty cache that accepts nothing: every operation on it goes slow. That is
+ * what a CPU never seen, a slab being changed by another thread and a stopped cache look like.
+ *
+ * Operations. Each is one restartable sequence on the slab of the current CPU (or, without rseq, of
+ * the current thread). In the notation "load ... / commit store":
+ *
+ *   pop(cls)         s = slabs[cpu]; h = load32(s.header[cls]) - 0x00010001
+ *                    if h & 0x80008000: goto slow
+ *                    obj = s.slot[begin + avail(h)]; commit store32(s.header[cls], h)
+ *   push(cls, p)     s = slabs[cpu]; h = load32(s.header[cls])
+ *                    if avail(h) >= cap: goto full
+ *                    if s.slot[begin + avail(h) - 1] == p: goto twice
+ *                    s.slot[begin + avail(h)] = p; commit store32(s.header[cls], h + 1)
+ *   push_batch(n)    k = min(n, cap - avail); slots above avail = objs[0..k)
+ *                    commit store32(h + k); returns k
+ *   pop_batch(n)     k = min(n, avail); out[0..k) = topmost k slots; commit store32(h - k);
+ *                    returns k. Does not count down.
+ *   replace(...)     if cpu and slabs[cpu] are as given and load64(header) == expect:
+ *                    commit store64(header, value); returns whether it did
+ *
+ * The argument for their correctness is in doc/rseq.md: the commit is the last instruction and one
+ * store; everything stored before it goes to slots that no other sequence reads until the commit;
+ * preemption, migration and signals restart a sequence that has not committed.
+ *
+ * The packed word is always accessed 32 bits wide on the fast path, and headers and slots without
+ * an index register: stores then forward to the next load at no cost on current processors.
+ *
+ * cpu is read sign-extended, so that a thread whose rseq is not registered (cpu_id -1 or -2) uses
+ * slab_guard, which is always empty.
+ */
+#ifndef SA_OS_PERCPU_H
+#define SA_OS_PERCPU_H
+
+#include "alloc/base/attrs.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/page.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_SLABS 8192 /* possible CPU numbers (the largest kernel configuration) */
+
+#define SA_AVAIL_MASK   0x7fffu
+#define SA_BORROWS      0x80008000u
+#define SA_UNTIL_SHIFT  16
+#define SA_UNTIL_MAX    0x7fffu
+#define SA_BEGIN_OFFSET 4 /* byte offset of begin in the header */
+#define SA_CAP_OFFSET   6 /* byte offset of cap in the header */
+
+/* Offsets in the kernel's struct rseq (and in struct sa_thread_area). */
+#define SA_RSEQ_CPU_ID 4
+#define SA_RSEQ_CS     8
+
+struct sa_slab {
+    uint64_t header[SA_CLASSES_MAX];
+    void *slot[]; /* class c owns [begin - 1, begin + most), counted from the start of the slab */
+};
+
+/*
+ * Everything that the fast paths read, behind one base register. Written by the initialisation
+ * before the limits become non-zero and constant afterwards, except for slabs[] (written under
+ * the CPU's cache lock, read inside sequences) and home_class[] (written under the lock of whoever
+ * owns the span, read by whoever owns an object on the page).
+ */
+struct sa_hot {
+    /* Sizes below a limit are looked up in the table; 0 until the library is initialised, which
+     * sends every allocation to the slow path without a test of its own. */
+    uint64_t small_limit;
+    uint64_t mid_limit;
+    /* First page number of the home window; 0 pages before initialisation. */
+    uint64_t home_page;
+    uint64_t home_pages;
+    /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
+    int64_t rseq_offset;
+    uint8_t small_class[SA_SMALL_MAX / 16 + 1] __attribute__((aligned(SA_CACHELINE)));
+    /* ceil(2^64 / size): offset * this, modulo 2^64, is small exactly for multiples of size. */
+    uint64_t start_check[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
+    uint8_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
+    struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
+    struct sa_slab *slabs[SA_SLABS];
+    /* Sequences restarted by the kernel; counted on the abort path, approximate. */
+    uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
+    /* Size class of each page of the home window; 0: none, large, free or not ours. */
+    uint8_t home_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
+};
+
+extern struct sa_hot sa_hot;
+
+SA_STATIC_ASSERT(offsetof(struct sa_hot, slab_guard) + 16 == offsetof(struct sa_hot, slabs),
+                 "slab_guard is slabs[-2] and slabs[-1]");
+
+#if defined(__x86_64__)
+#include "alloc/os/percpu_x86_64.h"
+#elif defined(__aarch64__)
+#include "alloc/os/percpu_aarch64.h"
+#else
+#error "salloc has critical sections for x86-64 and aarch64 only"
+#endif
+
+/* The sequences of the fast paths as functions, for the slow ones. NULL: not popped. */
+SA_INLINE void *sa_percpu_pop(size_t cls)
+{
+    void *obj;
+
+    SA_PERCPU_POP(&sa_hot, cls, obj, slow);
+    return obj;
+slow:
+    return NULL;
+}
+
+enum sa_push { SA_PUSHED, SA_PUSH_FULL, SA_PUSH_TWICE };
+
+SA_INLINE enum sa_push sa_percpu_push(size_t cls, void *obj)
+{
+    SA_PERCPU_PUSH(&sa_hot, cls, obj, full, twice);
+    return SA_PUSHED;
+full:
+    return SA_PUSH_FULL;
+twice:
+    return SA_PUSH_TWICE;
+}
+
+SA_INLINE uint32_t sa_header_avail(uint64_t header)
+{
+    return (uint32_t)header & SA_AVAIL_MASK;
+}
+
+SA_INLINE uint32_t sa_header_until(uint64_t header)
+{
+    return (uint32_t)header >> SA_UNTIL_SHIFT & SA_UNTIL_MAX;
+}
+
+SA_INLINE uint32_t sa_header_begin(uint64_t header)
+{
+    return (uint32_t)(header >> 32) & 0xffff;
+}
+
+SA_INLINE uint32_t sa_header_cap(uint64_t header)
+{
+    return (uint32_t)(header >> 48);
+}
+
+SA_INLINE uint64_t sa_header_make(uint32_t avail, uint32_t until, uint32_t begin, uint32_t cap)
+{
+    return (uint64_t)cap << 48 | (uint64_t)begin << 32 | (uint64_t)until << SA_UNTIL_SHIFT | avail;
+}
+
+/* The slots of a class of a slab. */
+SA_INLINE void **sa_slab_slots(struct sa_slab *slab, uint64_t header)
+{
+    return (void **)slab + sa_header_begin(header);
+}
+
+/* Number of the CPU (or of the thread's slab); negative where rseq is not registered. */
+SA_INLINE int32_t sa_percpu_cpu(void)
+{
+    const char *area = (const char *)sa_thread_pointer() + sa_hot.rseq_offset;
+
+    return *(const volatile int32_t *)(area + SA_RSEQ_CPU_ID);
+}
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The restartable sequences of percpu.h for x86-64. Included by percpu.h only.
+ *
+ * Shape of each: label 0 stores the descriptor's address to rseq_cs; 1 is the first instruction of
+ * the sequence and 2 the one after the commit; 4 is where the kernel resumes a thread that was
+ * interrupted in between: it counts the abort and begins again. Numeric labels are used because a
+ * sequence is emitted once for every place that inlines it.
+ */
+#ifndef SA_OS_PERCPU_X86_64_H
+#define SA_OS_PERCPU_X86_64_H
+
+#ifndef SA_OS_PERCPU_H
+#error "include alloc/os/percpu.h"
+#endif
+
+/*
+ * Test builds lengthen the sequences right before the commit, so that preemption hits them.
+ * SA_PERCPU_DELAY is the number of turns, an external variable of the test.
+ */
+#ifdef SA_PERCPU_DELAY
+#define SA_PERCPU_INJECT                                                                           \
+    "movl sa_percpu_delay(%%rip), %%r11d\n\t"                                                      \
+    "8: subl $1, %%r11d\n\t"                                                                       \
+    "jns 8b\n\t"
+#define SA_PERCPU_INJECT_CLOBBER , "r11"
+#else
+#define SA_PERCPU_INJECT
+#define SA_PERCPU_INJECT_CLOBBER
+#endif
+
+#define SA_PERCPU_ENTER                                                                            \
+    ".pushsection __rseq_cs, \"aw\"\n\t"                                                           \
+    ".balign 32\n\t"                                                                               \
+    "3: .long 0, 0\n\t"                                                                            \
+    ".quad 1f, 2f - 1f, 4f\n\t"                                                                    \
+    ".popsection\n\t"                                                                              \
+    "0: leaq 3b(%%rip), %[slab]\n\t"                                                               \
+    "movq %[slab], %%fs:%c[rseq_cs](%[off])\n\t"                                                   \
+    "1: movslq %%fs:%c[cpu_id](%[off]), %[slab]\n\t"                                               \
+    "movq %c[slabs](%[hot],%[slab],8), %[slab]\n\t"                                                \
+    "leaq (%[slab],%[cls],8), %[head]\n\t"
+
+#define SA_PERCPU_LEAVE                                                                            \
+    "2:\n\t"                                                                                       \
+    ".pushsection .text.sa_rseq_abort, \"ax\"\n\t"                                                 \
+    ".byte 0x0f, 0xb9, 0x3d\n\t" /* ud1, so that a disassembler takes the signature as operand */  \
+    ".long 0x53053053\n\t"                                                                         \
+    "4: incq %c[aborts](%[hot])\n\t"                                                               \
+    "jmp 0b\n\t"                                                                                   \
+    ".popsection\n\t"
+
+#define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
+    [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), [cls] "r"((uint64_t)(cls_)),                  \
+        [slabs] "i"(offsetof(struct sa_hot, slabs)), [aborts] "i"(offsetof(struct sa_hot, aborts)), \
+        [rseq_cs] "i"(SA_RSEQ_CS), [cpu_id] "i"(SA_RSEQ_CPU_ID), [begin] "i"(SA_BEGIN_OFFSET),     \
+        [cap] "i"(SA_CAP_OFFSET), [borrows] "i"(SA_BORROWS)
+
+SA_INLINE void *sa_thread_pointer(void)
+{
+    void *tp;
+
+    __asm__("movq %%fs:0, %0" : "=r"(tp));
+    return tp;
+}
+
+/* Pops an object into obj and counts down; jumps to slow if the slow path has to look. */
+#define SA_PERCPU_POP(hot, cls, obj, slow)                                                         \
+do {                                                                                               \
+    uint64_t slab_, head_, count_;                                                                 \
+    void *obj_;                                                                                    \
+                                                                                                   \
+    __asm__ volatile goto(SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                          \
+                                 "movzwl %c[begin](%[head]), %k[ptr]\n\t"                          \
+                                 "leaq (%[slab],%[ptr],8), %[slab]\n\t"                            \
+                                 "subl $0x10001, %k[count]\n\t"                                    \
+                                 "testl %[borrows], %k[count]\n\t"                                 \
+                                 "jnz %l[" #slow "]\n\t"                                           \
+                                 "movzwl %w[count], %k[ptr]\n\t"                                   \
+                                 "leaq (%[slab],%[ptr],8), %[slab]\n\t"                            \
+                                 "movq (%[slab]), %[ptr]\n\t" SA_PERCPU_INJECT                     \
+                                 "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                   \
+                 : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [ptr] "=&a"(obj_) \
+                 : SA_PERCPU_INPUTS(hot, cls)                                                      \
+                 : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                         \
+                 : slow);                                                                          \
+    (obj) = obj_;                                                                                  \
+} while (0)
+
+/* Pushes an object. Jumps to full if the cache is full or stopped, to twice if the object is on top
+ * of it already. */
+#define SA_PERCPU_PUSH(hot, cls, obj, full, twice)                                                 \
+do {                                                                                               \
+    uint64_t slab_, head_, count_, avail_;                                                         \
+                                                                                                   \
+    __asm__ volatile goto(SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                          \
+                                 "movzwl %c[begin](%[head]), %k[avail]\n\t"                        \
+                                 "leaq (%[slab],%[avail],8), %[slab]\n\t"                          \
+                                 "cmpw %c[cap](%[head]), %w[count]\n\t"                            \
+                                 "jae %l[" #full "]\n\t"                                           \
+                                 "movzwl %w[count], %k[avail]\n\t"                                 \
+                                 "leaq (%[slab],%[avail],8), %[slab]\n\t"                          \
+                                 "cmpq %[ptr], -8(%[slab])\n\t"                                    \
+                                 "je %l[" #twice "]\n\t"                                           \
+                                 "movq %[ptr], (%[slab])\n\t"                                      \
+                                 "addl $1, %k[count]\n\t" SA_PERCPU_INJECT                         \
+                                 "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                   \
+                 : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_),                \
+                   [avail] "=&r"(avail_)                                                           \
+                 : SA_PERCPU_INPUTS(hot, cls), [ptr] "r"(obj)                                      \
+                 : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                         \
+                 : full, twice);                                                                   \
+} while (0)
+
+/* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
+SA_INLINE size_t sa_percpu_push_batch(struct sa_hot *hot, size_t cls, void *const *objs,
+                                           size_t n)
+{
+    uint64_t slab, head, count, k, i, t;
+
+    __asm__ volatile(SA_PERCPU_ENTER
+                     "movl (%[head]), %k[count]\n\t"
+                     "movzwl %c[begin](%[head]), %k[t]\n\t"
+                     "leaq (%[slab],%[t],8), %[slab]\n\t"
+                     "movzwl %w[count], %k[t]\n\t"
+                     "leaq (%[slab],%[t],8), %[slab]\n\t"
+                     "movzwl %c[cap](%[head]), %k[k]\n\t"
+                     "subq %[t], %[k]\n\t"
+                     "jbe 6f\n\t" /* avail >= cap */
+                     "cmpq %[n], %[k]\n\t"
+                     "cmovaq %[n], %[k]\n\t"
+                     "xorl %k[i], %k[i]\n\t"
+                     "5: movq (%[objs],%[i],8), %[t]\n\t"
+                     "movq %[t], (%[slab],%[i],8)\n\t"
+                     "incq %[i]\n\t"
+                     "cmpq %[k], %[i]\n\t"
+                     "jb 5b\n\t"
+                     "addl %k[k], %k[count]\n\t" SA_PERCPU_INJECT
+                     "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "jmp 7f\n\t"
+                     "6: xorl %k[k], %k[k]\n\t"
+                     "7:"
+                     : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
+                       [i] "=&r"(i), [t] "=&r"(t)
+                     : SA_PERCPU_INPUTS(hot, cls), [objs] "r"(objs), [n] "r"(n)
+                     : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
+    return k;
+}
+
+/* Pops up to n objects, topmost last, and returns how many; n > 0. Does not count down. */
+SA_INLINE size_t sa_percpu_pop_batch(struct sa_hot *hot, size_t cls, void **out, size_t n)
+{
+    uint64_t slab, head, count, k, i, t;
+
+    __asm__ volatile(SA_PERCPU_ENTER
+                     "movl (%[head]), %k[count]\n\t"
+                     "movzwl %c[begin](%[head]), %k[t]\n\t"
+                     "leaq (%[slab],%[t],8), %[slab]\n\t"
+                     "movzwl %w[count], %k[k]\n\t"
+                     "leaq (%[slab],%[k],8), %[slab]\n\t"
+                     "testl %k[k], %k[k]\n\t"
+                     "jz 7f\n\t" /* k is already 0 */
+                     "cmpq %[n], %[k]\n\t"
+                     "cmovaq %[n], %[k]\n\t"
+                     "leaq 0(,%[k],8), %[t]\n\t"
+                     "subq %[t], %[slab]\n\t"
+                     "xorl %k[i], %k[i]\n\t"
+                     "5: movq (%[slab],%[i],8), %[t]\n\t"
+                     "movq %[t], (%[out],%[i],8)\n\t"
+                     "incq %[i]\n\t"
+                     "cmpq %[k], %[i]\n\t"
+                     "jb 5b\n\t"
+                     "subl %k[k], %k[count]\n\t" SA_PERCPU_INJECT
+                     "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "7:"
+                     : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
+                       [i] "=&r"(i), [t] "=&r"(t)
+                     : SA_PERCPU_INPUTS(hot, cls), [out] "r"(out), [n] "r"(n)
+                     : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
+    return k;
+}
+
+/* Replaces a header on the given CPU's given slab if it still reads expect. */
+SA_INLINE bool sa_percpu_replace(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
+                                      size_t cls, uint64_t expect, uint64_t value)
+{
+    uint64_t slab, head;
+
+    __asm__ volatile goto(SA_PERCPU_ENTER "cmpl %%fs:%c[cpu_id](%[off]), %[cpu]\n\t"
+                                 "jne %l[changed]\n\t"
+                                 "cmpq %[slab], %[expect_slab]\n\t"
+                                 "jne %l[changed]\n\t"
+                                 "cmpq (%[head]), %[expect]\n\t"
+                                 "jne %l[changed]\n\t" SA_PERCPU_INJECT
+                                 "movq %[value], (%[head])\n\t" SA_PERCPU_LEAVE
+                 : [slab] "=&r"(slab), [head] "=&r"(head)
+                 : SA_PERCPU_INPUTS(hot, cls), [cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
+                   [expect] "r"(expect), [value] "r"(value)
+                 : "memory", "cc" SA_PERCPU_INJECT_CLOBBER
+                 : changed);
+    return true;
+changed:
+    return false;
+}
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding libc's rseq registration, and fencing; see rseq.h. */
+#include "alloc/os/rseq.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
+
+#include <stddef.h>
+
+/* From linux/membarrier.h of Linux 5.10; there they are enumerators, which cannot be tested for. */
+enum {
+    CMD_PRIVATE_EXPEDITED_RSEQ = 1 << 7,
+    CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ = 1 << 8,
+    FLAG_CPU = 1 << 0,
+};
+
+/* libc's description of its area (glibc 2.35 and later). Weak: older libcs have none. */
+extern const ptrdiff_t __rseq_offset SA_WEAK;
+extern const unsigned __rseq_size SA_WEAK;
+
+struct sa_rseq sa_rseq;
+struct sa_hot sa_hot;
+_Thread_local struct sa_thread sa_thread;
+
+SA_STATIC_ASSERT(offsetof(struct sa_thread_area, cpu_id) == SA_RSEQ_CPU_ID, "kernel ABI");
+SA_STATIC_ASSERT(offsetof(struct sa_thread_area, rseq_cs) == SA_RSEQ_CS, "kernel ABI");
+
+static int rseq_register_fence(void)
+{
+    return sa_sys_membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+}
+
+static const char *rseq_unusable(bool allow)
+{
+    const char *tp = sa_thread_pointer();
+
+    if (!allow)
+        return "switched off by option";
+    if (&__rseq_size == NULL || &__rseq_offset == NULL)
+        return "libc does not register rseq";
+    if (__rseq_size == 0)
+        return "libc did not register rseq (old kernel, seccomp or glibc.pthread.rseq=0)";
+    if (*(const volatile int32_t *)(tp + __rseq_offset + SA_RSEQ_CPU_ID) < 0)
+        return "rseq is not registered for the first thread";
+    if (rseq_register_fence() != 0)
+        return "the kernel has no membarrier for rseq";
+    return NULL;
+}
+
+void sa_rseq_init(bool allow)
+{
+    sa_rseq.reason = rseq_unusable(allow);
+    sa_rseq.per_cpu = sa_rseq.reason == NULL;
+    sa_rseq.offset = sa_rseq.per_cpu ? (int64_t)__rseq_offset
+                                     : (const char *)&sa_thread.area - (const char *)sa_thread_pointer();
+}
+
+bool sa_rseq_fence(int cpu)
+{
+    int r = -1;
+
+    sa_add_relaxed(&sa_rseq.fences, 1);
+    if (cpu >= 0)
+        r = sa_sys_membarrier(CMD_PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu);
+    if (r != 0)
+        r = sa_sys_membarrier(CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+    return r == 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether and how the critical sections of percpu.h can be used, and the fence that stops them.
+ *
+ * libc's registration is used as it is; a second area is never registered and nothing but rseq_cs
+ * is ever written. Where libc has none, or the kernel cannot fence, every thread gets a slab of its
+ * own and the same code runs on struct sa_thread_area.
+ */
+#ifndef SA_OS_RSEQ_H
+#define SA_OS_RSEQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sa_rseq {
+    bool per_cpu;       /* const after init; false: a slab per thread */
+    int64_t offset;     /* const after init: area relative to the thread pointer */
+    const char *reason; /* const after init: why not per CPU, NULL if it is */
+    uint64_t fences;    /* atomic, relaxed */
+};
+
+extern struct sa_rseq sa_rseq;
+
+/* allow: false forces a slab per thread (an option). */
+void sa_rseq_init(bool allow);
+
+/*
+ * After it returns, every critical section that began before the call has ended or will restart.
+ * cpu < 0 fences all CPUs. Only where sa_rseq.per_cpu. False if the kernel refused: nothing may
+ * then be assumed.
+ */
+bool sa_rseq_fence(int cpu);
+
+#endif

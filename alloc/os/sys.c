@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The system calls of sys.h. Stateless. */
+#include "alloc/os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+#ifndef PR_SET_VMA_ANON_NAME
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+
+void sa_sys_futex_wait(uint32_t *word, uint32_t expect, int64_t ns)
+{
+    struct timespec ts = {ns / 1000000000, ns % 1000000000};
+
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expect, ns < 0 ? NULL : &ts, NULL, 0);
+}
+
+void sa_sys_futex_wake(uint32_t *word, int waiters)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, waiters, NULL, NULL, 0);
+}
+
+void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags)
+{
+    long r = syscall(SYS_mmap, hint, bytes, prot, flags, -1, 0);
+
+    return r == -1 ? NULL : (void *)r;
+}
+
+int sa_sys_munmap(void *p, size_t bytes)
+{
+    return syscall(SYS_munmap, p, bytes) == -1 ? -errno : 0;
+}
+
+int sa_sys_madvise(void *p, size_t bytes, int advice)
+{
+    long r;
+
+    do {
+        r = syscall(SYS_madvise, p, bytes, advice);
+    } while (r == -1 && errno == EAGAIN);
+    return r == -1 ? -errno : 0;
+}
+
+void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target)
+{
+    long r = syscall(SYS_mremap, old, old_bytes, new_bytes, flags, target);
+
+    return r == -1 ? NULL : (void *)r;
+}
+
+int sa_sys_membarrier(int command, unsigned flags, int cpu)
+{
+    long r = syscall(SYS_membarrier, command, flags, cpu);
+
+    return r == -1 ? -errno : (int)r;
+}
+
+void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
+{
+    syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, bytes, name);
+}
+
+int sa_sys_gettid(void)
+{
+    return (int)syscall(SYS_gettid);
+}
+
+long sa_sys_read_file(const char *path, char *buf, size_t cap)
+{
+    size_t len = 0;
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), n;
+
+    if (fd == -1)
+        return -errno;
+    while (len + 1 < cap) {
+        n = syscall(SYS_read, fd, buf + len, cap - 1 - len);
+        if (n == -1 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    buf[len] = '\0';
+    syscall(SYS_close, fd);
+    return (long)len;
+}

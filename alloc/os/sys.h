@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * System calls, through libc's syscall() and nothing else: programs interpose open, mmap and
+ * friends with hooks that allocate, and an allocator that calls them recurses. Results are the
+ * kernel's: 0 or a value, or a negative errno. errno itself may change; the entry layer saves it.
+ */
+#ifndef SA_OS_SYS_H
+#define SA_OS_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ns < 0 waits without limit. Returns at once if *word != expect. */
+void sa_sys_futex_wait(uint32_t *word, uint32_t expect, int64_t ns);
+void sa_sys_futex_wake(uint32_t *word, int waiters);
+
+void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags); /* NULL on failure */
+int sa_sys_munmap(void *p, size_t bytes);
+int sa_sys_madvise(void *p, size_t bytes, int advice);
+void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);
+int sa_sys_membarrier(int command, unsigned flags, int cpu);
+void sa_sys_name_mapping(void *p, size_t bytes, const char *name);
+int sa_sys_gettid(void);
+
+/* Reads at most cap - 1 bytes of a small file and terminates them; the length or -errno. */
+long sa_sys_read_file(const char *path, char *buf, size_t cap);
+
+#endif

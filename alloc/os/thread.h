@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one thread-local block: 64 bytes, initial-exec, so that the library can be dlopened where
+ * static TLS is scarce. All zero is a thread that has not been seen yet, and is a valid state.
+ *
+ * Every field is written by its own thread only.
+ */
+#ifndef SA_OS_THREAD_H
+#define SA_OS_THREAD_H
+
+#include "alloc/base/attrs.h"
+
+#include <stdint.h>
+
+/*
+ * Laid out like the kernel's struct rseq. Where rseq is missing the fast path is pointed at this
+ * area instead of libc's: cpu_id is then the number of the thread's own slab, nobody aborts, and
+ * the same instructions serve. Slab 0 is always empty, so a thread not seen yet goes slow.
+ */
+struct sa_thread_area {
+    uint32_t cpu_id_start;
+    int32_t cpu_id;
+    uint64_t rseq_cs;
+    uint32_t flags;
+    uint32_t pad[3];
+};
+
+struct sa_thread {
+    struct sa_thread_area area;
+    uint32_t gate_depth;  /* nesting of slow paths, see alloc/front/gate.h */
+    uint32_t gate_stripe; /* counter that this thread entered by */
+    uint32_t held_ranks;  /* debug builds: bit per lock rank held */
+    uint8_t slot_state;   /* enum in alloc/front/thread_slots.c */
+    uint8_t pad[19];
+};
+
+SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the comment above");
+
+extern _Thread_local struct sa_thread sa_thread
+    __attribute__((tls_model("initial-exec"), aligned(32)));
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address space: page size, mapping, release. All sizes and addresses are multiples of
+ * sa_vm.page_bytes unless said otherwise; nothing here takes a lock or keeps policy.
+ */
+#ifndef SA_OS_VM_H
+#define SA_OS_VM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sa_vm {
+    size_t page_bytes;      /* the kernel's page: 4, 16 or 64 KiB; const after init */
+    uint64_t seed;          /* random per process, from the kernel; const after init */
+    uint64_t map_failures;  /* atomic, relaxed counters */
+    uint64_t advise_failures;
+};
+
+extern struct sa_vm sa_vm;
+
+void sa_vm_init(void);
+
+/* Zeroed, readable and writable memory near the hint (or anywhere); NULL if there is none. */
+void *sa_vm_map(void *hint, size_t bytes, const char *name);
+void sa_vm_unmap(void *p, size_t bytes);
+
+/* Gives the pages back; afterwards they read as zero. False if the kernel refused (locked memory):
+ * the content is then unchanged. */
+bool sa_vm_release(void *p, size_t bytes);
+
+/* Replaces a mapping by a fresh, zeroed one that the kernel can merge with its neighbours. False if
+ * it refused: the range must then not be used any more. */
+bool sa_vm_renew(void *p, size_t bytes, const char *name);
+
+/*
+ * Moves the pages of [from, from + bytes) to the same length at to, whose content is lost. from
+ * stays mapped and reads as zero. False (nothing happened) where the kernel cannot.
+ */
+bool sa_vm_move(void *from, void *to, size_t bytes);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The back end: spans from address space and back. This is the interface that the floors above
+ * use; span_heap.c implements it with a plain heap of spans. Pages of one instance lie in one
+ * address window where the kernel lets them, so that an address tells the instance.
+ *
+ * A span handed out belongs to the caller, who may write its owner fields (pagemap/span.h). Nothing
+ * here calls upwards. The lock (PAGE_HEAP, one per instance) is dropped around the system calls
+ * that give memory back.
+ */
+#ifndef SA_PAGE_HEAP_PAGE_HEAP_H
+#define SA_PAGE_HEAP_PAGE_HEAP_H
+
+#include "pagemap/span.h"
+
+struct sa_page_heap_stats {
+    size_t mapped_bytes;   /* address space obtained from the kernel = the four below */
+    size_t in_use_bytes;   /* spans handed out */
+    size_t backed_bytes;   /* free, holding memory */
+    size_t released_bytes; /* free, holding none */
+    size_t moving_bytes;   /* free, on its way from backed to released at this moment */
+    size_t spans_in_use;   /* records */
+    size_t spans_created;
+    uint64_t grown, released_ever_bytes, extended, moved;
+};
+
+struct sa_page_heap;
+
+/* Instances. */
+extern struct sa_page_heap sa_page_heap_ordinary;
+
+/* Once, before anything else; chooses the window of the ordinary heap from the seed. */
+void sa_page_heap_init(uint64_t seed);
+
+/*
+ * A span of at least pages pages whose start is a multiple of align pages (a power of two), with
+ * state LARGE, class 0 and ends entered in the map. NULL when out of memory.
+ */
+struct sa_span *sa_page_heap_alloc(struct sa_page_heap *heap, size_t pages, size_t align);
+
+/* Takes back a span in use. zero: its pages are known to be zero and without memory. */
+void sa_page_heap_free(struct sa_page_heap *heap, struct sa_span *span, bool zero);
+
+/* Lengthens a LARGE span in place if the pages behind it are free. */
+bool sa_page_heap_extend(struct sa_page_heap *heap, struct sa_span *span, size_t pages);
+
+/* Shortens a LARGE span in place and takes back the rest. */
+void sa_page_heap_shrink(struct sa_page_heap *heap, struct sa_span *span, size_t pages);
+
+/* Gives at least bytes of free memory back to the system if there is so much; what it gave. */
+size_t sa_page_heap_release(struct sa_page_heap *heap, size_t bytes);
+
+/*
+ * Gives back free memory that has not been needed since earlier calls: a share of it that
+ * grows with the time since the last call (all of it after SA_RELEASE_NS). Called from
+ * maintenance. True while free memory remains that a later call would release.
+ */
+bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
+
+/* Bytes freed to the heap, modulo 2^64; its growth tells the caller to arrange for ticks. */
+uint64_t sa_page_heap_freed(struct sa_page_heap *heap);
+
+void sa_page_heap_stats(struct sa_page_heap *heap, struct sa_page_heap_stats *ret);
+
+#define SA_RELEASE_NS 2000000000ull
+
+#endif

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plain page heap: free spans in two sets of lists, backed (they may hold memory) and released
+ * (they hold none and read as zero). See page_heap.h for the interface.
+ *
+ * Invariants, under the lock:
+ *   P1  mapped = in use + backed + released + moving (pages).
+ *   P2  The map's entries for the first and last page of every span, free or not, point to it.
+ *   P3  No two neighbouring free spans of one state exist, except across a window boundary.
+ *   P4  A free span does not cross a window boundary (a 64 GiB multiple), so spans of objects do
+ *       not either.
+ *
+ * How memory goes back: at once, when more than a fixed part is backed and free (heap_excess), so
+ * that a program that frees everything and then stops calling shrinks; and by sa_page_heap_tick for
+ * the rest, as it stays unneeded.
+ */
+#include "alloc/page_heap/page_heap.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/rng.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/free_lists.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+#define MIB_PAGES (1048576 >> SA_PAGE_SHIFT)
+
+#define HEAP_GROW_LEAST  (1 * MIB_PAGES)
+#define HEAP_GROW_MOST   (16 * MIB_PAGES)
+#define HEAP_EXCESS      (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
+#define HEAP_KEEP        (1 * MIB_PAGES)  /* a tick leaves this much */
+#define HEAP_RELEASE_RUN (4 * MIB_PAGES)  /* one system call gives back at most this much */
+#define HEAP_TRIM_ALIGN  MIB_PAGES /* alignments above this do not keep the slack they needed */
+
+struct sa_page_heap {
+    struct sa_lock lock; /* PAGE_HEAP; guards everything below */
+    uint8_t number;
+    const char *name;
+    struct sa_free_lists backed, released;
+    struct sa_span *unused; /* records, linked by next */
+    uintptr_t hint;         /* where to ask for the next mapping */
+    size_t mapped_pages, in_use_pages, moving_pages;
+    size_t low_water;  /* least backed pages since the last tick */
+    uint64_t last_tick_ns;
+    bool refused;      /* the kernel would not take memory back: only ticks try again */
+    uint64_t freed_bytes; /* atomic, relaxed for readers */
+    struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
+};
+
+struct sa_page_heap sa_page_heap_ordinary = {.number = 1, .name = "salloc:heap"};
+
+static size_t page_step; /* kernel pages in salloc pages, at least 1; const after init */
+
+void sa_page_heap_init(uint64_t seed)
+{
+    /*
+     * A window between the program and the kernel's usual place for mappings: nobody else grows
+     * there, so spans stay in it and mappings merge. Random, so that heap addresses tell nothing.
+     * Where the kernel has fewer address bits it ignores the hint, and the window is wherever the
+     * first mapping is.
+     */
+    uint64_t window = 0x100 + (seed & 0x1ff) * 2;
+    uintptr_t start = window << SA_HOME_SHIFT | (seed >> 9 & 0xfff) << 21;
+    struct sa_page_heap *h = &sa_page_heap_ordinary;
+
+    page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
+    h->hint = start;
+}
+
+static struct sa_span *heap_new_record(struct sa_page_heap *h)
+{
+    struct sa_span *s = h->unused;
+
+    if (s) {
+        h->unused = s->next;
+    } else {
+        s = sa_arena_alloc(sizeof(*s), SA_CACHELINE);
+        if (!s)
+            return NULL;
+        h->stats.spans_created++;
+    }
+    s->heap = h->number;
+    return s;
+}
+
+static void heap_drop_record(struct sa_page_heap *h, struct sa_span *s)
+{
+    sa_store_relaxed(&s->state, SA_SPAN_UNUSED);
+    s->next = h->unused;
+    h->unused = s;
+}
+
+static struct sa_free_lists *heap_lists(struct sa_page_heap *h, unsigned state)
+{
+    return state == SA_SPAN_BACKED ? &h->backed : &h->released;
+}
+
+static bool same_window(uintptr_t a, uintptr_t b)
+{
+    return a >> SA_HOME_SHIFT == b >> SA_HOME_SHIFT;
+}
+
+/* Adds a free span (state set, in no list) to the lists, merged with its neighbours (P3). */
+static void heap_add_free(struct sa_page_heap *h, struct sa_span *s)
+{
+    struct sa_free_lists *lists = heap_lists(h, s->state);
+    struct sa_span *prev = sa_pagemap_span(s->start - 1), *next = sa_pagemap_span(sa_span_end(s));
+
+    if (prev && prev->state == s->state && prev->heap == h->number &&
+        sa_span_end(prev) == s->start && same_window(prev->start, s->start)) {
+        sa_free_lists_remove(lists, prev);
+        s->start = prev->start;
+        s->pages += prev->pages;
+        heap_drop_record(h, prev);
+    }
+    if (next && next->state == s->state && next->heap == h->number &&
+        next->start == sa_span_end(s) && same_window(next->start, s->start)) {
+        sa_free_lists_remove(lists, next);
+        s->pages += next->pages;
+        heap_drop_record(h, next);
+    }
+    sa_pagemap_set_ends(s);
+    sa_free_lists_add(lists, s);
+}
+
+/* Cuts a span (in no list) after the first pages; the new record for the rest, or NULL. */
+static struct sa_span *heap_split(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+{
+    struct sa_span *rest = heap_new_record(h);
+
+    if (!rest)
+        return NULL;
+    rest->start = s->start + (pages << SA_PAGE_SHIFT);
+    rest->pages = s->pages - (uint32_t)pages;
+    rest->state = s->state;
+    s->pages = (uint32_t)pages;
+    return rest;
+}
+
+/* Takes pages, aligned, out of a free span of the lists. NULL if records ran out. */
+static struct sa_span *heap_carve(struct sa_page_heap *h, struct sa_span *s, size_t pages,
+                                  size_t align)
+{
+    struct sa_free_lists *lists = heap_lists(h, s->state);
+    size_t head = (sa_align_up(s->start, align << SA_PAGE_SHIFT) - s->start) >> SA_PAGE_SHIFT;
+    struct sa_span *rest;
+
+    sa_free_lists_remove(lists, s);
+    if (head) {
+        rest = heap_split(h, s, head);
+        sa_pagemap_set_ends(s);
+        sa_free_lists_add(lists, s);
+        if (!rest) /* s is whole again */
+            return NULL;
+        s = rest;
+    }
+    if (s->pages > pages) {
+        rest = heap_split(h, s, pages);
+        if (rest) { /* otherwise the caller gets a little more */
+            sa_pagemap_set_ends(rest);
+            sa_free_lists_add(lists, rest);
+        }
+    }
+    if (s->state == SA_SPAN_BACKED)
+        h->low_water = sa_min(h->low_water, h->backed.pages);
+    s->zeroed = s->state == SA_SPAN_RELEASED;
+    s->moved = 0;
+    s->cls = 0;
+    s->requested = 0;
+    s->align_log = 0;
+    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    sa_pagemap_set_ends(s);
+    h->in_use_pages += s->pages;
+    h->stats.spans_in_use++;
+    return s;
+}
+
+static struct sa_span *heap_take(struct sa_page_heap *h, size_t pages, size_t align)
+{
+    struct sa_span *s = sa_free_lists_find(&h->backed, pages, align);
+
+    if (!s)
+        s = sa_free_lists_find(&h->released, pages, align);
+    return s ? heap_carve(h, s, pages, align) : NULL;
+}
+
+/* Maps bytes near the hint at a multiple of align; trims what alignment needed. */
+static void *heap_map(struct sa_page_heap *h, size_t bytes, size_t align)
+{
+    char *p = sa_vm_map((void *)h->hint, bytes, h->name), *aligned;
+
+    if (!p || ((uintptr_t)p & (align - 1)) == 0)
+        return p;
+    sa_vm_unmap(p, bytes);
+    p = sa_vm_map((void *)h->hint, bytes + align, h->name);
+    if (!p)
+        return NULL;
+    aligned = (char *)sa_align_up((uintptr_t)p, align);
+    if (aligned > p)
+        sa_vm_unmap(p, (size_t)(aligned - p));
+    if (aligned + bytes < p + bytes + align)
+        sa_vm_unmap(aligned + bytes, (size_t)(p + align - aligned));
+    return aligned;
+}
+
+/* Enters a fresh mapping as released spans, cut at window boundaries (P4). */
+static bool heap_add_mapping(struct sa_page_heap *h, uintptr_t start, size_t bytes)
+{
+    uintptr_t end = start + bytes;
+
+    while (start < end) {
+        uintptr_t cut = sa_align_down(start, SA_HOME_BYTES) + SA_HOME_BYTES;
+        struct sa_span *s = heap_new_record(h);
+
+        if (cut > end)
+            cut = end;
+        if (!s) {
+            sa_vm_unmap((void *)start, end - start);
+            return false;
+        }
+        s->start = start;
+        s->pages = (uint32_t)((cut - start) >> SA_PAGE_SHIFT);
+        s->state = SA_SPAN_RELEASED;
+        h->mapped_pages += s->pages;
+        heap_add_free(h, s);
+        start = cut;
+    }
+    return true;
+}
+
+/*
+ * A block that is longer than a window or more aligned than the heap's growth gets a mapping of
+ * exactly its size. When it is freed its pages join the others (cut at window boundaries).
+ */
+static struct sa_span *heap_map_alone(struct sa_page_heap *h, size_t pages, size_t align)
+{
+    size_t bytes = pages << SA_PAGE_SHIFT;
+    void *p = heap_map(h, bytes, align << SA_PAGE_SHIFT);
+    struct sa_span *s;
+
+    if (!p)
+        return NULL;
+    s = sa_pagemap_grow((uintptr_t)p, bytes) ? heap_new_record(h) : NULL;
+    if (!s) {
+        sa_vm_unmap(p, bytes);
+        return NULL;
+    }
+    s->start = (uintptr_t)p;
+    s->pages = (uint32_t)pages;
+    s->zeroed = 1;
+    s->moved = 0;
+    s->cls = 0;
+    s->requested = 0;
+    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    sa_pagemap_set_ends(s);
+    h->mapped_pages += pages;
+    h->in_use_pages += pages;
+    h->stats.spans_in_use++;
+    h->stats.grown++;
+    return s;
+}
+
+static bool heap_grow(struct sa_page_heap *h, size_t pages, size_t align)
+{
+    size_t need = pages + (align > page_step ? align : 0), want;
+    uintptr_t p;
+
+    want = sa_min(sa_max(h->mapped_pages / 8, HEAP_GROW_LEAST), HEAP_GROW_MOST);
+    want = sa_align_up(sa_max(want, need), page_step);
+    p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, page_step << SA_PAGE_SHIFT);
+    if (!p && want > need) {
+        want = sa_align_up(need, page_step);
+        p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, page_step << SA_PAGE_SHIFT);
+    }
+    if (!p)
+        return false;
+    if (!h->mapped_pages && h == &sa_page_heap_ordinary)
+        sa_pagemap_set_home(p);
+    if (!sa_pagemap_grow(p, want << SA_PAGE_SHIFT)) {
+        sa_vm_unmap((void *)p, want << SA_PAGE_SHIFT);
+        return false;
+    }
+    h->hint = p + (want << SA_PAGE_SHIFT);
+    h->stats.grown++;
+    return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
+}
+
+struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t align)
+{
+    struct sa_span *s;
+
+    if (pages > UINT32_MAX - page_step)
+        return NULL;
+    pages = sa_align_up(sa_max(pages, 1), page_step);
+    align = sa_max(align, page_step);
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    s = heap_take(h, pages, align);
+    if (!s) {
+        /* The first growth places the home window, so it is an ordinary one. */
+        if (h->mapped_pages && (align > HEAP_TRIM_ALIGN || pages >= SA_HOME_PAGES / 2))
+            s = heap_map_alone(h, pages, align);
+        else if (heap_grow(h, pages, align))
+            s = heap_take(h, pages, align);
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return s;
+}
+
+/* Pages that are backed and free beyond what is kept for the next demand. */
+static size_t heap_excess(const struct sa_page_heap *h)
+{
+    size_t keep = sa_max(HEAP_EXCESS, h->in_use_pages / 4);
+
+    return h->refused || h->backed.pages <= keep ? 0 : h->backed.pages - keep;
+}
+
+void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
+{
+    size_t excess;
+
+    if (s->moved) {
+        if (!sa_vm_renew((void *)s->start, sa_span_bytes(s), h->name))
+            return; /* the kernel lost the range: it stays in use, and unused */
+        zero = true;
+    }
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    h->in_use_pages -= s->pages;
+    h->stats.spans_in_use--;
+    if (!zero)
+        sa_count_add(&h->freed_bytes, sa_span_bytes(s));
+    sa_store_relaxed(&s->state, zero ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
+    while (!same_window(s->start, sa_span_end(s) - 1)) { /* P4 */
+        uintptr_t cut = sa_align_down(s->start, SA_HOME_BYTES) + SA_HOME_BYTES;
+        struct sa_span *rest = heap_split(h, s, (cut - s->start) >> SA_PAGE_SHIFT);
+
+        if (!rest) { /* no memory for a record: give up the tail's address space */
+            sa_vm_unmap((void *)cut, sa_span_end(s) - cut);
+            h->mapped_pages -= (sa_span_end(s) - cut) >> SA_PAGE_SHIFT;
+            s->pages = (uint32_t)((cut - s->start) >> SA_PAGE_SHIFT);
+            break;
+        }
+        heap_add_free(h, s);
+        s = rest;
+    }
+    heap_add_free(h, s);
+    excess = heap_excess(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    if (SA_UNLIKELY(excess))
+        sa_page_heap_release(h, excess << SA_PAGE_SHIFT);
+}
+
+bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+{
+    struct sa_free_lists *lists;
+    struct sa_span *next, *rest;
+    size_t more;
+    bool ok = false;
+
+    pages = sa_align_up(pages, page_step);
+    if (pages > UINT32_MAX)
+        return false;
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    more = pages - s->pages;
+    next = sa_pagemap_span(sa_span_end(s));
+    if (next && next->heap == h->number && next->start == sa_span_end(s) &&
+        (next->state == SA_SPAN_BACKED || next->state == SA_SPAN_RELEASED) && next->pages >= more &&
+        same_window(s->start, next->start)) {
+        lists = heap_lists(h, next->state);
+        sa_free_lists_remove(lists, next);
+        rest = next->pages > more ? heap_split(h, next, more) : NULL;
+        if (rest) {
+            sa_pagemap_set_ends(rest);
+            sa_free_lists_add(lists, rest);
+        }
+        if (next->state == SA_SPAN_BACKED)
+            h->low_water = sa_min(h->low_water, h->backed.pages);
+        s->pages += next->pages;
+        h->in_use_pages += next->pages;
+        heap_drop_record(h, next);
+        sa_pagemap_set_ends(s);
+        h->stats.extended++;
+        ok = true;
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return ok;
+}
+
+void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+{
+    struct sa_span *rest;
+
+    pages = sa_align_up(pages, page_step);
+    if (pages >= s->pages)
+        return;
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    rest = heap_split(h, s, pages);
+    if (rest) {
+        sa_pagemap_set_ends(s);
+        rest->moved = s->moved;
+        rest->cls = 0;
+        sa_pagemap_set_ends(rest);
+        h->stats.spans_in_use++;
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    if (rest)
+        sa_page_heap_free(h, rest, false);
+}
+
+size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
+{
+    size_t want = sa_align_up(sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, page_step);
+    size_t done = 0;
+    bool ok = true;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    while (ok && done < want) {
+        struct sa_span *s = sa_free_lists_longest(&h->backed), *rest;
+        size_t run = sa_min(want - done, HEAP_RELEASE_RUN);
+
+        if (!s)
+            break;
+        sa_free_lists_remove(&h->backed, s);
+        if (s->pages > run) {
+            rest = heap_split(h, s, run);
+            if (rest) {
+                sa_pagemap_set_ends(rest);
+                sa_free_lists_add(&h->backed, rest);
+            }
+        }
+        sa_pagemap_set_ends(s);
+        sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+        h->moving_pages += s->pages;
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+
+        ok = sa_vm_release((void *)s->start, sa_span_bytes(s));
+
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        h->moving_pages -= s->pages;
+        if (ok) {
+            done += s->pages;
+            h->stats.released_ever_bytes += sa_span_bytes(s);
+        }
+        h->refused = !ok;
+        sa_store_relaxed(&s->state, ok ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
+        heap_add_free(h, s);
+        h->low_water = sa_min(h->low_water, h->backed.pages);
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return done << SA_PAGE_SHIFT;
+}
+
+bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
+{
+    uint64_t elapsed;
+    size_t idle, left;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    elapsed = sa_min(now_ns - h->last_tick_ns, SA_RELEASE_NS);
+    h->last_tick_ns = now_ns;
+    idle = sa_min(h->low_water, h->backed.pages);
+    idle = idle > HEAP_KEEP ? idle - HEAP_KEEP : 0;
+    h->low_water = h->backed.pages;
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
+    if (idle)
+        sa_page_heap_release(h, idle << SA_PAGE_SHIFT);
+    left = sa_load_relaxed(&h->backed.pages);
+    return left > HEAP_KEEP + HEAP_KEEP / 4;
+}
+
+uint64_t sa_page_heap_freed(struct sa_page_heap *h)
+{
+    return sa_load_relaxed(&h->freed_bytes);
+}
+
+void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    *ret = h->stats;
+    ret->mapped_bytes = h->mapped_pages << SA_PAGE_SHIFT;
+    ret->in_use_bytes = h->in_use_pages << SA_PAGE_SHIFT;
+    ret->backed_bytes = h->backed.pages << SA_PAGE_SHIFT;
+    ret->released_bytes = h->released.pages << SA_PAGE_SHIFT;
+    ret->moving_bytes = h->moving_pages << SA_PAGE_SHIFT;
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * salloc: a malloc replacement. Programs need nothing from this header to use it: link -lsalloc or
+ * preload libsalloc.so. It offers what malloc's own interface does not: reports, limits, questions
+ * about blocks.
+ *
+ * Unless a function says otherwise it may be called from any thread at any time, returns 0 or a
+ * pointer on success and -1 or NULL with errno on failure, and writes no result on failure.
+ */
+#ifndef SALLOC_SALLOC_H
+#define SALLOC_SALLOC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Version of the library that is running, as "major.minor.patch". Never freed. */
+const char *salloc_version(void);
+
+/**
+ * The stats page: a text in the malloc-stats layout that tells where memory is. doc/stats.md
+ * explains every line. Exact while no other thread allocates, approximate otherwise; the rows of the
+ * summary always add up.
+ *
+ * @return a string that the caller frees with free(), or NULL with errno ENOMEM.
+ */
+char *salloc_get_stats(void);
+
+/**
+ * Reads a figure by name. Names and meanings are tcmalloc's where it has them:
+ *
+ *   generic.current_allocated_bytes    bytes in use by the application
+ *   generic.bytes_in_use_by_app        the same
+ *   generic.heap_size                  address space of the heap, released parts left out
+ *   generic.physical_memory_used       heap_size plus metadata
+ *   generic.virtual_memory_used        physical_memory_used plus what was released
+ *   tcmalloc.pageheap_free_bytes       free spans that hold memory
+ *   tcmalloc.pageheap_unmapped_bytes   free spans that hold none
+ *   tcmalloc.central_cache_free        free objects in central free lists
+ *   tcmalloc.transfer_cache_free       in transfer caches
+ *   tcmalloc.cpu_free                  in per-CPU caches
+ *   tcmalloc.thread_cache_free         in per-thread caches (where rseq is missing)
+ *   tcmalloc.metadata_bytes            salloc's own records
+ *   tcmalloc.per_cpu_caches_active     1 or 0
+ *   tcmalloc.max_per_cpu_cache_size    limit of each per-CPU cache, settable
+ *   salloc.sections_restarted          critical sections restarted by the kernel, approximate
+ *   salloc.transfer_domains            last-level-cache domains of the transfer cache
+ *
+ * @return 0, or -1 with errno ENOENT for an unknown name, EINVAL for a null argument.
+ */
+int salloc_get_numeric_property(const char *name, size_t *value);
+
+/**
+ * Sets a settable figure (tcmalloc.max_per_cpu_cache_size, up to 1 GiB).
+ *
+ * @return 0, or -1 with errno ENOENT (unknown name), EPERM (not settable), EINVAL (out of range).
+ */
+int salloc_set_numeric_property(const char *name, size_t value);
+
+/**
+ * Empties the caches and gives free memory back to the system: at least `bytes` if so much is free
+ * (SIZE_MAX: all of it).
+ *
+ * @return bytes given back; they may be fewer, also 0.
+ */
+size_t salloc_release_free_memory(size_t bytes);
+
+/** Bytes that malloc(size) would occupy; 0 if it would fail for any state of the heap. */
+size_t salloc_get_estimated_allocated_size(size_t size);
+
+/**
+ * Bytes that a block occupies: usable size, as malloc_usable_size gives it.
+ *
+ * @return 0 for NULL and for what is not the start of a block of salloc's. A block that was freed
+ * already cannot be told from a live one in every case.
+ */
+size_t salloc_get_allocated_size(const void *p);
+
+enum salloc_ownership {
+    SALLOC_NOT_OWNED = 0, /**< not memory that malloc gave out */
+    SALLOC_OWNED = 1,     /**< the start of a block of salloc's */
+};
+
+/** Whether a pointer is the start of a block of salloc's. Safe for any pointer. */
+enum salloc_ownership salloc_get_ownership(const void *p);
+
+/**
+ * Asks hwloc for the last-level-cache domains and splits the transfer cache by them, as the
+ * option llc_domains:on does. hwloc (libhwloc.so.15) is loaded for this; it allocates, opens files
+ * and takes the dynamic loader's lock, so call it where those are allowed.
+ *
+ * @return the number of domains now in use (1: there is one, or it was not split), or -1 with errno
+ * ENOENT if hwloc is not installed, ENOMEM.
+ */
+int salloc_discover_topology(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Growth of and stores into the radix map; see pagemap.h for the argument about readers. */
+#include "pagemap/pagemap.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/vm.h"
+#include "pagemap/arena.h"
+
+#include <string.h>
+
+struct sa_pagemap sa_pagemap;
+
+static struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
+
+void sa_pagemap_set_home(uintptr_t address)
+{
+    size_t root = address >> SA_HOME_SHIFT;
+
+    sa_hot.home_page = root << (SA_HOME_SHIFT - SA_PAGE_SHIFT);
+    sa_store_release(&sa_pagemap.classes[root], sa_hot.home_class);
+}
+
+static bool pagemap_grow_leaf(uintptr_t address)
+{
+    size_t root = address >> SA_HOME_SHIFT;
+    size_t n = address >> (SA_PAGE_SHIFT + SA_MAP_LEAF_BITS) & ((1u << SA_MAP_NODE_BITS) - 1);
+    struct sa_map_node *node = sa_pagemap.nodes[root];
+
+    if (!sa_pagemap.classes[root]) {
+        /* Straight from the kernel: 8 MiB of addresses of which a page is touched per 32 MiB. */
+        uint8_t *classes = sa_vm_map(NULL, SA_HOME_PAGES, "salloc:metadata");
+
+        if (!classes)
+            return false;
+        sa_add_relaxed(&sa_pagemap.bytes, SA_HOME_PAGES);
+        sa_store_release(&sa_pagemap.classes[root], classes);
+    }
+    if (!node) {
+        node = sa_arena_alloc(sizeof(*node), SA_CACHELINE);
+        if (!node)
+            return false;
+        sa_add_relaxed(&sa_pagemap.bytes, sizeof(*node));
+        sa_store_release(&sa_pagemap.nodes[root], node);
+    }
+    if (!node->leaf[n]) {
+        struct sa_map_leaf *leaf = sa_arena_alloc(sizeof(*leaf), 4096);
+
+        if (!leaf)
+            return false;
+        sa_add_relaxed(&sa_pagemap.bytes, sizeof(*leaf));
+        sa_store_release(&node->leaf[n], leaf);
+    }
+    return true;
+}
+
+bool sa_pagemap_grow(uintptr_t start, size_t bytes)
+{
+    const uintptr_t step = SA_PAGE_BYTES << SA_MAP_LEAF_BITS;
+    bool ok = true;
+
+    if ((start + bytes - 1) >> SA_ADDRESS_BITS)
+        return false;
+    sa_lock_acquire(&pagemap_lock, SA_RANK_PAGEMAP);
+    for (uintptr_t at = sa_align_down(start, step); ok && at < start + bytes; at += step)
+        ok = pagemap_grow_leaf(at);
+    sa_lock_release(&pagemap_lock, SA_RANK_PAGEMAP);
+    return ok;
+}
+
+struct sa_span *sa_pagemap_find(uintptr_t address)
+{
+    struct sa_span *span = sa_pagemap_span(address);
+
+    if (!span || address < span->start || address >= sa_span_end(span) ||
+        sa_load_relaxed(&span->state) == SA_SPAN_UNUSED)
+        return NULL;
+    return span;
+}
+
+static void pagemap_set(uintptr_t address, struct sa_span *span)
+{
+    size_t page = address >> SA_PAGE_SHIFT;
+    struct sa_map_node *node = sa_load_relaxed(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
+    struct sa_map_leaf *leaf = sa_load_relaxed(
+        &node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
+
+    sa_store_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)], span);
+}
+
+void sa_pagemap_set_ends(struct sa_span *span)
+{
+    pagemap_set(span->start, span);
+    if (span->pages > 1)
+        pagemap_set(sa_span_end(span) - SA_PAGE_BYTES, span);
+}
+
+static void pagemap_set_classes(struct sa_span *span, unsigned cls)
+{
+    uint8_t *classes = sa_load_relaxed(&sa_pagemap.classes[span->start >> SA_HOME_SHIFT]);
+    size_t page = span->start >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1);
+
+    /* A span never crosses a window: see the page heap. */
+    for (size_t i = 0; i < span->pages; i++)
+        sa_store_relaxed(&classes[page + i], (uint8_t)cls);
+}
+
+void sa_pagemap_set_objects(struct sa_span *span)
+{
+    for (size_t i = 0; i < span->pages; i++)
+        pagemap_set(span->start + (i << SA_PAGE_SHIFT), span);
+    pagemap_set_classes(span, span->cls);
+}
+
+void sa_pagemap_clear_classes(struct sa_span *span)
+{
+    pagemap_set_classes(span, 0);
+}

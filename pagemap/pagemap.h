@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The radix map: page number -> size class, and page number -> span.
+ *
+ * Two trees over the same 35-bit page number, shaped by who reads them:
+ *   classes: 12 bits root, 23 bits leaf of one byte each. The leaf of the home window is part of
+ *            sa_hot, so that free() gets from pointer to class with one load; others are mapped when
+ *            first needed and touched as they fill.
+ *   spans:   12 bits root, 11 bits node, 12 bits leaf of pointers (a leaf spans 32 MiB).
+ *
+ * Readers take no lock. A node is published with a release store after it is zeroed, and is never
+ * removed, so a reader sees null or a valid node. What an entry says is only meaningful to who holds
+ * something on the page (an object, a span): the entry of a page changes only while nobody does,
+ * and the allocator's own hand-over (cache, list or lock) orders the change before the next reader.
+ * Readers with a pointer of unknown origin use sa_pagemap_find, which verifies what it finds.
+ *
+ * Entries of the spans tree: every page of an OBJECTS span; first and last page of others. Entries
+ * in between may be stale.
+ */
+#ifndef SA_PAGEMAP_PAGEMAP_H
+#define SA_PAGEMAP_PAGEMAP_H
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/page.h"
+#include "alloc/os/percpu.h"
+#include "pagemap/span.h"
+
+#define SA_MAP_NODE_BITS 11
+#define SA_MAP_LEAF_BITS 12
+#define SA_MAP_ROOTS     (1u << (SA_ADDRESS_BITS - SA_HOME_SHIFT))
+
+struct sa_map_leaf {
+    struct sa_span *span[1u << SA_MAP_LEAF_BITS]; /* atomic, relaxed */
+};
+
+struct sa_map_node {
+    struct sa_map_leaf *leaf[1u << SA_MAP_NODE_BITS]; /* atomic: release by grow, acquire */
+};
+
+struct sa_pagemap {
+    struct sa_map_node *nodes[SA_MAP_ROOTS]; /* atomic: release by grow, acquire by readers */
+    uint8_t *classes[SA_MAP_ROOTS];          /* the same; the home window's is sa_hot.home_class */
+    uint64_t bytes;                          /* atomic, relaxed; nodes, leaves and class leaves */
+};
+
+extern struct sa_pagemap sa_pagemap;
+
+/* Makes entries for [start, start + bytes) exist. False when out of memory. */
+bool sa_pagemap_grow(uintptr_t start, size_t bytes);
+
+/* Declares the window that contains the address to be the home window. Once, before any grow. */
+void sa_pagemap_set_home(uintptr_t address);
+
+SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
+{
+    size_t page = address >> SA_PAGE_SHIFT;
+    struct sa_map_node *node;
+    struct sa_map_leaf *leaf;
+
+    if (address >> SA_ADDRESS_BITS)
+        return NULL;
+    node = sa_load_acquire(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
+    if (!node)
+        return NULL;
+    leaf = sa_load_acquire(
+        &node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
+    if (!leaf)
+        return NULL;
+    return sa_load_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)]);
+}
+
+SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
+{
+    uint8_t *classes;
+
+    if (address >> SA_ADDRESS_BITS)
+        return 0;
+    classes = sa_load_acquire(&sa_pagemap.classes[address >> SA_HOME_SHIFT]);
+    if (!classes)
+        return 0;
+    return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]);
+}
+
+/* The span in use or free that contains the address, or NULL. Safe for any address. */
+struct sa_span *sa_pagemap_find(uintptr_t address);
+
+/* Requires: entries exist. Sets the first and the last page's span. */
+void sa_pagemap_set_ends(struct sa_span *span);
+
+/* Requires: entries exist. Sets every page's span, and its class to span->cls. */
+void sa_pagemap_set_objects(struct sa_span *span);
+
+/* Sets the class of every page of the span to 0. */
+void sa_pagemap_clear_classes(struct sa_span *span);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A span: a run of pages with one use. The record is the unit that the page heap hands out, the
+ * central free list fills with objects of one class, and the radix map points at.
+ *
+ * Records come from the arena and are reused as spans only: a stale pointer to one (from the map)
+ * always points at some span, and start and pages tell whether it is the right one.
+ *
+ * Who writes: the page heap under its lock while the span is free and when it changes hands; the
+ * owner (central free list under its lock, or the large-block code of the thread that allocates or
+ * frees the block) while it is in use.
+ */
+#ifndef SA_PAGEMAP_SPAN_H
+#define SA_PAGEMAP_SPAN_H
+
+#include "alloc/base/attrs.h"
+#include "alloc/base/page.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sa_span_state {
+    SA_SPAN_UNUSED,   /* record on a free list */
+    SA_SPAN_BACKED,   /* free; pages may hold memory and data */
+    SA_SPAN_RELEASED, /* free; pages hold no memory and read as zero */
+    SA_SPAN_MOVING,   /* free; being released or grown, belongs to the thread that does it */
+    SA_SPAN_OBJECTS,  /* in use: objects of a class */
+    SA_SPAN_LARGE,    /* in use: one block */
+};
+
+struct sa_span {
+    uintptr_t start; /* address; multiple of SA_PAGE_BYTES */
+    uint32_t pages;
+    uint8_t state; /* enum sa_span_state; atomic where the free path looks at it */
+    uint8_t cls;   /* size class of an OBJECTS span, else 0 */
+    uint8_t list;  /* OBJECTS: which list of the central free list */
+    uint8_t heap;  /* number of the page heap instance it belongs to; never changes */
+    struct sa_span *next, *prev; /* in whichever list the state says */
+    union {
+        size_t requested;  /* LARGE: bytes asked for, checked by sized frees */
+        uint64_t *more_bits; /* OBJECTS with more than 64 objects: the bitmap */
+    };
+    uint64_t bits;     /* OBJECTS with up to 64 objects: bit set = object is free */
+    uint16_t objects;  /* OBJECTS: how many fit */
+    uint16_t live;     /* OBJECTS: how many are not on this span (in caches or in use) */
+    uint8_t zeroed;    /* set by the page heap: content was zero when it was handed out */
+    uint8_t moved;     /* LARGE: pages were moved here, the mapping cannot merge with its neighbours */
+    uint8_t align_log; /* LARGE: log2 of the alignment asked for */
+    uint8_t pad;
+};
+
+SA_STATIC_ASSERT(sizeof(struct sa_span) <= SA_CACHELINE, "span records are counted in the metadata");
+
+SA_INLINE size_t sa_span_bytes(const struct sa_span *s)
+{
+    return (size_t)s->pages << SA_PAGE_SHIFT;
+}
+
+SA_INLINE uintptr_t sa_span_end(const struct sa_span *s)
+{
+    return s->start + sa_span_bytes(s);
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading all counters; see snapshot.h for what the reading promises. No state, no allocation. */
+#include "stats/snapshot.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/thread_slots.h"
+#include "alloc/middle/central.h"
+#include "alloc/middle/transfer.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
+#include "pagemap/pagemap.h"
+
+#include <string.h>
+
+/* Two numbers of /proc/self/statm: size and resident, in kernel pages. */
+static void snapshot_process(struct sa_snapshot *s)
+{
+    char text[128];
+    size_t pages[2] = {0, 0};
+    const char *p = text;
+
+    if (sa_sys_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
+        return;
+    for (int i = 0; i < 2; i++, p++)
+        for (; *p >= '0' && *p <= '9'; p++)
+            pages[i] = pages[i] * 10 + (size_t)(*p - '0');
+    s->mapped_bytes = pages[0] * sa_vm.page_bytes;
+    s->resident_bytes = pages[1] * sa_vm.page_bytes;
+}
+
+static void snapshot_class(struct sa_snapshot *s, unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct sa_snapshot_class *c = &s->cls[cls];
+    struct sa_cpu_class_stats cpu;
+    struct sa_transfer_stats transfer;
+    struct sa_central_stats central;
+
+    sa_cpu_cache_class_stats(cls, &cpu);
+    sa_transfer_stats(cls, &transfer);
+    sa_central_stats(cls, &central);
+    c->size = k->size;
+    c->cpu_objects = cpu.objects;
+    c->transfer_objects = transfer.objects;
+    c->central_objects = central.free_objects;
+    c->free_objects = cpu.objects + transfer.objects + central.free_objects;
+    c->spans = central.spans;
+    c->pages = central.pages;
+    c->spans_requested = central.spans_requested;
+    c->spans_returned = central.spans_returned;
+    s->cpu_bytes += cpu.objects * k->size;
+    s->transfer_bytes += transfer.objects * k->size;
+    s->central_bytes +=
+        central.free_objects * k->size +
+        central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
+}
+
+void sa_snapshot_take(struct sa_snapshot *s)
+{
+    size_t class_pages = 0, class_spans = 0, other;
+
+    memset(s, 0, sizeof(*s));
+    s->classes = sa_size_classes.count;
+    for (unsigned cls = 1; cls < s->classes; cls++) {
+        snapshot_class(s, cls);
+        class_pages += s->cls[cls].pages;
+        class_spans += s->cls[cls].spans;
+    }
+    sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
+    sa_arena_stats(&s->arena);
+    /* The floors were read one after the other: never report less than nothing. */
+    other = s->cpu_bytes + s->transfer_bytes + s->central_bytes;
+    s->in_use_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
+    s->large_bytes =
+        s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, class_pages << SA_PAGE_SHIFT);
+    s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, class_spans);
+    if (!sa_rseq.per_cpu) {
+        s->thread_bytes = s->cpu_bytes;
+        s->cpu_bytes = 0;
+    }
+    s->pagemap_bytes = sa_load_relaxed(&sa_pagemap.bytes);
+    s->slab_bytes = sa_cpu_cache_slab_bytes();
+    s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes;
+    s->threads_in_use = sa_thread_slots_in_use();
+    s->threads_created = sa_thread_slots_created();
+    snapshot_process(s);
+}
