@@ -3,7 +3,7 @@
  * The radix map: page number -> size class, and page number -> span.
  *
  * Two trees over the same 35-bit page number, shaped by who reads them:
- *   classes: 12 bits root, 23 bits leaf of one byte each. The leaf of the home window is part of
+ *   classes: 12 bits root, 23 bits leaf of 16-bit header offsets (16 times the class). The leaf of the home window is part of
  *            sa_hot, so that free() gets from pointer to class with one load; others are mapped when
  *            first needed and touched as they fill.
  *   spans:   12 bits root, 11 bits node, 12 bits leaf of pointers (a leaf spans 32 MiB).
@@ -39,7 +39,7 @@ struct sa_map_node {
 
 struct sa_pagemap {
     struct sa_map_node *nodes[SA_MAP_ROOTS]; /* atomic: release by grow, acquire by readers */
-    uint8_t *classes[SA_MAP_ROOTS];          /* the same; the home window's is sa_hot.home_class */
+    uint16_t *classes[SA_MAP_ROOTS];         /* the same; the home window's is sa_hot.home_class */
     uint64_t bytes;                          /* atomic, relaxed; nodes, leaves and class leaves */
 };
 
@@ -71,14 +71,15 @@ SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
 
 SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
 {
-    uint8_t *classes;
+    uint16_t *classes;
 
     if (address >> SA_ADDRESS_BITS)
         return 0;
     classes = sa_load_acquire(&sa_pagemap.classes[address >> SA_HOME_SHIFT]);
     if (!classes)
         return 0;
-    return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]);
+    return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]) /
+           (unsigned)SA_CLASS_OFFSET(1);
 }
 
 /* The span in use or free that contains the address, or NULL. Safe for any address. */

@@ -78,8 +78,8 @@ static bool cpu_populate(int cpu)
             c->limit_bytes = c->available_bytes = sa_load_relaxed(&limit_default);
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->stride[cls] = STRIDE_LEAST;
-                c->slab->header[cls] =
-                    sa_header_make(0, STRIDE_LEAST, sa_size_classes.of[cls].begin, 0);
+                c->slab->header[cls].state = sa_state_make(0, STRIDE_LEAST, 0);
+                c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].begin;
             }
             sa_store_release(&sa_cpu_caches[cpu], c);
             sa_store_release(&sa_hot.slabs[cpu], c->slab);
@@ -95,13 +95,12 @@ static bool cpu_populate(int cpu)
 static void cpu_hasten(struct cpu_cache *c, int cpu)
 {
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        uint64_t h = cpu_header(c->slab, cls);
+        uint64_t h = cpu_state(c->slab, cls);
 
         c->stride[cls] = STRIDE_LEAST;
-        if (sa_header_until(h) > STRIDE_LEAST)
-            sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
-                                   sa_header_make(sa_header_avail(h), STRIDE_LEAST,
-                                                  sa_header_begin(h), sa_header_cap(h)));
+        if (sa_state_until(h) > STRIDE_LEAST)
+            sa_percpu_replace(cpu, c->slab, cls, h,
+                                   sa_state_make(sa_state_avail(h), STRIDE_LEAST, sa_state_cap(h)));
     }
 }
 
@@ -149,9 +148,8 @@ static void cpu_countdown_ended(struct cpu_cache *c, int cpu, unsigned cls, uint
         stride = (uint32_t)sa_min(stride * 2, SA_UNTIL_MAX);
     else if (since > STRIDE_IDLE_MS)
         stride = STRIDE_LEAST;
-    if (sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
-                               sa_header_make(sa_header_avail(h), stride, sa_header_begin(h),
-                                              sa_header_cap(h)))) {
+    if (sa_percpu_replace(cpu, c->slab, cls, h,
+                               sa_state_make(sa_state_avail(h), stride, sa_state_cap(h)))) {
         c->stride[cls] = (uint16_t)stride;
         c->expired_ms[cls] = now;
     }
@@ -179,25 +177,24 @@ static void budget_give(struct cpu_cache *c, size_t bytes)
 static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t target)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    uint64_t h = cpu_header(c->slab, cls);
-    uint32_t avail = sa_header_avail(h), cap = sa_header_cap(h);
+    uint64_t h = cpu_state(c->slab, cls);
+    uint32_t avail = sa_state_avail(h), cap = sa_state_cap(h);
 
     if (avail > target) {
         void *objs[SA_MOVE_MOST];
         size_t n =
-            sa_percpu_pop_batch(&sa_hot, cls, objs, sa_min(avail - target, SA_MOVE_MOST));
+            sa_percpu_pop_batch(cls, objs, sa_min(avail - target, SA_MOVE_MOST));
 
         if (n)
             sa_transfer_insert(cpu, cls, objs, n);
-        h = cpu_header(c->slab, cls);
-        avail = sa_header_avail(h);
-        cap = sa_header_cap(h);
+        h = cpu_state(c->slab, cls);
+        avail = sa_state_avail(h);
+        cap = sa_state_cap(h);
         target = avail > target ? avail : target;
     }
     if (cap <= target ||
-        !sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
-                                sa_header_make(avail, sa_header_until(h), sa_header_begin(h),
-                                               target)))
+        !sa_percpu_replace(cpu, c->slab, cls, h,
+                                sa_state_make(avail, sa_state_until(h), target)))
         return 0;
     return (size_t)(cap - target) * k->size;
 }
@@ -212,7 +209,7 @@ static void cpu_steal(struct cpu_cache *c, int cpu, unsigned for_cls, size_t nee
         uint32_t cap;
 
         hand = hand + 1 < count ? hand + 1 : 1;
-        cap = sa_header_cap(cpu_header(c->slab, hand));
+        cap = sa_state_cap(cpu_state(c->slab, hand));
         if (hand == for_cls || cap == 0)
             continue;
         if (c->touched[hand]) {
@@ -234,8 +231,8 @@ static void cpu_steal(struct cpu_cache *c, int cpu, unsigned for_cls, size_t nee
 static uint32_t cpu_grow(struct cpu_cache *c, int cpu, unsigned cls, enum miss kind)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    uint64_t h = cpu_header(c->slab, cls);
-    uint32_t cap = sa_header_cap(h), more;
+    uint64_t h = cpu_state(c->slab, cls);
+    uint32_t cap = sa_state_cap(h), more;
     bool same = c->last_miss[cls] == kind;
     size_t got;
 
@@ -252,17 +249,16 @@ static uint32_t cpu_grow(struct cpu_cache *c, int cpu, unsigned cls, enum miss k
     more = (uint32_t)(got / k->size);
     budget_give(c, got - (size_t)more * k->size);
     for (int tries = 0; more && tries < 3; tries++) {
-        h = cpu_header(c->slab, cls);
-        cap = sa_header_cap(h);
+        h = cpu_state(c->slab, cls);
+        cap = sa_state_cap(h);
         if (cap + more > k->most)
             break;
-        if (sa_percpu_replace(&sa_hot, cpu, c->slab, cls, h,
-                                   sa_header_make(sa_header_avail(h), sa_header_until(h),
-                                                  sa_header_begin(h), cap + more)))
+        if (sa_percpu_replace(cpu, c->slab, cls, h,
+                                   sa_state_make(sa_state_avail(h), sa_state_until(h), cap + more)))
             return cap + more;
     }
     budget_give(c, (size_t)more * k->size);
-    return sa_header_cap(cpu_header(c->slab, cls));
+    return sa_state_cap(cpu_state(c->slab, cls));
 }
 
 static size_t cpu_move_count(const struct sa_class *k, uint32_t cap)
@@ -283,7 +279,7 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     if (!n)
         return NULL;
     if (--n) {
-        pushed = sa_percpu_push_batch(&sa_hot, cls, objs, n);
+        pushed = sa_percpu_push_batch(cls, objs, n);
         if (pushed < n) /* migrated, or the class was shrunk meanwhile */
             sa_transfer_insert(cpu, cls, objs + pushed, n - pushed);
     }
@@ -301,10 +297,10 @@ void *sa_cpu_cache_alloc(unsigned cls)
 
         if (!c)
             break;
-        h = cpu_header(c->slab, cls);
-        if (sa_header_avail(h) == 0)
+        h = cpu_state(c->slab, cls);
+        if (sa_state_avail(h) == 0)
             return cpu_refill(c, cpu, cls);
-        if (sa_header_until(h) == 0)
+        if (sa_state_until(h) == 0)
             cpu_countdown_ended(c, cpu, cls, h);
         obj = sa_percpu_pop(cls);
         if (obj)
@@ -327,7 +323,7 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
         return false;
     if (sa_percpu_push(cls, obj) == SA_PUSHED)
         return true;
-    n = sa_percpu_pop_batch(&sa_hot, cls, objs, cpu_move_count(k, cap));
+    n = sa_percpu_pop_batch(cls, objs, cpu_move_count(k, cap));
     if (n)
         sa_transfer_insert(cpu, cls, objs, n);
     return sa_percpu_push(cls, obj) == SA_PUSHED;

@@ -36,16 +36,16 @@ static size_t cpu_empty(struct cpu_cache *c, int cpu)
     size_t bytes = 0, budget = 0;
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        uint64_t h = cpu_header(c->slab, cls);
-        void **slots = sa_slab_slots(c->slab, h);
-        uint32_t avail = sa_header_avail(h);
+        uint64_t h = cpu_state(c->slab, cls);
+        void **slots = c->slab->header[cls].slots;
+        uint32_t avail = sa_state_avail(h);
 
         for (uint32_t i = 0; i < avail; i += SA_MOVE_MOST)
             sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MOST));
         bytes += (size_t)avail * sa_size_classes.of[cls].size;
-        budget += (size_t)sa_header_cap(h) * sa_size_classes.of[cls].size;
-        sa_store_relaxed(&c->slab->header[cls],
-                         sa_header_make(0, sa_header_until(h), sa_header_begin(h), 0));
+        budget += (size_t)sa_state_cap(h) * sa_size_classes.of[cls].size;
+        sa_store_relaxed(&c->slab->header[cls].state,
+                         sa_state_make(0, sa_state_until(h), 0));
     }
     sa_add_relaxed(&c->available_bytes, (int64_t)budget);
     return bytes;
@@ -87,10 +87,10 @@ static uint64_t cpu_sum(const struct cpu_cache *c, bool *ret_holds)
 
     *ret_holds = false;
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        uint64_t h = cpu_header(c->slab, cls);
+        uint64_t h = cpu_state(c->slab, cls);
 
         sum = sum * 31 + h;
-        *ret_holds |= sa_header_cap(h) != 0;
+        *ret_holds |= sa_state_cap(h) != 0;
     }
     return sum;
 }
@@ -183,8 +183,7 @@ void sa_cpu_cache_abandon_others(int own)
         if (!c || cpu == own)
             continue;
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
-            c->slab->header[cls] =
-                sa_header_make(0, 0, sa_size_classes.of[cls].begin, 0);
+            c->slab->header[cls].state = sa_state_make(0, 0, 0);
         c->available_bytes = c->limit_bytes;
     }
 }
@@ -199,10 +198,10 @@ void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
         return;
     ret->populated = true;
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        uint64_t h = cpu_header(c->slab, cls);
+        uint64_t h = cpu_state(c->slab, cls);
 
-        ret->used_bytes += (size_t)sa_header_avail(h) * sa_size_classes.of[cls].size;
-        ret->capacity_bytes += (size_t)sa_header_cap(h) * sa_size_classes.of[cls].size;
+        ret->used_bytes += (size_t)sa_state_avail(h) * sa_size_classes.of[cls].size;
+        ret->capacity_bytes += (size_t)sa_state_cap(h) * sa_size_classes.of[cls].size;
     }
     unallocated = sa_load_relaxed(&c->available_bytes);
     ret->unallocated_bytes = unallocated > 0 ? (size_t)unallocated : 0;
@@ -225,9 +224,9 @@ void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
 
         if (!c)
             continue;
-        h = cpu_header(c->slab, cls);
-        cap = sa_header_cap(h);
-        ret->objects += sa_header_avail(h);
+        h = cpu_state(c->slab, cls);
+        cap = sa_state_cap(h);
+        ret->objects += sa_state_avail(h);
         ret->least = populated ? sa_min(ret->least, cap) : cap;
         ret->most = sa_max(ret->most, cap);
         sum += cap;

@@ -39,9 +39,9 @@ static inline struct cpu_cache *cpu_cache_get(int cpu)
     return sa_load_acquire(&sa_cpu_caches[cpu]);
 }
 
-static inline uint64_t cpu_header(const struct sa_slab *slab, unsigned cls)
+static inline uint64_t cpu_state(const struct sa_slab *slab, unsigned cls)
 {
-    return sa_load_relaxed(&slab->header[cls]);
+    return sa_load_relaxed(&slab->header[cls].state);
 }
 
 #endif

@@ -43,18 +43,23 @@ leave:
     return slow(size);
 }
 
+SA_INLINE uint64_t sa_fast_start_check(const struct sa_hot *hot, size_t cls)
+{
+    return *(const uint64_t *)((const char *)hot->of_class + cls);
+}
+
 SA_INLINE void sa_fast_free(void *p, sa_free_slow *slow)
 {
     struct sa_hot *hot = &sa_hot;
     uint64_t page, cls;
 
     SA_OPAQUE(hot);
-    page = ((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_page;
-    if (SA_UNLIKELY(page >= hot->home_pages))
+    page = (uintptr_t)p >> SA_PAGE_SHIFT;
+    if (SA_UNLIKELY(page - hot->home_page >= hot->home_pages))
         goto leave;
-    cls = hot->home_class[page];
+    cls = hot->home_biased[page]; /* the subtraction is not on the way to the class */
     /* offset * ceil(2^64 / size), modulo 2^64: below 2^50 exactly for multiples of size. */
-    if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) * hot->start_check[cls] >> 50))
+    if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) * sa_fast_start_check(hot, cls) >> 50))
         goto leave;
     SA_PERCPU_PUSH(hot, cls, p, full, twice);
     return;

@@ -42,15 +42,16 @@ static unsigned class_for(size_t size, size_t align)
 static void front_init_tables(void)
 {
     for (size_t i = 0; i <= SA_SMALL_MAX / 16; i++)
-        sa_hot.small_class[i] = (uint8_t)sa_size_class_find(sa_max(i * 16, 1));
+        sa_hot.small_class[i] =
+            (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i * 16, 1)));
     for (size_t i = SA_SMALL_MAX / 128; i <= SA_MID_MAX / 128; i++)
-        sa_hot.mid_class[i] = (uint8_t)sa_size_class_find(sa_max(i * 128, 1));
+        sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(i * 128));
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         const struct sa_class *k = &sa_size_classes.of[cls];
         /* Within a page only where a span is one page; else what all starts have in common. */
         size_t common = k->pages == 1 ? k->size : sa_min(k->size & -k->size, SA_PAGE_BYTES);
 
-        sa_hot.start_check[cls] = UINT64_MAX / common + 1;
+        sa_hot.of_class[cls].start_check = UINT64_MAX / common + 1;
     }
 }
 
@@ -59,7 +60,6 @@ void sa_front_init(size_t cpu_cache_limit)
     front_init_tables();
     sa_cpu_cache_init(cpu_cache_limit);
     sa_hot.rseq_offset = sa_rseq.offset;
-    sa_hot.home_pages = SA_HOME_PAGES;
     sa_hot.mid_limit = SA_MID_MAX + 1;
     sa_store_release(&sa_hot.small_limit, SA_SMALL_MAX + 1);
 }

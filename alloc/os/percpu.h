@@ -2,15 +2,14 @@
 /*
  * The per-CPU slabs: their layout, and the contract of the critical sections that work on them.
  *
- * Layout. A slab is a header per size class followed by the slots of all classes:
+ * Layout. A slab is a 16-byte header per size class followed by the slots of all classes:
  *
- *   header (8 bytes):  low 32 bits   bits  0..14  avail         objects in the cache
- *                                    bit  15      borrow
- *                                    bits 16..30  until_sample  pops until the countdown ends
- *                                    bit  31      borrow
- *                      bits 32..47   begin   index of the class's first slot, in 8-byte words from
- *                                            the start of the slab; the word before it is always 0
- *                      bits 48..63   cap     slots that may be filled (0 <= avail <= cap)
+ *   state (8 bytes):  bits  0..14  filled        bytes of slots that hold objects, 8 for each
+ *                     bit  15      borrow
+ *                     bits 16..30  until_sample  pops until the countdown ends
+ *                     bit  31      borrow
+ *                     bits 32..47  cap           bytes of slots that may be filled (filled <= cap)
+ *   slots (8 bytes):  address of the class's first slot; the word before it is always 0
  *
  * A header of zero is an empty cache that accepts nothing: every operation on it goes slow. That is
  * what a CPU never seen, a slab being changed by another thread and a stopped cache look like.
@@ -18,26 +17,28 @@
  * Operations. Each is one restartable sequence on the slab of the current CPU (or, without rseq, of
  * the current thread). In the notation "load ... / commit store":
  *
- *   pop(cls)         s = slabs[cpu]; h = load32(s.header[cls]) - 0x00010001
+ *   pop(cls)         s = slabs[cpu]; h = load32(s.header[cls].state) - 0x00010008
  *                    if h & 0x80008000: goto slow
- *                    obj = s.slot[begin + avail(h)]; commit store32(s.header[cls], h)
- *   push(cls, p)     s = slabs[cpu]; h = load32(s.header[cls])
- *                    if avail(h) >= cap: goto full
- *                    if s.slot[begin + avail(h) - 1] == p: goto twice
- *                    s.slot[begin + avail(h)] = p; commit store32(s.header[cls], h + 1)
- *   push_batch(n)    k = min(n, cap - avail); slots above avail = objs[0..k)
- *                    commit store32(h + k); returns k
- *   pop_batch(n)     k = min(n, avail); out[0..k) = topmost k slots; commit store32(h - k);
+ *                    obj = load(s.header[cls].slots + filled(h)); commit store32(state, h)
+ *   push(cls, p)     s = slabs[cpu]; h = load32(s.header[cls].state)
+ *                    if filled(h) >= cap: goto full
+ *                    top = s.header[cls].slots + filled(h); if load(top - 8) == p: goto twice
+ *                    store(top, p); commit store32(state, h + 8)
+ *   push_batch(n)    k = min(n, room); slots above filled = objs[0..k); commit store32(h + 8 k);
+ *                    returns k
+ *   pop_batch(n)     k = min(n, filled / 8); out[0..k) = topmost k slots; commit store32(h - 8 k);
  *                    returns k. Does not count down.
- *   replace(...)     if cpu and slabs[cpu] are as given and load64(header) == expect:
- *                    commit store64(header, value); returns whether it did
+ *   replace(...)     if cpu and slabs[cpu] are as given and load64(state) == expect:
+ *                    commit store64(state, value); returns whether it did
  *
  * The argument for their correctness is in doc/rseq.md: the commit is the last instruction and one
  * store; everything stored before it goes to slots that no other sequence reads until the commit;
  * preemption, migration and signals restart a sequence that has not committed.
  *
- * The packed word is always accessed 32 bits wide on the fast path, and headers and slots without
- * an index register: stores then forward to the next load at no cost on current processors.
+ * What shapes them is the chain of dependent instructions from one operation to the next on the same
+ * header: the packed word is always accessed 32 bits wide on the fast path, headers and slots without
+ * an index register (stores then forward to the next load at little cost), and classes and counts are
+ * kept as byte offsets, so that an addition makes an address.
  *
  * cpu is read sign-extended, so that a thread whose rseq is not registered (cpu_id -1 or -2) uses
  * slab_guard, which is always empty.
@@ -55,21 +56,31 @@
 
 #define SA_SLABS 8192 /* possible CPU numbers (the largest kernel configuration) */
 
-#define SA_AVAIL_MASK   0x7fffu
+#define SA_FILLED_MASK  0x7fffu
 #define SA_BORROWS      0x80008000u
+#define SA_POP_ONE      0x10008u /* one object less, one count less */
 #define SA_UNTIL_SHIFT  16
 #define SA_UNTIL_MAX    0x7fffu
-#define SA_BEGIN_OFFSET 4 /* byte offset of begin in the header */
-#define SA_CAP_OFFSET   6 /* byte offset of cap in the header */
+#define SA_SLOTS_MOST   (SA_FILLED_MASK / 8) /* capacity of a class at most */
+#define SA_CAP_OFFSET   4
+#define SA_SLOTS_OFFSET 8
 
 /* Offsets in the kernel's struct rseq (and in struct sa_thread_area). */
 #define SA_RSEQ_CPU_ID 4
 #define SA_RSEQ_CS     8
 
-struct sa_slab {
-    uint64_t header[SA_CLASSES_MAX];
-    void *slot[]; /* class c owns [begin - 1, begin + most), counted from the start of the slab */
+struct sa_header {
+    uint64_t state; /* owner: the CPU (rseq), or who has stopped it */
+    void **slots;   /* const once the slab is published */
 };
+
+struct sa_slab {
+    struct sa_header header[SA_CLASSES_MAX];
+    void *slot[];
+};
+
+/* Classes are passed to the sequences, and kept in the tables, as offsets of their headers. */
+#define SA_CLASS_OFFSET(cls) ((cls) * sizeof(struct sa_header))
 
 /*
  * Everything that the fast paths read, behind one base register. Written by the initialisation
@@ -85,18 +96,23 @@ struct sa_hot {
     /* First page number of the home window; 0 pages before initialisation. */
     uint64_t home_page;
     uint64_t home_pages;
+    /* home_class, less home_page entries: indexed with a page number. */
+    const uint16_t *home_biased;
     /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
     int64_t rseq_offset;
-    uint8_t small_class[SA_SMALL_MAX / 16 + 1] __attribute__((aligned(SA_CACHELINE)));
-    /* ceil(2^64 / size): offset * this, modulo 2^64, is small exactly for multiples of size. */
-    uint64_t start_check[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
-    uint8_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
+    uint16_t small_class[SA_SMALL_MAX / 16 + 1] __attribute__((aligned(SA_CACHELINE)));
+    struct {
+        uint64_t start_check; /* see sa_fast_free */
+        uint64_t pad;         /* the stride of a header */
+    } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
+    uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
     struct sa_slab *slabs[SA_SLABS];
     /* Sequences restarted by the kernel; counted on the abort path, approximate. */
     uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
-    /* Size class of each page of the home window; 0: none, large, free or not ours. */
-    uint8_t home_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
+    /* Size class (as a header offset) of each page of the home window; 0: none, large, free or not
+     * ours. */
+    uint16_t home_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
 };
 
 extern struct sa_hot sa_hot;
@@ -117,7 +133,7 @@ SA_INLINE void *sa_percpu_pop(size_t cls)
 {
     void *obj;
 
-    SA_PERCPU_POP(&sa_hot, cls, obj, slow);
+    SA_PERCPU_POP(&sa_hot, SA_CLASS_OFFSET(cls), obj, slow);
     return obj;
 slow:
     return NULL;
@@ -127,7 +143,7 @@ enum sa_push { SA_PUSHED, SA_PUSH_FULL, SA_PUSH_TWICE };
 
 SA_INLINE enum sa_push sa_percpu_push(size_t cls, void *obj)
 {
-    SA_PERCPU_PUSH(&sa_hot, cls, obj, full, twice);
+    SA_PERCPU_PUSH(&sa_hot, SA_CLASS_OFFSET(cls), obj, full, twice);
     return SA_PUSHED;
 full:
     return SA_PUSH_FULL;
@@ -135,35 +151,40 @@ twice:
     return SA_PUSH_TWICE;
 }
 
-SA_INLINE uint32_t sa_header_avail(uint64_t header)
+SA_INLINE size_t sa_percpu_push_batch(size_t cls, void *const *objs, size_t n)
 {
-    return (uint32_t)header & SA_AVAIL_MASK;
+    return sa_percpu_push_batch_at(&sa_hot, SA_CLASS_OFFSET(cls), objs, n);
 }
 
-SA_INLINE uint32_t sa_header_until(uint64_t header)
+SA_INLINE size_t sa_percpu_pop_batch(size_t cls, void **out, size_t n)
 {
-    return (uint32_t)header >> SA_UNTIL_SHIFT & SA_UNTIL_MAX;
+    return sa_percpu_pop_batch_at(&sa_hot, SA_CLASS_OFFSET(cls), out, n);
 }
 
-SA_INLINE uint32_t sa_header_begin(uint64_t header)
+SA_INLINE bool sa_percpu_replace(int32_t cpu, struct sa_slab *slab, size_t cls, uint64_t expect,
+                                 uint64_t value)
 {
-    return (uint32_t)(header >> 32) & 0xffff;
+    return sa_percpu_replace_at(&sa_hot, cpu, slab, SA_CLASS_OFFSET(cls), expect, value);
 }
 
-SA_INLINE uint32_t sa_header_cap(uint64_t header)
+SA_INLINE uint32_t sa_state_avail(uint64_t state)
 {
-    return (uint32_t)(header >> 48);
+    return ((uint32_t)state & SA_FILLED_MASK) / 8;
 }
 
-SA_INLINE uint64_t sa_header_make(uint32_t avail, uint32_t until, uint32_t begin, uint32_t cap)
+SA_INLINE uint32_t sa_state_until(uint64_t state)
 {
-    return (uint64_t)cap << 48 | (uint64_t)begin << 32 | (uint64_t)until << SA_UNTIL_SHIFT | avail;
+    return (uint32_t)state >> SA_UNTIL_SHIFT & SA_UNTIL_MAX;
 }
 
-/* The slots of a class of a slab. */
-SA_INLINE void **sa_slab_slots(struct sa_slab *slab, uint64_t header)
+SA_INLINE uint32_t sa_state_cap(uint64_t state)
 {
-    return (void **)slab + sa_header_begin(header);
+    return (uint32_t)(state >> 32) / 8;
+}
+
+SA_INLINE uint64_t sa_state_make(uint32_t avail, uint32_t until, uint32_t cap)
+{
+    return (uint64_t)cap * 8 << 32 | (uint64_t)until << SA_UNTIL_SHIFT | avail * 8;
 }
 
 /* Number of the CPU (or of the thread's slab); negative where rseq is not registered. */

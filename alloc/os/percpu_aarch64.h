@@ -38,7 +38,7 @@
     "str %[slab], [%[area], %[rseq_cs]]\n\t"                                                       \
     "1: ldrsw %[slab], [%[area], %[cpu_id]]\n\t"                                                   \
     "ldr %[slab], [%[slabs], %[slab], lsl #3]\n\t"                                                 \
-    "add %[head], %[slab], %[cls], lsl #3\n\t"
+    "add %[head], %[slab], %[cls]\n\t"
 
 #define SA_PERCPU_LEAVE                                                                            \
     "2:\n\t"                                                                                       \
@@ -53,78 +53,80 @@
 #define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
     [area] "r"((char *)sa_thread_pointer() + (hot_)->rseq_offset), [slabs] "r"((hot_)->slabs),     \
         [aborts] "r"(&(hot_)->aborts), [cls] "r"((uint64_t)(cls_)), [rseq_cs] "i"(SA_RSEQ_CS),     \
-        [cpu_id] "i"(SA_RSEQ_CPU_ID), [begin] "i"(SA_BEGIN_OFFSET), [cap] "i"(SA_CAP_OFFSET)
+        [cpu_id] "i"(SA_RSEQ_CPU_ID), [first] "i"(SA_SLOTS_OFFSET), [cap] "i"(SA_CAP_OFFSET)
 
 SA_INLINE void *sa_thread_pointer(void)
 {
     return __builtin_thread_pointer();
 }
 
+/* cls is a header offset here and below. */
+
 /* Pops an object into obj and counts down; jumps to slow if the slow path has to look. */
 #define SA_PERCPU_POP(hot, cls, obj, slow)                                                         \
-do {                                                                                               \
-    uint64_t slab_, head_, count_;                                                                 \
-    void *obj_;                                                                                    \
+    do {                                                                                           \
+        uint64_t slab_, head_, count_;                                                             \
+        void *obj_;                                                                                \
                                                                                                    \
-    __asm__ volatile goto(SA_PERCPU_ENTER "ldr %w[count], [%[head]]\n\t"                           \
-                                 "ldrh %w[ptr], [%[head], %[begin]]\n\t"                           \
-                                 "add %[slab], %[slab], %[ptr], lsl #3\n\t"                        \
-                                 "sub %w[count], %w[count], #0x10, lsl #12\n\t"                    \
-                                 "sub %w[count], %w[count], #1\n\t"                                \
-                                 "tst %w[count], #0x80008000\n\t"                                  \
-                                 "b.ne %l[" #slow "]\n\t"                                          \
-                                 "and %[ptr], %[count], #0x7fff\n\t"                               \
-                                 "ldr %[ptr], [%[slab], %[ptr], lsl #3]\n\t" SA_PERCPU_INJECT      \
-                                 "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE                    \
-                 : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [ptr] "=&r"(obj_) \
-                 : SA_PERCPU_INPUTS(hot, cls)                                                      \
-                 : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                         \
-                 : slow);                                                                          \
-    (obj) = obj_;                                                                                  \
-} while (0)
+        __asm__ volatile goto(                                                                     \
+            SA_PERCPU_ENTER "ldr %w[count], [%[head]]\n\t"                                         \
+                            "ldr %[slab], [%[head], %[first]]\n\t"                                 \
+                            "sub %w[count], %w[count], #0x10, lsl #12\n\t"                         \
+                            "sub %w[count], %w[count], #8\n\t"                                     \
+                            "tst %w[count], #0x80008000\n\t"                                       \
+                            "b.ne %l[" #slow "]\n\t"                                               \
+                            "and %[ptr], %[count], #0x7fff\n\t"                                    \
+                            "ldr %[ptr], [%[slab], %[ptr]]\n\t" SA_PERCPU_INJECT                   \
+                            "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE                         \
+            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [ptr] "=&r"(obj_)   \
+            : SA_PERCPU_INPUTS(hot, cls)                                                           \
+            : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
+            : slow);                                                                               \
+        (obj) = obj_;                                                                              \
+    } while (0)
 
 /* Pushes an object. Jumps to full if the cache is full or stopped, to twice if the object is on top
  * of it already. */
 #define SA_PERCPU_PUSH(hot, cls, obj, full, twice)                                                 \
-do {                                                                                               \
-    uint64_t slab_, head_, count_, avail_, t_;                                                     \
+    do {                                                                                           \
+        uint64_t slab_, head_, count_, top_, t_;                                                   \
                                                                                                    \
-    __asm__ volatile goto(SA_PERCPU_ENTER "ldr %w[count], [%[head]]\n\t"                           \
-                                 "ldrh %w[t], [%[head], %[begin]]\n\t"                             \
-                                 "add %[slab], %[slab], %[t], lsl #3\n\t"                          \
-                                 "ldrh %w[t], [%[head], %[cap]]\n\t"                               \
-                                 "and %[avail], %[count], #0x7fff\n\t"                             \
-                                 "cmp %w[avail], %w[t]\n\t"                                        \
-                                 "b.hs %l[" #full "]\n\t"                                          \
-                                 "add %[slab], %[slab], %[avail], lsl #3\n\t"                      \
-                                 "ldur %[t], [%[slab], #-8]\n\t"                                   \
-                                 "cmp %[t], %[ptr]\n\t"                                            \
-                                 "b.eq %l[" #twice "]\n\t"                                         \
-                                 "str %[ptr], [%[slab]]\n\t"                                       \
-                                 "add %w[count], %w[count], #1\n\t" SA_PERCPU_INJECT               \
-                                 "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE                    \
-                 : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_),                \
-                   [avail] "=&r"(avail_), [t] "=&r"(t_)                                            \
-                 : SA_PERCPU_INPUTS(hot, cls), [ptr] "r"(obj)                                      \
-                 : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                         \
-                 : full, twice);                                                                   \
-} while (0)
+        __asm__ volatile goto(                                                                     \
+            SA_PERCPU_ENTER "ldr %w[count], [%[head]]\n\t"                                         \
+                            "ldr %[slab], [%[head], %[first]]\n\t"                                 \
+                            "ldrh %w[t], [%[head], %[cap]]\n\t"                                    \
+                            "and %[top], %[count], #0x7fff\n\t"                                    \
+                            "cmp %w[top], %w[t]\n\t"                                               \
+                            "b.hs %l[" #full "]\n\t"                                               \
+                            "add %[top], %[slab], %[top]\n\t"                                      \
+                            "ldur %[t], [%[top], #-8]\n\t"                                         \
+                            "cmp %[t], %[ptr]\n\t"                                                 \
+                            "b.eq %l[" #twice "]\n\t"                                              \
+                            "str %[ptr], [%[top]]\n\t"                                             \
+                            "add %w[count], %w[count], #8\n\t" SA_PERCPU_INJECT                    \
+                            "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE                         \
+            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_),                     \
+              [top] "=&r"(top_), [t] "=&r"(t_)                                                     \
+            : SA_PERCPU_INPUTS(hot, cls), [ptr] "r"(obj)                                           \
+            : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
+            : full, twice);                                                                        \
+    } while (0)
 
 /* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
-SA_INLINE size_t sa_percpu_push_batch(struct sa_hot *hot, size_t cls, void *const *objs,
-                                           size_t n)
+SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *const *objs,
+                                         size_t n)
 {
     uint64_t slab, head, count, k, i, t;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "ldr %w[count], [%[head]]\n\t"
-                     "ldrh %w[t], [%[head], %[begin]]\n\t"
-                     "add %[slab], %[slab], %[t], lsl #3\n\t"
+                     "ldr %[slab], [%[head], %[first]]\n\t"
                      "and %[t], %[count], #0x7fff\n\t"
-                     "add %[slab], %[slab], %[t], lsl #3\n\t"
+                     "add %[slab], %[slab], %[t]\n\t"
                      "ldrh %w[k], [%[head], %[cap]]\n\t"
                      "subs %[k], %[k], %[t]\n\t"
-                     "b.ls 6f\n\t" /* avail >= cap */
+                     "b.ls 6f\n\t" /* filled >= cap */
+                     "lsr %[k], %[k], #3\n\t"
                      "cmp %[k], %[n]\n\t"
                      "csel %[k], %[n], %[k], hi\n\t"
                      "mov %[i], #0\n\t"
@@ -133,7 +135,7 @@ SA_INLINE size_t sa_percpu_push_batch(struct sa_hot *hot, size_t cls, void *cons
                      "add %[i], %[i], #1\n\t"
                      "cmp %[i], %[k]\n\t"
                      "b.lo 5b\n\t"
-                     "add %w[count], %w[count], %w[k]\n\t" SA_PERCPU_INJECT
+                     "add %w[count], %w[count], %w[k], lsl #3\n\t" SA_PERCPU_INJECT
                      "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE "b 7f\n\t"
                      "6: mov %[k], #0\n\t"
                      "7:"
@@ -145,27 +147,27 @@ SA_INLINE size_t sa_percpu_push_batch(struct sa_hot *hot, size_t cls, void *cons
 }
 
 /* Pops up to n objects, topmost last, and returns how many; n > 0. Does not count down. */
-SA_INLINE size_t sa_percpu_pop_batch(struct sa_hot *hot, size_t cls, void **out, size_t n)
+SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **out, size_t n)
 {
     uint64_t slab, head, count, k, i, t;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "ldr %w[count], [%[head]]\n\t"
-                     "ldrh %w[t], [%[head], %[begin]]\n\t"
-                     "add %[slab], %[slab], %[t], lsl #3\n\t"
+                     "ldr %[slab], [%[head], %[first]]\n\t"
                      "and %[k], %[count], #0x7fff\n\t"
-                     "cbz %[k], 7f\n\t" /* k is already 0 */
-                     "add %[slab], %[slab], %[k], lsl #3\n\t"
+                     "add %[slab], %[slab], %[k]\n\t"
+                     "lsr %[k], %[k], #3\n\t"
+                     "cbz %[k], 7f\n\t" /* k is 0 */
                      "cmp %[k], %[n]\n\t"
                      "csel %[k], %[n], %[k], hi\n\t"
                      "sub %[slab], %[slab], %[k], lsl #3\n\t"
+                     "sub %w[count], %w[count], %w[k], lsl #3\n\t"
                      "mov %[i], #0\n\t"
                      "5: ldr %[t], [%[slab], %[i], lsl #3]\n\t"
                      "str %[t], [%[out], %[i], lsl #3]\n\t"
                      "add %[i], %[i], #1\n\t"
                      "cmp %[i], %[k]\n\t"
-                     "b.lo 5b\n\t"
-                     "sub %w[count], %w[count], %w[k]\n\t" SA_PERCPU_INJECT
+                     "b.lo 5b\n\t" SA_PERCPU_INJECT
                      "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE "7:"
                      : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
@@ -174,9 +176,9 @@ SA_INLINE size_t sa_percpu_pop_batch(struct sa_hot *hot, size_t cls, void **out,
     return k;
 }
 
-/* Replaces a header on the given CPU's given slab if it still reads expect. */
-SA_INLINE bool sa_percpu_replace(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
-                                      size_t cls, uint64_t expect, uint64_t value)
+/* Replaces a state on the given CPU's given slab if it still reads expect. */
+SA_INLINE bool sa_percpu_replace_at(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
+                                    size_t cls, uint64_t expect, uint64_t value)
 {
     uint64_t slab, head, t;
 

@@ -39,7 +39,7 @@
     "movq %[slab], %%fs:%c[rseq_cs](%[off])\n\t"                                                   \
     "1: movslq %%fs:%c[cpu_id](%[off]), %[slab]\n\t"                                               \
     "movq %c[slabs](%[hot],%[slab],8), %[slab]\n\t"                                                \
-    "leaq (%[slab],%[cls],8), %[head]\n\t"
+    "leaq (%[slab],%[cls]), %[head]\n\t"
 
 #define SA_PERCPU_LEAVE                                                                            \
     "2:\n\t"                                                                                       \
@@ -53,8 +53,8 @@
 #define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
     [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), [cls] "r"((uint64_t)(cls_)),                  \
         [slabs] "i"(offsetof(struct sa_hot, slabs)), [aborts] "i"(offsetof(struct sa_hot, aborts)), \
-        [rseq_cs] "i"(SA_RSEQ_CS), [cpu_id] "i"(SA_RSEQ_CPU_ID), [begin] "i"(SA_BEGIN_OFFSET),     \
-        [cap] "i"(SA_CAP_OFFSET), [borrows] "i"(SA_BORROWS)
+        [rseq_cs] "i"(SA_RSEQ_CS), [cpu_id] "i"(SA_RSEQ_CPU_ID), [slots] "i"(SA_SLOTS_OFFSET),     \
+        [cap] "i"(SA_CAP_OFFSET), [borrows] "i"(SA_BORROWS), [one] "i"(SA_POP_ONE)
 
 SA_INLINE void *sa_thread_pointer(void)
 {
@@ -64,69 +64,70 @@ SA_INLINE void *sa_thread_pointer(void)
     return tp;
 }
 
+/* cls is a header offset here and below. */
+
 /* Pops an object into obj and counts down; jumps to slow if the slow path has to look. */
 #define SA_PERCPU_POP(hot, cls, obj, slow)                                                         \
-do {                                                                                               \
-    uint64_t slab_, head_, count_;                                                                 \
-    void *obj_;                                                                                    \
+    do {                                                                                           \
+        uint64_t slab_, head_, count_;                                                             \
+        void *obj_;                                                                                \
                                                                                                    \
-    __asm__ volatile goto(SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                          \
-                                 "movzwl %c[begin](%[head]), %k[ptr]\n\t"                          \
-                                 "leaq (%[slab],%[ptr],8), %[slab]\n\t"                            \
-                                 "subl $0x10001, %k[count]\n\t"                                    \
-                                 "testl %[borrows], %k[count]\n\t"                                 \
-                                 "jnz %l[" #slow "]\n\t"                                           \
-                                 "movzwl %w[count], %k[ptr]\n\t"                                   \
-                                 "leaq (%[slab],%[ptr],8), %[slab]\n\t"                            \
-                                 "movq (%[slab]), %[ptr]\n\t" SA_PERCPU_INJECT                     \
-                                 "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                   \
-                 : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [ptr] "=&a"(obj_) \
-                 : SA_PERCPU_INPUTS(hot, cls)                                                      \
-                 : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                         \
-                 : slow);                                                                          \
-    (obj) = obj_;                                                                                  \
-} while (0)
+        __asm__ volatile goto(                                                                     \
+            SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                                        \
+                            "movq %c[slots](%[head]), %[slab]\n\t"                                 \
+                            "subl %[one], %k[count]\n\t"                                           \
+                            "testl %[borrows], %k[count]\n\t"                                      \
+                            "jnz %l[" #slow "]\n\t"                                                \
+                            "movzwl %w[count], %k[ptr]\n\t"                                        \
+                            "addq %[ptr], %[slab]\n\t"                                             \
+                            "movq (%[slab]), %[ptr]\n\t" SA_PERCPU_INJECT                          \
+                            "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                        \
+            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [ptr] "=&a"(obj_)   \
+            : SA_PERCPU_INPUTS(hot, cls)                                                           \
+            : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
+            : slow);                                                                               \
+        (obj) = obj_;                                                                              \
+    } while (0)
 
 /* Pushes an object. Jumps to full if the cache is full or stopped, to twice if the object is on top
  * of it already. */
 #define SA_PERCPU_PUSH(hot, cls, obj, full, twice)                                                 \
-do {                                                                                               \
-    uint64_t slab_, head_, count_, avail_;                                                         \
+    do {                                                                                           \
+        uint64_t slab_, head_, count_, top_;                                                       \
                                                                                                    \
-    __asm__ volatile goto(SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                          \
-                                 "movzwl %c[begin](%[head]), %k[avail]\n\t"                        \
-                                 "leaq (%[slab],%[avail],8), %[slab]\n\t"                          \
-                                 "cmpw %c[cap](%[head]), %w[count]\n\t"                            \
-                                 "jae %l[" #full "]\n\t"                                           \
-                                 "movzwl %w[count], %k[avail]\n\t"                                 \
-                                 "leaq (%[slab],%[avail],8), %[slab]\n\t"                          \
-                                 "cmpq %[ptr], -8(%[slab])\n\t"                                    \
-                                 "je %l[" #twice "]\n\t"                                           \
-                                 "movq %[ptr], (%[slab])\n\t"                                      \
-                                 "addl $1, %k[count]\n\t" SA_PERCPU_INJECT                         \
-                                 "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                   \
-                 : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_),                \
-                   [avail] "=&r"(avail_)                                                           \
-                 : SA_PERCPU_INPUTS(hot, cls), [ptr] "r"(obj)                                      \
-                 : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                         \
-                 : full, twice);                                                                   \
-} while (0)
+        __asm__ volatile goto(                                                                     \
+            SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                                        \
+                            "movq %c[slots](%[head]), %[slab]\n\t"                                 \
+                            "cmpw %c[cap](%[head]), %w[count]\n\t"                                 \
+                            "jae %l[" #full "]\n\t"                                                \
+                            "movzwl %w[count], %k[top]\n\t"                                        \
+                            "addq %[slab], %[top]\n\t"                                             \
+                            "cmpq %[ptr], -8(%[top])\n\t"                                          \
+                            "je %l[" #twice "]\n\t"                                                \
+                            "movq %[ptr], (%[top])\n\t"                                            \
+                            "addl $8, %k[count]\n\t" SA_PERCPU_INJECT                              \
+                            "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                        \
+            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [top] "=&r"(top_)   \
+            : SA_PERCPU_INPUTS(hot, cls), [ptr] "r"(obj)                                           \
+            : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
+            : full, twice);                                                                        \
+    } while (0)
 
 /* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
-SA_INLINE size_t sa_percpu_push_batch(struct sa_hot *hot, size_t cls, void *const *objs,
-                                           size_t n)
+SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *const *objs,
+                                         size_t n)
 {
     uint64_t slab, head, count, k, i, t;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "movl (%[head]), %k[count]\n\t"
-                     "movzwl %c[begin](%[head]), %k[t]\n\t"
-                     "leaq (%[slab],%[t],8), %[slab]\n\t"
+                     "movq %c[slots](%[head]), %[slab]\n\t"
                      "movzwl %w[count], %k[t]\n\t"
-                     "leaq (%[slab],%[t],8), %[slab]\n\t"
+                     "addq %[t], %[slab]\n\t"
                      "movzwl %c[cap](%[head]), %k[k]\n\t"
                      "subq %[t], %[k]\n\t"
-                     "jbe 6f\n\t" /* avail >= cap */
+                     "jbe 6f\n\t" /* filled >= cap */
+                     "shrq $3, %[k]\n\t"
                      "cmpq %[n], %[k]\n\t"
                      "cmovaq %[n], %[k]\n\t"
                      "xorl %k[i], %k[i]\n\t"
@@ -135,7 +136,7 @@ SA_INLINE size_t sa_percpu_push_batch(struct sa_hot *hot, size_t cls, void *cons
                      "incq %[i]\n\t"
                      "cmpq %[k], %[i]\n\t"
                      "jb 5b\n\t"
-                     "addl %k[k], %k[count]\n\t" SA_PERCPU_INJECT
+                     "leal (%k[count],%k[k],8), %k[count]\n\t" SA_PERCPU_INJECT
                      "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "jmp 7f\n\t"
                      "6: xorl %k[k], %k[k]\n\t"
                      "7:"
@@ -147,29 +148,28 @@ SA_INLINE size_t sa_percpu_push_batch(struct sa_hot *hot, size_t cls, void *cons
 }
 
 /* Pops up to n objects, topmost last, and returns how many; n > 0. Does not count down. */
-SA_INLINE size_t sa_percpu_pop_batch(struct sa_hot *hot, size_t cls, void **out, size_t n)
+SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **out, size_t n)
 {
     uint64_t slab, head, count, k, i, t;
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "movl (%[head]), %k[count]\n\t"
-                     "movzwl %c[begin](%[head]), %k[t]\n\t"
-                     "leaq (%[slab],%[t],8), %[slab]\n\t"
+                     "movq %c[slots](%[head]), %[slab]\n\t"
                      "movzwl %w[count], %k[k]\n\t"
-                     "leaq (%[slab],%[k],8), %[slab]\n\t"
-                     "testl %k[k], %k[k]\n\t"
-                     "jz 7f\n\t" /* k is already 0 */
+                     "addq %[k], %[slab]\n\t"
+                     "shrl $3, %k[k]\n\t"
+                     "jz 7f\n\t" /* k is 0 */
                      "cmpq %[n], %[k]\n\t"
                      "cmovaq %[n], %[k]\n\t"
                      "leaq 0(,%[k],8), %[t]\n\t"
                      "subq %[t], %[slab]\n\t"
+                     "subl %k[t], %k[count]\n\t"
                      "xorl %k[i], %k[i]\n\t"
                      "5: movq (%[slab],%[i],8), %[t]\n\t"
                      "movq %[t], (%[out],%[i],8)\n\t"
                      "incq %[i]\n\t"
                      "cmpq %[k], %[i]\n\t"
-                     "jb 5b\n\t"
-                     "subl %k[k], %k[count]\n\t" SA_PERCPU_INJECT
+                     "jb 5b\n\t" SA_PERCPU_INJECT
                      "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "7:"
                      : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
@@ -178,9 +178,9 @@ SA_INLINE size_t sa_percpu_pop_batch(struct sa_hot *hot, size_t cls, void **out,
     return k;
 }
 
-/* Replaces a header on the given CPU's given slab if it still reads expect. */
-SA_INLINE bool sa_percpu_replace(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
-                                      size_t cls, uint64_t expect, uint64_t value)
+/* Replaces a state on the given CPU's given slab if it still reads expect. */
+SA_INLINE bool sa_percpu_replace_at(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
+                                    size_t cls, uint64_t expect, uint64_t value)
 {
     uint64_t slab, head;
 
