@@ -17,10 +17,8 @@ void sa_pagemap_set_home(uintptr_t address)
 {
     size_t root = address >> SA_HOME_SHIFT;
 
-    sa_hot.home_page = root << (SA_HOME_SHIFT - SA_PAGE_SHIFT);
-    sa_hot.home_biased = sa_hot.home_class - sa_hot.home_page;
-    sa_hot.home_pages = SA_HOME_PAGES;
     sa_store_release(&sa_pagemap.classes[root], sa_hot.home_class);
+    sa_store_release(&sa_hot.home_end, (root + 1) << (SA_HOME_SHIFT - SA_PAGE_SHIFT));
 }
 
 static bool pagemap_grow_leaf(uintptr_t address)

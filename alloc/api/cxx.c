@@ -64,7 +64,7 @@ SA_COLD static void *new_failed(size_t size, size_t align, const char *name, con
         return SA_LIKELY(p != NULL) ? p : new_failed(size, 0, #name, nothrow);                     \
     }                                                                                              \
                                                                                                    \
-    SA_EXPORT void *name(size_t size nothrow_parameter)                                            \
+    SA_FAST_ENTRY void *name(size_t size nothrow_parameter)                                        \
     {                                                                                              \
         return sa_fast_alloc(size, false, name##_slow);                                            \
     }
@@ -101,13 +101,13 @@ static void delete_sized_slow(void *p, size_t size)
 }
 
 #define DELETE(name, more_parameters)                                                              \
-    SA_EXPORT void name(void *p more_parameters)                                                   \
+    SA_FAST_ENTRY void name(void *p more_parameters)                                               \
     {                                                                                              \
         sa_fast_free(p, sa_entry_free);                                                            \
     }
 
 #define DELETE_SIZED(name)                                                                         \
-    SA_EXPORT void name(void *p, size_t size)                                                      \
+    SA_FAST_ENTRY void name(void *p, size_t size)                                                  \
     {                                                                                              \
         sa_fast_free_sized(p, size, delete_sized_slow);                                            \
     }

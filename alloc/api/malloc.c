@@ -63,22 +63,22 @@ static void entry_free_sized(void *p, size_t size)
     sa_entry_free_sized(p, size, 0);
 }
 
-SA_EXPORT void *malloc(size_t size)
+SA_FAST_ENTRY void *malloc(size_t size)
 {
     return sa_fast_alloc(size, false, sa_entry_malloc);
 }
 
-SA_EXPORT void free(void *p)
+SA_FAST_ENTRY void free(void *p)
 {
     sa_fast_free(p, sa_entry_free);
 }
 
-SA_EXPORT void free_sized(void *p, size_t size)
+SA_FAST_ENTRY void free_sized(void *p, size_t size)
 {
     sa_fast_free_sized(p, size, entry_free_sized);
 }
 
-SA_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
+SA_FAST_ENTRY void free_aligned_sized(void *p, size_t align, size_t size)
 {
     if (align <= SA_MIN_ALIGN)
         sa_fast_free_sized(p, size, entry_free_sized);
@@ -86,7 +86,7 @@ SA_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
         sa_entry_free_sized(p, size, align);
 }
 
-SA_EXPORT void *calloc(size_t count, size_t size)
+SA_FAST_ENTRY void *calloc(size_t count, size_t size)
 {
     size_t bytes;
 

@@ -93,11 +93,8 @@ struct sa_hot {
      * sends every allocation to the slow path without a test of its own. */
     uint64_t small_limit;
     uint64_t mid_limit;
-    /* First page number of the home window; 0 pages before initialisation. */
-    uint64_t home_page;
-    uint64_t home_pages;
-    /* home_class, less home_page entries: indexed with a page number. */
-    const uint16_t *home_biased;
+    /* Page number of the end of the home window. 0 before there is one: no page is then inside. */
+    uint64_t home_end;
     /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
     int64_t rseq_offset;
     uint16_t small_class[SA_SMALL_MAX / 16 + 1] __attribute__((aligned(SA_CACHELINE)));
@@ -133,7 +130,8 @@ SA_INLINE void *sa_percpu_pop(size_t cls)
 {
     void *obj;
 
-    SA_PERCPU_POP(&sa_hot, SA_CLASS_OFFSET(cls), obj, slow);
+again:
+    SA_PERCPU_POP(&sa_hot, SA_CLASS_OFFSET(cls), obj, slow, again);
     return obj;
 slow:
     return NULL;
@@ -143,7 +141,8 @@ enum sa_push { SA_PUSHED, SA_PUSH_FULL, SA_PUSH_TWICE };
 
 SA_INLINE enum sa_push sa_percpu_push(size_t cls, void *obj)
 {
-    SA_PERCPU_PUSH(&sa_hot, SA_CLASS_OFFSET(cls), obj, full, twice);
+again:
+    SA_PERCPU_PUSH(&sa_hot, SA_CLASS_OFFSET(cls), obj, full, twice, again);
     return SA_PUSHED;
 full:
     return SA_PUSH_FULL;

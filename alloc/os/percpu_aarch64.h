@@ -27,90 +27,122 @@
 #define SA_PERCPU_INJECT_CLOBBER
 #endif
 
-#define SA_PERCPU_ENTER                                                                            \
+/* The beginning of every sequence, up to the load of cpu_id into %[cpu]. */
+#define SA_PERCPU_BEGIN                                                                            \
     ".pushsection __rseq_cs, \"aw\"\n\t"                                                           \
     ".balign 32\n\t"                                                                               \
     "3: .long 0, 0\n\t"                                                                            \
     ".quad 1f, 2f - 1f, 4f\n\t"                                                                    \
     ".popsection\n\t"                                                                              \
-    "0: adrp %[slab], 3b\n\t"                                                                      \
-    "add %[slab], %[slab], #:lo12:3b\n\t"                                                          \
-    "str %[slab], [%[area], %[rseq_cs]]\n\t"                                                       \
-    "1: ldrsw %[slab], [%[area], %[cpu_id]]\n\t"                                                   \
-    "ldr %[slab], [%[slabs], %[slab], lsl #3]\n\t"                                                 \
-    "add %[head], %[slab], %[cls]\n\t"
+    "0: adrp %[cpu], 3b\n\t"                                                                       \
+    "add %[cpu], %[cpu], #:lo12:3b\n\t"                                                            \
+    "str %[cpu], [%[area], %[rseq_cs]]\n\t"                                                        \
+    "1: ldrsw %[cpu], [%[area], %[cpu_id]]\n\t"
 
-#define SA_PERCPU_LEAVE                                                                            \
+/* Then: the slab. One instruction more than with a register for slabs, but none to set that. */
+#define SA_PERCPU_SLAB                                                                             \
+    "add %[cpu], %[hot], %[cpu], lsl #3\n\t"                                                       \
+    "ldr %[cpu], [%[cpu], %[slabs]]\n\t"
+
+/* The end of every sequence; after an abort it goes on at `restart`. */
+#define SA_PERCPU_END(restart)                                                                     \
     "2:\n\t"                                                                                       \
     ".pushsection .text.sa_rseq_abort, \"ax\"\n\t"                                                 \
     ".inst 0xd428bc00\n\t" /* brk #0x45e0, the signature */                                        \
-    "4: ldr %[slab], [%[aborts]]\n\t"                                                              \
-    "add %[slab], %[slab], #1\n\t"                                                                 \
-    "str %[slab], [%[aborts]]\n\t"                                                                 \
-    "b 0b\n\t"                                                                                     \
+    "4: add %[cpu], %[hot], %[aborts_page], lsl #12\n\t"                                           \
+    "ldr %[head], [%[cpu], %[aborts_rest]]\n\t"                                                    \
+    "add %[head], %[head], #1\n\t"                                                                 \
+    "str %[head], [%[cpu], %[aborts_rest]]\n\t"                                                    \
+    "b " restart "\n\t"                                                                            \
     ".popsection\n\t"
 
+/* Those of the slow paths find slab and header, and begin again by themselves. */
+#define SA_PERCPU_ENTER SA_PERCPU_BEGIN SA_PERCPU_SLAB "add %[head], %[cpu], %[cls]\n\t"
+#define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
+
+#define SA_PERCPU_AREA(hot_) [area] "r"((char *)sa_thread_pointer() + (hot_)->rseq_offset)
+
+#define SA_PERCPU_CONSTANTS                                                                        \
+    [slabs] "i"(offsetof(struct sa_hot, slabs)),                                                   \
+        [aborts_page] "i"(offsetof(struct sa_hot, aborts) >> 12),                                  \
+        [aborts_rest] "i"(offsetof(struct sa_hot, aborts) & 0xfff), [rseq_cs] "i"(SA_RSEQ_CS),     \
+        [cpu_id] "i"(SA_RSEQ_CPU_ID), [slots] "i"(SA_SLOTS_OFFSET), [cap] "i"(SA_CAP_OFFSET),      \
+        [filled] "i"(SA_FILLED_MASK), [borrows] "i"(SA_BORROWS)
+
 #define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
-    [area] "r"((char *)sa_thread_pointer() + (hot_)->rseq_offset), [slabs] "r"((hot_)->slabs),     \
-        [aborts] "r"(&(hot_)->aborts), [cls] "r"((uint64_t)(cls_)), [rseq_cs] "i"(SA_RSEQ_CS),     \
-        [cpu_id] "i"(SA_RSEQ_CPU_ID), [first] "i"(SA_SLOTS_OFFSET), [cap] "i"(SA_CAP_OFFSET)
+    [hot] "r"(hot_), SA_PERCPU_AREA(hot_), [cls] "r"((uint64_t)(cls_)), SA_PERCPU_CONSTANTS
+
+SA_STATIC_ASSERT(offsetof(struct sa_hot, slabs) <= 4095 * 8 &&
+                     offsetof(struct sa_hot, aborts) < 1 << 24,
+                 "they are immediate operands of one instruction");
+SA_STATIC_ASSERT(SA_POP_ONE == ((0x10 << 12) | 8), "a pop subtracts it in two steps");
 
 SA_INLINE void *sa_thread_pointer(void)
 {
     return __builtin_thread_pointer();
 }
 
-/* cls is a header offset here and below. */
+/*
+ * The two of the fast path. cls is a header offset, and is consumed: the header's address is made in
+ * its register, so after an abort control goes to the label `again`, where the caller works the
+ * class out once more. Both leave through labels without having changed anything.
+ */
 
-/* Pops an object into obj and counts down; jumps to slow if the slow path has to look. */
-#define SA_PERCPU_POP(hot, cls, obj, slow)                                                         \
+/* Pops an object into obj and counts down; to slow if the slow path has to look. */
+#define SA_PERCPU_POP(hot_, cls, obj, slow, again)                                                 \
     do {                                                                                           \
-        uint64_t slab_, head_, count_;                                                             \
+        uint64_t cpu_, head_ = (cls), count_;                                                      \
         void *obj_;                                                                                \
                                                                                                    \
         __asm__ volatile goto(                                                                     \
-            SA_PERCPU_ENTER "ldr %w[count], [%[head]]\n\t"                                         \
-                            "ldr %[slab], [%[head], %[first]]\n\t"                                 \
-                            "sub %w[count], %w[count], #0x10, lsl #12\n\t"                         \
-                            "sub %w[count], %w[count], #8\n\t"                                     \
-                            "tst %w[count], #0x80008000\n\t"                                       \
-                            "b.ne %l[" #slow "]\n\t"                                               \
-                            "and %[ptr], %[count], #0x7fff\n\t"                                    \
-                            "ldr %[ptr], [%[slab], %[ptr]]\n\t" SA_PERCPU_INJECT                   \
-                            "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE                         \
-            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [ptr] "=&r"(obj_)   \
-            : SA_PERCPU_INPUTS(hot, cls)                                                           \
+            SA_PERCPU_BEGIN SA_PERCPU_SLAB                                                         \
+            "add %[head], %[head], %[cpu]\n\t"                                                     \
+            "ldr %w[count], [%[head]]\n\t"                                                         \
+            "ldr %[cpu], [%[head], %[slots]]\n\t"                                                  \
+            "sub %w[count], %w[count], #0x10, lsl #12\n\t"                                         \
+            "sub %w[count], %w[count], #8\n\t"                                                     \
+            "tst %w[count], %[borrows]\n\t"                                                        \
+            "b.ne %l[" #slow "]\n\t"                                                               \
+            "and %[ptr], %[count], %[filled]\n\t"                                                  \
+            "ldr %[ptr], [%[cpu], %[ptr]]\n\t" SA_PERCPU_INJECT                                    \
+            "str %w[count], [%[head]]\n\t" SA_PERCPU_END("%l[" #again "]")                         \
+            : [cpu] "=&r"(cpu_), [head] "+&r"(head_), [count] "=&r"(count_), [ptr] "=&r"(obj_)     \
+            : [hot] "r"(hot_), SA_PERCPU_AREA(hot_), SA_PERCPU_CONSTANTS                           \
             : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
-            : slow);                                                                               \
+            : slow, again);                                                                        \
         (obj) = obj_;                                                                              \
     } while (0)
 
-/* Pushes an object. Jumps to full if the cache is full or stopped, to twice if the object is on top
- * of it already. */
-#define SA_PERCPU_PUSH(hot, cls, obj, full, twice)                                                 \
+/* Pushes an object. To full if the cache is full or stopped, to twice if the object is on top of it
+ * already. */
+#define SA_PERCPU_PUSH(hot_, cls, obj, full, twice, again)                                         \
     do {                                                                                           \
-        uint64_t slab_, head_, count_, top_, t_;                                                   \
+        uint64_t cpu_, head_ = (cls), count_, top_, t_;                                            \
                                                                                                    \
         __asm__ volatile goto(                                                                     \
-            SA_PERCPU_ENTER "ldr %w[count], [%[head]]\n\t"                                         \
-                            "ldr %[slab], [%[head], %[first]]\n\t"                                 \
-                            "ldrh %w[t], [%[head], %[cap]]\n\t"                                    \
-                            "and %[top], %[count], #0x7fff\n\t"                                    \
-                            "cmp %w[top], %w[t]\n\t"                                               \
-                            "b.hs %l[" #full "]\n\t"                                               \
-                            "add %[top], %[slab], %[top]\n\t"                                      \
-                            "ldur %[t], [%[top], #-8]\n\t"                                         \
-                            "cmp %[t], %[ptr]\n\t"                                                 \
-                            "b.eq %l[" #twice "]\n\t"                                              \
-                            "str %[ptr], [%[top]]\n\t"                                             \
-                            "add %w[count], %w[count], #8\n\t" SA_PERCPU_INJECT                    \
-                            "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE                         \
-            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_),                     \
-              [top] "=&r"(top_), [t] "=&r"(t_)                                                     \
-            : SA_PERCPU_INPUTS(hot, cls), [ptr] "r"(obj)                                           \
+            SA_PERCPU_BEGIN SA_PERCPU_SLAB                                                         \
+            "add %[head], %[head], %[cpu]\n\t"                                                     \
+            "ldr %w[count], [%[head]]\n\t"                                                         \
+            "ldrh %w[t], [%[head], %[cap]]\n\t"                                                    \
+            "ldr %[cpu], [%[head], %[slots]]\n\t"                                                  \
+            "and %[top], %[count], %[filled]\n\t"                                                  \
+            "cmp %w[top], %w[t]\n\t"                                                               \
+            "b.hs %l[" #full "]\n\t"                                                               \
+            "add %[top], %[cpu], %[top]\n\t"                                                       \
+            "ldur %[t], [%[top], #-8]\n\t"                                                         \
+            "cmp %[t], %[ptr]\n\t"                                                                 \
+            "b.eq %l[" #twice "]\n\t"                                                              \
+            "str %[ptr], [%[top]]\n\t"                                                             \
+            "add %w[count], %w[count], #8\n\t" SA_PERCPU_INJECT                                    \
+            "str %w[count], [%[head]]\n\t" SA_PERCPU_END("%l[" #again "]")                         \
+            : [cpu] "=&r"(cpu_), [head] "+&r"(head_), [count] "=&r"(count_), [top] "=&r"(top_),    \
+              [t] "=&r"(t_)                                                                        \
+            : [hot] "r"(hot_), SA_PERCPU_AREA(hot_), [ptr] "r"(obj), SA_PERCPU_CONSTANTS           \
             : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
-            : full, twice);                                                                        \
+            : full, twice, again);                                                                 \
     } while (0)
+
+/* cls is a header offset below. */
 
 /* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
 SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *const *objs,
@@ -120,9 +152,9 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "ldr %w[count], [%[head]]\n\t"
-                     "ldr %[slab], [%[head], %[first]]\n\t"
-                     "and %[t], %[count], #0x7fff\n\t"
-                     "add %[slab], %[slab], %[t]\n\t"
+                     "ldr %[cpu], [%[head], %[slots]]\n\t"
+                     "and %[t], %[count], %[filled]\n\t"
+                     "add %[cpu], %[cpu], %[t]\n\t"
                      "ldrh %w[k], [%[head], %[cap]]\n\t"
                      "subs %[k], %[k], %[t]\n\t"
                      "b.ls 6f\n\t" /* filled >= cap */
@@ -131,7 +163,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
                      "csel %[k], %[n], %[k], hi\n\t"
                      "mov %[i], #0\n\t"
                      "5: ldr %[t], [%[objs], %[i], lsl #3]\n\t"
-                     "str %[t], [%[slab], %[i], lsl #3]\n\t"
+                     "str %[t], [%[cpu], %[i], lsl #3]\n\t"
                      "add %[i], %[i], #1\n\t"
                      "cmp %[i], %[k]\n\t"
                      "b.lo 5b\n\t"
@@ -139,7 +171,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
                      "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE "b 7f\n\t"
                      "6: mov %[k], #0\n\t"
                      "7:"
-                     : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
+                     : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
                      : SA_PERCPU_INPUTS(hot, cls), [objs] "r"(objs), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
@@ -153,23 +185,23 @@ SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **o
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "ldr %w[count], [%[head]]\n\t"
-                     "ldr %[slab], [%[head], %[first]]\n\t"
-                     "and %[k], %[count], #0x7fff\n\t"
-                     "add %[slab], %[slab], %[k]\n\t"
+                     "ldr %[cpu], [%[head], %[slots]]\n\t"
+                     "and %[k], %[count], %[filled]\n\t"
+                     "add %[cpu], %[cpu], %[k]\n\t"
                      "lsr %[k], %[k], #3\n\t"
                      "cbz %[k], 7f\n\t" /* k is 0 */
                      "cmp %[k], %[n]\n\t"
                      "csel %[k], %[n], %[k], hi\n\t"
-                     "sub %[slab], %[slab], %[k], lsl #3\n\t"
+                     "sub %[cpu], %[cpu], %[k], lsl #3\n\t"
                      "sub %w[count], %w[count], %w[k], lsl #3\n\t"
                      "mov %[i], #0\n\t"
-                     "5: ldr %[t], [%[slab], %[i], lsl #3]\n\t"
+                     "5: ldr %[t], [%[cpu], %[i], lsl #3]\n\t"
                      "str %[t], [%[out], %[i], lsl #3]\n\t"
                      "add %[i], %[i], #1\n\t"
                      "cmp %[i], %[k]\n\t"
                      "b.lo 5b\n\t" SA_PERCPU_INJECT
                      "str %w[count], [%[head]]\n\t" SA_PERCPU_LEAVE "7:"
-                     : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
+                     : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
                      : SA_PERCPU_INPUTS(hot, cls), [out] "r"(out), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
@@ -183,16 +215,16 @@ SA_INLINE bool sa_percpu_replace_at(struct sa_hot *hot, int32_t cpu, struct sa_s
     uint64_t slab, head, t;
 
     __asm__ volatile goto(SA_PERCPU_ENTER "ldr %w[t], [%[area], %[cpu_id]]\n\t"
-                                 "cmp %w[t], %w[cpu]\n\t"
+                                 "cmp %w[t], %w[expect_cpu]\n\t"
                                  "b.ne %l[changed]\n\t"
-                                 "cmp %[slab], %[expect_slab]\n\t"
+                                 "cmp %[cpu], %[expect_slab]\n\t"
                                  "b.ne %l[changed]\n\t"
                                  "ldr %[t], [%[head]]\n\t"
                                  "cmp %[t], %[expect]\n\t"
                                  "b.ne %l[changed]\n\t" SA_PERCPU_INJECT
                                  "str %[value], [%[head]]\n\t" SA_PERCPU_LEAVE
-                 : [slab] "=&r"(slab), [head] "=&r"(head), [t] "=&r"(t)
-                 : SA_PERCPU_INPUTS(hot, cls), [cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
+                 : [cpu] "=&r"(slab), [head] "=&r"(head), [t] "=&r"(t)
+                 : SA_PERCPU_INPUTS(hot, cls), [expect_cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
                    [expect] "r"(expect), [value] "r"(value)
                  : "memory", "cc" SA_PERCPU_INJECT_CLOBBER
                  : changed);

@@ -29,29 +29,38 @@
 #define SA_PERCPU_INJECT_CLOBBER
 #endif
 
-#define SA_PERCPU_ENTER                                                                            \
+/* The beginning of every sequence, up to the load of cpu_id into %[cpu]. */
+#define SA_PERCPU_BEGIN                                                                            \
     ".pushsection __rseq_cs, \"aw\"\n\t"                                                           \
     ".balign 32\n\t"                                                                               \
     "3: .long 0, 0\n\t"                                                                            \
     ".quad 1f, 2f - 1f, 4f\n\t"                                                                    \
     ".popsection\n\t"                                                                              \
-    "0: leaq 3b(%%rip), %[slab]\n\t"                                                               \
-    "movq %[slab], %%fs:%c[rseq_cs](%[off])\n\t"                                                   \
-    "1: movslq %%fs:%c[cpu_id](%[off]), %[slab]\n\t"                                               \
-    "movq %c[slabs](%[hot],%[slab],8), %[slab]\n\t"                                                \
-    "leaq (%[slab],%[cls]), %[head]\n\t"
+    "0: leaq 3b(%%rip), %[cpu]\n\t"                                                                \
+    "movq %[cpu], %%fs:%c[rseq_cs](%[off])\n\t"                                                    \
+    "1: movslq %%fs:%c[cpu_id](%[off]), %[cpu]\n\t"
 
-#define SA_PERCPU_LEAVE                                                                            \
+/* The end of every sequence; after an abort it goes on at `restart`. */
+#define SA_PERCPU_END(restart)                                                                     \
     "2:\n\t"                                                                                       \
     ".pushsection .text.sa_rseq_abort, \"ax\"\n\t"                                                 \
     ".byte 0x0f, 0xb9, 0x3d\n\t" /* ud1, so that a disassembler takes the signature as operand */  \
     ".long 0x53053053\n\t"                                                                         \
     "4: incq %c[aborts](%[hot])\n\t"                                                               \
-    "jmp 0b\n\t"                                                                                   \
+    "jmp " restart "\n\t"                                                                          \
     ".popsection\n\t"
+
+/* Those of the slow paths find slab and header, and begin again by themselves. */
+#define SA_PERCPU_ENTER                                                                            \
+    SA_PERCPU_BEGIN "movq %c[slabs](%[hot],%[cpu],8), %[cpu]\n\t"                                  \
+                    "leaq (%[cpu],%[cls]), %[head]\n\t"
+#define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
 
 #define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
     [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), [cls] "r"((uint64_t)(cls_)),                  \
+        SA_PERCPU_CONSTANTS
+
+#define SA_PERCPU_CONSTANTS                                                                        \
         [slabs] "i"(offsetof(struct sa_hot, slabs)), [aborts] "i"(offsetof(struct sa_hot, aborts)), \
         [rseq_cs] "i"(SA_RSEQ_CS), [cpu_id] "i"(SA_RSEQ_CPU_ID), [slots] "i"(SA_SLOTS_OFFSET),     \
         [cap] "i"(SA_CAP_OFFSET), [borrows] "i"(SA_BORROWS), [one] "i"(SA_POP_ONE)
@@ -64,54 +73,60 @@ SA_INLINE void *sa_thread_pointer(void)
     return tp;
 }
 
-/* cls is a header offset here and below. */
+/*
+ * The two of the fast path. cls is a header offset, and is consumed: the header's address is made in
+ * its register, so after an abort control goes to the label `again`, where the caller must work
+ * the class out once more. Both leave through labels without having changed anything.
+ */
 
-/* Pops an object into obj and counts down; jumps to slow if the slow path has to look. */
-#define SA_PERCPU_POP(hot, cls, obj, slow)                                                         \
+/* Pops an object into obj and counts down; to slow if the slow path has to look. */
+#define SA_PERCPU_POP(hot_, cls, obj, slow, again)                                                 \
     do {                                                                                           \
-        uint64_t slab_, head_, count_;                                                             \
+        uint64_t cpu_, head_ = (cls), count_;                                                      \
         void *obj_;                                                                                \
                                                                                                    \
         __asm__ volatile goto(                                                                     \
-            SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                                        \
-                            "movq %c[slots](%[head]), %[slab]\n\t"                                 \
+            SA_PERCPU_BEGIN "addq %c[slabs](%[hot],%[cpu],8), %[head]\n\t"                         \
+                            "movl (%[head]), %k[count]\n\t"                                        \
                             "subl %[one], %k[count]\n\t"                                           \
                             "testl %[borrows], %k[count]\n\t"                                      \
                             "jnz %l[" #slow "]\n\t"                                                \
                             "movzwl %w[count], %k[ptr]\n\t"                                        \
-                            "addq %[ptr], %[slab]\n\t"                                             \
-                            "movq (%[slab]), %[ptr]\n\t" SA_PERCPU_INJECT                          \
-                            "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                        \
-            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [ptr] "=&a"(obj_)   \
-            : SA_PERCPU_INPUTS(hot, cls)                                                           \
+                            "addq %c[slots](%[head]), %[ptr]\n\t"                                  \
+                            "movq (%[ptr]), %[ptr]\n\t" SA_PERCPU_INJECT                           \
+                            "movl %k[count], (%[head])\n\t" SA_PERCPU_END("%l[" #again "]")        \
+            : [cpu] "=&r"(cpu_), [head] "+&r"(head_), [count] "=&r"(count_), [ptr] "=&a"(obj_)     \
+            : [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), SA_PERCPU_CONSTANTS                 \
             : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
-            : slow);                                                                               \
+            : slow, again);                                                                        \
         (obj) = obj_;                                                                              \
     } while (0)
 
-/* Pushes an object. Jumps to full if the cache is full or stopped, to twice if the object is on top
- * of it already. */
-#define SA_PERCPU_PUSH(hot, cls, obj, full, twice)                                                 \
+/* Pushes an object. To full if the cache is full or stopped, to twice if the object is on top of it
+ * already. */
+#define SA_PERCPU_PUSH(hot_, cls, obj, full, twice, again)                                         \
     do {                                                                                           \
-        uint64_t slab_, head_, count_, top_;                                                       \
+        uint64_t cpu_, head_ = (cls), top_, count_;                                                \
                                                                                                    \
         __asm__ volatile goto(                                                                     \
-            SA_PERCPU_ENTER "movl (%[head]), %k[count]\n\t"                                        \
-                            "movq %c[slots](%[head]), %[slab]\n\t"                                 \
+            SA_PERCPU_BEGIN "addq %c[slabs](%[hot],%[cpu],8), %[head]\n\t"                         \
+                            "movl (%[head]), %k[count]\n\t"                                        \
                             "cmpw %c[cap](%[head]), %w[count]\n\t"                                 \
                             "jae %l[" #full "]\n\t"                                                \
                             "movzwl %w[count], %k[top]\n\t"                                        \
-                            "addq %[slab], %[top]\n\t"                                             \
+                            "addq %c[slots](%[head]), %[top]\n\t"                                  \
                             "cmpq %[ptr], -8(%[top])\n\t"                                          \
                             "je %l[" #twice "]\n\t"                                                \
                             "movq %[ptr], (%[top])\n\t"                                            \
                             "addl $8, %k[count]\n\t" SA_PERCPU_INJECT                              \
-                            "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE                        \
-            : [slab] "=&r"(slab_), [head] "=&r"(head_), [count] "=&r"(count_), [top] "=&r"(top_)   \
-            : SA_PERCPU_INPUTS(hot, cls), [ptr] "r"(obj)                                           \
+                            "movl %k[count], (%[head])\n\t" SA_PERCPU_END("%l[" #again "]")        \
+            : [cpu] "=&r"(cpu_), [head] "+&r"(head_), [top] "=&r"(top_), [count] "=&r"(count_)     \
+            : [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), [ptr] "r"(obj), SA_PERCPU_CONSTANTS \
             : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
-            : full, twice);                                                                        \
+            : full, twice, again);                                                                 \
     } while (0)
+
+/* cls is a header offset below. */
 
 /* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
 SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *const *objs,
@@ -121,9 +136,9 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "movl (%[head]), %k[count]\n\t"
-                     "movq %c[slots](%[head]), %[slab]\n\t"
+                     "movq %c[slots](%[head]), %[cpu]\n\t"
                      "movzwl %w[count], %k[t]\n\t"
-                     "addq %[t], %[slab]\n\t"
+                     "addq %[t], %[cpu]\n\t"
                      "movzwl %c[cap](%[head]), %k[k]\n\t"
                      "subq %[t], %[k]\n\t"
                      "jbe 6f\n\t" /* filled >= cap */
@@ -132,7 +147,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
                      "cmovaq %[n], %[k]\n\t"
                      "xorl %k[i], %k[i]\n\t"
                      "5: movq (%[objs],%[i],8), %[t]\n\t"
-                     "movq %[t], (%[slab],%[i],8)\n\t"
+                     "movq %[t], (%[cpu],%[i],8)\n\t"
                      "incq %[i]\n\t"
                      "cmpq %[k], %[i]\n\t"
                      "jb 5b\n\t"
@@ -140,7 +155,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
                      "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "jmp 7f\n\t"
                      "6: xorl %k[k], %k[k]\n\t"
                      "7:"
-                     : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
+                     : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
                      : SA_PERCPU_INPUTS(hot, cls), [objs] "r"(objs), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
@@ -154,24 +169,24 @@ SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **o
 
     __asm__ volatile(SA_PERCPU_ENTER
                      "movl (%[head]), %k[count]\n\t"
-                     "movq %c[slots](%[head]), %[slab]\n\t"
+                     "movq %c[slots](%[head]), %[cpu]\n\t"
                      "movzwl %w[count], %k[k]\n\t"
-                     "addq %[k], %[slab]\n\t"
+                     "addq %[k], %[cpu]\n\t"
                      "shrl $3, %k[k]\n\t"
                      "jz 7f\n\t" /* k is 0 */
                      "cmpq %[n], %[k]\n\t"
                      "cmovaq %[n], %[k]\n\t"
                      "leaq 0(,%[k],8), %[t]\n\t"
-                     "subq %[t], %[slab]\n\t"
+                     "subq %[t], %[cpu]\n\t"
                      "subl %k[t], %k[count]\n\t"
                      "xorl %k[i], %k[i]\n\t"
-                     "5: movq (%[slab],%[i],8), %[t]\n\t"
+                     "5: movq (%[cpu],%[i],8), %[t]\n\t"
                      "movq %[t], (%[out],%[i],8)\n\t"
                      "incq %[i]\n\t"
                      "cmpq %[k], %[i]\n\t"
                      "jb 5b\n\t" SA_PERCPU_INJECT
                      "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "7:"
-                     : [slab] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
+                     : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
                      : SA_PERCPU_INPUTS(hot, cls), [out] "r"(out), [n] "r"(n)
                      : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
@@ -184,15 +199,15 @@ SA_INLINE bool sa_percpu_replace_at(struct sa_hot *hot, int32_t cpu, struct sa_s
 {
     uint64_t slab, head;
 
-    __asm__ volatile goto(SA_PERCPU_ENTER "cmpl %%fs:%c[cpu_id](%[off]), %[cpu]\n\t"
+    __asm__ volatile goto(SA_PERCPU_ENTER "cmpl %%fs:%c[cpu_id](%[off]), %[expect_cpu]\n\t"
                                  "jne %l[changed]\n\t"
-                                 "cmpq %[slab], %[expect_slab]\n\t"
+                                 "cmpq %[cpu], %[expect_slab]\n\t"
                                  "jne %l[changed]\n\t"
                                  "cmpq (%[head]), %[expect]\n\t"
                                  "jne %l[changed]\n\t" SA_PERCPU_INJECT
                                  "movq %[value], (%[head])\n\t" SA_PERCPU_LEAVE
-                 : [slab] "=&r"(slab), [head] "=&r"(head)
-                 : SA_PERCPU_INPUTS(hot, cls), [cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
+                 : [cpu] "=&r"(slab), [head] "=&r"(head)
+                 : SA_PERCPU_INPUTS(hot, cls), [expect_cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
                    [expect] "r"(expect), [value] "r"(value)
                  : "memory", "cc" SA_PERCPU_INJECT_CLOBBER
                  : changed);
