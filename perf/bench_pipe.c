@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Producer and consumer: one thread allocates blocks of 64 bytes and writes them, another reads and
+ * frees them. Every block is freed on another CPU than the one it was allocated on, so none comes
+ * back through the producer's own cache: what is timed is how memory travels between the two.
+ *
+ * Blocks are passed in a ring that has no lock. Each side keeps the other's position until it has
+ * used it up, so that the ring itself costs little.
+ */
+#include "perf/harness.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define BLOCK 64
+#define RING  1024
+#define SPINS 10000 /* looks at the other side before giving the CPU away */
+#define APART _Alignas(128)
+
+static struct {
+    APART void *slot[RING];
+    APART _Atomic uint64_t produced; /* blocks ever put in; written by the producer */
+    APART _Atomic uint64_t consumed; /* blocks ever taken out; written by the consumer */
+} ring;
+
+static void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Waits until the position of the other side is past `seen`, and returns it. */
+static uint64_t wait_past(const _Atomic uint64_t *position, uint64_t seen)
+{
+    uint64_t now;
+
+    for (unsigned spins = 0;; spins++) {
+        now = atomic_load_explicit(position, memory_order_acquire);
+        if (now > seen)
+            return now;
+        if (spins < SPINS)
+            pause_cpu();
+        else
+            sched_yield();
+    }
+}
+
+static void produce(uint64_t n)
+{
+    uint64_t consumed = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t *p = malloc(BLOCK);
+
+        PERF_CHECK(p);
+        p[0] = i;
+        p[BLOCK / 8 - 1] = i;
+        if (i - consumed == RING)
+            consumed = wait_past(&ring.consumed, consumed);
+        ring.slot[i % RING] = p;
+        atomic_store_explicit(&ring.produced, i + 1, memory_order_release);
+    }
+}
+
+static void consume(uint64_t n)
+{
+    uint64_t produced = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t *p;
+
+        if (i == produced)
+            produced = wait_past(&ring.produced, produced);
+        p = ring.slot[i % RING];
+        atomic_store_explicit(&ring.consumed, i + 1, memory_order_release);
+        /* Two threads that hold one block would show here. */
+        if (p[0] != i || p[BLOCK / 8 - 1] != i)
+            perf_fail("a block changed on its way to the consumer");
+        free(p);
+    }
+}
+
+static void pipe_setup(const struct perf_run *run)
+{
+    if (run->thread == 0) {
+        atomic_store_explicit(&ring.produced, 0, memory_order_relaxed);
+        atomic_store_explicit(&ring.consumed, 0, memory_order_relaxed);
+    }
+}
+
+static void pipe_run(const struct perf_run *run)
+{
+    if (run->thread == 0)
+        produce(run->iterations);
+    else
+        consume(run->iterations);
+}
+
+const struct perf_case perf_pipe[] = {
+    {.name = "producer_consumer",
+     .setup = pipe_setup,
+     .run = pipe_run,
+     .threads = {2},
+     .items = 1,
+     .shared_items = 1},
+    {.name = NULL},
+};
