@@ -7,6 +7,7 @@
  */
 #include "alloc/api/at_exit.h"
 
+#include "alloc/api/init.h"
 #include "alloc/api/options.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
@@ -41,6 +42,7 @@ static void at_exit_stats(void)
     struct sa_fmt f;
     int fd, failed;
 
+    sa_init();
     path_expand(sa_options.stats.text, path, sizeof(path));
     sa_fmt_init(&f, temporary, sizeof(temporary));
     sa_fmt_add(&f, "%s.%d.tmp", path, (int)getpid());

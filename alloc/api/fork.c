@@ -9,6 +9,7 @@
  */
 #include "alloc/api/fork.h"
 
+#include "alloc/api/init.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/emergency.h"
 #include "alloc/front/gate.h"
@@ -22,6 +23,7 @@ static void fork_prepare(void)
 {
     int saved = errno;
 
+    sa_init();
     sa_gate_close();
     if (sa_rseq.per_cpu)
         sa_cpu_cache_stop_all();

@@ -22,12 +22,20 @@
 unsigned char sa_init_done;
 
 static struct sa_lock init_lock; /* INIT */
+static bool options_read;        /* INIT */
+
+static void init_options(void)
+{
+    if (!options_read)
+        sa_options_read();
+    options_read = true;
+}
 
 void sa_init_slow(void)
 {
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
-        sa_options_read();
+        init_options();
         sa_vm_init();
         sa_size_class_init(sa_vm.page_bytes, sizeof(struct sa_slab) / 8);
         sa_page_heap_init(sa_vm.seed);
@@ -40,7 +48,10 @@ void sa_init_slow(void)
 
 __attribute__((constructor(101))) static void init_constructor(void)
 {
-    sa_init();
+    /* A process that never allocates is not made to pay for an allocator. */
+    sa_lock_acquire(&init_lock, SA_RANK_INIT);
+    init_options();
+    sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
     sa_at_exit_register();
 }

@@ -44,6 +44,8 @@ static const char *rseq_unusable(bool allow)
         return "libc did not register rseq (old kernel, seccomp or glibc.pthread.rseq=0)";
     if (*(const volatile int32_t *)(tp + __rseq_offset + SA_RSEQ_CPU_ID) < 0)
         return "rseq is not registered for the first thread";
+    if (sa_rseq.cpus > SA_SLABS)
+        return "the kernel has more CPU numbers than slabs";
     if (rseq_register_fence() != 0)
         return "the kernel has no membarrier for rseq";
     return NULL;
@@ -51,6 +53,7 @@ static const char *rseq_unusable(bool allow)
 
 void sa_rseq_init(bool allow)
 {
+    sa_rseq.cpus = sa_sys_cpu_numbers();
     sa_rseq.reason = rseq_unusable(allow);
     sa_rseq.per_cpu = sa_rseq.reason == NULL;
     sa_rseq.offset = sa_rseq.per_cpu ? (int64_t)__rseq_offset

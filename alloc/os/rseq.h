@@ -16,6 +16,7 @@ struct sa_rseq {
     bool per_cpu;       /* const after init; false: a slab per thread */
     int64_t offset;     /* const after init: area relative to the thread pointer */
     const char *reason; /* const after init: why not per CPU, NULL if it is */
+    unsigned cpus;      /* const after init: CPU numbers are below it (at most SA_SLABS) */
     uint64_t fences;    /* atomic, relaxed */
 };
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -73,6 +74,16 @@ void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
 int sa_sys_gettid(void)
 {
     return (int)syscall(SYS_gettid);
+}
+
+unsigned sa_sys_cpu_numbers(void)
+{
+    unsigned char mask[2048]; /* twice the largest configuration */
+    /* The kernel copies its own mask, which has a bit for every possible CPU, and says how long it
+     * is. The mask itself, the CPUs allowed now, may change later. */
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+
+    return bytes > 0 ? (unsigned)bytes * 8 : UINT_MAX;
 }
 
 long sa_sys_read_file(const char *path, char *buf, size_t cap)

@@ -22,6 +22,9 @@ int sa_sys_membarrier(int command, unsigned flags, int cpu);
 void sa_sys_name_mapping(void *p, size_t bytes, const char *name);
 int sa_sys_gettid(void);
 
+/* A bound on the CPU numbers that the kernel can ever report (UINT_MAX if it is not known). */
+unsigned sa_sys_cpu_numbers(void);
+
 /* Reads at most cap - 1 bytes of a small file and terminates them; the length or -errno. */
 long sa_sys_read_file(const char *path, char *buf, size_t cap);
 

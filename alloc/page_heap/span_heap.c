@@ -49,7 +49,7 @@ struct sa_page_heap {
     struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
 };
 
-struct sa_page_heap sa_page_heap_ordinary = {.number = 1, .name = "salloc:heap"};
+struct sa_page_heap sa_page_heap_ordinary; /* set up at run time, so that it needs no file pages */
 
 static size_t page_step; /* kernel pages in salloc pages, at least 1; const after init */
 
@@ -66,6 +66,8 @@ void sa_page_heap_init(uint64_t seed)
     struct sa_page_heap *h = &sa_page_heap_ordinary;
 
     page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
+    h->number = 1;
+    h->name = "salloc:heap";
     h->hint = start;
 }
 
