@@ -127,7 +127,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
             c->unused_bits = (uint64_t *)bits[0];
         sa_lock_release(&c->lock, SA_RANK_CENTRAL);
         if (!bits)
-            bits = sa_arena_alloc(span_words(s) * 8, 64);
+            bits = sa_arena_alloc(span_words(s) * 8, 8);
         if (!bits) {
             sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
             return NULL;

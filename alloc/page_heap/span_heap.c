@@ -78,7 +78,7 @@ static struct sa_span *heap_new_record(struct sa_page_heap *h)
     if (s) {
         h->unused = s->next;
     } else {
-        s = sa_arena_alloc(sizeof(*s), SA_CACHELINE);
+        s = sa_arena_alloc(sizeof(*s), 8);
         if (!s)
             return NULL;
         h->stats.spans_created++;
