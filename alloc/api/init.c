@@ -13,11 +13,15 @@
 #include "alloc/api/options.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
+#include "alloc/middle/topology.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
+
+#include <pthread.h>
+#include <signal.h>
 
 unsigned char sa_init_done;
 
@@ -46,6 +50,26 @@ void sa_init_slow(void)
     sa_lock_release(&init_lock, SA_RANK_INIT);
 }
 
+static void *init_topology(void *unused)
+{
+    sa_topology_discover();
+    return unused;
+}
+
+/* Asks for the cache topology on a thread of its own, with all signals blocked: hwloc takes long,
+ * allocates, and needs the loader's lock, which this thread may be holding. */
+static void init_start_topology(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, init_topology, NULL) == 0)
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 __attribute__((constructor(101))) static void init_constructor(void)
 {
     /* A process that never allocates is not made to pay for an allocator. */
@@ -54,4 +78,6 @@ __attribute__((constructor(101))) static void init_constructor(void)
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
     sa_at_exit_register();
+    if (sa_options.llc_domains && sa_topology_may_matter())
+        init_start_topology();
 }
