@@ -115,9 +115,9 @@ static SA_NOINLINE void *entry_realloc(void *p, size_t size)
     return q;
 }
 
-SA_EXPORT void *realloc(void *p, size_t size)
+SA_FAST_ENTRY void *realloc(void *p, size_t size)
 {
-    return entry_realloc(p, size);
+    return sa_fast_realloc_stays(p, size) ? p : entry_realloc(p, size);
 }
 
 SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)

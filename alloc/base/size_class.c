@@ -11,9 +11,20 @@ struct sa_size_classes sa_size_classes;
 #define CLASS_BATCH_BYTES 65536
 #define CLASS_BATCH_MOST  32
 
+/*
+ * Slots of neighbouring classes begin this many words past a multiple of 4 KiB, more for each class:
+ * otherwise the stacks of all classes would compete for the same few sets of the first-level cache.
+ */
+#define CLASS_STAGGER_WORDS 24
+
 static uint16_t class_most(size_t size)
 {
-    return size <= 256 ? 2048 : size <= 1024 ? 1024 : size <= 4096 ? 256 : size <= 32768 ? 64 : 16;
+    return size <= 64     ? 4095 /* as many as a header can count */
+           : size <= 256  ? 2047
+           : size <= 1024 ? 1023
+           : size <= 4096 ? 255
+           : size <= 32768 ? 63
+                           : 15;
 }
 
 /* Pages of a span: few, but enough for several objects and little waste behind the last one. */
@@ -46,8 +57,8 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
         c->batch = (uint16_t)sa_min(sa_max(CLASS_BATCH_BYTES / size, 2), CLASS_BATCH_MOST);
         c->most = class_most(size);
         c->check = UINT64_MAX / size + 1;
-        c->begin = (uint16_t)(words + 1);
-        words += 1 + c->most;
+        c->begin = words + 1;
+        words += 1 + c->most + CLASS_STAGGER_WORDS;
     }
     sa_size_classes.count = n;
     sa_size_classes.slab_words = words;

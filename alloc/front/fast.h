@@ -102,4 +102,19 @@ leave:
     slow(p, size);
 }
 
+/* Whether a block can stay where it is with a new size: both have the same class. */
+SA_INLINE bool sa_fast_realloc_stays(const void *p, size_t size)
+{
+    const struct sa_hot *hot = &sa_hot;
+    uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_end;
+    size_t cls, offset = (uintptr_t)p & (SA_PAGE_BYTES - 1);
+
+    if (page < -SA_HOME_PAGES || size - 1 >= hot->mid_limit - 1)
+        return false;
+    cls = size < hot->small_limit ? hot->small_class[(size + 15) / 16]
+                                  : hot->mid_class[(size + 127) / 128];
+    return hot->home_class[page + SA_HOME_PAGES] == cls &&
+           offset * sa_fast_start_check(hot, cls) >> 50 == 0;
+}
+
 #endif

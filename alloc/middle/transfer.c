@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#define TRANSFER_BATCHES 64
+#define TRANSFER_OBJECTS 16384
 #define TRANSFER_BYTES   1048576 /* of objects per class, unless a batch is more */
 #define DOMAINS_MOST     64
 
@@ -42,7 +42,7 @@ static size_t transfer_capacity(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
 
-    return sa_min((size_t)k->batch * TRANSFER_BATCHES, sa_max(k->batch, TRANSFER_BYTES / k->size));
+    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, TRANSFER_BYTES / k->size));
 }
 
 static struct transfer *transfer_for(int cpu, unsigned cls)
