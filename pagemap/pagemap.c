@@ -96,24 +96,24 @@ void sa_pagemap_set_ends(struct sa_span *span)
         pagemap_set(sa_span_end(span) - SA_PAGE_BYTES, span);
 }
 
-static void pagemap_set_classes(struct sa_span *span, unsigned cls)
+static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
 {
     uint16_t *classes = sa_load_relaxed(&sa_pagemap.classes[span->start >> SA_HOME_SHIFT]);
     size_t page = span->start >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1);
 
     /* A span never crosses a window: see the page heap. */
-    for (size_t i = 0; i < span->pages; i++)
+    for (size_t i = 0; i < span->pages; i += step >> SA_PAGE_SHIFT)
         sa_store_relaxed(&classes[page + i], (uint16_t)SA_CLASS_OFFSET(cls));
 }
 
-void sa_pagemap_set_objects(struct sa_span *span)
+void sa_pagemap_set_objects(struct sa_span *span, size_t step)
 {
     for (size_t i = 0; i < span->pages; i++)
         pagemap_set(span->start + (i << SA_PAGE_SHIFT), span);
-    pagemap_set_classes(span, span->cls);
+    pagemap_set_classes(span, span->cls, step);
 }
 
 void sa_pagemap_clear_classes(struct sa_span *span)
 {
-    pagemap_set_classes(span, 0);
+    pagemap_set_classes(span, 0, SA_PAGE_BYTES);
 }

@@ -38,9 +38,25 @@ static void *new_retry(size_t size, size_t align)
     }
 }
 
+typedef void *(*new_function)(size_t, ...);
+
+/* libstdc++'s operator of the name. A program that is not C++ may have loaded libstdc++ with a
+ * library of its own, where RTLD_NEXT does not look. */
+static new_function new_next(const char *name)
+{
+    void *next = dlsym(RTLD_NEXT, name);
+    void *library = next ? NULL : dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+    if (library) {
+        next = dlsym(library, name);
+        dlclose(library);
+    }
+    return (new_function)next;
+}
+
 SA_COLD static void *new_failed(size_t size, size_t align, const char *name, const void *nothrow)
 {
-    void *(*next)(size_t, ...) = (void *(*)(size_t, ...))dlsym(RTLD_NEXT, name);
+    new_function next = new_next(name);
     void *p;
 
     if (next && align) /* (size, align) or (size, align, nothrow); the rest is ignored */

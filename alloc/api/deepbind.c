@@ -28,7 +28,11 @@ SA_COLD static dlopen_function deepbind_find(void)
     return f;
 }
 
-SA_EXPORT void *dlopen(const char *path, int flags)
+SA_EXPORT
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("O2"))) /* the tail call must be one in a debug build too */
+#endif
+void *dlopen(const char *path, int flags)
 {
     dlopen_function f = sa_load_relaxed(&real_dlopen);
 

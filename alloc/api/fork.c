@@ -19,6 +19,12 @@
 #include <errno.h>
 #include <pthread.h>
 
+static void fork_resume(void)
+{
+    if (sa_rseq.per_cpu)
+        sa_cpu_cache_resume_all();
+}
+
 static void fork_prepare(void)
 {
     int saved = errno;
@@ -34,9 +40,7 @@ static void fork_parent(void)
 {
     int saved = errno;
 
-    if (sa_rseq.per_cpu)
-        sa_cpu_cache_resume_all();
-    sa_gate_open();
+    sa_gate_open(fork_resume);
     errno = saved;
 }
 
@@ -44,9 +48,8 @@ static void fork_child(void)
 {
     int saved = errno;
 
-    if (sa_rseq.per_cpu) {
-        sa_cpu_cache_resume_all();
-    } else {
+    fork_resume();
+    if (!sa_rseq.per_cpu) {
         sa_cpu_cache_abandon_others(sa_percpu_cpu());
         sa_thread_slots_after_fork();
     }

@@ -138,8 +138,13 @@ static int clamp_int(size_t v)
     return v > INT_MAX ? INT_MAX : (int)v;
 }
 
+SA_EXPORT int __libc_mallopt(int parameter, int value)
+{
+    return mallopt(parameter, value);
+}
+
 /* The fields are int: figures beyond 2 GiB are reported as the largest int. */
-SA_EXPORT struct mallinfo mallinfo(void)
+static struct mallinfo mallinfo_clamped(void)
 {
     struct mallinfo2 m = mallinfo2();
 
@@ -153,6 +158,16 @@ SA_EXPORT struct mallinfo mallinfo(void)
         .fordblks = clamp_int(m.fordblks),
         .keepcost = clamp_int(m.keepcost),
     };
+}
+
+SA_EXPORT struct mallinfo mallinfo(void)
+{
+    return mallinfo_clamped();
+}
+
+SA_EXPORT struct mallinfo __libc_mallinfo(void)
+{
+    return mallinfo_clamped();
 }
 
 /* XML in the shape of glibc's: sizes of the heap as a whole. */

@@ -6,8 +6,6 @@
 
 struct sa_size_classes sa_size_classes;
 
-/* At most this part of a span may be left over behind its last object. */
-#define CLASS_TAIL_PART   16
 #define CLASS_BATCH_BYTES 65536
 #define CLASS_BATCH_MOST  32
 
@@ -27,19 +25,36 @@ static uint16_t class_most(size_t size)
                            : 15;
 }
 
-/* Pages of a span: few, but enough for several objects and little waste behind the last one. */
-static uint16_t class_pages(size_t size, size_t step)
+/* At most this part of a span may be left over behind its last object. */
+static size_t class_tail_part(size_t size)
 {
-    size_t fewest = size <= 8192 ? 4 : size <= 65536 ? 2 : 1, pages;
+    return size <= 8192 ? 16 : 8;
+}
 
-    if (size <= SA_SMALL_MAX)
-        return (uint16_t)step;
-    for (pages = step;; pages += step) {
-        size_t bytes = pages << SA_PAGE_SHIFT;
+static size_t class_fewest(size_t size)
+{
+    return size <= 1024 ? 8 : size <= 8192 ? 4 : size <= 65536 ? 2 : 1;
+}
 
-        if (bytes / size >= fewest && bytes % size <= bytes / CLASS_TAIL_PART)
-            return (uint16_t)pages;
+/* Length of a span and the step of its map entries; step: pages that spans must be multiples of. */
+static void class_shape(struct sa_class *c, size_t step)
+{
+    size_t pages = step, bytes;
+
+    if (c->size % (step << SA_PAGE_SHIFT) == 0) { /* objects of whole pages */
+        pages = c->size >> SA_PAGE_SHIFT;
+        c->pages = (uint16_t)(pages * class_fewest(c->size));
+        c->map_step = c->size;
+        return;
     }
+    for (;; pages *= 2) {
+        bytes = pages << SA_PAGE_SHIFT;
+        if (bytes / c->size >= class_fewest(c->size) &&
+            bytes % c->size <= bytes / class_tail_part(c->size))
+            break;
+    }
+    c->pages = (uint16_t)pages;
+    c->map_step = SA_PAGE_BYTES;
 }
 
 void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
@@ -52,7 +67,7 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
         struct sa_class *c = &sa_size_classes.of[n];
 
         c->size = (uint32_t)size;
-        c->pages = class_pages(size, step);
+        class_shape(c, step);
         c->objects = (uint16_t)(((size_t)c->pages << SA_PAGE_SHIFT) / size);
         c->batch = (uint16_t)sa_min(sa_max(CLASS_BATCH_BYTES / size, 2), CLASS_BATCH_MOST);
         c->most = class_most(size);

@@ -4,6 +4,11 @@
  * so that above 128 bytes at most 1/9 of an object is lost to rounding. The tables are computed
  * at start, because the length of a span depends on the kernel's page size.
  *
+ * Shape of spans. free() must tell the start of an object from its middle knowing only the address and
+ * the class. So a span either is a power of two long and aligned to its length, and the offset is the
+ * low part of the address; or its objects are whole pages, and only the pages where objects start are
+ * entered in the map with their class.
+ *
  * Everything here is constant after sa_size_class_init.
  */
 #ifndef SA_BASE_SIZE_CLASS_H
@@ -22,6 +27,7 @@ struct sa_class {
     uint16_t most;    /* capacity of a per-CPU cache at most */
     uint32_t begin;   /* first slot in a slab, in words from its start; the word before it stays 0 */
     uint64_t check;   /* ceil(2^64 / size), see sa_class_index */
+    size_t map_step;  /* bytes from one page entered in the map to the next, see class_shape */
 };
 
 struct sa_size_classes {

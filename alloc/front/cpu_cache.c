@@ -17,6 +17,7 @@
 
 #include "alloc/base/fatal.h"
 #include "alloc/front/cpu_cache_internal.h"
+#include "alloc/front/gate.h"
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
@@ -26,6 +27,9 @@
 #define STRIDE_LEAST 16
 #define STRIDE_BUSY_MS 10  /* a countdown that ends sooner gets longer */
 #define STRIDE_IDLE_MS 100 /* one that ends later gets short */
+
+#define THREADS_LIMIT (32l << 20) /* bytes in the caches of all threads, without rseq */
+#define THREAD_LEAST  (64l << 10) /* but each may have this */
 
 #define STEAL_VICTIMS 16 /* classes looked at for capacity in one miss */
 #define ALLOC_TRIES   4
@@ -64,6 +68,17 @@ size_t sa_cpu_cache_slab_bytes(void)
     return n;
 }
 
+/* Threads, of which there may be many more than CPUs, share a sum. */
+static int64_t cpu_limit(void)
+{
+    int64_t limit = sa_load_relaxed(&limit_default);
+    int64_t share = THREADS_LIMIT / (sa_load_relaxed(&cpu_count) + 1);
+
+    if (sa_rseq.per_cpu || share > limit)
+        return limit;
+    return share > THREAD_LEAST ? share : THREAD_LEAST;
+}
+
 /* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
 static bool cpu_populate(int cpu)
 {
@@ -77,7 +92,7 @@ static bool cpu_populate(int cpu)
         c = sa_vm_map(NULL, bytes, "salloc:cpu cache");
         if (c) {
             c->slab = (struct sa_slab *)((char *)c + slab_offset());
-            c->limit_bytes = c->available_bytes = sa_load_relaxed(&limit_default);
+            c->limit_bytes = c->available_bytes = cpu_limit();
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->stride[cls] = STRIDE_LEAST;
                 c->slab->header[cls].state = sa_state_make(0, STRIDE_LEAST, 0);
@@ -111,6 +126,8 @@ static bool cpu_revive(int cpu)
 {
     struct cpu_cache *c;
 
+    if (sa_load_seq_cst(&sa_gate.closed))
+        return false; /* this thread is the one that forks: nothing may be set going */
     if (!sa_rseq.per_cpu && cpu == 0)
         return sa_thread_slots_acquire();
     c = cpu_cache_get(cpu);
@@ -311,6 +328,22 @@ void *sa_cpu_cache_alloc(unsigned cls)
     return sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1) ? obj : NULL;
 }
 
+SA_NORETURN SA_COLD static void cpu_freed_twice(unsigned cls, void *obj)
+{
+    sa_fatal("double free", obj, "was freed before (block of %u bytes)",
+             sa_size_classes.of[cls].size);
+}
+
+/* As the sequence; the object being there already ends the program. */
+static bool cpu_push(unsigned cls, void *obj)
+{
+    enum sa_push pushed = sa_percpu_push(cls, obj);
+
+    if (SA_UNLIKELY(pushed == SA_PUSH_TWICE))
+        cpu_freed_twice(cls, obj);
+    return pushed == SA_PUSHED;
+}
+
 /* The cache is full: more capacity, or half of it goes on its way. */
 static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
 {
@@ -323,12 +356,14 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
     cap = cpu_grow(c, cpu, cls, MISS_OVERFLOW);
     if (cap == 0)
         return false;
-    if (sa_percpu_push(cls, obj) == SA_PUSHED)
+    if (cpu_push(cls, obj))
         return true;
     n = sa_percpu_pop_batch(cls, objs, cpu_move_count(k, cap));
+    if (n && SA_UNLIKELY(objs[n - 1] == obj)) /* a full cache is not looked into before */
+        cpu_freed_twice(cls, obj);
     if (n)
         sa_transfer_insert(cpu, cls, objs, n);
-    return sa_percpu_push(cls, obj) == SA_PUSHED;
+    return cpu_push(cls, obj);
 }
 
 void sa_cpu_cache_free(unsigned cls, void *obj)
@@ -337,18 +372,8 @@ void sa_cpu_cache_free(unsigned cls, void *obj)
     int cpu;
 
     c = cpu_current(&cpu);
-    if (c) {
-        switch (sa_percpu_push(cls, obj)) {
-        case SA_PUSHED:
-            return;
-        case SA_PUSH_TWICE:
-            sa_fatal("double free", obj, "was freed before (block of %u bytes)",
-                     sa_size_classes.of[cls].size);
-        case SA_PUSH_FULL:
-            if (cpu_overflow(c, cpu, cls, obj))
-                return;
-        }
-    }
+    if (c && (cpu_push(cls, obj) || cpu_overflow(c, cpu, cls, obj)))
+        return;
     sa_transfer_insert(sa_percpu_cpu(), cls, &obj, 1);
 }
 

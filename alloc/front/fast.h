@@ -51,23 +51,31 @@ leave:
     return slow(size);
 }
 
-SA_INLINE uint64_t sa_fast_start_check(const struct sa_hot *hot, size_t cls)
+/*
+ * Whether an object starts at an offset into its span (both as sa_size_class says): with
+ * m = ceil(2^64 / size) = (2^64 + e) / size, offset * m modulo 2^64 is quotient * e for a multiple of
+ * size, and at least m otherwise. Offsets are below 2^19 and so is quotient * e; sizes are below 2^17
+ * and so m is above 2^47.
+ */
+#define SA_START_SHIFT 47
+
+SA_INLINE const struct sa_hot_class *sa_fast_of_class(const struct sa_hot *hot, size_t cls)
 {
-    return *(const uint64_t *)((const char *)hot->of_class + cls);
+    return (const struct sa_hot_class *)((const char *)hot->of_class + cls);
 }
 
 SA_INLINE void sa_fast_free(void *p, sa_free_slow *slow)
 {
     struct sa_hot *hot = &sa_hot;
-    uint64_t page, cls;
+    uint64_t page, cls, offset;
 
     SA_OPAQUE(hot);
     page = ((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_end;
     if (SA_UNLIKELY(page < -SA_HOME_PAGES))
         goto leave;
     cls = hot->home_class[page + SA_HOME_PAGES];
-    /* offset * ceil(2^64 / size), modulo 2^64: below 2^50 exactly for multiples of size. */
-    if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) * sa_fast_start_check(hot, cls) >> 50))
+    offset = (uintptr_t)p & sa_fast_of_class(hot, cls)->start_mask;
+    if (SA_UNLIKELY(offset * sa_fast_of_class(hot, cls)->start_check >> SA_START_SHIFT))
         goto leave;
     SA_PERCPU_PUSH(hot, cls, p, full, twice, restart);
     return;
@@ -107,14 +115,15 @@ SA_INLINE bool sa_fast_realloc_stays(const void *p, size_t size)
 {
     const struct sa_hot *hot = &sa_hot;
     uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_end;
-    size_t cls, offset = (uintptr_t)p & (SA_PAGE_BYTES - 1);
+    size_t cls, offset;
 
     if (page < -SA_HOME_PAGES || size - 1 >= hot->mid_limit - 1)
         return false;
     cls = size < hot->small_limit ? hot->small_class[(size + 15) / 16]
                                   : hot->mid_class[(size + 127) / 128];
+    offset = (uintptr_t)p & sa_fast_of_class(hot, cls)->start_mask;
     return hot->home_class[page + SA_HOME_PAGES] == cls &&
-           offset * sa_fast_start_check(hot, cls) >> 50 == 0;
+           offset * sa_fast_of_class(hot, cls)->start_check >> SA_START_SHIFT == 0;
 }
 
 #endif

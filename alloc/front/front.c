@@ -48,10 +48,12 @@ static void front_init_tables(void)
         sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(i * 128));
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         const struct sa_class *k = &sa_size_classes.of[cls];
-        /* Within a page only where a span is one page; else what all starts have in common. */
-        size_t common = k->pages == 1 ? k->size : sa_min(k->size & -k->size, SA_PAGE_BYTES);
+        bool whole_pages = k->map_step != SA_PAGE_BYTES || k->size == SA_PAGE_BYTES;
+        size_t period = whole_pages ? SA_PAGE_BYTES : (size_t)k->pages << SA_PAGE_SHIFT;
 
-        sa_hot.of_class[cls].start_check = UINT64_MAX / common + 1;
+        sa_hot.of_class[cls].start_mask = period - 1;
+        sa_hot.of_class[cls].start_check =
+            whole_pages ? UINT64_MAX / SA_PAGE_BYTES + 1 : k->check;
     }
 }
 
@@ -87,6 +89,11 @@ static void *alloc_inside(size_t size, size_t align, bool zero)
         p = sa_cpu_cache_alloc(cls);
     else
         p = sa_large_alloc(size, align, &zeroed);
+    if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
+        /* Out of address space: what the caches hold may make a run that is long enough. */
+        sa_maintain_release(PTRDIFF_MAX);
+        p = cls ? sa_cpu_cache_alloc(cls) : sa_large_alloc(size, align, &zeroed);
+    }
     if (zero && p && !zeroed)
         memset(p, 0, size);
     return p;
@@ -126,6 +133,9 @@ SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
         }
     if (!s)
         sa_fatal(what, p, "was not allocated by salloc");
+    if (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS)
+        sa_fatal(what, p, "is inside a block of %u bytes, not its start",
+                 sa_size_classes.of[s->cls].size);
     if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE)
         sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
                  "lies in memory that is free");
@@ -233,7 +243,8 @@ static void *realloc_inside(void *p, size_t size)
         if (q)
             return q;
     }
-    return realloc_copy(p, sa_min(b.span->requested, sa_span_bytes(b.span)), size);
+    /* All of it: malloc_usable_size tells the program that it may use the whole span. */
+    return realloc_copy(p, sa_span_bytes(b.span), size);
 }
 
 void *sa_front_realloc(void *p, size_t size)

@@ -13,7 +13,8 @@
 /* How long fork waits for the others: they cannot need longer unless one is not scheduled. */
 #define GATE_CLOSE_SPINS     1000
 #define GATE_CLOSE_SLICE_NS  50000
-#define GATE_CLOSE_SLICES    20000
+#define GATE_CLOSE_SLICES    4000
+#define GATE_MOVING_SLICES   20
 
 struct sa_gate sa_gate;
 
@@ -35,41 +36,79 @@ bool sa_gate_enter_closed(unsigned stripe)
     return false;
 }
 
-static bool gate_alone(void)
+/* Whether nobody but this thread, which may itself be inside, is. */
+static bool gate_alone(bool count_moving)
 {
-    uint32_t inside = 0;
+    uint32_t inside = 0, own = sa_thread.gate_depth ? 1 : 0;
 
     for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
         inside += sa_load_seq_cst(&sa_gate.stripe[i].inside);
     /* fork in a signal handler may have interrupted a slow path of this thread. */
-    return inside == (sa_thread.gate_depth ? 1 : 0);
+    return inside == own || (count_moving && sa_thread.gate_moving && inside == 1);
+}
+
+/*
+ * Guards closers, and pairs their changes with what goes with them. Waiting is bounded, so that a
+ * handler of fork that forks cannot hang; it is taken by fork's handlers only.
+ */
+static void gate_lock(void)
+{
+    uint32_t never = 0;
+
+    for (int i = 0; sa_xchg_acquire(&sa_gate.forking, 1) && i < GATE_CLOSE_SLICES; i++)
+        sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
+}
+
+static void gate_unlock(void)
+{
+    sa_store_release(&sa_gate.forking, 0);
 }
 
 void sa_gate_close(void)
 {
     uint32_t never = 0;
 
+    gate_lock();
+    sa_gate.closers++;
     sa_store_seq_cst(&sa_gate.closed, 1);
-    for (int i = 0; i < GATE_CLOSE_SPINS; i++) {
-        if (gate_alone())
-            return;
+    for (int i = 0; i < GATE_CLOSE_SPINS && !gate_alone(false); i++)
         sa_cpu_relax();
-    }
-    for (int i = 0; i < GATE_CLOSE_SLICES && !gate_alone(); i++)
+    for (int i = 0; i < GATE_CLOSE_SLICES && !gate_alone(i > GATE_MOVING_SLICES); i++)
         sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
+    sa_thread.gate_depth++; /* not counted: this thread passes */
+    gate_unlock();
 }
 
-void sa_gate_open(void)
+void sa_gate_open(void (*resume)(void))
 {
-    sa_store_seq_cst(&sa_gate.closed, 0);
-    sa_sys_futex_wake(&sa_gate.closed, INT32_MAX);
+    gate_lock();
+    sa_thread.gate_depth--;
+    if (--sa_gate.closers == 0) {
+        resume();
+        sa_store_seq_cst(&sa_gate.closed, 0);
+        sa_sys_futex_wake(&sa_gate.closed, INT32_MAX);
+    }
+    gate_unlock();
 }
 
 void sa_gate_reset(void)
 {
+    sa_thread.gate_depth--;
     for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
         sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
     if (sa_thread.gate_depth)
         sa_store_relaxed(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+    sa_thread.gate_broken = sa_thread.gate_moving;
+    sa_gate.closers = 0;
+    sa_store_relaxed(&sa_gate.forking, 0);
     sa_store_seq_cst(&sa_gate.closed, 0);
+}
+
+void sa_gate_repair(void)
+{
+    sa_thread.gate_broken = 0;
+    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
+    if (sa_thread.gate_depth)
+        sa_store_seq_cst(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
 }

@@ -30,13 +30,30 @@ struct sa_gate {
     struct {
         uint32_t inside; /* atomic */
     } __attribute__((aligned(SA_CACHELINE))) stripe[SA_GATE_STRIPES];
-    uint32_t closed; /* atomic: written by fork */
+    uint32_t closed; /* atomic: 1 or 0, written under `forking` */
+    uint32_t closers; /* guard: forking; threads between close and open */
+    uint32_t forking; /* a lock of its own kind: see gate.c */
 };
 
 extern struct sa_gate sa_gate;
 
 bool sa_gate_enter_closed(unsigned stripe);
 unsigned sa_gate_stripe(void);
+void sa_gate_repair(void);
+
+/*
+ * Brackets the instructions during which this thread's count and its depth disagree. A signal
+ * handler that forks in between cannot tell whether the thread is counted; its child sets the
+ * count right when the interrupted code gets to the end of the bracket.
+ */
+SA_INLINE void sa_gate_moves(bool moves)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    sa_thread.gate_moving = moves;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (!moves && SA_UNLIKELY(sa_thread.gate_broken))
+        sa_gate_repair();
+}
 
 /* False: a fork is in progress and may be waiting for this thread. Nests. */
 SA_INLINE bool sa_gate_enter(void)
@@ -49,26 +66,40 @@ SA_INLINE bool sa_gate_enter(void)
     }
     /* In this order, a signal handler that allocates in between enters on its own account. */
     stripe = sa_gate_stripe();
+    sa_gate_moves(true);
     sa_add_seq_cst(&sa_gate.stripe[stripe].inside, 1);
-    if (SA_UNLIKELY(sa_load_seq_cst(&sa_gate.closed)) && !sa_gate_enter_closed(stripe))
+    if (SA_UNLIKELY(sa_load_seq_cst(&sa_gate.closed)) && !sa_gate_enter_closed(stripe)) {
+        sa_gate_moves(false);
         return false;
+    }
     sa_thread.gate_stripe = stripe;
     sa_thread.gate_depth = 1;
+    sa_gate_moves(false);
     return true;
 }
 
 SA_INLINE void sa_gate_leave(void)
 {
-    if (--sa_thread.gate_depth == 0)
-        sa_sub_release(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+    if (sa_thread.gate_depth > 1) {
+        sa_thread.gate_depth--;
+        return;
+    }
+    sa_gate_moves(true);
+    sa_thread.gate_depth = 0;
+    sa_sub_release(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+    sa_gate_moves(false);
 }
 
 /*
  * For fork: closes the gate and waits until no other thread is inside (or for a bounded time).
- * Returns with the gate closed.
+ * Several threads may fork at once: the gate opens when the last one opens it.
+ *
+ * To the thread that closes it the gate stays open: handlers of fork that run later may allocate.
  */
 void sa_gate_close(void);
-void sa_gate_open(void);
+
+/* Runs `resume` before the gate opens, if this is the last one. */
+void sa_gate_open(void (*resume)(void));
 
 /* For the child: opens the gate; this thread is the only one. */
 void sa_gate_reset(void);

@@ -70,7 +70,10 @@ void *sa_large_move(struct sa_span *old, size_t size)
     if (!s)
         return NULL;
     if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {
-        sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+        /* Some kernels unmap the target before they find out that they cannot. A span marked as moved
+         * is mapped afresh when it is freed. */
+        s->moved = 1;
+        sa_page_heap_free(&sa_page_heap_ordinary, s, true);
         return NULL;
     }
     s->moved = 1;

@@ -5,9 +5,10 @@
  *
  *   NEW -> REGISTERING -> OWNER -> ENDED     (NEW -> WITHOUT when numbers have run out)
  *
- * The end of a thread is learnt through libc's list of thread-local destructors, which costs none
- * of the 1024 pthread keys. Registering allocates: REGISTERING sends that allocation past the
- * cache. After ENDED, destructors that run later allocate without a cache.
+ * The end of a thread is learnt through a pthread key, made when the first thread needs it: libc's list
+ * of thread-local destructors would not use up a key, but takes the loader's lock, which may be held
+ * by a thread that waits for this one. Setting the value may allocate: REGISTERING sends that
+ * allocation past the cache. After ENDED, destructors that run later allocate without a cache.
  */
 #include "alloc/front/thread_slots.h"
 
@@ -16,20 +17,21 @@
 #include "alloc/os/lock.h"
 #include "alloc/os/thread.h"
 
+#include <pthread.h>
 #include <stdint.h>
 
 enum slot_state { SLOT_NEW, SLOT_REGISTERING, SLOT_OWNER, SLOT_WITHOUT, SLOT_ENDED };
-
-/* The Itanium C++ ABI's registration of thread-local destructors, as glibc and musl have it. */
-extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) SA_WEAK;
-extern void *__dso_handle __attribute__((visibility("hidden"))) SA_WEAK;
 
 static struct {
     struct sa_lock lock;
     unsigned created; /* numbers 1 .. created have been handed out */
     unsigned free_count;
     uint16_t free[SA_SLABS];
+    pthread_key_t key; /* const after key_once */
+    bool have_key;
 } slots;
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 static void slot_release(int number)
 {
@@ -52,6 +54,11 @@ static void slot_thread_ends(void *unused)
     sa_gate_leave();
 }
 
+static void slot_make_key(void)
+{
+    slots.have_key = pthread_key_create(&slots.key, slot_thread_ends) == 0;
+}
+
 bool sa_thread_slots_acquire(void)
 {
     int number = 0;
@@ -59,8 +66,8 @@ bool sa_thread_slots_acquire(void)
     if (sa_thread.slot_state != SLOT_NEW)
         return false;
     sa_thread.slot_state = SLOT_REGISTERING;
-    if (!__cxa_thread_atexit_impl ||
-        __cxa_thread_atexit_impl(slot_thread_ends, NULL, &__dso_handle) != 0) {
+    pthread_once(&key_once, slot_make_key);
+    if (!slots.have_key || pthread_setspecific(slots.key, &slots) != 0) {
         sa_thread.slot_state = SLOT_WITHOUT;
         return false;
     }

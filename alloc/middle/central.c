@@ -112,7 +112,9 @@ static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
 static struct sa_span *central_new_span(unsigned cls, struct central *c)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    struct sa_span *s = sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, 1);
+    bool aligned = k->map_step == SA_PAGE_BYTES && sa_is_pow2(k->pages);
+    struct sa_span *s =
+        sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, aligned ? k->pages : 1);
     uint64_t *bits;
 
     if (!s)
@@ -141,7 +143,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
         bits[span_words(s) - 1] = (1ull << k->objects % 64) - 1;
     s->cls = (uint8_t)cls;
     sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
-    sa_pagemap_set_objects(s);
+    sa_pagemap_set_objects(s, k->map_step);
     return s;
 }
 

@@ -98,9 +98,9 @@ struct sa_hot {
     /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
     int64_t rseq_offset;
     uint16_t small_class[SA_SMALL_MAX / 16 + 1] __attribute__((aligned(SA_CACHELINE)));
-    struct {
-        uint64_t start_check; /* see sa_fast_free */
-        uint64_t pad;         /* the stride of a header */
+    struct sa_hot_class {
+        uint64_t start_check; /* see alloc/front/fast.h */
+        uint64_t start_mask;
     } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
     uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));

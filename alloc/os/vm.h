@@ -35,7 +35,8 @@ bool sa_vm_renew(void *p, size_t bytes, const char *name);
 
 /*
  * Moves the pages of [from, from + bytes) to the same length at to, whose content is lost. from
- * stays mapped and reads as zero. False (nothing happened) where the kernel cannot.
+ * stays mapped and reads as zero. False where the kernel cannot (several mappings, mostly): from is unchanged
+ * then, but nothing may be mapped at to any more.
  */
 bool sa_vm_move(void *from, void *to, size_t bytes);
 

@@ -32,6 +32,7 @@
 #define HEAP_EXCESS      (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
 #define HEAP_KEEP        (1 * MIB_PAGES)  /* a tick leaves this much */
 #define HEAP_RELEASE_RUN (4 * MIB_PAGES)  /* one system call gives back at most this much */
+#define HEAP_UNMAP_LEAST MIB_PAGES
 #define HEAP_TRIM_ALIGN  MIB_PAGES /* alignments above this do not keep the slack they needed */
 
 struct sa_page_heap {
@@ -289,14 +290,10 @@ static bool heap_grow(struct sa_page_heap *h, size_t pages, size_t align)
     return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
 }
 
-struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t align)
+static struct sa_span *heap_alloc(struct sa_page_heap *h, size_t pages, size_t align)
 {
     struct sa_span *s;
 
-    if (pages > UINT32_MAX - page_step)
-        return NULL;
-    pages = sa_align_up(sa_max(pages, 1), page_step);
-    align = sa_max(align, page_step);
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     s = heap_take(h, pages, align);
     if (!s) {
@@ -307,6 +304,21 @@ struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t 
             s = heap_take(h, pages, align);
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return s;
+}
+
+struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t align)
+{
+    struct sa_span *s;
+
+    if (pages > UINT32_MAX - page_step)
+        return NULL;
+    pages = sa_align_up(sa_max(pages, 1), page_step);
+    align = sa_max(align, page_step);
+    s = heap_alloc(h, pages, align);
+    /* Out of address space: backed and released neighbours together may be long enough. */
+    if (SA_UNLIKELY(!s) && sa_page_heap_release(h, SIZE_MAX / 2))
+        s = heap_alloc(h, pages, align);
     return s;
 }
 
@@ -453,6 +465,33 @@ size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
     return done << SA_PAGE_SHIFT;
 }
 
+/*
+ * Where address space has turned out to be limited, others need it too (stacks of threads, files):
+ * long runs without memory are unmapped. Otherwise they are kept, which costs nothing.
+ */
+static void heap_unmap_released(struct sa_page_heap *h)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    for (;;) {
+        struct sa_span *s = sa_free_lists_longest(&h->released);
+
+        if (!s || s->pages < HEAP_UNMAP_LEAST)
+            break;
+        sa_free_lists_remove(&h->released, s);
+        sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+        h->moving_pages += s->pages;
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+
+        sa_vm_unmap((void *)s->start, sa_span_bytes(s));
+
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        h->moving_pages -= s->pages;
+        h->mapped_pages -= s->pages;
+        heap_drop_record(h, s);
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
 bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
@@ -468,6 +507,8 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
     idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
     if (idle)
         sa_page_heap_release(h, idle << SA_PAGE_SHIFT);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
+        heap_unmap_released(h);
     left = sa_load_relaxed(&h->backed.pages);
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
