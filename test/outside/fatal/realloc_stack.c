@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * realloc of a local variable.
+ *
+ * EXPECT: invalid realloc: 0x[0-9a-f]+ was not allocated
+ */
+#include "test/outside/fatal/fatal.h"
+
+int main(void)
+{
+    char block[64];
+
+    FATAL_IGNORE(realloc(fatal_names(block), 100));
+    return FATAL_SURVIVED;
+}
