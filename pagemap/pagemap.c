@@ -13,12 +13,9 @@ struct sa_pagemap sa_pagemap;
 
 static struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
 
-void sa_pagemap_set_home(uintptr_t address)
+void sa_pagemap_init(void)
 {
-    size_t root = address >> SA_HOME_SHIFT;
-
-    sa_store_release(&sa_pagemap.classes[root], sa_hot.home_class);
-    sa_store_release(&sa_hot.home_end, (root + 1) << (SA_HOME_SHIFT - SA_PAGE_SHIFT));
+    sa_store_release(&sa_pagemap.classes[SA_HOME_START >> SA_HOME_SHIFT], sa_hot.home_any_class);
 }
 
 static bool pagemap_grow_leaf(uintptr_t address)
@@ -28,13 +25,12 @@ static bool pagemap_grow_leaf(uintptr_t address)
     struct sa_map_node *node = sa_pagemap.nodes[root];
 
     if (!sa_pagemap.classes[root]) {
-        /* Straight from the kernel: 16 MiB of addresses of which a page is touched per 16 MiB. */
-        uint16_t *classes =
-            sa_vm_map(NULL, SA_HOME_PAGES * sizeof(*classes), "salloc:metadata");
+        /* Straight from the kernel: 8 MiB of addresses of which a page is touched per 32 MiB. */
+        uint8_t *classes = sa_vm_map(NULL, SA_HOME_PAGES, "salloc:metadata");
 
         if (!classes)
             return false;
-        sa_add_relaxed(&sa_pagemap.bytes, SA_HOME_PAGES * sizeof(*classes));
+        sa_add_relaxed(&sa_pagemap.bytes, SA_HOME_PAGES);
         sa_store_release(&sa_pagemap.classes[root], classes);
     }
     if (!node) {
@@ -98,12 +94,15 @@ void sa_pagemap_set_ends(struct sa_span *span)
 
 static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
 {
-    uint16_t *classes = sa_load_relaxed(&sa_pagemap.classes[span->start >> SA_HOME_SHIFT]);
+    size_t root = span->start >> SA_HOME_SHIFT;
+    uint8_t *classes = sa_load_relaxed(&sa_pagemap.classes[root]);
     size_t page = span->start >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1);
 
     /* A span never crosses a window: see the page heap. */
     for (size_t i = 0; i < span->pages; i += step >> SA_PAGE_SHIFT)
-        sa_store_relaxed(&classes[page + i], (uint16_t)SA_CLASS_OFFSET(cls));
+        sa_store_relaxed(&classes[page + i], (uint8_t)cls);
+    if (span->pages == 1 && root == SA_HOME_START >> SA_HOME_SHIFT)
+        sa_store_relaxed(&sa_hot.home_class[page], (uint16_t)SA_CLASS_OFFSET(cls));
 }
 
 void sa_pagemap_set_objects(struct sa_span *span, size_t step)

@@ -3,9 +3,10 @@
  * The radix map: page number -> size class, and page number -> span.
  *
  * Two trees over the same 35-bit page number, shaped by who reads them:
- *   classes: 12 bits root, 23 bits leaf of 16-bit header offsets (16 times the class). The leaf of the home window is part of
- *            sa_hot, so that free() gets from pointer to class with one load; others are mapped when
- *            first needed and touched as they fill.
+ *   classes: 12 bits root, 23 bits leaf of one byte each. The leaf of the home window is part of
+ *            sa_hot; others are mapped when first needed and touched as they fill.
+ *            Beside it sa_hot.home_class has the classes with spans of one page again, as header
+ *            offsets: free() gets from pointer to header with one load.
  *   spans:   12 bits root, 11 bits node, 12 bits leaf of pointers (a leaf spans 32 MiB).
  *
  * Readers take no lock. A node is published with a release store after it is zeroed, and is never
@@ -39,7 +40,7 @@ struct sa_map_node {
 
 struct sa_pagemap {
     struct sa_map_node *nodes[SA_MAP_ROOTS]; /* atomic: release by grow, acquire by readers */
-    uint16_t *classes[SA_MAP_ROOTS];         /* the same; the home window's is sa_hot.home_class */
+    uint8_t *classes[SA_MAP_ROOTS];          /* the same; the home window's is in sa_hot */
     uint64_t bytes;                          /* atomic, relaxed; nodes, leaves and class leaves */
 };
 
@@ -48,8 +49,8 @@ extern struct sa_pagemap sa_pagemap;
 /* Makes entries for [start, start + bytes) exist. False when out of memory. */
 bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 
-/* Declares the window that contains the address to be the home window. Once, before any grow. */
-void sa_pagemap_set_home(uintptr_t address);
+/* Makes the home window's leaf part of the map. Once, before any grow. */
+void sa_pagemap_init(void);
 
 SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
 {
@@ -71,15 +72,14 @@ SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
 
 SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
 {
-    uint16_t *classes;
+    uint8_t *classes;
 
     if (address >> SA_ADDRESS_BITS)
         return 0;
     classes = sa_load_acquire(&sa_pagemap.classes[address >> SA_HOME_SHIFT]);
     if (!classes)
         return 0;
-    return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]) /
-           (unsigned)SA_CLASS_OFFSET(1);
+    return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]);
 }
 
 /* The span in use or free that contains the address, or NULL. Safe for any address. */

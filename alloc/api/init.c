@@ -19,6 +19,7 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -42,6 +43,7 @@ void sa_init_slow(void)
         init_options();
         sa_vm_init();
         sa_size_class_init(sa_vm.page_bytes, sizeof(struct sa_slab) / 8);
+        sa_pagemap_init();
         sa_page_heap_init(sa_vm.seed);
         sa_rseq_init(sa_options.per_cpu);
         sa_front_init(sa_options.cpu_cache);

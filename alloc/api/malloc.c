@@ -33,10 +33,11 @@ void *sa_entry_malloc(size_t size)
 
 void sa_entry_free(void *p)
 {
-    int saved = errno;
+    int saved;
 
-    if (!p)
+    if (sa_fast_free_other(p) || !p)
         return;
+    saved = errno;
     sa_init();
     sa_front_free(p);
     errno = saved;

@@ -6,9 +6,9 @@
  * malloc: the size limit also says "not initialised" (it is 0 then). The test of the packed header
  *         also says: cache empty, countdown ended, CPU never used, cache stopped, rseq missing.
  *         A sequence that the kernel restarts leaves too: the slow path begins it again.
- * free:   the window test also says: NULL, not ours, sampled, beyond the home window, not
- *         initialised. Class 0, whose cache is always empty and full, says: large block, not ours.
- *         The test of the object's start catches pointers into the middle of a block.
+ * free:   the window test also says: NULL, not ours, sampled, beyond the home window. Class 0, whose
+ *         cache is always empty and full, says: class with longer spans, large block, not ours, not
+ *         initialised. The test of the object's start catches pointers into the middle of a block.
  */
 #ifndef SA_FRONT_FAST_H
 #define SA_FRONT_FAST_H
@@ -52,10 +52,10 @@ leave:
 }
 
 /*
- * Whether an object starts at an offset into its span (both as sa_size_class says): with
- * m = ceil(2^64 / size) = (2^64 + e) / size, offset * m modulo 2^64 is quotient * e for a multiple of
- * size, and at least m otherwise. Offsets are below 2^19 and so is quotient * e; sizes are below 2^17
- * and so m is above 2^47.
+ * Whether an object starts at an offset into its span: with m = ceil(2^64 / size) =
+ * (2^64 + e) / size, offset * m modulo 2^64 is quotient * e for a multiple of size, and at least m
+ * otherwise. Offsets are below 2^19 and so is quotient * e; sizes are below 2^17 (larger ones are
+ * whole pages) and so m is above 2^47.
  */
 #define SA_START_SHIFT 47
 
@@ -67,15 +67,16 @@ SA_INLINE const struct sa_hot_class *sa_fast_of_class(const struct sa_hot *hot, 
 SA_INLINE void sa_fast_free(void *p, sa_free_slow *slow)
 {
     struct sa_hot *hot = &sa_hot;
-    uint64_t page, cls, offset;
+    uint64_t page, cls;
 
     SA_OPAQUE(hot);
-    page = ((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_end;
-    if (SA_UNLIKELY(page < -SA_HOME_PAGES))
+    page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE;
+    SA_OPAQUE(page); /* or it would be worked out twice, to save the table an offset */
+    if (SA_UNLIKELY(page >= SA_HOME_PAGES))
         goto leave;
-    cls = hot->home_class[page + SA_HOME_PAGES];
-    offset = (uintptr_t)p & sa_fast_of_class(hot, cls)->start_mask;
-    if (SA_UNLIKELY(offset * sa_fast_of_class(hot, cls)->start_check >> SA_START_SHIFT))
+    cls = hot->home_class[page];
+    if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) * sa_fast_of_class(hot, cls)->start_check >>
+                    SA_START_SHIFT))
         goto leave;
     SA_PERCPU_PUSH(hot, cls, p, full, twice, restart);
     return;
@@ -86,6 +87,29 @@ leave:
     slow(p);
 }
 
+/* The same for classes with spans of several pages, which the fast path leaves alone: for the
+ * beginning of its slow path. Whether the block was taken. */
+SA_INLINE bool sa_fast_free_other(void *p)
+{
+    struct sa_hot *hot = &sa_hot;
+    uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE, cls;
+    const struct sa_hot_class *of;
+
+    SA_OPAQUE(hot);
+    if (SA_UNLIKELY(page >= SA_HOME_PAGES))
+        return false;
+    cls = SA_CLASS_OFFSET((uint64_t)hot->home_any_class[page]);
+    of = sa_fast_of_class(hot, cls);
+    if (SA_UNLIKELY(((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT))
+        return false;
+    SA_PERCPU_PUSH(hot, cls, p, full, twice, restart);
+    return true;
+full:
+twice:
+restart:
+    return false;
+}
+
 /* The same for a block whose size the caller knows: no look at the map. */
 SA_INLINE void sa_fast_free_sized(void *p, size_t size, sa_free_sized_slow *slow)
 {
@@ -93,7 +117,7 @@ SA_INLINE void sa_fast_free_sized(void *p, size_t size, sa_free_sized_slow *slow
     size_t cls;
 
     SA_OPAQUE(hot);
-    if (SA_UNLIKELY(((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_end < -SA_HOME_PAGES))
+    if (SA_UNLIKELY(((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE >= SA_HOME_PAGES))
         goto leave;
     if (SA_LIKELY(size < hot->small_limit))
         cls = hot->small_class[(size + 15) / 16];
@@ -114,16 +138,17 @@ leave:
 SA_INLINE bool sa_fast_realloc_stays(const void *p, size_t size)
 {
     const struct sa_hot *hot = &sa_hot;
-    uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - hot->home_end;
-    size_t cls, offset;
+    uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE;
+    const struct sa_hot_class *of;
+    size_t cls;
 
-    if (page < -SA_HOME_PAGES || size - 1 >= hot->mid_limit - 1)
+    if (page >= SA_HOME_PAGES || size - 1 >= hot->mid_limit - 1)
         return false;
     cls = size < hot->small_limit ? hot->small_class[(size + 15) / 16]
                                   : hot->mid_class[(size + 127) / 128];
-    offset = (uintptr_t)p & sa_fast_of_class(hot, cls)->start_mask;
-    return hot->home_class[page + SA_HOME_PAGES] == cls &&
-           offset * sa_fast_of_class(hot, cls)->start_check >> SA_START_SHIFT == 0;
+    of = sa_fast_of_class(hot, cls);
+    return SA_CLASS_OFFSET((size_t)hot->home_any_class[page]) == cls &&
+           ((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT == 0;
 }
 
 #endif

@@ -93,8 +93,6 @@ struct sa_hot {
      * sends every allocation to the slow path without a test of its own. */
     uint64_t small_limit;
     uint64_t mid_limit;
-    /* Page number of the end of the home window. 0 before there is one: no page is then inside. */
-    uint64_t home_end;
     /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
     int64_t rseq_offset;
     uint16_t small_class[SA_SMALL_MAX / 16 + 1] __attribute__((aligned(SA_CACHELINE)));
@@ -107,9 +105,11 @@ struct sa_hot {
     struct sa_slab *slabs[SA_SLABS];
     /* Sequences restarted by the kernel; counted on the abort path, approximate. */
     uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
-    /* Size class (as a header offset) of each page of the home window; 0: none, large, free or not
-     * ours. */
+    /* Size class (as a header offset) of each page of the home window, if it is a class whose spans are
+     * one page; else 0: another class, large, free or not ours. */
     uint16_t home_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
+    /* The class's number, for all classes: the home window's leaf of the radix map. */
+    uint8_t home_any_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
 };
 
 extern struct sa_hot sa_hot;

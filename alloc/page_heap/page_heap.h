@@ -29,7 +29,7 @@ struct sa_page_heap;
 /* Instances. */
 extern struct sa_page_heap sa_page_heap_ordinary;
 
-/* Once, before anything else; chooses the window of the ordinary heap from the seed. */
+/* Once, before anything else; chooses where the ordinary heap begins from the seed. */
 void sa_page_heap_init(uint64_t seed);
 
 /*

@@ -56,14 +56,9 @@ static size_t page_step; /* kernel pages in salloc pages, at least 1; const afte
 
 void sa_page_heap_init(uint64_t seed)
 {
-    /*
-     * A window between the program and the kernel's usual place for mappings: nobody else grows
-     * there, so spans stay in it and mappings merge. Random, so that heap addresses tell nothing.
-     * Where the kernel has fewer address bits it ignores the hint, and the window is wherever the
-     * first mapping is.
-     */
-    uint64_t window = 0x100 + (seed & 0x1ff) * 2;
-    uintptr_t start = window << SA_HOME_SHIFT | (seed >> 9 & 0xfff) << 21;
+    /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing. Where
+     * the kernel does not give the address asked for, spans are elsewhere, and frees are slower. */
+    uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
     struct sa_page_heap *h = &sa_page_heap_ordinary;
 
     page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
@@ -279,8 +274,6 @@ static bool heap_grow(struct sa_page_heap *h, size_t pages, size_t align)
     }
     if (!p)
         return false;
-    if (!h->mapped_pages && h == &sa_page_heap_ordinary)
-        sa_pagemap_set_home(p);
     if (!sa_pagemap_grow(p, want << SA_PAGE_SHIFT)) {
         sa_vm_unmap((void *)p, want << SA_PAGE_SHIFT);
         return false;
@@ -297,8 +290,7 @@ static struct sa_span *heap_alloc(struct sa_page_heap *h, size_t pages, size_t a
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     s = heap_take(h, pages, align);
     if (!s) {
-        /* The first growth places the home window, so it is an ordinary one. */
-        if (h->mapped_pages && (align > HEAP_TRIM_ALIGN || pages >= SA_HOME_PAGES / 2))
+        if (align > HEAP_TRIM_ALIGN || pages >= SA_HOME_PAGES / 2)
             s = heap_map_alone(h, pages, align);
         else if (heap_grow(h, pages, align))
             s = heap_take(h, pages, align);
