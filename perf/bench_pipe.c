@@ -9,13 +9,11 @@
  */
 #include "perf/harness.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #define BLOCK 64
 #define RING  1024
-#define SPINS 10000 /* looks at the other side before giving the CPU away */
 #define APART _Alignas(128)
 
 static struct {
@@ -33,20 +31,18 @@ static void pause_cpu(void)
 #endif
 }
 
-/* Waits until the position of the other side is past `seen`, and returns it. */
+/*
+ * Waits until the position of the other side is past `seen`, and returns it. It spins, as the other
+ * side has a CPU of its own; giving this one away would cost a time slice wherever somebody else
+ * wants it, for a thousand blocks.
+ */
 static uint64_t wait_past(const _Atomic uint64_t *position, uint64_t seen)
 {
     uint64_t now;
 
-    for (unsigned spins = 0;; spins++) {
-        now = atomic_load_explicit(position, memory_order_acquire);
-        if (now > seen)
-            return now;
-        if (spins < SPINS)
-            pause_cpu();
-        else
-            sched_yield();
-    }
+    while ((now = atomic_load_explicit(position, memory_order_acquire)) <= seen)
+        pause_cpu();
+    return now;
 }
 
 static void produce(uint64_t n)

@@ -12,8 +12,9 @@
 #include <benchmark/benchmark.h>
 
 #include <dlfcn.h>
-#include <pthread.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -62,13 +63,32 @@ class pinned
     cpu_set_t before_;
 };
 
+/* How long this thread has been ready to run and not running, in ns; 0 where the kernel does not say. */
+double waited_ns()
+{
+    char text[64];
+    unsigned long long ran, waited;
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = 0;
+    return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? static_cast<double>(waited) : 0;
+}
+
 void run_phases(const perf_case &c, const perf_run &run, benchmark::State &state)
 {
+    double waited;
+
     if (c.setup)
         c.setup(&run);
+    waited = waited_ns();
     /* One batch of all iterations: the loop is the workload's. */
     while (state.KeepRunningBatch(state.max_iterations))
         c.run(&run);
+    /* Summed over the threads: what other processes took from a workload timed by real time. */
+    state.counters["waited_ns"] = waited_ns() - waited;
     if (c.teardown)
         c.teardown(&run);
     if (!c.shared_items || run.thread == 0)
