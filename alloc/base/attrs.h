@@ -10,6 +10,9 @@
 #define SA_COLD        __attribute__((noinline, cold))
 #define SA_NORETURN    __attribute__((noreturn))
 #define SA_EXPORT      __attribute__((visibility("default")))
+/* Declarations need it too: -fvisibility covers definitions only, and aarch64 then goes through the
+ * GOT. */
+#define SA_HIDDEN      __attribute__((visibility("hidden")))
 #define SA_WEAK        __attribute__((weak))
 
 /* Assumed size of a cache line; only performance depends on it. */

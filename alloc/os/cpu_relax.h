@@ -9,6 +9,8 @@ SA_INLINE void sa_cpu_relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
 #else
     __asm__ volatile("" ::: "memory");
 #endif

@@ -112,7 +112,7 @@ struct sa_hot {
     uint8_t home_any_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
 };
 
-extern struct sa_hot sa_hot;
+extern struct sa_hot sa_hot SA_HIDDEN;
 
 SA_STATIC_ASSERT(offsetof(struct sa_hot, slab_guard) + 16 == offsetof(struct sa_hot, slabs),
                  "slab_guard is slabs[-2] and slabs[-1]");

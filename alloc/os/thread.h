@@ -38,7 +38,7 @@ struct sa_thread {
 
 SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the comment above");
 
-extern _Thread_local struct sa_thread sa_thread
+extern _Thread_local struct sa_thread sa_thread SA_HIDDEN
     __attribute__((tls_model("initial-exec"), aligned(32)));
 
 #endif
