@@ -15,6 +15,8 @@ struct fault faults[FAULT_KINDS] = {
     {.number = SYS_membarrier, .after = FAULT_NEVER, .error = EPERM},
 };
 
+int faults_mremap_unmaps;
+
 void faults_clear(void)
 {
     for (int i = 0; i < FAULT_KINDS; i++) {
@@ -83,6 +85,8 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
     va_end(ap);
     for (int i = 0; i < FAULT_KINDS; i++) {
         if (faults[i].number == number && fault_due(&faults[i])) {
+            if (i == FAULT_MREMAP && faults_mremap_unmaps)
+                kernel(SYS_munmap, (long[6]){a[4], a[2]});
             errno = faults[i].error;
             return -1;
         }

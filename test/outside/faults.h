@@ -24,6 +24,9 @@ enum { FAULT_MMAP, FAULT_MREMAP, FAULT_MADVISE, FAULT_MUNMAP, FAULT_MEMBARRIER, 
 /* Written by one thread while no other allocates. */
 extern struct fault faults[FAULT_KINDS];
 
+/* Whether an mremap that fails has removed the mapping at its target before, as the kernel may. */
+extern int faults_mremap_unmaps;
+
 /* No faults, counts of 0. */
 void faults_clear(void);
 
