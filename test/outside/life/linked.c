@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program for options.py: linked with the library, so that it also has it where a preload is
+ * ignored. usage: linked STATUS WORD
+ *
+ *   out    writes "out"
+ *   pid    writes its process number
+ *   links  puts symbolic links to "victim" where the stats file "page" and a temporary file of it
+ *          would be, and writes "out"
+ *   kill   ends by SIGTERM
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    void *volatile p = malloc(100);
+    char name[64];
+
+    free(p);
+    if (argc != 3 || !p)
+        return 99;
+    if (strcmp(argv[2], "pid") == 0) {
+        printf("%d\n", (int)getpid());
+    } else if (strcmp(argv[2], "links") == 0) {
+        snprintf(name, sizeof(name), "page.%d.tmp", (int)getpid());
+        if (symlink("victim", name) != 0 || symlink("victim", "page") != 0)
+            return 99;
+        puts("out");
+    } else if (strcmp(argv[2], "kill") == 0) {
+        raise(SIGTERM);
+    } else {
+        puts("out");
+    }
+    return atoi(argv[1]);
+}

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""SALLOC_CONF from outside: what is not understood is one line on stderr; the stats file is written at
+exit, for its owner alone and never through a symbolic link; what cannot be written is one line on
+stderr; the program's own output and exit status never change; setuid programs ignore it.
+
+usage: options.py LIBRARY PROGRAM [VARIABLE=VALUE...]    (PROGRAM: linked.c)
+"""
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LIBRARY = os.path.abspath(sys.argv[1])
+PROGRAM = os.path.abspath(sys.argv[2])
+MORE = dict(word.split('=', 1) for word in sys.argv[3:])
+
+
+def run(conf, status='5', word='out', **more):
+    """Runs the program under the library with SALLOC_CONF; the completed process."""
+    environment = dict(os.environ, LD_PRELOAD=LIBRARY, **MORE)
+    environment.pop('SALLOC_CONF', None)
+    if conf is not None:
+        environment['SALLOC_CONF'] = conf
+    return subprocess.run([PROGRAM, status, word], env=environment, capture_output=True, text=True, check=False,
+                          timeout=30, **more)
+
+
+class Options(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix='salloc-options-')
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def unchanged(self, done, status=5):
+        self.assertEqual(done.stdout, 'out\n')
+        self.assertEqual(done.returncode, status)
+
+    def one_line(self, done, *words):
+        self.assertEqual(done.stderr.count('\n'), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith('salloc: '), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_silent(self):
+        for conf in (None, '', 'per_cpu:off', 'cpu_cache:64k,per_cpu:on', 'deepbind:on'):
+            done = run(conf)
+            self.unchanged(done)
+            self.assertEqual(done.stderr, '', conf)
+
+    def test_not_understood(self):
+        for conf, word in (('nonsense:1', 'nonsense'), ('per_cpu:perhaps', 'per_cpu'),
+                           ('cpu_cache:-1', 'cpu_cache'), ('cpu_cache:99999999999999999999', 'cpu_cache'),
+                           ('justaword', 'justaword'), (':', ':'), ('a:b,c:d,e:f', 'a:b'),
+                           ('\x1b[31m:1', '31m'), ('x' * 5000 + ':1', 'xxx')):
+            done = run(conf)
+            self.unchanged(done)
+            self.one_line(done, word)
+            self.assertNotIn('\x1b', done.stderr)
+
+    def test_others_still_apply(self):
+        path = self.path('page')
+        done = run('nonsense:1,stats:' + path)
+        self.one_line(done, 'nonsense')
+        self.assertTrue(os.path.exists(path))
+
+    def test_stats(self):
+        done = run('stats:' + self.path('page'), umask=0)
+        self.unchanged(done)
+        self.assertEqual(done.stderr, '')
+        self.assertEqual(stat.S_IMODE(os.stat(self.path('page')).st_mode), 0o600)
+        self.assertGreater(os.path.getsize(self.path('page')), 500)
+        self.assertEqual(os.listdir(self.folder), ['page'])
+
+    def test_process_number(self):
+        done = run('stats:' + self.path('page.%p'), word='pid')
+        self.assertEqual(done.returncode, 5)
+        self.assertIn('page.' + done.stdout.strip(), os.listdir(self.folder))
+
+    def test_symbolic_link(self):
+        """A link in the file's place, and one where the temporary file would be, lead nowhere."""
+        with open(self.path('victim'), 'w', encoding='ascii') as file:
+            file.write('precious')
+        os.symlink(self.path('victim'), self.path('page'))
+        done = run('stats:' + self.path('page'))
+        self.unchanged(done)
+        with open(self.path('victim'), encoding='ascii') as file:
+            self.assertEqual(file.read(), 'precious')
+        os.unlink(self.path('page'))
+        done = run('stats:page', word='links', cwd=self.folder)
+        self.unchanged(done)
+        with open(self.path('victim'), encoding='ascii') as file:
+            self.assertEqual(file.read(), 'precious')
+
+    def test_replaced(self):
+        with open(self.path('page'), 'w', encoding='ascii') as file:
+            file.write('old')
+        self.unchanged(run('stats:' + self.path('page')))
+        with open(self.path('page'), encoding='ascii') as file:
+            self.assertGreater(len(file.read()), 500)
+
+    def test_unwritable(self):
+        os.mkdir(self.path('directory'))
+        for path in ('/nonexistent/page', '/proc/page', self.path('directory'), '/dev/full/page'):
+            done = run('stats:' + path)
+            self.unchanged(done)
+            self.one_line(done, path)
+        self.assertEqual(os.listdir(self.folder), ['directory'])
+
+    def test_exit_status(self):
+        for status in (0, 1, 77):
+            done = run('stats:' + self.path('page'), status=str(status))
+            self.unchanged(done, status)
+        done = run('stats:/nonexistent/page', word='kill')
+        self.assertEqual(done.returncode, -15)
+
+    @unittest.skipUnless(os.geteuid() == 0, 'needs root to make a setuid program')
+    def test_setuid(self):
+        """A copy of a program that is linked with the library, run by another user. (A preload would
+        not do: the loader ignores it for setuid programs.)"""
+        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
+            self.skipTest('setuid has no effect here')
+        copy = self.path('program')
+        shutil.copy(PROGRAM, copy)
+        os.chown(copy, 0, 0)
+        os.chmod(copy, 0o4755)
+        os.chmod(self.folder, 0o777)
+        for secure in (False, True):
+            page = self.path(f'page-{secure}')
+            done = subprocess.run([copy, '0', 'out'], env={'SALLOC_CONF': 'stats:' + page}, check=False,
+                                  capture_output=True, text=True, user=65534 if secure else 0)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(os.path.exists(page), not secure)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=[sys.argv[0]], verbosity=1)
