@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork while threads allocate. usage: fork_threads ALLOCATING FORKING FORKS
+ * fork while threads allocate. usage: fork_threads ALLOCATING FORKING FORKS|seconds
  *
  * Proves that every child can allocate, free what it inherited, make threads and fork again, and that
  * the parent goes on, however many threads fork at once.
@@ -14,7 +14,8 @@
 enum { LIVE = 200, MOST_THREADS = 32, CHILD_SECONDS = 20 };
 
 static int stop; /* atomic */
-static int forks_each;
+static int forks_each;  /* 0: as many as there is time for */
+static double fork_until;
 static void *inherited[LIVE];
 
 static void churn(uint64_t *seed, int n)
@@ -83,7 +84,7 @@ static void child(uint64_t seed, bool again)
 
 static void *forker(void *arg)
 {
-    for (int i = 0; i < forks_each; i++) {
+    for (int i = 0; forks_each ? i < forks_each : check_now() < fork_until; i++) {
         pid_t pid = fork();
         int status = 0;
 
@@ -104,10 +105,11 @@ int main(int argc, char **argv)
 
     REQUIRE(argc == 4);
     check_begin();
-    alarm(150); /* a dead-lock ends the test */
     a = atoi(argv[1]);
     f = atoi(argv[2]);
     forks_each = atoi(argv[3]);
+    fork_until = check_now() + check_seconds(8);
+    alarm((unsigned)check_seconds(8) + 150); /* a dead-lock ends the test */
     REQUIRE(a <= MOST_THREADS && f <= MOST_THREADS);
     for (size_t i = 0; i < LIVE; i++)
         inherited[i] = malloc(i * i * 10);

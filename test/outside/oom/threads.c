@@ -4,7 +4,7 @@
  * every failure is NULL with ENOMEM, no block is lost or shared, and afterwards the memory is there
  * again.
  *
- * usage: threads MIB
+ * usage: threads MIB [seconds]
  */
 #include "test/outside/oom/oom.h"
 
@@ -23,6 +23,7 @@ static unsigned char *tail(struct block *b)
 }
 
 static pthread_barrier_t barrier;
+static double until; /* 0: ROUNDS rounds */
 
 static void *work(void *arg)
 {
@@ -30,7 +31,7 @@ static void *work(void *arg)
 
     if (arg)
         pthread_barrier_wait(&barrier);
-    for (int round = 0; round < (arg ? ROUNDS : 1); round++) {
+    for (int round = 0; arg && until > 0 ? check_now() < until : round < (arg ? ROUNDS : 1); round++) {
         struct block *head = NULL, *p;
 
         for (;;) {
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
     size_t before, after;
     void *p;
 
-    REQUIRE(argc == 2);
+    REQUIRE(argc == 2 || argc == 3);
     oom_limit(RLIMIT_AS, strtoul(argv[1], NULL, 10), argv);
     oom_listen();
     check_begin();
@@ -81,6 +82,7 @@ int main(int argc, char **argv)
         REQUIRE(pthread_create(&threads[i], &attr, work, (void *)(i + 1)) == 0);
     p = oom_fill(100000, &before);
     oom_empty(p, 100000);
+    until = argc == 3 ? check_now() + check_seconds(8) : 0;
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < 1000; i++) { /* there may or may not be room for a stack */
         pthread_t more;
