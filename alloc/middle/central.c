@@ -91,21 +91,24 @@ static size_t span_words(const struct sa_span *s)
     return ((size_t)s->objects + 63) / 64;
 }
 
-/* Takes up to n free objects off a span. Lock held. */
+/*
+ * Takes up to n free objects off a span, the lowest ones, highest first: caches are stacks, so that a
+ * program gets them in the order of their addresses. Lock held.
+ */
 static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
 {
     uint64_t *bits = span_bits(s);
-    size_t words = span_words(s), got = 0;
+    size_t take = sa_min(n, (size_t)(s->objects - s->live)), left = take;
 
-    for (size_t w = 0; w < words && got < n; w++) {
+    for (size_t w = 0; left; w++) {
         uint64_t b = bits[w];
 
-        for (; b && got < n; b &= b - 1)
-            objs[got++] = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
+        for (; b && left; b &= b - 1)
+            objs[--left] = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
         bits[w] = b;
     }
-    s->live = (uint16_t)(s->live + got);
-    return got;
+    s->live = (uint16_t)(s->live + take);
+    return take;
 }
 
 /* A span from the page heap, all objects free, in no list. No lock held. */
