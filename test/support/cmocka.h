@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmocka with the headers that it wants included first. */
+#ifndef SA_TEST_CMOCKA_H
+#define SA_TEST_CMOCKA_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/*
+ * Leaves a test that cannot be run here, saying why. (cmocka's skip() writes "not ok" in the TAP
+ * format, which test runners count as a failure.)
+ */
+#define TEST_SKIP(why)                                                                             \
+    do {                                                                                           \
+        print_message("# skipped: %s\n", why);                                                     \
+        return;                                                                                    \
+    } while (0)
+
+#define TEST_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

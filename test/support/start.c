@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the allocator in a test program; see start.h. */
+#include "test/support/start.h"
+
+#include "alloc/base/size_class.h"
+#include "alloc/front/front.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define START_SEED 0x5eed5eedull /* heap addresses are the same in every run */
+
+#if defined(__SANITIZE_THREAD__)
+#define START_SEES_RSEQ false
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define START_SEES_RSEQ false
+#endif
+#endif
+#ifndef START_SEES_RSEQ
+#define START_SEES_RSEQ true
+#endif
+
+static bool start_allows_rseq(void)
+{
+    const char *caches = getenv("SALLOC_TEST_CACHES");
+
+    return START_SEES_RSEQ && !(caches && strcmp(caches, "thread") == 0);
+}
+
+void test_start_floors(void)
+{
+    static bool started;
+
+    if (started)
+        return;
+    started = true;
+    sa_vm_init();
+    sa_size_class_init(sa_vm.page_bytes, sizeof(struct sa_slab) / 8);
+    sa_pagemap_init();
+    sa_page_heap_init(START_SEED);
+    sa_rseq_init(start_allows_rseq());
+}
+
+void test_start(size_t cpu_cache_limit)
+{
+    static bool started;
+
+    test_start_floors();
+    if (started)
+        return;
+    started = true;
+    sa_front_init(cpu_cache_limit);
+}
+
+bool test_per_cpu(void)
+{
+    test_start_floors();
+    return sa_rseq.per_cpu;
+}
+
+void test_pin(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((size_t)sched_getcpu(), &set);
+    sched_setaffinity(0, sizeof(set), &set);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Central free lists: no object is handed out twice, all come back, empty spans return to the page
+ * heap, fuller spans give first, bad pointers end the program, memory may run out.
+ */
+#include "alloc/middle/central.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+#include "test/support/child.h"
+#include "test/support/cmocka.h"
+#include "test/support/faults.h"
+#include "test/support/random.h"
+#include "test/support/start.h"
+#include "test/support/threads.h"
+#include "test/unit/objects.h"
+
+#include <string.h>
+
+#define HELD_MOST 6000
+
+static void *held[HELD_MOST];
+static size_t held_count;
+
+static struct sa_central_stats stats(unsigned cls)
+{
+    struct sa_central_stats s;
+
+    sa_central_stats(cls, &s);
+    return s;
+}
+
+static size_t heap_in_use(void)
+{
+    struct sa_page_heap_stats s;
+
+    sa_page_heap_stats(&sa_page_heap_ordinary, &s);
+    return s.in_use_bytes;
+}
+
+static void take(unsigned cls, size_t n)
+{
+    void *objs[200];
+    size_t got = sa_central_remove(cls, objs, n);
+
+    assert_int_equal(got, n);
+    for (size_t i = 0; i < n; i++) {
+        uintptr_t at = (uintptr_t)objs[i];
+        struct sa_span *s = sa_pagemap_find(at);
+
+        assert_non_null(s);
+        assert_int_equal(s->state, SA_SPAN_OBJECTS);
+        assert_int_equal(sa_pagemap_class(at), cls);
+        assert_true(sa_class_index(&sa_size_classes.of[cls], at - s->start) >= 0);
+        assert_true(object_claim(objs[i]));
+        held[held_count++] = objs[i];
+    }
+}
+
+static void give_random(struct test_random *r, unsigned cls, size_t n)
+{
+    void *objs[200];
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = test_random_below(r, held_count);
+
+        objs[i] = held[k];
+        held[k] = held[--held_count];
+        assert_true(object_give_up(objs[i]));
+    }
+    sa_central_insert(cls, objs, n);
+}
+
+/* Per-class counters must say what the model knows. */
+static void assert_counters(unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct sa_central_stats s = stats(cls);
+    size_t spans = 0;
+
+    assert_int_equal(s.spans * k->objects, s.free_objects + held_count);
+    assert_int_equal(s.pages, s.spans * k->pages);
+    assert_int_equal(s.spans_requested - s.spans_returned, s.spans);
+    for (int i = 0; i < SA_CENTRAL_BUCKETS; i++)
+        spans += s.utilization[i];
+    assert_int_equal(spans, s.spans);
+}
+
+static void random_class(unsigned cls, int steps)
+{
+    struct test_random r = {0xce0000 + cls};
+    size_t in_use = heap_in_use();
+
+    for (int step = 0; step < steps; step++) {
+        /* Swings between nearly all and nearly nothing held. */
+        size_t chance = step / 200 % 2 ? 3 : 7, n = 1 + test_random_below(&r, 200);
+
+        if (test_random_below(&r, 10) < chance && held_count + n <= HELD_MOST)
+            take(cls, n);
+        else if (held_count)
+            give_random(&r, cls, sa_min(n, held_count));
+        assert_counters(cls);
+    }
+    while (held_count)
+        give_random(&r, cls, sa_min(held_count, 200));
+    assert_counters(cls);
+    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(heap_in_use(), in_use);
+}
+
+/* Bitmaps of one word, of several, and exactly full; spans of one object and of several pages. */
+static void test_central_random_operations_match_model(void **state)
+{
+    static const size_t sizes[] = {16, 32, 128, 144, 512, 1024, 1152, 8192, 65536, 262144};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++)
+        random_class(sa_size_class_find(sizes[i]), sizes[i] > 8192 ? 400 : 2000);
+}
+
+static void test_central_serves_every_class(void **state)
+{
+    struct test_random r = {0xce1};
+
+    (void)state;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        take(cls, sa_min(200, 2u * sa_size_classes.of[cls].objects + 1));
+        assert_counters(cls);
+        while (held_count)
+            give_random(&r, cls, sa_min(held_count, 50));
+        assert_int_equal(stats(cls).spans, 0);
+    }
+}
+
+/* Objects of a span are its own size apart and lie inside it: none shares a byte with another. */
+static void test_central_objects_do_not_overlap(void **state)
+{
+    const unsigned cls = sa_size_class_find(208);
+    const size_t n = 150, size = sa_size_classes.of[cls].size;
+
+    (void)state;
+    take(cls, n);
+    for (size_t i = 0; i < n; i++)
+        memset((char *)held[i] + 8, (int)i, size - 8);
+    for (size_t i = 0; i < n; i++)
+        for (size_t at = 8; at < size; at++)
+            assert_int_equal(((unsigned char *)held[i])[at], i);
+    give_random(&(struct test_random){3}, cls, n);
+}
+
+/* Of two spans, the one with more live objects gives first, so that the other can drain. */
+static void test_central_takes_from_fuller_spans_first(void **state)
+{
+    const unsigned cls = sa_size_class_find(512);
+    const size_t objects = sa_size_classes.of[cls].objects;
+    void *a[64], *b[64], *more[8];
+    struct sa_span *fuller;
+
+    (void)state;
+    assert_in_range(objects, 16, 64);
+    assert_int_equal(sa_central_remove(cls, a, objects), objects);
+    assert_int_equal(sa_central_remove(cls, b, objects), objects);
+    sa_central_insert(cls, a, objects - 1); /* one live object left */
+    sa_central_insert(cls, b, 8);           /* 8 free ones */
+    fuller = sa_pagemap_find((uintptr_t)b[8]);
+    assert_int_equal(sa_central_remove(cls, more, 8), 8);
+    for (int i = 0; i < 8; i++)
+        assert_ptr_equal(sa_pagemap_find((uintptr_t)more[i]), fuller);
+    sa_central_insert(cls, &a[objects - 1], 1); /* the other one is empty, and goes */
+    assert_int_equal(stats(cls).spans, 1);
+    sa_central_insert(cls, more, 8);
+    sa_central_insert(cls, b + 8, objects - 8);
+    assert_int_equal(stats(cls).spans, 0);
+}
+
+static void free_twice(void *unused)
+{
+    void *objs[3];
+
+    (void)unused;
+    sa_central_remove(5, objs, 3);
+    sa_central_insert(5, &objs[1], 1);
+    sa_central_insert(5, &objs[1], 1);
+}
+
+static void free_twice_in_one_batch(void *unused)
+{
+    void *objs[4];
+
+    (void)unused;
+    sa_central_remove(5, objs, 3);
+    objs[3] = objs[0];
+    sa_central_insert(5, objs, 4);
+}
+
+static void free_interior(void *unused)
+{
+    void *objs[2];
+
+    (void)unused;
+    sa_central_remove(5, objs, 2);
+    objs[0] = (char *)objs[0] + 16;
+    sa_central_insert(5, objs, 1);
+}
+
+static void free_to_wrong_class(void *unused)
+{
+    void *objs[2];
+
+    (void)unused;
+    sa_central_remove(5, objs, 2);
+    sa_central_insert(6, objs, 1);
+}
+
+static void free_foreign(void *unused)
+{
+    void *obj = &obj;
+
+    (void)unused;
+    sa_central_insert(5, &obj, 1);
+}
+
+static void test_central_bad_pointers_end_the_program(void **state)
+{
+    (void)state;
+    test_child_aborts(free_twice, NULL, "double free");
+    test_child_aborts(free_twice_in_one_batch, NULL, "double free");
+    test_child_aborts(free_interior, NULL, "invalid free");
+    test_child_aborts(free_to_wrong_class, NULL, "invalid free");
+    test_child_aborts(free_foreign, NULL, "invalid free");
+}
+
+static void run_out(void *unused)
+{
+    static void *objs[4096][32];
+    static size_t got[4096];
+    size_t rounds = 0;
+
+    (void)unused;
+    sa_central_remove(20, objs[0], 1); /* the heap exists */
+    test_faults.mmap_after = 0;
+    do {
+        CHILD_CHECK(++rounds < 4096);
+        got[rounds] = sa_central_remove(20, objs[rounds], 32);
+    } while (got[rounds] == 32);
+    CHILD_CHECK(sa_central_remove(20, objs[0] + 1, 1) == 0);
+    CHILD_CHECK(sa_central_remove(2, objs[0] + 1, 1) == 0);
+    sa_central_insert(20, objs[1], 32);
+    CHILD_CHECK(sa_central_remove(20, objs[1], 32) == 32); /* what was given back is there */
+    test_faults_clear();
+    CHILD_CHECK(sa_central_remove(20, objs[0] + 1, 31) == 31);
+    sa_central_insert(20, objs[0], 32);
+    for (size_t i = 1; i <= rounds; i++)
+        sa_central_insert(20, objs[i], got[i]);
+    CHILD_CHECK(stats(20).spans == 0);
+}
+
+static void test_central_recovers_when_memory_runs_out(void **state)
+{
+    (void)state;
+    test_child_passes(run_out, NULL);
+}
+
+#define THREAD_HELD 500
+
+static void churn(int index, void *arg)
+{
+    struct test_random r = {0xce7 + (uint64_t)index};
+    unsigned cls = *(const unsigned *)arg;
+    void *mine[THREAD_HELD];
+    size_t count = 0;
+
+    for (int step = 0; step < 3000; step++) {
+        size_t n = 1 + test_random_below(&r, 32);
+
+        if (test_random_below(&r, 2) && count + n <= THREAD_HELD) {
+            n = sa_central_remove(cls, mine + count, n);
+            THREAD_CHECK(n > 0);
+            for (size_t i = 0; i < n; i++)
+                THREAD_CHECK(object_claim(mine[count + i]));
+            count += n;
+        } else if (count) {
+            n = sa_min(n, count);
+            count -= n;
+            for (size_t i = 0; i < n; i++)
+                THREAD_CHECK(object_give_up(mine[count + i]));
+            sa_central_insert(cls, mine + count, n);
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        THREAD_CHECK(object_give_up(mine[i]));
+    if (count)
+        sa_central_insert(cls, mine, count);
+}
+
+static void test_central_hands_nothing_out_twice_to_threads(void **state)
+{
+    static const size_t sizes[] = {16, 96, 2048};
+    size_t in_use = heap_in_use();
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+        unsigned cls = sa_size_class_find(sizes[i]);
+
+        test_threads_run(4, churn, &cls);
+        test_threads_check();
+        assert_int_equal(stats(cls).spans, 0);
+    }
+    assert_int_equal(heap_in_use(), in_use);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_central_recovers_when_memory_runs_out),
+        cmocka_unit_test(test_central_bad_pointers_end_the_program),
+        cmocka_unit_test(test_central_random_operations_match_model),
+        cmocka_unit_test(test_central_serves_every_class),
+        cmocka_unit_test(test_central_objects_do_not_overlap),
+        cmocka_unit_test(test_central_takes_from_fuller_spans_first),
+        cmocka_unit_test(test_central_hands_nothing_out_twice_to_threads),
+    };
+
+    test_start_floors();
+    return cmocka_run_group_tests_name("central", tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Housekeeping: a pass is due twice a second and is run by whoever comes by, memory that was freed
+ * goes back within seconds although the program calls nothing, and on request at once.
+ *
+ * The clock is the test's: the program is linked with --wrap for clock_gettime.
+ */
+#include "alloc/front/maintain.h"
+
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/front.h"
+#include "alloc/page_heap/page_heap.h"
+#include "test/support/cmocka.h"
+#include "test/support/start.h"
+#include "test/support/threads.h"
+
+#include <string.h>
+#include <time.h>
+
+#define MIB (1ul << 20)
+
+static uint64_t now_ns = 1000000000; /* atomic */
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    uint64_t now = __atomic_load_n(&now_ns, __ATOMIC_RELAXED);
+
+    (void)id;
+    *ret = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
+    return 0;
+}
+
+static void let_pass(double seconds)
+{
+    __atomic_fetch_add(&now_ns, (uint64_t)(seconds * 1e9), __ATOMIC_RELAXED);
+}
+
+static struct sa_page_heap_stats heap(void)
+{
+    struct sa_page_heap_stats s;
+
+    sa_page_heap_stats(&sa_page_heap_ordinary, &s);
+    return s;
+}
+
+/* Memory that the allocator holds for itself. */
+static size_t resident(void)
+{
+    struct sa_page_heap_stats s = heap();
+
+    return s.mapped_bytes - s.released_bytes;
+}
+
+/* Allocates blocks, writes them, frees them all. */
+static void use_and_free(size_t block, size_t sum)
+{
+    static void *blocks[1 << 20];
+    size_t n = sum / block;
+
+    assert_true(n <= TEST_COUNT(blocks));
+    for (size_t i = 0; i < n; i++) {
+        blocks[i] = sa_front_alloc(block, 1, false);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 1, 1);
+    }
+    assert_true(heap().in_use_bytes >= sum);
+    for (size_t i = 0; i < n; i++)
+        sa_front_free(blocks[i]);
+}
+
+/* The program goes on with next to nothing: two blocks in a tenth of a second. */
+static void little_work(double seconds)
+{
+    for (double t = 0; t < seconds; t += 0.1) {
+        for (int i = 0; i < 2; i++)
+            sa_front_free(sa_front_alloc(300, 1, false));
+        let_pass(0.1);
+    }
+}
+
+static void memory_goes_back(size_t block)
+{
+    use_and_free(block, 200 * MIB);
+    little_work(10);
+    /* What is left: one MiB that the heap keeps, and the caches' limit twice. */
+    assert_in_range(resident(), 0, 1 * MIB + 4 * TEST_CACHE_LIMIT);
+}
+
+static void test_maintain_gives_large_blocks_back(void **state)
+{
+    (void)state;
+    memory_goes_back(MIB);
+}
+
+static void test_maintain_gives_middle_blocks_back(void **state)
+{
+    (void)state;
+    memory_goes_back(65536);
+}
+
+static void test_maintain_gives_small_blocks_back(void **state)
+{
+    (void)state;
+    memory_goes_back(256);
+}
+
+/* Nothing is returned while it is used again and again. */
+static void test_maintain_leaves_busy_memory(void **state)
+{
+    uint64_t released;
+
+    (void)state;
+    use_and_free(65536, 20 * MIB);
+    released = heap().released_ever_bytes;
+    for (int round = 0; round < 20; round++) {
+        use_and_free(65536, 20 * MIB);
+        let_pass(0.3);
+    }
+    assert_in_range(heap().released_ever_bytes - released, 0, 20 * MIB);
+}
+
+static void test_maintain_release_gives_back_at_once(void **state)
+{
+    (void)state;
+    use_and_free(500, 30 * MIB);
+    assert_true(sa_maintain_release(PTRDIFF_MAX) > 0);
+    assert_int_equal(heap().backed_bytes, 0);
+    assert_int_equal(resident(), heap().in_use_bytes);
+    assert_int_equal(sa_maintain_release(PTRDIFF_MAX), 0);
+}
+
+static void test_maintain_release_of_a_part(void **state)
+{
+    unsigned long given;
+
+    (void)state;
+    use_and_free(MIB, 40 * MIB);
+    given = sa_maintain_release(10 * MIB);
+    assert_in_range(given, 10 * MIB, 11 * MIB);
+    assert_true(heap().backed_bytes >= 29 * MIB);
+    sa_maintain_release(PTRDIFF_MAX);
+}
+
+static void poll_in_thread(int index, void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 2000; i++) {
+        void *p = sa_front_alloc((size_t)index * 1000 + 16, 1, false);
+
+        THREAD_CHECK(p != NULL);
+        sa_front_free(p);
+        let_pass(0.01);
+        if (i % 500 == 0)
+            sa_maintain_release(MIB);
+    }
+}
+
+/* Passes that are due all the time, in several threads. */
+static void test_maintain_runs_in_any_thread(void **state)
+{
+    (void)state;
+    test_threads_run(4, poll_in_thread, NULL);
+    test_threads_check();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_maintain_gives_large_blocks_back),
+        cmocka_unit_test(test_maintain_gives_middle_blocks_back),
+        cmocka_unit_test(test_maintain_gives_small_blocks_back),
+        cmocka_unit_test(test_maintain_leaves_busy_memory),
+        cmocka_unit_test(test_maintain_release_gives_back_at_once),
+        cmocka_unit_test(test_maintain_release_of_a_part),
+        cmocka_unit_test(test_maintain_runs_in_any_thread),
+    };
+
+    test_start(TEST_CACHE_LIMIT);
+    test_pin();
+    return cmocka_run_group_tests_name("maintain", tests, NULL, NULL);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stats page as text: the rows of the summary add up exactly as printed, the rows of the classes
+ * add up to those of the summary, and the page fits its buffer whatever the counters say.
+ *
+ * For the last, the program is linked with --wrap for what the page is made from.
+ */
+#include "stats/report.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/front.h"
+#include "alloc/front/maintain.h"
+#include "alloc/middle/transfer.h"
+#include "stats/snapshot.h"
+#include "test/support/cmocka.h"
+#include "test/support/random.h"
+#include "test/support/start.h"
+#include "test/support/threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * The longest figures that can occur: bytes have at most 15 digits (47 bits of user addresses), and
+ * counters 18: at 10^9 a second, ten years.
+ */
+#define MOST_BYTES 140737488355328ul
+#define MOST_COUNT 999999999999999999ul
+
+static bool extreme;
+static int extreme_cpus;
+
+int __real_sa_cpu_cache_count(void);
+int __wrap_sa_cpu_cache_count(void);
+void __real_sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret);
+void __wrap_sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret);
+void __real_sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret);
+void __wrap_sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret);
+void __real_sa_snapshot_take(struct sa_snapshot *ret);
+void __wrap_sa_snapshot_take(struct sa_snapshot *ret);
+
+int __wrap_sa_cpu_cache_count(void)
+{
+    return extreme ? extreme_cpus : __real_sa_cpu_cache_count();
+}
+
+void __wrap_sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
+{
+    if (extreme)
+        *ret = (struct sa_cpu_cache_stats){true,       MOST_BYTES, MOST_BYTES, MOST_BYTES,
+                                           MOST_BYTES, 1,          MOST_COUNT, MOST_COUNT};
+    else
+        __real_sa_cpu_cache_stats(cpu, ret);
+}
+
+void __wrap_sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
+{
+    if (extreme)
+        *ret = (struct sa_transfer_stats){MOST_BYTES / sa_size_classes.of[cls].size,
+                                          MOST_BYTES,
+                                          MOST_BYTES,
+                                          MOST_COUNT,
+                                          MOST_COUNT,
+                                          MOST_COUNT,
+                                          MOST_COUNT,
+                                          MOST_COUNT,
+                                          MOST_COUNT};
+    else
+        __real_sa_transfer_stats(cls, ret);
+}
+
+/* All words of the snapshot, then those of the classes, at their most. */
+void __wrap_sa_snapshot_take(struct sa_snapshot *ret)
+{
+    size_t *words = (size_t *)ret;
+
+    __real_sa_snapshot_take(ret);
+    if (!extreme)
+        return;
+    for (size_t i = 0; i < sizeof(*ret) / sizeof(*words); i++)
+        words[i] = MOST_BYTES;
+    ret->classes = sa_size_classes.count;
+    for (unsigned cls = 1; cls < ret->classes; cls++) {
+        ret->cls[cls].size = sa_size_classes.of[cls].size;
+        ret->cls[cls].free_objects = MOST_BYTES / ret->cls[cls].size;
+        ret->cls[cls].spans_requested = 1;
+        ret->cls[cls].spans_returned = MOST_COUNT;
+    }
+}
+
+static char *page;
+
+static const char *format(void)
+{
+    size_t cap = sa_report_size();
+    struct sa_fmt f;
+
+    page = realloc(page, cap);
+    assert_non_null(page);
+    sa_fmt_init(&f, page, cap);
+    sa_report_format(&f);
+    assert_false(f.truncated);
+    assert_int_equal(f.len, strlen(page));
+    return page;
+}
+
+/* The number in the row of the summary with this text. */
+static bool row(const char *text, const char *what, size_t *ret)
+{
+    const char *end = strstr(text, what), *line = end;
+
+    if (!end || end[strlen(what)] != '\n')
+        return false;
+    while (line > text && line[-1] != '\n')
+        line--;
+    return strncmp(line, "MALLOC: ", 8) == 0 && sscanf(line + 9, "%zu", ret) == 1;
+}
+
+/* Whether the rows between the rules are what the line under them says. */
+static bool summary_adds_up(const char *text)
+{
+    static const char *const parts[] = {"Bytes in use by application",
+                                        "Bytes in page heap freelist",
+                                        "Bytes in central cache freelist",
+                                        "Bytes in per-CPU cache freelist",
+                                        "Bytes in transfer cache freelist",
+                                        "Bytes in thread cache freelists",
+                                        "Bytes in malloc metadata",
+                                        "Bytes in malloc metadata Arena unallocated",
+                                        "Bytes in malloc metadata Arena unavailable"};
+    size_t sum = 0, actual, released, virtual, v;
+    int rows = 0;
+
+    for (size_t i = 0; i < TEST_COUNT(parts); i++) {
+        if (!row(text, parts[i], &v))
+            return false;
+        sum += v;
+    }
+    /* No row beyond those: a new one has to be counted here, too. */
+    for (const char *p = text; (p = strstr(p, "MALLOC: + ")); p++)
+        rows++;
+    return rows == TEST_COUNT(parts) &&
+           row(text, "Actual memory used (physical + swap)", &actual) &&
+           row(text, "Bytes released to OS (aka unmapped)", &released) &&
+           row(text, "Virtual address space used", &virtual) && sum == actual &&
+           actual + released == virtual;
+}
+
+static void use_memory(void)
+{
+    struct test_random r = {0x4e9};
+    static void *blocks[3000];
+
+    for (size_t i = 0; i < TEST_COUNT(blocks); i++)
+        blocks[i] = sa_front_alloc(test_random_size(&r, 15), 1, false);
+    for (size_t i = 0; i < TEST_COUNT(blocks); i++)
+        if (i % 7)
+            sa_front_free(blocks[i]);
+    for (size_t i = 0; i < TEST_COUNT(blocks); i += 70)
+        sa_front_free(sa_front_alloc(1 << 20, 1, false));
+}
+
+static void test_report_summary_adds_up_at_rest(void **state)
+{
+    (void)state;
+    assert_true(summary_adds_up(format()));
+    use_memory();
+    assert_true(summary_adds_up(format()));
+    sa_maintain_release(PTRDIFF_MAX);
+    assert_true(summary_adds_up(format()));
+}
+
+/*
+ * The lines of the classes: objs times size, with what is left behind the last object of each span,
+ * are the caches' rows of the summary.
+ */
+static void test_report_classes_add_up_to_the_summary(void **state)
+{
+    static const char *const caches[] = {
+        "Bytes in central cache freelist", "Bytes in per-CPU cache freelist",
+        "Bytes in transfer cache freelist", "Bytes in thread cache freelists"};
+    size_t sum = 0, transfer = 0, in_summary = 0, v;
+    unsigned lines = 0, transfer_lines = 0;
+    const char *text;
+
+    (void)state;
+    use_memory();
+    text = format();
+    for (const char *p = text; (p = strstr(p, "\nclass ")); p++) {
+        size_t size, objects, pages;
+        const struct sa_class *k;
+        unsigned cls;
+        int at = 0;
+
+        assert_int_equal(sscanf(p,
+                                "\nclass %u [ %zu bytes ] : %zu objs; %*f MiB; %*f cum MiB; %zu %n",
+                                &cls, &size, &objects, &pages, &at),
+                         4);
+        k = &sa_size_classes.of[cls];
+        assert_int_equal(size, k->size);
+        if (strncmp(p + at, "live pages;", 11) == 0) {
+            assert_int_equal(pages % k->pages, 0);
+            sum += objects * size +
+                   pages / k->pages * (k->pages * SA_PAGE_BYTES - (size_t)k->objects * k->size);
+            lines++;
+        } else {
+            assert_memory_equal(p + at, "capacity;", 9);
+            assert_true(objects <= pages);
+            transfer += objects * size;
+            transfer_lines++;
+        }
+    }
+    assert_int_equal(lines, sa_size_classes.count - 1);
+    assert_int_equal(transfer_lines, sa_size_classes.count - 1);
+    for (size_t i = 0; i < TEST_COUNT(caches); i++) {
+        assert_true(row(text, caches[i], &v));
+        in_summary += v;
+    }
+    assert_int_equal(sum, in_summary);
+    assert_true(row(text, "Bytes in transfer cache freelist", &v));
+    assert_int_equal(transfer, v);
+}
+
+/* The lines of the CPUs are the row of the summary. */
+static void test_report_cpus_add_up_to_the_summary(void **state)
+{
+    size_t sum = 0, cpu_row, thread_row;
+    const char *text;
+
+    (void)state;
+    use_memory();
+    text = format();
+    for (const char *p = text; (p = strstr(p, "\ncpu ")); p++) {
+        size_t bytes;
+        int at = 0;
+
+        assert_int_equal(sscanf(p, "\ncpu %*d: %zu %n", &bytes, &at), 1);
+        if (strncmp(p + at, "bytes (", 7) == 0) /* the others tell misses */
+            sum += bytes;
+    }
+    assert_true(row(text, "Bytes in per-CPU cache freelist", &cpu_row));
+    assert_true(row(text, "Bytes in thread cache freelists", &thread_row));
+    assert_int_equal(sum, cpu_row + thread_row);
+}
+
+static uint64_t done; /* atomic */
+
+static void load(int index, void *arg)
+{
+    struct test_random r = {0x10ad + (uint64_t)index};
+    void *held[100] = {NULL};
+
+    (void)arg;
+    if (index == 0) {
+        size_t cap = sa_report_size() + 65536;
+        char *text = malloc(cap);
+
+        for (int i = 0; i < 300; i++) {
+            struct sa_fmt f;
+
+            sa_fmt_init(&f, text, cap);
+            sa_report_format(&f);
+            THREAD_CHECK(!f.truncated && summary_adds_up(text));
+        }
+        free(text);
+        __atomic_store_n(&done, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    while (!__atomic_load_n(&done, __ATOMIC_RELAXED)) {
+        size_t i = test_random_below(&r, TEST_COUNT(held));
+
+        if (held[i])
+            sa_front_free(held[i]);
+        held[i] = held[i] ? NULL : sa_front_alloc(test_random_size(&r, 16), 1, false);
+        if (test_random_below(&r, 5000) == 0)
+            sa_maintain_release(PTRDIFF_MAX);
+    }
+    for (size_t i = 0; i < TEST_COUNT(held); i++)
+        if (held[i])
+            sa_front_free(held[i]);
+}
+
+static void test_report_summary_adds_up_under_load(void **state)
+{
+    (void)state;
+    done = 0;
+    test_threads_run(4, load, NULL);
+    test_threads_check();
+}
+
+/* As many CPUs as there can be, and figures as long as they can get. */
+static void test_report_fits_its_buffer(void **state)
+{
+    static const int cpus[] = {0, 1, 2, 100, 1000, 8192};
+
+    (void)state;
+    extreme = true;
+    for (size_t i = 0; i < TEST_COUNT(cpus); i++) {
+        extreme_cpus = cpus[i];
+        format();
+    }
+    extreme = false;
+}
+
+/* A buffer of any length is filled up to its end and not beyond. */
+static void test_report_keeps_to_a_short_buffer(void **state)
+{
+    const char *whole = strdup(format());
+    char buf[3000];
+
+    (void)state;
+    for (size_t cap = 1; cap + 8 < sizeof(buf); cap += 37) {
+        struct sa_fmt f;
+
+        memset(buf, 0x5a, sizeof(buf));
+        sa_fmt_init(&f, buf, cap);
+        sa_report_format(&f);
+        assert_true(f.truncated);
+        assert_int_equal(strlen(buf), cap - 1);
+        for (size_t i = cap; i < sizeof(buf); i++)
+            assert_int_equal(buf[i], 0x5a);
+        assert_memory_equal(buf, whole, sa_min(cap - 1, 100)); /* the figures may differ */
+    }
+    free((char *)whole);
+}
+
+static void test_report_goes_to_a_file_descriptor(void **state)
+{
+    static char text[1 << 20];
+    int ends[2];
+    ssize_t n = 0, len = 0;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
+    assert_int_equal(sa_report_write(ends[1]), 0);
+    close(ends[1]);
+    while ((n = read(ends[0], text + len, sizeof(text) - 1 - (size_t)len)) > 0)
+        len += n;
+    close(ends[0]);
+    text[len] = '\0';
+    assert_true(summary_adds_up(text));
+    assert_int_equal(sa_report_write(-1), -1);
+    assert_int_equal(errno, EBADF);
+    n = open("/dev/full", O_WRONLY);
+    assert_int_equal(sa_report_write((int)n), -1);
+    assert_int_equal(errno, ENOSPC);
+    close((int)n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_report_summary_adds_up_at_rest),
+        cmocka_unit_test(test_report_classes_add_up_to_the_summary),
+        cmocka_unit_test(test_report_cpus_add_up_to_the_summary),
+        cmocka_unit_test(test_report_summary_adds_up_under_load),
+        cmocka_unit_test(test_report_fits_its_buffer),
+        cmocka_unit_test(test_report_keeps_to_a_short_buffer),
+        cmocka_unit_test(test_report_goes_to_a_file_descriptor),
+    };
+
+    test_start(TEST_CACHE_LIMIT);
+    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}

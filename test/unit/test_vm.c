@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address space: what the functions of vm.h promise about content, with the kernel's help and
+ * without it.
+ */
+#include "alloc/os/vm.h"
+
+#include "test/support/cmocka.h"
+#include "test/support/faults.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static size_t page;
+
+static bool all_bytes_are(const unsigned char *p, size_t n, unsigned char value)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != value)
+            return false;
+    return true;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    sa_vm_init();
+    page = sa_vm.page_bytes;
+    return 0;
+}
+
+static void test_vm_page_size_is_the_kernels(void **state)
+{
+    (void)state;
+    assert_int_equal(page, sysconf(_SC_PAGESIZE));
+    assert_int_not_equal(sa_vm.seed, 0);
+}
+
+static void test_vm_map_gives_zeroed_writable_memory(void **state)
+{
+    unsigned char *p = sa_vm_map(NULL, 16 * page, "salloc:test");
+
+    (void)state;
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % page, 0);
+    assert_true(all_bytes_are(p, 16 * page, 0));
+    memset(p, 1, 16 * page);
+    sa_vm_unmap(p, 16 * page);
+}
+
+static void test_vm_map_fails_without_address_space(void **state)
+{
+    uint64_t failures = sa_vm.map_failures;
+
+    (void)state;
+    assert_null(sa_vm_map(NULL, (size_t)1 << 60, "salloc:test"));
+    assert_int_equal(sa_vm.map_failures, failures + 1);
+    test_faults.mmap_after = 0;
+    assert_null(sa_vm_map(NULL, page, "salloc:test"));
+    test_faults_clear();
+    assert_int_equal(sa_vm.map_failures, failures + 2);
+}
+
+static void test_vm_release_gives_zeroes(void **state)
+{
+    unsigned char *p = sa_vm_map(NULL, 8 * page, "salloc:test");
+
+    (void)state;
+    memset(p, 7, 8 * page);
+    assert_true(sa_vm_release(p + page, 4 * page));
+    assert_true(all_bytes_are(p, page, 7));
+    assert_true(all_bytes_are(p + page, 4 * page, 0));
+    assert_true(all_bytes_are(p + 5 * page, 3 * page, 7));
+    sa_vm_unmap(p, 8 * page);
+}
+
+static void test_vm_release_refused_keeps_content(void **state)
+{
+    unsigned char *p = sa_vm_map(NULL, 4 * page, "salloc:test");
+    uint64_t failures = sa_vm.advise_failures;
+
+    (void)state;
+    memset(p, 7, 4 * page);
+    test_faults.madvise_after = 0;
+    assert_false(sa_vm_release(p, 4 * page));
+    test_faults_clear();
+    assert_true(all_bytes_are(p, 4 * page, 7));
+    assert_int_equal(sa_vm.advise_failures, failures + 1);
+    if (mlock(p, page) ==
+        0) { /* where the limit on locked memory allows: the kernel's own refusal */
+        assert_false(sa_vm_release(p, page));
+        assert_true(all_bytes_are(p, page, 7));
+    }
+    sa_vm_unmap(p, 4 * page);
+}
+
+static void test_vm_renew_gives_zeroes(void **state)
+{
+    unsigned char *p = sa_vm_map(NULL, 4 * page, "salloc:test");
+
+    (void)state;
+    memset(p, 7, 4 * page);
+    assert_true(sa_vm_renew(p + page, 2 * page, "salloc:test"));
+    assert_true(all_bytes_are(p, page, 7));
+    assert_true(all_bytes_are(p + page, 2 * page, 0));
+    assert_true(all_bytes_are(p + 3 * page, page, 7));
+    memset(p, 8, 4 * page);
+    sa_vm_unmap(p, 4 * page);
+}
+
+static void test_vm_move_takes_pages_along(void **state)
+{
+    unsigned char *from = sa_vm_map(NULL, 64 * page, "salloc:test");
+    unsigned char *to = sa_vm_map(NULL, 64 * page, "salloc:test");
+
+    (void)state;
+    memset(from, 7, 64 * page);
+    memset(to, 9, 64 * page);
+    if (!sa_vm_move(from + page, to + page, 32 * page)) {
+        assert_true(all_bytes_are(to, 64 * page, 9));
+        TEST_SKIP("the kernel cannot move pages (before 5.7)");
+    }
+    assert_true(all_bytes_are(to, page, 9));
+    assert_true(all_bytes_are(to + page, 32 * page, 7));
+    assert_true(all_bytes_are(to + 33 * page, 31 * page, 9));
+    assert_true(all_bytes_are(from, page, 7));
+    assert_true(all_bytes_are(from + page, 32 * page, 0)); /* still mapped */
+    assert_true(all_bytes_are(from + 33 * page, 31 * page, 7));
+    memset(from, 1, 64 * page);
+    sa_vm_unmap(from, 64 * page);
+    sa_vm_unmap(to, 64 * page);
+}
+
+/*
+ * A block that was moved once and has since grown in place lies in two mappings that the kernel
+ * keeps apart. Moving it again succeeds as a whole, or fails and leaves both ranges as they were.
+ */
+static void test_vm_move_is_all_or_nothing_across_mappings(void **state)
+{
+    unsigned char *block = sa_vm_map(NULL, 64 * page, "salloc:test");
+    unsigned char *other = sa_vm_map(NULL, 64 * page, "salloc:test");
+    unsigned char *to = sa_vm_map(NULL, 64 * page, "salloc:test");
+
+    (void)state;
+    memset(other, 7, 32 * page);
+    if (!sa_vm_move(other, block, 32 * page))
+        TEST_SKIP("the kernel cannot move pages (before 5.7)");
+    memset(block + 32 * page, 7, 32 * page);
+    if (sa_vm_move(block, to, 64 * page)) {
+        assert_true(all_bytes_are(to, 64 * page, 7));
+        assert_true(all_bytes_are(block, 64 * page, 0));
+    } else {
+        /* An access would end the process if a range were gone; mincore says it with an error. */
+        unsigned char resident[64];
+
+        assert_int_equal(mincore(to, 64 * page, resident), 0);
+        assert_int_equal(mincore(block, 64 * page, resident), 0);
+        assert_true(all_bytes_are(block, 64 * page, 7));
+        assert_true(all_bytes_are(to, 64 * page, 0));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vm_page_size_is_the_kernels),
+        cmocka_unit_test(test_vm_map_gives_zeroed_writable_memory),
+        cmocka_unit_test(test_vm_map_fails_without_address_space),
+        cmocka_unit_test(test_vm_release_gives_zeroes),
+        cmocka_unit_test(test_vm_release_refused_keeps_content),
+        cmocka_unit_test(test_vm_renew_gives_zeroes),
+        cmocka_unit_test(test_vm_move_takes_pages_along),
+        cmocka_unit_test(test_vm_move_is_all_or_nothing_across_mappings),
+    };
+
+    return cmocka_run_group_tests_name("vm", tests, set_up, NULL);
+}
