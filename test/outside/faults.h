@@ -15,7 +15,7 @@ struct fault {
     long after;    /* calls that still succeed; FAULT_NEVER: all */
     long failures; /* calls that fail then; FAULT_NEVER: all */
     int error;
-    long calls;    /* made so far, failed ones included */
+    long calls; /* made so far, failed ones included */
     long failed;
 };
 

@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-#define TOTAL_BYTES (512ul << 20)
-#define LIMIT_KIB   (64ul << 10)
+#define TOTAL_BYTES   (512ul << 20)
+#define LIMIT_KIB     (64ul << 10)
 #define LIMIT_SECONDS 10.0
 
 static char **blocks;
@@ -59,8 +59,8 @@ int main(int argc, char **argv)
             free(p);
             resident = check_status("VmRSS:");
         } while (resident >= LIMIT_KIB && check_now() < start + LIMIT_SECONDS);
-        CHECK_SAYS(resident < LIMIT_KIB, "round %zu: %zu KiB resident after %.1f s", round, resident,
-                   check_now() - start);
+        CHECK_SAYS(resident < LIMIT_KIB, "round %zu: %zu KiB resident after %.1f s", round,
+                   resident, check_now() - start);
         /* What is left of the last round must not differ from the first by more than a few caches:
          * a sixteenth of the limit for each round would show within ten. */
         if (round == 0)

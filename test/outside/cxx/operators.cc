@@ -15,7 +15,8 @@
 #include <sys/resource.h>
 #include <vector>
 
-namespace {
+namespace
+{
 
 int failures;
 
@@ -50,7 +51,8 @@ void test_forms()
         void *p = ::operator new(n), *q = ::operator new[](n);
         void *r = ::operator new(n, std::nothrow), *s = ::operator new[](n, std::nothrow);
         void *t = ::operator new(n, wide), *u = ::operator new[](n, wide);
-        void *v = ::operator new(n, wide, std::nothrow), *w = ::operator new[](n, wide, std::nothrow);
+        void *v = ::operator new(n, wide, std::nothrow),
+             *w = ::operator new[](n, wide, std::nothrow);
 
         CHECK(aligned(p, 16) && aligned(q, 16) && aligned(r, 16) && aligned(s, 16));
         CHECK(aligned(t, 256) && aligned(u, 256) && aligned(v, 256) && aligned(w, 256));
@@ -118,7 +120,8 @@ void nothrow()
     CHECK(outcome_of([] { return ::operator new(too_much, std::nothrow); }) == NULL_POINTER);
     CHECK(outcome_of([] { return ::operator new[](too_much, std::nothrow); }) == NULL_POINTER);
     CHECK(outcome_of([] { return ::operator new(too_much, wide, std::nothrow); }) == NULL_POINTER);
-    CHECK(outcome_of([] { return ::operator new[](too_much, wide, std::nothrow); }) == NULL_POINTER);
+    CHECK(outcome_of([] { return ::operator new[](too_much, wide, std::nothrow); }) ==
+          NULL_POINTER);
 }
 
 int calls;
@@ -142,7 +145,8 @@ void test_failure()
         if (++calls == 3)
             std::set_new_handler(nullptr);
     });
-    CHECK(outcome_of([] { return ::operator new[](too_much, wide, std::nothrow); }) == NULL_POINTER);
+    CHECK(outcome_of([] { return ::operator new[](too_much, wide, std::nothrow); }) ==
+          NULL_POINTER);
     CHECK(calls == 3);
 
     std::set_new_handler([] { throw out_of_luck(); });

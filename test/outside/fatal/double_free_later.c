@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     b = malloc(size);
     free(a);
     free(b);
-    free(a); /* not the topmost one in the cache, so this may pass... */
+    free(a);        /* not the topmost one in the cache, so this may pass... */
     malloc_trim(0); /* ... but not both ways back to the span */
     return FATAL_SURVIVED;
 }

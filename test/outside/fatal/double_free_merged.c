@@ -10,7 +10,8 @@
 int main(int argc, char **argv)
 {
     /* The order in which the three neighbours are freed; the middle one is freed again. */
-    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     size_t order = fatal_arg(argc, argv, 1), again = fatal_arg(argc, argv, 2);
     void *v[3];
 

@@ -16,7 +16,8 @@ int main(int argc, char **argv)
 
     if (fatal_arg(argc, argv, 2) && !malloc(100 << 20))
         return 1;
-    p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+             0);
     if (p == MAP_FAILED)
         return FATAL_SENSELESS;
     free(fatal_names(p + bytes / 2));

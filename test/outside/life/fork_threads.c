@@ -13,8 +13,8 @@
 
 enum { LIVE = 200, MOST_THREADS = 32, CHILD_SECONDS = 20 };
 
-static int stop; /* atomic */
-static int forks_each;  /* 0: as many as there is time for */
+static int stop;       /* atomic */
+static int forks_each; /* 0: as many as there is time for */
 static double fork_until;
 static void *inherited[LIVE];
 

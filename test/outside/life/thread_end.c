@@ -10,8 +10,8 @@
 enum { KEYS = 100, THREADS = 4, ROUNDS = 150, LEFT = 64 };
 
 static pthread_key_t keys[KEYS];
-static int destroyed;         /* atomic */
-static void *left[LEFT];      /* atomic: blocks that ended threads leave behind */
+static int destroyed;    /* atomic */
+static void *left[LEFT]; /* atomic: blocks that ended threads leave behind */
 
 struct value {
     int again; /* so often its destructor makes data anew */

@@ -71,7 +71,9 @@ static void work(uint64_t seed, int steps, bool may_fail)
             free(v[k]);
             v[k] = NULL;
             errno = 0;
-            p = r >> 11 & 1 ? malloc(size) : r >> 12 & 1 ? calloc(1, size) : aligned_alloc(64, size);
+            p = r >> 11 & 1   ? malloc(size)
+                : r >> 12 & 1 ? calloc(1, size)
+                              : aligned_alloc(64, size);
             v[k] = p;
         }
         if (p) {

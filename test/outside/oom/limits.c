@@ -70,7 +70,8 @@ static void test_recovery(size_t size, double limit)
         CHECK_SAYS(first >= PART_AT_FIRST * limit, "blocks of %zu: only %.1f MiB", size,
                    first / 1048576);
     p = malloc((size_t)(most_bytes / 4));
-    CHECK_SAYS(p != NULL, "one block of %.1f MiB after blocks of %zu", most_bytes / 4 / 1048576, size);
+    CHECK_SAYS(p != NULL, "one block of %.1f MiB after blocks of %zu", most_bytes / 4 / 1048576,
+               size);
     if (p)
         memset(p, 1, (size_t)(most_bytes / 4));
     free(p);
@@ -78,7 +79,8 @@ static void test_recovery(size_t size, double limit)
 
 int main(int argc, char **argv)
 {
-    static const size_t sizes[] = {1000, 64 << 10, 1 << 20, 104, 8192, 300000, 5 << 20, 1000, 200000};
+    static const size_t sizes[] = {1000,   64 << 10, 1 << 20, 104,   8192,
+                                   300000, 5 << 20,  1000,    200000};
     size_t mib;
 
     REQUIRE(argc == 3);

@@ -31,7 +31,8 @@ static void *work(void *arg)
 
     if (arg)
         pthread_barrier_wait(&barrier);
-    for (int round = 0; arg && until > 0 ? check_now() < until : round < (arg ? ROUNDS : 1); round++) {
+    for (int round = 0; arg && until > 0 ? check_now() < until : round < (arg ? ROUNDS : 1);
+         round++) {
         struct block *head = NULL, *p;
 
         for (;;) {

@@ -12,18 +12,48 @@
 
 /* Too much for any process; in memory, so that the compiler does not argue. */
 static volatile size_t too_much[] = {
-    SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 7, SIZE_MAX - 15, SIZE_MAX - 16, SIZE_MAX - 31,
-    SIZE_MAX - 4095, SIZE_MAX - 4096, SIZE_MAX - 8191, SIZE_MAX - 8192, SIZE_MAX - 65535,
-    SIZE_MAX - (1ul << 20), SIZE_MAX - (2ul << 20), SIZE_MAX - (1ul << 30), SIZE_MAX / 2 + 1,
-    SIZE_MAX / 2 + 2, (size_t)PTRDIFF_MAX + 1, PTRDIFF_MAX, PTRDIFF_MAX - 1, PTRDIFF_MAX - 4096,
-    PTRDIFF_MAX - 8192, PTRDIFF_MAX - (1 << 20), 1ul << 62, 1ul << 56, 1ul << 48, (1ul << 48) - 1,
+    SIZE_MAX,
+    SIZE_MAX - 1,
+    SIZE_MAX - 7,
+    SIZE_MAX - 15,
+    SIZE_MAX - 16,
+    SIZE_MAX - 31,
+    SIZE_MAX - 4095,
+    SIZE_MAX - 4096,
+    SIZE_MAX - 8191,
+    SIZE_MAX - 8192,
+    SIZE_MAX - 65535,
+    SIZE_MAX - (1ul << 20),
+    SIZE_MAX - (2ul << 20),
+    SIZE_MAX - (1ul << 30),
+    SIZE_MAX / 2 + 1,
+    SIZE_MAX / 2 + 2,
+    (size_t)PTRDIFF_MAX + 1,
+    PTRDIFF_MAX,
+    PTRDIFF_MAX - 1,
+    PTRDIFF_MAX - 4096,
+    PTRDIFF_MAX - 8192,
+    PTRDIFF_MAX - (1 << 20),
+    1ul << 62,
+    1ul << 56,
+    1ul << 48,
+    (1ul << 48) - 1,
 };
 
 /* Products beyond SIZE_MAX; the last ones wrap to something small. */
 static volatile size_t overflowing[][2] = {
-    {SIZE_MAX, 2}, {2, SIZE_MAX}, {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 2 + 1, 2}, {2, SIZE_MAX / 2 + 1},
-    {1ul << 32, 1ul << 32}, {(1ul << 32) + 1, 1ul << 32}, {SIZE_MAX / 16 + 2, 16},
-    {16, SIZE_MAX / 16 + 2}, {SIZE_MAX / 24 + 2, 24}, {1ul << 63, 2}, {3, SIZE_MAX / 3 + 1},
+    {SIZE_MAX, 2},
+    {2, SIZE_MAX},
+    {SIZE_MAX, SIZE_MAX},
+    {SIZE_MAX / 2 + 1, 2},
+    {2, SIZE_MAX / 2 + 1},
+    {1ul << 32, 1ul << 32},
+    {(1ul << 32) + 1, 1ul << 32},
+    {SIZE_MAX / 16 + 2, 16},
+    {16, SIZE_MAX / 16 + 2},
+    {SIZE_MAX / 24 + 2, 24},
+    {1ul << 63, 2},
+    {3, SIZE_MAX / 3 + 1},
 };
 
 #define FAILS_WITH(call, error)                                                                    \
@@ -98,8 +128,24 @@ static void test_kept(void)
 
 static void test_wrong_alignments(void)
 {
-    static volatile size_t wrong[] = {0, 3, 5, 6, 7, 9, 12, 24, 48, 100, 4095, 4097, 12288, SIZE_MAX,
-                                      SIZE_MAX - 1, SIZE_MAX / 2, (1ul << 63) + 1, 3ul << 61};
+    static volatile size_t wrong[] = {0,
+                                      3,
+                                      5,
+                                      6,
+                                      7,
+                                      9,
+                                      12,
+                                      24,
+                                      48,
+                                      100,
+                                      4095,
+                                      4097,
+                                      12288,
+                                      SIZE_MAX,
+                                      SIZE_MAX - 1,
+                                      SIZE_MAX / 2,
+                                      (1ul << 63) + 1,
+                                      3ul << 61};
     static volatile size_t small[] = {1, 2, 4}; /* powers of two, but not multiples of a pointer */
     void *untouched = (void *)0x1234;
 

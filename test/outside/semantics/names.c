@@ -9,9 +9,11 @@
 #include <link.h>
 
 static const char *const family[] = {
-    "malloc", "free", "cfree", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
-    "posix_memalign", "valloc", "pvalloc", "malloc_usable_size", "malloc_trim", "malloc_info",
-    "malloc_stats", "mallopt", "mallinfo", "mallinfo2", "free_sized", "free_aligned_sized",
+    "malloc",         "free",         "cfree",        "calloc",
+    "realloc",        "reallocarray", "memalign",     "aligned_alloc",
+    "posix_memalign", "valloc",       "pvalloc",      "malloc_usable_size",
+    "malloc_trim",    "malloc_info",  "malloc_stats", "mallopt",
+    "mallinfo",       "mallinfo2",    "free_sized",   "free_aligned_sized",
 };
 
 /* Whether a name is one of the family, also with libc's prefixes. */
@@ -54,7 +56,7 @@ static size_t symbol_count(const uint32_t *hash)
     return most + 1;
 }
 
-typedef void visit(const char *name, const ElfW(Sym) *symbol);
+typedef void visit(const char *name, const ElfW(Sym) * symbol);
 
 static int objects_found;
 
@@ -94,7 +96,7 @@ static void walk(const char *object, visit *fn)
 
 static int family_seen;
 
-static void libc_exports(const char *name, const ElfW(Sym) *symbol)
+static void libc_exports(const char *name, const ElfW(Sym) * symbol)
 {
     (void)symbol;
     if (!is_family(name))
@@ -103,7 +105,7 @@ static void libc_exports(const char *name, const ElfW(Sym) *symbol)
     CHECK_SAYS(is_salloc(dlsym(RTLD_DEFAULT, name)), "libc's own %s answers", name);
 }
 
-static void salloc_exports(const char *name, const ElfW(Sym) *symbol)
+static void salloc_exports(const char *name, const ElfW(Sym) * symbol)
 {
     (void)symbol;
     CHECK_SAYS(is_family(name) || strncmp(name, "salloc_", 7) == 0 ||
@@ -115,13 +117,14 @@ static void salloc_exports(const char *name, const ElfW(Sym) *symbol)
 /* Every name gives memory that every name takes back. */
 static void test_libc_names(void)
 {
-    static const char *const one[] = {"malloc", "__libc_malloc", "valloc", "__libc_valloc", "pvalloc",
-                                      "__libc_pvalloc"};
-    static const char *const two[] = {"calloc",   "__libc_calloc",   "memalign",
-                                      "__libc_memalign", "aligned_alloc"};
+    static const char *const one[] = {"malloc",        "__libc_malloc", "valloc",
+                                      "__libc_valloc", "pvalloc",       "__libc_pvalloc"};
+    static const char *const two[] = {"calloc", "__libc_calloc", "memalign", "__libc_memalign",
+                                      "aligned_alloc"};
     static const char *const back[] = {"free", "cfree", "__libc_free"};
     void (*release[3])(void *);
-    void *(*again)(void *, size_t) = (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "__libc_realloc");
+    void *(*again)(void *, size_t) =
+        (void *(*)(void *, size_t))dlsym(RTLD_DEFAULT, "__libc_realloc");
     int n = 0;
 
     for (int i = 0; i < 3; i++)

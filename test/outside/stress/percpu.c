@@ -19,7 +19,14 @@
 #include <sched.h>
 #include <signal.h>
 
-enum { CLASSES = 4, OBJECTS = 20000, MOST_THREADS = 256, STOCK = 64, CAP_MOST = 200, THREADS_A_CPU = 6 };
+enum {
+    CLASSES = 4,
+    OBJECTS = 20000,
+    MOST_THREADS = 256,
+    STOCK = 64,
+    CAP_MOST = 200,
+    THREADS_A_CPU = 6
+};
 
 /* Owners: a thread's number, or one of these. */
 enum { IN_CACHE = 0, STOPPER = 1, FIRST_THREAD = 2, HANDLER = 1 << 16, LOOSE = 1 << 20 };
@@ -46,7 +53,7 @@ static struct sa_slab *slabs[SA_SLABS];
 static struct worker workers[MOST_THREADS];
 static _Thread_local struct worker *self;
 static cpu_set_t allowed;
-static int stop; /* atomic */
+static int stop;                                   /* atomic */
 static long operations, fences, handled, replaced; /* atomic */
 
 static void own(struct object *o, uint32_t cls, uint32_t from, uint32_t to)
@@ -56,7 +63,8 @@ static void own(struct object *o, uint32_t cls, uint32_t from, uint32_t to)
     REQUIRE(o >= objects && o < objects + OBJECTS && o->cls == cls);
     was = __atomic_exchange_n(&o->owner, to, __ATOMIC_ACQ_REL);
     if (was != from) {
-        check_say("object %ld: owned by %u, taken from %u for %u", (long)(o - objects), was, from, to);
+        check_say("object %ld: owned by %u, taken from %u for %u", (long)(o - objects), was, from,
+                  to);
         abort();
     }
 }
@@ -186,7 +194,8 @@ static void *work(void *arg)
     for (; !__atomic_load_n(&stop, __ATOMIC_RELAXED); n++) {
         uint64_t r = check_random(&w->seed);
         uint32_t cls = (uint32_t)(r % CLASSES) + 1;
-        size_t room = (size_t)(STOCK - w->n[cls]), have = (size_t)w->n[cls], some = (r >> 8) % 32 + 1;
+        size_t room = (size_t)(STOCK - w->n[cls]), have = (size_t)w->n[cls],
+               some = (r >> 8) % 32 + 1;
 
         switch (r >> 20 & 15) {
         case 0:
@@ -365,8 +374,9 @@ int main(void)
         pthread_join(workers[i].thread, NULL);
     pthread_join(stopping, NULL);
     count(threads);
-    check_say("%d threads, %ld operations, %lu restarts, %ld fences, %ld signals, %ld headers replaced",
-              threads, operations, (unsigned long)sa_hot.aborts, fences, handled, replaced);
+    check_say(
+        "%d threads, %ld operations, %lu restarts, %ld fences, %ld signals, %ld headers replaced",
+        threads, operations, (unsigned long)sa_hot.aborts, fences, handled, replaced);
     CHECK(sa_hot.aborts > 0); /* otherwise inconclusive */
     CHECK(fences > 0 && handled > 0 && replaced > 0);
     return check_end();
