@@ -5,6 +5,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/gate.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/percpu.h"
@@ -117,10 +118,13 @@ static void report_transfer(struct sa_fmt *f, const struct sa_snapshot *s)
                        "of the transfer cache freelists.\n"
                        "It also reports insert/remove hits/misses by size class.\n" RULE);
     for (unsigned cls = 1; cls < s->classes; cls++) {
-        struct sa_transfer_stats t;
+        struct sa_transfer_stats t = {0};
         size_t bytes;
 
-        sa_transfer_stats(cls, &t);
+        if (sa_gate_enter()) {
+            sa_transfer_stats(cls, &t);
+            sa_gate_leave();
+        }
         bytes = t.objects * s->cls[cls].size;
         cumulative += bytes;
         report_class_name(f, cls, s->cls[cls].size);

@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/gate.h"
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
@@ -63,6 +64,8 @@ void sa_snapshot_take(struct sa_snapshot *s)
     size_t class_pages = 0, class_spans = 0, other;
 
     memset(s, 0, sizeof(*s));
+    if (!sa_gate_enter())
+        return; /* a fork is in progress, and the locks are not to be touched */
     s->classes = sa_size_classes.count;
     for (unsigned cls = 1; cls < s->classes; cls++) {
         snapshot_class(s, cls);
@@ -86,5 +89,6 @@ void sa_snapshot_take(struct sa_snapshot *s)
     s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes;
     s->threads_in_use = sa_thread_slots_in_use();
     s->threads_created = sa_thread_slots_created();
+    sa_gate_leave();
     snapshot_process(s);
 }

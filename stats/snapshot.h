@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One reading of all counters. Each floor is read under its own locks, one after the other, so the
- * reading is exact while nothing runs and approximate otherwise. Bytes in use are what remains of the
+ * reading is exact while nothing runs and approximate otherwise. (It is all zero if a fork that
+ * takes long is in progress.) Bytes in use are what remains of the
  * mapped bytes when everything else is subtracted, so that the rows of the summary always add up:
  *
  *   mapped = in use + page heap (backed) + central + cpu + transfer + released (+ moving)

@@ -8,7 +8,6 @@
 #include "alloc/front/front.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/maintain.h"
-#include "alloc/middle/topology.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/rseq.h"
@@ -165,7 +164,7 @@ SA_EXPORT int salloc_discover_topology(void)
     int saved = errno, domains;
 
     sa_init();
-    domains = sa_topology_discover();
+    domains = sa_maintain_topology();
     errno = domains < 0 ? -domains : saved;
     return domains < 0 ? -1 : domains;
 }

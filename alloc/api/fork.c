@@ -14,16 +14,14 @@
 #include "alloc/front/emergency.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/thread_slots.h"
+#include "alloc/middle/topology.h"
 #include "alloc/os/rseq.h"
 
 #include <errno.h>
 #include <pthread.h>
 
-static void fork_resume(void)
-{
-    if (sa_rseq.per_cpu)
-        sa_cpu_cache_resume_all();
-}
+/* Whether the kernel refused the fence (seccomp, mostly); written and read by who has the gate. */
+static bool stop_failed;
 
 static void fork_prepare(void)
 {
@@ -31,8 +29,7 @@ static void fork_prepare(void)
 
     sa_init();
     sa_gate_close();
-    if (sa_rseq.per_cpu)
-        sa_cpu_cache_stop_all();
+    stop_failed = sa_rseq.per_cpu && !sa_cpu_cache_stop_all();
     errno = saved;
 }
 
@@ -40,7 +37,9 @@ static void fork_parent(void)
 {
     int saved = errno;
 
-    sa_gate_open(fork_resume);
+    if (sa_rseq.per_cpu)
+        sa_cpu_cache_resume_all();
+    sa_gate_open();
     errno = saved;
 }
 
@@ -48,12 +47,16 @@ static void fork_child(void)
 {
     int saved = errno;
 
-    fork_resume();
     if (!sa_rseq.per_cpu) {
         sa_cpu_cache_abandon_others(sa_percpu_cpu());
         sa_thread_slots_after_fork();
+    } else {
+        if (stop_failed)
+            sa_cpu_cache_abandon_others(-1);
+        sa_cpu_cache_resume_all();
     }
     sa_emergency_after_fork();
+    sa_topology_after_fork();
     sa_gate_reset();
     errno = saved;
 }

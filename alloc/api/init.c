@@ -13,6 +13,7 @@
 #include "alloc/api/options.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
+#include "alloc/front/maintain.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/percpu.h"
@@ -54,7 +55,7 @@ void sa_init_slow(void)
 
 static void *init_topology(void *unused)
 {
-    sa_topology_discover();
+    sa_maintain_topology();
     return unused;
 }
 

@@ -126,7 +126,7 @@ static bool cpu_revive(int cpu)
 {
     struct cpu_cache *c;
 
-    if (sa_load_seq_cst(&sa_gate.closed))
+    if (sa_gate_is_closed())
         return false; /* this thread is the one that forks: nothing may be set going */
     if (!sa_rseq.per_cpu && cpu == 0)
         return sa_thread_slots_acquire();
@@ -398,19 +398,21 @@ size_t sa_cpu_cache_limit(void)
 
 void sa_cpu_cache_set_limit(size_t bytes)
 {
-    int64_t more = (int64_t)bytes - sa_load_relaxed(&limit_default);
     int count = sa_cpu_cache_count();
+    bool less = (int64_t)bytes < sa_load_relaxed(&limit_default);
 
     sa_store_relaxed(&limit_default, (int64_t)bytes);
     for (int cpu = 0; cpu < count; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
+        int64_t more;
 
         if (!c)
             continue;
+        more = (int64_t)bytes - sa_load_relaxed(&c->limit_bytes);
         /* available may become negative: no class grows until enough has been given back. */
         sa_add_relaxed(&c->limit_bytes, more);
         sa_add_relaxed(&c->available_bytes, more);
     }
-    if (more < 0)
+    if (less)
         sa_cpu_cache_drain(-1);
 }

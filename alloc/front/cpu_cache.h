@@ -61,11 +61,12 @@ void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
 /* Address space of all slabs. */
 size_t sa_cpu_cache_slab_bytes(void);
 
-/* fork: before, no CPU may be in a sequence on its slab; afterwards all resume. */
-void sa_cpu_cache_stop_all(void);
+/* fork: before, no CPU may be in a sequence on its slab (false: that could not be achieved);
+ * afterwards all resume. */
+bool sa_cpu_cache_stop_all(void);
 void sa_cpu_cache_resume_all(void);
 
-/* In a child of fork without rseq: forgets the caches of threads that do not exist any more. */
+/* In a child of fork: forgets what caches hold that could not be stopped, all but one. */
 void sa_cpu_cache_abandon_others(int own);
 
 extern struct sa_slab sa_slab_empty;

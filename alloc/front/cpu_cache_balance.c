@@ -40,12 +40,12 @@ static size_t cpu_empty(struct cpu_cache *c, int cpu)
         void **slots = c->slab->header[cls].slots;
         uint32_t avail = sa_state_avail(h);
 
+        /* First, so that nothing is in two places if a signal handler forks in between. */
+        sa_store_relaxed(&c->slab->header[cls].state, sa_state_make(0, sa_state_until(h), 0));
         for (uint32_t i = 0; i < avail; i += SA_MOVE_MOST)
             sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MOST));
         bytes += (size_t)avail * sa_size_classes.of[cls].size;
         budget += (size_t)sa_state_cap(h) * sa_size_classes.of[cls].size;
-        sa_store_relaxed(&c->slab->header[cls].state,
-                         sa_state_make(0, sa_state_until(h), 0));
     }
     sa_add_relaxed(&c->available_bytes, (int64_t)budget);
     return bytes;
@@ -152,13 +152,10 @@ void sa_cpu_cache_tick(void)
         cpu_shuffle(busiest, most);
 }
 
-void sa_cpu_cache_stop_all(void)
+bool sa_cpu_cache_stop_all(void)
 {
-    int count = sa_cpu_cache_count();
-
     sa_cpu_cache_kick();
-    if (count && sa_rseq.per_cpu)
-        sa_rseq_fence(-1);
+    return sa_cpu_cache_count() == 0 || sa_rseq_fence(-1);
 }
 
 void sa_cpu_cache_resume_all(void)
@@ -168,8 +165,12 @@ void sa_cpu_cache_resume_all(void)
     for (int cpu = 0; cpu < count; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
 
-        if (c)
+        /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it. (He is
+         * this thread, interrupted by the signal handler that forks.) */
+        if (c && sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
             cpu_resume(c, cpu);
+            sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
+        }
     }
 }
 

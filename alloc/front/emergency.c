@@ -21,20 +21,6 @@ struct emergency {
 static struct emergency *first; /* atomic */
 static void *aside;             /* atomic: blocks linked by their first word */
 
-static struct emergency *emergency_map(size_t bytes)
-{
-    struct emergency *e = sa_vm_map(NULL, bytes, "salloc:emergency");
-
-    if (!e)
-        return NULL;
-    e->bytes = bytes;
-    e->used = sizeof(*e);
-    e->next = sa_load_acquire(&first);
-    while (!sa_cas_release(&first, &e->next, e))
-        ;
-    return e;
-}
-
 static void *emergency_carve(struct emergency *e, size_t size, size_t align)
 {
     size_t need = size + align + 16, at = sa_load_relaxed(&e->used);
@@ -49,6 +35,26 @@ static void *emergency_carve(struct emergency *e, size_t size, size_t align)
     return (void *)p;
 }
 
+/* A block from a new mapping, which others may then use too. */
+static void *emergency_map(size_t size, size_t align)
+{
+    size_t bytes = sa_align_up(
+        sa_max(EMERGENCY_BYTES, sizeof(struct emergency) + size + align + 16),
+        sa_max(sa_vm.page_bytes, 4096));
+    struct emergency *e = sa_vm_map(NULL, bytes, "salloc:emergency");
+    void *p;
+
+    if (!e)
+        return NULL;
+    e->bytes = bytes;
+    e->used = sizeof(*e);
+    p = emergency_carve(e, size, align);
+    e->next = sa_load_acquire(&first);
+    while (!sa_cas_release(&first, &e->next, e))
+        ;
+    return p;
+}
+
 void *sa_emergency_alloc(size_t size, size_t align)
 {
     struct emergency *e = sa_load_acquire(&first);
@@ -60,17 +66,15 @@ void *sa_emergency_alloc(size_t size, size_t align)
         return NULL;
     size = sa_align_up(size, 16);
     p = e ? emergency_carve(e, size, align) : NULL;
-    if (p)
-        return p;
-    e = emergency_map(sa_align_up(sa_max(EMERGENCY_BYTES, sizeof(*e) + size + align + 16),
-                                  sa_max(sa_vm.page_bytes, 4096)));
-    return e ? emergency_carve(e, size, align) : NULL;
+    return p ? p : emergency_map(size, align);
 }
 
 bool sa_emergency_owns(const void *p, size_t *ret_size)
 {
     for (const struct emergency *e = sa_load_acquire(&first); e; e = e->next) {
         if ((uintptr_t)p - (uintptr_t)e < e->bytes) {
+            if ((uintptr_t)p % 16 || (uintptr_t)p - (uintptr_t)e < sizeof(*e) + 16)
+                return false; /* not the start of a block */
             *ret_size = ((const size_t *)p)[-1];
             return true;
         }

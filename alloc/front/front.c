@@ -225,17 +225,26 @@ static void *realloc_copy(void *p, size_t old_size, size_t size)
     return q;
 }
 
-static void *realloc_inside(void *p, size_t size)
+/* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
+static bool realloc_stays(struct block b, size_t size)
 {
-    struct block b = block_of(p, "invalid realloc");
+    unsigned cls = class_for(size, 1);
+
+    /* The class must be the one that a sized free of the new size would name. */
+    if (b.cls || cls)
+        return b.cls == cls;
+    if (size > sa_span_bytes(b.span) || size < sa_span_bytes(b.span) / 2)
+        return false;
+    b.span->requested = size;
+    return true;
+}
+
+static void *realloc_inside(struct block b, void *p, size_t size)
+{
     void *q;
 
-    if (b.cls) {
-        /* The class must be the one that a sized free of the new size would name. */
-        if (class_for(size, 1) == b.cls)
-            return p;
+    if (b.cls)
         return realloc_copy(p, sa_size_classes.of[b.cls].size, size);
-    }
     if (class_for(size, 1) == 0) {
         if (sa_large_resize(b.span, size))
             return p;
@@ -250,20 +259,23 @@ static void *realloc_inside(void *p, size_t size)
 void *sa_front_realloc(void *p, size_t size)
 {
     size_t old_size;
+    struct block b;
     void *q;
 
     if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
+    b = block_of(p, "invalid realloc");
+    if (realloc_stays(b, size))
+        return p;
     if (SA_UNLIKELY(!sa_gate_enter())) {
-        /* The old block cannot be inspected safely now, but its owner may ask for its size. */
         q = sa_emergency_alloc(size, 1);
         if (q) {
-            memcpy(q, p, sa_min(sa_front_size(p, "invalid realloc"), size));
+            memcpy(q, p, sa_min(b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span), size));
             sa_emergency_put_aside(p);
         }
         return q;
     }
-    q = realloc_inside(p, size);
+    q = realloc_inside(b, p, size);
     sa_maintain_poll();
     sa_gate_leave();
     return q;

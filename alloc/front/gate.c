@@ -10,11 +10,16 @@
 #define GATE_WAIT_SLICE_NS 1000000
 #define GATE_WAIT_SLICES   50
 
-/* How long fork waits for the others: they cannot need longer unless one is not scheduled. */
-#define GATE_CLOSE_SPINS     1000
-#define GATE_CLOSE_SLICE_NS  50000
-#define GATE_CLOSE_SLICES    4000
-#define GATE_MOVING_SLICES   20
+/*
+ * How long fork waits for the others. They cannot need long unless they are not scheduled. But if this
+ * thread is itself inside (it forks in a signal handler that interrupted a slow path), the others may
+ * wait for a lock that it holds.
+ */
+#define GATE_CLOSE_SPINS      1000
+#define GATE_CLOSE_SLICE_NS   50000
+#define GATE_CLOSE_SLICES     100000 /* 10 s or more, as a slice is at least a tick of the clock */
+#define GATE_CLOSE_SLICES_OWN 2000
+#define GATE_MOVING_SLICES    20
 
 struct sa_gate sa_gate;
 
@@ -47,48 +52,42 @@ static bool gate_alone(bool count_moving)
     return inside == own || (count_moving && sa_thread.gate_moving && inside == 1);
 }
 
-/*
- * Guards closers, and pairs their changes with what goes with them. Waiting is bounded, so that a
- * handler of fork that forks cannot hang; it is taken by fork's handlers only.
- */
-static void gate_lock(void)
+/* How many slices are worth waiting. */
+static int gate_patience(void)
 {
-    uint32_t never = 0;
-
-    for (int i = 0; sa_xchg_acquire(&sa_gate.forking, 1) && i < GATE_CLOSE_SLICES; i++)
-        sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
+    return sa_thread.gate_depth || sa_thread.gate_moving ? GATE_CLOSE_SLICES_OWN
+                                                         : GATE_CLOSE_SLICES;
 }
 
-static void gate_unlock(void)
+/* One fork at a time. Not a futex lock, because its holder changes hands by fork, and to wait for a
+ * bounded time. */
+static void gate_lock(void)
 {
-    sa_store_release(&sa_gate.forking, 0);
+    for (int i = gate_patience() / 20; sa_xchg_acquire(&sa_gate.forking, 1) && i > 0; i--)
+        sa_sys_futex_wait(&sa_gate.forking, 1, GATE_CLOSE_SLICE_NS * 20);
 }
 
 void sa_gate_close(void)
 {
     uint32_t never = 0;
+    int patience = gate_patience();
 
     gate_lock();
-    sa_gate.closers++;
     sa_store_seq_cst(&sa_gate.closed, 1);
     for (int i = 0; i < GATE_CLOSE_SPINS && !gate_alone(false); i++)
         sa_cpu_relax();
-    for (int i = 0; i < GATE_CLOSE_SLICES && !gate_alone(i > GATE_MOVING_SLICES); i++)
+    for (int i = 0; i < patience && !gate_alone(i > GATE_MOVING_SLICES); i++)
         sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
     sa_thread.gate_depth++; /* not counted: this thread passes */
-    gate_unlock();
 }
 
-void sa_gate_open(void (*resume)(void))
+void sa_gate_open(void)
 {
-    gate_lock();
     sa_thread.gate_depth--;
-    if (--sa_gate.closers == 0) {
-        resume();
-        sa_store_seq_cst(&sa_gate.closed, 0);
-        sa_sys_futex_wake(&sa_gate.closed, INT32_MAX);
-    }
-    gate_unlock();
+    sa_store_seq_cst(&sa_gate.closed, 0);
+    sa_sys_futex_wake(&sa_gate.closed, INT32_MAX);
+    sa_store_release(&sa_gate.forking, 0);
+    sa_sys_futex_wake(&sa_gate.forking, 1);
 }
 
 void sa_gate_reset(void)
@@ -98,8 +97,7 @@ void sa_gate_reset(void)
         sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
     if (sa_thread.gate_depth)
         sa_store_relaxed(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
-    sa_thread.gate_broken = sa_thread.gate_moving;
-    sa_gate.closers = 0;
+    sa_thread.gate_broken = sa_thread.gate_moving != 0;
     sa_store_relaxed(&sa_gate.forking, 0);
     sa_store_seq_cst(&sa_gate.closed, 0);
 }

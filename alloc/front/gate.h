@@ -30,9 +30,8 @@ struct sa_gate {
     struct {
         uint32_t inside; /* atomic */
     } __attribute__((aligned(SA_CACHELINE))) stripe[SA_GATE_STRIPES];
-    uint32_t closed; /* atomic: 1 or 0, written under `forking` */
-    uint32_t closers; /* guard: forking; threads between close and open */
-    uint32_t forking; /* a lock of its own kind: see gate.c */
+    uint32_t closed;  /* atomic: 1 or 0, written by who holds `forking` */
+    uint32_t forking; /* atomic: a lock of its own kind, see gate.c */
 };
 
 extern struct sa_gate sa_gate;
@@ -44,14 +43,18 @@ void sa_gate_repair(void);
 /*
  * Brackets the instructions during which this thread's count and its depth disagree. A signal
  * handler that forks in between cannot tell whether the thread is counted; its child sets the
- * count right when the interrupted code gets to the end of the bracket.
+ * count right when the interrupted code gets to the end of the bracket. Handlers nest.
  */
-SA_INLINE void sa_gate_moves(bool moves)
+SA_INLINE void sa_gate_move_begin(void)
+{
+    sa_thread.gate_moving++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+SA_INLINE void sa_gate_move_end(void)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    sa_thread.gate_moving = moves;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (!moves && SA_UNLIKELY(sa_thread.gate_broken))
+    if (--sa_thread.gate_moving == 0 && SA_UNLIKELY(sa_thread.gate_broken))
         sa_gate_repair();
 }
 
@@ -66,15 +69,15 @@ SA_INLINE bool sa_gate_enter(void)
     }
     /* In this order, a signal handler that allocates in between enters on its own account. */
     stripe = sa_gate_stripe();
-    sa_gate_moves(true);
+    sa_gate_move_begin();
     sa_add_seq_cst(&sa_gate.stripe[stripe].inside, 1);
     if (SA_UNLIKELY(sa_load_seq_cst(&sa_gate.closed)) && !sa_gate_enter_closed(stripe)) {
-        sa_gate_moves(false);
+        sa_gate_move_end();
         return false;
     }
     sa_thread.gate_stripe = stripe;
     sa_thread.gate_depth = 1;
-    sa_gate_moves(false);
+    sa_gate_move_end();
     return true;
 }
 
@@ -84,22 +87,27 @@ SA_INLINE void sa_gate_leave(void)
         sa_thread.gate_depth--;
         return;
     }
-    sa_gate_moves(true);
+    sa_gate_move_begin();
     sa_thread.gate_depth = 0;
     sa_sub_release(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
-    sa_gate_moves(false);
+    sa_gate_move_end();
 }
 
 /*
- * For fork: closes the gate and waits until no other thread is inside (or for a bounded time).
- * Several threads may fork at once: the gate opens when the last one opens it.
+ * For fork: closes the gate and waits until no other thread is inside. Threads that fork at once do
+ * it one after the other. Every wait is bounded, by seconds, so that a program that left a slow path
+ * by longjmp, or waits for itself in some other way, goes on nevertheless.
  *
  * To the thread that closes it the gate stays open: handlers of fork that run later may allocate.
  */
 void sa_gate_close(void);
+void sa_gate_open(void);
 
-/* Runs `resume` before the gate opens, if this is the last one. */
-void sa_gate_open(void (*resume)(void));
+/* Whether a fork is in progress: whatever can wait should. */
+SA_INLINE bool sa_gate_is_closed(void)
+{
+    return sa_load_seq_cst(&sa_gate.closed);
+}
 
 /* For the child: opens the gate; this thread is the only one. */
 void sa_gate_reset(void);

@@ -49,6 +49,9 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     if (size > PTRDIFF_MAX)
         return false;
     pages = large_pages(size);
+    /* A moved block is a mapping of its own, which mremap can move again; longer, it might be two. */
+    if (pages > s->pages && s->moved)
+        return false;
     if (pages > s->pages && !sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
         return false;
     /* Room left by earlier growth is kept unless the block really shrinks. */

@@ -7,6 +7,8 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/gate.h"
+#include "alloc/middle/topology.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
@@ -19,6 +21,8 @@
  * freed a lot and now allocates little still comes by to release it.
  */
 #define MAINTAIN_KICK_BYTES (16ul << 20)
+
+#define MAINTAIN_SLICE_BYTES (64ul << 20)
 
 static struct {
     struct sa_lock lock;
@@ -40,6 +44,9 @@ void sa_maintain_poll(void)
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
     uint64_t now = sa_clock_coarse_ns();
 
+    if (SA_UNLIKELY(sa_gate_is_closed()))
+        return; /* this thread is the one that forks: nothing may be set going */
+
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= MAINTAIN_KICK_BYTES)) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
@@ -55,12 +62,31 @@ void sa_maintain_poll(void)
 
 unsigned long sa_maintain_release(unsigned long bytes)
 {
-    unsigned long given;
+    unsigned long given = 0, slice, got;
 
+    if (sa_gate_is_closed())
+        return 0;
     sa_lock_acquire(&maintain.lock, SA_RANK_MAINTAIN);
     sa_cpu_cache_drain(-1);
     sa_transfer_flush();
-    given = sa_page_heap_release(&sa_page_heap_ordinary, bytes);
+    do { /* in slices, so that a fork need not wait for all of it */
+        slice = sa_min(bytes - given, MAINTAIN_SLICE_BYTES);
+        got = sa_page_heap_release(&sa_page_heap_ordinary, slice);
+        given += got;
+    } while (given < bytes && got >= slice && !sa_gate_is_closed());
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
     return given;
+}
+
+static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
+{
+    if (!sa_gate_enter())
+        return;
+    sa_transfer_split(domain_of, cpus, domains);
+    sa_gate_leave();
+}
+
+int sa_maintain_topology(void)
+{
+    return sa_topology_discover(maintain_split);
 }

@@ -12,4 +12,8 @@ void sa_maintain_poll(void);
 /* Empties all caches and gives free memory back; at least bytes if there is as much. What it gave. */
 unsigned long sa_maintain_release(unsigned long bytes);
 
+/* Asks for the cache topology and splits the transfer cache by it: domains in use, or a negative
+ * errno. Not from inside the gate; see sa_topology_discover. */
+int sa_maintain_topology(void);
+
 #endif

@@ -69,7 +69,8 @@ static int topology_depth(const struct hwloc_functions *f, hwloc_topology_t topo
     return -1;
 }
 
-static int topology_apply(const struct hwloc_functions *f, hwloc_topology_t topology)
+static int topology_apply(const struct hwloc_functions *f, hwloc_topology_t topology,
+                          sa_topology_apply *apply)
 {
     static uint8_t domain_of[SA_SLABS]; /* guarded by `discovering` */
     int depth = topology_depth(f, topology);
@@ -84,11 +85,11 @@ static int topology_apply(const struct hwloc_functions *f, hwloc_topology_t topo
              cpu = f->next(cache->cpuset, cpu))
             domain_of[cpu] = (uint8_t)d;
     }
-    sa_transfer_split(domain_of, SA_SLABS, domains);
+    apply(domain_of, SA_SLABS, domains);
     return (int)sa_transfer_domains();
 }
 
-static int topology_ask(void *library)
+static int topology_ask(void *library, sa_topology_apply *apply)
 {
     struct hwloc_functions f;
     hwloc_topology_t topology;
@@ -99,12 +100,17 @@ static int topology_ask(void *library)
     if (f.init(&topology) != 0)
         return -ENOMEM;
     if (f.load(topology) == 0)
-        domains = topology_apply(&f, topology);
+        domains = topology_apply(&f, topology, apply);
     f.destroy(topology);
     return domains;
 }
 
-int sa_topology_discover(void)
+void sa_topology_after_fork(void)
+{
+    sa_store_relaxed(&discovering, 0);
+}
+
+int sa_topology_discover(sa_topology_apply *apply)
 {
     void *library;
     int domains;
@@ -112,7 +118,7 @@ int sa_topology_discover(void)
     if (sa_xchg_acquire(&discovering, 1))
         return (int)sa_transfer_domains();
     library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
-    domains = library ? topology_ask(library) : -ENOENT;
+    domains = library ? topology_ask(library, apply) : -ENOENT;
     if (library)
         dlclose(library);
     sa_store_release(&discovering, 0);

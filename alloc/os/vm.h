@@ -34,9 +34,9 @@ bool sa_vm_release(void *p, size_t bytes);
 bool sa_vm_renew(void *p, size_t bytes, const char *name);
 
 /*
- * Moves the pages of [from, from + bytes) to the same length at to, whose content is lost. from
- * stays mapped and reads as zero. False where the kernel cannot (several mappings, mostly): from is unchanged
- * then, but nothing may be mapped at to any more.
+ * Moves the pages of [from, from + bytes), which must be one mapping, to the same length at to, whose
+ * content is lost. from stays mapped and reads as zero. False where the kernel cannot: from is then
+ * unchanged, but nothing may be mapped at `to` any more.
  */
 bool sa_vm_move(void *from, void *to, size_t bytes);
 
