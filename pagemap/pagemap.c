@@ -79,8 +79,8 @@ static void pagemap_set(uintptr_t address, struct sa_span *span)
 {
     size_t page = address >> SA_PAGE_SHIFT;
     struct sa_map_node *node = sa_load_relaxed(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
-    struct sa_map_leaf *leaf = sa_load_relaxed(
-        &node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
+    struct sa_map_leaf *leaf =
+        sa_load_relaxed(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
 
     sa_store_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)], span);
 }

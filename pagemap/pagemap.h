@@ -63,8 +63,7 @@ SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
     node = sa_load_acquire(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
     if (!node)
         return NULL;
-    leaf = sa_load_acquire(
-        &node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
+    leaf = sa_load_acquire(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
     if (!leaf)
         return NULL;
     return sa_load_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)]);

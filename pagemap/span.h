@@ -32,25 +32,26 @@ enum sa_span_state {
 struct sa_span {
     uintptr_t start; /* address; multiple of SA_PAGE_BYTES */
     uint32_t pages;
-    uint8_t state; /* enum sa_span_state; atomic where the free path looks at it */
-    uint8_t cls;   /* size class of an OBJECTS span, else 0 */
-    uint8_t list;  /* OBJECTS: which list of the central free list */
-    uint8_t heap;  /* number of the page heap instance it belongs to; never changes */
+    uint8_t state;               /* enum sa_span_state; atomic where the free path looks at it */
+    uint8_t cls;                 /* size class of an OBJECTS span, else 0 */
+    uint8_t list;                /* OBJECTS: which list of the central free list */
+    uint8_t heap;                /* number of the page heap instance it belongs to; never changes */
     struct sa_span *next, *prev; /* in whichever list the state says */
     union {
-        size_t requested;  /* LARGE: bytes asked for, checked by sized frees */
+        size_t requested;    /* LARGE: bytes asked for, checked by sized frees */
         uint64_t *more_bits; /* OBJECTS with more than 64 objects: the bitmap */
     };
-    uint64_t bits;     /* OBJECTS with up to 64 objects: bit set = object is free */
-    uint16_t objects;  /* OBJECTS: how many fit */
-    uint16_t live;     /* OBJECTS: how many are not on this span (in caches or in use) */
-    uint8_t zeroed;    /* set by the page heap: content was zero when it was handed out */
-    uint8_t moved;     /* LARGE: pages were moved here, the mapping cannot merge with its neighbours */
+    uint64_t bits;    /* OBJECTS with up to 64 objects: bit set = object is free */
+    uint16_t objects; /* OBJECTS: how many fit */
+    uint16_t live;    /* OBJECTS: how many are not on this span (in caches or in use) */
+    uint8_t zeroed;   /* set by the page heap: content was zero when it was handed out */
+    uint8_t moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours */
     uint8_t align_log; /* LARGE: log2 of the alignment asked for */
     uint8_t pad;
 };
 
-SA_STATIC_ASSERT(sizeof(struct sa_span) <= SA_CACHELINE, "span records are counted in the metadata");
+SA_STATIC_ASSERT(sizeof(struct sa_span) <= SA_CACHELINE,
+                 "span records are counted in the metadata");
 
 SA_INLINE size_t sa_span_bytes(const struct sa_span *s)
 {

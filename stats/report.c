@@ -68,7 +68,8 @@ static void report_metadata(struct sa_fmt *f, const struct sa_snapshot *s)
     else
         sa_fmt_add(f, "MALLOC: caches are per thread: %s\n", sa_rseq.reason);
     sa_fmt_add(f, "MALLOC: %u transfer cache domain(s)\n", sa_transfer_domains());
-    sa_fmt_add(f, "MALLOC: %llu mappings failed, %llu releases refused, %llu blocks grown in place\n",
+    sa_fmt_add(f,
+               "MALLOC: %llu mappings failed, %llu releases refused, %llu blocks grown in place\n",
                sa_load_relaxed(&sa_vm.map_failures), sa_load_relaxed(&sa_vm.advise_failures),
                s->heap.extended);
 }
@@ -100,13 +101,12 @@ static void report_classes(struct sa_fmt *f, const struct sa_snapshot *s)
 
         cumulative += bytes;
         report_class_name(f, cls, c->size);
-        sa_fmt_add(f,
-                   "%8zu objs; %5m MiB; %6m cum MiB; %8zu live pages; spans: %10llu ret / %10llu "
-                   "req = %5.4F;\n",
-                   c->free_objects, bytes, cumulative, c->pages, c->spans_returned,
-                   c->spans_requested,
-                   c->spans_requested ? (double)c->spans_returned / (double)c->spans_requested
-                                      : 0.0);
+        sa_fmt_add(
+            f,
+            "%8zu objs; %5m MiB; %6m cum MiB; %8zu live pages; spans: %10llu ret / %10llu "
+            "req = %5.4F;\n",
+            c->free_objects, bytes, cumulative, c->pages, c->spans_returned, c->spans_requested,
+            c->spans_requested ? (double)c->spans_returned / (double)c->spans_requested : 0.0);
     }
 }
 

@@ -38,7 +38,8 @@ struct sa_snapshot {
     size_t pagemap_bytes, slab_bytes;
     size_t metadata_bytes; /* arena in use, pagemap class leaves, slabs */
     size_t threads_in_use, threads_created;
-    size_t resident_bytes, mapped_bytes; /* of the process, from the kernel; 0 if it does not tell */
+    size_t resident_bytes,
+        mapped_bytes; /* of the process, from the kernel; 0 if it does not tell */
 };
 
 void sa_snapshot_take(struct sa_snapshot *ret);

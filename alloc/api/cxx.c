@@ -19,8 +19,8 @@
 #include <errno.h>
 
 typedef void (*new_handler)(void);
-extern new_handler _ZSt15get_new_handlerv(void) SA_WEAK;                /* std::get_new_handler() */
-extern void _ZSt17__throw_bad_allocv(void) SA_WEAK SA_NORETURN;         /* std::__throw_bad_alloc() */
+extern new_handler _ZSt15get_new_handlerv(void) SA_WEAK;        /* std::get_new_handler() */
+extern void _ZSt17__throw_bad_allocv(void) SA_WEAK SA_NORETURN; /* std::__throw_bad_alloc() */
 
 /* Failure without libstdc++'s operators: the standard's loop. Returns only if the handler helped. */
 static void *new_retry(size_t size, size_t align)
@@ -68,8 +68,8 @@ SA_COLD static void *new_failed(size_t size, size_t align, const char *name, con
         return p;
     if (_ZSt17__throw_bad_allocv)
         _ZSt17__throw_bad_allocv();
-    sa_fatal("operator new", NULL, "out of memory for %zu bytes, and no libstdc++ to throw bad_alloc",
-             size);
+    sa_fatal("operator new", NULL,
+             "out of memory for %zu bytes, and no libstdc++ to throw bad_alloc", size);
 }
 
 #define NEW(name, nothrow_parameter, nothrow)                                                      \
@@ -102,11 +102,11 @@ SA_COLD static void *new_failed(size_t size, size_t align, const char *name, con
 /* std::nothrow for libstdc++'s operators, which do not look at it. */
 static const char new_nothrow_tag;
 
-NEW(_Znwm, NOTHING, NULL)                        /* operator new(size) */
-NEW(_Znam, NOTHING, NULL)                        /* operator new[](size) */
+NEW(_Znwm, NOTHING, NULL)                             /* operator new(size) */
+NEW(_Znam, NOTHING, NULL)                             /* operator new[](size) */
 NEW(_ZnwmRKSt9nothrow_t, COMMA_TAG, &new_nothrow_tag) /* operator new(size, nothrow) */
 NEW(_ZnamRKSt9nothrow_t, COMMA_TAG, &new_nothrow_tag) /* operator new[](size, nothrow) */
-NEW_ALIGNED(_ZnwmSt11align_val_t, NOTHING, NULL) /* operator new(size, align) */
+NEW_ALIGNED(_ZnwmSt11align_val_t, NOTHING, NULL)      /* operator new(size, align) */
 NEW_ALIGNED(_ZnamSt11align_val_t, NOTHING, NULL)
 NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
 NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
@@ -137,15 +137,15 @@ static void delete_sized_slow(void *p, size_t size)
 #define COMMA_ALIGN     , size_t align __attribute__((unused))
 #define COMMA_ALIGN_TAG COMMA_ALIGN COMMA_TAG
 
-DELETE(_ZdlPv, NOTHING)                    /* operator delete(p) */
-DELETE(_ZdaPv, NOTHING)                    /* operator delete[](p) */
+DELETE(_ZdlPv, NOTHING) /* operator delete(p) */
+DELETE(_ZdaPv, NOTHING) /* operator delete[](p) */
 DELETE(_ZdlPvRKSt9nothrow_t, COMMA_TAG)
 DELETE(_ZdaPvRKSt9nothrow_t, COMMA_TAG)
 DELETE(_ZdlPvSt11align_val_t, COMMA_ALIGN)
 DELETE(_ZdaPvSt11align_val_t, COMMA_ALIGN)
 DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, COMMA_ALIGN_TAG)
 DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, COMMA_ALIGN_TAG)
-DELETE_SIZED(_ZdlPvm)                      /* operator delete(p, size) */
+DELETE_SIZED(_ZdlPvm) /* operator delete(p, size) */
 DELETE_SIZED(_ZdaPvm)
 DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t)
 DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t)

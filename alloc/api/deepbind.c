@@ -14,6 +14,13 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+/* Tail calls must be tail calls in a debug build too. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define DEEPBIND_TAIL_CALLS __attribute__((optimize("O2")))
+#else
+#define DEEPBIND_TAIL_CALLS
+#endif
+
 typedef void *(*dlopen_function)(const char *, int);
 
 static dlopen_function real_dlopen; /* atomic, relaxed: whoever looks it up finds the same */
@@ -28,11 +35,7 @@ SA_COLD static dlopen_function deepbind_find(void)
     return f;
 }
 
-SA_EXPORT
-#if defined(__GNUC__) && !defined(__clang__)
-__attribute__((optimize("O2"))) /* the tail call must be one in a debug build too */
-#endif
-void *dlopen(const char *path, int flags)
+SA_EXPORT DEEPBIND_TAIL_CALLS void *dlopen(const char *path, int flags)
 {
     dlopen_function f = sa_load_relaxed(&real_dlopen);
 

@@ -12,8 +12,8 @@
 #define SA_EXPORT      __attribute__((visibility("default")))
 /* Declarations need it too: -fvisibility covers definitions only, and aarch64 then goes through the
  * GOT. */
-#define SA_HIDDEN      __attribute__((visibility("hidden")))
-#define SA_WEAK        __attribute__((weak))
+#define SA_HIDDEN __attribute__((visibility("hidden")))
+#define SA_WEAK   __attribute__((weak))
 
 /* Assumed size of a cache line; only performance depends on it. */
 #define SA_CACHELINE 64

@@ -33,9 +33,10 @@
 
 #define SA_ADDRESS_BITS 48 /* user addresses on x86-64 (4-level) and aarch64 */
 
-#define SA_SMALL_MAX  1024   /* classes up to here have spans of one page where the kernel's are 4 or 8 KiB */
-#define SA_MID_MAX    262144 /* largest size class; larger blocks are spans of their own */
-#define SA_MIN_ALIGN  16
+/* Classes up to here have spans of one page, where the kernel's are not larger. */
+#define SA_SMALL_MAX 1024
+#define SA_MID_MAX   262144 /* largest size class; larger blocks are spans of their own */
+#define SA_MIN_ALIGN 16
 
 #define SA_CLASSES_MAX 128 /* size classes, class 0 (none) included */
 

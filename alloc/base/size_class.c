@@ -15,14 +15,18 @@ struct sa_size_classes sa_size_classes;
  */
 #define CLASS_STAGGER_WORDS 24
 
+/* Capacity of a per-CPU cache at most; a header can count no more than 4095. */
 static uint16_t class_most(size_t size)
 {
-    return size <= 64     ? 4095 /* as many as a header can count */
-           : size <= 256  ? 2047
-           : size <= 1024 ? 1023
-           : size <= 4096 ? 255
-           : size <= 32768 ? 63
-                           : 15;
+    if (size <= 64)
+        return 4095;
+    if (size <= 256)
+        return 2047;
+    if (size <= 1024)
+        return 1023;
+    if (size <= 4096)
+        return 255;
+    return size <= 32768 ? 63 : 15;
 }
 
 /* At most this part of a span may be left over behind its last object. */

@@ -25,9 +25,9 @@ struct sa_class {
     uint16_t objects; /* that fit on a span */
     uint16_t batch;   /* objects moved between the floors at a time */
     uint16_t most;    /* capacity of a per-CPU cache at most */
-    uint32_t begin;   /* first slot in a slab, in words from its start; the word before it stays 0 */
-    uint64_t check;   /* ceil(2^64 / size), see sa_class_index */
-    size_t map_step;  /* bytes from one page entered in the map to the next, see class_shape */
+    uint32_t begin;  /* first slot in a slab, in words from its start; the word before it stays 0 */
+    uint64_t check;  /* ceil(2^64 / size), see sa_class_index */
+    size_t map_step; /* bytes from one page entered in the map to the next, see class_shape */
 };
 
 struct sa_size_classes {

@@ -24,7 +24,7 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
 
-#define STRIDE_LEAST 16
+#define STRIDE_LEAST   16
 #define STRIDE_BUSY_MS 10  /* a countdown that ends sooner gets longer */
 #define STRIDE_IDLE_MS 100 /* one that ends later gets short */
 
@@ -82,8 +82,7 @@ static int64_t cpu_limit(void)
 /* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
 static bool cpu_populate(int cpu)
 {
-    size_t bytes =
-        sa_align_up(slab_offset() + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
+    size_t bytes = sa_align_up(slab_offset() + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
     struct cpu_cache *c;
 
     sa_lock_acquire(&populate_lock, SA_RANK_CPU_CACHE);
@@ -117,7 +116,7 @@ static void cpu_hasten(struct cpu_cache *c, int cpu)
         c->stride[cls] = STRIDE_LEAST;
         if (sa_state_until(h) > STRIDE_LEAST)
             sa_percpu_replace(cpu, c->slab, cls, h,
-                                   sa_state_make(sa_state_avail(h), STRIDE_LEAST, sa_state_cap(h)));
+                              sa_state_make(sa_state_avail(h), STRIDE_LEAST, sa_state_cap(h)));
     }
 }
 
@@ -168,7 +167,7 @@ static void cpu_countdown_ended(struct cpu_cache *c, int cpu, unsigned cls, uint
     else if (since > STRIDE_IDLE_MS)
         stride = STRIDE_LEAST;
     if (sa_percpu_replace(cpu, c->slab, cls, h,
-                               sa_state_make(sa_state_avail(h), stride, sa_state_cap(h)))) {
+                          sa_state_make(sa_state_avail(h), stride, sa_state_cap(h)))) {
         c->stride[cls] = (uint16_t)stride;
         c->expired_ms[cls] = now;
     }
@@ -201,8 +200,7 @@ static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t ta
 
     if (avail > target) {
         void *objs[SA_MOVE_MOST];
-        size_t n =
-            sa_percpu_pop_batch(cls, objs, sa_min(avail - target, SA_MOVE_MOST));
+        size_t n = sa_percpu_pop_batch(cls, objs, sa_min(avail - target, SA_MOVE_MOST));
 
         if (n)
             sa_transfer_insert(cpu, cls, objs, n);
@@ -212,8 +210,7 @@ static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t ta
         target = avail > target ? avail : target;
     }
     if (cap <= target ||
-        !sa_percpu_replace(cpu, c->slab, cls, h,
-                                sa_state_make(avail, sa_state_until(h), target)))
+        !sa_percpu_replace(cpu, c->slab, cls, h, sa_state_make(avail, sa_state_until(h), target)))
         return 0;
     return (size_t)(cap - target) * k->size;
 }
@@ -273,7 +270,7 @@ static uint32_t cpu_grow(struct cpu_cache *c, int cpu, unsigned cls, enum miss k
         if (cap + more > k->most)
             break;
         if (sa_percpu_replace(cpu, c->slab, cls, h,
-                                   sa_state_make(sa_state_avail(h), sa_state_until(h), cap + more)))
+                              sa_state_make(sa_state_avail(h), sa_state_until(h), cap + more)))
             return cap + more;
     }
     budget_give(c, (size_t)more * k->size);

@@ -21,7 +21,7 @@ struct sa_cpu_cache_stats {
 };
 
 struct sa_cpu_class_stats {
-    size_t objects; /* cached on all CPUs */
+    size_t objects;     /* cached on all CPUs */
     size_t least, most; /* capacity over populated CPUs */
     double average;
     size_t allowed;

@@ -19,12 +19,12 @@
  */
 struct cpu_cache {
     struct sa_lock lock;
-    struct sa_slab *slab;      /* const */
-    int64_t available_bytes;   /* atomic, relaxed: every slow path on the CPU */
-    int64_t limit_bytes;       /* atomic, relaxed: written by maintenance */
-    uint64_t underflows, overflows, reclaims; /* atomic, relaxed */
+    struct sa_slab *slab;                       /* const */
+    int64_t available_bytes;                    /* atomic, relaxed: every slow path on the CPU */
+    int64_t limit_bytes;                        /* atomic, relaxed: written by maintenance */
+    uint64_t underflows, overflows, reclaims;   /* atomic, relaxed */
     uint64_t tick_misses, tick_delta, tick_sum; /* MAINTAIN: what the last tick saw */
-    uint32_t hand;             /* racy: where the last steal ended */
+    uint32_t hand;                              /* racy: where the last steal ended */
     /* Racy hints, written by the slow paths on this CPU; any value is valid. */
     uint8_t last_miss[SA_CLASSES_MAX];
     uint8_t touched[SA_CLASSES_MAX];

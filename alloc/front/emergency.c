@@ -38,9 +38,9 @@ static void *emergency_carve(struct emergency *e, size_t size, size_t align)
 /* A block from a new mapping, which others may then use too. */
 static void *emergency_map(size_t size, size_t align)
 {
-    size_t bytes = sa_align_up(
-        sa_max(EMERGENCY_BYTES, sizeof(struct emergency) + size + align + 16),
-        sa_max(sa_vm.page_bytes, 4096));
+    size_t bytes =
+        sa_align_up(sa_max(EMERGENCY_BYTES, sizeof(struct emergency) + size + align + 16),
+                    sa_max(sa_vm.page_bytes, 4096));
     struct emergency *e = sa_vm_map(NULL, bytes, "salloc:emergency");
     void *p;
 

@@ -75,7 +75,8 @@ SA_INLINE void sa_fast_free(void *p, sa_free_slow *slow)
     if (SA_UNLIKELY(page >= SA_HOME_PAGES))
         goto leave;
     cls = hot->home_class[page];
-    if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) * sa_fast_of_class(hot, cls)->start_check >>
+    if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) *
+                        sa_fast_of_class(hot, cls)->start_check >>
                     SA_START_SHIFT))
         goto leave;
     SA_PERCPU_PUSH(hot, cls, p, full, twice, restart);

@@ -42,8 +42,7 @@ static unsigned class_for(size_t size, size_t align)
 static void front_init_tables(void)
 {
     for (size_t i = 0; i <= SA_SMALL_MAX / 16; i++)
-        sa_hot.small_class[i] =
-            (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i * 16, 1)));
+        sa_hot.small_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i * 16, 1)));
     for (size_t i = SA_SMALL_MAX / 128; i <= SA_MID_MAX / 128; i++)
         sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(i * 128));
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
@@ -52,8 +51,7 @@ static void front_init_tables(void)
         size_t period = whole_pages ? SA_PAGE_BYTES : (size_t)k->pages << SA_PAGE_SHIFT;
 
         sa_hot.of_class[cls].start_mask = period - 1;
-        sa_hot.of_class[cls].start_check =
-            whole_pages ? UINT64_MAX / SA_PAGE_BYTES + 1 : k->check;
+        sa_hot.of_class[cls].start_check = whole_pages ? UINT64_MAX / SA_PAGE_BYTES + 1 : k->check;
     }
 }
 
@@ -270,7 +268,8 @@ void *sa_front_realloc(void *p, size_t size)
     if (SA_UNLIKELY(!sa_gate_enter())) {
         q = sa_emergency_alloc(size, 1);
         if (q) {
-            memcpy(q, p, sa_min(b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span), size));
+            memcpy(q, p,
+                   sa_min(b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span), size));
             sa_emergency_put_aside(p);
         }
         return q;
@@ -309,7 +308,7 @@ size_t sa_front_size_if_ours(const void *p)
                    ? 0
                    : sa_size_classes.of[cls].size;
     return sa_load_relaxed(&s->state) == SA_SPAN_LARGE && s->start == address ? sa_span_bytes(s)
-                                                                               : 0;
+                                                                              : 0;
 }
 
 size_t sa_front_estimate(size_t size)

@@ -26,7 +26,7 @@
 
 static struct {
     struct sa_lock lock;
-    uint64_t next_ns;     /* atomic, relaxed: no pass before */
+    uint64_t next_ns;      /* atomic, relaxed: no pass before */
     uint64_t kicked_freed; /* atomic, relaxed: sa_page_heap_freed at the last kick */
     unsigned passes;
 } maintain;

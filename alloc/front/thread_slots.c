@@ -77,8 +77,8 @@ bool sa_thread_slots_acquire(void)
     else if (slots.created < SA_SLABS - 1)
         number = (int)++slots.created;
     sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
-    if (number)
-        sa_store_release(&sa_hot.slabs[number], &sa_slab_empty); /* a slab comes with its first use */
+    if (number) /* a slab comes with its first use */
+        sa_store_release(&sa_hot.slabs[number], &sa_slab_empty);
     sa_thread.slot_state = number ? SLOT_OWNER : SLOT_WITHOUT;
     sa_thread.area.cpu_id = number;
     return number != 0;

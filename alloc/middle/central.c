@@ -26,9 +26,9 @@
 
 struct central {
     struct sa_lock lock;
-    uint8_t filled;             /* bit set = list not empty */
+    uint8_t filled;               /* bit set = list not empty */
     struct sa_span *lists[LISTS]; /* list 0: fullest spans */
-    uint64_t *unused_bits;      /* bitmaps of returned spans, linked through their first word */
+    uint64_t *unused_bits;        /* bitmaps of returned spans, linked through their first word */
     size_t free_objects, spans;
     uint64_t requested, returned;
 } __attribute__((aligned(SA_CACHELINE)));
@@ -54,7 +54,7 @@ static void central_unlink(struct central *c, struct sa_span *s)
     if (s->prev)
         s->prev->next = s->next;
     else if (!(c->lists[s->list] = s->next))
-        c->filled &= (uint8_t)~(1u << s->list);
+        c->filled &= (uint8_t) ~(1u << s->list);
     s->list = NO_LIST;
 }
 

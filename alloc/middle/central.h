@@ -13,8 +13,8 @@
 #define SA_CENTRAL_BUCKETS 17 /* spans by live objects: < 1, < 2, < 4, ... < 65536 */
 
 struct sa_central_stats {
-    size_t free_objects;   /* on spans */
-    size_t spans;          /* in existence */
+    size_t free_objects; /* on spans */
+    size_t spans;        /* in existence */
     size_t pages;
     uint64_t spans_requested, spans_returned;
     size_t utilization[SA_CENTRAL_BUCKETS]; /* non-cumulative */

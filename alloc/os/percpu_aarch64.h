@@ -8,6 +8,8 @@
  * look at a slab only after a membarrier. So no barrier is needed here. The exception is the load
  * of slabs[cpu]: its address dependency orders the accesses through it.
  */
+/* Assembly is laid out by hand. */
+/* clang-format off */
 #ifndef SA_OS_PERCPU_AARCH64_H
 #define SA_OS_PERCPU_AARCH64_H
 

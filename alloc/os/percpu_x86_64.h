@@ -7,6 +7,8 @@
  * interrupted in between: it counts the abort and begins again. Numeric labels are used because a
  * sequence is emitted once for every place that inlines it.
  */
+/* Assembly is laid out by hand. */
+/* clang-format off */
 #ifndef SA_OS_PERCPU_X86_64_H
 #define SA_OS_PERCPU_X86_64_H
 

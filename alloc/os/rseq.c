@@ -56,8 +56,9 @@ void sa_rseq_init(bool allow)
     sa_rseq.cpus = sa_sys_cpu_numbers();
     sa_rseq.reason = rseq_unusable(allow);
     sa_rseq.per_cpu = sa_rseq.reason == NULL;
-    sa_rseq.offset = sa_rseq.per_cpu ? (int64_t)__rseq_offset
-                                     : (const char *)&sa_thread.area - (const char *)sa_thread_pointer();
+    sa_rseq.offset = sa_rseq.per_cpu
+                         ? (int64_t)__rseq_offset
+                         : (const char *)&sa_thread.area - (const char *)sa_thread_pointer();
 }
 
 bool sa_rseq_fence(int cpu)

@@ -31,7 +31,7 @@ struct sa_thread {
     uint32_t gate_stripe; /* counter that this thread entered by */
     uint32_t held_ranks;  /* debug builds: bit per lock rank held */
     uint8_t slot_state;   /* enum in alloc/front/thread_slots.c */
-    uint8_t gate_moving; /* see sa_gate_moves */
+    uint8_t gate_moving;  /* see sa_gate_moves */
     uint8_t gate_broken;
     uint8_t pad[17];
 };

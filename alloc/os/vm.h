@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 struct sa_vm {
-    size_t page_bytes;      /* the kernel's page: 4, 16 or 64 KiB; const after init */
-    uint64_t seed;          /* random per process, from the kernel; const after init */
-    uint64_t map_failures;  /* atomic, relaxed counters */
+    size_t page_bytes;     /* the kernel's page: 4, 16 or 64 KiB; const after init */
+    uint64_t seed;         /* random per process, from the kernel; const after init */
+    uint64_t map_failures; /* atomic, relaxed counters */
     uint64_t advise_failures;
 };
 

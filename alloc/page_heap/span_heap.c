@@ -43,9 +43,9 @@ struct sa_page_heap {
     struct sa_span *unused; /* records, linked by next */
     uintptr_t hint;         /* where to ask for the next mapping */
     size_t mapped_pages, in_use_pages, moving_pages;
-    size_t low_water;  /* least backed pages since the last tick */
+    size_t low_water; /* least backed pages since the last tick */
     uint64_t last_tick_ns;
-    bool refused;      /* the kernel would not take memory back: only ticks try again */
+    bool refused;         /* the kernel would not take memory back: only ticks try again */
     uint64_t freed_bytes; /* atomic, relaxed for readers */
     struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
 };

@@ -126,10 +126,6 @@ static void test_emergency_serves_threads(void **state)
     assert_int_equal(taken, 4 * THREAD_BLOCKS);
 }
 
-static void nothing(void)
-{
-}
-
 /* Blocks of the heap, and what became of them behind the gate. */
 static struct {
     unsigned char *small, *large, *grown, *fresh;
@@ -170,7 +166,7 @@ static void test_emergency_serves_the_allocator_while_the_gate_is_closed(void **
     sa_gate_close();
     test_threads_run(1, behind_the_gate, NULL);
     test_threads_check();
-    sa_gate_open(nothing);
+    sa_gate_open();
 
     again = sa_front_alloc(100, 1, false); /* takes up what was put aside */
     assert_non_null(again);

@@ -51,18 +51,6 @@ static void test_gate_nests(void **state)
     assert_int_equal(inside(), 0);
 }
 
-static int resumed;
-
-static void resume(void)
-{
-    resumed++;
-}
-
-static void open_gate(void)
-{
-    sa_gate_open(resume);
-}
-
 static uint32_t entered, left, closed; /* atomic */
 
 /* Thread 0 closes while the others are inside: it must see all of them leave first. */
@@ -76,7 +64,7 @@ static void close_or_stay(int index, void *arg)
         sa_store_seq_cst(&closed, 1);
         THREAD_CHECK(sa_load_seq_cst(&left) == 3);
         THREAD_CHECK(inside() == 0);
-        open_gate();
+        sa_gate_open();
     } else {
         THREAD_CHECK(sa_gate_enter());
         sa_add_seq_cst(&entered, 1);
@@ -104,13 +92,13 @@ static void test_gate_lets_the_closer_pass(void **state)
         if (was_inside)
             assert_true(sa_gate_enter());
         sa_gate_close();
-        assert_int_equal(sa_gate.closed, 1);
+        assert_true(sa_gate_is_closed());
         assert_true(sa_gate_enter());
         assert_true(sa_gate_enter());
         sa_gate_leave();
         sa_gate_leave();
-        open_gate();
-        assert_int_equal(sa_gate.closed, 0);
+        sa_gate_open();
+        assert_false(sa_gate_is_closed());
         assert_int_equal(inside(), (uint32_t)was_inside);
         if (was_inside)
             sa_gate_leave();
@@ -136,7 +124,7 @@ static void test_gate_turns_away_after_a_bounded_wait(void **state)
     sa_gate_close();
     test_threads_run(1, wait_in_vain, NULL);
     test_threads_check();
-    open_gate();
+    sa_gate_open();
     assert_int_equal(inside(), 0);
     assert_true(sa_gate_enter());
     sa_gate_leave();
@@ -152,7 +140,7 @@ static void open_or_wait(int index, void *arg)
         sa_store_seq_cst(&closed, 1);
         sleep_ms(10);
         sa_store_seq_cst(&opened_ms, now_ms());
-        open_gate();
+        sa_gate_open();
     } else {
         while (!sa_load_seq_cst(&closed))
             sched_yield();
@@ -172,27 +160,36 @@ static void test_gate_open_lets_waiters_in(void **state)
     assert_int_equal(inside(), 0);
 }
 
-static void close_and_open(int index, void *arg)
+static uint32_t may_open; /* atomic */
+
+/* Thread 0 has the gate closed when the other one wants to close it, too. */
+static void close_in_turn(int index, void *arg)
 {
-    (void)index;
     (void)arg;
-    sa_gate_close();
-    open_gate();
-    THREAD_CHECK(sa_load_seq_cst(&sa_gate.closed) == 1); /* the other one still has it closed */
+    if (index == 0) {
+        sa_gate_close();
+        sa_store_seq_cst(&closed, 1);
+        sleep_ms(30);
+        sa_store_seq_cst(&may_open, 1);
+        sa_gate_open();
+    } else {
+        while (!sa_load_seq_cst(&closed))
+            sched_yield();
+        sa_gate_close();
+        THREAD_CHECK(sa_load_seq_cst(&may_open) == 1);
+        THREAD_CHECK(sa_gate_is_closed());
+        sa_gate_open();
+    }
 }
 
-/* Threads that fork at the same time: the last one opens, and sets the caches going. */
-static void test_gate_opens_when_the_last_one_opens(void **state)
+static void test_gate_is_closed_by_one_at_a_time(void **state)
 {
     (void)state;
-    resumed = 0;
-    sa_gate_close();
-    test_threads_run(1, close_and_open, NULL);
+    closed = may_open = 0;
+    test_threads_run(2, close_in_turn, NULL);
     test_threads_check();
-    assert_int_equal(resumed, 0);
-    open_gate();
-    assert_int_equal(resumed, 1);
-    assert_int_equal(sa_gate.closed, 0);
+    assert_false(sa_gate_is_closed());
+    assert_int_equal(inside(), 0);
 }
 
 static uint32_t busy, stop; /* atomic */
@@ -210,7 +207,7 @@ static void close_or_work(int index, void *arg)
             if (i % 10 == 0)
                 sched_yield();
             THREAD_CHECK(sa_load_seq_cst(&busy) == 0);
-            open_gate();
+            sa_gate_open();
             sched_yield();
         }
         sa_add_seq_cst(&stop, 1);
@@ -234,8 +231,7 @@ static void test_gate_excludes(void **state)
     test_threads_run(5, close_or_work, NULL);
     test_threads_check();
     assert_int_equal(inside(), 0);
-    assert_int_equal(sa_gate.closed, 0);
-    assert_int_equal(sa_gate.closers, 0);
+    assert_false(sa_gate_is_closed());
 }
 
 /* A child begins with an open gate and nobody inside, whatever the parent's threads were doing. */
@@ -253,7 +249,7 @@ static void test_gate_reset_forgets_the_other_threads(void **state)
         _exit(inside() == 0 && sa_gate_enter() && inside() == 1 ? 0 : 1);
     }
     sa_sub_release(&sa_gate.stripe[3].inside, 2);
-    open_gate();
+    sa_gate_open();
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
 }
@@ -266,23 +262,23 @@ static void test_gate_reset_forgets_the_other_threads(void **state)
 static void test_gate_counts_right_in_a_child_of_an_interrupted_thread(void **state)
 {
     (void)state;
-    sa_gate_moves(true); /* entering */
+    sa_gate_move_begin(); /* entering */
     sa_add_seq_cst(&sa_gate.stripe[0].inside, 1);
     sa_gate_close();
     sa_gate_reset();
     sa_thread.gate_stripe = 0;
     sa_thread.gate_depth = 1;
-    sa_gate_moves(false);
+    sa_gate_move_end();
     assert_int_equal(inside(), 1);
 
-    sa_gate_moves(true); /* leaving */
+    sa_gate_move_begin(); /* leaving */
     sa_thread.gate_depth = 0;
     sa_gate_close();
     sa_gate_reset();
     sa_sub_release(&sa_gate.stripe[0].inside, 1);
-    sa_gate_moves(false);
+    sa_gate_move_end();
     assert_int_equal(inside(), 0);
-    assert_int_equal(sa_gate.closed, 0);
+    assert_false(sa_gate_is_closed());
 }
 
 int main(void)
@@ -293,7 +289,7 @@ int main(void)
         cmocka_unit_test(test_gate_lets_the_closer_pass),
         cmocka_unit_test(test_gate_turns_away_after_a_bounded_wait),
         cmocka_unit_test(test_gate_open_lets_waiters_in),
-        cmocka_unit_test(test_gate_opens_when_the_last_one_opens),
+        cmocka_unit_test(test_gate_is_closed_by_one_at_a_time),
         cmocka_unit_test(test_gate_excludes),
         cmocka_unit_test(test_gate_reset_forgets_the_other_threads),
         cmocka_unit_test(test_gate_counts_right_in_a_child_of_an_interrupted_thread),

@@ -13,10 +13,18 @@
 
 #include <errno.h>
 
+static void apply(const uint8_t *domain_of, unsigned cpus, unsigned domains)
+{
+    THREAD_CHECK(domains > 1);
+    for (unsigned cpu = 0; cpu < cpus; cpu++)
+        THREAD_CHECK(domain_of[cpu] < domains);
+    sa_transfer_split(domain_of, cpus, domains);
+}
+
 static void test_topology_discovers(void **state)
 {
     bool may_matter = sa_topology_may_matter();
-    int domains = sa_topology_discover();
+    int domains = sa_topology_discover(apply);
 
     (void)state;
     if (domains < 0) {
@@ -28,14 +36,15 @@ static void test_topology_discovers(void **state)
     assert_in_range(domains, 1, 64);
     if (domains > 1) /* the cheap question must not have said that it is not worth asking */
         assert_true(may_matter);
-    assert_int_equal(sa_topology_discover(), domains);
+    assert_int_equal(sa_topology_discover(apply), domains);
+    test_threads_check();
 }
 
 static void discover(int index, void *arg)
 {
     (void)index;
     (void)arg;
-    THREAD_CHECK(sa_topology_discover() == (int)sa_transfer_domains() ||
+    THREAD_CHECK(sa_topology_discover(apply) == (int)sa_transfer_domains() ||
                  sa_transfer_domains() == 1);
 }
 
