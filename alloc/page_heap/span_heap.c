@@ -14,45 +14,23 @@
  * that a program that frees everything and then stops calling shrinks; and by sa_page_heap_tick for
  * the rest, as it stays unneeded.
  */
-#include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/span_heap_internal.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/rng.h"
-#include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/free_lists.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
-#define MIB_PAGES (1048576 >> SA_PAGE_SHIFT)
-
-#define HEAP_GROW_LEAST  (1 * MIB_PAGES)
-#define HEAP_GROW_MOST   (16 * MIB_PAGES)
-#define HEAP_EXCESS      (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
-#define HEAP_KEEP        (1 * MIB_PAGES)  /* a tick leaves this much */
-#define HEAP_RELEASE_RUN (4 * MIB_PAGES)  /* one system call gives back at most this much */
-#define HEAP_UNMAP_LEAST MIB_PAGES
-#define HEAP_TRIM_ALIGN  MIB_PAGES /* alignments above this do not keep the slack they needed */
-
-struct sa_page_heap {
-    struct sa_lock lock; /* PAGE_HEAP; guards everything below */
-    uint8_t number;
-    const char *name;
-    struct sa_free_lists backed, released;
-    struct sa_span *unused; /* records, linked by next */
-    uintptr_t hint;         /* where to ask for the next mapping */
-    size_t mapped_pages, in_use_pages, moving_pages;
-    size_t low_water; /* least backed pages since the last tick */
-    uint64_t last_tick_ns;
-    bool refused;         /* the kernel would not take memory back: only ticks try again */
-    uint64_t freed_bytes; /* atomic, relaxed for readers */
-    struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
-};
+#define HEAP_GROW_LEAST (1 * MIB_PAGES)
+#define HEAP_GROW_MOST  (16 * MIB_PAGES)
+#define HEAP_EXCESS     (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
+#define HEAP_TRIM_ALIGN MIB_PAGES /* alignments above this do not keep the slack they needed */
 
 struct sa_page_heap sa_page_heap_ordinary; /* set up at run time, so that it needs no file pages */
 
-static size_t page_step; /* kernel pages in salloc pages, at least 1; const after init */
+size_t sa_page_step;
 
 void sa_page_heap_init(uint64_t seed)
 {
@@ -61,7 +39,7 @@ void sa_page_heap_init(uint64_t seed)
     uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
     struct sa_page_heap *h = &sa_page_heap_ordinary;
 
-    page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
+    sa_page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
     h->number = 1;
     h->name = "salloc:heap";
     h->hint = start;
@@ -83,7 +61,7 @@ static struct sa_span *heap_new_record(struct sa_page_heap *h)
     return s;
 }
 
-static void heap_drop_record(struct sa_page_heap *h, struct sa_span *s)
+void sa_span_heap_drop_record(struct sa_page_heap *h, struct sa_span *s)
 {
     sa_store_relaxed(&s->state, SA_SPAN_UNUSED);
     s->next = h->unused;
@@ -100,8 +78,7 @@ static bool same_window(uintptr_t a, uintptr_t b)
     return a >> SA_HOME_SHIFT == b >> SA_HOME_SHIFT;
 }
 
-/* Adds a free span (state set, in no list) to the lists, merged with its neighbours (P3). */
-static void heap_add_free(struct sa_page_heap *h, struct sa_span *s)
+void sa_span_heap_add_free(struct sa_page_heap *h, struct sa_span *s)
 {
     struct sa_free_lists *lists = heap_lists(h, s->state);
     struct sa_span *prev = sa_pagemap_span(s->start - 1), *next = sa_pagemap_span(sa_span_end(s));
@@ -111,20 +88,19 @@ static void heap_add_free(struct sa_page_heap *h, struct sa_span *s)
         sa_free_lists_remove(lists, prev);
         s->start = prev->start;
         s->pages += prev->pages;
-        heap_drop_record(h, prev);
+        sa_span_heap_drop_record(h, prev);
     }
     if (next && next->state == s->state && next->heap == h->number &&
         next->start == sa_span_end(s) && same_window(next->start, s->start)) {
         sa_free_lists_remove(lists, next);
         s->pages += next->pages;
-        heap_drop_record(h, next);
+        sa_span_heap_drop_record(h, next);
     }
     sa_pagemap_set_ends(s);
     sa_free_lists_add(lists, s);
 }
 
-/* Cuts a span (in no list) after the first pages; the new record for the rest, or NULL. */
-static struct sa_span *heap_split(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+struct sa_span *sa_span_heap_split(struct sa_page_heap *h, struct sa_span *s, size_t pages)
 {
     struct sa_span *rest = heap_new_record(h);
 
@@ -147,7 +123,7 @@ static struct sa_span *heap_carve(struct sa_page_heap *h, struct sa_span *s, siz
 
     sa_free_lists_remove(lists, s);
     if (head) {
-        rest = heap_split(h, s, head);
+        rest = sa_span_heap_split(h, s, head);
         sa_pagemap_set_ends(s);
         sa_free_lists_add(lists, s);
         if (!rest) /* s is whole again */
@@ -155,7 +131,7 @@ static struct sa_span *heap_carve(struct sa_page_heap *h, struct sa_span *s, siz
         s = rest;
     }
     if (s->pages > pages) {
-        rest = heap_split(h, s, pages);
+        rest = sa_span_heap_split(h, s, pages);
         if (rest) { /* otherwise the caller gets a little more */
             sa_pagemap_set_ends(rest);
             sa_free_lists_add(lists, rest);
@@ -222,7 +198,7 @@ static bool heap_add_mapping(struct sa_page_heap *h, uintptr_t start, size_t byt
         s->pages = (uint32_t)((cut - start) >> SA_PAGE_SHIFT);
         s->state = SA_SPAN_RELEASED;
         h->mapped_pages += s->pages;
-        heap_add_free(h, s);
+        sa_span_heap_add_free(h, s);
         start = cut;
     }
     return true;
@@ -262,15 +238,15 @@ static struct sa_span *heap_map_alone(struct sa_page_heap *h, size_t pages, size
 
 static bool heap_grow(struct sa_page_heap *h, size_t pages, size_t align)
 {
-    size_t need = pages + (align > page_step ? align : 0), want;
+    size_t need = pages + (align > sa_page_step ? align : 0), want;
     uintptr_t p;
 
     want = sa_min(sa_max(h->mapped_pages / 8, HEAP_GROW_LEAST), HEAP_GROW_MOST);
-    want = sa_align_up(sa_max(want, need), page_step);
-    p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, page_step << SA_PAGE_SHIFT);
+    want = sa_align_up(sa_max(want, need), sa_page_step);
+    p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, sa_page_step << SA_PAGE_SHIFT);
     if (!p && want > need) {
-        want = sa_align_up(need, page_step);
-        p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, page_step << SA_PAGE_SHIFT);
+        want = sa_align_up(need, sa_page_step);
+        p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, sa_page_step << SA_PAGE_SHIFT);
     }
     if (!p)
         return false;
@@ -303,10 +279,10 @@ struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t 
 {
     struct sa_span *s;
 
-    if (pages > UINT32_MAX - page_step)
+    if (pages > UINT32_MAX - sa_page_step)
         return NULL;
-    pages = sa_align_up(sa_max(pages, 1), page_step);
-    align = sa_max(align, page_step);
+    pages = sa_align_up(sa_max(pages, 1), sa_page_step);
+    align = sa_max(align, sa_page_step);
     s = heap_alloc(h, pages, align);
     /* Out of address space: backed and released neighbours together may be long enough. */
     if (SA_UNLIKELY(!s) && sa_page_heap_release(h, SIZE_MAX / 2))
@@ -339,7 +315,7 @@ void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
     sa_store_relaxed(&s->state, zero ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
     while (!same_window(s->start, sa_span_end(s) - 1)) { /* P4 */
         uintptr_t cut = sa_align_down(s->start, SA_HOME_BYTES) + SA_HOME_BYTES;
-        struct sa_span *rest = heap_split(h, s, (cut - s->start) >> SA_PAGE_SHIFT);
+        struct sa_span *rest = sa_span_heap_split(h, s, (cut - s->start) >> SA_PAGE_SHIFT);
 
         if (!rest) { /* no memory for a record: give up the tail's address space */
             sa_vm_unmap((void *)cut, sa_span_end(s) - cut);
@@ -347,10 +323,10 @@ void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
             s->pages = (uint32_t)((cut - s->start) >> SA_PAGE_SHIFT);
             break;
         }
-        heap_add_free(h, s);
+        sa_span_heap_add_free(h, s);
         s = rest;
     }
-    heap_add_free(h, s);
+    sa_span_heap_add_free(h, s);
     excess = heap_excess(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (SA_UNLIKELY(excess))
@@ -364,7 +340,7 @@ bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages
     size_t more;
     bool ok = false;
 
-    pages = sa_align_up(pages, page_step);
+    pages = sa_align_up(pages, sa_page_step);
     if (pages > UINT32_MAX)
         return false;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
@@ -375,7 +351,7 @@ bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages
         same_window(s->start, next->start)) {
         lists = heap_lists(h, next->state);
         sa_free_lists_remove(lists, next);
-        rest = next->pages > more ? heap_split(h, next, more) : NULL;
+        rest = next->pages > more ? sa_span_heap_split(h, next, more) : NULL;
         if (rest) {
             sa_pagemap_set_ends(rest);
             sa_free_lists_add(lists, rest);
@@ -384,7 +360,7 @@ bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages
             h->low_water = sa_min(h->low_water, h->backed.pages);
         s->pages += next->pages;
         h->in_use_pages += next->pages;
-        heap_drop_record(h, next);
+        sa_span_heap_drop_record(h, next);
         sa_pagemap_set_ends(s);
         h->stats.extended++;
         ok = true;
@@ -397,11 +373,11 @@ void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages
 {
     struct sa_span *rest;
 
-    pages = sa_align_up(pages, page_step);
+    pages = sa_align_up(pages, sa_page_step);
     if (pages >= s->pages)
         return;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    rest = heap_split(h, s, pages);
+    rest = sa_span_heap_split(h, s, pages);
     if (rest) {
         sa_pagemap_set_ends(s);
         rest->moved = s->moved;
@@ -412,112 +388,4 @@ void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (rest)
         sa_page_heap_free(h, rest, false);
-}
-
-size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
-{
-    size_t want = sa_align_up(sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, page_step);
-    size_t done = 0;
-    bool ok = true;
-
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    while (ok && done < want) {
-        struct sa_span *s = sa_free_lists_longest(&h->backed), *rest;
-        size_t run = sa_min(want - done, HEAP_RELEASE_RUN);
-
-        if (!s)
-            break;
-        sa_free_lists_remove(&h->backed, s);
-        if (s->pages > run) {
-            rest = heap_split(h, s, run);
-            if (rest) {
-                sa_pagemap_set_ends(rest);
-                sa_free_lists_add(&h->backed, rest);
-            }
-        }
-        sa_pagemap_set_ends(s);
-        sa_store_relaxed(&s->state, SA_SPAN_MOVING);
-        h->moving_pages += s->pages;
-        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-
-        ok = sa_vm_release((void *)s->start, sa_span_bytes(s));
-
-        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        h->moving_pages -= s->pages;
-        if (ok) {
-            done += s->pages;
-            h->stats.released_ever_bytes += sa_span_bytes(s);
-        }
-        h->refused = !ok;
-        sa_store_relaxed(&s->state, ok ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
-        heap_add_free(h, s);
-        h->low_water = sa_min(h->low_water, h->backed.pages);
-    }
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    return done << SA_PAGE_SHIFT;
-}
-
-/*
- * Where address space has turned out to be limited, others need it too (stacks of threads, files):
- * long runs without memory are unmapped. Otherwise they are kept, which costs nothing.
- */
-static void heap_unmap_released(struct sa_page_heap *h)
-{
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    for (;;) {
-        struct sa_span *s = sa_free_lists_longest(&h->released);
-
-        if (!s || s->pages < HEAP_UNMAP_LEAST)
-            break;
-        sa_free_lists_remove(&h->released, s);
-        sa_store_relaxed(&s->state, SA_SPAN_MOVING);
-        h->moving_pages += s->pages;
-        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-
-        sa_vm_unmap((void *)s->start, sa_span_bytes(s));
-
-        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        h->moving_pages -= s->pages;
-        h->mapped_pages -= s->pages;
-        heap_drop_record(h, s);
-    }
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-}
-
-bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
-{
-    uint64_t elapsed;
-    size_t idle, left;
-
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    elapsed = sa_min(now_ns - h->last_tick_ns, SA_RELEASE_NS);
-    h->last_tick_ns = now_ns;
-    idle = sa_min(h->low_water, h->backed.pages);
-    idle = idle > HEAP_KEEP ? idle - HEAP_KEEP : 0;
-    h->low_water = h->backed.pages;
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
-    if (idle)
-        sa_page_heap_release(h, idle << SA_PAGE_SHIFT);
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
-        heap_unmap_released(h);
-    left = sa_load_relaxed(&h->backed.pages);
-    return left > HEAP_KEEP + HEAP_KEEP / 4;
-}
-
-uint64_t sa_page_heap_freed(struct sa_page_heap *h)
-{
-    return sa_load_relaxed(&h->freed_bytes);
-}
-
-void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
-{
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    *ret = h->stats;
-    ret->mapped_bytes = h->mapped_pages << SA_PAGE_SHIFT;
-    ret->in_use_bytes = h->in_use_pages << SA_PAGE_SHIFT;
-    ret->backed_bytes = h->backed.pages << SA_PAGE_SHIFT;
-    ret->released_bytes = h->released.pages << SA_PAGE_SHIFT;
-    ret->moving_bytes = h->moving_pages << SA_PAGE_SHIFT;
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the plain page heap gives memory back: releasing runs of free pages, by amount and by time, and
+ * its figures. Invariants and locking are those of span_heap.c; the system calls are made without the
+ * lock, on spans marked as moving.
+ */
+#include "alloc/page_heap/span_heap_internal.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "pagemap/pagemap.h"
+
+#define HEAP_KEEP        (1 * MIB_PAGES) /* a tick leaves this much */
+#define HEAP_RELEASE_RUN (4 * MIB_PAGES) /* one system call gives back at most this much */
+#define HEAP_UNMAP_LEAST MIB_PAGES
+
+size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
+{
+    size_t want = sa_align_up(sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, sa_page_step);
+    size_t done = 0;
+    bool ok = true;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    while (ok && done < want) {
+        struct sa_span *s = sa_free_lists_longest(&h->backed), *rest;
+        size_t run = sa_min(want - done, HEAP_RELEASE_RUN);
+
+        if (!s)
+            break;
+        sa_free_lists_remove(&h->backed, s);
+        if (s->pages > run) {
+            rest = sa_span_heap_split(h, s, run);
+            if (rest) {
+                sa_pagemap_set_ends(rest);
+                sa_free_lists_add(&h->backed, rest);
+            }
+        }
+        sa_pagemap_set_ends(s);
+        sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+        h->moving_pages += s->pages;
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+
+        ok = sa_vm_release((void *)s->start, sa_span_bytes(s));
+
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        h->moving_pages -= s->pages;
+        if (ok) {
+            done += s->pages;
+            h->stats.released_ever_bytes += sa_span_bytes(s);
+        }
+        h->refused = !ok;
+        sa_store_relaxed(&s->state, ok ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
+        sa_span_heap_add_free(h, s);
+        h->low_water = sa_min(h->low_water, h->backed.pages);
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return done << SA_PAGE_SHIFT;
+}
+
+/*
+ * Where address space has turned out to be limited, others need it too (stacks of threads, files):
+ * long runs without memory are unmapped. Otherwise they are kept, which costs nothing.
+ */
+static void heap_unmap_released(struct sa_page_heap *h)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    for (;;) {
+        struct sa_span *s = sa_free_lists_longest(&h->released);
+
+        if (!s || s->pages < HEAP_UNMAP_LEAST)
+            break;
+        sa_free_lists_remove(&h->released, s);
+        sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+        h->moving_pages += s->pages;
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+
+        sa_vm_unmap((void *)s->start, sa_span_bytes(s));
+
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        h->moving_pages -= s->pages;
+        h->mapped_pages -= s->pages;
+        sa_span_heap_drop_record(h, s);
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
+{
+    uint64_t elapsed;
+    size_t idle, left;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    elapsed = sa_min(now_ns - h->last_tick_ns, SA_RELEASE_NS);
+    h->last_tick_ns = now_ns;
+    idle = sa_min(h->low_water, h->backed.pages);
+    idle = idle > HEAP_KEEP ? idle - HEAP_KEEP : 0;
+    h->low_water = h->backed.pages;
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
+    if (idle)
+        sa_page_heap_release(h, idle << SA_PAGE_SHIFT);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
+        heap_unmap_released(h);
+    left = sa_load_relaxed(&h->backed.pages);
+    return left > HEAP_KEEP + HEAP_KEEP / 4;
+}
+
+uint64_t sa_page_heap_freed(struct sa_page_heap *h)
+{
+    return sa_load_relaxed(&h->freed_bytes);
+}
+
+void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    *ret = h->stats;
+    ret->mapped_bytes = h->mapped_pages << SA_PAGE_SHIFT;
+    ret->in_use_bytes = h->in_use_pages << SA_PAGE_SHIFT;
+    ret->backed_bytes = h->backed.pages << SA_PAGE_SHIFT;
+    ret->released_bytes = h->released.pages << SA_PAGE_SHIFT;
+    ret->moving_bytes = h->moving_pages << SA_PAGE_SHIFT;
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
