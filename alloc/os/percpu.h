@@ -107,9 +107,9 @@ struct sa_hot {
     uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
     /* Size class (as a header offset) of each page of the home window, if it is a class whose spans are
      * one page; else 0: another class, large, free or not ours. */
-    uint16_t home_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
+    uint16_t home_class[SA_HOME_PAGES];
     /* The class's number, for all classes: the home window's leaf of the radix map. */
-    uint8_t home_any_class[SA_HOME_PAGES] __attribute__((aligned(4096)));
+    uint8_t home_any_class[SA_HOME_PAGES];
 };
 
 extern struct sa_hot sa_hot SA_HIDDEN;
