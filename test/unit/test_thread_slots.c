@@ -88,8 +88,7 @@ static void allocate_at_the_end(void *value)
     THREAD_CHECK(p != NULL);
     sa_front_free(p);
     sa_front_free(value);
-    __atomic_fetch_add(&destroyed, 1, __ATOMIC_ACQ_REL);
-    if (destroyed % 3)
+    if (__atomic_fetch_add(&destroyed, 1, __ATOMIC_ACQ_REL) % 3)
         pthread_setspecific(key, sa_front_alloc(10, 1, false)); /* once more */
 }
 

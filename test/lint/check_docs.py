@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Documents say what the sources say: every option is in doc/tuning.md, every lock rank with its text and in
+its order in doc/locking.md, every settable name of the public header somewhere, every kind of line of the
+stats page in doc/stats.md, and every relative link leads to a file (and heading) that exists.
+usage: check_docs.py ROOT [LIBRARY]
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import lint
+
+
+def check_options(root, findings):
+    options = re.findall(r'^SA_OPTION\((\w+), *(\w+),', lint.read(root, 'alloc/api/options.def'), re.M)
+    text = lint.read(root, 'doc/tuning.md')
+    if not options:
+        findings.add('alloc/api/options.def', None, 'no options found')
+    for key, _ in options:
+        if not re.search(r'^\| *`%s` *\|' % key, text, re.M):
+            findings.add('doc/tuning.md', None, 'no row for the option %s' % key)
+    for key in re.findall(r'^\| *`(\w+)` *\|', text, re.M):
+        if key not in dict(options):
+            findings.add('doc/tuning.md', None, 'a row for %s, which is no option' % key)
+    return len(options)
+
+
+def check_ranks(root, findings):
+    ranks = re.findall(r'^SA_LOCK_RANK\((\w+),\s*"([^"]*)"\)',
+                       lint.read(root, 'alloc/os/lock_ranks.def'), re.M)
+    rows = re.findall(r'^\| *([A-Z_]+) *\| *(.*?) *\|$', lint.read(root, 'doc/locking.md'), re.M)
+    if not ranks:
+        findings.add('alloc/os/lock_ranks.def', None, 'no ranks found')
+    for number, rank in enumerate(ranks):
+        if number >= len(rows) or rows[number] != rank:
+            findings.add('doc/locking.md', None, 'row %d of the ranks should be "%s | %s"' %
+                         (number + 1, *rank))
+    if len(rows) > len(ranks):
+        findings.add('doc/locking.md', None, 'rows for ranks that do not exist: %s' % rows[len(ranks):])
+    return len(ranks)
+
+
+def slug(heading):
+    """The name that a heading can be linked by."""
+    return re.sub(r'[^\w\- ]', '', heading.strip().lower()).replace(' ', '-')
+
+
+def check_links(root, findings):
+    links = 0
+    for path in lint.source_files(root, r'\.md$'):
+        text = re.sub(r'^(```.*?^```|    .*?$)', lambda m: '\n' * m.group(0).count('\n'),
+                      lint.read(root, path), flags=re.M | re.S)
+        for match in re.finditer(r'\]\(([^)\s]+)\)', text):
+            target, _, anchor = match.group(1).partition('#')
+            line = text.count('\n', 0, match.start()) + 1
+            if re.match(r'[a-z]+:', target):
+                continue
+            links += 1
+            to = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            if to.startswith('..') or not os.path.exists(os.path.join(root, to)):
+                findings.add(path, line, 'the link leads nowhere: %s' % target)
+            elif anchor and to.endswith('.md') and \
+                    anchor not in [slug(h) for h in re.findall(r'^#+ (.*)$', lint.read(root, to), re.M)]:
+                findings.add(path, line, 'no heading for #%s in %s' % (anchor, to))
+    return links
+
+
+def check_paths(root, findings):
+    """Files that documents and comments name in full must exist."""
+    for path in lint.source_files(root, r'\.(md|c|h|def|py|build)$'):
+        text = lint.read(root, path)
+        for match in re.finditer(r'(?<![\w/.-])((?:alloc|pagemap|stats|sampling|include|test|perf|doc)'
+                                 r'/[\w./-]+\.(?:c|h|def|py|md|map|build|cc))\b', text):
+            if not os.path.exists(os.path.join(root, match.group(1))):
+                findings.add(path, text.count('\n', 0, match.start()) + 1,
+                             'names %s, which does not exist' % match.group(1))
+
+
+def line_kind(line):
+    """The words of a line of the page, without figures: what tells one kind of line from another."""
+    words = re.findall(r'[A-Za-z][A-Za-z/-]*', line.replace('MALLOC:', '').replace('TOTAL:', ''))
+    return ' '.join(w.strip('-') for w in words if w not in ('MiB', 'inf', 'nan')).lower()
+
+
+def check_page(root, library, findings):
+    """A real page, of a program under the library, with caches per CPU and per thread."""
+    document = line_kind(lint.read(root, 'doc/stats.md').replace('`', ' '))
+    kinds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for per_cpu in ('on', 'off'):
+            page = os.path.join(folder, per_cpu)
+            env = dict(os.environ, LD_PRELOAD=os.path.abspath(library),
+                       SALLOC_CONF='stats:%s,per_cpu:%s' % (page, per_cpu))
+            subprocess.run(['/bin/true'], env=env, check=True)
+            for line in open(page, encoding='ascii'):
+                line = re.sub(r'(caches are per thread): .*', r'\1', line.strip())
+                kinds.setdefault(line_kind(line), line)
+    kinds.pop('', None)
+    for kind, line in kinds.items():
+        if kind not in document:
+            findings.add('doc/stats.md', None, 'does not show the line "%s"' % line)
+    return len(kinds)
+
+
+def main(root, library=None):
+    findings = lint.Findings()
+    options, ranks = check_options(root, findings), check_ranks(root, findings)
+    links = check_links(root, findings)
+    check_paths(root, findings)
+    kinds = check_page(root, library, findings) if library else 0
+    findings.finish('%d options, %d lock ranks, %d links, %d kinds of lines of the stats page' %
+                    (options, ranks, links, kinds))
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Includes go down only: a folder is a floor, and a file may include its own floor and lower ones.
+
+Also that every include in quotes is a full path from the root of the repository, to a file that exists.
+usage: check_layers.py ROOT
+"""
+import os
+import re
+import sys
+
+import lint
+
+# From the ground up (doc/design.md). A file belongs to the longest prefix.
+FLOORS = ['include/', 'alloc/base/', 'alloc/os/', 'pagemap/', 'alloc/page_heap/', 'alloc/middle/',
+          'sampling/', 'alloc/front/', 'stats/', 'alloc/api/']
+ABOVE = ['perf/', 'test/']  # may include everything, nobody may include them
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
+
+
+def floor_of(path):
+    for number, prefix in enumerate(FLOORS):
+        if path.startswith(prefix):
+            return number
+    for prefix in ABOVE:
+        if path.startswith(prefix):
+            return len(FLOORS)
+    return None
+
+
+def main(root):
+    findings = lint.Findings()
+    edges = 0
+    for path in lint.source_files(root, lint.C_FILE):
+        text = re.sub(r'/\*.*?\*/', lambda m: '\n' * m.group(0).count('\n'), lint.read(root, path),
+                      flags=re.S)
+        floor = floor_of(path)
+        if floor is None:
+            findings.add(path, 1, 'is in no floor: add its folder to check_layers.py')
+            continue
+        for match in INCLUDE.finditer(text):
+            line = text.count('\n', 0, match.start(2)) + 1
+            quote, target = match.groups()
+            exists = os.path.isfile(os.path.join(root, target))
+            if quote == '<':
+                if exists:
+                    findings.add(path, line, '<%s> is a file of ours: use quotes' % target)
+                if path.startswith('include/') and target not in ('stddef.h', 'stdint.h'):
+                    findings.add(path, line, 'public headers need nothing but stddef.h and stdint.h')
+                continue
+            if not exists:
+                findings.add(path, line, '"%s" is not a path from the root of the repository' % target)
+                continue
+            edges += 1
+            to = floor_of(target)
+            if to is None or to > floor:
+                findings.add(path, line, 'includes "%s", which is on a higher floor' % target)
+            elif to == len(FLOORS) and path.split('/')[0] != target.split('/')[0]:
+                findings.add(path, line, 'includes "%s" of another folder' % target)
+    if edges < 100:
+        findings.add(root, None, 'only %d includes seen: this check looks at the wrong place' % edges)
+    findings.finish('layers, %d includes' % edges)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What every file of the repository has in common: a licence line first, a comment that says what the file
+is for, at most 500 lines, no tabs, no trailing blanks, a newline at the end, no // comments in C, and no words
+that mean something only where the file was written.
+usage: check_style.py ROOT
+"""
+import re
+import sys
+
+import lint
+
+MOST_LINES = 500
+LICENCE = 'SPDX-License-Identifier: Apache-2.0'
+
+# Spelled so that this file does not find itself.
+UNWANTED = [
+    (r'/(?:wor[k]|hom[e]|roo[t])/\w', 'a path of one machine'),
+    (r'\bshare[d]/', 'a path of one machine'),
+    (r'\b(?:sess[i]on|ag[e]nt|workpl[a]ce)s?\b', 'a word about how the file came to be'),
+    (r'\b(?:TOD[O]|FIXM[E]|XX[X])\b', 'an open end'),
+]
+
+
+def check_opening(path, lines, findings):
+    is_c = re.search(r'\.(c|h|def|map)$', path)
+    comments = ('/*',) if is_c else ('//', '/*') if path.endswith('.cc') else ('#', '"""')
+    first = 1 if lines and lines[0].startswith('#!') else 0
+    if len(lines) <= first or LICENCE not in lines[first]:
+        findings.add(path, first + 1, 'the licence line is missing')
+        return
+    following = lines[first + 1] if len(lines) > first + 1 else ''
+    if not following.startswith(comments):
+        findings.add(path, first + 2, 'does not open with a comment that says what the file is for')
+
+
+def check_lines(path, lines, findings):
+    is_text = path.endswith('.md')
+    for number, line in enumerate(lines, 1):
+        if '\t' in line:
+            findings.add(path, number, 'a tab')
+        if line != line.rstrip():
+            findings.add(path, number, 'blanks at the end of the line')
+        for pattern, what in UNWANTED:
+            match = re.search(pattern, line)
+            if match:
+                findings.add(path, number, '%s: %s' % (what, match.group(0)))
+    if len(lines) > MOST_LINES and not is_text:
+        findings.add(path, None, '%d lines, at most %d' % (len(lines), MOST_LINES))
+
+
+def check_comments(path, text, findings):
+    """// outside of strings and block comments."""
+    blanked = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
+                     lambda m: re.sub(r'[^\n]', ' ', m.group(0)), text, flags=re.S)
+    for number, line in enumerate(blanked.split('\n'), 1):
+        if '//' in line:
+            findings.add(path, number, 'a // comment')
+
+
+def main(root):
+    findings = lint.Findings()
+    # Dot files belong to tools, build* is not part of the repository.
+    files = [f for f in lint.source_files(root) if f != 'LICENSE' and not re.match(r'\.|build', f)]
+    for path in files:
+        text = lint.read(root, path)
+        lines = text.split('\n')
+        if lines[-1]:
+            findings.add(path, len(lines), 'no newline at the end')
+        else:
+            lines.pop()
+        if not path.endswith('.md'):
+            check_opening(path, lines, findings)
+        check_lines(path, lines, findings)
+        if re.search(r'\.(c|h|def)$', path):
+            check_comments(path, text, findings)
+    findings.finish('style of %d files' % len(files))
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])
