@@ -48,6 +48,7 @@ SA_INLINE void *sa_fast_alloc(size_t size, bool zero, sa_alloc_slow *slow)
     return zero ? memset(p, 0, size) : p;
 restart:
 leave:
+    SA_PERCPU_LABEL;
     return slow(size);
 }
 
@@ -85,6 +86,7 @@ full:
 twice:
 restart:
 leave:
+    SA_PERCPU_LABEL;
     slow(p);
 }
 
@@ -108,6 +110,7 @@ SA_INLINE bool sa_fast_free_other(void *p)
 full:
 twice:
 restart:
+    SA_PERCPU_LABEL;
     return false;
 }
 
@@ -132,6 +135,7 @@ full:
 twice:
 restart:
 leave:
+    SA_PERCPU_LABEL;
     slow(p, size);
 }
 

@@ -117,6 +117,13 @@ extern struct sa_hot sa_hot SA_HIDDEN;
 SA_STATIC_ASSERT(offsetof(struct sa_hot, slab_guard) + 16 == offsetof(struct sa_hot, slabs),
                  "slab_guard is slabs[-2] and slabs[-1]");
 
+/*
+ * Follows a label that sequences jump to, where its block would be empty otherwise. gcc 12 loses the copy
+ * of a value on the edge from an asm goto with outputs to such a label (gcc bugs 110420, 110422): a
+ * pop that failed returned whatever was in a register instead of NULL. test_percpu found it.
+ */
+#define SA_PERCPU_LABEL __asm__ volatile("")
+
 #if defined(__x86_64__)
 #include "alloc/os/percpu_x86_64.h"
 #elif defined(__aarch64__)
@@ -134,6 +141,7 @@ again:
     SA_PERCPU_POP(&sa_hot, SA_CLASS_OFFSET(cls), obj, slow, again);
     return obj;
 slow:
+    SA_PERCPU_LABEL;
     return NULL;
 }
 
@@ -145,8 +153,10 @@ again:
     SA_PERCPU_PUSH(&sa_hot, SA_CLASS_OFFSET(cls), obj, full, twice, again);
     return SA_PUSHED;
 full:
+    SA_PERCPU_LABEL;
     return SA_PUSH_FULL;
 twice:
+    SA_PERCPU_LABEL;
     return SA_PUSH_TWICE;
 }
 

@@ -215,6 +215,7 @@ SA_INLINE bool sa_percpu_replace_at(struct sa_hot *hot, int32_t cpu, struct sa_s
                  : changed);
     return true;
 changed:
+    SA_PERCPU_LABEL;
     return false;
 }
 
