@@ -31,6 +31,7 @@ static bool pagemap_grow_leaf(uintptr_t address)
         if (!classes)
             return false;
         sa_add_relaxed(&sa_pagemap.bytes, SA_HOME_PAGES);
+        sa_add_relaxed(&sa_pagemap.leaf_bytes, SA_HOME_PAGES);
         sa_store_release(&sa_pagemap.classes[root], classes);
     }
     if (!node) {

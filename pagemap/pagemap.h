@@ -41,6 +41,7 @@ struct sa_map_node {
 struct sa_pagemap {
     struct sa_map_node *nodes[SA_MAP_ROOTS]; /* atomic: release by grow, acquire by readers */
     uint8_t *classes[SA_MAP_ROOTS];          /* the same; the home window's is in sa_hot */
+    uint64_t leaf_bytes;                     /* atomic, relaxed; class leaves, not from the arena */
     uint64_t bytes;                          /* atomic, relaxed; nodes, leaves and class leaves */
 };
 

@@ -74,9 +74,13 @@ void sa_snapshot_take(struct sa_snapshot *s)
     }
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
     sa_arena_stats(&s->arena);
-    /* The floors were read one after the other: never report less than nothing. */
-    other = s->cpu_bytes + s->transfer_bytes + s->central_bytes;
-    s->in_use_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
+    /* The floors were read one after the other, and what moved in between may have been seen twice:
+     * never report more than there is. */
+    other = s->heap.in_use_bytes;
+    s->cpu_bytes = sa_min(s->cpu_bytes, other);
+    s->transfer_bytes = sa_min(s->transfer_bytes, other - s->cpu_bytes);
+    s->central_bytes = sa_min(s->central_bytes, other - s->cpu_bytes - s->transfer_bytes);
+    s->in_use_bytes = other - s->cpu_bytes - s->transfer_bytes - s->central_bytes;
     s->large_bytes =
         s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, class_pages << SA_PAGE_SHIFT);
     s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, class_spans);
@@ -86,7 +90,8 @@ void sa_snapshot_take(struct sa_snapshot *s)
     }
     s->pagemap_bytes = sa_load_relaxed(&sa_pagemap.bytes);
     s->slab_bytes = sa_cpu_cache_slab_bytes();
-    s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes;
+    s->metadata_bytes =
+        s->arena.allocated_bytes + s->slab_bytes + sa_load_relaxed(&sa_pagemap.leaf_bytes);
     s->threads_in_use = sa_thread_slots_in_use();
     s->threads_created = sa_thread_slots_created();
     sa_gate_leave();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reports that the options ask for, written when the process exits. */
 #ifndef SA_API_AT_EXIT_H
 #define SA_API_AT_EXIT_H
 

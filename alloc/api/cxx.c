@@ -73,7 +73,7 @@ SA_COLD static void *new_failed(size_t size, size_t align, const char *name, con
 }
 
 #define NEW(name, nothrow_parameter, nothrow)                                                      \
-    static void *name##_slow(size_t size)                                                          \
+    static SA_NOINLINE void *name##_slow(size_t size)                                              \
     {                                                                                              \
         void *p = sa_entry_malloc(size);                                                           \
                                                                                                    \

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The handlers of fork; see fork.c. */
 #ifndef SA_API_FORK_H
 #define SA_API_FORK_H
 

@@ -189,6 +189,8 @@ static enum central_fault central_put(unsigned cls, struct central *c, struct sa
     uint64_t *bits;
     long i;
 
+    if (s && (s->state == SA_SPAN_MOVING || s->state == SA_SPAN_BACKED))
+        return FAULT_TWICE; /* all objects of the span were free already */
     if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS)
         return FAULT_FOREIGN;
     i = sa_class_index(&sa_size_classes.of[cls], (uintptr_t)obj - s->start);
@@ -230,6 +232,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
             c->returned++;
             s->next = empty;
             empty = s;
+            sa_store_relaxed(&s->state, SA_SPAN_MOVING);
             last = NULL;
             if (s->objects > 64) {
                 s->more_bits[0] = (uint64_t)c->unused_bits;

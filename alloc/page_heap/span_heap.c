@@ -26,6 +26,8 @@
 #define HEAP_GROW_LEAST (1 * MIB_PAGES)
 #define HEAP_GROW_MOST  (16 * MIB_PAGES)
 #define HEAP_EXCESS     (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
+#define HEAP_HINTS      8
+#define HEAP_HINT_STEP  (1ul << 30)
 #define HEAP_TRIM_ALIGN MIB_PAGES /* alignments above this do not keep the slack they needed */
 
 struct sa_page_heap sa_page_heap_ordinary; /* set up at run time, so that it needs no file pages */
@@ -160,15 +162,37 @@ static struct sa_span *heap_take(struct sa_page_heap *h, size_t pages, size_t al
     return s ? heap_carve(h, s, pages, align) : NULL;
 }
 
-/* Maps bytes near the hint at a multiple of align; trims what alignment needed. */
+/*
+ * Maps bytes where the last mapping ended. If something else is there, the kernel gives another place:
+ * then further on in the window is tried, a few times.
+ */
+static char *heap_map_at_hint(struct sa_page_heap *h, size_t bytes)
+{
+    char *p = sa_vm_map((void *)h->hint, bytes, h->name);
+
+    for (int i = 0; i < HEAP_HINTS && p && !same_window((uintptr_t)p, h->hint); i++) {
+        uintptr_t next = h->hint + HEAP_HINT_STEP;
+
+        if (bytes >= HEAP_HINT_STEP || !same_window(h->hint, next + bytes))
+            break;
+        sa_vm_unmap(p, bytes);
+        h->hint = next;
+        p = sa_vm_map((void *)h->hint, bytes, h->name);
+    }
+    if (p && same_window((uintptr_t)p, h->hint) && (uintptr_t)p + bytes > h->hint)
+        h->hint = (uintptr_t)p + bytes;
+    return p;
+}
+
+/* Maps bytes at a multiple of align, near the hint; trims what alignment needed. */
 static void *heap_map(struct sa_page_heap *h, size_t bytes, size_t align)
 {
-    char *p = sa_vm_map((void *)h->hint, bytes, h->name), *aligned;
+    char *p = heap_map_at_hint(h, bytes), *aligned;
 
     if (!p || ((uintptr_t)p & (align - 1)) == 0)
         return p;
     sa_vm_unmap(p, bytes);
-    p = sa_vm_map((void *)h->hint, bytes + align, h->name);
+    p = heap_map_at_hint(h, bytes + align);
     if (!p)
         return NULL;
     aligned = (char *)sa_align_up((uintptr_t)p, align);
@@ -254,7 +278,6 @@ static bool heap_grow(struct sa_page_heap *h, size_t pages, size_t align)
         sa_vm_unmap((void *)p, want << SA_PAGE_SHIFT);
         return false;
     }
-    h->hint = p + (want << SA_PAGE_SHIFT);
     h->stats.grown++;
     return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
 }
