@@ -39,23 +39,26 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls)
     struct sa_cpu_class_stats cpu;
     struct sa_transfer_stats transfer;
     struct sa_central_stats central;
+    size_t all;
 
     sa_cpu_cache_class_stats(cls, &cpu);
     sa_transfer_stats(cls, &transfer);
     sa_central_stats(cls, &central);
     c->size = k->size;
-    c->cpu_objects = cpu.objects;
-    c->transfer_objects = transfer.objects;
-    c->central_objects = central.free_objects;
-    c->free_objects = cpu.objects + transfer.objects + central.free_objects;
+    /* What moved from one to the next in between was seen twice: no more than there are. */
+    all = central.spans * k->objects;
+    c->central_objects = sa_min(central.free_objects, all);
+    c->transfer_objects = sa_min(transfer.objects, all - c->central_objects);
+    c->cpu_objects = sa_min(cpu.objects, all - c->central_objects - c->transfer_objects);
+    c->free_objects = c->cpu_objects + c->transfer_objects + c->central_objects;
     c->spans = central.spans;
     c->pages = central.pages;
     c->spans_requested = central.spans_requested;
     c->spans_returned = central.spans_returned;
-    s->cpu_bytes += cpu.objects * k->size;
-    s->transfer_bytes += transfer.objects * k->size;
+    s->cpu_bytes += c->cpu_objects * k->size;
+    s->transfer_bytes += c->transfer_objects * k->size;
     s->central_bytes +=
-        central.free_objects * k->size +
+        c->central_objects * k->size +
         central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
 }
 
@@ -74,8 +77,7 @@ void sa_snapshot_take(struct sa_snapshot *s)
     }
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
     sa_arena_stats(&s->arena);
-    /* The floors were read one after the other, and what moved in between may have been seen twice:
-     * never report more than there is. */
+    /* Spans, too, may have been returned in between. */
     other = s->heap.in_use_bytes;
     s->cpu_bytes = sa_min(s->cpu_bytes, other);
     s->transfer_bytes = sa_min(s->transfer_bytes, other - s->cpu_bytes);

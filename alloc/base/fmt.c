@@ -60,7 +60,7 @@ static void fmt_double(struct sa_fmt *f, double x, int precision, int width, boo
 {
     char tmp[64], *end = tmp + sizeof(tmp), *p = end;
     bool negative = x < 0;
-    uint64_t scale = 1, v;
+    uint64_t scale = 1, whole, v;
 
     if (x != x) {
         fmt_pad(f, "nan", 3, width, left, ' ');
@@ -72,18 +72,23 @@ static void fmt_double(struct sa_fmt *f, double x, int precision, int width, boo
         scale *= 10;
     if (negative)
         x = -x;
-    if (x > 1e15 / (double)scale * 1000) { /* out of the documented range: say so, do not lie */
+    if (x > 1e18) { /* beyond what is documented: say so, do not lie */
         fmt_pad(f, negative ? "-inf" : "inf", negative ? 4 : 3, width, left, ' ');
         return;
     }
-    v = (uint64_t)(x * (double)scale + 0.5);
+    whole = (uint64_t)x;
+    v = (uint64_t)((x - (double)whole) * (double)scale + 0.5);
+    if (v >= scale) { /* rounded up to the next whole number */
+        v -= scale;
+        whole++;
+    }
     for (int i = 0; i < precision; i++) {
         *--p = (char)('0' + v % 10);
         v /= 10;
     }
     if (precision)
         *--p = '.';
-    p = fmt_digits(p, v, 10);
+    p = fmt_digits(p, whole, 10);
     if (negative)
         *--p = '-';
     fmt_pad(f, p, (size_t)(end - p), width, left, ' ');
