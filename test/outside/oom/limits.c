@@ -66,9 +66,8 @@ static void test_recovery(size_t size, double limit)
     }
     if (first > most_bytes)
         most_bytes = first;
-    if (size >= 1000) /* below, what a block wastes and its bit on the span count */
-        CHECK_SAYS(first >= PART_AT_FIRST * limit, "blocks of %zu: only %.1f MiB", size,
-                   first / 1048576);
+    CHECK_SAYS(first >= PART_AT_FIRST * limit, "blocks of %zu: only %.1f MiB", size,
+               first / 1048576);
     p = malloc((size_t)(most_bytes / 4));
     CHECK_SAYS(p != NULL, "one block of %.1f MiB after blocks of %zu", most_bytes / 4 / 1048576,
                size);
