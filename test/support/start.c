@@ -16,22 +16,11 @@
 
 #define START_SEED 0x5eed5eedull /* heap addresses are the same in every run */
 
-#if defined(__SANITIZE_THREAD__)
-#define START_SEES_RSEQ false
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define START_SEES_RSEQ false
-#endif
-#endif
-#ifndef START_SEES_RSEQ
-#define START_SEES_RSEQ true
-#endif
-
 static bool start_allows_rseq(void)
 {
     const char *caches = getenv("SALLOC_TEST_CACHES");
 
-    return START_SEES_RSEQ && !(caches && strcmp(caches, "thread") == 0);
+    return !TEST_TSAN && !(caches && strcmp(caches, "thread") == 0);
 }
 
 void test_start_floors(void)

@@ -80,15 +80,21 @@ static void test_thread_slots_give_back_what_caches_hold(void **state)
 static pthread_key_t key;
 static uint64_t destroyed; /* atomic */
 
-/* Destructors of thread-specific data run before and after the number is given back. */
+/*
+ * Destructors of thread-specific data run before and after the number is given back. libc calls them
+ * until none sets its value again, 4 times at most; ThreadSanitizer's is one of them and is of no
+ * use to others any more in the last turn.
+ */
 static void allocate_at_the_end(void *value)
 {
+    static _Thread_local int turns;
     void *p = sa_front_alloc(200, 1, true);
 
     THREAD_CHECK(p != NULL);
     sa_front_free(p);
     sa_front_free(value);
-    if (__atomic_fetch_add(&destroyed, 1, __ATOMIC_ACQ_REL) % 3)
+    __atomic_fetch_add(&destroyed, 1, __ATOMIC_ACQ_REL);
+    if (++turns < (TEST_TSAN ? 3 : 100))
         pthread_setspecific(key, sa_front_alloc(10, 1, false)); /* once more */
 }
 
@@ -107,7 +113,7 @@ static void test_thread_slots_let_destructors_allocate(void **state)
     assert_int_equal(pthread_key_create(&key, allocate_at_the_end), 0);
     test_threads_run(THREADS, set_destructor, NULL);
     test_threads_check();
-    assert_true(destroyed >= THREADS);
+    assert_true(destroyed >= 2 * THREADS);
     assert_int_equal(sa_thread_slots_in_use(), before);
     pthread_key_delete(key);
 }
