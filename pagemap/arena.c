@@ -30,6 +30,11 @@ void *sa_arena_alloc(size_t bytes, size_t align)
             sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096)));
         void *p = sa_vm_map(NULL, block, "salloc:metadata");
 
+        if (!p &&
+            block > sa_max(sa_vm.page_bytes, 4096)) { /* little may be left: no more than needed */
+            block = sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096));
+            p = sa_vm_map(NULL, block, "salloc:metadata");
+        }
         if (!p) {
             sa_lock_release(&arena.lock, SA_RANK_ARENA);
             return NULL;

@@ -89,7 +89,7 @@ static void *alloc_inside(size_t size, size_t align, bool zero)
         p = sa_large_alloc(size, align, &zeroed);
     if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
         /* Out of address space: what the caches hold may make a run that is long enough. */
-        sa_maintain_release(PTRDIFF_MAX);
+        sa_maintain_recover(cls != 0);
         p = cls ? sa_cpu_cache_alloc(cls) : sa_large_alloc(size, align, &zeroed);
     }
     if (zero && p && !zeroed)

@@ -12,6 +12,7 @@
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 
 #define MAINTAIN_NS 500000000ull
@@ -23,6 +24,7 @@
 #define MAINTAIN_KICK_BYTES (16ul << 20)
 
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
+#define MAINTAIN_UNMAP_BYTES (2ul << 20)
 
 static struct {
     struct sa_lock lock;
@@ -39,6 +41,23 @@ static void maintain_pass(uint64_t now)
     sa_page_heap_tick(&sa_page_heap_ordinary, now);
 }
 
+/* Where address space has run out before, the next demand is prepared for more often. */
+static uint64_t maintain_kick_bytes(void)
+{
+    return SA_LIKELY(!sa_load_relaxed(&sa_vm.map_failures)) ? MAINTAIN_KICK_BYTES
+                                                            : MAINTAIN_KICK_BYTES / 8;
+}
+
+/*
+ * Objects in caches pin spans; while they do, other demand takes the holes between, and there is no
+ * long run any more when one is needed. With enough address space that does not matter.
+ */
+static void maintain_defragment(void)
+{
+    sa_maintain_release(PTRDIFF_MAX);
+    sa_store_relaxed(&maintain.kicked_freed, sa_page_heap_freed(&sa_page_heap_ordinary));
+}
+
 void sa_maintain_poll(void)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
@@ -47,9 +66,11 @@ void sa_maintain_poll(void)
     if (SA_UNLIKELY(sa_gate_is_closed()))
         return; /* this thread is the one that forks: nothing may be set going */
 
-    if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= MAINTAIN_KICK_BYTES)) {
+    if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
+        if (sa_load_relaxed(&sa_vm.map_failures))
+            maintain_defragment();
     }
     if (SA_LIKELY(now < sa_load_relaxed(&maintain.next_ns)))
         return;
@@ -76,6 +97,13 @@ unsigned long sa_maintain_release(unsigned long bytes)
     } while (given < bytes && got >= slice && !sa_gate_is_closed());
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
     return given;
+}
+
+void sa_maintain_recover(bool unmap)
+{
+    sa_maintain_release(PTRDIFF_MAX);
+    if (unmap)
+        sa_page_heap_unmap(&sa_page_heap_ordinary, MAINTAIN_UNMAP_BYTES);
 }
 
 static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)

@@ -6,11 +6,20 @@
 #ifndef SA_FRONT_MAINTAIN_H
 #define SA_FRONT_MAINTAIN_H
 
+#include <stdbool.h>
+
 /* Called inside the gate, with no lock held, at the end of slow paths. Cheap when nothing is due. */
 void sa_maintain_poll(void);
 
 /* Empties all caches and gives free memory back; at least bytes if there is as much. What it gave. */
 unsigned long sa_maintain_release(unsigned long bytes);
+
+/*
+ * After an allocation has failed: empties the caches and gives all free memory back, so that runs of
+ * pages become as long as they can, and unmaps some of it if that is what may be missing (for the
+ * allocator's own records).
+ */
+void sa_maintain_recover(bool unmap);
 
 /* Asks for the cache topology and splits the transfer cache by it: domains in use, or a negative
  * errno. Not from inside the gate; see sa_topology_discover. */

@@ -51,6 +51,12 @@ void sa_page_heap_shrink(struct sa_page_heap *heap, struct sa_span *span, size_t
 size_t sa_page_heap_release(struct sa_page_heap *heap, size_t bytes);
 
 /*
+ * Unmaps released spans, the longest first, until bytes of address space are free for others (the
+ * allocator's own records among them) or there are no more.
+ */
+void sa_page_heap_unmap(struct sa_page_heap *heap, size_t bytes);
+
+/*
  * Gives back free memory that has not been needed since earlier calls: a share of it that
  * grows with the time since the last call (all of it after SA_RELEASE_NS). Called from
  * maintenance. True while free memory remains that a later call would release.

@@ -57,19 +57,25 @@ size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
     return done << SA_PAGE_SHIFT;
 }
 
-/*
- * Where address space has turned out to be limited, others need it too (stacks of threads, files):
- * long runs without memory are unmapped. Otherwise they are kept, which costs nothing.
- */
-static void heap_unmap_released(struct sa_page_heap *h)
+/* Unmaps released spans of at least so many pages, the longest first, up to bytes in all. */
+static void heap_unmap(struct sa_page_heap *h, size_t least, size_t bytes)
 {
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    for (;;) {
-        struct sa_span *s = sa_free_lists_longest(&h->released);
+    size_t want = bytes >> SA_PAGE_SHIFT, done = 0;
 
-        if (!s || s->pages < HEAP_UNMAP_LEAST)
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    while (done < want) {
+        struct sa_span *s = sa_free_lists_longest(&h->released), *rest;
+
+        if (!s || s->pages < least)
             break;
         sa_free_lists_remove(&h->released, s);
+        if (s->pages > want - done) {
+            rest = sa_span_heap_split(h, s, sa_align_up(want - done, sa_page_step));
+            if (rest) {
+                sa_pagemap_set_ends(rest);
+                sa_free_lists_add(&h->released, rest);
+            }
+        }
         sa_store_relaxed(&s->state, SA_SPAN_MOVING);
         h->moving_pages += s->pages;
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
@@ -79,9 +85,15 @@ static void heap_unmap_released(struct sa_page_heap *h)
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         h->moving_pages -= s->pages;
         h->mapped_pages -= s->pages;
+        done += s->pages;
         sa_span_heap_drop_record(h, s);
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
+{
+    heap_unmap(h, 1, bytes);
 }
 
 bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
@@ -99,8 +111,10 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
     idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
     if (idle)
         sa_page_heap_release(h, idle << SA_PAGE_SHIFT);
+    /* Where address space has turned out to be limited, others need it too (stacks of threads, files):
+     * long runs without memory are unmapped. Otherwise they are kept, which costs nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
-        heap_unmap_released(h);
+        heap_unmap(h, HEAP_UNMAP_LEAST, SIZE_MAX);
     left = sa_load_relaxed(&h->backed.pages);
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
