@@ -77,12 +77,12 @@ void sa_snapshot_take(struct sa_snapshot *s)
     }
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
     sa_arena_stats(&s->arena);
-    /* Spans, too, may have been returned in between. */
-    other = s->heap.in_use_bytes;
-    s->cpu_bytes = sa_min(s->cpu_bytes, other);
-    s->transfer_bytes = sa_min(s->transfer_bytes, other - s->cpu_bytes);
-    s->central_bytes = sa_min(s->central_bytes, other - s->cpu_bytes - s->transfer_bytes);
-    s->in_use_bytes = other - s->cpu_bytes - s->transfer_bytes - s->central_bytes;
+    other = s->cpu_bytes + s->transfer_bytes + s->central_bytes;
+    if (other > s->heap.in_use_bytes) { /* spans may have been returned in between */
+        s->heap.mapped_bytes += other - s->heap.in_use_bytes;
+        s->heap.in_use_bytes = other;
+    }
+    s->in_use_bytes = s->heap.in_use_bytes - other;
     s->large_bytes =
         s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, class_pages << SA_PAGE_SHIFT);
     s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, class_spans);

@@ -111,8 +111,8 @@ static void cpu_shuffle(int busiest, uint64_t most)
         take = limit / SHUFFLE_PART - moved;
         if (take > have)
             take = have;
-        if (take > c->limit_bytes - limit / SHUFFLE_KEEP_PART)
-            take = c->limit_bytes - limit / SHUFFLE_KEEP_PART;
+        if (take > sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_PART)
+            take = sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_PART;
         if (take <= 0 || !sa_cas_relaxed(&c->available_bytes, &have, have - take))
             continue;
         sa_sub_relaxed(&c->limit_bytes, take);

@@ -75,7 +75,7 @@ bool sa_thread_slots_acquire(void)
     if (slots.free_count)
         number = slots.free[--slots.free_count];
     else if (slots.created < SA_SLABS - 1)
-        number = (int)++slots.created;
+        number = (int)sa_add_relaxed(&slots.created, 1) + 1;
     sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
     if (number) /* a slab comes with its first use */
         sa_store_release(&sa_hot.slabs[number], &sa_slab_empty);

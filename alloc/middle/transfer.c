@@ -60,7 +60,7 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     got = sa_min(t->used, n);
     if (got) {
-        t->used -= (uint32_t)got;
+        sa_store_relaxed(&t->used, t->used - (uint32_t)got);
         memcpy(objs, t->slots + t->used, got * sizeof(*objs));
         if (t->used < t->low_water)
             t->low_water = t->used;
@@ -87,7 +87,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     if (t->slots) {
         fit = sa_min(capacity - t->used, n);
         memcpy(t->slots + t->used, objs, fit * sizeof(*objs));
-        t->used += (uint32_t)fit;
+        sa_store_relaxed(&t->used, t->used + (uint32_t)fit);
     }
     if (fit == n) {
         t->insert_hits++;
@@ -113,7 +113,7 @@ static void transfer_drain(struct transfer *t, unsigned cls, size_t n)
         if (k) {
             memcpy(objs, t->slots, k * sizeof(*objs));
             memmove(t->slots, t->slots + k, (t->used - k) * sizeof(*objs));
-            t->used -= (uint32_t)k;
+            sa_store_relaxed(&t->used, t->used - (uint32_t)k);
             if (t->used < t->low_water)
                 t->low_water = t->used;
         }

@@ -2,6 +2,7 @@
 /* Free spans by length; see free_lists.h. Lists are doubly linked and end in NULL. */
 #include "alloc/page_heap/free_lists.h"
 
+#include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 
 /* Spans looked at in a list of mixed lengths before a list of longer ones is used. */
@@ -27,7 +28,7 @@ void sa_free_lists_add(struct sa_free_lists *lists, struct sa_span *span)
         span->next->prev = span;
     lists->first[i] = span;
     lists->filled[i / 64] |= 1ull << i % 64;
-    lists->pages += span->pages;
+    sa_count_add(&lists->pages, span->pages);
 }
 
 void sa_free_lists_remove(struct sa_free_lists *lists, struct sa_span *span)
@@ -40,7 +41,7 @@ void sa_free_lists_remove(struct sa_free_lists *lists, struct sa_span *span)
         span->prev->next = span->next;
     else if (!(lists->first[i] = span->next))
         lists->filled[i / 64] &= ~(1ull << i % 64);
-    lists->pages -= span->pages;
+    sa_count_add(&lists->pages, -(size_t)span->pages);
 }
 
 static bool free_span_holds(const struct sa_span *span, size_t pages, size_t align)

@@ -85,14 +85,14 @@ void sa_span_heap_add_free(struct sa_page_heap *h, struct sa_span *s)
     struct sa_free_lists *lists = heap_lists(h, s->state);
     struct sa_span *prev = sa_pagemap_span(s->start - 1), *next = sa_pagemap_span(sa_span_end(s));
 
-    if (prev && prev->state == s->state && prev->heap == h->number &&
+    if (prev && sa_load_relaxed(&prev->state) == s->state && prev->heap == h->number &&
         sa_span_end(prev) == s->start && same_window(prev->start, s->start)) {
         sa_free_lists_remove(lists, prev);
         s->start = prev->start;
         s->pages += prev->pages;
         sa_span_heap_drop_record(h, prev);
     }
-    if (next && next->state == s->state && next->heap == h->number &&
+    if (next && sa_load_relaxed(&next->state) == s->state && next->heap == h->number &&
         next->start == sa_span_end(s) && same_window(next->start, s->start)) {
         sa_free_lists_remove(lists, next);
         s->pages += next->pages;
@@ -294,8 +294,8 @@ static struct sa_span *heap_alloc(struct sa_page_heap *h, size_t pages, size_t a
     if (!s) {
         if (align > HEAP_TRIM_ALIGN || pages >= SA_HOME_PAGES / 2)
             s = heap_map_alone(h, pages, align);
-        else if (heap_grow(h, pages, align))
-            s = heap_take(h, pages, align);
+        else if (heap_grow(h, pages, align) && !(s = heap_take(h, pages, align)))
+            s = heap_map_alone(h, pages, align); /* what was added was cut at a window's edge */
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return s;
