@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_MOVE_MOST 128 /* objects that one call may move */
+#define SA_MOVE_MOST 512 /* objects that one call may move */
 
 struct sa_transfer_stats {
     size_t objects;
