@@ -19,7 +19,6 @@
 #define sa_add_seq_cst(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 #define sa_xchg_acquire(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define sa_xchg_release(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
-#define sa_xchg_acq_rel(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 
 /* Strong compare and swap; on failure *expect receives the value seen. */
 #define sa_cas_acquire(p, expect, v)                                                               \

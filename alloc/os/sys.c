@@ -71,11 +71,6 @@ void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
     syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, bytes, name);
 }
 
-int sa_sys_gettid(void)
-{
-    return (int)syscall(SYS_gettid);
-}
-
 unsigned sa_sys_cpu_numbers(void)
 {
     unsigned char mask[2048]; /* twice the largest configuration */

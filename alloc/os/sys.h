@@ -20,7 +20,6 @@ int sa_sys_madvise(void *p, size_t bytes, int advice);
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);
 int sa_sys_membarrier(int command, unsigned flags, int cpu);
 void sa_sys_name_mapping(void *p, size_t bytes, const char *name);
-int sa_sys_gettid(void);
 
 /* A bound on the CPU numbers that the kernel can ever report (UINT_MAX if it is not known). */
 unsigned sa_sys_cpu_numbers(void);

@@ -21,7 +21,7 @@ struct sa_page_heap_stats {
     size_t moving_bytes;   /* free, on its way from backed to released at this moment */
     size_t spans_in_use;   /* records */
     size_t spans_created;
-    uint64_t grown, released_ever_bytes, extended, moved;
+    uint64_t grown, released_ever_bytes, extended;
 };
 
 struct sa_page_heap;
