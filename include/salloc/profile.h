@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Profiles of the heap: which code has allocated what, estimated from a random sample of all allocations, with
+ * error bars. Sampling is always on, at 2 MiB unless set otherwise: every allocated byte has a chance of
+ * 1 in 2 MiB to bring its block into the sample. doc/sampling.md explains the numbers.
+ *
+ * Without code: SALLOC_CONF="profile:heap.%p.pb.gz,profile_type:heap" (doc/tuning.md).
+ *
+ * Unless a function says otherwise it may be called from any thread at any time but not from a signal handler,
+ * returns 0 or a pointer on success and -1 or NULL with errno on failure, and writes no result on failure.
+ */
+#ifndef SALLOC_PROFILE_H
+#define SALLOC_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum salloc_profile_type {
+    SALLOC_PROFILE_HEAP = 0,          /**< what is allocated now; and per stack, what ever was */
+    SALLOC_PROFILE_FRAGMENTATION = 1, /**< free memory held up by what is allocated now */
+    SALLOC_PROFILE_PEAK_HEAP = 2,     /**< what was allocated when most was */
+    SALLOC_PROFILE_ALLOCATIONS = 3,   /**< what was allocated between start and stop */
+    SALLOC_PROFILE_LIFETIMES = 4, /**< blocks allocated, and mostly freed, between start and stop */
+};
+
+/** How a sample is extrapolated. All are unbiased; the first has the least variance. */
+enum salloc_estimator {
+    SALLOC_ESTIMATE_WEIGHTED = 0, /**< a sample stands for 1/p blocks (Horvitz-Thompson) */
+    SALLOC_ESTIMATE_OFFSET = 1,   /**< T + a - f bytes (tcmalloc) */
+    SALLOC_ESTIMATE_POISSON = 2,  /**< T bytes for each sampled byte of the block (heapprofd) */
+    SALLOC_ESTIMATE_FAILED = 3,   /**< failed trials before it, and the rest of the block (.NET) */
+};
+
+/** How a block was asked for. */
+enum salloc_allocation_kind {
+    SALLOC_KIND_MALLOC = 0,
+    SALLOC_KIND_NEW = 1,     /**< C++ operator new */
+    SALLOC_KIND_ALIGNED = 2, /**< aligned_alloc and its relatives, aligned operator new */
+};
+
+/** A profile. Belongs to the caller, who frees it with salloc_profile_free. It does not change. */
+typedef struct salloc_profile salloc_profile;
+
+/** A running recording. Not memory: a name that becomes invalid when it is stopped. */
+typedef struct salloc_profile_token salloc_profile_token;
+
+/**
+ * Samples of one stack that have everything else in common, too. All pointers are valid until the profile
+ * is freed. Sizes are in bytes, times in nanoseconds.
+ */
+struct salloc_profile_sample {
+    const void *const *stack; /**< return addresses, the allocating function's caller first */
+    size_t depth;             /**< 0: the stack could not be kept */
+    const void *const
+        *free_stack; /**< where it was freed; lifetimes of freed blocks only, else NULL */
+    size_t free_depth;
+    enum salloc_allocation_kind kind;
+    size_t allocated_size; /**< bytes that each block occupies; 0: a sum over blocks of all sizes */
+    size_t requested_size; /**< bytes that were asked for */
+    size_t alignment;      /**< asked for; 0: none */
+    double probability;    /**< of such a block to be sampled */
+    double interval;       /**< T: mean distance of sampled bytes among blocks of this size */
+    uint64_t samples; /**< how many there are; for a certain block (probability 1) the blocks */
+    /** Estimates of blocks and their bytes (weighted), in use and ever allocated. */
+    double inuse_count, inuse_bytes, alloc_count, alloc_bytes;
+    double resident_bytes, swapped_bytes; /**< estimate, heap profiles only */
+    double fragmentation_bytes;           /**< estimate, fragmentation profiles only */
+    /** Lifetimes only, of these blocks. A censored one was still allocated at the stop: its time is until then. */
+    int censored;
+    int same_cpu, same_thread; /**< freed where it was allocated: 1, 0, or -1 (not freed) */
+    double lifetime_mean, lifetime_deviation;
+    uint64_t lifetime_min, lifetime_max;
+};
+
+/** An estimate with its confidence interval. */
+struct salloc_estimate {
+    uint64_t samples;
+    double count, count_low, count_high;
+    double bytes, bytes_low, bytes_high;
+};
+
+/**
+ * Mean distance in bytes between sampled bytes; 0: sampling is off; 1: every block is sampled.
+ */
+int64_t salloc_get_sampling_interval(void);
+
+/**
+ * Sets the interval: 1 samples every block, 0 or less none. Takes effect at once in all threads. What was
+ * sampled before keeps the probability with which it was.
+ *
+ * @return 0, or -1 with errno EAGAIN (a fork is in progress).
+ */
+int salloc_set_sampling_interval(int64_t bytes);
+
+/**
+ * Starts recording allocations. Any number of recordings up to 64 may run at a time.
+ *
+ * @return a token for salloc_profile_token_stop, or NULL with errno EAGAIN (64 run already, or a fork is in
+ * progress), ENOMEM.
+ */
+salloc_profile_token *salloc_start_allocation_profile(void);
+
+/** As salloc_start_allocation_profile, but records how long blocks live. */
+salloc_profile_token *salloc_start_lifetime_profile(void);
+
+/**
+ * Stops a recording.
+ *
+ * @return its profile, or NULL with errno EINVAL if the token is null or was stopped before; ENOMEM or EAGAIN
+ * (a fork is in progress): the recording goes on and can be stopped later.
+ */
+salloc_profile *salloc_profile_token_stop(salloc_profile_token *token);
+
+/**
+ * A profile of the moment: of type HEAP, FRAGMENTATION or PEAK_HEAP. ALLOCATIONS gives what was allocated
+ * since the program began, per stack.
+ *
+ * @return the profile, or NULL with errno EINVAL (another type), ENOMEM, EAGAIN (a fork is in progress).
+ */
+salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type);
+
+/**
+ * Calls callback for every row of the profile, in no particular order, until it returns non-zero.
+ *
+ * @return what the last call returned, 0 if there was none; -1 with errno EINVAL for a null argument.
+ */
+int salloc_profile_iterate(const salloc_profile *profile,
+                           int (*callback)(const struct salloc_profile_sample *sample, void *arg),
+                           void *arg);
+
+/**
+ * Estimates blocks and bytes of one stack, or of everything (stack NULL, depth 0), with a confidence
+ * interval at the level given (0.95 for 95 %). For HEAP and PEAK_HEAP what is in use; for LIFETIMES what was
+ * allocated.
+ *
+ * @return 0, or -1 with errno EINVAL (null argument, level not between 0 and 1, unknown estimator), ENOENT (no
+ * such stack).
+ */
+int salloc_profile_estimate(const salloc_profile *profile, const void *const *stack, size_t depth,
+                            enum salloc_estimator estimator, double level,
+                            struct salloc_estimate *ret);
+
+/**
+ * Writes the profile. The end of the path names the format:
+ *
+ *   .pb.gz, .pb            profile.proto for pprof and others, compressed or not
+ *   .heap                  gperftools' text for google-pprof, jeprof, go tool pprof
+ *   .jeprof                jemalloc's text for jeprof
+ *   .collapsed, .folded    a line for each stack, for flame graphs
+ *   .txt                   a table for people, with confidence intervals
+ *
+ * In the path %p is replaced by the process's number, %e by the name of its executable, %n by a number that
+ * grows with each file written by the process, %% by %. The file is readable by its owner only, replaces a
+ * file (or symbolic link) of the name, and appears when it is complete or not at all.
+ *
+ * @return 0, or -1 with errno EINVAL (null argument, unknown ending or placeholder), ENAMETOOLONG, or whatever
+ * creating and writing the file gave.
+ */
+int salloc_profile_write_file(const salloc_profile *profile, const char *path);
+
+/** Frees a profile. NULL is allowed. */
+void salloc_profile_free(salloc_profile *profile);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

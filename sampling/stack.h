@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Call stacks: capture, and the bounded table that keeps one copy of each.
+ *
+ * Capture takes no lock, allocates nothing and does not ask the loader; it is correct through code
+ * without frame pointers. It may be called with no lock of the allocator held.
+ *
+ * A stack in the table is counted: whoever keeps a pointer holds a reference. What nobody refers to stays, with
+ * its totals, until its memory is needed for another; the table never grows beyond its limit.
+ */
+#ifndef SA_SAMPLING_STACK_H
+#define SA_SAMPLING_STACK_H
+
+#include "sampling/estimate.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_STACK_MOST 64 /* frames */
+
+struct sa_stack {
+    struct sa_stack *next; /* STACKS: in the bucket */
+    uint64_t hash;         /* const */
+    uint32_t references;   /* STACKS */
+    uint32_t depth;        /* const; 0: the stack of samples whose own could not be kept */
+    struct sa_sums totals; /* SAMPLES: all samples ever taken here, written by who refers to it */
+    uintptr_t pc[];        /* const: return addresses, leaf first */
+};
+
+struct sa_stack_stats {
+    size_t stacks, bytes, limit_bytes;
+    uint64_t dropped; /* times that a stack could not be kept */
+    uint64_t evicted; /* stacks forgotten to make room */
+};
+
+/*
+ * The return addresses of the callers of the frame whose canonical frame address (stack pointer before the
+ * call that entered it) is `frame`, leaf first: frames of the allocator itself are left out. How many.
+ */
+unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most);
+
+/* The table's copy of a stack, with a reference for the caller. Never NULL: if there is no room it is the
+ * stack of depth 0. */
+struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth);
+
+void sa_stack_ref(struct sa_stack *stack);
+void sa_stack_unref(struct sa_stack *stack);
+
+/* Calls visit for every stack of the table that has totals, with the table locked (STACKS), and adds up
+ * the totals of stacks that were evicted. */
+void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
+                   struct sa_sums *ret_evicted);
+
+void sa_stack_stats(struct sa_stack_stats *ret);
+
+/* The stack of samples whose own could not be kept. */
+extern struct sa_stack sa_stack_unknown;
+
+#endif
