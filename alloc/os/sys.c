@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,4 +101,85 @@ long sa_sys_read_file(const char *path, char *buf, size_t cap)
     buf[len] = '\0';
     syscall(SYS_close, fd);
     return (long)len;
+}
+
+int sa_sys_open(const char *path, int flags, int mode)
+{
+    long r = syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
+
+    return r == -1 ? -errno : (int)r;
+}
+
+int sa_sys_close(int fd)
+{
+    return syscall(SYS_close, fd) == -1 ? -errno : 0;
+}
+
+long sa_sys_read(int fd, void *buf, size_t bytes)
+{
+    long r = syscall(SYS_read, fd, buf, bytes);
+
+    return r == -1 ? -errno : r;
+}
+
+long sa_sys_pread(int fd, void *buf, size_t bytes, uint64_t offset)
+{
+    long r = syscall(SYS_pread64, fd, buf, bytes, offset);
+
+    return r == -1 ? -errno : r;
+}
+
+long sa_sys_write(int fd, const void *buf, size_t bytes)
+{
+    long r = syscall(SYS_write, fd, buf, bytes);
+
+    return r == -1 ? -errno : r;
+}
+
+int sa_sys_link(const char *from, const char *to)
+{
+    return syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == -1 ? -errno : 0;
+}
+
+int sa_sys_rename(const char *from, const char *to)
+{
+    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) == -1 ? -errno : 0;
+}
+
+int sa_sys_unlink(const char *path)
+{
+    return syscall(SYS_unlinkat, AT_FDCWD, path, 0) == -1 ? -errno : 0;
+}
+
+long sa_sys_readlink(const char *path, char *buf, size_t cap)
+{
+    long n = syscall(SYS_readlinkat, AT_FDCWD, path, buf, cap - 1);
+
+    if (n == -1)
+        return -errno;
+    buf[n] = '\0';
+    return n;
+}
+
+int sa_sys_file_mode(const char *path)
+{
+    struct stat st; /* libc's is the kernel's on the architectures that we have */
+
+    if (syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == -1)
+        return -errno;
+    return (int)st.st_mode;
+}
+
+int sa_sys_pid(void)
+{
+    return (int)syscall(SYS_getpid);
+}
+
+uint64_t sa_sys_file_limit(void)
+{
+    struct rlimit limit; /* 64 bits wide, as the kernel's, on the architectures that we have */
+
+    if (syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == -1)
+        return UINT64_MAX;
+    return limit.rlim_cur;
 }

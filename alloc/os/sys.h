@@ -27,4 +27,18 @@ unsigned sa_sys_cpu_numbers(void);
 /* Reads at most cap - 1 bytes of a small file and terminates them; the length or -errno. */
 long sa_sys_read_file(const char *path, char *buf, size_t cap);
 
+/* Files. Paths are relative to the current folder; close-on-exec is always set. */
+int sa_sys_open(const char *path, int flags, int mode);
+int sa_sys_close(int fd);
+long sa_sys_read(int fd, void *buf, size_t bytes);
+long sa_sys_pread(int fd, void *buf, size_t bytes, uint64_t offset);
+long sa_sys_write(int fd, const void *buf, size_t bytes);
+int sa_sys_link(const char *from, const char *to); /* follows a symbolic link at from */
+int sa_sys_rename(const char *from, const char *to);
+int sa_sys_unlink(const char *path);
+long sa_sys_readlink(const char *path, char *buf, size_t cap); /* terminated; the length */
+int sa_sys_file_mode(const char *path); /* st_mode, not following a link at the end */
+int sa_sys_pid(void);
+uint64_t sa_sys_file_limit(void); /* bytes that a file may grow to before SIGXFSZ */
+
 #endif

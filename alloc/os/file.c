@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that are complete or not there; see file.h. */
+#include "alloc/os/file.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/fmt.h"
+#include "alloc/os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static uint32_t file_sequence;  /* atomic: the last %n */
+static uint32_t file_temporary; /* atomic: the last number in a temporary name */
+
+#define TRIES 100 /* names that others may have taken, by accident or to be in the way */
+
+/* The folder of a path, with a slash at the end; empty for the current one. */
+static size_t folder_length(const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n && path[n - 1] != '/')
+        n--;
+    return n;
+}
+
+static int temporary_name(struct sa_file *file)
+{
+    size_t folder = folder_length(file->path);
+    struct sa_fmt f;
+
+    if (folder >= sizeof(file->temporary))
+        return -ENAMETOOLONG;
+    memcpy(file->temporary, file->path, folder);
+    sa_fmt_init(&f, file->temporary + folder, sizeof(file->temporary) - folder);
+    sa_fmt_add(&f, ".salloc.%d.%u.tmp", sa_sys_pid(), sa_add_relaxed(&file_temporary, 1u));
+    return f.truncated ? -ENAMETOOLONG : 0;
+}
+
+static void descriptor_name(int fd, char *buf, size_t cap)
+{
+    struct sa_fmt f;
+
+    sa_fmt_init(&f, buf, cap);
+    sa_fmt_add(&f, "/proc/self/fd/%d", fd);
+}
+
+/* A file without a name that can get one later, or an error where there is no such thing. */
+static int open_nameless(const struct sa_file *file)
+{
+    char folder[SA_FILE_PATH_MAX], link[64], target[8];
+    size_t n = folder_length(file->path);
+    int fd;
+
+    memcpy(folder, n ? file->path : "./", n ? n : 2);
+    folder[n ? n : 2] = '\0';
+    fd = sa_sys_open(folder, O_TMPFILE | O_WRONLY, 0600);
+    if (fd < 0)
+        return fd;
+    descriptor_name(fd, link, sizeof(link)); /* needs /proc */
+    if (sa_sys_readlink(link, target, sizeof(target)) < 0) {
+        sa_sys_close(fd);
+        return -ENOENT;
+    }
+    return fd;
+}
+
+int sa_file_begin(struct sa_file *file, const char *path)
+{
+    int fd, mode, failed = -EEXIST;
+    size_t n = strlen(path);
+
+    file->fd = -1;
+    file->named = false;
+    file->at = 0;
+    file->limit = sa_sys_file_limit();
+    if (n == 0 || path[n - 1] == '/')
+        return -EINVAL;
+    if (n >= sizeof(file->path))
+        return -ENAMETOOLONG;
+    memcpy(file->path, path, n + 1);
+    mode = sa_sys_file_mode(path);
+    if (mode >= 0 && S_ISDIR(mode))
+        return -EISDIR;
+    if (mode >= 0 && !S_ISREG(mode) && !S_ISLNK(mode))
+        return -EEXIST;
+    if (mode < 0 && mode != -ENOENT)
+        return mode;
+
+    fd = open_nameless(file);
+    for (int i = 0; i < TRIES && fd < 0; i++) {
+        failed = temporary_name(file);
+        if (failed)
+            return failed;
+        fd = sa_sys_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        if (fd < 0 && fd != -EEXIST)
+            return fd;
+        file->named = fd >= 0;
+    }
+    if (fd < 0)
+        return fd;
+    file->fd = fd;
+    return 0;
+}
+
+int sa_file_write(struct sa_file *file, const void *data, size_t bytes)
+{
+    const char *from = data;
+
+    if (bytes > file->limit || file->at > file->limit - bytes)
+        return -EFBIG;
+    while (bytes) {
+        long n = sa_sys_write(file->fd, from, bytes);
+
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return n ? (int)n : -ENOSPC;
+        from += n;
+        bytes -= (size_t)n;
+        file->at += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Gives a nameless file the temporary name: a link cannot replace, a rename can. */
+static int give_name(struct sa_file *file)
+{
+    char link[64];
+    int failed = -EEXIST;
+
+    descriptor_name(file->fd, link, sizeof(link));
+    for (int i = 0; i < TRIES && failed == -EEXIST; i++) {
+        failed = temporary_name(file);
+        if (!failed)
+            failed = sa_sys_link(link, file->temporary);
+    }
+    file->named = !failed;
+    return failed;
+}
+
+int sa_file_commit(struct sa_file *file)
+{
+    int failed = file->named ? 0 : give_name(file), closed;
+
+    closed = sa_sys_close(file->fd); /* some file systems say only here what went wrong */
+    file->fd = -1;
+    if (!failed)
+        failed = closed;
+    if (!failed)
+        failed = sa_sys_rename(file->temporary, file->path);
+    if (failed)
+        sa_file_abandon(file);
+    return failed;
+}
+
+void sa_file_abandon(struct sa_file *file)
+{
+    if (file->fd >= 0)
+        sa_sys_close(file->fd);
+    if (file->named)
+        sa_sys_unlink(file->temporary);
+    file->fd = -1;
+    file->named = false;
+}
+
+int sa_file_check_pattern(const char *pattern)
+{
+    if (!*pattern)
+        return -EINVAL;
+    for (; *pattern; pattern++)
+        if (*pattern == '%' && (!*++pattern || !strchr("pen%", *pattern)))
+            return -EINVAL;
+    return 0;
+}
+
+static void add_executable(struct sa_fmt *f)
+{
+    static const char deleted[] = " (deleted)"; /* as the kernel says it */
+    char path[SA_FILE_PATH_MAX];
+    long n = sa_sys_readlink("/proc/self/exe", path, sizeof(path));
+    size_t tail = sizeof(deleted) - 1;
+
+    if (n < 0) {
+        sa_fmt_add(f, "unknown");
+        return;
+    }
+    if ((size_t)n > tail && strcmp(path + (size_t)n - tail, deleted) == 0)
+        path[(size_t)n - tail] = '\0';
+    sa_fmt_add(f, "%s", path + folder_length(path));
+}
+
+int sa_file_expand(const char *pattern, char *buf, size_t cap)
+{
+    int failed = sa_file_check_pattern(pattern);
+    struct sa_fmt f;
+
+    if (failed)
+        return failed;
+    sa_fmt_init(&f, buf, cap);
+    for (; *pattern; pattern++) {
+        if (*pattern != '%')
+            sa_fmt_add(&f, "%c", *pattern);
+        else if (*++pattern == 'p')
+            sa_fmt_add(&f, "%d", sa_sys_pid());
+        else if (*pattern == 'e')
+            add_executable(&f);
+        else if (*pattern == 'n')
+            sa_fmt_add(&f, "%u", sa_add_relaxed(&file_sequence, 1u) + 1);
+        else
+            sa_fmt_add(&f, "%%");
+    }
+    return f.truncated ? -ENAMETOOLONG : 0;
+}
