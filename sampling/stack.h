@@ -22,15 +22,16 @@ struct sa_stack {
     struct sa_stack *next; /* STACKS: in the bucket */
     uint64_t hash;         /* const */
     uint32_t references;   /* STACKS */
-    uint32_t depth;        /* const; 0: the stack of samples whose own could not be kept */
+    uint16_t depth;        /* const; 0: the stack of samples whose own could not be kept */
+    uint16_t slot;         /* const: where it lies in its block, see stack_table.c */
     struct sa_sums totals; /* SAMPLES: all samples ever taken here, written by who refers to it */
     uintptr_t pc[];        /* const: return addresses, leaf first */
 };
 
 struct sa_stack_stats {
-    size_t stacks, bytes, limit_bytes;
-    uint64_t dropped; /* times that a stack could not be kept */
-    uint64_t evicted; /* stacks forgotten to make room */
+    size_t stacks, bytes, limit_bytes; /* bytes: mapped */
+    uint64_t dropped;                  /* times that a stack could not be kept */
+    uint64_t evicted;                  /* stacks forgotten to make room */
 };
 
 /*
@@ -43,15 +44,23 @@ unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most);
  * stack of depth 0. */
 struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth);
 
+/* Of the stack of depth 0, which stays, references are not counted. */
 void sa_stack_ref(struct sa_stack *stack);
 void sa_stack_unref(struct sa_stack *stack);
 
-/* Calls visit for every stack of the table that has totals, with the table locked (STACKS), and adds up
- * the totals of stacks that were evicted. */
+/*
+ * Calls visit for every stack that has totals, with the table locked (STACKS), and adds up the totals of
+ * stacks that were evicted. The caller holds SAMPLES, as it reads totals. Only sa_stack_ref_locked takes a
+ * reference from within visit.
+ */
+void sa_stack_ref_locked(struct sa_stack *stack);
 void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
                    struct sa_sums *ret_evicted);
 
 void sa_stack_stats(struct sa_stack_stats *ret);
+
+/* At most so many bytes are mapped from now on; what is mapped stays. */
+void sa_stack_table_limit(size_t bytes);
 
 /* The stack of samples whose own could not be kept. */
 extern struct sa_stack sa_stack_unknown;
