@@ -23,23 +23,35 @@ struct sa_group {
     double hits;    /* sum of N */
 };
 
-/* What all estimates and intervals of a set of samples need; all zero is the empty set. */
+/*
+ * What all estimates and intervals of a set of samples need; all zero is the empty set. All but the certain
+ * ones are sums over samples with p < 1.
+ */
 struct sa_sums {
-    uint64_t samples; /* with p < 1 */
+    uint64_t samples;
     uint64_t certain; /* with p = 1 */
     double certain_bytes;
-    double count, bytes;                   /* sums of 1/p and a/p */
-    double count_variance, bytes_variance; /* of these two, estimated */
-    double offset_count, offset_bytes;     /* sums of (T+a-f)/a and T+a-f */
-    double hits_count, hits_bytes;         /* sums of T N/a and T N */
-    double most_count, most_bytes;         /* the largest 1/p and a/p */
+    double count, bytes;                   /* 1/p and a/p */
+    double sampled_bytes;                  /* a */
+    double count_variance, bytes_variance; /* (1-p)/p^2 and a^2 (1-p)/p^2 */
+    double bytes_squares;                  /* a^2 (1-p)/p */
+    double offset_count, offset_bytes;     /* W/a and W = T+a-f */
+    double hits_count, hits_bytes;         /* T N/a and T N */
+    double failures, failures_variance;    /* T-1 and T (T-1) */
+    double offset_count_variance;          /* T (T-1)/a^2 */
 };
 
 void sa_sums_add(struct sa_sums *sums, const struct sa_group *group);
 void sa_sums_merge(struct sa_sums *into, const struct sa_sums *from);
 
-/* Estimate and interval of a set; level is between 0 and 1, as 0.95. */
+/*
+ * Estimate and interval of a set; level is between 0 and 1, as 0.95. An interval is one of those for sets of
+ * which something was sampled; for the empty set all is zero, and sa_estimate_unseen says what may have been missed.
+ */
 void sa_estimate(const struct sa_sums *sums, enum salloc_estimator estimator, double level,
                  struct salloc_estimate *ret);
+
+/* Upper end in bytes of the interval of a set sampled at mean interval T of which no sample was taken. */
+double sa_estimate_unseen(double interval, double level);
 
 #endif
