@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture of a call stack; see stack.h, and unwind.h for the ways.
+ * Capture of a call stack; see stack.h, and unwind.h for the ways. Where our own cannot leave a frame,
+ * libgcc walks the whole stack.
  *
  * libgcc's unwinder is linked into the shared library (-static-libgcc), where nobody else can reach it: no
  * program registers frames with that copy, so that it takes no lock and allocates nothing, and finds objects with
@@ -66,5 +67,11 @@ unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most)
 
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
 {
+#ifdef SA_UNWIND_OWN
+    unsigned n;
+
+    if (SA_LIKELY(sa_unwind_own(frame, pc, most, &n)))
+        return n;
+#endif
     return sa_unwind_libgcc(frame, pc, most);
 }

@@ -48,7 +48,7 @@ struct block {
 };
 
 SA_STATIC_ASSERT(sizeof(struct block) == SA_CACHELINE, "slots begin on a line of their own");
-SA_STATIC_ASSERT(sizeof(struct sa_stack) == 128, "the slots below are whole lines");
+SA_STATIC_ASSERT(sizeof(struct sa_stack) % 8 == 0, "slots are aligned");
 
 static struct {
     struct sa_lock lock;

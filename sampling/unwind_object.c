@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loaded objects; see unwind_object.h. */
+#include "sampling/unwind_object.h"
+
+#include "sampling/unwind.h"
+
+#ifdef SA_UNWIND_OWN
+
+#include "alloc/base/rng.h"
+#include "sampling/unwind_entry.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#define HEADER_BYTES 4096 /* of the first page: what is sure to be mapped with the ELF header */
+
+/* The program headers, if they lie in the first page behind an ELF header. */
+static const Elf64_Phdr *headers(const struct sa_unwind_object *o, unsigned *ret_count)
+{
+    const Elf64_Ehdr *e = (const Elf64_Ehdr *)o->start;
+
+    if (memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 || e->e_phentsize != sizeof(Elf64_Phdr) ||
+        e->e_phoff % 8 || e->e_phoff > HEADER_BYTES ||
+        e->e_phoff + e->e_phnum * sizeof(Elf64_Phdr) > HEADER_BYTES)
+        return NULL;
+    *ret_count = e->e_phnum;
+    return (const Elf64_Phdr *)(o->start + e->e_phoff);
+}
+
+static uint64_t note_identity(const uint8_t *at, const uint8_t *end, uint64_t align)
+{
+    while ((size_t)(end - at) >= sizeof(Elf64_Nhdr)) {
+        const Elf64_Nhdr *n = (const Elf64_Nhdr *)at;
+        const uint8_t *name = at + sizeof(*n);
+        const uint8_t *desc = name + ((n->n_namesz + align - 1) & -align);
+        uint64_t hash = n->n_descsz, word;
+
+        if (n->n_namesz > 256 || n->n_descsz > 65536 || desc > end ||
+            n->n_descsz > (size_t)(end - desc))
+            return 0;
+        if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && memcmp(name, "GNU", 4) == 0 &&
+            n->n_descsz >= 8) {
+            for (uint32_t i = 0; i + 4 <= n->n_descsz; i += (uint32_t)sizeof(word)) {
+                word = 0;
+                memcpy(&word, desc + i, n->n_descsz - i < 8 ? n->n_descsz - i : 8);
+                hash = sa_rng_mix(hash ^ word);
+            }
+            return hash;
+        }
+        at = desc + ((n->n_descsz + align - 1) & -align);
+        if (at > end)
+            return 0;
+    }
+    return 0;
+}
+
+/* Of the build id; of a program without one, that it is the program, which is never unloaded. */
+static uint64_t identity(const struct sa_unwind_object *o, const struct link_map *map)
+{
+    unsigned count = 0;
+    const Elf64_Phdr *p = headers(o, &count);
+    uint64_t mapped = 0, hash = 0; /* bytes of the file that are mapped together with its headers */
+
+    for (unsigned i = 0; i < count; i++)
+        if (p[i].p_type == PT_LOAD && p[i].p_offset == 0 && o->bias + p[i].p_vaddr == o->start)
+            mapped = p[i].p_filesz;
+    for (unsigned i = 0; i < count && !hash; i++) {
+        uint64_t align = p[i].p_align == 8 ? 8 : 4;
+
+        if (p[i].p_type == PT_NOTE && p[i].p_vaddr % 4 == 0 && p[i].p_offset < mapped &&
+            p[i].p_filesz <= mapped - p[i].p_offset)
+            hash = note_identity((const uint8_t *)o->start + p[i].p_offset,
+                                 (const uint8_t *)o->start + p[i].p_offset + p[i].p_filesz, align);
+    }
+    if (!hash && map && !map->l_prev && map->l_name && !*map->l_name)
+        hash = 1;
+    return hash ? sa_rng_mix(hash ^ sa_rng_mix(o->start)) | 1 : 0;
+}
+
+bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
+{
+    struct dl_find_object found;
+
+    if (_dl_find_object((void *)address, &found) != 0)
+        return false;
+    ret->start = (uintptr_t)found.dlfo_map_start;
+    ret->end = (uintptr_t)found.dlfo_map_end;
+    ret->bias = found.dlfo_link_map ? found.dlfo_link_map->l_addr : 0;
+    ret->eh_index = found.dlfo_eh_frame;
+    ret->identity = identity(ret, found.dlfo_link_map);
+    return true;
+}
+
+bool sa_unwind_object_has_code(const struct sa_unwind_object *o, uintptr_t address, uintptr_t bytes)
+{
+    unsigned count = 0;
+    const Elf64_Phdr *p = headers(o, &count);
+
+    for (unsigned i = 0; i < count; i++)
+        if (p[i].p_type == PT_LOAD && (p[i].p_flags & (PF_X | PF_R)) == (PF_X | PF_R) &&
+            address - (o->bias + p[i].p_vaddr) < p[i].p_memsz &&
+            bytes <= p[i].p_memsz - (address - (o->bias + p[i].p_vaddr)))
+            return true;
+    return false;
+}
+
+/* One of the index: offsets from its start, sorted by address. */
+struct entry {
+    int32_t address, fde;
+};
+
+enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *o, uintptr_t address,
+                                          const uint8_t **ret_fde)
+{
+    const uint8_t *index = o->eh_index;
+    struct sa_cfi_reader r = {.data_base = (uintptr_t)index};
+    const struct entry *entries;
+    struct sa_cfi_cie cie;
+    struct sa_cfi_reader program;
+    uintptr_t count, low = 0, start, end;
+
+    if (!index)
+        return SA_UNWIND_NONE;
+    if (index[0] != 1 || index[2] == 0xff || index[3] != 0x3b) /* sorted, relative, 4 bytes */
+        return SA_UNWIND_FORMAT;
+    r.at = index + 4;
+    r.end = r.at + 32;
+    sa_cfi_pointer(&r, index[1]);
+    count = sa_cfi_pointer(&r, index[2]);
+    if (r.failed || (uintptr_t)r.at % 4)
+        return SA_UNWIND_FORMAT;
+    entries = (const struct entry *)r.at;
+    while (count - low >
+           1) { /* the last one that begins at or before the address is in [low, count) */
+        uintptr_t middle = low + (count - low) / 2;
+
+        if (address < (uintptr_t)index + (uintptr_t)entries[middle].address)
+            count = middle;
+        else
+            low = middle;
+    }
+    if (count == low)
+        return SA_UNWIND_NONE;
+    *ret_fde = index + entries[low].fde;
+    if (!sa_cfi_fde(*ret_fde, &cie, &start, &end, &program))
+        return SA_UNWIND_FORMAT;
+    return address >= start && address < end ? SA_UNWIND_FDE : SA_UNWIND_NONE;
+}
+
+#endif
