@@ -29,6 +29,8 @@ enum sa_span_state {
     SA_SPAN_LARGE,    /* in use: one block */
 };
 
+struct sa_sample; /* sampling/recording.h */
+
 struct sa_span {
     uintptr_t start; /* address; multiple of SA_PAGE_BYTES */
     uint32_t pages;
@@ -41,11 +43,15 @@ struct sa_span {
         size_t requested;    /* LARGE: bytes asked for, checked by sized frees */
         uint64_t *more_bits; /* OBJECTS with more than 64 objects: the bitmap */
     };
-    uint64_t bits;    /* OBJECTS with up to 64 objects: bit set = object is free */
+    union {
+        uint64_t bits;            /* OBJECTS with up to 64 objects: bit set = object is free */
+        struct sa_sample *sample; /* LARGE: the record of a sampled block, or NULL; atomic */
+    };
     uint16_t objects; /* OBJECTS: how many fit */
-    uint16_t live;    /* OBJECTS: how many are not on this span (in caches or in use) */
-    uint8_t zeroed;   /* set by the page heap: content was zero when it was handed out */
-    uint8_t moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours */
+    uint16_t
+        live; /* OBJECTS: how many are not on this span (in caches or in use); atomic: profiles read it */
+    uint8_t zeroed; /* set by the page heap: content was zero when it was handed out */
+    uint8_t moved;  /* LARGE: pages were moved here, the mapping cannot merge with its neighbours */
     uint8_t align_log; /* LARGE: log2 of the alignment asked for */
     uint8_t pad;
 };

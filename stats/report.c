@@ -12,6 +12,9 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
+#include "sampling/live.h"
+#include "sampling/rates.h"
+#include "sampling/sampler.h"
 #include "stats/snapshot.h"
 
 #include <errno.h>
@@ -72,6 +75,27 @@ static void report_metadata(struct sa_fmt *f, const struct sa_snapshot *s)
                "MALLOC: %llu mappings failed, %llu releases refused, %llu blocks grown in place\n",
                sa_load_relaxed(&sa_vm.map_failures), sa_load_relaxed(&sa_vm.advise_failures),
                s->heap.extended);
+}
+
+static void report_sampling(struct sa_fmt *f, const struct sa_snapshot *s)
+{
+    struct sa_sampler_stats sampler;
+    struct sa_live_stats live = {0};
+    struct sa_stack_stats stacks = {0};
+
+    sa_sampler_stats(&sampler);
+    if (sa_gate_enter()) {
+        sa_live_stats(&live);
+        sa_stack_stats(&stacks);
+        sa_gate_leave();
+    }
+    sa_fmt_add(f, "MALLOC: sampling interval %zu bytes; %llu samples taken, %llu lost\n",
+               (size_t)sa_rates_interval(), sampler.taken, sampler.failed);
+    sa_fmt_add(f, "MALLOC: %zu samples live, for %zu bytes; %zu objects in %zu bytes of pages\n",
+               live.samples, (size_t)live.bytes, s->sampled_objects, s->sampled_bytes);
+    sa_fmt_add(f,
+               "MALLOC: %zu call stacks in %zu of at most %zu bytes; %llu dropped, %llu evicted\n",
+               stacks.stacks, stacks.bytes, stacks.limit_bytes, stacks.dropped, stacks.evicted);
 }
 
 static void report_process(struct sa_fmt *f, const struct sa_snapshot *s)
@@ -173,6 +197,7 @@ void sa_report_format(struct sa_fmt *f)
     sa_snapshot_take(&s);
     report_summary(f, &s);
     report_metadata(f, &s);
+    report_sampling(f, &s);
     report_process(f, &s);
     report_classes(f, &s);
     report_transfer(f, &s);

@@ -62,6 +62,25 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls)
         central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
 }
 
+static void snapshot_heaps(struct sa_snapshot *s)
+{
+    struct sa_page_heap_stats sampled;
+
+    sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
+    sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
+    s->sampled_objects = sampled.spans_in_use;
+    s->sampled_bytes = sampled.in_use_bytes;
+    s->heap.mapped_bytes += sampled.mapped_bytes;
+    s->heap.in_use_bytes += sampled.in_use_bytes;
+    s->heap.backed_bytes += sampled.backed_bytes;
+    s->heap.released_bytes += sampled.released_bytes;
+    s->heap.moving_bytes += sampled.moving_bytes;
+    s->heap.spans_in_use += sampled.spans_in_use;
+    s->heap.spans_created += sampled.spans_created;
+    s->heap.grown += sampled.grown;
+    s->heap.released_ever_bytes += sampled.released_ever_bytes;
+}
+
 void sa_snapshot_take(struct sa_snapshot *s)
 {
     size_t class_pages = 0, class_spans = 0, other;
@@ -75,7 +94,7 @@ void sa_snapshot_take(struct sa_snapshot *s)
         class_pages += s->cls[cls].pages;
         class_spans += s->cls[cls].spans;
     }
-    sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
+    snapshot_heaps(s);
     sa_arena_stats(&s->arena);
     other = s->cpu_bytes + s->transfer_bytes + s->central_bytes;
     if (other > s->heap.in_use_bytes) { /* spans may have been returned in between */
@@ -83,9 +102,10 @@ void sa_snapshot_take(struct sa_snapshot *s)
         s->heap.in_use_bytes = other;
     }
     s->in_use_bytes = s->heap.in_use_bytes - other;
-    s->large_bytes =
-        s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, class_pages << SA_PAGE_SHIFT);
-    s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, class_spans);
+    other = (class_pages << SA_PAGE_SHIFT) + s->sampled_bytes;
+    s->large_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
+    other = class_spans + s->sampled_objects;
+    s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, other);
     if (!sa_rseq.per_cpu) {
         s->thread_bytes = s->cpu_bytes;
         s->cpu_bytes = 0;

@@ -26,7 +26,7 @@ struct sa_snapshot_class {
 };
 
 struct sa_snapshot {
-    struct sa_page_heap_stats heap;
+    struct sa_page_heap_stats heap; /* of both heaps together */
     struct sa_arena_stats arena;
     unsigned classes;
     struct sa_snapshot_class cls[SA_CLASSES_MAX];
@@ -35,6 +35,8 @@ struct sa_snapshot {
     size_t transfer_bytes;
     size_t central_bytes; /* free objects, and what is left behind the last object of each span */
     size_t large_blocks, large_bytes;
+    size_t sampled_objects,
+        sampled_bytes; /* pages of sampled objects: in use, beside their proxies */
     size_t pagemap_bytes, slab_bytes;
     size_t metadata_bytes; /* arena in use, pagemap class leaves, slabs */
     size_t threads_in_use, threads_created;

@@ -22,7 +22,7 @@ SA_EXPORT void *memalign(size_t align, size_t size)
         align = SA_MIN_ALIGN;
     if (!sa_is_pow2(align))
         align = 2ul << sa_log2(align);
-    return sa_entry_alloc(size, align, 0);
+    return sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);
 }
 
 SA_EXPORT void *aligned_alloc(size_t align, size_t size)
@@ -31,7 +31,7 @@ SA_EXPORT void *aligned_alloc(size_t align, size_t size)
         errno = EINVAL;
         return NULL;
     }
-    return sa_entry_alloc(size, align, 0);
+    return sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);
 }
 
 SA_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
@@ -41,7 +41,7 @@ SA_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
 
     if (!sa_is_pow2(align) || align % sizeof(void *) != 0)
         return EINVAL;
-    p = sa_entry_alloc(size, align, 0);
+    p = sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);
     errno = saved;
     if (!p)
         return ENOMEM;
@@ -52,7 +52,7 @@ SA_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
 SA_EXPORT void *valloc(size_t size)
 {
     sa_init();
-    return sa_entry_alloc(size, sa_vm.page_bytes, 0);
+    return sa_entry_alloc(size, sa_vm.page_bytes, 0, SALLOC_KIND_ALIGNED, SA_CALLER);
 }
 
 SA_EXPORT void *pvalloc(size_t size)
@@ -62,5 +62,6 @@ SA_EXPORT void *pvalloc(size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    return sa_entry_alloc(sa_align_up(sa_max(size, 1), sa_vm.page_bytes), sa_vm.page_bytes, 0);
+    return sa_entry_alloc(sa_align_up(sa_max(size, 1), sa_vm.page_bytes), sa_vm.page_bytes, 0,
+                          SALLOC_KIND_ALIGNED, SA_CALLER);
 }

@@ -32,7 +32,7 @@ static void *new_retry(size_t size, size_t align)
         if (!handler)
             return NULL;
         handler();
-        p = sa_entry_alloc(size, align, 0);
+        p = sa_entry_alloc(size, align, 0, SALLOC_KIND_NEW, NULL);
         if (p)
             return p;
     }
@@ -75,7 +75,7 @@ SA_COLD static void *new_failed(size_t size, size_t align, const char *name, con
 #define NEW(name, nothrow_parameter, nothrow)                                                      \
     static SA_NOINLINE void *name##_slow(size_t size)                                              \
     {                                                                                              \
-        void *p = sa_entry_malloc(size);                                                           \
+        void *p = sa_entry_alloc(size, 1, 0, SALLOC_KIND_NEW, SA_CALLER);                          \
                                                                                                    \
         return SA_LIKELY(p != NULL) ? p : new_failed(size, 0, #name, nothrow);                     \
     }                                                                                              \
@@ -88,7 +88,9 @@ SA_COLD static void *new_failed(size_t size, size_t align, const char *name, con
 #define NEW_ALIGNED(name, nothrow_parameter, nothrow)                                              \
     SA_EXPORT void *name(size_t size, size_t align nothrow_parameter)                              \
     {                                                                                              \
-        void *p = sa_is_pow2(align) ? sa_entry_alloc(size, align, 0) : NULL;                       \
+        void *p = sa_is_pow2(align)                                                                \
+                      ? sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER)             \
+                      : NULL;                                                                      \
                                                                                                    \
         if (SA_LIKELY(p != NULL))                                                                  \
             return p;                                                                              \

@@ -2,16 +2,46 @@
 /*
  * What the entry points share: the only place where errno is set. Slow paths may disturb errno; a
  * successful call leaves it as it was, a failed allocation sets ENOMEM.
+ *
+ * It is also where the sampler learns who called: SA_CALLER is the address that the stack pointer had when the
+ * function in which it stands was called (DWARF's canonical frame address). What was called by jumps from
+ * an entry point has the entry point's. Calls nest: a signal handler allocates inside of a slow path.
  */
 #ifndef SA_API_ENTRY_H
 #define SA_API_ENTRY_H
 
 #include "alloc/base/attrs.h"
+#include "alloc/os/thread.h"
+#include "include/salloc/profile.h"
 
 #include <stddef.h>
 
+#define SA_CALLER __builtin_dwarf_cfa()
+
+struct sa_caller {
+    const void *frame;
+    unsigned char kind;
+};
+
+/* Says who calls; what was there before, for sa_entry_end. */
+SA_INLINE struct sa_caller sa_entry_begin(const void *frame, enum salloc_allocation_kind kind)
+{
+    struct sa_caller before = {sa_thread.caller, sa_thread.caller_kind};
+
+    sa_thread.caller = frame;
+    sa_thread.caller_kind = (unsigned char)kind;
+    return before;
+}
+
+SA_INLINE void sa_entry_end(struct sa_caller before)
+{
+    sa_thread.caller = before.frame;
+    sa_thread.caller_kind = before.kind;
+}
+
 /* As sa_front_alloc, with errno and after making sure that the library is initialised. */
-SA_NOINLINE void *sa_entry_alloc(size_t size, size_t align, int zero);
+SA_NOINLINE void *sa_entry_alloc(size_t size, size_t align, int zero,
+                                 enum salloc_allocation_kind kind, const void *caller);
 SA_NOINLINE void *sa_entry_malloc(size_t size);
 SA_NOINLINE void sa_entry_free(void *p); /* NULL allowed */
 SA_NOINLINE void sa_entry_free_sized(void *p, size_t size, size_t align);

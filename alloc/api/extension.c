@@ -65,6 +65,8 @@ static bool property_of(const struct sa_snapshot *s, const char *name, size_t *r
         {"tcmalloc.metadata_bytes", s->metadata_bytes},
         {"tcmalloc.per_cpu_caches_active", sa_rseq.per_cpu},
         {"tcmalloc.max_per_cpu_cache_size", sa_cpu_cache_limit()},
+        {"tcmalloc.sampled_internal_fragmentation", s->sampled_bytes},
+        {"salloc.sampled_objects", s->sampled_objects},
         {"salloc.sections_restarted", sa_load_relaxed(&sa_hot.aborts)},
         {"salloc.transfer_domains", sa_transfer_domains()},
     };

@@ -11,6 +11,8 @@
 #include "alloc/api/at_exit.h"
 #include "alloc/api/fork.h"
 #include "alloc/api/options.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
@@ -21,6 +23,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
+#include "sampling/sampler.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -47,6 +50,8 @@ void sa_init_slow(void)
         sa_pagemap_init();
         sa_page_heap_init(sa_vm.seed);
         sa_rseq_init(sa_options.per_cpu);
+        sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
+                        sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_front_init(sa_options.cpu_cache);
         sa_store_release(&sa_init_done, 1);
     }

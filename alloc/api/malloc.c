@@ -15,48 +15,60 @@
 #include <errno.h>
 #include <string.h>
 
-void *sa_entry_alloc(size_t size, size_t align, int zero)
+void *sa_entry_alloc(size_t size, size_t align, int zero, enum salloc_allocation_kind kind,
+                     const void *caller)
 {
+    struct sa_caller before = sa_entry_begin(caller, kind);
     int saved = errno;
     void *p;
 
     sa_init();
     p = sa_front_alloc(size, align, zero);
     errno = p ? saved : ENOMEM;
+    sa_entry_end(before);
     return p;
 }
 
 void *sa_entry_malloc(size_t size)
 {
-    return sa_entry_alloc(size, 1, 0);
+    return sa_entry_alloc(size, 1, 0, SALLOC_KIND_MALLOC, SA_CALLER);
+}
+
+/* The slow part by itself, so that the fast one need not save registers for it. */
+static SA_NOINLINE void entry_free_slow(void *p)
+{
+    struct sa_caller before = sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC);
+    int saved = errno;
+
+    sa_init();
+    sa_front_free(p);
+    errno = saved;
+    sa_entry_end(before);
 }
 
 void sa_entry_free(void *p)
 {
-    int saved;
-
     if (sa_fast_free_other(p) || !p)
         return;
-    saved = errno;
-    sa_init();
-    sa_front_free(p);
-    errno = saved;
+    entry_free_slow(p);
 }
 
 void sa_entry_free_sized(void *p, size_t size, size_t align)
 {
+    struct sa_caller before = sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC);
     int saved = errno;
 
-    if (!p)
-        return;
-    sa_init();
-    sa_front_free_sized(p, size, align);
+    if (p) {
+        sa_init();
+        sa_front_free_sized(p, size, align);
+    }
     errno = saved;
+    sa_entry_end(before);
 }
 
 static void *entry_calloc(size_t size)
 {
-    return sa_entry_alloc(size, 1, 1);
+    return sa_entry_alloc(size, 1, 1, SALLOC_KIND_MALLOC, SA_CALLER);
 }
 
 static void entry_free_sized(void *p, size_t size)
@@ -100,19 +112,17 @@ SA_FAST_ENTRY void *calloc(size_t count, size_t size)
 
 static SA_NOINLINE void *entry_realloc(void *p, size_t size)
 {
+    struct sa_caller before = sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC);
     int saved = errno;
-    void *q;
+    void *q = NULL;
 
-    if (!p)
-        return sa_entry_malloc(size);
     sa_init();
-    if (size == 0) {
+    if (p && size == 0)
         sa_front_free(p);
-        errno = saved;
-        return NULL;
-    }
-    q = sa_front_realloc(p, size);
-    errno = q ? saved : ENOMEM;
+    else
+        q = p ? sa_front_realloc(p, size) : sa_front_alloc(size, 1, false);
+    errno = q || (p && size == 0) ? saved : ENOMEM;
+    sa_entry_end(before);
     return q;
 }
 

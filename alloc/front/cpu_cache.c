@@ -8,9 +8,14 @@
  * so that any interleaving is correct: what has been popped is owned, what could not be pushed is
  * passed on, a header that changed in between is read again.
  *
- * The countdown. Nobody answers trials yet, so when until_sample ends it is re-armed. It also is
- * what brings a quiet program to the slow path now and then, where maintenance is polled: a class
- * whose countdown ends rarely gets a short one, one that ends it often a long one, so that the
+ * The countdown. Every pop is a trial of the sampler, with the class's probability; until_sample counts
+ * those that are known to fail. When it ends, the next pop succeeds (the state says "due"), or no
+ * more is known and the countdown is drawn anew: trials are independent, so it may be cut short anywhere,
+ * provided that the decision does not depend on what was drawn. Objects that are handed out without
+ * a pop are tried one by one.
+ *
+ * It also is what brings a quiet program to the slow path now and then, where maintenance is polled: a
+ * class whose countdown ends rarely gets a short one, one that ends it often a long one, so that the
  * cost stays below one slow path in ten milliseconds.
  */
 #include "alloc/front/cpu_cache.h"
@@ -23,6 +28,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
+#include "sampling/draw.h"
 
 #define STRIDE_LEAST   16
 #define STRIDE_BUSY_MS 10  /* a countdown that ends sooner gets longer */
@@ -33,6 +39,7 @@
 
 #define STEAL_VICTIMS 16 /* classes looked at for capacity in one miss */
 #define ALLOC_TRIES   4
+#define HASTEN_TRIES  8
 
 enum miss { MISS_NONE, MISS_UNDERFLOW, MISS_OVERFLOW };
 
@@ -92,9 +99,9 @@ static bool cpu_populate(int cpu)
         if (c) {
             c->slab = (struct sa_slab *)((char *)c + slab_offset());
             c->limit_bytes = c->available_bytes = cpu_limit();
+            c->rng = sa_sampler_stream((unsigned)cpu);
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->stride[cls] = STRIDE_LEAST;
-                c->slab->header[cls].state = sa_state_make(0, STRIDE_LEAST, 0);
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].begin;
             }
             sa_store_release(&sa_cpu_caches[cpu], c);
@@ -107,16 +114,27 @@ static bool cpu_populate(int cpu)
     return c != NULL;
 }
 
-/* Shortens the countdowns of the current CPU, if it still is the one given. */
+/*
+ * Ends the countdowns of the current CPU, if it still is the one given: the next pop of each class
+ * draws a short one. All of them, whatever they say: sparing those that are short anyway would
+ * choose by the outcome of trials.
+ */
 static void cpu_hasten(struct cpu_cache *c, int cpu)
 {
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        uint64_t h = cpu_state(c->slab, cls);
+    uint32_t generation = sa_rates_generation();
 
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         c->stride[cls] = STRIDE_LEAST;
-        if (sa_state_until(h) > STRIDE_LEAST)
-            sa_percpu_replace(cpu, c->slab, cls, h,
-                              sa_state_make(sa_state_avail(h), STRIDE_LEAST, sa_state_cap(h)));
+        for (int tries = 0; tries < HASTEN_TRIES; tries++) {
+            uint64_t h = cpu_state(c->slab, cls);
+
+            if (sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, 0, false, generation))) {
+                if (c->armed[cls] > sa_state_until(h))
+                    sa_add_relaxed(&c->passed[cls], c->armed[cls] - sa_state_until(h));
+                c->armed[cls] = 0;
+                break;
+            }
+        }
     }
 }
 
@@ -157,20 +175,29 @@ static struct cpu_cache *cpu_current(int *ret_cpu)
     return NULL;
 }
 
-static void cpu_countdown_ended(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h)
+/* The countdown has ended: draws the next one. False: the state has changed meanwhile. */
+static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
+                      const struct sa_rate *rate)
 {
     uint32_t now = (uint32_t)(sa_clock_coarse_ns() / 1000000), since = now - c->expired_ms[cls];
-    uint32_t stride = c->stride[cls];
+    uint32_t stride = c->stride[cls], failures;
+    bool due;
 
     if (since < STRIDE_BUSY_MS)
         stride = (uint32_t)sa_min(stride * 2, SA_UNTIL_MAX);
     else if (since > STRIDE_IDLE_MS)
         stride = STRIDE_LEAST;
-    if (sa_percpu_replace(cpu, c->slab, cls, h,
-                          sa_state_make(sa_state_avail(h), stride, sa_state_cap(h)))) {
-        c->stride[cls] = (uint16_t)stride;
-        c->expired_ms[cls] = now;
-    }
+    failures = sa_draw_failures(&c->rng, rate, stride + 1);
+    due = failures <= stride;
+    if (!due)
+        failures = stride;
+    if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
+        return false;
+    sa_add_relaxed(&c->passed[cls], c->armed[cls]);
+    c->armed[cls] = (uint16_t)failures;
+    c->stride[cls] = (uint16_t)stride;
+    c->expired_ms[cls] = now;
+    return true;
 }
 
 /* Takes up to bytes from the CPU's unused budget; how many. */
@@ -209,8 +236,7 @@ static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t ta
         cap = sa_state_cap(h);
         target = avail > target ? avail : target;
     }
-    if (cap <= target ||
-        !sa_percpu_replace(cpu, c->slab, cls, h, sa_state_make(avail, sa_state_until(h), target)))
+    if (cap <= target || !sa_percpu_replace(cpu, c->slab, cls, h, sa_state_with(h, avail, target)))
         return 0;
     return (size_t)(cap - target) * k->size;
 }
@@ -270,7 +296,7 @@ static uint32_t cpu_grow(struct cpu_cache *c, int cpu, unsigned cls, enum miss k
         if (cap + more > k->most)
             break;
         if (sa_percpu_replace(cpu, c->slab, cls, h,
-                              sa_state_make(sa_state_avail(h), sa_state_until(h), cap + more)))
+                              sa_state_with(h, sa_state_avail(h), cap + more)))
             return cap + more;
     }
     budget_give(c, (size_t)more * k->size);
@@ -302,26 +328,48 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     return objs[n];
 }
 
-void *sa_cpu_cache_alloc(unsigned cls)
+/* Pops an object off the current CPU's cache. NULL: try again, or *ret_trial has been won for nothing yet. */
+static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, struct sa_trial *ret_trial)
+{
+    uint64_t h = cpu_state(c->slab, cls);
+    void *obj;
+
+    if (sa_state_until(h) == 0) {
+        bool due = sa_state_is_due(h, ret_trial->rate.generation);
+
+        if (cpu_rearm(c, cpu, cls, h, &ret_trial->rate) && due) {
+            ret_trial->won = true;
+            sa_add_relaxed(&c->passed[cls], 1);
+            /* Not a pop that counts: this one was the last of the countdown that has ended. */
+            return sa_percpu_pop_batch(cls, &obj, 1) ? obj : NULL;
+        }
+    }
+    return sa_percpu_pop(cls);
+}
+
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial)
 {
     void *obj;
     int cpu;
 
-    for (int tries = 0; tries < ALLOC_TRIES; tries++) {
+    ret_trial->won = false;
+    for (int tries = 0; tries < ALLOC_TRIES && !ret_trial->won; tries++) {
         struct cpu_cache *c = cpu_current(&cpu);
-        uint64_t h;
 
+        ret_trial->rate = sa_rate_of_class(cls);
         if (!c)
             break;
-        h = cpu_state(c->slab, cls);
-        if (sa_state_avail(h) == 0)
+        if (sa_state_avail(cpu_state(c->slab, cls)) == 0) {
+            ret_trial->won = sa_draw_trial(&c->rng, ret_trial->rate.p);
+            sa_add_relaxed(&c->passed[cls], 1);
             return cpu_refill(c, cpu, cls);
-        if (sa_state_until(h) == 0)
-            cpu_countdown_ended(c, cpu, cls, h);
-        obj = sa_percpu_pop(cls);
+        }
+        obj = cpu_pop(c, cpu, cls, ret_trial);
         if (obj)
             return obj;
     }
+    if (!ret_trial->won)
+        ret_trial->won = sa_sampler_try(&ret_trial->rate);
     return sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1) ? obj : NULL;
 }
 

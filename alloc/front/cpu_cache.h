@@ -10,6 +10,7 @@
 #define SA_FRONT_CPU_CACHE_H
 
 #include "alloc/os/percpu.h"
+#include "sampling/sampler.h"
 
 struct sa_cpu_cache_stats {
     bool populated;
@@ -25,13 +26,17 @@ struct sa_cpu_class_stats {
     size_t least, most; /* capacity over populated CPUs */
     double average;
     size_t allowed;
+    uint64_t allocations; /* ever, but for countdowns that still run; approximate */
 };
 
 /* Before any allocation: what every CPU's slab is until it is first used. */
 void sa_cpu_cache_init(size_t limit_bytes);
 
-/* An object of the class; NULL when out of memory. */
-void *sa_cpu_cache_alloc(unsigned cls);
+/*
+ * An object of the class; NULL when out of memory. *ret_trial: whether this allocation is to be sampled, and how
+ * likely that was.
+ */
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial);
 
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);
@@ -41,6 +46,12 @@ void sa_cpu_cache_free(unsigned cls, void *obj);
  * that the CPU comes by again soon. Costs a store per CPU.
  */
 void sa_cpu_cache_kick(void);
+
+/*
+ * Voids all countdowns, after probabilities have changed: when it returns, no allocation that begins then
+ * is tried with the old ones.
+ */
+void sa_cpu_cache_rearm(void);
 
 /* Moves capacity from CPUs that rarely miss to those that do, and empties idle ones. */
 void sa_cpu_cache_tick(void);

@@ -41,7 +41,7 @@ static size_t cpu_empty(struct cpu_cache *c, int cpu)
         uint32_t avail = sa_state_avail(h);
 
         /* First, so that nothing is in two places if a signal handler forks in between. */
-        sa_store_relaxed(&c->slab->header[cls].state, sa_state_make(0, sa_state_until(h), 0));
+        sa_store_relaxed(&c->slab->header[cls].state, sa_state_with(h, 0, 0));
         for (uint32_t i = 0; i < avail; i += SA_MOVE_MOST)
             sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MOST));
         bytes += (size_t)avail * sa_size_classes.of[cls].size;
@@ -152,6 +152,37 @@ void sa_cpu_cache_tick(void)
         cpu_shuffle(busiest, most);
 }
 
+/* A countdown of 0 that is not due: the next pop of every class draws a new one. */
+static void cpu_void_countdowns(struct cpu_cache *c)
+{
+    uint32_t generation = sa_rates_generation();
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        sa_store_relaxed(&c->slab->header[cls].state,
+                         sa_state_arm(cpu_state(c->slab, cls), 0, false, generation));
+}
+
+void sa_cpu_cache_rearm(void)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c)
+            continue;
+        sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
+        if (sa_rseq.per_cpu && cpu_stop(cpu)) {
+            cpu_void_countdowns(c);
+            cpu_resume(c, cpu);
+        } else {
+            /* Cannot be stopped: whoever works on it next comes by and draws for all classes. */
+            sa_store_seq_cst(&sa_hot.slabs[cpu], &sa_slab_empty);
+        }
+        sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
+    }
+}
+
 bool sa_cpu_cache_stop_all(void)
 {
     sa_cpu_cache_kick();
@@ -234,4 +265,7 @@ void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
         populated++;
     }
     ret->average = populated ? (double)sum / populated : 0;
+    for (int cpu = 0; cpu < count; cpu++)
+        if (cpu_cache_get(cpu))
+            ret->allocations += sa_load_relaxed(&cpu_cache_get(cpu)->passed[cls]);
 }

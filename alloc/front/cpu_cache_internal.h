@@ -25,10 +25,13 @@ struct cpu_cache {
     uint64_t underflows, overflows, reclaims;   /* atomic, relaxed */
     uint64_t tick_misses, tick_delta, tick_sum; /* MAINTAIN: what the last tick saw */
     uint32_t hand;                              /* racy: where the last steal ended */
+    uint64_t rng;                               /* atomic: countdowns and trials */
+    uint64_t passed[SA_CLASSES_MAX];            /* atomic, relaxed: allocations, see cpu_rearm */
     /* Racy hints, written by the slow paths on this CPU; any value is valid. */
     uint8_t last_miss[SA_CLASSES_MAX];
     uint8_t touched[SA_CLASSES_MAX];
     uint16_t stride[SA_CLASSES_MAX];
+    uint16_t armed[SA_CLASSES_MAX]; /* length of the countdown that runs */
     uint32_t expired_ms[SA_CLASSES_MAX];
 };
 

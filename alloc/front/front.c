@@ -16,13 +16,16 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
+#include "sampling/sampler.h"
 
 #include <string.h>
 
 /* What is known of a pointer. */
 struct block {
-    unsigned cls;         /* 0: not of a class */
-    struct sa_span *span; /* of a large block; of a class only if it had to be looked up */
+    unsigned cls;  /* 0: not of a class */
+    bool own_page; /* a sampled object: the span is its own, cls the proxy's */
+    struct sa_span
+        *span; /* of a large or sampled block; of others only if it had to be looked up */
 };
 
 /* The smallest class whose objects all have the alignment; 0 if there is none. */
@@ -77,20 +80,32 @@ static void front_free_aside(void)
     }
 }
 
+/* A block of a class: an object, or a sampled block for which it stands. */
+static void *alloc_small(unsigned cls, size_t size, size_t align)
+{
+    struct sa_trial trial;
+    void *p = sa_cpu_cache_alloc(cls, &trial), *sampled = NULL;
+
+    if (SA_UNLIKELY(trial.won) && p)
+        sampled = sa_sampler_take(&trial, cls, p, size, align);
+    return sampled ? sampled : p;
+}
+
+static void *alloc_any(unsigned cls, size_t size, size_t align, bool *ret_zeroed)
+{
+    return cls ? alloc_small(cls, size, align) : sa_large_alloc(size, align, ret_zeroed);
+}
+
 static void *alloc_inside(size_t size, size_t align, bool zero)
 {
     unsigned cls = class_for(size, align);
     bool zeroed = false;
-    void *p;
+    void *p = alloc_any(cls, size, align, &zeroed);
 
-    if (cls)
-        p = sa_cpu_cache_alloc(cls);
-    else
-        p = sa_large_alloc(size, align, &zeroed);
     if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
         /* Out of address space: what the caches hold may make a run that is long enough. */
         sa_maintain_recover(cls != 0);
-        p = cls ? sa_cpu_cache_alloc(cls) : sa_large_alloc(size, align, &zeroed);
+        p = alloc_any(cls, size, align, &zeroed);
     }
     if (zero && p && !zeroed)
         memset(p, 0, size);
@@ -144,7 +159,7 @@ SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
 static struct block block_of(const void *p, const char *what)
 {
     uintptr_t address = (uintptr_t)p;
-    struct block b = {sa_pagemap_class(address), NULL};
+    struct block b = {.cls = sa_pagemap_class(address)};
 
     if (b.cls) {
         b.span = sa_pagemap_span(address);
@@ -157,11 +172,15 @@ static struct block block_of(const void *p, const char *what)
     if (SA_UNLIKELY(!b.span || b.span->start != address ||
                     sa_load_relaxed(&b.span->state) != SA_SPAN_LARGE))
         block_fault(p, what);
+    b.cls = sa_sampler_class(b.span);
+    b.own_page = b.cls != 0;
     return b;
 }
 
 static void free_block(struct block b, void *p)
 {
+    if (b.own_page)
+        p = sa_sampler_release(b.span, &b.cls);
     if (b.cls)
         sa_cpu_cache_free(b.cls, p);
     else
@@ -307,8 +326,10 @@ size_t sa_front_size_if_ours(const void *p)
         return sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0
                    ? 0
                    : sa_size_classes.of[cls].size;
-    return sa_load_relaxed(&s->state) == SA_SPAN_LARGE && s->start == address ? sa_span_bytes(s)
-                                                                              : 0;
+    if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start != address)
+        return 0;
+    cls = sa_sampler_class(s);
+    return cls ? sa_size_classes.of[cls].size : sa_span_bytes(s);
 }
 
 size_t sa_front_estimate(size_t size)

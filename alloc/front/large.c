@@ -9,12 +9,32 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
+#include "sampling/sampler.h"
 
 /* Below this, copying is cheaper than moving pages. */
 #define MOVE_LEAST (512 * 1024)
 
 /* A block that has grown before probably grows again: a moved block gets this part more room. */
 #define GROW_PART 8
+
+/* Every block is tried by itself, and again when its length changes: a resize counts as a free and an
+ * allocation, or what a sampled block has become would stand for nothing. */
+static void large_sample(struct sa_span *s, size_t size, size_t align)
+{
+    struct sa_trial trial;
+
+    sa_sampler_try_large(sa_span_bytes(s), &trial);
+    if (SA_UNLIKELY(trial.won))
+        sa_sampler_take_large(&trial, s, size, align);
+}
+
+static void large_unsample(struct sa_span *s)
+{
+    unsigned cls;
+
+    if (SA_UNLIKELY(s->sample != NULL))
+        sa_sampler_release(s, &cls);
+}
 
 static size_t large_pages(size_t size)
 {
@@ -34,17 +54,19 @@ void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
     s->requested = size;
     s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
     *ret_zeroed = s->zeroed;
+    large_sample(s, size, align);
     return (void *)s->start;
 }
 
 void sa_large_free(struct sa_span *s)
 {
+    large_unsample(s);
     sa_page_heap_free(&sa_page_heap_ordinary, s, false);
 }
 
 bool sa_large_resize(struct sa_span *s, size_t size)
 {
-    size_t pages;
+    size_t pages, before = s->pages;
 
     if (size > PTRDIFF_MAX)
         return false;
@@ -58,6 +80,10 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     if (pages < s->pages - s->pages / (GROW_PART / 2))
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
+    if (s->pages != before) {
+        large_unsample(s);
+        large_sample(s, size, 1);
+    }
     return true;
 }
 
@@ -82,6 +108,8 @@ void *sa_large_move(struct sa_span *old, size_t size)
     s->moved = 1;
     s->requested = size;
     s->align_log = 0;
+    large_sample(s, size, 1);
+    large_unsample(old);
     /* The old pages are gone: what is left there reads as zero. */
     sa_page_heap_free(&sa_page_heap_ordinary, old, true);
     return (void *)s->start;

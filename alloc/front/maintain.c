@@ -39,6 +39,7 @@ static void maintain_pass(uint64_t now)
     if (maintain.passes++ % 2)
         sa_transfer_plunder();
     sa_page_heap_tick(&sa_page_heap_ordinary, now);
+    sa_page_heap_tick(&sa_page_heap_sampled, now);
 }
 
 /* Where address space has run out before, the next demand is prepared for more often. */
@@ -95,6 +96,8 @@ unsigned long sa_maintain_release(unsigned long bytes)
         got = sa_page_heap_release(&sa_page_heap_ordinary, slice);
         given += got;
     } while (given < bytes && got >= slice && !sa_gate_is_closed());
+    if (given < bytes)
+        given += sa_page_heap_release(&sa_page_heap_sampled, bytes - given);
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
     return given;
 }

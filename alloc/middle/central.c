@@ -107,7 +107,7 @@ static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
             objs[--left] = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
         bits[w] = b;
     }
-    s->live = (uint16_t)(s->live + take);
+    sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
     return take;
 }
 
@@ -123,7 +123,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
     if (!s)
         return NULL;
     s->objects = k->objects;
-    s->live = 0;
+    sa_store_relaxed(&s->live, 0);
     s->list = NO_LIST;
     if (k->objects > 64) {
         sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
@@ -200,7 +200,7 @@ static enum central_fault central_put(unsigned cls, struct central *c, struct sa
     if (*bits & 1ull << i % 64)
         return FAULT_TWICE;
     *bits |= 1ull << i % 64;
-    s->live--;
+    sa_store_relaxed(&s->live, (uint16_t)(s->live - 1));
     c->free_objects++;
     return FAULT_NONE;
 }

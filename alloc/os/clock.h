@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Monotonic time, at the resolution of the kernel's tick (1 to 10 ms): a few nanoseconds to read. */
+/* Clocks, answered by the vDSO. The coarse one has the resolution of the kernel's tick (1 to 10 ms) and takes a
+ * few nanoseconds to read. */
 #ifndef SA_OS_CLOCK_H
 #define SA_OS_CLOCK_H
 
@@ -8,12 +9,28 @@
 #include <stdint.h>
 #include <time.h>
 
-SA_INLINE uint64_t sa_clock_coarse_ns(void)
+SA_INLINE uint64_t sa_clock_read(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+    clock_gettime(clock, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+SA_INLINE uint64_t sa_clock_coarse_ns(void)
+{
+    return sa_clock_read(CLOCK_MONOTONIC_COARSE);
+}
+
+SA_INLINE uint64_t sa_clock_ns(void)
+{
+    return sa_clock_read(CLOCK_MONOTONIC);
+}
+
+/* Since 1970. */
+SA_INLINE uint64_t sa_clock_calendar_ns(void)
+{
+    return sa_clock_read(CLOCK_REALTIME);
 }
 
 #endif

@@ -56,14 +56,17 @@
 
 #define SA_SLABS 8192 /* possible CPU numbers (the largest kernel configuration) */
 
-#define SA_FILLED_MASK  0x7fffu
-#define SA_BORROWS      0x80008000u
-#define SA_POP_ONE      0x10008u /* one object less, one count less */
-#define SA_UNTIL_SHIFT  16
-#define SA_UNTIL_MAX    0x7fffu
-#define SA_SLOTS_MOST   (SA_FILLED_MASK / 8) /* capacity of a class at most */
-#define SA_CAP_OFFSET   4
-#define SA_SLOTS_OFFSET 8
+#define SA_FILLED_MASK      0x7fffu
+#define SA_BORROWS          0x80008000u
+#define SA_POP_ONE          0x10008u /* one object less, one count less */
+#define SA_UNTIL_SHIFT      16
+#define SA_UNTIL_MAX        0x7fffu
+#define SA_SLOTS_MOST       (SA_FILLED_MASK / 8) /* capacity of a class at most */
+#define SA_CAP_OFFSET       4
+#define SA_STATE_DUE        (1ull << 48)
+#define SA_GENERATION_SHIFT 49
+#define SA_GENERATION_MASK  0x7fffu
+#define SA_SLOTS_OFFSET     8
 
 /* Offsets in the kernel's struct rseq (and in struct sa_thread_area). */
 #define SA_RSEQ_CPU_ID 4
@@ -188,12 +191,34 @@ SA_INLINE uint32_t sa_state_until(uint64_t state)
 
 SA_INLINE uint32_t sa_state_cap(uint64_t state)
 {
-    return (uint32_t)(state >> 32) / 8;
+    return (uint32_t)(state >> 32 & 0xffff) / 8;
 }
 
+/* A state whose countdown means nothing: when it ends it is drawn anew. */
 SA_INLINE uint64_t sa_state_make(uint32_t avail, uint32_t until, uint32_t cap)
 {
     return (uint64_t)cap * 8 << 32 | (uint64_t)until << SA_UNTIL_SHIFT | avail * 8;
+}
+
+/* The state with another content or capacity, and the same countdown. */
+SA_INLINE uint64_t sa_state_with(uint64_t state, uint32_t avail, uint32_t cap)
+{
+    return (state & ~(0xffffull << 32 | SA_FILLED_MASK)) | (uint64_t)cap * 8 << 32 | avail * 8;
+}
+
+/* The state with another countdown, and the same content. */
+SA_INLINE uint64_t sa_state_arm(uint64_t state, uint32_t until, bool due, uint32_t generation)
+{
+    return (state & (0xffffull << 32 | SA_FILLED_MASK)) | (uint64_t)until << SA_UNTIL_SHIFT |
+           (due ? SA_STATE_DUE : 0) |
+           (uint64_t)(generation & SA_GENERATION_MASK) << SA_GENERATION_SHIFT;
+}
+
+/* Whether the countdown has ended with a success, under the probabilities of the generation. */
+SA_INLINE bool sa_state_is_due(uint64_t state, uint32_t generation)
+{
+    return (state & SA_STATE_DUE) &&
+           state >> SA_GENERATION_SHIFT == (generation & SA_GENERATION_MASK);
 }
 
 /* Number of the CPU (or of the thread's slab); negative where rseq is not registered. */

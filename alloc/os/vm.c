@@ -55,6 +55,11 @@ bool sa_vm_release(void *p, size_t bytes)
     return false;
 }
 
+void sa_vm_no_hugepages(void *p, size_t bytes)
+{
+    sa_sys_madvise(p, bytes, MADV_NOHUGEPAGE);
+}
+
 bool sa_vm_renew(void *p, size_t bytes, const char *name)
 {
     if (sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE,

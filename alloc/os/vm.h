@@ -29,6 +29,9 @@ void sa_vm_unmap(void *p, size_t bytes);
  * the content is then unchanged. */
 bool sa_vm_release(void *p, size_t bytes);
 
+/* Keeps the range out of transparent hugepages, if the kernel knows them. */
+void sa_vm_no_hugepages(void *p, size_t bytes);
+
 /* Replaces a mapping by a fresh, zeroed one that the kernel can merge with its neighbours. False if
  * it refused: the range must then not be used any more. */
 bool sa_vm_renew(void *p, size_t bytes, const char *name);

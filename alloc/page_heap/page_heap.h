@@ -26,10 +26,20 @@ struct sa_page_heap_stats {
 
 struct sa_page_heap;
 
-/* Instances. */
+/*
+ * Instances. The sampled heap lies in the address window after the home window and nowhere else (it rather
+ * fails), so that a sampled block is never taken for an ordinary one, and its pages are never part of
+ * a hugepage.
+ */
 extern struct sa_page_heap sa_page_heap_ordinary;
+extern struct sa_page_heap sa_page_heap_sampled;
 
-/* Once, before anything else; chooses where the ordinary heap begins from the seed. */
+SA_INLINE bool sa_page_heap_sampled_address(uintptr_t address)
+{
+    return address >> SA_HOME_SHIFT == (SA_HOME_START >> SA_HOME_SHIFT) + 1;
+}
+
+/* Once, before anything else; chooses where the heaps begin from the seed. */
 void sa_page_heap_init(uint64_t seed);
 
 /*

@@ -30,7 +30,8 @@
 #define HEAP_HINT_STEP  (1ul << 30)
 #define HEAP_TRIM_ALIGN MIB_PAGES /* alignments above this do not keep the slack they needed */
 
-struct sa_page_heap sa_page_heap_ordinary; /* set up at run time, so that it needs no file pages */
+/* Set up at run time, so that they need no file pages. */
+struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
 
 size_t sa_page_step;
 
@@ -45,6 +46,11 @@ void sa_page_heap_init(uint64_t seed)
     h->number = 1;
     h->name = "salloc:heap";
     h->hint = start;
+    h = &sa_page_heap_sampled;
+    h->number = 2;
+    h->name = "salloc:sampled";
+    h->hint = start + SA_HOME_BYTES;
+    h->own_window = true;
 }
 
 static struct sa_span *heap_new_record(struct sa_page_heap *h)
@@ -145,6 +151,7 @@ static struct sa_span *heap_carve(struct sa_page_heap *h, struct sa_span *s, siz
     s->moved = 0;
     s->cls = 0;
     s->requested = 0;
+    sa_store_relaxed(&s->sample, NULL);
     s->align_log = 0;
     sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     sa_pagemap_set_ends(s);
@@ -181,6 +188,10 @@ static char *heap_map_at_hint(struct sa_page_heap *h, size_t bytes)
         sa_vm_unmap(p, bytes);
         h->hint = next;
         p = sa_vm_map((void *)h->hint, bytes, h->name);
+    }
+    if (p && h->own_window && !sa_page_heap_sampled_address((uintptr_t)p)) {
+        sa_vm_unmap(p, bytes); /* elsewhere an address would not tell what it is */
+        return NULL;
     }
     if (p && same_window((uintptr_t)p, h->hint) && (uintptr_t)p + bytes > h->hint)
         h->hint = (uintptr_t)p + bytes;
@@ -254,6 +265,8 @@ static struct sa_span *heap_map_alone(struct sa_page_heap *h, size_t pages, size
     s->moved = 0;
     s->cls = 0;
     s->requested = 0;
+    sa_store_relaxed(&s->sample, NULL);
+    s->align_log = 0;
     sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     sa_pagemap_set_ends(s);
     h->mapped_pages += pages;
@@ -281,6 +294,8 @@ static bool heap_grow(struct sa_page_heap *h, size_t pages, size_t align)
         sa_vm_unmap((void *)p, want << SA_PAGE_SHIFT);
         return false;
     }
+    if (h->own_window)
+        sa_vm_no_hugepages((void *)p, want << SA_PAGE_SHIFT);
     h->stats.grown++;
     return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
 }

@@ -15,6 +15,7 @@ struct sa_page_heap {
     const char *name;
     struct sa_free_lists backed, released;
     struct sa_span *unused; /* records, linked by next */
+    bool own_window;        /* const: only in its own address window, without hugepages */
     uintptr_t hint;         /* where to ask for the next mapping */
     size_t mapped_pages, in_use_pages, moving_pages;
     size_t low_water; /* least backed pages since the last tick */

@@ -10,6 +10,7 @@
 #ifndef SALLOC_SALLOC_H
 #define SALLOC_SALLOC_H
 
+#include <salloc/profile.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,8 @@ char *salloc_get_stats(void);
  *   tcmalloc.metadata_bytes            salloc's own records
  *   tcmalloc.per_cpu_caches_active     1 or 0
  *   tcmalloc.max_per_cpu_cache_size    limit of each per-CPU cache, settable
+ *   tcmalloc.sampled_internal_fragmentation   pages that sampled objects have to themselves
+ *   salloc.sampled_objects             how many objects those are
  *   salloc.sections_restarted          critical sections restarted by the kernel, approximate
  *   salloc.transfer_domains            last-level-cache domains of the transfer cache
  *

@@ -52,7 +52,7 @@ def main(root):
 
         def compile_one(source):
             target = os.path.join(scratch, source.replace('/', '_') + '.o')
-            return target, lint.run(compiler, *FLAGS, '-I', root, '-I', scratch, '-c', source, '-o', target,
+            return target, lint.run(compiler, *FLAGS, '-I', root, '-I', os.path.join(root, 'include'), '-I', scratch, '-c', source, '-o', target,
                                     cwd=root)
 
         for source, (target, result) in zip(sources, pool.map(compile_one, sources)):

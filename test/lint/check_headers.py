@@ -35,7 +35,7 @@ def compile_alone(root, scratch, path, standard, command):
     name = os.path.join(scratch, '%s.%s.c' % (path.replace('/', '_'), standard))
     with open(name, 'w', encoding='utf-8') as f:
         f.write('#include "%s"\n#include "%s"\n' % (path, path))
-    return lint.run(*command, *COMMON, '-I', root, name)
+    return lint.run(*command, *COMMON, '-I', root, '-I', os.path.join(root, 'include'), name)
 
 
 def main(root, *compiler):

@@ -23,6 +23,16 @@
 
 #define LIMIT (1024ul * 1024)
 
+/* Sampling is off here. */
+static void *cache_alloc(unsigned cls)
+{
+    struct sa_trial trial;
+    void *obj = sa_cpu_cache_alloc(cls, &trial);
+
+    assert_false(trial.won);
+    return obj;
+}
+
 static struct sa_cpu_cache_stats stats_of(int cpu)
 {
     struct sa_cpu_cache_stats s;
@@ -80,7 +90,7 @@ static void cycle(unsigned cls, size_t n)
 
     assert_true(n <= TEST_COUNT(objs));
     for (size_t i = 0; i < n; i++) {
-        objs[i] = sa_cpu_cache_alloc(cls);
+        objs[i] = cache_alloc(cls);
         assert_non_null(objs[i]);
         assert_true(object_claim(objs[i]));
     }
@@ -98,7 +108,7 @@ static void test_cpu_cache_starts_without_capacity(void **state)
     assert_int_equal(sa_cpu_cache_count(), 0);
     assert_int_equal(sa_cpu_cache_limit(), LIMIT);
     assert_int_equal(sa_cpu_cache_slab_bytes(), 0);
-    obj = sa_cpu_cache_alloc(3);
+    obj = cache_alloc(3);
     assert_non_null(obj);
     assert_true(sa_cpu_cache_count() > 0);
     assert_true(sa_cpu_cache_slab_bytes() > 0);
@@ -127,12 +137,12 @@ static void test_cpu_cache_gives_the_last_first(void **state)
 
     (void)state;
     cycle(4, 100);
-    a = sa_cpu_cache_alloc(4);
-    b = sa_cpu_cache_alloc(4);
+    a = cache_alloc(4);
+    b = cache_alloc(4);
     sa_cpu_cache_free(4, a);
     sa_cpu_cache_free(4, b);
-    assert_ptr_equal(sa_cpu_cache_alloc(4), b);
-    assert_ptr_equal(sa_cpu_cache_alloc(4), a);
+    assert_ptr_equal(cache_alloc(4), b);
+    assert_ptr_equal(cache_alloc(4), a);
     sa_cpu_cache_free(4, b);
     sa_cpu_cache_free(4, a);
     assert_no_spans_left();
@@ -212,7 +222,7 @@ static void test_cpu_cache_kick_shortens_countdowns(void **state)
     sa_cpu_cache_kick();
     assert_ptr_equal(sa_hot.slabs[cpu], &sa_slab_empty);
     assert_null(sa_percpu_pop(4));
-    obj = sa_cpu_cache_alloc(4);
+    obj = cache_alloc(4);
     assert_non_null(obj);
     assert_ptr_equal(sa_hot.slabs[cpu], slab);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
@@ -233,7 +243,7 @@ static void test_cpu_cache_countdown_is_renewed(void **state)
         void *obj = sa_percpu_pop(4);
 
         if (!obj)
-            obj = sa_cpu_cache_alloc(4);
+            obj = cache_alloc(4);
         assert_non_null(obj);
         until = sa_state_until(sa_hot.slabs[sa_percpu_cpu()]->header[4].state);
         renewed += until > before;
@@ -303,7 +313,7 @@ static void test_cpu_cache_tick_drains_idle_caches(void **state)
 static void free_twice(void *cls)
 {
     unsigned c = *(const unsigned *)cls;
-    void *obj = sa_cpu_cache_alloc(c);
+    void *obj = cache_alloc(c);
 
     sa_cpu_cache_free(c, obj);
     sa_cpu_cache_free(c, obj);
@@ -313,7 +323,7 @@ static void free_twice(void *cls)
 static void free_twice_when_full(void *cls)
 {
     unsigned c = *(const unsigned *)cls;
-    void *obj = sa_cpu_cache_alloc(c);
+    void *obj = cache_alloc(c);
     struct sa_header *h = &sa_hot.slabs[sa_percpu_cpu()]->header[c];
 
     while (sa_state_avail(h->state) + 1 < sa_state_cap(h->state)) {
@@ -347,20 +357,20 @@ static void no_memory(void *unused)
 
     (void)unused;
     test_faults.mmap_after = 0;
-    CHILD_CHECK(sa_cpu_cache_alloc(3) == NULL); /* not even a slab */
+    CHILD_CHECK(cache_alloc(3) == NULL); /* not even a slab */
     test_faults_clear();
-    objs[n++] = sa_cpu_cache_alloc(3);
+    objs[n++] = cache_alloc(3);
     CHILD_CHECK(objs[0] != NULL);
     test_faults.mmap_after = 0;
-    while (n < TEST_COUNT(objs) && (objs[n] = sa_cpu_cache_alloc(60)))
+    while (n < TEST_COUNT(objs) && (objs[n] = cache_alloc(60)))
         n++;
     CHILD_CHECK(n < TEST_COUNT(objs));
-    CHILD_CHECK(sa_cpu_cache_alloc(61) == NULL);
+    CHILD_CHECK(cache_alloc(61) == NULL);
     sa_cpu_cache_free(60, objs[--n]);
-    objs[n] = sa_cpu_cache_alloc(60); /* what came back is there for the next */
+    objs[n] = cache_alloc(60); /* what came back is there for the next */
     CHILD_CHECK(objs[n++] != NULL);
     test_faults_clear();
-    CHILD_CHECK(sa_cpu_cache_alloc(61) != NULL);
+    CHILD_CHECK(cache_alloc(61) != NULL);
     for (size_t i = 1; i < n; i++)
         sa_cpu_cache_free(60, objs[i]);
 }
@@ -395,7 +405,7 @@ static void churn_work(int index)
             held[i].obj = NULL;
         } else {
             held[i].cls = classes[test_random_below(&r, TEST_COUNT(classes))];
-            held[i].obj = sa_cpu_cache_alloc(held[i].cls);
+            held[i].obj = cache_alloc(held[i].cls);
             THREAD_CHECK(held[i].obj && object_claim(held[i].obj));
         }
     }

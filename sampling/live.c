@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The live samples and what is kept of those that are not; see live.h. Everything below is under SAMPLES. */
+#include "sampling/live.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/vm.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+static struct {
+    struct sa_lock lock;
+    struct sa_sample *first;  /* live, newest first */
+    struct sa_sample *gone;   /* freed since the peak, but live then; linked by next */
+    struct sa_sample *unused; /* linked by next */
+    size_t count, gone_count;
+    uint64_t newest; /* number of the last sample taken */
+    double bytes;    /* estimate of what is live */
+    double peak_bytes;
+    uint64_t peak_number; /* the heap was largest when this sample had just been taken */
+    int64_t peak_time_ns;
+} live;
+
+static void live_lock(void)
+{
+    sa_lock_acquire(&live.lock, SA_RANK_SAMPLES);
+}
+
+static void live_unlock(void)
+{
+    sa_lock_release(&live.lock, SA_RANK_SAMPLES);
+}
+
+static double sample_weight(const struct sa_sample *s)
+{
+    return (double)s->allocated / s->p;
+}
+
+struct sa_sample *sa_live_new(void)
+{
+    struct sa_sample *s;
+
+    live_lock();
+    s = live.unused;
+    if (s)
+        live.unused = s->next;
+    live_unlock();
+    return s ? s : sa_arena_alloc(sizeof(*s), 8);
+}
+
+void sa_live_drop(struct sa_sample *s)
+{
+    live_lock();
+    s->next = live.unused;
+    live.unused = s;
+    live_unlock();
+}
+
+/* Forgets what was kept for an earlier peak. Called without the lock. */
+static void live_forget(struct sa_sample *list)
+{
+    while (list) {
+        struct sa_sample *s = list;
+
+        list = s->next;
+        sa_stack_unref(s->stack);
+        sa_live_drop(s);
+    }
+}
+
+void sa_live_add(struct sa_sample *s)
+{
+    struct sa_group group = {.p = s->p,
+                             .interval = s->interval,
+                             .allocated = (double)s->allocated,
+                             .samples = 1,
+                             .offsets = s->offset,
+                             .hits = s->hits};
+    struct sa_sample *forget = NULL;
+
+    live_lock();
+    s->number = ++live.newest;
+    s->prev = NULL;
+    s->next = live.first;
+    if (s->next)
+        s->next->prev = s;
+    live.first = s;
+    live.count++;
+    live.bytes += sample_weight(s);
+    if (live.bytes > live.peak_bytes) {
+        live.peak_bytes = live.bytes;
+        live.peak_number = s->number;
+        live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
+        forget = live.gone;
+        live.gone = NULL;
+        live.gone_count = 0;
+    }
+    sa_sums_add(&s->stack->totals, &group);
+    sa_recordings_allocated(s);
+    live_unlock();
+    live_forget(forget);
+}
+
+bool sa_live_wants_free_stacks(void)
+{
+    return sa_recordings_want_frees();
+}
+
+void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
+{
+    bool keep;
+
+    live_lock();
+    if (s->next)
+        s->next->prev = s->prev;
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        live.first = s->next;
+    live.count--;
+    /* Sums of doubles drift: nothing is exactly nothing. */
+    live.bytes = live.count ? live.bytes - sample_weight(s) : 0;
+    if (sa_recordings_want_frees())
+        sa_recordings_freed(s, free_stack, sa_clock_ns());
+    keep = s->number <= live.peak_number;
+    if (keep) {
+        s->next = live.gone;
+        live.gone = s;
+        live.gone_count++;
+    }
+    live_unlock();
+    if (!keep) {
+        sa_stack_unref(s->stack);
+        sa_live_drop(s);
+    }
+    if (free_stack)
+        sa_stack_unref(free_stack);
+}
+
+/* Objects free on the span of the proxy for each one that is not: the free memory that this sample's
+ * likes keep from being used for anything else. */
+static double sample_waste(const struct sa_sample *s)
+{
+    const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
+    unsigned objects = span ? span->objects : 0, used = span ? sa_load_relaxed(&span->live) : 0;
+
+    return objects > 1 && used ? (double)(objects - used) / used : 0;
+}
+
+static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bool is_live)
+{
+    to->key = sa_sample_key(s);
+    to->offset = s->offset;
+    to->hits = s->hits;
+    to->waste = is_live ? sample_waste(s) : 0;
+    to->start = is_live ? s->span->start : 0;
+    to->time_ns = s->time_ns;
+    sa_stack_ref(s->stack);
+}
+
+/*
+ * Maps memory for copies of all samples and takes the lock, with which it returns. False, without the lock, when
+ * out of memory.
+ */
+static bool live_lock_to_copy(struct sa_copied *c)
+{
+    for (;;) {
+        struct sa_live_stats stats;
+        size_t cap;
+
+        sa_live_stats(&stats);
+        cap = (stats.samples + stats.kept) * 9 / 8 + 64;
+        c->mapped_bytes = sa_align_up(cap * sizeof(*c->samples), sa_max(sa_vm.page_bytes, 4096));
+        c->samples = sa_vm_map(NULL, c->mapped_bytes, "salloc:profile");
+        c->count = 0;
+        if (!c->samples)
+            return false;
+        live_lock();
+        if (live.count + live.gone_count <= cap)
+            return true;
+        live_unlock();
+        sa_vm_unmap(c->samples, c->mapped_bytes);
+    }
+}
+
+bool sa_live_copy(bool peak, struct sa_copied *ret)
+{
+    if (!live_lock_to_copy(ret))
+        return false;
+    for (const struct sa_sample *s = live.first; s; s = s->next)
+        if (!peak || s->number <= live.peak_number)
+            sample_copy(s, &ret->samples[ret->count++], true);
+    for (const struct sa_sample *s = peak ? live.gone : NULL; s; s = s->next)
+        sample_copy(s, &ret->samples[ret->count++], false);
+    ret->time_ns = live.peak_time_ns;
+    live_unlock();
+    return true;
+}
+
+void sa_live_free_copied(struct sa_copied *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        sa_stack_unref(c->samples[i].key.stack);
+    if (c->samples)
+        sa_vm_unmap(c->samples, c->mapped_bytes);
+    *c = (struct sa_copied){0};
+}
+
+void sa_live_totals(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
+                    struct sa_sums *ret_evicted)
+{
+    live_lock();
+    sa_stack_each(visit, arg, ret_evicted);
+    live_unlock();
+}
+
+void sa_live_stats(struct sa_live_stats *ret)
+{
+    live_lock();
+    ret->samples = live.count;
+    ret->kept = live.gone_count;
+    ret->bytes = live.bytes;
+    ret->peak_bytes = live.peak_bytes;
+    live_unlock();
+}
+
+uint64_t sa_live_start(enum salloc_profile_type type)
+{
+    struct sa_recording r = {.type = type};
+    uint64_t handle;
+
+    r.start_ns = (int64_t)sa_clock_calendar_ns();
+    live_lock();
+    r.start_monotonic_ns = sa_clock_ns();
+    r.since = live.newest;
+    handle = sa_recordings_start(&r);
+    live_unlock();
+    return handle;
+}
+
+enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret, struct sa_copied *ret_censored)
+{
+    enum sa_stop result = SA_STOP_NONE;
+    struct sa_recording *r;
+
+    if (!live_lock_to_copy(ret_censored))
+        return SA_STOP_NO_MEMORY;
+    r = sa_recordings_get(handle);
+    if (r) {
+        *ret = *r;
+        for (const struct sa_sample *s = live.first;
+             r->type == SALLOC_PROFILE_LIFETIMES && s && s->number > r->since; s = s->next)
+            sample_copy(s, &ret_censored->samples[ret_censored->count++], true);
+        sa_recordings_end(handle);
+        result = SA_STOPPED;
+    }
+    live_unlock();
+    if (!r)
+        sa_live_free_copied(ret_censored);
+    return result;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of inclusion probabilities; see rates.h. */
+#include "sampling/rates.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/real.h"
+#include "alloc/base/size_class.h"
+
+#include <stdbool.h>
+
+#define COPIES 4
+
+struct class_rate {
+    double p, interval, log_fail; /* atomic, relaxed: see rates.h */
+};
+
+static struct {
+    uint32_t generation; /* atomic: published with release */
+    struct rates_copy {
+        int64_t interval; /* atomic, relaxed */
+        struct class_rate of[SA_CLASSES_MAX];
+    } copy[COPIES];
+} rates;
+
+static double real_load(const double *p)
+{
+    double v;
+
+    __atomic_load(p, &v, __ATOMIC_RELAXED);
+    return v;
+}
+
+static void real_store(double *p, double v)
+{
+    __atomic_store(p, &v, __ATOMIC_RELAXED);
+}
+
+double sa_rate_probability(double interval, double bytes)
+{
+    double p;
+
+    if (interval <= 0)
+        return 0;
+    if (interval <= 1)
+        return 1;
+    p = -sa_expm1(bytes * sa_log1p(-1 / interval));
+    return p > SA_RATE_CERTAIN ? 1 : p;
+}
+
+/* The rate that follows from p for blocks of the size. */
+static struct sa_rate rate_from(double p, double bytes)
+{
+    struct sa_rate r = {.p = p, .interval = 1};
+
+    if (p > 0 && p < 1) {
+        r.log_fail = sa_log1p(-p);
+        r.interval = -1 / sa_expm1(r.log_fail / bytes);
+    }
+    return r;
+}
+
+static void copy_set_class(struct rates_copy *copy, unsigned cls, double p)
+{
+    struct sa_rate r = rate_from(p, sa_size_classes.of[cls].size);
+
+    real_store(&copy->of[cls].p, r.p);
+    real_store(&copy->of[cls].interval, r.interval);
+    real_store(&copy->of[cls].log_fail, r.log_fail);
+}
+
+static void rates_publish(int64_t interval, const double *p)
+{
+    uint32_t generation = sa_load_relaxed(&rates.generation) + 1;
+    struct rates_copy *copy = &rates.copy[generation % COPIES];
+
+    sa_store_relaxed(&copy->interval, interval);
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        copy_set_class(copy, cls,
+                       p ? p[cls]
+                         : sa_rate_probability((double)interval, sa_size_classes.of[cls].size));
+    sa_store_release(&rates.generation, generation);
+}
+
+void sa_rates_init(int64_t interval)
+{
+    rates_publish(interval > 0 ? interval : 0, NULL);
+}
+
+void sa_rates_set_interval(int64_t interval)
+{
+    rates_publish(interval > 0 ? interval : 0, NULL);
+}
+
+void sa_rates_set_classes(const double *p)
+{
+    rates_publish(sa_rates_interval(), p);
+}
+
+/* Whether what was read from the copy of a generation was read before it can have been overwritten. */
+static bool copy_was_valid(uint32_t generation)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return sa_load_relaxed(&rates.generation) - generation < COPIES - 1;
+}
+
+struct sa_rate sa_rate_of_class(unsigned cls)
+{
+    struct sa_rate r;
+
+    do {
+        const struct class_rate *from;
+
+        r.generation = sa_load_acquire(&rates.generation);
+        from = &rates.copy[r.generation % COPIES].of[cls];
+        r.p = real_load(&from->p);
+        r.interval = real_load(&from->interval);
+        r.log_fail = real_load(&from->log_fail);
+    } while (!copy_was_valid(r.generation));
+    return r;
+}
+
+int64_t sa_rates_interval(void)
+{
+    uint32_t generation;
+    int64_t interval;
+
+    do {
+        generation = sa_load_acquire(&rates.generation);
+        interval = sa_load_relaxed(&rates.copy[generation % COPIES].interval);
+    } while (!copy_was_valid(generation));
+    return interval;
+}
+
+struct sa_rate sa_rate_of_size(size_t bytes)
+{
+    double interval = (double)sa_rates_interval(), p = sa_rate_probability(interval, (double)bytes);
+
+    return rate_from(p, (double)bytes);
+}
+
+uint32_t sa_rates_generation(void)
+{
+    return sa_load_acquire(&rates.generation);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recordings of allocations and lifetimes; see recording.h. Everything is under SAMPLES. */
+#include "sampling/recording.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/percpu.h"
+
+static struct slot {
+    bool runs;
+    uint64_t generation; /* of the handle; grows with each use */
+    struct sa_recording recording;
+} slots[SA_RECORDINGS];
+
+static uint64_t filled; /* bit set = slot runs */
+static uint32_t
+    want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
+
+struct sa_row_key sa_sample_key(const struct sa_sample *s)
+{
+    return (struct sa_row_key){.stack = s->stack,
+                               .p = s->p,
+                               .interval = s->interval,
+                               .allocated = s->allocated,
+                               .requested = s->requested,
+                               .align = s->align,
+                               .kind = s->kind,
+                               .same_cpu = -1,
+                               .same_thread = -1};
+}
+
+uint64_t sa_recordings_start(const struct sa_recording *recording)
+{
+    for (unsigned i = 0; i < SA_RECORDINGS; i++) {
+        struct slot *slot = &slots[i];
+
+        if (slot->runs)
+            continue;
+        slot->runs = true;
+        slot->generation++;
+        slot->recording = *recording;
+        filled |= 1ull << i;
+        if (recording->type == SALLOC_PROFILE_LIFETIMES)
+            sa_count_add(&want_frees, 1);
+        return slot->generation * SA_RECORDINGS + i;
+    }
+    return 0;
+}
+
+static struct slot *slot_get(uint64_t handle)
+{
+    struct slot *slot = &slots[handle % SA_RECORDINGS];
+
+    return slot->runs && slot->generation == handle / SA_RECORDINGS ? slot : NULL;
+}
+
+struct sa_recording *sa_recordings_get(uint64_t handle)
+{
+    struct slot *slot = slot_get(handle);
+
+    return slot ? &slot->recording : NULL;
+}
+
+void sa_recordings_end(uint64_t handle)
+{
+    struct slot *slot = slot_get(handle);
+
+    slot->runs = false;
+    filled &= ~(1ull << (slot - slots));
+    if (slot->recording.type == SALLOC_PROFILE_LIFETIMES)
+        sa_count_add(&want_frees, -1);
+    slot->recording = (struct sa_recording){0};
+}
+
+bool sa_recordings_want_frees(void)
+{
+    return sa_load_relaxed(&want_frees) != 0;
+}
+
+static void row_add(struct sa_row *row, const struct sa_sample *s)
+{
+    row->samples++;
+    row->offsets += s->offset;
+    row->hits += s->hits;
+}
+
+void sa_row_add_life(struct sa_row *row, uint64_t ns)
+{
+    row->life_sum += (double)ns;
+    row->life_squares += (double)ns * (double)ns;
+    row->life_min = row->samples == 1 || ns < row->life_min ? ns : row->life_min;
+    row->life_max = ns > row->life_max ? ns : row->life_max;
+}
+
+void sa_recordings_allocated(const struct sa_sample *sample)
+{
+    struct sa_row_key key = sa_sample_key(sample);
+
+    for (uint64_t left = filled; left; left &= left - 1) {
+        struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
+        struct sa_row *row = NULL;
+
+        if (r->type == SALLOC_PROFILE_ALLOCATIONS)
+            row = sa_rows_find(&r->rows, &key);
+        if (row)
+            row_add(row, sample);
+    }
+}
+
+void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
+                         uint64_t now_ns)
+{
+    struct sa_row_key key = sa_sample_key(sample);
+
+    key.free_stack = free_stack ? free_stack : &sa_stack_unknown;
+    key.same_cpu = sample->cpu == sa_percpu_cpu();
+    key.same_thread = sample->thread == (uintptr_t)sa_thread_pointer();
+    for (uint64_t left = filled; left; left &= left - 1) {
+        struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
+        struct sa_row *row = NULL;
+
+        if (r->type == SALLOC_PROFILE_LIFETIMES && sample->number > r->since)
+            row = sa_rows_find(&r->rows, &key);
+        if (!row)
+            continue;
+        row_add(row, sample);
+        sa_row_add_life(row, now_ns - sample->time_ns);
+    }
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sample's record, and the recordings that run: tables of what was allocated, or of how long it lived, between a
+ * start and a stop. All under SAMPLES, which the caller (sampling/live.c) holds.
+ *
+ * A handle names a slot and its generation, so that one that was stopped is recognised for ever.
+ */
+#ifndef SA_SAMPLING_RECORDING_H
+#define SA_SAMPLING_RECORDING_H
+
+#include "pagemap/span.h"
+#include "sampling/profile.h"
+#include "sampling/rows.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_RECORDINGS 64
+
+/* One sample. Const while it is live, but for the links. */
+struct sa_sample {
+    struct sa_sample *next, *prev; /* SAMPLES: live, freed since the peak, or unused */
+    struct sa_span *span;          /* the block's */
+    void *proxy;                   /* NULL: a large block */
+    struct sa_stack *stack;        /* a reference is held */
+    double p, interval, offset, hits;
+    size_t allocated, requested, align;
+    uint64_t number; /* in the order of allocation, from 1 */
+    uint64_t time_ns;
+    uintptr_t thread; /* thread pointer, to compare */
+    int32_t cpu;
+    uint8_t cls, kind;
+};
+
+struct sa_recording {
+    enum salloc_profile_type type; /* ALLOCATIONS or LIFETIMES */
+    uint64_t since;                /* number of the last sample before it */
+    int64_t start_ns;              /* since 1970 */
+    uint64_t start_monotonic_ns;
+    struct sa_rows rows;
+};
+
+/* The key that a sample has in a profile. */
+struct sa_row_key sa_sample_key(const struct sa_sample *sample);
+
+/* A handle, or 0 if all slots are taken. */
+uint64_t sa_recordings_start(const struct sa_recording *recording);
+
+/* The recording of a handle, or NULL. */
+struct sa_recording *sa_recordings_get(uint64_t handle);
+void sa_recordings_end(uint64_t handle);
+
+/* Whether a recording of lifetimes runs. */
+bool sa_recordings_want_frees(void);
+
+/* What happens to samples. free_stack may be NULL: not known. */
+void sa_recordings_allocated(const struct sa_sample *sample);
+void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
+                         uint64_t now_ns);
+
+/* A lifetime in a row. */
+void sa_row_add_life(struct sa_row *row, uint64_t ns);
+
+#endif

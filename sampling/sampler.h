@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampler, seen from the front end: trials of blocks that no countdown tries, and what happens to
+ * a block that is sampled.
+ *
+ * A sampled object of a size class gets page(s) of its own in the sampled address window; the object
+ * that was popped for it, the proxy, stays allocated in its normal span until the block is freed. A
+ * sampled large block stays where it is. Either way the block's span points to its record.
+ *
+ * No lock may be held by the caller. Nothing is sampled that the sampler itself causes to be allocated.
+ */
+#ifndef SA_SAMPLING_SAMPLER_H
+#define SA_SAMPLING_SAMPLER_H
+
+#include "pagemap/span.h"
+#include "sampling/rates.h"
+
+#include <stdbool.h>
+
+/* Whether an allocation is to be sampled, and how likely it was. */
+struct sa_trial {
+    bool won;
+    struct sa_rate rate;
+};
+
+struct sa_sampler_stats {
+    uint64_t taken;  /* samples ever */
+    uint64_t failed; /* trials won, but not recorded: no page or no record to be had */
+};
+
+/* Before the first allocation. seed: of all random draws. */
+void sa_sampler_init(int64_t interval, uint64_t seed);
+
+/* A generator's state of its own for each number; numbers are below SA_SLABS. */
+uint64_t sa_sampler_stream(unsigned number);
+
+/* One trial by itself. */
+bool sa_sampler_try(const struct sa_rate *rate);
+
+/* The same for a block without a class. */
+void sa_sampler_try_large(size_t bytes, struct sa_trial *ret);
+
+/*
+ * Makes an object of a class, popped when its trial was won, the proxy of a sampled block: the block, or NULL if
+ * there is no memory for it; then the object is to be used as if not sampled. requested and align: what
+ * the program asked for.
+ */
+void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, size_t requested,
+                      size_t align);
+
+/* Records a large block whose trial was won. */
+void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, size_t requested,
+                           size_t align);
+
+/*
+ * Ends the record of a sampled block; its span has none afterwards. For an object of a class its page is given
+ * back, and the proxy is returned for the caller to free, with its class; for a large block NULL.
+ */
+void *sa_sampler_release(struct sa_span *span, unsigned *ret_cls);
+
+/* Of a span in use: its sample's class and size, 0 if it is not a sampled object of a class. */
+unsigned sa_sampler_class(const struct sa_span *span);
+
+void sa_sampler_stats(struct sa_sampler_stats *ret);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making profiles; see snapshot.h. A profile under construction belongs to the thread that makes it. */
+#include "sampling/snapshot.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/vm.h"
+#include "sampling/live.h"
+#include "sampling/rates.h"
+#include "sampling/residency.h"
+#include "sampling/sampler.h"
+
+#include <errno.h>
+
+#define TOTALS_FIRST 1024
+
+/* A profile with what its memory is. The struct has a mapping of its own. */
+struct profile_memory {
+    struct sa_profile profile;
+    struct sa_rows rows;
+    size_t totals_cap;
+    bool totals_short; /* there was no memory for all of them */
+};
+
+static size_t map_bytes(size_t bytes)
+{
+    return sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096));
+}
+
+static struct profile_memory *profile_new(enum salloc_profile_type type)
+{
+    struct profile_memory *m =
+        sa_vm_map(NULL, map_bytes(sizeof(struct profile_memory)), "salloc:profile");
+
+    if (m) {
+        m->profile.type = type;
+        m->profile.time_ns = (int64_t)sa_clock_calendar_ns();
+        m->profile.interval = sa_rates_interval();
+    }
+    return m;
+}
+
+/* Everything that a profile says about what is missing from it. */
+static struct sa_profile *profile_finish(struct profile_memory *m)
+{
+    struct sa_stack_stats stacks;
+    struct sa_sampler_stats sampler;
+
+    sa_stack_stats(&stacks);
+    sa_sampler_stats(&sampler);
+    m->profile.rows = m->rows.rows;
+    m->profile.row_count = m->rows.count;
+    m->profile.stacks_dropped = stacks.dropped;
+    m->profile.samples_dropped = sampler.failed + m->rows.dropped;
+    return &m->profile;
+}
+
+void sa_profile_free(struct sa_profile *profile)
+{
+    struct profile_memory *m = (struct profile_memory *)profile;
+
+    sa_rows_free(&m->rows);
+    for (size_t i = 0; i < profile->total_count; i++)
+        sa_stack_unref(profile->totals[i].stack);
+    if (m->totals_cap)
+        sa_vm_unmap(profile->totals, map_bytes(m->totals_cap * sizeof(*profile->totals)));
+    sa_vm_unmap(m, map_bytes(sizeof(*m)));
+}
+
+/* Sorts copied samples into rows. */
+static void profile_add_copied(struct profile_memory *m, const struct sa_copied *copied,
+                               bool residency)
+{
+    struct sa_residency pages = {.fd = -1};
+
+    if (residency)
+        sa_residency_open(&pages);
+    for (size_t i = 0; i < copied->count; i++) {
+        const struct sa_sample_copy *s = &copied->samples[i];
+        struct sa_row *row = sa_rows_find(&m->rows, &s->key);
+        struct sa_resident resident;
+
+        if (!row)
+            continue;
+        row->samples++;
+        row->offsets += s->offset;
+        row->hits += s->hits;
+        row->waste += s->waste;
+        if (s->start && sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
+            row->resident += (double)resident.resident;
+            row->swapped += (double)resident.swapped;
+        }
+    }
+    sa_residency_close(&pages);
+}
+
+static bool totals_grow(struct profile_memory *m)
+{
+    size_t cap = m->totals_cap ? 2 * m->totals_cap : TOTALS_FIRST;
+    struct sa_total *more =
+        sa_vm_map(NULL, map_bytes(cap * sizeof(struct sa_total)), "salloc:profile");
+
+    if (!more)
+        return false;
+    for (size_t i = 0; i < m->profile.total_count; i++)
+        more[i] = m->profile.totals[i];
+    if (m->totals_cap)
+        sa_vm_unmap(m->profile.totals, map_bytes(m->totals_cap * sizeof(*more)));
+    m->profile.totals = more;
+    m->totals_cap = cap;
+    return true;
+}
+
+static void totals_visit(struct sa_stack *stack, void *arg)
+{
+    struct profile_memory *m = arg;
+
+    if (m->totals_short)
+        return;
+    if (m->profile.total_count == m->totals_cap && !totals_grow(m)) {
+        m->totals_short = true;
+        return;
+    }
+    sa_stack_ref_locked(stack);
+    m->profile.totals[m->profile.total_count++] = (struct sa_total){stack, stack->totals};
+}
+
+/* What was ever allocated, per stack; what no longer has a stack goes to the unknown one. */
+static bool profile_add_totals(struct profile_memory *m)
+{
+    struct sa_sums evicted = {0};
+
+    sa_live_totals(totals_visit, m, &evicted);
+    if (!m->totals_short && (evicted.samples || evicted.certain) &&
+        (m->profile.total_count < m->totals_cap || totals_grow(m))) {
+        sa_stack_ref(&sa_stack_unknown);
+        m->profile.totals[m->profile.total_count++] = (struct sa_total){&sa_stack_unknown, evicted};
+    }
+    return !m->totals_short;
+}
+
+struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_error)
+{
+    bool live = type != SALLOC_PROFILE_ALLOCATIONS;
+    struct sa_copied copied = {0};
+    struct profile_memory *m;
+
+    *ret_error = EINVAL;
+    if (type != SALLOC_PROFILE_HEAP && type != SALLOC_PROFILE_FRAGMENTATION &&
+        type != SALLOC_PROFILE_PEAK_HEAP && type != SALLOC_PROFILE_ALLOCATIONS)
+        return NULL;
+    *ret_error = ENOMEM;
+    m = profile_new(type);
+    if (!m)
+        return NULL;
+    if ((live && !sa_live_copy(type == SALLOC_PROFILE_PEAK_HEAP, &copied)) ||
+        ((type == SALLOC_PROFILE_HEAP || !live) && !profile_add_totals(m))) {
+        sa_live_free_copied(&copied);
+        sa_profile_free(&m->profile);
+        return NULL;
+    }
+    if (type == SALLOC_PROFILE_PEAK_HEAP && copied.time_ns)
+        m->profile.time_ns = copied.time_ns;
+    profile_add_copied(m, &copied, type == SALLOC_PROFILE_HEAP);
+    sa_live_free_copied(&copied);
+    return profile_finish(m);
+}
+
+/* What was still allocated when a recording of lifetimes ended. */
+static void profile_add_censored(struct profile_memory *m, const struct sa_copied *copied)
+{
+    uint64_t now = sa_clock_ns();
+
+    for (size_t i = 0; i < copied->count; i++) {
+        const struct sa_sample_copy *s = &copied->samples[i];
+        struct sa_row_key key = s->key;
+        struct sa_row *row;
+
+        key.censored = 1;
+        row = sa_rows_find(&m->rows, &key);
+        if (!row)
+            continue;
+        row->samples++;
+        row->offsets += s->offset;
+        row->hits += s->hits;
+        sa_row_add_life(row, now - s->time_ns);
+    }
+}
+
+struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error)
+{
+    struct profile_memory *m = profile_new(SALLOC_PROFILE_ALLOCATIONS);
+    struct sa_recording recording;
+    struct sa_copied copied = {0};
+    enum sa_stop stop = SA_STOP_NO_MEMORY;
+
+    if (m)
+        stop = sa_live_stop(handle, &recording, &copied);
+    *ret_error = stop == SA_STOP_NONE ? EINVAL : ENOMEM;
+    if (stop != SA_STOPPED) {
+        if (m)
+            sa_profile_free(&m->profile);
+        return NULL;
+    }
+    m->profile.type = recording.type;
+    m->profile.time_ns = recording.start_ns;
+    m->profile.duration_ns = (int64_t)(sa_clock_ns() - recording.start_monotonic_ns);
+    m->rows = recording.rows;
+    profile_add_censored(m, &copied);
+    sa_live_free_copied(&copied);
+    return profile_finish(m);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making profiles: of the moment, and of recordings. Samples are copied with the lock held and sorted into rows
+ * without it. The caller is inside the gate, so that no fork happens in between.
+ */
+#ifndef SA_SAMPLING_SNAPSHOT_H
+#define SA_SAMPLING_SNAPSHOT_H
+
+#include "sampling/profile.h"
+
+/* A profile, or NULL with a positive error number: EINVAL (type), ENOMEM. */
+struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_error);
+
+/* Stops a recording: its profile, or NULL with EINVAL (no such recording), ENOMEM (it goes on). */
+struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error);
+
+#endif
