@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heap sort: n log n always, in place. */
+#include "alloc/base/sort.h"
+
+#include "alloc/base/fatal.h"
+
+#include <string.h>
+
+/* Moves `item` down from a hole at `at` until no child is to come after it. */
+static void sift(char *items, size_t count, size_t bytes, size_t at, const char *item,
+                 bool (*before)(const void *, const void *))
+{
+    for (;;) {
+        size_t child = 2 * at + 1;
+
+        if (child >= count)
+            break;
+        if (child + 1 < count && before(items + child * bytes, items + (child + 1) * bytes))
+            child++;
+        if (!before(item, items + child * bytes))
+            break;
+        memcpy(items + at * bytes, items + child * bytes, bytes);
+        at = child;
+    }
+    memcpy(items + at * bytes, item, bytes);
+}
+
+void sa_sort(void *array, size_t count, size_t bytes, bool (*before)(const void *, const void *))
+{
+    char *items = array;
+    char item[SA_SORT_ITEM_MOST] __attribute__((aligned(16)));
+
+    SA_CHECK(bytes <= sizeof(item));
+    for (size_t i = count / 2; i-- > 0;) {
+        memcpy(item, items + i * bytes, bytes);
+        sift(items, count, bytes, i, item, before);
+    }
+    while (count-- > 1) { /* the last of all goes to the end */
+        memcpy(item, items + count * bytes, bytes);
+        memcpy(items + count * bytes, items, bytes);
+        sift(items, count, bytes, 0, item, before);
+    }
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays that grow; see buffer.h. */
+#include "alloc/os/buffer.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
+
+#include <sys/mman.h>
+
+#define FIRST_BYTES 65536 /* a multiple of every page size */
+
+static bool buffer_grow(struct sa_buffer *buffer, size_t need)
+{
+    size_t cap = buffer->cap ? buffer->cap : FIRST_BYTES;
+    void *p;
+
+    while (cap < need)
+        if (__builtin_mul_overflow(cap, 2, &cap))
+            return false;
+    p = buffer->data ? sa_sys_mremap(buffer->data, buffer->cap, cap, MREMAP_MAYMOVE, NULL)
+                     : sa_vm_map(NULL, cap, "salloc buffer");
+    if (!p)
+        return false;
+    buffer->data = p;
+    buffer->cap = cap;
+    return true;
+}
+
+void *sa_buffer_add(struct sa_buffer *buffer, size_t bytes)
+{
+    size_t need;
+    char *p;
+
+    if (__builtin_add_overflow(buffer->used, bytes, &need))
+        return NULL;
+    if ((need > buffer->cap || !buffer->data) && !buffer_grow(buffer, need))
+        return NULL;
+    p = buffer->data + buffer->used;
+    buffer->used = need;
+    return p;
+}
+
+void sa_buffer_free(struct sa_buffer *buffer)
+{
+    if (buffer->data)
+        sa_vm_unmap(buffer->data, buffer->cap);
+    *buffer = (struct sa_buffer){NULL, 0, 0};
+}

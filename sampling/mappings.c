@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loaded objects; see mappings.h. */
+#include "sampling/mappings.h"
+
+#include "alloc/base/fmt.h"
+#include "alloc/os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#define PATH_BYTES 4096
+
+size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MOST])
+{
+    ElfW(Nhdr) note;
+
+    align = align == 8 ? 8 : 4;
+    for (size_t at = 0; at <= bytes && bytes - at >= sizeof(note);) {
+        size_t name, content;
+
+        memcpy(&note, notes + at, sizeof(note));
+        name = at + sizeof(note);
+        content = name + ((note.n_namesz + align - 1) & ~(align - 1));
+        if (content > bytes || note.n_descsz > bytes - content)
+            return 0;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz > 0 &&
+            note.n_descsz <= SA_BUILD_ID_MOST && memcmp(notes + name, "GNU", 4) == 0) {
+            memcpy(ret, notes + content, note.n_descsz);
+            return note.n_descsz;
+        }
+        at = content + ((note.n_descsz + align - 1) & ~(align - 1));
+    }
+    return 0;
+}
+
+/* Whether part of an object is in memory that can be read. */
+static bool is_readable(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *load = &info->dlpi_phdr[i];
+
+        if (load->p_type == PT_LOAD && load->p_flags & PF_R && part->p_vaddr >= load->p_vaddr &&
+            part->p_memsz <= load->p_memsz &&
+            part->p_vaddr - load->p_vaddr <= load->p_memsz - part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static void find_build_id(const struct dl_phdr_info *info, struct sa_object *object)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum && !object->build_id_bytes; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+        if (part->p_type == PT_NOTE && is_readable(info, part))
+            object->build_id_bytes =
+                (uint8_t)sa_build_id((const uint8_t *)info->dlpi_addr + part->p_vaddr,
+                                     part->p_memsz, part->p_align, object->build_id);
+    }
+}
+
+static bool add_name(struct sa_mappings *m, const char *name, size_t *ret)
+{
+    size_t bytes = strlen(name) + 1;
+    char *copy = sa_buffer_add(&m->names, bytes);
+
+    if (!copy)
+        return false;
+    memcpy(copy, name, bytes);
+    *ret = m->names.used - bytes;
+    return true;
+}
+
+/* Called by the loader, under its lock, for each object, the program first. */
+static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct sa_mappings *m = arg;
+    uint32_t index = (uint32_t)sa_mappings_objects(m);
+    struct sa_object *object = sa_buffer_add(&m->objects, sizeof(*object));
+
+    (void)size;
+    if (!object || !add_name(m, info->dlpi_name ? info->dlpi_name : "", &object->name))
+        return -ENOMEM;
+    object->base = info->dlpi_addr;
+    object->main = index == 0;
+    object->vdso = info->dlpi_addr && info->dlpi_addr == getauxval(AT_SYSINFO_EHDR);
+    object->segment = (uint32_t)sa_mappings_segments(m);
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *load = &info->dlpi_phdr[i];
+        struct sa_segment *segment;
+
+        if (load->p_type != PT_LOAD)
+            continue;
+        segment = sa_buffer_add(&m->segments, sizeof(*segment));
+        if (!segment)
+            return -ENOMEM;
+        segment->start = info->dlpi_addr + load->p_vaddr;
+        segment->limit = segment->start + load->p_memsz;
+        segment->offset = load->p_offset;
+        segment->vaddr = load->p_vaddr;
+        segment->file_bytes = load->p_filesz;
+        segment->object = index;
+        object->segments++;
+    }
+    find_build_id(info, object);
+    return 0;
+}
+
+/* The path without links and relative parts, as the kernel knows it; false: there is no such file now. */
+static bool canonical_path(const char *path, char *buf, size_t cap)
+{
+    char link[64];
+    struct sa_fmt f;
+    long n;
+    int fd = sa_sys_open(path, O_PATH, 0);
+
+    if (fd < 0)
+        return false;
+    sa_fmt_init(&f, link, sizeof(link));
+    sa_fmt_add(&f, "/proc/self/fd/%d", fd);
+    n = sa_sys_readlink(link, buf, cap);
+    sa_sys_close(fd);
+    return n > 0 && buf[0] == '/';
+}
+
+static bool program_path(char *buf, size_t cap)
+{
+    static const char deleted[] = " (deleted)"; /* as the kernel says it */
+    long n = sa_sys_readlink("/proc/self/exe", buf, cap);
+    size_t tail = sizeof(deleted) - 1;
+
+    if (n <= 0)
+        return false;
+    if ((size_t)n > tail && strcmp(buf + (size_t)n - tail, deleted) == 0)
+        buf[(size_t)n - tail] = '\0';
+    return true;
+}
+
+static int resolve_names(struct sa_mappings *m)
+{
+    char path[PATH_BYTES];
+
+    for (size_t i = 0; i < sa_mappings_objects(m); i++) {
+        struct sa_object *object = (struct sa_object *)m->objects.data + i;
+        bool found = object->vdso ? strcpy(path, "[vdso]") != NULL
+                     : object->main
+                         ? program_path(path, sizeof(path))
+                         : canonical_path(sa_mappings_name(m, object), path, sizeof(path));
+
+        if (found && !add_name(m, path, &object->name))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int sa_mappings_collect(struct sa_mappings *ret)
+{
+    int failed;
+
+    memset(ret, 0, sizeof(*ret));
+    failed = dl_iterate_phdr(add_object, ret);
+    if (!failed)
+        failed = resolve_names(ret);
+    if (failed)
+        sa_mappings_free(ret);
+    return failed;
+}
+
+void sa_mappings_free(struct sa_mappings *mappings)
+{
+    sa_buffer_free(&mappings->objects);
+    sa_buffer_free(&mappings->segments);
+    sa_buffer_free(&mappings->names);
+}
+
+const struct sa_segment *sa_mappings_find(const struct sa_mappings *m, uintptr_t address)
+{
+    for (size_t i = 0; i < sa_mappings_segments(m); i++) {
+        const struct sa_segment *segment = sa_mappings_segment(m, i);
+
+        if (address - segment->start < segment->limit - segment->start)
+            return segment;
+    }
+    return NULL;
+}

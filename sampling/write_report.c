@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table for people: a summary, then the stacks, most bytes first, with their confidence intervals. doc/profiles.md
+ * explains the columns.
+ */
+#include "sampling/write.h"
+
+#include "alloc/base/fmt.h"
+#include "sampling/frames.h"
+#include "sampling/summary.h"
+#include "sampling/values.h"
+
+#define LEVEL 0.95
+
+static void put_summary(const struct sa_profile *profile, const struct sa_by_stack *all,
+                        struct sa_out *out)
+{
+    char text[512];
+    struct sa_fmt f;
+
+    for (unsigned i = 0;; i++) {
+        sa_fmt_init(&f, text, sizeof(text));
+        if (!sa_summary_line(profile, all, i, &f))
+            break;
+        sa_out_string(out, text);
+        sa_out_string(out, "\n");
+    }
+    if (all->alloc_count)
+        sa_out_text(out, "ever allocated: %llu bytes in %llu blocks\n",
+                    (unsigned long long)all->alloc_bytes, (unsigned long long)all->alloc_count);
+}
+
+static void put_row(const struct sa_profile *profile, const struct sa_by_stack *all,
+                    const struct sa_by_stack *s, struct sa_out *out)
+{
+    bool wasted = profile->type == SALLOC_PROFILE_FRAGMENTATION;
+    struct salloc_estimate e;
+
+    sa_estimate(&s->sums, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
+    sa_out_text(out, "%14llu %6.2F%%", (unsigned long long)s->bytes,
+                all->bytes ? 100.0 * (double)s->bytes / (double)all->bytes : 0.0);
+    sa_out_text(out, " %14.0F %14.0F %12llu %8llu", e.bytes_low, e.bytes_high,
+                (unsigned long long)s->count, (unsigned long long)e.samples);
+    if (wasted)
+        sa_out_text(out, " %14llu", (unsigned long long)s->inuse_bytes);
+    if (profile->type == SALLOC_PROFILE_HEAP)
+        sa_out_text(out, " %14llu", (unsigned long long)s->alloc_bytes);
+    sa_out_string(out, "\n");
+}
+
+static void put_columns(const struct sa_profile *profile, struct sa_out *out)
+{
+    bool wasted = profile->type == SALLOC_PROFILE_FRAGMENTATION;
+
+    sa_out_text(out, "\n%14s %7s %14s %14s %12s %8s", wasted ? "wasted bytes" : "bytes", "share",
+                wasted ? "in use: from" : "95 %: from", "to", "blocks", "samples");
+    if (wasted)
+        sa_out_text(out, " %14s", "bytes in use");
+    if (profile->type == SALLOC_PROFILE_HEAP)
+        sa_out_text(out, " %14s", "ever allocated");
+    sa_out_string(out, "\n");
+}
+
+static void put_frames(const struct sa_frames *frames, const struct sa_stack *stack,
+                       struct sa_out *out)
+{
+    for (size_t i = 0; i < sa_frames_depth(stack); i++) {
+        uintptr_t pc = sa_frames_pc(stack, i);
+
+        sa_out_string(out, "                       ");
+        sa_out_string(out, sa_frames_name(frames, pc));
+        sa_out_string(out, "\n");
+    }
+}
+
+int sa_write_report(const struct sa_profile *profile, struct sa_out *out)
+{
+    struct sa_buffer stacks = {NULL, 0, 0};
+    struct sa_frames frames;
+    struct sa_by_stack all;
+    const struct sa_by_stack *stack;
+    int failed = sa_frames_collect(profile, &frames);
+
+    if (failed)
+        return failed;
+    failed = sa_values_by_stack(profile, &stacks, &all);
+    if (!failed) {
+        put_summary(profile, &all, out);
+        put_columns(profile, out);
+    }
+    stack = (const struct sa_by_stack *)stacks.data;
+    for (size_t i = 0; i < stacks.used / sizeof(*stack); i++) {
+        put_row(profile, &all, &stack[i], out);
+        put_frames(&frames, stack[i].stack, out);
+    }
+    sa_buffer_free(&stacks);
+    sa_frames_free(&frames);
+    return failed;
+}
