@@ -10,6 +10,7 @@
 #include "alloc/api/fork.h"
 
 #include "alloc/api/init.h"
+#include "alloc/api/profile_output.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/emergency.h"
 #include "alloc/front/gate.h"
@@ -58,6 +59,7 @@ static void fork_child(void)
     sa_emergency_after_fork();
     sa_topology_after_fork();
     sa_gate_reset();
+    sa_profile_output_after_fork();
     errno = saved;
 }
 

@@ -11,6 +11,7 @@
 #include "alloc/api/at_exit.h"
 #include "alloc/api/fork.h"
 #include "alloc/api/options.h"
+#include "alloc/api/profile_output.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
@@ -86,6 +87,7 @@ __attribute__((constructor(101))) static void init_constructor(void)
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
     sa_at_exit_register();
+    sa_profile_output_register();
     if (sa_options.llc_domains && sa_topology_may_matter())
         init_start_topology();
 }

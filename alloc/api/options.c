@@ -7,6 +7,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -80,6 +81,53 @@ static bool parse_path(struct piece p, sa_option_path *ret)
     return true;
 }
 
+static bool parse_type(struct piece p, sa_option_type *ret)
+{
+    static const struct {
+        const char *name;
+        enum salloc_profile_type type;
+    } types[] = {
+        {"heap", SALLOC_PROFILE_HEAP},          {"fragmentation", SALLOC_PROFILE_FRAGMENTATION},
+        {"peak", SALLOC_PROFILE_PEAK_HEAP},     {"allocation", SALLOC_PROFILE_ALLOCATIONS},
+        {"lifetime", SALLOC_PROFILE_LIFETIMES},
+    };
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (piece_is(p, types[i].name)) {
+            *ret = types[i].type;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* With or without "SIG"; only signals that a program may well leave to this. */
+static bool parse_signal(struct piece p, sa_option_signal *ret)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {
+        {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},     {"PROF", SIGPROF},
+        {"ALRM", SIGALRM}, {"QUIT", SIGQUIT}, {"WINCH", SIGWINCH}, {"URG", SIGURG},
+    };
+    size_t number;
+
+    if (parse_size(p, &number)) {
+        *ret = (int)number;
+        return number > 0 && number < NSIG && number != SIGKILL && number != SIGSTOP;
+    }
+    if (p.len > 3 && memcmp(p.at, "SIG", 3) == 0)
+        p = (struct piece){p.at + 3, p.len - 3};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        if (piece_is(p, signals[i].name)) {
+            *ret = signals[i].number;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void default_size(sa_option_size *o, size_t v)
 {
     *o = v;
@@ -93,6 +141,16 @@ static void default_flag(sa_option_flag *o, bool v)
 static void default_path(sa_option_path *o, const char *v)
 {
     strcpy(o->text, v);
+}
+
+static void default_type(sa_option_type *o, enum salloc_profile_type v)
+{
+    *o = v;
+}
+
+static void default_signal(sa_option_signal *o, int v)
+{
+    *o = v;
 }
 
 void sa_options_default(struct sa_options *options)

@@ -7,6 +7,8 @@
 #ifndef SA_API_OPTIONS_H
 #define SA_API_OPTIONS_H
 
+#include "include/salloc/profile.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +20,8 @@ typedef struct {
 } sa_option_path;
 typedef size_t sa_option_size;
 typedef bool sa_option_flag;
+typedef enum salloc_profile_type sa_option_type;
+typedef int sa_option_signal;
 
 struct sa_options {
 #define SA_OPTION(key, kind, value, help) sa_option_##kind key;

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The profile functions; contracts in include/salloc/profile.h. Whatever takes a lock of the allocator does
+ * so inside the gate; reading and writing a finished profile needs neither.
+ *
+ * A token is the handle of a recording made to look like a pointer: it is never followed.
+ */
+#include "include/salloc/profile.h"
+
+#include "alloc/api/init.h"
+#include "alloc/front/gate.h"
+#include "alloc/front/sample_rates.h"
+#include "sampling/live.h"
+#include "sampling/rates.h"
+#include "sampling/snapshot.h"
+#include "sampling/write.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The public type is the internal one under another name. */
+static const struct sa_profile *profile_of(const salloc_profile *profile)
+{
+    return (const struct sa_profile *)profile;
+}
+
+SA_EXPORT int64_t salloc_get_sampling_interval(void)
+{
+    sa_init();
+    return sa_rates_interval();
+}
+
+SA_EXPORT int salloc_set_sampling_interval(int64_t bytes)
+{
+    int saved = errno;
+
+    sa_init();
+    if (!sa_gate_enter()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    sa_sample_rates_set_interval(bytes);
+    sa_gate_leave();
+    errno = saved;
+    return 0;
+}
+
+static salloc_profile_token *profile_start(enum salloc_profile_type type)
+{
+    int saved = errno;
+    uint64_t handle = 0;
+
+    sa_init();
+    if (sa_gate_enter()) {
+        handle = sa_live_start(type);
+        sa_gate_leave();
+    }
+    errno = handle ? saved : EAGAIN;
+    return (salloc_profile_token *)(uintptr_t)handle;
+}
+
+SA_EXPORT salloc_profile_token *salloc_start_allocation_profile(void)
+{
+    return profile_start(SALLOC_PROFILE_ALLOCATIONS);
+}
+
+SA_EXPORT salloc_profile_token *salloc_start_lifetime_profile(void)
+{
+    return profile_start(SALLOC_PROFILE_LIFETIMES);
+}
+
+SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
+{
+    int saved = errno, error = EAGAIN;
+    struct sa_profile *profile = NULL;
+
+    sa_init();
+    if (sa_gate_enter()) {
+        profile = sa_snapshot_stop((uint64_t)(uintptr_t)token, &error);
+        sa_gate_leave();
+    }
+    errno = profile ? saved : error;
+    return (salloc_profile *)profile;
+}
+
+SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
+{
+    int saved = errno, error = EAGAIN;
+    struct sa_profile *profile = NULL;
+
+    sa_init();
+    if (sa_gate_enter()) {
+        profile = sa_snapshot_profile(type, &error);
+        sa_gate_leave();
+    }
+    errno = profile ? saved : error;
+    return (salloc_profile *)profile;
+}
+
+SA_EXPORT int salloc_profile_iterate(const salloc_profile *profile,
+                                     int (*callback)(const struct salloc_profile_sample *sample,
+                                                     void *arg),
+                                     void *arg)
+{
+    const struct sa_profile *p = profile_of(profile);
+    struct salloc_profile_sample sample;
+    int stop = 0;
+
+    if (!p || !callback) {
+        errno = EINVAL;
+        return -1;
+    }
+    for (size_t i = 0; !stop && i < p->row_count; i++) {
+        sa_profile_row_sample(p, &p->rows[i], &sample);
+        stop = callback(&sample, arg);
+    }
+    for (size_t i = 0; !stop && i < p->total_count; i++) {
+        sa_profile_total_sample(p, &p->totals[i], &sample);
+        stop = callback(&sample, arg);
+    }
+    return stop;
+}
+
+static bool stack_is(const struct sa_stack *s, const void *const *stack, size_t depth)
+{
+    return s->depth == depth && memcmp(s->pc, stack, depth * sizeof(*stack)) == 0;
+}
+
+static const struct sa_stack *stack_find(const struct sa_profile *p, const void *const *stack,
+                                         size_t depth)
+{
+    for (size_t i = 0; i < p->row_count; i++)
+        if (stack_is(p->rows[i].key.stack, stack, depth))
+            return p->rows[i].key.stack;
+    for (size_t i = 0; i < p->total_count; i++)
+        if (stack_is(p->totals[i].stack, stack, depth))
+            return p->totals[i].stack;
+    return NULL;
+}
+
+SA_EXPORT int salloc_profile_estimate(const salloc_profile *profile, const void *const *stack,
+                                      size_t depth, enum salloc_estimator estimator, double level,
+                                      struct salloc_estimate *ret)
+{
+    const struct sa_profile *p = profile_of(profile);
+    const struct sa_stack *of = NULL;
+    struct sa_sums sums;
+
+    if (!p || !ret || !(level > 0 && level < 1) || (unsigned)estimator > SALLOC_ESTIMATE_FAILED ||
+        (!stack && depth)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (stack)
+        of = stack_find(p, stack, depth);
+    if ((stack && !of) || !sa_profile_sums(p, of, &sums)) {
+        errno = ENOENT;
+        return -1;
+    }
+    sa_estimate(&sums, estimator, level, ret);
+    return 0;
+}
+
+SA_EXPORT int salloc_profile_write_file(const salloc_profile *profile, const char *path)
+{
+    int saved = errno, error = EINVAL;
+
+    if (profile && path)
+        error = -sa_profile_write_file(profile_of(profile), path);
+    errno = error ? error : saved;
+    return error ? -1 : 0;
+}
+
+SA_EXPORT void salloc_profile_free(salloc_profile *profile)
+{
+    int saved = errno;
+
+    if (!profile)
+        return;
+    /* A fork that takes long is the only reason not to get in; it ends. */
+    while (!sa_gate_enter())
+        ;
+    sa_profile_free((struct sa_profile *)profile);
+    sa_gate_leave();
+    errno = saved;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing profiles at exit and at a signal; see doc/tuning.md.
+ *
+ * A signal handler may interrupt anything, so it only wakes a thread, which exists if profile_signal is set. The
+ * thread blocks all signals and waits for nothing but that word. A child of fork gets one of its own.
+ */
+#include "alloc/api/profile_output.h"
+
+#include "alloc/api/init.h"
+#include "alloc/api/options.h"
+#include "alloc/base/atomic.h"
+#include "alloc/base/fatal.h"
+#include "alloc/os/sys.h"
+#include "sampling/write.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/* Of the thread that writes: what a profile's writers keep on the stack is below a tenth of it. */
+#define STACK_BYTES (512 * 1024)
+
+static struct {
+    uint32_t wanted; /* atomic: signals received */
+    salloc_profile_token *recording;
+    pthread_mutex_t
+        writing; /* one file at a time; not the allocator's: nothing of it is held meanwhile */
+} output = {.writing = PTHREAD_MUTEX_INITIALIZER};
+
+static salloc_profile_token *output_start(void)
+{
+    if (sa_options.profile_type == SALLOC_PROFILE_ALLOCATIONS)
+        return salloc_start_allocation_profile();
+    if (sa_options.profile_type == SALLOC_PROFILE_LIFETIMES)
+        return salloc_start_lifetime_profile();
+    return NULL;
+}
+
+/* The profile to write. A recording is followed by the next. */
+static salloc_profile *output_profile(void)
+{
+    salloc_profile *profile;
+
+    if (!output.recording)
+        return salloc_snapshot_profile(sa_options.profile_type);
+    profile = salloc_profile_token_stop(output.recording);
+    output.recording = output_start();
+    return profile;
+}
+
+static void output_write(void)
+{
+    salloc_profile *profile;
+    int error = 0;
+
+    pthread_mutex_lock(&output.writing);
+    profile = output_profile();
+    if (!profile || salloc_profile_write_file(profile, sa_options.profile.text) != 0)
+        error = errno;
+    salloc_profile_free(profile);
+    pthread_mutex_unlock(&output.writing);
+    if (error)
+        sa_warn("cannot write profile %s: error %d", sa_options.profile.text, error);
+}
+
+static void *output_thread(void *unused)
+{
+    uint32_t seen = 0;
+
+    for (;;) {
+        uint32_t wanted = sa_load_acquire(&output.wanted);
+
+        if (wanted == seen) {
+            sa_sys_futex_wait(&output.wanted, seen, -1);
+            continue;
+        }
+        seen = wanted; /* several signals that came meanwhile are one */
+        output_write();
+    }
+    return unused;
+}
+
+static void output_start_thread(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, output_thread, NULL) != 0)
+        sa_warn("profile_signal: cannot create a thread");
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void output_signal(int number)
+{
+    int saved = errno;
+
+    (void)number;
+    sa_add_seq_cst(&output.wanted, 1);
+    sa_sys_futex_wake(&output.wanted, 1);
+    errno = saved;
+}
+
+static void output_listen(void)
+{
+    struct sigaction action = {.sa_handler = output_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+
+    output_start_thread();
+    sigfillset(&action.sa_mask);
+    if (sigaction(sa_options.profile_signal, &action, NULL) != 0)
+        sa_warn("profile_signal: cannot handle signal %d", sa_options.profile_signal);
+}
+
+void sa_profile_output_register(void)
+{
+    if (!sa_options.profile.text[0]) {
+        if (sa_options.profile_signal)
+            sa_warn("SALLOC_CONF: profile_signal without profile");
+        return;
+    }
+    if (sa_profile_check_path(sa_options.profile.text) != 0) {
+        sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder", sa_options.profile.text);
+        return;
+    }
+    output.recording = output_start();
+    atexit(output_write);
+    if (sa_options.profile_signal)
+        output_listen();
+}
+
+void sa_profile_output_after_fork(void)
+{
+    if (!sa_options.profile.text[0])
+        return;
+    /* The parent's thread may have been writing. */
+    output.writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (sa_options.profile_signal && sa_profile_check_path(sa_options.profile.text) == 0) {
+        sa_store_relaxed(&output.wanted, 0);
+        output_start_thread();
+    }
+}

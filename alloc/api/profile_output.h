@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles without code: the options profile, profile_type and profile_signal. */
+#ifndef SA_API_PROFILE_OUTPUT_H
+#define SA_API_PROFILE_OUTPUT_H
+
+/* From the constructor. */
+void sa_profile_output_register(void);
+
+/* In a child of fork, when allocation is possible again. */
+void sa_profile_output_after_fork(void);
+
+#endif
