@@ -16,7 +16,7 @@
 /*
  * Part of the error that the lower end may use as long as the upper end cannot fail because even one sample would
  * not put it below the truth. Not all of it: the number of samples is discrete, and with 7/8 the coverage at
- * 95 % stays between 93 and 98.2 % everywhere (doc/sampling.md).
+ * 95 % stays between 93 and 98.2 % for any expectation of at least one sample (doc/sampling.md).
  */
 #define LOW_SHARE (7.0 / 8)
 
@@ -180,6 +180,16 @@ static double fewest(const struct fit *fit, double s, double error)
     return least < most_of_one ? least : most_of_one;
 }
 
+/* The most blocks, failures and s successes, that have not too small a chance to give only s samples. */
+static double most(const struct fit *fit, double s, double error)
+{
+    double all = s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error / 2});
+
+    if (all * sa_log(fit->p) <= sa_log(error))
+        return all;
+    return s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error});
+}
+
 static void interval(const struct quantity *quantity, enum salloc_estimator estimator, double error,
                      double *ret_low, double *ret_high)
 {
@@ -211,9 +221,13 @@ static void interval(const struct quantity *quantity, enum salloc_estimator esti
         *ret_high += fit.scale * solve(&fit, &(struct condition){beyond, high, 1 - error / 2});
         return;
     }
-    *ret_low += fit.scale * (fewest(&fit, fit.s, error) - fit.s);
-    *ret_high +=
-        fit.scale * (1 + solve(&fit, &(struct condition){beyond_if_any, fit.s + 1, 1 - error / 2}));
+
+    double low = fewest(&fit, fit.s, error) - fit.s, high = most(&fit, fit.s, error) - fit.s;
+    double middle = mean / fit.scale;
+
+    /* At levels far below 1/2 both ends may be on one side of the estimate. */
+    *ret_low += fit.scale * (low < middle ? low : middle);
+    *ret_high += fit.scale * (high > middle ? high : middle);
 }
 
 /* Blocks and bytes, each as a quantity, without certain ones. */
