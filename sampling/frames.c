@@ -140,7 +140,6 @@ static bool name_object(struct sa_frames *f, size_t first, size_t count, struct 
     symbols = sa_buffer_add(scratch, count * sizeof(*symbols));
     if (!symbols)
         return false;
-    memset(symbols, 0, count * sizeof(*symbols));
     if (object) {
         for (size_t i = 0; i < count; i++)
             symbols[i].address = frame[i].pc - 1 - object->base;

@@ -169,27 +169,25 @@ static void scan(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
 /* Copies a name out of the file; 0 if it is not there. */
 static size_t copy_name(int fd, uint64_t at, struct sa_buffer *names)
 {
-    char name[NAME_MOST];
-    size_t length = 0;
-    char *copy;
+    size_t start = names->used, length = 0;
+    const char *end = NULL;
 
-    for (;;) { /* short pieces: most names are */
+    while (!end && length < NAME_MOST) { /* short pieces: most names are */
         size_t piece = length ? 1024 : 128;
-        long n = sa_sys_pread(fd, name + length, piece, at + length);
-        const char *end;
+        char *to = sa_buffer_add(names, piece + 1); /* and an end */
+        long n = to ? sa_sys_pread(fd, to, piece, at + length) : 0;
 
-        if (n <= 0)
+        if (n <= 0) {
+            names->used = start;
             return 0;
-        end = memchr(name + length, '\0', (size_t)n);
-        length = end ? (size_t)(end - name) : length + (size_t)n;
-        if (end || length + 1024 >= sizeof(name))
-            break;
+        }
+        end = memchr(to, '\0', (size_t)n);
+        length += end ? (size_t)(end - to) : (size_t)n;
+        names->used = start + length;
     }
-    copy = length ? sa_buffer_add(names, length + 1) : NULL;
-    if (!copy)
-        return 0;
-    memcpy(copy, name, length);
-    return names->used - length - 1;
+    names->data[start + length] = '\0'; /* there is room: of the last piece's end */
+    names->used = length ? start + length + 1 : start;
+    return length ? start : 0;
 }
 
 bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t count,

@@ -6,6 +6,7 @@
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 #define FIRST_BYTES 65536 /* a multiple of every page size */
@@ -38,6 +39,7 @@ void *sa_buffer_add(struct sa_buffer *buffer, size_t bytes)
         return NULL;
     p = buffer->data + buffer->used;
     buffer->used = need;
+    memset(p, 0, bytes); /* it may have been used, and given up, before */
     return p;
 }
 

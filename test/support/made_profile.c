@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles made by hand; see made_profile.h. */
+#include "test/support/made_profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define T     524288.0
+#define DEPTH 3
+
+/* Local functions, so that only .symtab has their names. Long enough for an address in the middle. */
+#define FUNCTION(name)                                                                             \
+    static __attribute__((noinline, used)) int name(volatile int *p)                               \
+    {                                                                                              \
+        for (int i = 0; i < 100; i++)                                                              \
+            *p += i ^ *p;                                                                          \
+        return *p;                                                                                 \
+    }
+
+FUNCTION(made_leaf)
+FUNCTION(made_middle)
+FUNCTION(made_root)
+
+static struct {
+    struct sa_stack stack;
+    uintptr_t pc[DEPTH];
+} stacks[MADE_STACKS];
+
+static void set_stack(unsigned which, unsigned depth, uintptr_t a, uintptr_t b, uintptr_t c)
+{
+    stacks[which].stack.depth = depth;
+    stacks[which].stack.hash = which;
+    stacks[which].pc[0] = a + 8; /* a return address is behind the call */
+    stacks[which].pc[1] = b + 8;
+    stacks[which].pc[2] = c + 8;
+}
+
+const struct sa_stack *made_stack(unsigned which)
+{
+    uintptr_t leaf = (uintptr_t)made_leaf, middle = (uintptr_t)made_middle;
+    uintptr_t root = (uintptr_t)made_root;
+
+    set_stack(MADE_LEAF, 3, leaf, middle, root);
+    set_stack(MADE_MIDDLE, 2, middle, root, 0);
+    set_stack(MADE_LIBC, 2, (uintptr_t)qsort, root, 0);
+    set_stack(MADE_NOWHERE, 2, 0x10, root, 0);
+    set_stack(MADE_UNKNOWN, 0, 0, 0, 0);
+    return &stacks[which].stack;
+}
+
+static struct sa_row row(unsigned stack, size_t allocated, size_t requested, uint64_t samples)
+{
+    struct sa_row r;
+
+    memset(&r, 0, sizeof(r));
+    r.key.stack = (struct sa_stack *)made_stack(stack);
+    r.key.allocated = allocated;
+    r.key.requested = requested;
+    r.key.p = allocated >= 5 * T ? 1 : -expm1((double)allocated * log1p(-1 / T));
+    r.key.interval = r.key.p == 1 ? 1 : T;
+    r.key.same_cpu = r.key.same_thread = -1;
+    r.samples = samples;
+    r.offsets = (double)(samples * allocated) / 2;
+    r.hits = (double)samples;
+    return r;
+}
+
+#define ROWS 8
+
+static size_t make_rows(struct sa_row *rows)
+{
+    rows[0] = row(MADE_LEAF, 64, 50, 3);
+    rows[1] = row(MADE_LEAF, 8, 1, 1);
+    rows[2] = row(MADE_LEAF, 8, 8, 7);
+    rows[3] = row(MADE_MIDDLE, 4096, 4096, 2);
+    rows[3].key.align = 4096;
+    rows[3].key.kind = SALLOC_KIND_ALIGNED;
+    rows[4] = row(MADE_LIBC, 8 << 20, (8 << 20) - 1, 5);
+    rows[4].key.kind = SALLOC_KIND_NEW;
+    rows[5] = row(MADE_NOWHERE, 524288, 524288, 1);
+    rows[6] = row(MADE_UNKNOWN, 16, 16, 1);
+    rows[7] = row(MADE_MIDDLE, 16, 9, 11);
+    return ROWS;
+}
+
+static void set_ends(struct sa_row *rows)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        double n = (double)rows[i].samples;
+
+        rows[i].life_sum = n * 1e6;
+        rows[i].life_squares = n * (1e12 + (n > 1 ? 4e10 : 0)); /* deviation 200 us */
+        rows[i].life_min = n > 1 ? 800000 : 1000000;
+        rows[i].life_max = n > 1 ? 1200000 : 1000000;
+        rows[i].key.censored = i == 3;
+        if (!rows[i].key.censored) {
+            rows[i].key.free_stack = i == 5 ? NULL : (struct sa_stack *)made_stack(MADE_LIBC);
+            rows[i].key.same_cpu = i % 2;
+            rows[i].key.same_thread = 1;
+        }
+    }
+}
+
+static void make_totals(struct sa_profile *profile, struct sa_total *totals)
+{
+    profile->totals = totals;
+    profile->total_count = 2;
+    for (size_t i = 0; i < 2; i++) {
+        struct sa_row more = row(MADE_LEAF + (unsigned)i, 64, 64, 40 + i);
+        struct sa_group group = sa_row_group(&more);
+
+        memset(&totals[i], 0, sizeof(totals[i]));
+        totals[i].stack = more.key.stack;
+        sa_sums_add(&totals[i].sums, &group);
+    }
+}
+
+const struct sa_profile *made_profile(enum salloc_profile_type type)
+{
+    static struct {
+        struct sa_profile profile;
+        struct sa_row rows[ROWS];
+        struct sa_total totals[2];
+    } made[SALLOC_PROFILE_LIFETIMES + 1];
+    struct sa_profile *profile = &made[type].profile;
+
+    profile->type = type;
+    profile->time_ns = 1709210096123456789; /* 2024-02-29 12:34:56 */
+    profile->interval = (int64_t)T;
+    profile->rows = made[type].rows;
+    profile->row_count = make_rows(profile->rows);
+    profile->stacks_dropped = 1;
+    profile->samples_dropped = 2;
+    if (type == SALLOC_PROFILE_HEAP) {
+        make_totals(profile, made[type].totals);
+        profile->rows[4].resident = 5e6;
+        profile->rows[4].swapped = 4096;
+    }
+    if (type == SALLOC_PROFILE_FRAGMENTATION)
+        for (size_t i = 0; i < ROWS; i++)
+            profile->rows[i].waste =
+                i == 4 ? 0 : 0.25 * (double)profile->rows[i].samples * (double)i;
+    if (type == SALLOC_PROFILE_LIFETIMES)
+        set_ends(profile->rows);
+    if (type == SALLOC_PROFILE_LIFETIMES || type == SALLOC_PROFILE_ALLOCATIONS)
+        profile->duration_ns = 1500000000;
+    return profile;
+}
+
+const struct sa_profile *made_profile_empty(enum salloc_profile_type type)
+{
+    static struct sa_profile profile;
+
+    profile.type = type;
+    return &profile;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text formats, of profiles whose numbers are known: lines and totals, and that what readers of jemalloc's
+ * format compute from the inverted numbers are ours again.
+ */
+#include "sampling/write.h"
+
+#include "alloc/os/vm.h"
+#include "sampling/frames.h"
+#include "test/support/collect.h"
+#include "test/support/made_profile.h"
+#include "test/support/random.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* The two small rows of made_leaf and the one of 64 bytes: 3/p + 1/p' + 7/p', each rounded. */
+#define LEAF_COUNT 548868
+#define LEAF_BYTES 5767292
+
+static const char *line_with(const struct collected *c, const char *text)
+{
+    const char *at = strstr(c->data, text);
+
+    assert_non_null(at);
+    while (at > c->data && at[-1] != '\n')
+        at--;
+    return at;
+}
+
+static void check_sums(void)
+{
+    double small = -expm1(8 * log1p(-1 / 524288.0)), large = -expm1(64 * log1p(-1 / 524288.0));
+
+    assert_int_equal(LEAF_COUNT,
+                     (long)(3 / large + .5) + (long)(1 / small + .5) + (long)(7 / small + .5));
+    assert_int_equal(LEAF_BYTES,
+                     (long)(192 / large + .5) + (long)(8 / small + .5) + (long)(56 / small + .5));
+}
+
+/* The header has the sums of the lines, addresses are the stack's, and the maps follow. */
+static void test_gperftools_lines(void **state)
+{
+    struct collected c = collect(sa_write_gperftools, made_profile(SALLOC_PROFILE_HEAP));
+    unsigned long sums[4] = {0, 0, 0, 0}, head[4], n[4];
+    char expect[200];
+    const char *at;
+    int lines = 0;
+
+    (void)state;
+    check_sums();
+    assert_int_equal(sscanf(c.data, "heap profile: %lu: %lu [%lu: %lu] @ heapprofile\n", &head[0],
+                            &head[1], &head[2], &head[3]),
+                     4);
+    for (at = strchr(c.data, '\n') + 1; *at != '\n'; at = strchr(at, '\n') + 1, lines++) {
+        assert_int_equal(sscanf(at, "%lu: %lu [%lu: %lu] @ 0x", &n[0], &n[1], &n[2], &n[3]), 4);
+        for (int i = 0; i < 4; i++)
+            sums[i] += n[i];
+    }
+    assert_int_equal(lines, MADE_STACKS);
+    assert_memory_equal(sums, head, sizeof(sums));
+    snprintf(expect, sizeof(expect), "\n%6d: %8d [327700: 20972780] @ 0x%lx 0x%lx 0x%lx\n",
+             LEAF_COUNT, LEAF_BYTES, made_stack(MADE_LEAF)->pc[0], made_stack(MADE_LEAF)->pc[1],
+             made_stack(MADE_LEAF)->pc[2]);
+    assert_non_null(strstr(c.data, expect));
+    assert_memory_equal(at, "\nMAPPED_LIBRARIES:\n", 19);
+    assert_non_null(strstr(at, "r-xp"));
+    assert_non_null(strstr(at, "libc"));
+    free(c.data);
+}
+
+/* Root first, names, bytes. What has no name has its place, and a stack that was lost has a line, too. */
+static void test_collapsed_lines(void **state)
+{
+    struct collected c = collect(sa_write_collapsed, made_profile(SALLOC_PROFILE_PEAK_HEAP));
+    char expect[200];
+
+    (void)state;
+    snprintf(expect, sizeof(expect), "made_root;made_middle;made_leaf %d\n", LEAF_BYTES);
+    assert_non_null(strstr(c.data, expect));
+    assert_non_null(strstr(c.data, "made_root;qsort 41943040\n"));
+    assert_non_null(strstr(c.data, "made_root;0x17 829411\n"));
+    assert_non_null(strstr(c.data, SA_FRAMES_NO_STACK " 524296\n"));
+    free(c.data);
+}
+
+/* Stacks by bytes, each with its interval around the estimate; the summary above. */
+static void test_report_table(void **state)
+{
+    struct collected c = collect(sa_write_report, made_profile(SALLOC_PROFILE_HEAP));
+    double share, low, high;
+    unsigned long bytes, count, samples;
+
+    (void)state;
+    assert_non_null(strstr(c.data, "\nheap profile: "));
+    assert_non_null(strstr(c.data, "\ntime 2024-02-29 12:34:56 UTC\n"));
+    assert_non_null(strstr(c.data, "\n55883966 bytes (95 % interval "));
+    assert_non_null(strstr(c.data, "from 31 samples\n"));
+    assert_non_null(strstr(c.data, "\nsampling interval 524288 bytes\n"));
+    assert_non_null(strstr(c.data, "not kept: 2 samples, the stacks of 1\n"));
+    assert_true(strstr(c.data, " qsort\n") < strstr(c.data, " made_leaf\n"));
+    assert_int_equal(sscanf(line_with(&c, "5767292"), "%lu %lf%% %lf %lf %lu %lu", &bytes, &share,
+                            &low, &high, &count, &samples),
+                     6);
+    assert_int_equal(bytes, LEAF_BYTES);
+    assert_int_equal(count, LEAF_COUNT);
+    assert_int_equal(samples, 11);
+    assert_true(low < LEAF_BYTES && LEAF_BYTES < high);
+    assert_true(fabs(share - 100.0 * LEAF_BYTES / 55883966) < 0.006);
+    /* What is certain has no error. */
+    assert_int_equal(
+        sscanf(line_with(&c, "41943040"), "%lu %lf%% %lf %lf", &bytes, &share, &low, &high), 4);
+    assert_true(low == 41943040 && high == 41943040);
+    free(c.data);
+}
+
+#define STACKS 500
+
+static struct {
+    struct sa_stack stack;
+    uintptr_t pc[1];
+} stacks[STACKS];
+static struct sa_row rows[STACKS];
+
+/* As jeprof 5.3 reads it, which adds up in doubles and cuts off. */
+static void read_jeprof(const char *text, uint64_t *ret_count, uint64_t *ret_bytes)
+{
+    const char *at = strstr(text, "\n@ ");
+    double count = 0, bytes = 0;
+    unsigned long t, c, b;
+
+    assert_int_equal(sscanf(text, "heap_v2/%lu\n", &t), 1);
+    for (; at; at = strstr(at + 1, "\n@ ")) {
+        assert_int_equal(sscanf(strchr(at + 1, '\n'), " t*: %lu: %lu [", &c, &b), 2);
+        if (c) {
+            double factor = 1 / (1 - exp(-((double)b / (double)c / (double)t)));
+
+            count += (double)c * factor;
+            bytes += (double)b * factor;
+        }
+    }
+    *ret_count = (uint64_t)count;
+    *ret_bytes = (uint64_t)bytes;
+}
+
+/* Many stacks of small blocks, where the inversion matters most: totals are exact to the byte. */
+static void test_jeprof_inverts_exactly(void **state)
+{
+    static const size_t sizes[] = {8, 8, 16, 24, 32, 48, 1024};
+    struct sa_profile profile = {
+        .type = SALLOC_PROFILE_PEAK_HEAP, .interval = 1 << 21, .rows = rows, .row_count = STACKS};
+    struct test_random random = {5};
+    uint64_t expect = 0, expect_count = 0, count, bytes;
+    struct collected c;
+
+    (void)state;
+    for (size_t i = 0; i < STACKS; i++) {
+        size_t a = sizes[test_random_below(&random, TEST_COUNT(sizes))];
+
+        stacks[i].stack.depth = 1;
+        stacks[i].pc[0] = 0x1000 + i;
+        memset(&rows[i], 0, sizeof(rows[i]));
+        rows[i].key.stack = &stacks[i].stack;
+        rows[i].key.allocated = a;
+        rows[i].key.interval = (double)(1 + test_random_below(&random, 1 << 21));
+        rows[i].key.p = -expm1((double)a * log1p(-1 / rows[i].key.interval));
+        rows[i].samples = 1 + test_random_below(&random, 100);
+        expect += (uint64_t)((double)(rows[i].samples * a) / rows[i].key.p + 0.5);
+        expect_count += (uint64_t)((double)rows[i].samples / rows[i].key.p + 0.5);
+    }
+    c = collect(sa_write_jeprof, &profile);
+    read_jeprof(c.data, &count, &bytes);
+    assert_int_equal(bytes, expect);
+    /* The count of a stack is whole, too, and the bytes depend on it: it is carried along with them. */
+    assert_in_range(count, expect_count, expect_count + 1);
+    free(c.data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gperftools_lines),
+        cmocka_unit_test(test_collapsed_lines),
+        cmocka_unit_test(test_report_table),
+        cmocka_unit_test(test_jeprof_inverts_exactly),
+    };
+
+    sa_vm_init();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
