@@ -6,6 +6,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/sample_rates.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/percpu.h"
@@ -82,8 +83,10 @@ static void report_sampling(struct sa_fmt *f, const struct sa_snapshot *s)
     struct sa_sampler_stats sampler;
     struct sa_live_stats live = {0};
     struct sa_stack_stats stacks = {0};
+    struct sa_sample_rates_stats rates;
 
     sa_sampler_stats(&sampler);
+    sa_sample_rates_stats(&rates);
     if (sa_gate_enter()) {
         sa_live_stats(&live);
         sa_stack_stats(&stacks);
@@ -96,6 +99,9 @@ static void report_sampling(struct sa_fmt *f, const struct sa_snapshot *s)
     sa_fmt_add(f,
                "MALLOC: %zu call stacks in %zu of at most %zu bytes; %llu dropped, %llu evicted\n",
                stacks.stacks, stacks.bytes, stacks.limit_bytes, stacks.dropped, stacks.evicted);
+    if (rates.optimised)
+        sa_fmt_add(f, "MALLOC: sampling rates chosen %llu times; variance reduced %.2F times\n",
+                   rates.chosen, rates.variance);
 }
 
 static void report_process(struct sa_fmt *f, const struct sa_snapshot *s)

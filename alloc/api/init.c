@@ -17,6 +17,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/sample_rates.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/percpu.h"
@@ -53,6 +54,7 @@ void sa_init_slow(void)
         sa_rseq_init(sa_options.per_cpu);
         sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
+        sa_sample_rates_optimise(sa_options.optimal_rates);
         sa_front_init(sa_options.cpu_cache);
         sa_store_release(&sa_init_done, 1);
     }

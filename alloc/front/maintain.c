@@ -8,6 +8,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/sample_rates.h"
 #include "alloc/middle/topology.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
@@ -40,6 +41,7 @@ static void maintain_pass(uint64_t now)
         sa_transfer_plunder();
     sa_page_heap_tick(&sa_page_heap_ordinary, now);
     sa_page_heap_tick(&sa_page_heap_sampled, now);
+    sa_sample_rates_tick(now);
 }
 
 /* Where address space has run out before, the next demand is prepared for more often. */

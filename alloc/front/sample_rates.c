@@ -1,17 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changing sampling probabilities; see sample_rates.h. */
+/*
+ * Changing sampling probabilities; see sample_rates.h. The lock (RATES) guards everything in the struct but
+ * what the stats page reads, which is atomic.
+ *
+ * Choosing by class: what counts is how often each class is allocated lately (half as much for every choice
+ * before) and how many of its blocks are live now. Choices come ever more rarely, up to once a minute:
+ * each one voids the countdowns of all CPUs.
+ */
 #include "alloc/front/sample_rates.h"
 
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/middle/central.h"
+#include "alloc/middle/transfer.h"
 #include "alloc/os/lock.h"
+#include "sampling/optimal.h"
 #include "sampling/rates.h"
 
-static struct sa_lock rates_lock; /* RATES */
+#define CHOOSE_FIRST_NS 1000000000ull
+#define CHOOSE_MOST_NS  60000000000ull
+#define FLOOR_SHARE     0.1 /* of the default: a class that wakes up is seen, if late */
+
+static struct {
+    struct sa_lock lock;
+    bool optimise; /* const after start */
+    uint64_t next_ns, wait_ns;
+    uint64_t seen[SA_CLASSES_MAX]; /* allocations at the last choice */
+    double weight[SA_CLASSES_MAX]; /* allocations, older ones counting less */
+    uint64_t chosen;               /* atomic, relaxed */
+    double variance;               /* atomic, relaxed */
+} rates = {.wait_ns = CHOOSE_FIRST_NS};
 
 void sa_sample_rates_set_interval(int64_t bytes)
 {
-    sa_lock_acquire(&rates_lock, SA_RANK_RATES);
+    sa_lock_acquire(&rates.lock, SA_RANK_RATES);
     sa_rates_set_interval(bytes);
     sa_cpu_cache_rearm();
-    sa_lock_release(&rates_lock, SA_RANK_RATES);
+    rates.wait_ns = CHOOSE_FIRST_NS;
+    rates.next_ns = 0;
+    sa_lock_release(&rates.lock, SA_RANK_RATES);
+}
+
+void sa_sample_rates_optimise(bool on)
+{
+    rates.optimise = on;
+}
+
+/* What the allocator's counters say of a class. */
+static struct sa_optimal_class rates_of_class(unsigned cls, double interval)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct sa_optimal_class c = {.size = k->size};
+    struct sa_cpu_class_stats cpu;
+    struct sa_transfer_stats transfer;
+    struct sa_central_stats central;
+    size_t all, unused;
+
+    sa_cpu_cache_class_stats(cls, &cpu);
+    sa_transfer_stats(cls, &transfer);
+    sa_central_stats(cls, &central);
+    all = central.spans * k->objects;
+    unused = cpu.objects + transfer.objects + central.free_objects;
+    c.live = (double)(all - sa_min(unused, all));
+    rates.weight[cls] = rates.weight[cls] / 2 + (double)(cpu.allocations - rates.seen[cls]);
+    rates.seen[cls] = cpu.allocations;
+    c.allocations = rates.weight[cls];
+    c.p_default = c.p = sa_rate_probability(interval, k->size);
+    return c;
+}
+
+static void rates_choose(double interval)
+{
+    struct sa_optimal_class of[SA_CLASSES_MAX];
+    double p[SA_CLASSES_MAX] = {0}, variance;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        of[cls] = rates_of_class(cls, interval);
+    variance = sa_optimal_rates(of + 1, sa_size_classes.count - 1, FLOOR_SHARE);
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        p[cls] = of[cls].p;
+    sa_rates_set_classes(p);
+    sa_cpu_cache_rearm();
+    __atomic_store(&rates.variance, &variance, __ATOMIC_RELAXED);
+    sa_count_add(&rates.chosen, 1);
+}
+
+void sa_sample_rates_tick(uint64_t now_ns)
+{
+    int64_t interval;
+
+    if (!rates.optimise || !sa_lock_try(&rates.lock, SA_RANK_RATES))
+        return;
+    interval = sa_rates_interval();
+    if (now_ns >= rates.next_ns && interval > 1) {
+        rates_choose((double)interval);
+        rates.next_ns = now_ns + rates.wait_ns;
+        rates.wait_ns = sa_min(2 * rates.wait_ns, CHOOSE_MOST_NS);
+    }
+    sa_lock_release(&rates.lock, SA_RANK_RATES);
+}
+
+void sa_sample_rates_stats(struct sa_sample_rates_stats *ret)
+{
+    ret->chosen = sa_load_relaxed(&rates.chosen);
+    ret->optimised = ret->chosen != 0;
+    __atomic_load(&rates.variance, &ret->variance, __ATOMIC_RELAXED);
 }
