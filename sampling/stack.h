@@ -50,8 +50,8 @@ void sa_stack_unref(struct sa_stack *stack);
 
 /*
  * Calls visit for every stack that has totals, with the table locked (STACKS), and adds up the totals of
- * stacks that were evicted. The caller holds SAMPLES, as it reads totals. Only sa_stack_ref_locked takes a
- * reference from within visit.
+ * stacks that were evicted, and of the one of depth 0, which is not visited. The caller holds SAMPLES, as
+ * totals are read. Only sa_stack_ref_locked takes a reference from within visit.
  */
 void sa_stack_ref_locked(struct sa_stack *stack);
 void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,

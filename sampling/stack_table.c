@@ -42,9 +42,10 @@ struct block {
     struct links quiet; /* in table.quiet: has stacks, none is live */
     uint32_t taken;     /* slots with a stack, live or idle */
     uint32_t live;
-    uint32_t used; /* idle ones: found again since the clock last came by */
+    uint32_t used;                     /* found again since the clock last came by */
+    uint32_t ready_since, quiet_since; /* when it was put last in the list, by table.now */
     uint8_t size;
-    uint8_t pad[19];
+    uint8_t pad[11];
 };
 
 SA_STATIC_ASSERT(sizeof(struct block) == SA_CACHELINE, "slots begin on a line of their own");
@@ -57,6 +58,7 @@ static struct {
     struct links ready[SIZES], quiet; /* heads of rings */
     uintptr_t next, end;              /* blocks of the chunk mapped last */
     size_t chunk;                     /* bytes of the next one */
+    uint32_t now;                     /* counts stacks added */
     struct sa_sums evicted;
     struct sa_stack_stats stats;
 } table = {.chunk = CHUNK_FIRST, .stats.limit_bytes = DEFAULT_MOST};
@@ -130,6 +132,12 @@ static uint64_t hash_of(const uintptr_t *pc, unsigned depth)
     return a ^ a >> 33;
 }
 
+static void link_ready(struct block *b)
+{
+    b->ready_since = table.now;
+    link_last(&table.ready[b->size], &b->ready);
+}
+
 /* --- slots ------------------------------------------------------------------------------------- */
 
 static void make_live(struct sa_stack *s)
@@ -147,11 +155,12 @@ static void make_idle(struct sa_stack *s)
     struct block *b = block_of(s);
 
     if (b->live == b->taken)
-        link_last(&table.ready[b->size], &b->ready);
+        link_ready(b);
     b->live &= ~(1u << s->slot);
-    b->used |= 1u << s->slot;
-    if (!b->live)
+    if (!b->live) {
+        b->quiet_since = table.now;
         link_last(&table.quiet, &b->quiet);
+    }
 }
 
 /* Forgets an idle stack. Its slot is still taken, as far as the masks know. */
@@ -180,7 +189,7 @@ static struct sa_stack *replace_idle(unsigned size)
         b = ready_block(head->next);
         old = b->taken & ~b->live & ~b->used;
         unlink(&b->ready);
-        link_last(head, &b->ready);
+        link_ready(b);
         if (n == CLOCK_BLOCKS)
             old = b->taken & ~b->live;
         if (old)
@@ -213,12 +222,30 @@ static struct block *new_block(void)
     return b;
 }
 
-/* A block without live stacks, emptied. */
+static struct block *quiet_first(void)
+{
+    if (table.quiet.next == &table.quiet)
+        return NULL;
+    return (struct block *)((char *)table.quiet.next - offsetof(struct block, quiet));
+}
+
+/* Whether the block that has been quiet for longest has waited longer than the next idle stack of a size. */
+static bool quiet_goes_first(unsigned size)
+{
+    const struct block *b = quiet_first();
+    struct links *ready = table.ready[size].next;
+
+    if (!b || ready == &table.ready[size])
+        return b;
+    return (int32_t)(b->quiet_since - ready_block(ready)->ready_since) <= 0;
+}
+
+/* A block without live stacks, emptied; NULL if there is none. */
 static struct block *quiet_block(void)
 {
-    struct block *b = (struct block *)((char *)table.quiet.next - offsetof(struct block, quiet));
+    struct block *b = quiet_first();
 
-    if (table.quiet.next == &table.quiet)
+    if (!b)
         return NULL;
     unlink(&b->quiet);
     unlink(&b->ready);
@@ -230,16 +257,15 @@ static struct block *quiet_block(void)
     return b;
 }
 
-static struct sa_stack *carve(unsigned size, struct block *b)
+static struct sa_stack *carve(struct block *b)
 {
-    struct sa_stack *s;
-    unsigned slot = sa_lowest_bit(~b->taken);
+    unsigned size = b->size, slot = sa_lowest_bit(~b->taken);
+    struct sa_stack *s = stack_at(b, slot);
 
-    s = stack_at(b, slot);
     s->slot = (uint16_t)slot;
     /* The stack will be made live; until then the masks say idle, lists included. */
     if (b->live == b->taken)
-        link_last(&table.ready[size], &b->ready);
+        link_ready(b);
     b->taken |= 1u << slot;
     table.carving[size] = slot + 1 < slots_of(size) ? b : NULL;
     return s;
@@ -253,15 +279,16 @@ static struct sa_stack *find_slot(unsigned depth)
 
     if (!b)
         b = new_block();
+    if (!b && quiet_goes_first(size))
+        b = quiet_block();
     if (!b) {
         s = replace_idle(size);
         if (s)
             return s;
-        b = quiet_block();
     }
     if (b) {
         b->size = (uint8_t)size;
-        return carve(size, b);
+        return carve(b);
     }
     for (s = NULL; !s && ++size < SIZES;)
         s = replace_idle(size);
@@ -310,6 +337,7 @@ static struct sa_stack *add(uint64_t hash, const uintptr_t *pc, unsigned depth)
     memcpy(s->pc, pc, depth * sizeof(*pc));
     table.buckets[hash % BUCKETS] = s;
     table.stats.stacks++;
+    table.now++;
     return s;
 }
 
@@ -324,7 +352,9 @@ struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth)
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     if (depth && start()) {
         s = find(hash, pc, depth);
-        if (!s)
+        if (s)
+            block_of(s)->used |= 1u << s->slot;
+        else
             s = add(hash, pc, depth);
     }
     if (s) {
@@ -373,9 +403,8 @@ void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
         for (struct sa_stack *s = table.buckets[i]; s; s = s->next)
             if (has_totals(s))
                 visit(s, arg);
-    if (has_totals(&sa_stack_unknown))
-        visit(&sa_stack_unknown, arg);
     *ret_evicted = table.evicted;
+    sa_sums_merge(ret_evicted, &sa_stack_unknown.totals);
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
 

@@ -45,9 +45,9 @@ static uint64_t note_identity(const uint8_t *at, const uint8_t *end, uint64_t al
             for (uint32_t i = 0; i + 4 <= n->n_descsz; i += (uint32_t)sizeof(word)) {
                 word = 0;
                 memcpy(&word, desc + i, n->n_descsz - i < 8 ? n->n_descsz - i : 8);
-                hash = sa_rng_mix(hash ^ word);
+                hash = (hash ^ hash >> 32 ^ word) * SA_RNG_STEP;
             }
-            return hash;
+            return hash | 1;
         }
         at = desc + ((n->n_descsz + align - 1) & -align);
         if (at > end)
@@ -76,7 +76,7 @@ static uint64_t identity(const struct sa_unwind_object *o, const struct link_map
     }
     if (!hash && map && !map->l_prev && map->l_name && !*map->l_name)
         hash = 1;
-    return hash ? sa_rng_mix(hash ^ sa_rng_mix(o->start)) | 1 : 0;
+    return hash ? sa_rng_mix(hash + o->start) | 1 : 0;
 }
 
 bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)

@@ -3,9 +3,9 @@
  * Our own walk of the stack: rules of unwind_cfi.h, remembered by address.
  *
  * The cache of rules is shared by all threads and signal handlers and has no lock. An entry is two words,
- * {tag ^ rule, rule}, read and written separately. The tag is a mix of the code address and the
- * identity of its object, a bijection of the address for one object. A reader that sees the halves of two writes, {t1 ^ r1,
- * r2}, accepts them only if t1 ^ r1 ^ r2 is the tag it looks for: if r1 = r2 then it is t1, whose rule that is; else
+ * {tag ^ mix(rule), rule}, read and written separately. The tag is the code address plus the identity of its
+ * object, which is 64 mixed bits. A reader that sees the halves of two writes, {t1 ^ mix(r1), r2}, accepts them
+ * only if t1 ^ mix(r1) ^ mix(r2) is the tag it looks for: if r1 = r2 then it is t1, whose rule that is; else
  * only by an accident of 64 mixed bits, as for two tags that are equal. An object that is unloaded takes no
  * entry away; one that comes to its place has another identity (unwind_object.h).
  *
@@ -24,24 +24,28 @@
 
 #include <stddef.h>
 
-#define CACHE_ENTRIES 8192                 /* 128 KiB, of which only what is used is ever touched */
-#define OBJECTS       4                    /* of one stack, remembered during the walk */
-#define INNER_MOST    64                   /* frames of the allocator itself */
-#define FRAME_MOST    ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
-#define RED_ZONE      128                  /* below the stack pointer, in use */
+#define CACHE_BITS 13 /* entries of 16 bytes; only the memory that is used is ever touched */
+#define OBJECTS    4  /* of one stack, remembered during the walk */
+#define INNER_MOST 64 /* frames of the allocator itself */
+#define FRAME_MOST ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
+#define RED_ZONE   128                  /* below the stack pointer, in use */
 
 static struct {
     uint64_t check, rule; /* atomic */
-} cache[CACHE_ENTRIES];
+} cache[1 << CACHE_BITS];
 
 extern void *__libc_stack_end SA_WEAK;
 
 struct cursor {
     uintptr_t pc, sp, bp;
-    bool exact;    /* pc is where a signal came, not a return address */
     uintptr_t top; /* of the stack, at most */
-    struct sa_unwind_object objects[OBJECTS];
-    unsigned object_count;
+    bool exact;    /* pc is where a signal came, not a return address */
+};
+
+/* Of this walk. */
+struct objects {
+    struct sa_unwind_object object[OBJECTS];
+    unsigned count, last;
 };
 
 /* The slots read are not the sanitizer's business: it knows variables only. */
@@ -62,50 +66,68 @@ static uintptr_t stack_top(uintptr_t sp)
     return sp < thread && thread < top ? thread : top;
 }
 
-static const struct sa_unwind_object *find_object(struct cursor *c, uintptr_t address)
+static bool is_in(const struct sa_unwind_object *o, uintptr_t address)
+{
+    return address - o->start < o->end - o->start;
+}
+
+/* Makes the object of the address the last one. */
+SA_NOINLINE static bool find_object(struct objects *objects, uintptr_t address)
 {
     struct sa_unwind_object *o;
 
-    for (unsigned i = 0; i < OBJECTS && i < c->object_count; i++)
-        if (address - c->objects[i].start < c->objects[i].end - c->objects[i].start)
-            return &c->objects[i];
-    o = &c->objects[c->object_count % OBJECTS];
-    o->start = o->end = 0;
+    for (unsigned i = 0; i < OBJECTS && i < objects->count; i++)
+        if (is_in(&objects->object[i], address)) {
+            objects->last = i;
+            return true;
+        }
+    objects->last = objects->count % OBJECTS;
+    o = &objects->object[objects->last];
+    o->start = o->end = 0; /* also if there is none */
     if (!sa_unwind_object_find(address, o))
-        return NULL;
-    c->object_count++;
-    return o;
+        return false;
+    objects->count++;
+    return true;
 }
 
-static uint64_t find_rule(struct cursor *c)
+SA_NOINLINE static uint64_t make_rule(const struct sa_unwind_object *o, uintptr_t address,
+                                      unsigned index)
 {
-    uintptr_t address = c->exact ? c->pc : c->pc - 1;
-    const struct sa_unwind_object *o = find_object(c, address);
-    uint64_t tag, rule;
-    unsigned i;
+    uint64_t rule = sa_unwind_rule(o, address);
 
-    if (SA_UNLIKELY(!o))
-        return SA_RULE_NONE;
-    if (SA_UNLIKELY(!o->identity))
-        return sa_unwind_rule(o, address);
-    tag = sa_rng_mix(address + o->identity);
-    i = tag % CACHE_ENTRIES;
-    rule = sa_load_relaxed(&cache[i].rule);
-    if (SA_LIKELY(rule && (sa_load_relaxed(&cache[i].check) ^ rule) == tag))
-        return rule;
-    rule = sa_unwind_rule(o, address);
-    sa_store_relaxed(&cache[i].check, tag ^ rule);
-    sa_store_relaxed(&cache[i].rule, rule);
+    if (o->identity) {
+        sa_store_relaxed(&cache[index].check, (address + o->identity) ^ sa_rng_mix(rule));
+        sa_store_relaxed(&cache[index].rule, rule);
+    }
     return rule;
 }
 
+SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
+{
+    uintptr_t address = c->pc - !c->exact;
+    unsigned index = (unsigned)(address * SA_RNG_STEP >> (64 - CACHE_BITS));
+    uint64_t rule = sa_load_relaxed(&cache[index].rule);
+    const struct sa_unwind_object *o = &objects->object[objects->last];
+
+    if (SA_UNLIKELY(!is_in(o, address))) {
+        if (!find_object(objects, address))
+            return SA_RULE_NONE;
+        o = &objects->object[objects->last];
+    }
+    if (SA_LIKELY(rule && o->identity &&
+                  (sa_load_relaxed(&cache[index].check) ^ sa_rng_mix(rule)) ==
+                      address + o->identity))
+        return rule;
+    return make_rule(o, address, index);
+}
+
 /* A word of this frame, which ends at `end`, or of the stack at all. */
-static bool in_frame(const struct cursor *c, uintptr_t at, uintptr_t end)
+SA_INLINE bool in_frame(const struct cursor *c, uintptr_t at, uintptr_t end)
 {
     return at % 8 == 0 && at >= c->sp - RED_ZONE && at <= end - 8 && end <= c->top;
 }
 
-static bool leave_frame(struct cursor *c, uint64_t rule)
+SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
 {
     uintptr_t base = rule & SA_RULE_CFA_RBP ? c->bp : c->sp;
     uintptr_t cfa = base + (uintptr_t)((int64_t)rule >> 32), at;
@@ -117,11 +139,17 @@ static bool leave_frame(struct cursor *c, uint64_t rule)
     }
     if (cfa - c->sp > FRAME_MOST || cfa == c->sp || !in_frame(c, cfa - 8, cfa))
         return false;
-    if (rule & (SA_RULE_RBP_AT_CFA | SA_RULE_RBP_AT_RBP)) {
-        at = (rule & SA_RULE_RBP_AT_CFA ? cfa : c->bp) + (uintptr_t)(int16_t)(rule >> 16);
+    if (rule & SA_RULE_RBP_AT_CFA) {
+        at = cfa + (uintptr_t)(int16_t)(rule >> 16);
         if (!in_frame(c, at, cfa))
             return false;
         c->bp = read_stack(at);
+    } else if (rule & SA_RULE_RBP_AT_RBP) {
+        /* Compilers leave this rule in place for the last instruction of the function, when rbp is the caller's
+         * already, and no longer points into the frame. */
+        at = c->bp + (uintptr_t)(int16_t)(rule >> 16);
+        if (in_frame(c, at, cfa))
+            c->bp = read_stack(at);
     }
     c->pc = read_stack(cfa - 8);
     c->sp = cfa;
@@ -148,6 +176,7 @@ static bool leave_signal(struct cursor *c, uint64_t rule)
 SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count)
 {
     struct cursor c;
+    struct objects objects;
     bool found = false; /* frame was reached */
     unsigned inner = 0, n = 0;
 
@@ -156,9 +185,10 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
                      : "=&r"(c.pc), "=&r"(c.sp), "=&r"(c.bp));
     c.exact = true;
     c.top = stack_top(c.sp);
-    c.object_count = 0;
+    objects.count = objects.last = 0;
+    objects.object[0].start = objects.object[0].end = 0;
     while (n < most) {
-        uint64_t rule = find_rule(&c);
+        uint64_t rule = find_rule(&c, &objects);
 
         switch (rule & SA_RULE_KIND) {
         case SA_RULE_FRAME:
