@@ -39,7 +39,7 @@
 
 #define STEAL_VICTIMS 16 /* classes looked at for capacity in one miss */
 #define ALLOC_TRIES   4
-#define HASTEN_TRIES  8
+#define VOID_TRIES    8
 
 enum miss { MISS_NONE, MISS_UNDERFLOW, MISS_OVERFLOW };
 
@@ -114,6 +114,21 @@ static bool cpu_populate(int cpu)
     return c != NULL;
 }
 
+/* Ends a countdown of the current CPU, if it still is the one given: the next pop draws a new one. */
+static void cpu_void(struct cpu_cache *c, int cpu, unsigned cls)
+{
+    for (int tries = 0; tries < VOID_TRIES; tries++) {
+        uint64_t h = cpu_state(c->slab, cls);
+
+        if (sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, 0, false, 0))) {
+            if (c->armed[cls] > sa_state_until(h))
+                sa_add_relaxed(&c->passed[cls], c->armed[cls] - sa_state_until(h));
+            c->armed[cls] = 0;
+            break;
+        }
+    }
+}
+
 /*
  * Ends the countdowns of the current CPU, if it still is the one given: the next pop of each class
  * draws a short one. All of them, whatever they say: sparing those that are short anyway would
@@ -121,20 +136,9 @@ static bool cpu_populate(int cpu)
  */
 static void cpu_hasten(struct cpu_cache *c, int cpu)
 {
-    uint32_t generation = sa_rates_generation();
-
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         c->stride[cls] = STRIDE_LEAST;
-        for (int tries = 0; tries < HASTEN_TRIES; tries++) {
-            uint64_t h = cpu_state(c->slab, cls);
-
-            if (sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, 0, false, generation))) {
-                if (c->armed[cls] > sa_state_until(h))
-                    sa_add_relaxed(&c->passed[cls], c->armed[cls] - sa_state_until(h));
-                c->armed[cls] = 0;
-                break;
-            }
-        }
+        cpu_void(c, cpu, cls);
     }
 }
 
@@ -187,16 +191,17 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
         stride = (uint32_t)sa_min(stride * 2, SA_UNTIL_MAX);
     else if (since > STRIDE_IDLE_MS)
         stride = STRIDE_LEAST;
-    failures = sa_draw_failures(&c->rng, rate, stride + 1);
-    due = failures <= stride;
-    if (!due)
-        failures = stride;
+    failures = sa_draw_failures(&c->rng, rate, stride);
+    due = failures < stride; /* else nothing is known of what follows: it is drawn anew */
     if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
         return false;
     sa_add_relaxed(&c->passed[cls], c->armed[cls]);
     c->armed[cls] = (uint16_t)failures;
     c->stride[cls] = (uint16_t)stride;
     c->expired_ms[cls] = now;
+    /* Whoever changed the probabilities may have voided all countdowns before this one was stored. */
+    if (SA_UNLIKELY(sa_rates_generation() != rate->generation))
+        cpu_void(c, cpu, cls);
     return true;
 }
 
