@@ -73,6 +73,8 @@ static void rates_publish(int64_t interval, const double *p)
     uint32_t generation = sa_load_relaxed(&rates.generation) + 1;
     struct rates_copy *copy = &rates.copy[generation % COPIES];
 
+    /* Who sees any of the stores below sees the generation before, too: it makes the copy invalid. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     sa_store_relaxed(&copy->interval, interval);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         copy_set_class(copy, cls,
