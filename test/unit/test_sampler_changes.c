@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every allocation is one trial with the probability of its class at that time: changes of probabilities while
+ * countdowns run, and threads that share CPUs. Tolerances: test/unit/trials.h.
+ */
+#include "test/unit/trials.h"
+
+#include "test/support/start.h"
+#include "test/support/threads.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#define LIMIT (1024ul * 1024)
+
+/* The interval changes in the middle, also to none and all: each allocation has the one of its time. */
+static void test_trials_across_interval_changes(void **state)
+{
+    static const int64_t intervals[] = {1000, 0, 2000000, 1, 50000, 300, 1 << 20};
+    struct test_random r = {0x1e7};
+    double p[SA_CLASSES_MAX];
+    struct tally all = {0}, none = {0}, certain = {0};
+
+    (void)state;
+    for (enum pace pace = BUSY; pace <= QUIET; pace++) {
+        set_pace(pace);
+        for (int i = 0; i < 3000; i++) {
+            int64_t interval = intervals[test_random_below(&r, TEST_COUNT(intervals))];
+
+            set_interval(interval);
+            probabilities(p);
+            mixed(&r, p, 1 + (int)test_random_below(&r, 100), 100,
+                  interval == 0   ? &none
+                  : interval == 1 ? &certain
+                                  : &all);
+        }
+    }
+    assert_fair(&all, "changes");
+    assert_true(none.won == 0);
+    assert_true(certain.won == certain.expected);
+}
+
+/* Classes may have any probability, and get others while countdowns run. */
+static void test_trials_with_rates_of_their_own(void **state)
+{
+    struct test_random r = {0x0e0};
+    struct tally t = {0};
+    double p[SA_CLASSES_MAX] = {0};
+
+    (void)state;
+    set_pace(BUSY);
+    for (int i = 0; i < 200; i++) {
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+            p[cls] = pow(10, -(double)test_random_below(&r, 500) / 100);
+        sa_rates_set_classes(p);
+        sa_cpu_cache_rearm();
+        mixed(&r, p, 5000, 2000, &t);
+    }
+    assert_fair(&t, "own rates");
+}
+
+/*
+ * The interval changes at the worst moment: a slow path has read the old probability and has yet to draw by
+ * it. What it draws must not outlive the change.
+ */
+static int64_t change_to = -1;
+
+struct sa_rate __real_sa_rate_of_class(unsigned cls);
+struct sa_rate __wrap_sa_rate_of_class(unsigned cls);
+
+struct sa_rate __wrap_sa_rate_of_class(unsigned cls)
+{
+    struct sa_rate r = __real_sa_rate_of_class(cls);
+    int64_t to = change_to;
+
+    if (SA_UNLIKELY(to >= 0)) {
+        change_to = -1;
+        set_interval(to);
+    }
+    return r;
+}
+
+static void test_trials_change_under_a_draw(void **state)
+{
+    static const int64_t intervals[] = {0, 1, 1000};
+    unsigned cls = sa_size_class_find(64);
+
+    (void)state;
+    set_pace(EVEN);
+    for (int i = 0; i < 9; i++) {
+        double p = sa_rate_probability((double)intervals[i % 3], 64);
+        struct tally t = {0};
+
+        for (int n = 0; n < 200; n++) {
+            struct tally before = {0};
+
+            set_interval(intervals[i / 3]);
+            cycle(cls, 0, 1, &before);
+            change_to = intervals[i % 3];
+            while (change_to >= 0)
+                cycle(cls, 0, 1, &before);
+            cycle(cls, p, 20, &t);
+        }
+        assert_fair(&t, "changed under a draw");
+    }
+}
+
+/* --- threads ----------------------------------------------------------------------------------- */
+
+#define THREADS 4
+
+struct load {
+    struct tally tally[THREADS];
+    double p[SA_CLASSES_MAX];
+    int cpus; /* pinned to so many; 0: each wanders about */
+};
+
+static void pin(int cpu)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void load_in_thread(int index, void *arg)
+{
+    struct load *load = arg;
+    struct test_random r = {0x7ead + (uint64_t)index};
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    for (int i = 0; i < 100; i++) {
+        if (load->cpus && i == 0)
+            pin(index % load->cpus % (int)cpus);
+        else if (!load->cpus)
+            pin((int)test_random_below(&r, (size_t)cpus));
+        mixed(&r, load->p, 3000, 300, &load->tally[index]);
+    }
+}
+
+static void check_threads(int cpus, const char *what)
+{
+    struct load load = {.cpus = cpus};
+    struct tally sum = {0};
+
+    set_interval(3000);
+    probabilities(load.p);
+    test_threads_run(THREADS, load_in_thread, &load);
+    for (int i = 0; i < THREADS; i++) {
+        sum.expected += load.tally[i].expected;
+        sum.variance += load.tally[i].variance;
+        sum.won += load.tally[i].won;
+        assert_fair(&load.tally[i], what);
+    }
+    assert_fair(&sum, what);
+}
+
+static void test_trials_of_threads_on_one_cpu(void **state)
+{
+    (void)state;
+    set_pace(QUIET);
+    check_threads(1, "one CPU");
+}
+
+static void test_trials_of_threads_on_two_cpus(void **state)
+{
+    (void)state;
+    set_pace(EVEN);
+    check_threads(2, "two CPUs");
+}
+
+static void test_trials_of_threads_that_migrate(void **state)
+{
+    (void)state;
+    set_pace(QUIET);
+    check_threads(0, "migrating");
+}
+
+/* One thread changes the interval between none and all while others allocate: it takes effect at once. */
+struct switching {
+    uint32_t phase; /* atomic: even: off, odd: all; the upper bits count */
+    uint32_t done;
+};
+
+static void switch_or_allocate(int index, void *arg)
+{
+    struct switching *s = arg;
+    unsigned cls = sa_size_class_find(64);
+
+    pin(index % (int)sysconf(_SC_NPROCESSORS_ONLN));
+    if (index == 0) {
+        for (uint32_t i = 1; i <= 300; i++) {
+            THREAD_CHECK(sa_gate_enter());
+            sa_sample_rates_set_interval(i % 2);
+            sa_gate_leave();
+            __atomic_store_n(&s->phase, i, __ATOMIC_SEQ_CST);
+            nanosleep(&(struct timespec){0, 200000}, NULL);
+            __atomic_store_n(&s->phase, 0, __ATOMIC_SEQ_CST); /* being changed */
+        }
+        __atomic_store_n(&s->done, 1, __ATOMIC_SEQ_CST);
+        return;
+    }
+    while (!__atomic_load_n(&s->done, __ATOMIC_SEQ_CST)) {
+        uint32_t before = __atomic_load_n(&s->phase, __ATOMIC_SEQ_CST);
+        struct tally t = {0};
+        void *obj = try_alloc(cls, 0, &t);
+
+        give_back(cls, obj);
+        if (before && before == __atomic_load_n(&s->phase, __ATOMIC_SEQ_CST))
+            THREAD_CHECK(t.won == before % 2);
+    }
+}
+
+static void test_trials_change_at_once_in_all_threads(void **state)
+{
+    struct switching s = {0, 0};
+
+    (void)state;
+    set_pace(BUSY);
+    test_threads_run(3, switch_or_allocate, &s);
+    test_threads_check();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trials_across_interval_changes),
+        cmocka_unit_test(test_trials_with_rates_of_their_own),
+        cmocka_unit_test(test_trials_change_under_a_draw),
+        cmocka_unit_test(test_trials_of_threads_on_one_cpu),
+        cmocka_unit_test(test_trials_of_threads_on_two_cpus),
+        cmocka_unit_test(test_trials_of_threads_that_migrate),
+        cmocka_unit_test(test_trials_change_at_once_in_all_threads),
+    };
+
+    sa_sampler_init(0, 1);
+    test_start_floors();
+    test_start(LIMIT);
+    test_pin();
+    return cmocka_run_group_tests_name("sampler_changes", tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocations counted as trials of the sampler. The number of successes in n of them is binomial: np,
+ * deviation sqrt(np(1-p)); 5 deviations are allowed (once in 1.7 million by chance). Seeds are fixed.
+ *
+ * The clock is the test's (--wrap for clock_gettime): how long a countdown may be depends on how fast the
+ * last one ended. Sampled objects are used as if they were not.
+ */
+#ifndef SA_TEST_TRIALS_H
+#define SA_TEST_TRIALS_H
+
+#include "alloc/base/size_class.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/gate.h"
+#include "alloc/front/sample_rates.h"
+#include "alloc/middle/transfer.h"
+#include "alloc/os/rseq.h"
+#include "test/support/cmocka.h"
+#include "test/support/random.h"
+
+#include <math.h>
+#include <time.h>
+
+static uint64_t now_ns = 1000000000, step_ns; /* atomic: the clock, and what each look at it adds */
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    uint64_t now =
+        __atomic_add_fetch(&now_ns, __atomic_load_n(&step_ns, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+
+    (void)id;
+    *ret = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
+    return 0;
+}
+
+/* Countdowns end in less than 10 ms, between 10 and 100, and more: they get longer, stay, are short. */
+enum pace { BUSY, EVEN, QUIET };
+
+static inline void set_pace(enum pace pace)
+{
+    static const uint64_t ms[] = {1, 50, 200};
+
+    __atomic_store_n(&step_ns, ms[pace] * 1000000, __ATOMIC_RELAXED);
+}
+
+/* Successes against what they should be. */
+struct tally {
+    double expected, variance, won;
+};
+
+static inline void *try_alloc(unsigned cls, double p, struct tally *t)
+{
+    struct sa_trial trial = {.won = false};
+    void *obj = sa_percpu_pop(cls);
+
+    if (!obj)
+        obj = sa_cpu_cache_alloc(cls, &trial);
+    t->expected += p;
+    t->variance += p * (1 - p);
+    t->won += trial.won;
+    return obj;
+}
+
+static inline void give_back(unsigned cls, void *obj)
+{
+    if (sa_percpu_push(cls, obj) != SA_PUSHED)
+        sa_cpu_cache_free(cls, obj);
+}
+
+static inline void assert_fair(const struct tally *t, const char *what)
+{
+    double error = t->won - t->expected, sigma = sqrt(t->variance);
+
+    if (!(fabs(error) <= 5 * sigma + 1e-9))
+        fail_msg("%s: %.0f successes, expected %.1f +- %.1f (%.1f sigma, %+.2f %%)", what, t->won,
+                 t->expected, sigma, error / sigma, error / t->expected * 100);
+}
+
+static inline void set_interval(int64_t interval)
+{
+    assert_true(sa_gate_enter());
+    sa_sample_rates_set_interval(interval);
+    sa_gate_leave();
+}
+
+/* One object that comes and goes. */
+static inline void cycle(unsigned cls, double p, int n, struct tally *t)
+{
+    while (n--)
+        give_back(cls, try_alloc(cls, p, t));
+}
+
+/* All classes mixed at random with everything that disturbs them. */
+static inline void disturb(struct test_random *r)
+{
+    switch (test_random_below(r, 5)) {
+    case 0:
+        sa_cpu_cache_kick();
+        break;
+    case 1:
+        sa_cpu_cache_drain(-1);
+        break;
+    case 2:
+        sa_cpu_cache_tick();
+        break;
+    case 3:
+        sa_transfer_plunder();
+        break;
+    default:
+        if (sa_rseq.per_cpu) {
+            sa_cpu_cache_stop_all();
+            sa_cpu_cache_resume_all();
+        }
+    }
+}
+
+static inline void mixed(struct test_random *r, const double *p, int n, int calm, struct tally *t)
+{
+    enum { HELD = 500 };
+    struct {
+        void *obj;
+        unsigned cls;
+    } held[HELD] = {{NULL, 0}};
+
+    for (int i = 0; i < n; i++) {
+        size_t at = test_random_below(r, HELD);
+
+        if (held[at].obj)
+            give_back(held[at].cls, held[at].obj);
+        held[at].cls = 1 + (unsigned)test_random_below(r, 24);
+        held[at].obj = try_alloc(held[at].cls, p[held[at].cls], t);
+        if (test_random_below(r, (size_t)calm) == 0)
+            disturb(r);
+    }
+    for (size_t i = 0; i < HELD; i++)
+        if (held[i].obj)
+            give_back(held[i].cls, held[i].obj);
+}
+
+static inline void probabilities(double *p)
+{
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        p[cls] = sa_rate_of_class(cls).p;
+}
+
+#endif
