@@ -185,6 +185,9 @@ static size_t copy_name(int fd, uint64_t at, struct sa_buffer *names)
         length += end ? (size_t)(end - to) : (size_t)n;
         names->used = start + length;
     }
+    for (size_t i = 1; i < length; i++) /* name@version, as some tables have it */
+        if (names->data[start + i] == '@')
+            length = i;
     names->data[start + length] = '\0'; /* there is room: of the last piece's end */
     names->used = length ? start + length + 1 : start;
     return length ? start : 0;

@@ -3,7 +3,7 @@
 #include "test/support/made_profile.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <search.h>
 #include <string.h>
 
 #define T     524288.0
@@ -43,7 +43,7 @@ const struct sa_stack *made_stack(unsigned which)
 
     set_stack(MADE_LEAF, 3, leaf, middle, root);
     set_stack(MADE_MIDDLE, 2, middle, root, 0);
-    set_stack(MADE_LIBC, 2, (uintptr_t)qsort, root, 0);
+    set_stack(MADE_LIBC, 2, (uintptr_t)lfind, root, 0);
     set_stack(MADE_NOWHERE, 2, 0x10, root, 0);
     set_stack(MADE_UNKNOWN, 0, 0, 0, 0);
     return &stacks[which].stack;

@@ -12,7 +12,7 @@
 enum {
     MADE_LEAF,    /* made_leaf, made_middle, made_root */
     MADE_MIDDLE,  /* made_middle, made_root */
-    MADE_LIBC,    /* qsort, made_root */
+    MADE_LIBC,    /* lfind, made_root */
     MADE_NOWHERE, /* an address in no object, made_root */
     MADE_UNKNOWN, /* could not be kept */
     MADE_STACKS

@@ -13,6 +13,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static void test_symbols_of_this_program(void **state)
 static void test_mappings_are_the_program_headers(void **state)
 {
     const struct sa_segment *here = sa_mappings_find(&maps, (uintptr_t)local_function);
-    const struct sa_segment *libc = sa_mappings_find(&maps, (uintptr_t)qsort);
+    const struct sa_segment *libc = sa_mappings_find(&maps, (uintptr_t)lfind);
     char path[4096] = "";
 
     (void)state;
@@ -159,7 +160,7 @@ static bool find_both(int fd, struct sa_symbol *s, struct sa_buffer *names)
 
 static const struct sa_object *libc(void)
 {
-    return sa_mappings_object(&maps, sa_mappings_find(&maps, (uintptr_t)qsort)->object);
+    return sa_mappings_object(&maps, sa_mappings_find(&maps, (uintptr_t)lfind)->object);
 }
 
 /* Without .symtab, .dynsym has what is exported. */
@@ -181,10 +182,10 @@ static void test_symbols_of_a_stripped_file(void **state)
     fd = image_file(image_bytes);
     names_begin(&names);
     memset(&s, 0, sizeof(s));
-    s.address = (uintptr_t)qsort + 1 - libc()->base;
+    s.address = (uintptr_t)lfind + 1 - libc()->base;
     assert_false(sa_symbols_find_in(fd, false, &s, 1, &names));
     assert_true(sa_symbols_find_in(fd, true, &s, 1, &names));
-    assert_string_equal(names.data + s.name, "qsort");
+    assert_string_equal(names.data + s.name, "lfind");
     close(fd);
     free(image);
     sa_buffer_free(&names);
