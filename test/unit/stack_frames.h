@@ -19,9 +19,13 @@
 #endif
 #endif
 
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
-#define BARRIER  __asm__ volatile("" ::: "memory") /* no call before it is a tail call */
-#define MOST     256
+#endif
+#define BARRIER __asm__ volatile("" ::: "memory") /* no call before it is a tail call */
+#define MOST    256
 
 struct stack {
     unsigned n;

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Preloaded into a program, captures the stack of every so many calls of malloc in both ways (sampling/unwind.h)
+ * and compares them. At exit it appends a line to the file UNWIND_COMPARE names, and before it up to ten stacks
+ * that differ. UNWIND_EVERY: how many calls.
+ */
+#include "sampling/stack.h"
+#include "sampling/unwind.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void *__libc_malloc(size_t bytes);
+
+static unsigned every, calls;
+static struct {
+    unsigned long stacks, frames, other, differ, own_ns, libgcc_ns;
+} sums;
+static _Thread_local int inside;
+
+static unsigned long now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (unsigned long)t.tv_sec * 1000000000 + (unsigned long)t.tv_nsec;
+}
+
+static int open_report(void)
+{
+    const char *path = getenv("UNWIND_COMPARE");
+
+    return path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+}
+
+static void print(int fd, const char *what, const uintptr_t *pc, unsigned n)
+{
+    Dl_info info;
+
+    dprintf(fd, "# %s, %u frames\n", what, n);
+    for (unsigned i = 0; i < n; i++) {
+        memset(&info, 0, sizeof(info));
+        dladdr((void *)(pc[i] - 1), &info);
+        dprintf(fd, "#   %p %s+%#lx %s\n", (void *)pc[i], info.dli_fname ? info.dli_fname : "?",
+                (unsigned long)(pc[i] - (uintptr_t)info.dli_fbase),
+                info.dli_sname ? info.dli_sname : "?");
+    }
+}
+
+__attribute__((noinline)) static void compare(const void *frame)
+{
+    uintptr_t own[SA_STACK_MOST], libgcc[SA_STACK_MOST];
+    unsigned n = 0, m = 0;
+    unsigned long t[3];
+    bool done = false, own_first = __atomic_fetch_add(&sums.stacks, 1, __ATOMIC_RELAXED) % 2;
+    int fd;
+
+    /* Whoever comes second finds the stack in the processor's caches: take turns. */
+    t[0] = now();
+    if (own_first)
+        done = sa_unwind_own(frame, own, SA_STACK_MOST, &n);
+    else
+        m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MOST);
+    t[1] = now();
+    if (own_first)
+        m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MOST);
+    else
+        done = sa_unwind_own(frame, own, SA_STACK_MOST, &n);
+    t[2] = now();
+    __atomic_fetch_add(&sums.own_ns, own_first ? t[1] - t[0] : t[2] - t[1], __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sums.libgcc_ns, own_first ? t[2] - t[1] : t[1] - t[0], __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sums.frames, m, __ATOMIC_RELAXED);
+    if (!done) {
+        if (__atomic_fetch_add(&sums.other, 1, __ATOMIC_RELAXED) < 2 && (fd = open_report()) >= 0) {
+            print(fd, "libgcc only", libgcc, m);
+            close(fd);
+        }
+    } else if (n != m || memcmp(own, libgcc, n * sizeof(*own)) != 0) {
+        if (__atomic_fetch_add(&sums.differ, 1, __ATOMIC_RELAXED) < 10 &&
+            (fd = open_report()) >= 0) {
+            print(fd, "own", own, n);
+            print(fd, "libgcc", libgcc, m);
+            close(fd);
+        }
+    }
+}
+
+__attribute__((visibility("default"))) void *malloc(size_t bytes)
+{
+    if (every && __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) % every == 0 && !inside) {
+        inside = 1;
+        compare(__builtin_dwarf_cfa());
+        inside = 0;
+    }
+    return __libc_malloc(bytes);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    const char *value = getenv("UNWIND_EVERY");
+
+    every = value ? (unsigned)atoi(value) : 64;
+}
+
+__attribute__((destructor)) static void report(void)
+{
+    int fd = open_report();
+
+    every = 0;
+    if (fd < 0 || !sums.stacks)
+        return;
+    dprintf(fd, "%s stacks %lu frames %lu other %lu differ %lu own_ns %lu libgcc_ns %lu\n",
+            program_invocation_short_name, sums.stacks, sums.frames, sums.other, sums.differ,
+            sums.own_ns, sums.libgcc_ns);
+    close(fd);
+}

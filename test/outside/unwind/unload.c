@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Libraries come and go, one to the address of the other, while stacks are captured through them: rules of the one
+ * must not be used for the other. Both ways of walking (sampling/unwind.h) and the return addresses that the functions
+ * know of themselves must agree. usage: unload LIBRARY... (any number, loaded in turns)
+ */
+#include "sampling/stack.h"
+#include "sampling/unwind.h"
+#include "test/outside/check.h"
+
+#include <pthread.h>
+
+#define ROUNDS  300
+#define THREADS 2
+
+struct seen {
+    uintptr_t own[SA_STACK_MOST], libgcc[SA_STACK_MOST], returns[2];
+    unsigned own_count, libgcc_count;
+};
+
+static _Thread_local struct seen seen;
+
+__attribute__((noinline)) static void capture(const void *frame)
+{
+    seen.own_count = sa_stack_capture(frame, seen.own, SA_STACK_MOST);
+    seen.libgcc_count = sa_unwind_libgcc(frame, seen.libgcc, SA_STACK_MOST);
+}
+
+__attribute__((noinline)) static void called_back(void)
+{
+    seen.returns[0] = (uintptr_t)__builtin_return_address(0);
+    capture(__builtin_dwarf_cfa());
+    __asm__ volatile("" ::: "memory");
+}
+
+__attribute__((noinline)) static void call(void (*plugin)(void (*)(void)))
+{
+    seen.returns[1] = (uintptr_t)__builtin_return_address(0);
+    memset(seen.own, 0, sizeof(seen.own));
+    plugin(called_back);
+    CHECK(seen.own[0] == seen.returns[0]);
+    CHECK(seen.own[2] == seen.returns[1]); /* [1] is in here */
+    CHECK(seen.own_count == seen.libgcc_count);
+    CHECK(memcmp(seen.own, seen.libgcc, seen.libgcc_count * sizeof(*seen.own)) == 0);
+}
+
+static void (*load(const char *path, void **ret_handle))(void (*)(void))
+{
+    void (*plugin)(void (*)(void));
+    void *address;
+
+    *ret_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(*ret_handle);
+    address = dlsym(*ret_handle, "plugin_call");
+    REQUIRE(address);
+    memcpy(&plugin, &address, sizeof(plugin));
+    return plugin;
+}
+
+/* Each call finds another library than the one before, mostly at the same address. */
+static void take_turns(int count, char **paths)
+{
+    void *handle;
+    uintptr_t before = 0;
+    unsigned same = 0;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        void (*plugin)(void (*)(void)) = load(paths[i % count], &handle);
+
+        same += (uintptr_t)plugin == before;
+        before = (uintptr_t)plugin;
+        for (int n = 0; n < 3; n++)
+            call(plugin);
+        dlclose(handle);
+    }
+    CHECK_SAYS(same > ROUNDS / 2, "%u of %d at the address of the one before", same, ROUNDS);
+}
+
+struct job {
+    char **paths;
+    int count;
+};
+
+static void *take_turns_in_thread(void *arg)
+{
+    const struct job *job = arg;
+    void *handle;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        void (*plugin)(void (*)(void)) = load(job->paths[i % job->count], &handle);
+
+        for (int n = 0; n < 20; n++)
+            call(plugin);
+        dlclose(handle);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    struct job jobs[THREADS];
+    pthread_t threads[THREADS];
+
+    REQUIRE(argc > 2);
+    take_turns(argc - 1, argv + 1);
+    for (int i = 0; i < THREADS; i++) { /* at different points of the list, some alone */
+        jobs[i] = (struct job){argv + 1 + i, argc - 1 - i};
+        REQUIRE(pthread_create(&threads[i], NULL, take_turns_in_thread, &jobs[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    return check_end();
+}
