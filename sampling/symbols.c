@@ -197,6 +197,7 @@ bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t 
                         struct sa_buffer *names)
 {
     Elf64_Shdr table, strings;
+    bool found = !dynamic;
 
     if (!find_table(fd, dynamic ? SHT_DYNSYM : SHT_SYMTAB, &table, &strings))
         return false;
@@ -209,8 +210,9 @@ bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t 
             s->name = s[-1].name;
         else if (s->name_at)
             s->name = copy_name(fd, s->name_at, names);
+        found |= s->name != 0;
     }
-    return true;
+    return found;
 }
 
 /* Whether the file is what was loaded: the same segments, and the same build id if there is one. */

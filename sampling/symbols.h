@@ -22,13 +22,13 @@ struct sa_symbol {
 
 /*
  * Finds the functions of sorted addresses of an object, whose file must be the one that is loaded. Names
- * are added to `names`, which must not be empty. False: there is no symbol table to be had.
+ * are added to `names`, which must not be empty. False: there is no symbol table to be had, or only a
+ * .dynsym (every object has one) without any of these functions.
  */
 bool sa_symbols_find(const struct sa_mappings *mappings, const struct sa_object *object,
                      struct sa_symbol *symbols, size_t count, struct sa_buffer *names);
 
-/* The same for one file: from its .symtab, or if that is missing and wanted, its .dynsym. Used by the
- * tests. */
+/* The same for one file: from its .symtab, or its .dynsym. */
 bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t count,
                         struct sa_buffer *names);
 

@@ -22,18 +22,23 @@ FUNCTION(made_leaf)
 FUNCTION(made_middle)
 FUNCTION(made_root)
 
-static struct {
-    struct sa_stack stack;
-    uintptr_t pc[DEPTH];
-} stacks[MADE_STACKS];
+static struct sa_stack *stack_at(unsigned which)
+{
+    static _Alignas(
+        16) char bytes[MADE_STACKS][sizeof(struct sa_stack) + DEPTH * sizeof(uintptr_t)];
+
+    return (struct sa_stack *)bytes[which];
+}
 
 static void set_stack(unsigned which, unsigned depth, uintptr_t a, uintptr_t b, uintptr_t c)
 {
-    stacks[which].stack.depth = depth;
-    stacks[which].stack.hash = which;
-    stacks[which].pc[0] = a + 8; /* a return address is behind the call */
-    stacks[which].pc[1] = b + 8;
-    stacks[which].pc[2] = c + 8;
+    struct sa_stack *stack = stack_at(which);
+
+    stack->depth = depth;
+    stack->hash = which;
+    stack->pc[0] = a + 8; /* a return address is behind the call */
+    stack->pc[1] = b + 8;
+    stack->pc[2] = c + 8;
 }
 
 const struct sa_stack *made_stack(unsigned which)
@@ -46,7 +51,7 @@ const struct sa_stack *made_stack(unsigned which)
     set_stack(MADE_LIBC, 2, (uintptr_t)lfind, root, 0);
     set_stack(MADE_NOWHERE, 2, 0x10, root, 0);
     set_stack(MADE_UNKNOWN, 0, 0, 0, 0);
-    return &stacks[which].stack;
+    return stack_at(which);
 }
 
 static struct sa_row row(unsigned stack, size_t allocated, size_t requested, uint64_t samples)

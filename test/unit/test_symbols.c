@@ -186,6 +186,9 @@ static void test_symbols_of_a_stripped_file(void **state)
     assert_false(sa_symbols_find_in(fd, false, &s, 1, &names));
     assert_true(sa_symbols_find_in(fd, true, &s, 1, &names));
     assert_string_equal(names.data + s.name, "lfind");
+    memset(&s, 0, sizeof(s)); /* as if stripped of everything: what is not found is not guessed */
+    s.address = 1;
+    assert_false(sa_symbols_find_in(fd, true, &s, 1, &names));
     close(fd);
     free(image);
     sa_buffer_free(&names);

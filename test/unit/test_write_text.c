@@ -116,10 +116,7 @@ static void test_report_table(void **state)
 
 #define STACKS 500
 
-static struct {
-    struct sa_stack stack;
-    uintptr_t pc[1];
-} stacks[STACKS];
+static _Alignas(16) char stacks[STACKS][sizeof(struct sa_stack) + 16];
 static struct sa_row rows[STACKS];
 
 /* As jeprof 5.3 reads it, which adds up in doubles and cuts off. */
@@ -156,11 +153,12 @@ static void test_jeprof_inverts_exactly(void **state)
     (void)state;
     for (size_t i = 0; i < STACKS; i++) {
         size_t a = sizes[test_random_below(&random, TEST_COUNT(sizes))];
+        struct sa_stack *stack = (struct sa_stack *)stacks[i];
 
-        stacks[i].stack.depth = 1;
-        stacks[i].pc[0] = 0x1000 + i;
+        stack->depth = 1;
+        stack->pc[0] = 0x1000 + i;
         memset(&rows[i], 0, sizeof(rows[i]));
-        rows[i].key.stack = &stacks[i].stack;
+        rows[i].key.stack = stack;
         rows[i].key.allocated = a;
         rows[i].key.interval = (double)(1 + test_random_below(&random, 1 << 21));
         rows[i].key.p = -expm1((double)a * log1p(-1 / rows[i].key.interval));
