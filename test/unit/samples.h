@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of samples that no block stands behind, for tests of what is done with records. */
+#ifndef SA_TEST_SAMPLES_H
+#define SA_TEST_SAMPLES_H
+
+#include "alloc/base/page.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/percpu.h"
+#include "sampling/live.h"
+#include "test/support/cmocka.h"
+
+static struct sa_span samples_span = {.start = SA_PAGE_BYTES, .pages = 1, .state = SA_SPAN_LARGE};
+
+static inline struct sa_stack *stack_of(uintptr_t site)
+{
+    uintptr_t pc[] = {0x1000 + site, 0x2000, 0x3000 + site % 3};
+
+    return sa_stack_intern(pc, 3);
+}
+
+/* A live sample that was allocated at a site just now, by this thread. */
+static inline struct sa_sample *sample_add(uintptr_t site, size_t allocated, double p)
+{
+    struct sa_sample *s = sa_live_new();
+
+    if (!s)
+        return NULL;
+    *s = (struct sa_sample){.span = &samples_span,
+                            .stack = stack_of(site),
+                            .p = p,
+                            .interval = p < 1 ? (double)allocated / p : 1,
+                            .offset = 2,
+                            .hits = 3,
+                            .allocated = allocated,
+                            .requested = allocated - 1,
+                            .time_ns = sa_clock_ns(),
+                            .thread = (uintptr_t)sa_thread_pointer(),
+                            .cpu = sa_percpu_cpu()};
+    sa_live_add(s);
+    return s;
+}
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recordings of allocations and lifetimes: what belongs to which, handles that are stale, wrong or too many,
+ * and the times, to the nanosecond: the clock is the test's.
+ */
+#include "sampling/recording.h"
+
+#include "sampling/snapshot.h"
+#include "test/support/faults.h"
+#include "test/support/random.h"
+#include "test/support/start.h"
+#include "test/support/threads.h"
+#include "test/unit/samples.h"
+
+#include <errno.h>
+#include <math.h>
+
+static uint64_t now_ns = 1000000000000; /* atomic */
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    uint64_t now = __atomic_load_n(&now_ns, __ATOMIC_RELAXED);
+
+    (void)id;
+    *ret = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
+    return 0;
+}
+
+static struct sa_profile *stop(uint64_t handle)
+{
+    int error = 0;
+    struct sa_profile *p = sa_snapshot_stop(handle, &error);
+
+    if (!p)
+        fail_msg("error %d", error);
+    return p;
+}
+
+static void assert_stop_fails(uint64_t handle, int expected)
+{
+    int error = 0;
+
+    assert_null(sa_snapshot_stop(handle, &error));
+    assert_int_equal(error, expected);
+}
+
+static uint64_t samples_in(const struct sa_profile *p)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < p->row_count; i++)
+        n += p->rows[i].samples;
+    return n;
+}
+
+/* Never started, stopped before, of a slot that is in use again, no number of ours at all. */
+static void test_recording_refuses_wrong_handles(void **state)
+{
+    static const uint64_t never[] = {0, 1, 63, 64, 65, 12345, UINT64_MAX, UINT64_MAX - 63};
+    uint64_t a = sa_live_start(SALLOC_PROFILE_ALLOCATIONS), b;
+
+    (void)state;
+    assert_true(a != 0);
+    for (size_t i = 0; i < TEST_COUNT(never); i++)
+        if (never[i] != a)
+            assert_stop_fails(never[i], EINVAL);
+    sa_profile_free(stop(a));
+    assert_stop_fails(a, EINVAL);
+    b = sa_live_start(SALLOC_PROFILE_LIFETIMES);
+    assert_true(b != a);
+    assert_stop_fails(a, EINVAL);
+    sa_profile_free(stop(b));
+    assert_stop_fails(b, EINVAL);
+    assert_stop_fails(a, EINVAL);
+}
+
+/* 64 at a time, stopped in any order; each sees what happened while it ran and nothing else. */
+static void test_recording_runs_64_at_once(void **state)
+{
+    uint64_t handle[SA_RECORDINGS + 1];
+    struct sa_sample *s[SA_RECORDINGS];
+
+    (void)state;
+    for (size_t i = 0; i < SA_RECORDINGS; i++) {
+        handle[i] = sa_live_start(i % 2 ? SALLOC_PROFILE_LIFETIMES : SALLOC_PROFILE_ALLOCATIONS);
+        assert_true(handle[i] != 0);
+        for (size_t k = 0; k < i; k++)
+            assert_true(handle[k] != handle[i]);
+        s[i] = sample_add(i, 64, 0.5); /* in recordings 0 .. i */
+    }
+    assert_int_equal(sa_live_start(SALLOC_PROFILE_ALLOCATIONS), 0);
+    assert_int_equal(sa_live_start(SALLOC_PROFILE_LIFETIMES), 0);
+    for (size_t i = 0; i < SA_RECORDINGS; i++) {
+        size_t k = i * 37 % SA_RECORDINGS;
+        struct sa_profile *p = stop(handle[k]);
+
+        assert_int_equal(p->type, k % 2 ? SALLOC_PROFILE_LIFETIMES : SALLOC_PROFILE_ALLOCATIONS);
+        assert_int_equal(samples_in(p), SA_RECORDINGS - k);
+        assert_int_equal(p->samples_dropped, 0);
+        sa_profile_free(p);
+        assert_stop_fails(handle[k], EINVAL);
+        if (i == 10) { /* one is free again, once */
+            handle[SA_RECORDINGS] = sa_live_start(SALLOC_PROFILE_ALLOCATIONS);
+            assert_true(handle[SA_RECORDINGS] != 0);
+        }
+    }
+    assert_int_equal(samples_in(stop(handle[SA_RECORDINGS])), 0);
+    for (size_t i = 0; i < SA_RECORDINGS; i++)
+        sa_live_remove(s[i], NULL);
+    assert_false(sa_live_wants_free_stacks());
+}
+
+static void test_recording_of_allocations(void **state)
+{
+    struct sa_sample *before = sample_add(1, 64, 0.5), *s[30];
+    uint64_t handle = sa_live_start(SALLOC_PROFILE_ALLOCATIONS);
+    struct sa_profile *p;
+
+    (void)state;
+    assert_false(sa_live_wants_free_stacks());
+    for (size_t i = 0; i < TEST_COUNT(s); i++) {
+        s[i] = sample_add(i % 3, i % 2 ? 64 : 128, 0.5);
+        if (i % 5)
+            sa_live_remove(s[i], NULL);
+    }
+    sa_live_remove(before, NULL);
+    now_ns += 12345;
+    p = stop(handle);
+    s[1] = sample_add(1, 64, 0.5);
+    assert_int_equal(p->time_ns, now_ns - 12345);
+    assert_int_equal(p->duration_ns, 12345);
+    assert_int_equal(p->row_count, 6); /* 3 sites, 2 sizes */
+    for (size_t i = 0; i < p->row_count; i++) {
+        assert_int_equal(p->rows[i].samples, 5);
+        assert_true(p->rows[i].offsets == 10 && p->rows[i].hits == 15);
+        assert_true(p->rows[i].key.free_stack == NULL && !p->rows[i].key.censored);
+    }
+    sa_profile_free(p);
+    sa_live_remove(s[1], NULL);
+    for (size_t i = 0; i < TEST_COUNT(s); i += 5)
+        sa_live_remove(s[i], NULL);
+}
+
+/* Lifetimes of one kind of blocks: least, most, sum and squares are those of what was drawn. */
+static void test_recording_measures_lifetimes(void **state)
+{
+    struct test_random r = {0x11fe7};
+    uint64_t handle, least = UINT64_MAX, most = 0;
+    double sum = 0, squares = 0;
+    struct sa_profile *p;
+    struct salloc_profile_sample view;
+
+    (void)state;
+    handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
+    assert_true(sa_live_wants_free_stacks());
+    for (int i = 0; i < 500; i++) {
+        struct sa_sample *s = sample_add(1, 64, 0.5);
+        uint64_t life = test_random_size(&r, 40);
+
+        now_ns += life;
+        sa_live_remove(s, stack_of(2));
+        least = life < least ? life : least;
+        most = life > most ? life : most;
+        sum += (double)life;
+        squares += (double)life * (double)life;
+    }
+    p = stop(handle);
+    assert_false(sa_live_wants_free_stacks());
+    assert_int_equal(p->row_count, 1);
+    assert_int_equal(p->rows[0].samples, 500);
+    assert_int_equal(p->rows[0].life_min, least);
+    assert_int_equal(p->rows[0].life_max, most);
+    sa_profile_row_sample(p, &p->rows[0], &view);
+    assert_true(fabs(view.lifetime_mean - sum / 500) < 1e-9 * sum / 500);
+    assert_true(fabs(view.lifetime_deviation - sqrt(squares / 500 - sum / 500 * sum / 500)) <
+                1e-6 * sum / 500);
+    assert_true(view.free_stack && view.free_depth == 3);
+    assert_int_equal((uintptr_t)view.free_stack[0], 0x1002);
+    assert_true(view.same_cpu == 1 && view.same_thread == 1 && !view.censored);
+    assert_true(view.alloc_count == 1000 && view.alloc_bytes == 64000);
+    sa_profile_free(p);
+}
+
+/* A lifetime of 0 is one, and the least. */
+static void test_recording_knows_lifetimes_of_0(void **state)
+{
+    uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
+    struct sa_profile *p;
+
+    (void)state;
+    sa_live_remove(sample_add(1, 64, 0.5), NULL);
+    now_ns += 100;
+    for (int i = 0; i < 2; i++) {
+        struct sa_sample *s = sample_add(1, 64, 0.5);
+
+        now_ns += 100;
+        sa_live_remove(s, NULL);
+    }
+    p = stop(handle);
+    assert_int_equal(p->row_count, 1);
+    assert_int_equal(p->rows[0].life_min, 0);
+    assert_int_equal(p->rows[0].life_max, 100);
+    assert_ptr_equal(p->rows[0].key.free_stack, &sa_stack_unknown);
+    sa_profile_free(p);
+}
+
+/* Four kinds of frees are four rows: this or another CPU, this or another thread. */
+static void test_recording_tells_who_freed(void **state)
+{
+    uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
+    bool seen[2][2] = {{false}};
+    struct sa_profile *p;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct sa_sample *s = sample_add(1, 64, 0.5);
+
+        s->cpu = i & 1 ? sa_percpu_cpu() : sa_percpu_cpu() + 1;
+        s->thread = i & 2 ? (uintptr_t)sa_thread_pointer() : 1;
+        sa_live_remove(s, NULL);
+    }
+    p = stop(handle);
+    assert_int_equal(p->row_count, 4);
+    for (size_t i = 0; i < 4; i++)
+        seen[p->rows[i].key.same_thread == 1][p->rows[i].key.same_cpu == 1] = true;
+    assert_true(seen[0][0] && seen[0][1] && seen[1][0] && seen[1][1]);
+    sa_profile_free(p);
+}
+
+/* Only what was allocated while it ran; what is live at the stop is reported apart, with its age. */
+static void test_recording_reports_censored_apart(void **state)
+{
+    struct sa_sample *before[2] = {sample_add(1, 64, 0.5), sample_add(1, 64, 0.5)}, *s[10];
+    uint64_t handle;
+    struct sa_profile *p;
+
+    (void)state;
+    now_ns += 1000;
+    handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
+    for (size_t i = 0; i < TEST_COUNT(s); i++) {
+        s[i] = sample_add(1, 64, 0.5);
+        now_ns += 10;
+    }
+    sa_live_remove(before[0], NULL);
+    for (size_t i = 0; i < 4; i++)
+        sa_live_remove(s[i], NULL);
+    p = stop(handle);
+    assert_int_equal(p->row_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct sa_row *row = &p->rows[i];
+        struct salloc_profile_sample view;
+
+        sa_profile_row_sample(p, row, &view);
+        assert_int_equal(row->samples, row->key.censored ? 6 : 4);
+        assert_int_equal(row->life_min, row->key.censored ? 10 : 70);
+        assert_int_equal(row->life_max, row->key.censored ? 60 : 100);
+        assert_true(row->life_sum == (row->key.censored ? 210 : 340));
+        if (row->key.censored)
+            assert_true(view.censored && !view.free_stack && view.same_cpu == -1 &&
+                        view.same_thread == -1);
+    }
+    sa_profile_free(p);
+    sa_live_remove(before[1], NULL);
+    for (size_t i = 4; i < TEST_COUNT(s); i++)
+        sa_live_remove(s[i], NULL);
+}
+
+/* Without memory a stop fails and the recording goes on; samples without room are counted. */
+static void test_recording_without_memory(void **state)
+{
+    uint64_t handle = sa_live_start(SALLOC_PROFILE_ALLOCATIONS);
+    struct sa_sample *s[3];
+    struct sa_profile *p = NULL;
+    int error;
+
+    (void)state;
+    s[0] = sample_add(1, 64, 0.5);
+    for (long after = 0; after < 2; after++) {
+        test_faults.mmap_after = after;
+        assert_null(sa_snapshot_stop(handle, &error));
+        assert_int_equal(error, ENOMEM);
+        test_faults_clear();
+    }
+    s[1] = sample_add(1, 64, 0.5);
+    p = stop(handle);
+    assert_int_equal(samples_in(p), 2);
+    sa_profile_free(p);
+    handle = sa_live_start(SALLOC_PROFILE_ALLOCATIONS);
+    test_faults.mmap_after = 0;
+    s[2] = sample_add(1, 64, 0.5);
+    test_faults_clear();
+    assert_non_null(s[2]);
+    p = stop(handle);
+    assert_int_equal(samples_in(p), 0);
+    assert_int_equal(p->samples_dropped, 1);
+    sa_profile_free(p);
+    for (int i = 0; i < 3; i++)
+        sa_live_remove(s[i], NULL);
+}
+
+/* Threads start, use and stop recordings of their own all the time: each sees at least its own samples. */
+static void start_and_stop(int index, void *arg)
+{
+    struct test_random r = {0x5a2 + (uint64_t)index};
+
+    (void)arg;
+    for (int i = 0; i < 1500; i++) {
+        bool lifetimes = test_random_below(&r, 2);
+        uint64_t handle =
+            sa_live_start(lifetimes ? SALLOC_PROFILE_LIFETIMES : SALLOC_PROFILE_ALLOCATIONS);
+        uint64_t own = 0, all = 0;
+        struct sa_sample *s[4];
+        struct sa_profile *p;
+        int error;
+
+        THREAD_CHECK(handle != 0);
+        for (int k = 0; k < 4; k++)
+            s[k] = sample_add((uintptr_t)index, 64, 0.5);
+        for (int k = 0; k < 2; k++)
+            sa_live_remove(s[k], NULL);
+        p = sa_snapshot_stop(handle, &error);
+        THREAD_CHECK(p != NULL);
+        for (size_t k = 0; p && k < p->row_count; k++) {
+            uintptr_t site = p->rows[k].key.stack->pc[0] - 0x1000;
+
+            own += site == (uintptr_t)index ? p->rows[k].samples : 0;
+            all += p->rows[k].samples;
+        }
+        THREAD_CHECK(own == 4 && all >= own);
+        THREAD_CHECK(!sa_snapshot_stop(handle, &error) && error == EINVAL);
+        if (p)
+            sa_profile_free(p);
+        sa_live_remove(s[2], NULL);
+        sa_live_remove(s[3], NULL);
+    }
+}
+
+static void test_recording_by_many_threads(void **state)
+{
+    struct sa_live_stats stats;
+
+    (void)state;
+    test_threads_run(4, start_and_stop, NULL);
+    test_threads_check();
+    sa_live_stats(&stats);
+    assert_int_equal(stats.samples, 0);
+    assert_false(sa_live_wants_free_stacks());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recording_refuses_wrong_handles),
+        cmocka_unit_test(test_recording_runs_64_at_once),
+        cmocka_unit_test(test_recording_of_allocations),
+        cmocka_unit_test(test_recording_measures_lifetimes),
+        cmocka_unit_test(test_recording_knows_lifetimes_of_0),
+        cmocka_unit_test(test_recording_tells_who_freed),
+        cmocka_unit_test(test_recording_reports_censored_apart),
+        cmocka_unit_test(test_recording_without_memory),
+        cmocka_unit_test(test_recording_by_many_threads),
+    };
+
+    test_start_floors();
+    return cmocka_run_group_tests_name("recording", tests, NULL, NULL);
+}
