@@ -18,6 +18,7 @@ static struct {
     uint32_t generation; /* atomic: published with release */
     struct rates_copy {
         int64_t interval; /* atomic, relaxed */
+        double log_fail;  /* the same: log(1-1/T), of a byte not to be sampled */
         struct class_rate of[SA_CLASSES_MAX];
     } copy[COPIES];
 } rates;
@@ -59,10 +60,26 @@ static struct sa_rate rate_from(double p, double bytes)
     return r;
 }
 
-static void copy_set_class(struct rates_copy *copy, unsigned cls, double p)
+/* The rate of blocks of the size under an interval, given log(1-1/T): what is known need not be computed. */
+static struct sa_rate rate_default(double interval, double byte_log_fail, double bytes)
 {
-    struct sa_rate r = rate_from(p, sa_size_classes.of[cls].size);
+    struct sa_rate r = {.interval = 1};
 
+    if (interval <= 1) {
+        r.p = interval > 0;
+        return r;
+    }
+    r.log_fail = bytes * byte_log_fail;
+    r.p = -sa_expm1(r.log_fail);
+    if (r.p > SA_RATE_CERTAIN)
+        r.p = 1;
+    else
+        r.interval = interval;
+    return r;
+}
+
+static void copy_set_class(struct rates_copy *copy, unsigned cls, struct sa_rate r)
+{
     real_store(&copy->of[cls].p, r.p);
     real_store(&copy->of[cls].interval, r.interval);
     real_store(&copy->of[cls].log_fail, r.log_fail);
@@ -72,14 +89,16 @@ static void rates_publish(int64_t interval, const double *p)
 {
     uint32_t generation = sa_load_relaxed(&rates.generation) + 1;
     struct rates_copy *copy = &rates.copy[generation % COPIES];
+    double log_fail = interval > 1 ? sa_log1p(-1 / (double)interval) : 0;
 
     /* Who sees any of the stores below sees the generation before, too: it makes the copy invalid. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     sa_store_relaxed(&copy->interval, interval);
+    real_store(&copy->log_fail, log_fail);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         copy_set_class(copy, cls,
-                       p ? p[cls]
-                         : sa_rate_probability((double)interval, sa_size_classes.of[cls].size));
+                       p ? rate_from(p[cls], sa_size_classes.of[cls].size)
+                         : rate_default((double)interval, log_fail, sa_size_classes.of[cls].size));
     sa_store_release(&rates.generation, generation);
 }
 
@@ -135,9 +154,21 @@ int64_t sa_rates_interval(void)
 
 struct sa_rate sa_rate_of_size(size_t bytes)
 {
-    double interval = (double)sa_rates_interval(), p = sa_rate_probability(interval, (double)bytes);
+    double interval, log_fail;
+    struct sa_rate r;
+    uint32_t generation;
 
-    return rate_from(p, (double)bytes);
+    do {
+        const struct rates_copy *copy;
+
+        generation = sa_load_acquire(&rates.generation);
+        copy = &rates.copy[generation % COPIES];
+        interval = (double)sa_load_relaxed(&copy->interval);
+        log_fail = real_load(&copy->log_fail);
+    } while (!copy_was_valid(generation));
+    r = rate_default(interval, log_fail, (double)bytes);
+    r.generation = generation;
+    return r;
 }
 
 uint32_t sa_rates_generation(void)
