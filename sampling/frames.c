@@ -5,6 +5,7 @@
 #include "alloc/base/fmt.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/sort.h"
+#include "alloc/base/utf8.h"
 #include "alloc/os/vm.h"
 #include "sampling/symbols.h"
 
@@ -116,6 +117,7 @@ static bool name_by_place(struct sa_frames *f, struct sa_frame *frame)
     if (!copy)
         return false;
     memcpy(copy, name, fmt.len);
+    sa_utf8_clean(copy, fmt.len);
     frame->name = f->names.used - fmt.len - 1;
     return true;
 }

@@ -6,6 +6,7 @@
 #include "sampling/symbols.h"
 
 #include "alloc/base/fmt.h"
+#include "alloc/base/utf8.h"
 #include "alloc/os/sys.h"
 
 #include <elf.h>
@@ -188,6 +189,7 @@ static size_t copy_name(int fd, uint64_t at, struct sa_buffer *names)
     for (size_t i = 1; i < length; i++) /* name@version, as some tables have it */
         if (names->data[start + i] == '@')
             length = i;
+    sa_utf8_clean(names->data + start, length);
     names->data[start + length] = '\0'; /* there is room: of the last piece's end */
     names->used = length ? start + length + 1 : start;
     return length ? start : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collapsed stacks: a line for each, "root;...;leaf N", where N is the bytes that the profile mainly tells of.
- * There is no escaping in this format, so what would end a name or a line is replaced.
+ * There is no escaping in this format, so what would end a name is replaced; names have no line ends.
  */
 #include "sampling/write.h"
 
@@ -11,7 +11,7 @@
 static void put_name(struct sa_out *out, const char *name)
 {
     for (; *name; name++) {
-        char c = *name == ';' ? ':' : (unsigned char)*name < ' ' ? '_' : *name;
+        char c = *name == ';' ? ':' : *name;
 
         sa_out_put(out, &c, 1);
     }

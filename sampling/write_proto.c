@@ -10,6 +10,7 @@
 #include "sampling/write.h"
 
 #include "alloc/base/fmt.h"
+#include "alloc/base/utf8.h"
 #include "sampling/frames.h"
 #include "sampling/proto.h"
 #include "sampling/summary.h"
@@ -303,10 +304,13 @@ static void put_mappings(struct writer *w)
         struct sa_proto m;
 
         if (i == object->segment) { /* the object's first */
-            char hex[2 * SA_BUILD_ID_MOST + 1];
+            char hex[2 * SA_BUILD_ID_MOST + 1], *path;
             struct sa_fmt f;
 
-            file = put_string(w, sa_mappings_name(maps, object));
+            /* All strings are UTF-8, and nobody opens this file any more. */
+            path = w->frames.mappings.names.data + object->name;
+            sa_utf8_clean(path, strlen(path));
+            file = put_string(w, path);
             sa_fmt_init(&f, hex, sizeof(hex));
             for (size_t k = 0; k < object->build_id_bytes; k++)
                 sa_fmt_add(&f, "%02x", object->build_id[k]);
