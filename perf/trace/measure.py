@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """By what factor sampling rates per size class lower the variance of the estimated live heap, at the same expected
 number of samples, in real programs: their allocations are recorded (record.c), the rates computed from the counts
-as the library does it (rates.c). Prints a table in Markdown.
+as the library does it (rates.c). Prints a table in Markdown: samples expected of all allocations and of live
+blocks, standard deviation of the live bytes, how often the 95 % interval is right; by default and with these rates.
 
 Moments: "peak", when most bytes were live; "middle", when the bytes ever allocated last reached a power of
 two, which has nothing to do with what is live. Of a command's processes the one that allocates most counts.
@@ -68,8 +69,8 @@ def main():
     recorder = os.path.join(os.path.abspath(args.build), 'perf/trace/libsalloc-trace-record.so')
     rates = os.path.join(os.path.abspath(args.build), 'perf/trace/salloc-trace-rates')
     least = {}
-    print('| program | moment | T | samples | deviation by default | with optimal rates | variance lower by |')
-    print('|---|---|---:|---:|---:|---:|---:|')
+    print('| program | moment | T | samples, live | deviation | right | samples, live | deviation | right | variance lower by |')
+    print('|---|---|---:|---:|---:|---:|---:|---:|---:|---:|')
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, command) in enumerate(programs(folder)):
             lines = record(recorder, command, os.path.join(folder, str(number)))
@@ -79,9 +80,10 @@ def main():
                     out = subprocess.run([rates, str(interval)], input=table, stdout=subprocess.PIPE,
                                          text=True, check=True).stdout.split()
                     least[moment] = min(least.get(moment, float(out[3])), float(out[3]))
-                    print('| %s | %s | %d KiB | %s | %.1f %% | %.1f %% | %.2f |' %
-                          (name, moment, interval // 1024, out[0], 100 * float(out[1]), 100 * float(out[2]),
-                           float(out[3])))
+                    by_default, optimal, factor, live, right, live_optimal, right_optimal = map(float, out[1:])
+                    print('| %s | %s | %d KiB | %s, %.0f | %.0f %% | %.1f %% | %s, %.0f | %.0f %% | %.1f %% | %.2f |' %
+                          (name, moment, interval // 1024, out[0], live, 100 * by_default, 100 * right,
+                           out[0], live_optimal, 100 * optimal, 100 * right_optimal, factor))
     print('\nLeast: %s' % ', '.join('%s %.2f' % item for item in least.items()), file=sys.stderr)
     return min(least.values()) < args.least
 
