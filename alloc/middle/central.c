@@ -10,6 +10,7 @@
  *
  * Invariants: C1  free_objects = sum over spans of (objects - live).
  *             C2  span->list names the list the span is in, or NO_LIST.
+ *             C3  utilization adds up to spans: each is counted where its live objects put it.
  */
 #include "alloc/middle/central.h"
 
@@ -31,6 +32,7 @@ struct central {
     uint64_t *unused_bits;        /* bitmaps of returned spans, linked through their first word */
     size_t free_objects, spans;
     uint64_t requested, returned;
+    uint32_t utilization[SA_CENTRAL_BUCKETS]; /* spans by live objects */
 } __attribute__((aligned(SA_CACHELINE)));
 
 static struct central centrals[SA_CLASSES_MAX];
@@ -69,10 +71,18 @@ static void central_link(struct central *c, struct sa_span *s, unsigned list)
     s->list = (uint8_t)list;
 }
 
-/* Puts a span whose live count changed where it belongs. */
-static void central_place(struct central *c, struct sa_span *s)
+static unsigned central_bucket(unsigned live)
+{
+    return live ? (unsigned)sa_min(sa_log2(live) + 1, SA_CENTRAL_BUCKETS - 1) : 0;
+}
+
+/* Puts a span with `before` live objects, until their number changed, where it belongs. */
+static void central_place(struct central *c, struct sa_span *s, unsigned before)
 {
     unsigned list = s->live == s->objects ? NO_LIST : central_list_for(s);
+
+    c->utilization[central_bucket(before)]--;
+    c->utilization[central_bucket(s->live)]++;
 
     if (list == s->list)
         return;
@@ -158,6 +168,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     while (got < n) {
         struct sa_span *s;
+        unsigned before;
         size_t took;
 
         if (!c->filled) {
@@ -169,13 +180,15 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             c->free_objects += s->objects;
             c->spans++;
             c->requested++;
+            c->utilization[0]++;
         } else {
             s = c->lists[sa_lowest_bit(c->filled)];
         }
+        before = s->live;
         took = span_take(s, size, objs + got, n - got);
         c->free_objects -= took;
         got += took;
-        central_place(c, s);
+        central_place(c, s, before);
     }
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     return got;
@@ -210,6 +223,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     struct central *c = &centrals[cls];
     struct sa_span *empty = NULL, *last = NULL;
     enum central_fault fault = FAULT_NONE;
+    unsigned before = 0; /* live objects of `last` when its turn came */
     size_t i;
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
@@ -219,8 +233,9 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
         if (!s || (uintptr_t)objs[i] - s->start >= sa_span_bytes(s)) {
             s = sa_pagemap_span((uintptr_t)objs[i]);
             if (last)
-                central_place(c, last);
+                central_place(c, last, before);
             last = s;
+            before = s ? s->live : 0;
         }
         fault = central_put(cls, c, s, objs[i]);
         if (SA_UNLIKELY(fault != FAULT_NONE))
@@ -230,6 +245,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
             c->free_objects -= s->objects;
             c->spans--;
             c->returned++;
+            c->utilization[central_bucket(before)]--;
             s->next = empty;
             empty = s;
             sa_store_relaxed(&s->state, SA_SPAN_MOVING);
@@ -241,7 +257,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
         }
     }
     if (last && fault == FAULT_NONE)
-        central_place(c, last);
+        central_place(c, last, before);
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(fault == FAULT_TWICE))
         sa_fatal("double free", objs[i], "was freed before (block of %u bytes)",
@@ -261,7 +277,6 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
 {
     struct central *c = &centrals[cls];
-    size_t listed = 0;
 
     *ret = (struct sa_central_stats){0};
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
@@ -270,16 +285,7 @@ void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
     ret->pages = c->spans * sa_size_classes.of[cls].pages;
     ret->spans_requested = c->requested;
     ret->spans_returned = c->returned;
-    for (unsigned list = 0; list < LISTS; list++) {
-        for (struct sa_span *s = c->lists[list]; s; s = s->next, listed++) {
-            unsigned bucket = s->live ? sa_log2(s->live) + 1 : 0;
-
-            ret->utilization[sa_min(bucket, SA_CENTRAL_BUCKETS - 1)]++;
-        }
-    }
-    /* Spans in no list are full. */
-    if (c->spans > listed)
-        ret->utilization[sa_min(sa_log2(sa_size_classes.of[cls].objects) + 1,
-                                SA_CENTRAL_BUCKETS - 1)] += c->spans - listed;
+    for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
+        ret->utilization[i] = c->utilization[i];
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
 }

@@ -73,6 +73,37 @@ static void give_random(struct test_random *r, unsigned cls, size_t n)
     sa_central_insert(cls, objs, n);
 }
 
+/* The spans' live objects are those held: how many spans have none, one, two or three, four to seven, ... */
+static void assert_utilization(unsigned cls)
+{
+    static struct {
+        const struct sa_span *span;
+        unsigned live;
+    } seen[2 * HELD_MOST];
+    size_t expected[SA_CENTRAL_BUCKETS] = {0};
+    struct sa_central_stats s = stats(cls);
+
+    memset(seen, 0, sizeof(seen));
+    for (size_t i = 0; i < held_count; i++) {
+        const struct sa_span *span = sa_pagemap_find((uintptr_t)held[i]);
+        size_t at = ((uintptr_t)span >> 4) % TEST_COUNT(seen);
+
+        while (seen[at].span && seen[at].span != span)
+            at = (at + 1) % TEST_COUNT(seen);
+        seen[at].span = span;
+        seen[at].live++;
+    }
+    for (size_t i = 0; i < TEST_COUNT(seen); i++)
+        if (seen[i].span)
+            for (size_t bucket = 0; bucket < SA_CENTRAL_BUCKETS; bucket++)
+                if (seen[i].live < 1u << bucket) { /* the first such N of "spans with < N" */
+                    expected[bucket]++;
+                    break;
+                }
+    for (size_t bucket = 0; bucket < SA_CENTRAL_BUCKETS; bucket++)
+        assert_int_equal(s.utilization[bucket], expected[bucket]);
+}
+
 /* Per-class counters must say what the model knows. */
 static void assert_counters(unsigned cls)
 {
@@ -102,6 +133,8 @@ static void random_class(unsigned cls, int steps)
         else if (held_count)
             give_random(&r, cls, sa_min(n, held_count));
         assert_counters(cls);
+        if (step % 20 == 0)
+            assert_utilization(cls);
     }
     while (held_count)
         give_random(&r, cls, sa_min(held_count, 200));
