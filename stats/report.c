@@ -11,7 +11,6 @@
 #include "alloc/middle/transfer.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
-#include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "sampling/live.h"
 #include "sampling/rates.h"
@@ -19,7 +18,6 @@
 #include "stats/snapshot.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define RULE "------------------------------------------------\n"
@@ -218,7 +216,7 @@ size_t sa_report_size(void)
 int sa_report_write(int fd)
 {
     size_t cap = sa_align_up(sa_report_size(), 65536), done = 0;
-    char *buf = sa_sys_mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+    char *buf = sa_vm_map(NULL, cap, "salloc report");
     struct sa_fmt f;
     int failed = 0;
 
@@ -236,7 +234,7 @@ int sa_report_write(int fd)
         if (n > 0)
             done += (size_t)n;
     }
-    sa_sys_munmap(buf, cap);
+    sa_vm_unmap(buf, cap);
     errno = failed ? failed : errno;
     return failed ? -1 : 0;
 }

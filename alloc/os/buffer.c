@@ -3,11 +3,9 @@
 #include "alloc/os/buffer.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #define FIRST_BYTES 65536 /* a multiple of every page size */
 
@@ -19,7 +17,7 @@ static bool buffer_grow(struct sa_buffer *buffer, size_t need)
     while (cap < need)
         if (__builtin_mul_overflow(cap, 2, &cap))
             return false;
-    p = buffer->data ? sa_sys_mremap(buffer->data, buffer->cap, cap, MREMAP_MAYMOVE, NULL)
+    p = buffer->data ? sa_vm_lengthen(buffer->data, buffer->cap, cap)
                      : sa_vm_map(NULL, cap, "salloc buffer");
     if (!p)
         return false;

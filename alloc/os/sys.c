@@ -54,6 +54,11 @@ int sa_sys_madvise(void *p, size_t bytes, int advice)
     return r == -1 ? -errno : 0;
 }
 
+int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret)
+{
+    return syscall(SYS_mincore, p, bytes, ret) == -1 ? -errno : 0;
+}
+
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target)
 {
     long r = syscall(SYS_mremap, old, old_bytes, new_bytes, flags, target);
@@ -78,9 +83,16 @@ unsigned sa_sys_cpu_numbers(void)
     unsigned char mask[2048]; /* twice the largest configuration */
     /* The kernel copies its own mask, which has a bit for every possible CPU, and says how long it
      * is. The mask itself, the CPUs allowed now, may change later. */
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+    int bytes = sa_sys_affinity(mask, sizeof(mask));
 
     return bytes > 0 ? (unsigned)bytes * 8 : UINT_MAX;
+}
+
+int sa_sys_affinity(void *ret, size_t bytes)
+{
+    long n = syscall(SYS_sched_getaffinity, 0, bytes, ret);
+
+    return n == -1 ? -errno : (int)n;
 }
 
 long sa_sys_read_file(const char *path, char *buf, size_t cap)

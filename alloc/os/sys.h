@@ -17,12 +17,17 @@ void sa_sys_futex_wake(uint32_t *word, int waiters);
 void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags); /* NULL on failure */
 int sa_sys_munmap(void *p, size_t bytes);
 int sa_sys_madvise(void *p, size_t bytes, int advice);
+int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret);
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);
 int sa_sys_membarrier(int command, unsigned flags, int cpu);
 void sa_sys_name_mapping(void *p, size_t bytes, const char *name);
 
 /* A bound on the CPU numbers that the kernel can ever report (UINT_MAX if it is not known). */
 unsigned sa_sys_cpu_numbers(void);
+
+/* Sets bit i of ret for each CPU i < 8 * bytes that this thread may run on; the bytes that were written, or
+ * -errno. */
+int sa_sys_affinity(void *ret, size_t bytes);
 
 /* Reads at most cap - 1 bytes of a small file and terminates them; the length or -errno. */
 long sa_sys_read_file(const char *path, char *buf, size_t cap);

@@ -3,6 +3,7 @@
 #include "alloc/os/vm.h"
 
 #include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/sys.h"
 
@@ -38,13 +39,45 @@ void *sa_vm_map(void *hint, size_t bytes, const char *name)
         sa_add_relaxed(&sa_vm.map_failures, 1);
         return NULL;
     }
+    sa_add_relaxed(&sa_vm.mapped_bytes, bytes);
     sa_sys_name_mapping(p, bytes, name);
     return p;
 }
 
+void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
+{
+    void *moved = sa_sys_mremap(p, old_bytes, bytes, MREMAP_MAYMOVE, NULL);
+
+    if (moved)
+        sa_add_relaxed(&sa_vm.mapped_bytes, bytes - old_bytes);
+    else
+        sa_add_relaxed(&sa_vm.map_failures, 1);
+    return moved;
+}
+
 void sa_vm_unmap(void *p, size_t bytes)
 {
-    sa_sys_munmap(p, bytes);
+    if (sa_sys_munmap(p, bytes) == 0)
+        sa_sub_relaxed(&sa_vm.mapped_bytes, bytes);
+}
+
+size_t sa_vm_resident(const void *p, size_t bytes)
+{
+    uintptr_t at = sa_align_down((uintptr_t)p, sa_vm.page_bytes);
+    uintptr_t end = sa_align_up((uintptr_t)p + bytes, sa_vm.page_bytes);
+    unsigned char there[2048];
+    size_t pages = 0;
+
+    while (at < end) {
+        size_t n = sa_min((end - at) / sa_vm.page_bytes, sizeof(there));
+
+        if (sa_sys_mincore((void *)at, n * sa_vm.page_bytes, there) != 0)
+            return 0;
+        for (size_t i = 0; i < n; i++)
+            pages += there[i] & 1;
+        at += n * sa_vm.page_bytes;
+    }
+    return pages * sa_vm.page_bytes;
 }
 
 bool sa_vm_release(void *p, size_t bytes)

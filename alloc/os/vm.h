@@ -15,6 +15,7 @@ struct sa_vm {
     uint64_t seed;         /* random per process, from the kernel; const after init */
     uint64_t map_failures; /* atomic, relaxed counters */
     uint64_t advise_failures;
+    uint64_t mapped_bytes; /* atomic, relaxed: address space that is salloc's, whatever for */
 };
 
 extern struct sa_vm sa_vm;
@@ -24,6 +25,12 @@ void sa_vm_init(void);
 /* Zeroed, readable and writable memory near the hint (or anywhere); NULL if there is none. */
 void *sa_vm_map(void *hint, size_t bytes, const char *name);
 void sa_vm_unmap(void *p, size_t bytes);
+
+/* A mapping with more bytes, perhaps elsewhere; NULL: it is unchanged. */
+void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes);
+
+/* Bytes of the kernel's pages in the range (of any memory) that are in memory; 0 if it does not tell. */
+size_t sa_vm_resident(const void *p, size_t bytes);
 
 /* Gives the pages back; afterwards they read as zero. False if the kernel refused (locked memory):
  * the content is then unchanged. */

@@ -155,6 +155,49 @@ static void test_vm_move_is_all_or_nothing_across_mappings(void **state)
     }
 }
 
+/* What is mapped is counted to the byte: after mapping, lengthening in either way, failing, unmapping. */
+static void test_vm_counts_what_is_mapped(void **state)
+{
+    uint64_t before = sa_vm.mapped_bytes, failures = sa_vm.map_failures;
+    unsigned char *p = sa_vm_map(NULL, 8 * page, "salloc:test");
+
+    (void)state;
+    assert_int_equal(sa_vm.mapped_bytes, before + 8 * page);
+    memset(p, 7, 8 * page);
+    p = sa_vm_lengthen(p, 8 * page, 4096 * page);
+    assert_non_null(p);
+    assert_true(all_bytes_are(p, 8 * page, 7));
+    assert_true(all_bytes_are(p + 8 * page, 4088 * page, 0));
+    assert_int_equal(sa_vm.mapped_bytes, before + 4096 * page);
+    assert_null(sa_vm_lengthen(p, 4096 * page, (size_t)1 << 60));
+    assert_int_equal(sa_vm.map_failures, failures + 1);
+    assert_int_equal(sa_vm.mapped_bytes, before + 4096 * page);
+    assert_true(all_bytes_are(p, 8 * page, 7));
+    sa_vm_unmap(p + page, 95 * page);
+    sa_vm_unmap(p, page);
+    assert_int_equal(sa_vm.mapped_bytes, before + 4000 * page);
+    sa_vm_unmap(p + 96 * page, 4000 * page);
+    assert_int_equal(sa_vm.mapped_bytes, before);
+}
+
+/* Pages that were touched are in memory, the others not; more pages than are asked for at a time. */
+static void test_vm_resident_counts_pages_in_memory(void **state)
+{
+    const size_t pages = 5000;
+    unsigned char *p = sa_vm_map(NULL, pages * page, "salloc:test");
+
+    (void)state;
+    sa_vm_no_hugepages(p, pages * page);
+    assert_int_equal(sa_vm_resident(p, pages * page), 0);
+    for (size_t i = 0; i < pages; i += 7)
+        p[i * page + i % page] = 1;
+    assert_int_equal(sa_vm_resident(p, pages * page), (pages + 6) / 7 * page);
+    assert_int_equal(sa_vm_resident(p + 7 * page + 1, 1), page); /* part of a page counts whole */
+    assert_int_equal(sa_vm_resident(p + 7 * page - 1, 2), page);
+    sa_vm_unmap(p, pages * page);
+    assert_int_equal(sa_vm_resident(p, page), 0); /* nothing there */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +209,8 @@ int main(void)
         cmocka_unit_test(test_vm_renew_gives_zeroes),
         cmocka_unit_test(test_vm_move_takes_pages_along),
         cmocka_unit_test(test_vm_move_is_all_or_nothing_across_mappings),
+        cmocka_unit_test(test_vm_counts_what_is_mapped),
+        cmocka_unit_test(test_vm_resident_counts_pages_in_memory),
     };
 
     return cmocka_run_group_tests_name("vm", tests, set_up, NULL);
