@@ -88,7 +88,7 @@ static double solve(const struct fit *fit, const struct condition *condition)
     double s = condition->s, slope, low = 0, high = -1;
     double f = s * (1 - fit->p) / fit->p;
 
-    if (s < 4 && condition->function(fit, s, 0, &slope) >= condition->target)
+    if ((s < 4 || fit->p > 0.01) && condition->function(fit, s, 0, &slope) >= condition->target)
         return 0;
     for (int i = 0; i < 200; i++) {
         double error = condition->function(fit, s, f, &slope) - condition->target;
@@ -107,18 +107,17 @@ static double solve(const struct fit *fit, const struct condition *condition)
         double step = next - f;
 
         f = next;
-        if (step < 1e-8 * f && -step < 1e-8 * f)
+        if (step < 1e-8 * (f + 1) && -step < 1e-8 * (f + 1))
             break;
     }
     return f;
 }
 
 /* d/df P(F <= f), nearly: it only steers. */
-static double density(const struct fit *fit, double s, double f, double point)
+static double density(double s, double f, double point)
 {
     double slope = point * s / (s + f);
 
-    (void)fit;
     return slope > 1e-300 ? slope : 1e-300;
 }
 
@@ -130,7 +129,7 @@ static double beyond_middle(const struct fit *fit, double s, double f, double *r
 {
     double point = sa_binomial_point(s, s + f, fit->p);
 
-    *ret_slope = density(fit, s, f, point);
+    *ret_slope = density(s, f, point);
     return sa_negative_binomial_at(f, s, fit->p, point) - point / 2;
 }
 
@@ -138,10 +137,10 @@ static double beyond_middle(const struct fit *fit, double s, double f, double *r
 static double beyond_middle_if_any(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double any = -sa_expm1((s + f) * fit->log_q);
-    double beyond = beyond_middle(fit, s, f, ret_slope) / any;
+    double chance = beyond_middle(fit, s, f, ret_slope) / any;
 
     *ret_slope /= any;
-    return beyond;
+    return chance;
 }
 
 /* Chance of s samples or more of s + f blocks among the cases with a sample at all. */
@@ -150,15 +149,16 @@ static double beyond_if_any(const struct fit *fit, double s, double f, double *r
     double point = sa_binomial_point(s, s + f, fit->p);
     double any = -sa_expm1((s + f) * fit->log_q);
 
-    *ret_slope = density(fit, s, f, point) / any;
+    *ret_slope = density(s, f, point) / any;
     return sa_negative_binomial_at(f, s, fit->p, point) / any;
 }
 
+/* Chance of s samples or more of s + f blocks: P(F_s <= f). */
 static double beyond(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double point = sa_binomial_point(s, s + f, fit->p);
 
-    *ret_slope = density(fit, s, f, point);
+    *ret_slope = density(s, f, point);
     return sa_negative_binomial_at(f, s, fit->p, point);
 }
 

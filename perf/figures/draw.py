@@ -112,9 +112,10 @@ class Plot:
             self.line(x, y - 4, x + 24, y - 4, style)
             self.text(x + 30, y, name, 'start', 11)
         return ('<!-- SPDX-License-Identifier: Apache-2.0 -->\n'
+                '<!-- %s: drawn by perf/figures/draw.py for doc/sampling.md. -->\n'
                 '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif">\n'
                 '<rect width="%d" height="%d" fill="white"/>\n%s\n</svg>\n' %
-                (WIDTH, HEIGHT, WIDTH, HEIGHT, '\n'.join(self.parts)))
+                (self.title, WIDTH, HEIGHT, WIDTH, HEIGHT, '\n'.join(self.parts)))
 
 
 def main():

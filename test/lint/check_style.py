@@ -24,7 +24,8 @@ UNWANTED = [
 
 def check_opening(path, lines, findings):
     is_c = re.search(r'\.(c|h|def|map)$', path)
-    comments = ('/*',) if is_c else ('//', '/*') if path.endswith('.cc') else ('#', '"""')
+    comments = ('/*',) if is_c else ('//', '/*') if path.endswith('.cc') else \
+        ('<!--',) if path.endswith('.svg') else ('#', '"""')
     first = 1 if lines and lines[0].startswith('#!') else 0
     if len(lines) <= first or LICENCE not in lines[first]:
         findings.add(path, first + 1, 'the licence line is missing')
