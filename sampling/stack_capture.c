@@ -6,6 +6,8 @@
  * libgcc's unwinder is linked into the shared library (-static-libgcc), where nobody else can reach it: no
  * program registers frames with that copy, so that it takes no lock and allocates nothing, and finds objects with
  * _dl_find_object (glibc 2.35), which takes no lock either. Exceptions of the program use its own libgcc.
+ * A static program at a fixed address (which has no _DYNAMIC) shares libgcc with us and registers its frames,
+ * so that looking for one takes a lock, and allocates with it held: there, what we cannot walk is left out.
  */
 #include "sampling/stack.h"
 
@@ -65,12 +67,16 @@ unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most)
     return w.n;
 }
 
+#ifdef SA_UNWIND_OWN
+extern const char _DYNAMIC[] SA_WEAK SA_HIDDEN;
+#endif
+
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
 {
 #ifdef SA_UNWIND_OWN
     unsigned n;
 
-    if (SA_LIKELY(sa_unwind_own(frame, pc, most, &n)))
+    if (SA_LIKELY(sa_unwind_own(frame, pc, most, &n)) || !_DYNAMIC)
         return n;
 #endif
     return sa_unwind_libgcc(frame, pc, most);

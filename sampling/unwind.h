@@ -21,7 +21,7 @@
 unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most);
 
 #ifdef SA_UNWIND_OWN
-/* Ours, several times faster. False: there is a frame that only libgcc can leave. */
+/* Ours, several times faster. False: there is a frame that only libgcc can leave, it is the last one given. */
 bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count);
 #endif
 

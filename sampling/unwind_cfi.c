@@ -289,11 +289,12 @@ uint64_t sa_unwind_rule(const struct sa_unwind_object *object, uintptr_t address
     case SA_UNWIND_FDE:
         break;
     }
-    memset(&p, 0, sizeof(p));
+    memset(&p.row, 0, sizeof(p.row));
+    p.depth = 0;
     if (!sa_cfi_fde(fde, &cie, &p.location, &end, &program))
         return SA_RULE_OTHER;
-    if (cie.pointer_encoding == 0xff) /* omitted */
-        return SA_RULE_OTHER;
+    if (address < p.location || address >= end)
+        return returns_from_signal(object, address) ? SA_RULE_OTHER : SA_RULE_NONE;
     /* Augmentation data of the entry (the exception tables) comes before its program. */
     p.cie = &cie;
     if (cie.augmented) {

@@ -116,10 +116,9 @@ enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *o, uint
 {
     const uint8_t *index = o->eh_index;
     struct sa_cfi_reader r = {.data_base = (uintptr_t)index};
-    const struct entry *entries;
-    struct sa_cfi_cie cie;
-    struct sa_cfi_reader program;
-    uintptr_t count, low = 0, start, end;
+    const struct entry *at;
+    uintptr_t count;
+    int64_t offset;
 
     if (!index)
         return SA_UNWIND_NONE;
@@ -131,22 +130,43 @@ enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *o, uint
     count = sa_cfi_pointer(&r, index[2]);
     if (r.failed || (uintptr_t)r.at % 4)
         return SA_UNWIND_FORMAT;
-    entries = (const struct entry *)r.at;
-    while (count - low >
-           1) { /* the last one that begins at or before the address is in [low, count) */
-        uintptr_t middle = low + (count - low) / 2;
-
-        if (address < (uintptr_t)index + (uintptr_t)entries[middle].address)
-            count = middle;
-        else
-            low = middle;
+    at = (const struct entry *)r.at;
+    offset = (int64_t)(address - (uintptr_t)index); /* as entries have it */
+    while (count > 1) { /* it is in [at, at + count), if it is there; without a branch to guess */
+        at += at[count / 2].address <= offset ? count / 2 : 0;
+        count -= count / 2;
     }
-    if (count == low)
+    if (!count || at->address > offset)
         return SA_UNWIND_NONE;
-    *ret_fde = index + entries[low].fde;
-    if (!sa_cfi_fde(*ret_fde, &cie, &start, &end, &program))
-        return SA_UNWIND_FORMAT;
-    return address >= start && address < end ? SA_UNWIND_FDE : SA_UNWIND_NONE;
+    *ret_fde = index + at->fde;
+    return SA_UNWIND_FDE;
+}
+
+static uint64_t hash_entry(uint64_t hash, const uint8_t *entry)
+{
+    uint64_t word;
+    uint32_t bytes;
+
+    memcpy(&bytes, entry, sizeof(bytes));
+    if (bytes == UINT32_MAX) /* of the other format, which nobody uses, and which has no rules */
+        bytes = 0;
+    for (uint32_t at = 0; at < bytes; at += (uint32_t)sizeof(word)) { /* the length goes along */
+        word = 0;
+        memcpy(&word, entry + 4 + at, bytes - at < 8 ? bytes - at : 8);
+        hash = (hash ^ hash >> 32 ^ word) * SA_RNG_STEP;
+    }
+    return hash ^ bytes;
+}
+
+uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *o, uintptr_t address)
+{
+    const uint8_t *fde;
+    int32_t back;
+
+    if (sa_unwind_object_fde(o, address, &fde) != SA_UNWIND_FDE)
+        return 0;
+    memcpy(&back, fde + 4, sizeof(back));
+    return sa_rng_mix(hash_entry(hash_entry((uintptr_t)fde, fde), fde + 4 - back)) | 1;
 }
 
 #endif

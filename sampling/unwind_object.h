@@ -18,7 +18,7 @@ struct sa_unwind_object {
     const uint8_t *eh_index; /* its PT_GNU_EH_FRAME, or NULL */
     /*
      * Made of the address and the build id: an object that is loaded where another one was has the same
-     * only if it has the same code. 0: not known, nothing of it may be remembered.
+     * only if it has the same code. 0: not known.
      */
     uint64_t identity;
 };
@@ -32,9 +32,12 @@ enum sa_unwind_found {
 /* False: no object has this address. */
 bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret);
 
-/* The frame description entry that covers the address. */
+/* The last frame description entry that begins at or before the address, and may cover it. */
 enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *object, uintptr_t address,
                                           const uint8_t **ret_fde);
+
+/* Stands for what that entry says, of an object without identity: equal only if the bytes are. 0: no entry. */
+uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *object, uintptr_t address);
 
 /* Whether the object has code at [address, address + bytes), so that it can be read. */
 bool sa_unwind_object_has_code(const struct sa_unwind_object *object, uintptr_t address,

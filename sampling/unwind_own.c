@@ -90,13 +90,25 @@ SA_NOINLINE static bool find_object(struct objects *objects, uintptr_t address)
     return true;
 }
 
-SA_NOINLINE static uint64_t make_rule(const struct sa_unwind_object *o, uintptr_t address,
-                                      unsigned index)
+SA_INLINE bool is_rule(unsigned index, uint64_t rule, uint64_t tag)
 {
-    uint64_t rule = sa_unwind_rule(o, address);
+    return rule && (sa_load_relaxed(&cache[index].check) ^ sa_rng_mix(rule)) == tag;
+}
 
-    if (o->identity) {
-        sa_store_relaxed(&cache[index].check, (address + o->identity) ^ sa_rng_mix(rule));
+/* Not in the cache, or of an object without identity: there the bytes of the description stand for it. */
+SA_NOINLINE static uint64_t make_rule(const struct sa_unwind_object *o, uintptr_t address,
+                                      unsigned index, uint64_t rule)
+{
+    uint64_t identity = o->identity;
+
+    if (!identity) {
+        identity = sa_unwind_object_fde_identity(o, address);
+        if (identity && is_rule(index, rule, address + identity))
+            return rule;
+    }
+    rule = sa_unwind_rule(o, address);
+    if (identity) {
+        sa_store_relaxed(&cache[index].check, (address + identity) ^ sa_rng_mix(rule));
         sa_store_relaxed(&cache[index].rule, rule);
     }
     return rule;
@@ -114,11 +126,9 @@ SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
             return SA_RULE_NONE;
         o = &objects->object[objects->last];
     }
-    if (SA_LIKELY(rule && o->identity &&
-                  (sa_load_relaxed(&cache[index].check) ^ sa_rng_mix(rule)) ==
-                      address + o->identity))
+    if (SA_LIKELY(o->identity && is_rule(index, rule, address + o->identity)))
         return rule;
-    return make_rule(o, address, index);
+    return make_rule(o, address, index, rule);
 }
 
 /* A word of this frame, which ends at `end`, or of the stack at all. */
@@ -178,9 +188,9 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
     struct cursor c;
     struct objects objects;
     bool found = false; /* frame was reached */
+    bool whole = true;
     unsigned inner = 0, n = 0;
 
-    *ret_count = 0;
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
                      : "=&r"(c.pc), "=&r"(c.sp), "=&r"(c.bp));
     c.exact = true;
@@ -200,7 +210,8 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
                 goto end;
             break;
         case SA_RULE_OTHER:
-            return false;
+            whole = false;
+            goto end;
         default:
             goto end;
         }
@@ -211,8 +222,12 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
             pc[n++] = c.pc + c.exact;
     }
 end:
+    /* Not even our own frames are described (a static program without an index of its frames): what is
+     * sure is the return address below the CFA. */
+    if (!found && most && (uintptr_t)frame > c.sp && in_frame(&c, (uintptr_t)frame - 8, c.top))
+        pc[n++] = read_stack((uintptr_t)frame - 8);
     *ret_count = n;
-    return true;
+    return whole;
 }
 
 #endif
