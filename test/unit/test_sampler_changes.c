@@ -234,8 +234,8 @@ int main(void)
         cmocka_unit_test(test_trials_change_at_once_in_all_threads),
     };
 
-    sa_sampler_init(0, 1);
     test_start_floors();
+    sa_sampler_init(0, 1);
     test_start(LIMIT);
     test_pin();
     return cmocka_run_group_tests_name("sampler_changes", tests, NULL, NULL);

@@ -238,8 +238,8 @@ int main(void)
         cmocka_unit_test(test_trials_are_independent),
     };
 
-    sa_sampler_init(0, 1);
     test_start_floors();
+    sa_sampler_init(0, 1);
     test_start(LIMIT);
     test_pin();
     return cmocka_run_group_tests_name("sampler_trials", tests, NULL, NULL);
