@@ -143,28 +143,33 @@ static size_t offer(int fd, const Elf64_Sym *symbol, uint64_t name_at, struct sa
     return low - first;
 }
 
-static void scan(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
+/* Whether the table has any function. */
+static bool scan(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
                  struct sa_symbol *symbols, size_t count)
 {
     Elf64_Sym chunk[CHUNK / sizeof(Elf64_Sym)];
     uint64_t left = table->sh_size / sizeof(Elf64_Sym), at = table->sh_offset, offers = 0;
+    bool any = false;
 
     while (left && offers < OFFERS_MOST) {
         size_t n = left < CHUNK / sizeof(Elf64_Sym) ? left : CHUNK / sizeof(Elf64_Sym);
 
         if (!read_at(fd, chunk, n * sizeof(*chunk), at))
-            return;
+            break;
         for (size_t i = 0; i < n; i++) {
             unsigned type = ELF64_ST_TYPE(chunk[i].st_info);
 
             if ((type == STT_FUNC || type == STT_GNU_IFUNC) && chunk[i].st_shndx != SHN_UNDEF &&
-                chunk[i].st_name && chunk[i].st_name < strings->sh_size)
+                chunk[i].st_name && chunk[i].st_name < strings->sh_size) {
+                any = true;
                 offers +=
                     offer(fd, &chunk[i], strings->sh_offset + chunk[i].st_name, symbols, count);
+            }
         }
         at += n * sizeof(*chunk);
         left -= n;
     }
+    return any;
 }
 
 /* Copies a name out of the file; 0 if it is not there. */
@@ -199,11 +204,11 @@ bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t 
                         struct sa_buffer *names)
 {
     Elf64_Shdr table, strings;
-    bool found = !dynamic;
+    bool any;
 
     if (!find_table(fd, dynamic ? SHT_DYNSYM : SHT_SYMTAB, &table, &strings))
         return false;
-    scan(fd, &table, &strings, symbols, count);
+    any = scan(fd, &table, &strings, symbols, count);
     for (size_t i = 0; i < count; i++) {
         struct sa_symbol *s = &symbols[i];
 
@@ -212,9 +217,8 @@ bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t 
             s->name = s[-1].name;
         else if (s->name_at)
             s->name = copy_name(fd, s->name_at, names);
-        found |= s->name != 0;
     }
-    return found;
+    return any;
 }
 
 /* Whether the file is what was loaded: the same segments, and the same build id if there is one. */

@@ -22,8 +22,7 @@ struct sa_symbol {
 
 /*
  * Finds the functions of sorted addresses of an object, whose file must be the one that is loaded. Names
- * are added to `names`, which must not be empty. False: there is no symbol table to be had, or only a
- * .dynsym (every object has one) without any of these functions.
+ * are added to `names`, which must not be empty. False: no table of functions is to be had.
  */
 bool sa_symbols_find(const struct sa_mappings *mappings, const struct sa_object *object,
                      struct sa_symbol *symbols, size_t count, struct sa_buffer *names);

@@ -186,9 +186,32 @@ static void test_symbols_of_a_stripped_file(void **state)
     assert_false(sa_symbols_find_in(fd, false, &s, 1, &names));
     assert_true(sa_symbols_find_in(fd, true, &s, 1, &names));
     assert_string_equal(names.data + s.name, "lfind");
-    memset(&s, 0, sizeof(s)); /* as if stripped of everything: what is not found is not guessed */
-    s.address = 1;
-    assert_false(sa_symbols_find_in(fd, true, &s, 1, &names));
+    close(fd);
+    free(image);
+    sa_buffer_free(&names);
+}
+
+/* A program without .symtab that exports nothing has no functions: nothing is guessed. */
+static void test_symbols_of_a_file_without(void **state)
+{
+    struct sa_symbol s[ASKED];
+    struct sa_buffer names;
+    Elf64_Ehdr *header;
+    Elf64_Shdr *section;
+    int fd;
+
+    (void)state;
+    load_image("/proc/self/exe");
+    header = (Elf64_Ehdr *)image;
+    section = (Elf64_Shdr *)(image + header->e_shoff);
+    for (unsigned i = 0; i < header->e_shnum; i++)
+        if (section[i].sh_type == SHT_DYNSYM)
+            section[i].sh_size = 0;
+    fd = image_file(image_bytes);
+    names_begin(&names);
+    ask(s);
+    assert_false(sa_symbols_find_in(fd, true, s, ASKED, &names));
+    assert_true(sa_symbols_find_in(fd, false, s, ASKED, &names));
     close(fd);
     free(image);
     sa_buffer_free(&names);
@@ -284,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_mappings_are_the_program_headers),
         cmocka_unit_test(test_symbols_of_this_program),
         cmocka_unit_test(test_symbols_of_a_stripped_file),
+        cmocka_unit_test(test_symbols_of_a_file_without),
         cmocka_unit_test(test_symbols_of_damaged_files),
         cmocka_unit_test(test_symbols_of_another_file),
         cmocka_unit_test(test_build_id_notes),

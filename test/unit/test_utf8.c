@@ -29,8 +29,8 @@ static void test_utf8_clean(void **state)
     check("\xc3", "?"); /* cut short */
     check("\xe2\x82x", "??x");
     check("\x80\xff", "??");
-    check("\xc0\xaf", "??");        /* longer than needed */
-    check("\xe0\x80\xaf", "???");   /* the same */
+    check("\xc0\xaf", "??");         /* longer than needed */
+    check("\xe0\x80\xaf", "???");    /* the same */
     check("\xed\xa0\x80!", "??\?!"); /* half of a pair */
     check("\xf0\x80\x80\x80", "????");
 }
