@@ -109,21 +109,27 @@ double sa_negative_binomial(double f, double s, double p)
     return sa_negative_binomial_at(f, s, p, sa_binomial_point(s, s + f, p));
 }
 
+/* Without its fraction; beyond 2^62 there is none. */
+static double whole(double x)
+{
+    return x < 0x1p62 ? (double)(int64_t)x : x;
+}
+
 double sa_negative_binomial_quantile(double probability, double s, double p)
 {
-    double low = -1,
-           high = s / p + 1; /* the answer is in [low, high) once high is known not to be under */
+    double low = -1, high = s / p + 1;
 
+    /* From here on low is under, or -1, and at the end high is not. */
     while (sa_negative_binomial(high, s, p) < probability) {
         low = high;
         high *= 2;
     }
-    high = (double)(uint64_t)high + 1;
-    low = low < 0 ? -1 : (double)(uint64_t)low;
+    high = whole(high) + 1;
+    low = whole(low);
     while (high - low > 1) {
-        double middle = (double)(int64_t)((low + high) / 2);
+        double middle = whole((low + high) / 2);
 
-        if (middle <= low)
+        if (middle <= low || middle >= high)
             break; /* numbers so large that they have no next integer */
         if (sa_negative_binomial(middle, s, p) < probability)
             low = middle;
