@@ -7,6 +7,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
@@ -16,6 +17,7 @@ static struct {
     struct sa_sample *gone;   /* freed since the peak, but live then; linked by next */
     struct sa_sample *unused; /* linked by next */
     size_t count, gone_count;
+    size_t created;  /* records ever made; atomic, relaxed */
     uint64_t newest; /* number of the last sample taken */
     double bytes;    /* estimate of what is live */
     double peak_bytes;
@@ -47,7 +49,12 @@ struct sa_sample *sa_live_new(void)
     if (s)
         live.unused = s->next;
     live_unlock();
-    return s ? s : sa_arena_alloc(sizeof(*s), 8);
+    if (s)
+        return s;
+    s = sa_arena_alloc(sizeof(*s), 8);
+    if (s)
+        sa_add_relaxed(&live.created, 1);
+    return s;
 }
 
 void sa_live_drop(struct sa_sample *s)
@@ -70,6 +77,13 @@ static void live_forget(struct sa_sample *list)
     }
 }
 
+/* The estimate has changed. */
+static void live_bytes_changed(double bytes)
+{
+    live.bytes = bytes;
+    sa_store_relaxed(&sa_peak.estimate_bytes, bytes > 0 ? (uint64_t)bytes : 0);
+}
+
 void sa_live_add(struct sa_sample *s)
 {
     struct sa_group group = {.p = s->p,
@@ -88,7 +102,7 @@ void sa_live_add(struct sa_sample *s)
         s->next->prev = s;
     live.first = s;
     live.count++;
-    live.bytes += sample_weight(s);
+    live_bytes_changed(live.bytes + sample_weight(s));
     if (live.bytes > live.peak_bytes) {
         live.peak_bytes = live.bytes;
         live.peak_number = s->number;
@@ -121,7 +135,7 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         live.first = s->next;
     live.count--;
     /* Sums of doubles drift: nothing is exactly nothing. */
-    live.bytes = live.count ? live.bytes - sample_weight(s) : 0;
+    live_bytes_changed(live.count ? live.bytes - sample_weight(s) : 0);
     if (sa_recordings_want_frees())
         sa_recordings_freed(s, free_stack, sa_clock_ns());
     keep = s->number <= live.peak_number;
@@ -221,6 +235,7 @@ void sa_live_stats(struct sa_live_stats *ret)
     live_lock();
     ret->samples = live.count;
     ret->kept = live.gone_count;
+    ret->records = sa_load_relaxed(&live.created);
     ret->bytes = live.bytes;
     ret->peak_bytes = live.peak_bytes;
     live_unlock();

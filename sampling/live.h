@@ -24,6 +24,7 @@
 struct sa_live_stats {
     size_t samples;           /* live */
     size_t kept;              /* freed, but live at the peak */
+    size_t records;           /* ever made: in use and to be used again */
     double bytes, peak_bytes; /* estimates */
 };
 

@@ -20,6 +20,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
@@ -312,6 +313,8 @@ static struct sa_span *heap_alloc(struct sa_page_heap *h, size_t pages, size_t a
         else if (heap_grow(h, pages, align) && !(s = heap_take(h, pages, align)))
             s = heap_map_alone(h, pages, align); /* what was added was cut at a window's edge */
     }
+    if (s)
+        sa_peak_note(h->number, h->released.pages << SA_PAGE_SHIFT, sa_span_bytes(s));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return s;
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The peak of used memory; see peak.h. */
+#include "alloc/page_heap/peak.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/page.h"
+#include "alloc/os/vm.h"
+
+struct sa_peak sa_peak;
+
+void sa_peak_note(unsigned heap, size_t released_bytes, size_t more_bytes)
+{
+    uint64_t mapped = sa_load_relaxed(&sa_vm.mapped_bytes), released = 0, used, estimate, peak;
+
+    sa_store_relaxed(&sa_peak.released[heap], released_bytes);
+    for (unsigned i = 0; i < SA_PEAK_HEAPS; i++)
+        released += sa_load_relaxed(&sa_peak.released[i]);
+    used = mapped > released ? (mapped - released) >> SA_PAGE_SHIFT : 0;
+    peak = sa_load_relaxed(&sa_peak.at_peak);
+    if (used <= peak >> 32)
+        return;
+    /* With no sample at all nothing is known of the rest. */
+    estimate = sa_load_relaxed(&sa_peak.estimate_bytes);
+    if (estimate)
+        estimate = sa_min((estimate + more_bytes) >> SA_PAGE_SHIFT, UINT32_MAX);
+    while (used > peak >> 32 &&
+           !sa_cas_relaxed(&sa_peak.at_peak, &peak, sa_min(used, UINT32_MAX) << 32 | estimate))
+        ;
+}
+
+void sa_peak_stats(struct sa_peak_stats *ret)
+{
+    uint64_t peak = sa_load_relaxed(&sa_peak.at_peak);
+
+    ret->used_bytes = (peak >> 32) << SA_PAGE_SHIFT;
+    ret->estimate_bytes = (peak & UINT32_MAX) << SA_PAGE_SHIFT;
+}
