@@ -128,8 +128,13 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
 
 unsigned sa_sampler_class(const struct sa_span *span)
 {
-    const struct sa_sample *s = sa_load_relaxed(&span->sample);
+    const struct sa_sample *s;
 
+    /* The span may change hands meanwhile, if whoever asks does not own the block. Those of the sampled heap
+     * never hold objects: what stands there is always a record, or NULL. */
+    if (span->heap != SA_HEAP_SAMPLED)
+        return 0;
+    s = sa_load_relaxed(&span->sample);
     return s ? s->cls : 0;
 }
 

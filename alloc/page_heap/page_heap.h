@@ -34,6 +34,9 @@ struct sa_page_heap;
 extern struct sa_page_heap sa_page_heap_ordinary;
 extern struct sa_page_heap sa_page_heap_sampled;
 
+/* Their numbers, which spans bear. */
+enum { SA_HEAP_ORDINARY = 1, SA_HEAP_SAMPLED };
+
 SA_INLINE bool sa_page_heap_sampled_address(uintptr_t address)
 {
     return address >> SA_HOME_SHIFT == (SA_HOME_START >> SA_HOME_SHIFT) + 1;

@@ -44,11 +44,11 @@ void sa_page_heap_init(uint64_t seed)
     struct sa_page_heap *h = &sa_page_heap_ordinary;
 
     sa_page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
-    h->number = 1;
+    h->number = SA_HEAP_ORDINARY;
     h->name = "salloc:heap";
     h->hint = start;
     h = &sa_page_heap_sampled;
-    h->number = 2;
+    h->number = SA_HEAP_SAMPLED;
     h->name = "salloc:sampled";
     h->hint = start + SA_HOME_BYTES;
     h->own_window = true;

@@ -227,6 +227,21 @@ static void test_sampler_goes_on_after_fork(void **state)
     assert_nothing_left();
 }
 
+/*
+ * Whether a pointer is ours may be asked of any, so its span may become one of objects in between: what then
+ * stands in the place of the record must not be followed.
+ */
+static void test_sampler_knows_spans_that_hold_no_record(void **state)
+{
+    struct sa_span s = {.state = SA_SPAN_LARGE, .heap = SA_HEAP_ORDINARY, .bits = 0xff};
+
+    (void)state;
+    assert_int_equal(sa_sampler_class(&s), 0);
+    s.heap = SA_HEAP_SAMPLED;
+    s.sample = NULL;
+    assert_int_equal(sa_sampler_class(&s), 0);
+}
+
 /* --- threads ----------------------------------------------------------------------------------- */
 
 #define PASSED 6000
@@ -286,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_sampler_zeroes),
         cmocka_unit_test(test_sampler_does_not_sample_itself),
         cmocka_unit_test(test_sampler_goes_on_after_fork),
+        cmocka_unit_test(test_sampler_knows_spans_that_hold_no_record),
         cmocka_unit_test(test_sampler_serves_threads),
     };
 
