@@ -50,6 +50,7 @@ struct sa_profile {
     } * totals;
     uint64_t stacks_dropped;  /* samples whose stack could not be kept, ever */
     uint64_t samples_dropped; /* samples that could not be kept */
+    struct sa_profile *next;  /* of those that wait to be freed, see alloc/api/profile.c */
 };
 
 /* What a row says, for estimates. */

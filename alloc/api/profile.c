@@ -3,11 +3,15 @@
  * The profile functions; contracts in include/salloc/profile.h. Whatever takes a lock of the allocator does
  * so inside the gate; reading and writing a finished profile needs neither.
  *
+ * A profile that is freed while a fork keeps the gate closed is put aside: the fork may be waiting for a lock
+ * that this thread holds. Whoever enters next frees it.
+ *
  * A token is the handle of a recording made to look like a pointer: it is never followed.
  */
 #include "include/salloc/profile.h"
 
 #include "alloc/api/init.h"
+#include "alloc/base/atomic.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/sample_rates.h"
 #include "sampling/live.h"
@@ -17,6 +21,31 @@
 
 #include <errno.h>
 #include <string.h>
+
+static struct sa_profile *aside; /* atomic: linked by next */
+
+static void profile_put_aside(struct sa_profile *profile)
+{
+    struct sa_profile *next = sa_load_relaxed(&aside);
+
+    do {
+        profile->next = next;
+    } while (!sa_cas_release(&aside, &next, profile));
+}
+
+/* As sa_gate_enter. */
+static bool profile_enter(void)
+{
+    struct sa_profile *next;
+
+    if (!sa_gate_enter())
+        return false;
+    for (struct sa_profile *p = sa_xchg_acquire(&aside, NULL); p; p = next) {
+        next = p->next;
+        sa_profile_free(p);
+    }
+    return true;
+}
 
 /* The public type is the internal one under another name. */
 static const struct sa_profile *profile_of(const salloc_profile *profile)
@@ -75,7 +104,7 @@ SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
     struct sa_profile *profile = NULL;
 
     sa_init();
-    if (sa_gate_enter()) {
+    if (profile_enter()) {
         profile = sa_snapshot_stop((uint64_t)(uintptr_t)token, &error);
         sa_gate_leave();
     }
@@ -89,7 +118,7 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
     struct sa_profile *profile = NULL;
 
     sa_init();
-    if (sa_gate_enter()) {
+    if (profile_enter()) {
         profile = sa_snapshot_profile(type, &error);
         sa_gate_leave();
     }
@@ -177,10 +206,11 @@ SA_EXPORT void salloc_profile_free(salloc_profile *profile)
 
     if (!profile)
         return;
-    /* A fork that takes long is the only reason not to get in; it ends. */
-    while (!sa_gate_enter())
-        ;
-    sa_profile_free((struct sa_profile *)profile);
-    sa_gate_leave();
+    if (profile_enter()) {
+        sa_profile_free((struct sa_profile *)profile);
+        sa_gate_leave();
+    } else {
+        profile_put_aside((struct sa_profile *)profile);
+    }
     errno = saved;
 }
