@@ -12,7 +12,7 @@
 #define REG_RBP 6 /* as DWARF numbers them */
 #define REG_RSP 7
 
-#define SAVED_ROWS 8 /* nesting of remembered rows: compilers need one */
+#define SAVED_ROWS 4 /* nesting of remembered rows: compilers need one */
 
 enum how { HOW_SAME, HOW_AT_CFA, HOW_AT_EXPRESSION, HOW_UNDEFINED, HOW_OTHER };
 

@@ -15,9 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 /* --- signals ----------------------------------------------------------------------------------- */
 
@@ -134,6 +136,39 @@ static void test_stack_signals_marks_interrupted_code(void **state)
     assert_true(captured.n > 4);
     assert_int_equal(captured.pc[2], (uintptr_t)fault_address + 1);
     assert_int_equal(captured.pc[3], expected.pc[0]);
+}
+
+/* What ends a handler here is not described, as in programs that make the system call themselves. */
+__asm__(".text\n"
+        "nop\n"
+        ".type plain_restorer, @function\n"
+        "plain_restorer:\n"
+        "mov $15, %rax\n"
+        "syscall\n"
+        ".size plain_restorer, .-plain_restorer\n");
+
+void plain_restorer(void);
+
+/* As the kernel has it. */
+struct kernel_action {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)(void);
+    unsigned long mask;
+};
+
+/* libgcc knows such code by its bytes, so the walk goes on. */
+static void test_stack_signals_passes_plain_restorers(void **state)
+{
+    struct kernel_action action = {on_signal, 0x04000000 /* SA_RESTORER */, plain_restorer, 0};
+
+    (void)state;
+    assert_int_equal(syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, sizeof(action.mask)), 0);
+    raise_below();
+    handle(SIGUSR1, SIG_DFL, 0);
+    assert_int_equal(captured.pc[0], expected.pc[2]);
+    assert_int_equal(captured.pc[1], (uintptr_t)plain_restorer);
+    assert_true(stack_frames_contain(&captured, expected.pc[0]));
 }
 #endif
 
@@ -273,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup(test_stack_signals_jumps_down_to_the_thread, stack_frames_start),
 #if defined(__x86_64__) && !defined(SANITIZED)
         cmocka_unit_test_setup(test_stack_signals_marks_interrupted_code, stack_frames_start),
+        cmocka_unit_test_setup(test_stack_signals_passes_plain_restorers, stack_frames_start),
 #endif
         cmocka_unit_test_setup(test_stack_signals_serves_profilers, stack_frames_start),
 #if defined(SA_UNWIND_OWN) && !defined(SANITIZED)

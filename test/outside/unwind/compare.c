@@ -20,8 +20,14 @@ void *__libc_malloc(size_t bytes);
 
 static unsigned every, calls;
 static struct {
-    unsigned long stacks, frames, other, differ, own_ns, libgcc_ns;
+    unsigned long stacks, frames, other, differ;
 } sums;
+
+/* How many walks took how long, for the median: the mean is that of the scheduler. */
+#define STEP_NS 10
+#define STEPS   10000
+
+static unsigned own_times[STEPS], libgcc_times[STEPS];
 static _Thread_local int inside;
 
 static unsigned long now(void)
@@ -30,6 +36,23 @@ static unsigned long now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (unsigned long)t.tv_sec * 1000000000 + (unsigned long)t.tv_nsec;
+}
+
+static void count_time(unsigned *times, unsigned long ns)
+{
+    unsigned long step = ns / STEP_NS;
+
+    __atomic_fetch_add(&times[step < STEPS ? step : STEPS - 1], 1, __ATOMIC_RELAXED);
+}
+
+static unsigned long median(const unsigned *times)
+{
+    unsigned long below = 0;
+    unsigned step = 0;
+
+    while (step < STEPS - 1 && (below += times[step]) * 2 < sums.stacks)
+        step++;
+    return (unsigned long)step * STEP_NS;
 }
 
 static int open_report(void)
@@ -73,8 +96,8 @@ __attribute__((noinline)) static void compare(const void *frame)
     else
         done = sa_unwind_own(frame, own, SA_STACK_MOST, &n);
     t[2] = now();
-    __atomic_fetch_add(&sums.own_ns, own_first ? t[1] - t[0] : t[2] - t[1], __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sums.libgcc_ns, own_first ? t[2] - t[1] : t[1] - t[0], __ATOMIC_RELAXED);
+    count_time(own_times, own_first ? t[1] - t[0] : t[2] - t[1]);
+    count_time(libgcc_times, own_first ? t[2] - t[1] : t[1] - t[0]);
     __atomic_fetch_add(&sums.frames, m, __ATOMIC_RELAXED);
     if (!done) {
         if (__atomic_fetch_add(&sums.other, 1, __ATOMIC_RELAXED) < 2 && (fd = open_report()) >= 0) {
@@ -117,6 +140,6 @@ __attribute__((destructor)) static void report(void)
         return;
     dprintf(fd, "%s stacks %lu frames %lu other %lu differ %lu own_ns %lu libgcc_ns %lu\n",
             program_invocation_short_name, sums.stacks, sums.frames, sums.other, sums.differ,
-            sums.own_ns, sums.libgcc_ns);
+            median(own_times), median(libgcc_times));
     close(fd);
 }
