@@ -63,25 +63,31 @@ def wait_for_line(port, line, until):
     raise AssertionError('the server does not answer')
 
 
+def talk(connection, lines):
+    connection.sendall(b''.join(lines))
+    answer = b''
+    while answer.count(b'\n') < len(lines):
+        answer += connection.recv(65536)
+
+
 def redis(folder):
-    """Profiles of a server that holds some 60 MB; its executable."""
+    """Profiles of a server that holds some 30 MB, and held twice as much; its executable."""
     server = need('redis-server')
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         port = probe.getsockname()[1]
     env = dict(os.environ, LD_PRELOAD=f'{LIBRARY} {DUMP}', SALLOC_CONF='sample_interval:64k,sample_seed:1',
-               READERS_DUMP=os.path.join(folder, 'heap'))
+               READERS_DUMP=folder)
     with open(os.path.join(folder, 'log'), 'w+', encoding='utf-8') as log, subprocess.Popen(
             [server, '--port', str(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder,
              '--loglevel', 'warning'], env=env, stdout=log, stderr=log) as process:
         try:
             connection = wait_for_line(port, b'PING\r\n', b'PONG')
             for i in range(0, 60000, 1000):
-                connection.sendall(b''.join(b'SET key%d %s\r\n' % (k, b'x' * (k % 2000 + 1))
-                                            for k in range(i, i + 1000)))
-                answer = b''
-                while answer.count(b'\n') < 1000:
-                    answer += connection.recv(65536)
+                talk(connection, [b'SET key%d %s\r\n' % (k, b'x' * (k % 2000 + 1))
+                                  for k in range(i, i + 1000)])
+            for i in range(0, 60000, 2000):  # every second one: spans are left with holes
+                talk(connection, [b'DEL key%d\r\n' % k for k in range(i, i + 2000, 2)])
             connection.sendall(b'SHUTDOWN NOSAVE\r\n')
             assert process.wait(60) == 0, 'the server failed'
             connection.close()
@@ -110,7 +116,8 @@ class Files:
 
 def sources(folder):
     if SOURCE == 'redis':
-        return [Files(folder, 'heap', redis(folder))]
+        server = redis(folder)
+        return [Files(folder, type_, server) for type_ in TYPES + ('all',)]
     for number, type_ in enumerate(TYPES):
         run(WRITE, str(number), *(os.path.join(folder, f'{type_}.{e}') for e in ENDINGS))
     found = [Files(folder, type_, WRITE) for type_ in TYPES]
@@ -131,6 +138,8 @@ def frames(files):
 
 def known_names(files):
     """Names that a reader must show."""
+    if not files.bytes:
+        return []
     if SOURCE == 'made':
         return ['made_leaf', 'made_middle', 'made_root']
     return ['main']
@@ -158,8 +167,11 @@ def formats(files):
         if int(count):
             read += int(size) / (1 - pow(2.718281828459045, -int(size) / int(count)))
     assert int(read) == files.bytes, (read, files.bytes)
-    if SOURCE == 'redis':  # 60000 values of 1000 bytes on average; the interval is wide enough for 6 sigma
-        assert 55e6 < files.bytes < 120e6, files.bytes
+    # 30000 values of 1000 bytes on average, and what belongs to them; far wider than 6 standard errors.
+    if SOURCE == 'redis' and files.type == 'heap':
+        assert 25e6 < files.bytes < 70e6, files.bytes
+    if SOURCE == 'redis' and files.type == 'peak':
+        assert 56e6 < files.bytes < 120e6, files.bytes
 
 
 def speedscope(files):
@@ -167,7 +179,7 @@ def speedscope(files):
     weights = frames(files)
     assert '' not in weights, 'frames without names: they would be dropped'
     named = sum(w for name, w in weights.items() if not UNNAMED.match(name))
-    if files.type in ('heap', 'peak', 'allocations', 'fragmentation'):
+    if files.type != 'lifetimes':
         assert files.proto.types[-1][0] == files.proto.default
     for name in known_names(files):
         assert name in weights, f'{name} is not among the frames'
@@ -192,7 +204,7 @@ def go_pprof(files):
         out = run(go, 'tool', 'pprof', '-top', '-unit=B',
                   '-sample_index=' + ('allocated_space' if lifetimes else ''), '-nodecount=1000000', '-nodefraction=0',
                   files.program, files.paths[ending], HOME=os.path.dirname(files.paths['pb']))
-        match = re.search(r'of (\d+)B total', out)
+        match = re.search(r' of (\d+)B? total', out)
         wanted = files.proto.totals()['allocated_space'] if lifetimes else files.bytes
         assert match and int(match.group(1)) == wanted, f'{ending}: {out[:600]}'
         if ending != 'heap':  # else it only shows names that the program has for others
