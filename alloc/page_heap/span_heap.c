@@ -178,7 +178,9 @@ static char *heap_map_at_hint(struct sa_page_heap *h, size_t bytes)
 {
     char *p;
 
-    if (!same_window(h->hint, h->hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
+    if (h->own_window && !sa_page_heap_sampled_address(h->hint + bytes - 1))
+        h->hint = SA_HOME_START + SA_HOME_BYTES; /* mappings may have been given up there */
+    else if (!same_window(h->hint, h->hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
         h->hint = sa_align_up(h->hint, SA_HOME_BYTES); /* a span that crosses would be cut: P4 */
     p = sa_vm_map((void *)h->hint, bytes, h->name);
     for (int i = 0; i < HEAP_HINTS && p && !same_window((uintptr_t)p, h->hint); i++) {

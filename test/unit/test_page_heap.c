@@ -409,6 +409,33 @@ static void test_page_heap_reuses_before_it_grows(void **state)
     test_child_passes(reuse, NULL);
 }
 
+/* What is unmapped leaves holes behind: at the end of its window the sampled heap begins from the start again. */
+static void wear_out(void *arg)
+{
+    struct sa_page_heap *h = &sa_page_heap_sampled;
+    struct sa_span *kept = sa_page_heap_alloc(h, 1, 1);
+    size_t pages = SA_HOME_PAGES / 1024;
+
+    (void)arg;
+    assert_non_null(kept);
+    for (size_t n = 0; n < 3 * SA_HOME_PAGES; n += pages) {
+        struct sa_span *s = sa_page_heap_alloc(h, pages, 1);
+
+        assert_non_null(s);
+        assert_true(sa_page_heap_sampled_address(s->start));
+        assert_true(sa_page_heap_sampled_address(sa_span_end(s) - 1));
+        sa_page_heap_free(h, s, true);
+        sa_page_heap_unmap(h, PTRDIFF_MAX);
+    }
+    sa_page_heap_free(h, kept, false);
+}
+
+static void test_page_heap_of_samples_wears_no_addresses_out(void **state)
+{
+    (void)state;
+    test_child_passes(wear_out, NULL);
+}
+
 /* A request of 64 GiB or more has a mapping of its own; what is freed is cut at the windows. */
 static void test_page_heap_serves_more_than_a_window(void **state)
 {
@@ -439,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_page_heap_merges_neighbours_in_any_order),
         cmocka_unit_test(test_page_heap_stays_in_its_window),
         cmocka_unit_test(test_page_heap_reuses_before_it_grows),
+        cmocka_unit_test(test_page_heap_of_samples_wears_no_addresses_out),
         cmocka_unit_test(test_page_heap_random_operations_keep_invariants),
         cmocka_unit_test(test_page_heap_aligns),
         cmocka_unit_test(test_page_heap_refuses_impossible_requests),
