@@ -2,13 +2,16 @@
 /*
  * Libraries come and go, one to the address of the other, while stacks are captured through them: rules of the one
  * must not be used for the other. Both ways of walking (sampling/unwind.h) and the return addresses that the functions
- * know of themselves must agree. usage: unload LIBRARY... (any number, loaded in turns)
+ * know of themselves must agree. All the while a signal comes 1000 times a second, in the middle of the loader too, and
+ * its handler does the same. usage: unload LIBRARY... (any number, loaded in turns)
  */
 #include "sampling/stack.h"
 #include "sampling/unwind.h"
 #include "test/outside/check.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #define ROUNDS  300
 #define THREADS 2
@@ -96,12 +99,36 @@ static void *take_turns_in_thread(void *arg)
     return NULL;
 }
 
+static unsigned interrupted, disagreed; /* atomic */
+
+static void on_timer(int number)
+{
+    uintptr_t own[SA_STACK_MOST], libgcc[SA_STACK_MOST];
+    unsigned n = sa_stack_capture(__builtin_dwarf_cfa(), own, SA_STACK_MOST);
+    unsigned m = sa_unwind_libgcc(__builtin_dwarf_cfa(), libgcc, SA_STACK_MOST);
+
+    (void)number;
+    __atomic_fetch_add(&interrupted, 1, __ATOMIC_RELAXED);
+    if (n < 2 || n != m || memcmp(own, libgcc, n * sizeof(*own)) != 0)
+        __atomic_fetch_add(&disagreed, 1, __ATOMIC_RELAXED);
+}
+
+static void set_timer(int microseconds)
+{
+    struct itimerval timer = {{0, microseconds}, {0, microseconds}};
+    struct sigaction action = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
+
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 int main(int argc, char **argv)
 {
     struct job jobs[THREADS];
     pthread_t threads[THREADS];
 
     REQUIRE(argc > 2);
+    set_timer(1000);
     take_turns(argc - 1, argv + 1);
     for (int i = 0; i < THREADS; i++) { /* at different points of the list, some alone */
         jobs[i] = (struct job){argv + 1 + i, argc - 1 - i};
@@ -109,5 +136,9 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
+    set_timer(0);
+    CHECK_SAYS(interrupted > 10, "%u signals", interrupted);
+    CHECK_SAYS(disagreed == 0, "%u of %u", disagreed, interrupted);
+    check_say("%u signals", interrupted);
     return check_end();
 }
