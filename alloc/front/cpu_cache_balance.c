@@ -59,11 +59,16 @@ static size_t cpu_drain(int cpu)
     if (!c)
         return 0;
     sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
-    /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. */
-    if (sa_rseq.per_cpu ? cpu_stop(cpu) : cpu == sa_percpu_cpu())
+    /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. What was not
+     * stopped is not resumed: it may look empty because its countdowns are void. */
+    if (!sa_rseq.per_cpu) {
+        if (cpu == sa_percpu_cpu())
+            bytes = cpu_empty(c, cpu);
+    } else if (cpu_stop(cpu)) {
         bytes = cpu_empty(c, cpu);
+        cpu_resume(c, cpu);
+    }
     sa_add_relaxed(&c->reclaims, 1);
-    cpu_resume(c, cpu);
     sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
     return bytes;
 }

@@ -222,6 +222,43 @@ static void test_trials_change_at_once_in_all_threads(void **state)
     test_threads_check();
 }
 
+/* A change reaches a cache although somebody asks for all caches to be emptied before its owner comes by. */
+static void change_and_drain(int index, void *arg)
+{
+    uint32_t *stage = arg; /* atomic */
+    unsigned cls = sa_size_class_find(64);
+    struct tally t = {0};
+
+    if (index == 0) {
+        while (__atomic_load_n(stage, __ATOMIC_ACQUIRE) == 0)
+            ;
+        THREAD_CHECK(sa_gate_enter());
+        sa_sample_rates_set_interval(1);
+        sa_cpu_cache_drain(-1);
+        sa_gate_leave();
+        __atomic_store_n(stage, 2, __ATOMIC_RELEASE);
+        return;
+    }
+    cycle(cls, 0, 100, &t); /* some countdown runs */
+    __atomic_store_n(stage, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(stage, __ATOMIC_ACQUIRE) == 1)
+        ;
+    t = (struct tally){0};
+    cycle(cls, 1, 10, &t);
+    THREAD_CHECK(t.won == 10);
+}
+
+static void test_trials_change_in_drained_caches(void **state)
+{
+    uint32_t stage = 0;
+
+    (void)state;
+    set_pace(BUSY);
+    set_interval(0);
+    test_threads_run(2, change_and_drain, &stage);
+    test_threads_check();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_trials_of_threads_on_two_cpus),
         cmocka_unit_test(test_trials_of_threads_that_migrate),
         cmocka_unit_test(test_trials_change_at_once_in_all_threads),
+        cmocka_unit_test(test_trials_change_in_drained_caches),
     };
 
     test_start_floors();
