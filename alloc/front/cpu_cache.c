@@ -121,9 +121,7 @@ static void cpu_void(struct cpu_cache *c, int cpu, unsigned cls)
         uint64_t h = cpu_state(c->slab, cls);
 
         if (sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, 0, false, 0))) {
-            if (c->armed[cls] > sa_state_until(h))
-                sa_add_relaxed(&c->passed[cls], c->armed[cls] - sa_state_until(h));
-            c->armed[cls] = 0;
+            cpu_count_voided(c, cls, h);
             break;
         }
     }
@@ -199,9 +197,6 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     c->armed[cls] = (uint16_t)failures;
     c->stride[cls] = (uint16_t)stride;
     c->expired_ms[cls] = now;
-    /* Whoever changed the probabilities may have voided all countdowns before this one was stored. */
-    if (SA_UNLIKELY(sa_rates_generation() != rate->generation))
-        cpu_void(c, cpu, cls);
     return true;
 }
 
@@ -333,10 +328,13 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     return objs[n];
 }
 
-/* Pops an object off the current CPU's cache. NULL: try again, or *ret_trial has been won for nothing yet. */
-static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, struct sa_trial *ret_trial)
+/*
+ * Pops an object off the current CPU's cache, whose state was h lately. NULL: try again, or *ret_trial has been won
+ * for nothing yet.
+ */
+static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
+                     struct sa_trial *ret_trial)
 {
-    uint64_t h = cpu_state(c->slab, cls);
     void *obj;
 
     if (sa_state_until(h) == 0) {
@@ -360,16 +358,19 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial)
     ret_trial->won = false;
     for (int tries = 0; tries < ALLOC_TRIES && !ret_trial->won; tries++) {
         struct cpu_cache *c = cpu_current(&cpu);
+        uint64_t h = c ? sa_load_acquire(&c->slab->header[cls].state) : 0;
 
+        /* In this order: whoever changes the probabilities from now on changes the state, too, so that a
+         * countdown which was drawn by the old ones is not stored. */
         ret_trial->rate = sa_rate_of_class(cls);
         if (!c)
             break;
-        if (sa_state_avail(cpu_state(c->slab, cls)) == 0) {
+        if (sa_state_avail(h) == 0) {
             ret_trial->won = sa_draw_trial(&c->rng, ret_trial->rate.p);
             sa_add_relaxed(&c->passed[cls], 1);
             return cpu_refill(c, cpu, cls);
         }
-        obj = cpu_pop(c, cpu, cls, ret_trial);
+        obj = cpu_pop(c, cpu, cls, h, ret_trial);
         if (obj)
             return obj;
     }

@@ -162,9 +162,12 @@ static void cpu_void_countdowns(struct cpu_cache *c)
 {
     uint32_t generation = sa_rates_generation();
 
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
-        sa_store_relaxed(&c->slab->header[cls].state,
-                         sa_state_arm(cpu_state(c->slab, cls), 0, false, generation));
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_state(c->slab, cls);
+
+        cpu_count_voided(c, cls, h);
+        sa_store_relaxed(&c->slab->header[cls].state, sa_state_arm(h, 0, false, generation));
+    }
 }
 
 void sa_cpu_cache_rearm(void)

@@ -47,4 +47,12 @@ static inline uint64_t cpu_state(const struct sa_slab *slab, unsigned cls)
     return sa_load_relaxed(&slab->header[cls].state);
 }
 
+/* Counts the allocations of a countdown that has been cut short. */
+static inline void cpu_count_voided(struct cpu_cache *c, unsigned cls, uint64_t state)
+{
+    if (c->armed[cls] > sa_state_until(state))
+        sa_add_relaxed(&c->passed[cls], c->armed[cls] - sa_state_until(state));
+    c->armed[cls] = 0;
+}
+
 #endif

@@ -105,6 +105,28 @@ static void test_trials_change_under_a_draw(void **state)
     }
 }
 
+/* What is told of the number of allocations does not count what is left of countdowns that are cut short. */
+static void test_trials_are_counted_once(void **state)
+{
+    enum { ROUNDS = 100, EACH = 1000 };
+    unsigned cls = sa_size_class_find(64);
+    struct sa_cpu_class_stats before, after;
+    struct tally t = {0};
+
+    (void)state;
+    set_pace(BUSY);
+    set_interval(1 << 30);
+    sa_cpu_cache_class_stats(cls, &before);
+    for (int i = 0; i < ROUNDS; i++) {
+        cycle(cls, 0, EACH, &t);
+        set_interval(1 << 30);
+    }
+    sa_cpu_cache_class_stats(cls, &after);
+    /* One countdown may still run; and in the first is what was before. */
+    assert_in_range(after.allocations - before.allocations, (ROUNDS - 1) * EACH,
+                    (ROUNDS + 1) * EACH);
+}
+
 /* --- threads ----------------------------------------------------------------------------------- */
 
 #define THREADS 4
@@ -265,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_trials_across_interval_changes),
         cmocka_unit_test(test_trials_with_rates_of_their_own),
         cmocka_unit_test(test_trials_change_under_a_draw),
+        cmocka_unit_test(test_trials_are_counted_once),
         cmocka_unit_test(test_trials_of_threads_on_one_cpu),
         cmocka_unit_test(test_trials_of_threads_on_two_cpus),
         cmocka_unit_test(test_trials_of_threads_that_migrate),
