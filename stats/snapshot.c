@@ -9,12 +9,20 @@
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
+#include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
+#include "sampling/rates.h"
 
 #include <string.h>
+
+const char *const sa_experiment_names[SA_EXPERIMENTS] = {
+    [SA_EXPERIMENT_PER_CPU] = "SALLOC_PER_CPU",
+    [SA_EXPERIMENT_LLC_DOMAINS] = "SALLOC_LLC_DOMAINS",
+    [SA_EXPERIMENT_OPTIMAL_RATES] = "SALLOC_OPTIMAL_RATES",
+};
 
 /* Two numbers of /proc/self/statm: size and resident, in kernel pages. */
 static void snapshot_process(struct sa_snapshot *s)
@@ -81,6 +89,51 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->heap.released_ever_bytes += sampled.released_ever_bytes;
 }
 
+static void snapshot_sampling(struct sa_snapshot *s)
+{
+    int64_t interval;
+
+    sa_sampler_stats(&s->sampler);
+    interval = sa_rates_interval();
+    s->sampling_interval = interval > 0 ? (size_t)interval : 0;
+    sa_live_stats(&s->live);
+    sa_stack_stats(&s->stacks);
+    sa_sample_rates_stats(&s->rates);
+    sa_guarded_stats(&s->guarded);
+    sa_peak_stats(&s->peak);
+}
+
+static void snapshot_metadata(struct sa_snapshot *s)
+{
+    size_t known;
+
+    s->pagemap_bytes = sa_load_relaxed(&sa_pagemap.bytes);
+    s->slab_bytes = sa_cpu_cache_slab_bytes();
+    s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes + s->stacks.bytes +
+                        sa_load_relaxed(&sa_pagemap.leaf_bytes);
+    known = s->heap.mapped_bytes + s->metadata_bytes + s->arena.unallocated_bytes +
+            s->arena.unavailable_bytes;
+    /* What was mapped since the total was read is not missing from it. */
+    s->other_bytes = s->system_bytes > known ? s->system_bytes - known : 0;
+    s->metadata_bytes += s->other_bytes;
+    s->system_bytes = known + s->other_bytes;
+}
+
+static void snapshot_caches(struct sa_snapshot *s)
+{
+    s->cpu_cache_limit = sa_cpu_cache_limit();
+    s->domains = sa_transfer_domains();
+    s->threads_in_use = sa_thread_slots_in_use();
+    s->threads_created = sa_thread_slots_created();
+    s->restarts = sa_load_relaxed(&sa_hot.aborts);
+    s->fences = sa_load_relaxed(&sa_rseq.fences);
+    s->map_failures = sa_load_relaxed(&sa_vm.map_failures);
+    s->advise_failures = sa_load_relaxed(&sa_vm.advise_failures);
+    s->experiment[SA_EXPERIMENT_PER_CPU] = sa_rseq.per_cpu;
+    s->experiment[SA_EXPERIMENT_LLC_DOMAINS] = s->domains > 1;
+    s->experiment[SA_EXPERIMENT_OPTIMAL_RATES] = s->rates.optimised;
+}
+
 void sa_snapshot_take(struct sa_snapshot *s)
 {
     size_t class_pages = 0, class_spans = 0, other;
@@ -89,6 +142,7 @@ void sa_snapshot_take(struct sa_snapshot *s)
     if (!sa_gate_enter())
         return; /* a fork is in progress, and the locks are not to be touched */
     s->classes = sa_size_classes.count;
+    s->system_bytes = sa_load_relaxed(&sa_vm.mapped_bytes);
     for (unsigned cls = 1; cls < s->classes; cls++) {
         snapshot_class(s, cls);
         class_pages += s->cls[cls].pages;
@@ -110,12 +164,31 @@ void sa_snapshot_take(struct sa_snapshot *s)
         s->thread_bytes = s->cpu_bytes;
         s->cpu_bytes = 0;
     }
-    s->pagemap_bytes = sa_load_relaxed(&sa_pagemap.bytes);
-    s->slab_bytes = sa_cpu_cache_slab_bytes();
-    s->metadata_bytes =
-        s->arena.allocated_bytes + s->slab_bytes + sa_load_relaxed(&sa_pagemap.leaf_bytes);
-    s->threads_in_use = sa_thread_slots_in_use();
-    s->threads_created = sa_thread_slots_created();
+    snapshot_sampling(s);
+    snapshot_metadata(s);
+    snapshot_caches(s);
     sa_gate_leave();
+    s->pagemap_root_resident_bytes =
+        sa_vm_resident(sa_hot.home_class, sizeof(sa_hot.home_class)) +
+        sa_vm_resident(sa_hot.home_any_class, sizeof(sa_hot.home_any_class)) +
+        sa_vm_resident(&sa_pagemap, sizeof(sa_pagemap));
     snapshot_process(s);
+}
+
+size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s)
+{
+    return s->heap.backed_bytes + s->heap.moving_bytes;
+}
+
+size_t sa_snapshot_actual(const struct sa_snapshot *s)
+{
+    return s->heap.mapped_bytes - s->heap.released_bytes + s->metadata_bytes +
+           s->arena.unallocated_bytes + s->arena.unavailable_bytes;
+}
+
+double sa_snapshot_fragmentation(const struct sa_snapshot *s)
+{
+    double used = (double)s->peak.used_bytes, estimate = (double)s->peak.estimate_bytes;
+
+    return estimate > 0 && used > estimate ? (used - estimate) / estimate : 0;
 }

@@ -6,13 +6,22 @@
  * mapped bytes when everything else is subtracted, so that the rows of the summary always add up:
  *
  *   mapped = in use + page heap (backed) + central + cpu + transfer + released (+ moving)
+ *
+ * Metadata is everything else that salloc has mapped, so at rest the sum of all rows is sa_vm.mapped_bytes to
+ * the byte. What lies in the library's own data (the radix map's roots and home leaf) is not mapped and not counted.
  */
 #ifndef SA_STATS_SNAPSHOT_H
 #define SA_STATS_SNAPSHOT_H
 
 #include "alloc/base/page.h"
+#include "alloc/front/sample_rates.h"
 #include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
+#include "sampling/guarded.h"
+#include "sampling/live.h"
+#include "sampling/sampler.h"
+#include "sampling/stack.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +34,16 @@ struct sa_snapshot_class {
     uint64_t spans_requested, spans_returned;
 };
 
+/* What may be switched, and is or is not: names as in "SALLOC_PER_CPU". */
+enum sa_experiment {
+    SA_EXPERIMENT_PER_CPU,
+    SA_EXPERIMENT_LLC_DOMAINS,
+    SA_EXPERIMENT_OPTIMAL_RATES,
+    SA_EXPERIMENTS,
+};
+
+extern const char *const sa_experiment_names[SA_EXPERIMENTS];
+
 struct sa_snapshot {
     struct sa_page_heap_stats heap; /* of both heaps together */
     struct sa_arena_stats arena;
@@ -35,15 +54,35 @@ struct sa_snapshot {
     size_t transfer_bytes;
     size_t central_bytes; /* free objects, and what is left behind the last object of each span */
     size_t large_blocks, large_bytes;
-    size_t sampled_objects,
-        sampled_bytes; /* pages of sampled objects: in use, beside their proxies */
-    size_t pagemap_bytes, slab_bytes;
-    size_t metadata_bytes; /* arena in use, pagemap class leaves, slabs */
+    size_t sampled_objects; /* that have pages of their own, in use beside their proxies */
+    size_t sampled_bytes;   /* of those pages */
+    size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;
+    size_t metadata_bytes; /* arena in use, class leaves of the map, slabs, stacks, and the rest: */
+    size_t other_bytes;  /* emergency memory, profiles that the program holds, buffers of reports */
+    size_t system_bytes; /* address space that salloc has */
     size_t threads_in_use, threads_created;
-    size_t resident_bytes,
-        mapped_bytes; /* of the process, from the kernel; 0 if it does not tell */
+    size_t resident_bytes; /* of the process, from the kernel; 0 if it does not tell */
+    size_t mapped_bytes;
+    struct sa_peak_stats peak;
+    struct sa_sampler_stats sampler;
+    size_t sampling_interval;
+    struct sa_live_stats live;
+    struct sa_stack_stats stacks;
+    struct sa_sample_rates_stats rates;
+    struct sa_guarded_stats guarded;
+    uint64_t map_failures, advise_failures, restarts, fences;
+    size_t domains, cpu_cache_limit;
+    size_t experiment[SA_EXPERIMENTS];
 };
 
 void sa_snapshot_take(struct sa_snapshot *ret);
+
+/* Sums of rows. */
+size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s);
+size_t sa_snapshot_actual(const struct sa_snapshot *s); /* "actual memory used" */
+
+/* What was used at the peak beyond what the program had in use, relative to the latter; 0 if that is not
+ * known. */
+double sa_snapshot_fragmentation(const struct sa_snapshot *s);
 
 #endif

@@ -12,6 +12,7 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
+#include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
 #include "stats/snapshot.h"
 #include "test/support/cmocka.h"
@@ -42,6 +43,10 @@ void __real_sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret);
 void __wrap_sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret);
 void __real_sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret);
 void __wrap_sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret);
+void __real_sa_central_stats(unsigned cls, struct sa_central_stats *ret);
+void __wrap_sa_central_stats(unsigned cls, struct sa_central_stats *ret);
+void __real_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
+void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
 void __real_sa_snapshot_take(struct sa_snapshot *ret);
 void __wrap_sa_snapshot_take(struct sa_snapshot *ret);
 
@@ -73,6 +78,21 @@ void __wrap_sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
                                           MOST_COUNT};
     else
         __real_sa_transfer_stats(cls, ret);
+}
+
+void __wrap_sa_central_stats(unsigned cls, struct sa_central_stats *ret)
+{
+    __real_sa_central_stats(cls, ret);
+    for (size_t i = 0; extreme && i < SA_CENTRAL_BUCKETS; i++)
+        ret->utilization[i] = MOST_BYTES / SA_PAGE_BYTES;
+}
+
+void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
+{
+    __real_sa_cpu_cache_class_stats(cls, ret);
+    if (extreme) /* as many slots as a class can have */
+        *ret = (struct sa_cpu_class_stats){SA_SLOTS_MOST, SA_SLOTS_MOST, SA_SLOTS_MOST,
+                                           SA_SLOTS_MOST, SA_SLOTS_MOST, MOST_COUNT};
 }
 
 /* All words of the snapshot, then those of the classes, at their most. */
@@ -176,62 +196,104 @@ static void test_report_summary_adds_up_at_rest(void **state)
     assert_true(summary_adds_up(format()));
 }
 
+/* Of a class's lines on the page, what they say in numbers. */
+struct class_lines {
+    unsigned freelists, transfers, histograms, capacities; /* lines seen */
+    size_t free_bytes, tail_bytes, transfer_bytes;
+};
+
+static size_t histogram_sum(const char *p)
+{
+    size_t sum = 0, n;
+    unsigned bucket, limit, at;
+
+    for (bucket = 0;; bucket++) {
+        assert_int_equal(sscanf(p, "%zu < %u%n", &n, &limit, &at), 2);
+        assert_int_equal(limit, 1u << bucket);
+        sum += n;
+        p += at;
+        if (*p++ == '\n')
+            break;
+    }
+    assert_int_equal(bucket, 16);
+    return sum;
+}
+
+static void read_class_line(const char *line, size_t *spans, struct class_lines *ret)
+{
+    size_t size, objects, second, least, most, allowed;
+    const struct sa_class *k;
+    double average;
+    unsigned cls;
+    int at = 0;
+
+    assert_int_equal(sscanf(line, "class %u [ %zu bytes ] : %n", &cls, &size, &at), 2);
+    assert_in_range(cls, 1, sa_size_classes.count - 1);
+    k = &sa_size_classes.of[cls];
+    assert_int_equal(size, k->size);
+    line += at;
+    at = 0;
+    sscanf(line, "%zu objs; %*f MiB; %*f cum MiB; %zu %n", &objects, &second, &at);
+    if (at && strncmp(line + at, "live pages;", 11) == 0) {
+        assert_int_equal(second % k->pages, 0);
+        spans[cls] = second / k->pages;
+        ret->free_bytes += objects * size;
+        ret->tail_bytes += spans[cls] * (k->pages * SA_PAGE_BYTES - (size_t)k->objects * k->size);
+        ret->freelists++;
+    } else if (at) {
+        assert_memory_equal(line + at, "capacity;", 9);
+        assert_true(objects <= second);
+        ret->transfer_bytes += objects * size;
+        ret->transfers++;
+    } else if (sscanf(line, "%zu (minimum), %lf (average), %zu (maximum), %zu maximum allowed",
+                      &least, &average, &most, &allowed) == 4) {
+        assert_int_equal(allowed, k->most);
+        assert_true((double)least <= average && average <= (double)most && most <= allowed);
+        ret->capacities++;
+    } else {
+        assert_int_equal(histogram_sum(line), spans[cls]);
+        ret->histograms++;
+    }
+}
+
 /*
  * The lines of the classes: objs times size, with what is left behind the last object of each span,
- * are the caches' rows of the summary.
+ * are the caches' rows of the summary; spans by live objects are all spans.
  */
 static void test_report_classes_add_up_to_the_summary(void **state)
 {
     static const char *const caches[] = {
         "Bytes in central cache freelist", "Bytes in per-CPU cache freelist",
         "Bytes in transfer cache freelist", "Bytes in thread cache freelists"};
-    size_t sum = 0, transfer = 0, in_summary = 0, v;
-    unsigned lines = 0, transfer_lines = 0;
+    struct class_lines lines = {0};
+    size_t spans[SA_CLASSES_MAX], in_summary = 0, v;
     const char *text;
 
     (void)state;
     use_memory();
     text = format();
-    for (const char *p = text; (p = strstr(p, "\nclass ")); p++) {
-        size_t size, objects, pages;
-        const struct sa_class *k;
-        unsigned cls;
-        int at = 0;
-
-        assert_int_equal(sscanf(p,
-                                "\nclass %u [ %zu bytes ] : %zu objs; %*f MiB; %*f cum MiB; %zu %n",
-                                &cls, &size, &objects, &pages, &at),
-                         4);
-        k = &sa_size_classes.of[cls];
-        assert_int_equal(size, k->size);
-        if (strncmp(p + at, "live pages;", 11) == 0) {
-            assert_int_equal(pages % k->pages, 0);
-            sum += objects * size +
-                   pages / k->pages * (k->pages * SA_PAGE_BYTES - (size_t)k->objects * k->size);
-            lines++;
-        } else {
-            assert_memory_equal(p + at, "capacity;", 9);
-            assert_true(objects <= pages);
-            transfer += objects * size;
-            transfer_lines++;
-        }
-    }
-    assert_int_equal(lines, sa_size_classes.count - 1);
-    assert_int_equal(transfer_lines, sa_size_classes.count - 1);
+    for (const char *p = text; (p = strstr(p, "\nclass ")); p++)
+        read_class_line(p + 1, spans, &lines);
+    assert_int_equal(lines.freelists, sa_size_classes.count - 1);
+    assert_int_equal(lines.transfers, sa_size_classes.count - 1);
+    assert_int_equal(lines.histograms, sa_size_classes.count - 1);
+    assert_int_equal(lines.capacities, sa_size_classes.count - 1);
     for (size_t i = 0; i < TEST_COUNT(caches); i++) {
         assert_true(row(text, caches[i], &v));
         in_summary += v;
     }
-    assert_int_equal(sum, in_summary);
+    assert_int_equal(lines.free_bytes + lines.tail_bytes, in_summary);
     assert_true(row(text, "Bytes in transfer cache freelist", &v));
-    assert_int_equal(transfer, v);
+    assert_int_equal(lines.transfer_bytes, v);
 }
 
-/* The lines of the CPUs are the row of the summary. */
+/* The lines of the CPUs are the row of the summary, and the total of their misses. */
 static void test_report_cpus_add_up_to_the_summary(void **state)
 {
+    unsigned long underflows = 0, overflows = 0, reclaims = 0, all[3], one[3];
+    const char *counts = "%lu underflows, %lu overflows, overflows / underflows: %*f, %lu reclaims";
     size_t sum = 0, cpu_row, thread_row;
-    const char *text;
+    const char *text, *total;
 
     (void)state;
     use_memory();
@@ -241,12 +303,25 @@ static void test_report_cpus_add_up_to_the_summary(void **state)
         int at = 0;
 
         assert_int_equal(sscanf(p, "\ncpu %*d: %zu %n", &bytes, &at), 1);
-        if (strncmp(p + at, "bytes (", 7) == 0) /* the others tell misses */
+        if (strncmp(p + at, "bytes (", 7) == 0) {
             sum += bytes;
+            continue;
+        }
+        assert_int_equal(sscanf(strchr(p, ':') + 1, counts, &one[0], &one[1], &one[2]), 3);
+        underflows += one[0];
+        overflows += one[1];
+        reclaims += one[2];
     }
     assert_true(row(text, "Bytes in per-CPU cache freelist", &cpu_row));
     assert_true(row(text, "Bytes in thread cache freelists", &thread_row));
     assert_int_equal(sum, cpu_row + thread_row);
+    total = strstr(text, "\nTotal  :");
+    assert_non_null(total);
+    assert_int_equal(sscanf(strchr(total, ':') + 1, counts, &all[0], &all[1], &all[2]), 3);
+    assert_int_equal(underflows, all[0]);
+    assert_int_equal(overflows, all[1]);
+    assert_int_equal(reclaims, all[2]);
+    assert_true(underflows > 0);
 }
 
 static uint64_t done; /* atomic */

@@ -67,7 +67,8 @@ static bool adds_up(const struct sa_snapshot *s)
                                        s->heap.released_bytes + s->cpu_bytes + s->thread_bytes +
                                        s->transfer_bytes + s->central_bytes &&
            s->arena.mapped_bytes ==
-               s->arena.allocated_bytes + s->arena.unallocated_bytes + s->arena.unavailable_bytes;
+               s->arena.allocated_bytes + s->arena.unallocated_bytes + s->arena.unavailable_bytes &&
+           s->system_bytes == sa_snapshot_actual(s) + s->heap.released_bytes;
 }
 
 static void test_snapshot_of_an_unused_allocator(void **state)
@@ -213,6 +214,38 @@ static void test_snapshot_counts_all_metadata(void **state)
                      after.pagemap_bytes - before.pagemap_bytes);
 }
 
+/* At rest the rows are what was mapped, to the byte: memory that belongs to no floor counts as metadata. */
+static void test_snapshot_counts_all_that_is_mapped(void **state)
+{
+    struct sa_snapshot before = *take(), after;
+    void *p;
+
+    (void)state;
+    assert_int_equal(before.system_bytes, sa_vm.mapped_bytes);
+    p = sa_vm_map(NULL, 3 * MIB, "salloc:test");
+    after = *take();
+    assert_int_equal(after.system_bytes, sa_vm.mapped_bytes);
+    assert_int_equal(after.system_bytes, before.system_bytes + 3 * MIB);
+    assert_int_equal(after.other_bytes, before.other_bytes + 3 * MIB);
+    assert_int_equal(after.metadata_bytes, before.metadata_bytes + 3 * MIB);
+    sa_vm_unmap(p, 3 * MIB);
+    assert_int_equal(take()->system_bytes, before.system_bytes);
+}
+
+/* The roots of the map are in memory as far as they were written: pages of the home leaf. */
+static void test_snapshot_counts_resident_roots(void **state)
+{
+    struct sa_snapshot before = *take();
+    const size_t page = SA_HOME_PAGES - 5; /* far from where the heap is */
+
+    (void)state;
+    assert_true(before.pagemap_root_resident_bytes > 0);
+    sa_hot.home_class[page] = 0;
+    sa_hot.home_any_class[page] = 0;
+    assert_int_equal(take()->pagemap_root_resident_bytes,
+                     before.pagemap_root_resident_bytes + 2 * sa_vm.page_bytes);
+}
+
 static void test_snapshot_reads_the_process_from_the_kernel(void **state)
 {
     unsigned long size = 0, resident = 0;
@@ -239,6 +272,8 @@ int main(void)
         cmocka_unit_test(test_snapshot_adds_up_when_objects_are_seen_twice),
         cmocka_unit_test(test_snapshot_adds_up_under_load),
         cmocka_unit_test(test_snapshot_counts_all_metadata),
+        cmocka_unit_test(test_snapshot_counts_all_that_is_mapped),
+        cmocka_unit_test(test_snapshot_counts_resident_roots),
         cmocka_unit_test(test_snapshot_reads_the_process_from_the_kernel),
     };
 
