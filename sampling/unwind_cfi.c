@@ -216,6 +216,24 @@ static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t 
     return !r.failed && r.at == r.end;
 }
 
+/*
+ * What linkers write for the PLT, where all entries share a description: rsp + 8, and 8 more from some
+ * byte of the entry's 16 on. As a rule is for one address, it is a register plus an offset here.
+ */
+static bool is_plt(const struct reg *reg, uintptr_t address, int64_t *ret_offset)
+{
+    /* DW_OP_breg7 8, breg16 0, lit15, and, lit<byte>, ge, lit3, shl, plus */
+    static const uint8_t before[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a},
+                         after[] = {0x2a, 0x33, 0x24, 0x22};
+    const uint8_t *e = reg->expression;
+
+    if (e[0] != 11 || memcmp(e + 1, before, sizeof(before)) != 0 || e[7] < 0x30 || e[7] > 0x3f ||
+        memcmp(e + 8, after, sizeof(after)) != 0)
+        return false;
+    *ret_offset = (address & 15) >= e[7] - 0x30u ? 16 : 8;
+    return true;
+}
+
 static uint64_t signal_rule(const struct row *row)
 {
     int64_t cfa, rbp, ra;
@@ -228,15 +246,16 @@ static uint64_t signal_rule(const struct row *row)
     return SA_RULE_SIGNAL | (uint64_t)rbp << 16 | (uint64_t)cfa << 32 | (uint64_t)ra << 48;
 }
 
-static uint64_t frame_rule(const struct row *row)
+static uint64_t frame_rule(const struct row *row, uintptr_t address)
 {
     uint64_t rule = SA_RULE_FRAME;
     int64_t cfa = row->cfa.offset, rbp = row->rbp.offset;
 
     if (row->cfa.how == HOW_AT_EXPRESSION) {
-        if (!simple(&row->cfa, REG_RBP, true, &cfa))
+        if (simple(&row->cfa, REG_RBP, true, &cfa))
+            rule |= SA_RULE_CFA_STORED | SA_RULE_CFA_RBP;
+        else if (!is_plt(&row->cfa, address, &cfa))
             return SA_RULE_OTHER;
-        rule |= SA_RULE_CFA_STORED | SA_RULE_CFA_RBP;
     } else if (row->cfa_register == REG_RBP) {
         rule |= SA_RULE_CFA_RBP;
     } else if (row->cfa_register != REG_RSP) {
@@ -310,7 +329,7 @@ uint64_t sa_unwind_rule(const struct sa_unwind_object *object, uintptr_t address
         return SA_RULE_OTHER;
     if (p.row.ra.how == HOW_UNDEFINED)
         return SA_RULE_END;
-    return cie.signal ? signal_rule(&p.row) : frame_rule(&p.row);
+    return cie.signal ? signal_rule(&p.row) : frame_rule(&p.row, address);
 }
 
 #endif
