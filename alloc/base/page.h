@@ -22,9 +22,12 @@
 
 /*
  * Far from where programs, the kernel and other runtimes put things, and below 2^44, so that the page
- * number is an immediate operand. On aarch64, within the 39 bits that small configurations have.
+ * number is an immediate operand. On aarch64, within the 39 bits that small configurations have. The
+ * sanitizers leave other places to programs.
  */
-#if defined(__aarch64__)
+#if defined(__SANITIZE_ADDRESS__)
+#define SA_HOME_START (0x3000ul << 32)
+#elif defined(__aarch64__) || defined(__SANITIZE_THREAD__)
 #define SA_HOME_START (0x20ul << 32)
 #else
 #define SA_HOME_START (0xc00ul << 32)
