@@ -28,6 +28,16 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
     return 0;
 }
 
+/* See faults.c. */
+int __real_sa_sys_munmap(void *p, size_t bytes);
+int __wrap_sa_sys_munmap(void *p, size_t bytes);
+
+int __wrap_sa_sys_munmap(void *p, size_t bytes)
+{
+    __atomic_fetch_add(&test_faults.mmap_calls, 0, __ATOMIC_RELEASE);
+    return __real_sa_sys_munmap(p, bytes);
+}
+
 static struct sa_profile *stop(uint64_t handle)
 {
     int error = 0;
