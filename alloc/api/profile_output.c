@@ -29,24 +29,37 @@ static struct {
         writing; /* one file at a time; not the allocator's: nothing of it is held meanwhile */
 } output = {.writing = PTHREAD_MUTEX_INITIALIZER};
 
-static salloc_profile_token *output_start(void)
+static bool output_records(void)
 {
-    if (sa_options.profile_type == SALLOC_PROFILE_ALLOCATIONS)
-        return salloc_start_allocation_profile();
-    if (sa_options.profile_type == SALLOC_PROFILE_LIFETIMES)
-        return salloc_start_lifetime_profile();
-    return NULL;
+    return sa_options.profile_type == SALLOC_PROFILE_ALLOCATIONS ||
+           sa_options.profile_type == SALLOC_PROFILE_LIFETIMES;
 }
 
-/* The profile to write. A recording is followed by the next. */
+static salloc_profile_token *output_start(void)
+{
+    if (!output_records())
+        return NULL;
+    return sa_options.profile_type == SALLOC_PROFILE_ALLOCATIONS ? salloc_start_allocation_profile()
+                                                                 : salloc_start_lifetime_profile();
+}
+
+/* The profile to write. A recording is followed by the next; one that cannot be stopped now goes on. */
 static salloc_profile *output_profile(void)
 {
-    salloc_profile *profile;
+    salloc_profile *profile = NULL;
+    int error = EAGAIN; /* the last one was stopped, but the next could not be started then */
 
-    if (!output.recording)
+    if (!output_records())
         return salloc_snapshot_profile(sa_options.profile_type);
-    profile = salloc_profile_token_stop(output.recording);
-    output.recording = output_start();
+    if (output.recording) {
+        profile = salloc_profile_token_stop(output.recording);
+        error = errno;
+    }
+    if (profile || error == EINVAL)
+        output.recording = NULL;
+    if (!output.recording)
+        output.recording = output_start();
+    errno = error;
     return profile;
 }
 
