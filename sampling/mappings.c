@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded objects; see mappings.h. */
+/*
+ * Loaded objects; see mappings.h.
+ *
+ * The loader tells under its lock, which a thread that is not in a child of fork may have held: the child's copy
+ * is never released. There the loader's list is walked without: no thread of the parent changes it any more,
+ * and each change leaves it whole, so what _dl_find_object knows of it is complete.
+ */
 #include "sampling/mappings.h"
 
+#include "alloc/base/attrs.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/sys.h"
 
@@ -11,7 +18,12 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define PATH_BYTES 4096
+#define PATH_BYTES   4096
+#define HEADER_BYTES 4096 /* of an object: what is mapped with its ELF header */
+
+static bool in_child; /* written while there is one thread */
+
+extern struct r_debug _r_debug SA_WEAK;
 
 size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MOST])
 {
@@ -74,7 +86,7 @@ static bool add_name(struct sa_mappings *m, const char *name, size_t *ret)
     return true;
 }
 
-/* Called by the loader, under its lock, for each object, the program first. */
+/* Called for each object, the program first, mostly by the loader. */
 static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct sa_mappings *m = arg;
@@ -107,6 +119,45 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
     }
     find_build_id(info, object);
     return 0;
+}
+
+/* What the loader would tell about an object, from the object; false if it is not there, or not yet. */
+static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
+{
+    struct dl_find_object found;
+    const ElfW(Ehdr) * header;
+
+    if (_dl_find_object(map->l_ld, &found) != 0 || found.dlfo_link_map != map)
+        return false;
+    header = found.dlfo_map_start;
+    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_phentsize != sizeof(ElfW(Phdr)) || header->e_phoff > HEADER_BYTES ||
+        header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > HEADER_BYTES)
+        return false;
+    *ret = (struct dl_phdr_info){.dlpi_addr = map->l_addr, .dlpi_name = map->l_name};
+    ret->dlpi_phdr = (const ElfW(Phdr) *)((uintptr_t)header + header->e_phoff);
+    ret->dlpi_phnum = header->e_phnum;
+    return true;
+}
+
+static int add_objects(struct sa_mappings *m)
+{
+    int failed = 0;
+
+    if (!in_child || &_r_debug == NULL || !_r_debug.r_map)
+        return dl_iterate_phdr(add_object, m);
+    for (const struct link_map *map = _r_debug.r_map; map && !failed; map = map->l_next) {
+        struct dl_phdr_info info;
+
+        if (object_info(map, &info))
+            failed = add_object(&info, sizeof(info), m);
+    }
+    return failed;
+}
+
+void sa_mappings_after_fork(void)
+{
+    in_child = true;
 }
 
 /* The path without links and relative parts, as the kernel knows it; false: there is no such file now. */
@@ -161,7 +212,7 @@ int sa_mappings_collect(struct sa_mappings *ret)
     int failed;
 
     memset(ret, 0, sizeof(*ret));
-    failed = dl_iterate_phdr(add_object, ret);
+    failed = add_objects(ret);
     if (!failed)
         failed = resolve_names(ret);
     if (failed)

@@ -45,6 +45,9 @@ struct sa_mappings {
 int sa_mappings_collect(struct sa_mappings *ret);
 void sa_mappings_free(struct sa_mappings *mappings);
 
+/* For the child: from now on without the loader's lock. */
+void sa_mappings_after_fork(void);
+
 static inline size_t sa_mappings_segments(const struct sa_mappings *m)
 {
     return m->segments.used / sizeof(struct sa_segment);

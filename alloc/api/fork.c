@@ -17,6 +17,7 @@
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/rseq.h"
+#include "sampling/mappings.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -59,6 +60,7 @@ static void fork_child(void)
     sa_emergency_after_fork();
     sa_topology_after_fork();
     sa_gate_reset();
+    sa_mappings_after_fork();
     sa_profile_output_after_fork();
     errno = saved;
 }
