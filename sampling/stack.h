@@ -13,6 +13,7 @@
 
 #include "sampling/estimate.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,10 @@ struct sa_stack_stats {
  * call that entered it) is `frame`, leaf first: frames of the allocator itself are left out. How many.
  */
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most);
+
+/* While it waits every stack is empty: static programs allocate before their libc has set up the tables of
+ * objects, and while it does. Called while there is one thread. */
+void sa_stack_capture_wait(bool wait);
 
 /* The table's copy of a stack, with a reference for the caller. Never NULL: if there is no room it is the
  * stack of depth 0. */

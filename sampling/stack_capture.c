@@ -71,11 +71,22 @@ unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most)
 extern const char _DYNAMIC[] SA_WEAK SA_HIDDEN;
 #endif
 
+static bool waiting;
+
+void sa_stack_capture_wait(bool wait)
+{
+    waiting = wait;
+}
+
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
 {
 #ifdef SA_UNWIND_OWN
     unsigned n;
+#endif
 
+    if (SA_UNLIKELY(waiting))
+        return 0;
+#ifdef SA_UNWIND_OWN
     if (SA_LIKELY(sa_unwind_own(frame, pc, most, &n)) || !_DYNAMIC)
         return n;
 #endif

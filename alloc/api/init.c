@@ -26,6 +26,7 @@
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/sampler.h"
+#include "sampling/stack.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -34,6 +35,13 @@ unsigned char sa_init_done;
 
 static struct sa_lock init_lock; /* INIT */
 static bool options_read;        /* INIT */
+
+/* Whether libc may not be ready for whoever allocates first. */
+#ifdef SA_STATIC
+static bool libc_early = true; /* INIT */
+#else
+static bool libc_early; /* INIT */
+#endif
 
 static void init_options(void)
 {
@@ -55,6 +63,7 @@ void sa_init_slow(void)
         sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_sample_rates_optimise(sa_options.optimal_rates);
+        sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);
         sa_store_release(&sa_init_done, 1);
     }
@@ -86,6 +95,8 @@ __attribute__((constructor(101))) static void init_constructor(void)
     /* A process that never allocates is not made to pay for an allocator. */
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     init_options();
+    libc_early = false;
+    sa_stack_capture_wait(false);
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
     sa_at_exit_register();
