@@ -6,6 +6,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
+#include "alloc/os/thread.h"
 
 static struct slot {
     bool runs;
@@ -16,6 +17,15 @@ static struct slot {
 static uint64_t filled; /* bit set = slot runs */
 static uint32_t
     want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
+
+uint32_t sa_sample_thread(void)
+{
+    static uint32_t numbers; /* atomic */
+
+    if (!sa_thread.number)
+        sa_thread.number = sa_add_relaxed(&numbers, 1) + 1;
+    return sa_thread.number;
+}
 
 struct sa_row_key sa_sample_key(const struct sa_sample *s)
 {
@@ -115,7 +125,7 @@ void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_s
 
     key.free_stack = free_stack ? free_stack : &sa_stack_unknown;
     key.same_cpu = sample->cpu == sa_percpu_cpu();
-    key.same_thread = sample->thread == (uintptr_t)sa_thread_pointer();
+    key.same_thread = sample->thread == sa_sample_thread();
     for (uint64_t left = filled; left; left &= left - 1) {
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
         struct sa_row *row = NULL;

@@ -28,7 +28,7 @@ struct sa_sample {
     size_t allocated, requested, align;
     uint64_t number; /* in the order of allocation, from 1 */
     uint64_t time_ns;
-    uintptr_t thread; /* thread pointer, to compare */
+    uint32_t thread; /* sa_sample_thread */
     int32_t cpu;
     uint8_t cls, kind;
 };
@@ -40,6 +40,9 @@ struct sa_recording {
     uint64_t start_monotonic_ns;
     struct sa_rows rows;
 };
+
+/* A number of the calling thread that no other thread ever has, as its address may when it has ended. */
+uint32_t sa_sample_thread(void);
 
 /* The key that a sample has in a profile. */
 struct sa_row_key sa_sample_key(const struct sa_sample *sample);

@@ -74,7 +74,7 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->requested = requested;
     s->align = align > SA_MIN_ALIGN ? align : 0;
     s->stack = sampler_stack();
-    s->thread = (uintptr_t)sa_thread_pointer();
+    s->thread = sa_sample_thread();
     s->cpu = sa_percpu_cpu();
     s->time_ns = sa_clock_ns();
     sa_store_relaxed(&span->sample, s);

@@ -34,7 +34,7 @@ static inline struct sa_sample *sample_add(uintptr_t site, size_t allocated, dou
                             .allocated = allocated,
                             .requested = allocated - 1,
                             .time_ns = sa_clock_ns(),
-                            .thread = (uintptr_t)sa_thread_pointer(),
+                            .thread = sa_sample_thread(),
                             .cpu = sa_percpu_cpu()};
     sa_live_add(s);
     return s;

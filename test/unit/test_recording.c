@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 
 static uint64_t now_ns = 1000000000000; /* atomic */
 
@@ -228,7 +229,7 @@ static void test_recording_tells_who_freed(void **state)
         struct sa_sample *s = sample_add(1, 64, 0.5);
 
         s->cpu = i & 1 ? sa_percpu_cpu() : sa_percpu_cpu() + 1;
-        s->thread = i & 2 ? (uintptr_t)sa_thread_pointer() : 1;
+        s->thread = i & 2 ? sa_sample_thread() : 0;
         sa_live_remove(s, NULL);
     }
     p = stop(handle);
@@ -237,6 +238,40 @@ static void test_recording_tells_who_freed(void **state)
         seen[p->rows[i].key.same_thread == 1][p->rows[i].key.same_cpu == 1] = true;
     assert_true(seen[0][0] && seen[0][1] && seen[1][0] && seen[1][1]);
     sa_profile_free(p);
+}
+
+/* A thread that begins where another one has ended, on its stack, is not that one. */
+static void *add_in_thread(void *sample)
+{
+    *(struct sa_sample **)sample = sample_add(1, 64, 0.5);
+    return sa_thread_pointer();
+}
+
+static void *remove_in_thread(void *sample)
+{
+    sa_live_remove(sample, NULL);
+    return sa_thread_pointer();
+}
+
+static void test_recording_tells_threads_apart(void **state)
+{
+    uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
+    void *first, *second;
+    struct sa_sample *s;
+    struct sa_profile *p;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, add_in_thread, &s), 0);
+    pthread_join(thread, &first);
+    assert_int_equal(pthread_create(&thread, NULL, remove_in_thread, s), 0);
+    pthread_join(thread, &second);
+    p = stop(handle);
+    assert_int_equal(p->row_count, 1);
+    assert_int_equal(p->rows[0].key.same_thread, 0);
+    sa_profile_free(p);
+    if (first != second)
+        TEST_SKIP("the second thread has a stack of its own");
 }
 
 /* Only what was allocated while it ran; what is live at the stop is reported apart, with its age. */
@@ -368,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_recording_measures_lifetimes),
         cmocka_unit_test(test_recording_knows_lifetimes_of_0),
         cmocka_unit_test(test_recording_tells_who_freed),
+        cmocka_unit_test(test_recording_tells_threads_apart),
         cmocka_unit_test(test_recording_reports_censored_apart),
         cmocka_unit_test(test_recording_without_memory),
         cmocka_unit_test(test_recording_by_many_threads),
