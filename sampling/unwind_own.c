@@ -10,7 +10,9 @@
  * entry away; one that comes to its place has another identity (unwind_object.h).
  *
  * The stack is read only between the stack pointer and what must be its top, upwards, so a chain that is
- * broken ends the walk. libgcc believes it.
+ * broken ends the walk. libgcc believes it. Where the top is not known, as on the stacks of coroutines, whose last
+ * return address may be anything, the kernel is asked whether a page can be read before it is. So that this is rare, a
+ * thread remembers how far below its top its own stack, on which a walk came to the end, was seen to go on.
  */
 #include "sampling/unwind.h"
 
@@ -19,6 +21,8 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/rng.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
 #include "sampling/unwind_cfi.h"
 #include "sampling/unwind_object.h"
 
@@ -29,6 +33,8 @@
 #define INNER_MOST 64 /* frames of the allocator itself */
 #define FRAME_MOST ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
 #define RED_ZONE   128                  /* below the stack pointer, in use */
+#define PAGE       ((uintptr_t)4096)
+#define NEAR_TOP   ((uintptr_t)65536) /* where the outermost frame of a thread is */
 
 static struct {
     uint64_t check, rule; /* atomic */
@@ -38,8 +44,10 @@ extern void *__libc_stack_end SA_WEAK;
 
 struct cursor {
     uintptr_t pc, sp, bp;
-    uintptr_t top; /* of the stack, at most */
-    bool exact;    /* pc is where a signal came, not a return address */
+    uintptr_t top;      /* of the stack, at most */
+    uintptr_t start;    /* stack pointer at first, or after the last change of stacks */
+    uintptr_t readable; /* from there to here */
+    bool exact;         /* pc is where a signal came, not a return address */
 };
 
 /* Of this walk. */
@@ -64,6 +72,46 @@ static uintptr_t stack_top(uintptr_t sp)
     if (&__libc_stack_end && sp < (uintptr_t)__libc_stack_end)
         top = (uintptr_t)__libc_stack_end;
     return sp < thread && thread < top ? thread : top;
+}
+
+/* Of the first thread, whose control block may lie right above other stacks. */
+static bool is_first(uintptr_t top)
+{
+    return &__libc_stack_end && top == (uintptr_t)__libc_stack_end;
+}
+
+/* After a change of the stack pointer: what is known of the stack. */
+static void enter_stack(struct cursor *c, uintptr_t readable)
+{
+    c->top = stack_top(c->sp);
+    c->start = c->sp;
+    c->readable = readable;
+    if (is_first(c->top) == sa_thread.stack_first && c->top - c->sp < sa_thread.stack_pages * PAGE)
+        c->readable = c->top;
+}
+
+/* Whether a word can be read that lies beyond what is known; frames of many pages are not looked into. */
+SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
+{
+    if (at - c->readable > NEAR_TOP)
+        c->readable = at & -PAGE;
+    for (; c->readable <= at; c->readable += PAGE)
+        if (!sa_sys_is_readable((const void *)c->readable))
+            return false;
+    return true;
+}
+
+/* The walk came to an end: if it is the thread's own stack, it is there for as long as the thread is. */
+static void remember_stack(const struct cursor *c)
+{
+    uintptr_t pages = (c->top - c->start) / PAGE;
+
+    if (c->sp > c->top || c->top - c->sp > NEAR_TOP)
+        return;
+    if (pages > sa_thread.stack_pages && c->readable != c->top) {
+        sa_thread.stack_pages = (uint16_t)(pages < UINT16_MAX ? pages : UINT16_MAX);
+        sa_thread.stack_first = is_first(c->top);
+    }
 }
 
 static bool is_in(const struct sa_unwind_object *o, uintptr_t address)
@@ -132,9 +180,10 @@ SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
 }
 
 /* A word of this frame, which ends at `end`, or of the stack at all. */
-SA_INLINE bool in_frame(const struct cursor *c, uintptr_t at, uintptr_t end)
+SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
 {
-    return at % 8 == 0 && at >= c->sp - RED_ZONE && at <= end - 8 && end <= c->top;
+    return at % 8 == 0 && at >= c->sp - RED_ZONE && at <= end - 8 && end <= c->top &&
+           (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
@@ -178,7 +227,7 @@ static bool leave_signal(struct cursor *c, uint64_t rule)
     c->bp = read_stack(bp);
     c->sp = read_stack(sp);
     c->pc = read_stack(pc);
-    c->top = stack_top(c->sp);
+    enter_stack(c, (c->sp - RED_ZONE) & -PAGE);
     c->exact = true;
     return true;
 }
@@ -194,7 +243,7 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
                      : "=&r"(c.pc), "=&r"(c.sp), "=&r"(c.bp));
     c.exact = true;
-    c.top = stack_top(c.sp);
+    enter_stack(&c, (c.sp & -PAGE) + PAGE);
     objects.count = objects.last = 0;
     objects.object[0].start = objects.object[0].end = 0;
     while (n < most) {
@@ -213,6 +262,7 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
             whole = false;
             goto end;
         default:
+            remember_stack(&c);
             goto end;
         }
         found = found || c.sp >= (uintptr_t)frame;

@@ -59,6 +59,17 @@ int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret)
     return syscall(SYS_mincore, p, bytes, ret) == -1 ? -errno : 0;
 }
 
+/* The kernel reads the new mask before it looks at what to do with it, and knows no ~0: nothing changes. */
+bool sa_sys_is_readable(const void *p)
+{
+    int saved = errno;
+    bool readable =
+        syscall(SYS_rt_sigprocmask, ~0, p, NULL, sizeof(uint64_t)) != -1 || errno != EFAULT;
+
+    errno = saved;
+    return readable;
+}
+
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target)
 {
     long r = syscall(SYS_mremap, old, old_bytes, new_bytes, flags, target);

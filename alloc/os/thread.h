@@ -33,11 +33,12 @@ struct sa_thread {
     uint8_t slot_state;   /* enum in alloc/front/thread_slots.c */
     uint8_t gate_moving;  /* see sa_gate_moves */
     uint8_t gate_broken;
-    uint8_t sampling;    /* inside the sampler: what it causes to be allocated is not sampled */
-    const void *caller;  /* what called the allocator, see alloc/api/entry.h; NULL: not known */
-    uint8_t caller_kind; /* enum salloc_allocation_kind */
-    uint8_t pad[3];
-    uint32_t number; /* see sa_sample_thread; 0: none yet */
+    uint8_t sampling;     /* inside the sampler: what it causes to be allocated is not sampled */
+    const void *caller;   /* what called the allocator, see alloc/api/entry.h; NULL: not known */
+    uint8_t caller_kind;  /* enum salloc_allocation_kind */
+    uint8_t stack_first;  /* see sampling/unwind_own.c */
+    uint16_t stack_pages; /* the same */
+    uint32_t number;      /* see sa_sample_thread; 0: none yet */
 };
 
 SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the comment above");
