@@ -11,6 +11,7 @@
 
 #define REG_RBP 6 /* as DWARF numbers them */
 #define REG_RSP 7
+#define REG_R10 10
 
 #define SAVED_ROWS 4 /* nesting of remembered rows: compilers need one */
 
@@ -258,6 +259,8 @@ static uint64_t frame_rule(const struct row *row, uintptr_t address)
             return SA_RULE_OTHER;
     } else if (row->cfa_register == REG_RBP) {
         rule |= SA_RULE_CFA_RBP;
+    } else if (row->cfa_register == REG_R10) {
+        rule |= SA_RULE_CFA_R10;
     } else if (row->cfa_register != REG_RSP) {
         return SA_RULE_OTHER;
     }
@@ -277,8 +280,8 @@ static uint64_t frame_rule(const struct row *row, uintptr_t address)
 }
 
 /*
- * Whether the code there is what ends a signal handler, without a description: libgcc knows it by its bytes
- * (mov $15, %rax; syscall), and goes on.
+ * Whether the code there is what ends a signal handler, without a description. As for libgcc, its bytes tell
+ * (mov $15, %rax; syscall), and the kernel's ucontext_t, which lies at the stack pointer, has the registers.
  */
 static bool returns_from_signal(const struct sa_unwind_object *object, uintptr_t address)
 {
@@ -292,6 +295,10 @@ static bool returns_from_signal(const struct sa_unwind_object *object, uintptr_t
     return false;
 }
 
+static const uint64_t plain_signal_rule = SA_RULE_SIGNAL | (uint64_t)SA_UCONTEXT_RBP << 16 |
+                                          (uint64_t)SA_UCONTEXT_RSP << 32 |
+                                          (uint64_t)SA_UCONTEXT_RIP << 48;
+
 uint64_t sa_unwind_rule(const struct sa_unwind_object *object, uintptr_t address)
 {
     struct sa_cfi_cie cie;
@@ -302,7 +309,7 @@ uint64_t sa_unwind_rule(const struct sa_unwind_object *object, uintptr_t address
 
     switch (sa_unwind_object_fde(object, address, &fde)) {
     case SA_UNWIND_NONE:
-        return returns_from_signal(object, address) ? SA_RULE_OTHER : SA_RULE_NONE;
+        return returns_from_signal(object, address) ? plain_signal_rule : SA_RULE_NONE;
     case SA_UNWIND_FORMAT:
         return SA_RULE_OTHER;
     case SA_UNWIND_FDE:
@@ -313,7 +320,7 @@ uint64_t sa_unwind_rule(const struct sa_unwind_object *object, uintptr_t address
     if (!sa_cfi_fde(fde, &cie, &p.location, &end, &program))
         return SA_RULE_OTHER;
     if (address < p.location || address >= end)
-        return returns_from_signal(object, address) ? SA_RULE_OTHER : SA_RULE_NONE;
+        return returns_from_signal(object, address) ? plain_signal_rule : SA_RULE_NONE;
     /* Augmentation data of the entry (the exception tables) comes before its program. */
     p.cie = &cie;
     if (cie.augmented) {

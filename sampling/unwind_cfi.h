@@ -23,13 +23,23 @@ enum {
     SA_RULE_OTHER = 5,  /* needs more than a rule can say */
     SA_RULE_KIND = 7,
 
-    /* SA_RULE_FRAME: the CFA is rsp or rbp plus bits 32..63, or is stored there. */
+    /* SA_RULE_FRAME: the CFA is rsp, rbp or r10 plus bits 32..63, or is stored there. r10 holds it while a function
+     * that aligns its stack begins or ends, and is known only of code that a signal interrupted. */
     SA_RULE_CFA_RBP = 1 << 3,
     SA_RULE_CFA_STORED = 1 << 4,
+    SA_RULE_CFA_R10 = 1 << 7,
     /* The caller's rbp is the same, or is stored at the CFA, or rbp, plus bits 16..31. */
     SA_RULE_RBP_AT_CFA = 1 << 5,
     SA_RULE_RBP_AT_RBP = 1 << 6,
     /* SA_RULE_SIGNAL: stored at rsp plus: bits 16..31 rbp, 32..47 the stack pointer, 48..63 the address. */
+};
+
+/* Offsets in the kernel's ucontext_t, which lies at the stack pointer of the frame that returns from a handler. */
+enum {
+    SA_UCONTEXT_R10 = 40 + 8 * 2,
+    SA_UCONTEXT_RBP = 40 + 8 * 10,
+    SA_UCONTEXT_RSP = 40 + 8 * 15,
+    SA_UCONTEXT_RIP = 40 + 8 * 16
 };
 
 uint64_t sa_unwind_rule(const struct sa_unwind_object *object, uintptr_t address);

@@ -44,10 +44,12 @@ extern void *__libc_stack_end SA_WEAK;
 
 struct cursor {
     uintptr_t pc, sp, bp;
+    uintptr_t r10;      /* if exact */
     uintptr_t top;      /* of the stack, at most */
     uintptr_t start;    /* stack pointer at first, or after the last change of stacks */
     uintptr_t readable; /* from there to here */
     bool exact;         /* pc is where a signal came, not a return address */
+    bool signal;        /* a signal frame was passed */
 };
 
 /* Of this walk. */
@@ -188,7 +190,7 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
 
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
 {
-    uintptr_t base = rule & SA_RULE_CFA_RBP ? c->bp : c->sp;
+    uintptr_t base = rule & SA_RULE_CFA_RBP ? c->bp : rule & SA_RULE_CFA_R10 ? c->r10 : c->sp;
     uintptr_t cfa = base + (uintptr_t)((int64_t)rule >> 32), at;
 
     if (rule & SA_RULE_CFA_STORED) {
@@ -212,6 +214,7 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
     }
     c->pc = read_stack(cfa - 8);
     c->sp = cfa;
+    c->r10 = 0; /* not known, and nobody can want it at a call */
     c->exact = false;
     return true;
 }
@@ -220,15 +223,17 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
 static bool leave_signal(struct cursor *c, uint64_t rule)
 {
     uintptr_t bp = c->sp + (rule >> 16 & 0xffff), sp = c->sp + (rule >> 32 & 0xffff),
-              pc = c->sp + (rule >> 48);
+              pc = c->sp + (rule >> 48), r10 = c->sp + SA_UCONTEXT_R10;
 
-    if (!in_frame(c, bp, c->top) || !in_frame(c, sp, c->top) || !in_frame(c, pc, c->top))
+    if (!in_frame(c, r10, c->top) || !in_frame(c, bp, c->top) || !in_frame(c, sp, c->top) ||
+        !in_frame(c, pc, c->top))
         return false;
     c->bp = read_stack(bp);
     c->sp = read_stack(sp);
     c->pc = read_stack(pc);
+    c->r10 = read_stack(r10);
     enter_stack(c, (c->sp - RED_ZONE) & -PAGE);
-    c->exact = true;
+    c->exact = c->signal = true;
     return true;
 }
 
@@ -243,6 +248,8 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
                      : "=&r"(c.pc), "=&r"(c.sp), "=&r"(c.bp));
     c.exact = true;
+    c.signal = false;
+    c.r10 = 0;
     enter_stack(&c, (c.sp & -PAGE) + PAGE);
     objects.count = objects.last = 0;
     objects.object[0].start = objects.object[0].end = 0;
@@ -259,7 +266,9 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
                 goto end;
             break;
         case SA_RULE_OTHER:
-            whole = false;
+            /* libgcc believes what tables say of the last instruction of functions that align their stacks, which is
+             * not true (see leave_frame), and would crash: not for interrupted code. */
+            whole = c.signal;
             goto end;
         default:
             remember_stack(&c);

@@ -19,7 +19,11 @@ static const char *name_of(uint64_t rule, char *cfa, char *rbp)
     if (rule & SA_RULE_CFA_STORED)
         strcpy(cfa, "exp");
     else
-        sprintf(cfa, "%s%+d", rule & SA_RULE_CFA_RBP ? "rbp" : "rsp", cfa_offset);
+        sprintf(cfa, "%s%+d",
+                rule & SA_RULE_CFA_RBP   ? "rbp"
+                : rule & SA_RULE_CFA_R10 ? "r10"
+                                         : "rsp",
+                cfa_offset);
     strcpy(rbp, rule & SA_RULE_RBP_AT_RBP ? "exp" : "u");
     if (rule & SA_RULE_RBP_AT_CFA)
         sprintf(rbp, "c%+d", rbp_offset);
