@@ -15,7 +15,7 @@
 #include <link.h>
 #include <string.h>
 
-#define CHUNK     16384
+#define CHUNK     3072 /* on the stack, of any thread */
 #define NAME_MOST 8192 /* longer names are cut */
 #define SECTIONS  65536
 #define UNSIZED   4096 /* how far a function without a size is believed to reach */
