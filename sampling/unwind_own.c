@@ -49,7 +49,7 @@ struct cursor {
     uintptr_t start;    /* stack pointer at first, or after the last change of stacks */
     uintptr_t readable; /* from there to here */
     bool exact;         /* pc is where a signal came, not a return address */
-    bool signal;        /* a signal frame was passed */
+    bool dismantled;    /* a frame was passed whose description no longer holds, see leave_frame */
 };
 
 /* Of this walk. */
@@ -211,6 +211,8 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
         at = c->bp + (uintptr_t)(int16_t)(rule >> 16);
         if (in_frame(c, at, cfa))
             c->bp = read_stack(at);
+        else
+            c->dismantled = true;
     }
     c->pc = read_stack(cfa - 8);
     c->sp = cfa;
@@ -233,7 +235,7 @@ static bool leave_signal(struct cursor *c, uint64_t rule)
     c->pc = read_stack(pc);
     c->r10 = read_stack(r10);
     enter_stack(c, (c->sp - RED_ZONE) & -PAGE);
-    c->exact = c->signal = true;
+    c->exact = true;
     return true;
 }
 
@@ -248,7 +250,7 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
                      : "=&r"(c.pc), "=&r"(c.sp), "=&r"(c.bp));
     c.exact = true;
-    c.signal = false;
+    c.dismantled = false;
     c.r10 = 0;
     enter_stack(&c, (c.sp & -PAGE) + PAGE);
     objects.count = objects.last = 0;
@@ -266,9 +268,8 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
                 goto end;
             break;
         case SA_RULE_OTHER:
-            /* libgcc believes what tables say of the last instruction of functions that align their stacks, which is
-             * not true (see leave_frame), and would crash: not for interrupted code. */
-            whole = c.signal;
+            /* libgcc reads where the description says, also in a frame that is dismantled. */
+            whole = c.dismantled;
             goto end;
         default:
             remember_stack(&c);
