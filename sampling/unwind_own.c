@@ -82,13 +82,20 @@ static bool is_first(uintptr_t top)
     return &__libc_stack_end && top == (uintptr_t)__libc_stack_end;
 }
 
+/* Counted so that whoever is in the lower page, anywhere, is as far from the top. */
+static uintptr_t pages_between(uintptr_t low, uintptr_t top)
+{
+    return top / PAGE - low / PAGE;
+}
+
 /* After a change of the stack pointer: what is known of the stack. */
 static void enter_stack(struct cursor *c, uintptr_t readable)
 {
     c->top = stack_top(c->sp);
     c->start = c->sp;
     c->readable = readable;
-    if (is_first(c->top) == sa_thread.stack_first && c->top - c->sp < sa_thread.stack_pages * PAGE)
+    if (is_first(c->top) == sa_thread.stack_first &&
+        pages_between(c->sp, c->top) <= sa_thread.stack_pages)
         c->readable = c->top;
 }
 
@@ -106,7 +113,7 @@ SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
 /* The walk came to an end: if it is the thread's own stack, it is there for as long as the thread is. */
 static void remember_stack(const struct cursor *c)
 {
-    uintptr_t pages = (c->top - c->start) / PAGE;
+    uintptr_t pages = pages_between(c->start, c->top);
 
     if (c->sp > c->top || c->top - c->sp > NEAR_TOP)
         return;
