@@ -107,6 +107,8 @@ unsigned long sa_maintain_release(unsigned long bytes)
 void sa_maintain_recover(bool unmap)
 {
     sa_maintain_release(PTRDIFF_MAX);
+    /* Nobody can use what samples have left, but the address space. */
+    sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);
     if (unmap)
         sa_page_heap_unmap(&sa_page_heap_ordinary, MAINTAIN_UNMAP_BYTES);
 }
