@@ -76,10 +76,18 @@ static uintptr_t stack_top(uintptr_t sp)
     return sp < thread && thread < top ? thread : top;
 }
 
-/* Of the first thread, whose control block may lie right above other stacks. */
-static bool is_first(uintptr_t top)
+/* What sa_thread.stack_first says. */
+enum { THREAD_UNKNOWN, THREAD_FIRST, THREAD_OTHER };
+
+/*
+ * Whether a top is that of the thread's own stack. The first thread's control block is not above its stack, but may
+ * lie right above that of a coroutine.
+ */
+static bool is_own(uintptr_t top)
 {
-    return &__libc_stack_end && top == (uintptr_t)__libc_stack_end;
+    bool first = &__libc_stack_end && top == (uintptr_t)__libc_stack_end;
+
+    return sa_thread.stack_first == (first ? THREAD_FIRST : THREAD_OTHER);
 }
 
 /* Counted so that whoever is in the lower page, anywhere, is as far from the top. */
@@ -94,8 +102,7 @@ static void enter_stack(struct cursor *c, uintptr_t readable)
     c->top = stack_top(c->sp);
     c->start = c->sp;
     c->readable = readable;
-    if (is_first(c->top) == sa_thread.stack_first &&
-        pages_between(c->sp, c->top) <= sa_thread.stack_pages)
+    if (is_own(c->top) && pages_between(c->sp, c->top) <= sa_thread.stack_pages)
         c->readable = c->top;
 }
 
@@ -117,10 +124,10 @@ static void remember_stack(const struct cursor *c)
 
     if (c->sp > c->top || c->top - c->sp > NEAR_TOP)
         return;
-    if (pages > sa_thread.stack_pages && c->readable != c->top) {
+    if (sa_thread.stack_first == THREAD_UNKNOWN)
+        sa_thread.stack_first = sa_sys_is_first_thread() ? THREAD_FIRST : THREAD_OTHER;
+    if (is_own(c->top) && pages > sa_thread.stack_pages && c->readable != c->top)
         sa_thread.stack_pages = (uint16_t)(pages < UINT16_MAX ? pages : UINT16_MAX);
-        sa_thread.stack_first = is_first(c->top);
-    }
 }
 
 static bool is_in(const struct sa_unwind_object *o, uintptr_t address)
@@ -278,8 +285,10 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
             /* libgcc reads where the description says, also in a frame that is dismantled. */
             whole = c.dismantled;
             goto end;
-        default:
+        case SA_RULE_END:
             remember_stack(&c);
+            goto end;
+        default:
             goto end;
         }
         found = found || c.sp >= (uintptr_t)frame;

@@ -198,6 +198,13 @@ int sa_sys_pid(void)
     return (int)syscall(SYS_getpid);
 }
 
+bool sa_sys_is_first_thread(void)
+{
+    long thread = syscall(SYS_gettid);
+
+    return thread <= 0 || thread == syscall(SYS_getpid);
+}
+
 uint64_t sa_sys_file_limit(void)
 {
     struct rlimit limit; /* 64 bits wide, as the kernel's, on the architectures that we have */

@@ -46,6 +46,7 @@ int sa_sys_unlink(const char *path);
 long sa_sys_readlink(const char *path, char *buf, size_t cap); /* terminated; the length */
 int sa_sys_file_mode(const char *path); /* st_mode, not following a link at the end */
 int sa_sys_pid(void);
+bool sa_sys_is_first_thread(void); /* of the process; also if the kernel does not say */
 uint64_t sa_sys_file_limit(void); /* bytes that a file may grow to before SIGXFSZ */
 
 #endif
