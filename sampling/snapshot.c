@@ -163,6 +163,10 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
         m->profile.time_ns = copied.time_ns;
     profile_add_copied(m, &copied, type == SALLOC_PROFILE_HEAP);
     sa_live_free_copied(&copied);
+    if (m->rows.dropped && m->rows.count < SA_ROWS_MOST) { /* no memory, rather than too many */
+        sa_profile_free(&m->profile);
+        return NULL;
+    }
     return profile_finish(m);
 }
 
