@@ -47,6 +47,6 @@ long sa_sys_readlink(const char *path, char *buf, size_t cap); /* terminated; th
 int sa_sys_file_mode(const char *path); /* st_mode, not following a link at the end */
 int sa_sys_pid(void);
 bool sa_sys_is_first_thread(void); /* of the process; also if the kernel does not say */
-uint64_t sa_sys_file_limit(void); /* bytes that a file may grow to before SIGXFSZ */
+uint64_t sa_sys_file_limit(void);  /* bytes that a file may grow to before SIGXFSZ */
 
 #endif
