@@ -1,39 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stats page: its sections in order, its size, its way to a file; see report.h. */
+/* Reports: the sections of the page in order, the other formats, their size; see report.h. */
 #include "stats/report.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/os/vm.h"
+#include "stats/json.h"
+#include "stats/openmetrics.h"
 #include "stats/report_internal.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
-#define PAGE_BYTES 262144 /* of the sections that do not grow with the number of CPUs */
-#define CPU_BYTES  256    /* of both lines of a CPU */
+/* Enough for the longest figures, in each format. */
+#define PAGE_BYTES 393216 /* of what does not grow with the number of CPUs */
+#define CPU_BYTES  512    /* of all that is said of a CPU */
+
+static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
+{
+    sa_report_summary(f, &r->s);
+    sa_report_metadata(f, &r->s);
+    sa_report_peak(f, &r->s);
+    sa_report_page_sizes(f);
+    sa_report_experiments(f, &r->s);
+    sa_report_caches(f, &r->s);
+    sa_report_sampling(f, &r->s);
+    sa_report_process(f, &r->s);
+    sa_report_classes(f, &r->s);
+    sa_report_utilization(f, r);
+    sa_report_transfer(f, r);
+    sa_report_cpus(f, &r->s);
+    sa_report_capacities(f, r);
+    sa_report_misses(f);
+    sa_report_guarded(f, &r->s);
+    sa_report_system(f, &r->s);
+}
 
 void sa_report_format(struct sa_fmt *f)
 {
-    struct sa_snapshot s;
+    struct sa_reading *r = sa_reading_take();
 
-    sa_snapshot_take(&s);
-    sa_report_summary(f, &s);
-    sa_report_metadata(f, &s);
-    sa_report_peak(f, &s);
-    sa_report_page_sizes(f);
-    sa_report_experiments(f, &s);
-    sa_report_caches(f, &s);
-    sa_report_sampling(f, &s);
-    sa_report_process(f, &s);
-    sa_report_classes(f, &s);
-    sa_report_utilization(f, &s);
-    sa_report_transfer(f, &s);
-    sa_report_cpus(f, &s);
-    sa_report_capacities(f, &s);
-    sa_report_misses(f);
-    sa_report_guarded(f, &s);
-    sa_report_system(f, &s);
+    if (r) {
+        format_sections(f, r);
+        sa_reading_release(r);
+    } else {
+        sa_fmt_add(f, "salloc: no memory for a stats page\n");
+    }
+}
+
+void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f)
+{
+    static void (*const formats[])(struct sa_fmt *) = {
+        [SA_REPORT_TEXT] = sa_report_format,
+        [SA_REPORT_JSON] = sa_json_format,
+        [SA_REPORT_OPENMETRICS] = sa_openmetrics_format,
+    };
+
+    formats[kind](f);
+}
+
+enum sa_report_kind sa_report_kind_of_path(const char *path)
+{
+    static const struct {
+        const char *ending;
+        enum sa_report_kind kind;
+    } endings[] = {{".json", SA_REPORT_JSON}, {".prom", SA_REPORT_OPENMETRICS}};
+    size_t len = strlen(path);
+
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        size_t n = strlen(endings[i].ending);
+
+        if (len > n && strcmp(path + len - n, endings[i].ending) == 0)
+            return endings[i].kind;
+    }
+    return SA_REPORT_TEXT;
 }
 
 size_t sa_report_size(void)

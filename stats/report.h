@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stats page as text, in the malloc-stats layout; doc/stats.md explains every line. */
+/* The stats page as text, in the malloc-stats layout, and its other formats; doc/stats.md explains every line. */
 #ifndef SA_STATS_REPORT_H
 #define SA_STATS_REPORT_H
 
@@ -8,10 +8,18 @@
 /* Writes the page to a buffer. Allocates nothing; holds no lock while formatting. */
 void sa_report_format(struct sa_fmt *f);
 
+enum sa_report_kind { SA_REPORT_TEXT, SA_REPORT_JSON, SA_REPORT_OPENMETRICS };
+
+/* The same as text or in another format. */
+void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f);
+
+/* What the ending of a path asks for: .json, .prom; anything else is text. */
+enum sa_report_kind sa_report_kind_of_path(const char *path);
+
 /* The page to a file descriptor: 0, or -1 with errno. */
 int sa_report_write(int fd);
 
-/* Bytes that hold any page. */
+/* Bytes that hold any report, in any format. */
 size_t sa_report_size(void);
 
 #endif

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sections of the stats page with a line for each size class; see report_internal.h. */
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/gate.h"
-#include "alloc/middle/central.h"
-#include "alloc/middle/transfer.h"
 #include "stats/report_internal.h"
 
 void sa_report_class_name(struct sa_fmt *f, unsigned cls, size_t size)
@@ -34,26 +30,22 @@ void sa_report_classes(struct sa_fmt *f, const struct sa_snapshot *s)
     }
 }
 
-void sa_report_utilization(struct sa_fmt *f, const struct sa_snapshot *s)
+void sa_report_utilization(struct sa_fmt *f, const struct sa_reading *r)
 {
     sa_fmt_add(f, SA_REPORT_RULE
                "Central cache freelist: Span utilization histogram\n"
                "Non-cumulative number of spans with allocated objects < N\n" SA_REPORT_RULE);
-    for (unsigned cls = 1; cls < s->classes; cls++) {
-        struct sa_central_stats c = {0};
+    for (unsigned cls = 1; cls < r->s.classes; cls++) {
+        const size_t *spans = r->cls[cls].central.utilization;
 
-        if (sa_gate_enter()) {
-            sa_central_stats(cls, &c);
-            sa_gate_leave();
-        }
-        sa_report_class_name(f, cls, s->cls[cls].size);
+        sa_report_class_name(f, cls, r->s.cls[cls].size);
         for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
-            sa_fmt_add(f, "%s%6zu < %u", i ? "," : "", c.utilization[i], 1u << i);
+            sa_fmt_add(f, "%s%6zu < %u", i ? "," : "", spans[i], 1u << i);
         sa_fmt_add(f, "\n");
     }
 }
 
-void sa_report_transfer(struct sa_fmt *f, const struct sa_snapshot *s)
+void sa_report_transfer(struct sa_fmt *f, const struct sa_reading *r)
 {
     size_t cumulative = 0;
 
@@ -61,39 +53,33 @@ void sa_report_transfer(struct sa_fmt *f, const struct sa_snapshot *s)
                "Used bytes, current capacity, and maximum allowed capacity\n"
                "of the transfer cache freelists.\n"
                "It also reports insert/remove hits/misses by size class.\n" SA_REPORT_RULE);
-    for (unsigned cls = 1; cls < s->classes; cls++) {
-        struct sa_transfer_stats t = {0};
-        size_t bytes;
+    for (unsigned cls = 1; cls < r->s.classes; cls++) {
+        const struct sa_transfer_stats *t = &r->cls[cls].transfer;
+        size_t bytes = t->objects * r->s.cls[cls].size;
 
-        if (sa_gate_enter()) {
-            sa_transfer_stats(cls, &t);
-            sa_gate_leave();
-        }
-        bytes = t.objects * s->cls[cls].size;
         cumulative += bytes;
-        sa_report_class_name(f, cls, s->cls[cls].size);
+        sa_report_class_name(f, cls, r->s.cls[cls].size);
         sa_fmt_add(f,
                    "%8zu objs; %5m MiB; %6m cum MiB; %5zu capacity; %5zu max_capacity; %8llu "
                    "insert hits; %8llu insert misses (%8llu partial); %8llu remove hits; %8llu "
                    "remove misses (%8llu partial);\n",
-                   t.objects, bytes, cumulative, t.capacity, t.max_capacity, t.insert_hits,
-                   t.insert_misses, t.insert_partial, t.remove_hits, t.remove_misses,
-                   t.remove_partial);
+                   t->objects, bytes, cumulative, t->capacity, t->max_capacity, t->insert_hits,
+                   t->insert_misses, t->insert_partial, t->remove_hits, t->remove_misses,
+                   t->remove_partial);
     }
 }
 
-void sa_report_capacities(struct sa_fmt *f, const struct sa_snapshot *s)
+void sa_report_capacities(struct sa_fmt *f, const struct sa_reading *r)
 {
     sa_fmt_add(f,
                SA_REPORT_RULE "Size class capacity statistics in per-cpu caches\n" SA_REPORT_RULE);
-    for (unsigned cls = 1; cls < s->classes; cls++) {
-        struct sa_cpu_class_stats c;
+    for (unsigned cls = 1; cls < r->s.classes; cls++) {
+        const struct sa_cpu_class_stats *c = &r->cls[cls].cpu;
 
-        sa_cpu_cache_class_stats(cls, &c);
-        sa_report_class_name(f, cls, s->cls[cls].size);
+        sa_report_class_name(f, cls, r->s.cls[cls].size);
         sa_fmt_add(f,
                    "%6zu (minimum), %7.1F (average), %6zu (maximum), %6zu maximum allowed "
                    "capacity\n",
-                   c.least, c.average, c.most, c.allowed);
+                   c->least, c->average, c->most, c->allowed);
     }
 }

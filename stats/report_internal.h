@@ -5,7 +5,7 @@
 #define SA_STATS_REPORT_INTERNAL_H
 
 #include "alloc/base/fmt.h"
-#include "stats/snapshot.h"
+#include "stats/reading.h"
 
 #define SA_REPORT_RULE "------------------------------------------------\n"
 
@@ -24,9 +24,9 @@ void sa_report_process(struct sa_fmt *f, const struct sa_snapshot *s);
 
 /* report_classes.c */
 void sa_report_classes(struct sa_fmt *f, const struct sa_snapshot *s);
-void sa_report_utilization(struct sa_fmt *f, const struct sa_snapshot *s);
-void sa_report_transfer(struct sa_fmt *f, const struct sa_snapshot *s);
-void sa_report_capacities(struct sa_fmt *f, const struct sa_snapshot *s);
+void sa_report_utilization(struct sa_fmt *f, const struct sa_reading *r);
+void sa_report_transfer(struct sa_fmt *f, const struct sa_reading *r);
+void sa_report_capacities(struct sa_fmt *f, const struct sa_reading *r);
 
 /* report_cpus.c */
 void sa_report_cpus(struct sa_fmt *f, const struct sa_snapshot *s);

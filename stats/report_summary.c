@@ -5,8 +5,6 @@
 #include "sampling/recording.h"
 #include "stats/report_internal.h"
 
-#define HUGEPAGE_BYTES (2ul << 20)
-
 static void row(struct sa_fmt *f, char sign, size_t bytes, const char *what)
 {
     sa_fmt_add(f, "MALLOC: %c %12zu (%7m MiB) %s\n", sign, bytes, bytes, what);
@@ -76,7 +74,7 @@ void sa_report_peak(struct sa_fmt *f, const struct sa_snapshot *s)
 void sa_report_page_sizes(struct sa_fmt *f)
 {
     count(f, SA_PAGE_BYTES, "Tcmalloc page size");
-    count(f, HUGEPAGE_BYTES, "Tcmalloc hugepage size");
+    count(f, SA_REPORT_HUGEPAGE_BYTES, "Tcmalloc hugepage size");
     count(f, sa_vm.page_bytes, "Kernel page size");
 }
 

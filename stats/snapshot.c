@@ -40,34 +40,34 @@ static void snapshot_process(struct sa_snapshot *s)
     s->resident_bytes = pages[1] * sa_vm.page_bytes;
 }
 
-static void snapshot_class(struct sa_snapshot *s, unsigned cls)
+static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_detail *detail)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     struct sa_snapshot_class *c = &s->cls[cls];
-    struct sa_cpu_class_stats cpu;
-    struct sa_transfer_stats transfer;
-    struct sa_central_stats central;
+    struct sa_class_detail d;
     size_t all;
 
-    sa_cpu_cache_class_stats(cls, &cpu);
-    sa_transfer_stats(cls, &transfer);
-    sa_central_stats(cls, &central);
+    sa_cpu_cache_class_stats(cls, &d.cpu);
+    sa_transfer_stats(cls, &d.transfer);
+    sa_central_stats(cls, &d.central);
+    if (detail)
+        detail[cls] = d;
     c->size = k->size;
     /* What moved from one to the next in between was seen twice: no more than there are. */
-    all = central.spans * k->objects;
-    c->central_objects = sa_min(central.free_objects, all);
-    c->transfer_objects = sa_min(transfer.objects, all - c->central_objects);
-    c->cpu_objects = sa_min(cpu.objects, all - c->central_objects - c->transfer_objects);
+    all = d.central.spans * k->objects;
+    c->central_objects = sa_min(d.central.free_objects, all);
+    c->transfer_objects = sa_min(d.transfer.objects, all - c->central_objects);
+    c->cpu_objects = sa_min(d.cpu.objects, all - c->central_objects - c->transfer_objects);
     c->free_objects = c->cpu_objects + c->transfer_objects + c->central_objects;
-    c->spans = central.spans;
-    c->pages = central.pages;
-    c->spans_requested = central.spans_requested;
-    c->spans_returned = central.spans_returned;
+    c->spans = d.central.spans;
+    c->pages = d.central.pages;
+    c->spans_requested = d.central.spans_requested;
+    c->spans_returned = d.central.spans_returned;
     s->cpu_bytes += c->cpu_objects * k->size;
     s->transfer_bytes += c->transfer_objects * k->size;
     s->central_bytes +=
         c->central_objects * k->size +
-        central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
+        d.central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
 }
 
 static void snapshot_heaps(struct sa_snapshot *s)
@@ -134,17 +134,19 @@ static void snapshot_caches(struct sa_snapshot *s)
     s->experiment[SA_EXPERIMENT_OPTIMAL_RATES] = s->rates.optimised;
 }
 
-void sa_snapshot_take(struct sa_snapshot *s)
+void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *detail)
 {
     size_t class_pages = 0, class_spans = 0, other;
 
     memset(s, 0, sizeof(*s));
+    if (detail)
+        memset(detail, 0, SA_CLASSES_MAX * sizeof(*detail));
     if (!sa_gate_enter())
         return; /* a fork is in progress, and the locks are not to be touched */
     s->classes = sa_size_classes.count;
     s->system_bytes = sa_load_relaxed(&sa_vm.mapped_bytes);
     for (unsigned cls = 1; cls < s->classes; cls++) {
-        snapshot_class(s, cls);
+        snapshot_class(s, cls, detail);
         class_pages += s->cls[cls].pages;
         class_spans += s->cls[cls].spans;
     }
@@ -173,6 +175,11 @@ void sa_snapshot_take(struct sa_snapshot *s)
         sa_vm_resident(sa_hot.home_any_class, sizeof(sa_hot.home_any_class)) +
         sa_vm_resident(&sa_pagemap, sizeof(sa_pagemap));
     snapshot_process(s);
+}
+
+void sa_snapshot_take(struct sa_snapshot *s)
+{
+    sa_snapshot_take_detailed(s, NULL);
 }
 
 size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s)

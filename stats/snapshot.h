@@ -14,7 +14,10 @@
 #define SA_STATS_SNAPSHOT_H
 
 #include "alloc/base/page.h"
+#include "alloc/front/cpu_cache.h"
 #include "alloc/front/sample_rates.h"
+#include "alloc/middle/central.h"
+#include "alloc/middle/transfer.h"
 #include "alloc/page_heap/page_heap.h"
 #include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
@@ -33,6 +36,8 @@ struct sa_snapshot_class {
     size_t spans, pages;
     uint64_t spans_requested, spans_returned;
 };
+
+#define SA_REPORT_HUGEPAGE_BYTES (2ul << 20)
 
 /* What may be switched, and is or is not: names as in "SALLOC_PER_CPU". */
 enum sa_experiment {
@@ -76,6 +81,16 @@ struct sa_snapshot {
 };
 
 void sa_snapshot_take(struct sa_snapshot *ret);
+
+/* What each floor says of a class, as it was when the snapshot was made of it. */
+struct sa_class_detail {
+    struct sa_cpu_class_stats cpu;
+    struct sa_transfer_stats transfer;
+    struct sa_central_stats central;
+};
+
+/* ret_detail: SA_CLASSES_MAX of them, or NULL. */
+void sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *ret_detail);
 
 /* Sums of rows. */
 size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s);

@@ -17,8 +17,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* On failure a negative errno. */
-static int write_stats(struct sa_file *file)
+/* In the format that the path asks for. On failure a negative errno. */
+static int write_stats(struct sa_file *file, const char *path)
 {
     size_t cap = sa_align_up(sa_report_size(), 65536);
     char *buf = sa_vm_map(NULL, cap, "salloc report");
@@ -28,7 +28,7 @@ static int write_stats(struct sa_file *file)
     if (!buf)
         return -ENOMEM;
     sa_fmt_init(&f, buf, cap);
-    sa_report_format(&f);
+    sa_report_format_as(sa_report_kind_of_path(path), &f);
     failed = sa_file_write(file, buf, f.len);
     sa_vm_unmap(buf, cap);
     return failed;
@@ -48,7 +48,7 @@ static void at_exit_stats(void)
     }
     failed = sa_file_begin(&file, path);
     if (!failed) {
-        failed = write_stats(&file);
+        failed = write_stats(&file, path);
         if (failed)
             sa_file_abandon(&file);
         else

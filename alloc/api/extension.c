@@ -8,9 +8,8 @@
 #include "alloc/front/front.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/maintain.h"
-#include "alloc/middle/transfer.h"
 #include "alloc/os/lock.h"
-#include "alloc/os/rseq.h"
+#include "stats/properties.h"
 #include "stats/report.h"
 #include "stats/snapshot.h"
 
@@ -27,10 +26,11 @@ SA_EXPORT const char *salloc_version(void)
     return SALLOC_VERSION;
 }
 
-SA_EXPORT char *salloc_get_stats(void)
+/* A report in memory of the program's. */
+static char *get_stats(enum sa_report_kind kind)
 {
     size_t cap;
-    char *text;
+    char *text, *shorter;
     struct sa_fmt f;
 
     sa_init();
@@ -39,45 +39,24 @@ SA_EXPORT char *salloc_get_stats(void)
     if (!text)
         return NULL;
     sa_fmt_init(&f, text, cap);
-    sa_report_format(&f);
-    return text;
+    sa_report_format_as(kind, &f);
+    shorter = realloc(text, f.len + 1);
+    return shorter ? shorter : text;
 }
 
-/* Reads one property from a snapshot; false if there is none of the name. */
-static bool property_of(const struct sa_snapshot *s, const char *name, size_t *ret)
+SA_EXPORT char *salloc_get_stats(void)
 {
-    size_t actual = s->heap.mapped_bytes - s->heap.released_bytes + s->metadata_bytes;
-    const struct {
-        const char *name;
-        size_t value;
-    } table[] = {
-        {"generic.current_allocated_bytes", s->in_use_bytes},
-        {"generic.bytes_in_use_by_app", s->in_use_bytes},
-        {"generic.heap_size", s->heap.mapped_bytes - s->heap.released_bytes},
-        {"generic.physical_memory_used", actual},
-        {"generic.virtual_memory_used", actual + s->heap.released_bytes},
-        {"tcmalloc.pageheap_free_bytes", s->heap.backed_bytes + s->heap.moving_bytes},
-        {"tcmalloc.pageheap_unmapped_bytes", s->heap.released_bytes},
-        {"tcmalloc.central_cache_free", s->central_bytes},
-        {"tcmalloc.transfer_cache_free", s->transfer_bytes},
-        {"tcmalloc.cpu_free", s->cpu_bytes},
-        {"tcmalloc.thread_cache_free", s->thread_bytes},
-        {"tcmalloc.metadata_bytes", s->metadata_bytes},
-        {"tcmalloc.per_cpu_caches_active", sa_rseq.per_cpu},
-        {"tcmalloc.max_per_cpu_cache_size", sa_cpu_cache_limit()},
-        {"tcmalloc.sampled_internal_fragmentation", s->sampled_bytes},
-        {"salloc.sampled_objects", s->sampled_objects},
-        {"salloc.sections_restarted", sa_load_relaxed(&sa_hot.aborts)},
-        {"salloc.transfer_domains", sa_transfer_domains()},
-    };
+    return get_stats(SA_REPORT_TEXT);
+}
 
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (strcmp(name, table[i].name) == 0) {
-            *ret = table[i].value;
-            return true;
-        }
-    }
-    return false;
+SA_EXPORT char *salloc_get_stats_json(void)
+{
+    return get_stats(SA_REPORT_JSON);
+}
+
+SA_EXPORT char *salloc_get_stats_openmetrics(void)
+{
+    return get_stats(SA_REPORT_OPENMETRICS);
 }
 
 SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
@@ -91,7 +70,7 @@ SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
     }
     sa_init();
     sa_snapshot_take(&s);
-    if (!property_of(&s, name, value)) {
+    if (!sa_property_read(&s, name, value)) {
         errno = ENOENT;
         return -1;
     }

@@ -31,26 +31,52 @@ const char *salloc_version(void);
 char *salloc_get_stats(void);
 
 /**
+ * The same as a JSON object: integers by name, sizes in bytes, counters apart from gauges, arrays of
+ * classes and of CPUs. doc/stats.md has the names; they stay as they are while "schema_version" does.
+ *
+ * @return as salloc_get_stats.
+ */
+char *salloc_get_stats_json(void);
+
+/**
+ * The same in the text format of OpenMetrics, for Prometheus and what reads its format.
+ *
+ * @return as salloc_get_stats.
+ */
+char *salloc_get_stats_openmetrics(void);
+
+/**
  * Reads a figure by name. Names and meanings are tcmalloc's where it has them:
  *
  *   generic.current_allocated_bytes    bytes in use by the application
  *   generic.bytes_in_use_by_app        the same
  *   generic.heap_size                  address space of the heap, released parts left out
- *   generic.physical_memory_used       heap_size plus metadata
+ *   generic.physical_memory_used       heap_size plus metadata, mapped for it or used
  *   generic.virtual_memory_used        physical_memory_used plus what was released
- *   tcmalloc.pageheap_free_bytes       free spans that hold memory
- *   tcmalloc.pageheap_unmapped_bytes   free spans that hold none
+ *   generic.peak_memory_usage          the most that physical_memory_used has been
+ *   generic.realized_fragmentation     percent of it beyond what was in use then, as estimated
+ *   tcmalloc.pageheap_free_bytes       free spans that hold memory; also tcmalloc.page_heap_free
+ *   tcmalloc.pageheap_unmapped_bytes   free spans that hold none; also tcmalloc.page_heap_unmapped
+ *   tcmalloc.slack_bytes               the sum of the two
  *   tcmalloc.central_cache_free        free objects in central free lists
  *   tcmalloc.transfer_cache_free       in transfer caches
+ *   tcmalloc.sharded_transfer_cache_free   0: there is none
  *   tcmalloc.cpu_free                  in per-CPU caches
- *   tcmalloc.thread_cache_free         in per-thread caches (where rseq is missing)
+ *   tcmalloc.thread_cache_free         in per-thread caches (where rseq is missing); also
+ *                                      tcmalloc.current_total_thread_cache_bytes
+ *   tcmalloc.thread_cache_count        how many of those are in use
+ *   tcmalloc.local_bytes               cpu_free plus thread_cache_free
  *   tcmalloc.metadata_bytes            salloc's own records
+ *   tcmalloc.external_fragmentation_bytes  physical_memory_used but for what is in use
+ *   tcmalloc.required_bytes            physical_memory_used but for pageheap_free_bytes
+ *   tcmalloc.num_released_total_bytes  given back to the system since the start
  *   tcmalloc.per_cpu_caches_active     1 or 0
  *   tcmalloc.max_per_cpu_cache_size    limit of each per-CPU cache, settable
  *   tcmalloc.sampled_internal_fragmentation   pages that sampled objects have to themselves
- *   salloc.sampled_objects             how many objects those are
- *   salloc.sections_restarted          critical sections restarted by the kernel, approximate
- *   salloc.transfer_domains            last-level-cache domains of the transfer cache
+ *   tcmalloc.security_partitioning_active     0
+ *   tcmalloc.experiment.NAME           1 or 0: what the stats page lists as MALLOC EXPERIMENTS
+ *   salloc.NAME                        every name of the tables in doc/stats.md but those of classes
+ *                                      and CPUs: salloc.allocated_bytes, salloc.samples_taken, ...
  *
  * @return 0, or -1 with errno ENOENT for an unknown name, EINVAL for a null argument.
  */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents say what the sources say: every option is in doc/tuning.md, every lock rank with its text and in
 its order in doc/locking.md, every settable name of the public header somewhere, every kind of line of the
-stats page in doc/stats.md, and every relative link leads to a file (and heading) that exists.
+stats page and every figure for machines in doc/stats.md, and every relative link leads to a file (and heading) that exists.
 usage: check_docs.py ROOT [LIBRARY]
 """
 import os
@@ -41,6 +41,22 @@ def check_ranks(root, findings):
     if len(rows) > len(ranks):
         findings.add('doc/locking.md', None, 'rows for ranks that do not exist: %s' % rows[len(ranks):])
     return len(ranks)
+
+
+def check_figures(root, findings):
+    """The tables of figures are those of the source, in its order."""
+    source = re.findall(r'^SA_(?:CLASS_|CPU_)?FIGURE\((\w+),\s*(\w+),.*?"((?:[^"\\]|\\.)*)"\)',
+                        lint.read(root, 'stats/figures.def'), re.M | re.S)
+    rows = re.findall(r'^\| `(\w+)` \| (gauge|counter) \| (.*) \|$', lint.read(root, 'doc/stats.md'), re.M)
+    if len(source) < 50:
+        findings.add('stats/figures.def', None, 'only %d figures found' % len(source))
+    for (name, kind, text), row in zip(source, rows):
+        if row != (name, kind.lower(), text):
+            findings.add('doc/stats.md', None, 'the row of %s should be "| `%s` | %s | %s |"' %
+                         (row[0], name, kind.lower(), text))
+    if len(rows) != len(source):
+        findings.add('doc/stats.md', None, '%d rows of figures, there are %d' % (len(rows), len(source)))
+    return len(source)
 
 
 def slug(heading):
@@ -110,9 +126,10 @@ def main(root, library=None):
     options, ranks = check_options(root, findings), check_ranks(root, findings)
     links = check_links(root, findings)
     check_paths(root, findings)
+    figures = check_figures(root, findings)
     kinds = check_page(root, library, findings) if library else 0
-    findings.finish('%d options, %d lock ranks, %d links, %d kinds of lines of the stats page' %
-                    (options, ranks, links, kinds))
+    findings.finish('%d options, %d lock ranks, %d links, %d figures, %d kinds of lines of the stats page' %
+                    (options, ranks, links, figures, kinds))
 
 
 if __name__ == '__main__':

@@ -47,8 +47,8 @@ void __real_sa_central_stats(unsigned cls, struct sa_central_stats *ret);
 void __wrap_sa_central_stats(unsigned cls, struct sa_central_stats *ret);
 void __real_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
 void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
-void __real_sa_snapshot_take(struct sa_snapshot *ret);
-void __wrap_sa_snapshot_take(struct sa_snapshot *ret);
+void __real_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
+void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
 
 int __wrap_sa_cpu_cache_count(void)
 {
@@ -96,11 +96,11 @@ void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *re
 }
 
 /* All words of the snapshot, then those of the classes, at their most. */
-void __wrap_sa_snapshot_take(struct sa_snapshot *ret)
+void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail)
 {
     size_t *words = (size_t *)ret;
 
-    __real_sa_snapshot_take(ret);
+    __real_sa_snapshot_take_detailed(ret, detail);
     if (!extreme)
         return;
     for (size_t i = 0; i < sizeof(*ret) / sizeof(*words); i++)
@@ -116,7 +116,7 @@ void __wrap_sa_snapshot_take(struct sa_snapshot *ret)
 
 static char *page;
 
-static const char *format(void)
+static const char *format_as(enum sa_report_kind kind)
 {
     size_t cap = sa_report_size();
     struct sa_fmt f;
@@ -124,10 +124,15 @@ static const char *format(void)
     page = realloc(page, cap);
     assert_non_null(page);
     sa_fmt_init(&f, page, cap);
-    sa_report_format(&f);
+    sa_report_format_as(kind, &f);
     assert_false(f.truncated);
     assert_int_equal(f.len, strlen(page));
     return page;
+}
+
+static const char *format(void)
+{
+    return format_as(SA_REPORT_TEXT);
 }
 
 /* The number in the row of the summary with this text. */
@@ -369,7 +374,7 @@ static void test_report_summary_adds_up_under_load(void **state)
     test_threads_check();
 }
 
-/* As many CPUs as there can be, and figures as long as they can get. */
+/* As many CPUs as there can be, and figures as long as they can get, in every format. */
 static void test_report_fits_its_buffer(void **state)
 {
     static const int cpus[] = {0, 1, 2, 100, 1000, 8192};
@@ -378,9 +383,25 @@ static void test_report_fits_its_buffer(void **state)
     extreme = true;
     for (size_t i = 0; i < TEST_COUNT(cpus); i++) {
         extreme_cpus = cpus[i];
-        format();
+        format_as(SA_REPORT_TEXT);
+        format_as(SA_REPORT_JSON);
+        format_as(SA_REPORT_OPENMETRICS);
     }
     extreme = false;
+}
+
+static void test_report_kind_is_the_ending(void **state)
+{
+    (void)state;
+    assert_int_equal(sa_report_kind_of_path("stats"), SA_REPORT_TEXT);
+    assert_int_equal(sa_report_kind_of_path("a/b.json"), SA_REPORT_JSON);
+    assert_int_equal(sa_report_kind_of_path("b.%p.prom"), SA_REPORT_OPENMETRICS);
+    assert_int_equal(sa_report_kind_of_path("b.json.txt"), SA_REPORT_TEXT);
+    assert_int_equal(sa_report_kind_of_path("b.JSON"), SA_REPORT_TEXT);
+    assert_int_equal(sa_report_kind_of_path("json"), SA_REPORT_TEXT);
+    assert_int_equal(sa_report_kind_of_path(".json"),
+                     SA_REPORT_TEXT); /* a name without an ending */
+    assert_int_equal(sa_report_kind_of_path(""), SA_REPORT_TEXT);
 }
 
 /* A buffer of any length is filled up to its end and not beyond. */
@@ -437,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_report_cpus_add_up_to_the_summary),
         cmocka_unit_test(test_report_summary_adds_up_under_load),
         cmocka_unit_test(test_report_fits_its_buffer),
+        cmocka_unit_test(test_report_kind_is_the_ending),
         cmocka_unit_test(test_report_keeps_to_a_short_buffer),
         cmocka_unit_test(test_report_goes_to_a_file_descriptor),
     };

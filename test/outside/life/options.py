@@ -6,6 +6,7 @@ stderr; the program's own output and exit status never change; setuid programs i
 
 usage: options.py LIBRARY PROGRAM [VARIABLE=VALUE...]    (PROGRAM: linked.c)
 """
+import json
 import os
 import shutil
 import stat
@@ -62,6 +63,15 @@ class Options(unittest.TestCase):
             self.unchanged(done)
             self.one_line(done, word)
             self.assertNotIn('\x1b', done.stderr)
+
+    def test_ending_picks_the_format(self):
+        for ending, check in (('json', lambda text: self.assertEqual(json.loads(text)['schema_version'], 1)),
+                              ('prom', lambda text: self.assertTrue(text.endswith('\n# EOF\n'))),
+                              ('txt', lambda text: self.assertTrue(text.startswith('See doc/stats.md')))):
+            self.unchanged(run('stats:' + self.path('%e.' + ending)))
+            name = os.path.basename(PROGRAM) + '.' + ending
+            with open(self.path(name), encoding='ascii') as report:
+                check(report.read())
 
     def test_others_still_apply(self):
         path = self.path('page')

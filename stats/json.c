@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report as JSON; see json.h. */
+#include "stats/json.h"
+
+#include "alloc/os/clock.h"
+#include "alloc/os/sys.h"
+#include "stats/figures.h"
+
+/* Members of one kind, as an object. */
+static void members(struct sa_fmt *f, const struct sa_figure *figures, const uint64_t *values,
+                    size_t count, enum sa_figure_kind kind, const char *between)
+{
+    const char *separator = "";
+
+    sa_fmt_add(f, "{");
+    for (size_t i = 0; i < count; i++) {
+        if (figures[i].kind != kind)
+            continue;
+        sa_fmt_add(f, "%s%s\"%s\": %llu", separator, between, figures[i].name, values[i]);
+        separator = ",";
+    }
+    sa_fmt_add(f, "}");
+}
+
+static void both_kinds(struct sa_fmt *f, const struct sa_figure *figures, const uint64_t *values,
+                       size_t count, const char *between)
+{
+    sa_fmt_add(f, "\"gauges\": ");
+    members(f, figures, values, count, SA_FIGURE_GAUGE, between);
+    sa_fmt_add(f, ", \"counters\": ");
+    members(f, figures, values, count, SA_FIGURE_COUNTER, between);
+}
+
+static void head(struct sa_fmt *f, const struct sa_snapshot *s)
+{
+    sa_fmt_add(f, "{\n\"schema\": \"salloc stats\",\n\"schema_version\": %d,\n",
+               SA_JSON_SCHEMA_VERSION);
+    sa_fmt_add(f, "\"version\": \"" SALLOC_VERSION "\",\n\"pid\": %d,\n\"time_ns\": %llu,\n",
+               sa_sys_pid(), sa_clock_calendar_ns());
+    sa_fmt_add(f, "\"experiments\": {");
+    for (unsigned i = 0; i < SA_EXPERIMENTS; i++)
+        sa_fmt_add(f, "%s\"%s\": %zu", i ? ", " : "", sa_experiment_names[i], s->experiment[i]);
+    sa_fmt_add(f, "},\n");
+}
+
+static void classes(struct sa_fmt *f, const struct sa_reading *r)
+{
+    uint64_t values[SA_CLASS_FIGURES];
+
+    sa_fmt_add(f, "\"classes\": [");
+    for (unsigned cls = 1; cls < r->s.classes; cls++) {
+        sa_class_figures_read(r, cls, values);
+        sa_fmt_add(f, "%s\n{\"class\": %u, \"size_bytes\": %zu, ", cls > 1 ? "," : "", cls,
+                   r->s.cls[cls].size);
+        both_kinds(f, sa_class_figures, values, SA_CLASS_FIGURES, " ");
+        sa_fmt_add(f, ", \"spans_by_used_objects\": [");
+        for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
+            sa_fmt_add(f, "%s%zu", i ? ", " : "", r->cls[cls].central.utilization[i]);
+        sa_fmt_add(f, "]}");
+    }
+    sa_fmt_add(f, "\n],\n");
+}
+
+static void cpus(struct sa_fmt *f)
+{
+    int count = sa_cpu_cache_count();
+    uint64_t values[SA_CPU_FIGURES];
+    const char *separator = "";
+
+    sa_fmt_add(f, "\"cpus\": [");
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct sa_cpu_cache_stats c;
+
+        sa_cpu_cache_stats(cpu, &c);
+        if (!c.populated)
+            continue;
+        sa_cpu_figures_read(&c, values);
+        sa_fmt_add(f, "%s\n{\"cpu\": %d, ", separator, cpu);
+        both_kinds(f, sa_cpu_figures, values, SA_CPU_FIGURES, " ");
+        sa_fmt_add(f, "}");
+        separator = ",";
+    }
+    sa_fmt_add(f, "\n]\n}\n");
+}
+
+void sa_json_format(struct sa_fmt *f)
+{
+    struct sa_reading *r = sa_reading_take();
+    uint64_t values[SA_FIGURES];
+
+    if (!r) {
+        sa_fmt_add(f,
+                   "{\"schema\": \"salloc stats\", \"schema_version\": %d, \"error\": "
+                   "\"out of memory\"}\n",
+                   SA_JSON_SCHEMA_VERSION);
+        return;
+    }
+    sa_figures_read(&r->s, values);
+    head(f, &r->s);
+    both_kinds(f, sa_figures, values, SA_FIGURES, "\n  ");
+    sa_fmt_add(f, ",\n");
+    classes(f, r);
+    cpus(f);
+    sa_reading_release(r);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report in the format of OpenMetrics; see openmetrics.h. */
+#include "stats/openmetrics.h"
+
+#include "stats/figures.h"
+
+#include <string.h>
+
+static bool in_bytes(const char *name)
+{
+    size_t len = strlen(name);
+
+    return len > 6 && strcmp(name + len - 6, "_bytes") == 0;
+}
+
+/* What comes before the samples of a family. set: "", "class_" or "cpu_". */
+static void family(struct sa_fmt *f, const char *set, const struct sa_figure *figure)
+{
+    sa_fmt_add(f, "# TYPE salloc_%s%s %s\n", set, figure->name,
+               figure->kind == SA_FIGURE_COUNTER ? "counter" : "gauge");
+    if (in_bytes(figure->name))
+        sa_fmt_add(f, "# UNIT salloc_%s%s bytes\n", set, figure->name);
+    sa_fmt_add(f, "# HELP salloc_%s%s %s\n", set, figure->name, figure->help);
+}
+
+static void sample_name(struct sa_fmt *f, const char *set, const struct sa_figure *figure)
+{
+    sa_fmt_add(f, "salloc_%s%s%s", set, figure->name,
+               figure->kind == SA_FIGURE_COUNTER ? "_total" : "");
+}
+
+static void whole(struct sa_fmt *f, const struct sa_snapshot *s)
+{
+    uint64_t values[SA_FIGURES];
+
+    sa_figures_read(s, values);
+    for (size_t i = 0; i < SA_FIGURES; i++) {
+        family(f, "", &sa_figures[i]);
+        sample_name(f, "", &sa_figures[i]);
+        sa_fmt_add(f, " %llu\n", values[i]);
+    }
+    sa_fmt_add(f, "# TYPE salloc_realized_fragmentation_ratio gauge\n"
+                  "# UNIT salloc_realized_fragmentation_ratio ratio\n"
+                  "# HELP salloc_realized_fragmentation_ratio physical beyond allocated bytes at "
+                  "the peak, by the latter\n");
+    sa_fmt_add(f, "salloc_realized_fragmentation_ratio %.6F\n", sa_snapshot_fragmentation(s));
+}
+
+/* Classes that never had a span are left out: each would be two dozen series of zeros. */
+static void classes(struct sa_fmt *f, const struct sa_reading *r)
+{
+    uint64_t values[SA_CLASS_FIGURES];
+
+    for (size_t i = 0; i < SA_CLASS_FIGURES; i++) {
+        family(f, "class_", &sa_class_figures[i]);
+        for (unsigned cls = 1; cls < r->s.classes; cls++) {
+            if (!r->s.cls[cls].spans_requested)
+                continue;
+            sa_class_figures_read(r, cls, values);
+            sample_name(f, "class_", &sa_class_figures[i]);
+            sa_fmt_add(f, "{class=\"%u\",size=\"%zu\"} %llu\n", cls, r->s.cls[cls].size, values[i]);
+        }
+    }
+}
+
+static void cpus(struct sa_fmt *f)
+{
+    int count = sa_cpu_cache_count();
+    uint64_t values[SA_CPU_FIGURES];
+
+    for (size_t i = 0; i < SA_CPU_FIGURES; i++) {
+        family(f, "cpu_", &sa_cpu_figures[i]);
+        for (int cpu = 0; cpu < count; cpu++) {
+            struct sa_cpu_cache_stats c;
+
+            sa_cpu_cache_stats(cpu, &c);
+            if (!c.populated)
+                continue;
+            sa_cpu_figures_read(&c, values);
+            sample_name(f, "cpu_", &sa_cpu_figures[i]);
+            sa_fmt_add(f, "{cpu=\"%d\"} %llu\n", cpu, values[i]);
+        }
+    }
+}
+
+void sa_openmetrics_format(struct sa_fmt *f)
+{
+    struct sa_reading *r = sa_reading_take();
+
+    if (r) {
+        sa_fmt_add(f, "# TYPE salloc_build info\n# HELP salloc_build which library this is\n");
+        sa_fmt_add(f, "salloc_build_info{version=\"" SALLOC_VERSION "\",caches=\"%s\"} 1\n",
+                   r->s.experiment[SA_EXPERIMENT_PER_CPU] ? "cpu" : "thread");
+        whole(f, &r->s);
+        classes(f, r);
+        cpus(f);
+        sa_reading_release(r);
+    }
+    sa_fmt_add(f, "# EOF\n");
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of figures.def
+ * as salloc.<name>. No state.
+ */
+#include "stats/properties.h"
+
+#include "stats/figures.h"
+
+#include <string.h>
+
+static const char experiment_prefix[] = "tcmalloc.experiment.", own_prefix[] = "salloc.";
+
+/* Where the rest of a name with this prefix begins; NULL: it has another. */
+static const char *after(const char *name, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return strncmp(name, prefix, len) == 0 ? name + len : NULL;
+}
+
+static bool read_named(const struct sa_snapshot *s, const char *name, size_t *ret)
+{
+    size_t actual = sa_snapshot_actual(s), heap_free = sa_snapshot_page_heap_free(s);
+    const struct {
+        const char *name;
+        size_t value;
+    } table[] = {
+        {"generic.current_allocated_bytes", s->in_use_bytes},
+        {"generic.bytes_in_use_by_app", s->in_use_bytes},
+        {"generic.heap_size", s->heap.mapped_bytes - s->heap.released_bytes},
+        {"generic.physical_memory_used", actual},
+        {"generic.virtual_memory_used", actual + s->heap.released_bytes},
+        {"generic.peak_memory_usage", s->peak.used_bytes},
+        {"generic.realized_fragmentation", (size_t)(sa_snapshot_fragmentation(s) * 100)},
+        {"tcmalloc.pageheap_free_bytes", heap_free},
+        {"tcmalloc.page_heap_free", heap_free},
+        {"tcmalloc.pageheap_unmapped_bytes", s->heap.released_bytes},
+        {"tcmalloc.page_heap_unmapped", s->heap.released_bytes},
+        {"tcmalloc.slack_bytes", heap_free + s->heap.released_bytes},
+        {"tcmalloc.central_cache_free", s->central_bytes},
+        {"tcmalloc.transfer_cache_free", s->transfer_bytes},
+        {"tcmalloc.sharded_transfer_cache_free", 0},
+        {"tcmalloc.cpu_free", s->cpu_bytes},
+        {"tcmalloc.thread_cache_free", s->thread_bytes},
+        {"tcmalloc.current_total_thread_cache_bytes", s->thread_bytes},
+        {"tcmalloc.thread_cache_count", s->threads_in_use},
+        {"tcmalloc.local_bytes", s->cpu_bytes + s->thread_bytes},
+        {"tcmalloc.metadata_bytes", s->metadata_bytes},
+        {"tcmalloc.external_fragmentation_bytes", actual - s->in_use_bytes},
+        {"tcmalloc.required_bytes", actual - heap_free},
+        {"tcmalloc.per_cpu_caches_active", s->experiment[SA_EXPERIMENT_PER_CPU]},
+        {"tcmalloc.max_per_cpu_cache_size", s->cpu_cache_limit},
+        {"tcmalloc.sampled_internal_fragmentation", s->sampled_bytes},
+        {"tcmalloc.num_released_total_bytes", s->heap.released_ever_bytes},
+        {"tcmalloc.security_partitioning_active", 0},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (strcmp(name, table[i].name) == 0) {
+            *ret = table[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_experiment(const struct sa_snapshot *s, const char *name, size_t *ret)
+{
+    for (size_t i = 0; i < SA_EXPERIMENTS; i++) {
+        if (strcmp(name, sa_experiment_names[i]) == 0) {
+            *ret = s->experiment[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_figure(const struct sa_snapshot *s, const char *name, size_t *ret)
+{
+    uint64_t values[SA_FIGURES];
+
+    for (size_t i = 0; i < SA_FIGURES; i++) {
+        if (strcmp(name, sa_figures[i].name) == 0) {
+            sa_figures_read(s, values);
+            *ret = values[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sa_property_read(const struct sa_snapshot *s, const char *name, size_t *ret)
+{
+    const char *rest = after(name, own_prefix);
+
+    if (rest)
+        return read_figure(s, rest, ret);
+    rest = after(name, experiment_prefix);
+    return rest ? read_experiment(s, rest, ret) : read_named(s, name, ret);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readings and where they lie; see reading.h. State: the library's own instance and whether it is in use. */
+#include "stats/reading.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+
+static struct sa_reading own;
+static uint32_t own_used; /* atomic */
+
+static size_t reading_bytes(void)
+{
+    return sa_align_up(sizeof(struct sa_reading), sa_max(sa_vm.page_bytes, 4096));
+}
+
+struct sa_reading *sa_reading_take(void)
+{
+    struct sa_reading *r = &own;
+
+    if (sa_xchg_acquire(&own_used, 1))
+        r = sa_vm_map(NULL, reading_bytes(), "salloc report");
+    if (r)
+        sa_snapshot_take_detailed(&r->s, r->cls);
+    return r;
+}
+
+void sa_reading_release(struct sa_reading *r)
+{
+    if (r == &own)
+        sa_store_release(&own_used, 0);
+    else
+        sa_vm_unmap(r, reading_bytes());
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that a report is made of, read at one time: too much for the stack of a small thread, so it lies in memory of
+ * its own. One instance is part of the library, so that a report can be had when there is no memory left;
+ * whoever comes while that one is in use gets a mapping.
+ */
+#ifndef SA_STATS_READING_H
+#define SA_STATS_READING_H
+
+#include "stats/snapshot.h"
+
+struct sa_reading {
+    struct sa_snapshot s;
+    struct sa_class_detail cls[SA_CLASSES_MAX];
+};
+
+/* A reading taken now; NULL when out of memory. */
+struct sa_reading *sa_reading_take(void);
+void sa_reading_release(struct sa_reading *reading);
+
+#endif
