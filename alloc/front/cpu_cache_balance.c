@@ -8,6 +8,7 @@
 
 #include "alloc/base/fatal.h"
 #include "alloc/front/cpu_cache_internal.h"
+#include "alloc/front/gate.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/rseq.h"
 
@@ -25,9 +26,11 @@ static bool cpu_stop(int cpu)
     return sa_rseq_fence(cpu);
 }
 
+/* While a fork is in progress (a handler of it may have got us here) all stay stopped. */
 static void cpu_resume(struct cpu_cache *c, int cpu)
 {
-    sa_store_release(&sa_hot.slabs[cpu], c->slab);
+    if (!sa_gate_is_closed())
+        sa_store_release(&sa_hot.slabs[cpu], c->slab);
 }
 
 /* Passes all objects of a stopped slab on; bytes. Capacities become 0. */
@@ -207,7 +210,7 @@ void sa_cpu_cache_resume_all(void)
         /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it. (He is
          * this thread, interrupted by the signal handler that forks.) */
         if (c && sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
-            cpu_resume(c, cpu);
+            sa_store_release(&sa_hot.slabs[cpu], c->slab);
             sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
         }
     }

@@ -127,6 +127,31 @@ static void test_trials_are_counted_once(void **state)
                     (ROUNDS + 1) * EACH);
 }
 
+/* Handlers of fork may change the interval: caches that the fork has stopped stay so. */
+static void test_trials_change_in_the_middle_of_a_fork(void **state)
+{
+    unsigned cls = sa_size_class_find(64);
+    struct tally t = {0};
+
+    (void)state;
+    if (!sa_rseq.per_cpu)
+        TEST_SKIP("caches of threads are not stopped");
+    set_interval(0);
+    cycle(cls, 0, 10, &t);
+    sa_gate_close();
+    assert_true(sa_cpu_cache_stop_all());
+    set_interval(1);
+    sa_cpu_cache_set_limit(LIMIT - 1); /* empties them */
+    cycle(cls, 1, 10, &t);
+    for (int cpu = 0; cpu < sa_cpu_cache_count(); cpu++)
+        assert_ptr_equal(sa_hot.slabs[cpu], &sa_slab_empty);
+    sa_cpu_cache_resume_all();
+    sa_gate_open();
+    cycle(cls, 1, 10, &t);
+    assert_true(t.won == t.expected);
+    sa_cpu_cache_set_limit(LIMIT);
+}
+
 /* --- threads ----------------------------------------------------------------------------------- */
 
 #define THREADS 4
@@ -288,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_trials_with_rates_of_their_own),
         cmocka_unit_test(test_trials_change_under_a_draw),
         cmocka_unit_test(test_trials_are_counted_once),
+        cmocka_unit_test(test_trials_change_in_the_middle_of_a_fork),
         cmocka_unit_test(test_trials_of_threads_on_one_cpu),
         cmocka_unit_test(test_trials_of_threads_on_two_cpus),
         cmocka_unit_test(test_trials_of_threads_that_migrate),
