@@ -111,11 +111,18 @@ static bool parse_signal(struct piece p, sa_option_signal *ret)
         {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},     {"PROF", SIGPROF},
         {"ALRM", SIGALRM}, {"QUIT", SIGQUIT}, {"WINCH", SIGWINCH}, {"URG", SIGURG},
     };
+    /* The code that causes these would be started again, for ever. */
+    static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     size_t number;
 
     if (parse_size(p, &number)) {
+        for (size_t i = 0; i < sizeof(caused) / sizeof(caused[0]); i++)
+            if ((int)number == caused[i])
+                return false;
+        if (number == 0 || number >= NSIG || number == SIGKILL || number == SIGSTOP)
+            return false;
         *ret = (int)number;
-        return number > 0 && number < NSIG && number != SIGKILL && number != SIGSTOP;
+        return true;
     }
     if (p.len > 3 && memcmp(p.at, "SIG", 3) == 0)
         p = (struct piece){p.at + 3, p.len - 3};

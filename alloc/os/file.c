@@ -73,7 +73,7 @@ int sa_file_begin(struct sa_file *file, const char *path)
     size_t n = strlen(path);
 
     file->fd = -1;
-    file->named = false;
+    file->named = file->placed = false;
     file->at = 0;
     file->limit = sa_sys_file_limit();
     if (n == 0 || path[n - 1] == '/')
@@ -125,13 +125,19 @@ int sa_file_write(struct sa_file *file, const void *data, size_t bytes)
     return 0;
 }
 
-/* Gives a nameless file the temporary name: a link cannot replace, a rename can. */
+/* Gives a nameless file its name, in one step if nobody has it, so that no other is left if the process is killed.
+ * Else the temporary one: a link cannot replace, a rename can. */
 static int give_name(struct sa_file *file)
 {
     char link[64];
-    int failed = -EEXIST;
+    int failed;
 
     descriptor_name(file->fd, link, sizeof(link));
+    failed = sa_sys_link(link, file->path);
+    if (failed != -EEXIST) {
+        file->placed = !failed;
+        return failed;
+    }
     for (int i = 0; i < TRIES && failed == -EEXIST; i++) {
         failed = temporary_name(file);
         if (!failed)
@@ -149,7 +155,7 @@ int sa_file_commit(struct sa_file *file)
     file->fd = -1;
     if (!failed)
         failed = closed;
-    if (!failed)
+    if (!failed && !file->placed)
         failed = sa_sys_rename(file->temporary, file->path);
     if (failed)
         sa_file_abandon(file);
@@ -162,8 +168,10 @@ void sa_file_abandon(struct sa_file *file)
         sa_sys_close(file->fd);
     if (file->named)
         sa_sys_unlink(file->temporary);
+    if (file->placed)
+        sa_sys_unlink(file->path);
     file->fd = -1;
-    file->named = false;
+    file->named = file->placed = false;
 }
 
 int sa_file_check_pattern(const char *pattern)

@@ -20,6 +20,7 @@
 struct sa_file {
     int fd;      /* -1: not open */
     bool named;  /* the temporary name exists */
+    bool placed; /* the file has its own name already */
     uint64_t at; /* bytes written */
     uint64_t limit;
     char path[SA_FILE_PATH_MAX];
