@@ -8,6 +8,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
@@ -140,18 +141,21 @@ unsigned sa_sampler_class(const struct sa_span *span)
 
 void *sa_sampler_release(struct sa_span *span, unsigned *ret_cls)
 {
-    struct sa_sample *s = span->sample;
+    /* Of threads that free one block at the same time, by mistake, only one may find the record. */
+    struct sa_sample *s = sa_xchg_acquire(&span->sample, NULL);
     struct sa_stack *free_stack = NULL;
-    void *proxy = s->proxy;
     bool outside = !sa_thread.sampling;
+    void *proxy;
 
+    if (!s)
+        sa_fatal("double free", (void *)span->start, "is being freed by another thread");
+    proxy = s->proxy;
     *ret_cls = s->cls;
     if (outside && sa_live_wants_free_stacks()) {
         sa_thread.sampling = 1;
         free_stack = sampler_stack();
         sa_thread.sampling = 0;
     }
-    sa_store_relaxed(&span->sample, NULL);
     sa_live_remove(s, free_stack);
     if (proxy)
         sa_page_heap_free(&sa_page_heap_sampled, span, false);

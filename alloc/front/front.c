@@ -15,6 +15,7 @@
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/sampler.h"
 
@@ -149,7 +150,7 @@ SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
     if (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS)
         sa_fatal(what, p, "is inside a block of %u bytes, not its start",
                  sa_size_classes.of[s->cls].size);
-    if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE)
+    if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start == address)
         sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
                  "lies in memory that is free");
     sa_fatal(what, p, "is inside a block of %zu bytes, not its start", s->requested);
@@ -174,6 +175,8 @@ static struct block block_of(const void *p, const char *what)
         block_fault(p, what);
     b.cls = sa_sampler_class(b.span);
     b.own_page = b.cls != 0;
+    if (SA_UNLIKELY(!b.cls && b.span->heap == SA_HEAP_SAMPLED))
+        block_fault(p, what); /* another thread has begun to free it */
     return b;
 }
 

@@ -6,9 +6,12 @@
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
 #include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+#include "sampling/live.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
+#include "test/support/threads.h"
 
 #include <stdlib.h>
 
@@ -84,6 +87,50 @@ static void test_sampler_free_twice(void **state)
         test_child_aborts(free_twice_after_release, &cases[i], "double free: 0x");
         test_child_aborts(free_twice_with_others_between, &cases[i], "double free: 0x");
     }
+}
+
+/* Another thread has begun to free the block: its record is gone, its page is not yet. */
+static void free_while_freed(void *p)
+{
+    sa_pagemap_find((uintptr_t)p)->sample = NULL;
+    sa_front_free(p);
+}
+
+static void release_while_freed(void *p)
+{
+    struct sa_span *span = sa_pagemap_find((uintptr_t)p);
+    unsigned cls;
+
+    span->sample = NULL;
+    sa_sampler_release(span, &cls);
+}
+
+static void free_both(int index, void *arg)
+{
+    (void)index;
+    sa_front_free(arg);
+}
+
+static void free_by_two(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 10000; i++)
+        test_threads_run(2, free_both, sampled(100));
+}
+
+static void test_sampler_free_in_two_threads(void **state)
+{
+    uint64_t handle =
+        sa_live_start(SALLOC_PROFILE_LIFETIMES); /* takes stacks: the race is longer */
+    void *p = sa_front_alloc(100, 1, false);
+
+    (void)state;
+    assert_non_null(p);
+    assert_true(handle);
+    test_child_aborts(free_while_freed, p, "double free: 0x");
+    test_child_aborts(release_while_freed, p, "double free: 0x");
+    test_child_aborts(free_by_two, NULL, "double free: 0x");
+    sa_front_free(p);
 }
 
 static void free_inside(void *arg)
@@ -187,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sampler_free_twice),
+        cmocka_unit_test(test_sampler_free_in_two_threads),
         cmocka_unit_test(test_sampler_free_inside),
         cmocka_unit_test(test_sampler_free_with_wrong_size),
         cmocka_unit_test(test_sampler_free_in_unused_address_space),
