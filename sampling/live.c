@@ -213,10 +213,17 @@ bool sa_live_copy(bool peak, struct sa_copied *ret)
     return true;
 }
 
+void sa_live_unref_copied(struct sa_copied *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        sa_stack_unref(c->samples[i].key.stack);
+        c->samples[i].key.stack = &sa_stack_unknown;
+    }
+}
+
 void sa_live_free_copied(struct sa_copied *c)
 {
-    for (size_t i = 0; i < c->count; i++)
-        sa_stack_unref(c->samples[i].key.stack);
+    sa_live_unref_copied(c);
     if (c->samples)
         sa_vm_unmap(c->samples, c->mapped_bytes);
     *c = (struct sa_copied){0};

@@ -2,8 +2,8 @@
 /*
  * The live samples: a list of records, the totals of stacks, the peak, the recordings that run.
  *
- * One lock (SAMPLES) guards all of it. Only short work is done with it held: no system call but the growth
- * of a recording's table, no capture of a stack.
+ * One lock (SAMPLES) guards all of it. Only short work is done with it held: no system call but for the memory of a
+ * table that grows (a recording's, a profile's totals), no capture of a stack.
  *
  * The peak is exact for the sampled heap: each record has a number in the order of allocation. When the
  * estimated live bytes exceed all before, the peak moves to the newest number; a record that is freed
@@ -35,6 +35,7 @@ struct sa_copied {
         double offset, hits, waste;
         uintptr_t start; /* address of the block; 0: freed */
         uint64_t time_ns;
+        size_t row; /* of a profile: the row it is in */
     } * samples;
     size_t count, mapped_bytes;
     int64_t time_ns; /* of the peak, since 1970 */
@@ -55,6 +56,9 @@ void sa_live_remove(struct sa_sample *sample, struct sa_stack *free_stack);
 
 /* Copies the live samples, or those live at the peak. False when out of memory. */
 bool sa_live_copy(bool peak, struct sa_copied *ret);
+
+/* Releases the references only, after which the rest needs no lock. */
+void sa_live_unref_copied(struct sa_copied *copied);
 
 /* Releases the references and the memory. */
 void sa_live_free_copied(struct sa_copied *copied);

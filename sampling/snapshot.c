@@ -20,6 +20,8 @@ struct profile_memory {
     struct sa_rows rows;
     size_t totals_cap;
     bool totals_short; /* there was no memory for all of them */
+    struct sa_copied
+        places; /* HEAP: samples whose residency is to be found out, without references */
 };
 
 static size_t map_bytes(size_t bytes)
@@ -60,6 +62,7 @@ void sa_profile_free(struct sa_profile *profile)
     struct profile_memory *m = (struct profile_memory *)profile;
 
     sa_rows_free(&m->rows);
+    sa_live_free_copied(&m->places);
     for (size_t i = 0; i < profile->total_count; i++)
         sa_stack_unref(profile->totals[i].stack);
     if (m->totals_cap)
@@ -68,30 +71,43 @@ void sa_profile_free(struct sa_profile *profile)
 }
 
 /* Sorts copied samples into rows. */
-static void profile_add_copied(struct profile_memory *m, const struct sa_copied *copied,
-                               bool residency)
+static void profile_add_copied(struct profile_memory *m, const struct sa_copied *copied)
 {
-    struct sa_residency pages = {.fd = -1};
-
-    if (residency)
-        sa_residency_open(&pages);
     for (size_t i = 0; i < copied->count; i++) {
-        const struct sa_sample_copy *s = &copied->samples[i];
+        struct sa_sample_copy *s = &copied->samples[i];
         struct sa_row *row = sa_rows_find(&m->rows, &s->key);
-        struct sa_resident resident;
 
-        if (!row)
+        if (!row) {
+            s->start = 0;
             continue;
+        }
+        s->row = (size_t)(row - m->rows.rows);
         row->samples++;
         row->offsets += s->offset;
         row->hits += s->hits;
         row->waste += s->waste;
+    }
+}
+
+void sa_snapshot_measure(struct sa_profile *profile)
+{
+    struct profile_memory *m = (struct profile_memory *)profile;
+    struct sa_residency pages;
+    struct sa_resident resident;
+
+    if (!m->places.count)
+        return;
+    sa_residency_open(&pages);
+    for (size_t i = 0; i < m->places.count; i++) {
+        const struct sa_sample_copy *s = &m->places.samples[i];
+
         if (s->start && sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
-            row->resident += (double)resident.resident;
-            row->swapped += (double)resident.swapped;
+            m->rows.rows[s->row].resident += (double)resident.resident;
+            m->rows.rows[s->row].swapped += (double)resident.swapped;
         }
     }
     sa_residency_close(&pages);
+    sa_live_free_copied(&m->places);
 }
 
 static bool totals_grow(struct profile_memory *m)
@@ -161,8 +177,12 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
     }
     if (type == SALLOC_PROFILE_PEAK_HEAP && copied.time_ns)
         m->profile.time_ns = copied.time_ns;
-    profile_add_copied(m, &copied, type == SALLOC_PROFILE_HEAP);
-    sa_live_free_copied(&copied);
+    profile_add_copied(m, &copied);
+    sa_live_unref_copied(&copied);
+    if (type == SALLOC_PROFILE_HEAP)
+        m->places = copied;
+    else
+        sa_live_free_copied(&copied);
     if (m->rows.dropped && m->rows.count < SA_ROWS_MOST) { /* no memory, rather than too many */
         sa_profile_free(&m->profile);
         return NULL;

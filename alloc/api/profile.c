@@ -122,6 +122,8 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
         profile = sa_snapshot_profile(type, &error);
         sa_gate_leave();
     }
+    if (profile)
+        sa_snapshot_measure(profile);
     errno = profile ? saved : error;
     return (salloc_profile *)profile;
 }

@@ -227,6 +227,41 @@ static void test_sampler_goes_on_after_fork(void **state)
     assert_nothing_left();
 }
 
+/* Residency is not read with the profile, which is made inside the gate, but after; then of what was in it. */
+static void test_sampler_measures_residency_apart(void **state)
+{
+    size_t bytes = 64 * MIB, touched = 4 * MIB;
+    char *large, *small;
+    struct sa_profile *p;
+    int error;
+
+    (void)state;
+    set_interval(1);
+    large = sa_front_alloc(bytes, 1, false);
+    small = sa_front_alloc(100, 1, false);
+    assert_true(large && small);
+    memset(large, 1, touched);
+    memset(small, 1, 100);
+    p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
+    assert_non_null(p);
+    for (size_t i = 0; i < p->row_count; i++)
+        assert_true(p->rows[i].resident == 0);
+    sa_snapshot_measure(p);
+    assert_int_equal(p->row_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct sa_row *row = &p->rows[i];
+
+        if (row->key.allocated == bytes)
+            assert_in_range((size_t)row->resident, touched, bytes / 2);
+        else
+            assert_true(row->resident == 112);
+    }
+    sa_profile_free(p);
+    sa_front_free(large);
+    sa_front_free(small);
+    assert_nothing_left();
+}
+
 /*
  * Whether a pointer is ours may be asked of any, so its span may become one of objects in between: what then
  * stands in the place of the record must not be followed.
@@ -301,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_sampler_zeroes),
         cmocka_unit_test(test_sampler_does_not_sample_itself),
         cmocka_unit_test(test_sampler_goes_on_after_fork),
+        cmocka_unit_test(test_sampler_measures_residency_apart),
         cmocka_unit_test(test_sampler_knows_spans_that_hold_no_record),
         cmocka_unit_test(test_sampler_serves_threads),
     };
