@@ -6,12 +6,15 @@ without, and the library says nothing on stderr. Inputs are generated, from fixe
 usage: programs.py LIBRARY NAME [VARIABLE=VALUE...]
 
 Exit status 77: the program is not installed. SALLOC_TEST_SECONDS: how long the ones run that can run for
-any time. SALLOC_TEST_FULL=1: larger inputs.
+any time. SALLOC_TEST_FULL=1: larger inputs. SALLOC_TEST_SMALL=1, as a variable in the arguments: smaller ones.
+Says what the runs took, without the library and with it.
 """
 import glob
 import hashlib
 import os
 import random
+import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -27,8 +30,15 @@ LIBRARY = os.path.abspath(sys.argv[1])
 MORE = dict(word.split('=', 1) for word in sys.argv[3:])
 SECONDS = float(os.environ.get('SALLOC_TEST_SECONDS') or 8)
 FULL = os.environ.get('SALLOC_TEST_FULL') == '1'
+SMALL = MORE.get('SALLOC_TEST_SMALL') == '1'
+TOOK = {False: [0.0, 0], True: [0.0, 0]}  # seconds of the processor, KiB resident at most; by preloaded
 LIMIT = 600 + 20 * SECONDS  # a program that takes longer hangs
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+
+def of_size(small, ordinary, full=None):
+    """The size of an input."""
+    return small if SMALL else full if FULL and full else ordinary
 
 
 class Failed(Exception):
@@ -68,6 +78,7 @@ def check_silent(text):
 def run(command, preloaded, cwd, more=None):
     """Runs a command; (exit status, hash and length of its output)."""
     digest, length = hashlib.sha256(), 0
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryFile() as errors, subprocess.Popen(
             command, env=environment(preloaded, more), cwd=cwd, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=errors) as process:
@@ -77,6 +88,9 @@ def run(command, preloaded, cwd, more=None):
         status = process.wait(LIMIT)
         errors.seek(0)
         text = errors.read()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    TOOK[preloaded][0] += after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    TOOK[preloaded][1] = after.ru_maxrss
     if preloaded:
         check_silent(text)
     if status != 0:
@@ -100,13 +114,18 @@ def write(path, text):
     return path
 
 
+def less(script):
+    """A script of inputs.py with a tenth of its steps, if it is to be small."""
+    return re.sub(r'\b([23]0000)0\b', r'\1', script) if SMALL else script
+
+
 def git(folder):
     """A generated repository: history, integrity, differences, repacking."""
     program = need('git')
     home = {'HOME': folder, 'GIT_CONFIG_NOSYSTEM': '1'}
     repository = os.path.join(folder, 'repository')
     subprocess.run([program, 'init', '-q', repository], check=True, env=environment(False, home))
-    stream = inputs.git_stream(commits=6000 if FULL else 2500)
+    stream = inputs.git_stream(commits=of_size(250, 2500, 6000))
     subprocess.run([program, 'fast-import', '--quiet'], input=stream, check=True, cwd=repository,
                    env=environment(False, home))
     for words in (['log', '--stat', 'main'], ['log', '-p', '--all'], ['fsck', '--full', '--strict'],
@@ -120,9 +139,9 @@ def git(folder):
 def gcc(folder):
     """Optimising a large generated file."""
     program = need('gcc')
-    source = write(os.path.join(folder, 'large.c'), inputs.c_source(functions=900 if FULL else 90))
-    same([program, '-O2', '-S', '-o', '-', source], folder, 100000)
-    same(['sh', '-c', f'{program} -O2 -g -c -o large.o large.c && cat large.o'], folder, 100000)
+    source = write(os.path.join(folder, 'large.c'), inputs.c_source(functions=of_size(12, 90, 900)))
+    same([program, '-O2', '-S', '-o', '-', source], folder, 10000)
+    same(['sh', '-c', f'{program} -O2 -g -c -o large.o large.c && cat large.o'], folder, 10000)
 
 
 def python(folder):
@@ -131,7 +150,9 @@ def python(folder):
     program = shutil.which('/usr/bin/python3') or need('python3')
     more = {'PYTHONMALLOC': 'malloc', 'PYTHONHASHSEED': '0', 'PYTHONDONTWRITEBYTECODE': '1'}
     here = os.path.dirname(os.path.abspath(__file__))
-    same([program, os.path.join(here, 'workload.py')], folder, 100, more)
+    same([program, os.path.join(here, 'workload.py'), of_size('10', '1')], folder, 100, more)
+    if SMALL:
+        return
     if subprocess.run([program, '-c', 'import test.test_dict'], check=False,
                       capture_output=True).returncode:
         print('the interpreter\'s own tests are not installed')
@@ -144,7 +165,7 @@ def python(folder):
 def sqlite3(folder):
     """Tables, indices, joins, full scans, in memory and in a file."""
     program = need('sqlite3')
-    rows = 400000 if FULL else 100000
+    rows = of_size(10000, 100000, 400000)
     for database in (':memory:', os.path.join(folder, 'file.db')):
         script = write(os.path.join(folder, 'script.sql'), inputs.sql(rows))
         for preloaded in (False, True):
@@ -188,7 +209,7 @@ def redis(folder):
                     for words in (['-t', 'set,get,lpush,lrange_100,sadd,hset,zadd', '-r', '20000'],
                                   ['-t', 'mset', '-d', '3000', '-r', '500'],
                                   ['-t', 'set', '-d', '100000', '-r', '300']):
-                        run([benchmark, '-p', port, '-q', '-n', '60000' if FULL else '20000', '-P', '8',
+                        run([benchmark, '-p', port, '-q', '-n', of_size('3000', '20000', '60000'), '-P', '8',
                              *words], True, folder)
                         ask('bgsave')
                         wait_for('rdb_bgsave_in_progress:0', ['info', 'persistence'])
@@ -210,20 +231,20 @@ def redis(folder):
 def node(folder):
     """Objects, strings, buffers, workers."""
     program = need('node')
-    same([program, write(os.path.join(folder, 'script.js'), inputs.NODE)], folder, 100)
+    same([program, write(os.path.join(folder, 'script.js'), less(inputs.NODE))], folder, 100)
 
 
 def perl(folder):
     """Hashes, strings, regular expressions, fork."""
     program = need('perl')
     more = {'PERL_HASH_SEED': '0', 'PERL_PERTURB_KEYS': '0'}
-    same([program, write(os.path.join(folder, 'script.pl'), inputs.PERL)], folder, 100, more)
+    same([program, write(os.path.join(folder, 'script.pl'), less(inputs.PERL))], folder, 100, more)
 
 
 def php(folder):
     """php opens its modules with RTLD_DEEPBIND."""
     program = need('php')
-    same([program, write(os.path.join(folder, 'script.php'), inputs.PHP)], folder, 100,
+    same([program, write(os.path.join(folder, 'script.php'), less(inputs.PHP))], folder, 100,
          {'USE_ZEND_ALLOC': '0'})
 
 
@@ -232,16 +253,16 @@ def sort(folder):
     program = need('sort')
     path = os.path.join(folder, 'lines')
     with open(path, 'wb') as file:
-        for block in inputs.lines(megabytes=1000 if FULL else 200):
+        for block in inputs.lines(megabytes=of_size(30, 200, 1000)):
             file.write(block)
-    same([program, '--parallel=2', '-S', '40%' if FULL else '300M', path], folder, 100 << 20)
+    same([program, '--parallel=2', '-S', '40%' if FULL else '300M', path], folder, of_size(15, 100) << 20)
 
 
 def stress_ng(folder):
     """Its malloc stressor, which verifies contents."""
     program = need('stress-ng')
     run([program, '--malloc', '2', '--malloc-bytes', '256m', '--verify', '--timeout',
-         f'{max(1, round(SECONDS))}s', '--temp-path', folder], True, folder)
+         f'{max(1, round(of_size(2, SECONDS)))}s', '--temp-path', folder], True, folder)
 
 
 def build(folder):
@@ -271,6 +292,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix='salloc-programs-') as folder:
         try:
             PROGRAMS[sys.argv[2]](folder)
+            for preloaded, (seconds, kib) in TOOK.items():
+                print(f'{"with" if preloaded else "without"}: {seconds:.1f} s, {kib // 1024} MiB at most')
         except Skipped as reason:
             print(f'skipped: {reason}')
             return SKIPPED

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A script for programs.py, run with and without the library: data structures, text, threads, child
-processes. Prints digests of what it computed, the same every time."""
+processes. Prints digests of what it computed, the same every time. Argument: do only one part of so many."""
 import collections
 import decimal
 import hashlib
@@ -16,6 +16,8 @@ import sys
 import threading
 import zlib
 
+PART = int(sys.argv[1])
+
 
 def digest(value):
     """A short name for a value."""
@@ -25,7 +27,7 @@ def digest(value):
 def structures(seed):
     """Lists, dictionaries, sets, deques and heaps under random operations."""
     rng = random.Random(seed)
-    numbers = [rng.randrange(10 ** 9) for _ in range(60000)]
+    numbers = [rng.randrange(10 ** 9) for _ in range(60000 // PART)]
     table = collections.defaultdict(list)
     for n in numbers:
         table[n % 3001].append(str(n))
@@ -48,7 +50,7 @@ def structures(seed):
 def text(seed):
     """Regular expressions, JSON, pickle, compression, decimals."""
     rng = random.Random(seed)
-    words = [''.join(rng.choices('abcdefgh ', k=rng.randrange(1, 40))) for _ in range(20000)]
+    words = [''.join(rng.choices('abcdefgh ', k=rng.randrange(1, 40))) for _ in range(20000 // PART)]
     joined = '\n'.join(words)
     tree = {w[:3]: {w: [len(w), w.split()]} for w in words}
     with decimal.localcontext() as context:
@@ -65,7 +67,7 @@ def threads():
 
     def produce(seed):
         rng = random.Random(seed)
-        for i in range(3000):
+        for i in range(3000 // PART):
             box.put((seed, i, 'y' * rng.randrange(2000)))
 
     def consume():
