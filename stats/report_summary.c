@@ -25,7 +25,7 @@ void sa_report_summary(struct sa_fmt *f, const struct sa_snapshot *s)
 {
     size_t actual = sa_snapshot_actual(s);
 
-    sa_fmt_add(f, "See doc/stats.md of salloc for an explanation of this page\n" SA_REPORT_RULE);
+    sa_fmt_add(f, "See salloc/doc/stats.md for an explanation of this page\n" SA_REPORT_RULE);
     row(f, ' ', s->in_use_bytes, "Bytes in use by application");
     row(f, '+', sa_snapshot_page_heap_free(s), "Bytes in page heap freelist");
     row(f, '+', s->central_bytes, "Bytes in central cache freelist");
