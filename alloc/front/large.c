@@ -108,8 +108,8 @@ void *sa_large_move(struct sa_span *old, size_t size)
     s->moved = 1;
     s->requested = size;
     s->align_log = 0;
-    large_unsample(
-        old); /* first: the block was never there twice, which would count for the peak */
+    /* In this order: the block was never there twice, which would count for the peak. */
+    large_unsample(old);
     large_sample(s, size, 1);
     /* The old pages are gone: what is left there reads as zero. */
     sa_page_heap_free(&sa_page_heap_ordinary, old, true);
