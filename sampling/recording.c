@@ -6,7 +6,10 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
+#include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"
+
+#include <sched.h>
 
 static struct slot {
     bool runs;
@@ -25,6 +28,11 @@ uint32_t sa_sample_thread(void)
     if (!sa_thread.number)
         sa_thread.number = sa_add_relaxed(&numbers, 1) + 1;
     return sa_thread.number;
+}
+
+int32_t sa_sample_cpu(void)
+{
+    return sa_rseq.per_cpu ? sa_percpu_cpu() : sched_getcpu();
 }
 
 struct sa_row_key sa_sample_key(const struct sa_sample *s)
@@ -124,7 +132,7 @@ void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_s
     struct sa_row_key key = sa_sample_key(sample);
 
     key.free_stack = free_stack ? free_stack : &sa_stack_unknown;
-    key.same_cpu = sample->cpu == sa_percpu_cpu();
+    key.same_cpu = sample->cpu == sa_sample_cpu();
     key.same_thread = sample->thread == sa_sample_thread();
     for (uint64_t left = filled; left; left &= left - 1) {
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;

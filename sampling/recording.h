@@ -44,6 +44,9 @@ struct sa_recording {
 /* A number of the calling thread that no other thread ever has, as its address may when it has ended. */
 uint32_t sa_sample_thread(void);
 
+/* The CPU that the calling thread runs on. */
+int32_t sa_sample_cpu(void);
+
 /* The key that a sample has in a profile. */
 struct sa_row_key sa_sample_key(const struct sa_sample *sample);
 

@@ -76,7 +76,7 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->align = align > SA_MIN_ALIGN ? align : 0;
     s->stack = sampler_stack();
     s->thread = sa_sample_thread();
-    s->cpu = sa_percpu_cpu();
+    s->cpu = sa_sample_cpu();
     s->time_ns = sa_clock_ns();
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);

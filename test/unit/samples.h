@@ -35,7 +35,7 @@ static inline struct sa_sample *sample_add(uintptr_t site, size_t allocated, dou
                             .requested = allocated - 1,
                             .time_ns = sa_clock_ns(),
                             .thread = sa_sample_thread(),
-                            .cpu = sa_percpu_cpu()};
+                            .cpu = sa_sample_cpu()};
     sa_live_add(s);
     return s;
 }

@@ -5,6 +5,8 @@
  */
 #include "sampling/recording.h"
 
+#include "alloc/os/rseq.h"
+#include "alloc/os/thread.h"
 #include "sampling/snapshot.h"
 #include "test/support/faults.h"
 #include "test/support/random.h"
@@ -228,7 +230,7 @@ static void test_recording_tells_who_freed(void **state)
     for (int i = 0; i < 4; i++) {
         struct sa_sample *s = sample_add(1, 64, 0.5);
 
-        s->cpu = i & 1 ? sa_percpu_cpu() : sa_percpu_cpu() + 1;
+        s->cpu = i & 1 ? sa_sample_cpu() : sa_sample_cpu() + 1;
         s->thread = i & 2 ? sa_sample_thread() : 0;
         sa_live_remove(s, NULL);
     }
@@ -240,7 +242,7 @@ static void test_recording_tells_who_freed(void **state)
     sa_profile_free(p);
 }
 
-/* A thread that begins where another one has ended, on its stack, is not that one. */
+/* A thread that begins where another one has ended, on its stack, is not that one. The CPU is the same. */
 static void *add_in_thread(void *sample)
 {
     *(struct sa_sample **)sample = sample_add(1, 64, 0.5);
@@ -249,6 +251,8 @@ static void *add_in_thread(void *sample)
 
 static void *remove_in_thread(void *sample)
 {
+    if (!sa_rseq.per_cpu)
+        sa_thread.area.cpu_id = 5; /* the number of its cache, which is not a CPU */
     sa_live_remove(sample, NULL);
     return sa_thread_pointer();
 }
@@ -269,6 +273,7 @@ static void test_recording_tells_threads_apart(void **state)
     p = stop(handle);
     assert_int_equal(p->row_count, 1);
     assert_int_equal(p->rows[0].key.same_thread, 0);
+    assert_int_equal(p->rows[0].key.same_cpu, 1); /* the test stays on one */
     sa_profile_free(p);
     if (first != second)
         TEST_SKIP("the second thread has a stack of its own");
@@ -410,5 +415,6 @@ int main(void)
     };
 
     test_start_floors();
+    test_pin();
     return cmocka_run_group_tests_name("recording", tests, NULL, NULL);
 }
