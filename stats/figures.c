@@ -5,48 +5,36 @@
 #include "alloc/base/size_class.h"
 #include "alloc/os/vm.h"
 
-#define NOTHING(name, kind, value, help)
+#include <string.h>
+
 #define ENTRY(name, kind, value, help) {#name, help, SA_FIGURE_##kind},
 #define VALUE(name, kind, value, help) value,
 
-#define SA_FIGURE       ENTRY
-#define SA_CLASS_FIGURE NOTHING
-#define SA_CPU_FIGURE   NOTHING
+#define SA_FIGURE ENTRY
 const struct sa_figure sa_figures[SA_FIGURES] = {
 #include "stats/figures.def"
 };
-#undef SA_FIGURE
-#undef SA_CLASS_FIGURE
-#define SA_FIGURE       NOTHING
+
 #define SA_CLASS_FIGURE ENTRY
 const struct sa_figure sa_class_figures[SA_CLASS_FIGURES] = {
 #include "stats/figures.def"
 };
-#undef SA_CLASS_FIGURE
-#undef SA_CPU_FIGURE
-#define SA_CLASS_FIGURE NOTHING
-#define SA_CPU_FIGURE   ENTRY
+
+#define SA_CPU_FIGURE ENTRY
 const struct sa_figure sa_cpu_figures[SA_CPU_FIGURES] = {
 #include "stats/figures.def"
 };
-#undef SA_FIGURE
-#undef SA_CPU_FIGURE
 
-#define SA_FIGURE     VALUE
-#define SA_CPU_FIGURE NOTHING
+#define SA_FIGURE VALUE
 void sa_figures_read(const struct sa_snapshot *s, uint64_t ret[SA_FIGURES])
 {
     const uint64_t values[] = {
 #include "stats/figures.def"
     };
 
-    for (size_t i = 0; i < SA_FIGURES; i++)
-        ret[i] = values[i];
+    memcpy(ret, values, sizeof(values));
 }
-#undef SA_FIGURE
-#undef SA_CLASS_FIGURE
 
-#define SA_FIGURE       NOTHING
 #define SA_CLASS_FIGURE VALUE
 void sa_class_figures_read(const struct sa_reading *r, unsigned cls, uint64_t ret[SA_CLASS_FIGURES])
 {
@@ -57,20 +45,15 @@ void sa_class_figures_read(const struct sa_reading *r, unsigned cls, uint64_t re
 #include "stats/figures.def"
     };
 
-    for (size_t i = 0; i < SA_CLASS_FIGURES; i++)
-        ret[i] = values[i];
+    memcpy(ret, values, sizeof(values));
 }
-#undef SA_CLASS_FIGURE
-#undef SA_CPU_FIGURE
 
-#define SA_CLASS_FIGURE NOTHING
-#define SA_CPU_FIGURE   VALUE
+#define SA_CPU_FIGURE VALUE
 void sa_cpu_figures_read(const struct sa_cpu_cache_stats *c, uint64_t ret[SA_CPU_FIGURES])
 {
     const uint64_t values[] = {
 #include "stats/figures.def"
     };
 
-    for (size_t i = 0; i < SA_CPU_FIGURES; i++)
-        ret[i] = values[i];
+    memcpy(ret, values, sizeof(values));
 }

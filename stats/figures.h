@@ -13,32 +13,23 @@ struct sa_figure {
 };
 
 /* How many of each set. */
-#define SA_FIGURE(name, kind, value, help)       +1
-#define SA_CLASS_FIGURE(name, kind, value, help) +0
-#define SA_CPU_FIGURE(name, kind, value, help)   +0
+#define SA_FIGURE(name, kind, value, help) +1
 enum {
     SA_FIGURES = 0
 #include "stats/figures.def"
 };
-#undef SA_FIGURE
-#undef SA_CLASS_FIGURE
-#define SA_FIGURE(name, kind, value, help)       +0
+
 #define SA_CLASS_FIGURE(name, kind, value, help) +1
 enum {
     SA_CLASS_FIGURES = 0
 #include "stats/figures.def"
 };
-#undef SA_CLASS_FIGURE
-#undef SA_CPU_FIGURE
-#define SA_CLASS_FIGURE(name, kind, value, help) +0
-#define SA_CPU_FIGURE(name, kind, value, help)   +1
+
+#define SA_CPU_FIGURE(name, kind, value, help) +1
 enum {
     SA_CPU_FIGURES = 0
 #include "stats/figures.def"
 };
-#undef SA_FIGURE
-#undef SA_CLASS_FIGURE
-#undef SA_CPU_FIGURE
 
 extern const struct sa_figure sa_figures[SA_FIGURES];
 extern const struct sa_figure sa_class_figures[SA_CLASS_FIGURES];
