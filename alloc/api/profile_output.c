@@ -22,6 +22,9 @@
 /* Of the thread that writes: what a profile's writers keep on the stack is below a tenth of it. */
 #define STACK_BYTES (512 * 1024)
 
+/* To make a profile while another thread forks, of up to 50 ms. */
+#define TRIES 100
+
 static struct {
     uint32_t wanted; /* atomic: signals received */
     salloc_profile_token *recording;
@@ -65,12 +68,15 @@ static salloc_profile *output_profile(void)
 
 static void output_write(void)
 {
-    salloc_profile *profile;
-    int error = 0;
+    salloc_profile *profile = NULL;
+    int error = EAGAIN;
 
     pthread_mutex_lock(&output.writing);
-    profile = output_profile();
-    if (!profile || salloc_profile_write_file(profile, sa_options.profile.text) != 0)
+    for (int i = 0; i < TRIES && !profile && error == EAGAIN; i++) {
+        profile = output_profile();
+        error = profile ? 0 : errno;
+    }
+    if (profile && salloc_profile_write_file(profile, sa_options.profile.text) != 0)
         error = errno;
     salloc_profile_free(profile);
     pthread_mutex_unlock(&output.writing);

@@ -75,6 +75,8 @@ def main():
             print(line, end='', flush=True)
             if line.startswith('stuck:') and not stuck:
                 late(line)
+            elif line.startswith('salloc:'):
+                stuck.append(line)
         status = process.wait()
         timer.cancel()
         left = sorted(os.listdir(scratch))
