@@ -193,10 +193,53 @@ static void no_pages(void *unused)
     CHILD_CHECK(heap_in_use() == 0);
 }
 
+/*
+ * Pages, but no record: those of an earlier peak are kept for it, so that blocks of a second rise need new ones.
+ * The page goes back; large blocks are not recorded.
+ */
+static void no_records(void *unused)
+{
+    enum { N = 30000 };
+    static unsigned char *b[N];
+    struct sa_sampler_stats before;
+    size_t unsampled = 0;
+    void *large;
+
+    (void)unused;
+    for (size_t i = 0; i < N; i++)
+        b[i] = sa_front_alloc(64, 1, false);
+    large = sa_front_alloc(1000000, 1, false);
+    for (size_t i = 0; i < N; i++)
+        sa_front_free(b[i]);
+    CHILD_CHECK(live().samples == 1 && live().kept == N);
+    before = taken();
+    test_faults.mmap_after = 0;
+    for (size_t i = 0; i < N; i++) {
+        b[i] = sa_front_alloc(64, 1, false);
+        CHILD_CHECK(b[i] != NULL);
+        unsampled += !own_page(b[i]);
+    }
+    CHILD_CHECK(unsampled > 0 && unsampled < N);
+    CHILD_CHECK(taken().failed == before.failed + unsampled);
+    CHILD_CHECK(taken().taken == before.taken + N - unsampled);
+    CHILD_CHECK(sampled_in_use() == (N - unsampled) * SA_PAGE_BYTES);
+    CHILD_CHECK(live().samples == N - unsampled + 1);
+    large = sa_front_realloc(large, 700000);
+    CHILD_CHECK(large != NULL);
+    test_faults_clear();
+    sa_front_free(large);
+    for (size_t i = 0; i < N; i++)
+        sa_front_free(b[i]);
+    CHILD_CHECK(live().samples == 0 && sampled_in_use() == 0);
+    sa_maintain_release(PTRDIFF_MAX);
+    CHILD_CHECK(heap_in_use() == 0);
+}
+
 static void test_sampler_without_memory_goes_unsampled(void **state)
 {
     (void)state;
     test_child_passes(no_pages, NULL);
+    test_child_passes(no_records, NULL);
 }
 
 /* The child of a fork has the samples of its parent, can free them, and goes on sampling. */
