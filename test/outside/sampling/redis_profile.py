@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A redis server under load is told by a signal to write profiles, in each format, while it saves in children:
 it answers all the time, says nothing, leaves nothing half done, and the format's tool finds the server's
-functions in the last file. (That the numbers agree is for test/outside/readers.)
+functions in the largest file. (That the numbers agree is for test/outside/readers.)
 
 usage: redis_profile.py LIBRARY [VARIABLE=VALUE...]
 """
@@ -88,12 +88,12 @@ def main():
             left = set(os.listdir(folder)) - {os.path.basename(f) for f in files} - {'log', 'dump.rdb'}
             if len(files) < 3 or glob.glob(f'{folder}/.salloc*') or any(not n.endswith(ending) for n in left):
                 fail(f'{ending}: {len(files)} files, and {left}')
-            newest = max(files, key=lambda f: int(os.path.basename(f)[len(ending) + 1:].split('.')[0]))
+            largest = max(files, key=os.path.getsize)  # the last may hold what came after the one before, only
             tool = READERS[ending]
             if not shutil.which(tool[0]):
                 print(f'{ending}: {tool[0]} is not installed')
                 continue
-            done = subprocess.run([*tool, newest], capture_output=True, check=False, timeout=100,
+            done = subprocess.run([*tool, largest], capture_output=True, check=False, timeout=100,
                                   env={**os.environ, 'HOME': folder})
             text = done.stdout.decode(errors='replace')
             # The exported names of a stripped server, and libc's.
