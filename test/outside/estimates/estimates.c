@@ -270,6 +270,61 @@ static void report(const struct truth_z *z, double most)
     }
 }
 
+/* --- recordings -------------------------------------------------------------------------------- */
+
+static salloc_profile_token *recording[2]; /* of the whole run: allocations, lifetimes */
+
+static struct salloc_estimate all_of(salloc_profile *profile)
+{
+    struct salloc_estimate e;
+
+    REQUIRE(profile != NULL);
+    REQUIRE(salloc_profile_estimate(profile, NULL, 0, SALLOC_ESTIMATE_WEIGHTED, 0.95, &e) == 0);
+    return e;
+}
+
+static int count_censored(const struct salloc_profile_sample *sample, void *arg)
+{
+    double *bytes = arg;
+
+    if (sample->depth && site_of(sample->stack[0]) < SITES)
+        bytes[sample->censored != 0] += sample->alloc_bytes;
+    CHECK(sample->lifetime_min <= sample->lifetime_max &&
+          sample->lifetime_mean >= (double)sample->lifetime_min * (1 - 1e-9) &&
+          sample->lifetime_mean <= (double)sample->lifetime_max * (1 + 1e-9));
+    CHECK(sample->censored ? !sample->free_stack : sample->free_stack != NULL);
+    return 0;
+}
+
+/*
+ * Recordings have seen what the totals have, which began a moment earlier: the bytes are the same but for
+ * what the program had allocated by then. What was live at the stop is what was censored.
+ */
+static void check_recordings(const struct salloc_estimate *before)
+{
+    salloc_profile *ever = salloc_snapshot_profile(SALLOC_PROFILE_ALLOCATIONS), *p;
+    salloc_profile *heap = salloc_snapshot_profile(SALLOC_PROFILE_HEAP);
+    struct salloc_estimate e = all_of(ever), h = all_of(heap), r;
+    double bytes[2] = {0, 0};
+
+    for (int i = 0; i < 2; i++) {
+        p = salloc_profile_token_stop(recording[i]);
+        r = all_of(p);
+        CHECK_SAYS(fabs(r.bytes + before->bytes - e.bytes) <= 1e-6 * e.bytes,
+                   "recording %d: %.0f, after %.0f; ever %.0f", i, r.bytes, before->bytes, e.bytes);
+        if (i == 1)
+            REQUIRE(salloc_profile_iterate(p, count_censored, bytes) == 0);
+        CHECK(salloc_profile_token_stop(recording[i]) == NULL);
+        salloc_profile_free(p);
+    }
+    /* Nothing else is live that lived before, but for what main has. */
+    CHECK_SAYS(fabs(bytes[1] - h.bytes) <= 1e-6 * e.bytes + 2e6, "censored %.0f, live %.0f",
+               bytes[1], h.bytes);
+    CHECK(bytes[0] > 0);
+    salloc_profile_free(ever);
+    salloc_profile_free(heap);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -278,6 +333,8 @@ int main(int argc, char **argv)
     } modes[] = {{"plain", mode_plain},     {"mixed", mode_mixed}, {"interval", mode_interval},
                  {"realloc", mode_realloc}, {"cycle", mode_cycle}, {"slow", mode_slow},
                  {"threads", mode_threads}};
+    struct salloc_estimate before;
+    salloc_profile *profile;
     struct truth_z z;
     size_t mode = 0;
     double t;
@@ -294,8 +351,14 @@ int main(int argc, char **argv)
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(blocks != MAP_FAILED);
     set_interval(t);
+    profile = salloc_snapshot_profile(SALLOC_PROFILE_ALLOCATIONS);
+    before = all_of(profile);
+    salloc_profile_free(profile);
+    recording[0] = salloc_start_allocation_profile();
+    recording[1] = salloc_start_lifetime_profile();
     modes[mode].run(t);
     truth_compare(&truth, &z);
+    check_recordings(&before);
     report(&z, strtod(argv[3], NULL));
     return check_end();
 }
