@@ -30,8 +30,7 @@ static bool pagemap_grow_leaf(uintptr_t address)
 
         if (!classes)
             return false;
-        sa_add_relaxed(&sa_pagemap.bytes, SA_HOME_PAGES);
-        sa_add_relaxed(&sa_pagemap.leaf_bytes, SA_HOME_PAGES);
+        sa_add_relaxed(&sa_pagemap.reserved_bytes, SA_HOME_PAGES);
         sa_store_release(&sa_pagemap.classes[root], classes);
     }
     if (!node) {
@@ -47,6 +46,11 @@ static bool pagemap_grow_leaf(uintptr_t address)
         if (!leaf)
             return false;
         sa_add_relaxed(&sa_pagemap.bytes, sizeof(*leaf));
+        if (sa_pagemap.classes[root] != sa_hot.home_any_class) {
+            sa_add_relaxed(&sa_pagemap.bytes, 1u << SA_MAP_LEAF_BITS);
+            sa_add_relaxed(&sa_pagemap.leaf_bytes, 1u << SA_MAP_LEAF_BITS);
+            sa_sub_relaxed(&sa_pagemap.reserved_bytes, 1u << SA_MAP_LEAF_BITS);
+        }
         sa_store_release(&node->leaf[n], leaf);
     }
     return true;

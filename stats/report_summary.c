@@ -37,9 +37,9 @@ void sa_report_summary(struct sa_fmt *f, const struct sa_snapshot *s)
     row(f, '+', s->arena.unavailable_bytes, "Bytes in malloc metadata Arena unavailable");
     sa_fmt_add(f, "MALLOC:   ------------\n");
     row(f, '=', actual, "Actual memory used (physical + swap)");
-    row(f, '+', s->heap.released_bytes, "Bytes released to OS (aka unmapped)");
+    row(f, '+', s->released_bytes, "Bytes released to OS (aka unmapped)");
     sa_fmt_add(f, "MALLOC:   ------------\n");
-    row(f, '=', actual + s->heap.released_bytes, "Virtual address space used");
+    row(f, '=', actual + s->released_bytes, "Virtual address space used");
 }
 
 void sa_report_metadata(struct sa_fmt *f, const struct sa_snapshot *s)

@@ -111,8 +111,10 @@ static void snapshot_metadata(struct sa_snapshot *s)
     s->slab_bytes = sa_cpu_cache_slab_bytes();
     s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes + s->stacks.bytes +
                         sa_load_relaxed(&sa_pagemap.leaf_bytes);
+    s->reserved_bytes = sa_load_relaxed(&sa_pagemap.reserved_bytes);
+    s->released_bytes = s->heap.released_bytes + s->reserved_bytes;
     known = s->heap.mapped_bytes + s->metadata_bytes + s->arena.unallocated_bytes +
-            s->arena.unavailable_bytes;
+            s->arena.unavailable_bytes + s->reserved_bytes;
     /* What was mapped since the total was read is not missing from it. */
     s->other_bytes = s->system_bytes > known ? s->system_bytes - known : 0;
     s->metadata_bytes += s->other_bytes;

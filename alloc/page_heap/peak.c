@@ -6,12 +6,14 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
 #include "alloc/os/vm.h"
+#include "pagemap/pagemap.h"
 
 struct sa_peak sa_peak;
 
 void sa_peak_note(unsigned heap, size_t released_bytes, size_t more_bytes)
 {
-    uint64_t mapped = sa_load_relaxed(&sa_vm.mapped_bytes), released = 0, used, estimate, peak;
+    uint64_t mapped = sa_load_relaxed(&sa_vm.mapped_bytes), used, estimate, peak;
+    uint64_t released = sa_load_relaxed(&sa_pagemap.reserved_bytes);
 
     sa_store_relaxed(&sa_peak.released[heap], released_bytes);
     for (unsigned i = 0; i < SA_PEAK_HEAPS; i++)

@@ -4,8 +4,8 @@
  * the program had in use, as the sampler estimates it.
  *
  * Memory only becomes more when pages are handed out, so each page heap calls sa_peak_note there, with its
- * lock held. What was used is all that salloc has mapped but for what is released: records, slabs and tables
- * included. The two figures of the peak are kept in one word, so that they are of the same moment without a
+ * lock held. What was used is all that salloc has mapped but for what is released or never touched: records, slabs and
+ * tables included. The two figures of the peak are kept in one word, so that they are of the same moment without a
  * lock of their own: pages of SA_PAGE_BYTES, 32 bits each.
  */
 #ifndef SA_PAGE_HEAP_PEAK_H

@@ -56,7 +56,8 @@ char *salloc_get_stats_openmetrics(void);
  *   generic.peak_memory_usage          the most that physical_memory_used has been
  *   generic.realized_fragmentation     percent of it beyond what was in use then, as estimated
  *   tcmalloc.pageheap_free_bytes       free spans that hold memory; also tcmalloc.page_heap_free
- *   tcmalloc.pageheap_unmapped_bytes   free spans that hold none; also tcmalloc.page_heap_unmapped
+ *   tcmalloc.pageheap_unmapped_bytes   those that hold none, and address space kept for the
+ *                                      radix map; also tcmalloc.page_heap_unmapped
  *   tcmalloc.slack_bytes               the sum of the two
  *   tcmalloc.central_cache_free        free objects in central free lists
  *   tcmalloc.transfer_cache_free       in transfer caches

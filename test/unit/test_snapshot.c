@@ -68,7 +68,8 @@ static bool adds_up(const struct sa_snapshot *s)
                                        s->transfer_bytes + s->central_bytes &&
            s->arena.mapped_bytes ==
                s->arena.allocated_bytes + s->arena.unallocated_bytes + s->arena.unavailable_bytes &&
-           s->system_bytes == sa_snapshot_actual(s) + s->heap.released_bytes;
+           s->released_bytes == s->heap.released_bytes + s->reserved_bytes &&
+           s->system_bytes == sa_snapshot_actual(s) + s->released_bytes;
 }
 
 static void test_snapshot_of_an_unused_allocator(void **state)
@@ -201,17 +202,29 @@ static void test_snapshot_adds_up_under_load(void **state)
     assert_int_equal(take()->in_use_bytes, 0);
 }
 
-/* All that the library takes for itself: arena, slabs, and the map's leaves of other windows. */
+/*
+ * All that the library takes for itself: arena, slabs, and of the map's class leaves of other windows the part
+ * in use, a byte for each page of the range; the rest of the window is reserved.
+ */
 static void test_snapshot_counts_all_metadata(void **state)
 {
+    const size_t step = 1u << SA_MAP_LEAF_BITS; /* pages, and class bytes, of a span leaf */
     struct sa_snapshot before = *take(), after;
 
     (void)state;
     assert_true(sa_pagemap_grow(5ul << SA_HOME_SHIFT, SA_PAGE_BYTES));
     after = *take();
-    assert_true(after.pagemap_bytes - before.pagemap_bytes >= SA_HOME_PAGES);
+    assert_int_equal(after.pagemap_bytes - before.pagemap_bytes,
+                     sizeof(struct sa_map_node) + sizeof(struct sa_map_leaf) + step);
     assert_int_equal(after.metadata_bytes - before.metadata_bytes,
                      after.pagemap_bytes - before.pagemap_bytes);
+    assert_int_equal(after.reserved_bytes - before.reserved_bytes, SA_HOME_PAGES - step);
+    before = after;
+    assert_true(sa_pagemap_grow((5ul << SA_HOME_SHIFT) + step * SA_PAGE_BYTES, SA_PAGE_BYTES));
+    after = *take();
+    assert_int_equal(after.pagemap_bytes - before.pagemap_bytes, sizeof(struct sa_map_leaf) + step);
+    assert_int_equal(before.reserved_bytes - after.reserved_bytes, step);
+    assert_int_equal(after.system_bytes, sa_vm.mapped_bytes);
 }
 
 /* At rest the rows are what was mapped, to the byte: memory that belongs to no floor counts as metadata. */

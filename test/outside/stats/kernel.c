@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The figures of the library and the kernel's of the process grow and shrink together, within 2 % of what the program uses.
+ * Differences are compared, as the process has other memory too.
+ *
+ * Memory is what has been written, so the program writes all of its blocks, and uses sizes that leave no whole page of the kernel
+ * unwritten behind the last object of a span: up to 4096 bytes, and blocks with spans of their own.
+ */
+#include "test/outside/check.h"
+
+#define BLOCKS 120000
+
+typedef int property_function(const char *name, size_t *value);
+
+struct figures {
+    long ours, ours_virtual, kernel, kernel_virtual;
+};
+
+static property_function *property;
+static char *blocks[BLOCKS];
+
+static long get(const char *name)
+{
+    size_t value;
+
+    REQUIRE(property(name, &value) == 0);
+    return (long)value;
+}
+
+static struct figures take(void)
+{
+    struct figures f = {get("salloc.physical_bytes"), get("salloc.virtual_bytes"),
+                        get("salloc.process_resident_bytes"), get("salloc.process_virtual_bytes")};
+
+    return f;
+}
+
+static void compare(const char *when, const struct figures *start, long used)
+{
+    struct figures f = take();
+    long memory = (f.ours - start->ours) - (f.kernel - start->kernel);
+    long space =
+        (f.ours_virtual - start->ours_virtual) - (f.kernel_virtual - start->kernel_virtual);
+
+    CHECK_SAYS(labs(memory) <= used / 50, "%s: memory %ld of the library's, %ld of the kernel's",
+               when, f.ours - start->ours, f.kernel - start->kernel);
+    CHECK_SAYS(labs(space) <= used / 50,
+               "%s: address space %ld of the library's, %ld of the kernel's", when,
+               f.ours_virtual - start->ours_virtual, f.kernel_virtual - start->kernel_virtual);
+}
+
+int main(void)
+{
+    struct figures start;
+    unsigned random = 1;
+    long used = 0;
+
+    check_begin();
+    property = (property_function *)dlsym(RTLD_DEFAULT, "salloc_get_numeric_property");
+    REQUIRE(property);
+    free(malloc(100));
+    memset(blocks, 0, sizeof(blocks)); /* in memory before the start */
+    start = take();
+    for (int i = 0; i < BLOCKS; i++) {
+        size_t size;
+
+        random = random * 1103515245 + 12345;
+        size = i % 300 ? (random >> 16) % 4096 + 1 : (random >> 16) * 20 + 300000;
+        blocks[i] = malloc(size);
+        REQUIRE(blocks[i]);
+        /* All that the block occupies: pages that rounding up added would not be in memory. */
+        memset(blocks[i], 1, malloc_usable_size(blocks[i]));
+        used += (long)malloc_usable_size(blocks[i]);
+    }
+    compare("full", &start, used);
+    for (int i = 0; i < BLOCKS; i++) {
+        if (i % 10) {
+            free(blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+    compare("freed", &start, used);
+    REQUIRE(malloc_trim(0) == 1);
+    compare("trimmed", &start, used);
+    for (int i = 0; i < BLOCKS; i++)
+        free(blocks[i]);
+    REQUIRE(malloc_trim(0) == 1);
+    compare("empty", &start, used);
+    return check_end();
+}
