@@ -126,7 +126,7 @@ SA_EXPORT struct mallinfo2 mallinfo2(void)
     m.hblks = s.large_blocks;
     m.hblkhd = s.large_bytes;
     m.ordblks = s.heap.spans_in_use;
-    m.fsmblks = s.cpu_bytes + s.transfer_bytes;
+    m.fsmblks = s.cpu_bytes + s.thread_bytes + s.transfer_bytes;
     m.uordblks = s.in_use_bytes;
     m.fordblks = s.heap.mapped_bytes - s.in_use_bytes;
     m.keepcost = s.heap.backed_bytes;
@@ -170,9 +170,10 @@ SA_EXPORT struct mallinfo __libc_mallinfo(void)
     return mallinfo_clamped();
 }
 
-/* XML in the shape of glibc's: sizes of the heap as a whole. */
+/* XML in the shape of glibc's: "fast" is what caches hold, "rest" is free on spans, and free spans. */
 SA_EXPORT int malloc_info(int options, FILE *out)
 {
+    size_t cached = 0, central = 0;
     struct sa_snapshot s;
 
     if (options != 0)
@@ -180,19 +181,25 @@ SA_EXPORT int malloc_info(int options, FILE *out)
     sa_init();
     sa_snapshot_take(&s);
     fprintf(out, "<malloc version=\"salloc-1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned cls = 1; cls < s.classes; cls++)
-        if (s.cls[cls].free_objects)
+    for (unsigned cls = 1; cls < s.classes; cls++) {
+        const struct sa_snapshot_class *c = &s.cls[cls];
+
+        cached += c->cpu_objects + c->transfer_objects;
+        central += c->central_objects;
+        if (c->free_objects)
             fprintf(out, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
-                    cls > 1 ? s.cls[cls - 1].size + 1 : 0, s.cls[cls].size,
-                    s.cls[cls].free_objects * s.cls[cls].size, s.cls[cls].free_objects);
+                    cls > 1 ? s.cls[cls - 1].size + 1 : 0, c->size, c->free_objects * c->size,
+                    c->free_objects);
+    }
     fprintf(out, "</sizes>\n</heap>\n");
-    fprintf(out, "<total type=\"fast\" count=\"0\" size=\"%zu\"/>\n",
-            s.cpu_bytes + s.transfer_bytes);
-    fprintf(out, "<total type=\"rest\" count=\"0\" size=\"%zu\"/>\n",
-            s.central_bytes + s.heap.backed_bytes);
+    fprintf(out, "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n", cached,
+            s.cpu_bytes + s.thread_bytes + s.transfer_bytes);
+    fprintf(out, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", central,
+            s.central_bytes + sa_snapshot_page_heap_free(&s));
     fprintf(out, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", s.large_blocks,
             s.large_bytes);
-    fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n", s.heap.mapped_bytes);
+    fprintf(out, "<system type=\"current\" size=\"%zu\"/>\n",
+            s.heap.mapped_bytes - s.heap.released_bytes);
     fprintf(out, "<aspace type=\"total\" size=\"%zu\"/>\n", s.heap.mapped_bytes);
     return fprintf(out, "</malloc>\n") < 0 ? -1 : 0;
 }

@@ -4,6 +4,7 @@
  * sampled blocks freed some time ago, blocks of many hugepages, memory given back. Writes to the folder that is named:
  *
  *   text.0 json.0 prom.0 text.1 json.1 ...   reports taken one after the other, nothing else happening
+ *   info                                     what malloc_info writes
  *   properties                               "name value" of each name in the file `names` of the folder
  *
  * usage: everything FOLDER
@@ -101,6 +102,16 @@ static void write_properties(property_function *get)
     write_file("properties", -1, text);
 }
 
+static void write_info(void)
+{
+    char path[4096];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/info", folder);
+    f = fopen(path, "w");
+    REQUIRE(f && malloc_info(0, f) == 0 && fclose(f) == 0);
+}
+
 int main(int argc, char **argv)
 {
     get_function *text = (get_function *)dlsym(RTLD_DEFAULT, "salloc_get_stats");
@@ -132,6 +143,7 @@ int main(int argc, char **argv)
         write_file("json", round, copies[1]);
         write_file("prom", round, copies[2]);
     }
+    write_info();
     write_properties(property);
     return 0;
 }

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 LIBRARY = os.path.abspath(sys.argv[1])
 PROGRAM = os.path.abspath(sys.argv[2])
@@ -247,6 +248,21 @@ class Reports(unittest.TestCase):
         self.assertLess(abs(int(values['generic.current_allocated_bytes'][0]) - j['gauges']['allocated_bytes']),
                         1 << 20)
         self.assertLessEqual(int(values['tcmalloc.required_bytes'][0]), j['gauges']['physical_bytes'])
+
+    def test_malloc_info_adds_up(self):
+        info = xml.etree.ElementTree.fromstring(self.read('info'))
+        sizes = [{key: int(value) for key, value in size.attrib.items()} for size in info.iter('size')]
+        self.assertGreater(len(sizes), 10)
+        for size in sizes:
+            self.assertEqual(size['total'], size['count'] * size['to'])
+            self.assertLess(size['from'], size['to'])
+        total = {t.get('type'): (int(t.get('count')), int(t.get('size'))) for t in info.iter('total')}
+        self.assertEqual(sum(size['count'] for size in sizes), total['fast'][0] + total['rest'][0])
+        self.assertLessEqual(sum(size['total'] for size in sizes), total['fast'][1] + total['rest'][1])
+        system, space = int(info.find('system').get('size')), int(info.find('aspace').get('size'))
+        self.assertLess(total['fast'][1] + total['rest'][1] + total['mmap'][1], system)
+        self.assertLessEqual(system, space)
+        self.assertLess(abs(space - self.json['gauges']['virtual_bytes']), 40 << 20)  # metadata are not in it
 
     def test_peak_is_between_use_and_address_space(self):
         g = self.json['gauges']
