@@ -130,7 +130,8 @@ static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
     if (_dl_find_object(map->l_ld, &found) != 0 || found.dlfo_link_map != map)
         return false;
     header = found.dlfo_map_start;
-    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+    /* One that is being unloaded is unmapped first. */
+    if (!sa_sys_is_readable(header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_phentsize != sizeof(ElfW(Phdr)) || header->e_phoff > HEADER_BYTES ||
         header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > HEADER_BYTES)
         return false;
