@@ -23,7 +23,7 @@
 #define STACK_BYTES (512 * 1024)
 
 /* To make a profile while another thread forks, of up to 50 ms. */
-#define TRIES 100
+#define TRIES 20
 
 static struct {
     uint32_t wanted; /* atomic: signals received */

@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* Longer than the 50 ms for which the library waits for a fork. */
-#define LONG_US 400000
+/* Longer than the second for which the library tries. */
+#define LONG_US 1500000
 
 /* Runs after the library's handler, which stops profiles from being made. */
 static void prepare(void)
