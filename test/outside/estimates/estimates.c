@@ -21,6 +21,7 @@
 
 #define ROUNDS       50
 #define SAMPLES_SITE 200 /* expected of each site, so many as fit into BLOCKS_MOST */
+#define MISSES_SITE  60
 #define BLOCKS_MOST  60000
 #define BLOCKS_LEAST 50
 #define LIVE_MOST    (1u << 22)
@@ -61,13 +62,17 @@ static size_t site_blocks(unsigned site, double t)
 {
     double p = -expm1((double)site_size(site) * log1p(-1 / t)), n = SAMPLES_SITE / p;
 
+    if (p < 0.99 && n < MISSES_SITE / (1 - p))
+        n = MISSES_SITE / (1 - p);
     n = n > BLOCKS_MOST ? BLOCKS_MOST : n < BLOCKS_LEAST ? BLOCKS_LEAST : n;
     return (size_t)n / ROUNDS;
 }
 
 static void allocate(unsigned site, enum how how)
 {
-    void *p = site_function[site](how, NULL, site_size(site));
+    size_t size = site_size(site);
+    bool costly = how == BY_CALLOC && size > 262144; /* gigabytes would be written */
+    void *p = site_function[site](costly ? BY_MALLOC : how, NULL, size);
 
     now_ns += 100;
     REQUIRE(p && live < LIVE_MOST);

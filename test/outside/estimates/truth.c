@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-#define STACKS_MOST   20000
+#define STACKS_MOST 20000
+/* Of both, or the distribution is too skewed for 5 deviations. */
 #define SAMPLES_LEAST 20
 
 static void add(struct amount *to, const struct truth_block *b, double sign)
@@ -27,6 +28,7 @@ static void add(struct amount *to, const struct truth_block *b, double sign)
         to->variance[e][BYTES] += sign * variance[e];
     }
     to->samples += sign * p;
+    to->misses += sign * (1 - p);
 }
 
 void truth_add(struct truth *truth, struct truth_block *b, unsigned site, void *p, double interval)
@@ -106,8 +108,9 @@ static void compare(const struct truth *truth, int span, int estimator,
     for (unsigned site = 0; site < SITES; site++) {
         const struct amount *a = &truth->site[site][span];
         bool certain = a->samples < 1e-9;
+        bool many = a->samples >= SAMPLES_LEAST && a->misses >= SAMPLES_LEAST;
 
-        ret->sites[span] += a->samples >= SAMPLES_LEAST;
+        ret->sites[span] += many;
         for (int unit = 0; unit < UNITS; unit++) {
             double off = sum[site][unit] - a->value[unit], v = a->variance[estimator][unit], z;
 
@@ -117,7 +120,7 @@ static void compare(const struct truth *truth, int span, int estimator,
                 CHECK_SAYS(near(sum[site][unit], a->value[unit]),
                            "site %u, span %d, estimator %d, unit %d: %.3f, is %.3f", site, span,
                            estimator, unit, sum[site][unit], a->value[unit]);
-            if (a->samples < SAMPLES_LEAST)
+            if (!many)
                 continue;
             z = off / sqrt(v);
             if (fabs(z) > fabs(ret->worst[span][estimator][unit]))

@@ -26,7 +26,7 @@ enum { BLOCKS, BYTES, UNITS };
 struct amount {
     double value[UNITS];
     double variance[ESTIMATORS][UNITS];
-    double samples; /* expected, of those that are not certain */
+    double samples, misses; /* expected, of those that are not certain */
 };
 
 struct truth {
@@ -49,7 +49,7 @@ void truth_remove(struct truth *truth, const struct truth_block *block);
 /* z = (estimate - truth) / standard error, of the sum over all sites. */
 struct truth_z {
     double total[SPANS][ESTIMATORS][UNITS];
-    double worst[SPANS][ESTIMATORS][UNITS]; /* of a site with at least 20 samples expected */
+    double worst[SPANS][ESTIMATORS][UNITS]; /* of a site with at least 20 of both expected */
     unsigned sites[SPANS];                  /* so many of them there are */
 };
 
