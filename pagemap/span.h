@@ -27,6 +27,8 @@ enum sa_span_state {
     SA_SPAN_MOVING,   /* free; being released or grown, belongs to the thread that does it */
     SA_SPAN_OBJECTS,  /* in use: objects of a class */
     SA_SPAN_LARGE,    /* in use: one block */
+    SA_SPAN_GUARDED,  /* a slot of guarded blocks, in use or not: sampling/guarded.h */
+    SA_SPAN_KEPT,     /* of a block that was freed; inaccessible: sampling/kept.h */
 };
 
 struct sa_sample; /* sampling/recording.h */
@@ -51,7 +53,9 @@ struct sa_span {
     uint16_t
         live; /* OBJECTS: how many are not on this span (in caches or in use); atomic: profiles read it */
     uint8_t zeroed; /* set by the page heap: content was zero when it was handed out */
-    uint8_t moved;  /* LARGE: pages were moved here, the mapping cannot merge with its neighbours */
+    uint8_t
+        moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours, or is not
+                     * accessible; it is mapped afresh when it is freed */
     uint8_t align_log; /* LARGE: log2 of the alignment asked for */
     uint8_t pad;
 };

@@ -221,6 +221,27 @@ int sa_mappings_collect(struct sa_mappings *ret)
     return failed;
 }
 
+int sa_mappings_of(uintptr_t address, struct sa_mappings *ret)
+{
+    struct dl_find_object found;
+    struct dl_phdr_info info;
+    int failed;
+
+    memset(ret, 0, sizeof(*ret));
+    if (_dl_find_object((void *)address, &found) != 0 || !found.dlfo_link_map ||
+        !object_info(found.dlfo_link_map, &info))
+        return -ENOENT;
+    failed = add_object(&info, sizeof(info), ret);
+    if (!failed) {
+        ((struct sa_object *)ret->objects.data)->main =
+            !found.dlfo_link_map->l_prev && !*info.dlpi_name;
+        failed = resolve_names(ret);
+    }
+    if (failed)
+        sa_mappings_free(ret);
+    return failed;
+}
+
 void sa_mappings_free(struct sa_mappings *mappings)
 {
     sa_buffer_free(&mappings->objects);

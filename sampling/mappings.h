@@ -43,6 +43,9 @@ struct sa_mappings {
 
 /* 0 or -ENOMEM. */
 int sa_mappings_collect(struct sa_mappings *ret);
+
+/* Only the object that has an address, without the loader's lock: for signal handlers too. 0, -ENOENT, -ENOMEM. */
+int sa_mappings_of(uintptr_t address, struct sa_mappings *ret);
 void sa_mappings_free(struct sa_mappings *mappings);
 
 /* For the child: from now on without the loader's lock. */

@@ -30,7 +30,10 @@ struct sa_sample {
     uint64_t time_ns;
     uint32_t thread; /* sa_sample_thread */
     int32_t cpu;
+    uint32_t tid; /* the kernel's number of the thread, if the block was chosen; else 0 */
     uint8_t cls, kind;
+    bool chosen; /* to be guarded: sampling/choice.h */
+    bool keep;   /* its pages, when it is freed */
 };
 
 struct sa_recording {

@@ -12,10 +12,16 @@
 #include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
+#include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/page_heap.h"
+#include "sampling/choice.h"
 #include "sampling/draw.h"
+#include "sampling/fault.h"
+#include "sampling/guarded.h"
+#include "sampling/kept.h"
 #include "sampling/live.h"
+#include "sampling/misuse.h"
 
 static struct {
     uint64_t seed;  /* const after init */
@@ -55,14 +61,17 @@ static struct sa_stack *sampler_stack(void)
     return sa_stack_intern(pc, sa_stack_capture(sa_thread.caller, pc, SA_STACK_MOST));
 }
 
-/* Fills in and enters the record of a block of `allocated` bytes. */
+/* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack over. */
 static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, size_t allocated,
-                           size_t requested, size_t align, void *proxy, unsigned cls)
+                           size_t requested, size_t align, void *proxy, unsigned cls,
+                           struct sa_stack *stack, uint64_t now, bool chosen)
 {
     struct sa_sample *s = sa_live_new();
 
-    if (!s)
+    if (!s) {
+        sa_stack_unref(stack);
         return false;
+    }
     s->span = span;
     s->proxy = proxy;
     s->cls = (uint8_t)cls;
@@ -74,10 +83,13 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->allocated = allocated;
     s->requested = requested;
     s->align = align > SA_MIN_ALIGN ? align : 0;
-    s->stack = sampler_stack();
+    s->stack = stack;
     s->thread = sa_sample_thread();
+    s->tid = chosen ? sa_sys_tid() : 0;
     s->cpu = sa_sample_cpu();
-    s->time_ns = sa_clock_ns();
+    s->time_ns = now;
+    s->chosen = chosen;
+    s->keep = chosen || sa_choice_keep(s->time_ns);
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
     return true;
@@ -98,33 +110,76 @@ static void sampler_leave(bool recorded)
     sa_thread.sampling = 0;
 }
 
+/* A page for an object of a class: guarded if it was chosen, and there is a slot. */
+static struct sa_span *sampler_page(size_t bytes, size_t requested, size_t align, unsigned cls,
+                                    struct sa_stack *stack, bool chosen)
+{
+    struct sa_span *span = NULL;
+
+    if (SA_UNLIKELY(chosen)) {
+        sa_fault_prepare();
+        span = sa_guarded_alloc(requested, align, cls, stack);
+    }
+    if (!span)
+        span =
+            sa_page_heap_alloc(&sa_page_heap_sampled, (bytes + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT,
+                               sa_max(align >> SA_PAGE_SHIFT, 1));
+    if (span)
+        span->requested = requested;
+    return span;
+}
+
+static void sampler_give_back(struct sa_span *span)
+{
+    if (sa_guarded_span(span)) {
+        sa_guarded_claim(span);
+        sa_guarded_free(span, NULL);
+    } else {
+        sa_page_heap_free(&sa_page_heap_sampled, span, span->zeroed);
+    }
+}
+
 void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, size_t requested,
                       size_t align)
 {
     size_t bytes = sa_size_classes.of[cls].size;
+    struct sa_stack *stack;
     struct sa_span *span;
-    bool recorded = false;
+    bool recorded = false, chosen;
+    uint64_t now;
+    void *p = NULL;
 
     if (!sampler_enter())
         return NULL;
-    span = sa_page_heap_alloc(&sa_page_heap_sampled, (bytes + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT,
-                              sa_max(align >> SA_PAGE_SHIFT, 1));
+    stack = sampler_stack();
+    now = sa_clock_ns();
+    chosen = sa_choice_make(stack, now);
+    span = sampler_page(bytes, requested, align, cls, stack, chosen);
     if (span) {
-        span->requested = requested;
-        recorded = sampler_record(trial, span, bytes, requested, align, proxy, cls);
+        p = (void *)(sa_guarded_span(span) ? sa_guarded_start(span) : span->start);
+        recorded =
+            sampler_record(trial, span, bytes, requested, align, proxy, cls, stack, now, chosen);
         if (!recorded)
-            sa_page_heap_free(&sa_page_heap_sampled, span, span->zeroed);
+            sampler_give_back(span);
+    } else {
+        sa_stack_unref(stack);
     }
     sampler_leave(recorded);
-    return recorded ? (void *)span->start : NULL;
+    return recorded ? p : NULL;
 }
 
 void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, size_t requested,
                            size_t align)
 {
+    struct sa_stack *stack;
+    uint64_t now;
+
     if (!sampler_enter())
         return;
-    sampler_leave(sampler_record(trial, span, sa_span_bytes(span), requested, align, NULL, 0));
+    stack = sampler_stack();
+    now = sa_clock_ns();
+    sampler_leave(sampler_record(trial, span, sa_span_bytes(span), requested, align, NULL, 0, stack,
+                                 now, sa_choice_make(stack, now)));
 }
 
 unsigned sa_sampler_class(const struct sa_span *span)
@@ -133,33 +188,104 @@ unsigned sa_sampler_class(const struct sa_span *span)
 
     /* The span may change hands meanwhile, if whoever asks does not own the block. Those of the sampled heap
      * never hold objects: what stands there is always a record, or NULL. */
+    if (span->heap == SA_HEAP_GUARDED)
+        return sa_guarded_class(span);
     if (span->heap != SA_HEAP_SAMPLED)
         return 0;
     s = sa_load_relaxed(&span->sample);
     return s ? s->cls : 0;
 }
 
-void *sa_sampler_release(struct sa_span *span, unsigned *ret_cls)
+/* The stack that frees, if somebody wants it; NULL inside of the sampler. */
+static struct sa_stack *sampler_free_stack(bool wanted)
 {
-    /* Of threads that free one block at the same time, by mistake, only one may find the record. */
-    struct sa_sample *s = sa_xchg_acquire(&span->sample, NULL);
-    struct sa_stack *free_stack = NULL;
-    bool outside = !sa_thread.sampling;
-    void *proxy;
+    struct sa_stack *stack;
 
-    if (!s)
+    if (!wanted || sa_thread.sampling)
+        return NULL;
+    sa_thread.sampling = 1;
+    stack = sampler_stack();
+    sa_thread.sampling = 0;
+    return stack;
+}
+
+/* What is to be remembered of a block that is freed, with references of its own. */
+static void sampler_remember(const struct sa_sample *s, struct sa_stack *freed,
+                             struct sa_history *ret)
+{
+    sa_fault_prepare();
+    sa_stack_ref(s->stack);
+    if (freed)
+        sa_stack_ref(freed);
+    ret->start = s->span->start;
+    ret->requested = s->span->requested;
+    ret->allocated = (struct sa_event){s->stack, s->time_ns, s->tid};
+    ret->freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
+}
+
+/* Takes a block's record from its span; whoever comes second frees the block a second time. */
+static struct sa_sample *sampler_claim(struct sa_span *span)
+{
+    struct sa_sample *s = NULL;
+    struct sa_found found;
+
+    if (!sa_guarded_span(span) || sa_guarded_claim(span))
+        s = sa_xchg_acquire(&span->sample, NULL);
+    if (SA_UNLIKELY(!s)) {
+        if (sa_misuse_find(span->start, &found) && found.state == SA_FOUND_FREED)
+            sa_misuse_pointer("invalid free", (void *)found.history.start, &found);
         sa_fatal("double free", (void *)span->start, "is being freed by another thread");
-    proxy = s->proxy;
-    *ret_cls = s->cls;
-    if (outside && sa_live_wants_free_stacks()) {
-        sa_thread.sampling = 1;
-        free_stack = sampler_stack();
-        sa_thread.sampling = 0;
     }
-    sa_live_remove(s, free_stack);
-    if (proxy)
+    return s;
+}
+
+void *sa_sampler_free(struct sa_span *span, unsigned *ret_cls)
+{
+    struct sa_sample *s = sampler_claim(span);
+    bool guarded = sa_guarded_span(span), keep;
+    struct sa_history history;
+    struct sa_stack *stack;
+    void *proxy = s->proxy;
+
+    keep = !guarded && sa_kept_wants(sa_span_bytes(span)) && s->keep;
+    stack = sampler_free_stack(guarded || keep || sa_live_wants_free_stacks());
+    *ret_cls = s->cls;
+    if (keep)
+        sampler_remember(s, stack, &history);
+    if (guarded && stack)
+        sa_stack_ref(stack);
+    sa_live_remove(s, stack);
+    if (guarded)
+        sa_guarded_free(span, stack);
+    if (keep && !sa_kept_put(span, &history, false)) {
+        sa_history_drop(&history);
+        keep = false;
+    }
+    if (!guarded && !keep)
         sa_page_heap_free(&sa_page_heap_sampled, span, false);
     return proxy;
+}
+
+void sa_sampler_release_large(struct sa_span *span)
+{
+    sa_live_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
+}
+
+bool sa_sampler_keep_large(struct sa_span *span, bool empty)
+{
+    struct sa_sample *s = sampler_claim(span);
+    bool keep = s->chosen && sa_kept_wants(sa_span_bytes(span));
+    struct sa_stack *stack = sampler_free_stack(keep || sa_live_wants_free_stacks());
+    struct sa_history history;
+
+    if (keep)
+        sampler_remember(s, stack, &history);
+    sa_live_remove(s, stack);
+    if (keep && !sa_kept_put(span, &history, empty)) {
+        sa_history_drop(&history);
+        keep = false;
+    }
+    return keep;
 }
 
 void sa_sampler_stats(struct sa_sampler_stats *ret)

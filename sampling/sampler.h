@@ -3,9 +3,10 @@
  * The sampler, seen from the front end: trials of blocks that no countdown tries, and what happens to
  * a block that is sampled.
  *
- * A sampled object of a size class gets page(s) of its own in the sampled address window; the object
- * that was popped for it, the proxy, stays allocated in its normal span until the block is freed. A
- * sampled large block stays where it is. Either way the block's span points to its record.
+ * A sampled object of a size class gets page(s) of its own in the sampled address window, or is guarded
+ * (sampling/guarded.h); the object that was popped for it, the proxy, stays allocated in its normal span until the
+ * block is freed. A sampled large block stays where it is. Either way the block's span points to its record. Pages of
+ * sampled blocks that were freed may stay inaccessible for a while (sampling/kept.h).
  *
  * No lock may be held by the caller. Nothing is sampled that the sampler itself causes to be allocated.
  */
@@ -31,7 +32,7 @@ struct sa_sampler_stats {
 /* Before the first allocation. seed: of all random draws. */
 void sa_sampler_init(int64_t interval, uint64_t seed);
 
-/* A generator's state of its own for each number; numbers are below SA_SLABS. */
+/* A generator's state of its own for each number: those below SA_SLABS are the slabs'. */
 uint64_t sa_sampler_stream(unsigned number);
 
 /* One trial by itself. */
@@ -53,12 +54,19 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
                            size_t align);
 
 /*
- * Ends the record of a sampled block; its span has none afterwards. For an object of a class its page is given
- * back, and the proxy is returned for the caller to free, with its class; for a large block NULL.
+ * Frees a sampled object of a class: ends its record, and gives its page back or keeps it. The proxy, for
+ * the caller to free, and its class.
  */
-void *sa_sampler_release(struct sa_span *span, unsigned *ret_cls);
+void *sa_sampler_free(struct sa_span *span, unsigned *ret_cls);
 
-/* Of a span in use: its sample's class and size, 0 if it is not a sampled object of a class. */
+/* Ends the record of a large block that stays in use; its span has none afterwards. */
+void sa_sampler_release_large(struct sa_span *span);
+
+/* The same for one that is freed. True: its span is kept for a while, and not the caller's any more. empty: its
+ * pages hold no memory. */
+bool sa_sampler_keep_large(struct sa_span *span, bool empty);
+
+/* Of a span in use: its sample's class, 0 if it is not a sampled object of a class. */
 unsigned sa_sampler_class(const struct sa_span *span);
 
 void sa_sampler_stats(struct sa_sampler_stats *ret);

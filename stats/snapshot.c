@@ -14,6 +14,7 @@
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
+#include "sampling/kept.h"
 #include "sampling/rates.h"
 
 #include <string.h>
@@ -73,7 +74,9 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
 static void snapshot_heaps(struct sa_snapshot *s)
 {
     struct sa_page_heap_stats sampled;
+    struct sa_kept_stats kept;
 
+    sa_kept_stats(&kept); /* first: what is freed meanwhile is still in use below */
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
     s->sampled_objects = sampled.spans_in_use;
@@ -87,6 +90,14 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->heap.spans_created += sampled.spans_created;
     s->heap.grown += sampled.grown;
     s->heap.released_ever_bytes += sampled.released_ever_bytes;
+    /* To the heaps they are in use; the program has freed them. */
+    kept.bytes = sa_min(kept.bytes, s->heap.in_use_bytes);
+    s->sampled_objects -= sa_min(kept.sampled_spans, s->sampled_objects);
+    s->sampled_bytes -= sa_min(kept.sampled_bytes, s->sampled_bytes);
+    s->heap.spans_in_use -= sa_min(kept.spans, s->heap.spans_in_use);
+    s->heap.in_use_bytes -= kept.bytes;
+    s->heap.released_bytes += sa_min(kept.empty_bytes, kept.bytes);
+    s->heap.backed_bytes += kept.bytes - sa_min(kept.empty_bytes, kept.bytes);
 }
 
 static void snapshot_sampling(struct sa_snapshot *s)

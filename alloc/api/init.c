@@ -25,6 +25,9 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
+#include "sampling/choice.h"
+#include "sampling/guarded.h"
+#include "sampling/kept.h"
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
 
@@ -62,6 +65,9 @@ void sa_init_slow(void)
         sa_rseq_init(sa_options.per_cpu);
         sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
+        sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
+        sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
+        sa_kept_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
         sa_sample_rates_optimise(sa_options.optimal_rates);
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);

@@ -6,13 +6,14 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void fatal_write(const struct sa_fmt *f)
 {
-    ssize_t n = write(STDERR_FILENO, f->buf, f->len);
-
-    (void)n; /* nothing can be done about a closed stderr */
+    /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal handler. Nothing
+     * can be done about a closed stderr. */
+    syscall(SYS_write, STDERR_FILENO, f->buf, f->len);
 }
 
 void sa_fatal(const char *what, const void *pointer, const char *detail, ...)

@@ -17,6 +17,8 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
+#include "sampling/guarded.h"
+#include "sampling/misuse.h"
 #include "sampling/sampler.h"
 
 #include <string.h>
@@ -28,6 +30,14 @@ struct block {
     struct sa_span
         *span; /* of a large or sampled block; of others only if it had to be looked up */
 };
+
+/* What a program may use of a block. Of a guarded one what it asked for: the rest is to show overflows. */
+static size_t block_bytes(struct block b)
+{
+    if (b.own_page && sa_guarded_span(b.span))
+        return b.span->requested;
+    return b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span);
+}
 
 /* The smallest class whose objects all have the alignment; 0 if there is none. */
 static unsigned class_for(size_t size, size_t align)
@@ -135,7 +145,10 @@ SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
     const size_t far_enough = 1ul << 20;
     uintptr_t address = (uintptr_t)p, at = address;
     struct sa_span *s = sa_pagemap_find(address);
+    struct sa_found found;
 
+    if (sa_misuse_find(address, &found))
+        sa_misuse_pointer(what, p, &found);
     if (!sa_pagemap_class(address) && address >> SA_ADDRESS_BITS == 0)
         for (size_t i = 0; !s && i < far_enough && at >= SA_PAGE_BYTES; i++, at -= SA_PAGE_BYTES) {
             struct sa_span *below = sa_pagemap_find(at);
@@ -171,7 +184,8 @@ static struct block block_of(const void *p, const char *what)
     }
     b.span = sa_pagemap_find(address);
     if (SA_UNLIKELY(!b.span || b.span->start != address ||
-                    sa_load_relaxed(&b.span->state) != SA_SPAN_LARGE))
+                    sa_load_relaxed(&b.span->state) != SA_SPAN_LARGE) &&
+        !(b.span && sa_guarded_span(b.span) && sa_guarded_start(b.span) == address))
         block_fault(p, what);
     b.cls = sa_sampler_class(b.span);
     b.own_page = b.cls != 0;
@@ -183,7 +197,7 @@ static struct block block_of(const void *p, const char *what)
 static void free_block(struct block b, void *p)
 {
     if (b.own_page)
-        p = sa_sampler_release(b.span, &b.cls);
+        p = sa_sampler_free(b.span, &b.cls);
     if (b.cls)
         sa_cpu_cache_free(b.cls, p);
     else
@@ -205,13 +219,21 @@ void sa_front_free(void *p)
     sa_gate_leave();
 }
 
-/* Whether a block was allocated by these arguments, as far as the block can tell. */
+/*
+ * Whether a block was allocated by these arguments, as far as the block can tell. Of a sampled one what was asked for is
+ * known; but a program may also name what malloc_usable_size told it.
+ */
 static void check_sized(struct block b, const void *p, size_t size, size_t align)
 {
-    size_t is = b.cls ? sa_size_classes.of[b.cls].size : b.span->requested;
+    bool known = b.own_page || !b.cls;
+    size_t is = known ? b.span->requested : sa_size_classes.of[b.cls].size;
 
-    if (b.cls ? class_for(size, align) != b.cls : is != size)
+    if (known ? size < is || size > (b.cls ? block_bytes(b) : is) : class_for(size, align) != b.cls)
         sa_fatal("sized free", p, "is a block of %zu bytes, freed as one of %zu", is, size);
+    /* Without an alignment: what malloc_usable_size says of a guarded block need not lead to its class. */
+    if (b.own_page && (align > SA_MIN_ALIGN || !sa_guarded_span(b.span)) &&
+        class_for(size, align) != b.cls)
+        sa_fatal("sized free", p, "was not allocated with alignment %zu", sa_max(align, 1));
     if (!b.cls && align > 1ul << b.span->align_log && align > SA_MIN_ALIGN)
         sa_fatal("sized free", p, "was not allocated with alignment %zu", align);
 }
@@ -250,9 +272,15 @@ static bool realloc_stays(struct block b, size_t size)
 {
     unsigned cls = class_for(size, 1);
 
+    /* A guarded block moves, so that what is left of the old one is guarded, too. */
+    if (b.own_page && sa_guarded_span(b.span))
+        return size == b.span->requested;
     /* The class must be the one that a sized free of the new size would name. */
-    if (b.cls || cls)
+    if (b.cls || cls) {
+        if (b.own_page && b.cls == cls)
+            b.span->requested = size;
         return b.cls == cls;
+    }
     if (size > sa_span_bytes(b.span) || size < sa_span_bytes(b.span) / 2)
         return false;
     b.span->requested = size;
@@ -263,17 +291,15 @@ static void *realloc_inside(struct block b, void *p, size_t size)
 {
     void *q;
 
-    if (b.cls)
-        return realloc_copy(p, sa_size_classes.of[b.cls].size, size);
-    if (class_for(size, 1) == 0) {
+    if (!b.cls && class_for(size, 1) == 0) {
         if (sa_large_resize(b.span, size))
             return p;
         q = sa_large_move(b.span, size);
         if (q)
             return q;
     }
-    /* All of it: malloc_usable_size tells the program that it may use the whole span. */
-    return realloc_copy(p, sa_span_bytes(b.span), size);
+    /* All of it: malloc_usable_size tells the program that it may use the whole block. */
+    return realloc_copy(p, block_bytes(b), size);
 }
 
 void *sa_front_realloc(void *p, size_t size)
@@ -290,8 +316,7 @@ void *sa_front_realloc(void *p, size_t size)
     if (SA_UNLIKELY(!sa_gate_enter())) {
         q = sa_emergency_alloc(size, 1);
         if (q) {
-            memcpy(q, p,
-                   sa_min(b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span), size));
+            memcpy(q, p, sa_min(block_bytes(b), size));
             sa_emergency_put_aside(p);
         }
         return q;
@@ -304,13 +329,11 @@ void *sa_front_realloc(void *p, size_t size)
 
 size_t sa_front_size(const void *p, const char *what)
 {
-    struct block b;
     size_t size;
 
     if (SA_UNLIKELY(sa_emergency_owns(p, &size)))
         return size;
-    b = block_of(p, what);
-    return b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span);
+    return block_bytes(block_of(p, what));
 }
 
 size_t sa_front_size_if_ours(const void *p)
@@ -329,6 +352,8 @@ size_t sa_front_size_if_ours(const void *p)
         return sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0
                    ? 0
                    : sa_size_classes.of[cls].size;
+    if (sa_guarded_span(s))
+        return sa_guarded_start(s) == address ? s->requested : 0;
     if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start != address)
         return 0;
     cls = sa_sampler_class(s);

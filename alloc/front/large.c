@@ -30,10 +30,16 @@ static void large_sample(struct sa_span *s, size_t size, size_t align)
 
 static void large_unsample(struct sa_span *s)
 {
-    unsigned cls;
-
     if (SA_UNLIKELY(s->sample != NULL))
-        sa_sampler_release(s, &cls);
+        sa_sampler_release_large(s);
+}
+
+/* Frees a span, unless the sampler keeps it. */
+static void large_give_back(struct sa_span *s, bool empty)
+{
+    if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_keep_large(s, empty))
+        return;
+    sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
 }
 
 static size_t large_pages(size_t size)
@@ -60,8 +66,7 @@ void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
 
 void sa_large_free(struct sa_span *s)
 {
-    large_unsample(s);
-    sa_page_heap_free(&sa_page_heap_ordinary, s, false);
+    large_give_back(s, false);
 }
 
 bool sa_large_resize(struct sa_span *s, size_t size)
@@ -108,10 +113,9 @@ void *sa_large_move(struct sa_span *old, size_t size)
     s->moved = 1;
     s->requested = size;
     s->align_log = 0;
-    /* In this order: the block was never there twice, which would count for the peak. */
-    large_unsample(old);
+    /* In this order: the block was never there twice, which would count for the peak. The old pages are gone, and
+     * what is left there reads as zero. */
+    large_give_back(old, true);
     large_sample(s, size, 1);
-    /* The old pages are gone: what is left there reads as zero. */
-    sa_page_heap_free(&sa_page_heap_ordinary, old, true);
     return (void *)s->start;
 }

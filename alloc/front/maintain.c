@@ -15,6 +15,7 @@
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
+#include "sampling/kept.h"
 
 #define MAINTAIN_NS 500000000ull
 
@@ -106,6 +107,7 @@ unsigned long sa_maintain_release(unsigned long bytes)
 
 void sa_maintain_recover(bool unmap)
 {
+    sa_kept_flush();
     sa_maintain_release(PTRDIFF_MAX);
     /* Nobody can use what samples have left, but the address space. */
     sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);

@@ -54,6 +54,11 @@ int sa_sys_madvise(void *p, size_t bytes, int advice)
     return r == -1 ? -errno : 0;
 }
 
+int sa_sys_mprotect(void *p, size_t bytes, int prot)
+{
+    return syscall(SYS_mprotect, p, bytes, prot) == -1 ? -errno : 0;
+}
+
 int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret)
 {
     return syscall(SYS_mincore, p, bytes, ret) == -1 ? -errno : 0;
@@ -203,6 +208,18 @@ bool sa_sys_is_first_thread(void)
     long thread = syscall(SYS_gettid);
 
     return thread <= 0 || thread == syscall(SYS_getpid);
+}
+
+uint32_t sa_sys_tid(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+int sa_sys_signal_self(int number, void *info)
+{
+    long r = syscall(SYS_rt_tgsigqueueinfo, sa_sys_pid(), sa_sys_tid(), number, info);
+
+    return r == -1 ? -errno : 0;
 }
 
 uint64_t sa_sys_file_limit(void)

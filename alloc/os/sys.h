@@ -18,6 +18,7 @@ void sa_sys_futex_wake(uint32_t *word, int waiters);
 void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags); /* NULL on failure */
 int sa_sys_munmap(void *p, size_t bytes);
 int sa_sys_madvise(void *p, size_t bytes, int advice);
+int sa_sys_mprotect(void *p, size_t bytes, int prot);
 int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret);
 bool sa_sys_is_readable(const void *p); /* 8 bytes within a page; keeps errno */
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);
@@ -47,6 +48,8 @@ long sa_sys_readlink(const char *path, char *buf, size_t cap); /* terminated; th
 int sa_sys_file_mode(const char *path); /* st_mode, not following a link at the end */
 int sa_sys_pid(void);
 bool sa_sys_is_first_thread(void); /* of the process; also if the kernel does not say */
-uint64_t sa_sys_file_limit(void);  /* bytes that a file may grow to before SIGXFSZ */
+uint32_t sa_sys_tid(void);
+int sa_sys_signal_self(int number, void *info); /* to this thread; info: a siginfo_t */
+uint64_t sa_sys_file_limit(void);               /* bytes that a file may grow to before SIGXFSZ */
 
 #endif

@@ -88,6 +88,11 @@ bool sa_vm_release(void *p, size_t bytes)
     return false;
 }
 
+bool sa_vm_protect(void *p, size_t bytes, bool accessible)
+{
+    return sa_sys_mprotect(p, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
+}
+
 void sa_vm_no_hugepages(void *p, size_t bytes)
 {
     sa_sys_madvise(p, bytes, MADV_NOHUGEPAGE);

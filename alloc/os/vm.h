@@ -36,6 +36,10 @@ size_t sa_vm_resident(const void *p, size_t bytes);
  * the content is then unchanged. */
 bool sa_vm_release(void *p, size_t bytes);
 
+/* Makes the range inaccessible, or accessible again, with its content. False if the kernel refused (it has a
+ * bound on the number of mappings): part of it may be changed. */
+bool sa_vm_protect(void *p, size_t bytes, bool accessible);
+
 /* Keeps the range out of transparent hugepages, if the kernel knows them. */
 void sa_vm_no_hugepages(void *p, size_t bytes);
 

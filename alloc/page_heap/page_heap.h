@@ -35,7 +35,7 @@ extern struct sa_page_heap sa_page_heap_ordinary;
 extern struct sa_page_heap sa_page_heap_sampled;
 
 /* Their numbers, which spans bear. */
-enum { SA_HEAP_ORDINARY = 1, SA_HEAP_SAMPLED };
+enum { SA_HEAP_ORDINARY = 1, SA_HEAP_SAMPLED, SA_HEAP_GUARDED /* none: no page heap's */ };
 
 SA_INLINE bool sa_page_heap_sampled_address(uintptr_t address)
 {

@@ -102,7 +102,7 @@ static void release_while_freed(void *p)
     unsigned cls;
 
     span->sample = NULL;
-    sa_sampler_release(span, &cls);
+    sa_sampler_free(span, &cls);
 }
 
 static void free_both(int index, void *arg)
@@ -195,11 +195,11 @@ static void free_sized(void *arg)
 static void test_sampler_free_with_wrong_size(void **state)
 {
     static struct sized wrong[] = {
-        {100, 1, 200, 0},      {100, 1, 10, 0},      {100, 1, MIB, 0},
-        {100, 1, 8192, 0},     {8192, 1, 100, 0},    {MIB, 1, MIB + 1, 0},
-        {1000, 1, 1000, 8192}, {100, 4096, 100, 16}, {100, 1, 0, 0}};
+        {100, 1, 200, 0},  {100, 1, 10, 0},      {100, 1, MIB, 0},      {100, 1, 8192, 0},
+        {8192, 1, 100, 0}, {MIB, 1, MIB + 1, 0}, {1000, 1, 1000, 8192}, {100, 4096, 100, 16},
+        {100, 1, 0, 0},    {100, 1, 97, 0}};
     static struct sized right[] = {
-        {100, 1, 100, 0},      {100, 1, 97, 0},        {100, 1, 112, 0},         {100, 64, 100, 64},
+        {100, 1, 100, 0},      {97, 1, 97, 0},         {100, 1, 112, 0},         {100, 64, 100, 64},
         {MIB, 1, MIB, 0},      {0, 1, 0, 0},           {100, 65536, 100, 65536}, {100, 1, 100, 16},
         {8192, 1, 8192, 8192}, {100, 8192, 100, 8192}, {262144, 1, 262144, 0}};
 

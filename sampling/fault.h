@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handler of SIGSEGV, installed before the first page is made inaccessible. It reports what was done to a guarded or
+ * kept block, and then, as for every other fault, lets happen what would have happened without it: the handler that was
+ * installed before runs, in the same environment (stack, mask, one shot or not), or the default action.
+ *
+ * A program that installs a handler later replaces this one; a program in which the signal is ignored never gets it.
+ */
+#ifndef SA_SAMPLING_FAULT_H
+#define SA_SAMPLING_FAULT_H
+
+/* Once; repeated calls do nothing. */
+void sa_fault_prepare(void);
+
+#endif

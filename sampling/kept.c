@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Freed pages that are kept inaccessible; see kept.h. */
+#include "sampling/kept.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/rng.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
+
+#define EMPTY_ABOVE 32768 /* bytes: longer spans give up their memory when they are kept */
+#define VICTIMS     8     /* at most so many go for one that comes */
+
+struct entry {
+    struct sa_span *span; /* KEPT; NULL: no entry */
+    struct sa_history_slot history;
+    uintptr_t start, end; /* atomic, for readers without the lock */
+    bool ready;           /* KEPT: may be chosen to go */
+    bool empty;
+};
+
+static struct {
+    struct sa_lock lock;
+    uint64_t rng; /* atomic */
+    size_t limit; /* const after init */
+    uint64_t ever;
+    size_t count, bytes, empty_bytes, sampled_count, sampled_bytes;
+    struct entry entries[SA_KEPT_MOST];
+} kept;
+
+static void kept_lock(void)
+{
+    sa_lock_acquire(&kept.lock, SA_RANK_KEPT);
+}
+
+static void kept_unlock(void)
+{
+    sa_lock_release(&kept.lock, SA_RANK_KEPT);
+}
+
+void sa_kept_init(size_t bytes, uint64_t seed)
+{
+    kept.limit = bytes;
+    kept.rng = sa_rng_mix(seed);
+}
+
+bool sa_kept_wants(size_t bytes)
+{
+    return bytes <= kept.limit;
+}
+
+/* What an entry was, for its span to be given back without the lock. */
+struct victim {
+    struct sa_span *span;
+    struct sa_history history;
+    bool empty;
+};
+
+static void kept_count(const struct entry *e, bool more)
+{
+    size_t one = more ? 1 : (size_t)-1, bytes = one * sa_span_bytes(e->span);
+
+    kept.count += one;
+    kept.bytes += bytes;
+    if (e->empty)
+        kept.empty_bytes += bytes;
+    if (e->span->heap == SA_HEAP_SAMPLED) {
+        kept.sampled_count += one;
+        kept.sampled_bytes += bytes;
+    }
+}
+
+static void entry_take_out(struct entry *e, struct victim *ret)
+{
+    kept_count(e, false);
+    *ret = (struct victim){e->span, e->history.history, e->empty};
+    sa_history_open(&e->history);
+    e->history.history = (struct sa_history){0};
+    sa_history_close(&e->history);
+    sa_store_relaxed(&e->end, 0);
+    e->span = NULL;
+    e->ready = false;
+}
+
+static void span_free(struct sa_span *span, bool empty)
+{
+    sa_store_relaxed(&span->state, SA_SPAN_LARGE);
+    sa_page_heap_free(span->heap == SA_HEAP_SAMPLED ? &sa_page_heap_sampled
+                                                    : &sa_page_heap_ordinary,
+                      span, empty);
+}
+
+static void victim_free(const struct victim *v)
+{
+    sa_history_drop(&v->history);
+    if (!sa_vm_protect((void *)v->span->start, sa_span_bytes(v->span), true))
+        v->span->moved = 1; /* the page heap maps it afresh */
+    span_free(v->span, v->empty);
+}
+
+/* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL: there is none. */
+static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsigned *ret_count)
+{
+    size_t at = sa_rng_next(&kept.rng) % SA_KEPT_MOST;
+    struct entry *place = NULL;
+    unsigned n = 0;
+
+    for (size_t i = 0; i < SA_KEPT_MOST; i++, at = (at + 1) % SA_KEPT_MOST) {
+        struct entry *e = &kept.entries[at];
+
+        if (e->span && e->ready && n < VICTIMS &&
+            (kept.count == SA_KEPT_MOST || kept.bytes + bytes > kept.limit))
+            entry_take_out(e, &victims[n++]);
+        if (!e->span && !place)
+            place = e;
+        if (place && kept.bytes + bytes <= kept.limit)
+            break;
+    }
+    *ret_count = n;
+    return kept.bytes + bytes <= kept.limit ? place : NULL;
+}
+
+bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool empty)
+{
+    size_t bytes = sa_span_bytes(span);
+    struct victim victims[VICTIMS];
+    struct entry *e;
+    unsigned n;
+    bool done;
+
+    kept_lock();
+    e = kept_make_room(bytes, victims, &n);
+    if (e) {
+        e->span = span;
+        e->empty = empty || bytes > EMPTY_ABOVE;
+        sa_store_relaxed(&e->start, span->start);
+        sa_store_relaxed(&e->end, span->start + bytes);
+        sa_history_open(&e->history);
+        e->history.history = *history;
+        sa_history_close(&e->history);
+        kept_count(e, true);
+        kept.ever++;
+    }
+    kept_unlock();
+    for (unsigned i = 0; i < n; i++)
+        victim_free(&victims[i]);
+    if (!e)
+        return false;
+    sa_store_relaxed(&span->state, SA_SPAN_KEPT);
+    done = sa_vm_protect((void *)span->start, bytes, false) &&
+           (empty || bytes <= EMPTY_ABOVE || sa_vm_release((void *)span->start, bytes));
+    kept_lock();
+    e->ready = true;
+    if (!done)
+        entry_take_out(e, &victims[0]);
+    kept_unlock();
+    if (!done) { /* locked memory, or too many mappings: as if it had never been kept */
+        victims[0].empty = empty;
+        victim_free(&victims[0]);
+    }
+    return true;
+}
+
+void sa_kept_flush(void)
+{
+    for (size_t i = 0; i < SA_KEPT_MOST; i++) {
+        struct entry *e = &kept.entries[i];
+        struct victim victim;
+        bool taken = false;
+
+        kept_lock();
+        if (e->span && e->ready) {
+            entry_take_out(e, &victim);
+            taken = true;
+        }
+        kept_unlock();
+        if (taken)
+            victim_free(&victim);
+    }
+}
+
+bool sa_kept_find(uintptr_t address, struct sa_found *ret)
+{
+    for (size_t i = 0; i < SA_KEPT_MOST; i++) {
+        const struct entry *e = &kept.entries[i];
+
+        if (address >= sa_load_relaxed(&e->start) && address < sa_load_relaxed(&e->end) &&
+            sa_history_read(&e->history, &ret->history)) {
+            ret->state = SA_FOUND_FREED;
+            ret->between = false;
+            return true;
+        }
+    }
+    return false;
+}
+
+void sa_kept_stats(struct sa_kept_stats *ret)
+{
+    kept_lock();
+    ret->ever = kept.ever;
+    ret->spans = kept.count;
+    ret->bytes = kept.bytes;
+    ret->empty_bytes = kept.empty_bytes;
+    ret->sampled_spans = kept.sampled_count;
+    ret->sampled_bytes = kept.sampled_bytes;
+    ret->limit_bytes = kept.limit;
+    kept_unlock();
+}

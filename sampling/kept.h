@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages of sampled blocks that were freed, kept inaccessible for a while: a use after free faults, and a second
+ * free finds the block's history. At most so many, and so many bytes; which go back to the page heap when there are
+ * too many is random.
+ *
+ * A span that is kept has the state KEPT, and is the table's. The table is under KEPT; protections change, and
+ * spans go back, without it: an entry that is being protected is not chosen. Histories are read by anybody.
+ */
+#ifndef SA_SAMPLING_KEPT_H
+#define SA_SAMPLING_KEPT_H
+
+#include "pagemap/span.h"
+#include "sampling/history.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_KEPT_MOST 128
+
+struct sa_kept_stats {
+    uint64_t ever;        /* spans that were kept */
+    size_t spans;         /* now, those of the sampled heap among them; bytes: of address space */
+    size_t bytes;         /* of all of them */
+    size_t empty_bytes;   /* of those that hold no memory */
+    size_t sampled_spans; /* of the sampled heap */
+    size_t sampled_bytes; /* the same */
+    size_t limit_bytes;
+};
+
+/* Before the first allocation. bytes: at most so many, 0: nothing is kept. */
+void sa_kept_init(size_t bytes, uint64_t seed);
+
+/* Whether a span of so many bytes can be kept: the history is then worth having. */
+bool sa_kept_wants(size_t bytes);
+
+/*
+ * Keeps a span whose block was freed, and takes over the references in its history. empty: its pages
+ * hold no memory. False: it was not, and they are still the caller's.
+ */
+bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool empty);
+
+/* Gives all back to the page heaps. */
+void sa_kept_flush(void);
+
+/* What is known of an address in a span that is kept. For signal handlers too. */
+bool sa_kept_find(uintptr_t address, struct sa_found *ret);
+
+void sa_kept_stats(struct sa_kept_stats *ret);
+
+#endif

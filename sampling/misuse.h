@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reports of misuse: what was done, to which block, and where it was allocated and freed. Lines on stderr, each in
+ * one write, the first like those of sa_fatal. Nothing here allocates, waits for a lock or asks the loader under one,
+ * so that a signal handler may report what it interrupted; of threads that report at once the others wait, for a
+ * few seconds at most, because the first one's report is about to end the process.
+ *
+ * Naming functions reads files and takes more stack than a thread may have: reports are made on a stack of their
+ * own. What has no name has the offset in its file.
+ */
+#ifndef SA_SAMPLING_MISUSE_H
+#define SA_SAMPLING_MISUSE_H
+
+#include "alloc/base/attrs.h"
+#include "sampling/history.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sa_access { SA_ACCESS, SA_ACCESS_READ, SA_ACCESS_WRITE };
+
+/* What is known of an address: guarded, or kept after it was freed. False: nothing. */
+bool sa_misuse_find(uintptr_t address, struct sa_found *ret);
+
+/* An access that faulted; pc: the stack of it, as sa_stack_capture has it. */
+void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_found *found,
+                     const uintptr_t *pc, unsigned depth);
+
+/* A pointer was passed to the allocator that is not the start of a block in use. what: as sa_fatal. */
+SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer,
+                                           const struct sa_found *found);
+
+/* Memory beside a block was written, which was found when it was freed. */
+SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_found *found);
+
+/* Maps the stack of reports, before the first fault. Repeated calls do nothing. */
+void sa_misuse_prepare(void);
+
+#endif
