@@ -13,6 +13,7 @@ struct fault faults[FAULT_KINDS] = {
     {.number = SYS_madvise, .after = FAULT_NEVER, .error = EINVAL},
     {.number = SYS_munmap, .after = FAULT_NEVER, .error = ENOMEM},
     {.number = SYS_membarrier, .after = FAULT_NEVER, .error = EPERM},
+    {.number = SYS_mprotect, .after = FAULT_NEVER, .error = ENOMEM},
 };
 
 int faults_mremap_unmaps;

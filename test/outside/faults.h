@@ -19,7 +19,15 @@ struct fault {
     long failed;
 };
 
-enum { FAULT_MMAP, FAULT_MREMAP, FAULT_MADVISE, FAULT_MUNMAP, FAULT_MEMBARRIER, FAULT_KINDS };
+enum {
+    FAULT_MMAP,
+    FAULT_MREMAP,
+    FAULT_MADVISE,
+    FAULT_MUNMAP,
+    FAULT_MEMBARRIER,
+    FAULT_MPROTECT,
+    FAULT_KINDS
+};
 
 /* Written by one thread while no other allocates. */
 extern struct fault faults[FAULT_KINDS];

@@ -13,7 +13,8 @@
 
 #include <sys/wait.h>
 
-static const char *const kinds[FAULT_KINDS] = {"mmap", "mremap", "madvise", "munmap", "membarrier"};
+static const char *const kinds[FAULT_KINDS] = {"mmap",   "mremap",     "madvise",
+                                               "munmap", "membarrier", "mprotect"};
 
 enum { BLOCKS = 300, STOPS = 64 };
 

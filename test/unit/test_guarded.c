@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guarded blocks through the front end, every sample guarded: where they lie, what is accessible and when, slots that run
+ * out, system calls that fail. What a fault says is tested by test_misuse.
+ */
+#include "test/unit/guards.h"
+
+#include "test/support/child.h"
+#include "test/support/faults.h"
+#include "test/support/random.h"
+#include "test/support/start.h"
+#include "test/support/threads.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+bool __real_sa_vm_protect(void *p, size_t bytes, bool accessible);
+bool __wrap_sa_vm_protect(void *p, size_t bytes, bool accessible);
+
+static bool refuse_access, refuse_protection; /* what the kernel does not do */
+
+bool __wrap_sa_vm_protect(void *p, size_t bytes, bool access)
+{
+    if (access ? refuse_access : refuse_protection)
+        return false;
+    return __real_sa_vm_protect(p, bytes, access);
+}
+
+static void assert_no_guards_left(void)
+{
+    sa_kept_flush();
+    assert_nothing_left();
+    assert_int_equal(guarded().allocated, 0);
+    assert_int_equal(guarded().quarantined, guarded().slots);
+    assert_int_equal(kept().bytes, 0);
+    assert_int_equal(kept().sampled_bytes, 0);
+    assert_int_equal(kept().empty_bytes, 0);
+}
+
+/* Blocks of all sizes and alignments that fit: against one end of their page, usable to the byte, then gone. */
+static void test_guarded_blocks_lie_against_a_guard(void **state)
+{
+    size_t left = 0, right = 0;
+
+    (void)state;
+    for (size_t align = 1; align <= SA_PAGE_BYTES; align *= 2) {
+        for (size_t size = 0; size <= SA_PAGE_BYTES; size = size * 5 / 4 + 1) {
+            unsigned char *p = sa_front_alloc(size, align, false);
+            uintptr_t at = (uintptr_t)p, page = page_of(p);
+            uintptr_t end = page + sa_max(SA_PAGE_BYTES, sa_vm.page_bytes);
+
+            assert_true(is_guarded(p) && own_page(p));
+            assert_int_equal(at % sa_max(align, SA_MIN_ALIGN), 0);
+            assert_int_equal(sa_front_size(p, "test"), size);
+            assert_int_equal(sa_front_size_if_ours(p), size);
+            assert_int_equal(sa_front_size_if_ours(p + 1), 0);
+            assert_true(at == page || end - (at + size) < sa_max(align, SA_MIN_ALIGN) ||
+                        (size == 0 && end - at <= sa_max(align, SA_MIN_ALIGN)));
+            left += at == page;
+            right += at != page;
+            assert_true(accessible(page) && accessible(end - 1));
+            assert_false(accessible(page - 1));
+            assert_false(accessible(end));
+            fill(p, size, 1);
+            sa_front_free_sized(p, size, align);
+            assert_false(accessible(page));
+            assert_false(accessible(end - 1));
+            assert_int_equal(sa_front_size_if_ours(p), 0);
+        }
+    }
+    /* A coin each: of more than 400, more than a fifth on either side but for a chance below 1e-30. */
+    assert_true(left + right > 400 && left > (left + right) / 5 && right > (left + right) / 5);
+    assert_no_guards_left();
+}
+
+static void test_guarded_blocks_are_samples(void **state)
+{
+    unsigned char *p = sa_front_alloc(1000, 1, true), *q;
+    struct sa_copied copied;
+
+    (void)state;
+    assert_true(is_guarded(p) && is_zero(p, 1000));
+    assert_int_equal(live().samples, 1);
+    assert_true(live().bytes == 1024);
+    assert_int_equal(sampled_in_use(), 0);
+    assert_true(sa_live_copy(false, &copied));
+    assert_int_equal(copied.count, 1);
+    assert_int_equal(copied.samples[0].start, (uintptr_t)p);
+    assert_int_equal(copied.samples[0].key.requested, 1000);
+    sa_live_free_copied(&copied);
+    fill(p, 1000, 3);
+    assert_ptr_equal(sa_front_realloc(p, 1000), p);
+    for (size_t size = 1001; size < 200000; size *= 3) { /* moves, also inside of its class */
+        q = sa_front_realloc(p, size);
+        assert_true(q && q != p);
+        assert_filled(q, 1000, 3);
+        p = q;
+    }
+    q = sa_front_realloc(p, 10);
+    assert_true(is_guarded(q));
+    assert_filled(q, 10, 3);
+    sa_front_free(q);
+    assert_no_guards_left();
+}
+
+/* A program may free what malloc_usable_size says, also of aligned blocks. */
+static void test_guarded_blocks_are_freed_by_usable_size(void **state)
+{
+    (void)state;
+    for (size_t align = 1; align <= SA_PAGE_BYTES; align *= 2) {
+        for (size_t size = 0; size <= SA_PAGE_BYTES; size = size * 3 / 2 + 1) {
+            void *p = sa_front_alloc(size, align, false);
+
+            assert_true(is_guarded(p));
+            sa_front_free_sized(p, sa_front_size(p, "test"), 0);
+        }
+    }
+    assert_no_guards_left();
+}
+
+/* Dirty slots are cleared for calloc. */
+static void test_guarded_blocks_are_cleared(void **state)
+{
+    struct test_random r = {0x6a2d};
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        size_t size = test_random_below(&r, SA_PAGE_BYTES + 1);
+        unsigned char *p = sa_front_alloc(size, 1, true);
+
+        assert_true(is_guarded(p) && is_zero(p, size));
+        memset(p, 0xaa, size);
+        sa_front_free(p);
+    }
+    assert_no_guards_left();
+}
+
+/* Half of the slots can be in use; then samples are ordinary ones. */
+static void test_guarded_slots_run_out(void **state)
+{
+    enum { N = GUARD_SLOTS };
+    struct sa_guarded_stats before = guarded(), s;
+    char *p[N];
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        p[i] = sa_front_alloc(100, 1, false);
+        assert_true(own_page(p[i]));
+        assert_int_equal(is_guarded(p[i]), i < GUARD_SLOTS / 2);
+    }
+    s = guarded();
+    assert_int_equal(s.slots, GUARD_SLOTS);
+    assert_int_equal(s.allowed, GUARD_SLOTS / 2);
+    assert_int_equal(s.allocated, GUARD_SLOTS / 2);
+    assert_int_equal(s.quarantined, GUARD_SLOTS / 2);
+    assert_int_equal(s.most_allocated, GUARD_SLOTS / 2);
+    assert_int_equal(s.succeeded - before.succeeded, GUARD_SLOTS / 2);
+    assert_int_equal(s.failed - before.failed, N - GUARD_SLOTS / 2);
+    sa_front_free(p[0]);
+    p[0] = sa_front_alloc(100, 1, false);
+    assert_true(is_guarded(p[0]));
+    for (size_t i = 0; i < N; i++)
+        sa_front_free(p[i]);
+    assert_no_guards_left();
+}
+
+/*
+ * A slot that was freed is not soon used again: with 65 or more that are free, it is the next one with chance 1/65 at most,
+ * so in 2000 rounds 31 times, with deviation 5.5; 70 is 7 deviations more.
+ */
+static void test_guarded_slots_are_used_again_at_random(void **state)
+{
+    unsigned same = 0;
+    char *p, *q;
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        p = sa_front_alloc(100, 1, false);
+        sa_front_free(p);
+        q = sa_front_alloc(100, 1, false);
+        same += page_of(p) == page_of(q);
+        sa_front_free(q);
+    }
+    assert_true(same > 0 && same < 70);
+    assert_no_guards_left();
+}
+
+/* Larger ones are ordinary samples; their pages stay inaccessible when they are freed, and hold little memory. */
+static void test_guarded_keeps_pages(void **state)
+{
+    static const size_t sizes[] = {8193, 20000, 32768, 100000, 262144, 262145, MIB, 16 * MIB};
+    struct sa_kept_stats s;
+    size_t bytes = 0;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+        unsigned char *p = sa_front_alloc(sizes[i], 1, false);
+        size_t span = sa_align_up(sa_front_size(p, "test"), SA_PAGE_BYTES);
+        uint64_t ever = kept().ever;
+
+        assert_true(p && !is_guarded(p));
+        fill(p, sizes[i], 1);
+        sa_front_free(p);
+        assert_int_equal(kept().ever, ever + 1);
+        assert_false(accessible((uintptr_t)p));
+        assert_false(accessible((uintptr_t)p + sizes[i] - 1));
+        if (span > 32768)
+            assert_int_equal(sa_vm_resident(p, sizes[i]), 0);
+        bytes = bytes + span > GUARD_KEPT ? kept().bytes : bytes + span;
+        assert_int_equal(kept().bytes, bytes);
+        assert_true(bytes <= GUARD_KEPT);
+    }
+    s = kept();
+    assert_true(s.spans >= 1 && s.empty_bytes <= s.bytes);
+    sa_kept_flush();
+    assert_int_equal(kept().spans, 0);
+    assert_no_guards_left();
+}
+
+/* What is too large for all of it is freed, and is accessible again when it is used again. */
+static void test_guarded_keeps_no_more_than_it_may(void **state)
+{
+    struct test_random r = {0x771};
+    uint64_t ever;
+    char *p = sa_front_alloc(GUARD_KEPT + 1, 1, false);
+
+    (void)state;
+    ever = kept().ever;
+    sa_front_free(p);
+    assert_int_equal(kept().ever, ever);
+    for (int i = 0; i < 3000; i++) {
+        size_t size = 8193 + test_random_below(&r, i % 10 ? 100000 : 3 * MIB);
+        unsigned char *q = sa_front_alloc(size, 1, i % 2);
+
+        assert_true(q && (i % 2 == 0 || is_zero(q, size)));
+        memset(q, 1, size);
+        sa_front_free(q);
+        assert_true(kept().bytes <= GUARD_KEPT && kept().spans <= SA_KEPT_MOST);
+        assert_true(kept().sampled_bytes <= kept().bytes && kept().sampled_spans <= kept().spans);
+    }
+    assert_no_guards_left();
+}
+
+/* The old place of a block whose pages were moved is kept, too. */
+static void test_guarded_keeps_what_moved(void **state)
+{
+    unsigned char *p = sa_front_alloc(2 * MIB, 1, false), *q, *wall;
+
+    (void)state;
+    wall = sa_front_alloc(MIB, 1, false); /* so that it cannot grow where it is */
+    fill(p, 2 * MIB, 9);
+    q = sa_front_realloc(p, 5 * MIB);
+    assert_true(q && q != p);
+    assert_filled(q, 2 * MIB, 9);
+    assert_false(accessible((uintptr_t)p));
+    sa_front_free(q);
+    sa_front_free(wall);
+    assert_no_guards_left();
+}
+
+/* --- faults ------------------------------------------------------------------------------------ */
+
+/* Without access to a slot the sample is an ordinary one; a page that stays accessible does no harm. */
+static void test_guarded_survives_a_kernel_that_refuses(void **state)
+{
+    uint64_t failed = guarded().failed, taken_before = taken().failed;
+    unsigned char *p;
+
+    (void)state;
+    refuse_access = true;
+    p = sa_front_alloc(100, 1, false);
+    assert_true(own_page(p) && !is_guarded(p));
+    assert_int_equal(guarded().failed, failed + 1);
+    assert_int_equal(guarded().allocated, 0);
+    refuse_access = false;
+    refuse_protection = true;
+    memset(p, 1, 100);
+    sa_front_free(p);
+    for (int i = 0; i < 300; i++) {
+        p = sa_front_alloc(i % 2 ? 100 : 300000, 1, true);
+        assert_true(is_zero(p, 100));
+        memset(p, 1, 100);
+        sa_front_free(p);
+    }
+    refuse_protection = false;
+    assert_int_equal(kept().spans, 0);
+    assert_int_equal(taken().failed, taken_before);
+    assert_no_guards_left();
+}
+
+/* Pages that the kernel does not make accessible again are mapped afresh. */
+static void test_guarded_gives_back_what_stays_inaccessible(void **state)
+{
+    static const size_t sizes[] = {10000, 100000, 300000, 3 * MIB};
+    char *p[TEST_COUNT(sizes)];
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+        p[i] = sa_front_alloc(sizes[i], 1, false);
+        memset(p[i], 1, sizes[i]);
+        sa_front_free(p[i]);
+        assert_false(accessible((uintptr_t)p[i]));
+    }
+    refuse_access = true;
+    sa_kept_flush();
+    refuse_access = false;
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++)
+        assert_true(accessible((uintptr_t)p[i]) && is_zero((unsigned char *)p[i], sizes[i]));
+    assert_no_guards_left();
+}
+
+/* Pages that are locked into memory cannot be emptied, and are not kept. */
+static void test_guarded_survives_locked_memory(void **state)
+{
+    unsigned char *p = sa_front_alloc(300000, 1, false);
+
+    (void)state;
+    memset(p, 1, 300000);
+    test_faults.madvise_after = 0;
+    sa_front_free(p);
+    test_faults_clear();
+    assert_int_equal(kept().spans, 0);
+    assert_no_guards_left();
+}
+
+/* No memory for a pool, ever. */
+static void no_pool(void *unused)
+{
+    char *p;
+
+    (void)unused;
+    test_faults.mmap_after = 0;
+    for (int i = 0; i < 10; i++) {
+        p = sa_front_alloc(100, 1, false);
+        CHILD_CHECK(p && !is_guarded(p));
+        sa_front_free(p);
+    }
+    test_faults_clear();
+    CHILD_CHECK(guarded().succeeded == 0 && guarded().failed == 10 && guarded().slots == 0);
+    CHILD_CHECK(guarded().allowed == 0);
+}
+
+static void test_guarded_survives_without_a_pool(void **state)
+{
+    void *p;
+
+    (void)state;
+    sa_choice_init(0, 1);
+    sa_kept_init(0, 1);
+    p = sa_front_alloc(100, 1, false); /* pages for samples */
+    assert_true(own_page(p));
+    sa_front_free(p);
+    guard_all();
+    assert_int_equal(guarded().slots, 0);
+    test_child_passes(no_pool, NULL);
+}
+
+/* Nothing is guarded by one who does not want it. */
+static void test_guarded_can_be_off(void **state)
+{
+    uint64_t succeeded = guarded().succeeded;
+    char *p;
+
+    (void)state;
+    sa_choice_init(0, 1);
+    sa_kept_init(0, 1);
+    for (int i = 0; i < 1000; i++) {
+        p = sa_front_alloc(i % 2 ? 100 : MIB, 1, false);
+        assert_false(is_guarded(p));
+        sa_front_free(p);
+        assert_true(accessible((uintptr_t)p));
+    }
+    assert_int_equal(guarded().succeeded, succeeded);
+    assert_int_equal(guarded().every, 0);
+    guard_all();
+    assert_no_guards_left();
+}
+
+static void test_guarded_goes_on_after_fork(void **state)
+{
+    unsigned char *p = sa_front_alloc(100, 1, false), *q;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    fill(p, 100, 4);
+    fflush(stdout);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        bool good = is_guarded(p);
+
+        assert_filled(p, 100, 4);
+        q = sa_front_alloc(100, 1, false);
+        good &= is_guarded(q);
+        sa_front_free(p);
+        sa_front_free(q);
+        good &= !accessible((uintptr_t)p) && guarded().allocated == 0;
+        _exit(!good);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_filled(p, 100, 4);
+    sa_front_free(p);
+    assert_no_guards_left();
+}
+
+/* --- threads ----------------------------------------------------------------------------------- */
+
+#define PASSED 3000
+
+static void *volatile passed[PASSED]; /* atomic */
+
+/* One thread allocates, another frees, a third looks for addresses. */
+static void pass_on(int index, void *arg)
+{
+    struct sa_found found;
+
+    (void)arg;
+    for (size_t i = 0; i < PASSED; i++) {
+        if (index == 0) {
+            size_t *p = sa_front_alloc(16 + i % 20000, 1, false);
+
+            THREAD_CHECK(p && own_page(p));
+            *p = i;
+            __atomic_store_n(&passed[i], p, __ATOMIC_RELEASE);
+        } else if (index == 1) {
+            size_t *p;
+
+            while (!(p = __atomic_load_n(&passed[i], __ATOMIC_ACQUIRE)))
+                ;
+            THREAD_CHECK(*p == i);
+            sa_front_free_sized(p, 16 + i % 20000, 0);
+        } else {
+            void *p = __atomic_load_n(&passed[i], __ATOMIC_ACQUIRE);
+
+            if (p && (sa_guarded_find((uintptr_t)p, &found) || sa_kept_find((uintptr_t)p, &found)))
+                THREAD_CHECK(found.state == SA_FOUND_NOTHING ||
+                             (found.history.start && found.history.allocated.stack));
+        }
+    }
+}
+
+static void test_guarded_serves_threads(void **state)
+{
+    (void)state;
+    test_threads_run(3, pass_on, NULL);
+    test_threads_check();
+    assert_no_guards_left();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_guarded_survives_without_a_pool),
+        cmocka_unit_test(test_guarded_blocks_lie_against_a_guard),
+        cmocka_unit_test(test_guarded_blocks_are_samples),
+        cmocka_unit_test(test_guarded_blocks_are_freed_by_usable_size),
+        cmocka_unit_test(test_guarded_blocks_are_cleared),
+        cmocka_unit_test(test_guarded_slots_run_out),
+        cmocka_unit_test(test_guarded_slots_are_used_again_at_random),
+        cmocka_unit_test(test_guarded_keeps_pages),
+        cmocka_unit_test(test_guarded_keeps_no_more_than_it_may),
+        cmocka_unit_test(test_guarded_keeps_what_moved),
+        cmocka_unit_test(test_guarded_survives_a_kernel_that_refuses),
+        cmocka_unit_test(test_guarded_gives_back_what_stays_inaccessible),
+        cmocka_unit_test(test_guarded_survives_locked_memory),
+        cmocka_unit_test(test_guarded_can_be_off),
+        cmocka_unit_test(test_guarded_goes_on_after_fork),
+        cmocka_unit_test(test_guarded_serves_threads),
+    };
+
+    test_start_floors();
+    sa_sampler_init(1, 1);
+    test_start(TEST_CACHE_LIMIT);
+    return cmocka_run_group_tests_name("guarded", tests, NULL, NULL);
+}
