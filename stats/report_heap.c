@@ -9,6 +9,8 @@ void sa_report_guarded(struct sa_fmt *f, const struct sa_snapshot *s)
     sa_fmt_add(f, SA_REPORT_RULE "GWP-ASan Status\n" SA_REPORT_RULE);
     sa_fmt_add(f, "Successful Allocations: %llu\n", g->succeeded);
     sa_fmt_add(f, "Failed Allocations: %llu\n", g->failed);
+    sa_fmt_add(f, "Skipped Allocations (Filtered): %llu\n", g->skipped);
+    sa_fmt_add(f, "Skipped Allocations (Too Large): %llu\n", g->large);
     sa_fmt_add(f, "Slots Currently Allocated: %zu\n", g->allocated);
     sa_fmt_add(f, "Slots Currently Quarantined: %zu\n", g->quarantined);
     sa_fmt_add(f, "Maximum Slots Allocated: %zu / %zu\n", g->most_allocated, g->allowed);
