@@ -42,14 +42,15 @@ struct sa_span {
     uint8_t heap;                /* number of the page heap instance it belongs to; never changes */
     struct sa_span *next, *prev; /* in whichever list the state says */
     union {
-        size_t requested;    /* LARGE: bytes asked for, checked by sized frees */
-        uint64_t *more_bits; /* OBJECTS with more than 64 objects: the bitmap */
+        size_t requested;       /* LARGE: bytes asked for, checked by sized frees */
+        uint64_t *more_bits;    /* OBJECTS with more than 64 objects: the bitmap */
+        uint64_t idle_since_ns; /* free: since when */
     };
     union {
         uint64_t bits;            /* OBJECTS with up to 64 objects: bit set = object is free */
         struct sa_sample *sample; /* LARGE: the record of a sampled block, or NULL; atomic */
     };
-    uint16_t objects; /* OBJECTS: how many fit */
+    uint16_t objects; /* OBJECTS: how many fit; LARGE: the page heap's own */
     uint16_t
         live; /* OBJECTS: how many are not on this span (in caches or in use); atomic: profiles read it */
     uint8_t zeroed; /* set by the page heap: content was zero when it was handed out */

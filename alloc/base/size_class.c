@@ -37,7 +37,7 @@ static size_t class_tail_part(size_t size)
 
 static size_t class_fewest(size_t size)
 {
-    return size <= 1024 ? 8 : size <= 8192 ? 4 : size <= 65536 ? 2 : 1;
+    return size <= 1024 ? 8 : size <= 8192 ? 4 : size <= 32768 ? 2 : 1;
 }
 
 /* Length of a span and the step of its map entries; step: pages that spans must be multiples of. */

@@ -149,6 +149,9 @@ SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
 
     if (sa_misuse_find(address, &found))
         sa_misuse_pointer(what, p, &found);
+    if (!s && sa_page_heap_is_free(&sa_page_heap_ordinary, address))
+        sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
+                 "lies in memory that is free");
     if (!sa_pagemap_class(address) && address >> SA_ADDRESS_BITS == 0)
         for (size_t i = 0; !s && i < far_enough && at >= SA_PAGE_BYTES; i++, at -= SA_PAGE_BYTES) {
             struct sa_span *below = sa_pagemap_find(at);

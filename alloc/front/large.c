@@ -54,7 +54,7 @@ void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
 
     if (size > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages(size), align_pages);
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages(size), align_pages, false);
     if (!s)
         return NULL;
     s->requested = size;
@@ -100,7 +100,7 @@ void *sa_large_move(struct sa_span *old, size_t size)
     if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
     pages = large_pages(size + size / GROW_PART);
-    s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1);
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1, false);
     if (!s)
         return NULL;
     if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {

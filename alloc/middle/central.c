@@ -25,6 +25,9 @@
 #define LISTS   8
 #define NO_LIST LISTS
 
+/* Spans of more objects than this are likely to stay in use for long: see the page heap. */
+#define DENSE_OBJECTS 16
+
 struct central {
     struct sa_lock lock;
     uint8_t filled;               /* bit set = list not empty */
@@ -126,8 +129,8 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     bool aligned = k->map_step == SA_PAGE_BYTES && sa_is_pow2(k->pages);
-    struct sa_span *s =
-        sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, aligned ? k->pages : 1);
+    struct sa_span *s = sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, aligned ? k->pages : 1,
+                                           k->objects > DENSE_OBJECTS);
     uint64_t *bits;
 
     if (!s)
@@ -202,7 +205,7 @@ static enum central_fault central_put(unsigned cls, struct central *c, struct sa
     uint64_t *bits;
     long i;
 
-    if (s && (s->state == SA_SPAN_MOVING || s->state == SA_SPAN_BACKED))
+    if (s && s->state == SA_SPAN_MOVING)
         return FAULT_TWICE; /* all objects of the span were free already */
     if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS)
         return FAULT_FOREIGN;
@@ -259,6 +262,9 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     if (last && fault == FAULT_NONE)
         central_place(c, last, before);
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    if (SA_UNLIKELY(fault == FAULT_FOREIGN) &&
+        sa_page_heap_is_free(&sa_page_heap_ordinary, (uintptr_t)objs[i]))
+        fault = FAULT_TWICE; /* all objects of the span were free already, and the span is, too */
     if (SA_UNLIKELY(fault == FAULT_TWICE))
         sa_fatal("double free", objs[i], "was freed before (block of %u bytes)",
                  sa_size_classes.of[cls].size);

@@ -15,6 +15,10 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 struct sa_vm sa_vm;
 
 void sa_vm_init(void)
@@ -96,6 +100,11 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible)
 void sa_vm_no_hugepages(void *p, size_t bytes)
 {
     sa_sys_madvise(p, bytes, MADV_NOHUGEPAGE);
+}
+
+bool sa_vm_collapse(void *p, size_t bytes)
+{
+    return sa_sys_madvise(p, bytes, MADV_COLLAPSE) == 0;
 }
 
 bool sa_vm_renew(void *p, size_t bytes, const char *name)

@@ -43,6 +43,9 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible);
 /* Keeps the range out of transparent hugepages, if the kernel knows them. */
 void sa_vm_no_hugepages(void *p, size_t bytes);
 
+/* Makes an aligned range of 2 MiB one hugepage, now. False if the kernel cannot or will not. */
+bool sa_vm_collapse(void *p, size_t bytes);
+
 /* Replaces a mapping by a fresh, zeroed one that the kernel can merge with its neighbours. False if
  * it refused: the range must then not be used any more. */
 bool sa_vm_renew(void *p, size_t bytes, const char *name);

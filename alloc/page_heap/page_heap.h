@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The back end: spans from address space and back. This is the interface that the floors above
- * use; span_heap.c implements it with a plain heap of spans. Pages of one instance lie in one
- * address window where the kernel lets them, so that an address tells the instance.
+ * use. Ordinary spans come from a hugepage-aware heap (huge_heap.h), sampled ones from a plain heap of spans
+ * (span_heap.h). Pages of one instance lie in one address window where the kernel lets them, so that an
+ * address tells the instance.
  *
  * A span handed out belongs to the caller, who may write its owner fields (pagemap/span.h). Nothing
  * here calls upwards. The lock (PAGE_HEAP, one per instance) is dropped around the system calls
@@ -24,13 +25,24 @@ struct sa_page_heap_stats {
     uint64_t grown, released_ever_bytes, extended;
 };
 
-struct sa_page_heap;
+struct sa_huge_heap;
+struct sa_span_heap;
+struct sa_size_info;
+struct sa_span_ages;
+
+/* An instance, of either kind: one of the two. Const after init. */
+struct sa_page_heap {
+    struct sa_huge_heap *huge;
+    struct sa_span_heap *plain;
+};
 
 /*
  * Instances. The sampled heap lies in the address window after the home window and nowhere else (it rather
  * fails), so that a sampled block is never taken for an ordinary one, and its pages are never part of
  * a hugepage.
  */
+extern size_t sa_page_step; /* kernel pages in salloc pages, at least 1; const after init */
+
 extern struct sa_page_heap sa_page_heap_ordinary;
 extern struct sa_page_heap sa_page_heap_sampled;
 
@@ -47,9 +59,11 @@ void sa_page_heap_init(uint64_t seed);
 
 /*
  * A span of at least pages pages whose start is a multiple of align pages (a power of two), with
- * state LARGE, class 0 and ends entered in the map. NULL when out of memory.
+ * state LARGE, class 0 and ends entered in the map. NULL when out of memory. dense: it will hold many
+ * objects, so that it is likely to stay in use; a hint.
  */
-struct sa_span *sa_page_heap_alloc(struct sa_page_heap *heap, size_t pages, size_t align);
+struct sa_span *sa_page_heap_alloc(struct sa_page_heap *heap, size_t pages, size_t align,
+                                   bool dense);
 
 /* Takes back a span in use. zero: its pages are known to be zero and without memory. */
 void sa_page_heap_free(struct sa_page_heap *heap, struct sa_span *span, bool zero);
@@ -76,10 +90,26 @@ void sa_page_heap_unmap(struct sa_page_heap *heap, size_t bytes);
  */
 bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 
+/* Whether the address lies in memory that the heap holds and has given to nobody. For telling what is wrong with
+ * a pointer: false if that cannot be found out without waiting for long. */
+bool sa_page_heap_is_free(struct sa_page_heap *heap, uintptr_t address);
+
+/*
+ * Memory that is free in partly used hugepages is not given back by time as long as demand is likely to come
+ * back: as high as the highest of the last peak_ns, or the largest swing of the last short_ns plus the
+ * highest low of the last long_ns. 0 switches a rule off; all are off at first. At most 5 minutes.
+ */
+void sa_page_heap_set_skip(struct sa_page_heap *heap, uint64_t peak_ns, uint64_t short_ns,
+                           uint64_t long_ns);
+
 /* Bytes freed to the heap, modulo 2^64; its growth tells the caller to arrange for ticks. */
 uint64_t sa_page_heap_freed(struct sa_page_heap *heap);
 
 void sa_page_heap_stats(struct sa_page_heap *heap, struct sa_page_heap_stats *ret);
+
+/* Lengths asked for, and free runs by length and age. About 25 KiB together. */
+void sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                         struct sa_span_ages *ages);
 
 #define SA_RELEASE_NS 2000000000ull
 

@@ -14,11 +14,9 @@
  * that a program that frees everything and then stops calling shrinks; and by sa_page_heap_tick for
  * the rest, as it stays unneeded.
  */
-#include "alloc/page_heap/span_heap_internal.h"
+#include "alloc/page_heap/span_heap.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/base/fatal.h"
-#include "alloc/base/rng.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
@@ -27,34 +25,16 @@
 #define HEAP_GROW_LEAST (1 * MIB_PAGES)
 #define HEAP_GROW_MOST  (16 * MIB_PAGES)
 #define HEAP_EXCESS     (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
-#define HEAP_HINTS      8
-#define HEAP_HINT_STEP  (1ul << 30)
 #define HEAP_TRIM_ALIGN MIB_PAGES /* alignments above this do not keep the slack they needed */
 
-/* Set up at run time, so that they need no file pages. */
-struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
-
-size_t sa_page_step;
-
-void sa_page_heap_init(uint64_t seed)
+void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name, uintptr_t hint,
+                       bool own_window)
 {
-    /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing. Where
-     * the kernel does not give the address asked for, spans are elsewhere, and frees are slower. */
-    uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
-    struct sa_page_heap *h = &sa_page_heap_ordinary;
-
-    sa_page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
-    h->number = SA_HEAP_ORDINARY;
-    h->name = "salloc:heap";
-    h->hint = start;
-    h = &sa_page_heap_sampled;
-    h->number = SA_HEAP_SAMPLED;
-    h->name = "salloc:sampled";
-    h->hint = start + SA_HOME_BYTES;
-    h->own_window = true;
+    h->number = number;
+    h->space = (struct sa_heap_space){.name = name, .own_window = own_window, .hint = hint};
 }
 
-static struct sa_span *heap_new_record(struct sa_page_heap *h)
+static struct sa_span *heap_new_record(struct sa_span_heap *h)
 {
     struct sa_span *s = h->unused;
 
@@ -70,14 +50,14 @@ static struct sa_span *heap_new_record(struct sa_page_heap *h)
     return s;
 }
 
-void sa_span_heap_drop_record(struct sa_page_heap *h, struct sa_span *s)
+void sa_span_heap_drop_record(struct sa_span_heap *h, struct sa_span *s)
 {
     sa_store_relaxed(&s->state, SA_SPAN_UNUSED);
     s->next = h->unused;
     h->unused = s;
 }
 
-static struct sa_free_lists *heap_lists(struct sa_page_heap *h, unsigned state)
+static struct sa_free_lists *heap_lists(struct sa_span_heap *h, unsigned state)
 {
     return state == SA_SPAN_BACKED ? &h->backed : &h->released;
 }
@@ -87,11 +67,12 @@ static bool same_window(uintptr_t a, uintptr_t b)
     return a >> SA_HOME_SHIFT == b >> SA_HOME_SHIFT;
 }
 
-void sa_span_heap_add_free(struct sa_page_heap *h, struct sa_span *s)
+void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s)
 {
     struct sa_free_lists *lists = heap_lists(h, s->state);
     struct sa_span *prev = sa_pagemap_span(s->start - 1), *next = sa_pagemap_span(sa_span_end(s));
 
+    s->idle_since_ns = h->now_ns;
     if (prev && sa_load_relaxed(&prev->state) == s->state && prev->heap == h->number &&
         sa_span_end(prev) == s->start && same_window(prev->start, s->start)) {
         sa_free_lists_remove(lists, prev);
@@ -109,7 +90,7 @@ void sa_span_heap_add_free(struct sa_page_heap *h, struct sa_span *s)
     sa_free_lists_add(lists, s);
 }
 
-struct sa_span *sa_span_heap_split(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, size_t pages)
 {
     struct sa_span *rest = heap_new_record(h);
 
@@ -118,12 +99,13 @@ struct sa_span *sa_span_heap_split(struct sa_page_heap *h, struct sa_span *s, si
     rest->start = s->start + (pages << SA_PAGE_SHIFT);
     rest->pages = s->pages - (uint32_t)pages;
     rest->state = s->state;
+    rest->idle_since_ns = s->idle_since_ns;
     s->pages = (uint32_t)pages;
     return rest;
 }
 
 /* Takes pages, aligned, out of a free span of the lists. NULL if records ran out. */
-static struct sa_span *heap_carve(struct sa_page_heap *h, struct sa_span *s, size_t pages,
+static struct sa_span *heap_carve(struct sa_span_heap *h, struct sa_span *s, size_t pages,
                                   size_t align)
 {
     struct sa_free_lists *lists = heap_lists(h, s->state);
@@ -158,10 +140,11 @@ static struct sa_span *heap_carve(struct sa_page_heap *h, struct sa_span *s, siz
     sa_pagemap_set_ends(s);
     h->in_use_pages += s->pages;
     h->stats.spans_in_use++;
+    sa_size_info_alloc(&h->sizes, s->pages, 0);
     return s;
 }
 
-static struct sa_span *heap_take(struct sa_page_heap *h, size_t pages, size_t align)
+static struct sa_span *heap_take(struct sa_span_heap *h, size_t pages, size_t align)
 {
     struct sa_span *s = sa_free_lists_find(&h->backed, pages, align);
 
@@ -170,58 +153,8 @@ static struct sa_span *heap_take(struct sa_page_heap *h, size_t pages, size_t al
     return s ? heap_carve(h, s, pages, align) : NULL;
 }
 
-/*
- * Maps bytes where the last mapping ended. If something else is there, the kernel gives another place:
- * then further on in the window is tried, a few times.
- */
-static char *heap_map_at_hint(struct sa_page_heap *h, size_t bytes)
-{
-    char *p;
-
-    if (h->own_window && !sa_page_heap_sampled_address(h->hint + bytes - 1))
-        h->hint = SA_HOME_START + SA_HOME_BYTES; /* mappings may have been given up there */
-    else if (!same_window(h->hint, h->hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
-        h->hint = sa_align_up(h->hint, SA_HOME_BYTES); /* a span that crosses would be cut: P4 */
-    p = sa_vm_map((void *)h->hint, bytes, h->name);
-    for (int i = 0; i < HEAP_HINTS && p && !same_window((uintptr_t)p, h->hint); i++) {
-        uintptr_t next = h->hint + HEAP_HINT_STEP;
-
-        if (bytes >= HEAP_HINT_STEP || !same_window(h->hint, next + bytes))
-            break;
-        sa_vm_unmap(p, bytes);
-        h->hint = next;
-        p = sa_vm_map((void *)h->hint, bytes, h->name);
-    }
-    if (p && h->own_window && !sa_page_heap_sampled_address((uintptr_t)p)) {
-        sa_vm_unmap(p, bytes); /* elsewhere an address would not tell what it is */
-        return NULL;
-    }
-    if (p && same_window((uintptr_t)p, h->hint) && (uintptr_t)p + bytes > h->hint)
-        h->hint = (uintptr_t)p + bytes;
-    return p;
-}
-
-/* Maps bytes at a multiple of align, near the hint; trims what alignment needed. */
-static void *heap_map(struct sa_page_heap *h, size_t bytes, size_t align)
-{
-    char *p = heap_map_at_hint(h, bytes), *aligned;
-
-    if (!p || ((uintptr_t)p & (align - 1)) == 0)
-        return p;
-    sa_vm_unmap(p, bytes);
-    p = heap_map_at_hint(h, bytes + align);
-    if (!p)
-        return NULL;
-    aligned = (char *)sa_align_up((uintptr_t)p, align);
-    if (aligned > p)
-        sa_vm_unmap(p, (size_t)(aligned - p));
-    if (aligned + bytes < p + bytes + align)
-        sa_vm_unmap(aligned + bytes, (size_t)(p + align - aligned));
-    return aligned;
-}
-
 /* Enters a fresh mapping as released spans, cut at window boundaries (P4). */
-static bool heap_add_mapping(struct sa_page_heap *h, uintptr_t start, size_t bytes)
+static bool heap_add_mapping(struct sa_span_heap *h, uintptr_t start, size_t bytes)
 {
     uintptr_t end = start + bytes;
 
@@ -249,15 +182,15 @@ static bool heap_add_mapping(struct sa_page_heap *h, uintptr_t start, size_t byt
  * A block that is longer than a window or more aligned than the heap's growth gets a mapping of
  * exactly its size. When it is freed its pages join the others (cut at window boundaries).
  */
-static struct sa_span *heap_map_alone(struct sa_page_heap *h, size_t pages, size_t align)
+static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size_t align)
 {
     size_t bytes = pages << SA_PAGE_SHIFT;
-    void *p = heap_map(h, bytes, align << SA_PAGE_SHIFT);
+    void *p = sa_heap_space_map(&h->space, bytes, align << SA_PAGE_SHIFT);
     struct sa_span *s;
 
     if (!p)
         return NULL;
-    s = sa_pagemap_grow((uintptr_t)p, bytes) ? heap_new_record(h) : NULL;
+    s = heap_new_record(h);
     if (!s) {
         sa_vm_unmap(p, bytes);
         return NULL;
@@ -276,34 +209,33 @@ static struct sa_span *heap_map_alone(struct sa_page_heap *h, size_t pages, size
     h->in_use_pages += pages;
     h->stats.spans_in_use++;
     h->stats.grown++;
+    sa_size_info_alloc(&h->sizes, pages, 0);
     return s;
 }
 
-static bool heap_grow(struct sa_page_heap *h, size_t pages, size_t align)
+static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
 {
     size_t need = pages + (align > sa_page_step ? align : 0), want;
     uintptr_t p;
 
     want = sa_min(sa_max(h->mapped_pages / 8, HEAP_GROW_LEAST), HEAP_GROW_MOST);
     want = sa_align_up(sa_max(want, need), sa_page_step);
-    p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, sa_page_step << SA_PAGE_SHIFT);
+    p = (uintptr_t)sa_heap_space_map(&h->space, want << SA_PAGE_SHIFT,
+                                     sa_page_step << SA_PAGE_SHIFT);
     if (!p && want > need) {
         want = sa_align_up(need, sa_page_step);
-        p = (uintptr_t)heap_map(h, want << SA_PAGE_SHIFT, sa_page_step << SA_PAGE_SHIFT);
+        p = (uintptr_t)sa_heap_space_map(&h->space, want << SA_PAGE_SHIFT,
+                                         sa_page_step << SA_PAGE_SHIFT);
     }
     if (!p)
         return false;
-    if (!sa_pagemap_grow(p, want << SA_PAGE_SHIFT)) {
-        sa_vm_unmap((void *)p, want << SA_PAGE_SHIFT);
-        return false;
-    }
-    if (h->own_window)
+    if (h->space.own_window)
         sa_vm_no_hugepages((void *)p, want << SA_PAGE_SHIFT);
     h->stats.grown++;
     return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
 }
 
-static struct sa_span *heap_alloc(struct sa_page_heap *h, size_t pages, size_t align)
+static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t align)
 {
     struct sa_span *s;
 
@@ -321,7 +253,7 @@ static struct sa_span *heap_alloc(struct sa_page_heap *h, size_t pages, size_t a
     return s;
 }
 
-struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t align)
+struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t align)
 {
     struct sa_span *s;
 
@@ -331,31 +263,32 @@ struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t 
     align = sa_max(align, sa_page_step);
     s = heap_alloc(h, pages, align);
     /* Out of address space: backed and released neighbours together may be long enough. */
-    if (SA_UNLIKELY(!s) && sa_page_heap_release(h, SIZE_MAX / 2))
+    if (SA_UNLIKELY(!s) && sa_span_heap_release(h, SIZE_MAX / 2))
         s = heap_alloc(h, pages, align);
     return s;
 }
 
 /* Pages that are backed and free beyond what is kept for the next demand. */
-static size_t heap_excess(const struct sa_page_heap *h)
+static size_t heap_excess(const struct sa_span_heap *h)
 {
     size_t keep = sa_max(HEAP_EXCESS, h->in_use_pages / 4);
 
     return h->refused || h->backed.pages <= keep ? 0 : h->backed.pages - keep;
 }
 
-void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
+void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
 {
     size_t excess;
 
     if (s->moved) {
-        if (!sa_vm_renew((void *)s->start, sa_span_bytes(s), h->name))
+        if (!sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name))
             return; /* the kernel lost the range: it stays in use, and unused */
         zero = true;
     }
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
+    sa_size_info_free(&h->sizes, s->pages, 0);
     if (!zero)
         sa_count_add(&h->freed_bytes, sa_span_bytes(s));
     sa_store_relaxed(&s->state, zero ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
@@ -376,10 +309,10 @@ void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
     excess = heap_excess(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (SA_UNLIKELY(excess))
-        sa_page_heap_release(h, excess << SA_PAGE_SHIFT);
+        sa_span_heap_release(h, excess << SA_PAGE_SHIFT);
 }
 
-bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages)
 {
     struct sa_free_lists *lists;
     struct sa_span *next, *rest;
@@ -404,7 +337,9 @@ bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages
         }
         if (next->state == SA_SPAN_BACKED)
             h->low_water = sa_min(h->low_water, h->backed.pages);
+        sa_size_info_free(&h->sizes, s->pages, 0);
         s->pages += next->pages;
+        sa_size_info_alloc(&h->sizes, s->pages, 0);
         h->in_use_pages += next->pages;
         sa_span_heap_drop_record(h, next);
         sa_pagemap_set_ends(s);
@@ -415,7 +350,7 @@ bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages
     return ok;
 }
 
-void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *s, size_t pages)
 {
     struct sa_span *rest;
 
@@ -423,8 +358,11 @@ void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages
     if (pages >= s->pages)
         return;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_size_info_free(&h->sizes, s->pages, 0);
     rest = sa_span_heap_split(h, s, pages);
+    sa_size_info_alloc(&h->sizes, s->pages, 0);
     if (rest) {
+        sa_size_info_alloc(&h->sizes, rest->pages, 0);
         sa_pagemap_set_ends(s);
         rest->moved = s->moved;
         rest->cls = 0;
@@ -433,5 +371,5 @@ void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (rest)
-        sa_page_heap_free(h, rest, false);
+        sa_span_heap_free(h, rest, false);
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking the page heap's invariants from outside. The program is linked with --wrap for sa_vm_map
- * and sa_vm_unmap, so that the address space that the heap holds is known; spans, found through the
- * map (P2), must tile it exactly, and their sums must be what the statistics say (P1). On the way no
- * two free neighbours of a state may be apart (P3), and no free span may cross a window boundary
- * (P4).
+ * Checking the ordinary page heap's invariants (H1 to H4 of huge_heap.h, F1 to F3 of huge_filler.h). The program is
+ * linked with --wrap for sa_vm_map and sa_vm_unmap, so that the address space that the heap holds is known:
+ * every hugepage of it must be in exactly one place, the spans found through the map must fill what is
+ * taken, and the sums must be what the components and the statistics say.
  */
 #ifndef SA_TEST_PAGE_HEAP_WALK_H
 #define SA_TEST_PAGE_HEAP_WALK_H
 
 #include "pagemap/span.h"
 
-/* Asserts P1 to P4. No other thread may use the heap. */
+/* Asserts all that. No other thread may use the heap. */
 void page_heap_check(void);
+
+/* Address space that the heap got or lost: for a test that has a system of its own (PAGE_HEAP_FAKE). */
+void page_heap_mapped(void *p, size_t bytes);
+void page_heap_unmapped(void *p, size_t bytes);
 
 /* Whether the span's memory is all zero. */
 bool page_heap_is_zero(const struct sa_span *span);

@@ -45,7 +45,7 @@ static void fail_first_mappings(void *unused)
         CHILD_CHECK(calls < 20);
         test_faults_clear();
         test_faults.mmap_after = calls;
-        s = sa_page_heap_alloc(HEAP, 4, 1);
+        s = sa_page_heap_alloc(HEAP, 4, 1, false);
         CHILD_CHECK(identity_holds());
     }
     CHILD_CHECK(calls > 1);
@@ -53,7 +53,7 @@ static void fail_first_mappings(void *unused)
     memset((void *)s->start, 1, sa_span_bytes(s));
     sa_page_heap_free(HEAP, s, false);
     for (int i = 0; i < 1000; i++) {
-        s = sa_page_heap_alloc(HEAP, 64, 1);
+        s = sa_page_heap_alloc(HEAP, 64, 1, false);
         CHILD_CHECK(s != NULL);
         memset((void *)s->start, 1, sa_span_bytes(s));
     }
@@ -88,7 +88,7 @@ static void fail_now_and_then(void *unused)
 
             if (test_random_below(&r, 4) == 0)
                 align <<= test_random_below(&r, 10);
-            s = sa_page_heap_alloc(HEAP, pages, align);
+            s = sa_page_heap_alloc(HEAP, pages, align, false);
             if (s) {
                 CHILD_CHECK(s->pages >= pages && s->state == SA_SPAN_LARGE);
                 CHILD_CHECK(s->start % (align << SA_PAGE_SHIFT) == 0);
@@ -124,7 +124,7 @@ static void test_page_heap_survives_mappings_that_fail_now_and_then(void **state
 
 static struct sa_span *filled_span(size_t bytes)
 {
-    struct sa_span *s = sa_page_heap_alloc(HEAP, bytes >> SA_PAGE_SHIFT, 1);
+    struct sa_span *s = sa_page_heap_alloc(HEAP, bytes >> SA_PAGE_SHIFT, 1, false);
 
     CHILD_CHECK(s != NULL);
     memset((void *)s->start, 1, sa_span_bytes(s));
@@ -157,7 +157,7 @@ static void refuse_release(void *unused)
     CHILD_CHECK(test_faults.madvise_calls - calls <= 2);
     CHILD_CHECK(stats().backed_bytes >= 100 * MIB);
     /* The memory is still good, and is not taken for zero. */
-    spans[0] = sa_page_heap_alloc(HEAP, MIB >> SA_PAGE_SHIFT, 1);
+    spans[0] = sa_page_heap_alloc(HEAP, MIB >> SA_PAGE_SHIFT, 1, false);
     CHILD_CHECK(spans[0] && !spans[0]->zeroed);
     sa_page_heap_free(HEAP, spans[0], false);
     /* And when the kernel takes memory again, it gets it. */
@@ -203,7 +203,7 @@ static void test_page_heap_gives_a_range_up_when_renewal_is_refused(void **state
 /* The very first request may be a huge one: nothing but address space decides. */
 static void first_is_huge(void *pages)
 {
-    struct sa_span *s = sa_page_heap_alloc(HEAP, *(const size_t *)pages, 1), *second;
+    struct sa_span *s = sa_page_heap_alloc(HEAP, *(const size_t *)pages, 1, false), *second;
 
     if (!s) {
         /* Fair only if the kernel has no room for it: a mapping of that size must fail, too. */
@@ -240,7 +240,7 @@ static void grow_over_windows(void *unused)
 
     (void)unused;
     for (size_t i = 0; i < 3 * SA_HOME_PAGES / pages; i++) {
-        struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1);
+        struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, false);
 
         if (!s && sa_vm.map_failures) /* the kernel's word, not the heap's */
             return;
@@ -260,7 +260,7 @@ static void test_page_heap_grows_over_the_edge_of_a_window(void **state)
 static void first_is_aligned(void *align)
 {
     size_t bytes = *(const size_t *)align;
-    struct sa_span *s = sa_page_heap_alloc(HEAP, 1, bytes >> SA_PAGE_SHIFT);
+    struct sa_span *s = sa_page_heap_alloc(HEAP, 1, bytes >> SA_PAGE_SHIFT, false);
 
     CHILD_CHECK(s != NULL && s->start % bytes == 0);
     CHILD_CHECK(identity_holds());

@@ -4,17 +4,19 @@
  * its figures. Invariants and locking are those of span_heap.c; the system calls are made without the
  * lock, on spans marked as moving.
  */
-#include "alloc/page_heap/span_heap_internal.h"
+#include "alloc/page_heap/span_heap.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
 
+#include <string.h>
+
 #define HEAP_KEEP        (1 * MIB_PAGES) /* a tick leaves this much */
 #define HEAP_RELEASE_RUN (4 * MIB_PAGES) /* one system call gives back at most this much */
 #define HEAP_UNMAP_LEAST MIB_PAGES
 
-size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
+size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
 {
     size_t want = sa_align_up(sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, sa_page_step);
     size_t done = 0;
@@ -58,7 +60,7 @@ size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
 }
 
 /* Unmaps released spans of at least so many pages, the longest first, up to bytes in all. */
-static void heap_unmap(struct sa_page_heap *h, size_t least, size_t bytes)
+static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
 {
     size_t want = bytes >> SA_PAGE_SHIFT, done = 0;
 
@@ -91,26 +93,26 @@ static void heap_unmap(struct sa_page_heap *h, size_t least, size_t bytes)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
+void sa_span_heap_unmap(struct sa_span_heap *h, size_t bytes)
 {
     heap_unmap(h, 1, bytes);
 }
 
-bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
+bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
     size_t idle, left;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    elapsed = sa_min(now_ns - h->last_tick_ns, SA_RELEASE_NS);
-    h->last_tick_ns = now_ns;
+    elapsed = sa_min(now_ns - h->now_ns, SA_RELEASE_NS);
+    h->now_ns = now_ns;
     idle = sa_min(h->low_water, h->backed.pages);
     idle = idle > HEAP_KEEP ? idle - HEAP_KEEP : 0;
     h->low_water = h->backed.pages;
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
     if (idle)
-        sa_page_heap_release(h, idle << SA_PAGE_SHIFT);
+        sa_span_heap_release(h, idle << SA_PAGE_SHIFT);
     /* Where address space has turned out to be limited, others need it too (stacks of threads, files):
      * long runs without memory are unmapped. Otherwise they are kept, which costs nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
@@ -119,12 +121,7 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
 
-uint64_t sa_page_heap_freed(struct sa_page_heap *h)
-{
-    return sa_load_relaxed(&h->freed_bytes);
-}
-
-void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
+void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     *ret = h->stats;
@@ -133,5 +130,20 @@ void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
     ret->backed_bytes = h->backed.pages << SA_PAGE_SHIFT;
     ret->released_bytes = h->released.pages << SA_PAGE_SHIFT;
     ret->moving_bytes = h->moving_pages << SA_PAGE_SHIFT;
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
+                         struct sa_span_ages *ages)
+{
+    memset(ages, 0, sizeof(*ages));
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    *sizes = h->sizes;
+    for (unsigned i = 0; i < SA_FREE_LISTS; i++) {
+        for (struct sa_span *s = h->backed.first[i]; s; s = s->next)
+            sa_span_ages_add(ages, s->pages, false, h->now_ns - s->idle_since_ns);
+        for (struct sa_span *s = h->released.first[i]; s; s = s->next)
+            sa_span_ages_add(ages, s->pages, true, h->now_ns - s->idle_since_ns);
+    }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

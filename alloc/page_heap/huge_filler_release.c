@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the filler gives back and what it remembers: release of free pages out of hugepages that are
+ * partly taken, the decisions not to and whether they were right, and the figures. See huge_filler.h.
+ */
+#include "alloc/page_heap/huge_filler.h"
+
+#include "alloc/base/bits.h"
+
+static struct sa_huge_moment filler_moment(const struct sa_huge_filler *f)
+{
+    struct sa_huge_moment m;
+
+    m.used_pages = f->taken_pages - f->moving_pages;
+    m.free_pages = sa_huge_filler_backed(f);
+    m.unmapped_pages = f->hugepages * SA_HUGE_PAGES - f->taken_pages - m.free_pages;
+    for (int kind = 0; kind < SA_HUGE_KINDS; kind++)
+        m.hugepages[kind] = f->kinds[kind];
+    return m;
+}
+
+/* Demand has passed what some decisions would have left: they were right. */
+static void skips_confirm(struct sa_huge_filler *f, size_t demand)
+{
+    f->skip_level = SIZE_MAX;
+    for (unsigned i = 0; i < SA_WINDOW_SLOTS; i++) {
+        struct sa_filler_skip *s = &f->skips[i];
+
+        if (s->count && demand > s->level) {
+            f->correct += s->count;
+            f->correct_pages += s->pages;
+            s->count = 0;
+        } else if (s->count) {
+            f->skip_level = sa_min(f->skip_level, s->level);
+        }
+    }
+}
+
+void sa_huge_filler_note(struct sa_huge_filler *f)
+{
+    size_t demand = f->taken_pages - f->moving_pages, backed = sa_huge_filler_backed(f);
+    struct sa_huge_moment *peak;
+    size_t hugepages;
+
+    f->low_water = sa_min(f->low_water, backed);
+    sa_window_add(&f->demand, demand);
+    sa_window_add(&f->free_min, f->hugepages * SA_HUGE_PAGES - f->taken_pages);
+    sa_window_add(&f->backed_min, backed);
+    peak = &f->peak_demand[f->demand.at];
+    if (demand > peak->used_pages)
+        *peak = filler_moment(f);
+    peak = &f->peak_hugepages[f->demand.at];
+    hugepages = peak->hugepages[0] + peak->hugepages[1] + peak->hugepages[2] + peak->hugepages[3];
+    if (f->hugepages > hugepages)
+        *peak = filler_moment(f);
+    if (demand > f->skip_level)
+        skips_confirm(f, demand);
+}
+
+void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
+{
+    uint64_t before = f->demand.slot, passed;
+    struct sa_huge_moment now = filler_moment(f);
+
+    f->now_ns = now_ns;
+    sa_window_advance(&f->demand, now_ns);
+    sa_window_advance(&f->free_min, now_ns);
+    sa_window_advance(&f->backed_min, now_ns);
+    passed = sa_min(f->demand.slot - before, SA_WINDOW_SLOTS);
+    for (uint64_t i = 0; i < passed; i++) {
+        size_t at = (f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS;
+
+        f->peak_demand[at] = f->peak_hugepages[at] = now;
+        f->skips[at].count = 0; /* its time is over: it was wrong */
+    }
+    if (passed)
+        skips_confirm(f, 0);
+}
+
+/* Demand that the recent past makes likely. */
+static size_t filler_expected(const struct sa_huge_filler *f)
+{
+    size_t expected = 0;
+
+    if (f->skip_peak_ns)
+        return sa_window_max(&f->demand, f->skip_peak_ns);
+    if (f->skip_short_ns)
+        expected += sa_window_swing(&f->demand, f->skip_short_ns);
+    if (f->skip_long_ns)
+        expected += sa_window_trend(&f->demand, f->skip_long_ns);
+    return sa_min(expected, sa_window_max(&f->demand, SA_FILLER_REPORT_NS));
+}
+
+size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
+{
+    size_t held = f->taken_pages - f->moving_pages + sa_huge_filler_backed(f);
+    size_t expected = filler_expected(f), may, level;
+    struct sa_filler_skip *s;
+
+    may = held > expected ? sa_min(pages, held - expected) : 0;
+    if (expected == 0 || may == pages)
+        return pages;
+    level = held - sa_min(held, pages);
+    s = &f->skips[f->demand.at];
+    s->level = s->count ? sa_max(s->level, level) : level;
+    s->pages = (s->count ? s->pages : 0) + pages - may;
+    s->count++;
+    f->skipped++;
+    f->skipped_pages += pages - may;
+    f->skip_level = sa_min(f->skip_level, s->level);
+    return may;
+}
+
+static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f, uint32_t least)
+{
+    for (int broken = 1; broken >= 0; broken--)
+        for (unsigned b = SA_FILLER_BUCKETS - 1; b > 0; b--) {
+            struct sa_huge_tracker *t = f->buckets[broken][b];
+
+            if (!t)
+                continue;
+            if (broken || sa_huge_tracker_backed(f, t) >= least)
+                return t;
+            break;
+        }
+    return NULL;
+}
+
+bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t least)
+{
+    return filler_candidate(f, least) != NULL;
+}
+
+bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_filler_release *r)
+{
+    struct sa_huge_tracker *t = filler_candidate(f, least);
+    bool whole;
+
+    if (!t)
+        return false;
+    whole = f->backs_whole && !t->broken;
+    r->tracker = t;
+    r->pages = sa_huge_tracker_backed(f, t);
+    for (int i = 0; i < SA_HUGE_WORDS; i++) {
+        r->mask[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
+        t->taken[i] |= r->mask[i];
+        if (whole) /* what was clear is now among the pages to release */
+            t->clear[i] = 0;
+    }
+    if (whole) {
+        f->clear_pages[0] -= t->clear_pages;
+        t->clear_pages = 0;
+    }
+    t->range.taken += r->pages;
+    t->moving_pages = (uint16_t)(t->moving_pages + r->pages);
+    f->taken_pages += r->pages;
+    f->moving_pages += r->pages;
+    sa_range_take(&t->range, 0, 0, false); /* finds the longest run anew */
+    sa_huge_filler_place(f, t);
+    sa_huge_filler_note(f);
+    return true;
+}
+
+void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+{
+    f->clear_pages[t->broken] -= t->clear_pages;
+    t->clear_pages = 0;
+    for (int i = 0; i < SA_HUGE_WORDS; i++)
+        t->clear[i] = 0;
+    sa_huge_filler_place(f, t);
+    sa_huge_filler_note(f);
+}
+
+/* The hugepage is in pieces from now on. */
+static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+{
+    struct sa_huge_tracker **first;
+    size_t clear = t->clear_pages;
+
+    if (t->broken)
+        return;
+    /* Out of the bucket of one state, into that of the other. */
+    if (t->free_next)
+        t->free_next->free_prev = t->free_prev;
+    if (t->free_prev)
+        t->free_prev->free_next = t->free_next;
+    else
+        f->buckets[0][t->bucket] = t->free_next;
+    t->broken = true;
+    f->clear_pages[0] -= clear;
+    f->clear_pages[1] += clear;
+    f->broken_hugepages++;
+    first = &f->buckets[1][t->bucket];
+    t->free_prev = NULL;
+    t->free_next = *first;
+    if (*first)
+        (*first)->free_prev = t;
+    *first = t;
+}
+
+bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r, const uint64_t *done)
+{
+    struct sa_huge_tracker *t = r->tracker;
+    uint32_t cleared = 0;
+
+    for (int i = 0; i < SA_HUGE_WORDS; i++) {
+        t->taken[i] &= ~r->mask[i];
+        t->clear[i] |= done[i];
+        cleared += (uint32_t)__builtin_popcountll(done[i]);
+    }
+    t->range.taken -= r->pages;
+    t->moving_pages = (uint16_t)(t->moving_pages - r->pages);
+    f->taken_pages -= r->pages;
+    f->moving_pages -= r->pages;
+    t->clear_pages = (uint16_t)(t->clear_pages + cleared);
+    f->clear_pages[t->broken] += cleared;
+    f->subreleased_pages += cleared;
+    if (cleared && t->range.taken)
+        tracker_break(f, t);
+    t->clean = t->range.taken == 0 && cleared == SA_HUGE_PAGES;
+    sa_range_take(&t->range, 0, 0, false);
+    sa_huge_filler_place(f, t);
+    sa_huge_filler_note(f);
+    return t->range.taken == 0;
+}
+
+static unsigned bucket_of(size_t value)
+{
+    unsigned b = SA_HUGE_BUCKETS - 1;
+
+    while (sa_huge_bucket_least[b] > value)
+        b--;
+    return b;
+}
+
+const uint16_t sa_huge_bucket_least[SA_HUGE_BUCKETS] = {
+    0,   1,   2,   3,   4,   16,  32,  48,  64,  80,  96,  112,
+    128, 144, 160, 176, 192, 208, 224, 240, 252, 253, 254, 255,
+};
+
+/* The free and the clear runs of one hugepage. */
+static void tracker_ages(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
+                         struct sa_span_ages *ages)
+{
+    bool whole = f->backs_whole && !t->broken;
+    uint64_t idle = f->now_ns - t->since_ns;
+    uint64_t held[SA_HUGE_WORDS], clear[SA_HUGE_WORDS];
+    uint32_t end;
+
+    for (int i = 0; i < SA_HUGE_WORDS; i++) {
+        clear[i] = whole ? 0 : t->clear[i];
+        held[i] = ~t->taken[i] & ~clear[i];
+    }
+    for (int released = 0; released < 2; released++) {
+        const uint64_t *bits = released ? clear : held;
+
+        for (uint32_t at = sa_bits_next(bits, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
+             at = sa_bits_next(bits, SA_HUGE_PAGES, end, true)) {
+            end = sa_bits_next(bits, SA_HUGE_PAGES, at, false);
+            sa_span_ages_add(ages, end - at, released, idle);
+        }
+    }
+}
+
+static void report_tracker(const struct sa_huge_tracker *t, struct sa_huge_filler_stats *ret)
+{
+    enum sa_huge_kind kind = t->set / 2;
+    struct sa_huge_histograms *h = &ret->kind[kind];
+    uint32_t used = t->range.taken - t->moving_pages, free_pages = SA_HUGE_PAGES - t->range.taken;
+
+    h->free_pages[bucket_of(free_pages)]++;
+    h->longest_free[bucket_of(t->range.longest)]++;
+    h->allocations[bucket_of(t->range.allocations ? t->range.allocations - 1 : 0)]++;
+    if (t->broken) {
+        ret->released++;
+        ret->partly_released += kind == SA_HUGE_PARTIAL;
+        ret->used_in_released += used;
+        ret->used_in_partly_released += kind == SA_HUGE_PARTIAL ? used : 0;
+    } else {
+        ret->full += free_pages == 0;
+        ret->partial += free_pages != 0;
+        ret->used_hugepageable += used;
+    }
+    ret->free_in_partial += free_pages;
+}
+
+static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
+{
+    for (unsigned i = 0; i < SA_WINDOW_SLOTS; i++) {
+        ret->pending += f->skips[i].count;
+        ret->pending_pages += f->skips[i].count ? f->skips[i].pages : 0;
+    }
+    ret->skipped = f->skipped;
+    ret->skipped_pages = f->skipped_pages;
+    ret->correct = f->correct;
+    ret->correct_pages = f->correct_pages;
+    ret->skip_peak_s = f->skip_peak_ns / 1000000000u;
+    ret->skip_short_s = f->skip_short_ns / 1000000000u;
+    ret->skip_long_s = f->skip_long_ns / 1000000000u;
+    ret->skip_check_s = SA_FILLER_REPORT_NS / 1000000000u;
+}
+
+static size_t moment_hugepages(const struct sa_huge_moment *m)
+{
+    return m->hugepages[0] + m->hugepages[1] + m->hugepages[2] + m->hugepages[3];
+}
+
+/* Of equal peaks the latest. */
+static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
+{
+    ret->peak_demand = ret->peak_hugepages = filler_moment(f);
+    for (size_t i = 0; i < SA_WINDOW_SLOTS; i++) {
+        size_t at = (f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS;
+
+        if (f->peak_demand[at].used_pages > ret->peak_demand.used_pages)
+            ret->peak_demand = f->peak_demand[at];
+        if (moment_hugepages(&f->peak_hugepages[at]) > moment_hugepages(&ret->peak_hugepages))
+            ret->peak_hugepages = f->peak_hugepages[at];
+    }
+}
+
+void sa_huge_filler_report(struct sa_huge_filler *f, struct sa_huge_filler_stats *ret,
+                           struct sa_span_ages *ages)
+{
+    struct sa_huge_moment now = filler_moment(f);
+
+    ret->hugepages = f->hugepages;
+    ret->used_pages = now.used_pages;
+    ret->free_pages = now.free_pages;
+    ret->unmapped_pages = now.unmapped_pages;
+    ret->subreleased_pages = f->subreleased_pages;
+    ret->broken_hugepages = f->broken_hugepages;
+    ret->min_free_pages = sa_window_min(&f->free_min, SA_FILLER_REPORT_NS);
+    ret->min_free_backed_pages = sa_window_min(&f->backed_min, SA_FILLER_REPORT_NS);
+    /* Every tracker is in one bucket of one state. */
+    for (int broken = 0; broken < 2; broken++)
+        for (unsigned b = 0; b < SA_FILLER_BUCKETS; b++)
+            for (struct sa_huge_tracker *t = f->buckets[broken][b]; t; t = t->free_next) {
+                report_tracker(t, ret);
+                tracker_ages(f, t, ages);
+            }
+    report_peaks(f, ret);
+    report_skips(f, ret);
+}

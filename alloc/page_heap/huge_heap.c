@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routing of requests, and spans; see huge_heap.h. */
+#include "alloc/page_heap/huge_heap.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/peak.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+#include <string.h>
+
+#define REGION_SLACK (64ul << 20 >> SA_PAGE_SHIFT)
+#define GROW_MOST    8 /* hugepages mapped ahead at most */
+#define GROW_PART    8 /* of what is mapped, this part is mapped ahead */
+#define NODES_AHEAD  16
+#define FREE_TRIES   1000
+
+void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint)
+{
+    h->number = number;
+    h->space = (struct sa_heap_space){.name = name, .hint = hint};
+    sa_huge_cache_init(&h->cache, &h->nodes);
+    sa_huge_filler_init(&h->filler);
+}
+
+struct sa_huge_tracker *sa_huge_heap_tracker(const struct sa_huge_heap *h, size_t hugepage)
+{
+    uintptr_t owner = sa_huge_owner(&h->owners, hugepage);
+
+    return owner & SA_HUGE_OWNER_REGION ? NULL : (struct sa_huge_tracker *)owner;
+}
+
+struct sa_huge_region *sa_huge_heap_region(const struct sa_huge_heap *h, size_t hugepage)
+{
+    uintptr_t owner = sa_huge_owner(&h->owners, hugepage);
+
+    return owner & SA_HUGE_OWNER_REGION ? (struct sa_huge_region *)(owner & ~SA_HUGE_OWNER_REGION)
+                                        : NULL;
+}
+
+/* A request may split a range, map another, and add an item for itself and one for its tail. */
+bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more)
+{
+    if (SA_LIKELY(h->nodes.unused_count >= h->items + more))
+        return true;
+    sa_huge_nodes_ready(&h->nodes, h->items + more + NODES_AHEAD);
+    return h->nodes.unused_count >= h->items + more;
+}
+
+struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
+{
+    struct sa_huge_tracker *t = h->unused_trackers;
+
+    if (t)
+        h->unused_trackers = t->next;
+    else
+        t = sa_arena_alloc(sizeof(*t), 8);
+    return t;
+}
+
+void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t)
+{
+    t->next = h->unused_trackers;
+    h->unused_trackers = t;
+}
+
+/* The first of the hugepages that were mapped, now among the released ones, or SA_HUGE_NONE. */
+static size_t heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
+{
+    size_t want = sa_max(n, sa_min(h->mapped / GROW_PART, GROW_MOST)), start;
+    void *p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
+
+    if (!p && want > n) {
+        want = n;
+        p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
+    }
+    if (!p)
+        return SA_HUGE_NONE;
+    start = (uintptr_t)p >> SA_HUGE_SHIFT;
+    if (!sa_huge_owners_grow(&h->owners, start, want)) {
+        sa_vm_unmap(p, want * SA_HUGE_BYTES);
+        return SA_HUGE_NONE;
+    }
+    h->mapped += want;
+    h->stats.grown++;
+    sa_huge_map_insert(&h->released, &h->nodes, start, want, h->now_ns);
+    return start;
+}
+
+/* Hugepages without memory. */
+static size_t heap_take_released(struct sa_huge_heap *h, size_t n, size_t align)
+{
+    size_t start = sa_huge_map_take(&h->released, &h->nodes, n, align);
+
+    if (start == SA_HUGE_NONE) {
+        start = heap_grow(h, n, align);
+        if (start != SA_HUGE_NONE)
+            sa_huge_map_take_at(&h->released, &h->nodes, start, n);
+    }
+    return start;
+}
+
+/* Puts the spare hugepage with the others before more is mapped. */
+static bool heap_give_up_spare(struct sa_huge_heap *h)
+{
+    struct sa_huge_moving none = {.n = 0};
+
+    if (!h->spare || h->spare->range.taken)
+        return false;
+    sa_huge_heap_evict(h, h->spare, &none);
+    return true;
+}
+
+size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, bool *ret_zero)
+{
+    size_t start = sa_huge_cache_take(&h->cache, n, align);
+
+    *ret_zero = false;
+    if (start != SA_HUGE_NONE)
+        return start;
+    start = sa_huge_map_take(&h->released, &h->nodes, n, align);
+    *ret_zero = true;
+    if (start == SA_HUGE_NONE && heap_give_up_spare(h)) {
+        start = sa_huge_map_take(&h->cache.map, &h->nodes, n, align);
+        *ret_zero = false;
+    }
+    if (start == SA_HUGE_NONE) {
+        start = heap_take_released(h, n, align);
+        *ret_zero = true;
+    }
+    if (start == SA_HUGE_NONE)
+        sa_huge_cache_unuse(&h->cache, n);
+    return start;
+}
+
+void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero)
+{
+    if (zero) {
+        sa_huge_cache_unuse(&h->cache, n);
+        sa_huge_map_insert(&h->released, &h->nodes, hugepage, n, h->now_ns);
+    } else {
+        sa_huge_cache_put(&h->cache, hugepage, n);
+    }
+}
+
+void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                        struct sa_huge_moving *moving)
+{
+    size_t hugepage = t->hugepage;
+
+    if (h->spare == t)
+        h->spare = NULL;
+    sa_huge_filler_remove(&h->filler, t);
+    sa_huge_owner_set(&h->owners, hugepage, 0);
+    if (t->no_hugepages || (t->broken && t->clear_pages < SA_HUGE_PAGES)) {
+        /* Partly without memory, it would not serve as a hugepage: all of it goes back. */
+        sa_huge_cache_unuse(&h->cache, 1);
+        *moving = (struct sa_huge_moving){.hugepage = hugepage, .n = 1, .renew = t->no_hugepages};
+        h->moving++; /* the tracker's item becomes the moving range's */
+    } else {
+        h->items--;
+        sa_huge_heap_put(h, hugepage, 1, t->clean || sa_huge_tracker_backed(&h->filler, t) == 0);
+    }
+    sa_huge_heap_drop_tracker(h, t);
+}
+
+void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                          struct sa_huge_moving *moving)
+{
+    bool whole = !t->broken && !t->no_hugepages;
+
+    if (whole && (!h->spare || h->spare == t || h->spare->range.taken))
+        h->spare = t;
+    else
+        sa_huge_heap_evict(h, t, moving);
+}
+
+/* Span records. */
+
+static struct sa_span *heap_new_span(struct sa_huge_heap *h)
+{
+    struct sa_span *s = h->unused_spans;
+
+    if (s) {
+        h->unused_spans = s->next;
+    } else {
+        s = sa_arena_alloc(sizeof(*s), 8);
+        if (!s)
+            return NULL;
+        h->stats.spans_created++;
+        s->heap = h->number;
+    }
+    return s;
+}
+
+static void heap_drop_span(struct sa_huge_heap *h, struct sa_span *s)
+{
+    sa_store_relaxed(&s->state, SA_SPAN_UNUSED);
+    s->next = h->unused_spans;
+    h->unused_spans = s;
+}
+
+static struct sa_span *span_set(struct sa_span *s, uintptr_t start, size_t pages, bool zero)
+{
+    s->start = start;
+    s->pages = (uint32_t)pages;
+    s->zeroed = zero;
+    s->moved = 0;
+    s->cls = 0;
+    s->requested = 0;
+    sa_store_relaxed(&s->sample, NULL);
+    s->align_log = 0;
+    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    sa_pagemap_set_ends(s);
+    return s;
+}
+
+static uintptr_t page_address(size_t hugepage, size_t page)
+{
+    return (hugepage << SA_HUGE_SHIFT) + (page << SA_PAGE_SHIFT);
+}
+
+/* A hugepage more for the filler, with the span at its start. */
+static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
+                                   bool donated, bool dense)
+{
+    struct sa_huge_tracker *t;
+    size_t hugepage;
+    bool zero;
+
+    if (h->spare && h->spare->range.taken == 0) { /* kept for spans of the other density */
+        t = h->spare;
+        h->spare = NULL;
+        sa_huge_filler_remove(&h->filler, t);
+    } else {
+        t = sa_huge_heap_ready(h, 2) ? sa_huge_heap_new_tracker(h) : NULL;
+        if (!t)
+            return NULL;
+        hugepage = sa_huge_heap_take(h, 1, 1, &zero);
+        if (hugepage == SA_HUGE_NONE) {
+            sa_huge_heap_drop_tracker(h, t);
+            return NULL;
+        }
+        sa_huge_filler_prepare(t, hugepage, zero ? 0 : SA_HUGE_PAGES);
+        sa_huge_owner_set(&h->owners, hugepage, (uintptr_t)t);
+        h->items++;
+    }
+    zero = sa_huge_filler_add(&h->filler, t, (uint32_t)pages, donated, dense);
+    return span_set(s, page_address(t->hugepage, 0), pages, zero);
+}
+
+static struct sa_span *filler_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
+                                    size_t align, bool dense)
+{
+    struct sa_filler_place place =
+        sa_huge_filler_alloc(&h->filler, (uint32_t)pages, (uint32_t)align, dense);
+
+    if (!place.tracker)
+        return NULL;
+    return span_set(s, page_address(place.tracker->hugepage, place.at), pages, place.zero);
+}
+
+/* The region with the shortest longest run that may hold the span. */
+static struct sa_span *region_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
+                                    size_t align)
+{
+    struct sa_huge_region *best = NULL;
+    bool zero;
+    long at;
+
+    for (struct sa_huge_region *r = h->regions; r; r = r->next)
+        if (r->range.longest >= pages && (!best || r->range.longest < best->range.longest))
+            best = r;
+    at = best ? sa_huge_region_alloc(best, (uint32_t)pages, (uint32_t)align, h->filler.backs_whole,
+                                     &zero)
+              : -1;
+    if (at < 0)
+        return NULL;
+    h->region_low_water = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
+    return span_set(s, page_address(best->hugepage, (size_t)at), pages, zero);
+}
+
+/* Rounding up to hugepages has wasted more than small spans could use. */
+static bool region_is_due(const struct sa_huge_heap *h)
+{
+    size_t slack = h->sizes.slack_pages + h->filler.abandoned_pages;
+
+    return slack >= REGION_SLACK && slack >= h->sizes.small_live_pages;
+}
+
+static bool region_grow(struct sa_huge_heap *h)
+{
+    struct sa_huge_region *r = h->unused_regions;
+    size_t hugepage;
+
+    if (!sa_huge_heap_ready(h, 2))
+        return false;
+    if (r)
+        h->unused_regions = r->next;
+    else
+        r = sa_arena_alloc(sizeof(*r), 8);
+    if (!r)
+        return false;
+    /* Not from the cache: what has memory is better used as hugepages. */
+    hugepage = heap_take_released(h, SA_REGION_HUGEPAGES, 1);
+    if (hugepage == SA_HUGE_NONE) {
+        r->next = h->unused_regions;
+        h->unused_regions = r;
+        return false;
+    }
+    memset(r, 0, sizeof(*r));
+    sa_huge_region_init(r, hugepage, h->now_ns);
+    sa_huge_cache_use(&h->cache, SA_REGION_HUGEPAGES);
+    for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
+        sa_huge_owner_set(&h->owners, hugepage + i, (uintptr_t)r | SA_HUGE_OWNER_REGION);
+    r->next = h->regions;
+    h->regions = r;
+    h->items++;
+    return true;
+}
+
+/* A record for the span is at hand; where it goes. */
+static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
+                                  size_t align, bool dense)
+{
+    struct sa_span *got = NULL;
+
+    if (align > SA_HUGE_PAGES || pages > SA_REGION_PAGES || pages % SA_HUGE_PAGES == 0)
+        return sa_huge_large_alloc(h, s, pages, align);
+    if (pages < SA_HUGE_PAGES)
+        got = filler_alloc(h, s, pages, align, dense);
+    if (got || pages <= SA_HUGE_SMALL_PAGES)
+        return got ? got : filler_grow(h, s, pages, false, dense);
+    got = region_alloc(h, s, pages, align);
+    if (!got && region_is_due(h) && region_grow(h))
+        got = region_alloc(h, s, pages, align);
+    if (got)
+        return got;
+    return pages < SA_HUGE_PAGES ? filler_grow(h, s, pages, true, false)
+                                 : sa_huge_large_alloc(h, s, pages, align);
+}
+
+/* Takes the span's pages back, whoever they came from. The record stays. */
+static void heap_give(struct sa_huge_heap *h, struct sa_span *s, bool zero,
+                      struct sa_huge_moving *moving)
+{
+    struct sa_huge_tracker *t = sa_huge_heap_tracker(h, s->start >> SA_HUGE_SHIFT);
+    struct sa_huge_region *r;
+
+    if (t) {
+        if (sa_huge_filler_put(&h->filler, t, sa_huge_page_in(s->start), s->pages, zero))
+            sa_huge_heap_emptied(h, t, moving);
+        return;
+    }
+    r = sa_huge_heap_region(h, s->start >> SA_HUGE_SHIFT);
+    if (r)
+        sa_huge_region_put(r, (uint32_t)((s->start >> SA_PAGE_SHIFT) - r->hugepage * SA_HUGE_PAGES),
+                           s->pages, true, h->now_ns);
+    else
+        sa_huge_large_free(h, s, zero, moving);
+}
+
+static void heap_flush(struct sa_huge_heap *h, struct sa_huge_moving *moving)
+{
+    struct sa_span *s = h->recent;
+
+    if (s) {
+        h->recent = NULL;
+        heap_give(h, s, false, moving);
+        heap_drop_span(h, s);
+    }
+}
+
+void sa_huge_heap_flush(struct sa_huge_heap *h)
+{
+    struct sa_huge_moving moving = {.n = 0};
+
+    heap_flush(h, &moving);
+    if (SA_UNLIKELY(moving.n))
+        sa_huge_heap_move(h, &moving);
+}
+
+/* Whether the span freed last is as good as any other. */
+static bool recent_serves(const struct sa_huge_heap *h, const struct sa_span *s, size_t pages,
+                          size_t align, bool dense)
+{
+    const struct sa_huge_tracker *t;
+
+    if (s->pages != pages || s->start & ((align << SA_PAGE_SHIFT) - 1))
+        return false;
+    t = sa_huge_heap_tracker(h, s->start >> SA_HUGE_SHIFT);
+    return (t && t->dense) == dense || !t;
+}
+
+static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense)
+{
+    struct sa_huge_moving moving[2] = {{0}};
+    struct sa_span *s, *got = NULL;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    s = h->recent;
+    if (s && recent_serves(h, s, pages, align, dense)) {
+        h->recent = NULL;
+        got = span_set(s, s->start, pages, false);
+    } else {
+        heap_flush(h, &moving[0]);
+        s = heap_new_span(h);
+        if (s)
+            got = heap_place(h, s, pages, align, dense);
+    }
+    if (got) {
+        h->in_use_pages += pages;
+        h->stats.spans_in_use++;
+        sa_size_info_alloc(&h->sizes, pages, sa_huge_slack(pages));
+        sa_peak_note(h->number, sa_huge_heap_released(h) << SA_PAGE_SHIFT, sa_span_bytes(got));
+    } else if (s) {
+        heap_drop_span(h, s);
+    }
+    if (SA_UNLIKELY(moving[0].n))
+        sa_huge_heap_settle(h, moving);
+    else
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return got;
+}
+
+struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense)
+{
+    struct sa_span *s;
+
+    if (pages > UINT32_MAX - SA_HUGE_PAGES)
+        return NULL;
+    pages = sa_align_up(sa_max(pages, 1), sa_page_step);
+    align = sa_max(align, sa_page_step);
+    s = heap_alloc(h, pages, align, dense);
+    /* Out of address space: cached and released hugepages together may be a range that is long enough. Or
+     * none of them is, and others have to be given up for a new one. */
+    if (SA_UNLIKELY(!s) && sa_huge_heap_release(h, SIZE_MAX / 2))
+        s = heap_alloc(h, pages, align, dense);
+    if (SA_UNLIKELY(!s) && sa_huge_heap_make_room(h, pages))
+        s = heap_alloc(h, pages, align, dense);
+    return s;
+}
+
+void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
+{
+    struct sa_huge_moving moving[2] = {{0}};
+
+    if (s->moved) {
+        if (!sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name))
+            return; /* the kernel lost the range: it stays in use, and unused */
+        zero = true;
+    }
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    h->in_use_pages -= s->pages;
+    h->stats.spans_in_use--;
+    sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
+    if (!zero)
+        sa_count_add(&h->freed_bytes, sa_span_bytes(s));
+    heap_flush(h, &moving[1]);
+    if (zero) {
+        heap_give(h, s, true, &moving[0]);
+        heap_drop_span(h, s);
+    } else {
+        h->recent = s;
+        sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+    }
+    sa_huge_heap_settle(h, moving);
+}
+
+static bool address_is_free(const struct sa_huge_heap *h, uintptr_t address)
+{
+    const struct sa_span *recent = h->recent;
+    size_t hugepage = address >> SA_HUGE_SHIFT;
+    struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
+    struct sa_huge_region *r = sa_huge_heap_region(h, hugepage);
+
+    if (recent && address - recent->start < sa_span_bytes(recent))
+        return true;
+    if (t)
+        return sa_range_is_free(&t->range, sa_huge_page_in(address), 1);
+    if (r)
+        return sa_range_is_free(
+            &r->range, (uint32_t)((address >> SA_PAGE_SHIFT) - r->hugepage * SA_HUGE_PAGES), 1);
+    return sa_huge_map_find(&h->cache.map, hugepage) || sa_huge_map_find(&h->released, hugepage);
+}
+
+bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address)
+{
+    bool is_free;
+
+    /* The process is about to end: whoever holds the lock may never let go of it. */
+    for (int i = 0; !sa_lock_try(&h->lock, SA_RANK_PAGE_HEAP); i++)
+        if (i == FREE_TRIES)
+            return false;
+    is_free = address_is_free(h, address);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return is_free;
+}

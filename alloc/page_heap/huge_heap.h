@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hugepage-aware page heap: which component serves a request, and the spans. The interface is page_heap.h's; a
+ * span lies in the filler, in a region, or on hugepages of its own (large spans, whose tail the filler may
+ * share).
+ *
+ * Invariants, under the lock (PAGE_HEAP):
+ *   H1  A hugepage mapped by the heap is in exactly one place: `released` (no memory), the cache (memory), the
+ *       filler, a region, a large span's own part, or moving (being released by a thread).
+ *   H2  The owner of a hugepage is its tracker, its region, or nobody; nobody's are large spans', cached,
+ *       released and moving ones.
+ *   H3  The radix map's entries for the first and last page of every span in use point to it. Free memory
+ *       has no spans; entries there are stale.
+ *   H4  Unused nodes of the trees are at least as many as `items`: each large span, tracker, region and
+ *       moving range may become one free range without asking for memory.
+ *   H5  The span freed last may wait to be given back to its component until something else happens: what is
+ *       freed is often asked for again at once. Its state is MOVING, and for the components it is in use.
+ */
+#ifndef SA_PAGE_HEAP_HUGE_HEAP_H
+#define SA_PAGE_HEAP_HUGE_HEAP_H
+
+#include "alloc/os/lock.h"
+#include "alloc/page_heap/heap_space.h"
+#include "alloc/page_heap/huge_cache.h"
+#include "alloc/page_heap/huge_filler.h"
+#include "alloc/page_heap/huge_owner.h"
+#include "alloc/page_heap/huge_region.h"
+#include "alloc/page_heap/huge_stats.h"
+
+/* More free memory than this, or than a quarter of what is in use, goes back at once. */
+#define SA_HUGE_EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
+
+/* A hugepage that has fewer free pages than this is not broken but by request. */
+#define SA_HUGE_BREAK_LEAST 32
+
+/* Spans of up to so many pages always lie in the filler. */
+#define SA_HUGE_SMALL_PAGES (SA_HUGE_PAGES / 2)
+
+enum sa_thp_mode { SA_THP_UNKNOWN, SA_THP_NEVER, SA_THP_MADVISE, SA_THP_ALWAYS };
+
+struct sa_huge_heap {
+    struct sa_lock lock; /* PAGE_HEAP; guards everything below */
+    uint8_t number;
+    struct sa_heap_space space;
+    struct sa_huge_owners owners;
+    struct sa_huge_nodes nodes;
+    struct sa_huge_map released;
+    struct sa_huge_cache cache;
+    struct sa_huge_filler filler;
+    struct sa_huge_region *regions, *unused_regions;
+    struct sa_huge_tracker *unused_trackers;
+    struct sa_huge_tracker *spare; /* last seen empty, kept in the filler */
+    struct sa_span *recent;        /* H5 */
+    struct sa_span *unused_spans, *large_spans,
+        *large_cursor;      /* the last two: of hugepages of their own */
+    size_t cursor_hugepage; /* next of large_cursor to be collapsed */
+    size_t items;           /* H4 */
+    size_t mapped, moving;  /* hugepages; moving: neither cached nor released */
+    size_t large_pages;     /* of large spans, tails in the filler not counted */
+    size_t in_use_pages;
+    size_t region_low_water;
+    bool refused; /* the kernel would not take memory back: only ticks try again */
+    uint64_t now_ns, started_ns;
+    uint64_t freed_bytes; /* atomic, relaxed for readers */
+    enum sa_thp_mode thp;
+    struct sa_huge_collapse_stats collapse;
+    struct sa_size_info sizes;
+    struct sa_page_heap_stats stats;
+};
+
+void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint);
+
+/* The functions of page_heap.h. */
+struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense);
+void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *span, bool zero);
+bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *span, size_t pages);
+void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *span, size_t pages);
+size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes);
+void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes);
+
+/* Unmaps as much as a span of so many pages needs, if that much is released. */
+bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages);
+bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns);
+bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address);
+void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret);
+void sa_huge_heap_census(struct sa_huge_heap *h, struct sa_size_info *sizes,
+                         struct sa_span_ages *ages);
+void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret);
+void sa_huge_heap_set_skip(struct sa_huge_heap *h, uint64_t peak_ns, uint64_t short_ns,
+                           uint64_t long_ns);
+
+/* Between the files of this module; lock held unless said otherwise. */
+
+/* A range on its way to the system: taken out under the lock, released without it. */
+struct sa_huge_moving {
+    size_t hugepage, n; /* n = 0: none */
+    bool renew;         /* advice stands on it, which a fresh mapping loses */
+};
+
+/* Hugepages from the cache, the released ones or the system; counts as usage. SA_HUGE_NONE: there are none. */
+size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, bool *ret_zero);
+
+/* Puts hugepages that nobody uses back; zero: they hold no memory. */
+void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero);
+
+/* Makes sure that `more` items can be added (H4). */
+bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more);
+
+struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h);
+void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t);
+
+/* Takes an empty hugepage out of the filler. What is left to do without the lock is added to *moving. */
+void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                        struct sa_huge_moving *moving);
+
+/* A tracker that is empty: kept as the spare one, or evicted. */
+void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                          struct sa_huge_moving *moving);
+
+/* Releases a moving range; the lock is dropped meanwhile. False if the kernel refused. */
+bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *moving);
+
+/* Gives the span that was freed last back to its component, now; may drop the lock meanwhile. */
+void sa_huge_heap_flush(struct sa_huge_heap *h);
+
+/* After memory was given back: what is too much goes on to the system. Lets go of the lock. */
+void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2]);
+
+/* Free pages of regions that hold memory. */
+size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h);
+
+/* What is to go back at once. */
+size_t sa_huge_heap_excess(struct sa_huge_heap *h);
+
+/* Releases up to so many pages, of hugepages with at least `least` free ones; the lock is dropped meanwhile. */
+size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
+                                  bool periodic);
+
+/* Large spans: huge_large.c. */
+struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
+                                    size_t align);
+void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
+                        struct sa_huge_moving *moving);
+bool sa_huge_large_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages);
+bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages, bool zero,
+                          struct sa_huge_moving *moving);
+
+/* Finds out the system's mode and has hugepages made whole; the lock is not held. huge_collapse.c. */
+void sa_huge_heap_collapse(struct sa_huge_heap *h);
+
+/* Who owns a page: at most one is set. */
+struct sa_huge_tracker *sa_huge_heap_tracker(const struct sa_huge_heap *h, size_t hugepage);
+struct sa_huge_region *sa_huge_heap_region(const struct sa_huge_heap *h, size_t hugepage);
+
+/* Pages that are free and hold memory. */
+SA_INLINE size_t sa_huge_heap_backed(const struct sa_huge_heap *h)
+{
+    return sa_huge_filler_backed(&h->filler) + h->cache.map.hugepages * SA_HUGE_PAGES +
+           (SA_UNLIKELY(h->regions != NULL) ? sa_huge_heap_region_backed(h) : 0);
+}
+
+/* Pages that are free and hold none. */
+SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h)
+{
+    size_t pages = h->released.hugepages * SA_HUGE_PAGES + h->filler.clear_pages[1] +
+                   (h->filler.backs_whole ? 0 : h->filler.clear_pages[0]);
+
+    for (const struct sa_huge_region *r = h->regions; SA_UNLIKELY(r != NULL); r = r->next)
+        pages += r->clear_pages;
+    return pages;
+}
+
+/* What a span leaves free behind it when it is rounded up to hugepages. */
+SA_INLINE size_t sa_huge_slack(size_t pages)
+{
+    return pages <= SA_HUGE_SMALL_PAGES ? 0
+                                        : (SA_HUGE_PAGES - pages % SA_HUGE_PAGES) % SA_HUGE_PAGES;
+}
+
+/* The page's place in its hugepage. */
+SA_INLINE uint32_t sa_huge_page_in(uintptr_t address)
+{
+    return (uint32_t)(address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES;
+}
+
+#define SA_HUGE_OWNER_REGION 1ul /* in an entry of the owners: it is a region */
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which component a hugepage belongs to: an entry for each hugepage of the address space, empty unless it is
+ * set. Entries of the home window are part of the table; others are mapped for 64 GiB at a time. No
+ * lock of its own; entries are pointers whose lowest bit belongs to the user.
+ */
+#ifndef SA_PAGE_HEAP_HUGE_OWNER_H
+#define SA_PAGE_HEAP_HUGE_OWNER_H
+
+#include "alloc/base/page.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SA_HUGE_SHIFT    21
+#define SA_OWNERS        (1ul << (SA_HOME_SHIFT - SA_HUGE_SHIFT)) /* of a window */
+#define SA_OWNER_WINDOWS (1ul << (SA_ADDRESS_BITS - SA_HOME_SHIFT))
+
+struct sa_huge_owners {
+    uintptr_t *windows[SA_OWNER_WINDOWS];
+    uintptr_t home[SA_OWNERS];
+};
+
+/* Makes entries for n hugepages exist. False when out of memory. */
+bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n);
+
+/* The entry, or 0 where none exists. */
+uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage);
+
+/* Requires: the entry exists. */
+void sa_huge_owner_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner);
+
+#endif

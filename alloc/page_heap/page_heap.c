@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The instances of the page heap, and which kind each is; see page_heap.h. */
+#include "alloc/page_heap/page_heap.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/huge_heap.h"
+#include "alloc/page_heap/span_heap.h"
+
+/* Set up at run time, so that they need no file pages. */
+struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
+
+static struct sa_huge_heap ordinary;
+static struct sa_span_heap sampled;
+
+size_t sa_page_step;
+
+void sa_page_heap_init(uint64_t seed)
+{
+    /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing. Where
+     * the kernel does not give the address asked for, spans are elsewhere, and frees are slower. */
+    uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
+
+    sa_page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
+    sa_huge_heap_init(&ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
+    sa_page_heap_ordinary.huge = &ordinary;
+    sa_span_heap_init(&sampled, SA_HEAP_SAMPLED, "salloc:sampled", start + SA_HOME_BYTES, true);
+    sa_page_heap_sampled.plain = &sampled;
+}
+
+struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t align, bool dense)
+{
+    return h->huge ? sa_huge_heap_alloc(h->huge, pages, align, dense)
+                   : sa_span_heap_alloc(h->plain, pages, align);
+}
+
+void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
+{
+    if (h->huge)
+        sa_huge_heap_free(h->huge, s, zero);
+    else
+        sa_span_heap_free(h->plain, s, zero);
+}
+
+bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+{
+    return h->huge ? sa_huge_heap_extend(h->huge, s, pages)
+                   : sa_span_heap_extend(h->plain, s, pages);
+}
+
+void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+{
+    if (h->huge)
+        sa_huge_heap_shrink(h->huge, s, pages);
+    else
+        sa_span_heap_shrink(h->plain, s, pages);
+}
+
+size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
+{
+    return h->huge ? sa_huge_heap_release(h->huge, bytes) : sa_span_heap_release(h->plain, bytes);
+}
+
+void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
+{
+    if (h->huge)
+        sa_huge_heap_unmap(h->huge, bytes);
+    else
+        sa_span_heap_unmap(h->plain, bytes);
+}
+
+bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
+{
+    return h->huge ? sa_huge_heap_tick(h->huge, now_ns) : sa_span_heap_tick(h->plain, now_ns);
+}
+
+/* Free spans of a plain heap are in the map, where whoever asks has looked before. */
+bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
+{
+    return h->huge && sa_huge_heap_is_free(h->huge, address);
+}
+
+void sa_page_heap_set_skip(struct sa_page_heap *h, uint64_t peak_ns, uint64_t short_ns,
+                           uint64_t long_ns)
+{
+    if (h->huge)
+        sa_huge_heap_set_skip(h->huge, peak_ns, short_ns, long_ns);
+}
+
+uint64_t sa_page_heap_freed(struct sa_page_heap *h)
+{
+    return sa_load_relaxed(h->huge ? &h->huge->freed_bytes : &h->plain->freed_bytes);
+}
+
+void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
+{
+    if (h->huge)
+        sa_huge_heap_stats(h->huge, ret);
+    else
+        sa_span_heap_stats(h->plain, ret);
+}
+
+void sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
+                         struct sa_span_ages *ages)
+{
+    if (h->huge)
+        sa_huge_heap_census(h->huge, sizes, ages);
+    else
+        sa_span_heap_census(h->plain, sizes, ages);
+}
+
+bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)
+{
+    if (h->huge)
+        sa_huge_heap_report(h->huge, ret);
+    return h->huge != NULL;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A census of free runs of pages: how many of each length, and how long they have been idle. Filled from
+ * scratch for a report; no state, no lock (whoever counts holds the lock of what it counts).
+ */
+#ifndef SA_PAGE_HEAP_SPAN_AGES_H
+#define SA_PAGE_HEAP_SPAN_AGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_AGES        7   /* up to 1 s, 30 s, 1 min, 30 min, 1 h, 8 h, and longer */
+#define SA_AGE_LENGTHS 128 /* row n is for runs of n pages, row 0 for those of 128 and more */
+
+struct sa_age_row {
+    size_t spans, pages;
+    double idle_s; /* sum over pages; divided by pages it is the mean age */
+    size_t pages_of_age[SA_AGES];
+};
+
+struct sa_span_ages {
+    struct sa_age_row backed[SA_AGE_LENGTHS], released[SA_AGE_LENGTHS];
+};
+
+/* Counts one run that became free idle_ns ago. */
+void sa_span_ages_add(struct sa_span_ages *ages, size_t pages, bool released, uint64_t idle_ns);
+
+#endif

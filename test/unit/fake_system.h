@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A system of memory that exists only in the test: mappings are numbers, and for each page of the home window it
+ * is known whether it is mapped, holds memory, was written to, and belongs to a span. Calls can be made
+ * to fail. The program is linked with --wrap for the functions of alloc/os/vm.h that are replaced.
+ */
+#ifndef SA_TEST_FAKE_SYSTEM_H
+#define SA_TEST_FAKE_SYSTEM_H
+
+#include "alloc/base/page.h"
+#include "test/support/random.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FAKE_PAGES (SA_HOME_PAGES / 2) /* as far as the system goes */
+
+enum {
+    FAKE_MAPPED = 1,
+    FAKE_MEMORY = 2,
+    FAKE_DIRTY = 4,
+    FAKE_OWNED = 8,
+    FAKE_KEPT_OUT = 16, /* of hugepages */
+};
+
+struct fake_system {
+    unsigned char *pages; /* of the home window, from its start */
+    const char *mode;     /* of transparent hugepages */
+    bool whole;           /* a page that is touched brings its hugepage along */
+    /* So many calls of 100 fail. */
+    size_t map_fails, release_fails, renew_fails;
+    size_t collapses;
+    struct test_random random;
+};
+
+extern struct fake_system fake;
+
+void fake_begin(void);
+
+size_t fake_page(const void *p);
+
+/* A span takes pages, or gives them up; they must have been free, or its own. */
+void fake_own(uintptr_t start, size_t pages, bool owned);
+
+/* The program writes to pages. */
+void fake_touch(uintptr_t start, size_t pages);
+
+/* Free pages that have memory. */
+size_t fake_held(void);
+
+#endif

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hugepage-aware heap on a system that exists only here: mappings are numbers, and for each page the test
+ * knows whether it is mapped, holds memory, is zero, and which span has it. So gibibytes cost nothing, any
+ * call can fail, and the rules can be checked that a real system hides: what is released or unmapped
+ * belongs to no span, what is said to be zero is, no page is lost, and free memory is not more than the
+ * heap counts.
+ */
+#include "alloc/page_heap/huge_heap.h"
+
+#include "alloc/base/bits.h"
+#include "test/support/child.h"
+#include "test/support/cmocka.h"
+#include "test/support/start.h"
+#include "test/unit/fake_system.h"
+#include "test/unit/page_heap_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAP  (&sa_page_heap_ordinary)
+#define MIB   (1ul << 20)
+#define SPANS 3000
+
+/* The program. */
+
+static struct sa_span *spans[SPANS];
+static unsigned count;
+static uint64_t now_ns = 1000000000;
+
+static void give(unsigned i);
+
+static struct sa_span *take(size_t n, size_t align, bool dense)
+{
+    struct sa_span *s;
+
+    if (count == SPANS)
+        give(0);
+    s = sa_page_heap_alloc(HEAP, n, align, dense);
+    if (!s)
+        return NULL;
+    assert_int_equal(s->pages, n);
+    assert_int_equal(s->start % (align << SA_PAGE_SHIFT), 0);
+    fake_own(s->start, n, true);
+    for (size_t i = 0; s->zeroed && i < n; i++)
+        assert_false(fake.pages[fake_page((void *)s->start) + i] & FAKE_DIRTY);
+    /* Most programs write to all of what they get. */
+    fake_touch(s->start,
+               test_random_below(&fake.random, 8) ? n : test_random_below(&fake.random, n + 1));
+    spans[count++] = s;
+    return s;
+}
+
+static void give(unsigned i)
+{
+    struct sa_span *s = spans[i];
+    bool moved_away = s->pages >= 32 && test_random_below(&fake.random, 8) == 0;
+
+    if (moved_away) /* as after a move of its pages */
+        for (size_t k = 0; k < s->pages; k++)
+            fake.pages[fake_page((void *)s->start) + k] &=
+                (unsigned char)~(FAKE_MEMORY | FAKE_DIRTY);
+    s->moved = !moved_away && test_random_below(&fake.random, 16) == 0;
+    fake_own(s->start, s->pages, false);
+    if (s->moved && fake.renew_fails) { /* it may be lost, and must not come back then */
+        size_t n = s->pages, in_use = HEAP->huge->in_use_pages;
+
+        sa_page_heap_free(HEAP, s, false);
+        if (HEAP->huge->in_use_pages == in_use)
+            fake_own(s->start, n, true);
+        else
+            spans[i] = spans[--count];
+        s->moved = 0;
+        return;
+    }
+    spans[i] = spans[--count];
+    sa_page_heap_free(HEAP, s, moved_away);
+}
+
+static void resize(unsigned i)
+{
+    struct sa_span *s = spans[i];
+    size_t old = s->pages, n;
+
+    if (test_random_below(&fake.random, 2)) {
+        n = old + test_random_size(&fake.random, old > 200 ? 10 : 6);
+        if (sa_page_heap_extend(HEAP, s, n)) {
+            assert_int_equal(s->pages, n);
+            fake_own(sa_span_end(s) - ((n - old) << SA_PAGE_SHIFT), n - old, true);
+            fake_touch(sa_span_end(s) - ((n - old) << SA_PAGE_SHIFT), n - old);
+        }
+    } else {
+        n = 1 + test_random_below(&fake.random, old);
+        /* Given up before the heap may release it. */
+        fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, false);
+        sa_page_heap_shrink(HEAP, s, n);
+        if (s->pages != n) /* out of memory for records */
+            fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, true);
+    }
+}
+
+/* Free pages that have memory, against what the heap believes. */
+static void check_memory(void)
+{
+    struct sa_page_heap_stats stats;
+
+    sa_page_heap_stats(HEAP, &stats);
+    assert_true(fake_held() << SA_PAGE_SHIFT <= stats.backed_bytes);
+}
+
+static size_t pick_pages(void)
+{
+    switch (test_random_below(&fake.random, 16)) {
+    case 0:
+        return 100 + test_random_below(&fake.random, 1500);
+    case 1:
+        return SA_HUGE_PAGES * (1 + test_random_below(&fake.random, 6));
+    case 2:
+    case 3:
+        return 64 + test_random_below(&fake.random, 192);
+    default:
+        return test_random_size(&fake.random, 6);
+    }
+}
+
+static void step(void)
+{
+    size_t align = 1;
+
+    switch (test_random_below(&fake.random, 12)) {
+    case 0:
+        align <<= test_random_below(&fake.random, 11);
+        /* fall through */
+    case 1:
+    case 2:
+    case 3:
+        take(pick_pages(), align, test_random_below(&fake.random, 2));
+        break;
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+        if (count)
+            give((unsigned)test_random_below(&fake.random, count));
+        break;
+    case 8:
+    case 9:
+        if (count)
+            resize((unsigned)test_random_below(&fake.random, count));
+        break;
+    case 10:
+        now_ns += test_random_below(&fake.random, 2 * SA_RELEASE_NS);
+        sa_page_heap_tick(HEAP, now_ns);
+        break;
+    default:
+        if (test_random_below(&fake.random, 4) == 0)
+            sa_page_heap_release(HEAP, test_random_below(&fake.random, 64 * MIB));
+        if (test_random_below(&fake.random, 16) == 0)
+            sa_page_heap_unmap(HEAP, test_random_below(&fake.random, 16 * MIB));
+    }
+}
+
+static void end(void)
+{
+    fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+    while (count)
+        give(count - 1);
+    page_heap_check();
+    sa_page_heap_release(HEAP, PTRDIFF_MAX);
+    page_heap_check();
+    assert_int_equal(HEAP->huge->in_use_pages, 0);
+    assert_int_equal(sa_huge_heap_backed(HEAP->huge), 0);
+    check_memory();
+}
+
+struct run {
+    const char *mode;
+    uint64_t seed;
+    int steps, check_every;
+    size_t map, release, renew;
+};
+
+static void random_run(void *arg)
+{
+    const struct run *run = arg;
+
+    fake.mode = run->mode;
+    fake.random.state = run->seed;
+    /* The mode is known from the start here, as after the first ticks of a real heap. */
+    fake.whole = strstr(run->mode, "[always]") != NULL;
+    if (fake.whole) {
+        HEAP->huge->thp = SA_THP_ALWAYS;
+        sa_huge_filler_set_whole(&HEAP->huge->filler, true);
+    }
+    for (int i = 0; i < run->steps; i++) {
+        if (i % 1000 == 500) {
+            fake.map_fails = run->map;
+            fake.release_fails = run->release;
+            fake.renew_fails = run->renew;
+        } else if (i % 1000 == 0) {
+            fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+        }
+        step();
+        if (i % run->check_every == 0)
+            page_heap_check();
+        if (i % (run->check_every * 50) == 0 && !run->renew)
+            check_memory();
+    }
+    if (!run->renew)
+        end();
+}
+
+static void test_heap_keeps_its_rules(void **state)
+{
+    static struct run runs[] = {
+        {"always [madvise] never\n", 1, 40000, 10, 0, 0, 0},
+        {"always madvise [never]\n", 2, 20000, 10, 0, 0, 0},
+        {"[always] madvise never\n", 3, 40000, 10, 0, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(runs); i++)
+        test_child_passes(random_run, &runs[i]);
+}
+
+static void test_heap_keeps_its_rules_when_calls_fail(void **state)
+{
+    static struct run runs[] = {
+        {"always [madvise] never\n", 11, 30000, 10, 30, 30, 0},
+        {"always [madvise] never\n", 12, 20000, 10, 100, 100, 0},
+        {"[always] madvise never\n", 13, 30000, 10, 30, 30, 0},
+        {"always [madvise] never\n", 14, 20000, 10, 10, 10, 50},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(runs); i++)
+        test_child_passes(random_run, &runs[i]);
+}
+
+/* Many spans of 2.1 MiB: once their slack is large, they are packed into a region. */
+static void use_regions(void *unused)
+{
+    struct sa_huge_stats *stats = calloc(1, sizeof(*stats));
+    size_t mapped;
+
+    (void)unused;
+    fake.random.state = 77;
+    for (int i = 0; i < 200; i++)
+        assert_non_null(take(270, 1, false));
+    sa_page_heap_huge_stats(HEAP, stats);
+    assert_int_equal(stats->region.regions, 1);
+    assert_true(stats->region.used_pages >= 100 * 270);
+    assert_true(stats->sizes.slack_pages >= 64 * MIB >> SA_PAGE_SHIFT);
+    page_heap_check();
+    mapped = stats->heap.mapped_bytes;
+    for (int i = 0; i < 20000; i++) {
+        if (count > 1 && test_random_below(&fake.random, 2))
+            give((unsigned)test_random_below(&fake.random, count));
+        else
+            take(130 + test_random_below(&fake.random, 500), 1, false);
+        if (i % 4 == 0)
+            resize((unsigned)test_random_below(&fake.random, count));
+        if (i % 50 == 0)
+            sa_page_heap_tick(HEAP, now_ns += 100000000);
+        if (i % 100 == 0)
+            page_heap_check();
+    }
+    sa_page_heap_huge_stats(HEAP, stats);
+    assert_true(stats->region.regions >= 1);
+    assert_true(stats->heap.mapped_bytes >= mapped);
+    end();
+    sa_page_heap_huge_stats(HEAP, stats);
+    assert_int_equal(stats->region.regions, 0); /* given up when empty */
+}
+
+static void test_heap_packs_awkward_spans_into_regions(void **state)
+{
+    (void)state;
+    test_child_passes(use_regions, NULL);
+}
+
+/* One of 33 blocks of 64 KiB stays of 1 GiB: the rest goes back, and is kept out of hugepages where the kernel
+ * would otherwise put it back. */
+static void keep_few(void *always)
+{
+    enum { BLOCKS = 16384 };
+    static struct sa_span *block[BLOCKS];
+    struct sa_page_heap_stats stats;
+    size_t kept = 0, out = 0;
+
+    fake.random.state = 78;
+    fake.whole = always != NULL;
+    if (always)
+        fake.mode = "[always] madvise never\n";
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = sa_page_heap_alloc(HEAP, 8, 1, false);
+        fake_own(block[i]->start, 8, true);
+        fake_touch(block[i]->start, 8);
+        if (i % 1000 == 0)
+            sa_page_heap_tick(HEAP, now_ns += 500000000);
+    }
+    assert_true(fake.collapses > 100);
+    for (int i = 0; i < BLOCKS; i++) {
+        if (i % 33 == 0) {
+            kept += 8;
+            continue;
+        }
+        fake_own(block[i]->start, 8, false);
+        sa_page_heap_free(HEAP, block[i], false);
+    }
+    for (int i = 0; i < 10; i++)
+        sa_page_heap_tick(HEAP, now_ns += 500000000);
+    sa_page_heap_stats(HEAP, &stats);
+    assert_int_equal(stats.in_use_bytes, kept << SA_PAGE_SHIFT);
+    assert_in_range(stats.backed_bytes, 0, 2 * MIB);
+    for (size_t i = 0; i < FAKE_PAGES; i++)
+        out += (fake.pages[i] & FAKE_KEPT_OUT) != 0;
+    if (always)
+        assert_true(out >= BLOCKS * 8 / 2);
+    else
+        assert_int_equal(out, 0);
+    page_heap_check();
+    check_memory();
+}
+
+static void test_heap_keeps_few_of_many(void **state)
+{
+    (void)state;
+    test_child_passes(keep_few, NULL);
+    test_child_passes(keep_few, "always");
+}
+
+/* What is unmapped is mapped again: three times the window's length, and no end of it. */
+static void wear_out(void *unused)
+{
+    const size_t n = SA_HOME_PAGES / 64;
+
+    (void)unused;
+    for (size_t mapped = 0; mapped < 3 * SA_HOME_PAGES; mapped += n) {
+        struct sa_span *s = sa_page_heap_alloc(HEAP, n, 1, false);
+
+        assert_non_null(s);
+        sa_page_heap_free(HEAP, s, true);
+        sa_page_heap_unmap(HEAP, PTRDIFF_MAX);
+    }
+    page_heap_check();
+}
+
+static void test_heap_wears_no_addresses_out(void **state)
+{
+    (void)state;
+    test_child_passes(wear_out, NULL);
+}
+
+/* Hugepages that are taken but not written to are not made whole: that would take memory. */
+static void leave_sparse(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 100; i++)
+        fake_own(sa_page_heap_alloc(HEAP, 256, 1, false)->start, 256, true);
+    for (int i = 0; i < 2000; i++)
+        fake_own(sa_page_heap_alloc(HEAP, 8, 1, true)->start, 8, true);
+    for (int i = 0; i < 100; i++)
+        sa_page_heap_tick(HEAP, now_ns += 500000000);
+    assert_int_equal(fake.collapses, 0);
+    assert_true(HEAP->huge->collapse.sparse > 100);
+}
+
+static void test_heap_makes_only_used_hugepages_whole(void **state)
+{
+    (void)state;
+    test_child_passes(leave_sparse, NULL);
+}
+
+/* Demand that comes and goes: with the rule set, what will be needed again is kept, and found right. */
+static void come_and_go(void *unused)
+{
+    struct sa_huge_stats *stats = calloc(1, sizeof(*stats));
+
+    (void)unused;
+    fake.random.state = 79;
+    sa_page_heap_set_skip(HEAP, 60000000000ull, 0, 0);
+    for (int round = 0; round < 8; round++) {
+        for (int i = 0; i < 1000; i++)
+            take(8, 1, false);
+        for (int i = 0; i < 500; i++) /* every second, so that hugepages stay in use */
+            give((unsigned)i);
+        for (int i = 0; i < 40; i++)
+            sa_page_heap_tick(HEAP, now_ns += 500000000);
+        while (count)
+            give(count - 1);
+    }
+    sa_page_heap_huge_stats(HEAP, stats);
+    assert_true(stats->filler.skipped > 0);
+    assert_true(stats->filler.correct > 0);
+    assert_true(stats->filler.correct + stats->filler.pending <= stats->filler.skipped);
+    /* A minute in which the rule still holds, and five in which no decision is younger. */
+    for (int i = 0; i < 2 * (60 + 300 + 10); i++)
+        sa_page_heap_tick(HEAP, now_ns += 500000000);
+    sa_page_heap_huge_stats(HEAP, stats);
+    assert_int_equal(stats->filler.pending, 0);
+    assert_int_equal(stats->filler.subreleased_pages > 0 || stats->filler.hugepages <= 1, 1);
+}
+
+static void test_heap_skips_releases_that_demand_speaks_against(void **state)
+{
+    (void)state;
+    test_child_passes(come_and_go, NULL);
+}
+
+/* The parts of the report add up to what is mapped. */
+static void report(void *unused)
+{
+    struct sa_huge_stats *s = calloc(1, sizeof(*s));
+    size_t released = 0, backed = 0;
+
+    (void)unused;
+    fake.random.state = 80;
+    for (int i = 0; i < 20000; i++) {
+        step();
+        if (i % 100)
+            continue;
+        sa_page_heap_huge_stats(HEAP, s);
+        assert_int_equal(
+            (s->part_filler.used_pages + s->part_region.used_pages + s->part_cache.used_pages)
+                << SA_PAGE_SHIFT,
+            s->heap.in_use_bytes);
+        assert_int_equal(
+            (s->part_filler.free_pages + s->part_region.free_pages + s->part_cache.free_pages)
+                << SA_PAGE_SHIFT,
+            s->heap.backed_bytes);
+        assert_int_equal((s->part_filler.unmapped_pages + s->part_region.unmapped_pages +
+                          s->part_alloc.unmapped_pages)
+                             << SA_PAGE_SHIFT,
+                         s->heap.released_bytes);
+        released = backed = 0;
+        for (int k = 0; k < SA_AGE_LENGTHS; k++) {
+            released += s->ages.released[k].pages;
+            backed += s->ages.backed[k].pages;
+        }
+        assert_int_equal(released << SA_PAGE_SHIFT, s->heap.released_bytes);
+        assert_int_equal(backed << SA_PAGE_SHIFT, s->heap.backed_bytes);
+        assert_int_equal(s->filler.full + s->filler.partial + s->filler.released,
+                         s->filler.hugepages);
+    }
+    assert_true(s->cache.hits > 0 && s->cache.misses > 0 && s->cache.stored > 0);
+}
+
+static void test_heap_reports_all_of_its_pages(void **state)
+{
+    (void)state;
+    test_child_passes(report, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heap_keeps_its_rules),
+        cmocka_unit_test(test_heap_keeps_its_rules_when_calls_fail),
+        cmocka_unit_test(test_heap_packs_awkward_spans_into_regions),
+        cmocka_unit_test(test_heap_keeps_few_of_many),
+        cmocka_unit_test(test_heap_wears_no_addresses_out),
+        cmocka_unit_test(test_heap_makes_only_used_hugepages_whole),
+        cmocka_unit_test(test_heap_skips_releases_that_demand_speaks_against),
+        cmocka_unit_test(test_heap_reports_all_of_its_pages),
+    };
+
+    test_start_floors();
+    if (sa_page_step != 1)
+        return 77; /* lengths are exact here */
+    fake_begin();
+    return cmocka_run_group_tests_name("huge_heap", tests, NULL, NULL);
+}
