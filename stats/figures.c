@@ -15,6 +15,11 @@ const struct sa_figure sa_figures[SA_FIGURES] = {
 #include "stats/figures.def"
 };
 
+#define SA_HUGE_FIGURE ENTRY
+const struct sa_figure sa_huge_figures[SA_HUGE_FIGURES] = {
+#include "stats/figures.def"
+};
+
 #define SA_CLASS_FIGURE ENTRY
 const struct sa_figure sa_class_figures[SA_CLASS_FIGURES] = {
 #include "stats/figures.def"
@@ -27,6 +32,16 @@ const struct sa_figure sa_cpu_figures[SA_CPU_FIGURES] = {
 
 #define SA_FIGURE VALUE
 void sa_figures_read(const struct sa_snapshot *s, uint64_t ret[SA_FIGURES])
+{
+    const uint64_t values[] = {
+#include "stats/figures.def"
+    };
+
+    memcpy(ret, values, sizeof(values));
+}
+
+#define SA_HUGE_FIGURE VALUE
+void sa_huge_figures_read(const struct sa_huge_stats *h, uint64_t ret[SA_HUGE_FIGURES])
 {
     const uint64_t values[] = {
 #include "stats/figures.def"

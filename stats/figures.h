@@ -19,6 +19,12 @@ enum {
 #include "stats/figures.def"
 };
 
+#define SA_HUGE_FIGURE(name, kind, value, help) +1
+enum {
+    SA_HUGE_FIGURES = 0
+#include "stats/figures.def"
+};
+
 #define SA_CLASS_FIGURE(name, kind, value, help) +1
 enum {
     SA_CLASS_FIGURES = 0
@@ -32,11 +38,13 @@ enum {
 };
 
 extern const struct sa_figure sa_figures[SA_FIGURES];
+extern const struct sa_figure sa_huge_figures[SA_HUGE_FIGURES];
 extern const struct sa_figure sa_class_figures[SA_CLASS_FIGURES];
 extern const struct sa_figure sa_cpu_figures[SA_CPU_FIGURES];
 
 /* The values, in the order of the names. */
 void sa_figures_read(const struct sa_snapshot *s, uint64_t ret[SA_FIGURES]);
+void sa_huge_figures_read(const struct sa_huge_stats *h, uint64_t ret[SA_HUGE_FIGURES]);
 void sa_class_figures_read(const struct sa_reading *r, unsigned cls,
                            uint64_t ret[SA_CLASS_FIGURES]);
 void sa_cpu_figures_read(const struct sa_cpu_cache_stats *c, uint64_t ret[SA_CPU_FIGURES]);

@@ -43,6 +43,18 @@ static void head(struct sa_fmt *f, const struct sa_snapshot *s)
     sa_fmt_add(f, "},\n");
 }
 
+static void hugepages(struct sa_fmt *f, const struct sa_reading *r)
+{
+    uint64_t values[SA_HUGE_FIGURES];
+
+    if (!r->has_huge)
+        return;
+    sa_huge_figures_read(&r->huge, values);
+    sa_fmt_add(f, "\"hugepages\": {\n");
+    both_kinds(f, sa_huge_figures, values, SA_HUGE_FIGURES, "\n  ");
+    sa_fmt_add(f, "},\n");
+}
+
 static void classes(struct sa_fmt *f, const struct sa_reading *r)
 {
     uint64_t values[SA_CLASS_FIGURES];
@@ -99,6 +111,7 @@ void sa_json_format(struct sa_fmt *f)
     head(f, &r->s);
     both_kinds(f, sa_figures, values, SA_FIGURES, "\n  ");
     sa_fmt_add(f, ",\n");
+    hugepages(f, r);
     classes(f, r);
     cpus(f);
     sa_reading_release(r);

@@ -13,7 +13,7 @@ static bool in_bytes(const char *name)
     return len > 6 && strcmp(name + len - 6, "_bytes") == 0;
 }
 
-/* What comes before the samples of a family. set: "", "class_" or "cpu_". */
+/* What comes before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
 static void family(struct sa_fmt *f, const char *set, const struct sa_figure *figure)
 {
     sa_fmt_add(f, "# TYPE salloc_%s%s %s\n", set, figure->name,
@@ -29,21 +29,38 @@ static void sample_name(struct sa_fmt *f, const char *set, const struct sa_figur
                figure->kind == SA_FIGURE_COUNTER ? "_total" : "");
 }
 
+/* Families of one sample each. */
+static void plain(struct sa_fmt *f, const char *set, const struct sa_figure *figures,
+                  const uint64_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        family(f, set, &figures[i]);
+        sample_name(f, set, &figures[i]);
+        sa_fmt_add(f, " %llu\n", values[i]);
+    }
+}
+
 static void whole(struct sa_fmt *f, const struct sa_snapshot *s)
 {
     uint64_t values[SA_FIGURES];
 
     sa_figures_read(s, values);
-    for (size_t i = 0; i < SA_FIGURES; i++) {
-        family(f, "", &sa_figures[i]);
-        sample_name(f, "", &sa_figures[i]);
-        sa_fmt_add(f, " %llu\n", values[i]);
-    }
+    plain(f, "", sa_figures, values, SA_FIGURES);
     sa_fmt_add(f, "# TYPE salloc_realized_fragmentation_ratio gauge\n"
                   "# UNIT salloc_realized_fragmentation_ratio ratio\n"
                   "# HELP salloc_realized_fragmentation_ratio physical beyond allocated bytes at "
                   "the peak, by the latter\n");
     sa_fmt_add(f, "salloc_realized_fragmentation_ratio %.6F\n", sa_snapshot_fragmentation(s));
+}
+
+static void hugepages(struct sa_fmt *f, const struct sa_reading *r)
+{
+    uint64_t values[SA_HUGE_FIGURES];
+
+    if (!r->has_huge)
+        return;
+    sa_huge_figures_read(&r->huge, values);
+    plain(f, "hugepages_", sa_huge_figures, values, SA_HUGE_FIGURES);
 }
 
 /* Classes that never had a span are left out: each would be two dozen series of zeros. */
@@ -92,6 +109,7 @@ void sa_openmetrics_format(struct sa_fmt *f)
         sa_fmt_add(f, "salloc_build_info{version=\"" SALLOC_VERSION "\",caches=\"%s\"} 1\n",
                    r->s.experiment[SA_EXPERIMENT_PER_CPU] ? "cpu" : "thread");
         whole(f, &r->s);
+        hugepages(f, r);
         classes(f, r);
         cpus(f);
         sa_reading_release(r);

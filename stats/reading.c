@@ -4,7 +4,11 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/front/gate.h"
+#include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
+
+#include <string.h>
 
 static struct sa_reading own;
 static uint32_t own_used; /* atomic */
@@ -14,14 +18,33 @@ static size_t reading_bytes(void)
     return sa_align_up(sizeof(struct sa_reading), sa_max(sa_vm.page_bytes, 4096));
 }
 
+static void reading_heaps(struct sa_reading *r)
+{
+    uint64_t now;
+
+    if (!sa_gate_enter()) {
+        memset(&r->has_huge, 0, sizeof(*r) - offsetof(struct sa_reading, has_huge));
+        return;
+    }
+    r->has_huge = sa_page_heap_huge_stats(&sa_page_heap_ordinary, &r->huge);
+    sa_page_heap_census(&sa_page_heap_sampled, &r->sampled_sizes, &r->sampled_ages);
+    sa_gate_leave();
+    now = sa_clock_coarse_ns();
+    r->seconds = r->has_huge && r->huge.started_ns && now > r->huge.started_ns
+                     ? (double)(now - r->huge.started_ns) * 1e-9
+                     : 0;
+}
+
 struct sa_reading *sa_reading_take(void)
 {
     struct sa_reading *r = &own;
 
     if (sa_xchg_acquire(&own_used, 1))
         r = sa_vm_map(NULL, reading_bytes(), "salloc report");
-    if (r)
+    if (r) {
         sa_snapshot_take_detailed(&r->s, r->cls);
+        reading_heaps(r);
+    }
     return r;
 }
 

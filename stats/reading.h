@@ -7,11 +7,17 @@
 #ifndef SA_STATS_READING_H
 #define SA_STATS_READING_H
 
+#include "alloc/page_heap/huge_stats.h"
 #include "stats/snapshot.h"
 
 struct sa_reading {
     struct sa_snapshot s;
     struct sa_class_detail cls[SA_CLASSES_MAX];
+    bool has_huge; /* the ordinary heap is aware of hugepages */
+    struct sa_huge_stats huge;
+    struct sa_size_info sampled_sizes; /* of the sampled blocks' heap */
+    struct sa_span_ages sampled_ages;
+    double seconds; /* since the first allocation */
 };
 
 /* A reading taken now; NULL when out of memory. */

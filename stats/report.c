@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Enough for the longest figures, in each format. */
-#define PAGE_BYTES 393216 /* of what does not grow with the number of CPUs */
+#define PAGE_BYTES 524288 /* of what does not grow with the number of CPUs */
 #define CPU_BYTES  512    /* of all that is said of a CPU */
 
 static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
@@ -33,8 +33,13 @@ static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
     sa_report_cpus(f, &r->s);
     sa_report_capacities(f, r);
     sa_report_misses(f);
+    sa_report_lengths(f, "PageHeap", &r->sampled_ages);
+    sa_report_ages(f, "PageHeap", &r->sampled_ages);
+    sa_report_allocation_sizes(f, "PageHeap", &r->sampled_sizes);
+    sa_report_size_info(f, "PageHeap", &r->sampled_sizes, r->seconds);
     sa_report_guarded(f, &r->s);
     sa_report_system(f, &r->s);
+    sa_report_huge(f, r);
 }
 
 void sa_report_format(struct sa_fmt *f)

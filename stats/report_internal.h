@@ -32,8 +32,17 @@ void sa_report_capacities(struct sa_fmt *f, const struct sa_reading *r);
 void sa_report_cpus(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_misses(struct sa_fmt *f);
 
-/* report_heap.c */
+/* report_heap.c; label: the name of the heap */
+void sa_report_lengths(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages);
+void sa_report_ages(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages);
+void sa_report_allocation_sizes(struct sa_fmt *f, const char *label,
+                                const struct sa_size_info *sizes);
+void sa_report_size_info(struct sa_fmt *f, const char *label, const struct sa_size_info *sizes,
+                         double seconds);
 void sa_report_guarded(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_system(struct sa_fmt *f, const struct sa_snapshot *s);
+
+/* report_huge.c; nothing if the heap is a plain one */
+void sa_report_huge(struct sa_fmt *f, const struct sa_reading *r);
 
 #endif

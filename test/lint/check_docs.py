@@ -45,7 +45,7 @@ def check_ranks(root, findings):
 
 def check_figures(root, findings):
     """The tables of figures are those of the source, in its order."""
-    source = re.findall(r'^SA_(?:CLASS_|CPU_)?FIGURE\((\w+),\s*(\w+),.*?"((?:[^"\\]|\\.)*)"\)',
+    source = re.findall(r'^SA_(?:HUGE_|CLASS_|CPU_)?FIGURE\((\w+),\s*(\w+),.*?"((?:[^"\\]|\\.)*)"\)',
                         lint.read(root, 'stats/figures.def'), re.M | re.S)
     rows = re.findall(r'^\| `(\w+)` \| (gauge|counter) \| (.*) \|$', lint.read(root, 'doc/stats.md'), re.M)
     if len(source) < 50:

@@ -55,8 +55,10 @@ static void test_figures_have_usable_names(void **state)
 {
     (void)state;
     check_names(sa_figures, SA_FIGURES);
+    check_names(sa_huge_figures, SA_HUGE_FIGURES);
     check_names(sa_class_figures, SA_CLASS_FIGURES);
     check_names(sa_cpu_figures, SA_CPU_FIGURES);
+    check_prefixed("hugepages_", sa_huge_figures, SA_HUGE_FIGURES);
     check_prefixed("class_", sa_class_figures, SA_CLASS_FIGURES);
     check_prefixed("cpu_", sa_cpu_figures, SA_CPU_FIGURES);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports fit their buffer whatever the counters say, in every format, with as many CPUs as there can be.
+ * Reports fit their buffer whatever the counters say, in every format, with as many CPUs as there can be; and making one
+ * allocates nothing.
  *
  * The program is linked with --wrap for what reports are made from.
  */
@@ -10,6 +11,8 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/huge_stats.h"
 #include "stats/snapshot.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -37,6 +40,12 @@ void __real_sa_central_stats(unsigned cls, struct sa_central_stats *ret);
 void __wrap_sa_central_stats(unsigned cls, struct sa_central_stats *ret);
 void __real_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
 void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
+bool __real_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
+bool __wrap_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
+void __real_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                                struct sa_span_ages *ages);
+void __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                                struct sa_span_ages *ages);
 void __real_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
 void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
 
@@ -85,6 +94,43 @@ void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *re
                                            SA_SLOTS_MOST, SA_SLOTS_MOST, MOST_COUNT};
 }
 
+static void fill_words(void *of, size_t bytes, size_t value)
+{
+    for (size_t i = 0; i < bytes / sizeof(value); i++)
+        ((size_t *)of)[i] = value;
+}
+
+/* Every length occurs: pages as many as there can be; of spans ever allocated and freed the counters' most. */
+static void fill_census(struct sa_size_info *sizes, struct sa_span_ages *ages)
+{
+    fill_words(sizes, sizeof(*sizes), MOST_BYTES / SA_PAGE_BYTES);
+    for (size_t i = 0; i < SA_SIZE_BUCKETS; i++)
+        sizes->count[i] = (struct sa_size_count){MOST_COUNT, MOST_COUNT - 1000};
+    fill_words(ages, sizeof(*ages), MOST_BYTES / SA_PAGE_BYTES);
+    for (size_t i = 0; i < SA_AGE_LENGTHS; i++)
+        ages->backed[i].idle_s = ages->released[i].idle_s = 1e18;
+}
+
+bool __wrap_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret)
+{
+    bool huge = __real_sa_page_heap_huge_stats(heap, ret);
+
+    if (extreme) {
+        fill_words(ret, sizeof(*ret), MOST_BYTES / SA_PAGE_BYTES);
+        fill_census(&ret->sizes, &ret->ages);
+        ret->started_ns = 1;
+    }
+    return huge || extreme;
+}
+
+void __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                                struct sa_span_ages *ages)
+{
+    __real_sa_page_heap_census(heap, sizes, ages);
+    if (extreme)
+        fill_census(sizes, ages);
+}
+
 /* All words of the snapshot, then those of the classes, at their most. */
 void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail)
 {
@@ -104,15 +150,47 @@ void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_d
     }
 }
 
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+static unsigned allocations;
+
+void *__wrap_malloc(size_t size)
+{
+    allocations++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    allocations++;
+    return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    allocations++;
+    return __real_realloc(p, size);
+}
+
 static void check_fits(enum sa_report_kind kind)
 {
     size_t cap = sa_report_size();
     char *report = malloc(cap);
+    size_t mapped = sa_vm.mapped_bytes;
+    unsigned before = allocations;
     struct sa_fmt f;
 
     assert_non_null(report);
+    assert_true(before > 0); /* that one was seen */
     sa_fmt_init(&f, report, cap);
     sa_report_format_as(kind, &f);
+    assert_int_equal(allocations, before);
+    assert_int_equal(sa_vm.mapped_bytes, mapped);
     assert_false(f.truncated);
     assert_int_equal(f.len, strlen(report));
     assert_true(f.len > 1000);

@@ -125,7 +125,7 @@ class Reports(unittest.TestCase):
         self.assertEqual((j['schema'], j['schema_version']), ('salloc stats', 1))
         self.assertRegex(j['version'], r'^\d+\.\d+\.\d+$')
         groups = [j['gauges'], j['counters'], j['experiments']]
-        for item in j['classes'] + j['cpus']:
+        for item in j['classes'] + j['cpus'] + [j['hugepages']]:
             groups += [item['gauges'], item['counters']]
         for group in groups:
             for name, value in group.items():
@@ -154,12 +154,33 @@ class Reports(unittest.TestCase):
         used = sum(c['gauges']['used_objects'] * c['size_bytes'] for c in classes)
         self.assertEqual(used + g['large_bytes'] + g['sampled_bytes'], g['allocated_bytes'])
 
+    def test_parts_of_the_hugepage_heap_add_up(self):
+        h = self.json['hugepages']['gauges']
+        self.assertEqual(h['filler_full'] + h['filler_partial'] + h['filler_released'], h['filler_hugepages'])
+        self.assertEqual(h['filler_used_bytes'] + h['filler_free_bytes'] + h['filler_unmapped_bytes'],
+                         h['filler_hugepages'] << 21)
+        self.assertLessEqual(h['filler_intact_bytes'], h['filler_used_bytes'])
+        self.assertEqual(h['region_used_bytes'] + h['region_free_bytes'] + h['region_unmapped_bytes'],
+                         h['region_hugepages'] << 21)
+        self.assertEqual(h['address_in_use_hugepages'] + h['address_free_hugepages'],
+                         h['address_requested_hugepages'])
+        self.assertEqual(h['filler_hugepages'] + h['region_hugepages'] + h['cache_hugepages'] +
+                         (h['large_used_bytes'] >> 21), h['address_in_use_hugepages'])
+        sampled = re.search(r'^PageHeap: \d+ sizes; +([\d.]+) MiB free; +([\d.]+) MiB unmapped', self.page, re.M)
+        huge = re.search(r'^HugePageAware: \d+ sizes; +([\d.]+) MiB free; +([\d.]+) MiB unmapped', self.page, re.M)
+        reserved = self.json['gauges']['reserved_bytes']  # is not the heaps'
+        for column, bytes_of in ((1, sections(self.page)['Bytes in page heap freelist']),
+                                 (2, sections(self.page)['Bytes released to OS (aka unmapped)'] - reserved)):
+            # Both figures are rounded to a tenth.
+            self.assertAlmostEqual(float(sampled.group(column)) + float(huge.group(column)), bytes_of / 2**20,
+                                   delta=0.11)
+
     def test_counters_never_decrease(self):
         before = None
         for i in range(ROUNDS):
             now = json.loads(self.read('json.%d' % i))
-            for a, b in zip([before] + before['classes'] + before['cpus'],
-                            [now] + now['classes'] + now['cpus']) if before else ():
+            for a, b in zip([before, before['hugepages']] + before['classes'] + before['cpus'],
+                            [now, now['hugepages']] + now['classes'] + now['cpus']) if before else ():
                 for name, value in b['counters'].items():
                     self.assertGreaterEqual(value, a['counters'][name], name)
             before = now
@@ -172,7 +193,7 @@ class Reports(unittest.TestCase):
             for name in j[group]:
                 self.assertIn('salloc_' + name, of_type)
                 of_type.remove('salloc_' + name)
-            for what, item in (('class', j['classes'][0]), ('cpu', j['cpus'][0])):
+            for what, item in (('class', j['classes'][0]), ('cpu', j['cpus'][0]), ('hugepages', j['hugepages'])):
                 for name in item[group]:
                     of_type.remove('salloc_%s_%s' % (what, name))
             self.assertEqual(of_type, {'salloc_realized_fragmentation_ratio'} if kind == 'gauge' else set())
