@@ -7,7 +7,8 @@
 static void heap_fill_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 {
     size_t moving = h->moving * SA_HUGE_PAGES + h->filler.moving_pages;
-    size_t backed = sa_huge_heap_backed(h);
+    /* Giving back the span that was freed last may have dropped the lock, and another taken its place. */
+    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
 
     for (struct sa_huge_region *r = h->regions; r; r = r->next)
         moving += r->moving_pages;
