@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/peak.h"
+#include "alloc/page_heap/span_records.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
@@ -180,39 +181,19 @@ void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
 
 static struct sa_span *heap_new_span(struct sa_huge_heap *h)
 {
-    struct sa_span *s = h->unused_spans;
-
-    if (s) {
-        h->unused_spans = s->next;
-    } else {
-        s = sa_arena_alloc(sizeof(*s), 8);
-        if (!s)
-            return NULL;
-        h->stats.spans_created++;
-        s->heap = h->number;
-    }
-    return s;
+    return sa_span_record_new(&h->unused_spans, h->number, &h->stats.spans_created);
 }
 
 static void heap_drop_span(struct sa_huge_heap *h, struct sa_span *s)
 {
-    sa_store_relaxed(&s->state, SA_SPAN_UNUSED);
-    s->next = h->unused_spans;
-    h->unused_spans = s;
+    sa_span_record_drop(&h->unused_spans, s);
 }
 
 static struct sa_span *span_set(struct sa_span *s, uintptr_t start, size_t pages, bool zero)
 {
     s->start = start;
     s->pages = (uint32_t)pages;
-    s->zeroed = zero;
-    s->moved = 0;
-    s->cls = 0;
-    s->requested = 0;
-    sa_store_relaxed(&s->sample, NULL);
-    s->align_log = 0;
-    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
-    sa_pagemap_set_ends(s);
+    sa_span_begin(s, zero);
     return s;
 }
 

@@ -7,6 +7,7 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/page_heap/span_records.h"
 #include "pagemap/pagemap.h"
 
 /* The two parts of a large span. */
@@ -89,14 +90,7 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
     }
     s->start = e.first << SA_HUGE_SHIFT;
     s->pages = (uint32_t)pages;
-    s->zeroed = zero;
-    s->moved = 0;
-    s->cls = 0;
-    s->requested = 0;
-    sa_store_relaxed(&s->sample, NULL);
-    s->align_log = 0;
-    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
-    sa_pagemap_set_ends(s);
+    sa_span_begin(s, zero);
     if (e.full) {
         large_link(h, s);
         h->items++;

@@ -19,7 +19,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/peak.h"
-#include "pagemap/arena.h"
+#include "alloc/page_heap/span_records.h"
 #include "pagemap/pagemap.h"
 
 #define HEAP_GROW_LEAST (1 * MIB_PAGES)
@@ -36,25 +36,12 @@ void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name,
 
 static struct sa_span *heap_new_record(struct sa_span_heap *h)
 {
-    struct sa_span *s = h->unused;
-
-    if (s) {
-        h->unused = s->next;
-    } else {
-        s = sa_arena_alloc(sizeof(*s), 8);
-        if (!s)
-            return NULL;
-        h->stats.spans_created++;
-    }
-    s->heap = h->number;
-    return s;
+    return sa_span_record_new(&h->unused, h->number, &h->stats.spans_created);
 }
 
 void sa_span_heap_drop_record(struct sa_span_heap *h, struct sa_span *s)
 {
-    sa_store_relaxed(&s->state, SA_SPAN_UNUSED);
-    s->next = h->unused;
-    h->unused = s;
+    sa_span_record_drop(&h->unused, s);
 }
 
 static struct sa_free_lists *heap_lists(struct sa_span_heap *h, unsigned state)
@@ -130,14 +117,7 @@ static struct sa_span *heap_carve(struct sa_span_heap *h, struct sa_span *s, siz
     }
     if (s->state == SA_SPAN_BACKED)
         h->low_water = sa_min(h->low_water, h->backed.pages);
-    s->zeroed = s->state == SA_SPAN_RELEASED;
-    s->moved = 0;
-    s->cls = 0;
-    s->requested = 0;
-    sa_store_relaxed(&s->sample, NULL);
-    s->align_log = 0;
-    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
-    sa_pagemap_set_ends(s);
+    sa_span_begin(s, s->state == SA_SPAN_RELEASED);
     h->in_use_pages += s->pages;
     h->stats.spans_in_use++;
     sa_size_info_alloc(&h->sizes, s->pages, 0);
@@ -197,14 +177,7 @@ static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size
     }
     s->start = (uintptr_t)p;
     s->pages = (uint32_t)pages;
-    s->zeroed = 1;
-    s->moved = 0;
-    s->cls = 0;
-    s->requested = 0;
-    sa_store_relaxed(&s->sample, NULL);
-    s->align_log = 0;
-    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
-    sa_pagemap_set_ends(s);
+    sa_span_begin(s, true);
     h->mapped_pages += pages;
     h->in_use_pages += pages;
     h->stats.spans_in_use++;
