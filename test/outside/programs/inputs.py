@@ -58,6 +58,33 @@ double f{n}(struct item *it, int n, double *x)
     return ''.join(out)
 
 
+def cxx_source(functions):
+    """Templates of the standard library, for its front end to instantiate."""
+    rng = random.Random(4)
+    out = ['#include <algorithm>\n#include <map>\n#include <memory>\n#include <regex>\n#include <sstream>\n'
+           '#include <string>\n#include <unordered_map>\n#include <variant>\n#include <vector>\n']
+    for n in range(functions):
+        kind = rng.choice(['int', 'std::string', 'std::vector<double>', 'std::shared_ptr<long>'])
+        out.append(f'''
+struct type{n} {{ std::map<std::string, {kind}> members; std::variant<int, std::string, double> any; }};
+std::string f{n}(std::vector<type{n}> &all, const std::string &word)
+{{
+    std::unordered_map<std::string, std::unique_ptr<type{n}>> found;
+    std::ostringstream text;
+    std::regex wanted("a+{n}(b|c)*");
+    std::sort(all.begin(), all.end(), [](auto &a, auto &b) {{ return a.members.size() < b.members.size(); }});
+    for (auto &each : all)
+        for (auto &[name, value] : each.members)
+            if (std::regex_match(name, wanted))
+                found.emplace(name + word, std::make_unique<type{n}>(each));
+    for (auto &each : found)
+        std::visit([&](auto &value) {{ text << each.first << value << {n}; }}, each.second->any);
+    return text.str();
+}}
+''')
+    return ''.join(out)
+
+
 def sql(rows):
     """Tables, indices, joins, updates, text functions."""
     return f'''
@@ -118,6 +145,110 @@ if (isMainThread) {
   Promise.all(jobs).then(all => console.log(all.join('\n')));
 } else {
   parentPort.postMessage(work(workerData));
+}
+'''
+
+JAVA = r'''
+import java.security.MessageDigest;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.zip.*;
+public class Script {
+    static String work(int seed) throws Exception {
+        Random random = new Random(seed);
+        Map<String, StringBuilder> map = new TreeMap<>();
+        for (int i = 0; i < 200000; i++)
+            map.computeIfAbsent("key" + random.nextInt(20011), k -> new StringBuilder()).append((char) (97 + i % 26));
+        byte[] text = map.toString().getBytes("UTF-8"), packed = new byte[text.length + 100];
+        MessageDigest hash = MessageDigest.getInstance("SHA-256");
+        for (int i = 0; i < 20; i++) {
+            Deflater deflater = new Deflater(1 + i % 9);
+            deflater.setInput(text);
+            deflater.finish();
+            hash.update(packed, 0, deflater.deflate(packed));
+            deflater.end();
+            java.nio.ByteBuffer.allocateDirect(1 + random.nextInt(1 << 20)).putInt(0, i);
+        }
+        int caught = 0;
+        for (int i = 0; i < 200000; i++) {
+            String s = i % 1000 == 0 ? null : "text";
+            try {
+                caught += s.length() / 5;
+            } catch (NullPointerException e) {
+                caught++;
+            }
+        }
+        return seed + " " + map.size() + " " + caught + " " + new java.math.BigInteger(1, hash.digest()).toString(16);
+    }
+    public static void main(String[] words) throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(4);
+        List<Future<String>> all = new ArrayList<>();
+        for (int i = 0; i < 6; i++) {
+            int seed = i;
+            all.add(pool.submit(() -> work(seed)));
+        }
+        for (Future<String> each : all)
+            System.out.println(each.get());
+        pool.shutdown();
+    }
+}
+'''
+
+# cgo, so that the program is linked to the C library; its handler of SIGSEGV is the runtime's.
+GO = r'''
+package main
+
+// #include <stdlib.h>
+// #include <string.h>
+// static unsigned work(unsigned seed)
+// {
+//     char *kept[64] = {0};
+//     unsigned sum = 0;
+//     for (int i = 0; i < 100000; i++) {
+//         unsigned n = (seed = seed * 1664525 + 1013904223) >> 8;
+//         char **p = &kept[n % 64];
+//         if (*p)
+//             sum += strlen(*p);
+//         free(*p);
+//         *p = malloc(n / 64 % 3000 + 1);
+//         memset(*p, 'x', n / 64 % 3000);
+//         (*p)[n / 64 % 3000] = 0;
+//     }
+//     for (int i = 0; i < 64; i++)
+//         free(kept[i]);
+//     return sum;
+// }
+import "C"
+import "fmt"
+import "unsafe"
+
+type node struct{ next *node; value int }
+
+func fault(n *node) (ret string) {
+    defer func() { ret = fmt.Sprint(recover()) }()
+    return fmt.Sprint(n.next.value)
+}
+
+func main() {
+    results := make(chan string)
+    for i := 0; i < 8; i++ {
+        go func(seed int) {
+            text := fmt.Sprint(seed, " ", uint(C.work(C.uint(seed))))
+            for k := 0; k < 1000; k++ {
+                p := C.CString(text)
+                if C.GoString(p) != text {
+                    panic("differs")
+                }
+                C.free(unsafe.Pointer(p))
+            }
+            results <- text + " " + fault(&node{nil, seed})
+        }(i)
+    }
+    all := make(map[string]bool)
+    for i := 0; i < 8; i++ {
+        all[<-results] = true
+    }
+    fmt.Println(all)
 }
 '''
 

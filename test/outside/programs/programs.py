@@ -144,6 +144,38 @@ def gcc(folder):
     same(['sh', '-c', f'{program} -O2 -g -c -o large.o large.c && cat large.o'], folder, 10000)
 
 
+def gxx(folder):
+    """The C++ front end."""
+    program = need('g++')
+    write(os.path.join(folder, 'large.cc'), inputs.cxx_source(functions=of_size(1, 8, 60)))
+    same([program, '-std=c++17', '-O1', '-S', '-o', '-', 'large.cc'], folder, 10000)
+
+
+def clang(folder):
+    """Another compiler, of both languages."""
+    program = need('clang')
+    write(os.path.join(folder, 'large.c'), inputs.c_source(functions=of_size(12, 90, 900)))
+    write(os.path.join(folder, 'large.cc'), inputs.cxx_source(functions=of_size(1, 8, 60)))
+    same([program, '-O2', '-S', '-o', '-', 'large.c'], folder, 10000)
+    same([program, '-std=c++17', '-O1', '-g', '-S', '-o', '-', 'large.cc'], folder, 10000)
+
+
+def java(folder):
+    """A virtual machine that uses SIGSEGV for its own ends."""
+    program, _ = need('java', 'javac')
+    write(os.path.join(folder, 'Script.java'), inputs.JAVA)
+    same([program, '-Xmx256m', 'Script.java'], folder, 100)
+
+
+def go(folder):
+    """Another one, with threads that have alternate signal stacks."""
+    program, _ = need('go', 'gcc')
+    write(os.path.join(folder, 'script.go'), inputs.GO)
+    subprocess.run([program, 'build', '-o', 'script', 'script.go'], check=True, cwd=folder,
+                   env=environment(False, {'HOME': folder, 'GOFLAGS': '-mod=mod', 'GO111MODULE': 'off'}))
+    same([os.path.join(folder, 'script')], folder, 100)
+
+
 def python(folder):
     """The interpreter's own tests of data structures and threads where they are installed, and a script
     that uses many modules."""
@@ -283,7 +315,7 @@ def build(folder):
         raise Failed('the library built under the library differs')
 
 
-PROGRAMS = {'git': git, 'gcc': gcc, 'python': python, 'sqlite3': sqlite3, 'redis': redis, 'node': node,
+PROGRAMS = {'git': git, 'gcc': gcc, 'gxx': gxx, 'clang': clang, 'java': java, 'go': go, 'python': python, 'sqlite3': sqlite3, 'redis': redis, 'node': node,
             'perl': perl, 'php': php, 'sort': sort, 'stress_ng': stress_ng, 'build': build}
 
 
