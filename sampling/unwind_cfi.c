@@ -207,8 +207,9 @@ static bool run(struct program *p, struct sa_cfi_reader *r, uintptr_t address)
 static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t *ret_offset)
 {
     struct sa_cfi_reader r = {reg->expression, reg->expression + 10, 0, false};
+    uint64_t bytes = sa_cfi_leb(&r, false);
 
-    r.end = r.at + 1 + sa_cfi_leb(&r, false);
+    r.end = r.at + bytes;                     /* they are there: read_block has looked */
     if (sa_cfi_bytes(&r, 1) != 0x70 + number) /* DW_OP_breg */
         return false;
     *ret_offset = (int64_t)sa_cfi_leb(&r, true);
@@ -287,10 +288,9 @@ static bool returns_from_signal(const struct sa_unwind_object *object, uintptr_t
 {
     static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
-    for (uintptr_t at = address; at <= address + 1;
-         at++) /* as far as the address is a return address */
-        if (sa_unwind_object_has_code(object, at, sizeof(code)) &&
-            memcmp((const void *)at, code, sizeof(code)) == 0)
+    for (unsigned i = 0; i < 2; i++) /* 1: the address is a return address less one */
+        if (sa_unwind_object_has_code(object, address + i, sizeof(code)) &&
+            memcmp((const void *)(address + i), code, sizeof(code)) == 0)
             return true;
     return false;
 }

@@ -24,6 +24,25 @@
  */
 #define SA_OPAQUE(p) __asm__("" : "+r"(p))
 
+/* Which sanitizer the build is for: compilers have two ways to say. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SA_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define SA_TSAN 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define SA_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define SA_TSAN 1
+#endif
+#ifndef SA_ASAN
+#define SA_ASAN 0
+#endif
+#ifndef SA_TSAN
+#define SA_TSAN 0
+#endif
+
 #define SA_STATIC_ASSERT(c, msg) _Static_assert(c, msg)
 
 #endif

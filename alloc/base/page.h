@@ -11,6 +11,8 @@
 #ifndef SA_BASE_PAGE_H
 #define SA_BASE_PAGE_H
 
+#include "alloc/base/attrs.h"
+
 #include <stdint.h>
 
 #define SA_PAGE_SHIFT 13
@@ -25,9 +27,9 @@
  * number is an immediate operand. On aarch64, within the 39 bits that small configurations have. The
  * sanitizers leave other places to programs.
  */
-#if defined(__SANITIZE_ADDRESS__)
+#if SA_ASAN
 #define SA_HOME_START (0x3000ul << 32)
-#elif defined(__aarch64__) || defined(__SANITIZE_THREAD__)
+#elif defined(__aarch64__) || SA_TSAN
 #define SA_HOME_START (0x20ul << 32)
 #else
 #define SA_HOME_START (0xc00ul << 32)

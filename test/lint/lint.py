@@ -11,12 +11,13 @@ C_FILE = re.compile(r'\.(c|h|cc|def)$')
 
 
 def source_files(root, pattern=None):
-    """Paths relative to the root of all files of the project, build folders and dot folders left out."""
+    """Paths relative to the root of all files of the project, build folders, dot folders and the inputs of fuzz
+    targets left out."""
     found = []
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(
             d for d in folders
-            if not d.startswith('.') and d != '__pycache__' and
+            if not d.startswith('.') and d not in ('__pycache__', 'corpus') and
             not (folder == root and d.startswith('build')) and
             not os.path.exists(os.path.join(folder, d, 'meson-private')))
         for name in sorted(names):

@@ -2,6 +2,7 @@
 /* Starting the allocator in a test program; see start.h. */
 #include "test/support/start.h"
 
+#include "alloc/base/attrs.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
 #include "alloc/os/percpu.h"
@@ -20,7 +21,7 @@ static bool start_allows_rseq(void)
 {
     const char *caches = getenv("SALLOC_TEST_CACHES");
 
-    return !TEST_TSAN && !(caches && strcmp(caches, "thread") == 0);
+    return !SA_TSAN && !(caches && strcmp(caches, "thread") == 0);
 }
 
 void test_start_floors(void)

@@ -10,18 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether this is a build for ThreadSanitizer. */
-#if defined(__SANITIZE_THREAD__)
-#define TEST_TSAN true
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TEST_TSAN true
-#endif
-#endif
-#ifndef TEST_TSAN
-#define TEST_TSAN false
-#endif
-
 #define TEST_CACHE_LIMIT (1536u * 1024)
 
 /* The floors below the front end: tables, page heap (its window from a fixed seed), rseq. */

@@ -6,17 +6,14 @@
 #ifndef SA_TEST_STACK_FRAMES_H
 #define SA_TEST_STACK_FRAMES_H
 
+#include "alloc/base/attrs.h"
 #include "sampling/stack.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SA_ASAN || SA_TSAN
 #define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
 #endif
 
 #ifdef __clang__

@@ -5,6 +5,7 @@
  */
 #include "test/unit/guards.h"
 
+#include "alloc/base/attrs.h"
 #include "alloc/os/thread.h"
 #include "sampling/misuse.h"
 #include "test/support/child.h"
@@ -277,7 +278,7 @@ static void passes_on(void *arg)
     CHILD_CHECK(calls == 1 && seen_address == p + 5 && seen_code == SEGV_ACCERR);
     CHILD_CHECK(on_alternate(seen_frame) == !!(flags & SA_ONSTACK));
     /* A sanitizer calls handlers from one of its own, with signals blocked as it likes. */
-    CHILD_CHECK(TEST_TSAN || (seen_masked && seen_blocked == !(flags & SA_NODEFER)));
+    CHILD_CHECK(SA_TSAN || (seen_masked && seen_blocked == !(flags & SA_NODEFER)));
     CHILD_CHECK(p[5] == 1);
     sigaction(SIGSEGV, NULL, &now);
     CHILD_CHECK((now.sa_handler == SIG_DFL) == !!(flags & SA_RESETHAND));

@@ -5,6 +5,7 @@
  */
 #include "test/unit/sampled.h"
 
+#include "alloc/base/attrs.h"
 #include "alloc/front/fast.h"
 #include "test/support/child.h"
 #include "test/support/random.h"
@@ -97,7 +98,7 @@ static void test_sampler_follows_all_ways_to_free_and_resize(void **state)
     struct test_random r = {0xa11};
 
     (void)state;
-    for (int step = 0; step < (TEST_TSAN ? 1500 : 12000); step++) {
+    for (int step = 0; step < (SA_TSAN ? 1500 : 12000); step++) {
         unsigned i = (unsigned)test_random_below(&r, BLOCKS);
         double sum = 0;
 

@@ -5,6 +5,7 @@
  */
 #include "test/unit/trials.h"
 
+#include "alloc/base/attrs.h"
 #include "test/support/start.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ static const struct {
 static void check_pattern(const char *what, int n,
                           void (*pattern)(unsigned cls, double p, int n, struct tally *t))
 {
-    n /= TEST_TSAN ? 10 : 1; /* slow there; tolerances follow n */
+    n /= SA_TSAN ? 10 : 1; /* slow there; tolerances follow n */
     for (enum pace pace = BUSY; pace <= QUIET; pace++) {
         for (size_t i = 0; i < TEST_COUNT(loads); i++) {
             unsigned cls = sa_size_class_find(loads[i].size);
@@ -158,7 +159,7 @@ static void test_trials_of_mixed_classes(void **state)
         set_pace(pace);
         set_interval(5000);
         probabilities(p);
-        mixed(&r, p, TEST_TSAN ? 100000 : 1000000, 500, &t);
+        mixed(&r, p, SA_TSAN ? 100000 : 1000000, 500, &t);
         assert_fair(&t, "mixed");
     }
 }
@@ -169,7 +170,7 @@ static void test_trials_of_mixed_classes(void **state)
  */
 static void test_trials_do_not_know_their_place(void **state)
 {
-    enum { PLACES = 40, ROUNDS = TEST_TSAN ? 2000 : 20000 };
+    enum { PLACES = 40, ROUNDS = SA_TSAN ? 2000 : 20000 };
     struct tally t[PLACES] = {{0}};
     unsigned cls = sa_size_class_find(16);
     double p;
@@ -207,7 +208,7 @@ static void test_trials_are_independent(void **state)
     set_pace(QUIET);
     set_interval(600);
     p = sa_rate_of_class(cls).p;
-    for (int i = 0; i < (TEST_TSAN ? 300000 : 3000000); i++, gap++) {
+    for (int i = 0; i < (SA_TSAN ? 300000 : 3000000); i++, gap++) {
         struct tally t = {0};
 
         cycle(cls, p, 1, &t);

@@ -6,6 +6,7 @@
  */
 #include "alloc/front/thread_slots.h"
 
+#include "alloc/base/attrs.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/front.h"
@@ -94,7 +95,7 @@ static void allocate_at_the_end(void *value)
     sa_front_free(p);
     sa_front_free(value);
     __atomic_fetch_add(&destroyed, 1, __ATOMIC_ACQ_REL);
-    if (++turns < (TEST_TSAN ? 3 : 100))
+    if (++turns < (SA_TSAN ? 3 : 100))
         pthread_setspecific(key, sa_front_alloc(10, 1, false)); /* once more */
 }
 
