@@ -8,6 +8,7 @@
 #include "alloc/os/thread.h"
 
 #define LOCK_SPINS 100
+#define YIELD_NS   20000 /* about as long as it takes a thread to wake up */
 
 void sa_lock_wait(struct sa_lock *lock)
 {
@@ -27,6 +28,18 @@ void sa_lock_wait(struct sa_lock *lock)
 void sa_lock_wake(struct sa_lock *lock)
 {
     sa_sys_futex_wake(&lock->word, 1);
+}
+
+void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank)
+{
+    uint32_t nothing = 0;
+
+    sa_lock_rank_released(rank);
+    if (SA_UNLIKELY(sa_xchg_release(&lock->word, 0) == 2)) {
+        sa_lock_wake(lock);
+        sa_sys_futex_wait(&nothing, 0, YIELD_NS); /* nobody wakes this one: it sleeps */
+    }
+    sa_lock_acquire(lock, rank);
 }
 
 #ifdef SA_DEBUG

@@ -27,6 +27,9 @@ struct sa_lock {
 void sa_lock_wait(struct sa_lock *lock);
 void sa_lock_wake(struct sa_lock *lock);
 
+/* Lets go of the lock and takes it again. If somebody waits for it, that one is given time to get it in between. */
+void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank);
+
 #ifdef SA_DEBUG
 void sa_lock_rank_acquired(enum sa_lock_rank rank);
 void sa_lock_rank_released(enum sa_lock_rank rank);

@@ -35,6 +35,9 @@ void sa_free_lists_remove(struct sa_free_lists *lists, struct sa_span *span)
 {
     unsigned i = free_list_index(span->pages);
 
+    for (struct sa_free_walk *w = lists->walks; SA_UNLIKELY(w != NULL); w = w->other)
+        if (w->at == span)
+            w->at = span->next;
     if (span->next)
         span->next->prev = span->prev;
     if (span->prev)
@@ -80,4 +83,48 @@ struct sa_span *sa_free_lists_longest(const struct sa_free_lists *lists)
         if (lists->filled[word])
             return lists->first[word * 64 + sa_log2(lists->filled[word])];
     return NULL;
+}
+
+/* The first list that is not empty from i on; SA_FREE_LISTS if there is none. */
+static unsigned lists_next(const struct sa_free_lists *lists, unsigned i)
+{
+    for (; i < SA_FREE_LISTS; i = sa_align_down(i, 64) + 64) {
+        uint64_t bits = lists->filled[i / 64] & ~0ull << i % 64;
+
+        if (bits)
+            return i / 64 * 64 + sa_lowest_bit(bits);
+    }
+    return SA_FREE_LISTS;
+}
+
+void sa_free_lists_begin(struct sa_free_lists *lists, struct sa_free_walk *w)
+{
+    w->list = 0;
+    w->at = lists->first[0];
+    w->other = lists->walks;
+    lists->walks = w;
+}
+
+struct sa_span *sa_free_lists_step(const struct sa_free_lists *lists, struct sa_free_walk *w)
+{
+    struct sa_span *span;
+
+    if (!w->at) {
+        w->list = lists_next(lists, w->list + 1);
+        if (w->list == SA_FREE_LISTS)
+            return NULL;
+        w->at = lists->first[w->list];
+    }
+    span = w->at;
+    w->at = span->next;
+    return span;
+}
+
+void sa_free_lists_end(struct sa_free_lists *lists, struct sa_free_walk *walk)
+{
+    struct sa_free_walk **w = &lists->walks;
+
+    while (*w != walk)
+        w = &(*w)->other;
+    *w = walk->other;
 }

@@ -184,7 +184,9 @@ struct sa_huge_tracker *sa_huge_filler_next_full(struct sa_huge_filler *f);
 /* The kernel has given it memory everywhere. */
 void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
-void sa_huge_filler_report(struct sa_huge_filler *f, struct sa_huge_filler_stats *ret,
-                           struct sa_span_ages *ages);
+/* What is known without a look at the trackers; and, added to it, one of them. */
+void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret);
+void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
+                          struct sa_huge_filler_stats *ret, struct sa_span_ages *ages);
 
 #endif

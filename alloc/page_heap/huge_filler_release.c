@@ -224,49 +224,56 @@ bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r, c
     return t->range.taken == 0;
 }
 
-static unsigned bucket_of(size_t value)
-{
-    unsigned b = SA_HUGE_BUCKETS - 1;
-
-    while (sa_huge_bucket_least[b] > value)
-        b--;
-    return b;
-}
-
 const uint16_t sa_huge_bucket_least[SA_HUGE_BUCKETS] = {
     0,   1,   2,   3,   4,   16,  32,  48,  64,  80,  96,  112,
     128, 144, 160, 176, 192, 208, 224, 240, 252, 253, 254, 255,
 };
 
+/* The last bucket whose least value is not above the value. */
+static unsigned bucket_of(uint32_t value)
+{
+    if (value < 4)
+        return value;
+    if (value >= 252)
+        return (unsigned)sa_min(value - 252 + 20, SA_HUGE_BUCKETS - 1);
+    return 4 + value / 16;
+}
+
+/* Runs of set bits, of pages that became free at one time. */
+static void count_runs(const uint64_t *bits, bool released, struct sa_idle idle,
+                       struct sa_span_ages *ages)
+{
+    uint32_t end;
+
+    for (uint32_t at = sa_bits_next(bits, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
+         at = sa_bits_next(bits, SA_HUGE_PAGES, end, true)) {
+        end = sa_bits_next(bits, SA_HUGE_PAGES, at, false);
+        sa_span_ages_add(ages, end - at, released, idle);
+    }
+}
+
 /* The free and the clear runs of one hugepage. */
 static void tracker_ages(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
                          struct sa_span_ages *ages)
 {
+    struct sa_idle idle = sa_span_ages_idle(f->now_ns - t->since_ns);
     bool whole = f->backs_whole && !t->broken;
-    uint64_t idle = f->now_ns - t->since_ns;
-    uint64_t held[SA_HUGE_WORDS], clear[SA_HUGE_WORDS];
-    uint32_t end;
+    uint64_t held[SA_HUGE_WORDS];
 
-    for (int i = 0; i < SA_HUGE_WORDS; i++) {
-        clear[i] = whole ? 0 : t->clear[i];
-        held[i] = ~t->taken[i] & ~clear[i];
-    }
-    for (int released = 0; released < 2; released++) {
-        const uint64_t *bits = released ? clear : held;
-
-        for (uint32_t at = sa_bits_next(bits, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
-             at = sa_bits_next(bits, SA_HUGE_PAGES, end, true)) {
-            end = sa_bits_next(bits, SA_HUGE_PAGES, at, false);
-            sa_span_ages_add(ages, end - at, released, idle);
-        }
-    }
+    for (int i = 0; i < SA_HUGE_WORDS; i++)
+        held[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
+    count_runs(held, false, idle, ages);
+    if (t->clear_pages && !whole)
+        count_runs(t->clear, true, idle, ages);
 }
 
-static void report_tracker(const struct sa_huge_tracker *t, struct sa_huge_filler_stats *ret)
+void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
+                          struct sa_huge_filler_stats *ret, struct sa_span_ages *ages)
 {
     enum sa_huge_kind kind = t->set / 2;
     struct sa_huge_histograms *h = &ret->kind[kind];
     uint32_t used = t->range.taken - t->moving_pages, free_pages = SA_HUGE_PAGES - t->range.taken;
+    uint32_t backed = sa_huge_tracker_backed(f, t);
 
     h->free_pages[bucket_of(free_pages)]++;
     h->longest_free[bucket_of(t->range.longest)]++;
@@ -281,7 +288,12 @@ static void report_tracker(const struct sa_huge_tracker *t, struct sa_huge_fille
         ret->partial += free_pages != 0;
         ret->used_hugepageable += used;
     }
-    ret->free_in_partial += free_pages;
+    ret->hugepages++;
+    ret->used_pages += used;
+    ret->free_pages += backed;
+    ret->unmapped_pages += free_pages - backed;
+    if (free_pages)
+        tracker_ages(f, t, ages);
 }
 
 static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
@@ -319,26 +331,12 @@ static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_s
     }
 }
 
-void sa_huge_filler_report(struct sa_huge_filler *f, struct sa_huge_filler_stats *ret,
-                           struct sa_span_ages *ages)
+void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
 {
-    struct sa_huge_moment now = filler_moment(f);
-
-    ret->hugepages = f->hugepages;
-    ret->used_pages = now.used_pages;
-    ret->free_pages = now.free_pages;
-    ret->unmapped_pages = now.unmapped_pages;
     ret->subreleased_pages = f->subreleased_pages;
     ret->broken_hugepages = f->broken_hugepages;
     ret->min_free_pages = sa_window_min(&f->free_min, SA_FILLER_REPORT_NS);
     ret->min_free_backed_pages = sa_window_min(&f->backed_min, SA_FILLER_REPORT_NS);
-    /* Every tracker is in one bucket of one state. */
-    for (int broken = 0; broken < 2; broken++)
-        for (unsigned b = 0; b < SA_FILLER_BUCKETS; b++)
-            for (struct sa_huge_tracker *t = f->buckets[broken][b]; t; t = t->free_next) {
-                report_tracker(t, ret);
-                tracker_ages(f, t, ages);
-            }
     report_peaks(f, ret);
     report_skips(f, ret);
 }

@@ -28,15 +28,81 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-static void map_ages(const struct sa_huge_map *map, bool released, uint64_t now_ns,
-                     struct sa_span_ages *ages)
+/*
+ * The census: hugepages are counted by address, a few in one hold of the lock, so that a large heap stops nobody for
+ * long. What is counted while others change the heap is of no single moment, but each hugepage is counted at
+ * most once.
+ */
+#define CENSUS_STEP 128 /* hugepages of the filler, or ranges, in one hold; or one region */
+#define CENSUS_LOOK 64  /* hugepages that are neither's, for each of those */
+#define CENSUS_NEAR 4   /* hugepages ahead that are fetched meanwhile */
+
+/* Begins to load a tracker that is likely to be counted soon. */
+static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
 {
-    for (const struct sa_huge_node *n = sa_huge_map_from(map, 0); n;
-         n = sa_huge_map_from(map, n->start + 1))
-        sa_span_ages_add(ages, n->length * SA_HUGE_PAGES, released, now_ns - n->since_ns);
+    uintptr_t owner = hugepage < h->owners.end ? sa_huge_owner(&h->owners, hugepage) : 0;
+
+    for (size_t i = 0; owner && i < sizeof(struct sa_huge_tracker); i += SA_CACHELINE)
+        __builtin_prefetch((const char *)owner + i);
 }
 
-static void heap_fill_parts(struct sa_huge_heap *h, struct sa_huge_stats *ret)
+/* Counts the owners of some hugepages from `at` on; where to go on. Lock held. */
+static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_huge_stats *ret)
+{
+    for (int i = 0; i < CENSUS_STEP; i++) {
+        const struct sa_huge_tracker *t;
+        const struct sa_huge_region *r;
+
+        at = sa_huge_owners_next(&h->owners, at, CENSUS_LOOK);
+        census_fetch(h, at + CENSUS_NEAR);
+        t = sa_huge_heap_tracker(h, at);
+        r = sa_huge_heap_region(h, at);
+        if (r) {
+            if (r->hugepage ==
+                at) /* otherwise it was made behind the place that has been reached */
+                sa_huge_region_report(r, &ret->region, &ret->ages, h->now_ns);
+            return r->hugepage + SA_REGION_HUGEPAGES;
+        }
+        if (!t)
+            return at;
+        sa_huge_filler_count(&h->filler, t, &ret->filler, &ret->ages);
+        at++;
+    }
+    return at;
+}
+
+/* The same for ranges of a map; SA_HUGE_NONE: all have been counted. */
+static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_map *map, size_t at,
+                            bool released, struct sa_span_ages *ages)
+{
+    for (int i = 0; i < CENSUS_STEP; i++) {
+        const struct sa_huge_node *n = sa_huge_map_from(map, at);
+
+        if (!n)
+            return SA_HUGE_NONE;
+        sa_span_ages_add(ages, n->length * SA_HUGE_PAGES, released,
+                         sa_span_ages_idle(h->now_ns - n->since_ns));
+        at = n->start + n->length;
+    }
+    return at;
+}
+
+/* Lock held, but for moments. */
+static void heap_census(struct sa_huge_heap *h, struct sa_huge_stats *ret)
+{
+    size_t at = h->owners.first;
+
+    while ((at = census_owners(h, at, ret)) < h->owners.end)
+        sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
+    at = 0;
+    while ((at = census_ranges(h, &h->cache.map, at, false, &ret->ages)) != SA_HUGE_NONE)
+        sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
+    at = 0;
+    while ((at = census_ranges(h, &h->released, at, true, &ret->ages)) != SA_HUGE_NONE)
+        sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+static void fill_parts(size_t large_pages, struct sa_huge_stats *ret)
 {
     ret->part_filler = (struct sa_huge_part){.used_pages = ret->filler.used_pages,
                                              .free_pages = ret->filler.free_pages,
@@ -44,48 +110,22 @@ static void heap_fill_parts(struct sa_huge_heap *h, struct sa_huge_stats *ret)
     ret->part_region = (struct sa_huge_part){.used_pages = ret->region.used_pages,
                                              .free_pages = ret->region.free_pages,
                                              .unmapped_pages = ret->region.unmapped_pages};
-    ret->part_cache = (struct sa_huge_part){.used_pages = h->large_pages,
-                                            .free_pages = h->cache.map.hugepages * SA_HUGE_PAGES};
-    ret->part_alloc =
-        (struct sa_huge_part){.unmapped_pages = h->released.hugepages * SA_HUGE_PAGES};
-}
-
-/* Free runs of every component. Lock held. */
-static void heap_fill_ages(struct sa_huge_heap *h, struct sa_huge_filler_stats *filler,
-                           struct sa_huge_region_stats *region, struct sa_span_ages *ages)
-{
-    sa_huge_filler_report(&h->filler, filler, ages);
-    for (struct sa_huge_region *r = h->regions; r; r = r->next)
-        sa_huge_region_report(r, region, ages, h->now_ns);
-    map_ages(&h->cache.map, false, h->now_ns, ages);
-    map_ages(&h->released, true, h->now_ns, ages);
-}
-
-void sa_huge_heap_census(struct sa_huge_heap *h, struct sa_size_info *sizes,
-                         struct sa_span_ages *ages)
-{
-    struct sa_huge_filler_stats filler = {0};
-    struct sa_huge_region_stats region = {0};
-
-    memset(ages, 0, sizeof(*ages));
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    sa_huge_heap_flush(h);
-    *sizes = h->sizes;
-    heap_fill_ages(h, &filler, &region, ages);
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    ret->part_cache = (struct sa_huge_part){.used_pages = large_pages,
+                                            .free_pages = ret->cache.cached * SA_HUGE_PAGES};
+    ret->part_alloc = (struct sa_huge_part){.unmapped_pages = ret->address.free * SA_HUGE_PAGES};
 }
 
 void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret)
 {
     const struct sa_huge_node *longest;
+    size_t large_pages;
 
     memset(ret, 0, sizeof(*ret));
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
     heap_fill_stats(h, &ret->heap);
-    heap_fill_ages(h, &ret->filler, &ret->region, &ret->ages);
+    sa_huge_filler_report(&h->filler, &ret->filler);
     sa_huge_cache_report(&h->cache, &ret->cache);
-    heap_fill_parts(h, ret);
     longest = sa_huge_map_longest(&h->released);
     ret->address.nodes_used = h->nodes.created - h->nodes.unused_count;
     ret->address.nodes_created = h->nodes.created;
@@ -93,8 +133,11 @@ void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret)
     ret->address.free = h->released.hugepages;
     ret->address.requested = h->mapped;
     ret->address.in_use = h->mapped - h->released.hugepages;
+    large_pages = h->large_pages;
     ret->collapse = h->collapse;
     ret->sizes = h->sizes;
     ret->started_ns = h->started_ns;
+    heap_census(h, ret);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    fill_parts(large_pages, ret);
 }

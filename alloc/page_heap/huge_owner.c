@@ -2,6 +2,7 @@
 /* The table of hugepages; see huge_owner.h. */
 #include "alloc/page_heap/huge_owner.h"
 
+#include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 
 bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n)
@@ -16,7 +17,25 @@ bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t 
         if (!owners->windows[w])
             return false;
     }
+    owners->first = owners->end ? sa_min(owners->first, hugepage) : hugepage;
+    owners->end = sa_max(owners->end, hugepage + n);
     return true;
+}
+
+size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t look)
+{
+    while (hugepage < owners->end) {
+        const uintptr_t *window = owners->windows[hugepage / SA_OWNERS];
+
+        if (!window) {
+            hugepage = sa_align_down(hugepage, SA_OWNERS) + SA_OWNERS;
+        } else if (window[hugepage % SA_OWNERS] || !look--) {
+            return hugepage;
+        } else {
+            hugepage++;
+        }
+    }
+    return owners->end;
 }
 
 uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage)

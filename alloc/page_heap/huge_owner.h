@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define SA_HUGE_SHIFT    21
 #define SA_OWNERS        (1ul << (SA_HOME_SHIFT - SA_HUGE_SHIFT)) /* of a window */
@@ -19,10 +20,15 @@
 struct sa_huge_owners {
     uintptr_t *windows[SA_OWNER_WINDOWS];
     uintptr_t home[SA_OWNERS];
+    size_t first, end; /* hugepages: all entries that exist are from the first to before the end */
 };
 
 /* Makes entries for n hugepages exist. False when out of memory. */
 bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n);
+
+/* The first hugepage from the given one on whose entry is set, or where to go on if none of the next `look` entries
+ * is; not below `end`: there is none. */
+size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t look);
 
 /* The entry, or 0 where none exists. */
 uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage);

@@ -146,7 +146,7 @@ size_t sa_huge_region_backed(const struct sa_huge_region *r)
 void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region_stats *ret,
                            struct sa_span_ages *ages, uint64_t now_ns)
 {
-    uint32_t end;
+    uint32_t end, taken_at;
 
     ret->regions++;
     ret->hugepages += SA_REGION_HUGEPAGES;
@@ -160,8 +160,10 @@ void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region
          at = sa_bits_next(r->words, SA_REGION_PAGES, end, false)) {
         bool clear = r->clear[at / 64] >> at % 64 & 1;
 
-        end = (uint32_t)sa_min(sa_bits_next(r->words, SA_REGION_PAGES, at, true),
-                               sa_bits_next(r->clear, SA_REGION_PAGES, at, !clear));
-        sa_span_ages_add(ages, end - at, clear, now_ns - r->since_ns[at / SA_HUGE_PAGES]);
+        taken_at = sa_bits_next(r->words, SA_REGION_PAGES, at, true);
+        end = sa_bits_next(r->clear, (uint32_t)sa_align_up(taken_at, 64), at, !clear);
+        end = (uint32_t)sa_min(taken_at, end);
+        sa_span_ages_add(ages, end - at, clear,
+                         sa_span_ages_idle(now_ns - r->since_ns[at / SA_HUGE_PAGES]));
     }
 }

@@ -101,13 +101,12 @@ void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
         sa_span_heap_stats(h->plain, ret);
 }
 
-void sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
+bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
                          struct sa_span_ages *ages)
 {
-    if (h->huge)
-        sa_huge_heap_census(h->huge, sizes, ages);
-    else
+    if (h->plain)
         sa_span_heap_census(h->plain, sizes, ages);
+    return h->plain != NULL;
 }
 
 bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)

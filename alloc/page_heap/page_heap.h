@@ -107,8 +107,9 @@ uint64_t sa_page_heap_freed(struct sa_page_heap *heap);
 
 void sa_page_heap_stats(struct sa_page_heap *heap, struct sa_page_heap_stats *ret);
 
-/* Lengths asked for, and free runs by length and age. About 25 KiB together. */
-void sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+/* Lengths asked for, and free runs by length and age; about 25 KiB together. False if the instance is not a plain
+ * heap. */
+bool sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
                          struct sa_span_ages *ages);
 
 #define SA_RELEASE_NS 2000000000ull

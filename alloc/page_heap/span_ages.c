@@ -4,16 +4,22 @@
 
 static const uint32_t age_ends_s[SA_AGES - 1] = {1, 30, 60, 1800, 3600, 28800};
 
-void sa_span_ages_add(struct sa_span_ages *ages, size_t pages, bool released, uint64_t idle_ns)
+struct sa_idle sa_span_ages_idle(uint64_t ns)
+{
+    struct sa_idle idle = {.seconds = (double)ns * 1e-9, .age = 0};
+
+    while (idle.age < SA_AGES - 1 && ns >= age_ends_s[idle.age] * 1000000000ull)
+        idle.age++;
+    return idle;
+}
+
+void sa_span_ages_add(struct sa_span_ages *ages, size_t pages, bool released, struct sa_idle idle)
 {
     struct sa_age_row *rows = released ? ages->released : ages->backed;
     struct sa_age_row *row = &rows[pages < SA_AGE_LENGTHS ? pages : 0];
-    unsigned age = 0;
 
-    while (age < SA_AGES - 1 && idle_ns >= age_ends_s[age] * 1000000000ull)
-        age++;
     row->spans++;
     row->pages += pages;
-    row->idle_s += (double)pages * ((double)idle_ns * 1e-9);
-    row->pages_of_age[age] += pages;
+    row->idle_s += (double)pages * idle.seconds;
+    row->pages_of_age[idle.age] += pages;
 }

@@ -23,7 +23,15 @@ struct sa_span_ages {
     struct sa_age_row backed[SA_AGE_LENGTHS], released[SA_AGE_LENGTHS];
 };
 
-/* Counts one run that became free idle_ns ago. */
-void sa_span_ages_add(struct sa_span_ages *ages, size_t pages, bool released, uint64_t idle_ns);
+/* A time in the form in which it is counted. */
+struct sa_idle {
+    double seconds;
+    unsigned age; /* column of a row */
+};
+
+struct sa_idle sa_span_ages_idle(uint64_t ns);
+
+/* Counts one run that became free so long ago. */
+void sa_span_ages_add(struct sa_span_ages *ages, size_t pages, bool released, struct sa_idle idle);
 
 #endif

@@ -133,17 +133,32 @@ void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
+/* Spans counted in one hold of the lock. */
+#define CENSUS_STEP 256
+
+/* Counts free spans of one state. Lock held, but for moments. */
+static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, bool released,
+                        struct sa_span_ages *ages)
+{
+    const struct sa_span *s;
+    struct sa_free_walk walk;
+
+    sa_free_lists_begin(lists, &walk);
+    for (unsigned n = 1; (s = sa_free_lists_step(lists, &walk)) != NULL; n++) {
+        sa_span_ages_add(ages, s->pages, released, sa_span_ages_idle(h->now_ns - s->idle_since_ns));
+        if (n % CENSUS_STEP == 0)
+            sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
+    }
+    sa_free_lists_end(lists, &walk);
+}
+
 void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
                          struct sa_span_ages *ages)
 {
     memset(ages, 0, sizeof(*ages));
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     *sizes = h->sizes;
-    for (unsigned i = 0; i < SA_FREE_LISTS; i++) {
-        for (struct sa_span *s = h->backed.first[i]; s; s = s->next)
-            sa_span_ages_add(ages, s->pages, false, h->now_ns - s->idle_since_ns);
-        for (struct sa_span *s = h->released.first[i]; s; s = s->next)
-            sa_span_ages_add(ages, s->pages, true, h->now_ns - s->idle_since_ns);
-    }
+    heap_census(h, &h->backed, false, ages);
+    heap_census(h, &h->released, true, ages);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

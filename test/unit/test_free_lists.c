@@ -124,6 +124,52 @@ static void test_free_lists_find_respects_alignment(void **state)
     assert_true(found_some > 1000);
 }
 
+/* Two walks at a time while spans come and go: who stays is visited once by each, nobody who is not there is. */
+static void test_free_lists_are_walked_while_they_change(void **state)
+{
+    struct test_random r = {0xf4f0};
+    static unsigned visits[2][SPANS];
+    static bool stayed[2][SPANS];
+    struct sa_free_walk walks[2];
+
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        bool done[2] = {false, false};
+
+        for (int w = 0; w < 2; w++) {
+            sa_free_lists_begin(&lists, &walks[w]);
+            for (int i = 0; i < SPANS; i++) {
+                visits[w][i] = 0;
+                stayed[w][i] = in_list[i];
+            }
+        }
+        while (!done[0] || !done[1]) {
+            int w = (int)test_random_below(&r, 2);
+            struct sa_span *s = done[w] ? NULL : sa_free_lists_step(&lists, &walks[w]);
+
+            if (s) {
+                assert_true(in_list[s - spans]);
+                visits[w][s - spans]++;
+            } else if (!done[w]) {
+                sa_free_lists_end(&lists, &walks[w]);
+                done[w] = true;
+            }
+            if (test_random_below(&r, 4) == 0) {
+                int i = (int)test_random_below(&r, SPANS);
+
+                toggle(&r, i);
+                for (int k = 0; k < 2; k++)
+                    stayed[k][i] = stayed[k][i] && done[k];
+            }
+        }
+        assert_null(lists.walks);
+        for (int i = 0; i < SPANS; i++)
+            for (int w = 0; w < 2; w++)
+                if (stayed[w][i])
+                    assert_int_equal(visits[w][i], 1);
+    }
+}
+
 static void test_free_lists_empty_again(void **state)
 {
     struct test_random r = {1};
@@ -162,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_free_lists_match_a_plain_array),
         cmocka_unit_test(test_free_lists_find_respects_alignment),
+        cmocka_unit_test(test_free_lists_are_walked_while_they_change),
         cmocka_unit_test(test_free_lists_empty_again),
         cmocka_unit_test(test_free_lists_hold_every_length),
     };

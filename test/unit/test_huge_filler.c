@@ -79,7 +79,10 @@ static void check(void)
                          filler->backs_whole && !trackers[h].broken ? n[FREE] + n[CLEAR] : n[FREE]);
         free_pages += sa_huge_tracker_backed(filler, &trackers[h]);
     }
-    sa_huge_filler_report(filler, s, ages);
+    sa_huge_filler_report(filler, s);
+    for (unsigned h = 0; h < HUGEPAGES; h++)
+        if (model[h].in)
+            sa_huge_filler_count(filler, &trackers[h], s, ages);
     assert_int_equal(s->hugepages, in);
     assert_int_equal(s->used_pages, pages[TAKEN]);
     assert_int_equal(s->free_pages, free_pages);

@@ -93,6 +93,39 @@ static void test_lock_wakes_all_who_wait(void **state)
     assert_int_equal(lock.word, 0);
 }
 
+/* Thread 0 lets go of the lock for moments only, thread 1 gets it nevertheless. */
+static void yield_or_wait(int index, void *arg)
+{
+    double waited = 0;
+
+    (void)arg;
+    sa_lock_acquire(&lock, SA_RANK_ARENA);
+    if (index) {
+        plain = 1;
+    } else {
+        sa_store_relaxed(&holding, 1);
+        for (; plain == 0 && waited < 10; waited += 1e-4) {
+            for (int i = 0; i < 1000; i++) /* long enough for the other to stop spinning */
+                sa_load_relaxed(&holding);
+            sa_lock_yield(&lock, SA_RANK_ARENA);
+        }
+        THREAD_CHECK(plain == 1);
+    }
+    sa_lock_release(&lock, SA_RANK_ARENA);
+}
+
+static void test_lock_yield_lets_others_in(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        plain = 0;
+        sa_store_relaxed(&holding, 0);
+        test_threads_run(2, yield_or_wait, NULL);
+        test_threads_check();
+        assert_int_equal(lock.word, 0);
+    }
+}
+
 #ifdef SA_DEBUG
 static struct sa_lock other;
 
@@ -153,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_lock_try_fails_while_held),
         cmocka_unit_test(test_lock_excludes_threads),
         cmocka_unit_test(test_lock_wakes_all_who_wait),
+        cmocka_unit_test(test_lock_yield_lets_others_in),
 #ifdef SA_DEBUG
         cmocka_unit_test(test_lock_ranks_are_checked),
 #endif

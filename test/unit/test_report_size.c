@@ -42,9 +42,9 @@ void __real_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *re
 void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
 bool __real_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
 bool __wrap_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
-void __real_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+bool __real_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
                                 struct sa_span_ages *ages);
-void __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+bool __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
                                 struct sa_span_ages *ages);
 void __real_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
 void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
@@ -123,12 +123,14 @@ bool __wrap_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_st
     return huge || extreme;
 }
 
-void __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
+bool __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
                                 struct sa_span_ages *ages)
 {
-    __real_sa_page_heap_census(heap, sizes, ages);
+    bool plain = __real_sa_page_heap_census(heap, sizes, ages);
+
     if (extreme)
         fill_census(sizes, ages);
+    return plain;
 }
 
 /* All words of the snapshot, then those of the classes, at their most. */
