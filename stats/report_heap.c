@@ -100,8 +100,9 @@ void sa_report_size_info(struct sa_fmt *f, const char *label, const struct sa_si
     sa_fmt_add(f, "%s: per-size information:\n", label);
     for (unsigned i = 0; i < SA_SIZE_BUCKETS; i++) {
         const struct sa_size_count *c = &sizes->count[i];
-        size_t least = sa_size_info_least(i), bytes = least << SA_PAGE_SHIFT;
-        double rate = seconds > 0 ? (double)c->allocs / seconds : 0;
+        struct sa_size_pages pages = sa_size_info_pages(sizes, i);
+        double per_s = seconds > 0 ? 1 / seconds : 0;
+        size_t least = sa_size_info_least(i);
 
         if (!c->allocs)
             continue;
@@ -111,7 +112,9 @@ void sa_report_size_info(struct sa_fmt *f, const char *label, const struct sa_si
             sa_fmt_add(f, "%s: [ %7zu , %7zu ] page info:", label, least, sa_size_info_most(i));
         sa_fmt_add(f, " %10llu / %10llu a/f, %8llu (%6m MiB) live, %8.3F allocs/s (%6.1F MiB/s)\n",
                    c->allocs, c->frees, c->allocs - c->frees,
-                   (size_t)(c->allocs - c->frees) * bytes, rate, rate * (double)bytes / 1048576);
+                   (size_t)(pages.allocated - pages.freed) << SA_PAGE_SHIFT,
+                   (double)c->allocs * per_s,
+                   (double)pages.allocated * (SA_PAGE_BYTES / 1048576.0) * per_s);
     }
 }
 

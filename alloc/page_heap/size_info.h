@@ -16,8 +16,13 @@ struct sa_size_count {
     uint64_t allocs, frees; /* spans */
 };
 
+struct sa_size_pages {
+    uint64_t allocated, freed;
+};
+
 struct sa_size_info {
     struct sa_size_count count[SA_SIZE_BUCKETS];
+    struct sa_size_pages pages[SA_SIZE_BUCKETS - SA_SIZE_EXACT]; /* of buckets of several lengths */
     size_t small_live_pages; /* in spans shorter than SA_SIZE_EXACT */
     size_t slack_pages;      /* between the ends of longer spans and of their last hugepages */
     size_t largest_pages;
@@ -27,6 +32,9 @@ struct sa_size_info {
 unsigned sa_size_info_bucket(size_t pages);
 size_t sa_size_info_least(unsigned bucket);
 size_t sa_size_info_most(unsigned bucket);
+
+/* How many pages the bucket's spans had. */
+struct sa_size_pages sa_size_info_pages(const struct sa_size_info *info, unsigned bucket);
 
 void sa_size_info_alloc(struct sa_size_info *info, size_t pages, size_t slack);
 void sa_size_info_free(struct sa_size_info *info, size_t pages, size_t slack);

@@ -254,6 +254,26 @@ static size_t walk_lists(void)
     return trackers / 2;
 }
 
+/* Spans in use by their lengths are all of those found. */
+static void check_size_info(const struct sa_size_info *sizes)
+{
+    size_t spans = 0, pages = 0, small = 0;
+
+    for (unsigned i = 0; i < SA_SIZE_BUCKETS; i++) {
+        struct sa_size_pages p = sa_size_info_pages(sizes, i);
+        size_t live = sizes->count[i].allocs - sizes->count[i].frees;
+
+        assert_in_range(p.allocated - p.freed, live * sa_size_info_least(i),
+                        live * sa_size_info_most(i));
+        spans += live;
+        pages += p.allocated - p.freed;
+        small += i < SA_SIZE_EXACT ? p.allocated - p.freed : 0;
+    }
+    assert_int_equal(spans, found.spans);
+    assert_int_equal(pages, found.in_use);
+    assert_int_equal(small, sizes->small_live_pages);
+}
+
 void page_heap_check(void)
 {
     struct sa_page_heap_stats stats;
@@ -276,6 +296,7 @@ void page_heap_check(void)
     assert_int_equal(stats.in_use_bytes, found.in_use << SA_PAGE_SHIFT);
     assert_int_equal(stats.moving_bytes, 0);
     assert_int_equal(stats.spans_in_use, found.spans);
+    check_size_info(&heap->sizes);
     assert_int_equal(heap->filler.hugepages, found.trackers);
     assert_int_equal(walk_lists(), found.trackers);
     assert_int_equal(heap->filler.taken_pages, found.taken);

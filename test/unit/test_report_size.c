@@ -106,6 +106,9 @@ static void fill_census(struct sa_size_info *sizes, struct sa_span_ages *ages)
     fill_words(sizes, sizeof(*sizes), MOST_BYTES / SA_PAGE_BYTES);
     for (size_t i = 0; i < SA_SIZE_BUCKETS; i++)
         sizes->count[i] = (struct sa_size_count){MOST_COUNT, MOST_COUNT - 1000};
+    for (size_t i = 0; i < TEST_COUNT(sizes->pages); i++)
+        sizes->pages[i] =
+            (struct sa_size_pages){MOST_COUNT, MOST_COUNT - MOST_BYTES / SA_PAGE_BYTES};
     fill_words(ages, sizeof(*ages), MOST_BYTES / SA_PAGE_BYTES);
     for (size_t i = 0; i < SA_AGE_LENGTHS; i++)
         ages->backed[i].idle_s = ages->released[i].idle_s = 1e18;
