@@ -26,11 +26,10 @@ static bool pagemap_grow_leaf(uintptr_t address)
 
     if (!sa_pagemap.classes[root]) {
         /* Straight from the kernel: 8 MiB of addresses of which a page is touched per 32 MiB. */
-        uint8_t *classes = sa_vm_map(NULL, SA_HOME_PAGES, "salloc:metadata");
+        uint8_t *classes = sa_vm_map_reserved(SA_HOME_PAGES, "salloc:metadata");
 
         if (!classes)
             return false;
-        sa_add_relaxed(&sa_pagemap.reserved_bytes, SA_HOME_PAGES);
         sa_store_release(&sa_pagemap.classes[root], classes);
     }
     if (!node) {
@@ -48,8 +47,7 @@ static bool pagemap_grow_leaf(uintptr_t address)
         sa_add_relaxed(&sa_pagemap.bytes, sizeof(*leaf));
         if (sa_pagemap.classes[root] != sa_hot.home_any_class) {
             sa_add_relaxed(&sa_pagemap.bytes, 1u << SA_MAP_LEAF_BITS);
-            sa_add_relaxed(&sa_pagemap.leaf_bytes, 1u << SA_MAP_LEAF_BITS);
-            sa_sub_relaxed(&sa_pagemap.reserved_bytes, 1u << SA_MAP_LEAF_BITS);
+            sa_sub_relaxed(&sa_vm.reserved_bytes, 1u << SA_MAP_LEAF_BITS);
         }
         sa_store_release(&node->leaf[n], leaf);
     }

@@ -41,10 +41,9 @@ struct sa_map_node {
 struct sa_pagemap {
     struct sa_map_node *nodes[SA_MAP_ROOTS]; /* atomic: release by grow, acquire by readers */
     uint8_t *classes[SA_MAP_ROOTS];          /* the same; the home window's is in sa_hot */
-    /* Atomic, relaxed. A class leaf is mapped for a whole window and used as far as there are span leaves. */
-    uint64_t leaf_bytes;     /* class leaves, which are not from the arena: the part in use */
-    uint64_t reserved_bytes; /* the rest of them: never touched */
-    uint64_t bytes;          /* nodes, leaves, and the part of class leaves that is in use */
+    /* Atomic, relaxed: nodes, leaves, and the part of class leaves that is in use. A class leaf is mapped for a whole window and
+     * used as far as there are span leaves. */
+    uint64_t bytes;
 };
 
 extern struct sa_pagemap sa_pagemap;

@@ -26,6 +26,7 @@ struct slot {
     struct sa_history_slot history;
     uint8_t state; /* GUARDED; atomic */
     uint8_t cls;
+    bool touched; /* GUARDED: it may hold memory; until then it counts as reserved */
 };
 
 static struct {
@@ -102,6 +103,7 @@ static bool pool_make(void)
     pool.start = (uintptr_t)p;
     pool.unit = unit;
     pool.count = count;
+    sa_add_relaxed(&sa_vm.reserved_bytes, pool_bytes(count, unit));
     for (size_t i = 0; i < count; i++) {
         slots[i].span.start = pool.start + (2 * i + 1) * unit;
         slots[i].span.pages = (uint32_t)(unit >> SA_PAGE_SHIFT);
@@ -131,6 +133,9 @@ static struct slot *slot_pick(void)
         pool.allocated++;
         pool.most = sa_max(pool.most, pool.allocated);
         pool.succeeded++;
+        if (!slot->touched)
+            sa_sub_relaxed(&sa_vm.reserved_bytes, pool.unit);
+        slot->touched = true;
     } else {
         pool.failed++;
     }

@@ -120,9 +120,7 @@ static void snapshot_metadata(struct sa_snapshot *s)
 
     s->pagemap_bytes = sa_load_relaxed(&sa_pagemap.bytes);
     s->slab_bytes = sa_cpu_cache_slab_bytes();
-    s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes + s->stacks.bytes +
-                        sa_load_relaxed(&sa_pagemap.leaf_bytes);
-    s->reserved_bytes = sa_load_relaxed(&sa_pagemap.reserved_bytes);
+    s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes + s->stacks.bytes;
     s->released_bytes = s->heap.released_bytes + s->reserved_bytes;
     known = s->heap.mapped_bytes + s->metadata_bytes + s->arena.unallocated_bytes +
             s->arena.unavailable_bytes + s->reserved_bytes;
@@ -158,6 +156,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         return; /* a fork is in progress, and the locks are not to be touched */
     s->classes = sa_size_classes.count;
     s->system_bytes = sa_load_relaxed(&sa_vm.mapped_bytes);
+    s->reserved_bytes = sa_load_relaxed(&sa_vm.reserved_bytes);
     for (unsigned cls = 1; cls < s->classes; cls++) {
         snapshot_class(s, cls, detail);
         class_pages += s->cls[cls].pages;

@@ -62,9 +62,11 @@ struct sa_snapshot {
     size_t sampled_objects; /* that have pages of their own, in use beside their proxies */
     size_t sampled_bytes;   /* of those pages */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;
-    size_t metadata_bytes; /* arena in use, class leaves of the map, slabs, stacks, and the rest: */
-    size_t other_bytes; /* emergency memory, profiles that the program holds, buffers of reports */
-    size_t reserved_bytes; /* address space that the radix map has not come to use */
+    size_t metadata_bytes; /* arena in use, slabs, stacks, and the rest: */
+    size_t
+        other_bytes; /* tables by address, guarded blocks, emergency memory, profiles that the program
+                              holds, buffers of reports */
+    size_t reserved_bytes; /* parts of tables by address and of the guarded pool, not used so far */
     size_t released_bytes; /* holds no memory: spans, and what is reserved */
     size_t system_bytes;   /* address space that salloc has */
     size_t threads_in_use, threads_created;

@@ -48,6 +48,17 @@ void *sa_vm_map(void *hint, size_t bytes, const char *name)
     return p;
 }
 
+void *sa_vm_map_reserved(size_t bytes, const char *name)
+{
+    void *p;
+
+    sa_add_relaxed(&sa_vm.reserved_bytes, bytes); /* first: nobody is to see it used */
+    p = sa_vm_map(NULL, bytes, name);
+    if (!p)
+        sa_sub_relaxed(&sa_vm.reserved_bytes, bytes);
+    return p;
+}
+
 void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
 {
     void *moved = sa_sys_mremap(p, old_bytes, bytes, MREMAP_MAYMOVE, NULL);

@@ -16,6 +16,8 @@ struct sa_vm {
     uint64_t map_failures; /* atomic, relaxed counters */
     uint64_t advise_failures;
     uint64_t mapped_bytes; /* atomic, relaxed: address space that is salloc's, whatever for */
+    uint64_t
+        reserved_bytes; /* the same: of those, parts of tables and pools that were never touched */
 };
 
 extern struct sa_vm sa_vm;
@@ -25,6 +27,9 @@ void sa_vm_init(void);
 /* Zeroed, readable and writable memory near the hint (or anywhere); NULL if there is none. */
 void *sa_vm_map(void *hint, size_t bytes, const char *name);
 void sa_vm_unmap(void *p, size_t bytes);
+
+/* The same anywhere, for a table that is used in part: all of it counts as reserved until the user subtracts from that. */
+void *sa_vm_map_reserved(size_t bytes, const char *name);
 
 /* A mapping with more bytes, perhaps elsewhere; NULL: it is unchanged. */
 void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes);

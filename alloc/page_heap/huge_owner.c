@@ -2,21 +2,47 @@
 /* The table of hugepages; see huge_owner.h. */
 #include "alloc/page_heap/huge_owner.h"
 
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 
+#define PART_BYTES   4096
+#define PART_ENTRIES (PART_BYTES / sizeof(uintptr_t))
+
+SA_STATIC_ASSERT(SA_OWNERS / PART_ENTRIES == 64, "a bit for each part of a window");
+
+static bool window_grow(struct sa_huge_owners *owners, size_t w)
+{
+    if (w >= SA_OWNER_WINDOWS)
+        return false;
+    if (owners->windows[w])
+        return true;
+    owners->windows[w] = w == SA_HOME_START >> SA_HOME_SHIFT
+                             ? owners->home
+                             : sa_vm_map_reserved(sizeof(owners->home), "salloc:metadata");
+    return owners->windows[w] != NULL;
+}
+
+/* The part of the window's table that has the hugepage is about to be used. */
+static void part_use(struct sa_huge_owners *owners, size_t hugepage)
+{
+    size_t w = hugepage / SA_OWNERS;
+    uint64_t bit = 1ull << hugepage % SA_OWNERS / PART_ENTRIES;
+
+    if (owners->windows[w] == owners->home || owners->used[w] & bit)
+        return;
+    owners->used[w] |= bit;
+    sa_sub_relaxed(&sa_vm.reserved_bytes, PART_BYTES);
+}
+
 bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n)
 {
-    for (size_t w = hugepage / SA_OWNERS; w <= (hugepage + n - 1) / SA_OWNERS; w++) {
-        if (w >= SA_OWNER_WINDOWS)
+    for (size_t w = hugepage / SA_OWNERS; w <= (hugepage + n - 1) / SA_OWNERS; w++)
+        if (!window_grow(owners, w))
             return false;
-        if (!owners->windows[w])
-            owners->windows[w] = w == SA_HOME_START >> SA_HOME_SHIFT
-                                     ? owners->home
-                                     : sa_vm_map(NULL, sizeof(owners->home), "salloc:metadata");
-        if (!owners->windows[w])
-            return false;
-    }
+    for (size_t at = sa_align_down(hugepage, PART_ENTRIES); at < hugepage + n; at += PART_ENTRIES)
+        part_use(owners, at);
     owners->first = owners->end ? sa_min(owners->first, hugepage) : hugepage;
     owners->end = sa_max(owners->end, hugepage + n);
     return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which component a hugepage belongs to: an entry for each hugepage of the address space, empty unless it is
- * set. Entries of the home window are part of the table; others are mapped for 64 GiB at a time. No
+ * set. Entries of the home window are part of the table; others are mapped for 64 GiB at a time, and count as
+ * reserved (sa_vm) as far as no entry was ever needed. No
  * lock of its own; entries are pointers whose lowest bit belongs to the user.
  */
 #ifndef SA_PAGE_HEAP_HUGE_OWNER_H
@@ -20,6 +21,7 @@
 struct sa_huge_owners {
     uintptr_t *windows[SA_OWNER_WINDOWS];
     uintptr_t home[SA_OWNERS];
+    uint64_t used[SA_OWNER_WINDOWS]; /* of windows that are mapped: parts that have come to use */
     size_t first, end; /* hugepages: all entries that exist are from the first to before the end */
 };
 

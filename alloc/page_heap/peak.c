@@ -6,14 +6,13 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
 #include "alloc/os/vm.h"
-#include "pagemap/pagemap.h"
 
 struct sa_peak sa_peak;
 
 void sa_peak_note(unsigned heap, size_t released_bytes, size_t more_bytes)
 {
     uint64_t mapped = sa_load_relaxed(&sa_vm.mapped_bytes), used, estimate, peak;
-    uint64_t released = sa_load_relaxed(&sa_pagemap.reserved_bytes);
+    uint64_t released = sa_load_relaxed(&sa_vm.reserved_bytes);
 
     sa_store_relaxed(&sa_peak.released[heap], released_bytes);
     for (unsigned i = 0; i < SA_PEAK_HEAPS; i++)

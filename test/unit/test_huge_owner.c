@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge_owner.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
 #include "test/support/cmocka.h"
 #include "test/support/random.h"
 #include "test/support/start.h"
@@ -38,12 +39,16 @@ static void add(size_t hugepage)
 static void test_owners_are_found(void **state)
 {
     struct test_random r = {0x0a3e};
+    size_t mapped = sa_vm.mapped_bytes, reserved = sa_vm.reserved_bytes;
 
     (void)state;
     assert_int_equal(sa_huge_owners_next(&owners, 0, 1), owners.end); /* nothing is there */
     for (size_t i = 0; i < TEST_COUNT(parts); i++)
         assert_true(sa_huge_owners_grow(&owners, parts[i].start, parts[i].length));
     assert_false(sa_huge_owners_grow(&owners, SA_OWNERS * SA_OWNER_WINDOWS, 1));
+    /* Tables of four windows besides the home window's, each used in one part or two: of 512 hugepages each. */
+    assert_int_equal(sa_vm.mapped_bytes - mapped, 4 * sizeof(owners.home));
+    assert_int_equal(sa_vm.reserved_bytes - reserved, 4 * sizeof(owners.home) - 4 * 4096);
     assert_int_equal(owners.first, parts[0].start);
     assert_int_equal(owners.end, parts[3].start + parts[3].length);
     for (int i = 0; i < ENTRIES; i++) {

@@ -5,8 +5,15 @@
  *
  * Memory is what has been written, so the program writes all of its blocks, and uses sizes that leave no whole page of the kernel
  * unwritten behind the last object of a span: up to 4096 bytes, and blocks with spans of their own.
+ *
+ * usage: kernel [outside]    outside: the heap cannot stay in the 64 GiB where it begins
  */
 #include "test/outside/check.h"
+
+#include <sys/mman.h>
+
+#define WINDOW (64ul << 30)
+#define HOLE   (4ul << 20)
 
 #define BLOCKS 120000
 
@@ -49,7 +56,19 @@ static void compare(const char *when, const struct figures *start, long used)
                f.ours_virtual - start->ours_virtual, f.kernel_virtual - start->kernel_virtual);
 }
 
-int main(void)
+/* Takes all addresses near the heap that are not in use. */
+static void fill_window(void)
+{
+    char *block = malloc(100);
+    uintptr_t start = (uintptr_t)block & ~(WINDOW - 1);
+
+    for (uintptr_t at = start; at < start + WINDOW; at += HOLE)
+        mmap((void *)at, HOLE, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    free(block);
+}
+
+int main(int argc, char **argv)
 {
     struct figures start;
     unsigned random = 1;
@@ -60,6 +79,8 @@ int main(void)
     REQUIRE(property);
     free(malloc(100));
     memset(blocks, 0, sizeof(blocks)); /* in memory before the start */
+    if (argc > 1 && strcmp(argv[1], "outside") == 0)
+        fill_window();
     start = take();
     for (int i = 0; i < BLOCKS; i++) {
         size_t size;
@@ -72,6 +93,8 @@ int main(void)
         memset(blocks[i], 1, malloc_usable_size(blocks[i]));
         used += (long)malloc_usable_size(blocks[i]);
     }
+    if (argc > 1)
+        CHECK(((uintptr_t)blocks[BLOCKS - 1] ^ (uintptr_t)blocks[0]) >= WINDOW);
     compare("full", &start, used);
     for (int i = 0; i < BLOCKS; i++) {
         if (i % 10) {
