@@ -16,6 +16,8 @@
 #include "sampling/summary.h"
 #include "sampling/values.h"
 
+#include <string.h>
+
 /* Fields of the messages. */
 enum {
     PROFILE_SAMPLE_TYPE = 1,
@@ -95,11 +97,10 @@ enum {
         S_KNOWN
 };
 
-static const char *const known[] = {
-#define X(name, text) text,
-    STRINGS(X)
+/* One behind the other: pointers would have to be relocated at every start of a process. */
+#define X(name, text) text "\0"
+static const char known[] = STRINGS(X);
 #undef X
-};
 
 #define TYPES_MOST 6
 
@@ -377,9 +378,12 @@ static void put_head(struct writer *w)
 {
     static const uint8_t period_type[2] = {S_SPACE, S_BYTES};
     enum salloc_profile_type type = w->profile->type;
+    const char *string = known;
 
-    for (unsigned i = 0; i < S_KNOWN; i++)
-        put_string(w, known[i]);
+    for (unsigned i = 0; i < S_KNOWN; i++) {
+        put_string(w, string);
+        string += strlen(string) + 1;
+    }
     for (unsigned i = 0; i < sample_types[type].count; i++)
         put_type(w, PROFILE_SAMPLE_TYPE, sample_types[type].types[i]);
     put_type(w, PROFILE_PERIOD_TYPE, period_type);

@@ -9,6 +9,16 @@
 
 #define ENTRY(name, kind, value, help) {#name, help, SA_FIGURE_##kind},
 #define VALUE(name, kind, value, help) value,
+#define FITS(id, kind, value, text)                                                                \
+    SA_STATIC_ASSERT(sizeof(#id) <= sizeof(((struct sa_figure *)0)->name) &&                       \
+                         sizeof(text) <= sizeof(((struct sa_figure *)0)->help),                    \
+                     "longer than the arrays of struct sa_figure: " #id);
+
+#define SA_FIGURE       FITS
+#define SA_HUGE_FIGURE  FITS
+#define SA_CLASS_FIGURE FITS
+#define SA_CPU_FIGURE   FITS
+#include "stats/figures.def"
 
 #define SA_FIGURE ENTRY
 const struct sa_figure sa_figures[SA_FIGURES] = {

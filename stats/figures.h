@@ -7,8 +7,9 @@
 
 enum sa_figure_kind { SA_FIGURE_GAUGE, SA_FIGURE_COUNTER };
 
+/* Texts, not pointers to them: those would have to be relocated at every start of a process. */
 struct sa_figure {
-    const char *name, *help;
+    char name[40], help[96];
     enum sa_figure_kind kind;
 };
 

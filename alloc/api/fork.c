@@ -20,7 +20,6 @@
 #include "sampling/mappings.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 /* Whether the kernel refused the fence (seccomp, mostly); written and read by who has the gate. */
 static bool stop_failed;
@@ -65,7 +64,10 @@ static void fork_child(void)
     errno = saved;
 }
 
-void sa_fork_register(void)
+/* What pthread_atfork calls, which lies in each library, at the far end of its code. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
+
+SA_START_CODE void sa_fork_register(void)
 {
-    pthread_atfork(fork_prepare, fork_parent, fork_child);
+    __register_atfork(fork_prepare, fork_parent, fork_child, NULL); /* no library: never unloaded */
 }

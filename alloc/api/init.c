@@ -36,21 +36,25 @@
 
 unsigned char sa_init_done;
 
-static struct sa_lock init_lock; /* INIT */
-static bool options_read;        /* INIT */
+static SA_START_DATA struct sa_lock init_lock; /* INIT */
+
+/* What is known of the options. Nobody gave any: they are what sa_options_default says, which is still to be stored. */
+static SA_START_DATA enum { OPTIONS_UNKNOWN, OPTIONS_NONE, OPTIONS_READ } options; /* INIT */
 
 /* Whether libc may not be ready for whoever allocates first. */
 #ifdef SA_STATIC
-static bool libc_early = true; /* INIT */
+static SA_START_DATA bool libc_early = true; /* INIT */
 #else
-static bool libc_early; /* INIT */
+static const bool libc_early = false;
 #endif
 
 static void init_options(void)
 {
-    if (!options_read)
+    if (options == OPTIONS_UNKNOWN)
         sa_options_read();
-    options_read = true;
+    else if (options == OPTIONS_NONE)
+        sa_options_default(&sa_options);
+    options = OPTIONS_READ;
 }
 
 void sa_init_slow(void)
@@ -96,17 +100,34 @@ static void init_start_topology(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-__attribute__((constructor(101))) static void init_constructor(void)
+/* What the options ask for. By default that is nothing, so it need not be called if there are none. */
+static SA_COLD void init_what_is_asked_for(void)
 {
-    /* A process that never allocates is not made to pay for an allocator. */
-    sa_lock_acquire(&init_lock, SA_RANK_INIT);
-    init_options();
-    libc_early = false;
-    sa_stack_capture_wait(false);
-    sa_lock_release(&init_lock, SA_RANK_INIT);
-    sa_fork_register();
     sa_at_exit_register();
     sa_profile_output_register();
     if (sa_options.llc_domains && sa_topology_may_matter())
         init_start_topology();
+}
+
+/* A process that never allocates is not made to pay for an allocator: see SA_START_CODE. */
+__attribute__((constructor(101))) static void init_constructor(void)
+{
+    bool given;
+
+    sa_lock_acquire(&init_lock, SA_RANK_INIT);
+    if (options == OPTIONS_UNKNOWN) {
+        if (sa_options_given())
+            init_options();
+        else
+            options = OPTIONS_NONE;
+    }
+    given = options == OPTIONS_READ;
+#ifdef SA_STATIC
+    libc_early = false;
+    sa_stack_capture_wait(false);
+#endif
+    sa_lock_release(&init_lock, SA_RANK_INIT);
+    sa_fork_register();
+    if (given)
+        init_what_is_asked_for();
 }

@@ -200,7 +200,7 @@ void sa_options_parse(struct sa_options *options, const char *text, char *compla
     }
 }
 
-static char **options_environment(void)
+static SA_START_CODE char **options_environment(void)
 {
     uintptr_t *stack;
 
@@ -211,21 +211,33 @@ static char **options_environment(void)
     return (char **)(stack + 1 + *stack + 1);
 }
 
-void sa_options_read(void)
+/* What follows the "=", or NULL. */
+static SA_START_CODE const char *options_find(void)
 {
     static const char name[] = "SALLOC_CONF=";
+
+    for (char **env = options_environment(); env && *env; env++)
+        /* The first letters here, so that the page of the name is rarely touched. */
+        if ((*env)[0] == name[0] && (*env)[1] == name[1] &&
+            strncmp(*env, name, sizeof(name) - 1) == 0)
+            return *env + sizeof(name) - 1;
+    return NULL;
+}
+
+SA_START_CODE bool sa_options_given(void)
+{
+    return options_find() != NULL;
+}
+
+void sa_options_read(void)
+{
+    const char *text = getauxval(AT_SECURE) ? NULL : options_find();
     char complaint[200];
-    char **env;
 
     sa_options_default(&sa_options);
-    if (getauxval(AT_SECURE))
+    if (!text)
         return;
-    for (env = options_environment(); env && *env; env++) {
-        if (strncmp(*env, name, sizeof(name) - 1) != 0)
-            continue;
-        sa_options_parse(&sa_options, *env + sizeof(name) - 1, complaint, sizeof(complaint));
-        if (complaint[0])
-            sa_warn("SALLOC_CONF: %s", complaint);
-        return;
-    }
+    sa_options_parse(&sa_options, text, complaint, sizeof(complaint));
+    if (complaint[0])
+        sa_warn("SALLOC_CONF: %s", complaint);
 }

@@ -32,6 +32,9 @@ struct sa_options {
 /* Const after sa_options_read. */
 extern struct sa_options sa_options;
 
+/* Whether the environment has the string. */
+bool sa_options_given(void);
+
 /* Reads the process's environment. */
 void sa_options_read(void);
 

@@ -15,6 +15,13 @@
 #define SA_HIDDEN __attribute__((visibility("hidden")))
 #define SA_WEAK   __attribute__((weak))
 
+/*
+ * What every process runs and writes at start, also one that never allocates: code beside the symbol table
+ * and variables beside the relocated ones, on pages that the loader has touched already.
+ */
+#define SA_START_CODE __attribute__((noinline, section(".text.startup")))
+#define SA_START_DATA __attribute__((section(".data.start")))
+
 /* Assumed size of a cache line; only performance depends on it. */
 #define SA_CACHELINE 64
 

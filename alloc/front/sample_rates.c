@@ -25,20 +25,20 @@
 
 static struct {
     struct sa_lock lock;
-    bool optimise; /* const after start */
-    uint64_t next_ns, wait_ns;
+    bool optimise;                 /* const after start */
+    uint64_t next_ns, wait_ns;     /* wait_ns 0: CHOOSE_FIRST_NS */
     uint64_t seen[SA_CLASSES_MAX]; /* allocations at the last choice */
     double weight[SA_CLASSES_MAX]; /* allocations, older ones counting less */
     uint64_t chosen;               /* atomic, relaxed */
     double variance;               /* atomic, relaxed */
-} rates = {.wait_ns = CHOOSE_FIRST_NS};
+} rates;
 
 void sa_sample_rates_set_interval(int64_t bytes)
 {
     sa_lock_acquire(&rates.lock, SA_RANK_RATES);
     sa_rates_set_interval(bytes);
     sa_cpu_cache_rearm();
-    rates.wait_ns = CHOOSE_FIRST_NS;
+    rates.wait_ns = 0;
     rates.next_ns = 0;
     sa_lock_release(&rates.lock, SA_RANK_RATES);
 }
@@ -89,6 +89,7 @@ static void rates_choose(double interval)
 
 void sa_sample_rates_tick(uint64_t now_ns)
 {
+    uint64_t wait;
     int64_t interval;
 
     if (!rates.optimise || !sa_lock_try(&rates.lock, SA_RANK_RATES))
@@ -96,8 +97,9 @@ void sa_sample_rates_tick(uint64_t now_ns)
     interval = sa_rates_interval();
     if (now_ns >= rates.next_ns && interval > 1) {
         rates_choose((double)interval);
-        rates.next_ns = now_ns + rates.wait_ns;
-        rates.wait_ns = sa_min(2 * rates.wait_ns, CHOOSE_MOST_NS);
+        wait = sa_max(rates.wait_ns, CHOOSE_FIRST_NS);
+        rates.next_ns = now_ns + wait;
+        rates.wait_ns = sa_min(2 * wait, CHOOSE_MOST_NS);
     }
     sa_lock_release(&rates.lock, SA_RANK_RATES);
 }
