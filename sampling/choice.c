@@ -12,6 +12,7 @@
 
 #define COUNTERS 1024
 #define HALVED   16 /* counters, at each choice: each one after 64 choices */
+#define REFUSED  1  /* the same at each stack that is not let through */
 #define MOST     16
 
 static struct {
@@ -19,7 +20,7 @@ static struct {
     uint64_t rng;   /* atomic; the rest too, relaxed, with updates that may be lost */
     uint64_t since; /* samples since the last choice */
     uint64_t chosen, skipped;
-    uint64_t last, last_kept; /* times */
+    uint64_t next, next_kept; /* times: not before them; 0: there was no sample yet */
     uint32_t hand;
     uint8_t counters[COUNTERS];
 } choice;
@@ -28,15 +29,16 @@ void sa_choice_init(uint64_t every, uint64_t seed)
 {
     choice.every = every;
     choice.rng = sa_rng_mix(seed);
+    choice.next = choice.next_kept = 0;
     /* Anywhere in the first round, so that of many processes that end early some have a choice. */
     choice.since = every > 1 ? sa_rng_next(&choice.rng) % every : 0;
 }
 
-static void choice_fade(void)
+static void choice_fade(uint32_t count)
 {
-    uint32_t at = sa_add_relaxed(&choice.hand, HALVED);
+    uint32_t at = sa_add_relaxed(&choice.hand, count);
 
-    for (uint32_t i = 0; i < HALVED; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint8_t *c = &choice.counters[(at + i) % COUNTERS];
 
         sa_store_relaxed(c, (uint8_t)(sa_load_relaxed(c) / 2));
@@ -51,39 +53,47 @@ static bool choice_filter(uint64_t hash)
             *b = &choice.counters[(mixed >> 32) % COUNTERS];
     unsigned n = sa_min(sa_load_relaxed(a), sa_load_relaxed(b));
 
-    if (sa_rng_next(&choice.rng) & ((1ull << n) - 1))
+    if (sa_rng_next(&choice.rng) & ((1ull << n) - 1)) {
+        choice_fade(REFUSED);
         return false;
+    }
     if (n < MOST) {
         sa_store_relaxed(a, (uint8_t)(sa_load_relaxed(a) + 1));
         if (b != a)
             sa_store_relaxed(b, (uint8_t)(sa_load_relaxed(b) + 1));
     }
-    choice_fade();
+    choice_fade(HALVED);
     return true;
 }
 
-/* Whether enough time has passed since the last one. */
-static bool choice_is_time(const uint64_t *last, uint64_t now, uint64_t least)
+/* Whether it is time for the next one; the first sample begins the time in which there is none. */
+static bool choice_is_time(uint64_t *next, uint64_t now)
 {
-    uint64_t before = sa_load_relaxed(last);
+    uint64_t at = sa_load_relaxed(next);
 
-    return !before || now - before >= least;
+    if (SA_UNLIKELY(!at))
+        sa_store_relaxed(next, at = now + SA_CHOICE_FIRST_NS);
+    return now >= at;
 }
 
-bool sa_choice_make(const struct sa_stack *stack, uint64_t now_ns)
+static uint64_t choice_pause(uint64_t least, size_t bytes)
+{
+    return least + sa_min(bytes, SA_CHOICE_MOST_BYTES) * SA_CHOICE_BYTE_NS;
+}
+
+bool sa_choice_make(const struct sa_stack *stack, size_t bytes, uint64_t now_ns)
 {
     uint64_t since;
 
     if (choice.every > 1) {
         since = sa_load_relaxed(&choice.since) + 1;
         sa_store_relaxed(&choice.since, since);
-        if (since < choice.every)
-            return false;
-        if (!choice_is_time(&choice.last, now_ns, SA_CHOICE_NS) || !choice_filter(stack->hash)) {
-            sa_count_add(&choice.skipped, 1);
+        if (!choice_is_time(&choice.next, now_ns) || since < choice.every ||
+            !choice_filter(stack->hash)) {
+            sa_count_add(&choice.skipped, since >= choice.every);
             return false; /* the next sample, perhaps */
         }
-        sa_store_relaxed(&choice.last, now_ns);
+        sa_store_relaxed(&choice.next, now_ns + choice_pause(SA_CHOICE_NS, bytes));
         sa_store_relaxed(&choice.since, 0);
     }
     if (choice.every)
@@ -91,11 +101,11 @@ bool sa_choice_make(const struct sa_stack *stack, uint64_t now_ns)
     return choice.every != 0;
 }
 
-bool sa_choice_keep(uint64_t now_ns)
+bool sa_choice_keep(size_t bytes, uint64_t now_ns)
 {
-    if (!choice_is_time(&choice.last_kept, now_ns, SA_CHOICE_KEEP_NS))
+    if (!choice_is_time(&choice.next_kept, now_ns))
         return false;
-    sa_store_relaxed(&choice.last_kept, now_ns);
+    sa_store_relaxed(&choice.next_kept, now_ns + choice_pause(SA_CHOICE_KEEP_NS, bytes));
     return true;
 }
 

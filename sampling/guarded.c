@@ -17,7 +17,8 @@
 
 #define PATTERN   0xcb
 #define RED_BYTES 128 /* beside the block, at most: so many are checked */
-#define TRIES     8   /* places for the pool */
+#define TRIES     8   /* places for a pool */
+#define LARGE     8   /* there is one slot of the large kind for so many of the others */
 
 enum state { STATE_FREE, STATE_BUSY, STATE_LIVE };
 
@@ -26,43 +27,56 @@ struct slot {
     struct sa_history_slot history;
     uint8_t state; /* GUARDED; atomic */
     uint8_t cls;
-    bool touched; /* GUARDED: it may hold memory; until then it counts as reserved */
+    bool touched; /* GUARDED: of a page, it may hold memory; until then it counts as reserved */
+};
+
+/* Slots of one length, each between two gaps that are never accessible. */
+struct pool {
+    size_t wanted;      /* slots; const after init */
+    struct slot *slots; /* atomic: release when the pool is ready */
+    uintptr_t start;    /* of the first gap; this and the next are const when slots is set */
+    size_t bytes;       /* of a slot */
+    size_t gap, count;
+    bool refused;     /* GUARDED: there is no place for it */
+    size_t allocated; /* GUARDED */
 };
 
 static struct {
     struct sa_lock lock;
-    uint64_t rng;       /* atomic */
-    size_t wanted;      /* slots; const after init */
-    struct slot *slots; /* atomic: release when the pool is ready */
-    uintptr_t start;    /* of the pool; this and the next are const when slots is set */
-    size_t unit, count; /* bytes of a slot and of what is between; slots */
-    bool refused;       /* GUARDED: there is no place for a pool */
-    size_t allocated;   /* GUARDED */
-    size_t most;        /* GUARDED */
-    uint64_t succeeded; /* GUARDED */
-    uint64_t failed;    /* GUARDED */
-    uint64_t large;     /* atomic, relaxed */
-} pool;
+    uint64_t rng;        /* atomic */
+    struct pool pool[2]; /* for blocks of up to a page, and of any class */
+    size_t most;         /* GUARDED */
+    uint64_t succeeded;  /* GUARDED */
+    uint64_t failed;     /* GUARDED */
+    uint64_t large;      /* atomic, relaxed */
+} guarded;
 
-static void pool_lock(void)
+static void guarded_lock(void)
 {
-    sa_lock_acquire(&pool.lock, SA_RANK_GUARDED);
+    sa_lock_acquire(&guarded.lock, SA_RANK_GUARDED);
 }
 
-static void pool_unlock(void)
+static void guarded_unlock(void)
 {
-    sa_lock_release(&pool.lock, SA_RANK_GUARDED);
+    sa_lock_release(&guarded.lock, SA_RANK_GUARDED);
 }
 
 void sa_guarded_init(size_t slots, uint64_t seed)
 {
-    pool.wanted = sa_min(slots, SA_GUARDED_MOST);
-    pool.rng = sa_rng_mix(seed);
+    guarded.pool[0].wanted = sa_min(slots, SA_GUARDED_MOST);
+    guarded.pool[1].wanted = (guarded.pool[0].wanted + LARGE - 1) / LARGE;
+    guarded.rng = sa_rng_mix(seed);
 }
 
-static size_t pool_bytes(size_t count, size_t unit)
+static struct pool *pool_of(const struct slot *slot)
 {
-    return (2 * count + 1) * unit;
+    return &guarded.pool[slot->span.pages >
+                         (sa_max(SA_PAGE_BYTES, sa_vm.page_bytes) >> SA_PAGE_SHIFT)];
+}
+
+static size_t pool_bytes(const struct pool *p)
+{
+    return p->count * (p->bytes + p->gap) + p->gap;
 }
 
 /* Inaccessible, somewhere in the second half of the sampled window, where the sampled heap does not come. */
@@ -71,12 +85,12 @@ static char *pool_map(size_t bytes)
     const uintptr_t half = SA_HOME_START + SA_HOME_BYTES + SA_HOME_BYTES / 2;
 
     for (int i = 0; i < TRIES; i++) {
-        uintptr_t hint = half + sa_rng_next(&pool.rng) % (SA_HOME_BYTES / 4);
+        uintptr_t hint = half + sa_rng_next(&guarded.rng) % (SA_HOME_BYTES / 4);
         char *p = sa_vm_map((void *)sa_align_down(hint, 1ul << 21), bytes, "salloc:guarded");
 
         if (!p)
             return NULL;
-        if (sa_page_heap_sampled_address((uintptr_t)p) &&
+        if ((uintptr_t)p % SA_PAGE_BYTES == 0 && sa_page_heap_sampled_address((uintptr_t)p) &&
             sa_page_heap_sampled_address((uintptr_t)p + bytes - 1) &&
             sa_vm_protect(p, bytes, false))
             return p;
@@ -86,93 +100,119 @@ static char *pool_map(size_t bytes)
 }
 
 /* Under the lock. */
-static bool pool_make(void)
+static bool pool_make(struct pool *pool, size_t bytes)
 {
-    size_t unit = sa_max(SA_PAGE_BYTES, sa_vm.page_bytes), count = pool.wanted;
-    size_t table = sa_align_up(count * sizeof(struct slot), sa_max(sa_vm.page_bytes, 4096));
+    size_t table = sa_align_up(pool->wanted * sizeof(struct slot), sa_max(sa_vm.page_bytes, 4096));
     struct slot *slots = sa_vm_map(NULL, table, "salloc:guarded");
-    char *p = slots ? pool_map(pool_bytes(count, unit)) : NULL;
+    char *p = NULL;
 
-    if (!p || !sa_pagemap_grow((uintptr_t)p, pool_bytes(count, unit))) {
+    pool->gap = sa_max(SA_PAGE_BYTES, sa_vm.page_bytes);
+    pool->bytes = sa_max(bytes, pool->gap);
+    pool->count = pool->wanted;
+    if (slots)
+        p = pool_map(pool_bytes(pool));
+    if (!p || !sa_pagemap_grow((uintptr_t)p, pool_bytes(pool))) {
         if (p)
-            sa_vm_unmap(p, pool_bytes(count, unit));
+            sa_vm_unmap(p, pool_bytes(pool));
         if (slots)
             sa_vm_unmap(slots, table);
         return false;
     }
-    pool.start = (uintptr_t)p;
-    pool.unit = unit;
-    pool.count = count;
-    sa_add_relaxed(&sa_vm.reserved_bytes, pool_bytes(count, unit));
-    for (size_t i = 0; i < count; i++) {
-        slots[i].span.start = pool.start + (2 * i + 1) * unit;
-        slots[i].span.pages = (uint32_t)(unit >> SA_PAGE_SHIFT);
+    pool->start = (uintptr_t)p;
+    sa_add_relaxed(&sa_vm.reserved_bytes, pool_bytes(pool));
+    for (size_t i = 0; i < pool->count; i++) {
+        slots[i].span.start = pool->start + pool->gap + i * (pool->bytes + pool->gap);
+        slots[i].span.pages = (uint32_t)(pool->bytes >> SA_PAGE_SHIFT);
         slots[i].span.heap = SA_HEAP_GUARDED;
         slots[i].span.state = SA_SPAN_GUARDED;
-        sa_pagemap_set_ends(&slots[i].span);
+        /* A block may begin on any page; none has a class. */
+        sa_pagemap_set_objects(&slots[i].span, SA_PAGE_BYTES);
     }
-    sa_store_release(&pool.slots, slots);
+    sa_store_release(&pool->slots, slots);
     return true;
 }
 
+/* Whether a slot holds no memory while it is free. */
+static bool slot_empties(const struct slot *slot)
+{
+    return pool_of(slot) == &guarded.pool[1];
+}
+
 /* Makes a free slot busy, at random; NULL: there is none. */
-static struct slot *slot_pick(void)
+static struct slot *slot_pick(struct pool *pool, size_t bytes)
 {
     struct slot *slot = NULL;
     size_t at;
 
-    pool_lock();
-    if (!pool.slots && !pool.refused)
-        pool.refused = !pool.wanted || !pool_make();
-    if (!pool.refused && pool.allocated < (pool.count + 1) / 2) {
-        at = sa_rng_next(&pool.rng) % pool.count;
-        while (sa_load_relaxed(&pool.slots[at].state) != STATE_FREE) /* at least half of them are */
-            at = at + 1 < pool.count ? at + 1 : 0;
-        slot = &pool.slots[at];
+    guarded_lock();
+    if (!pool->slots && !pool->refused)
+        pool->refused = !pool->wanted || !pool_make(pool, bytes);
+    if (!pool->refused && pool->allocated < (pool->count + 1) / 2) {
+        at = sa_rng_next(&guarded.rng) % pool->count;
+        while (sa_load_relaxed(&pool->slots[at].state) != STATE_FREE) /* many of them are */
+            at = at + 1 < pool->count ? at + 1 : 0;
+        slot = &pool->slots[at];
         sa_store_relaxed(&slot->state, STATE_BUSY);
-        pool.allocated++;
-        pool.most = sa_max(pool.most, pool.allocated);
-        pool.succeeded++;
-        if (!slot->touched)
-            sa_sub_relaxed(&sa_vm.reserved_bytes, pool.unit);
+        pool->allocated++;
+        guarded.most = sa_max(guarded.most, guarded.pool[0].allocated + guarded.pool[1].allocated);
+        guarded.succeeded++;
+        if (!slot->touched && !slot_empties(slot))
+            sa_sub_relaxed(&sa_vm.reserved_bytes, pool->bytes);
         slot->touched = true;
     } else {
-        pool.failed++;
+        guarded.failed++;
     }
-    pool_unlock();
+    guarded_unlock();
     return slot;
 }
 
 /* A busy slot is free again. */
 static void slot_give_back(struct slot *slot, bool failed)
 {
-    pool_lock();
+    guarded_lock();
     sa_store_relaxed(&slot->state, STATE_FREE);
-    pool.allocated--;
-    pool.succeeded -= failed;
-    pool.failed += failed;
-    pool_unlock();
+    pool_of(slot)->allocated--;
+    guarded.succeeded -= failed;
+    guarded.failed += failed;
+    guarded_unlock();
 }
 
-static uintptr_t slot_end(const struct slot *slot)
+/* The pages that a block has a part in, of the kernel's: those that are accessible while it is in use. */
+static uintptr_t block_low(uintptr_t start)
 {
-    return slot->span.start + pool.unit;
+    return sa_align_down(start, sa_vm.page_bytes);
+}
+
+static uintptr_t block_high(uintptr_t start, size_t bytes)
+{
+    return sa_align_up(start + sa_max(bytes, 1), sa_vm.page_bytes);
+}
+
+/* Their bytes. */
+static size_t block_pages(uintptr_t start, size_t bytes)
+{
+    return block_high(start, bytes) - block_low(start);
+}
+
+static bool block_protect(uintptr_t start, size_t bytes, bool accessible)
+{
+    return sa_vm_protect((void *)block_low(start), block_pages(start, bytes), accessible);
 }
 
 /* What is beside the block, and has the pattern. */
-static void slot_fill(const struct slot *slot, uintptr_t start, size_t bytes)
+static void block_fill(uintptr_t start, size_t bytes)
 {
-    uintptr_t low = sa_max(slot->span.start, start - RED_BYTES), end = start + bytes;
+    uintptr_t low = sa_max(block_low(start), start - RED_BYTES), end = start + bytes;
 
     memset((void *)low, PATTERN, start - low);
-    memset((void *)end, PATTERN, sa_min(slot_end(slot) - end, RED_BYTES));
+    memset((void *)end, PATTERN, sa_min(block_high(start, bytes) - end, RED_BYTES));
 }
 
 /* The byte that was written beside the block, nearest to it; 0 if none was. */
-static uintptr_t slot_damage(const struct slot *slot, uintptr_t start, size_t bytes)
+static uintptr_t block_damage(uintptr_t start, size_t bytes)
 {
-    uintptr_t end = start + bytes, limit = sa_min(slot_end(slot), end + RED_BYTES);
-    uintptr_t low = sa_max(slot->span.start, start - RED_BYTES);
+    uintptr_t end = start + bytes, limit = sa_min(block_high(start, bytes), end + RED_BYTES);
+    uintptr_t low = sa_max(block_low(start), start - RED_BYTES);
 
     for (uintptr_t at = end; at < limit; at++)
         if (*(const unsigned char *)at != PATTERN)
@@ -183,25 +223,27 @@ static uintptr_t slot_damage(const struct slot *slot, uintptr_t start, size_t by
     return 0;
 }
 
-/* Where the block goes; nothing that was ever aligned to more than a slot is here. */
+/* Where the block goes; nothing that was ever aligned to more than a page is here. */
 static uintptr_t slot_place(const struct slot *slot, size_t requested, size_t align)
 {
-    if (sa_rng_next(&pool.rng) & 1)
+    if (sa_rng_next(&guarded.rng) & 1)
         return slot->span.start;
-    return sa_align_down(slot_end(slot) - sa_max(requested, 1), sa_max(align, SA_MIN_ALIGN));
+    return sa_align_down(sa_span_end(&slot->span) - sa_max(requested, 1),
+                         sa_max(align, SA_MIN_ALIGN));
 }
 
 struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
                                  struct sa_stack *stack)
 {
     struct sa_history before, now = {.requested = requested};
+    bool large = requested > SA_PAGE_BYTES;
     struct slot *slot;
 
-    if (requested > SA_PAGE_BYTES || align > SA_PAGE_BYTES) {
-        sa_add_relaxed(&pool.large, 1);
+    if (requested > SA_MID_MAX || align > SA_PAGE_BYTES) {
+        sa_add_relaxed(&guarded.large, 1);
         return NULL;
     }
-    slot = slot_pick();
+    slot = slot_pick(&guarded.pool[large], large ? SA_MID_MAX : SA_PAGE_BYTES);
     if (!slot)
         return NULL;
     before = slot->history.history;
@@ -210,11 +252,14 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
     slot->history.history = (struct sa_history){0};
     sa_history_close(&slot->history);
     sa_history_drop(&before);
-    if (!sa_vm_protect((void *)slot->span.start, pool.unit, true)) {
+    if (!block_protect(now.start, requested, true)) {
+        block_protect(now.start, requested, false);
         slot_give_back(slot, true);
         return NULL;
     }
-    slot_fill(slot, now.start, requested);
+    if (slot_empties(slot))
+        sa_sub_relaxed(&sa_vm.reserved_bytes, block_pages(now.start, requested));
+    block_fill(now.start, requested);
     sa_stack_ref(stack);
     now.allocated = (struct sa_event){stack, sa_clock_ns(), sa_sys_tid()};
     sa_history_open(&slot->history);
@@ -249,7 +294,7 @@ bool sa_guarded_claim(struct sa_span *span)
     if (!sa_cas_acquire(&slot->state, &state, STATE_BUSY))
         return false;
     found.history = slot->history.history;
-    damage = slot_damage(slot, found.history.start, found.history.requested);
+    damage = block_damage(found.history.start, found.history.requested);
     if (SA_UNLIKELY(damage))
         sa_misuse_damage(damage, &found);
     return true;
@@ -258,12 +303,16 @@ bool sa_guarded_claim(struct sa_span *span)
 void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
 {
     struct slot *slot = (struct slot *)span;
+    uintptr_t start = slot->history.history.start;
+    size_t bytes = span->requested;
 
     sa_history_open(&slot->history);
     slot->history.history.freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
     sa_history_close(&slot->history);
     /* If the kernel refuses, the slot is accessible and free: what is done to it is not found. */
-    sa_vm_protect((void *)slot->span.start, pool.unit, false);
+    block_protect(start, bytes, false);
+    if (slot_empties(slot) && sa_vm_release((void *)block_low(start), block_pages(start, bytes)))
+        sa_add_relaxed(&sa_vm.reserved_bytes, block_pages(start, bytes));
     slot_give_back(slot, false);
 }
 
@@ -282,31 +331,58 @@ static void slot_read(const struct slot *slot, struct sa_found *ret)
         ret->state = ret->history.freed.time_ns ? SA_FOUND_FREED : SA_FOUND_LIVE;
 }
 
-bool sa_guarded_find(uintptr_t address, struct sa_found *ret)
+/* What is known of an address in a slot: beside the pages of a block in use nothing is accessible. */
+static void slot_find(const struct slot *slot, uintptr_t address, struct sa_found *ret)
 {
-    const struct slot *slots = sa_load_acquire(&pool.slots);
-    struct sa_found right;
-    size_t unit;
+    const struct sa_history *h = &ret->history;
 
-    if (!slots || address - pool.start >= pool_bytes(pool.count, pool.unit))
+    slot_read(slot, ret);
+    ret->between = ret->state == SA_FOUND_LIVE &&
+                   (address < block_low(h->start) || address >= block_high(h->start, h->requested));
+}
+
+static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_found *ret)
+{
+    const struct slot *slots = sa_load_acquire(&pool->slots);
+    struct sa_found right;
+    size_t at, offset;
+
+    if (!slots || address - pool->start >= pool_bytes(pool))
         return false;
-    unit = (address - pool.start) / pool.unit;
-    ret->state = right.state = SA_FOUND_NOTHING;
-    ret->between = right.between = unit % 2 == 0;
-    if (unit % 2) {
-        slot_read(&slots[unit / 2], ret);
+    at = (address - pool->start) / (pool->bytes + pool->gap);
+    offset = (address - pool->start) % (pool->bytes + pool->gap);
+    if (offset >= pool->gap) {
+        slot_find(&slots[at], address, ret);
         return true;
     }
-    if (unit > 0)
-        slot_read(&slots[unit / 2 - 1], ret);
-    if (unit / 2 < pool.count)
-        slot_read(&slots[unit / 2], &right);
+    ret->state = right.state = SA_FOUND_NOTHING;
+    if (at > 0)
+        slot_read(&slots[at - 1], ret);
+    if (at < pool->count)
+        slot_read(&slots[at], &right);
     /* The block that is in use, else the nearer one. */
     if (right.state < ret->state ||
         (right.state == ret->state && right.state != SA_FOUND_NOTHING &&
          distance(address, &right.history) < distance(address, &ret->history)))
         *ret = right;
+    ret->between = true;
     return true;
+}
+
+bool sa_guarded_find(uintptr_t address, struct sa_found *ret)
+{
+    return pool_find(&guarded.pool[0], address, ret) || pool_find(&guarded.pool[1], address, ret);
+}
+
+static void pool_stats(const struct pool *pool, struct sa_guarded_stats *ret)
+{
+    size_t slots = pool->slots ? pool->count : 0;
+
+    ret->allocated += pool->allocated;
+    ret->slots += slots;
+    ret->quarantined += slots - pool->allocated;
+    if (!pool->refused && ret->every)
+        ret->allowed += (pool->wanted + 1) / 2;
 }
 
 void sa_guarded_stats(struct sa_guarded_stats *ret)
@@ -314,16 +390,13 @@ void sa_guarded_stats(struct sa_guarded_stats *ret)
     struct sa_choice_stats choice;
 
     sa_choice_stats(&choice);
-    ret->every = choice.every;
-    ret->skipped = choice.skipped;
-    ret->large = sa_load_relaxed(&pool.large);
-    pool_lock();
-    ret->succeeded = pool.succeeded;
-    ret->failed = pool.failed;
-    ret->allocated = pool.allocated;
-    ret->most_allocated = pool.most;
-    ret->slots = pool.slots ? pool.count : 0;
-    ret->quarantined = ret->slots - pool.allocated;
-    ret->allowed = pool.refused || !choice.every ? 0 : (pool.wanted + 1) / 2;
-    pool_unlock();
+    *ret = (struct sa_guarded_stats){.every = choice.every, .skipped = choice.skipped};
+    ret->large = sa_load_relaxed(&guarded.large);
+    guarded_lock();
+    ret->succeeded = guarded.succeeded;
+    ret->failed = guarded.failed;
+    ret->most_allocated = guarded.most;
+    pool_stats(&guarded.pool[0], ret);
+    pool_stats(&guarded.pool[1], ret);
+    guarded_unlock();
 }

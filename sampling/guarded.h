@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded blocks: a pool of slots with inaccessible pages between them, mapped when the first is wanted. A block
- * lies at the beginning or at the end of its slot, at random, so that an access beyond that side of it faults; what
- * is left of the slot beside the block holds a pattern, which is checked when it is freed. A slot that is free is
- * inaccessible, and which one is used next is random.
+ * Guarded blocks: pools of slots with inaccessible pages between them, mapped when the first is wanted; one with slots of a
+ * page, one with fewer that hold objects of any class. A block lies at the beginning or at the end of its slot, at random, so
+ * that an access beyond that side of it faults; what is left of its pages beside the block holds a pattern, which is checked
+ * when it is freed. All else of a slot is inaccessible, and all of it when it is free; which one is used next is random.
  *
- * A slot is accessible exactly while its state is LIVE or BUSY. Its state, and the counts, are under GUARDED, which is
- * not held while the kernel changes the protection: the slot is BUSY then, and belongs to the thread that does it. The
+ * The pages of a block are accessible exactly while its slot is LIVE or BUSY. Its state, and the counts, are under GUARDED, which
+ * is not held while the kernel changes the protection: the slot is BUSY then, and belongs to the thread that does it. The
  * rest of a slot belongs to the block's owner; histories are read by anybody.
  *
- * The pool lies in the sampled window, so that the fast paths leave its blocks alone, and each slot has a span, which the map
- * finds: of a heap of its own and in the state GUARDED, so that nobody takes it for anything else.
+ * The pools lie in the sampled window, so that the fast paths leave their blocks alone, and each slot has a span, which the
+ * map finds: of a heap of its own and in the state GUARDED, so that nobody takes it for anything else.
  */
 #ifndef SA_SAMPLING_GUARDED_H
 #define SA_SAMPLING_GUARDED_H
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_GUARDED_MOST 16384 /* slots; each is a mapping of its own while it is in use */
+#define SA_GUARDED_MOST 16384 /* slots of a page; each is a mapping of its own while it is in use */
 
 struct sa_guarded_stats {
     uint64_t succeeded;    /* blocks ever guarded */
@@ -37,7 +37,7 @@ struct sa_guarded_stats {
     uint64_t every;        /* one sample in so many; 0: none */
 };
 
-/* Before the first allocation. slots: at most so many, of which half can be in use. */
+/* Before the first allocation. slots: at most so many, and an eighth of them for larger blocks; half of either can be in use. */
 void sa_guarded_init(size_t slots, uint64_t seed);
 
 /*

@@ -89,7 +89,7 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->cpu = sa_sample_cpu();
     s->time_ns = now;
     s->chosen = chosen;
-    s->keep = chosen || sa_choice_keep(s->time_ns);
+    s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_choice_keep(allocated, now));
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
     return true;
@@ -153,7 +153,7 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, s
         return NULL;
     stack = sampler_stack();
     now = sa_clock_ns();
-    chosen = sa_choice_make(stack, now);
+    chosen = sa_choice_make(stack, bytes, now);
     span = sampler_page(bytes, requested, align, cls, stack, chosen);
     if (span) {
         p = (void *)(sa_guarded_span(span) ? sa_guarded_start(span) : span->start);
@@ -179,7 +179,7 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
     stack = sampler_stack();
     now = sa_clock_ns();
     sampler_leave(sampler_record(trial, span, sa_span_bytes(span), requested, align, NULL, 0, stack,
-                                 now, sa_choice_make(stack, now)));
+                                 now, sa_choice_make(stack, sa_span_bytes(span), now)));
 }
 
 unsigned sa_sampler_class(const struct sa_span *span)

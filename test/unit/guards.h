@@ -66,4 +66,16 @@ static inline struct sa_kept_stats kept(void)
     return s;
 }
 
+/* Of guarded blocks and kept pages. */
+static inline void assert_no_guards_left(void)
+{
+    sa_kept_flush();
+    assert_nothing_left();
+    assert_int_equal(guarded().allocated, 0);
+    assert_int_equal(guarded().quarantined, guarded().slots);
+    assert_int_equal(kept().bytes, 0);
+    assert_int_equal(kept().sampled_bytes, 0);
+    assert_int_equal(kept().empty_bytes, 0);
+}
+
 #endif

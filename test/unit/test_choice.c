@@ -23,7 +23,7 @@ static unsigned chosen_of(unsigned samples, unsigned stacks, uint64_t gap_ns)
 
     for (unsigned i = 0; i < samples; i++) {
         now_ns += gap_ns;
-        chosen += sa_choice_make(stack(i % stacks), now_ns);
+        chosen += sa_choice_make(stack(i % stacks), 100, now_ns);
     }
     return chosen;
 }
@@ -47,7 +47,7 @@ static void test_choice_one_in_so_many(void **state)
         unsigned first = 0;
 
         sa_choice_init(50, seed);
-        while (!sa_choice_make(stack(first << 20 | seed), now_ns) && first < 1000) {
+        while (!sa_choice_make(stack(first << 20 | seed), 100, now_ns) && first < 1000) {
             now_ns += SECOND;
             first++;
         }
@@ -59,7 +59,7 @@ static void test_choice_one_in_so_many(void **state)
     for (unsigned i = 0; i < 100000; i++) {
         now_ns += SECOND;
         since++;
-        if (sa_choice_make(stack(1 + (uint64_t)i * 1000), now_ns)) {
+        if (sa_choice_make(stack(1 + (uint64_t)i * 1000), 100, now_ns)) {
             assert_true(chosen == 0 || since >= 50);
             since = 0;
             chosen++;
@@ -71,8 +71,9 @@ static void test_choice_one_in_so_many(void **state)
 
 /*
  * One stack that has all the samples gets few choices: after n of them the chance is 2^-n, and a counter is
- * halved after 64. When it is the only one, the count settles where 64 choices bring as much as the halving
- * takes away, at 64 in 128; so its chance is below 2^-10 then. (Counters are capped at 16.)
+ * halved after 1024 times that it was not let through. From n to 2n takes about 2^2n times: that is 1024 for n = 5. So it
+ * settles at 5 choices in 1024 samples: 98 of 20000. (Each is a geometric number with deviation 100 %; half and twice as
+ * many are 5 deviations and more.)
  */
 static void test_choice_spares_stacks_that_were_chosen(void **state)
 {
@@ -82,18 +83,18 @@ static void test_choice_spares_stacks_that_were_chosen(void **state)
     (void)state;
     sa_choice_init(2, 7);
     alone = chosen_of(20000, 1, SECOND);
-    assert_true(alone >= 5 && alone < 60);
+    assert_in_range(alone, 49, 196);
     sa_choice_stats(&s);
     assert_int_equal(s.every, 2);
     assert_true(s.skipped > 9000);
     /* A new one is chosen at once. */
     now_ns += SECOND;
-    assert_true(sa_choice_make(stack(12345), now_ns));
+    assert_true(sa_choice_make(stack(12345), 100, now_ns));
     /* Many stacks get nearly all of the choices that there are: 4000 of 8000, with few each. */
     others = 0;
     for (unsigned i = 0; i < 8000; i++) {
         now_ns += SECOND;
-        others += sa_choice_make(stack(1000 + i), now_ns);
+        others += sa_choice_make(stack(1000 + i), 100, now_ns);
     }
     assert_true(others > 3600 && others <= 4000);
 }
@@ -108,7 +109,7 @@ static void test_choice_forgets(void **state)
     before = chosen_of(2000, 1, SECOND);
     for (unsigned i = 0; i < 8000; i++) {
         now_ns += SECOND;
-        sa_choice_make(stack(5000 + i), now_ns);
+        sa_choice_make(stack(5000 + i), 100, now_ns);
     }
     again = chosen_of(2000, 1, SECOND);
     assert_true(before >= 4 && again >= 4);
@@ -121,13 +122,58 @@ static void test_choice_has_a_pace(void **state)
 
     (void)state;
     sa_choice_init(2, 3);
+    sa_choice_make(stack(0), 100, now_ns);
+    sa_choice_keep(100, now_ns);
+    now_ns += SA_CHOICE_FIRST_NS;
     for (unsigned i = 0; i < 1000000; i++) { /* a second, at a microsecond each */
         now_ns += 1000;
-        chosen += sa_choice_make(stack(i), now_ns);
-        kept += sa_choice_keep(now_ns);
+        chosen += sa_choice_make(stack(i), 100, now_ns);
+        kept += sa_choice_keep(100, now_ns);
     }
     assert_in_range(chosen, SECOND / SA_CHOICE_NS * 9 / 10, SECOND / SA_CHOICE_NS + 1);
     assert_in_range(kept, SECOND / SA_CHOICE_KEEP_NS * 9 / 10, SECOND / SA_CHOICE_KEEP_NS + 1);
+}
+
+/* What is large makes the next one wait longer: 64 ns for each byte, of 1 MiB at each choice or page that is kept. */
+static void test_choice_has_a_pace_for_bytes(void **state)
+{
+    const uint64_t pause = SA_CHOICE_BYTE_NS << 20;
+    unsigned chosen = 0, kept = 0;
+
+    (void)state;
+    sa_choice_init(2, 3);
+    for (unsigned i = 0; i < 1000000; i++) { /* ten seconds */
+        now_ns += 10000;
+        chosen += sa_choice_make(stack(i), 1 << 20, now_ns);
+        kept += sa_choice_keep(1 << 20, now_ns);
+    }
+    assert_in_range(chosen, 10 * SECOND / (SA_CHOICE_NS + pause) * 9 / 10,
+                    10 * SECOND / (SA_CHOICE_NS + pause) + 1);
+    assert_in_range(kept, 10 * SECOND / (SA_CHOICE_KEEP_NS + pause) * 9 / 10,
+                    10 * SECOND / (SA_CHOICE_KEEP_NS + pause) + 1);
+    /* However large it was, it does not take more than some seconds. */
+    now_ns += SECOND;
+    assert_true(sa_choice_keep(SIZE_MAX, now_ns));
+    assert_true(sa_choice_keep(1, now_ns + 3 * SECOND));
+}
+
+/* Nothing is chosen, nor kept, just after the first sample of the process. */
+static void test_choice_begins_late(void **state)
+{
+    uint64_t start;
+
+    (void)state;
+    sa_choice_init(2, 5);
+    start = now_ns += SECOND;
+    for (uint64_t at = 0; at < SA_CHOICE_FIRST_NS; at += SA_CHOICE_FIRST_NS / 1000) {
+        assert_false(sa_choice_make(stack(at), 100, start + at));
+        assert_false(sa_choice_keep(100, start + at));
+    }
+    assert_true(sa_choice_make(stack(1), 100, start + SA_CHOICE_FIRST_NS));
+    assert_true(sa_choice_keep(100, start + SA_CHOICE_FIRST_NS));
+    /* All of them are all of them. */
+    sa_choice_init(1, 5);
+    assert_true(sa_choice_make(stack(1), 100, 1));
 }
 
 int main(void)
@@ -138,6 +184,8 @@ int main(void)
         cmocka_unit_test(test_choice_spares_stacks_that_were_chosen),
         cmocka_unit_test(test_choice_forgets),
         cmocka_unit_test(test_choice_has_a_pace),
+        cmocka_unit_test(test_choice_has_a_pace_for_bytes),
+        cmocka_unit_test(test_choice_begins_late),
     };
 
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
