@@ -6,20 +6,25 @@
 
 #include <string.h>
 
-static bool in_bytes(const char *name)
+/* What a name ends in; NULL: a number of things. */
+static const char *unit_of(const char *name)
 {
-    size_t len = strlen(name);
+    const char *last = strrchr(name, '_');
 
-    return len > 6 && strcmp(name + len - 6, "_bytes") == 0;
+    if (last && (strcmp(last, "_bytes") == 0 || strcmp(last, "_seconds") == 0))
+        return last + 1;
+    return NULL;
 }
 
 /* What comes before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
 static void family(struct sa_fmt *f, const char *set, const struct sa_figure *figure)
 {
+    const char *unit = unit_of(figure->name);
+
     sa_fmt_add(f, "# TYPE salloc_%s%s %s\n", set, figure->name,
                figure->kind == SA_FIGURE_COUNTER ? "counter" : "gauge");
-    if (in_bytes(figure->name))
-        sa_fmt_add(f, "# UNIT salloc_%s%s bytes\n", set, figure->name);
+    if (unit)
+        sa_fmt_add(f, "# UNIT salloc_%s%s %s\n", set, figure->name, unit);
     sa_fmt_add(f, "# HELP salloc_%s%s %s\n", set, figure->name, figure->help);
 }
 

@@ -115,7 +115,8 @@ static void time_series(struct sa_fmt *f, const struct sa_huge_filler_stats *s)
         "Since the start of the execution, %llu subreleases (%llu pages) were skipped due to "
         "either recent (%llus) peaks, or the sum of short-term (%llus) fluctuations and long-term "
         "(%llus) trends..\n",
-        s->skipped, s->skipped_pages, s->skip_peak_s, s->skip_short_s, s->skip_long_s);
+        s->skipped, s->skipped_pages, s->skip_s[SA_SKIP_PEAK], s->skip_s[SA_SKIP_SHORT],
+        s->skip_s[SA_SKIP_LONG]);
     sa_fmt_add(f,
                FILLER "%.4F%% of decisions confirmed correct, %llu pending (%.4F%% of pages, %llu "
                       "pending), as per "

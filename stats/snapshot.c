@@ -79,6 +79,8 @@ static void snapshot_heaps(struct sa_snapshot *s)
     sa_kept_stats(&kept); /* first: what is freed meanwhile is still in use below */
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
+    for (int i = 0; i < SA_SKIPS; i++)
+        s->skip_s[i] = sa_page_heap_skip(&sa_page_heap_ordinary, (enum sa_skip)i);
     s->sampled_objects = sampled.spans_in_use;
     s->sampled_bytes = sampled.in_use_bytes;
     s->heap.mapped_bytes += sampled.mapped_bytes;

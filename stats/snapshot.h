@@ -81,6 +81,7 @@ struct sa_snapshot {
     struct sa_guarded_stats guarded;
     uint64_t map_failures, advise_failures, restarts, fences;
     size_t domains, cpu_cache_limit;
+    uint64_t skip_s[SA_SKIPS]; /* see page_heap.h */
     size_t experiment[SA_EXPERIMENTS];
 };
 

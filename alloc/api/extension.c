@@ -9,6 +9,7 @@
 #include "alloc/front/gate.h"
 #include "alloc/front/maintain.h"
 #include "alloc/os/lock.h"
+#include "alloc/page_heap/page_heap.h"
 #include "stats/properties.h"
 #include "stats/report.h"
 #include "stats/snapshot.h"
@@ -78,22 +79,42 @@ SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
     return 0;
 }
 
+/* Figures that can be set: the intervals of the page heap, by their numbers there, and the limit of caches. */
+enum { SET_NONE = -1, SET_CACHE_LIMIT = SA_SKIPS };
+
+static int settable(const char *name)
+{
+    const char *const names[] = {
+        [SA_SKIP_PEAK] = "tcmalloc.skip_subrelease_interval",
+        [SA_SKIP_SHORT] = "tcmalloc.skip_subrelease_short_interval",
+        [SA_SKIP_LONG] = "tcmalloc.skip_subrelease_long_interval",
+        [SET_CACHE_LIMIT] = "tcmalloc.max_per_cpu_cache_size",
+    };
+
+    for (int i = 0; i <= SET_CACHE_LIMIT; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return SET_NONE;
+}
+
 SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
 {
     int saved = errno;
     size_t old;
+    int which;
 
     if (!name) {
         errno = EINVAL;
         return -1;
     }
     sa_init();
-    if (strcmp(name, "tcmalloc.max_per_cpu_cache_size") != 0) {
+    which = settable(name);
+    if (which == SET_NONE) {
         if (salloc_get_numeric_property(name, &old) == 0)
             errno = EPERM;
         return -1;
     }
-    if (value > CACHE_LIMIT_MOST) {
+    if (value > (which == SET_CACHE_LIMIT ? CACHE_LIMIT_MOST : SA_SKIP_MOST_S)) {
         errno = EINVAL;
         return -1;
     }
@@ -102,7 +123,10 @@ SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
         return -1;
     }
     sa_lock_acquire(&control_lock, SA_RANK_CONTROL);
-    sa_cpu_cache_set_limit(value);
+    if (which == SET_CACHE_LIMIT)
+        sa_cpu_cache_set_limit(value);
+    else
+        sa_page_heap_set_skip(&sa_page_heap_ordinary, (enum sa_skip)which, value);
     sa_lock_release(&control_lock, SA_RANK_CONTROL);
     sa_gate_leave();
     errno = saved;

@@ -57,6 +57,12 @@ static void init_options(void)
     options = OPTIONS_READ;
 }
 
+static void init_skip(enum sa_skip which, uint64_t seconds)
+{
+    if (seconds)
+        sa_page_heap_set_skip(&sa_page_heap_ordinary, which, seconds);
+}
+
 void sa_init_slow(void)
 {
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
@@ -66,6 +72,9 @@ void sa_init_slow(void)
         sa_size_class_init(sa_vm.page_bytes, sizeof(struct sa_slab) / 8);
         sa_pagemap_init();
         sa_page_heap_init(sa_vm.seed);
+        init_skip(SA_SKIP_PEAK, sa_options.skip_subrelease_interval);
+        init_skip(SA_SKIP_SHORT, sa_options.skip_subrelease_short_interval);
+        init_skip(SA_SKIP_LONG, sa_options.skip_subrelease_long_interval);
         sa_rseq_init(sa_options.per_cpu);
         sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));

@@ -62,6 +62,18 @@ static bool parse_size(struct piece p, sa_option_size *ret)
     return true;
 }
 
+/* A number, with or without an "s". */
+static bool parse_seconds(struct piece p, sa_option_seconds *ret)
+{
+    size_t v;
+
+    p.len -= p.len && p.at[p.len - 1] == 's';
+    if (!parse_size(p, &v) || p.at[p.len - 1] > '9') /* no k, m or g */
+        return false;
+    *ret = v;
+    return true;
+}
+
 static bool parse_flag(struct piece p, sa_option_flag *ret)
 {
     bool on = piece_is(p, "on") || piece_is(p, "true") || piece_is(p, "1");
@@ -136,6 +148,11 @@ static bool parse_signal(struct piece p, sa_option_signal *ret)
 }
 
 static void default_size(sa_option_size *o, size_t v)
+{
+    *o = v;
+}
+
+static void default_seconds(sa_option_seconds *o, uint64_t v)
 {
     *o = v;
 }

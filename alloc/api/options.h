@@ -19,6 +19,7 @@ typedef struct {
     char text[SA_OPTION_PATH_MAX];
 } sa_option_path;
 typedef size_t sa_option_size;
+typedef uint64_t sa_option_seconds;
 typedef bool sa_option_flag;
 typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;

@@ -84,8 +84,8 @@ struct sa_huge_filler {
     struct sa_window demand, free_min, backed_min;
     struct sa_huge_moment peak_demand[SA_WINDOW_SLOTS], peak_hugepages[SA_WINDOW_SLOTS];
     struct sa_filler_skip skips[SA_WINDOW_SLOTS];
-    size_t skip_level; /* the least of those that wait, or SIZE_MAX */
-    uint64_t skip_peak_ns, skip_short_ns, skip_long_ns; /* 0: off */
+    size_t skip_level;         /* the least of those that wait, or SIZE_MAX */
+    uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, broken_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
 };
@@ -175,7 +175,10 @@ bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t least);
 bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
                         const uint64_t *done);
 
-/* How many of the pages may be released, as far as demand of the recent past does not speak against it. */
+/* Free pages with memory that demand of the recent past makes likely to be needed. */
+size_t sa_huge_filler_held_back(const struct sa_huge_filler *f);
+
+/* How many of the pages may be released, those held back aside; counts the decision. */
 size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages);
 
 /* A hugepage that is nearly all taken, to be collapsed; NULL: none. It leaves the queue. */

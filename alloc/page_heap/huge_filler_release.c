@@ -80,27 +80,34 @@ void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
 /* Demand that the recent past makes likely. */
 static size_t filler_expected(const struct sa_huge_filler *f)
 {
+    const uint64_t second = 1000000000;
     size_t expected = 0;
 
-    if (f->skip_peak_ns)
-        return sa_window_max(&f->demand, f->skip_peak_ns);
-    if (f->skip_short_ns)
-        expected += sa_window_swing(&f->demand, f->skip_short_ns);
-    if (f->skip_long_ns)
-        expected += sa_window_trend(&f->demand, f->skip_long_ns);
-    return sa_min(expected, sa_window_max(&f->demand, SA_FILLER_REPORT_NS));
+    if (f->skip_s[SA_SKIP_PEAK])
+        return sa_window_max(&f->demand, f->skip_s[SA_SKIP_PEAK] * second);
+    if (f->skip_s[SA_SKIP_SHORT])
+        expected += sa_window_swing(&f->demand, f->skip_s[SA_SKIP_SHORT] * second);
+    if (f->skip_s[SA_SKIP_LONG])
+        expected += sa_window_trend(&f->demand, f->skip_s[SA_SKIP_LONG] * second);
+    return expected ? sa_min(expected, sa_window_max(&f->demand, SA_FILLER_REPORT_NS)) : 0;
+}
+
+size_t sa_huge_filler_held_back(const struct sa_huge_filler *f)
+{
+    size_t demand = f->taken_pages - f->moving_pages, expected = filler_expected(f);
+
+    return expected > demand ? sa_min(expected - demand, sa_huge_filler_backed(f)) : 0;
 }
 
 size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
 {
-    size_t held = f->taken_pages - f->moving_pages + sa_huge_filler_backed(f);
-    size_t expected = filler_expected(f), may, level;
+    size_t backed = sa_huge_filler_backed(f);
+    size_t may = sa_min(pages, backed - sa_huge_filler_held_back(f)), level;
     struct sa_filler_skip *s;
 
-    may = held > expected ? sa_min(pages, held - expected) : 0;
-    if (expected == 0 || may == pages)
+    if (may == pages)
         return pages;
-    level = held - sa_min(held, pages);
+    level = f->taken_pages - f->moving_pages + backed - sa_min(backed, pages);
     s = &f->skips[f->demand.at];
     s->level = s->count ? sa_max(s->level, level) : level;
     s->pages = (s->count ? s->pages : 0) + pages - may;
@@ -306,9 +313,8 @@ static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_s
     ret->skipped_pages = f->skipped_pages;
     ret->correct = f->correct;
     ret->correct_pages = f->correct_pages;
-    ret->skip_peak_s = f->skip_peak_ns / 1000000000u;
-    ret->skip_short_s = f->skip_short_ns / 1000000000u;
-    ret->skip_long_s = f->skip_long_ns / 1000000000u;
+    for (int i = 0; i < SA_SKIPS; i++)
+        ret->skip_s[i] = f->skip_s[i];
     ret->skip_check_s = SA_FILLER_REPORT_NS / 1000000000u;
 }
 

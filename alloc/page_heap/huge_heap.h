@@ -84,8 +84,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns);
 bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address);
 void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret);
 void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret);
-void sa_huge_heap_set_skip(struct sa_huge_heap *h, uint64_t peak_ns, uint64_t short_ns,
-                           uint64_t long_ns);
+void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds);
 
 /* Between the files of this module; lock held unless said otherwise. */
 

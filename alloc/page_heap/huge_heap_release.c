@@ -27,16 +27,27 @@ size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h)
     return pages;
 }
 
+/* Free pages of the filler that are kept, and with them the span that was freed last, which it takes for used. */
+static size_t heap_held_back(const struct sa_huge_heap *h)
+{
+    size_t held = sa_huge_filler_held_back(&h->filler);
+
+    if (held && h->recent && sa_huge_heap_tracker(h, h->recent->start >> SA_HUGE_SHIFT))
+        held += h->recent->pages;
+    return held;
+}
+
 size_t sa_huge_heap_excess(struct sa_huge_heap *h)
 {
     size_t keep = sa_max(SA_HUGE_EXCESS_PAGES, h->in_use_pages / 4);
-    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached;
+    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
 
     h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)
         return 0;
     cached = sa_huge_cache_excess(&h->cache) * SA_HUGE_PAGES;
-    return sa_max(cached, backed > keep ? backed - keep : 0);
+    excess = sa_max(cached, backed > keep ? backed - keep : 0);
+    return excess ? sa_min(excess, backed - heap_held_back(h)) : 0;
 }
 
 bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
@@ -367,12 +378,9 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
 
-void sa_huge_heap_set_skip(struct sa_huge_heap *h, uint64_t peak_ns, uint64_t short_ns,
-                           uint64_t long_ns)
+void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    h->filler.skip_peak_ns = sa_min(peak_ns, SA_FILLER_REPORT_NS);
-    h->filler.skip_short_ns = sa_min(short_ns, SA_FILLER_REPORT_NS);
-    h->filler.skip_long_ns = sa_min(long_ns, SA_FILLER_REPORT_NS);
+    sa_store_relaxed(&h->filler.skip_s[which], sa_min(seconds, SA_SKIP_MOST_S));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

@@ -81,11 +81,15 @@ bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
     return h->huge && sa_huge_heap_is_free(h->huge, address);
 }
 
-void sa_page_heap_set_skip(struct sa_page_heap *h, uint64_t peak_ns, uint64_t short_ns,
-                           uint64_t long_ns)
+void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, uint64_t seconds)
 {
     if (h->huge)
-        sa_huge_heap_set_skip(h->huge, peak_ns, short_ns, long_ns);
+        sa_huge_heap_set_skip(h->huge, which, seconds);
+}
+
+uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
+{
+    return h->huge ? sa_load_relaxed(&h->huge->filler.skip_s[which]) : 0;
 }
 
 uint64_t sa_page_heap_freed(struct sa_page_heap *h)

@@ -95,12 +95,16 @@ bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 bool sa_page_heap_is_free(struct sa_page_heap *heap, uintptr_t address);
 
 /*
- * Memory that is free in partly used hugepages is not given back by time as long as demand is likely to come
- * back: as high as the highest of the last peak_ns, or the largest swing of the last short_ns plus the
- * highest low of the last long_ns. 0 switches a rule off; all are off at first. At most 5 minutes.
+ * Memory that is free in partly used hugepages is given back by request only as long as demand is likely to come
+ * back: as high as the highest of the last "peak" interval; or, where that is 0, the largest swing of the last "short"
+ * plus the highest low of the last "long" interval. 0 switches a rule off; all are off at first. At most 5 minutes.
  */
-void sa_page_heap_set_skip(struct sa_page_heap *heap, uint64_t peak_ns, uint64_t short_ns,
-                           uint64_t long_ns);
+enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
+
+#define SA_SKIP_MOST_S 300
+
+void sa_page_heap_set_skip(struct sa_page_heap *heap, enum sa_skip which, uint64_t seconds);
+uint64_t sa_page_heap_skip(struct sa_page_heap *heap, enum sa_skip which);
 
 /* Bytes freed to the heap, modulo 2^64; its growth tells the caller to arrange for ticks. */
 uint64_t sa_page_heap_freed(struct sa_page_heap *heap);

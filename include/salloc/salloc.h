@@ -73,6 +73,10 @@ char *salloc_get_stats_openmetrics(void);
  *   tcmalloc.num_released_total_bytes  given back to the system since the start
  *   tcmalloc.per_cpu_caches_active     1 or 0
  *   tcmalloc.max_per_cpu_cache_size    limit of each per-CPU cache, settable
+ *   tcmalloc.skip_subrelease_interval  seconds: free memory is kept for the highest demand of so
+ *                                      long to come back; 0: the rule is off; settable, as are
+ *   tcmalloc.skip_subrelease_short_interval, tcmalloc.skip_subrelease_long_interval
+ *                                      seconds: as the option of the name in doc/tuning.md
  *   tcmalloc.sampled_internal_fragmentation   pages that sampled objects have to themselves
  *   tcmalloc.security_partitioning_active     0
  *   tcmalloc.experiment.NAME           1 or 0: what the stats page lists as MALLOC EXPERIMENTS
@@ -84,7 +88,8 @@ char *salloc_get_stats_openmetrics(void);
 int salloc_get_numeric_property(const char *name, size_t *value);
 
 /**
- * Sets a settable figure (tcmalloc.max_per_cpu_cache_size, up to 1 GiB).
+ * Sets a settable figure: tcmalloc.max_per_cpu_cache_size, up to 1 GiB, and the intervals of
+ * tcmalloc.skip_subrelease_..., up to 300 seconds.
  *
  * @return 0, or -1 with errno ENOENT (unknown name), EPERM (not settable), EINVAL (out of range).
  */

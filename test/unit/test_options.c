@@ -77,6 +77,25 @@ static void test_options_sizes(void **state)
     }
 }
 
+static void test_options_seconds(void **state)
+{
+    static const char *const wrong[] = {"", "s", "1m", "2k", "60 ", "-1", "1.5", "60ss", "s60"};
+    char text[100];
+
+    (void)state;
+    assert_string_equal(parse("skip_subrelease_interval:60s,skip_subrelease_long_interval:300"),
+                        "");
+    assert_int_equal(options.skip_subrelease_interval, 60);
+    assert_int_equal(options.skip_subrelease_short_interval, 0);
+    assert_int_equal(options.skip_subrelease_long_interval, 300);
+    for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
+        strcpy(text, "skip_subrelease_interval:");
+        strcat(text, wrong[i]);
+        assert_true(strlen(parse(text)) > 0);
+        assert_int_equal(options.skip_subrelease_interval, 0);
+    }
+}
+
 static void test_options_later_value_wins(void **state)
 {
     (void)state;
@@ -235,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_options_defaults_when_string_is_empty),
         cmocka_unit_test(test_options_takes_every_kind),
         cmocka_unit_test(test_options_sizes),
+        cmocka_unit_test(test_options_seconds),
         cmocka_unit_test(test_options_later_value_wins),
         cmocka_unit_test(test_options_bad_items_are_skipped_and_named),
         cmocka_unit_test(test_options_good_items_survive_bad_ones),

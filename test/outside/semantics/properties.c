@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numeric properties: every one that can be set is set and says so, limits and errors are what the header says, and
+ * options give them their first values.
+ *
+ * usage: properties [PEAK SHORT LONG]    the intervals that SALLOC_CONF sets, else 0
+ */
+#include "test/outside/check.h"
+
+#include <errno.h>
+
+#define PREFIX "tcmalloc.skip_subrelease_"
+
+static int (*get)(const char *, size_t *);
+static int (*set)(const char *, size_t);
+
+static size_t value_of(const char *name)
+{
+    size_t value = 12345;
+
+    errno = 4321;
+    CHECK_SAYS(get(name, &value) == 0 && errno == 4321, "%s", name);
+    return value;
+}
+
+static void test_settable(const char *name, size_t most)
+{
+    const size_t values[] = {0, 1, 60, most};
+    size_t before = value_of(name);
+
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+        errno = 4321;
+        CHECK(set(name, values[i]) == 0 && errno == 4321);
+        CHECK_SAYS(value_of(name) == values[i], "%s: %zu", name, values[i]);
+    }
+    errno = 0;
+    CHECK(set(name, most + 1) == -1 && errno == EINVAL);
+    errno = 0;
+    CHECK(set(name, SIZE_MAX) == -1 && errno == EINVAL);
+    CHECK(value_of(name) == most);
+    CHECK(set(name, before) == 0);
+}
+
+static void test_errors(void)
+{
+    size_t value = 12345;
+
+    CHECK(get("tcmalloc.none", &value) == -1 && errno == ENOENT && value == 12345);
+    CHECK(get(PREFIX "interval_", &value) == -1 && errno == ENOENT);
+    CHECK(get(NULL, &value) == -1 && errno == EINVAL);
+    CHECK(get("generic.heap_size", NULL) == -1 && errno == EINVAL);
+    CHECK(set(NULL, 1) == -1 && errno == EINVAL);
+    CHECK(set("tcmalloc.none", 1) == -1 && errno == ENOENT);
+    CHECK(set("generic.heap_size", 1) == -1 && errno == EPERM);
+    CHECK(set("salloc.samples_taken", 1) == -1 && errno == EPERM);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const intervals[] = {PREFIX "interval", PREFIX "short_interval",
+                                            PREFIX "long_interval"};
+
+    check_begin();
+    get = (int (*)(const char *, size_t *))dlsym(RTLD_DEFAULT, "salloc_get_numeric_property");
+    set = (int (*)(const char *, size_t))dlsym(RTLD_DEFAULT, "salloc_set_numeric_property");
+    REQUIRE(get && set);
+    for (int i = 0; i < 3; i++) {
+        size_t expected = argc > 3 ? strtoul(argv[i + 1], NULL, 10) : 0;
+
+        CHECK_SAYS(value_of(intervals[i]) == expected, "%s is %zu", intervals[i],
+                   value_of(intervals[i]));
+        test_settable(intervals[i], 300);
+    }
+    CHECK(value_of("tcmalloc.max_per_cpu_cache_size") == 1536 << 10);
+    test_settable("tcmalloc.max_per_cpu_cache_size", 1 << 30);
+    test_errors();
+    return check_end();
+}
