@@ -13,7 +13,7 @@
 
 #define ARENA_BLOCK_BYTES (256 * 1024)
 
-static struct {
+static SA_START_DATA struct {
     struct sa_lock lock;
     uintptr_t next, end; /* the block being carved */
     struct sa_arena_stats stats;

@@ -11,7 +11,7 @@
 
 struct sa_pagemap sa_pagemap;
 
-static struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
+static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
 
 void sa_pagemap_init(void)
 {

@@ -23,6 +23,11 @@ static struct {
     } copy[COPIES];
 } rates;
 
+static struct rates_copy *copy_of(uint32_t generation)
+{
+    return &rates.copy[(generation - 1) % COPIES];
+}
+
 static double real_load(const double *p)
 {
     double v;
@@ -88,7 +93,7 @@ static void copy_set_class(struct rates_copy *copy, unsigned cls, struct sa_rate
 static void rates_publish(int64_t interval, const double *p)
 {
     uint32_t generation = sa_load_relaxed(&rates.generation) + 1;
-    struct rates_copy *copy = &rates.copy[generation % COPIES];
+    struct rates_copy *copy = copy_of(generation);
     double log_fail = interval > 1 ? sa_log1p(-1 / (double)interval) : 0;
 
     /* Who sees any of the stores below sees the generation before, too: it makes the copy invalid. */
@@ -132,7 +137,7 @@ struct sa_rate sa_rate_of_class(unsigned cls)
         const struct class_rate *from;
 
         r.generation = sa_load_acquire(&rates.generation);
-        from = &rates.copy[r.generation % COPIES].of[cls];
+        from = &copy_of(r.generation)->of[cls];
         r.p = real_load(&from->p);
         r.interval = real_load(&from->interval);
         r.log_fail = real_load(&from->log_fail);
@@ -147,7 +152,7 @@ int64_t sa_rates_interval(void)
 
     do {
         generation = sa_load_acquire(&rates.generation);
-        interval = sa_load_relaxed(&rates.copy[generation % COPIES].interval);
+        interval = sa_load_relaxed(&copy_of(generation)->interval);
     } while (!copy_was_valid(generation));
     return interval;
 }
@@ -162,7 +167,7 @@ struct sa_rate sa_rate_of_size(size_t bytes)
         const struct rates_copy *copy;
 
         generation = sa_load_acquire(&rates.generation);
-        copy = &rates.copy[generation % COPIES];
+        copy = copy_of(generation);
         interval = (double)sa_load_relaxed(&copy->interval);
         log_fail = real_load(&copy->log_fail);
     } while (!copy_was_valid(generation));

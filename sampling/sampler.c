@@ -23,7 +23,7 @@
 #include "sampling/live.h"
 #include "sampling/misuse.h"
 
-static struct {
+static SA_START_DATA struct {
     uint64_t seed;  /* const after init */
     uint64_t rng;   /* atomic: draws that belong to no CPU */
     uint64_t taken; /* atomic, relaxed */

@@ -71,7 +71,7 @@ unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most)
 extern const char _DYNAMIC[] SA_WEAK SA_HIDDEN;
 #endif
 
-static bool waiting;
+static SA_START_DATA bool waiting;
 
 void sa_stack_capture_wait(bool wait)
 {

@@ -34,7 +34,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-unsigned char sa_init_done;
+SA_START_DATA unsigned char sa_init_done;
 
 static SA_START_DATA struct sa_lock init_lock; /* INIT */
 

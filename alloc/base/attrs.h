@@ -17,7 +17,8 @@
 
 /*
  * What every process runs and writes at start, also one that never allocates: code beside the symbol table
- * and variables beside the relocated ones, on pages that the loader has touched already.
+ * and variables beside the relocated ones, on pages that the loader has touched already. There is also room for
+ * small variables that the first allocation writes.
  */
 #define SA_START_CODE __attribute__((noinline, section(".text.startup")))
 #define SA_START_DATA __attribute__((section(".data.start")))

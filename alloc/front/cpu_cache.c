@@ -46,9 +46,9 @@ enum miss { MISS_NONE, MISS_UNDERFLOW, MISS_OVERFLOW };
 struct cpu_cache *sa_cpu_caches[SA_SLABS];
 struct sa_slab sa_slab_empty __attribute__((aligned(SA_CACHELINE)));
 
-static struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
-static int cpu_count;                /* atomic: one above the highest populated */
-static int64_t limit_default;        /* atomic, relaxed */
+static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
+static SA_START_DATA int cpu_count;                /* atomic: one above the highest populated */
+static SA_START_DATA int64_t limit_default;        /* atomic, relaxed */
 
 void sa_cpu_cache_init(size_t limit_bytes)
 {

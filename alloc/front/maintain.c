@@ -28,7 +28,7 @@
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
 #define MAINTAIN_UNMAP_BYTES (2ul << 20)
 
-static struct {
+static SA_START_DATA struct {
     struct sa_lock lock;
     uint64_t next_ns;      /* atomic, relaxed: no pass before */
     uint64_t kicked_freed; /* atomic, relaxed: sa_page_heap_freed at the last kick */

@@ -25,13 +25,14 @@
 
 static struct {
     struct sa_lock lock;
-    bool optimise;                 /* const after start */
     uint64_t next_ns, wait_ns;     /* wait_ns 0: CHOOSE_FIRST_NS */
     uint64_t seen[SA_CLASSES_MAX]; /* allocations at the last choice */
     double weight[SA_CLASSES_MAX]; /* allocations, older ones counting less */
     uint64_t chosen;               /* atomic, relaxed */
     double variance;               /* atomic, relaxed */
 } rates;
+
+static SA_START_DATA bool optimise; /* const after start */
 
 void sa_sample_rates_set_interval(int64_t bytes)
 {
@@ -45,7 +46,7 @@ void sa_sample_rates_set_interval(int64_t bytes)
 
 void sa_sample_rates_optimise(bool on)
 {
-    rates.optimise = on;
+    optimise = on;
 }
 
 /* What the allocator's counters say of a class. */
@@ -92,7 +93,7 @@ void sa_sample_rates_tick(uint64_t now_ns)
     uint64_t wait;
     int64_t interval;
 
-    if (!rates.optimise || !sa_lock_try(&rates.lock, SA_RANK_RATES))
+    if (!optimise || !sa_lock_try(&rates.lock, SA_RANK_RATES))
         return;
     interval = sa_rates_interval();
     if (now_ns >= rates.next_ns && interval > 1) {

@@ -20,7 +20,7 @@ enum {
 extern const ptrdiff_t __rseq_offset SA_WEAK;
 extern const unsigned __rseq_size SA_WEAK;
 
-struct sa_rseq sa_rseq;
+SA_START_DATA struct sa_rseq sa_rseq;
 struct sa_hot sa_hot;
 _Thread_local struct sa_thread sa_thread;
 

@@ -3,6 +3,7 @@
 #include "alloc/os/vm.h"
 
 #include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/sys.h"
@@ -19,7 +20,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-struct sa_vm sa_vm;
+SA_START_DATA struct sa_vm sa_vm;
 
 void sa_vm_init(void)
 {

@@ -60,7 +60,7 @@ struct sa_huge_tracker {
 struct sa_filler_set {
     uint64_t summary; /* bit set = word not zero */
     uint64_t filled[SA_FILLER_WORDS];
-    struct sa_huge_tracker *first[SA_FILLER_LISTS];
+    struct sa_huge_tracker **first; /* of the filler's lists */
 };
 
 /* Decisions of one slot of time not to release, as long as they wait to be judged. */
@@ -88,6 +88,8 @@ struct sa_huge_filler {
     uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, broken_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
+    /* Last: large, little of it is touched. */
+    struct sa_huge_tracker *lists[SA_FILLER_SETS][SA_FILLER_LISTS];
 };
 
 struct sa_filler_place {

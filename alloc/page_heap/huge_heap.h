@@ -42,11 +42,9 @@ struct sa_huge_heap {
     struct sa_lock lock; /* PAGE_HEAP; guards everything below */
     uint8_t number;
     struct sa_heap_space space;
-    struct sa_huge_owners owners;
     struct sa_huge_nodes nodes;
     struct sa_huge_map released;
     struct sa_huge_cache cache;
-    struct sa_huge_filler filler;
     struct sa_huge_region *regions, *unused_regions;
     struct sa_huge_tracker *unused_trackers;
     struct sa_huge_tracker *spare; /* last seen empty, kept in the filler */
@@ -66,6 +64,9 @@ struct sa_huge_heap {
     struct sa_huge_collapse_stats collapse;
     struct sa_size_info sizes;
     struct sa_page_heap_stats stats;
+    /* Large, of which little is touched: */
+    struct sa_huge_filler filler;
+    struct sa_huge_owners owners;
 };
 
 void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint);
