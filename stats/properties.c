@@ -57,6 +57,14 @@ static bool read_named(const struct sa_snapshot *s, const char *name, size_t *re
         {"tcmalloc.sampled_internal_fragmentation", s->sampled_bytes},
         {"tcmalloc.num_released_total_bytes", s->heap.released_ever_bytes},
         {"tcmalloc.security_partitioning_active", 0},
+        {"tcmalloc.desired_usage_limit_bytes", s->soft.bytes},
+        {"tcmalloc.hard_usage_limit_bytes", s->hard.bytes},
+        {"tcmalloc.soft_limit_hits", s->soft.hits},
+        {"tcmalloc.hard_limit_hits", s->hard.hits},
+        {"tcmalloc.successful_shrinks_after_soft_limit_hit", s->soft.shrinks},
+        {"tcmalloc.successful_shrinks_after_hard_limit_hit", s->hard.shrinks},
+        {"tcmalloc.num_released_soft_limit_exceeded_bytes", s->soft.released_bytes},
+        {"tcmalloc.num_released_hard_limit_exceeded_bytes", s->hard.released_bytes},
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

@@ -38,6 +38,7 @@ static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
     sa_report_allocation_sizes(f, "PageHeap", &r->sampled_sizes);
     sa_report_size_info(f, "PageHeap", &r->sampled_sizes, r->seconds);
     sa_report_guarded(f, &r->s);
+    sa_report_limits(f, &r->s);
     sa_report_system(f, &r->s);
     sa_report_huge(f, r);
 }

@@ -32,6 +32,9 @@ void sa_report_capacities(struct sa_fmt *f, const struct sa_reading *r);
 void sa_report_cpus(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_misses(struct sa_fmt *f);
 
+/* report_limits.c */
+void sa_report_limits(struct sa_fmt *f, const struct sa_snapshot *s);
+
 /* report_heap.c; label: the name of the heap */
 void sa_report_lengths(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages);
 void sa_report_ages(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages);

@@ -132,6 +132,13 @@ static void snapshot_metadata(struct sa_snapshot *s)
     s->system_bytes = known + s->other_bytes;
 }
 
+static void snapshot_limits(struct sa_snapshot *s)
+{
+    sa_limits_stats(SA_LIMIT_SOFT, &s->soft);
+    sa_limits_stats(SA_LIMIT_HARD, &s->hard);
+    s->soft_calls = sa_load_relaxed(&sa_limits.soft_calls);
+}
+
 static void snapshot_caches(struct sa_snapshot *s)
 {
     s->cpu_cache_limit = sa_cpu_cache_limit();
@@ -183,6 +190,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     snapshot_sampling(s);
     snapshot_metadata(s);
     snapshot_caches(s);
+    snapshot_limits(s);
     sa_gate_leave();
     s->pagemap_root_resident_bytes =
         sa_vm_resident(sa_hot.home_class, sizeof(sa_hot.home_class)) +

@@ -18,6 +18,7 @@
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
@@ -79,6 +80,8 @@ struct sa_snapshot {
     struct sa_stack_stats stacks;
     struct sa_sample_rates_stats rates;
     struct sa_guarded_stats guarded;
+    struct sa_limit_stats soft, hard;
+    uint64_t soft_calls; /* times that the program was told that it has passed the soft limit */
     uint64_t map_failures, advise_failures, restarts, fences;
     size_t domains, cpu_cache_limit;
     uint64_t skip_s[SA_SKIPS]; /* see page_heap.h */
@@ -96,6 +99,12 @@ struct sa_class_detail {
 
 /* ret_detail: SA_CLASSES_MAX of them, or NULL. */
 void sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *ret_detail);
+
+/* A limit for machines, to which the number that stands for none is too large: 0. */
+SA_INLINE size_t sa_snapshot_limit(const struct sa_limit_stats *limit)
+{
+    return limit->bytes == SA_NO_LIMIT ? 0 : limit->bytes;
+}
 
 /* Sums of rows. */
 size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s);

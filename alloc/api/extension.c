@@ -107,6 +107,10 @@ SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
         errno = EINVAL;
         return -1;
     }
+    if (strcmp(name, "tcmalloc.desired_usage_limit_bytes") == 0)
+        return salloc_set_memory_limit(SALLOC_SOFT_LIMIT, value);
+    if (strcmp(name, "tcmalloc.hard_usage_limit_bytes") == 0)
+        return salloc_set_memory_limit(SALLOC_HARD_LIMIT, value);
     sa_init();
     which = settable(name);
     if (which == SET_NONE) {

@@ -14,6 +14,7 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/emergency.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/soft_limit.h"
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/rseq.h"
@@ -58,6 +59,7 @@ static void fork_child(void)
     }
     sa_emergency_after_fork();
     sa_topology_after_fork();
+    sa_soft_limit_after_fork();
     sa_gate_reset();
     sa_mappings_after_fork();
     sa_profile_output_after_fork();

@@ -10,6 +10,7 @@
 
 #include "alloc/api/at_exit.h"
 #include "alloc/api/fork.h"
+#include "alloc/api/limits.h"
 #include "alloc/api/options.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/base/bits.h"
@@ -112,6 +113,7 @@ static void init_start_topology(void)
 /* What the options ask for. By default that is nothing, so it need not be called if there are none. */
 static SA_COLD void init_what_is_asked_for(void)
 {
+    sa_limits_read_options();
     sa_at_exit_register();
     sa_profile_output_register();
     if (sa_options.llc_domains && sa_topology_may_matter())

@@ -8,6 +8,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/deferred.h"
 #include "alloc/front/emergency.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/large.h"
@@ -15,6 +16,7 @@
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/guarded.h"
@@ -107,20 +109,43 @@ static void *alloc_any(unsigned cls, size_t size, size_t align, bool *ret_zeroed
     return cls ? alloc_small(cls, size, align) : sa_large_alloc(size, align, ret_zeroed);
 }
 
+/* Makes room for a request that has failed. What the caches hold may be all that it takes. */
+static void alloc_recover(unsigned cls, size_t size, bool refused)
+{
+    if (refused) {
+        sa_add_relaxed(&sa_limits.hits[SA_LIMIT_HARD], 1);
+        if (!sa_limits_hopeless(size))
+            sa_limits_released(SA_LIMIT_HARD, sa_maintain_make_room());
+    } else { /* out of address space */
+        sa_maintain_recover(cls != 0);
+    }
+}
+
 static void *alloc_inside(size_t size, size_t align, bool zero)
 {
     unsigned cls = class_for(size, align);
-    bool zeroed = false;
+    uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
+    bool zeroed = false, refused;
     void *p = alloc_any(cls, size, align, &zeroed);
 
     if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
-        /* Out of address space: what the caches hold may make a run that is long enough. */
-        sa_maintain_recover(cls != 0);
+        refused = sa_load_relaxed(&sa_limits.refused) != refusals;
+        alloc_recover(cls, size, refused);
         p = alloc_any(cls, size, align, &zeroed);
+        if (refused && p)
+            sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
     }
     if (zero && p && !zeroed)
         memset(p, 0, size);
     return p;
+}
+
+/* The end of a slow path. */
+static void front_leave(void)
+{
+    sa_maintain_poll();
+    sa_gate_leave();
+    sa_deferred_run();
 }
 
 void *sa_front_alloc(size_t size, size_t align, bool zero)
@@ -131,8 +156,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
         return sa_emergency_alloc(size, align);
     front_free_aside();
     p = alloc_inside(size, align, zero);
-    sa_maintain_poll();
-    sa_gate_leave();
+    front_leave();
     return p;
 }
 
@@ -218,8 +242,7 @@ void sa_front_free(void *p)
         return;
     }
     free_block(block_of(p, "invalid free"), p);
-    sa_maintain_poll();
-    sa_gate_leave();
+    front_leave();
 }
 
 /*
@@ -255,8 +278,7 @@ void sa_front_free_sized(void *p, size_t size, size_t align)
     b = block_of(p, "invalid free");
     check_sized(b, p, size, align);
     free_block(b, p);
-    sa_maintain_poll();
-    sa_gate_leave();
+    front_leave();
 }
 
 static void *realloc_copy(void *p, size_t old_size, size_t size)
@@ -302,7 +324,12 @@ static void *realloc_inside(struct block b, void *p, size_t size)
             return q;
     }
     /* All of it: malloc_usable_size tells the program that it may use the whole block. */
-    return realloc_copy(p, block_bytes(b), size);
+    q = realloc_copy(p, block_bytes(b), size);
+    /* Caches and free memory were given back: under a hard limit there may be room now for what is missing. */
+    if (SA_UNLIKELY(!q) && sa_limits_active() && !b.cls && class_for(size, 1) == 0 &&
+        sa_large_resize(b.span, size))
+        return p;
+    return q;
 }
 
 void *sa_front_realloc(void *p, size_t size)
@@ -325,8 +352,7 @@ void *sa_front_realloc(void *p, size_t size)
         return q;
     }
     q = realloc_inside(b, p, size);
-    sa_maintain_poll();
-    sa_gate_leave();
+    front_leave();
     return q;
 }
 

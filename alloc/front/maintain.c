@@ -9,11 +9,13 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/sample_rates.h"
+#include "alloc/front/soft_limit.h"
 #include "alloc/middle/topology.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "sampling/kept.h"
 
@@ -70,6 +72,8 @@ void sa_maintain_poll(void)
     if (SA_UNLIKELY(sa_gate_is_closed()))
         return; /* this thread is the one that forks: nothing may be set going */
 
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_limits.soft_due)))
+        sa_soft_limit_enforce();
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
@@ -83,6 +87,8 @@ void sa_maintain_poll(void)
     sa_store_relaxed(&maintain.next_ns, now + MAINTAIN_NS);
     maintain_pass(now);
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
+    if (sa_limits_active()) /* what is free may be so since the last request */
+        sa_soft_limit_enforce();
 }
 
 unsigned long sa_maintain_release(unsigned long bytes)
@@ -105,10 +111,15 @@ unsigned long sa_maintain_release(unsigned long bytes)
     return given;
 }
 
-void sa_maintain_recover(bool unmap)
+size_t sa_maintain_make_room(void)
 {
     sa_kept_flush();
-    sa_maintain_release(PTRDIFF_MAX);
+    return sa_maintain_release(PTRDIFF_MAX);
+}
+
+void sa_maintain_recover(bool unmap)
+{
+    sa_maintain_make_room();
     /* Nobody can use what samples have left, but the address space. */
     sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);
     if (unmap)

@@ -7,12 +7,16 @@
 #define SA_FRONT_MAINTAIN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Called inside the gate, with no lock held, at the end of slow paths. Cheap when nothing is due. */
 void sa_maintain_poll(void);
 
 /* Empties all caches and gives free memory back; at least bytes if there is as much. What it gave. */
 unsigned long sa_maintain_release(unsigned long bytes);
+
+/* After an allocation has failed at the hard limit: empties the caches and gives all free memory back. What it gave. */
+size_t sa_maintain_make_room(void);
 
 /*
  * After an allocation has failed: empties the caches and gives all free memory back, so that runs of

@@ -15,6 +15,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/limits.h"
 
 #include <string.h>
 
@@ -81,6 +82,7 @@ static void collapse_note(struct sa_huge_heap *h, size_t hugepage, bool sparse, 
     t = made ? sa_huge_heap_tracker(h, hugepage) : NULL;
     if (t)
         sa_huge_filler_made_whole(&h->filler, t);
+    sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
@@ -107,6 +109,8 @@ void sa_huge_heap_collapse(struct sa_huge_heap *h)
         bool sparse, made = false;
         void *p;
 
+        if (sa_limits_active() && !sa_limits_have_room(SA_HUGE_BYTES - RESIDENT_LEAST))
+            break;
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         hugepage = h->collapse.failures < FAILURES_MOST ? next_hugepage(h) : SA_HUGE_NONE;
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);

@@ -4,6 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/peak.h"
 #include "alloc/page_heap/span_records.h"
 #include "pagemap/arena.h"
@@ -15,7 +16,6 @@
 #define GROW_MOST    8 /* hugepages mapped ahead at most */
 #define GROW_PART    8 /* of what is mapped, this part is mapped ahead */
 #define NODES_AHEAD  16
-#define FREE_TRIES   1000
 
 void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint)
 {
@@ -374,29 +374,56 @@ static bool recent_serves(const struct sa_huge_heap *h, const struct sa_span *s,
     return (t && t->dense) == dense || !t;
 }
 
-static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense)
+/* What was placed is beyond the hard limit: undone, as if it had never been. Pages of which some had memory now all
+ * count as if they had; as many are released instead. Lets go of the lock. */
+static void heap_undo(struct sa_huge_heap *h, struct sa_span *s, size_t before,
+                      struct sa_huge_moving moving[2])
+{
+    heap_give(h, s, s->zeroed, &moving[1]);
+    heap_drop_span(h, s);
+    if (sa_huge_heap_used(h) > before)
+        sa_huge_heap_release_pages(h, sa_huge_heap_used(h) - before, 1, false);
+    sa_huge_heap_settle(h, moving);
+}
+
+/* *ret_over: by how much the hard limit would have been passed; 0: if it fails, that is not why. */
+static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense,
+                                  size_t *ret_over)
 {
     struct sa_huge_moving moving[2] = {{0}};
     struct sa_span *s, *got = NULL;
+    bool limited;
+    size_t before = 0;
 
+    *ret_over = 0;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     s = h->recent;
+    limited = sa_limits_active();
     if (s && recent_serves(h, s, pages, align, dense)) {
         h->recent = NULL;
         got = span_set(s, s->start, pages, false);
+        limited = false; /* it counts all the time */
     } else {
         heap_flush(h, &moving[0]);
+        if (limited)
+            before = sa_huge_heap_used(h);
         s = heap_new_span(h);
         if (s)
             got = heap_place(h, s, pages, align, dense);
+    }
+    if (limited && got && (*ret_over = sa_huge_heap_over(h, before))) {
+        heap_undo(h, got, before, moving);
+        return NULL;
     }
     if (got) {
         h->in_use_pages += pages;
         h->stats.spans_in_use++;
         sa_size_info_alloc(&h->sizes, pages, sa_huge_slack(pages));
         sa_peak_note(h->number, sa_huge_heap_released(h) << SA_PAGE_SHIFT, sa_span_bytes(got));
-    } else if (s) {
-        heap_drop_span(h, s);
+    } else {
+        if (s)
+            heap_drop_span(h, s);
+        sa_huge_heap_note(h);
     }
     if (SA_UNLIKELY(moving[0].n))
         sa_huge_heap_settle(h, moving);
@@ -405,21 +432,41 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
     return got;
 }
 
-struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense)
+/* Gives as much of what is free back as is missing; if it was what the span would have lain on, all of it. */
+static struct sa_span *alloc_over_limit(struct sa_huge_heap *h, size_t pages, size_t align,
+                                        bool dense, size_t over)
 {
     struct sa_span *s;
 
-    if (pages > UINT32_MAX - SA_HUGE_PAGES)
+    sa_limits_released(SA_LIMIT_HARD, sa_huge_heap_release(h, over));
+    s = heap_alloc(h, pages, align, dense, &over);
+    if (!s && over) {
+        sa_limits_released(SA_LIMIT_HARD, sa_huge_heap_release(h, SIZE_MAX / 2));
+        s = heap_alloc(h, pages, align, dense, &over);
+    }
+    return s;
+}
+
+struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense)
+{
+    struct sa_span *s;
+    size_t over;
+
+    /* Not so much as address space for what can never be: its part of the radix map would stay. */
+    if (pages > UINT32_MAX - SA_HUGE_PAGES ||
+        (sa_limits_active() && sa_limits_hopeless(pages << SA_PAGE_SHIFT)))
         return NULL;
     pages = sa_align_up(sa_max(pages, 1), sa_page_step);
     align = sa_max(align, sa_page_step);
-    s = heap_alloc(h, pages, align, dense);
+    s = heap_alloc(h, pages, align, dense, &over);
+    if (SA_UNLIKELY(over != 0))
+        return alloc_over_limit(h, pages, align, dense, over);
     /* Out of address space: cached and released hugepages together may be a range that is long enough. Or
      * none of them is, and others have to be given up for a new one. */
     if (SA_UNLIKELY(!s) && sa_huge_heap_release(h, SIZE_MAX / 2))
-        s = heap_alloc(h, pages, align, dense);
-    if (SA_UNLIKELY(!s) && sa_huge_heap_make_room(h, pages))
-        s = heap_alloc(h, pages, align, dense);
+        s = heap_alloc(h, pages, align, dense, &over);
+    if (SA_UNLIKELY(!s && !over) && sa_huge_heap_make_room(h, pages))
+        s = heap_alloc(h, pages, align, dense, &over);
     return s;
 }
 
@@ -447,34 +494,4 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
         sa_store_relaxed(&s->state, SA_SPAN_MOVING);
     }
     sa_huge_heap_settle(h, moving);
-}
-
-static bool address_is_free(const struct sa_huge_heap *h, uintptr_t address)
-{
-    const struct sa_span *recent = h->recent;
-    size_t hugepage = address >> SA_HUGE_SHIFT;
-    struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
-    struct sa_huge_region *r = sa_huge_heap_region(h, hugepage);
-
-    if (recent && address - recent->start < sa_span_bytes(recent))
-        return true;
-    if (t)
-        return sa_range_is_free(&t->range, sa_huge_page_in(address), 1);
-    if (r)
-        return sa_range_is_free(
-            &r->range, (uint32_t)((address >> SA_PAGE_SHIFT) - r->hugepage * SA_HUGE_PAGES), 1);
-    return sa_huge_map_find(&h->cache.map, hugepage) || sa_huge_map_find(&h->released, hugepage);
-}
-
-bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address)
-{
-    bool is_free;
-
-    /* The process is about to end: whoever holds the lock may never let go of it. */
-    for (int i = 0; !sa_lock_try(&h->lock, SA_RANK_PAGE_HEAP); i++)
-        if (i == FREE_TRIES)
-            return false;
-    is_free = address_is_free(h, address);
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    return is_free;
 }

@@ -20,6 +20,7 @@
 #define SA_PAGE_HEAP_HUGE_HEAP_H
 
 #include "alloc/os/lock.h"
+#include "alloc/page_heap/footprint.h"
 #include "alloc/page_heap/heap_space.h"
 #include "alloc/page_heap/huge_cache.h"
 #include "alloc/page_heap/huge_filler.h"
@@ -134,6 +135,16 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h);
 size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
                                   bool periodic);
 
+/* Limits: huge_limits.c. After pages were taken into use, where `before` pages held memory before: 0, or by how
+ * many bytes the hard limit is passed. */
+size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before);
+
+/* Whether a span may take up to so many pages more that hold no memory, as far as that can be told before. */
+bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages);
+
+/* Free pages that are to go back at once because there is more than a limit allows. */
+size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h);
+
 /* Large spans: huge_large.c. */
 struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
                                     size_t align);
@@ -166,6 +177,18 @@ SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h)
     for (const struct sa_huge_region *r = h->regions; SA_UNLIKELY(r != NULL); r = r->next)
         pages += r->clear_pages;
     return pages;
+}
+
+/* Pages that hold memory, free or not. */
+SA_INLINE size_t sa_huge_heap_used(const struct sa_huge_heap *h)
+{
+    return h->mapped * SA_HUGE_PAGES - sa_huge_heap_released(h);
+}
+
+/* Says how much holds no memory, after that has become more; see footprint.h. */
+SA_INLINE void sa_huge_heap_note(const struct sa_huge_heap *h)
+{
+    sa_footprint_note(h->number, sa_huge_heap_released(h) << SA_PAGE_SHIFT);
 }
 
 /* What a span leaves free behind it when it is rounded up to hugepages. */

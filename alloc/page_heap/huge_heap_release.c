@@ -8,6 +8,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/limits.h"
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
 #define RELEASE_RUN 8                          /* hugepages of one system call at most */
@@ -47,7 +48,8 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h)
         return 0;
     cached = sa_huge_cache_excess(&h->cache) * SA_HUGE_PAGES;
     excess = sa_max(cached, backed > keep ? backed - keep : 0);
-    return excess ? sa_min(excess, backed - heap_held_back(h)) : 0;
+    excess = excess ? sa_min(excess, backed - heap_held_back(h)) : 0;
+    return sa_limits_active() ? sa_max(excess, sa_huge_heap_limit_excess(h)) : excess;
 }
 
 bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
@@ -250,6 +252,7 @@ void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving mov
         sa_huge_heap_flush(h);
         sa_huge_heap_release_pages(h, excess, SA_HUGE_BREAK_LEAST, false);
     }
+    sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
@@ -261,6 +264,7 @@ size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
     sa_huge_heap_flush(h);
     h->refused = false;
     done = sa_huge_heap_release_pages(h, pages, 1, true);
+    sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return done << SA_PAGE_SHIFT;
 }
@@ -282,6 +286,7 @@ static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
         start = node->start + node->length - n;
         sa_huge_map_take_at(&h->released, &h->nodes, start, n);
         h->moving += n;
+        sa_huge_heap_note(h); /* before it is not mapped any more */
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         sa_vm_unmap(hugepage_address(start), n * SA_HUGE_BYTES);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
@@ -366,6 +371,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     sa_huge_cache_shrink(&h->cache);
     h->refused = false;
     heap_release_idle(h, (double)elapsed / (double)SA_RELEASE_NS);
+    sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_heap_region_backed(h);
     if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_LEAST))
         left += sa_huge_filler_backed(&h->filler);

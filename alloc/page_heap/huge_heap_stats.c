@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of the hugepage-aware heap; see huge_stats.h for what they mean. */
+/* Figures of the hugepage-aware heap, see huge_stats.h for what they mean; and what of it is free. */
 #include "alloc/page_heap/huge_heap.h"
 
 #include <string.h>
+
+#define FREE_TRIES 1000
 
 static void heap_fill_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 {
@@ -140,4 +142,34 @@ void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret)
     heap_census(h, ret);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     fill_parts(large_pages, ret);
+}
+
+static bool address_is_free(const struct sa_huge_heap *h, uintptr_t address)
+{
+    const struct sa_span *recent = h->recent;
+    size_t hugepage = address >> SA_HUGE_SHIFT;
+    struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
+    struct sa_huge_region *r = sa_huge_heap_region(h, hugepage);
+
+    if (recent && address - recent->start < sa_span_bytes(recent))
+        return true;
+    if (t)
+        return sa_range_is_free(&t->range, sa_huge_page_in(address), 1);
+    if (r)
+        return sa_range_is_free(
+            &r->range, (uint32_t)((address >> SA_PAGE_SHIFT) - r->hugepage * SA_HUGE_PAGES), 1);
+    return sa_huge_map_find(&h->cache.map, hugepage) || sa_huge_map_find(&h->released, hugepage);
+}
+
+bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address)
+{
+    bool is_free;
+
+    /* The process is about to end: whoever holds the lock may never let go of it. */
+    for (int i = 0; !sa_lock_try(&h->lock, SA_RANK_PAGE_HEAP); i++)
+        if (i == FREE_TRIES)
+            return false;
+    is_free = address_is_free(h, address);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return is_free;
 }

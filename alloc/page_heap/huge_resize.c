@@ -4,6 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/limits.h"
 #include "pagemap/pagemap.h"
 
 bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages)
@@ -11,7 +12,8 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     size_t hugepage = s->start >> SA_HUGE_SHIFT;
     struct sa_huge_tracker *t;
     struct sa_huge_region *r;
-    bool ok = false;
+    bool ok = false, limited;
+    size_t before = 0;
     uint32_t more;
 
     pages = sa_align_up(pages, sa_page_step);
@@ -20,6 +22,13 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
     more = (uint32_t)(pages - s->pages);
+    limited = sa_limits_active();
+    if (limited && !sa_huge_heap_may_grow(h, more)) {
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+        return false;
+    }
+    if (limited)
+        before = sa_huge_heap_used(h);
     t = sa_huge_heap_tracker(h, hugepage);
     r = sa_huge_heap_region(h, hugepage);
     if (t)
@@ -37,6 +46,9 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         h->in_use_pages += more;
         sa_pagemap_set_ends(s);
         h->stats.extended++;
+        sa_huge_heap_note(h);
+        if (limited) /* that there was room was seen before: what is over now stays */
+            sa_huge_heap_over(h, before);
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return ok;

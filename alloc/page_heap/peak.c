@@ -5,19 +5,16 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
-#include "alloc/os/vm.h"
+#include "alloc/page_heap/footprint.h"
 
 struct sa_peak sa_peak;
 
 void sa_peak_note(unsigned heap, size_t released_bytes, size_t more_bytes)
 {
-    uint64_t mapped = sa_load_relaxed(&sa_vm.mapped_bytes), used, estimate, peak;
-    uint64_t released = sa_load_relaxed(&sa_vm.reserved_bytes);
+    uint64_t used, estimate, peak;
 
-    sa_store_relaxed(&sa_peak.released[heap], released_bytes);
-    for (unsigned i = 0; i < SA_PEAK_HEAPS; i++)
-        released += sa_load_relaxed(&sa_peak.released[i]);
-    used = mapped > released ? (mapped - released) >> SA_PAGE_SHIFT : 0;
+    sa_footprint_note(heap, released_bytes);
+    used = sa_footprint_bytes() >> SA_PAGE_SHIFT;
     peak = sa_load_relaxed(&sa_peak.at_peak);
     if (used <= peak >> 32)
         return;

@@ -4,9 +4,8 @@
  * the program had in use, as the sampler estimates it.
  *
  * Memory only becomes more when pages are handed out, so each page heap calls sa_peak_note there, with its
- * lock held. What was used is all that salloc has mapped but for what is released or never touched: records, slabs and
- * tables included. The two figures of the peak are kept in one word, so that they are of the same moment without a
- * lock of their own: pages of SA_PAGE_BYTES, 32 bits each.
+ * lock held. What was used is the footprint (footprint.h). The two figures of the peak are kept in one word, so that
+ * they are of the same moment without a lock of their own: pages of SA_PAGE_BYTES, 32 bits each.
  */
 #ifndef SA_PAGE_HEAP_PEAK_H
 #define SA_PAGE_HEAP_PEAK_H
@@ -14,12 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_PEAK_HEAPS 4 /* numbers of page heaps are below */
-
 struct sa_peak {
     uint64_t estimate_bytes; /* atomic, relaxed: in use by the program; written by the sampler */
-    uint64_t released[SA_PEAK_HEAPS]; /* atomic, relaxed: bytes, each under the lock of its heap */
-    uint64_t at_peak;                 /* atomic: used pages << 32 | estimate in pages */
+    uint64_t at_peak;        /* atomic: used pages << 32 | estimate in pages */
 };
 
 extern struct sa_peak sa_peak;

@@ -18,6 +18,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/peak.h"
 #include "alloc/page_heap/span_records.h"
 #include "pagemap/pagemap.h"
@@ -208,10 +209,29 @@ static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
     return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
 }
 
-static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t align)
+/* Takes back a span that was handed out just now, and is beyond the hard limit. Nobody has touched it. */
+static void heap_undo(struct sa_span_heap *h, struct sa_span *s)
+{
+    h->in_use_pages -= s->pages;
+    h->stats.spans_in_use--;
+    sa_size_info_free(&h->sizes, s->pages, 0);
+    sa_store_relaxed(&s->state, s->zeroed ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
+    if (same_window(s->start, sa_span_end(s) - 1)) {
+        sa_span_heap_add_free(h, s);
+        return;
+    }
+    h->mapped_pages -= s->pages; /* a mapping of its own */
+    sa_vm_unmap((void *)s->start, sa_span_bytes(s));
+    sa_span_heap_drop_record(h, s);
+}
+
+/* *ret_over: by how much the hard limit would have been passed; 0: if it fails, that is not why. */
+static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t align,
+                                  size_t *ret_over)
 {
     struct sa_span *s;
 
+    *ret_over = 0;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     s = heap_take(h, pages, align);
     if (!s) {
@@ -220,8 +240,17 @@ static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t a
         else if (heap_grow(h, pages, align) && !(s = heap_take(h, pages, align)))
             s = heap_map_alone(h, pages, align); /* what was added was cut at a window's edge */
     }
+    if (s && sa_limits_active())
+        *ret_over = sa_limits_over(h->number, h->released.pages << SA_PAGE_SHIFT,
+                                   s->zeroed ? sa_span_bytes(s) : 0);
+    if (SA_UNLIKELY(*ret_over != 0)) {
+        heap_undo(h, s);
+        s = NULL;
+    }
     if (s)
         sa_peak_note(h->number, h->released.pages << SA_PAGE_SHIFT, sa_span_bytes(s));
+    else
+        sa_span_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return s;
 }
@@ -229,15 +258,16 @@ static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t a
 struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t align)
 {
     struct sa_span *s;
+    size_t over;
 
     if (pages > UINT32_MAX - sa_page_step)
         return NULL;
     pages = sa_align_up(sa_max(pages, 1), sa_page_step);
     align = sa_max(align, sa_page_step);
-    s = heap_alloc(h, pages, align);
-    /* Out of address space: backed and released neighbours together may be long enough. */
+    s = heap_alloc(h, pages, align, &over);
+    /* Beyond the hard limit, or out of address space: backed and released neighbours together may be long enough. */
     if (SA_UNLIKELY(!s) && sa_span_heap_release(h, SIZE_MAX / 2))
-        s = heap_alloc(h, pages, align);
+        s = heap_alloc(h, pages, align, &over);
     return s;
 }
 
@@ -279,6 +309,7 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
         s = rest;
     }
     sa_span_heap_add_free(h, s);
+    sa_span_heap_note(h);
     excess = heap_excess(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (SA_UNLIKELY(excess))
@@ -298,6 +329,8 @@ bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     more = pages - s->pages;
     next = sa_pagemap_span(sa_span_end(s));
+    if (sa_limits_active() && !sa_limits_have_room(more << SA_PAGE_SHIFT))
+        next = NULL;
     if (next && next->heap == h->number && next->start == sa_span_end(s) &&
         (next->state == SA_SPAN_BACKED || next->state == SA_SPAN_RELEASED) && next->pages >= more &&
         same_window(s->start, next->start)) {
@@ -319,6 +352,7 @@ bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages
         h->stats.extended++;
         ok = true;
     }
+    sa_span_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return ok;
 }

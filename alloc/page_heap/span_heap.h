@@ -7,6 +7,7 @@
 #define SA_PAGE_HEAP_SPAN_HEAP_H
 
 #include "alloc/os/lock.h"
+#include "alloc/page_heap/footprint.h"
 #include "alloc/page_heap/free_lists.h"
 #include "alloc/page_heap/heap_space.h"
 #include "alloc/page_heap/page_heap.h"
@@ -54,5 +55,11 @@ void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s);
 struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, size_t pages);
 
 void sa_span_heap_drop_record(struct sa_span_heap *h, struct sa_span *s);
+
+/* Says how much holds no memory, after that has changed; see footprint.h. */
+SA_INLINE void sa_span_heap_note(const struct sa_span_heap *h)
+{
+    sa_footprint_note(h->number, h->released.pages << SA_PAGE_SHIFT);
+}
 
 #endif

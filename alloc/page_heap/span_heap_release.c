@@ -55,6 +55,7 @@ size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
         sa_span_heap_add_free(h, s);
         h->low_water = sa_min(h->low_water, h->backed.pages);
     }
+    sa_span_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return done << SA_PAGE_SHIFT;
 }
@@ -80,6 +81,7 @@ static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
         }
         sa_store_relaxed(&s->state, SA_SPAN_MOVING);
         h->moving_pages += s->pages;
+        sa_span_heap_note(h); /* before it is not mapped any more */
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 
         sa_vm_unmap((void *)s->start, sa_span_bytes(s));

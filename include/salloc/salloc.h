@@ -71,6 +71,14 @@ char *salloc_get_stats_openmetrics(void);
  *   tcmalloc.external_fragmentation_bytes  physical_memory_used but for what is in use
  *   tcmalloc.required_bytes            physical_memory_used but for pageheap_free_bytes
  *   tcmalloc.num_released_total_bytes  given back to the system since the start
+ *   tcmalloc.desired_usage_limit_bytes the soft limit, settable; SIZE_MAX: none
+ *   tcmalloc.hard_usage_limit_bytes    the hard limit, settable
+ *   tcmalloc.soft_limit_hits           times that there was more than the soft limit
+ *   tcmalloc.hard_limit_hits           requests that did not fit under the hard limit
+ *   tcmalloc.successful_shrinks_after_soft_limit_hit, ..._hard_limit_hit
+ *                                      of those, when giving memory back was enough
+ *   tcmalloc.num_released_soft_limit_exceeded_bytes, ..._hard_limit_exceeded_bytes
+ *                                      given back because of them
  *   tcmalloc.per_cpu_caches_active     1 or 0
  *   tcmalloc.max_per_cpu_cache_size    limit of each per-CPU cache, settable
  *   tcmalloc.skip_subrelease_interval  seconds: free memory is kept for the highest demand of so
@@ -88,10 +96,10 @@ char *salloc_get_stats_openmetrics(void);
 int salloc_get_numeric_property(const char *name, size_t *value);
 
 /**
- * Sets a settable figure: tcmalloc.max_per_cpu_cache_size, up to 1 GiB, and the intervals of
- * tcmalloc.skip_subrelease_..., up to 300 seconds.
+ * Sets a settable figure: tcmalloc.max_per_cpu_cache_size, up to 1 GiB, the intervals of
+ * tcmalloc.skip_subrelease_..., up to 300 seconds, and the two limits, as salloc_set_memory_limit does.
  *
- * @return 0, or -1 with errno ENOENT (unknown name), EPERM (not settable), EINVAL (out of range).
+ * @return 0, or -1 with errno ENOENT (unknown name), EPERM (not settable), EINVAL or ERANGE (out of range).
  */
 int salloc_set_numeric_property(const char *name, size_t value);
 
@@ -102,6 +110,49 @@ int salloc_set_numeric_property(const char *name, size_t value);
  * @return bytes given back; they may be fewer, also 0.
  */
 size_t salloc_release_free_memory(size_t bytes);
+
+enum salloc_memory_limit {
+    SALLOC_SOFT_LIMIT =
+        0, /**< beyond it, free memory goes back at once, then the program is told */
+    SALLOC_HARD_LIMIT = 1, /**< beyond it, allocations fail with ENOMEM */
+};
+
+#define SALLOC_NO_LIMIT SIZE_MAX
+
+/**
+ * Limits what salloc uses: "actual memory used" of the stats page (generic.physical_memory_used), which
+ * counts what the program was given whether or not it has touched it. There are no limits at first.
+ *
+ * The soft limit makes memory go back: whenever more is taken into use, free pages and then what caches hold
+ * are given back until there is less than the limit, or nothing is left to give.
+ *
+ * The hard limit makes malloc and its kin return NULL with ENOMEM (operator new throws) instead of taking more,
+ * after all that is free was given back. Memory freed can be had again. salloc's own records are counted,
+ * but never refused, so they alone may pass it.
+ *
+ * A limit below what is in use is accepted: what is free is given back at once, and nothing more is taken. Of a
+ * hard limit below the soft one, the hard one holds.
+ *
+ * @param bytes SALLOC_NO_LIMIT for none.
+ * @return 0, or -1 with errno EINVAL (no such limit, or 0 bytes), ERANGE (more than a process can have), EAGAIN
+ * (another thread forks).
+ */
+int salloc_set_memory_limit(enum salloc_memory_limit which, size_t bytes);
+
+/** The limit, or SALLOC_NO_LIMIT. */
+size_t salloc_get_memory_limit(enum salloc_memory_limit which);
+
+/**
+ * Has the program told when it passes the soft limit and giving free memory back was not enough: once, and
+ * again only after there was clearly less (a 32nd of the limit) in between. The call comes from inside of
+ * malloc, calloc, realloc, free, new or delete, or from setting a limit, in whichever thread passes it, with none of
+ * salloc's locks held. It may allocate and free; it is never called by two threads at once, nor within itself. It must
+ * not throw, nor wait for what a thread that allocates may hold.
+ *
+ * @param callback NULL: nobody is told. It may still be called once if another thread was about to.
+ * @return 0, or -1 with errno EAGAIN (another thread forks).
+ */
+int salloc_set_soft_limit_callback(void (*callback)(void *arg), void *arg);
 
 /** Bytes that malloc(size) would occupy; 0 if it would fail for any state of the heap. */
 size_t salloc_get_estimated_allocated_size(size_t size);

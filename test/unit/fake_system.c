@@ -56,6 +56,7 @@ void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name)
             return NULL;
     }
     memset(fake.pages + first, FAKE_MAPPED, bytes >> SA_PAGE_SHIFT);
+    sa_vm.mapped_bytes += bytes;
     page_heap_mapped(hint, bytes);
     return hint;
 }
@@ -73,6 +74,7 @@ static void set_free(void *p, size_t bytes, unsigned char set)
 void __wrap_sa_vm_unmap(void *p, size_t bytes)
 {
     set_free(p, bytes, 0);
+    sa_vm.mapped_bytes -= bytes;
     page_heap_unmapped(p, bytes);
 }
 

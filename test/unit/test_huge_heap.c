@@ -13,165 +13,14 @@
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
 #include "test/unit/fake_system.h"
+#include "test/unit/huge_program.h"
 #include "test/unit/page_heap_walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAP  (&sa_page_heap_ordinary)
-#define MIB   (1ul << 20)
-#define SPANS 3000
-
-/* The program. */
-
-static struct sa_span *spans[SPANS];
-static unsigned count;
-static uint64_t now_ns = 1000000000;
-
-static void give(unsigned i);
-
-static struct sa_span *take(size_t n, size_t align, bool dense)
-{
-    struct sa_span *s;
-
-    if (count == SPANS)
-        give(0);
-    s = sa_page_heap_alloc(HEAP, n, align, dense);
-    if (!s)
-        return NULL;
-    assert_int_equal(s->pages, n);
-    assert_int_equal(s->start % (align << SA_PAGE_SHIFT), 0);
-    fake_own(s->start, n, true);
-    for (size_t i = 0; s->zeroed && i < n; i++)
-        assert_false(fake.pages[fake_page((void *)s->start) + i] & FAKE_DIRTY);
-    /* Most programs write to all of what they get. */
-    fake_touch(s->start,
-               test_random_below(&fake.random, 8) ? n : test_random_below(&fake.random, n + 1));
-    spans[count++] = s;
-    return s;
-}
-
-static void give(unsigned i)
-{
-    struct sa_span *s = spans[i];
-    bool moved_away = s->pages >= 32 && test_random_below(&fake.random, 8) == 0;
-
-    if (moved_away) /* as after a move of its pages */
-        for (size_t k = 0; k < s->pages; k++)
-            fake.pages[fake_page((void *)s->start) + k] &=
-                (unsigned char)~(FAKE_MEMORY | FAKE_DIRTY);
-    s->moved = !moved_away && test_random_below(&fake.random, 16) == 0;
-    fake_own(s->start, s->pages, false);
-    if (s->moved && fake.renew_fails) { /* it may be lost, and must not come back then */
-        size_t n = s->pages, in_use = HEAP->huge->in_use_pages;
-
-        sa_page_heap_free(HEAP, s, false);
-        if (HEAP->huge->in_use_pages == in_use)
-            fake_own(s->start, n, true);
-        else
-            spans[i] = spans[--count];
-        s->moved = 0;
-        return;
-    }
-    spans[i] = spans[--count];
-    sa_page_heap_free(HEAP, s, moved_away);
-}
-
-static void resize(unsigned i)
-{
-    struct sa_span *s = spans[i];
-    size_t old = s->pages, n;
-
-    if (test_random_below(&fake.random, 2)) {
-        n = old + test_random_size(&fake.random, old > 200 ? 10 : 6);
-        if (sa_page_heap_extend(HEAP, s, n)) {
-            assert_int_equal(s->pages, n);
-            fake_own(sa_span_end(s) - ((n - old) << SA_PAGE_SHIFT), n - old, true);
-            fake_touch(sa_span_end(s) - ((n - old) << SA_PAGE_SHIFT), n - old);
-        }
-    } else {
-        n = 1 + test_random_below(&fake.random, old);
-        /* Given up before the heap may release it. */
-        fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, false);
-        sa_page_heap_shrink(HEAP, s, n);
-        if (s->pages != n) /* out of memory for records */
-            fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, true);
-    }
-}
-
-/* Free pages that have memory, against what the heap believes. */
-static void check_memory(void)
-{
-    struct sa_page_heap_stats stats;
-
-    sa_page_heap_stats(HEAP, &stats);
-    assert_true(fake_held() << SA_PAGE_SHIFT <= stats.backed_bytes);
-}
-
-static size_t pick_pages(void)
-{
-    switch (test_random_below(&fake.random, 16)) {
-    case 0:
-        return 100 + test_random_below(&fake.random, 1500);
-    case 1:
-        return SA_HUGE_PAGES * (1 + test_random_below(&fake.random, 6));
-    case 2:
-    case 3:
-        return 64 + test_random_below(&fake.random, 192);
-    default:
-        return test_random_size(&fake.random, 6);
-    }
-}
-
-static void step(void)
-{
-    size_t align = 1;
-
-    switch (test_random_below(&fake.random, 12)) {
-    case 0:
-        align <<= test_random_below(&fake.random, 11);
-        /* fall through */
-    case 1:
-    case 2:
-    case 3:
-        take(pick_pages(), align, test_random_below(&fake.random, 2));
-        break;
-    case 4:
-    case 5:
-    case 6:
-    case 7:
-        if (count)
-            give((unsigned)test_random_below(&fake.random, count));
-        break;
-    case 8:
-    case 9:
-        if (count)
-            resize((unsigned)test_random_below(&fake.random, count));
-        break;
-    case 10:
-        now_ns += test_random_below(&fake.random, 2 * SA_RELEASE_NS);
-        sa_page_heap_tick(HEAP, now_ns);
-        break;
-    default:
-        if (test_random_below(&fake.random, 4) == 0)
-            sa_page_heap_release(HEAP, test_random_below(&fake.random, 64 * MIB));
-        if (test_random_below(&fake.random, 16) == 0)
-            sa_page_heap_unmap(HEAP, test_random_below(&fake.random, 16 * MIB));
-    }
-}
-
-static void end(void)
-{
-    fake.map_fails = fake.release_fails = fake.renew_fails = 0;
-    while (count)
-        give(count - 1);
-    page_heap_check();
-    sa_page_heap_release(HEAP, PTRDIFF_MAX);
-    page_heap_check();
-    assert_int_equal(HEAP->huge->in_use_pages, 0);
-    assert_int_equal(sa_huge_heap_backed(HEAP->huge), 0);
-    check_memory();
-}
+#define HEAP (&sa_page_heap_ordinary)
+#define MIB  (1ul << 20)
 
 struct run {
     const char *mode;
@@ -184,14 +33,7 @@ static void random_run(void *arg)
 {
     const struct run *run = arg;
 
-    fake.mode = run->mode;
-    fake.random.state = run->seed;
-    /* The mode is known from the start here, as after the first ticks of a real heap. */
-    fake.whole = strstr(run->mode, "[always]") != NULL;
-    if (fake.whole) {
-        HEAP->huge->thp = SA_THP_ALWAYS;
-        sa_huge_filler_set_whole(&HEAP->huge->filler, true);
-    }
+    program_begin(run->mode, run->seed);
     for (int i = 0; i < run->steps; i++) {
         if (i % 1000 == 500) {
             fake.map_fails = run->map;
@@ -200,14 +42,14 @@ static void random_run(void *arg)
         } else if (i % 1000 == 0) {
             fake.map_fails = fake.release_fails = fake.renew_fails = 0;
         }
-        step();
+        program_step();
         if (i % run->check_every == 0)
             page_heap_check();
         if (i % (run->check_every * 50) == 0 && !run->renew)
-            check_memory();
+            program_check_memory();
     }
     if (!run->renew)
-        end();
+        program_end();
 }
 
 static void test_heap_keeps_its_rules(void **state)
@@ -246,7 +88,7 @@ static void use_regions(void *unused)
     (void)unused;
     fake.random.state = 77;
     for (int i = 0; i < 200; i++)
-        assert_non_null(take(270, 1, false));
+        assert_non_null(program_take(270, 1, false));
     sa_page_heap_huge_stats(HEAP, stats);
     assert_int_equal(stats->region.regions, 1);
     assert_true(stats->region.used_pages >= 100 * 270);
@@ -254,21 +96,21 @@ static void use_regions(void *unused)
     page_heap_check();
     mapped = stats->heap.mapped_bytes;
     for (int i = 0; i < 20000; i++) {
-        if (count > 1 && test_random_below(&fake.random, 2))
-            give((unsigned)test_random_below(&fake.random, count));
+        if (program.count > 1 && test_random_below(&fake.random, 2))
+            program_give((unsigned)test_random_below(&fake.random, program.count));
         else
-            take(130 + test_random_below(&fake.random, 500), 1, false);
+            program_take(130 + test_random_below(&fake.random, 500), 1, false);
         if (i % 4 == 0)
-            resize((unsigned)test_random_below(&fake.random, count));
+            program_resize((unsigned)test_random_below(&fake.random, program.count));
         if (i % 50 == 0)
-            sa_page_heap_tick(HEAP, now_ns += 100000000);
+            sa_page_heap_tick(HEAP, program.now_ns += 100000000);
         if (i % 100 == 0)
             page_heap_check();
     }
     sa_page_heap_huge_stats(HEAP, stats);
     assert_true(stats->region.regions >= 1);
     assert_true(stats->heap.mapped_bytes >= mapped);
-    end();
+    program_end();
     sa_page_heap_huge_stats(HEAP, stats);
     assert_int_equal(stats->region.regions, 0); /* given up when empty */
 }
@@ -297,7 +139,7 @@ static void keep_few(void *always)
         fake_own(block[i]->start, 8, true);
         fake_touch(block[i]->start, 8);
         if (i % 1000 == 0)
-            sa_page_heap_tick(HEAP, now_ns += 500000000);
+            sa_page_heap_tick(HEAP, program.now_ns += 500000000);
     }
     assert_true(fake.collapses > 100);
     for (int i = 0; i < BLOCKS; i++) {
@@ -309,7 +151,7 @@ static void keep_few(void *always)
         sa_page_heap_free(HEAP, block[i], false);
     }
     for (int i = 0; i < 10; i++)
-        sa_page_heap_tick(HEAP, now_ns += 500000000);
+        sa_page_heap_tick(HEAP, program.now_ns += 500000000);
     sa_page_heap_stats(HEAP, &stats);
     assert_int_equal(stats.in_use_bytes, kept << SA_PAGE_SHIFT);
     assert_in_range(stats.backed_bytes, 0, 2 * MIB);
@@ -320,7 +162,7 @@ static void keep_few(void *always)
     else
         assert_int_equal(out, 0);
     page_heap_check();
-    check_memory();
+    program_check_memory();
 }
 
 static void test_heap_keeps_few_of_many(void **state)
@@ -361,7 +203,7 @@ static void leave_sparse(void *unused)
     for (int i = 0; i < 2000; i++)
         fake_own(sa_page_heap_alloc(HEAP, 8, 1, true)->start, 8, true);
     for (int i = 0; i < 100; i++)
-        sa_page_heap_tick(HEAP, now_ns += 500000000);
+        sa_page_heap_tick(HEAP, program.now_ns += 500000000);
     assert_int_equal(fake.collapses, 0);
     assert_true(HEAP->huge->collapse.sparse > 100);
 }
@@ -389,30 +231,30 @@ static void come_and_go(void *peak)
     }
     assert_int_equal(sa_page_heap_skip(HEAP, SA_SKIP_PEAK), peak ? 60 : 0);
     assert_int_equal(sa_page_heap_skip(HEAP, SA_SKIP_LONG), peak ? 0 : 300);
-    sa_page_heap_tick(HEAP, now_ns); /* windows of demand begin */
+    sa_page_heap_tick(HEAP, program.now_ns); /* windows of demand begin */
     for (int round = 0; round < 8; round++) {
         uint64_t released;
 
         for (int i = 0; i < 1000; i++)
-            fake_touch(take(32, 1, false)->start, 32);
+            fake_touch(program_take(32, 1, false)->start, 32);
         sa_page_heap_huge_stats(HEAP, stats);
         released = stats->heap.released_ever_bytes;
         for (int i = 998; i >= 0; i -= 2) /* every second, so that hugepages stay in use */
-            give((unsigned)i);
+            program_give((unsigned)i);
         for (int i = 0; i < 40; i++)
-            sa_page_heap_tick(HEAP, now_ns += 500000000);
+            sa_page_heap_tick(HEAP, program.now_ns += 500000000);
         sa_page_heap_huge_stats(HEAP, stats);
         assert_int_equal(stats->heap.released_ever_bytes, released);
         assert_true(stats->filler.free_pages >= 350 * 32); /* some were given back without memory */
-        while (count)
-            give(count - 1);
+        while (program.count)
+            program_give(program.count - 1);
     }
     assert_true(stats->filler.skipped > 0);
     assert_true(stats->filler.correct > 0);
     assert_true(stats->filler.correct + stats->filler.pending <= stats->filler.skipped);
     /* A minute in which the rule still holds, or five, and five in which no decision is younger. */
     for (int i = 0; i < 2 * (300 + 300 + 10); i++)
-        sa_page_heap_tick(HEAP, now_ns += 500000000);
+        sa_page_heap_tick(HEAP, program.now_ns += 500000000);
     sa_page_heap_huge_stats(HEAP, stats);
     assert_int_equal(stats->filler.pending, 0);
     assert_int_equal(stats->filler.subreleased_pages > 0 || stats->filler.hugepages <= 1, 1);
@@ -434,7 +276,7 @@ static void report(void *unused)
     (void)unused;
     fake.random.state = 80;
     for (int i = 0; i < 20000; i++) {
-        step();
+        program_step();
         if (i % 100)
             continue;
         sa_page_heap_huge_stats(HEAP, s);

@@ -9,6 +9,7 @@
 
 #include "alloc/base/page.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/footprint.h"
 #include "test/support/cmocka.h"
 #include "test/support/threads.h"
 
@@ -20,6 +21,7 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&sa_peak, 0, sizeof(sa_peak));
+    memset(&sa_footprint, 0, sizeof(sa_footprint));
     sa_vm.mapped_bytes = 0;
     return 0;
 }
@@ -102,7 +104,7 @@ static void test_peak_of_two_threads_is_the_highest(void **state)
 {
     (void)state;
     sa_vm.mapped_bytes = PAGES(400000);
-    sa_peak.released[0] = sa_peak.released[1] = PAGES(200000);
+    sa_footprint.released[0] = sa_footprint.released[1] = PAGES(200000);
     test_threads_run(2, climb, NULL);
     test_threads_check();
     assert_peak(200000, 0);

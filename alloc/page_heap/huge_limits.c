@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What limits (limits.h) mean for the hugepage-aware heap; see huge_heap.h. The lock is held. */
+#include "alloc/page_heap/limits.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/page_heap/huge_heap.h"
+
+/* Over the soft limit, frees collect this part of it before it goes back: a system call for more than a page. */
+#define SOFT_EXCESS_PART 64
+
+size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before)
+{
+    size_t released = sa_huge_heap_released(h), used = h->mapped * SA_HUGE_PAGES - released;
+
+    return sa_limits_over(h->number, released << SA_PAGE_SHIFT,
+                          used > before ? (used - before) << SA_PAGE_SHIFT : 0);
+}
+
+bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
+{
+    /* Where the kernel gives hugepages by itself, the first page of one takes all of it into use. */
+    return sa_limits_have_room((pages + (h->filler.backs_whole ? SA_HUGE_PAGES : 0))
+                               << SA_PAGE_SHIFT);
+}
+
+size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h)
+{
+    size_t over = sa_limits_excess(SA_LIMIT_SOFT) >> SA_PAGE_SHIFT, used = sa_footprint_bytes();
+    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
+    size_t least = sa_limits_get(SA_LIMIT_SOFT) / SOFT_EXCESS_PART >> SA_PAGE_SHIFT;
+    /* A hugepage that becomes free counts as if all of it had been touched, and so even frees can pass the limit. */
+    size_t hard = sa_limits_excess(SA_LIMIT_HARD) >> SA_PAGE_SHIFT;
+
+    if (!h->refused)
+        sa_limits_rearm(used - sa_min(used, backed << SA_PAGE_SHIFT));
+    return sa_min(backed > least ? sa_max(over, hard) : hard, backed);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits; see limits.h. */
+#include "alloc/page_heap/limits.h"
+
+struct sa_limits sa_limits;
+
+void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
+{
+    size_t other = sa_limits_get((enum sa_limit_kind)(SA_LIMITS - 1 - kind));
+
+    sa_store_relaxed(&sa_limits.bytes[kind], bytes);
+    sa_store_relaxed(&sa_limits.bytes[SA_LIMITS - 1 - kind], other);
+    if (kind == SA_LIMIT_SOFT)
+        sa_store_relaxed(&sa_limits.soft_passed, false);
+    /* In this order: who sees that there are limits sees which. */
+    sa_store_release(&sa_limits.active, bytes != SA_NO_LIMIT || other != SA_NO_LIMIT);
+}
+
+size_t sa_limits_get(enum sa_limit_kind kind)
+{
+    return sa_load_acquire(&sa_limits.active) ? sa_load_relaxed(&sa_limits.bytes[kind])
+                                              : SA_NO_LIMIT;
+}
+
+size_t sa_limits_excess(enum sa_limit_kind kind)
+{
+    size_t limit = sa_limits_get(kind), used = limit == SA_NO_LIMIT ? 0 : sa_footprint_bytes();
+
+    return used > limit ? used - limit : 0;
+}
+
+bool sa_limits_hopeless(size_t bytes)
+{
+    size_t hard = sa_limits_get(SA_LIMIT_HARD);
+
+    if (bytes <= hard)
+        return false;
+    sa_add_relaxed(&sa_limits.refused, 1);
+    return true;
+}
+
+bool sa_limits_have_room(size_t bytes)
+{
+    size_t limit = sa_limits_get(SA_LIMIT_HARD), used = sa_footprint_bytes();
+
+    return limit == SA_NO_LIMIT || (used <= limit && bytes <= limit - used);
+}
+
+void sa_limits_rearm(size_t used)
+{
+    size_t soft = sa_limits_get(SA_LIMIT_SOFT);
+
+    if (used < soft - soft / SA_SOFT_LIMIT_PART && sa_load_relaxed(&sa_limits.soft_passed))
+        sa_store_relaxed(&sa_limits.soft_passed, false);
+}
+
+size_t sa_limits_over(unsigned heap, size_t released_bytes, size_t grown)
+{
+    size_t soft = sa_limits_get(SA_LIMIT_SOFT), hard = sa_limits_get(SA_LIMIT_HARD), used;
+
+    sa_store_seq_cst(&sa_footprint.released[heap], released_bytes);
+    used = sa_footprint_bytes();
+    if (used > hard && grown) {
+        sa_add_relaxed(&sa_limits.refused, 1);
+        return used - hard;
+    }
+    if (soft == SA_NO_LIMIT)
+        return 0;
+    sa_limits_rearm(used - grown);
+    if (used > soft && grown && !sa_load_relaxed(&sa_limits.soft_due))
+        sa_store_relaxed(&sa_limits.soft_due, true);
+    return 0;
+}
+
+void sa_limits_stats(enum sa_limit_kind kind, struct sa_limit_stats *ret)
+{
+    ret->bytes = sa_limits_get(kind);
+    ret->hits = sa_load_relaxed(&sa_limits.hits[kind]);
+    ret->shrinks = sa_load_relaxed(&sa_limits.shrinks[kind]);
+    ret->released_bytes = sa_load_relaxed(&sa_limits.released_bytes[kind]);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits on the footprint (footprint.h). Page heaps ask here, with their lock held, after they have taken pages into
+ * use that held no memory: over the hard limit they undo it and fail, over the soft limit the request stands,
+ * and `soft_due` tells the floors above to release something. Without limits that is a load and a compare.
+ *
+ * The hard limit holds between heaps without a lock that they share: each first says what it has taken, then
+ * reads what all have (both sequentially consistent), so of two that take the last of it at once at least one sees
+ * the other. Records are not refused: what was begun can be finished, and so the footprint may
+ * pass the limit by records alone; the next request for pages then fails.
+ */
+#ifndef SA_PAGE_HEAP_LIMITS_H
+#define SA_PAGE_HEAP_LIMITS_H
+
+#include "alloc/page_heap/footprint.h"
+
+#include <stdbool.h>
+
+#define SA_NO_LIMIT SIZE_MAX
+
+/* Once passed, the soft limit is passed again only after the footprint, or what of it is not free, was below it
+ * by this part of it. */
+#define SA_SOFT_LIMIT_PART 32
+
+enum sa_limit_kind { SA_LIMIT_SOFT, SA_LIMIT_HARD, SA_LIMITS };
+
+/* All atomic, relaxed. */
+struct sa_limits {
+    bool active;      /* there is a limit */
+    bool soft_due;    /* the footprint has grown beyond the soft limit */
+    bool soft_passed; /* and could not be brought back: the program has been told */
+    size_t bytes
+        [SA_LIMITS]; /* SA_NO_LIMIT or, where not active, 0: none; written by one thread at a time */
+    uint64_t refused; /* requests of page heaps beyond the hard limit; a retry counts again */
+    /* Times that there was more than the limit allows, of those the ones in which releasing sufficed, and what
+     * was released. Written by the front end. */
+    uint64_t hits[SA_LIMITS], shrinks[SA_LIMITS], released_bytes[SA_LIMITS];
+    uint64_t soft_calls; /* times that the program was told */
+};
+
+extern struct sa_limits sa_limits;
+
+void sa_limits_set(enum sa_limit_kind kind, size_t bytes);
+size_t sa_limits_get(enum sa_limit_kind kind);
+
+SA_INLINE bool sa_limits_active(void)
+{
+    return SA_UNLIKELY(sa_load_relaxed(&sa_limits.active));
+}
+
+/*
+ * A heap, of which released_bytes are released now, has grown by grown bytes: 0, or by how much that is too
+ * much. In that case the heap undoes it and calls sa_footprint_note.
+ */
+size_t sa_limits_over(unsigned heap, size_t released_bytes, size_t grown);
+
+/* Whether a request of so much is beyond the hard limit by itself, so that nothing that is given back helps. */
+bool sa_limits_hopeless(size_t bytes);
+
+/* So much is used: whether the soft limit can be passed anew. */
+void sa_limits_rearm(size_t used);
+
+/* Whether the footprint may grow by so much as far as the hard limit goes. A hint: others grow, too. */
+bool sa_limits_have_room(size_t bytes);
+
+/* Notes, and returns, what was released because of a limit. */
+SA_INLINE size_t sa_limits_released(enum sa_limit_kind kind, size_t bytes)
+{
+    sa_add_relaxed(&sa_limits.released_bytes[kind], bytes);
+    return bytes;
+}
+
+struct sa_limit_stats {
+    size_t bytes; /* SA_NO_LIMIT: there is none */
+    uint64_t hits, shrinks, released_bytes;
+};
+
+void sa_limits_stats(enum sa_limit_kind kind, struct sa_limit_stats *ret);
+
+/* Bytes beyond a limit, 0 if there are none. */
+size_t sa_limits_excess(enum sa_limit_kind kind);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The section of the stats page about limits; see report_internal.h. */
+#include "stats/report_internal.h"
+
+static void limit(struct sa_fmt *f, const struct sa_limit_stats *l, const char *parameter,
+                  const char *name)
+{
+    sa_fmt_add(f, "PARAMETER %s %zu\n", parameter, l->bytes);
+    sa_fmt_add(f, "Number of times %s limit was hit: %llu\n", name, l->hits);
+    sa_fmt_add(f, "Number of times memory shrank below %s limit: %llu\n", name, l->shrinks);
+    sa_fmt_add(f, "Number of pages released after %s limit hits: %llu\n", name,
+               l->released_bytes >> SA_PAGE_SHIFT);
+}
+
+void sa_report_limits(struct sa_fmt *f, const struct sa_snapshot *s)
+{
+    sa_fmt_add(f, SA_REPORT_RULE "Configured limits and related statistics\n" SA_REPORT_RULE);
+    limit(f, &s->soft, "desired_usage_limit_bytes", "soft");
+    limit(f, &s->hard, "hard_usage_limit_bytes", "hard");
+    sa_fmt_add(f, "Number of times the program was told of the soft limit: %llu\n", s->soft_calls);
+}

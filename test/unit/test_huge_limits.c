@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits on the hugepage-aware heap, on a system that exists only here: what is taken into use stays below the hard
+ * limit, a request is refused only if nothing that is free could make room for it, and a refused one leaves
+ * all of the heap's rules as they were.
+ */
+#include "alloc/page_heap/limits.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/page_heap/huge_heap.h"
+#include "test/support/child.h"
+#include "test/support/cmocka.h"
+#include "test/support/start.h"
+#include "test/unit/fake_system.h"
+#include "test/unit/huge_program.h"
+#include "test/unit/page_heap_walk.h"
+
+#define HEAP (&sa_page_heap_ordinary)
+#define MIB  (1ul << 20)
+
+struct run {
+    const char *mode;
+    uint64_t seed;
+    int steps, check_every;
+};
+
+/* What of the footprint is not the heap's: records. */
+static size_t record_bytes(void)
+{
+    return sa_footprint_bytes() - (sa_huge_heap_used(HEAP->huge) << SA_PAGE_SHIFT);
+}
+
+/*
+ * What is taken into use stays below the hard limit (but for records), and a request that it refuses would have passed it,
+ * whatever was given back for it.
+ */
+static void take_if_it_fits(void)
+{
+    size_t pages = program_pages(), limit = sa_limits_get(SA_LIMIT_HARD);
+    size_t more = (pages + (fake.whole ? 2 * SA_HUGE_PAGES : 0)) << SA_PAGE_SHIFT;
+    uint64_t refused = sa_limits.refused;
+    struct sa_page_heap_stats stats;
+    size_t used, records;
+
+    if (program.count == TEST_COUNT(program.spans))
+        program_give(0);
+    /* A hugepage counts as touched once it is free, as a whole: first what is to be given back has to be. */
+    sa_page_heap_stats(HEAP, &stats);
+    used = sa_huge_heap_used(HEAP->huge);
+    records = record_bytes();
+    if (program_take(pages, 1, test_random_below(&fake.random, 2))) {
+        if (limit != SA_NO_LIMIT && sa_huge_heap_used(HEAP->huge) > used)
+            assert_true(sa_footprint_bytes() <= limit + sa_max(record_bytes(), records) - records);
+        return;
+    }
+    assert_true(sa_limits.refused > refused);
+    sa_page_heap_release(HEAP, PTRDIFF_MAX);
+    assert_true(sa_footprint_bytes() + more > limit);
+}
+
+/*
+ * A program under limits that come, go and change, also to less than is in use. An undone request leaves every rule
+ * as it was.
+ */
+static void limited_run(void *arg)
+{
+    const struct run *run = arg;
+    uint64_t refused_before;
+
+    program_begin(run->mode, run->seed);
+    refused_before = sa_limits.refused;
+    for (int i = 0; i < run->steps; i++) {
+        if (i % 500 == 0)
+            sa_limits_set(SA_LIMIT_HARD, test_random_below(&fake.random, 8)
+                                             ? sa_footprint_bytes() - 4 * MIB +
+                                                   test_random_below(&fake.random, 40 * MIB)
+                                             : SA_NO_LIMIT);
+        if (i % 2000 == 1000)
+            sa_limits_set(SA_LIMIT_SOFT, test_random_below(&fake.random, 2)
+                                             ? sa_footprint_bytes() - 20 * MIB
+                                             : SA_NO_LIMIT);
+        if (i % 3)
+            program_step();
+        else
+            take_if_it_fits();
+        if (i % run->check_every == 0)
+            page_heap_check();
+        if (i % (run->check_every * 50) == 0)
+            program_check_memory();
+    }
+    assert_true(sa_limits.refused > refused_before + (uint64_t)run->steps / 100);
+    program_end();
+}
+
+static void test_heap_keeps_its_rules_under_limits(void **state)
+{
+    static struct run runs[] = {
+        {"always [madvise] never\n", 21, 25000, 10},
+        {"[always] madvise never\n", 22, 25000, 10},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(runs); i++)
+        test_child_passes(limited_run, &runs[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heap_keeps_its_rules_under_limits),
+    };
+
+    test_start_floors();
+    if (sa_page_step != 1)
+        return 77; /* lengths are exact here */
+    fake_begin();
+    return cmocka_run_group_tests_name("huge_limits", tests, NULL, NULL);
+}
