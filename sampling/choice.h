@@ -20,7 +20,7 @@
 
 #define SA_CHOICE_NS         20000000     /* from one choice to the next, at least */
 #define SA_CHOICE_KEEP_NS    10000000     /* the same for pages that are kept */
-#define SA_CHOICE_BYTE_NS    64           /* more than that for each byte of the last one, */
+#define SA_CHOICE_BYTE_NS    256          /* more than that for each byte of the last one, */
 #define SA_CHOICE_MOST_BYTES (32ul << 20) /* up to so many */
 
 #define SA_CHOICE_FIRST_NS 250000000 /* from the first sample to the first choice */

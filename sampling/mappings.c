@@ -121,19 +121,57 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* What the loader would tell about an object, from the object; false if it is not there, or not yet. */
-static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
+/* The program itself, as the kernel has told. Without a loader (-static) there is no other object but the vDSO. */
+static bool program_info(struct dl_phdr_info *ret)
+{
+    *ret = (struct dl_phdr_info){.dlpi_name = ""};
+    ret->dlpi_phdr = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    ret->dlpi_phnum = (ElfW(Half))getauxval(AT_PHNUM);
+    for (unsigned i = 0; ret->dlpi_phdr && i < ret->dlpi_phnum; i++)
+        if (ret->dlpi_phdr[i].p_type == PT_PHDR)
+            ret->dlpi_addr = (uintptr_t)ret->dlpi_phdr - ret->dlpi_phdr[i].p_vaddr;
+    return ret->dlpi_phdr != NULL;
+}
+
+static bool info_has(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            address - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+            return true;
+    return false;
+}
+
+/* The header of an object, if the part of it that holds the address begins with it; else NULL. */
+static const ElfW(Ehdr) * object_header(const struct link_map *map, uintptr_t address)
 {
     struct dl_find_object found;
     const ElfW(Ehdr) * header;
 
-    if (_dl_find_object(map->l_ld, &found) != 0 || found.dlfo_link_map != map)
-        return false;
+    if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map != map)
+        return NULL;
     header = found.dlfo_map_start;
     /* One that is being unloaded is unmapped first. */
     if (!sa_sys_is_readable(header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_phentsize != sizeof(ElfW(Phdr)) || header->e_phoff > HEADER_BYTES ||
         header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > HEADER_BYTES)
+        return NULL;
+    return header;
+}
+
+/*
+ * What the loader would tell about an object, from the object; false if it is not there, or not yet. To the loader one with
+ * gaps between its segments, as a linker for large pages leaves them, is one part for each: the header is in the first.
+ */
+static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
+{
+    const ElfW(Ehdr) *header = object_header(map, (uintptr_t)map->l_ld);
+
+    if (program_info(ret) && !map->l_prev && map->l_addr == ret->dlpi_addr)
+        return true;
+    if (!header)
+        header = object_header(map, map->l_addr);
+    if (!header)
         return false;
     *ret = (struct dl_phdr_info){.dlpi_addr = map->l_addr, .dlpi_name = map->l_name};
     ret->dlpi_phdr = (const ElfW(Phdr) *)((uintptr_t)header + header->e_phoff);
@@ -225,16 +263,16 @@ int sa_mappings_of(uintptr_t address, struct sa_mappings *ret)
 {
     struct dl_find_object found;
     struct dl_phdr_info info;
+    bool program = program_info(&info) && info_has(&info, address);
     int failed;
 
     memset(ret, 0, sizeof(*ret));
-    if (_dl_find_object((void *)address, &found) != 0 || !found.dlfo_link_map ||
-        !object_info(found.dlfo_link_map, &info))
+    if (!program && (_dl_find_object((void *)address, &found) != 0 || !found.dlfo_link_map ||
+                     !object_info(found.dlfo_link_map, &info)))
         return -ENOENT;
     failed = add_object(&info, sizeof(info), ret);
     if (!failed) {
-        ((struct sa_object *)ret->objects.data)->main =
-            !found.dlfo_link_map->l_prev && !*info.dlpi_name;
+        ((struct sa_object *)ret->objects.data)->main = program;
         failed = resolve_names(ret);
     }
     if (failed)

@@ -12,6 +12,7 @@
 #include "sampling/kept.h"
 #include "sampling/misuse_frames.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,6 +223,7 @@ SA_NORETURN static void report_call(struct report *r, const char *done)
 {
     uintptr_t pc[SA_STACK_MOST];
 
+    sa_misuse_prepare();
     r->done = done;
     r->pc = pc;
     r->depth = sa_stack_capture(sa_thread.caller, pc, SA_STACK_MOST);
@@ -255,6 +257,19 @@ void sa_misuse_pointer(const char *what, const void *pointer, const struct sa_fo
         add_block(&f, "", h);
     }
     report_call(&r, is_free ? "freed" : "passed");
+}
+
+void sa_misuse_sized(const void *pointer, const struct sa_found *found, const char *format, ...)
+{
+    struct report r;
+    struct sa_fmt f;
+    va_list ap;
+
+    report_init(&r, &f, "sized free", (uintptr_t)pointer, found);
+    va_start(ap, format);
+    sa_fmt_addv(&f, format, ap);
+    va_end(ap);
+    report_call(&r, "freed");
 }
 
 void sa_misuse_damage(uintptr_t address, const struct sa_found *found)

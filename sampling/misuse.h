@@ -30,6 +30,10 @@ void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_f
 SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer,
                                            const struct sa_found *found);
 
+/* A block is not what a sized free takes it for; format: as sa_fmt_add. */
+SA_NORETURN SA_COLD void sa_misuse_sized(const void *pointer, const struct sa_found *found,
+                                         const char *format, ...);
+
 /* Memory beside a block was written, which was found when it was freed. */
 SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_found *found);
 

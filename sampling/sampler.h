@@ -14,6 +14,7 @@
 #define SA_SAMPLING_SAMPLER_H
 
 #include "pagemap/span.h"
+#include "sampling/history.h"
 #include "sampling/rates.h"
 
 #include <stdbool.h>
@@ -68,6 +69,9 @@ bool sa_sampler_keep_large(struct sa_span *span, bool empty);
 
 /* Of a span in use: its sample's class, 0 if it is not a sampled object of a class. */
 unsigned sa_sampler_class(const struct sa_span *span);
+
+/* What is known of the block of such a span, or of a large one, guarded or not; false: it is no sample. For reports. */
+bool sa_sampler_find(const struct sa_span *span, struct sa_found *ret);
 
 void sa_sampler_stats(struct sa_sampler_stats *ret);
 

@@ -193,6 +193,8 @@ SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
     if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start == address)
         sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
                  "lies in memory that is free");
+    if (sa_sampler_find(s, &found))
+        sa_misuse_pointer(what, p, &found);
     sa_fatal(what, p, "is inside a block of %zu bytes, not its start", s->requested);
 }
 
@@ -245,6 +247,17 @@ void sa_front_free(void *p)
     front_leave();
 }
 
+/* A block is not what a sized free takes it for. */
+SA_NORETURN SA_COLD static void sized_fault(struct block b, const void *p, const char *text,
+                                            size_t a, size_t size)
+{
+    struct sa_found found;
+
+    if ((b.own_page || !b.cls) && sa_sampler_find(b.span, &found))
+        sa_misuse_sized(p, &found, text, a, size);
+    sa_fatal("sized free", p, text, a, size);
+}
+
 /*
  * Whether a block was allocated by these arguments, as far as the block can tell. Of a sampled one what was asked for is
  * known; but a program may also name what malloc_usable_size told it.
@@ -255,13 +268,13 @@ static void check_sized(struct block b, const void *p, size_t size, size_t align
     size_t is = known ? b.span->requested : sa_size_classes.of[b.cls].size;
 
     if (known ? size < is || size > (b.cls ? block_bytes(b) : is) : class_for(size, align) != b.cls)
-        sa_fatal("sized free", p, "is a block of %zu bytes, freed as one of %zu", is, size);
+        sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size);
     /* Without an alignment: what malloc_usable_size says of a guarded block need not lead to its class. */
     if (b.own_page && (align > SA_MIN_ALIGN || !sa_guarded_span(b.span)) &&
         class_for(size, align) != b.cls)
-        sa_fatal("sized free", p, "was not allocated with alignment %zu", sa_max(align, 1));
+        sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0);
     if (!b.cls && align > 1ul << b.span->align_log && align > SA_MIN_ALIGN)
-        sa_fatal("sized free", p, "was not allocated with alignment %zu", align);
+        sized_fault(b, p, "was not allocated with alignment %zu", align, 0);
 }
 
 void sa_front_free_sized(void *p, size_t size, size_t align)

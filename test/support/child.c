@@ -78,8 +78,10 @@ void test_child_passes(test_child_fn *fn, void *arg)
     assert_int_equal(child.exit_code, 0);
 }
 
-void test_child_aborts(test_child_fn *fn, void *arg, const char *text)
+/* Returns what follows the first line. */
+static const char *child_aborts(test_child_fn *fn, void *arg, const char *text)
 {
+    static char rest[sizeof(((struct test_child *)0)->text)];
     struct test_child child = test_child_run(fn, arg);
     const char *end = strchr(child.text, '\n');
 
@@ -90,5 +92,19 @@ void test_child_aborts(test_child_fn *fn, void *arg, const char *text)
     assert_non_null(strstr(child.text, text));
     assert_memory_equal(child.text, "salloc: ", 8);
     assert_non_null(end);
-    assert_string_equal(end, "\n");
+    return strcpy(rest, end + 1);
+}
+
+void test_child_aborts(test_child_fn *fn, void *arg, const char *text)
+{
+    assert_string_equal(child_aborts(fn, arg, text), "");
+}
+
+void test_child_aborts_with_stacks(test_child_fn *fn, void *arg, const char *text)
+{
+    const char *line = child_aborts(fn, arg, text);
+
+    assert_non_null(strstr(line, "allocated"));
+    for (; strchr(line, '\n'); line = strchr(line, '\n') + 1)
+        assert_memory_equal(line, "salloc:   ", 10);
 }

@@ -34,6 +34,9 @@ void test_child_passes(test_child_fn *fn, void *arg);
  */
 void test_child_aborts(test_child_fn *fn, void *arg, const char *text);
 
+/* The same with lines about stacks behind it, that of the allocation among them. */
+void test_child_aborts_with_stacks(test_child_fn *fn, void *arg, const char *text);
+
 void test_child_failed(const char *file, int line, const char *condition);
 
 #define CHILD_CHECK(c)                                                                             \

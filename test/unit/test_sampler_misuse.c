@@ -171,11 +171,11 @@ static void test_sampler_free_inside(void **state)
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        test_child_aborts(free_inside, &cases[i], "invalid free: 0x");
-        test_child_aborts(free_inside, &cases[i], "is inside a block of");
-        test_child_aborts(free_sized_inside, &cases[i], "invalid free: 0x");
-        test_child_aborts(realloc_inside, &cases[i], "invalid realloc: 0x");
-        test_child_aborts(size_inside, &cases[i], "malloc_usable_size: 0x");
+        test_child_aborts_with_stacks(free_inside, &cases[i], "invalid free: 0x");
+        test_child_aborts_with_stacks(free_inside, &cases[i], "block of ");
+        test_child_aborts_with_stacks(free_sized_inside, &cases[i], "invalid free: 0x");
+        test_child_aborts_with_stacks(realloc_inside, &cases[i], "invalid realloc: 0x");
+        test_child_aborts_with_stacks(size_inside, &cases[i], "malloc_usable_size: 0x");
     }
 }
 
@@ -205,7 +205,7 @@ static void test_sampler_free_with_wrong_size(void **state)
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(wrong); i++)
-        test_child_aborts(free_sized, &wrong[i], "sized free: 0x");
+        test_child_aborts_with_stacks(free_sized, &wrong[i], "sized free: 0x");
     for (size_t i = 0; i < TEST_COUNT(right); i++)
         test_child_passes(free_sized, &right[i]);
 }

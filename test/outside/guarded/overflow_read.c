@@ -5,8 +5,8 @@
  * EXPECT: heap buffer overflow: 0x[0-9a-f]+ read [0-9]+ bytes behind the end of a block of [0-9]+ bytes
  * SIGNAL: SIGSEGV
  * STACKS: read=touch_read allocated=make
- * ARGS: 16,64,1024,4096,8192 1,16
- * ARGS: 1,7,100,1000,8000 16
+ * ARGS: 16,64,1024,4096,8192,8208,40000,262144 1,16
+ * ARGS: 1,7,100,1000,8000,9001,100001 16
  */
 #include "test/outside/guarded/planted.h"
 

@@ -5,7 +5,7 @@
  * EXPECT: heap buffer overflow: 0x[0-9a-f]+ (write|was written,) [0-9]+ bytes behind the end of a block of [0-9]+ bytes
  * SIGNAL: SIGSEGV|SIGABRT
  * STACKS: allocated=make
- * ARGS: 1,7,16,100,128,1000,1024,4000,4096,8000,8191 1,16
+ * ARGS: 1,7,16,100,128,1000,1024,4000,4096,8000,8191,8193,20000,100000,262143 1,16
  */
 #include "test/outside/guarded/planted.h"
 

@@ -5,7 +5,7 @@
  *
  *   EXPECT: regular expression that the first line on stderr matches after "salloc: "; empty: nothing is said
  *   SIGNAL: names of the signals that may end the program, separated by |; or the exit code
- *   STACKS: what the report tells, as event=function: the function is in one of the first two frames
+ *   STACKS: what the report tells, as event=function: the function is in one of the first three frames; or event|event=function
  *   ARGS:   axes of values, separated by blanks, as in the folder fatal; several lines add up
  *
  * Bugs are repeated, each time with a block of its own: which side of a block is guarded is random, and a slot may
@@ -30,7 +30,7 @@ enum { PLANTED_SURVIVED = 3, PLANTED_TIMES = 40 };
 
 PLANTED_FUNCTION char *make(size_t size)
 {
-    char *p = malloc(size);
+    char *p = (char *)malloc(size);
 
     if (!p)
         _exit(1);

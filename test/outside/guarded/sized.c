@@ -4,6 +4,7 @@
  *
  * EXPECT: sized free: 0x[0-9a-f]+ is a block of [0-9]+ bytes, freed as one of [0-9]+
  * SIGNAL: SIGABRT
+ * STACKS: allocated=make freed=main
  * ARGS: 100 99,101,112,1000
  * ARGS: 8192 8191,8193,100
  * ARGS: 20000 19999,20481
