@@ -39,7 +39,7 @@ def fuzz(program, name, build, seconds):
     os.makedirs(corpus, exist_ok=True)
     os.makedirs(os.path.join(build, 'found'), exist_ok=True)
     result = subprocess.run([program, work, corpus, '-max_total_time=%d' % seconds, '-max_len=%d' % BYTES_MOST,
-                             '-timeout=20', '-rss_limit_mb=4096', '-print_final_stats=1', '-verbosity=0',
+                             '-timeout=60', '-len_control=20', '-rss_limit_mb=4096', '-print_final_stats=1', '-verbosity=0',
                              '-artifact_prefix=%s/%s-' % (os.path.join(build, 'found'), name)],
                             env=environment(), capture_output=True, text=True, errors='replace')
     figures = dict(line.split(': ') for line in result.stderr.split('\n') if line.startswith('stat::'))

@@ -57,6 +57,8 @@ void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name)
     }
     memset(fake.pages + first, FAKE_MAPPED, bytes >> SA_PAGE_SHIFT);
     sa_vm.mapped_bytes += bytes;
+    fake.first = sa_min(fake.first, first);
+    fake.end = sa_max(fake.end, first + (bytes >> SA_PAGE_SHIFT));
     page_heap_mapped(hint, bytes);
     return hint;
 }
@@ -89,10 +91,15 @@ bool __wrap_sa_vm_release(void *p, size_t bytes)
 bool __wrap_sa_vm_renew(void *p, size_t bytes, const char *name)
 {
     size_t first = fake_page(p);
+    bool span = (uintptr_t)p == fake.giving;
 
     (void)name;
-    if (fails(fake.renew_fails))
+    fake.giving = 0;
+    if (fails(fake.renew_fails)) {
+        if (!span) /* free memory is lost, and not the heap's any more */
+            __wrap_sa_vm_unmap(p, bytes);
         return false;
+    }
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++)
         fake.pages[first + i] = (fake.pages[first + i] & FAKE_OWNED) | FAKE_MAPPED;
     return true;
@@ -171,7 +178,7 @@ size_t fake_held(void)
 {
     size_t held = 0;
 
-    for (size_t i = 0; i < FAKE_PAGES; i++)
+    for (size_t i = fake.first; i < fake.end; i++)
         held += (fake.pages[i] & (FAKE_MAPPED | FAKE_OWNED | FAKE_MEMORY)) ==
                 (FAKE_MAPPED | FAKE_MEMORY);
     return held;
@@ -182,4 +189,23 @@ void fake_begin(void)
     fake.pages = calloc(FAKE_PAGES, 1);
     fake.mode = "always [madvise] never\n";
     fake.random.state = 1;
+    fake.first = FAKE_PAGES;
+}
+
+static void clear_range(uintptr_t start, uintptr_t end)
+{
+    memset(&fake.pages[fake_page((void *)start)], 0, (end - start) >> SA_PAGE_SHIFT);
+}
+
+void fake_again(void)
+{
+    unsigned char *pages = fake.pages;
+
+    page_heap_each_range(clear_range);
+    page_heap_forget();
+    memset(&fake, 0, sizeof(fake));
+    fake.pages = pages;
+    fake.mode = "always [madvise] never\n";
+    fake.random.state = 1;
+    fake.first = FAKE_PAGES;
 }

@@ -25,17 +25,23 @@ enum {
 
 struct fake_system {
     unsigned char *pages; /* of the home window, from its start */
+    size_t first, end;    /* pages outside were never mapped */
     const char *mode;     /* of transparent hugepages */
     bool whole;           /* a page that is touched brings its hugepage along */
     /* So many calls of 100 fail. */
     size_t map_fails, release_fails, renew_fails;
     size_t collapses;
+    /* Start of a span that is renewed before it is freed: if that fails it stays the heap's. */
+    uintptr_t giving;
     struct test_random random;
 };
 
 extern struct fake_system fake;
 
 void fake_begin(void);
+
+/* A system in which nothing has happened yet; once more after fake_begin. */
+void fake_again(void);
 
 size_t fake_page(const void *p);
 

@@ -59,6 +59,7 @@ void program_give(unsigned i)
                 (unsigned char)~(FAKE_MEMORY | FAKE_DIRTY);
     s->moved = !moved_away && test_random_below(&fake.random, 16) == 0;
     fake_own(s->start, s->pages, false);
+    fake.giving = s->moved ? s->start : 0;
     if (s->moved && fake.renew_fails) { /* it may be lost, and must not come back then */
         size_t n = s->pages, in_use = HEAP->huge->in_use_pages;
 

@@ -67,6 +67,17 @@ void page_heap_unmapped(void *p, size_t bytes)
     range_remove((uintptr_t)p, (uintptr_t)p + bytes);
 }
 
+void page_heap_each_range(void (*visit)(uintptr_t start, uintptr_t end))
+{
+    for (size_t i = 0; i < range_count; i++)
+        visit(ranges[i].start, ranges[i].end);
+}
+
+void page_heap_forget(void)
+{
+    range_count = 0;
+}
+
 #ifndef PAGE_HEAP_FAKE
 void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name)
 {

@@ -17,6 +17,10 @@ void page_heap_check(void);
 void page_heap_mapped(void *p, size_t bytes);
 void page_heap_unmapped(void *p, size_t bytes);
 
+/* Every range of what the heap holds; and forgets them all, for a heap that begins anew. */
+void page_heap_each_range(void (*visit)(uintptr_t start, uintptr_t end));
+void page_heap_forget(void);
+
 /* Whether the span's memory is all zero. */
 bool page_heap_is_zero(const struct sa_span *span);
 

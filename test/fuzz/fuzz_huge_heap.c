@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The whole hugepage-aware heap on a system of memory that is only numbers (test/unit/fake_system.h), whose
+ * calls fail when the input says so, as do requests for records. Spans do not overlap, lie where memory
+ * is mapped, are zero if they are said to be; nothing in use is released or unmapped; the
+ * invariants hold (test/unit/page_heap_walk.h), the figures add up, and what is freed can all be given back.
+ */
+#include "alloc/page_heap/huge_heap.h"
+
+#include "alloc/base/bits.h"
+#include "test/fuzz/arena.h"
+#include "test/fuzz/fuzz.h"
+#include "test/support/start.h"
+#include "test/unit/fake_system.h"
+#include "test/unit/page_heap_walk.h"
+
+#define HEAP       (&sa_page_heap_ordinary)
+#define SPANS      400
+#define PAGES_MOST (SA_HUGE_PAGES * 700) /* more than a region has */
+
+static struct sa_span *spans[SPANS];
+static unsigned count;
+static uint64_t now_ns;
+static size_t lost; /* pages that the kernel took away when a fresh mapping failed */
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    setenv("CMOCKA_TEST_ABORT", "1", 1); /* of the checks that this shares with unit tests */
+    test_start_floors();
+    if (sa_page_step != 1) {
+        fprintf(stderr, "lengths are exact only where the kernel's pages are small\n");
+        exit(77);
+    }
+    fake_begin();
+    return 0;
+}
+
+static size_t pick_pages(struct fuzz_input *in)
+{
+    switch (fuzz_byte(in) % 16) {
+    case 0:
+        return 1 + fuzz_below(in, fuzz_byte(in) % 8 ? 3000 : PAGES_MOST);
+    case 1:
+        return SA_HUGE_PAGES * (1 + fuzz_below(in, 6));
+    case 2:
+    case 3:
+        return 64 + fuzz_below(in, 192);
+    case 4:
+        return 130 + fuzz_below(in, 500);
+    default:
+        return fuzz_size(in, 6);
+    }
+}
+
+static void take(struct fuzz_input *in)
+{
+    size_t n = pick_pages(in), align = 1;
+    uint8_t how = fuzz_byte(in);
+    struct sa_span *s;
+
+    if (count == SPANS)
+        return;
+    if (how % 8 == 0)
+        align <<= fuzz_below(in, 12);
+    s = sa_page_heap_alloc(HEAP, n, align, how & 64);
+    if (!s) {
+        FUZZ_CHECK(fake.map_fails || fuzz_arena.fails_after == 0 ||
+                   HEAP->huge->mapped + n / SA_HUGE_PAGES + align / SA_HUGE_PAGES >
+                       FAKE_PAGES / SA_HUGE_PAGES / 4);
+        return;
+    }
+    FUZZ_EQUAL(s->pages, n);
+    FUZZ_EQUAL(s->start % (align << SA_PAGE_SHIFT), 0);
+    FUZZ_EQUAL(s->state, SA_SPAN_LARGE);
+    fake_own(s->start, n, true);
+    for (size_t i = 0; s->zeroed && i < n; i++)
+        FUZZ_CHECK(!(fake.pages[fake_page((void *)s->start) + i] & FAKE_DIRTY));
+    if (how & 32)
+        fake_touch(s->start, how & 16 ? n : fuzz_below(in, n + 1));
+    spans[count++] = s;
+}
+
+static void give(struct fuzz_input *in, unsigned i)
+{
+    struct sa_span *s = spans[i];
+    uint8_t how = fuzz_byte(in);
+    size_t pages = s->pages, in_use = HEAP->huge->in_use_pages;
+    uintptr_t start = s->start;
+    bool moved_away = pages >= 32 && how % 8 == 0;
+
+    if (moved_away) /* as after a move of its pages */
+        for (size_t k = 0; k < pages; k++)
+            fake.pages[fake_page((void *)start) + k] &= (unsigned char)~(FAKE_MEMORY | FAKE_DIRTY);
+    s->moved = how % 8 == 1;
+    fake_own(start, pages, false);
+    fake.giving = s->moved ? start : 0;
+    spans[i] = spans[--count];
+    if (!s->moved || !fake.renew_fails) {
+        sa_page_heap_free(HEAP, s, moved_away);
+        return;
+    }
+    /* The kernel may lose the range, which must not come back then. */
+    sa_page_heap_free(HEAP, s, false);
+    s->moved = 0;
+    if (HEAP->huge->in_use_pages == in_use) {
+        fake_own(start, pages, true);
+        lost += pages;
+    }
+}
+
+static void resize(struct fuzz_input *in, unsigned i)
+{
+    struct sa_span *s = spans[i];
+    size_t old = s->pages, n;
+
+    if (fuzz_byte(in) % 2) {
+        n = old + fuzz_size(in, old > 200 ? 11 : 7);
+        if (!sa_page_heap_extend(HEAP, s, n)) {
+            FUZZ_EQUAL(s->pages, old);
+            return;
+        }
+        FUZZ_EQUAL(s->pages, n);
+        fake_own(s->start + (old << SA_PAGE_SHIFT), n - old, true);
+        fake_touch(s->start + (old << SA_PAGE_SHIFT), n - old);
+    } else {
+        n = 1 + fuzz_below(in, old);
+        /* Given up before the heap may release it. */
+        fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, false);
+        sa_page_heap_shrink(HEAP, s, n);
+        if (s->pages != n) { /* out of memory for records */
+            FUZZ_EQUAL(s->pages, old);
+            fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, true);
+        }
+    }
+}
+
+static void check_figures(void)
+{
+    static struct sa_huge_stats s;
+    size_t released = 0, backed = 0, in_use = lost;
+
+    for (unsigned i = 0; i < count; i++)
+        in_use += spans[i]->pages;
+    memset(&s, 0, sizeof(s));
+    FUZZ_CHECK(sa_page_heap_huge_stats(HEAP, &s));
+    FUZZ_EQUAL(s.heap.in_use_bytes >> SA_PAGE_SHIFT, in_use);
+    FUZZ_EQUAL(s.heap.mapped_bytes, s.heap.in_use_bytes + s.heap.backed_bytes +
+                                        s.heap.released_bytes + s.heap.moving_bytes);
+    FUZZ_EQUAL((s.part_filler.used_pages + s.part_region.used_pages + s.part_cache.used_pages),
+               s.heap.in_use_bytes >> SA_PAGE_SHIFT);
+    FUZZ_EQUAL((s.part_filler.free_pages + s.part_region.free_pages + s.part_cache.free_pages),
+               s.heap.backed_bytes >> SA_PAGE_SHIFT);
+    for (int k = 0; k < SA_AGE_LENGTHS; k++) {
+        released += s.ages.released[k].pages;
+        backed += s.ages.backed[k].pages;
+    }
+    FUZZ_EQUAL(released, s.heap.released_bytes >> SA_PAGE_SHIFT);
+    FUZZ_EQUAL(backed, s.heap.backed_bytes >> SA_PAGE_SHIFT);
+    FUZZ_CHECK(fake_held() << SA_PAGE_SHIFT <= s.heap.backed_bytes);
+}
+
+static void set_faults(struct fuzz_input *in)
+{
+    uint8_t which = fuzz_byte(in);
+
+    fake.map_fails = which & 1 ? fuzz_below(in, 101) : 0;
+    fake.release_fails = which & 2 ? fuzz_below(in, 101) : 0;
+    fake.renew_fails = which & 4 ? fuzz_below(in, 101) : 0;
+    fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
+}
+
+static void set_mode(struct fuzz_input *in)
+{
+    static const char *const modes[] = {"always [madvise] never\n", "always madvise [never]\n",
+                                        "[always] madvise never\n", "", "always"};
+
+    fake.mode = modes[fuzz_below(in, 5)];
+    fake.random.state = 1 + fuzz_byte(in);
+    /* The mode is known from the start here, as after the first ticks of a real heap. */
+    fake.whole = strstr(fake.mode, "[always]") != NULL;
+    if (fake.whole) {
+        HEAP->huge->thp = SA_THP_ALWAYS;
+        sa_huge_filler_set_whole(&HEAP->huge->filler, true);
+    }
+}
+
+static void step(struct fuzz_input *in)
+{
+    switch (fuzz_byte(in) % 16) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+        take(in);
+        break;
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+        if (count)
+            give(in, (unsigned)fuzz_below(in, count));
+        break;
+    case 10:
+    case 11:
+        if (count)
+            resize(in, (unsigned)fuzz_below(in, count));
+        break;
+    case 12:
+        now_ns += fuzz_number(in, 1 + fuzz_below(in, 5));
+        sa_page_heap_tick(HEAP, now_ns);
+        break;
+    case 13:
+        if (fuzz_byte(in) % 4)
+            sa_page_heap_release(HEAP, fuzz_number(in, 4));
+        else
+            sa_page_heap_unmap(HEAP, fuzz_number(in, 4));
+        break;
+    case 14:
+        set_faults(in);
+        break;
+    default:
+        sa_page_heap_set_skip(HEAP, (enum sa_skip)fuzz_below(in, SA_SKIPS), fuzz_number(in, 2));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = {data, data + size};
+
+    fake_again();
+    fuzz_arena_begin(fuzz_byte(&in));
+    count = 0;
+    lost = 0;
+    now_ns = 1000000000;
+    set_mode(&in);
+    for (int i = 0; fuzz_left(&in); i++) {
+        step(&in);
+        if (i % 8 == 7)
+            page_heap_check();
+    }
+    page_heap_check();
+    check_figures();
+    fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+    fuzz_arena.fails_after = -1;
+    while (count)
+        give(&in, count - 1);
+    sa_page_heap_tick(HEAP,
+                      now_ns += 2 * SA_RELEASE_NS); /* it tries again what the kernel refused */
+    sa_page_heap_release(HEAP, PTRDIFF_MAX);
+    page_heap_check();
+    check_figures();
+    FUZZ_EQUAL(HEAP->huge->in_use_pages, lost);
+    FUZZ_EQUAL(sa_huge_heap_backed(HEAP->huge), 0);
+    return 0;
+}

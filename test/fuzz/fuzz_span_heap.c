@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plain heap of spans on a system of memory that is only numbers (test/unit/fake_system.h), whose calls
+ * fail when the input says so, as do requests for records. The spans that the map knows fill what is
+ * mapped, ends and states are right, free neighbours of one state are merged, the sums are the
+ * heap's figures, and what is freed can all be given back.
+ */
+#include "alloc/page_heap/span_heap.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "test/fuzz/arena.h"
+#include "test/fuzz/fuzz.h"
+#include "test/support/start.h"
+#include "test/unit/fake_system.h"
+#include "test/unit/page_heap_walk.h"
+
+#define SPANS 300
+
+static struct sa_span_heap heap;
+static struct sa_span *spans[SPANS];
+static unsigned count;
+static uint64_t now_ns;
+static size_t lost; /* pages that the kernel took away when a fresh mapping failed */
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    setenv("CMOCKA_TEST_ABORT", "1", 1); /* of the checks that this shares with unit tests */
+    test_start_floors();
+    if (sa_page_step != 1) {
+        fprintf(stderr, "lengths are exact only where the kernel's pages are small\n");
+        exit(77);
+    }
+    fake_begin();
+    return 0;
+}
+
+/* What the walk has found: pages, by state. */
+static size_t found[SA_SPAN_KEPT + 1];
+
+static void walk_range(uintptr_t start, uintptr_t end)
+{
+    unsigned before = SA_SPAN_UNUSED;
+
+    while (start < end) {
+        struct sa_span *s = sa_pagemap_span(start);
+
+        FUZZ_CHECK(s && s->start == start && s->pages > 0 && sa_span_end(s) <= end);
+        FUZZ_CHECK(sa_pagemap_span(sa_span_end(s) - 1) == s);
+        FUZZ_CHECK(s->state == SA_SPAN_BACKED || s->state == SA_SPAN_RELEASED ||
+                   s->state == SA_SPAN_LARGE);
+        FUZZ_CHECK(s->state == SA_SPAN_LARGE || s->state != before); /* merged */
+        found[s->state] += s->pages;
+        before = s->state;
+        start = sa_span_end(s);
+    }
+    FUZZ_CHECK(start == end);
+}
+
+static void check(void)
+{
+    static struct sa_size_info sizes;
+    static struct sa_span_ages ages;
+    struct sa_page_heap_stats s;
+    size_t in_use = lost, aged[2] = {0, 0};
+
+    for (unsigned i = 0; i < count; i++)
+        in_use += spans[i]->pages;
+    memset(found, 0, sizeof(found));
+    page_heap_each_range(walk_range);
+    sa_span_heap_stats(&heap, &s);
+    FUZZ_EQUAL(found[SA_SPAN_LARGE], in_use);
+    FUZZ_EQUAL(s.in_use_bytes, in_use << SA_PAGE_SHIFT);
+    FUZZ_EQUAL(s.backed_bytes, found[SA_SPAN_BACKED] << SA_PAGE_SHIFT);
+    FUZZ_EQUAL(s.released_bytes, found[SA_SPAN_RELEASED] << SA_PAGE_SHIFT);
+    FUZZ_EQUAL(s.moving_bytes, 0);
+    FUZZ_EQUAL(s.mapped_bytes, s.in_use_bytes + s.backed_bytes + s.released_bytes);
+    sa_span_heap_census(&heap, &sizes, &ages);
+    for (int i = 0; i < SA_AGE_LENGTHS; i++) {
+        aged[0] += ages.backed[i].pages;
+        aged[1] += ages.released[i].pages;
+    }
+    FUZZ_EQUAL(aged[0], found[SA_SPAN_BACKED]);
+    FUZZ_EQUAL(aged[1], found[SA_SPAN_RELEASED]);
+    FUZZ_CHECK(fake_held() <= found[SA_SPAN_BACKED]);
+}
+
+static void take(struct fuzz_input *in)
+{
+    size_t n = fuzz_size(in, fuzz_byte(in) % 4 ? 6 : 15), align = 1;
+    uint8_t how = fuzz_byte(in);
+    struct sa_span *s;
+
+    if (count == SPANS)
+        return;
+    if (how % 4 == 0)
+        align <<= fuzz_below(in, 11);
+    s = sa_span_heap_alloc(&heap, n, align);
+    if (!s) {
+        FUZZ_CHECK(fake.map_fails || fuzz_arena.fails_after == 0 ||
+                   heap.mapped_pages + n + align > FAKE_PAGES / 4);
+        return;
+    }
+    FUZZ_CHECK(s->pages == n || (fuzz_arena.fails_after == 0 && s->pages > n));
+    n = s->pages;
+    FUZZ_EQUAL(s->start % (align << SA_PAGE_SHIFT), 0);
+    fake_own(s->start, n, true);
+    for (size_t i = 0; s->zeroed && i < n; i++)
+        FUZZ_CHECK(!(fake.pages[fake_page((void *)s->start) + i] & FAKE_DIRTY));
+    if (how & 32)
+        fake_touch(s->start, how & 16 ? n : fuzz_below(in, n + 1));
+    spans[count++] = s;
+}
+
+static void give(struct fuzz_input *in, unsigned i)
+{
+    struct sa_span *s = spans[i];
+    uint8_t how = fuzz_byte(in);
+    size_t pages = s->pages, in_use = heap.in_use_pages;
+    uintptr_t start = s->start;
+    bool moved_away = how % 8 == 0;
+
+    if (moved_away) /* as after a move of its pages */
+        for (size_t k = 0; k < pages; k++)
+            fake.pages[fake_page((void *)start) + k] &= (unsigned char)~(FAKE_MEMORY | FAKE_DIRTY);
+    s->moved = how % 8 == 1;
+    fake_own(start, pages, false);
+    fake.giving = s->moved ? start : 0;
+    spans[i] = spans[--count];
+    sa_span_heap_free(&heap, s, moved_away);
+    if (heap.in_use_pages == in_use) { /* the kernel lost the range, which must not come back */
+        FUZZ_CHECK(s->moved && fake.renew_fails);
+        fake_own(start, pages, true);
+        lost += pages;
+    }
+}
+
+static void resize(struct fuzz_input *in, unsigned i)
+{
+    struct sa_span *s = spans[i];
+    size_t old = s->pages, n;
+
+    if (fuzz_byte(in) % 2) {
+        n = old + fuzz_size(in, 8);
+        if (!sa_span_heap_extend(&heap, s, n)) {
+            FUZZ_EQUAL(s->pages, old);
+            return;
+        }
+        FUZZ_CHECK(s->pages == n || (fuzz_arena.fails_after == 0 && s->pages > n));
+        fake_own(s->start + (old << SA_PAGE_SHIFT), s->pages - old, true);
+        fake_touch(s->start + (old << SA_PAGE_SHIFT), s->pages - old);
+    } else {
+        n = 1 + fuzz_below(in, old);
+        fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, false);
+        sa_span_heap_shrink(&heap, s, n);
+        if (s->pages != n) { /* out of memory for records */
+            FUZZ_CHECK(s->pages == old && fuzz_arena.fails_after == 0);
+            fake_own(s->start + (n << SA_PAGE_SHIFT), old - n, true);
+        }
+    }
+}
+
+static void set_faults(struct fuzz_input *in)
+{
+    uint8_t which = fuzz_byte(in);
+
+    fake.map_fails = which & 1 ? fuzz_below(in, 101) : 0;
+    fake.release_fails = which & 2 ? fuzz_below(in, 101) : 0;
+    fake.renew_fails = which & 4 ? fuzz_below(in, 101) : 0;
+    fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
+    sa_vm.map_failures = which & 16;
+}
+
+static void step(struct fuzz_input *in)
+{
+    switch (fuzz_byte(in) % 16) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+        take(in);
+        break;
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+        if (count)
+            give(in, (unsigned)fuzz_below(in, count));
+        break;
+    case 10:
+    case 11:
+        if (count)
+            resize(in, (unsigned)fuzz_below(in, count));
+        break;
+    case 12:
+        now_ns += fuzz_number(in, 1 + fuzz_below(in, 5));
+        sa_span_heap_tick(&heap, now_ns);
+        break;
+    case 13:
+        sa_span_heap_release(&heap, fuzz_number(in, 4));
+        break;
+    case 14:
+        sa_span_heap_unmap(&heap, fuzz_number(in, 3));
+        break;
+    default:
+        set_faults(in);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = {data, data + size};
+
+    fake_again();
+    fuzz_arena_begin(0);
+    memset(&heap, 0, sizeof(heap));
+    count = 0;
+    lost = 0;
+    now_ns = 1000000000;
+    sa_vm.map_failures = 0;
+    fake.random.state = 1 + fuzz_byte(&in);
+    sa_span_heap_init(&heap, SA_HEAP_ORDINARY, "salloc:heap",
+                      SA_HOME_START + fuzz_byte(&in) * SA_PAGE_BYTES, false);
+    while (fuzz_left(&in)) {
+        step(&in);
+        check();
+    }
+    fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+    fuzz_arena.fails_after = -1;
+    while (count)
+        give(&in, count - 1);
+    check();
+    sa_span_heap_release(&heap, PTRDIFF_MAX);
+    check();
+    FUZZ_EQUAL(heap.in_use_pages, lost);
+    FUZZ_EQUAL(heap.backed.pages, 0);
+    sa_span_heap_unmap(&heap, PTRDIFF_MAX);
+    check();
+    FUZZ_EQUAL(heap.mapped_pages, lost);
+    return 0;
+}
