@@ -10,7 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_MOVE_MOST 512 /* objects that one call may move */
+/*
+ * Objects that one call may move. Not a multiple of 512, which is 4 KiB of slots: a program that frees the blocks of an
+ * array in order goes through both in step, and where they are equally far from a multiple of 4 KiB
+ * processors take the load from one for the store to the other, and wait. They would stay so for ever.
+ */
+#define SA_MOVE_MOST 448
 
 struct sa_transfer_stats {
     size_t objects;

@@ -58,6 +58,32 @@
                     "leaq (%[cpu],%[cls]), %[head]\n\t"
 #define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
 
+/* Copies %[k] > 0 words, one and two for what is over a multiple of four, then four at a time. Restarted, it
+ * begins again: it only ever writes where nobody reads yet. */
+#define SA_PERCPU_COPY(from, to)                                                                   \
+    "xorl %k[i], %k[i]\n\t"                                                                        \
+    "testb $1, %b[k]\n\t"                                                                         \
+    "jz 5f\n\t"                                                                                   \
+    "movq (" from "), %[t]\n\t"                                                                   \
+    "movq %[t], (" to ")\n\t"                                                                     \
+    "incl %k[i]\n\t"                                                                              \
+    "5: testb $2, %b[k]\n\t"                                                                      \
+    "jz 9f\n\t"                                                                                   \
+    "movups (" from ",%[i],8), %%xmm0\n\t"                                                        \
+    "movups %%xmm0, (" to ",%[i],8)\n\t"                                                          \
+    "addl $2, %k[i]\n\t"                                                                          \
+    "9: cmpq %[k], %[i]\n\t"                                                                      \
+    "jae 9f\n\t"                                                                                  \
+    "5: movups (" from ",%[i],8), %%xmm0\n\t"                                                     \
+    "movups 16(" from ",%[i],8), %%xmm1\n\t"                                                      \
+    "movups %%xmm0, (" to ",%[i],8)\n\t"                                                          \
+    "movups %%xmm1, 16(" to ",%[i],8)\n\t"                                                        \
+    "addq $4, %[i]\n\t"                                                                           \
+    "cmpq %[k], %[i]\n\t"                                                                         \
+    "jb 5b\n\t"                                                                                   \
+    "9:\n\t"
+#define SA_PERCPU_COPY_CLOBBER , "xmm0", "xmm1"
+
 #define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
     [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), [cls] "r"((uint64_t)(cls_)),                  \
         SA_PERCPU_CONSTANTS
@@ -147,12 +173,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
                      "shrq $3, %[k]\n\t"
                      "cmpq %[n], %[k]\n\t"
                      "cmovaq %[n], %[k]\n\t"
-                     "xorl %k[i], %k[i]\n\t"
-                     "5: movq (%[objs],%[i],8), %[t]\n\t"
-                     "movq %[t], (%[cpu],%[i],8)\n\t"
-                     "incq %[i]\n\t"
-                     "cmpq %[k], %[i]\n\t"
-                     "jb 5b\n\t"
+                     SA_PERCPU_COPY("%[objs]", "%[cpu]")
                      "leal (%k[count],%k[k],8), %k[count]\n\t" SA_PERCPU_INJECT
                      "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "jmp 7f\n\t"
                      "6: xorl %k[k], %k[k]\n\t"
@@ -160,7 +181,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
                      : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
                      : SA_PERCPU_INPUTS(hot, cls), [objs] "r"(objs), [n] "r"(n)
-                     : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
+                     : "memory", "cc" SA_PERCPU_COPY_CLOBBER SA_PERCPU_INJECT_CLOBBER);
     return k;
 }
 
@@ -181,17 +202,12 @@ SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **o
                      "leaq 0(,%[k],8), %[t]\n\t"
                      "subq %[t], %[cpu]\n\t"
                      "subl %k[t], %k[count]\n\t"
-                     "xorl %k[i], %k[i]\n\t"
-                     "5: movq (%[cpu],%[i],8), %[t]\n\t"
-                     "movq %[t], (%[out],%[i],8)\n\t"
-                     "incq %[i]\n\t"
-                     "cmpq %[k], %[i]\n\t"
-                     "jb 5b\n\t" SA_PERCPU_INJECT
+                     SA_PERCPU_COPY("%[cpu]", "%[out]") SA_PERCPU_INJECT
                      "movl %k[count], (%[head])\n\t" SA_PERCPU_LEAVE "7:"
                      : [cpu] "=&r"(slab), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k),
                        [i] "=&r"(i), [t] "=&r"(t)
                      : SA_PERCPU_INPUTS(hot, cls), [out] "r"(out), [n] "r"(n)
-                     : "memory", "cc" SA_PERCPU_INJECT_CLOBBER);
+                     : "memory", "cc" SA_PERCPU_COPY_CLOBBER SA_PERCPU_INJECT_CLOBBER);
     return k;
 }
 
