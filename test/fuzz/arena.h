@@ -6,7 +6,9 @@
 #ifndef SA_TEST_FUZZ_ARENA_H
 #define SA_TEST_FUZZ_ARENA_H
 
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/huge_heap.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/span_heap.h"
 #include "pagemap/pagemap.h"
 #include "test/fuzz/fuzz.h"
@@ -36,9 +38,16 @@ void *__wrap_sa_arena_alloc(size_t bytes, size_t align)
     return fuzz_arena.memory + at;
 }
 
-/* Both page heaps and the map begin anew; the ordinary heap's place comes of the seed. */
+/* Both page heaps and the map begin anew, without limits; the ordinary heap's place comes of the seed. */
 static inline void fuzz_arena_begin(uint64_t seed)
 {
+    static uint64_t mapped = UINT64_MAX;
+
+    mapped = mapped == UINT64_MAX ? sa_vm.mapped_bytes : mapped;
+    sa_vm.mapped_bytes = mapped;
+    memset(&sa_footprint, 0, sizeof(sa_footprint));
+    sa_limits_set(SA_LIMIT_SOFT, SA_NO_LIMIT);
+    sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
     if (!fuzz_arena.memory) {
         fuzz_arena.memory = mmap(NULL, FUZZ_ARENA_BYTES, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

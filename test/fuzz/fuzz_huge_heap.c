@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole hugepage-aware heap on a system of memory that is only numbers (test/unit/fake_system.h), whose
- * calls fail when the input says so, as do requests for records. Spans do not overlap, lie where memory
+ * calls fail when the input says so, as do requests for records and those beyond limits. Spans do not overlap, lie where memory
  * is mapped, are zero if they are said to be; nothing in use is released or unmapped; the
  * invariants hold (test/unit/page_heap_walk.h), the figures add up, and what is freed can all be given back.
  */
@@ -55,7 +55,9 @@ static size_t pick_pages(struct fuzz_input *in)
 
 static void take(struct fuzz_input *in)
 {
-    size_t n = pick_pages(in), align = 1;
+    size_t n = pick_pages(in), align = 1, limit = sa_limits_get(SA_LIMIT_HARD), used;
+    uint64_t refused = sa_limits.refused;
+    struct sa_page_heap_stats stats;
     uint8_t how = fuzz_byte(in);
     struct sa_span *s;
 
@@ -63,13 +65,18 @@ static void take(struct fuzz_input *in)
         return;
     if (how % 8 == 0)
         align <<= fuzz_below(in, 12);
+    sa_page_heap_stats(HEAP, &stats); /* settles what was freed last */
+    used = sa_huge_heap_used(HEAP->huge);
     s = sa_page_heap_alloc(HEAP, n, align, how & 64);
     if (!s) {
-        FUZZ_CHECK(fake.map_fails || fuzz_arena.fails_after == 0 ||
+        FUZZ_CHECK(sa_limits.refused > refused || fake.map_fails || fuzz_arena.fails_after == 0 ||
                    HEAP->huge->mapped + n / SA_HUGE_PAGES + align / SA_HUGE_PAGES >
                        FAKE_PAGES / SA_HUGE_PAGES / 4);
         return;
     }
+    /* What a refused request has taken counts as used, until the kernel takes it back. */
+    if (!fake.release_fails && sa_huge_heap_used(HEAP->huge) > used && sa_footprint_bytes() > limit)
+        FUZZ_FAIL("%zu bytes with a limit of %zu", sa_footprint_bytes(), limit);
     FUZZ_EQUAL(s->pages, n);
     FUZZ_EQUAL(s->start % (align << SA_PAGE_SHIFT), 0);
     FUZZ_EQUAL(s->state, SA_SPAN_LARGE);
@@ -170,6 +177,17 @@ static void set_faults(struct fuzz_input *in)
     fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
 }
 
+/* Near what is used, or below it; or none. */
+static void set_limit(struct fuzz_input *in)
+{
+    size_t used = sa_footprint_bytes(), bytes = fuzz_number(in, 3) << 4;
+    uint8_t how = fuzz_byte(in);
+
+    sa_limits_set(how & 1 ? SA_LIMIT_SOFT : SA_LIMIT_HARD, how & 2   ? SA_NO_LIMIT
+                                                           : how & 4 ? used - sa_min(used, bytes)
+                                                                     : used + bytes);
+}
+
 static void set_mode(struct fuzz_input *in)
 {
     static const char *const modes[] = {"always [madvise] never\n", "always madvise [never]\n",
@@ -222,6 +240,10 @@ static void step(struct fuzz_input *in)
         set_faults(in);
         break;
     default:
+        if (fuzz_byte(in) % 4) {
+            set_limit(in);
+            break;
+        }
         sa_page_heap_set_skip(HEAP, (enum sa_skip)fuzz_below(in, SA_SKIPS), fuzz_number(in, 2));
     }
 }
@@ -245,6 +267,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_figures();
     fake.map_fails = fake.release_fails = fake.renew_fails = 0;
     fuzz_arena.fails_after = -1;
+    sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
     while (count)
         give(&in, count - 1);
     sa_page_heap_tick(HEAP,

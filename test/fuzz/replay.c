@@ -2,7 +2,8 @@
 /*
  * Runs a fuzz target without a fuzzer: on every file of a corpus folder, in the order of their names, then on
  * pseudo-random inputs, which are the same in every run: strings of bytes, and files of the corpus that
- * were changed here and there. Says how many there were; if an input ends the process, which it was.
+ * were changed here and there. Says how many there were; if an input ends the process, which it was, and puts it
+ * into the file that FUZZ_KEEP names.
  * usage: replay FOLDER [COUNT]          random inputs, 1000 if not said
  *        replay FILE                    this one only
  */
@@ -10,6 +11,7 @@
 #include "test/support/random.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +27,8 @@ static struct input {
 static size_t count;
 
 static char current[300]; /* what runs */
+static const uint8_t *current_data;
+static size_t current_size;
 
 __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -32,10 +36,15 @@ __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
+/* And keeps it, where the environment says. */
 static void say_which(void)
 {
+    const char *keep = getenv("FUZZ_KEEP");
+    int fd = keep ? open(keep, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -1;
     ssize_t n = write(2, current, strlen(current));
 
+    if (fd >= 0)
+        n = write(fd, current_data, current_size);
     (void)n;
 }
 
@@ -69,6 +78,8 @@ static void run(const char *what, size_t number, const uint8_t *data, size_t siz
     if (size)
         memcpy(copy, data, size);
     snprintf(current, sizeof(current), "input: %.200s %zu\n", what, number);
+    current_data = copy;
+    current_size = size;
     alarm(60); /* none takes a hundredth of that */
     LLVMFuzzerTestOneInput(copy, size);
     free(copy);
