@@ -10,11 +10,6 @@
 #define SPACE_HINTS     8
 #define SPACE_HINT_STEP (1ul << 30)
 
-static bool same_window(uintptr_t a, uintptr_t b)
-{
-    return a >> SA_HOME_SHIFT == b >> SA_HOME_SHIFT;
-}
-
 void sa_heap_space_unmapped(struct sa_heap_space *space, uintptr_t start)
 {
     if (!space->hole || start < space->hole)
@@ -49,13 +44,13 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
 
     if (space->own_window && !sa_page_heap_sampled_address(hint + bytes - 1))
         space->hint = hint = SA_HOME_START + SA_HOME_BYTES; /* mappings were given up there */
-    else if (!same_window(hint, hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
+    else if (!sa_same_window(hint, hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
         hint = sa_align_up(hint, SA_HOME_BYTES); /* an ordinary span is better off within one */
     p = sa_vm_map((void *)hint, bytes, space->name);
-    for (int i = 0; i < SPACE_HINTS && p && !same_window((uintptr_t)p, hint); i++) {
+    for (int i = 0; i < SPACE_HINTS && p && !sa_same_window((uintptr_t)p, hint); i++) {
         uintptr_t next = hint + SPACE_HINT_STEP;
 
-        if (bytes >= SPACE_HINT_STEP || !same_window(hint, next + bytes))
+        if (bytes >= SPACE_HINT_STEP || !sa_same_window(hint, next + bytes))
             break;
         sa_vm_unmap(p, bytes);
         space->hint = hint = next;
@@ -65,7 +60,7 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
         sa_vm_unmap(p, bytes); /* elsewhere an address would not tell what it is */
         return NULL;
     }
-    if (p && same_window((uintptr_t)p, hint) && (uintptr_t)p + bytes > space->hint)
+    if (p && sa_same_window((uintptr_t)p, hint) && (uintptr_t)p + bytes > space->hint)
         space->hint = (uintptr_t)p + bytes;
     return p;
 }

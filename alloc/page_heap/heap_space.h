@@ -6,9 +6,18 @@
 #ifndef SA_PAGE_HEAP_HEAP_SPACE_H
 #define SA_PAGE_HEAP_HEAP_SPACE_H
 
+#include "alloc/base/attrs.h"
+#include "alloc/base/page.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Whether two addresses lie in one of those windows. */
+SA_INLINE bool sa_same_window(uintptr_t a, uintptr_t b)
+{
+    return a >> SA_HOME_SHIFT == b >> SA_HOME_SHIFT;
+}
 
 struct sa_heap_space {
     const char *name;

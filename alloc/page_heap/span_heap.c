@@ -50,11 +50,6 @@ static struct sa_free_lists *heap_lists(struct sa_span_heap *h, unsigned state)
     return state == SA_SPAN_BACKED ? &h->backed : &h->released;
 }
 
-static bool same_window(uintptr_t a, uintptr_t b)
-{
-    return a >> SA_HOME_SHIFT == b >> SA_HOME_SHIFT;
-}
-
 void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s)
 {
     struct sa_free_lists *lists = heap_lists(h, s->state);
@@ -62,14 +57,14 @@ void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s)
 
     s->idle_since_ns = h->now_ns;
     if (prev && sa_load_relaxed(&prev->state) == s->state && prev->heap == h->number &&
-        sa_span_end(prev) == s->start && same_window(prev->start, s->start)) {
+        sa_span_end(prev) == s->start && sa_same_window(prev->start, s->start)) {
         sa_free_lists_remove(lists, prev);
         s->start = prev->start;
         s->pages += prev->pages;
         sa_span_heap_drop_record(h, prev);
     }
     if (next && sa_load_relaxed(&next->state) == s->state && next->heap == h->number &&
-        next->start == sa_span_end(s) && same_window(next->start, s->start)) {
+        next->start == sa_span_end(s) && sa_same_window(next->start, s->start)) {
         sa_free_lists_remove(lists, next);
         s->pages += next->pages;
         sa_span_heap_drop_record(h, next);
@@ -111,9 +106,12 @@ static struct sa_span *heap_carve(struct sa_span_heap *h, struct sa_span *s, siz
     }
     if (s->pages > pages) {
         rest = sa_span_heap_split(h, s, pages);
-        if (rest) { /* otherwise the caller gets a little more */
+        if (rest) { /* otherwise the caller gets a little more, but no long run for a few pages */
             sa_pagemap_set_ends(rest);
             sa_free_lists_add(lists, rest);
+        } else if (s->pages > 2 * pages) {
+            sa_span_heap_add_free(h, s);
+            return NULL;
         }
     }
     if (s->state == SA_SPAN_BACKED)
@@ -216,7 +214,7 @@ static void heap_undo(struct sa_span_heap *h, struct sa_span *s)
     h->stats.spans_in_use--;
     sa_size_info_free(&h->sizes, s->pages, 0);
     sa_store_relaxed(&s->state, s->zeroed ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
-    if (same_window(s->start, sa_span_end(s) - 1)) {
+    if (sa_same_window(s->start, sa_span_end(s) - 1)) {
         sa_span_heap_add_free(h, s);
         return;
     }
@@ -295,7 +293,7 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
     if (!zero)
         sa_count_add(&h->freed_bytes, sa_span_bytes(s));
     sa_store_relaxed(&s->state, zero ? SA_SPAN_RELEASED : SA_SPAN_BACKED);
-    while (!same_window(s->start, sa_span_end(s) - 1)) { /* P4 */
+    while (!sa_same_window(s->start, sa_span_end(s) - 1)) { /* P4 */
         uintptr_t cut = sa_align_down(s->start, SA_HOME_BYTES) + SA_HOME_BYTES;
         struct sa_span *rest = sa_span_heap_split(h, s, (cut - s->start) >> SA_PAGE_SHIFT);
 
@@ -316,31 +314,42 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
         sa_span_heap_release(h, excess << SA_PAGE_SHIFT);
 }
 
+/* The free pages behind a span, so many, out of the lists; NULL: there are fewer, or no record for the rest. */
+static struct sa_span *heap_take_behind(struct sa_span_heap *h, const struct sa_span *s,
+                                        size_t pages)
+{
+    struct sa_span *next = sa_pagemap_span(sa_span_end(s)), *rest;
+    struct sa_free_lists *lists;
+
+    if (!next || next->heap != h->number || next->start != sa_span_end(s) ||
+        (next->state != SA_SPAN_BACKED && next->state != SA_SPAN_RELEASED) || next->pages < pages ||
+        !sa_same_window(s->start, next->start))
+        return NULL;
+    lists = heap_lists(h, next->state);
+    sa_free_lists_remove(lists, next);
+    if (next->pages == pages)
+        return next;
+    rest = sa_span_heap_split(h, next, pages);
+    if (rest)
+        sa_pagemap_set_ends(rest);
+    sa_free_lists_add(lists, rest ? rest : next);
+    return rest ? next : NULL;
+}
+
 bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages)
 {
-    struct sa_free_lists *lists;
-    struct sa_span *next, *rest;
+    struct sa_span *next;
     size_t more;
-    bool ok = false;
 
     pages = sa_align_up(pages, sa_page_step);
     if (pages > UINT32_MAX)
         return false;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     more = pages - s->pages;
-    next = sa_pagemap_span(sa_span_end(s));
-    if (sa_limits_active() && !sa_limits_have_room(more << SA_PAGE_SHIFT))
-        next = NULL;
-    if (next && next->heap == h->number && next->start == sa_span_end(s) &&
-        (next->state == SA_SPAN_BACKED || next->state == SA_SPAN_RELEASED) && next->pages >= more &&
-        same_window(s->start, next->start)) {
-        lists = heap_lists(h, next->state);
-        sa_free_lists_remove(lists, next);
-        rest = next->pages > more ? sa_span_heap_split(h, next, more) : NULL;
-        if (rest) {
-            sa_pagemap_set_ends(rest);
-            sa_free_lists_add(lists, rest);
-        }
+    next = sa_limits_active() && !sa_limits_have_room(more << SA_PAGE_SHIFT)
+               ? NULL
+               : heap_take_behind(h, s, more);
+    if (next) {
         if (next->state == SA_SPAN_BACKED)
             h->low_water = sa_min(h->low_water, h->backed.pages);
         sa_size_info_free(&h->sizes, s->pages, 0);
@@ -350,11 +359,10 @@ bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages
         sa_span_heap_drop_record(h, next);
         sa_pagemap_set_ends(s);
         h->stats.extended++;
-        ok = true;
     }
     sa_span_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    return ok;
+    return next != NULL;
 }
 
 void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *s, size_t pages)

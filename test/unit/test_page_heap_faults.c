@@ -7,6 +7,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
+#include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
@@ -274,6 +275,45 @@ static void test_page_heap_serves_an_aligned_first_request(void **state)
     test_child_passes(first_is_aligned, &align);
 }
 
+/* Without memory for a record, a long run is not handed out for a page, nor added to a span that grows. */
+static void run_out_of_records(void *unused)
+{
+    struct sa_page_heap *sampled = &sa_page_heap_sampled;
+    struct sa_span *first = sa_page_heap_alloc(sampled, 1, 1, false), *s = first, *last = NULL;
+    struct sa_page_heap_stats before, now;
+
+    (void)unused;
+    CHILD_CHECK(first != NULL);
+    test_faults_clear();
+    test_faults.mmap_after = 0;
+    while (sa_arena_alloc(64, 8))
+        ;
+    while ((s = sa_page_heap_alloc(sampled, 1, 1, false))) {
+        CHILD_CHECK(s->pages <= 2);
+        last = s;
+    }
+    sa_page_heap_stats(sampled, &before);
+    CHILD_CHECK(before.released_bytes > MIB / 2);
+    CHILD_CHECK(!sa_page_heap_extend(sampled, last ? last : first, 3));
+    sa_page_heap_stats(sampled, &now);
+    CHILD_CHECK(now.released_bytes == before.released_bytes);
+    CHILD_CHECK(now.in_use_bytes == before.in_use_bytes);
+    /* What is there can be had as a whole, and in parts when there is memory again. */
+    s = sa_page_heap_alloc(sampled, before.released_bytes >> SA_PAGE_SHIFT, 1, false);
+    CHILD_CHECK(s != NULL);
+    sa_page_heap_free(sampled, s, true);
+    test_faults_clear();
+    CHILD_CHECK(sa_page_heap_extend(sampled, last ? last : first, 3));
+    s = sa_page_heap_alloc(sampled, 1, 1, false);
+    CHILD_CHECK(s != NULL && s->pages == 1);
+}
+
+static void test_page_heap_of_samples_keeps_runs_without_records(void **state)
+{
+    (void)state;
+    test_child_passes(run_out_of_records, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_page_heap_gives_a_range_up_when_renewal_is_refused),
         cmocka_unit_test(test_page_heap_serves_a_huge_first_request),
         cmocka_unit_test(test_page_heap_serves_an_aligned_first_request),
+        cmocka_unit_test(test_page_heap_of_samples_keeps_runs_without_records),
         cmocka_unit_test(test_page_heap_grows_over_the_edge_of_a_window),
     };
 
