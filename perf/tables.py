@@ -74,6 +74,16 @@ def show_ratio(ratio):
     return "-" if ratio is None else "%.2f" % ratio
 
 
+def relative(rows, allocators, figures):
+    """Cells of a line: the geometric mean of each allocator's figures, relative to salloc's."""
+    means = []
+    for a in allocators:
+        pairs = [(median(figures(r)[a]), median(figures(r).get("salloc", []))) for r in rows]
+        means.append(show_ratio(geometric_mean([theirs / ours for theirs, ours in pairs
+                                                if theirs and ours])))
+    return ["geometric mean, salloc = 1"] + means
+
+
 def time_table(rows, allocators):
     """Header and lines of the table of times, geometric means at the end."""
     head = ["ns per operation"] + allocators + ["best peer", "ratio", "middle half"]
@@ -83,20 +93,16 @@ def time_table(rows, allocators):
         lines.append([row.name] + [show_ns(median(row.ns[a])) for a in allocators] +
                      [row.best_peer() or "-", show_ratio(median(ratios)),
                       "%.2f-%.2f" % quartiles(ratios) if ratios else "-"])
-    relative = []
-    for a in allocators:
-        quotients = [median(r.ns[a]) / median(r.ns["salloc"]) for r in rows
-                     if median(r.ns[a]) and median(r.ns.get("salloc", []))]
-        relative.append(show_ratio(geometric_mean(quotients)))
-    lines.append(["geometric mean, salloc = 1"] + relative +
+    lines.append(relative(rows, allocators, lambda row: row.ns) +
                  ["", show_ratio(geometric_mean([r.ratio() for r in rows])), ""])
     return head, lines
 
 
 def rss_table(rows, allocators):
+    """Header and lines of the table of peak memory, geometric means at the end."""
     head = ["peak RSS, MiB"] + allocators
-    return head, [[row.name] + [show_mib(median(row.rss_kib[a])) for a in allocators]
-                  for row in rows]
+    lines = [[row.name] + [show_mib(median(row.rss_kib[a])) for a in allocators] for row in rows]
+    return head, lines + [relative(rows, allocators, lambda row: row.rss_kib)]
 
 
 def process_table(start, address_kib, allocators):
