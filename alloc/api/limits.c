@@ -4,11 +4,13 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
+#include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/maintain.h"
 #include "alloc/front/soft_limit.h"
+#include "alloc/os/cgroup.h"
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/limits.h"
 #include "include/salloc/salloc.h"
@@ -90,8 +92,24 @@ static void set_option(enum sa_limit_kind kind, size_t bytes, const char *key)
         sa_limits_set(kind, bytes);
 }
 
+/* What the control group may have is all that there is; where it is slowed down, or nearly has all, memory goes back. */
+static void set_from_cgroup(unsigned percent)
+{
+    struct sa_cgroup_limits limits;
+    uint64_t least;
+
+    sa_cgroup_read_limits("", &limits);
+    least = sa_min(limits.max, limits.high);
+    if (least != SA_CGROUP_NONE)
+        sa_limits_set(SA_LIMIT_SOFT, least / 100 * percent);
+    if (limits.max != SA_CGROUP_NONE)
+        sa_limits_set(SA_LIMIT_HARD, limits.max);
+}
+
 void sa_limits_read_options(void)
 {
+    if (sa_options.limit_from_cgroup)
+        set_from_cgroup(sa_options.limit_from_cgroup);
     set_option(SA_LIMIT_SOFT, sa_options.soft_limit, "soft_limit");
     set_option(SA_LIMIT_HARD, sa_options.hard_limit, "hard_limit");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on memory by option: soft_limit, hard_limit. */
+/* Limits on memory by option: soft_limit, hard_limit, limit_from_cgroup. */
 #ifndef SA_API_LIMITS_H
 #define SA_API_LIMITS_H
 

@@ -17,6 +17,10 @@ extern void *__libc_stack_end SA_WEAK;
 
 struct sa_options sa_options;
 
+/* Percent that "on" stands for, and the least. */
+#define PART_ON    90
+#define PART_LEAST 10
+
 struct piece {
     const char *at;
     size_t len;
@@ -147,6 +151,24 @@ static bool parse_signal(struct piece p, sa_option_signal *ret)
     return false;
 }
 
+/* Percent, if not on or off. Less than a tenth is a mistake. */
+static bool parse_part(struct piece p, sa_option_part *ret)
+{
+    size_t percent;
+    bool on;
+
+    if (!piece_is(p, "1") && parse_flag(p, &on)) {
+        *ret = on ? PART_ON : 0;
+        return true;
+    }
+    if (p.len && p.at[p.len - 1] == '%')
+        p.len--;
+    if (!parse_size(p, &percent) || percent < PART_LEAST || percent > 100)
+        return false;
+    *ret = (unsigned)percent;
+    return true;
+}
+
 static void default_size(sa_option_size *o, size_t v)
 {
     *o = v;
@@ -168,6 +190,11 @@ static void default_path(sa_option_path *o, const char *v)
 }
 
 static void default_type(sa_option_type *o, enum salloc_profile_type v)
+{
+    *o = v;
+}
+
+static void default_part(sa_option_part *o, unsigned v)
 {
     *o = v;
 }

@@ -23,6 +23,7 @@ typedef uint64_t sa_option_seconds;
 typedef bool sa_option_flag;
 typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;
+typedef unsigned sa_option_part;
 
 struct sa_options {
 #define SA_OPTION(key, kind, value, help) sa_option_##kind key;
