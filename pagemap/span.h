@@ -55,8 +55,8 @@ struct sa_span {
         live; /* OBJECTS: how many are not on this span (in caches or in use); atomic: profiles read it */
     uint8_t zeroed; /* set by the page heap: content was zero when it was handed out */
     uint8_t
-        moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours, or is not
-                     * accessible; it is mapped afresh when it is freed */
+        moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours: it is
+                     * mapped afresh when it is freed */
     uint8_t align_log; /* LARGE: log2 of the alignment asked for */
     uint8_t pad;
 };

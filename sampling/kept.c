@@ -25,6 +25,8 @@ static struct {
     size_t limit; /* const after init */
     uint64_t ever;
     size_t count, bytes, empty_bytes, sampled_count, sampled_bytes;
+    struct sa_span *
+        refused; /* atomic, KEPT: that could not be made accessible again, linked by next; tried again */
     struct entry entries[SA_KEPT_MOST];
 } kept;
 
@@ -90,12 +92,41 @@ static void span_free(struct sa_span *span, bool empty)
                       span, empty);
 }
 
+/* False: the kernel refused, and the span is put aside. */
+static bool span_give_back(struct sa_span *span)
+{
+    if (sa_vm_protect((void *)span->start, sa_span_bytes(span), true)) {
+        span_free(span, span->zeroed);
+        return true;
+    }
+    kept_lock();
+    span->next = kept.refused;
+    sa_store_relaxed(&kept.refused, span);
+    kept_unlock();
+    return false;
+}
+
 static void victim_free(const struct victim *v)
 {
     sa_history_drop(&v->history);
-    if (!sa_vm_protect((void *)v->span->start, sa_span_bytes(v->span), true))
-        v->span->moved = 1; /* the page heap maps it afresh */
-    span_free(v->span, v->empty);
+    v->span->zeroed = v->empty;
+    span_give_back(v->span);
+}
+
+/* Those that were put aside, until one is refused again. */
+static void retry_refused(void)
+{
+    struct sa_span *span;
+
+    while (SA_UNLIKELY(sa_load_relaxed(&kept.refused))) {
+        kept_lock();
+        span = kept.refused;
+        if (span)
+            sa_store_relaxed(&kept.refused, span->next);
+        kept_unlock();
+        if (!span || !span_give_back(span))
+            return;
+    }
 }
 
 /* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL: there is none. */
@@ -128,6 +159,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     unsigned n;
     bool done;
 
+    retry_refused();
     kept_lock();
     e = kept_make_room(bytes, victims, &n);
     if (e) {
@@ -163,6 +195,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
 
 void sa_kept_flush(void)
 {
+    retry_refused();
     for (size_t i = 0; i < SA_KEPT_MOST; i++) {
         struct entry *e = &kept.entries[i];
         struct victim victim;

@@ -30,6 +30,7 @@ SA_EXPORT const char *salloc_version(void)
 /* A report in memory of the program's. */
 static char *get_stats(enum sa_report_kind kind)
 {
+    int saved = errno;
     size_t cap;
     char *text, *shorter;
     struct sa_fmt f;
@@ -42,6 +43,7 @@ static char *get_stats(enum sa_report_kind kind)
     sa_fmt_init(&f, text, cap);
     sa_report_format_as(kind, &f);
     shorter = realloc(text, f.len + 1);
+    errno = saved;
     return shorter ? shorter : text;
 }
 

@@ -32,6 +32,7 @@
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -66,6 +67,8 @@ static void init_skip(enum sa_skip which, uint64_t seconds)
 
 void sa_init_slow(void)
 {
+    int saved = errno;
+
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
         init_options();
@@ -88,6 +91,7 @@ void sa_init_slow(void)
         sa_store_release(&sa_init_done, 1);
     }
     sa_lock_release(&init_lock, SA_RANK_INIT);
+    errno = saved;
 }
 
 static void *init_topology(void *unused)

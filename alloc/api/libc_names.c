@@ -119,9 +119,11 @@ SA_EXPORT struct mallinfo2 mallinfo2(void)
 {
     struct mallinfo2 m = {0};
     struct sa_snapshot s;
+    int saved = errno;
 
     sa_init();
     sa_snapshot_take(&s);
+    errno = saved;
     m.arena = s.heap.mapped_bytes - s.large_bytes;
     m.hblks = s.large_blocks;
     m.hblkhd = s.large_bytes;
@@ -175,11 +177,13 @@ SA_EXPORT int malloc_info(int options, FILE *out)
 {
     size_t cached = 0, central = 0;
     struct sa_snapshot s;
+    int saved = errno;
 
     if (options != 0)
         return EINVAL;
     sa_init();
     sa_snapshot_take(&s);
+    errno = saved;
     fprintf(out, "<malloc version=\"salloc-1\">\n<heap nr=\"0\">\n<sizes>\n");
     for (unsigned cls = 1; cls < s.classes; cls++) {
         const struct sa_snapshot_class *c = &s.cls[cls];

@@ -20,6 +20,8 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
+#define ADVICE_TRIES 10 /* the kernel asks to try again when it is short of memory for itself */
+
 void sa_sys_futex_wait(uint32_t *word, uint32_t expect, int64_t ns)
 {
     struct timespec ts = {ns / 1000000000, ns % 1000000000};
@@ -46,11 +48,13 @@ int sa_sys_munmap(void *p, size_t bytes)
 
 int sa_sys_madvise(void *p, size_t bytes, int advice)
 {
-    long r;
+    long r = -1;
 
-    do {
+    for (int i = 0; i < ADVICE_TRIES && r == -1; i++) {
         r = syscall(SYS_madvise, p, bytes, advice);
-    } while (r == -1 && errno == EAGAIN);
+        if (r == -1 && errno != EAGAIN)
+            break;
+    }
     return r == -1 ? -errno : 0;
 }
 

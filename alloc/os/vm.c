@@ -8,6 +8,7 @@
 #include "alloc/base/rng.h"
 #include "alloc/os/sys.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -22,6 +23,14 @@
 
 SA_START_DATA struct sa_vm sa_vm;
 
+/* A mapping that the kernel would not let go of. The record is in the mapping itself. */
+struct stuck {
+    struct stuck *next;
+    size_t bytes;
+};
+
+static struct stuck *stuck; /* atomic: a stack; whoever takes it takes all of it */
+
 void sa_vm_init(void)
 {
     const void *random = (const void *)getauxval(AT_RANDOM);
@@ -35,11 +44,42 @@ void sa_vm_init(void)
     sa_vm.seed = sa_rng_mix(words[0] ^ sa_rng_mix(words[1] + SA_RNG_STEP));
 }
 
+static void stuck_push(struct stuck *s)
+{
+    s->next = sa_load_relaxed(&stuck);
+    while (!sa_cas_release(&stuck, &s->next, s))
+        continue;
+}
+
+static bool vm_unmap(void *p, size_t bytes)
+{
+    if (sa_sys_munmap(p, bytes) != 0)
+        return false;
+    sa_sub_relaxed(&sa_vm.mapped_bytes, bytes);
+    return true;
+}
+
+SA_COLD static void stuck_retry(void)
+{
+    struct stuck *next;
+    bool ok = true;
+
+    for (struct stuck *s = sa_xchg_acquire(&stuck, NULL); s; s = next) {
+        next = s->next;
+        ok = ok && vm_unmap(s, s->bytes);
+        if (!ok)
+            stuck_push(s);
+    }
+}
+
 void *sa_vm_map(void *hint, size_t bytes, const char *name)
 {
-    void *p = sa_sys_mmap(hint, bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    void *p;
 
+    if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
+        stuck_retry();
+    p = sa_sys_mmap(hint, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     if (!p) {
         sa_add_relaxed(&sa_vm.map_failures, 1);
         return NULL;
@@ -73,8 +113,14 @@ void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
 
 void sa_vm_unmap(void *p, size_t bytes)
 {
-    if (sa_sys_munmap(p, bytes) == 0)
-        sa_sub_relaxed(&sa_vm.mapped_bytes, bytes);
+    if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
+        stuck_retry();
+    if (SA_LIKELY(vm_unmap(p, bytes)))
+        return;
+    if (sa_sys_is_readable(p)) { /* not made inaccessible */
+        ((struct stuck *)p)->bytes = bytes;
+        stuck_push(p);
+    }
 }
 
 size_t sa_vm_resident(const void *p, size_t bytes)
@@ -119,13 +165,31 @@ bool sa_vm_collapse(void *p, size_t bytes)
     return sa_sys_madvise(p, bytes, MADV_COLLAPSE) == 0;
 }
 
-bool sa_vm_renew(void *p, size_t bytes, const char *name)
+/* Whether the kernel says that part of the range is not mapped. */
+static bool vm_has_hole(const void *p, size_t bytes)
+{
+    unsigned char there[2048];
+    size_t step = sizeof(there) * sa_vm.page_bytes;
+
+    for (size_t at = 0; at < bytes; at += step)
+        if (sa_sys_mincore((char *)p + at, sa_min(step, bytes - at), there) == -ENOMEM)
+            return true;
+    return false;
+}
+
+enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
 {
     if (sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED) != p)
-        return false;
-    sa_sys_name_mapping(p, bytes, name);
-    return true;
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED) == p) {
+        sa_sys_name_mapping(p, bytes, name);
+        return SA_VM_ZEROED;
+    }
+    /* Most likely the process has as many mappings as it may have. The kernel sees that before it changes
+     * anything: what was there can be used on, and only stays a mapping of its own. */
+    sa_add_relaxed(&sa_vm.map_failures, 1);
+    if (vm_has_hole(p, bytes))
+        return SA_VM_LOST;
+    return sa_vm_release(p, bytes) ? SA_VM_ZEROED : SA_VM_KEPT;
 }
 
 bool sa_vm_move(void *from, void *to, size_t bytes)

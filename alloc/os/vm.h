@@ -26,6 +26,8 @@ void sa_vm_init(void);
 
 /* Zeroed, readable and writable memory near the hint (or anywhere); NULL if there is none. */
 void *sa_vm_map(void *hint, size_t bytes, const char *name);
+
+/* If the kernel refuses (which takes a mapping more to split one), the next calls try again. */
 void sa_vm_unmap(void *p, size_t bytes);
 
 /* The same anywhere, for a table that is used in part: all of it counts as reserved until the user subtracts from that. */
@@ -51,9 +53,14 @@ void sa_vm_no_hugepages(void *p, size_t bytes);
 /* Makes an aligned range of 2 MiB one hugepage, now. False if the kernel cannot or will not. */
 bool sa_vm_collapse(void *p, size_t bytes);
 
-/* Replaces a mapping by a fresh, zeroed one that the kernel can merge with its neighbours. False if
- * it refused: the range must then not be used any more. */
-bool sa_vm_renew(void *p, size_t bytes, const char *name);
+enum sa_vm_renewal {
+    SA_VM_LOST,  /* part of the range is not mapped any more: nothing of it may be used */
+    SA_VM_KEPT,  /* the kernel refused, and gives no pages back either: as before */
+    SA_VM_ZEROED /* reads as zero */
+};
+
+/* Replaces an accessible mapping by a fresh, zeroed one that the kernel can merge with its neighbours. */
+enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name);
 
 /*
  * Moves the pages of [from, from + bytes), which must be one mapping, to the same length at to, whose

@@ -56,10 +56,15 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
 {
     void *p = hugepage_address(m->hugepage);
     size_t bytes = m->n * SA_HUGE_BYTES;
+    enum sa_vm_renewal renewal;
     bool ok;
 
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    ok = m->renew ? sa_vm_renew(p, bytes, h->space.name) : sa_vm_release(p, bytes);
+    if (m->renew)
+        renewal = sa_vm_renew(p, bytes, h->space.name);
+    else
+        renewal = sa_vm_release(p, bytes) ? SA_VM_ZEROED : SA_VM_KEPT;
+    ok = renewal == SA_VM_ZEROED;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     h->moving -= m->n;
     h->items--;
@@ -67,10 +72,10 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
     if (ok) {
         sa_huge_map_insert(&h->released, &h->nodes, m->hugepage, m->n, h->now_ns);
         h->stats.released_ever_bytes += bytes;
-    } else if (!m->renew) {
+    } else if (renewal == SA_VM_KEPT) {
         sa_huge_cache_restore(&h->cache, m->hugepage, m->n);
     } else {
-        h->mapped -= m->n; /* the kernel may have lost the range: nobody may use it any more */
+        h->mapped -= m->n; /* nobody may use it any more */
     }
     return ok;
 }

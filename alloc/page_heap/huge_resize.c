@@ -60,29 +60,32 @@ void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     size_t hugepage = s->start >> SA_HUGE_SHIFT;
     struct sa_huge_tracker *t;
     struct sa_huge_region *r;
-    bool ok = true;
+    enum sa_vm_renewal renewal = SA_VM_KEPT;
+    bool ok = true, zero;
     uint32_t less;
 
     pages = sa_align_up(pages, sa_page_step);
     if (pages >= s->pages)
         return;
     less = (uint32_t)(s->pages - pages);
-    if (s->moved && !sa_vm_renew((void *)(s->start + (pages << SA_PAGE_SHIFT)),
-                                 (size_t)less << SA_PAGE_SHIFT, h->space.name))
+    if (s->moved)
+        renewal = sa_vm_renew((void *)(s->start + (pages << SA_PAGE_SHIFT)),
+                              (size_t)less << SA_PAGE_SHIFT, h->space.name);
+    if (renewal == SA_VM_LOST)
         return; /* it stays as long as it is */
+    zero = renewal == SA_VM_ZEROED;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
     t = sa_huge_heap_tracker(h, hugepage);
     r = sa_huge_heap_region(h, hugepage);
     if (t)
-        sa_huge_filler_trim(&h->filler, t, sa_huge_page_in(s->start) + (uint32_t)pages, less,
-                            s->moved);
+        sa_huge_filler_trim(&h->filler, t, sa_huge_page_in(s->start) + (uint32_t)pages, less, zero);
     else if (r)
         sa_huge_region_put(
             r, (uint32_t)((s->start >> SA_PAGE_SHIFT) - r->hugepage * SA_HUGE_PAGES + pages), less,
             false, h->now_ns);
     else
-        ok = sa_huge_large_shrink(h, s, pages, s->moved, moving);
+        ok = sa_huge_large_shrink(h, s, pages, zero, moving);
     if (ok) {
         sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
         s->pages = (uint32_t)pages;

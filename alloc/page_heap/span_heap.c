@@ -282,9 +282,11 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
     size_t excess;
 
     if (s->moved) {
-        if (!sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name))
-            return; /* the kernel lost the range: it stays in use, and unused */
-        zero = true;
+        enum sa_vm_renewal renewal = sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name);
+
+        if (renewal == SA_VM_LOST)
+            return; /* it stays in use, and unused */
+        zero = renewal == SA_VM_ZEROED;
     }
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     h->in_use_pages -= s->pages;

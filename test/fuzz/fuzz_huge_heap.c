@@ -103,7 +103,7 @@ static void give(struct fuzz_input *in, unsigned i)
     fake_own(start, pages, false);
     fake.giving = s->moved ? start : 0;
     spans[i] = spans[--count];
-    if (!s->moved || !fake.renew_fails) {
+    if (!s->moved || !fake.renew_loses) {
         sa_page_heap_free(HEAP, s, moved_away);
         return;
     }
@@ -173,7 +173,8 @@ static void set_faults(struct fuzz_input *in)
 
     fake.map_fails = which & 1 ? fuzz_below(in, 101) : 0;
     fake.release_fails = which & 2 ? fuzz_below(in, 101) : 0;
-    fake.renew_fails = which & 4 ? fuzz_below(in, 101) : 0;
+    fake.renew_loses = which & 4 ? fuzz_below(in, 101) : 0;
+    fake.renew_fails = which & 32 ? fuzz_below(in, 101) : 0;
     fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
 }
 
@@ -265,7 +266,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     page_heap_check();
     check_figures();
-    fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+    fake.map_fails = fake.release_fails = 0;
+    fake.renew_fails = fake.renew_loses = 0;
     fuzz_arena.fails_after = -1;
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
     while (count)

@@ -130,7 +130,7 @@ static void give(struct fuzz_input *in, unsigned i)
     spans[i] = spans[--count];
     sa_span_heap_free(&heap, s, moved_away);
     if (heap.in_use_pages == in_use) { /* the kernel lost the range, which must not come back */
-        FUZZ_CHECK(s->moved && fake.renew_fails);
+        FUZZ_CHECK(s->moved && fake.renew_loses);
         fake_own(start, pages, true);
         lost += pages;
     }
@@ -167,7 +167,8 @@ static void set_faults(struct fuzz_input *in)
 
     fake.map_fails = which & 1 ? fuzz_below(in, 101) : 0;
     fake.release_fails = which & 2 ? fuzz_below(in, 101) : 0;
-    fake.renew_fails = which & 4 ? fuzz_below(in, 101) : 0;
+    fake.renew_loses = which & 4 ? fuzz_below(in, 101) : 0;
+    fake.renew_fails = which & 32 ? fuzz_below(in, 101) : 0;
     fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
     sa_vm.map_failures = which & 16;
 }
@@ -228,7 +229,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         step(&in);
         check();
     }
-    fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+    fake.map_fails = fake.release_fails = 0;
+    fake.renew_fails = fake.renew_loses = 0;
     fuzz_arena.fails_after = -1;
     while (count)
         give(&in, count - 1);

@@ -35,7 +35,7 @@ void *__real_sa_vm_map(void *hint, size_t bytes, const char *name);
 void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name);
 void __wrap_sa_vm_unmap(void *p, size_t bytes);
 bool __wrap_sa_vm_release(void *p, size_t bytes);
-bool __wrap_sa_vm_renew(void *p, size_t bytes, const char *name);
+enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name);
 void __wrap_sa_vm_no_hugepages(void *p, size_t bytes);
 bool __wrap_sa_vm_collapse(void *p, size_t bytes);
 size_t __wrap_sa_vm_resident(const void *p, size_t bytes);
@@ -88,21 +88,23 @@ bool __wrap_sa_vm_release(void *p, size_t bytes)
     return true;
 }
 
-bool __wrap_sa_vm_renew(void *p, size_t bytes, const char *name)
+enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name)
 {
     size_t first = fake_page(p);
     bool span = (uintptr_t)p == fake.giving;
 
     (void)name;
     fake.giving = 0;
-    if (fails(fake.renew_fails)) {
+    if (fails(fake.renew_loses)) {
         if (!span) /* free memory is lost, and not the heap's any more */
             __wrap_sa_vm_unmap(p, bytes);
-        return false;
+        return SA_VM_LOST;
     }
+    if (fails(fake.renew_fails))
+        return SA_VM_KEPT;
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++)
         fake.pages[first + i] = (fake.pages[first + i] & FAKE_OWNED) | FAKE_MAPPED;
-    return true;
+    return SA_VM_ZEROED;
 }
 
 void __wrap_sa_vm_no_hugepages(void *p, size_t bytes)

@@ -29,7 +29,7 @@ struct fake_system {
     const char *mode;     /* of transparent hugepages */
     bool whole;           /* a page that is touched brings its hugepage along */
     /* So many calls of 100 fail. */
-    size_t map_fails, release_fails, renew_fails;
+    size_t map_fails, release_fails, renew_fails, renew_loses;
     size_t collapses;
     /* Start of a span that is renewed before it is freed: if that fails it stays the heap's. */
     uintptr_t giving;

@@ -60,7 +60,7 @@ void program_give(unsigned i)
     s->moved = !moved_away && test_random_below(&fake.random, 16) == 0;
     fake_own(s->start, s->pages, false);
     fake.giving = s->moved ? s->start : 0;
-    if (s->moved && fake.renew_fails) { /* it may be lost, and must not come back then */
+    if (s->moved && fake.renew_loses) { /* it may be lost, and must not come back then */
         size_t n = s->pages, in_use = HEAP->huge->in_use_pages;
 
         sa_page_heap_free(HEAP, s, false);
@@ -159,7 +159,7 @@ void program_step(void)
 
 void program_end(void)
 {
-    fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+    fake.map_fails = fake.release_fails = fake.renew_fails = fake.renew_loses = 0;
     while (program.count)
         program_give(program.count - 1);
     page_heap_check();

@@ -26,7 +26,7 @@ struct run {
     const char *mode;
     uint64_t seed;
     int steps, check_every;
-    size_t map, release, renew;
+    size_t map, release, renew, loses;
 };
 
 static void random_run(void *arg)
@@ -39,25 +39,26 @@ static void random_run(void *arg)
             fake.map_fails = run->map;
             fake.release_fails = run->release;
             fake.renew_fails = run->renew;
+            fake.renew_loses = run->loses;
         } else if (i % 1000 == 0) {
-            fake.map_fails = fake.release_fails = fake.renew_fails = 0;
+            fake.map_fails = fake.release_fails = fake.renew_fails = fake.renew_loses = 0;
         }
         program_step();
         if (i % run->check_every == 0)
             page_heap_check();
-        if (i % (run->check_every * 50) == 0 && !run->renew)
+        if (i % (run->check_every * 50) == 0 && !run->loses)
             program_check_memory();
     }
-    if (!run->renew)
+    if (!run->loses)
         program_end();
 }
 
 static void test_heap_keeps_its_rules(void **state)
 {
     static struct run runs[] = {
-        {"always [madvise] never\n", 1, 40000, 10, 0, 0, 0},
-        {"always madvise [never]\n", 2, 20000, 10, 0, 0, 0},
-        {"[always] madvise never\n", 3, 40000, 10, 0, 0, 0},
+        {"always [madvise] never\n", 1, 40000, 10, 0, 0, 0, 0},
+        {"always madvise [never]\n", 2, 20000, 10, 0, 0, 0, 0},
+        {"[always] madvise never\n", 3, 40000, 10, 0, 0, 0, 0},
     };
 
     (void)state;
@@ -68,10 +69,12 @@ static void test_heap_keeps_its_rules(void **state)
 static void test_heap_keeps_its_rules_when_calls_fail(void **state)
 {
     static struct run runs[] = {
-        {"always [madvise] never\n", 11, 30000, 10, 30, 30, 0},
-        {"always [madvise] never\n", 12, 20000, 10, 100, 100, 0},
-        {"[always] madvise never\n", 13, 30000, 10, 30, 30, 0},
-        {"always [madvise] never\n", 14, 20000, 10, 10, 10, 50},
+        {"always [madvise] never\n", 11, 30000, 10, 30, 30, 0, 0},
+        {"always [madvise] never\n", 12, 20000, 10, 100, 100, 0, 0},
+        {"[always] madvise never\n", 13, 30000, 10, 30, 30, 0, 0},
+        {"always [madvise] never\n", 14, 20000, 10, 10, 10, 50, 0},
+        {"[always] madvise never\n", 15, 20000, 10, 30, 100, 100, 0},
+        {"always [madvise] never\n", 16, 20000, 10, 10, 10, 0, 50},
     };
 
     (void)state;

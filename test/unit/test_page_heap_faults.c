@@ -16,6 +16,7 @@
 #include "test/support/start.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #define HEAP (&sa_page_heap_ordinary)
 #define MIB  (1ul << 20)
@@ -175,30 +176,53 @@ static void test_page_heap_keeps_memory_when_release_is_refused(void **state)
     test_child_passes(refuse_release, NULL);
 }
 
-/* Freeing a block that was moved to its place needs a fresh mapping there. */
-static void refuse_renewal(void *unused)
-{
-    struct sa_span *from = filled_span(MIB), *to = filled_span(MIB), *again;
+/* Freeing a block that was moved to its place needs a fresh mapping there. It is refused, and perhaps so is giving back its
+ * pages; or part of the range is not there any more. */
+struct refusal {
+    long madvise_after;
+    bool hole;
+};
 
-    (void)unused;
-    if (!sa_vm_move((void *)from->start, (void *)to->start, MIB))
+static void refuse_renewal(void *arg)
+{
+    const struct refusal *refusal = arg;
+    struct sa_span *from = filled_span(MIB), *to = filled_span(MIB), *again;
+    uintptr_t start = to->start;
+    bool back = false;
+
+    if (!sa_vm_move((void *)from->start, (void *)start, MIB))
         return;
     to->moved = 1;
     sa_page_heap_free(HEAP, from, true);
+    if (refusal->hole)
+        CHILD_CHECK(munmap((void *)(start + MIB / 2), MIB / 4) == 0);
     test_faults.mmap_after = 0;
+    test_faults.madvise_after = refusal->madvise_after;
     sa_page_heap_free(HEAP, to, false);
     test_faults_clear();
     CHILD_CHECK(identity_holds());
     for (int i = 0; i < 50; i++) {
-        again = filled_span(MIB);
-        CHILD_CHECK(again->start != to->start); /* that range is lost, and must not come back */
+        again = filled_span(MIB); /* zeroed where it says so */
+        back = back || again->start == start;
     }
+    CHILD_CHECK(back == !refusal->hole);
 }
 
-static void test_page_heap_gives_a_range_up_when_renewal_is_refused(void **state)
+static void test_page_heap_has_a_range_back_when_renewal_is_refused(void **state)
 {
+    struct refusal gives_back = {FAULT_NEVER, false}, keeps = {0, false};
+
     (void)state;
-    test_child_passes(refuse_renewal, NULL);
+    test_child_passes(refuse_renewal, &gives_back);
+    test_child_passes(refuse_renewal, &keeps);
+}
+
+static void test_page_heap_gives_a_range_up_that_is_not_there(void **state)
+{
+    struct refusal loses = {FAULT_NEVER, true};
+
+    (void)state;
+    test_child_passes(refuse_renewal, &loses);
 }
 
 /* The very first request may be a huge one: nothing but address space decides. */
@@ -320,7 +344,8 @@ int main(void)
         cmocka_unit_test(test_page_heap_recovers_when_first_mappings_fail),
         cmocka_unit_test(test_page_heap_survives_mappings_that_fail_now_and_then),
         cmocka_unit_test(test_page_heap_keeps_memory_when_release_is_refused),
-        cmocka_unit_test(test_page_heap_gives_a_range_up_when_renewal_is_refused),
+        cmocka_unit_test(test_page_heap_has_a_range_back_when_renewal_is_refused),
+        cmocka_unit_test(test_page_heap_gives_a_range_up_that_is_not_there),
         cmocka_unit_test(test_page_heap_serves_a_huge_first_request),
         cmocka_unit_test(test_page_heap_serves_an_aligned_first_request),
         cmocka_unit_test(test_page_heap_of_samples_keeps_runs_without_records),

@@ -8,6 +8,7 @@
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -103,12 +104,71 @@ static void test_vm_renew_gives_zeroes(void **state)
 
     (void)state;
     memset(p, 7, 4 * page);
-    assert_true(sa_vm_renew(p + page, 2 * page, "salloc:test"));
+    assert_int_equal(sa_vm_renew(p + page, 2 * page, "salloc:test"), SA_VM_ZEROED);
     assert_true(all_bytes_are(p, page, 7));
     assert_true(all_bytes_are(p + page, 2 * page, 0));
     assert_true(all_bytes_are(p + 3 * page, page, 7));
     memset(p, 8, 4 * page);
     sa_vm_unmap(p, 4 * page);
+}
+
+static void test_vm_renew_that_is_refused(void **state)
+{
+    unsigned char *p = sa_vm_map(NULL, 4 * page, "salloc:test");
+
+    (void)state;
+    memset(p, 7, 4 * page);
+    test_faults.mmap_after = test_faults.madvise_after = 0;
+    assert_int_equal(sa_vm_renew(p + page, 2 * page, "salloc:test"), SA_VM_KEPT);
+    assert_true(all_bytes_are(p, 4 * page, 7));
+    test_faults.madvise_after = FAULT_NEVER;
+    assert_int_equal(sa_vm_renew(p + page, 2 * page, "salloc:test"), SA_VM_ZEROED);
+    assert_true(all_bytes_are(p, page, 7));
+    assert_true(all_bytes_are(p + page, 2 * page, 0));
+    assert_true(all_bytes_are(p + 3 * page, page, 7));
+    assert_int_equal(munmap(p + 2 * page, page), 0);
+    assert_int_equal(sa_vm_renew(p + page, 2 * page, "salloc:test"), SA_VM_LOST);
+    test_faults_clear();
+    munmap(p, 4 * page);
+}
+
+static bool munmap_fails;
+static long munmaps;
+
+int __real_sa_sys_munmap(void *p, size_t bytes);
+int __wrap_sa_sys_munmap(void *p, size_t bytes);
+
+int __wrap_sa_sys_munmap(void *p, size_t bytes)
+{
+    munmaps++;
+    return munmap_fails ? -ENOMEM : __real_sa_sys_munmap(p, bytes);
+}
+
+/* What the kernel would not let go of goes with the next call, and is counted until then. */
+static void test_vm_unmap_that_is_refused(void **state)
+{
+    uint64_t before = sa_vm.mapped_bytes;
+    unsigned char *p[3], *more, there;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        p[i] = sa_vm_map(NULL, (4u + i) * page, "salloc:test");
+        memset(p[i], 7, page);
+    }
+    munmap_fails = true;
+    for (int i = 0; i < 3; i++)
+        sa_vm_unmap(p[i], (4u + i) * page);
+    assert_int_equal(sa_vm.mapped_bytes, before + 15 * page);
+    munmap_fails = false;
+    more = sa_vm_map(NULL, page, "salloc:test");
+    assert_non_null(more);
+    assert_int_equal(sa_vm.mapped_bytes, before + page);
+    munmaps = 0;
+    sa_vm_unmap(more, page);
+    assert_int_equal(munmaps, 1);
+    assert_int_equal(sa_vm.mapped_bytes, before);
+    for (int i = 0; i < 3; i++)
+        assert_true(mincore(p[i] + 3 * page, page, &there) == -1 || more == p[i] + 3 * page);
 }
 
 static void test_vm_move_takes_pages_along(void **state)
@@ -207,6 +267,8 @@ int main(void)
         cmocka_unit_test(test_vm_release_gives_zeroes),
         cmocka_unit_test(test_vm_release_refused_keeps_content),
         cmocka_unit_test(test_vm_renew_gives_zeroes),
+        cmocka_unit_test(test_vm_renew_that_is_refused),
+        cmocka_unit_test(test_vm_unmap_that_is_refused),
         cmocka_unit_test(test_vm_move_takes_pages_along),
         cmocka_unit_test(test_vm_move_is_all_or_nothing_across_mappings),
         cmocka_unit_test(test_vm_counts_what_is_mapped),

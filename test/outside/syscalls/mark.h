@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tracer and the programs that it traces agree on. */
+#ifndef SA_TEST_SYSCALLS_MARK_H
+#define SA_TEST_SYSCALLS_MARK_H
+
+/* A system call that there is not: the tracer lets everything succeed from here on. */
+#define TRACE_MARK 5000
+
+#endif
