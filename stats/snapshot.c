@@ -98,8 +98,10 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->sampled_bytes -= sa_min(kept.sampled_bytes, s->sampled_bytes);
     s->heap.spans_in_use -= sa_min(kept.spans, s->heap.spans_in_use);
     s->heap.in_use_bytes -= kept.bytes;
-    s->heap.released_bytes += sa_min(kept.empty_bytes, kept.bytes);
-    s->heap.backed_bytes += kept.bytes - sa_min(kept.empty_bytes, kept.bytes);
+    s->kept_empty_bytes = sa_min(kept.empty_bytes, kept.bytes);
+    s->kept_bytes = kept.bytes;
+    s->heap.released_bytes += s->kept_empty_bytes;
+    s->heap.backed_bytes += kept.bytes - s->kept_empty_bytes;
 }
 
 static void snapshot_sampling(struct sa_snapshot *s)

@@ -62,6 +62,8 @@ struct sa_snapshot {
     size_t large_blocks, large_bytes;
     size_t sampled_objects; /* that have pages of their own, in use beside their proxies */
     size_t sampled_bytes;   /* of those pages */
+    size_t kept_bytes; /* of freed samples that stay inaccessible for a while, in either heap */
+    size_t kept_empty_bytes; /* of those, what holds no memory */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;
     size_t metadata_bytes; /* arena in use, slabs, stacks, and the rest: */
     size_t

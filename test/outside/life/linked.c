@@ -8,12 +8,15 @@
  *   links  puts symbolic links to "victim" where the stats file "page" and a temporary file of it
  *          would be, and writes "out"
  *   kill   ends by SIGTERM
+ *   slots  writes how many guarded blocks there may be
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+char *salloc_get_stats(void);
 
 int main(int argc, char **argv)
 {
@@ -30,6 +33,14 @@ int main(int argc, char **argv)
         if (symlink("victim", name) != 0 || symlink("victim", "page") != 0)
             return 99;
         puts("out");
+    } else if (strcmp(argv[2], "slots") == 0) {
+        char *stats = salloc_get_stats(),
+             *at = stats ? strstr(stats, "Maximum Slots Allocated: ") : NULL;
+
+        if (!at)
+            return 99;
+        printf("%d\n", atoi(strchr(at, '/') + 1));
+        free(stats);
     } else if (strcmp(argv[2], "kill") == 0) {
         raise(SIGTERM);
     } else {

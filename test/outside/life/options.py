@@ -146,6 +146,10 @@ class Options(unittest.TestCase):
                                   capture_output=True, text=True, user=65534 if secure else 0)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(os.path.exists(page), not secure)
+            # Nothing is guarded where reports would tell others what they must not know.
+            done = subprocess.run([copy, '0', 'slots'], env={}, check=False, capture_output=True, text=True,
+                                  user=65534 if secure else 0)
+            self.assertEqual(done.stdout, '0\n' if secure else '72\n')
 
 
 if __name__ == '__main__':

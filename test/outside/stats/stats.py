@@ -168,9 +168,12 @@ class Reports(unittest.TestCase):
                          (h['large_used_bytes'] >> 21), h['address_in_use_hugepages'])
         sampled = re.search(r'^PageHeap: \d+ sizes; +([\d.]+) MiB free; +([\d.]+) MiB unmapped', self.page, re.M)
         huge = re.search(r'^HugePageAware: \d+ sizes; +([\d.]+) MiB free; +([\d.]+) MiB unmapped', self.page, re.M)
-        reserved = self.json['gauges']['reserved_bytes']  # is not the heaps'
-        for column, bytes_of in ((1, sections(self.page)['Bytes in page heap freelist']),
-                                 (2, sections(self.page)['Bytes released to OS (aka unmapped)'] - reserved)):
+        g = self.json['gauges']
+        empty = g['sample_quarantine_empty_bytes']  # is free, but in use to the heaps
+        backed = g['sample_quarantine_bytes'] - empty
+        reserved = g['reserved_bytes']  # is not the heaps'
+        for column, bytes_of in ((1, sections(self.page)['Bytes in page heap freelist'] - backed),
+                                 (2, sections(self.page)['Bytes released to OS (aka unmapped)'] - reserved - empty)):
             # Both figures are rounded to a tenth.
             self.assertAlmostEqual(float(sampled.group(column)) + float(huge.group(column)), bytes_of / 2**20,
                                    delta=0.11)
