@@ -6,6 +6,7 @@
 
 #ifdef SA_UNWIND_OWN
 
+#include "alloc/base/atomic.h"
 #include "alloc/base/rng.h"
 #include "sampling/unwind_entry.h"
 
@@ -13,8 +14,22 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HEADER_BYTES 4096 /* of the first page: what is sure to be mapped with the ELF header */
+
+/*
+ * Those that are never unloaded, which most frames are in, found once. libc is the one with environ, unless the program
+ * has a copy of that. An entry is written by whoever takes its state from UNKNOWN to BEING_WRITTEN.
+ */
+enum { OWN, PROGRAM, LIBC, PERMANENT };
+
+enum { UNKNOWN, BEING_WRITTEN, KNOWN };
+
+static struct {
+    uint32_t state;                 /* atomic */
+    struct sa_unwind_object object; /* const once the state says KNOWN */
+} permanent[PERMANENT];
 
 /* The program headers, if they lie in the first page behind an ELF header. */
 static const Elf64_Phdr *headers(const struct sa_unwind_object *o, unsigned *ret_count)
@@ -56,6 +71,45 @@ static uint64_t note_identity(const uint8_t *at, const uint8_t *end, uint64_t al
     return 0;
 }
 
+static bool is_in(const struct sa_unwind_object *o, uintptr_t address)
+{
+    return address - o->start < o->end - o->start;
+}
+
+static bool is_program(const struct link_map *map)
+{
+    return map && !map->l_prev && map->l_name && !*map->l_name;
+}
+
+static bool find_permanent(uintptr_t address, struct sa_unwind_object *ret)
+{
+    for (unsigned i = 0; i < PERMANENT; i++)
+        if (sa_load_acquire(&permanent[i].state) == KNOWN && is_in(&permanent[i].object, address)) {
+            *ret = permanent[i].object;
+            return true;
+        }
+    return false;
+}
+
+static void remember_permanent(const struct sa_unwind_object *o, const struct link_map *map)
+{
+    uint32_t unknown = UNKNOWN;
+    unsigned i;
+
+    if (is_in(o, (uintptr_t)permanent))
+        i = OWN;
+    else if (is_program(map))
+        i = PROGRAM;
+    else if (is_in(o, (uintptr_t)&environ))
+        i = LIBC;
+    else
+        return;
+    if (!sa_cas_acquire(&permanent[i].state, &unknown, BEING_WRITTEN))
+        return;
+    permanent[i].object = *o;
+    sa_store_release(&permanent[i].state, KNOWN);
+}
+
 /* Of the build id; of a program without one, that it is the program, which is never unloaded. */
 static uint64_t identity(const struct sa_unwind_object *o, const struct link_map *map)
 {
@@ -74,7 +128,7 @@ static uint64_t identity(const struct sa_unwind_object *o, const struct link_map
             hash = note_identity((const uint8_t *)o->start + p[i].p_offset,
                                  (const uint8_t *)o->start + p[i].p_offset + p[i].p_filesz, align);
     }
-    if (!hash && map && !map->l_prev && map->l_name && !*map->l_name)
+    if (!hash && is_program(map))
         hash = 1;
     return hash ? sa_rng_mix(hash + o->start) | 1 : 0;
 }
@@ -83,6 +137,8 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
 {
     struct dl_find_object found;
 
+    if (find_permanent(address, ret))
+        return true;
     if (_dl_find_object((void *)address, &found) != 0)
         return false;
     ret->start = (uintptr_t)found.dlfo_map_start;
@@ -90,6 +146,7 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
     ret->bias = found.dlfo_link_map ? found.dlfo_link_map->l_addr : 0;
     ret->eh_index = found.dlfo_eh_frame;
     ret->identity = identity(ret, found.dlfo_link_map);
+    remember_permanent(ret, found.dlfo_link_map);
     return true;
 }
 
