@@ -222,7 +222,8 @@ static const char *options_set(struct sa_options *options, struct piece key, str
     return "unknown key";
 }
 
-void sa_options_parse(struct sa_options *options, const char *text, char *complaint, size_t cap)
+SA_COLD void sa_options_parse(struct sa_options *options, const char *text, char *complaint,
+                              size_t cap)
 {
     struct sa_fmt f;
 
