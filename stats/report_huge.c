@@ -44,7 +44,7 @@ static void filler(struct sa_fmt *f, const struct sa_huge_filler_stats *s)
         f, FILLER "%zu used pages in subreleased hugepages (%zu of them in partially released)\n",
         s->used_in_released, s->used_in_partly_released);
     sa_fmt_add(f, FILLER "%zu hugepages partially released, %.4F released\n", s->released,
-               out_of(s->unmapped_pages, s->released * SA_HUGE_PAGES));
+               out_of(s->unmapped_in_released, s->released * SA_HUGE_PAGES));
     sa_fmt_add(f, FILLER "%.4F of used pages hugepageable\n",
                s->used_pages ? out_of(s->used_hugepageable, s->used_pages) : 1.0);
     sa_fmt_add(f, FILLER "Since startup, %llu pages subreleased, %llu hugepages broken\n",

@@ -288,6 +288,7 @@ void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_t
     if (t->broken) {
         ret->released++;
         ret->partly_released += kind == SA_HUGE_PARTIAL;
+        ret->unmapped_in_released += free_pages - backed;
         ret->used_in_released += used;
         ret->used_in_partly_released += kind == SA_HUGE_PARTIAL ? used : 0;
     } else {

@@ -50,6 +50,7 @@ struct sa_huge_filler_stats {
     size_t full, partial;             /* not broken: without and with free pages */
     size_t released, partly_released; /* broken: all, and those of kind PARTIAL */
     size_t used_pages, free_pages, unmapped_pages;
+    size_t unmapped_in_released;    /* free pages without memory of broken hugepages */
     size_t used_in_released;        /* used pages of broken hugepages: of both kinds, */
     size_t used_in_partly_released; /* and of those of kind PARTIAL */
     size_t used_hugepageable;       /* used pages of hugepages that are not broken */

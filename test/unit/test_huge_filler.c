@@ -89,6 +89,8 @@ static void check(void)
     assert_int_equal(s->free_pages + s->unmapped_pages, pages[FREE] + pages[CLEAR]);
     assert_int_equal(s->used_hugepageable + s->used_in_released, pages[TAKEN]);
     assert_int_equal(s->full + s->partial + s->released, in);
+    assert_int_equal(s->unmapped_in_released, filler->clear_pages[1]);
+    assert_true(s->unmapped_in_released + s->used_in_released <= s->released * SA_HUGE_PAGES);
     for (int kind = 0; kind < SA_HUGE_KINDS; kind++) {
         kinds += filler->kinds[kind];
         for (int b = 0; b < SA_HUGE_BUCKETS; b++)

@@ -166,6 +166,11 @@ class Reports(unittest.TestCase):
                          h['address_requested_hugepages'])
         self.assertEqual(h['filler_hugepages'] + h['region_hugepages'] + h['cache_hugepages'] +
                          (h['large_used_bytes'] >> 21), h['address_in_use_hugepages'])
+        used = int(re.search(r'^HugePageFiller: (\d+) used pages in subreleased', self.page, re.M).group(1))
+        broken, part = re.search(r'^HugePageFiller: (\d+) hugepages partially released, ([\d.]+) released', self.page,
+                                 re.M).groups()
+        # The part is rounded to four digits.
+        self.assertLessEqual(used + (float(part) - 5e-5) * int(broken) * 256, int(broken) * 256)
         sampled = re.search(r'^PageHeap: \d+ sizes; +([\d.]+) MiB free; +([\d.]+) MiB unmapped', self.page, re.M)
         huge = re.search(r'^HugePageAware: \d+ sizes; +([\d.]+) MiB free; +([\d.]+) MiB unmapped', self.page, re.M)
         g = self.json['gauges']
