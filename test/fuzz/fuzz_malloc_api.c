@@ -334,10 +334,12 @@ static void set_faults(struct fuzz_input *in)
 static void set_sampling(struct fuzz_input *in)
 {
     static const int64_t intervals[] = {0, 1, 256, 65536};
+    static int64_t now; /* a change stops all CPUs, which takes its time */
+    int64_t interval = intervals[fuzz_below(in, 4)];
 
-    if (!sa_gate_enter())
+    if (interval == now || !sa_gate_enter())
         return;
-    sa_sample_rates_set_interval(intervals[fuzz_below(in, 4)]);
+    sa_sample_rates_set_interval(now = interval);
     sa_gate_leave();
 }
 
