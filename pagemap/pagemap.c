@@ -2,6 +2,7 @@
 /* Growth of and stores into the radix map; see pagemap.h for the argument about readers. */
 #include "pagemap/pagemap.h"
 
+#include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
@@ -13,8 +14,19 @@ struct sa_pagemap sa_pagemap;
 
 static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
 
+/* Of a table a page is touched here and there: each would be 2 MiB where the kernel gives hugepages unasked. */
+static void pagemap_keep_small(void *table, size_t bytes)
+{
+    uintptr_t start = sa_align_up((uintptr_t)table, sa_vm.page_bytes);
+
+    sa_vm_no_hugepages((void *)start,
+                       sa_align_down((uintptr_t)table + bytes, sa_vm.page_bytes) - start);
+}
+
 void sa_pagemap_init(void)
 {
+    pagemap_keep_small(sa_hot.home_class,
+                       sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));
     sa_store_release(&sa_pagemap.classes[SA_HOME_START >> SA_HOME_SHIFT], sa_hot.home_any_class);
 }
 
@@ -30,6 +42,7 @@ static bool pagemap_grow_leaf(uintptr_t address)
 
         if (!classes)
             return false;
+        pagemap_keep_small(classes, SA_HOME_PAGES);
         sa_store_release(&sa_pagemap.classes[root], classes);
     }
     if (!node) {

@@ -12,7 +12,9 @@
 #include "test/support/random.h"
 #include "test/support/start.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WINDOW(n) ((uintptr_t)(n) << SA_HOME_SHIFT)
 #define HOME      SA_HOME_START
@@ -38,6 +40,37 @@ static int set_up(void **state)
     (void)state;
     test_start_floors();
     return 0;
+}
+
+/* Whether the kernel was told to keep the mapping of the address out of hugepages. */
+static bool keeps_small(const void *p)
+{
+    unsigned long start, end;
+    bool is_in = false, small = false;
+    char line[512];
+    FILE *maps = fopen("/proc/self/smaps", "r");
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%lx-%lx", &start, &end) == 2)
+            is_in = (uintptr_t)p >= start && (uintptr_t)p < end;
+        else if (is_in && strncmp(line, "VmFlags:", 8) == 0)
+            small = strstr(line, " nh") != NULL;
+    }
+    fclose(maps);
+    return small;
+}
+
+/* A page that is touched in a table by address costs a page, whatever the kernel's mode of hugepages is. */
+static void test_pagemap_keeps_its_tables_out_of_hugepages(void **state)
+{
+    (void)state;
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
+        skip();
+    assert_true(keeps_small(&sa_hot.home_class[SA_HOME_PAGES / 2]));
+    assert_true(keeps_small(&sa_hot.home_any_class[SA_HOME_PAGES / 2]));
+    assert_true(sa_pagemap_grow(WINDOW(0x457), SA_PAGE_BYTES));
+    assert_true(keeps_small(sa_pagemap.classes[0x457]));
 }
 
 static void test_pagemap_knows_nothing_at_first(void **state)
@@ -281,6 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pagemap_knows_nothing_at_first),
+        cmocka_unit_test(test_pagemap_keeps_its_tables_out_of_hugepages),
         cmocka_unit_test(test_pagemap_home_window_is_what_the_fast_path_sees),
         cmocka_unit_test(test_pagemap_classes_at_a_step),
         cmocka_unit_test(test_pagemap_objects_spans_in_several_windows),
