@@ -83,6 +83,7 @@ void sa_init_slow(void)
         init_skip(SA_SKIP_PEAK, sa_options.skip_subrelease_interval);
         init_skip(SA_SKIP_SHORT, sa_options.skip_subrelease_short_interval);
         init_skip(SA_SKIP_LONG, sa_options.skip_subrelease_long_interval);
+        sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
         sa_rseq_init(sa_options.per_cpu);
         sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));

@@ -117,6 +117,19 @@ static bool parse_type(struct piece p, sa_option_type *ret)
     return false;
 }
 
+static bool parse_hugepages(struct piece p, sa_option_hugepages *ret)
+{
+    if (piece_is(p, "auto"))
+        *ret = SA_HUGEPAGES_AUTO;
+    else if (piece_is(p, "off"))
+        *ret = SA_HUGEPAGES_OFF;
+    else if (piece_is(p, "always"))
+        *ret = SA_HUGEPAGES_ALWAYS;
+    else
+        return false;
+    return true;
+}
+
 /* With or without "SIG"; only signals that a program may well leave to this. */
 static bool parse_signal(struct piece p, sa_option_signal *ret)
 {
@@ -195,6 +208,11 @@ static void default_type(sa_option_type *o, enum salloc_profile_type v)
 }
 
 static void default_part(sa_option_part *o, unsigned v)
+{
+    *o = v;
+}
+
+static void default_hugepages(sa_option_hugepages *o, enum sa_hugepages v)
 {
     *o = v;
 }

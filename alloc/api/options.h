@@ -7,6 +7,7 @@
 #ifndef SA_API_OPTIONS_H
 #define SA_API_OPTIONS_H
 
+#include "alloc/page_heap/page_heap.h"
 #include "include/salloc/profile.h"
 
 #include <stdbool.h>
@@ -24,6 +25,7 @@ typedef bool sa_option_flag;
 typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;
 typedef unsigned sa_option_part;
+typedef enum sa_hugepages sa_option_hugepages;
 
 struct sa_options {
 #define SA_OPTION(key, kind, value, help) sa_option_##kind key;

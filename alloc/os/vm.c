@@ -155,9 +155,14 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible)
     return sa_sys_mprotect(p, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
 }
 
-void sa_vm_no_hugepages(void *p, size_t bytes)
+bool sa_vm_no_hugepages(void *p, size_t bytes)
 {
-    sa_sys_madvise(p, bytes, MADV_NOHUGEPAGE);
+    return sa_sys_madvise(p, bytes, MADV_NOHUGEPAGE) == 0;
+}
+
+bool sa_vm_hugepages(void *p, size_t bytes)
+{
+    return sa_sys_madvise(p, bytes, MADV_HUGEPAGE) == 0;
 }
 
 bool sa_vm_collapse(void *p, size_t bytes)

@@ -47,8 +47,10 @@ bool sa_vm_release(void *p, size_t bytes);
  * bound on the number of mappings): part of it may be changed. */
 bool sa_vm_protect(void *p, size_t bytes, bool accessible);
 
-/* Keeps the range out of transparent hugepages, if the kernel knows them. */
-void sa_vm_no_hugepages(void *p, size_t bytes);
+/* Advice that stands: keeps the range out of transparent hugepages, or asks for them. False if the kernel refused
+ * (it does not know them, or has a bound on the number of mappings): part of it may be changed. */
+bool sa_vm_no_hugepages(void *p, size_t bytes);
+bool sa_vm_hugepages(void *p, size_t bytes);
 
 /* Makes an aligned range of 2 MiB one hugepage, now. False if the kernel cannot or will not. */
 bool sa_vm_collapse(void *p, size_t bytes);

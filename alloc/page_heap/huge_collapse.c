@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transparent hugepages. Where the system gives them by itself (mode always), hugepages that are broken are kept
- * out, so that what was given back does not come again; the release code does that. Where it gives them
- * on advice (mode madvise), and for what it missed, hugepages that are nearly all taken and in memory are
- * made whole one by one. Advice that stands (MADV_HUGEPAGE) is never given: it would let one byte
- * touched cost 2 MiB. What is not in memory stays so: a hugepage that would grow by more than a 32nd is left
- * alone.
+ * Hugepages that the kernel did not make when they were first touched, because there was no advice for it (see
+ * huge_advice.c) or because pages of them were given back since: those that are nearly all taken and in
+ * memory are made whole one by one, with MADV_COLLAPSE. What is not in memory stays so: a hugepage that would grow by
+ * more than a tenth (a 32nd of a large span) is left alone.
  *
- * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed meanwhile: the kernel
- * keeps contents in any case, and at worst one hugepage more has memory than is counted.
+ * The lock is taken to pick a hugepage, not while the kernel works, which takes about a millisecond for each. The
+ * pages may be freed meanwhile: the kernel keeps contents in any case, and at worst one hugepage more has memory
+ * than is counted.
  */
 #include "alloc/page_heap/huge_heap.h"
 
+#include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
-#include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
 
-#include <string.h>
+#define COLLAPSE_NS   5000000ull /* a tick spends about this long */
+#define COLLAPSE_MOST 64         /* hugepages in a tick */
+#define LARGE_LEAST   (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
+#define SMALL_LEAST   (SA_HUGE_BYTES / 100 * SA_HUGE_DENSE_PERCENT)
+#define LARGE_PASSES  3  /* times that a large span is gone through */
+#define FAILURES_MOST 16 /* in a row; the kernel has no hugepages, most likely */
+#define PAUSE_NS      10000000000ull
 
-#define MODE_FILE      "/sys/kernel/mm/transparent_hugepage/enabled"
-#define MODE_HUGEPAGES 16         /* a heap of fewer does not ask */
-#define COLLAPSE_NS    5000000ull /* a tick spends about this long */
-#define COLLAPSE_MOST  64         /* hugepages in a tick */
-#define RESIDENT_LEAST (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
-#define LARGE_PASSES   3  /* times that a large span is gone through */
-#define FAILURES_MOST  16 /* in a row; the kernel does not want to */
+/* A hugepage to be looked at. */
+struct candidate {
+    size_t hugepage;   /* SA_HUGE_NONE: there is none */
+    size_t least;      /* bytes in memory that make it worth while */
+    uint64_t released; /* bytes that the heap had released when it was picked */
+};
 
-static enum sa_thp_mode collapse_mode(void)
+/* What a tick has gone through to the end. */
+struct round {
+    bool regions, large;
+};
+
+/* Leaves the large span at the cursor: if all of it was made whole, for good. */
+static void leave_large(struct sa_huge_heap *h, struct sa_span *s)
 {
-    char text[128];
-    const char *chosen = text; /* always [madvise] never */
-
-    if (sa_sys_read_file(MODE_FILE, text, sizeof(text)) <= 0)
-        return SA_THP_NEVER;
-    while (*chosen && *chosen != '[')
-        chosen++;
-    if (strncmp(chosen, "[always]", 8) == 0)
-        return SA_THP_ALWAYS;
-    return strncmp(chosen, "[madvise]", 9) == 0 ? SA_THP_MADVISE : SA_THP_NEVER;
+    if (s->objects < LARGE_PASSES)
+        s->objects = h->large_missed ? s->objects + 1u : LARGE_PASSES;
+    h->large_cursor = s->next;
+    h->cursor_hugepage = 0;
+    h->large_missed = 0;
 }
 
 /* The next hugepage of a large span; SA_HUGE_NONE: none. Lock held. */
@@ -50,79 +55,116 @@ static size_t next_large(struct sa_huge_heap *h)
         if (!s) {
             h->large_cursor = h->large_spans;
             h->cursor_hugepage = 0;
-            return SA_HUGE_NONE; /* a tick goes round once at most */
+            h->large_missed = 0;
+            return SA_HUGE_NONE;
         }
         if (s->objects < LARGE_PASSES && h->cursor_hugepage < s->pages / SA_HUGE_PAGES)
             return (s->start >> SA_HUGE_SHIFT) + h->cursor_hugepage++;
-        if (s->objects < LARGE_PASSES)
-            s->objects++;
-        h->large_cursor = s->next;
-        h->cursor_hugepage = 0;
+        leave_large(h, s);
     }
     return SA_HUGE_NONE;
 }
 
-static size_t next_hugepage(struct sa_huge_heap *h)
+/* The next hugepage of a region. */
+static size_t next_of_region(struct sa_huge_heap *h)
 {
-    struct sa_huge_tracker *t = sa_huge_filler_next_full(&h->filler);
+    size_t next = SA_HUGE_NONE, from = h->region_cursor;
 
-    return t ? t->hugepage : next_large(h);
+    for (struct sa_huge_region *r = h->regions; r; r = r->next) {
+        size_t at = sa_huge_region_next_full(
+            r, (uint32_t)sa_min(from - sa_min(from, r->hugepage), SA_REGION_HUGEPAGES));
+
+        if (at < SA_REGION_HUGEPAGES)
+            next = sa_min(next, r->hugepage + at);
+    }
+    h->region_cursor = next == SA_HUGE_NONE ? 0 : next + 1;
+    return next;
 }
 
-static void collapse_note(struct sa_huge_heap *h, size_t hugepage, bool sparse, bool made)
+static struct candidate next_candidate(struct sa_huge_heap *h, struct round *round)
+{
+    struct candidate c = {SA_HUGE_NONE, SMALL_LEAST, h->stats.released_ever_bytes};
+    struct sa_huge_tracker *t = sa_huge_filler_next_full(&h->filler);
+
+    if (t) {
+        c.hugepage = t->hugepage;
+        return c;
+    }
+    c.least = LARGE_LEAST;
+    if (!round->regions) {
+        c.hugepage = next_of_region(h);
+        round->regions = c.hugepage == SA_HUGE_NONE;
+    }
+    if (c.hugepage == SA_HUGE_NONE && !round->large) {
+        c.hugepage = next_large(h);
+        round->large = c.hugepage == SA_HUGE_NONE;
+    }
+    return c;
+}
+
+enum outcome { SPARSE, REFUSED, MADE };
+
+static enum outcome collapse(struct sa_huge_heap *h, const struct candidate *c)
+{
+    void *p = (void *)(c->hugepage << SA_HUGE_SHIFT);
+
+    if (sa_vm_resident(p, SA_HUGE_BYTES) < c->least)
+        return SPARSE;
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_let_in(h, c->hugepage);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return sa_vm_collapse(p, SA_HUGE_BYTES) ? MADE : REFUSED;
+}
+
+static void collapse_note(struct sa_huge_heap *h, const struct candidate *c, enum outcome outcome)
 {
     struct sa_huge_tracker *t;
+    struct sa_huge_region *r;
+    bool made = outcome == MADE;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     h->collapse.tried++;
     h->collapse.made += made;
-    h->collapse.sparse += sparse;
-    if (!sparse)
-        h->collapse.failures = made ? 0 : h->collapse.failures + 1;
-    t = made ? sa_huge_heap_tracker(h, hugepage) : NULL;
-    if (t)
+    h->collapse.sparse += outcome == SPARSE;
+    h->large_missed += !made;
+    if (made)
+        h->collapse.failures = 0;
+    else if (outcome == REFUSED && ++h->collapse.failures % FAILURES_MOST == 0)
+        h->collapse_pause_ns = h->now_ns + PAUSE_NS;
+    /* What was given back meanwhile may have been of this hugepage. */
+    made = made && h->stats.released_ever_bytes == c->released;
+    t = sa_huge_heap_tracker(h, c->hugepage);
+    if (t && made && !t->moving_pages)
         sa_huge_filler_made_whole(&h->filler, t);
+    r = sa_huge_heap_region(h, c->hugepage);
+    if (r)
+        sa_huge_region_looked(r, (uint32_t)(c->hugepage - r->hugepage), made && !r->moving_pages);
     sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
 void sa_huge_heap_collapse(struct sa_huge_heap *h)
 {
-    enum sa_thp_mode mode = h->thp; /* written by the only thread that ticks */
+    struct round round = {false, false};
     uint64_t start = 0;
-    size_t hugepage;
 
-    if (mode == SA_THP_UNKNOWN) {
-        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        hugepage = h->mapped;
-        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-        if (hugepage < MODE_HUGEPAGES)
-            return;
-        mode = sa_vm.page_bytes == 4096 ? collapse_mode() : SA_THP_NEVER;
-        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        h->thp = mode;
-        h->collapse.mode = (int)mode;
-        sa_huge_filler_set_whole(&h->filler, mode == SA_THP_ALWAYS);
-        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    }
-    for (int i = 0; i < COLLAPSE_MOST && mode != SA_THP_NEVER; i++) {
-        bool sparse, made = false;
-        void *p;
+    for (int i = 0; i < COLLAPSE_MOST; i++) {
+        struct candidate c = {.hugepage = SA_HUGE_NONE};
+        enum sa_thp_mode mode;
 
-        if (sa_limits_active() && !sa_limits_have_room(SA_HUGE_BYTES - RESIDENT_LEAST))
+        if (sa_limits_active() && !sa_limits_have_room(SA_HUGE_BYTES - SMALL_LEAST))
             break;
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        hugepage = h->collapse.failures < FAILURES_MOST ? next_hugepage(h) : SA_HUGE_NONE;
+        mode = sa_huge_heap_thp(h);
+        if ((mode == SA_THP_MADVISE || mode == SA_THP_ALWAYS) && h->choice != SA_HUGEPAGES_OFF &&
+            h->now_ns >= h->collapse_pause_ns)
+            c = next_candidate(h, &round);
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-        if (hugepage == SA_HUGE_NONE)
+        if (c.hugepage == SA_HUGE_NONE)
             break;
         if (!start)
             start = sa_clock_ns();
-        p = (void *)(hugepage << SA_HUGE_SHIFT);
-        sparse = sa_vm_resident(p, SA_HUGE_BYTES) < RESIDENT_LEAST;
-        if (!sparse)
-            made = sa_vm_collapse(p, SA_HUGE_BYTES);
-        collapse_note(h, hugepage, sparse, made);
+        collapse_note(h, &c, collapse(h, &c));
         if (sa_clock_ns() - start > COLLAPSE_NS)
             break;
     }

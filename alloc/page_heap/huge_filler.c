@@ -23,11 +23,10 @@ void sa_huge_filler_init(struct sa_huge_filler *f)
         f->sets[i].first = f->lists[i];
 }
 
-static enum sa_huge_kind tracker_kind(const struct sa_huge_filler *f,
-                                      const struct sa_huge_tracker *t)
+static enum sa_huge_kind tracker_kind(const struct sa_huge_tracker *t)
 {
     if (t->broken)
-        return sa_huge_tracker_backed(f, t) ? SA_HUGE_PARTIAL : SA_HUGE_RELEASED;
+        return sa_huge_tracker_backed(t) ? SA_HUGE_PARTIAL : SA_HUGE_RELEASED;
     return t->donated ? SA_HUGE_DONATED : SA_HUGE_REGULAR;
 }
 
@@ -141,7 +140,7 @@ static void tracker_queue(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     if (free_pages >= FILLER_NOT_FULL) {
         t->collapses = 0;
         queue_remove(f, t);
-    } else if (free_pages < FILLER_NEARLY_FULL && !t->queued && !t->broken &&
+    } else if (free_pages < FILLER_NEARLY_FULL && !t->queued && (t->broken || !t->whole) &&
                t->collapses < COLLAPSES_MOST) {
         queue_add(f, t);
     }
@@ -165,11 +164,11 @@ static unsigned bucket_for(uint32_t backed)
 
 static void tracker_link(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    enum sa_huge_kind kind = tracker_kind(f, t);
+    enum sa_huge_kind kind = tracker_kind(t);
 
     t->set = (uint8_t)(kind * 2 + t->dense);
     t->list = (uint16_t)(t->range.longest * SA_FILLER_CHUNKS + chunk_of(t->range.allocations));
-    t->bucket = (uint8_t)bucket_for(sa_huge_tracker_backed(f, t));
+    t->bucket = (uint8_t)bucket_for(sa_huge_tracker_backed(t));
     f->kinds[kind]++;
     set_add(&f->sets[t->set], t);
     bucket_add(f, t);
@@ -185,10 +184,10 @@ static void tracker_unlink(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 /* Puts a tracker that has changed where it belongs. Not for a change of `broken`. */
 void sa_huge_filler_place(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    enum sa_huge_kind kind = tracker_kind(f, t);
+    enum sa_huge_kind kind = tracker_kind(t);
     unsigned set = kind * 2 + t->dense;
     unsigned list = t->range.longest * SA_FILLER_CHUNKS + chunk_of(t->range.allocations);
-    unsigned bucket = bucket_for(sa_huge_tracker_backed(f, t));
+    unsigned bucket = bucket_for(sa_huge_tracker_backed(t));
 
     if (set != t->set || list != t->list) {
         set_remove(&f->sets[t->set], t);
@@ -226,13 +225,13 @@ static bool tracker_take_clear(struct sa_huge_filler *f, struct sa_huge_tracker 
     if (clear) {
         sa_bits_fill(t->clear, at, n, false);
         t->clear_pages = (uint16_t)(t->clear_pages - clear);
-        f->clear_pages[t->broken] -= clear;
+        f->clear_pages[sa_huge_tracker_clears(t)] -= clear;
     }
     f->taken_pages += n;
     return clear == n;
 }
 
-static void tracker_took(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+void sa_huge_filler_changed(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     tracker_mend(f, t);
     sa_huge_filler_place(f, t);
@@ -254,7 +253,7 @@ static struct sa_filler_place filler_take(struct sa_huge_filler *f, struct sa_hu
         t->dense = dense;
     }
     place.zero = tracker_take_clear(f, t, place.at, n);
-    tracker_took(f, t);
+    sa_huge_filler_changed(f, t);
     return place;
 }
 
@@ -295,11 +294,13 @@ struct sa_filler_place sa_huge_filler_alloc(struct sa_huge_filler *f, uint32_t n
     return place;
 }
 
-void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from)
+void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from,
+                            bool whole)
 {
     uint32_t clear = SA_HUGE_PAGES - clear_from;
 
-    *t = (struct sa_huge_tracker){.hugepage = hugepage, .clear_pages = (uint16_t)clear};
+    *t = (struct sa_huge_tracker){
+        .hugepage = hugepage, .clear_pages = (uint16_t)clear, .whole = whole};
     sa_range_init(&t->range, t->taken, SA_HUGE_PAGES);
     if (clear)
         sa_bits_fill(t->clear, clear_from, clear, true);
@@ -314,7 +315,7 @@ bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uin
     t->dense = dense;
     t->since_ns = f->now_ns;
     f->hugepages++;
-    f->clear_pages[0] += t->clear_pages;
+    f->clear_pages[sa_huge_tracker_clears(t)] += t->clear_pages;
     sa_range_take_first(&t->range, n);
     zero = tracker_take_clear(f, t, 0, n);
     tracker_link(f, t);
@@ -330,7 +331,7 @@ static void tracker_give(struct sa_huge_filler *f, struct sa_huge_tracker *t, ui
     if (clear) {
         sa_bits_fill(t->clear, at, n, true);
         t->clear_pages = (uint16_t)(t->clear_pages + n);
-        f->clear_pages[t->broken] += n;
+        f->clear_pages[sa_huge_tracker_clears(t)] += n;
     }
     t->since_ns = f->now_ns;
     sa_huge_filler_place(f, t);
@@ -354,7 +355,7 @@ bool sa_huge_filler_extend(struct sa_huge_filler *f, struct sa_huge_tracker *t, 
         return false;
     sa_range_take(&t->range, at, n, false);
     tracker_take_clear(f, t, at, n);
-    tracker_took(f, t);
+    sa_huge_filler_changed(f, t);
     return true;
 }
 
@@ -371,7 +372,7 @@ void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     tracker_unlink(f, t);
     f->hugepages--;
     f->taken_pages -= t->range.taken;
-    f->clear_pages[t->broken] -= t->clear_pages;
+    f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
     f->abandoned_pages -= t->abandoned;
     t->abandoned = 0;
     sa_huge_filler_set_tail(f, t, 0);
@@ -391,12 +392,15 @@ void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     sa_huge_filler_set_tail(f, t, 0);
 }
 
-/* All trackers of one set: their buckets may have changed with the meaning of clear pages. */
-static void set_relink(struct sa_huge_filler *f, struct sa_filler_set *set)
+/* All trackers of one set: their buckets may change with the meaning of clear pages. */
+static void set_whole(struct sa_huge_filler *f, struct sa_filler_set *set, bool whole)
 {
     for (unsigned i = set_next(set, 0); i < SA_FILLER_LISTS; i = set_next(set, i + 1))
         for (struct sa_huge_tracker *t = set->first[i], *next; t; t = next) {
             next = t->next;
+            f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
+            t->whole = whole;
+            f->clear_pages[sa_huge_tracker_clears(t)] += t->clear_pages;
             sa_huge_filler_place(f, t);
         }
 }
@@ -407,6 +411,6 @@ void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole)
         return;
     f->backs_whole = whole;
     for (unsigned set = 0; set < SA_FILLER_SETS; set++)
-        set_relink(f, &f->sets[set]);
+        set_whole(f, &f->sets[set], whole);
     sa_huge_filler_note(f);
 }

@@ -7,7 +7,8 @@
  * objects (dense) and of few (sparse) do not share hugepages, as they live differently long.
  *
  * A page of a hugepage is taken, free with memory, or clear: free without memory, reading as zero. A
- * hugepage fresh from the system begins all clear; it is not broken for that.
+ * hugepage fresh from the system begins all clear; it is not broken for that. Clear pages of one that the kernel
+ * backs as a whole have memory, and count as free: they still read as zero.
  *
  * No lock of its own, no system call: sa_huge_filler_begin marks pages as taken, the caller releases
  * them, sa_huge_filler_end says how that went. Time is what sa_huge_filler_tick said last.
@@ -55,6 +56,8 @@ struct sa_huge_tracker {
     bool clean;        /* all of it was released while it was empty */
     bool broken;       /* pages were released while others were taken */
     bool no_hugepages; /* the kernel was told to keep this range out of hugepages */
+    bool whole; /* the kernel gives it memory for all its pages at once, if it is not broken */
+    bool probe; /* left to the kernel's small pages, to see how much of it the program uses */
 };
 
 struct sa_filler_set {
@@ -73,10 +76,10 @@ struct sa_huge_filler {
     struct sa_filler_set sets[SA_FILLER_SETS];
     struct sa_huge_tracker *buckets[2][SA_FILLER_BUCKETS]; /* not broken, broken */
     struct sa_huge_tracker *queue, *queue_last;            /* to be collapsed, the oldest first */
-    bool backs_whole; /* the kernel gives a fresh hugepage memory for all its pages at once */
+    bool backs_whole;                                      /* the last of set_whole */
     size_t hugepages, kinds[SA_HUGE_KINDS];
     size_t taken_pages, moving_pages;
-    size_t clear_pages[2];  /* not broken, broken */
+    size_t clear_pages[3];  /* not broken, broken, neither broken nor without memory (whole) */
     size_t tail_pages;      /* of large spans, among the taken */
     size_t abandoned_pages; /* of former tails that others still share a hugepage with */
     uint64_t now_ns;
@@ -103,15 +106,17 @@ void sa_huge_filler_init(struct sa_huge_filler *f);
 /* Tells the time. */
 void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns);
 
-/* Whether the kernel backs fresh hugepages as a whole has been found out. */
+/* Whether the kernel backs fresh hugepages as a whole without advice has been found out: for those that are here. */
 void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole);
 
 /* n pages at a multiple of align, n + align <= a hugepage or align = n. */
 struct sa_filler_place sa_huge_filler_alloc(struct sa_huge_filler *f, uint32_t n, uint32_t align,
                                             bool dense);
 
-/* The record becomes the tracker of a hugepage, whose pages from clear_from on are clear. */
-void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from);
+/* The record becomes the tracker of a hugepage, whose pages from clear_from on are clear. whole: the kernel will
+ * give it memory for all of them at once. */
+void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from,
+                            bool whole);
 
 /* Adds a hugepage whose first n pages are taken by one span; whether these were clear. */
 bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t n,
@@ -141,20 +146,26 @@ static inline size_t sa_huge_filler_backed(const struct sa_huge_filler *f)
 {
     size_t free_pages = f->hugepages * SA_HUGE_PAGES - f->taken_pages;
 
-    return free_pages - f->clear_pages[1] - (f->backs_whole ? 0 : f->clear_pages[0]);
+    return free_pages - f->clear_pages[1] - f->clear_pages[0];
 }
 
-static inline uint32_t sa_huge_tracker_backed(const struct sa_huge_filler *f,
-                                              const struct sa_huge_tracker *t)
+static inline uint32_t sa_huge_tracker_backed(const struct sa_huge_tracker *t)
 {
     uint32_t free_pages = SA_HUGE_PAGES - t->range.taken;
 
-    return f->backs_whole && !t->broken ? free_pages : free_pages - t->clear_pages;
+    return t->whole && !t->broken ? free_pages : free_pages - t->clear_pages;
+}
+
+/* Where its clear pages are counted. */
+static inline unsigned sa_huge_tracker_clears(const struct sa_huge_tracker *t)
+{
+    return t->broken ? 1 : t->whole ? 2 : 0;
 }
 
 /* Parts of this module: huge_filler.c and huge_filler_release.c. */
 void sa_huge_filler_place(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 void sa_huge_filler_note(struct sa_huge_filler *f);
+void sa_huge_filler_changed(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
 /* Release: huge_filler_release.c. */
 

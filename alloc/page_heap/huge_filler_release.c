@@ -126,7 +126,7 @@ static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f, uint32
 
             if (!t)
                 continue;
-            if (broken || sa_huge_tracker_backed(f, t) >= least)
+            if (broken || sa_huge_tracker_backed(t) >= least)
                 return t;
             break;
         }
@@ -145,9 +145,9 @@ bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_fi
 
     if (!t)
         return false;
-    whole = f->backs_whole && !t->broken;
+    whole = t->whole && !t->broken;
     r->tracker = t;
-    r->pages = sa_huge_tracker_backed(f, t);
+    r->pages = sa_huge_tracker_backed(t);
     for (int i = 0; i < SA_HUGE_WORDS; i++) {
         r->mask[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
         t->taken[i] |= r->mask[i];
@@ -155,7 +155,7 @@ bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_fi
             t->clear[i] = 0;
     }
     if (whole) {
-        f->clear_pages[0] -= t->clear_pages;
+        f->clear_pages[2] -= t->clear_pages;
         t->clear_pages = 0;
     }
     t->range.taken += r->pages;
@@ -170,19 +170,19 @@ bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_fi
 
 void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    f->clear_pages[t->broken] -= t->clear_pages;
+    f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
     t->clear_pages = 0;
     for (int i = 0; i < SA_HUGE_WORDS; i++)
         t->clear[i] = 0;
-    sa_huge_filler_place(f, t);
-    sa_huge_filler_note(f);
+    t->whole = true;
+    sa_huge_filler_changed(f, t);
 }
 
 /* The hugepage is in pieces from now on. */
 static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     struct sa_huge_tracker **first;
-    size_t clear = t->clear_pages;
+    unsigned clears = sa_huge_tracker_clears(t);
 
     if (t->broken)
         return;
@@ -194,8 +194,8 @@ static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     else
         f->buckets[0][t->bucket] = t->free_next;
     t->broken = true;
-    f->clear_pages[0] -= clear;
-    f->clear_pages[1] += clear;
+    f->clear_pages[clears] -= t->clear_pages;
+    f->clear_pages[1] += t->clear_pages;
     f->broken_hugepages++;
     first = &f->buckets[1][t->bucket];
     t->free_prev = NULL;
@@ -220,7 +220,7 @@ bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r, c
     f->taken_pages -= r->pages;
     f->moving_pages -= r->pages;
     t->clear_pages = (uint16_t)(t->clear_pages + cleared);
-    f->clear_pages[t->broken] += cleared;
+    f->clear_pages[sa_huge_tracker_clears(t)] += cleared;
     f->subreleased_pages += cleared;
     if (cleared && t->range.taken)
         tracker_break(f, t);
@@ -264,7 +264,7 @@ static void tracker_ages(const struct sa_huge_filler *f, const struct sa_huge_tr
                          struct sa_span_ages *ages)
 {
     struct sa_idle idle = sa_span_ages_idle(f->now_ns - t->since_ns);
-    bool whole = f->backs_whole && !t->broken;
+    bool whole = t->whole && !t->broken;
     uint64_t held[SA_HUGE_WORDS];
 
     for (int i = 0; i < SA_HUGE_WORDS; i++)
@@ -280,7 +280,7 @@ void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_t
     enum sa_huge_kind kind = t->set / 2;
     struct sa_huge_histograms *h = &ret->kind[kind];
     uint32_t used = t->range.taken - t->moving_pages, free_pages = SA_HUGE_PAGES - t->range.taken;
-    uint32_t backed = sa_huge_tracker_backed(f, t);
+    uint32_t backed = sa_huge_tracker_backed(t);
 
     h->free_pages[bucket_of(free_pages)]++;
     h->longest_free[bucket_of(t->range.longest)]++;

@@ -12,10 +12,9 @@
 
 #include <string.h>
 
-#define REGION_SLACK (64ul << 20 >> SA_PAGE_SHIFT)
-#define GROW_MOST    8 /* hugepages mapped ahead at most */
-#define GROW_PART    8 /* of what is mapped, this part is mapped ahead */
-#define NODES_AHEAD  16
+#define GROW_MOST   8 /* hugepages mapped ahead at most */
+#define GROW_PART   8 /* of what is mapped, this part is mapped ahead */
+#define NODES_AHEAD 16
 
 void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint)
 {
@@ -66,6 +65,15 @@ void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t
     h->unused_trackers = t;
 }
 
+void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage,
+                        uint32_t clear_from)
+{
+    sa_huge_filler_prepare(t, hugepage, clear_from, sa_huge_heap_comes_whole(h, hugepage));
+    t->no_hugepages = sa_huge_owner_advice(&h->owners, hugepage) == SA_ADVICE_OFF;
+    sa_huge_owner_set(&h->owners, hugepage, (uintptr_t)t);
+    h->items++;
+}
+
 /* The first of the hugepages that were mapped, now among the released ones, or SA_HUGE_NONE. */
 static size_t heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
 {
@@ -89,8 +97,7 @@ static size_t heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
     return start;
 }
 
-/* Hugepages without memory. */
-static size_t heap_take_released(struct sa_huge_heap *h, size_t n, size_t align)
+size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align)
 {
     size_t start = sa_huge_map_take(&h->released, &h->nodes, n, align);
 
@@ -113,7 +120,8 @@ static bool heap_give_up_spare(struct sa_huge_heap *h)
     return true;
 }
 
-size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, bool *ret_zero)
+size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, enum sa_huge_use use,
+                         bool *ret_zero)
 {
     size_t start = sa_huge_cache_take(&h->cache, n, align);
 
@@ -127,11 +135,13 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, bool *r
         *ret_zero = false;
     }
     if (start == SA_HUGE_NONE) {
-        start = heap_take_released(h, n, align);
+        start = sa_huge_heap_take_released(h, n, align);
         *ret_zero = true;
     }
     if (start == SA_HUGE_NONE)
         sa_huge_cache_unuse(&h->cache, n);
+    else if (*ret_zero)
+        sa_huge_heap_advise_for(h, start, n, use);
     return start;
 }
 
@@ -154,14 +164,14 @@ void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
         h->spare = NULL;
     sa_huge_filler_remove(&h->filler, t);
     sa_huge_owner_set(&h->owners, hugepage, 0);
-    if (t->no_hugepages || (t->broken && t->clear_pages < SA_HUGE_PAGES)) {
+    if (t->broken && t->clear_pages < SA_HUGE_PAGES) {
         /* Partly without memory, it would not serve as a hugepage: all of it goes back. */
         sa_huge_cache_unuse(&h->cache, 1);
-        *moving = (struct sa_huge_moving){.hugepage = hugepage, .n = 1, .renew = t->no_hugepages};
+        *moving = (struct sa_huge_moving){.hugepage = hugepage, .n = 1};
         h->moving++; /* the tracker's item becomes the moving range's */
     } else {
         h->items--;
-        sa_huge_heap_put(h, hugepage, 1, t->clean || sa_huge_tracker_backed(&h->filler, t) == 0);
+        sa_huge_heap_put(h, hugepage, 1, t->clean || sa_huge_tracker_backed(t) == 0);
     }
     sa_huge_heap_drop_tracker(h, t);
 }
@@ -169,9 +179,7 @@ void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
 void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
                           struct sa_huge_moving *moving)
 {
-    bool whole = !t->broken && !t->no_hugepages;
-
-    if (whole && (!h->spare || h->spare == t || h->spare->range.taken))
+    if (!t->broken && (!h->spare || h->spare == t || h->spare->range.taken))
         h->spare = t;
     else
         sa_huge_heap_evict(h, t, moving);
@@ -197,9 +205,10 @@ static struct sa_span *span_set(struct sa_span *s, uintptr_t start, size_t pages
     return s;
 }
 
-static uintptr_t page_address(size_t hugepage, size_t page)
+static struct sa_span *span_set_at(struct sa_span *s, size_t hugepage, size_t page, size_t pages,
+                                   bool zero)
 {
-    return (hugepage << SA_HUGE_SHIFT) + (page << SA_PAGE_SHIFT);
+    return span_set(s, (hugepage << SA_HUGE_SHIFT) + (page << SA_PAGE_SHIFT), pages, zero);
 }
 
 /* A hugepage more for the filler, with the span at its start. */
@@ -218,17 +227,17 @@ static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, si
         t = sa_huge_heap_ready(h, 2) ? sa_huge_heap_new_tracker(h) : NULL;
         if (!t)
             return NULL;
-        hugepage = sa_huge_heap_take(h, 1, 1, &zero);
+        hugepage = sa_huge_heap_take(h, 1, 1, dense ? SA_USE_DENSE : SA_USE_SPARSE, &zero);
         if (hugepage == SA_HUGE_NONE) {
             sa_huge_heap_drop_tracker(h, t);
             return NULL;
         }
-        sa_huge_filler_prepare(t, hugepage, zero ? 0 : SA_HUGE_PAGES);
-        sa_huge_owner_set(&h->owners, hugepage, (uintptr_t)t);
-        h->items++;
+        sa_huge_heap_track(h, t, hugepage, zero ? 0 : SA_HUGE_PAGES);
+        if (zero && !dense)
+            sa_huge_heap_probe(h, t);
     }
     zero = sa_huge_filler_add(&h->filler, t, (uint32_t)pages, donated, dense);
-    return span_set(s, page_address(t->hugepage, 0), pages, zero);
+    return span_set_at(s, t->hugepage, 0, pages, zero);
 }
 
 static struct sa_span *filler_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
@@ -239,66 +248,17 @@ static struct sa_span *filler_alloc(struct sa_huge_heap *h, struct sa_span *s, s
 
     if (!place.tracker)
         return NULL;
-    return span_set(s, page_address(place.tracker->hugepage, place.at), pages, place.zero);
+    return span_set_at(s, place.tracker->hugepage, place.at, pages, place.zero);
 }
 
-/* The region with the shortest longest run that may hold the span. */
 static struct sa_span *region_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
                                     size_t align)
 {
-    struct sa_huge_region *best = NULL;
+    struct sa_huge_region *r;
     bool zero;
-    long at;
+    long at = sa_huge_heap_region_alloc(h, pages, align, &r, &zero);
 
-    for (struct sa_huge_region *r = h->regions; r; r = r->next)
-        if (r->range.longest >= pages && (!best || r->range.longest < best->range.longest))
-            best = r;
-    at = best ? sa_huge_region_alloc(best, (uint32_t)pages, (uint32_t)align, h->filler.backs_whole,
-                                     &zero)
-              : -1;
-    if (at < 0)
-        return NULL;
-    h->region_low_water = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
-    return span_set(s, page_address(best->hugepage, (size_t)at), pages, zero);
-}
-
-/* Rounding up to hugepages has wasted more than small spans could use. */
-static bool region_is_due(const struct sa_huge_heap *h)
-{
-    size_t slack = h->sizes.slack_pages + h->filler.abandoned_pages;
-
-    return slack >= REGION_SLACK && slack >= h->sizes.small_live_pages;
-}
-
-static bool region_grow(struct sa_huge_heap *h)
-{
-    struct sa_huge_region *r = h->unused_regions;
-    size_t hugepage;
-
-    if (!sa_huge_heap_ready(h, 2))
-        return false;
-    if (r)
-        h->unused_regions = r->next;
-    else
-        r = sa_arena_alloc(sizeof(*r), 8);
-    if (!r)
-        return false;
-    /* Not from the cache: what has memory is better used as hugepages. */
-    hugepage = heap_take_released(h, SA_REGION_HUGEPAGES, 1);
-    if (hugepage == SA_HUGE_NONE) {
-        r->next = h->unused_regions;
-        h->unused_regions = r;
-        return false;
-    }
-    memset(r, 0, sizeof(*r));
-    sa_huge_region_init(r, hugepage, h->now_ns);
-    sa_huge_cache_use(&h->cache, SA_REGION_HUGEPAGES);
-    for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
-        sa_huge_owner_set(&h->owners, hugepage + i, (uintptr_t)r | SA_HUGE_OWNER_REGION);
-    r->next = h->regions;
-    h->regions = r;
-    h->items++;
-    return true;
+    return at < 0 ? NULL : span_set_at(s, r->hugepage, (size_t)at, pages, zero);
 }
 
 /* A record for the span is at hand; where it goes. */
@@ -314,8 +274,6 @@ static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, siz
     if (got || pages <= SA_HUGE_SMALL_PAGES)
         return got ? got : filler_grow(h, s, pages, false, dense);
     got = region_alloc(h, s, pages, align);
-    if (!got && region_is_due(h) && region_grow(h))
-        got = region_alloc(h, s, pages, align);
     if (got)
         return got;
     return pages < SA_HUGE_PAGES ? filler_grow(h, s, pages, true, false)
@@ -482,6 +440,8 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
         zero = renewal == SA_VM_ZEROED;
     }
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    if (s->moved)
+        sa_huge_heap_renewed(h, s->start, s->pages, zero);
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
     sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));

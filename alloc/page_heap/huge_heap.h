@@ -39,6 +39,24 @@
 
 enum sa_thp_mode { SA_THP_UNKNOWN, SA_THP_NEVER, SA_THP_MADVISE, SA_THP_ALWAYS };
 
+/* What hugepages are taken for: spans of many objects, of few, of hugepages of their own. */
+enum sa_huge_use { SA_USE_DENSE, SA_USE_SPARSE, SA_USE_LARGE };
+
+#define SA_PROBES      16 /* hugepages that wait to be looked at */
+#define SA_PROBES_SEEN 8
+
+/* A hugepage of spans below its size of which so much is in memory may get the rest of it. */
+#define SA_HUGE_DENSE_PERCENT 90
+
+/* huge_advice.c */
+struct sa_huge_advisor {
+    size_t edges;                 /* places where the advice changes: each may cost a mapping */
+    size_t probes[SA_PROBES];     /* hugepages, the latest first; 0: none */
+    uint8_t seen[SA_PROBES_SEEN]; /* percent of the last ones that had memory */
+    unsigned looks;
+    unsigned since_probe; /* hugepages advised since the last one */
+};
+
 struct sa_huge_heap {
     struct sa_lock lock; /* PAGE_HEAP; guards everything below */
     uint8_t number;
@@ -62,7 +80,12 @@ struct sa_huge_heap {
     uint64_t now_ns, started_ns;
     uint64_t freed_bytes; /* atomic, relaxed for readers */
     enum sa_thp_mode thp;
+    enum sa_hugepages choice; /* the user's; const after init */
+    struct sa_huge_advisor advisor;
     struct sa_huge_collapse_stats collapse;
+    uint64_t collapse_pause_ns; /* no collapse is tried before */
+    size_t region_cursor;       /* hugepage: the next of a region to be collapsed */
+    unsigned large_missed; /* hugepages of large_cursor that were not made whole in this pass */
     struct sa_size_info sizes;
     struct sa_page_heap_stats stats;
     /* Large, of which little is touched: */
@@ -93,11 +116,14 @@ void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t 
 /* A range on its way to the system: taken out under the lock, released without it. */
 struct sa_huge_moving {
     size_t hugepage, n; /* n = 0: none */
-    bool renew;         /* advice stands on it, which a fresh mapping loses */
 };
 
 /* Hugepages from the cache, the released ones or the system; counts as usage. SA_HUGE_NONE: there are none. */
-size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, bool *ret_zero);
+size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, enum sa_huge_use use,
+                         bool *ret_zero);
+
+/* From the released ones or the system only, and neither counted nor advised. */
+size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align);
 
 /* Puts hugepages that nobody uses back; zero: they hold no memory. */
 void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero);
@@ -107,6 +133,10 @@ bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more);
 
 struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h);
 void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t);
+
+/* The tracker gets the hugepage, to be added to the filler; an item more. */
+void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage,
+                        uint32_t clear_from);
 
 /* Takes an empty hugepage out of the filler. What is left to do without the lock is added to *moving. */
 void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
@@ -125,8 +155,21 @@ void sa_huge_heap_flush(struct sa_huge_heap *h);
 /* After memory was given back: what is too much goes on to the system. Lets go of the lock. */
 void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2]);
 
-/* Free pages of regions that hold memory. */
+/* Releases the pages of one hugepage that are marked, run by run; those that went are in done. No lock held. */
+bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done);
+
+/* Regions: huge_regions.c. */
+
+/* Free pages that hold memory. */
 size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h);
+
+/* Pages of a region, of a new one where that is due: the first, or -1. */
+long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
+                               struct sa_huge_region **ret, bool *ret_zero);
+
+/* Releases up to so many pages, of hugepages with at least `least` free ones, and gives up regions that hold
+ * nothing any more. */
+size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least);
 
 /* What is to go back at once. */
 size_t sa_huge_heap_excess(struct sa_huge_heap *h);
@@ -154,8 +197,37 @@ bool sa_huge_large_extend(struct sa_huge_heap *h, struct sa_span *s, size_t page
 bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages, bool zero,
                           struct sa_huge_moving *moving);
 
-/* Finds out the system's mode and has hugepages made whole; the lock is not held. huge_collapse.c. */
+/* Has hugepages made whole; the lock is not held. huge_collapse.c. */
 void sa_huge_heap_collapse(struct sa_huge_heap *h);
+
+/* Advice to the kernel: huge_advice.c. */
+
+/* The system's mode, found out when the heap is large enough for it to matter. */
+enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h);
+
+/* Hugepages without memory are about to be used. */
+void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                             enum sa_huge_use use);
+
+/* A tracker is about to get sparse spans: it may serve to find out how much of such hugepages is used. */
+void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t);
+
+/* Some of its pages are about to go back while others stay: what is left must not be made a hugepage again by
+ * the kernel, free pages and all. Whether that advice stands now. */
+bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage);
+
+/* Takes back what keep_out said, so that the hugepage can be made whole. */
+void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage);
+
+/* Pages that came from elsewhere were mapped afresh; or were not, and what stands is not known. */
+void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages, bool afresh);
+
+/* Notes what stands; no system call. */
+void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                             enum sa_huge_advice advice);
+
+/* Whether the first touch of a hugepage without memory brings all of it. */
+bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage);
 
 /* Who owns a page: at most one is set. */
 struct sa_huge_tracker *sa_huge_heap_tracker(const struct sa_huge_heap *h, size_t hugepage);
@@ -171,8 +243,8 @@ SA_INLINE size_t sa_huge_heap_backed(const struct sa_huge_heap *h)
 /* Pages that are free and hold none. */
 SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h)
 {
-    size_t pages = h->released.hugepages * SA_HUGE_PAGES + h->filler.clear_pages[1] +
-                   (h->filler.backs_whole ? 0 : h->filler.clear_pages[0]);
+    size_t pages =
+        h->released.hugepages * SA_HUGE_PAGES + h->filler.clear_pages[0] + h->filler.clear_pages[1];
 
     for (const struct sa_huge_region *r = h->regions; SA_UNLIKELY(r != NULL); r = r->next)
         pages += r->clear_pages;

@@ -19,15 +19,6 @@ static void *hugepage_address(size_t hugepage)
     return (void *)(hugepage << SA_HUGE_SHIFT);
 }
 
-size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h)
-{
-    size_t pages = 0;
-
-    for (struct sa_huge_region *r = h->regions; r; r = r->next)
-        pages += sa_huge_region_backed(r);
-    return pages;
-}
-
 /* Free pages of the filler that are kept, and with them the span that was freed last, which it takes for used. */
 static size_t heap_held_back(const struct sa_huge_heap *h)
 {
@@ -56,15 +47,10 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
 {
     void *p = hugepage_address(m->hugepage);
     size_t bytes = m->n * SA_HUGE_BYTES;
-    enum sa_vm_renewal renewal;
     bool ok;
 
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    if (m->renew)
-        renewal = sa_vm_renew(p, bytes, h->space.name);
-    else
-        renewal = sa_vm_release(p, bytes) ? SA_VM_ZEROED : SA_VM_KEPT;
-    ok = renewal == SA_VM_ZEROED;
+    ok = sa_vm_release(p, bytes);
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     h->moving -= m->n;
     h->items--;
@@ -72,10 +58,8 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
     if (ok) {
         sa_huge_map_insert(&h->released, &h->nodes, m->hugepage, m->n, h->now_ns);
         h->stats.released_ever_bytes += bytes;
-    } else if (renewal == SA_VM_KEPT) {
-        sa_huge_cache_restore(&h->cache, m->hugepage, m->n);
     } else {
-        h->mapped -= m->n; /* nobody may use it any more */
+        sa_huge_cache_restore(&h->cache, m->hugepage, m->n);
     }
     return ok;
 }
@@ -87,7 +71,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool periodic
 
     while (done < pages) {
         size_t want = (pages - done + SA_HUGE_PAGES - 1) / SA_HUGE_PAGES;
-        struct sa_huge_moving m = {.renew = false};
+        struct sa_huge_moving m = {.n = 0};
 
         if (!sa_huge_heap_ready(h, 2))
             break;
@@ -104,44 +88,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool periodic
     return done;
 }
 
-/* A region that nobody uses and that holds no memory is free hugepages again. Unlinked; may drop the lock. */
-static void region_drop(struct sa_huge_heap *h, struct sa_huge_region *r)
-{
-    struct sa_huge_moving moving = {
-        .hugepage = r->hugepage, .n = SA_REGION_HUGEPAGES, .renew = true};
-    bool advised = r->kept_out != 0;
-
-    for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
-        sa_huge_owner_set(&h->owners, r->hugepage + i, 0);
-    r->next = h->unused_regions;
-    h->unused_regions = r;
-    if (advised) { /* the region's item becomes the moving range's */
-        sa_huge_cache_unuse(&h->cache, SA_REGION_HUGEPAGES);
-        h->moving += SA_REGION_HUGEPAGES;
-        sa_huge_heap_move(h, &moving);
-    } else {
-        h->items--;
-        sa_huge_heap_put(h, moving.hugepage, SA_REGION_HUGEPAGES, true);
-    }
-}
-
-static void drop_empty_regions(struct sa_huge_heap *h)
-{
-    struct sa_huge_region **link = &h->regions, *r;
-
-    while ((r = *link)) {
-        if (r->range.taken || r->clear_pages < SA_REGION_PAGES) {
-            link = &r->next;
-        } else {
-            *link = r->next;
-            region_drop(h, r);
-            link = &h->regions; /* they may have changed */
-        }
-    }
-}
-
-/* Releases the pages of one hugepage that are marked, run by run; those that went are in done. No lock held. */
-static bool release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
+bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
 {
     uintptr_t start = hugepage << SA_HUGE_SHIFT;
     uint32_t end;
@@ -157,43 +104,6 @@ static bool release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
     return true;
 }
 
-/* Free pages of regions. A region is not dropped while pages of it move: they count as taken. */
-static size_t release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least)
-{
-    struct sa_huge_region *r = h->regions;
-    size_t done = 0;
-    bool ok = true;
-
-    while (r && ok && done < pages) {
-        uint64_t released[SA_HUGE_WORDS] = {0};
-        struct sa_region_release release;
-        size_t hugepage;
-        uint32_t count;
-        bool advise;
-
-        if (!sa_huge_region_begin(r, least, &release)) {
-            r = r->next;
-            continue;
-        }
-        hugepage = r->hugepage + release.index;
-        advise = h->thp == SA_THP_ALWAYS && !release.empty &&
-                 sa_huge_region_keep_out(r, release.index, true);
-        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-        if (advise)
-            sa_vm_no_hugepages(hugepage_address(hugepage), SA_HUGE_BYTES);
-        ok = release_runs(hugepage, release.mask, released);
-        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        h->refused = !ok;
-        sa_huge_region_end(r, &release, released, h->now_ns);
-        count = sa_bits_count(released, 0, SA_HUGE_PAGES);
-        h->region_low_water = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
-        h->stats.released_ever_bytes += (uint64_t)count << SA_PAGE_SHIFT;
-        done += count;
-    }
-    drop_empty_regions(h);
-    return done;
-}
-
 /* Free pages of the filler's hugepages. */
 static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t least)
 {
@@ -204,19 +114,15 @@ static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t leas
         uint64_t released[SA_HUGE_WORDS] = {0};
         struct sa_huge_moving moving = {.n = 0};
         struct sa_filler_release r;
-        bool keep_out, empty;
+        bool empty;
         uint32_t count;
 
         if (!sa_huge_heap_ready(h, 2) || !sa_huge_filler_begin(&h->filler, least, &r))
             break;
-        /* What is left would otherwise be made a hugepage again by the kernel, free pages and all. */
-        keep_out =
-            h->thp == SA_THP_ALWAYS && !r.tracker->no_hugepages && r.tracker->range.taken > r.pages;
-        r.tracker->no_hugepages |= keep_out;
+        if (r.tracker->range.taken > r.pages && sa_huge_heap_keep_out(h, r.tracker->hugepage))
+            r.tracker->no_hugepages = true;
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-        if (keep_out)
-            sa_vm_no_hugepages(hugepage_address(r.tracker->hugepage), SA_HUGE_BYTES);
-        ok = release_runs(r.tracker->hugepage, r.mask, released);
+        ok = sa_huge_heap_release_runs(r.tracker->hugepage, r.mask, released);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         h->refused = !ok;
         count = sa_bits_count(released, 0, SA_HUGE_PAGES);
@@ -238,7 +144,7 @@ size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t
     size_t done = release_cached(h, pages, periodic);
 
     if (done < pages && !h->refused)
-        done += release_regions(h, pages - done, least);
+        done += sa_huge_heap_release_regions(h, pages - done, least);
     if (done < pages && !h->refused)
         done += release_filler(h, pages - done, least);
     return done;
@@ -295,6 +201,7 @@ static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         sa_vm_unmap(hugepage_address(start), n * SA_HUGE_BYTES);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        sa_huge_heap_set_advice(h, start, n, SA_ADVICE_NONE);
         h->moving -= n;
         h->mapped -= n;
         sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT);
@@ -358,7 +265,7 @@ static void heap_release_idle(struct sa_huge_heap *h, double part)
         release_cached(h, want, true);
     want = (size_t)((double)idle[1] * part);
     if (want && !h->refused)
-        release_regions(h, want, SA_HUGE_BREAK_LEAST);
+        sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_LEAST);
     want = sa_huge_filler_may_release(&h->filler, (size_t)((double)idle[2] * part));
     if (want && !h->refused)
         release_filler(h, want, SA_HUGE_BREAK_LEAST);

@@ -52,12 +52,10 @@ static void large_unlink(struct sa_huge_heap *h, struct sa_span *s)
 static void tail_add(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage, uint32_t n,
                      uint32_t clear_from, bool of_large)
 {
-    sa_huge_filler_prepare(t, hugepage, clear_from);
-    sa_huge_owner_set(&h->owners, hugepage, (uintptr_t)t);
+    sa_huge_heap_track(h, t, hugepage, clear_from);
     sa_huge_filler_add(&h->filler, t, n, true, false);
     if (of_large)
         sa_huge_filler_set_tail(&h->filler, t, n);
-    h->items++;
 }
 
 /* And out of it again, with all that is on it the large span's. */
@@ -82,7 +80,8 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
         if (!t)
             return NULL;
     }
-    e.first = sa_huge_heap_take(h, e.full + (e.tail != 0), sa_max(align / SA_HUGE_PAGES, 1), &zero);
+    e.first = sa_huge_heap_take(h, e.full + (e.tail != 0), sa_max(align / SA_HUGE_PAGES, 1),
+                                SA_USE_LARGE, &zero);
     if (e.first == SA_HUGE_NONE) {
         if (t)
             sa_huge_heap_drop_tracker(h, t);
@@ -107,7 +106,7 @@ static bool tail_free(struct sa_huge_heap *h, size_t hugepage, uint32_t n, bool 
 {
     struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
 
-    if (t->range.taken == n && !t->broken && !t->no_hugepages && !zero) { /* most often */
+    if (t->range.taken == n && !t->broken && !zero) { /* most often */
         tail_remove(h, t);
         sa_huge_heap_drop_tracker(h, t);
         return true;
@@ -142,6 +141,7 @@ static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool 
     *ret_zero = true;
     if (!sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n))
         return false;
+    sa_huge_heap_advise_for(h, hugepage, n, SA_USE_LARGE);
     sa_huge_cache_use(&h->cache, n);
     return true;
 }
@@ -159,7 +159,7 @@ bool sa_huge_large_extend(struct sa_huge_heap *h, struct sa_span *s, size_t page
         sa_huge_filler_set_tail(&h->filler, t, new.tail);
         return true;
     }
-    if (t && (t->range.taken != old.tail || t->no_hugepages))
+    if (t && t->range.taken != old.tail)
         return false;
     if (!sa_huge_heap_ready(h, 3))
         return false;

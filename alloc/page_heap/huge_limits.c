@@ -19,8 +19,9 @@ size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before)
 bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
 {
     /* Where the kernel gives hugepages by itself, the first page of one takes all of it into use. */
-    return sa_limits_have_room((pages + (h->filler.backs_whole ? SA_HUGE_PAGES : 0))
-                               << SA_PAGE_SHIFT);
+    return sa_limits_have_room(
+        (pages + (h->thp == SA_THP_ALWAYS || h->choice == SA_HUGEPAGES_ALWAYS ? SA_HUGE_PAGES : 0))
+        << SA_PAGE_SHIFT);
 }
 
 size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h)

@@ -55,7 +55,7 @@ size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage,
 
         if (!window) {
             hugepage = sa_align_down(hugepage, SA_OWNERS) + SA_OWNERS;
-        } else if (window[hugepage % SA_OWNERS] || !look--) {
+        } else if ((window[hugepage % SA_OWNERS] & ~SA_OWNER_ADVICE) || !look--) {
             return hugepage;
         } else {
             hugepage++;
@@ -64,7 +64,7 @@ size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage,
     return owners->end;
 }
 
-uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage)
+static uintptr_t owner_entry(const struct sa_huge_owners *owners, size_t hugepage)
 {
     const uintptr_t *window;
 
@@ -74,7 +74,27 @@ uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage)
     return window ? window[hugepage % SA_OWNERS] : 0;
 }
 
+uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage)
+{
+    return owner_entry(owners, hugepage) & ~SA_OWNER_ADVICE;
+}
+
+enum sa_huge_advice sa_huge_owner_advice(const struct sa_huge_owners *owners, size_t hugepage)
+{
+    return (owner_entry(owners, hugepage) & SA_OWNER_ADVICE) >> SA_OWNER_ADVICE_SHIFT;
+}
+
 void sa_huge_owner_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner)
 {
-    owners->windows[hugepage / SA_OWNERS][hugepage % SA_OWNERS] = owner;
+    uintptr_t *entry = &owners->windows[hugepage / SA_OWNERS][hugepage % SA_OWNERS];
+
+    *entry = (*entry & SA_OWNER_ADVICE) | owner;
+}
+
+void sa_huge_owner_set_advice(struct sa_huge_owners *owners, size_t hugepage,
+                              enum sa_huge_advice advice)
+{
+    uintptr_t *entry = &owners->windows[hugepage / SA_OWNERS][hugepage % SA_OWNERS];
+
+    *entry = (*entry & ~SA_OWNER_ADVICE) | (uintptr_t)advice << SA_OWNER_ADVICE_SHIFT;
 }

@@ -4,6 +4,10 @@
 
 #include "alloc/base/bits.h"
 
+/* A hugepage with fewer free pages than this is worth being made whole. */
+#define REGION_NEARLY_FULL 16
+#define REGION_LOOKS       3
+
 void sa_huge_region_init(struct sa_huge_region *r, size_t hugepage, uint64_t now_ns)
 {
     r->hugepage = hugepage;
@@ -100,6 +104,7 @@ bool sa_huge_region_begin(struct sa_huge_region *r, uint32_t least, struct sa_re
         ret->mask[i] = ~words[i] & ~clear[i];
         words[i] |= ret->mask[i];
     }
+    r->looks[best] = 0;
     r->taken[best] = (uint16_t)(r->taken[best] + most);
     r->moving_pages += most;
     r->range.taken += most;
@@ -128,14 +133,21 @@ void sa_huge_region_end(struct sa_huge_region *r, const struct sa_region_release
     sa_range_take(&r->range, 0, 0, false);
 }
 
-bool sa_huge_region_keep_out(struct sa_huge_region *r, uint32_t index, bool out)
+uint32_t sa_huge_region_next_full(const struct sa_huge_region *r, uint32_t from)
 {
-    uint64_t bit = 1ull << index % 64, *word = &r->keep_out[index / 64];
-    bool was = *word & bit;
+    uint32_t h = from;
 
-    *word = out ? *word | bit : *word & ~bit;
-    r->kept_out += (uint32_t)out - (uint32_t)was;
-    return was != out;
+    while (h < SA_REGION_HUGEPAGES &&
+           (r->taken[h] <= SA_HUGE_PAGES - REGION_NEARLY_FULL || r->looks[h] >= REGION_LOOKS))
+        h++;
+    return h;
+}
+
+void sa_huge_region_looked(struct sa_huge_region *r, uint32_t index, bool made)
+{
+    r->looks[index] = made ? REGION_LOOKS : r->looks[index] + 1u;
+    if (made && r->clears[index])
+        region_uncover(r, index, index * SA_HUGE_PAGES, SA_HUGE_PAGES);
 }
 
 size_t sa_huge_region_backed(const struct sa_huge_region *r)

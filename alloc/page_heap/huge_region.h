@@ -20,12 +20,12 @@
 struct sa_huge_region {
     struct sa_huge_region *next;
     size_t hugepage; /* number of the first */
+    bool whole;      /* the kernel gives its hugepages memory for all their pages at once */
     struct sa_range_tracker range;
     uint32_t moving_pages, clear_pages;
-    uint32_t kept_out;                   /* hugepages that the kernel was told to leave in pieces */
-    uint16_t taken[SA_REGION_HUGEPAGES]; /* pages of each hugepage, moving ones too */
+    uint16_t taken[SA_REGION_HUGEPAGES];  /* pages of each hugepage, moving ones too */
     uint16_t clears[SA_REGION_HUGEPAGES]; /* clear pages of each */
-    uint64_t keep_out[SA_REGION_HUGEPAGES / 64];
+    uint8_t looks[SA_REGION_HUGEPAGES];   /* times that each was to be collapsed, see next_full */
     uint64_t
         since_ns[SA_REGION_HUGEPAGES]; /* when pages of it last became free, or were released */
     uint64_t words[SA_REGION_PAGES / 64];
@@ -59,8 +59,12 @@ bool sa_huge_region_begin(struct sa_huge_region *r, uint32_t least, struct sa_re
 void sa_huge_region_end(struct sa_huge_region *r, const struct sa_region_release *release,
                         const uint64_t *done, uint64_t now_ns);
 
-/* Notes what the kernel was told about a hugepage; whether that is news. */
-bool sa_huge_region_keep_out(struct sa_huge_region *r, uint32_t index, bool out);
+/* The first hugepage from `from` on that is nearly all taken and was not looked at often since pages of it
+ * were released; SA_REGION_HUGEPAGES: none. */
+uint32_t sa_huge_region_next_full(const struct sa_huge_region *r, uint32_t from);
+
+/* It was looked at; made: the kernel has given it memory everywhere. */
+void sa_huge_region_looked(struct sa_huge_region *r, uint32_t index, bool made);
 
 /* Free pages with memory. */
 size_t sa_huge_region_backed(const struct sa_huge_region *r);

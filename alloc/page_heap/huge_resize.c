@@ -36,7 +36,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     else if (r)
         ok = sa_huge_region_extend(
             r, (uint32_t)((sa_span_end(s) >> SA_PAGE_SHIFT) - r->hugepage * SA_HUGE_PAGES), more,
-            h->filler.backs_whole);
+            r->whole);
     else
         ok = sa_huge_large_extend(h, s, pages);
     if (ok) {
@@ -76,6 +76,8 @@ void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     zero = renewal == SA_VM_ZEROED;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
+    if (s->moved)
+        sa_huge_heap_renewed(h, s->start + (pages << SA_PAGE_SHIFT), less, zero);
     t = sa_huge_heap_tracker(h, hugepage);
     r = sa_huge_heap_region(h, hugepage);
     if (t)

@@ -100,7 +100,10 @@ struct sa_huge_address_stats {
 struct sa_huge_collapse_stats {
     int mode;                     /* transparent hugepages in the system: see enum sa_thp_mode */
     uint64_t tried, made, sparse; /* sparse: left alone, as it would have taken memory */
-    uint64_t failures;            /* in a row, up to now; after some the heap stops asking */
+    uint64_t failures;            /* in a row, up to now; after some the heap pauses */
+    size_t advised, kept_out;     /* hugepages for which advice stands to make them, or not to */
+    uint64_t
+        refused; /* times that the kernel did not take advice, or was not asked: see huge_advice.c */
 };
 
 struct sa_huge_stats {

@@ -92,6 +92,12 @@ uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
     return h->huge ? sa_load_relaxed(&h->huge->filler.skip_s[which]) : 0;
 }
 
+void sa_page_heap_set_hugepages(struct sa_page_heap *h, enum sa_hugepages choice)
+{
+    if (h->huge)
+        h->huge->choice = choice;
+}
+
 uint64_t sa_page_heap_freed(struct sa_page_heap *h)
 {
     return sa_load_relaxed(h->huge ? &h->huge->freed_bytes : &h->plain->freed_bytes);

@@ -25,6 +25,13 @@ struct sa_page_heap_stats {
     uint64_t grown, released_ever_bytes, extended;
 };
 
+/* What the user wants of the kernel's transparent hugepages. */
+enum sa_hugepages {
+    SA_HUGEPAGES_AUTO, /* where they cost next to no memory */
+    SA_HUGEPAGES_OFF,  /* none */
+    SA_HUGEPAGES_ALWAYS, /* wherever the system gives them, though memory that is not touched is lost */
+};
+
 struct sa_huge_heap;
 struct sa_span_heap;
 struct sa_size_info;
@@ -105,6 +112,9 @@ enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
 
 void sa_page_heap_set_skip(struct sa_page_heap *heap, enum sa_skip which, uint64_t seconds);
 uint64_t sa_page_heap_skip(struct sa_page_heap *heap, enum sa_skip which);
+
+/* Before the heap's first span. */
+void sa_page_heap_set_hugepages(struct sa_page_heap *heap, enum sa_hugepages choice);
 
 /* Bytes freed to the heap, modulo 2^64; its growth tells the caller to arrange for ticks. */
 uint64_t sa_page_heap_freed(struct sa_page_heap *heap);

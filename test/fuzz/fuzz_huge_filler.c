@@ -15,7 +15,7 @@ enum page { FREE, CLEAR, TAKEN };
 static struct sa_huge_filler filler;
 static struct sa_huge_tracker trackers[HUGEPAGES];
 static struct {
-    bool in;
+    bool in, whole;
     unsigned char page[SA_HUGE_PAGES];
 } model[HUGEPAGES];
 static struct {
@@ -44,7 +44,7 @@ static uint32_t count_of(unsigned hugepage, enum page what)
 
 static uint32_t backed_of(unsigned h)
 {
-    return count_of(h, FREE) + (filler.backs_whole && !trackers[h].broken ? count_of(h, CLEAR) : 0);
+    return count_of(h, FREE) + (model[h].whole && !trackers[h].broken ? count_of(h, CLEAR) : 0);
 }
 
 static void check(void)
@@ -63,7 +63,7 @@ static void check(void)
             pages[what] += n[what] = count_of(h, what);
         FUZZ_EQUAL(trackers[h].range.taken, n[TAKEN]);
         FUZZ_EQUAL(trackers[h].clear_pages, n[CLEAR]);
-        FUZZ_EQUAL(sa_huge_tracker_backed(&filler, &trackers[h]), backed_of(h));
+        FUZZ_EQUAL(sa_huge_tracker_backed(&trackers[h]), backed_of(h));
         backed += backed_of(h);
     }
     memset(&s, 0, sizeof(s));
@@ -128,7 +128,8 @@ static void remember(unsigned hugepage, uint32_t at, uint32_t n)
 /* A hugepage more, with one span on it. */
 static void add(struct fuzz_input *in, uint32_t n, bool dense)
 {
-    uint32_t clear_from = fuzz_byte(in) % 4 ? 0 : (uint32_t)fuzz_below(in, SA_HUGE_PAGES + 1);
+    uint8_t how = fuzz_byte(in);
+    uint32_t clear_from = how % 4 ? 0 : (uint32_t)fuzz_below(in, SA_HUGE_PAGES + 1);
     bool donated = !dense && fuzz_byte(in) % 4 == 0 && n < SA_HUGE_PAGES, all_clear = true;
     unsigned h = 0;
 
@@ -136,8 +137,9 @@ static void add(struct fuzz_input *in, uint32_t n, bool dense)
         h++;
     if (h == HUGEPAGES)
         return;
-    sa_huge_filler_prepare(&trackers[h], h, clear_from);
+    sa_huge_filler_prepare(&trackers[h], h, clear_from, how & 64);
     model[h].in = true;
+    model[h].whole = how & 64;
     for (uint32_t i = 0; i < SA_HUGE_PAGES; i++)
         model[h].page[i] = i < clear_from ? FREE : CLEAR;
     for (uint32_t i = 0; i < n; i++)
@@ -247,7 +249,7 @@ static void release(struct fuzz_input *in)
         return;
     }
     h = (unsigned)r.tracker->hugepage;
-    whole = filler.backs_whole && !trackers[h].broken;
+    whole = model[h].whole && !trackers[h].broken;
     FUZZ_EQUAL(trackers[h].broken, most[1] > 0);
     FUZZ_EQUAL(r.pages / 8, most[trackers[h].broken] / 8);
     FUZZ_CHECK(trackers[h].broken || r.pages >= least);
@@ -285,9 +287,17 @@ static void make_whole(void)
         return;
     FUZZ_CHECK(model[t->hugepage].in && !t->queued);
     sa_huge_filler_made_whole(&filler, t);
+    model[t->hugepage].whole = true;
     for (uint32_t i = 0; i < SA_HUGE_PAGES; i++)
         if (model[t->hugepage].page[i] == CLEAR)
             model[t->hugepage].page[i] = FREE;
+}
+
+static void set_whole(bool whole)
+{
+    for (unsigned h = 0; h < HUGEPAGES && filler.backs_whole != whole; h++)
+        model[h].whole = whole;
+    sa_huge_filler_set_whole(&filler, whole);
 }
 
 static void step(struct fuzz_input *in)
@@ -310,7 +320,7 @@ static void step(struct fuzz_input *in)
         FUZZ_CHECK(may <= pages);
         break;
     case 4:
-        sa_huge_filler_set_whole(&filler, fuzz_byte(in) % 2);
+        set_whole(fuzz_byte(in) % 2);
         break;
     case 5:
     case 6:
@@ -352,7 +362,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check();
     }
     FUZZ_EQUAL(filler.hugepages, 0);
-    FUZZ_EQUAL(filler.taken_pages + filler.clear_pages[0] + filler.clear_pages[1], 0);
+    FUZZ_EQUAL(filler.taken_pages, 0);
+    FUZZ_EQUAL(filler.clear_pages[0] + filler.clear_pages[1] + filler.clear_pages[2], 0);
     FUZZ_EQUAL(filler.tail_pages + filler.abandoned_pages, 0);
     return 0;
 }

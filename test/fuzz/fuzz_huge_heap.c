@@ -175,6 +175,8 @@ static void set_faults(struct fuzz_input *in)
     fake.release_fails = which & 2 ? fuzz_below(in, 101) : 0;
     fake.renew_loses = which & 4 ? fuzz_below(in, 101) : 0;
     fake.renew_fails = which & 32 ? fuzz_below(in, 101) : 0;
+    fake.advise_fails = which & 16 ? fuzz_below(in, 101) : 0;
+    fake.collapse_fails = which & 64;
     fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
 }
 
@@ -198,6 +200,7 @@ static void set_mode(struct fuzz_input *in)
     fake.random.state = 1 + fuzz_byte(in);
     /* The mode is known from the start here, as after the first ticks of a real heap. */
     fake.whole = strstr(fake.mode, "[always]") != NULL;
+    sa_page_heap_set_hugepages(HEAP, (enum sa_hugepages)(fake.random.state % 3));
     if (fake.whole) {
         HEAP->huge->thp = SA_THP_ALWAYS;
         sa_huge_filler_set_whole(&HEAP->huge->filler, true);
@@ -268,6 +271,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_figures();
     fake.map_fails = fake.release_fails = 0;
     fake.renew_fails = fake.renew_loses = 0;
+    fake.advise_fails = 0;
     fuzz_arena.fails_after = -1;
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
     while (count)

@@ -13,7 +13,7 @@
 static struct sa_huge_region *region;
 static uint8_t owner[SA_REGION_PAGES]; /* 0: free */
 static bool memory[SA_REGION_PAGES];
-static bool kept_out[SA_REGION_HUGEPAGES];
+static uint8_t looks[SA_REGION_HUGEPAGES];
 static struct {
     uint32_t at, n;
 } spans[SPANS + 1]; /* the first is not used */
@@ -27,7 +27,7 @@ static void begin(void)
     FUZZ_CHECK(region);
     memset(owner, 0, sizeof(owner));
     memset(memory, 0, sizeof(memory));
-    memset(kept_out, 0, sizeof(kept_out));
+    memset(looks, 0, sizeof(looks));
     memset(spans, 0, sizeof(spans));
     sa_huge_region_init(region, 1000, now_ns = 5000000000);
 }
@@ -53,7 +53,8 @@ static void check(void)
 {
     static struct sa_span_ages ages;
     struct sa_huge_region_stats s = {0};
-    size_t used = 0, backed = 0, free_pages = 0, counted[2] = {0, 0}, out = 0;
+    size_t used = 0, backed = 0, free_pages = 0, counted[2] = {0, 0};
+    uint32_t full = SA_REGION_HUGEPAGES;
 
     for (uint32_t h = 0; h < SA_REGION_HUGEPAGES; h++) {
         uint32_t taken = 0, with_memory = 0;
@@ -68,10 +69,11 @@ static void check(void)
         FUZZ_EQUAL(region->clears[h], SA_HUGE_PAGES - with_memory);
         used += taken;
         backed += with_memory != 0;
-        out += kept_out[h];
+        if (full == SA_REGION_HUGEPAGES && taken > SA_HUGE_PAGES - 16 && looks[h] < 3)
+            full = h;
     }
     FUZZ_EQUAL(sa_huge_region_backed(region), free_pages);
-    FUZZ_EQUAL(region->kept_out, out);
+    FUZZ_EQUAL(sa_huge_region_next_full(region, 0), full);
     memset(&ages, 0, sizeof(ages));
     sa_huge_region_report(region, &s, &ages, now_ns);
     FUZZ_EQUAL(s.backed_hugepages, backed);
@@ -186,12 +188,21 @@ static void release(struct fuzz_input *in)
         before = moves;
     }
     sa_huge_region_end(region, &r, done, now_ns);
-    if (fuzz_byte(in) % 2) {
-        bool out = fuzz_byte(in) % 2;
+    looks[r.index] = 0;
+}
 
-        FUZZ_EQUAL(sa_huge_region_keep_out(region, r.index, out), kept_out[r.index] != out);
-        kept_out[r.index] = out;
-    }
+/* A hugepage that is nearly all taken, if there is one, is looked at. */
+static void look(struct fuzz_input *in)
+{
+    uint32_t h = sa_huge_region_next_full(region, 0);
+    bool made = fuzz_byte(in) % 2;
+
+    if (h == SA_REGION_HUGEPAGES)
+        return;
+    sa_huge_region_looked(region, h, made);
+    looks[h] = made ? 3 : looks[h] + 1u;
+    for (uint32_t i = h * SA_HUGE_PAGES; made && i < (h + 1) * SA_HUGE_PAGES; i++)
+        memory[i] = true;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -206,7 +217,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         now_ns += fuzz_byte(&in) * 1000000u;
         switch (fuzz_byte(&in) % 4) {
         case 0:
-            release(&in);
+            if (id % 4)
+                release(&in);
+            else
+                look(&in);
             break;
         case 1:
             if (spans[id].n) {

@@ -4,7 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge_stats.h"
+#include "alloc/page_heap/huge_heap.h"
 #include "test/support/cmocka.h"
 #include "test/unit/page_heap_walk.h"
 
@@ -36,7 +36,8 @@ void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name);
 void __wrap_sa_vm_unmap(void *p, size_t bytes);
 bool __wrap_sa_vm_release(void *p, size_t bytes);
 enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name);
-void __wrap_sa_vm_no_hugepages(void *p, size_t bytes);
+bool __wrap_sa_vm_no_hugepages(void *p, size_t bytes);
+bool __wrap_sa_vm_hugepages(void *p, size_t bytes);
 bool __wrap_sa_vm_collapse(void *p, size_t bytes);
 size_t __wrap_sa_vm_resident(const void *p, size_t bytes);
 long __wrap_sa_sys_read_file(const char *path, char *buf, size_t cap);
@@ -69,7 +70,8 @@ static void set_free(void *p, size_t bytes, unsigned char set)
 
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++) {
         assert_int_equal(fake.pages[first + i] & (FAKE_MAPPED | FAKE_OWNED), FAKE_MAPPED);
-        fake.pages[first + i] = set | (set ? fake.pages[first + i] & FAKE_KEPT_OUT : 0);
+        fake.pages[first + i] =
+            set | (set ? fake.pages[first + i] & (FAKE_KEPT_OUT | FAKE_ADVISED) : 0);
     }
 }
 
@@ -107,11 +109,35 @@ enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name)
     return SA_VM_ZEROED;
 }
 
-void __wrap_sa_vm_no_hugepages(void *p, size_t bytes)
+/* A refusal may come after part of the range was changed. */
+static bool set_advice(void *p, size_t bytes, unsigned char set)
 {
-    if (is_heap(p))
-        for (size_t i = 0, first = fake_page(p); i < bytes >> SA_PAGE_SHIFT; i++)
-            fake.pages[first + i] |= FAKE_KEPT_OUT;
+    size_t first, n = bytes >> SA_PAGE_SHIFT;
+    bool ok = !fails(fake.advise_fails);
+
+    if (!is_heap(p)) /* sampled spans */
+        return true;
+    assert_int_equal((uintptr_t)p % SA_HUGE_BYTES, 0);
+    assert_int_equal(bytes % SA_HUGE_BYTES, 0);
+    first = fake_page(p);
+    for (size_t i = first; i < first + (ok ? n : n / 2); i++) {
+        unsigned char was = fake.pages[i] & (unsigned char)~(FAKE_KEPT_OUT | FAKE_ADVISED);
+
+        assert_true(was & FAKE_MAPPED);
+        fake.pages[i] = was | set;
+    }
+    fake.advised += ok;
+    return ok;
+}
+
+bool __wrap_sa_vm_no_hugepages(void *p, size_t bytes)
+{
+    return set_advice(p, bytes, FAKE_KEPT_OUT);
+}
+
+bool __wrap_sa_vm_hugepages(void *p, size_t bytes)
+{
+    return set_advice(p, bytes, FAKE_ADVISED);
 }
 
 size_t __wrap_sa_vm_resident(const void *p, size_t bytes)
@@ -128,6 +154,11 @@ bool __wrap_sa_vm_collapse(void *p, size_t bytes)
     size_t first = fake_page(p);
 
     assert_int_equal((uintptr_t)p % SA_HUGE_BYTES, 0);
+    if (fake.collapse_fails)
+        return false;
+    for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++)
+        if (fake.pages[first + i] & FAKE_KEPT_OUT)
+            return false;
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++) {
         assert_true(fake.pages[first + i] & FAKE_MAPPED);
         fake.pages[first + i] |= FAKE_MEMORY;
@@ -159,7 +190,8 @@ void fake_own(uintptr_t start, size_t pages, bool owned)
 static void touch_hugepage(size_t first)
 {
     for (size_t i = first; i < first + SA_HUGE_PAGES; i++)
-        if (fake.pages[i] & (FAKE_MEMORY | FAKE_KEPT_OUT))
+        if (fake.pages[i] & (FAKE_MEMORY | FAKE_KEPT_OUT) ||
+            !(fake.whole || fake.pages[i] & FAKE_ADVISED))
             return;
     for (size_t i = first; i < first + SA_HUGE_PAGES; i++)
         fake.pages[i] |= FAKE_MEMORY;
@@ -170,7 +202,7 @@ void fake_touch(uintptr_t start, size_t pages)
     size_t first = fake_page((void *)start);
 
     for (size_t i = first; i < first + pages; i++) {
-        if (fake.whole)
+        if (!(fake.pages[i] & FAKE_MEMORY))
             touch_hugepage(sa_align_down(i, SA_HUGE_PAGES));
         fake.pages[i] |= FAKE_MEMORY | FAKE_DIRTY;
     }
@@ -184,6 +216,31 @@ size_t fake_held(void)
         held += (fake.pages[i] & (FAKE_MAPPED | FAKE_OWNED | FAKE_MEMORY)) ==
                 (FAKE_MAPPED | FAKE_MEMORY);
     return held;
+}
+
+void fake_check_advice(void)
+{
+    struct sa_huge_heap *h = sa_page_heap_ordinary.huge;
+    size_t on = 0, off = 0, edges = 0;
+    enum sa_huge_advice before = SA_ADVICE_NONE;
+
+    for (size_t i = 0; i <= FAKE_PAGES; i += SA_HUGE_PAGES) {
+        enum sa_huge_advice a =
+            sa_huge_owner_advice(&h->owners, (SA_HOME_START >> SA_HUGE_SHIFT) + i / SA_HUGE_PAGES);
+
+        on += a == SA_ADVICE_ON;
+        off += a == SA_ADVICE_OFF;
+        edges += a != before || a == SA_ADVICE_MIXED;
+        before = a;
+        for (size_t k = i; k < i + SA_HUGE_PAGES && k < FAKE_PAGES && a != SA_ADVICE_MIXED; k++)
+            assert_int_equal(fake.pages[k] & (FAKE_ADVISED | FAKE_KEPT_OUT),
+                             a == SA_ADVICE_ON    ? FAKE_ADVISED
+                             : a == SA_ADVICE_OFF ? FAKE_KEPT_OUT
+                                                  : 0);
+    }
+    assert_int_equal(h->collapse.advised, on);
+    assert_int_equal(h->collapse.kept_out, off);
+    assert_int_equal(h->advisor.edges, edges);
 }
 
 void fake_begin(void)

@@ -21,16 +21,18 @@ enum {
     FAKE_DIRTY = 4,
     FAKE_OWNED = 8,
     FAKE_KEPT_OUT = 16, /* of hugepages */
+    FAKE_ADVISED = 32,  /* to be one */
 };
 
 struct fake_system {
     unsigned char *pages; /* of the home window, from its start */
     size_t first, end;    /* pages outside were never mapped */
     const char *mode;     /* of transparent hugepages */
-    bool whole;           /* a page that is touched brings its hugepage along */
+    bool whole;           /* a page that is touched brings its hugepage along without advice, too */
     /* So many calls of 100 fail. */
-    size_t map_fails, release_fails, renew_fails, renew_loses;
-    size_t collapses;
+    size_t map_fails, release_fails, renew_fails, renew_loses, advise_fails;
+    bool collapse_fails;       /* all calls */
+    size_t collapses, advised; /* calls that did something */
     /* Start of a span that is renewed before it is freed: if that fails it stays the heap's. */
     uintptr_t giving;
     struct test_random random;
@@ -53,5 +55,8 @@ void fake_touch(uintptr_t start, size_t pages);
 
 /* Free pages that have memory. */
 size_t fake_held(void);
+
+/* The advice that stands, against what the ordinary heap believes. */
+void fake_check_advice(void);
 
 #endif

@@ -100,7 +100,7 @@ static struct sa_huge_heap *heap;
 /* What was found on the way. */
 static struct walk {
     size_t in_use, backed, released; /* pages */
-    size_t spans, trackers, regions, large, taken, clear[2], abandoned, tails;
+    size_t spans, trackers, regions, large, taken, clear[3], abandoned, tails;
 } found;
 
 static uintptr_t hugepage_at(size_t hugepage)
@@ -177,9 +177,9 @@ static void walk_tracker(const struct sa_huge_tracker *t, size_t hugepage)
         assert_ptr_equal(heap->spare, t); /* others do not stay empty */
     found.trackers++;
     found.taken += t->range.taken;
-    found.clear[t->broken] += clear;
-    found.backed += sa_huge_tracker_backed(&heap->filler, t);
-    found.released += SA_HUGE_PAGES - t->range.taken - sa_huge_tracker_backed(&heap->filler, t);
+    found.clear[sa_huge_tracker_clears(t)] += clear;
+    found.backed += sa_huge_tracker_backed(t);
+    found.released += SA_HUGE_PAGES - t->range.taken - sa_huge_tracker_backed(t);
     found.abandoned += t->abandoned;
     found.tails += t->tail_pages;
 }
@@ -244,7 +244,7 @@ static size_t walk_lists(void)
         for (unsigned b = 0; b < SA_FILLER_BUCKETS; b++)
             for (struct sa_huge_tracker *t = heap->filler.buckets[broken][b]; t;
                  t = t->free_next, trackers++) {
-                uint32_t backed = sa_huge_tracker_backed(&heap->filler, t);
+                uint32_t backed = sa_huge_tracker_backed(t);
 
                 assert_int_equal(t->broken, broken);
                 assert_int_equal(b, backed ? backed / 8 + 1 : 0);
@@ -311,8 +311,8 @@ void page_heap_check(void)
     assert_int_equal(heap->filler.hugepages, found.trackers);
     assert_int_equal(walk_lists(), found.trackers);
     assert_int_equal(heap->filler.taken_pages, found.taken);
-    assert_int_equal(heap->filler.clear_pages[0], found.clear[0]);
-    assert_int_equal(heap->filler.clear_pages[1], found.clear[1]);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(heap->filler.clear_pages[i], found.clear[i]);
     assert_int_equal(heap->filler.abandoned_pages, found.abandoned);
     assert_int_equal(heap->filler.tail_pages, found.tails);
     assert_int_equal(heap->items, found.trackers + found.regions + found.large);

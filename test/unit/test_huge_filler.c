@@ -20,14 +20,14 @@ enum page { FREE, CLEAR, TAKEN };
 static struct sa_huge_filler *filler;
 static struct sa_huge_tracker trackers[HUGEPAGES];
 static struct {
-    bool in;
+    bool in, whole;
     unsigned char page[SA_HUGE_PAGES];
 } model[HUGEPAGES];
 static struct {
     unsigned hugepage;
     uint32_t at, n;
 } spans[SPANS];
-static unsigned count;
+static unsigned count, advised_of_100 = 25;
 static uint64_t now_ns;
 
 static void begin(void)
@@ -75,9 +75,9 @@ static void check(void)
             pages[what] += n[what] = count_of(h, what);
         assert_int_equal(trackers[h].range.taken, n[TAKEN]);
         assert_int_equal(trackers[h].clear_pages, n[CLEAR]);
-        assert_int_equal(sa_huge_tracker_backed(filler, &trackers[h]),
-                         filler->backs_whole && !trackers[h].broken ? n[FREE] + n[CLEAR] : n[FREE]);
-        free_pages += sa_huge_tracker_backed(filler, &trackers[h]);
+        assert_int_equal(sa_huge_tracker_backed(&trackers[h]),
+                         model[h].whole && !trackers[h].broken ? n[FREE] + n[CLEAR] : n[FREE]);
+        free_pages += sa_huge_tracker_backed(&trackers[h]);
     }
     sa_huge_filler_report(filler, s);
     for (unsigned h = 0; h < HUGEPAGES; h++)
@@ -121,7 +121,7 @@ static unsigned rank(const struct sa_huge_tracker *t, uint32_t n, bool dense)
 
     if (t->range.longest < n || (t->donated ? dense : t->dense != dense))
         return UINT32_MAX;
-    kind = !t->broken ? t->donated : sa_huge_tracker_backed(filler, t) ? 2 : 3;
+    kind = !t->broken ? t->donated : sa_huge_tracker_backed(t) ? 2 : 3;
     return kind * 10000 + t->range.longest * 8 + chunk(t->range.allocations);
 }
 
@@ -137,14 +137,16 @@ static void remember(unsigned hugepage, uint32_t at, uint32_t n)
 static void add(struct test_random *r, uint32_t n, bool donated, bool dense)
 {
     uint32_t clear_from = test_random_below(r, 2) ? 0 : SA_HUGE_PAGES;
+    bool advised = test_random_below(r, 100) < advised_of_100;
     unsigned h = 0;
 
     while (h < HUGEPAGES && model[h].in)
         h++;
     if (h == HUGEPAGES)
         return;
-    sa_huge_filler_prepare(&trackers[h], h, clear_from);
+    sa_huge_filler_prepare(&trackers[h], h, clear_from, advised || filler->backs_whole);
     model[h].in = true;
+    model[h].whole = advised || filler->backs_whole;
     memset(model[h].page, clear_from ? FREE : CLEAR, SA_HUGE_PAGES);
     assert_int_equal(sa_huge_filler_add(filler, &trackers[h], n, donated, dense), clear_from == 0);
     set(h, 0, n, CLEAR, TAKEN);
@@ -231,7 +233,7 @@ static void random_release(struct test_random *r)
 
     for (h = 0; h < HUGEPAGES; h++)
         if (model[h].in) {
-            uint32_t backed = sa_huge_tracker_backed(filler, &trackers[h]);
+            uint32_t backed = sa_huge_tracker_backed(&trackers[h]);
             uint32_t *m = &most[trackers[h].broken];
 
             *m = backed > *m ? backed : *m;
@@ -243,7 +245,7 @@ static void random_release(struct test_random *r)
         return;
     }
     h = (unsigned)release.tracker->hugepage;
-    whole = filler->backs_whole && !trackers[h].broken;
+    whole = model[h].whole && !trackers[h].broken;
     assert_int_equal(trackers[h].broken, most[1] > 0);
     assert_int_equal(release.pages / 8, most[trackers[h].broken] / 8);
     if (!trackers[h].broken)
@@ -300,8 +302,11 @@ static void random_run(uint64_t seed, bool whole)
             random_alloc(&r);
         if (step % 500 == 0)
             sa_huge_filler_tick(filler, now_ns += test_random_below(&r, 20) * 1000000000);
-        if (step == 15000)
-            sa_huge_filler_set_whole(filler, !whole); /* found out late */
+        if (step == 15000) { /* found out late */
+            sa_huge_filler_set_whole(filler, !whole);
+            for (unsigned h = 0; h < HUGEPAGES; h++)
+                model[h].whole = !whole;
+        }
         if (step % 20 == 0)
             check();
     }
@@ -354,7 +359,8 @@ static void test_filler_packs_densely(void **state)
     assert_in_range(filler->hugepages, 24, 36);
 }
 
-/* The queue of hugepages to be collapsed: full ones, each a few times, and not broken ones. */
+/* The queue of hugepages to be collapsed: full ones, each a few times, and not those that the kernel backs as a
+ * whole, but for broken ones. */
 static void test_filler_offers_full_hugepages(void **state)
 {
     struct test_random r = {1};
@@ -363,6 +369,7 @@ static void test_filler_offers_full_hugepages(void **state)
 
     (void)state;
     begin();
+    advised_of_100 = 0;
     add(&r, 200, false, false);
     assert_null(sa_huge_filler_next_full(filler));
     assert_true(sa_huge_filler_extend(filler, &trackers[0], 200, 50));
@@ -373,17 +380,32 @@ static void test_filler_offers_full_hugepages(void **state)
     assert_null(sa_huge_filler_next_full(filler));
     assert_true(sa_huge_filler_extend(filler, &trackers[0], 100, 156));
     assert_ptr_equal(sa_huge_filler_next_full(filler), &trackers[0]);
-    /* Broken: not before all of it has memory again. */
+    /* Broken: the same, and with memory everywhere it is not broken any more. */
     sa_huge_filler_trim(filler, &trackers[0], 100, 156, false);
     assert_true(sa_huge_filler_begin(filler, 1, &release));
     memcpy(done, release.mask, sizeof(done));
     assert_false(sa_huge_filler_end(filler, &release, done));
     assert_true(trackers[0].broken);
-    assert_true(sa_huge_filler_extend(filler, &trackers[0], 100, 150));
+    assert_true(sa_huge_filler_extend(filler, &trackers[0], 100, 130));
     assert_null(sa_huge_filler_next_full(filler));
-    assert_true(sa_huge_filler_extend(filler, &trackers[0], 250, 6));
-    assert_false(trackers[0].broken);
+    assert_true(sa_huge_filler_extend(filler, &trackers[0], 230, 20));
     assert_ptr_equal(sa_huge_filler_next_full(filler), &trackers[0]);
+    assert_true(trackers[0].broken);
+    sa_huge_filler_made_whole(filler, &trackers[0]);
+    assert_false(trackers[0].broken);
+    assert_int_equal(sa_huge_tracker_backed(&trackers[0]), 6);
+    assert_int_equal(sa_huge_filler_backed(filler), 6);
+    /* One that the kernel makes is never asked for, unless it was broken. */
+    advised_of_100 = 100;
+    add(&r, 256, false, false);
+    assert_null(sa_huge_filler_next_full(filler));
+    sa_huge_filler_trim(filler, &trackers[1], 100, 156, false);
+    assert_true(sa_huge_filler_begin(filler, 50, &release));
+    memcpy(done, release.mask, sizeof(done));
+    assert_false(sa_huge_filler_end(filler, &release, done));
+    assert_true(sa_huge_filler_extend(filler, &trackers[1], 100, 150));
+    assert_ptr_equal(sa_huge_filler_next_full(filler), &trackers[1]);
+    advised_of_100 = 25;
 }
 
 int main(void)

@@ -26,7 +26,8 @@ struct run {
     const char *mode;
     uint64_t seed;
     int steps, check_every;
-    size_t map, release, renew, loses;
+    size_t map, release, renew, loses, advise;
+    enum sa_hugepages choice;
 };
 
 static void random_run(void *arg)
@@ -34,6 +35,8 @@ static void random_run(void *arg)
     const struct run *run = arg;
 
     program_begin(run->mode, run->seed);
+    sa_page_heap_set_hugepages(HEAP, run->choice);
+    fake.advise_fails = run->advise;
     for (int i = 0; i < run->steps; i++) {
         if (i % 1000 == 500) {
             fake.map_fails = run->map;
@@ -46,8 +49,10 @@ static void random_run(void *arg)
         program_step();
         if (i % run->check_every == 0)
             page_heap_check();
-        if (i % (run->check_every * 50) == 0 && !run->loses)
+        if (i % (run->check_every * 50) == 0 && !run->loses) {
             program_check_memory();
+            fake_check_advice();
+        }
     }
     if (!run->loses)
         program_end();
@@ -59,6 +64,10 @@ static void test_heap_keeps_its_rules(void **state)
         {"always [madvise] never\n", 1, 40000, 10, 0, 0, 0, 0},
         {"always madvise [never]\n", 2, 20000, 10, 0, 0, 0, 0},
         {"[always] madvise never\n", 3, 40000, 10, 0, 0, 0, 0},
+        {"always [madvise] never\n", 4, 20000, 10, .choice = SA_HUGEPAGES_OFF},
+        {"[always] madvise never\n", 5, 20000, 10, .choice = SA_HUGEPAGES_OFF},
+        {"always [madvise] never\n", 6, 20000, 10, .choice = SA_HUGEPAGES_ALWAYS},
+        {"always madvise [never]\n", 7, 5000, 10, .choice = SA_HUGEPAGES_ALWAYS},
     };
 
     (void)state;
@@ -75,6 +84,9 @@ static void test_heap_keeps_its_rules_when_calls_fail(void **state)
         {"always [madvise] never\n", 14, 20000, 10, 10, 10, 50, 0},
         {"[always] madvise never\n", 15, 20000, 10, 30, 100, 100, 0},
         {"always [madvise] never\n", 16, 20000, 10, 10, 10, 0, 50},
+        {"always [madvise] never\n", 15, 20000, 10, 10, 10, .advise = 30},
+        {"[always] madvise never\n", 16, 20000, 10, 10, 10, .advise = 30},
+        {"always [madvise] never\n", 17, 5000, 10, .advise = 100},
     };
 
     (void)state;
@@ -124,57 +136,6 @@ static void test_heap_packs_awkward_spans_into_regions(void **state)
     test_child_passes(use_regions, NULL);
 }
 
-/* One of 33 blocks of 64 KiB stays of 1 GiB: the rest goes back, and is kept out of hugepages where the kernel
- * would otherwise put it back. */
-static void keep_few(void *always)
-{
-    enum { BLOCKS = 16384 };
-    static struct sa_span *block[BLOCKS];
-    struct sa_page_heap_stats stats;
-    size_t kept = 0, out = 0;
-
-    fake.random.state = 78;
-    fake.whole = always != NULL;
-    if (always)
-        fake.mode = "[always] madvise never\n";
-    for (int i = 0; i < BLOCKS; i++) {
-        block[i] = sa_page_heap_alloc(HEAP, 8, 1, false);
-        fake_own(block[i]->start, 8, true);
-        fake_touch(block[i]->start, 8);
-        if (i % 1000 == 0)
-            sa_page_heap_tick(HEAP, program.now_ns += 500000000);
-    }
-    assert_true(fake.collapses > 100);
-    for (int i = 0; i < BLOCKS; i++) {
-        if (i % 33 == 0) {
-            kept += 8;
-            continue;
-        }
-        fake_own(block[i]->start, 8, false);
-        sa_page_heap_free(HEAP, block[i], false);
-    }
-    for (int i = 0; i < 10; i++)
-        sa_page_heap_tick(HEAP, program.now_ns += 500000000);
-    sa_page_heap_stats(HEAP, &stats);
-    assert_int_equal(stats.in_use_bytes, kept << SA_PAGE_SHIFT);
-    assert_in_range(stats.backed_bytes, 0, 2 * MIB);
-    for (size_t i = 0; i < FAKE_PAGES; i++)
-        out += (fake.pages[i] & FAKE_KEPT_OUT) != 0;
-    if (always)
-        assert_true(out >= BLOCKS * 8 / 2);
-    else
-        assert_int_equal(out, 0);
-    page_heap_check();
-    program_check_memory();
-}
-
-static void test_heap_keeps_few_of_many(void **state)
-{
-    (void)state;
-    test_child_passes(keep_few, NULL);
-    test_child_passes(keep_few, "always");
-}
-
 /* What is unmapped is mapped again: three times the window's length, and no end of it. */
 static void wear_out(void *unused)
 {
@@ -195,26 +156,6 @@ static void test_heap_wears_no_addresses_out(void **state)
 {
     (void)state;
     test_child_passes(wear_out, NULL);
-}
-
-/* Hugepages that are taken but not written to are not made whole: that would take memory. */
-static void leave_sparse(void *unused)
-{
-    (void)unused;
-    for (int i = 0; i < 100; i++)
-        fake_own(sa_page_heap_alloc(HEAP, 256, 1, false)->start, 256, true);
-    for (int i = 0; i < 2000; i++)
-        fake_own(sa_page_heap_alloc(HEAP, 8, 1, true)->start, 8, true);
-    for (int i = 0; i < 100; i++)
-        sa_page_heap_tick(HEAP, program.now_ns += 500000000);
-    assert_int_equal(fake.collapses, 0);
-    assert_true(HEAP->huge->collapse.sparse > 100);
-}
-
-static void test_heap_makes_only_used_hugepages_whole(void **state)
-{
-    (void)state;
-    test_child_passes(leave_sparse, NULL);
 }
 
 /*
@@ -320,9 +261,7 @@ int main(void)
         cmocka_unit_test(test_heap_keeps_its_rules),
         cmocka_unit_test(test_heap_keeps_its_rules_when_calls_fail),
         cmocka_unit_test(test_heap_packs_awkward_spans_into_regions),
-        cmocka_unit_test(test_heap_keeps_few_of_many),
         cmocka_unit_test(test_heap_wears_no_addresses_out),
-        cmocka_unit_test(test_heap_makes_only_used_hugepages_whole),
         cmocka_unit_test(test_heap_skips_releases_that_demand_speaks_against),
         cmocka_unit_test(test_heap_reports_all_of_its_pages),
     };

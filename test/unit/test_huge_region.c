@@ -214,9 +214,6 @@ static void test_region_notes_hugepages_that_come_whole(void **state)
     assert_false(release.empty);
     sa_huge_region_end(region, &release, release.mask, now_ns);
     assert_int_equal(sa_huge_region_backed(region), 0);
-    assert_true(sa_huge_region_keep_out(region, 2, true));
-    assert_false(sa_huge_region_keep_out(region, 2, true));
-    assert_int_equal(region->kept_out, 1);
     assert_true(sa_huge_region_extend(region, 600, 10, true)); /* in pieces: only these */
     assert_int_equal(sa_huge_region_backed(region), 0);
 }
