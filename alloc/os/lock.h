@@ -45,6 +45,7 @@ SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
     sa_lock_rank_acquired(rank);
     if (SA_UNLIKELY(!sa_cas_acquire(&lock->word, &free_word, 1)))
         sa_lock_wait(lock);
+    sa_preempt();
 }
 
 SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
@@ -62,6 +63,7 @@ SA_INLINE void sa_lock_release(struct sa_lock *lock, enum sa_lock_rank rank)
     sa_lock_rank_released(rank);
     if (SA_UNLIKELY(sa_xchg_release(&lock->word, 0) == 2))
         sa_lock_wake(lock);
+    sa_preempt();
 }
 
 #endif

@@ -66,9 +66,11 @@ bool sa_rseq_fence(int cpu)
     int r = -1;
 
     sa_add_relaxed(&sa_rseq.fences, 1);
+    sa_preempt();
     if (cpu >= 0)
         r = sa_sys_membarrier(CMD_PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu);
     if (r != 0)
         r = sa_sys_membarrier(CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+    sa_preempt();
     return r == 0;
 }

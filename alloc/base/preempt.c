@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The delays of preempt.h: random, from a seed for each thread; nothing is shared. */
+#ifndef SA_PREEMPT /* where every file is compiled, whatever the build */
+#define SA_PREEMPT
+#endif
+#include "alloc/base/preempt.h"
+
+#include "alloc/base/rng.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define YIELD_ONE_IN  64
+#define SLEEP_ONE_IN  2048
+#define SLEEP_MOST_NS 200000
+
+static _Thread_local uint64_t preempt_random; /* 0: not seeded */
+
+void sa_preempt(void)
+{
+    struct timespec nap = {0, 0};
+    int saved = errno;
+    uint64_t r;
+
+    if (!preempt_random)
+        preempt_random = sa_rng_mix((uint64_t)syscall(SYS_gettid));
+    r = sa_rng_mix(preempt_random += SA_RNG_STEP);
+    if (r % SLEEP_ONE_IN == 1) {
+        nap.tv_nsec = (long)((r >> 32) % SLEEP_MOST_NS);
+        syscall(SYS_nanosleep, &nap, NULL);
+    } else if (r % YIELD_ONE_IN == 0) {
+        syscall(SYS_sched_yield);
+    }
+    errno = saved;
+}
