@@ -57,6 +57,8 @@ static bool read_named(const struct sa_snapshot *s, const char *name, size_t *re
         {"tcmalloc.sampled_internal_fragmentation", s->sampled_bytes},
         {"tcmalloc.num_released_total_bytes", s->heap.released_ever_bytes},
         {"tcmalloc.security_partitioning_active", 0},
+        {"tcmalloc.background_release_rate", s->release_rate},
+        {"tcmalloc.num_released_process_background_actions_bytes", s->maintain.steady_bytes},
         {"tcmalloc.desired_usage_limit_bytes", s->soft.bytes},
         {"tcmalloc.hard_usage_limit_bytes", s->hard.bytes},
         {"tcmalloc.soft_limit_hits", s->soft.hits},

@@ -10,6 +10,7 @@
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/percpu.h"
+#include "alloc/os/pressure.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
@@ -138,6 +139,9 @@ static void snapshot_limits(struct sa_snapshot *s)
 {
     sa_limits_stats(SA_LIMIT_SOFT, &s->soft);
     sa_limits_stats(SA_LIMIT_HARD, &s->hard);
+    sa_maintain_stats(&s->maintain);
+    s->release_rate = sa_maintain_release_rate();
+    s->pressure_watched = sa_load_relaxed(&sa_pressure_watched);
     s->soft_calls = sa_load_relaxed(&sa_limits.soft_calls);
 }
 

@@ -15,6 +15,7 @@
 
 #include "alloc/base/page.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/maintain.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
@@ -83,6 +84,9 @@ struct sa_snapshot {
     struct sa_sample_rates_stats rates;
     struct sa_guarded_stats guarded;
     struct sa_limit_stats soft, hard;
+    struct sa_maintain_stats maintain;
+    size_t release_rate;
+    unsigned pressure_watched; /* enum sa_pressure_source */
     uint64_t soft_calls; /* times that the program was told that it has passed the soft limit */
     uint64_t map_failures, advise_failures, restarts, fences;
     size_t domains, cpu_cache_limit;

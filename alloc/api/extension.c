@@ -113,6 +113,8 @@ SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
         return salloc_set_memory_limit(SALLOC_SOFT_LIMIT, value);
     if (strcmp(name, "tcmalloc.hard_usage_limit_bytes") == 0)
         return salloc_set_memory_limit(SALLOC_HARD_LIMIT, value);
+    if (strcmp(name, "tcmalloc.background_release_rate") == 0)
+        return salloc_set_release_rate(value);
     sa_init();
     which = settable(name);
     if (which == SET_NONE) {

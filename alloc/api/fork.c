@@ -9,6 +9,7 @@
  */
 #include "alloc/api/fork.h"
 
+#include "alloc/api/background.h"
 #include "alloc/api/init.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/front/cpu_cache.h"
@@ -63,6 +64,7 @@ static void fork_child(void)
     sa_gate_reset();
     sa_mappings_after_fork();
     sa_profile_output_after_fork();
+    sa_background_after_fork();
     errno = saved;
 }
 

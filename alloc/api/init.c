@@ -9,6 +9,7 @@
 #include "alloc/api/init.h"
 
 #include "alloc/api/at_exit.h"
+#include "alloc/api/background.h"
 #include "alloc/api/fork.h"
 #include "alloc/api/limits.h"
 #include "alloc/api/options.h"
@@ -123,6 +124,7 @@ static void init_start_topology(void)
 static SA_COLD void init_what_is_asked_for(void)
 {
     sa_limits_read_options();
+    sa_background_read_options();
     sa_at_exit_register();
     sa_profile_output_register();
     if (sa_options.llc_domains && sa_topology_may_matter())

@@ -6,7 +6,7 @@
 
 typedef void sa_deferred_handler(void);
 
-uint32_t sa_deferred_due;
+SA_START_DATA uint32_t sa_deferred_due;
 
 static sa_deferred_handler *handlers[SA_DEFERRED_WORKS]; /* atomic */
 

@@ -15,6 +15,7 @@
 
 enum sa_deferred_work {
     SA_DEFERRED_SOFT_LIMIT, /* to tell the program that the soft limit is passed */
+    SA_DEFERRED_THREAD,     /* to start the maintenance thread */
     SA_DEFERRED_WORKS,
 };
 

@@ -7,6 +7,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/deferred.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/front/soft_limit.h"
@@ -14,6 +15,7 @@
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
@@ -27,6 +29,13 @@
  */
 #define MAINTAIN_KICK_BYTES (16ul << 20)
 
+/* Rests of the background work: while there is something to do or was just now, and otherwise. */
+#define BUSY_MS    500
+#define BUSY_CALLS 4
+#define QUIET_MS   4000
+
+#define STEADY_MOST_NS 10000000000ull
+
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
 #define MAINTAIN_UNMAP_BYTES (2ul << 20)
 
@@ -34,16 +43,72 @@ static SA_START_DATA struct {
     struct sa_lock lock;
     uint64_t next_ns;      /* atomic, relaxed: no pass before */
     uint64_t kicked_freed; /* atomic, relaxed: sa_page_heap_freed at the last kick */
-    unsigned passes;
+    uint64_t passes;       /* atomic, relaxed; written under the lock */
+    uint32_t sleeping;     /* atomic: the thread waits for `wakes` to change */
+    bool want_thread;      /* atomic, relaxed */
 } maintain;
+
+/* What few programs use. The first pass looks at it. */
+static SA_START_DATA struct {
+    size_t rate; /* atomic, relaxed: bytes in a second */
+    /* Under the lock: when the rate was last looked at, what it was, and the bytes that it has earned since; less than 0:
+     * more went than had to. */
+    uint64_t steady_ns;
+    size_t steady_rate;
+    double steady_due;
+    bool more;      /* atomic, relaxed: the last pass left something for the next */
+    unsigned quiet; /* atomic, relaxed: calls of sa_maintain_background that found nothing to do */
+    uint64_t seen_freed;            /* atomic, relaxed: what it saw */
+    uint32_t wakes;                 /* atomic */
+    struct sa_maintain_stats stats; /* atomic, relaxed; `passes` is above */
+} background;
+
+static size_t maintain_release_some(size_t bytes)
+{
+    size_t given = sa_page_heap_release(&sa_page_heap_ordinary, bytes);
+
+    return given < bytes ? given + sa_page_heap_release(&sa_page_heap_sampled, bytes - given)
+                         : given;
+}
+
+/*
+ * What the release rate has earned since the last pass, but no more than in ten seconds. Where less is free than that,
+ * nothing is saved for later.
+ */
+static void maintain_steady(uint64_t now)
+{
+    size_t rate = sa_load_relaxed(&background.rate), due, given;
+    uint64_t elapsed = sa_min(now - background.steady_ns, STEADY_MOST_NS);
+
+    background.steady_ns = now;
+    if (SA_UNLIKELY(rate != background.steady_rate)) { /* it counts from now on */
+        background.steady_rate = rate;
+        background.steady_due = 0;
+        return;
+    }
+    if (SA_LIKELY(!rate))
+        return;
+    background.steady_due += (double)rate * ((double)elapsed * 1e-9);
+    if (background.steady_due < (double)SA_PAGE_BYTES)
+        return;
+    due = background.steady_due < (double)PTRDIFF_MAX ? (size_t)background.steady_due : PTRDIFF_MAX;
+    given = maintain_release_some(due);
+    background.steady_due = given < due ? 0 : background.steady_due - (double)given;
+    sa_add_relaxed(&background.stats.steady_bytes, given);
+}
 
 static void maintain_pass(uint64_t now)
 {
+    bool more;
+
     sa_cpu_cache_tick();
-    if (maintain.passes++ % 2)
+    if (maintain.passes % 2)
         sa_transfer_plunder();
-    sa_page_heap_tick(&sa_page_heap_ordinary, now);
-    sa_page_heap_tick(&sa_page_heap_sampled, now);
+    sa_count_add(&maintain.passes, 1);
+    more = sa_page_heap_tick(&sa_page_heap_ordinary, now);
+    more |= sa_page_heap_tick(&sa_page_heap_sampled, now);
+    maintain_steady(now);
+    sa_store_relaxed(&background.more, more);
     sa_sample_rates_tick(now);
 }
 
@@ -77,6 +142,8 @@ void sa_maintain_poll(void)
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
+        if (SA_UNLIKELY(sa_load_relaxed(&maintain.sleeping)))
+            sa_maintain_wake();
         if (sa_load_relaxed(&sa_vm.map_failures))
             maintain_defragment();
     }
@@ -89,6 +156,10 @@ void sa_maintain_poll(void)
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
     if (sa_limits_active()) /* what is free may be so since the last request */
         sa_soft_limit_enforce();
+    if (SA_UNLIKELY(sa_load_relaxed(&maintain.want_thread))) {
+        sa_store_relaxed(&maintain.want_thread, false);
+        sa_deferred_request(SA_DEFERRED_THREAD);
+    }
 }
 
 unsigned long sa_maintain_release(unsigned long bytes)
@@ -137,4 +208,76 @@ static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned dom
 int sa_maintain_topology(void)
 {
     return sa_topology_discover(maintain_split);
+}
+
+void sa_maintain_set_release_rate(size_t bytes)
+{
+    sa_store_relaxed(&background.rate, bytes);
+}
+
+size_t sa_maintain_release_rate(void)
+{
+    return sa_load_relaxed(&background.rate);
+}
+
+unsigned sa_maintain_background(void)
+{
+    uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
+    unsigned quiet = sa_load_relaxed(&background.quiet);
+
+    if (!sa_gate_enter())
+        return BUSY_MS;
+    sa_maintain_poll();
+    sa_gate_leave();
+    if (sa_load_relaxed(&background.more) || freed != sa_load_relaxed(&background.seen_freed))
+        quiet = 0;
+    else if (quiet <= BUSY_CALLS)
+        quiet++;
+    sa_store_relaxed(&background.seen_freed, freed);
+    sa_store_relaxed(&background.quiet, quiet);
+    /* What caches give up shows as freed a pass or two later. */
+    return quiet > BUSY_CALLS ? QUIET_MS : BUSY_MS;
+}
+
+void sa_maintain_want_thread(bool wanted, bool soon)
+{
+    if (wanted && !soon)
+        sa_store_relaxed(&maintain.next_ns, sa_clock_coarse_ns() + MAINTAIN_NS);
+    sa_store_relaxed(&maintain.want_thread, wanted);
+}
+
+uint32_t sa_maintain_wakes(void)
+{
+    return sa_load_acquire(&background.wakes);
+}
+
+void sa_maintain_sleep(uint32_t wakes, unsigned ms)
+{
+    sa_store_seq_cst(&maintain.sleeping, 1); /* before the kernel looks at the number */
+    sa_sys_futex_wait(&background.wakes, wakes, (int64_t)ms * 1000000);
+    sa_store_relaxed(&maintain.sleeping, 0);
+}
+
+void sa_maintain_wake(void)
+{
+    sa_add_seq_cst(&background.wakes, 1);
+    if (sa_load_seq_cst(&maintain.sleeping))
+        sa_sys_futex_wake(&background.wakes, 1);
+}
+
+void sa_maintain_relieve(void)
+{
+    if (!sa_gate_enter())
+        return;
+    sa_add_relaxed(&background.stats.pressures, 1);
+    sa_add_relaxed(&background.stats.pressure_bytes, sa_maintain_release(PTRDIFF_MAX));
+    sa_gate_leave();
+}
+
+void sa_maintain_stats(struct sa_maintain_stats *ret)
+{
+    ret->passes = sa_load_relaxed(&maintain.passes);
+    ret->steady_bytes = sa_load_relaxed(&background.stats.steady_bytes);
+    ret->pressures = sa_load_relaxed(&background.stats.pressures);
+    ret->pressure_bytes = sa_load_relaxed(&background.stats.pressure_bytes);
 }

@@ -22,6 +22,9 @@
 #define DRAIN_NS   100000000ull
 #define DRAIN_PART 64
 
+/* How often one thread does the others' work, which do not wait for it, before it goes on with its own. */
+#define ROUNDS_MOST 4
+
 /* One slice of a release: a fork need not wait for all of it. */
 #define SLICE_BYTES (64ul << 20)
 
@@ -87,13 +90,15 @@ static void enforce(void)
 
 void sa_soft_limit_enforce(void)
 {
+    int rounds = ROUNDS_MOST;
+
     do {
         if (!sa_lock_try(&soft.lock, SA_RANK_LIMIT))
             return;
         sa_store_relaxed(&sa_limits.soft_due, false);
         enforce();
         sa_lock_release(&soft.lock, SA_RANK_LIMIT);
-    } while (sa_load_relaxed(&sa_limits.soft_due) && !sa_gate_is_closed());
+    } while (sa_load_relaxed(&sa_limits.soft_due) && --rounds > 0 && !sa_gate_is_closed());
 }
 
 /* Outside of the gate. What the callback does may make the next call due: that is the next slow path's. */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,6 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef PR_SET_NAME
+#define PR_SET_NAME 15
+#endif
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
 #endif
@@ -200,6 +204,31 @@ int sa_sys_file_mode(const char *path)
     if (syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == -1)
         return -errno;
     return (int)st.st_mode;
+}
+
+int sa_sys_file_identity(int fd, uint64_t ret[2])
+{
+    struct stat st;
+
+    if (syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) == -1)
+        return -errno;
+    ret[0] = st.st_dev;
+    ret[1] = st.st_ino;
+    return 0;
+}
+
+int sa_sys_poll(int fd, int events, unsigned ms)
+{
+    struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
+    struct pollfd p = {.fd = fd, .events = (short)events};
+    long n = syscall(SYS_ppoll, &p, 1, &ts, NULL, 0);
+
+    return n == -1 ? -errno : n ? p.revents : 0;
+}
+
+void sa_sys_name_thread(const char *name)
+{
+    syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
 }
 
 int sa_sys_pid(void)

@@ -45,7 +45,10 @@ int sa_sys_link(const char *from, const char *to); /* follows a symbolic link at
 int sa_sys_rename(const char *from, const char *to);
 int sa_sys_unlink(const char *path);
 long sa_sys_readlink(const char *path, char *buf, size_t cap); /* terminated; the length */
-int sa_sys_file_mode(const char *path); /* st_mode, not following a link at the end */
+int sa_sys_file_mode(const char *path);            /* st_mode, not following a link at the end */
+int sa_sys_file_identity(int fd, uint64_t ret[2]); /* the same for what is the same file */
+int sa_sys_poll(int fd, int events, unsigned ms);  /* those that there are; 0: none in time */
+void sa_sys_name_thread(const char *name);         /* this one; 15 characters */
 int sa_sys_pid(void);
 bool sa_sys_is_first_thread(void); /* of the process; also if the kernel does not say */
 uint32_t sa_sys_tid(void);

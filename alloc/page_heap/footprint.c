@@ -4,7 +4,7 @@
 
 #include "alloc/os/vm.h"
 
-struct sa_footprint sa_footprint;
+SA_START_DATA struct sa_footprint sa_footprint;
 
 size_t sa_footprint_bytes(void)
 {

@@ -451,6 +451,7 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
     if (zero) {
         heap_give(h, s, true, &moving[0]);
         heap_drop_span(h, s);
+        sa_huge_heap_note(h);
     } else {
         h->recent = s;
         sa_store_relaxed(&s->state, SA_SPAN_MOVING);

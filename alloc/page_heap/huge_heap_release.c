@@ -158,12 +158,15 @@ void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving mov
     for (int i = 0; i < 2; i++)
         if (SA_UNLIKELY(moving[i].n))
             sa_huge_heap_move(h, &moving[i]);
+    if (sa_limits_active()) /* what is more than a limit allows is excess, too */
+        sa_huge_heap_note(h);
     excess = sa_huge_heap_excess(h);
     if (SA_UNLIKELY(excess)) {
         sa_huge_heap_flush(h);
         sa_huge_heap_release_pages(h, excess, SA_HUGE_BREAK_LEAST, false);
     }
-    sa_huge_heap_note(h);
+    if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
+        sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 

@@ -95,6 +95,8 @@ void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         h->in_use_pages -= less;
         sa_count_add(&h->freed_bytes, (uint64_t)less << SA_PAGE_SHIFT);
         sa_pagemap_set_ends(s);
+        if (s->moved)
+            sa_huge_heap_note(h);
     }
     sa_huge_heap_settle(h, moving);
 }

@@ -2,7 +2,7 @@
 /* Limits; see limits.h. */
 #include "alloc/page_heap/limits.h"
 
-struct sa_limits sa_limits;
+SA_START_DATA struct sa_limits sa_limits;
 
 void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
 {

@@ -79,6 +79,8 @@ char *salloc_get_stats_openmetrics(void);
  *                                      of those, when giving memory back was enough
  *   tcmalloc.num_released_soft_limit_exceeded_bytes, ..._hard_limit_exceeded_bytes
  *                                      given back because of them
+ *   tcmalloc.background_release_rate   bytes in a second that are given back in any case, settable
+ *   tcmalloc.num_released_process_background_actions_bytes   given back because of it
  *   tcmalloc.per_cpu_caches_active     1 or 0
  *   tcmalloc.max_per_cpu_cache_size    limit of each per-CPU cache, settable
  *   tcmalloc.skip_subrelease_interval  seconds: free memory is kept for the highest demand of so
@@ -97,7 +99,8 @@ int salloc_get_numeric_property(const char *name, size_t *value);
 
 /**
  * Sets a settable figure: tcmalloc.max_per_cpu_cache_size, up to 1 GiB, the intervals of
- * tcmalloc.skip_subrelease_..., up to 300 seconds, and the two limits, as salloc_set_memory_limit does.
+ * tcmalloc.skip_subrelease_..., up to 300 seconds, the two limits, as salloc_set_memory_limit
+ * does, and tcmalloc.background_release_rate, as salloc_set_release_rate.
  *
  * @return 0, or -1 with errno ENOENT (unknown name), EPERM (not settable), EINVAL or ERANGE (out of range).
  */
@@ -153,6 +156,40 @@ size_t salloc_get_memory_limit(enum salloc_memory_limit which);
  * @return 0, or -1 with errno EAGAIN (another thread forks).
  */
 int salloc_set_soft_limit_callback(void (*callback)(void *arg), void *arg);
+
+/**
+ * Gives free memory back at this rate, whether or not it is likely to be needed again, as long as there is any. Without a
+ * rate (0, as at first) it goes back when it has not been needed for two seconds.
+ *
+ * @return 0, or -1 with errno ERANGE.
+ */
+int salloc_set_release_rate(size_t bytes_per_second);
+size_t salloc_get_release_rate(void);
+
+/**
+ * Starts a thread that does what is otherwise done now and then by whoever calls malloc or free: give back what is
+ * free. Only a program that frees much and then calls neither for long gains by it. The thread handles no
+ * signals and runs nothing of the program's; a child of fork gets its own when it allocates. As the option
+ * maintenance_thread:on, but at once.
+ *
+ * @return 0, also if it runs already; -1 with errno EAGAIN (no thread can be had), EBUSY (it is being stopped).
+ */
+int salloc_start_maintenance_thread(void);
+
+/**
+ * Ends the thread, and waits for that: for what a process with threads may not do (unshare, setns). Where pressure is
+ * watched that may take two seconds.
+ *
+ * @return 0, also if there is none; -1 with errno EBUSY (another thread is doing it).
+ */
+int salloc_stop_maintenance_thread(void);
+
+/**
+ * Does at once what that thread does now and then, for programs that have a thread of their own for such things.
+ *
+ * @return the milliseconds after which to call again: 500, or 4000 when nothing has happened for a while.
+ */
+unsigned salloc_process_background_actions(void);
 
 /** Bytes that malloc(size) would occupy; 0 if it would fail for any state of the heap. */
 size_t salloc_get_estimated_allocated_size(size_t size);

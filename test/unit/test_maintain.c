@@ -143,6 +143,117 @@ static void test_maintain_release_of_a_part(void **state)
     sa_maintain_release(PTRDIFF_MAX);
 }
 
+/* Memory that is used over and over is not idle: only a rate gives it back, and no more than it says. */
+static void test_maintain_releases_at_the_rate(void **state)
+{
+    struct sa_maintain_stats before, after;
+
+    (void)state;
+    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintain_set_release_rate(2 * MIB);
+    assert_int_equal(sa_maintain_release_rate(), 2 * MIB);
+    little_work(1); /* the rate counts from here */
+    use_and_free(MIB, 30 * MIB);
+    sa_maintain_stats(&before);
+    for (int i = 0; i < 40; i++) { /* ten seconds */
+        let_pass(0.25);
+        use_and_free(MIB, 30 * MIB);
+    }
+    sa_maintain_stats(&after);
+    /* In whole hugepages; what was given too much is taken into account. */
+    assert_in_range(after.steady_bytes - before.steady_bytes, 18 * MIB, 23 * MIB);
+    /* A long sleep earns no more than ten seconds. */
+    let_pass(1000);
+    sa_maintain_stats(&before);
+    use_and_free(MIB, 30 * MIB);
+    sa_maintain_stats(&after);
+    assert_in_range(after.steady_bytes - before.steady_bytes, 0, 22 * MIB);
+    sa_maintain_set_release_rate(0);
+    sa_maintain_stats(&before);
+    little_work(2);
+    sa_maintain_stats(&after);
+    assert_int_equal(after.steady_bytes, before.steady_bytes);
+    assert_true(after.passes > before.passes);
+}
+
+/* Who only calls this now and then gives everything back within ten seconds, and is then let sleep for long. */
+static void background_gives_back(size_t block)
+{
+    double seconds = 0;
+    unsigned ms = 0;
+
+    use_and_free(block, 100 * MIB);
+    while (seconds < 10 && resident() > 1 * MIB + 4 * TEST_CACHE_LIMIT) {
+        ms = sa_maintain_background();
+        assert_int_equal(ms, 500);
+        let_pass(ms * 1e-3);
+        seconds += ms * 1e-3;
+    }
+    assert_in_range(resident(), 0, 1 * MIB + 4 * TEST_CACHE_LIMIT);
+    for (int i = 0; i < 40 && ms == 500; i++) {
+        ms = sa_maintain_background();
+        let_pass(ms * 1e-3);
+    }
+    assert_int_equal(ms, 4000);
+    assert_int_equal(sa_maintain_background(), 4000);
+    sa_front_free(sa_front_alloc(MIB, 1, false));
+    assert_int_equal(sa_maintain_background(), 500);
+}
+
+static void test_maintain_in_the_background(void **state)
+{
+    (void)state;
+    background_gives_back(300);
+    background_gives_back(40000);
+    background_gives_back(2 * MIB);
+}
+
+/* A thread that sleeps is woken when much is freed; a wake between its decision to sleep and its sleep is not lost. */
+static void sleeper(int index, void *arg)
+{
+    uint32_t *woken = arg, wakes;
+
+    if (index == 0) {
+        wakes = sa_maintain_wakes();
+        __atomic_store_n(woken, 1, __ATOMIC_RELEASE);
+        for (int i = 0; i < 100 && sa_maintain_wakes() == wakes; i++)
+            sa_maintain_sleep(wakes, 100);
+        THREAD_CHECK(sa_maintain_wakes() != wakes);
+        sa_maintain_sleep(wakes, 1000000); /* too late: returns at once */
+        __atomic_store_n(woken, 2, __ATOMIC_RELEASE);
+        return;
+    }
+    while (__atomic_load_n(woken, __ATOMIC_ACQUIRE) != 2) {
+        for (int i = 0; i < 20; i++)
+            sa_front_free(sa_front_alloc(MIB, 1, false));
+        if (__atomic_load_n(woken, __ATOMIC_ACQUIRE) == 1)
+            let_pass(0.001);
+    }
+}
+
+static void test_maintain_wakes_who_sleeps(void **state)
+{
+    uint32_t woken = 0;
+
+    (void)state;
+    test_threads_run(2, sleeper, &woken);
+    test_threads_check();
+}
+
+static void test_maintain_relieves_pressure(void **state)
+{
+    struct sa_maintain_stats before, after;
+
+    (void)state;
+    use_and_free(500, 30 * MIB);
+    sa_maintain_stats(&before);
+    sa_maintain_relieve();
+    sa_maintain_stats(&after);
+    assert_int_equal(heap().backed_bytes, 0);
+    assert_int_equal(after.pressures, before.pressures + 1);
+    assert_true(after.pressure_bytes - before.pressure_bytes > MIB);
+}
+
 static void poll_in_thread(int index, void *arg)
 {
     (void)arg;
@@ -174,6 +285,10 @@ int main(void)
         cmocka_unit_test(test_maintain_leaves_busy_memory),
         cmocka_unit_test(test_maintain_release_gives_back_at_once),
         cmocka_unit_test(test_maintain_release_of_a_part),
+        cmocka_unit_test(test_maintain_releases_at_the_rate),
+        cmocka_unit_test(test_maintain_in_the_background),
+        cmocka_unit_test(test_maintain_wakes_who_sleeps),
+        cmocka_unit_test(test_maintain_relieves_pressure),
         cmocka_unit_test(test_maintain_runs_in_any_thread),
     };
 

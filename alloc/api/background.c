@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The maintenance thread; see background.h. It does what slow paths do by elapsed time, so that memory of a program that
+ * calls nothing goes back, too. It is started by the first slow path that comes by maintenance after it was asked for,
+ * after its own work and outside of the gate, so that a process that does little has none; a child of fork
+ * starts its own in the same way. It handles no signal and calls nothing of the program's.
+ *
+ * `state` says who may touch the rest: who takes it from NONE to STARTING starts the thread, who takes it from RUNNING to
+ * STOPPING waits for its end.
+ */
+#include "alloc/api/background.h"
+
+#include "alloc/api/init.h"
+#include "alloc/api/options.h"
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/front/deferred.h"
+#include "alloc/front/maintain.h"
+#include "alloc/os/pressure.h"
+#include "alloc/os/sys.h"
+#include "include/salloc/salloc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+/* More than it needs; the static thread-local memory of the program and all its libraries lies there, too. */
+#define STACK_BYTES (256 * 1024)
+
+/* While pressure is watched, the wait is not cut short by other things. */
+#define PRESSURE_MS 2000
+
+enum { NONE, STARTING, RUNNING, STOPPING };
+
+static struct {
+    uint32_t state; /* atomic */
+    bool wanted;    /* atomic, relaxed: also in children of fork */
+    pthread_t thread;
+    struct sa_pressure pressure; /* the thread's */
+} background;
+
+static void *background_thread(void *unused)
+{
+    bool watch = sa_options.pressure;
+
+    sa_sys_name_thread("salloc-maintain");
+    if (watch)
+        sa_pressure_begin(&background.pressure, "");
+    for (;;) {
+        uint32_t wakes = sa_maintain_wakes();
+        unsigned ms;
+
+        if (sa_load_acquire(&background.state) == STOPPING)
+            break;
+        ms = sa_maintain_background();
+        if (!watch)
+            sa_maintain_sleep(wakes, ms);
+        else if (sa_pressure_wait(&background.pressure, (unsigned)sa_min(ms, PRESSURE_MS)))
+            sa_maintain_relieve();
+    }
+    sa_pressure_end(&background.pressure);
+    return unused;
+}
+
+static int background_create(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    error = pthread_create(&background.thread, &attr, background_thread, NULL);
+    if (error == EINVAL) /* the thread-local memory is larger than that */
+        error = pthread_create(&background.thread, NULL, background_thread, NULL);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+/* 0, or why there is no thread. */
+static int background_start(void)
+{
+    uint32_t none = NONE;
+    int error;
+
+    if (!sa_cas_acquire(&background.state, &none, STARTING))
+        return none == STOPPING ? EBUSY : 0;
+    error = background_create();
+    sa_store_release(&background.state, error ? NONE : RUNNING);
+    return error;
+}
+
+/* After a slow path. */
+static void background_start_lazily(void)
+{
+    if (sa_load_relaxed(&background.wanted) && background_start() != 0)
+        sa_warn("maintenance_thread: cannot create a thread");
+}
+
+static void background_want(bool wanted)
+{
+    sa_store_relaxed(&background.wanted, wanted);
+    sa_deferred_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
+    sa_maintain_want_thread(wanted, true);
+}
+
+void sa_background_read_options(void)
+{
+    sa_maintain_set_release_rate(sa_min(sa_options.release_rate, PTRDIFF_MAX));
+    if (sa_options.maintenance_thread || sa_options.pressure)
+        background_want(true);
+}
+
+void sa_background_after_fork(void)
+{
+    sa_pressure_end(&background.pressure); /* the file was copied */
+    sa_store_relaxed(&background.state, NONE);
+    if (sa_load_relaxed(&background.wanted))
+        sa_maintain_want_thread(true, false);
+}
+
+SA_EXPORT int salloc_start_maintenance_thread(void)
+{
+    int saved = errno, error;
+
+    sa_init();
+    background_want(true);
+    error = background_start();
+    if (error)
+        background_want(false);
+    errno = error ? error : saved;
+    return error ? -1 : 0;
+}
+
+SA_EXPORT int salloc_stop_maintenance_thread(void)
+{
+    int saved = errno;
+    uint32_t running = RUNNING;
+
+    background_want(false);
+    while (!sa_cas_acquire(&background.state, &running, STOPPING)) {
+        if (running != STARTING) {
+            errno = running == STOPPING ? EBUSY : saved;
+            return running == STOPPING ? -1 : 0;
+        }
+        sa_sys_futex_wait(&background.state, STARTING, 1000000);
+        running = RUNNING;
+    }
+    sa_maintain_wake();
+    pthread_join(background.thread, NULL);
+    sa_store_release(&background.state, NONE);
+    errno = saved;
+    return 0;
+}
+
+SA_EXPORT unsigned salloc_process_background_actions(void)
+{
+    int saved = errno;
+    unsigned ms;
+
+    sa_init();
+    ms = sa_maintain_background();
+    sa_deferred_run();
+    errno = saved;
+    return ms;
+}
+
+SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
+{
+    if (bytes_per_second > PTRDIFF_MAX) {
+        errno = ERANGE;
+        return -1;
+    }
+    sa_maintain_set_release_rate(bytes_per_second);
+    return 0;
+}
+
+SA_EXPORT size_t salloc_get_release_rate(void)
+{
+    return sa_maintain_release_rate();
+}
