@@ -132,7 +132,7 @@ static SA_COLD void init_what_is_asked_for(void)
 }
 
 /* A process that never allocates is not made to pay for an allocator: see SA_START_CODE. */
-__attribute__((constructor(101))) static void init_constructor(void)
+__attribute__((constructor(101))) static SA_START_CODE void init_constructor(void)
 {
     bool given;
 
