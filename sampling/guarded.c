@@ -311,8 +311,11 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
     sa_history_close(&slot->history);
     /* If the kernel refuses, the slot is accessible and free: what is done to it is not found. */
     block_protect(start, bytes, false);
-    if (slot_empties(slot) && sa_vm_release((void *)block_low(start), block_pages(start, bytes)))
+    if (slot_empties(slot)) {
+        /* What is locked into memory stays there, and counts as reserved all the same. */
+        sa_vm_release((void *)block_low(start), block_pages(start, bytes));
         sa_add_relaxed(&sa_vm.reserved_bytes, block_pages(start, bytes));
+    }
     slot_give_back(slot, false);
 }
 

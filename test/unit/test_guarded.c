@@ -249,6 +249,26 @@ static void test_guarded_survives_a_kernel_that_refuses(void **state)
     assert_no_guards_left();
 }
 
+/* Slots of large blocks that cannot be emptied, as they are locked into memory, are used again; the count of what is reserved
+ * comes back to what it was. */
+static void test_guarded_uses_locked_slots_again(void **state)
+{
+    uint64_t reserved = sa_load_relaxed(&sa_vm.reserved_bytes);
+
+    (void)state;
+    test_faults.madvise_after = 0;
+    for (int i = 0; i < 200; i++) {
+        unsigned char *p = sa_front_alloc(50000, 1, true);
+
+        assert_true(is_guarded(p) && is_zero(p, 50000));
+        memset(p, 1, 50000);
+        sa_front_free(p);
+        assert_int_equal(sa_load_relaxed(&sa_vm.reserved_bytes), reserved);
+    }
+    test_faults_clear();
+    assert_no_guards_left();
+}
+
 /* No memory for a pool, ever. */
 static void no_pool(void *unused)
 {
@@ -389,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_guarded_slots_run_out),
         cmocka_unit_test(test_guarded_slots_are_used_again_at_random),
         cmocka_unit_test(test_guarded_survives_a_kernel_that_refuses),
+        cmocka_unit_test(test_guarded_uses_locked_slots_again),
         cmocka_unit_test(test_guarded_can_be_off),
         cmocka_unit_test(test_guarded_goes_on_after_fork),
         cmocka_unit_test(test_guarded_serves_threads),
