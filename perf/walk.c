@@ -65,6 +65,29 @@ static size_t proc_sum(const char *path, const char *field)
     return sum;
 }
 
+/* Part of what is resident of the mappings from low to high that lies on hugepages. */
+static double on_hugepages(uintptr_t low, uintptr_t high)
+{
+    FILE *f = fopen("/proc/self/smaps", "re");
+    double all = 0, huge = 0;
+    char line[512];
+    int in = 0;
+
+    while (f && fgets(line, sizeof(line), f)) {
+        unsigned long start, end, kib;
+
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+            in = start <= high && end > low;
+        else if (in && sscanf(line, "Anonymous: %lu", &kib) == 1)
+            all += (double)kib;
+        else if (in && sscanf(line, "AnonHugePages: %lu", &kib) == 1)
+            huge += (double)kib;
+    }
+    if (f)
+        fclose(f);
+    return all > 0 ? huge / all : 0;
+}
+
 /* Memory of the program's own, which is to be the same in both and no part of what is measured. */
 static void *own_memory(size_t bytes)
 {
@@ -96,7 +119,8 @@ static size_t pick_size(void)
 }
 
 struct heap {
-    void **blocks; /* of the ring: one on each page */
+    uintptr_t low, high; /* addresses of blocks */
+    void **blocks;       /* of the ring: one on each page */
     size_t nodes;
     double fill_s, fill_cpu_s;
     size_t bytes, rss;
@@ -116,6 +140,8 @@ static void fill(struct heap *h, size_t mib)
             fail("malloc failed");
         memset(p, 1, size);
         h->bytes += size;
+        h->low = (uintptr_t)p < h->low || !h->low ? (uintptr_t)p : h->low;
+        h->high = (uintptr_t)p > h->high ? (uintptr_t)p : h->high;
         for (since += size; since >= per_node; since -= per_node) {
             size_t back = since % size & ~63ul;
 
@@ -169,7 +195,6 @@ static void idle(double seconds)
 static int child(size_t mib, double seconds)
 {
     struct heap h = {0};
-    size_t small;
     char go;
 
     fill(&h, mib);
@@ -178,12 +203,8 @@ static int child(size_t mib, double seconds)
     if (read(STDIN_FILENO, &go, 1) != 1)
         return 1;
     idle(seconds);
-    small = proc_sum("/proc/self/smaps_rollup", "Anonymous:") -
-            proc_sum("/proc/self/smaps_rollup", "AnonHugePages:");
-    small -= small < NODES * sizeof(void *) / 1024 ? small : NODES * sizeof(void *) / 1024;
     printf("%.2f %.2f %zu %zu %zu %.4f\n", h.fill_s, h.fill_cpu_s, h.bytes >> 20, h.rss >> 10,
-           proc_sum("/proc/self/status", "VmRSS:") >> 10,
-           1 - (double)small * 1024 / (double)h.bytes);
+           proc_sum("/proc/self/status", "VmRSS:") >> 10, on_hugepages(h.low, h.high));
     fflush(stdout);
     while (read(STDIN_FILENO, &go, 1) == 1) {
         printf("%.3f\n", walk(&h));

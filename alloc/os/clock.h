@@ -27,6 +27,12 @@ SA_INLINE uint64_t sa_clock_ns(void)
     return sa_clock_read(CLOCK_MONOTONIC);
 }
 
+/* Of the calling thread, in the kernel too: a system call. */
+SA_INLINE uint64_t sa_clock_thread_cpu_ns(void)
+{
+    return sa_clock_read(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Since 1970. */
 SA_INLINE uint64_t sa_clock_calendar_ns(void)
 {

@@ -3,7 +3,7 @@
  * Hugepages that the kernel did not make when they were first touched, because there was no advice for it (see
  * huge_advice.c) or because pages of them were given back since: those that are nearly all taken and in
  * memory are made whole one by one, with MADV_COLLAPSE. What is not in memory stays so: a hugepage that would grow by
- * more than a tenth (a 32nd of a large span) is left alone.
+ * more than a fifth (a 32nd of a large span) is left alone.
  *
  * The lock is taken to pick a hugepage, not while the kernel works, which takes about a millisecond for each. The
  * pages may be freed meanwhile: the kernel keeps contents in any case, and at worst one hugepage more has memory
@@ -16,7 +16,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
 
-#define COLLAPSE_NS   5000000ull /* a tick spends about this long */
+#define COLLAPSE_NS   5000000ull /* of CPU time that a tick spends, about */
 #define COLLAPSE_MOST 64         /* hugepages in a tick */
 #define LARGE_LEAST   (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
 #define SMALL_LEAST   (SA_HUGE_BYTES / 100 * SA_HUGE_DENSE_PERCENT)
@@ -31,9 +31,10 @@ struct candidate {
     uint64_t released; /* bytes that the heap had released when it was picked */
 };
 
-/* What a tick has gone through to the end. */
+/* What a tick has gone through to the end; how many of the filler's queue it has not looked at yet. */
 struct round {
-    bool regions, large;
+    size_t queued;
+    bool begun, regions, large;
 };
 
 /* Leaves the large span at the cursor: if all of it was made whole, for good. */
@@ -84,12 +85,19 @@ static size_t next_of_region(struct sa_huge_heap *h)
 static struct candidate next_candidate(struct sa_huge_heap *h, struct round *round)
 {
     struct candidate c = {SA_HUGE_NONE, SMALL_LEAST, h->stats.released_ever_bytes};
-    struct sa_huge_tracker *t = sa_huge_filler_next_full(&h->filler);
+    struct sa_huge_tracker *t;
 
+    if (!round->begun) { /* what is queued again meanwhile is for the next tick */
+        round->begun = true;
+        round->queued = h->filler.queued;
+    }
+    t = round->queued ? sa_huge_filler_next_full(&h->filler) : NULL;
     if (t) {
+        round->queued--;
         c.hugepage = t->hugepage;
         return c;
     }
+    round->queued = 0;
     c.least = LARGE_LEAST;
     if (!round->regions) {
         c.hugepage = next_of_region(h);
@@ -136,6 +144,8 @@ static void collapse_note(struct sa_huge_heap *h, const struct candidate *c, enu
     t = sa_huge_heap_tracker(h, c->hugepage);
     if (t && made && !t->moving_pages)
         sa_huge_filler_made_whole(&h->filler, t);
+    else if (t) /* objects in caches may not have been used yet */
+        sa_huge_filler_place(&h->filler, t);
     r = sa_huge_heap_region(h, c->hugepage);
     if (r)
         sa_huge_region_looked(r, (uint32_t)(c->hugepage - r->hugepage), made && !r->moving_pages);
@@ -145,7 +155,7 @@ static void collapse_note(struct sa_huge_heap *h, const struct candidate *c, enu
 
 void sa_huge_heap_collapse(struct sa_huge_heap *h)
 {
-    struct round round = {false, false};
+    struct round round = {.begun = false};
     uint64_t start = 0;
 
     for (int i = 0; i < COLLAPSE_MOST; i++) {
@@ -163,9 +173,9 @@ void sa_huge_heap_collapse(struct sa_huge_heap *h)
         if (c.hugepage == SA_HUGE_NONE)
             break;
         if (!start)
-            start = sa_clock_ns();
+            start = sa_clock_thread_cpu_ns();
         collapse_note(h, &c, collapse(h, &c));
-        if (sa_clock_ns() - start > COLLAPSE_NS)
+        if (sa_clock_thread_cpu_ns() - start > COLLAPSE_NS)
             break;
     }
 }

@@ -13,7 +13,7 @@
 /* One that has this many is a candidate again when it fills up. */
 #define FILLER_NOT_FULL 64
 
-#define COLLAPSES_MOST 3
+#define COLLAPSES_MOST 8
 
 void sa_huge_filler_init(struct sa_huge_filler *f)
 {
@@ -119,6 +119,7 @@ static void queue_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     else
         f->queue = t->queue_next;
     t->queued = false;
+    f->queued--;
 }
 
 static void queue_add(struct sa_huge_filler *f, struct sa_huge_tracker *t)
@@ -131,6 +132,7 @@ static void queue_add(struct sa_huge_filler *f, struct sa_huge_tracker *t)
         f->queue = t;
     f->queue_last = t;
     t->queued = true;
+    f->queued++;
 }
 
 static void tracker_queue(struct sa_huge_filler *f, struct sa_huge_tracker *t)

@@ -76,6 +76,7 @@ struct sa_huge_filler {
     struct sa_filler_set sets[SA_FILLER_SETS];
     struct sa_huge_tracker *buckets[2][SA_FILLER_BUCKETS]; /* not broken, broken */
     struct sa_huge_tracker *queue, *queue_last;            /* to be collapsed, the oldest first */
+    size_t queued;                                         /* how many */
     bool backs_whole;                                      /* the last of set_whole */
     size_t hugepages, kinds[SA_HUGE_KINDS];
     size_t taken_pages, moving_pages;

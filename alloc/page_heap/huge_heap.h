@@ -46,7 +46,7 @@ enum sa_huge_use { SA_USE_DENSE, SA_USE_SPARSE, SA_USE_LARGE };
 #define SA_PROBES_SEEN 8
 
 /* A hugepage of spans below its size of which so much is in memory may get the rest of it. */
-#define SA_HUGE_DENSE_PERCENT 90
+#define SA_HUGE_DENSE_PERCENT 80
 
 /* huge_advice.c */
 struct sa_huge_advisor {
