@@ -36,7 +36,7 @@ CALLS = {
     10: ("mprotect", 2, "ENOMEM EACCES"),
     11: ("munmap", None, "ENOMEM EINVAL"),
     13: ("rt_sigaction", None, "EINVAL"),
-    14: ("rt_sigprocmask", None, "EFAULT EPERM"),
+    14: ("rt_sigprocmask", None, "EPERM EFAULT"), # EFAULT says that memory is not readable: it is believed
     17: ("pread64", None, "EIO EINTR"),
     25: ("mremap", 3, "ENOMEM EINVAL EFAULT"),
     27: ("mincore", None, "ENOSYS ENOMEM"),
