@@ -4,6 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/hardening.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 #include "pagemap/arena.h"
@@ -117,7 +118,7 @@ static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
     /* A span never crosses a window: see the page heap. */
     for (size_t i = 0; i < span->pages; i += step >> SA_PAGE_SHIFT)
         sa_store_relaxed(&classes[page + i], (uint8_t)cls);
-    if (span->pages == 1 && root == SA_HOME_START >> SA_HOME_SHIFT)
+    if (span->pages == 1 && !sa_hardening.on && root == SA_HOME_START >> SA_HOME_SHIFT)
         sa_store_relaxed(&sa_hot.home_class[page], (uint16_t)SA_CLASS_OFFSET(cls));
 }
 

@@ -58,7 +58,7 @@ struct sa_span {
         moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours: it is
                      * mapped afresh when it is freed */
     uint8_t align_log; /* LARGE: log2 of the alignment asked for */
-    uint8_t pad;
+    uint8_t guard;     /* LARGE of the ordinary heap: so many pages at the end are inaccessible */
 };
 
 SA_STATIC_ASSERT(sizeof(struct sa_span) <= SA_CACHELINE,

@@ -32,6 +32,8 @@ void sa_report_summary(struct sa_fmt *f, const struct sa_snapshot *s)
     row(f, '+', s->cpu_bytes, "Bytes in per-CPU cache freelist");
     row(f, '+', s->transfer_bytes, "Bytes in transfer cache freelist");
     row(f, '+', s->thread_bytes, "Bytes in thread cache freelists");
+    if (s->quarantine_limit_bytes)
+        row(f, '+', s->quarantine_bytes, "Bytes in quarantine");
     row(f, '+', s->metadata_bytes, "Bytes in malloc metadata");
     row(f, '+', s->arena.unallocated_bytes, "Bytes in malloc metadata Arena unallocated");
     row(f, '+', s->arena.unavailable_bytes, "Bytes in malloc metadata Arena unavailable");

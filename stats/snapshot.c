@@ -6,6 +6,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/quarantine.h"
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
@@ -60,13 +61,17 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
     c->central_objects = sa_min(d.central.free_objects, all);
     c->transfer_objects = sa_min(d.transfer.objects, all - c->central_objects);
     c->cpu_objects = sa_min(d.cpu.objects, all - c->central_objects - c->transfer_objects);
-    c->free_objects = c->cpu_objects + c->transfer_objects + c->central_objects;
+    c->quarantine_objects = sa_min(sa_quarantine_count(cls),
+                                   all - c->central_objects - c->transfer_objects - c->cpu_objects);
+    c->free_objects =
+        c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
     c->spans = d.central.spans;
     c->pages = d.central.pages;
     c->spans_requested = d.central.spans_requested;
     c->spans_returned = d.central.spans_returned;
     s->cpu_bytes += c->cpu_objects * k->size;
     s->transfer_bytes += c->transfer_objects * k->size;
+    s->quarantine_bytes += c->quarantine_objects * k->size;
     s->central_bytes +=
         c->central_objects * k->size +
         d.central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
@@ -75,9 +80,12 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
 static void snapshot_heaps(struct sa_snapshot *s)
 {
     struct sa_page_heap_stats sampled;
+    struct sa_quarantine_stats q;
     struct sa_kept_stats kept;
 
     sa_kept_stats(&kept); /* first: what is freed meanwhile is still in use below */
+    sa_quarantine_stats(&q);
+    s->quarantine_limit_bytes = q.limit_bytes;
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
     for (int i = 0; i < SA_SKIPS; i++)
@@ -94,6 +102,9 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->heap.grown += sampled.grown;
     s->heap.released_ever_bytes += sampled.released_ever_bytes;
     /* To the heaps they are in use; the program has freed them. */
+    kept.spans += q.large_blocks;
+    kept.bytes += q.large_bytes;
+    kept.empty_bytes += q.large_bytes;
     kept.bytes = sa_min(kept.bytes, s->heap.in_use_bytes);
     s->sampled_objects -= sa_min(kept.sampled_spans, s->sampled_objects);
     s->sampled_bytes -= sa_min(kept.sampled_bytes, s->sampled_bytes);
@@ -179,7 +190,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     }
     snapshot_heaps(s);
     sa_arena_stats(&s->arena);
-    other = s->cpu_bytes + s->transfer_bytes + s->central_bytes;
+    other = s->cpu_bytes + s->transfer_bytes + s->central_bytes + s->quarantine_bytes;
     if (other > s->heap.in_use_bytes) { /* spans may have been returned in between */
         s->heap.mapped_bytes += other - s->heap.in_use_bytes;
         s->heap.in_use_bytes = other;

@@ -5,7 +5,7 @@
  * takes long is in progress.) Bytes in use are what remains of the
  * mapped bytes when everything else is subtracted, so that the rows of the summary always add up:
  *
- *   mapped = in use + page heap (backed) + central + cpu + transfer + released (+ moving)
+ *   mapped = in use + page heap (backed) + central + cpu + transfer + quarantine + released (+ moving)
  *
  * Metadata is everything else that salloc has mapped, so at rest the sum of all rows is sa_vm.mapped_bytes to
  * the byte. What lies in the library's own data (the radix map's roots and home leaf) is not mapped and not counted.
@@ -33,8 +33,8 @@
 
 struct sa_snapshot_class {
     size_t size;
-    size_t cpu_objects, transfer_objects, central_objects;
-    size_t free_objects; /* the sum of the three */
+    size_t cpu_objects, transfer_objects, central_objects, quarantine_objects;
+    size_t free_objects; /* the sum of the four */
     size_t spans, pages;
     uint64_t spans_requested, spans_returned;
 };
@@ -59,6 +59,7 @@ struct sa_snapshot {
     size_t in_use_bytes;
     size_t cpu_bytes, thread_bytes; /* one of them is 0 */
     size_t transfer_bytes;
+    size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks that are kept from use */
     size_t central_bytes; /* free objects, and what is left behind the last object of each span */
     size_t large_blocks, large_bytes;
     size_t sampled_objects; /* that have pages of their own, in use beside their proxies */

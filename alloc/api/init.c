@@ -15,10 +15,12 @@
 #include "alloc/api/options.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/hardening.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/quarantine.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/lock.h"
@@ -37,6 +39,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
+
+#define HARDENED_QUARANTINE (8ul << 20) /* bytes */
 
 SA_START_DATA unsigned char sa_init_done;
 
@@ -70,6 +74,28 @@ static void init_skip(enum sa_skip which, uint64_t seconds)
         sa_page_heap_set_skip(&sa_page_heap_ordinary, which, seconds);
 }
 
+/* What the options ask for; a hardened build does it in any case. */
+static void init_hardening(void)
+{
+    bool all = SA_HARDENED || sa_options.hardening;
+    struct sa_hardening wanted = {
+        .marks = all,
+        .scatter = all,
+        .guards = all,
+        .junk_new = (sa_options.junk & SA_JUNK_ALLOC) != 0,
+        .junk_freed = all || (sa_options.junk & SA_JUNK_FREE),
+        .quarantine_bytes =
+            all ? sa_max(sa_options.quarantine, HARDENED_QUARANTINE) : sa_options.quarantine,
+    };
+    uint64_t secret[4];
+
+    if (!all && !wanted.junk_new && !wanted.junk_freed && !wanted.quarantine_bytes)
+        return;
+    sa_vm_secret(secret, 4);
+    sa_hardening_init(&wanted, secret);
+    sa_quarantine_init(wanted.quarantine_bytes);
+}
+
 void sa_init_slow(void)
 {
     int saved = errno;
@@ -78,6 +104,7 @@ void sa_init_slow(void)
     if (!sa_init_done) {
         init_options();
         sa_vm_init();
+        init_hardening();
         sa_size_class_init(sa_vm.page_bytes, sizeof(struct sa_slab) / 8);
         sa_pagemap_init();
         sa_page_heap_init(sa_vm.seed);

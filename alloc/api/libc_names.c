@@ -128,7 +128,7 @@ SA_EXPORT struct mallinfo2 mallinfo2(void)
     m.hblks = s.large_blocks;
     m.hblkhd = s.large_bytes;
     m.ordblks = s.heap.spans_in_use;
-    m.fsmblks = s.cpu_bytes + s.thread_bytes + s.transfer_bytes;
+    m.fsmblks = s.cpu_bytes + s.thread_bytes + s.transfer_bytes + s.quarantine_bytes;
     m.uordblks = s.in_use_bytes;
     m.fordblks = s.heap.mapped_bytes - s.in_use_bytes;
     m.keepcost = s.heap.backed_bytes;
@@ -172,7 +172,7 @@ SA_EXPORT struct mallinfo __libc_mallinfo(void)
     return mallinfo_clamped();
 }
 
-/* XML in the shape of glibc's: "fast" is what caches hold, "rest" is free on spans, and free spans. */
+/* XML in the shape of glibc's: "fast" is what caches and quarantine hold, "rest" is free on spans, and free spans. */
 SA_EXPORT int malloc_info(int options, FILE *out)
 {
     size_t cached = 0, central = 0;
@@ -188,7 +188,7 @@ SA_EXPORT int malloc_info(int options, FILE *out)
     for (unsigned cls = 1; cls < s.classes; cls++) {
         const struct sa_snapshot_class *c = &s.cls[cls];
 
-        cached += c->cpu_objects + c->transfer_objects;
+        cached += c->cpu_objects + c->transfer_objects + c->quarantine_objects;
         central += c->central_objects;
         if (c->free_objects)
             fprintf(out, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
@@ -197,7 +197,7 @@ SA_EXPORT int malloc_info(int options, FILE *out)
     }
     fprintf(out, "</sizes>\n</heap>\n");
     fprintf(out, "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n", cached,
-            s.cpu_bytes + s.thread_bytes + s.transfer_bytes);
+            s.cpu_bytes + s.thread_bytes + s.transfer_bytes + s.quarantine_bytes);
     fprintf(out, "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", central,
             s.central_bytes + sa_snapshot_page_heap_free(&s));
     fprintf(out, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", s.large_blocks,

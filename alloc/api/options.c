@@ -130,6 +130,20 @@ static bool parse_hugepages(struct piece p, sa_option_hugepages *ret)
     return true;
 }
 
+static bool parse_junk(struct piece p, sa_option_junk *ret)
+{
+    bool flag;
+
+    if (piece_is(p, "alloc") || piece_is(p, "free")) {
+        *ret = piece_is(p, "free") ? SA_JUNK_FREE : SA_JUNK_ALLOC;
+        return true;
+    }
+    if (!parse_flag(p, &flag))
+        return false;
+    *ret = flag ? SA_JUNK_BOTH : SA_JUNK_NONE;
+    return true;
+}
+
 /* With or without "SIG"; only signals that a program may well leave to this. */
 static bool parse_signal(struct piece p, sa_option_signal *ret)
 {
@@ -213,6 +227,11 @@ static void default_part(sa_option_part *o, unsigned v)
 }
 
 static void default_hugepages(sa_option_hugepages *o, enum sa_hugepages v)
+{
+    *o = v;
+}
+
+static void default_junk(sa_option_junk *o, sa_option_junk v)
 {
     *o = v;
 }

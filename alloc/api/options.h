@@ -26,6 +26,12 @@ typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;
 typedef unsigned sa_option_part;
 typedef enum sa_hugepages sa_option_hugepages;
+typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_option_junk;
+
+/* Whether this is a hardened build, in which nothing can be switched off. */
+#ifndef SA_HARDENED
+#define SA_HARDENED 0
+#endif
 
 struct sa_options {
 #define SA_OPTION(key, kind, value, help) sa_option_##kind key;

@@ -6,11 +6,15 @@
 #include "alloc/front/front.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
+#include "alloc/front/block_fault.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/emergency.h"
+#include "alloc/front/fast.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/hardened.h"
 #include "alloc/front/large.h"
 #include "alloc/front/maintain.h"
 #include "alloc/os/percpu.h"
@@ -30,15 +34,18 @@ struct block {
     unsigned cls;  /* 0: not of a class */
     bool own_page; /* a sampled object: the span is its own, cls the proxy's */
     struct sa_span
-        *span; /* of a large or sampled block; of others only if it had to be looked up */
+        *span;    /* of a large or sampled block; of others only if it had to be looked up */
+    size_t exact; /* bytes asked for, where that is all that the program may use; else 0 */
 };
 
-/* What a program may use of a block. Of a guarded one what it asked for: the rest is to show overflows. */
+/* What a program may use of a block. */
 static size_t block_bytes(struct block b)
 {
     if (b.own_page && sa_guarded_span(b.span))
-        return b.span->requested;
-    return b.cls ? sa_size_classes.of[b.cls].size : sa_span_bytes(b.span);
+        return b.span->requested; /* the rest is to show overflows */
+    if (b.exact)
+        return b.exact;
+    return b.cls ? sa_size_classes.of[b.cls].size : sa_large_bytes(b.span);
 }
 
 /* The smallest class whose objects all have the alignment; 0 if there is none. */
@@ -46,9 +53,9 @@ static unsigned class_for(size_t size, size_t align)
 {
     unsigned cls;
 
-    if (size > SA_MID_MAX || align > SA_PAGE_BYTES)
+    if (size > SA_MID_MAX - sa_hardening.tail || align > SA_PAGE_BYTES)
         return 0;
-    cls = sa_size_class_find(sa_max(size, 1));
+    cls = sa_size_class_find(sa_max(size, 1) + sa_hardening.tail);
     if (align > SA_MIN_ALIGN)
         while (cls < sa_size_classes.count && sa_size_classes.of[cls].size & (align - 1))
             cls++;
@@ -71,11 +78,30 @@ static void front_init_tables(void)
     }
 }
 
+/*
+ * So that every operation comes to the slow path: no size is below the limits (but 0, whose class is 0, a cache that is
+ * always empty and full), and no address of the home window is the start of an object. That one-page classes are not
+ * in the table that free looks at first is left to the page map.
+ */
+static void front_close_fast_paths(void)
+{
+    sa_hot.mid_limit = 1;
+    sa_hot.mid_class[0] = 0;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        sa_hot.of_class[cls].start_mask = UINT64_MAX;
+        sa_hot.of_class[cls].start_check = 1ull << (SA_START_SHIFT - SA_HOME_SHIFT);
+    }
+}
+
 void sa_front_init(size_t cpu_cache_limit)
 {
     front_init_tables();
     sa_cpu_cache_init(cpu_cache_limit);
     sa_hot.rseq_offset = sa_rseq.offset;
+    if (sa_hardening.on) {
+        front_close_fast_paths();
+        return;
+    }
     sa_hot.mid_limit = SA_MID_MAX + 1;
     sa_store_release(&sa_hot.small_limit, SA_SMALL_MAX + 1);
 }
@@ -93,15 +119,43 @@ static void front_free_aside(void)
     }
 }
 
+/* Hardened: makes an object a block; what was guarded has no room for more than itself. */
+static void begin_block(void *p, unsigned cls, size_t size, bool sampled)
+{
+    if (!sampled || !sa_guarded_span(sa_pagemap_find((uintptr_t)p)))
+        sa_hardened_begin(p, cls, size);
+    if (sa_hardening.junk_new)
+        sa_junk_fill_new(p, size);
+}
+
+/* Hardened: the fast path, with checks. NULL: the slow one has to look. */
+static void *alloc_checked(size_t size, size_t align, bool zero)
+{
+    unsigned cls = class_for(size, align);
+    void *p = cls ? sa_percpu_pop(cls) : NULL;
+
+    if (!p)
+        return NULL;
+    sa_hardened_check_free(p, cls);
+    begin_block(p, cls, size, false);
+    return zero ? memset(p, 0, size) : p;
+}
+
 /* A block of a class: an object, or a sampled block for which it stands. */
 static void *alloc_small(unsigned cls, size_t size, size_t align)
 {
     struct sa_trial trial;
     void *p = sa_cpu_cache_alloc(cls, &trial), *sampled = NULL;
 
+    if (SA_UNLIKELY(sa_hardening.on) && p)
+        sa_hardened_check_free(p, cls);
     if (SA_UNLIKELY(trial.won) && p)
         sampled = sa_sampler_take(&trial, cls, p, size, align);
-    return sampled ? sampled : p;
+    if (sampled)
+        p = sampled;
+    if (SA_UNLIKELY(sa_hardening.on) && p)
+        begin_block(p, cls, size, sampled != NULL);
+    return p;
 }
 
 static void *alloc_any(unsigned cls, size_t size, size_t align, bool *ret_zeroed)
@@ -152,6 +206,8 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
 {
     void *p;
 
+    if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
+        return p;
     if (SA_UNLIKELY(!sa_gate_enter()))
         return sa_emergency_alloc(size, align);
     front_free_aside();
@@ -160,42 +216,15 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     return p;
 }
 
-/*
- * Says what is wrong with a pointer to no class that is not the start of a large block. The map
- * knows only the ends of large and free spans, so the span is looked for from the pointer down.
- */
-SA_NORETURN SA_COLD static void block_fault(const void *p, const char *what)
+/* Hardened: the bytes of a large or sampled block, whose end is looked at. */
+static size_t exact_bytes(struct block b, const void *p, const char *what)
 {
-    const size_t far_enough = 1ul << 20;
-    uintptr_t address = (uintptr_t)p, at = address;
-    struct sa_span *s = sa_pagemap_find(address);
-    struct sa_found found;
-
-    if (sa_misuse_find(address, &found))
-        sa_misuse_pointer(what, p, &found);
-    if (!s && sa_page_heap_is_free(&sa_page_heap_ordinary, address))
-        sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
-                 "lies in memory that is free");
-    if (!sa_pagemap_class(address) && address >> SA_ADDRESS_BITS == 0)
-        for (size_t i = 0; !s && i < far_enough && at >= SA_PAGE_BYTES; i++, at -= SA_PAGE_BYTES) {
-            struct sa_span *below = sa_pagemap_find(at);
-
-            if (below && address < sa_span_end(below))
-                s = below;
-            else if (below)
-                break;
-        }
-    if (!s)
-        sa_fatal(what, p, "was not allocated by salloc");
-    if (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS)
-        sa_fatal(what, p, "is inside a block of %u bytes, not its start",
-                 sa_size_classes.of[s->cls].size);
-    if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start == address)
-        sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
-                 "lies in memory that is free");
-    if (sa_sampler_find(s, &found))
-        sa_misuse_pointer(what, p, &found);
-    sa_fatal(what, p, "is inside a block of %zu bytes, not its start", s->requested);
+    if (b.own_page && sa_guarded_span(b.span))
+        return 0;
+    if (b.cls)
+        return sa_hardened_size(p, b.cls, what);
+    sa_hardened_check_large(p, b.span->requested, sa_large_bytes(b.span));
+    return sa_max(b.span->requested, 1);
 }
 
 /* Finds out what p is; anything but the start of a block ends the program. */
@@ -209,28 +238,45 @@ static struct block block_of(const void *p, const char *what)
         if (!b.span || sa_class_index(&sa_size_classes.of[b.cls], address - b.span->start) < 0)
             sa_fatal(what, p, "is inside a block of %u bytes, not its start",
                      sa_size_classes.of[b.cls].size);
+        if (SA_UNLIKELY(sa_hardening.marks))
+            b.exact = sa_hardened_size(p, b.cls, what);
         return b;
     }
     b.span = sa_pagemap_find(address);
     if (SA_UNLIKELY(!b.span || b.span->start != address ||
                     sa_load_relaxed(&b.span->state) != SA_SPAN_LARGE) &&
         !(b.span && sa_guarded_span(b.span) && sa_guarded_start(b.span) == address))
-        block_fault(p, what);
+        sa_block_fault(p, what);
     b.cls = sa_sampler_class(b.span);
     b.own_page = b.cls != 0;
     if (SA_UNLIKELY(!b.cls && b.span->heap == SA_HEAP_SAMPLED))
-        block_fault(p, what); /* another thread has begun to free it */
+        sa_block_fault(p, what); /* another thread has begun to free it */
+    if (SA_UNLIKELY(sa_hardening.marks))
+        b.exact = exact_bytes(b, p, what);
     return b;
 }
 
 static void free_block(struct block b, void *p)
 {
+    bool ends = sa_hardening.on && b.cls && !(b.own_page && sa_guarded_span(b.span));
+
+    if (SA_UNLIKELY(ends))
+        sa_hardened_end(p, b.cls);
     if (b.own_page)
         p = sa_sampler_free(b.span, &b.cls);
-    if (b.cls)
+    if (SA_UNLIKELY(sa_hardening.on) && b.cls && !b.own_page)
+        sa_hardened_free(p, b.cls);
+    else if (b.cls)
         sa_cpu_cache_free(b.cls, p);
     else
         sa_large_free(b.span);
+}
+
+/* For after the fork. A block without room for a link stays allocated. */
+static void put_aside(void *p)
+{
+    if (block_bytes(block_of(p, "invalid free")) >= sizeof(void *))
+        sa_emergency_put_aside(p);
 }
 
 void sa_front_free(void *p)
@@ -240,7 +286,7 @@ void sa_front_free(void *p)
     if (SA_UNLIKELY(sa_emergency_owns(p, &size)))
         return; /* never reused */
     if (SA_UNLIKELY(!sa_gate_enter())) {
-        sa_emergency_put_aside(p);
+        put_aside(p);
         return;
     }
     free_block(block_of(p, "invalid free"), p);
@@ -265,12 +311,19 @@ SA_NORETURN SA_COLD static void sized_fault(struct block b, const void *p, const
 static void check_sized(struct block b, const void *p, size_t size, size_t align)
 {
     bool known = b.own_page || !b.cls;
-    size_t is = known ? b.span->requested : sa_size_classes.of[b.cls].size;
+    size_t is = b.exact ? b.exact : known ? b.span->requested : sa_size_classes.of[b.cls].size;
+    bool wrong;
 
-    if (known ? size < is || size > (b.cls ? block_bytes(b) : is) : class_for(size, align) != b.cls)
+    if (b.exact)
+        wrong = sa_max(size, 1) != is;
+    else if (known)
+        wrong = size < is || size > (b.cls ? block_bytes(b) : is);
+    else
+        wrong = class_for(size, align) != b.cls;
+    if (wrong)
         sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size);
     /* Without an alignment: what malloc_usable_size says of a guarded block need not lead to its class. */
-    if (b.own_page && (align > SA_MIN_ALIGN || !sa_guarded_span(b.span)) &&
+    if (b.cls && (align > SA_MIN_ALIGN || !(b.own_page && sa_guarded_span(b.span))) &&
         class_for(size, align) != b.cls)
         sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0);
     if (!b.cls && align > 1ul << b.span->align_log && align > SA_MIN_ALIGN)
@@ -285,7 +338,7 @@ void sa_front_free_sized(void *p, size_t size, size_t align)
     if (SA_UNLIKELY(sa_emergency_owns(p, &emergency_size)))
         return;
     if (SA_UNLIKELY(!sa_gate_enter())) {
-        sa_emergency_put_aside(p);
+        put_aside(p);
         return;
     }
     b = block_of(p, "invalid free");
@@ -306,7 +359,7 @@ static void *realloc_copy(void *p, size_t old_size, size_t size)
 }
 
 /* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
-static bool realloc_stays(struct block b, size_t size)
+static bool realloc_stays(struct block b, void *p, size_t size)
 {
     unsigned cls = class_for(size, 1);
 
@@ -315,13 +368,18 @@ static bool realloc_stays(struct block b, size_t size)
         return size == b.span->requested;
     /* The class must be the one that a sized free of the new size would name. */
     if (b.cls || cls) {
-        if (b.own_page && b.cls == cls)
+        if (b.cls != cls)
+            return false;
+        if (b.own_page)
             b.span->requested = size;
-        return b.cls == cls;
+        if (SA_UNLIKELY(b.exact))
+            sa_hardened_begin(p, cls, size);
+        return true;
     }
-    if (size > sa_span_bytes(b.span) || size < sa_span_bytes(b.span) / 2)
+    if (size > sa_large_bytes(b.span) || size < sa_large_bytes(b.span) / 2)
         return false;
     b.span->requested = size;
+    sa_hardened_arm_large(p, size, sa_large_bytes(b.span));
     return true;
 }
 
@@ -354,13 +412,13 @@ void *sa_front_realloc(void *p, size_t size)
     if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
     b = block_of(p, "invalid realloc");
-    if (realloc_stays(b, size))
+    if (realloc_stays(b, p, size))
         return p;
     if (SA_UNLIKELY(!sa_gate_enter())) {
         q = sa_emergency_alloc(size, 1);
         if (q) {
             memcpy(q, p, sa_min(block_bytes(b), size));
-            sa_emergency_put_aside(p);
+            put_aside(p);
         }
         return q;
     }
@@ -390,22 +448,24 @@ size_t sa_front_size_if_ours(const void *p)
     s = cls ? sa_pagemap_span(address) : sa_pagemap_find(address);
     if (!s)
         return 0;
-    if (cls)
-        return sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0
-                   ? 0
-                   : sa_size_classes.of[cls].size;
-    if (sa_guarded_span(s))
-        return sa_guarded_start(s) == address ? s->requested : 0;
-    if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start != address)
+    if (cls && sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0)
         return 0;
-    cls = sa_sampler_class(s);
-    return cls ? sa_size_classes.of[cls].size : sa_span_bytes(s);
+    if (!cls && sa_guarded_span(s))
+        return sa_guarded_start(s) == address ? s->requested : 0;
+    if (!cls && (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start != address))
+        return 0;
+    cls = cls ? cls : sa_sampler_class(s);
+    if (sa_hardening.marks)
+        return cls ? sa_hardened_size_if_used(p, cls) : sa_max(s->requested, 1);
+    return cls ? sa_size_classes.of[cls].size : sa_large_bytes(s);
 }
 
 size_t sa_front_estimate(size_t size)
 {
     unsigned cls = class_for(size, 1);
 
+    if (sa_hardening.marks && size <= PTRDIFF_MAX)
+        return sa_max(size, 1);
     if (cls)
         return sa_size_classes.of[cls].size;
     return size > PTRDIFF_MAX ? 0 : sa_align_up(size, sa_max(SA_PAGE_BYTES, sa_vm.page_bytes));

@@ -7,12 +7,20 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/hardening.h"
+#include "alloc/front/hardened.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
 #include "sampling/sampler.h"
 
 /* Below this, copying is cheaper than moving pages. */
 #define MOVE_LEAST (512 * 1024)
+
+/* Each is a mapping of its own, of which the kernel allows 65530 by default. */
+#define GUARDS_MOST 16384
+
+static uint32_t large_guards; /* atomic, relaxed */
 
 /* A block that has grown before probably grows again: a moved block gets this part more room. */
 #define GROW_PART 8
@@ -34,10 +42,41 @@ static void large_unsample(struct sa_span *s)
         sa_sampler_release_large(s);
 }
 
-/* Frees a span, unless the sampler keeps it. */
+/* Puts a freed span into the quarantine, inaccessible and without memory. */
+static bool large_keep(struct sa_span *s)
+{
+    bool kept;
+
+    if (SA_LIKELY(!sa_hardening.quarantine_bytes))
+        return false;
+    sa_store_relaxed(&s->state, SA_SPAN_KEPT);
+    s->moved = 1;
+    kept = sa_vm_protect((void *)s->start, sa_span_bytes(s), false) &&
+           sa_vm_release((void *)s->start, sa_span_bytes(s)) &&
+           sa_hardened_keep_large((void *)s->start);
+    if (!kept)
+        sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    return kept;
+}
+
+void sa_large_free_kept(void *block)
+{
+    struct sa_span *s = sa_pagemap_span((uintptr_t)block);
+
+    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    sa_page_heap_free(&sa_page_heap_ordinary, s, true);
+}
+
+/* Frees a span, unless the sampler or the quarantine keeps it. */
 static void large_give_back(struct sa_span *s, bool empty)
 {
+    if (SA_UNLIKELY(s->guard)) {
+        s->moved = 1; /* the page heap maps it afresh */
+        sa_sub_relaxed(&large_guards, 1u);
+    }
     if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_keep_large(s, empty))
+        return;
+    if (large_keep(s))
         return;
     sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
 }
@@ -47,6 +86,28 @@ static size_t large_pages(size_t size)
     return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
 }
 
+/* The same with what is to be inaccessible, where that is a page of the kernel's. */
+static size_t large_pages_guarded(size_t size)
+{
+    return SA_LIKELY(!sa_hardening.guards)
+               ? large_pages(size)
+               : sa_align_up(large_pages(size), sa_page_step) + sa_page_step;
+}
+
+/* Puts what is to show overflows behind a new block. Without it the block is a little longer. */
+static void large_arm(struct sa_span *s)
+{
+    size_t bytes = sa_page_step << SA_PAGE_SHIFT;
+
+    s->guard = 0;
+    if (SA_UNLIKELY(sa_hardening.guards) && sa_load_relaxed(&large_guards) < GUARDS_MOST &&
+        sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, false)) {
+        s->guard = (uint8_t)sa_page_step;
+        sa_add_relaxed(&large_guards, 1u);
+    }
+    sa_hardened_arm_large((void *)s->start, s->requested, sa_large_bytes(s));
+}
+
 void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
 {
     size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1);
@@ -54,12 +115,13 @@ void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
 
     if (size > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages(size), align_pages, false);
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size), align_pages, false);
     if (!s)
         return NULL;
     s->requested = size;
     s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
     *ret_zeroed = s->zeroed;
+    large_arm(s);
     large_sample(s, size, align);
     return (void *)s->start;
 }
@@ -73,7 +135,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
 {
     size_t pages, before = s->pages;
 
-    if (size > PTRDIFF_MAX)
+    if (size > PTRDIFF_MAX || s->guard)
         return false;
     pages = large_pages(size);
     /* A moved block is a mapping of its own, which mremap can move again; longer, it might be two. */
@@ -85,6 +147,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     if (pages < s->pages - s->pages / (GROW_PART / 2))
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
+    sa_hardened_arm_large((void *)s->start, size, sa_large_bytes(s));
     if (s->pages != before) {
         large_unsample(s);
         large_sample(s, size, 1);
@@ -94,12 +157,12 @@ bool sa_large_resize(struct sa_span *s, size_t size)
 
 void *sa_large_move(struct sa_span *old, size_t size)
 {
-    size_t bytes = sa_span_bytes(old), pages;
+    size_t bytes = sa_large_bytes(old), pages;
     struct sa_span *s;
 
     if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
-    pages = large_pages(size + size / GROW_PART);
+    pages = large_pages_guarded(size + size / GROW_PART);
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1, false);
     if (!s)
         return NULL;
@@ -113,6 +176,7 @@ void *sa_large_move(struct sa_span *old, size_t size)
     s->moved = 1;
     s->requested = size;
     s->align_log = 0;
+    large_arm(s);
     /* In this order: the block was never there twice, which would count for the peak. The old pages are gone, and
      * what is left there reads as zero. */
     large_give_back(old, true);

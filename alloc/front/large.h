@@ -5,9 +5,18 @@
 
 #include "pagemap/span.h"
 
+/* What a program may use of a block. */
+SA_INLINE size_t sa_large_bytes(const struct sa_span *span)
+{
+    return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);
+}
+
 /* align: a power of two, any size. *ret_zeroed: whether the content is known to be zero. */
 void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed);
 void sa_large_free(struct sa_span *span);
+
+/* Of a block that was in the quarantine. */
+void sa_large_free_kept(void *block);
 
 /* Changes the size in place; false if that cannot be done. */
 bool sa_large_resize(struct sa_span *span, size_t size);

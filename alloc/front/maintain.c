@@ -9,6 +9,7 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/hardened.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/front/soft_limit.h"
 #include "alloc/middle/topology.h"
@@ -185,6 +186,7 @@ unsigned long sa_maintain_release(unsigned long bytes)
 size_t sa_maintain_make_room(void)
 {
     sa_kept_flush();
+    sa_hardened_flush();
     return sa_maintain_release(PTRDIFF_MAX);
 }
 

@@ -16,6 +16,9 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/hardening.h"
+#include "alloc/base/marks.h"
+#include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/page_heap.h"
@@ -124,6 +127,35 @@ static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
     return take;
 }
 
+/* Hardened: the same from random places. */
+static size_t span_take_scattered(struct sa_span *s, size_t size, void **objs, size_t n)
+{
+    uint64_t *bits = span_bits(s);
+    size_t take = sa_min(n, (size_t)(s->objects - s->live));
+
+    for (size_t i = 0; i < take; i++) {
+        size_t at = sa_rng_next(&sa_hardening.rng) % s->objects, w = at / 64;
+        uint64_t b = bits[w] & ~0ull << at % 64;
+
+        while (!b) {
+            w = w + 1 < span_words(s) ? w + 1 : 0;
+            b = bits[w];
+        }
+        at = sa_lowest_bit(b);
+        bits[w] &= ~(1ull << at);
+        objs[i] = (void *)(s->start + (w * 64 + at) * size);
+    }
+    sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
+    return take;
+}
+
+/* Hardened: what the objects of a new span are. */
+static void span_mark_fresh(struct sa_span *s, size_t size)
+{
+    for (size_t i = 0; i < s->objects; i++)
+        sa_mark_fresh((void *)(s->start + i * size), size);
+}
+
 /* A span from the page heap, all objects free, in no list. No lock held. */
 static struct sa_span *central_new_span(unsigned cls, struct central *c)
 {
@@ -157,6 +189,8 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
         bits[w] = ~0ull;
     if (k->objects % 64)
         bits[span_words(s) - 1] = (1ull << k->objects % 64) - 1;
+    if (SA_UNLIKELY(sa_hardening.marks))
+        span_mark_fresh(s, k->size);
     s->cls = (uint8_t)cls;
     sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
     sa_pagemap_set_objects(s, k->map_step);
@@ -188,7 +222,8 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             s = c->lists[sa_lowest_bit(c->filled)];
         }
         before = s->live;
-        took = span_take(s, size, objs + got, n - got);
+        took = SA_UNLIKELY(sa_hardening.scatter) ? span_take_scattered(s, size, objs + got, n - got)
+                                                 : span_take(s, size, objs + got, n - got);
         c->free_objects -= took;
         got += took;
         central_place(c, s, before);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -204,6 +205,11 @@ int sa_sys_file_mode(const char *path)
     if (syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == -1)
         return -errno;
     return (int)st.st_mode;
+}
+
+void sa_sys_random(void *ret, size_t bytes)
+{
+    syscall(SYS_getrandom, ret, bytes, GRND_NONBLOCK);
 }
 
 int sa_sys_file_identity(int fd, uint64_t ret[2])

@@ -49,6 +49,8 @@ int sa_sys_file_mode(const char *path);            /* st_mode, not following a l
 int sa_sys_file_identity(int fd, uint64_t ret[2]); /* the same for what is the same file */
 int sa_sys_poll(int fd, int events, unsigned ms);  /* those that there are; 0: none in time */
 void sa_sys_name_thread(const char *name);         /* this one; 15 characters */
+void sa_sys_random(void *ret,
+                   size_t bytes); /* does not wait; ret is unchanged if there are none yet */
 int sa_sys_pid(void);
 bool sa_sys_is_first_thread(void); /* of the process; also if the kernel does not say */
 uint32_t sa_sys_tid(void);

@@ -44,6 +44,17 @@ void sa_vm_init(void)
     sa_vm.seed = sa_rng_mix(words[0] ^ sa_rng_mix(words[1] + SA_RNG_STEP));
 }
 
+void sa_vm_secret(uint64_t *ret, unsigned count)
+{
+    uint64_t at = sa_vm.seed;
+
+    /* If the kernel has none, or may not say: what it gave the process at its start. */
+    memset(ret, 0, count * sizeof(*ret));
+    sa_sys_random(ret, count * sizeof(*ret));
+    for (unsigned i = 0; i < count; i++)
+        ret[i] ^= sa_rng_next(&at);
+}
+
 static void stuck_push(struct stuck *s)
 {
     s->next = sa_load_relaxed(&stuck);

@@ -24,6 +24,9 @@ extern struct sa_vm sa_vm;
 
 void sa_vm_init(void);
 
+/* Random words that nothing else is made of. */
+void sa_vm_secret(uint64_t *ret, unsigned count);
+
 /* Zeroed, readable and writable memory near the hint (or anywhere); NULL if there is none. */
 void *sa_vm_map(void *hint, size_t bytes, const char *name);
 

@@ -78,7 +78,8 @@ static void test_trim(void)
     full = check_status("VmRSS:");
     for (int i = 0; i < BLOCKS; i++)
         free(v[i]);
-    CHECK(malloc_trim(0) == 1);
+    CHECK(malloc_trim(0) == 1 ||
+          SA_HARDENED); /* freed large blocks give it back by themselves there */
     trimmed = check_status("VmRSS:");
     CHECK_SAYS(trimmed + 90 * 1024 < full, "%zu KiB resident, then %zu", full, trimmed);
     CHECK(malloc_trim(0) == 0);

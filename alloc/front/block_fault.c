@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See block_fault.h. */
+#include "alloc/front/block_fault.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/size_class.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+#include "sampling/misuse.h"
+#include "sampling/sampler.h"
+
+#include <string.h>
+
+/* The map knows only the ends of large and free spans, so the span is looked for from the pointer down. */
+void sa_block_fault(const void *p, const char *what)
+{
+    const size_t far_enough = 1ul << 20;
+    uintptr_t address = (uintptr_t)p, at = address;
+    struct sa_span *s = sa_pagemap_find(address);
+    struct sa_found found;
+
+    if (sa_misuse_find(address, &found))
+        sa_misuse_pointer(what, p, &found);
+    if (!s && sa_page_heap_is_free(&sa_page_heap_ordinary, address))
+        sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
+                 "lies in memory that is free");
+    if (!sa_pagemap_class(address) && address >> SA_ADDRESS_BITS == 0)
+        for (size_t i = 0; !s && i < far_enough && at >= SA_PAGE_BYTES; i++, at -= SA_PAGE_BYTES) {
+            struct sa_span *below = sa_pagemap_find(at);
+
+            if (below && address < sa_span_end(below))
+                s = below;
+            else if (below)
+                break;
+        }
+    if (!s)
+        sa_fatal(what, p, "was not allocated by salloc");
+    if (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS)
+        sa_fatal(what, p, "is inside a block of %u bytes, not its start",
+                 sa_size_classes.of[s->cls].size);
+    if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start == address)
+        sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
+                 "lies in memory that is free");
+    if (sa_sampler_find(s, &found))
+        sa_misuse_pointer(what, p, &found);
+    sa_fatal(what, p, "is inside a block of %zu bytes, not its start", s->requested);
+}

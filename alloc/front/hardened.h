@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The checks of the hardened modes, on objects of classes: between the caches, which hand them out and take them
+ * back, and the program. Whatever is wrong ends the program with a line that names the block.
+ *
+ * A block belongs to its caller: nothing here is shared but the quarantine.
+ */
+#ifndef SA_FRONT_HARDENED_H
+#define SA_FRONT_HARDENED_H
+
+#include "alloc/base/hardening.h"
+#include "alloc/base/marks.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* An object that comes from the caches: it must be as it was left. */
+void sa_hardened_check_free(void *object, unsigned cls);
+
+/* Makes an object, or pages of the sampler's, a block. */
+void sa_hardened_begin(void *object, unsigned cls, size_t size);
+
+/* Bytes of a block in use. `what` is wrong if it is none. */
+size_t sa_hardened_size(const void *block, unsigned cls, const char *what);
+
+/* The same without a message: 0 if it is none. */
+size_t sa_hardened_size_if_used(const void *block, unsigned cls);
+
+/* Ends a block: its content is gone. It was just looked at by sa_hardened_size. */
+void sa_hardened_end(void *block, unsigned cls);
+
+/* Puts what was a block into the quarantine, and gives others back for it. Inside of the gate. */
+void sa_hardened_free(void *object, unsigned cls);
+
+/* The same for a large block that is inaccessible; false: it is the caller's. */
+bool sa_hardened_keep_large(void *block);
+
+/* Large blocks: what lies between their end and that of their pages. */
+void sa_hardened_arm_large(void *block, size_t size, size_t bytes);
+void sa_hardened_check_large(const void *block, size_t size, size_t bytes);
+
+/* Gives back all that is in the quarantine. Inside of the gate. */
+void sa_hardened_flush(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A block is freed again, after so many others were, by this thread or another one: found at once.
+ *
+ * EXPECT: double free: 0x[0-9a-f]+
+ * ARGS: 1,16,100,1000,9000,100000 0,1,2,30,300 here,there
+ * ARGS: 300000,1048576 0,1,30 here,there
+ */
+#include "test/outside/fatal/fatal.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static void *freer(void *p)
+{
+    free(p);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    size_t size = fatal_arg(argc, argv, 1), others = fatal_arg(argc, argv, 2);
+    void *p = malloc(size), *v[300];
+    pthread_t thread;
+
+    for (size_t i = 0; i < others; i++)
+        v[i] = malloc(size);
+    fatal_names(p);
+    free(p);
+    for (size_t i = 0; i < others; i++)
+        free(v[i]);
+    if (argc > 3 && strcmp(argv[3], "there") == 0) {
+        if (pthread_create(&thread, NULL, freer, p) != 0)
+            return 1;
+        pthread_join(thread, NULL);
+    } else {
+        free(p);
+    }
+    return FATAL_SURVIVED;
+}
