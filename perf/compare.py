@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from allocators import find_allocators, machine_facts
+from allocators import Allocator, find_allocators, machine_facts
 from tables import Row, as_markdown, as_text, median, process_table, rss_table, time_table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -44,6 +44,8 @@ def options():
     p.add_argument("--build", metavar="DIR", default=os.path.join(ROOT, "build"),
                    help="build directory (default: build)")
     p.add_argument("--salloc", metavar="PATH", help="the library (default: libsalloc.so of the build)")
+    p.add_argument("--also", metavar="NAME=PATH", action="append", default=[],
+                   help="another library, as a hardened build of salloc: a column, but no peer")
     p.add_argument("--filter", metavar="REGEX", default="", help="only workloads whose name matches")
     p.add_argument("--rounds", type=int, help="rounds (default 7)")
     p.add_argument("--min-time", type=float, metavar="SECONDS",
@@ -60,7 +62,8 @@ def options():
     args.salloc = os.path.abspath(args.salloc or os.path.join(args.build, "libsalloc.so"))
     args.bench = os.path.abspath(os.path.join(args.build, "perf", "salloc-bench"))
     args.launch = os.path.abspath(os.path.join(args.build, "perf", "salloc-launch"))
-    for path in (args.salloc, args.bench, args.launch):
+    args.also = [pair.partition("=")[::2] for pair in args.also]
+    for path in [args.salloc, args.bench, args.launch] + [path for _, path in args.also]:
         if not os.path.exists(path):
             p.error("%s does not exist: build first (meson setup build && ninja -C build)" % path)
     return args
@@ -140,7 +143,8 @@ class Comparison:
         self.allocators = allocators
         self.names = [a.name for a in allocators]
         self.workloads = workloads
-        self.rows = {shown: Row(shown, self.names) for shown, _ in workloads}
+        self.rows = {shown: Row(shown, self.names, [name for name, _ in args.also])
+                     for shown, _ in workloads}
         self.start = Row("process_start", self.names)
         self.address_kib = {}
         self.context = {}  # what the benchmark program under salloc says of itself
@@ -274,6 +278,7 @@ def write_json(path, comparison, notes):
 def main():
     args = options()
     allocators, absent = find_allocators(args.salloc)
+    allocators += [Allocator(name, os.path.abspath(path), path) for name, path in args.also]
     workloads = list_workloads(args)
     if not workloads and not re.search(args.filter, "process_start"):
         print("no workload matches %s" % args.filter, file=sys.stderr)

@@ -34,10 +34,12 @@ def quartiles(values):
 
 
 class Row:
-    """One workload: per allocator the time and the peak memory of every round."""
+    """One workload: per allocator the time and the peak memory of every round. Those that are shown besides
+    are no peers."""
 
-    def __init__(self, name, allocators):
+    def __init__(self, name, allocators, besides=()):
         self.name = name
+        self.besides = besides
         self.ns = {a: [] for a in allocators}
         self.rss_kib = {a: [] for a in allocators}
 
@@ -47,7 +49,8 @@ class Row:
 
     def best_peer(self):
         """The allocator other than salloc with the lowest median, or None."""
-        medians = {a: median(v) for a, v in self.ns.items() if a != "salloc" and median(v)}
+        medians = {a: median(v) for a, v in self.ns.items()
+                   if a != "salloc" and a not in self.besides and median(v)}
         return min(medians, key=medians.get) if medians else None
 
     def ratios(self):

@@ -9,8 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void fatal_write(const struct sa_fmt *f)
+/* One line. File names and the environment may hold anything: what would move a terminal's cursor does not get there. */
+static void fatal_write(struct sa_fmt *f)
 {
+    for (size_t i = 0; i + 1 < f->len; i++)
+        if ((unsigned char)f->buf[i] < ' ' || f->buf[i] == 0x7f)
+            f->buf[i] = '?';
     /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal handler. Nothing
      * can be done about a closed stderr. */
     syscall(SYS_write, STDERR_FILENO, f->buf, f->len);

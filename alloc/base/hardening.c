@@ -4,7 +4,7 @@
 
 #include "alloc/base/marks.h"
 
-struct sa_hardening sa_hardening;
+SA_START_DATA struct sa_hardening sa_hardening;
 
 void sa_hardening_init(const struct sa_hardening *wanted, const uint64_t secret[4])
 {

@@ -40,6 +40,12 @@ static void warn(void *unused)
     sa_warn("option %s is %d", "x", -1);
 }
 
+static void warn_of_control_characters(void *unused)
+{
+    (void)unused;
+    sa_warn("cannot write %s", "/tmp/a\n\x1b[2J\x7f\xc3\xa4");
+}
+
 static void warn_without_stderr(void *unused)
 {
     (void)unused;
@@ -85,6 +91,15 @@ static void test_fatal_warning_does_not_end_the_program(void **state)
     test_child_passes(warn_without_stderr, NULL);
 }
 
+/* What a file is called may come from anybody; other letters than ASCII's are left as they are. */
+static void test_fatal_leaves_out_control_characters(void **state)
+{
+    struct test_child child = test_child_run(warn_of_control_characters, NULL);
+
+    (void)state;
+    assert_string_equal(child.text, "salloc: cannot write /tmp/a??[2J?\xc3\xa4\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +107,7 @@ int main(void)
         cmocka_unit_test(test_fatal_keeps_the_newline_of_a_long_message),
         cmocka_unit_test(test_fatal_check_names_the_condition),
         cmocka_unit_test(test_fatal_warning_does_not_end_the_program),
+        cmocka_unit_test(test_fatal_leaves_out_control_characters),
     };
 
     return cmocka_run_group_tests_name("fatal", tests, NULL, NULL);

@@ -8,6 +8,7 @@ usage: options.py LIBRARY PROGRAM [VARIABLE=VALUE...]    (PROGRAM: linked.c)
 """
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -17,6 +18,7 @@ import unittest
 
 LIBRARY = os.path.abspath(sys.argv[1])
 PROGRAM = os.path.abspath(sys.argv[2])
+OPTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../alloc/api/options.def')
 MORE = dict(word.split('=', 1) for word in sys.argv[3:])
 
 
@@ -87,6 +89,34 @@ class Options(unittest.TestCase):
         self.assertGreater(os.path.getsize(self.path('page')), 500)
         self.assertEqual(os.listdir(self.folder), ['page'])
 
+    def test_profile_is_the_owners(self):
+        done = run('profile:' + self.path('profile.txt'), umask=0)
+        self.unchanged(done)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path('profile.txt')).st_mode), 0o600)
+
+    def test_absurd_values(self):
+        """Every key with every value that makes no sense, or too much: the program does what it does otherwise, and hears
+        one line at most. A limit of a few bytes leaves it without memory, which it may say in its own way."""
+        with open(OPTIONS, encoding='ascii') as file:
+            keys = re.findall(r'^SA_OPTION\((\w+), (\w+)', file.read(), re.M)
+        self.assertGreater(len(keys), 15)
+        values = ['0', '1', '18446744073709551615', '18446744073709551616', '-1', '9223372036854775808', '16777215t',
+                  '99999999g', '', ' ', '%', b'\xff\xfe\x80', '\x1b[31m', '\t\n', 'x' * 3000, '1' * 3000, 'on', 'off', ':::']
+        for key, kind in keys:
+            for value in values:
+                text = key.encode() + b':' + (value if isinstance(value, bytes) else value.encode())
+                environment = {b'LD_PRELOAD': LIBRARY.encode(), b'SALLOC_CONF': text}
+                done = subprocess.run([PROGRAM, '5', 'out'], env=environment, capture_output=True, check=False,
+                                      timeout=60, cwd=self.folder)
+                with self.subTest(key=key, value=value):
+                    self.assertLessEqual(done.stderr.count(b'\n'), 1, done.stderr)
+                    self.assertTrue(not done.stderr or done.stderr.startswith(b'salloc: '), done.stderr)
+                    self.assertNotRegex(done.stderr, rb'[\x00-\x09\x0b-\x1f\x7f]')
+                    if 'limit' in key and kind == 'size':
+                        self.assertGreaterEqual(done.returncode, 0)
+                    else:
+                        self.assertEqual((done.returncode, done.stdout), (5, b'out\n'))
+
     def test_process_number(self):
         done = run('stats:' + self.path('page.%p'), word='pid')
         self.assertEqual(done.returncode, 5)
@@ -106,6 +136,40 @@ class Options(unittest.TestCase):
         self.unchanged(done)
         with open(self.path('victim'), encoding='ascii') as file:
             self.assertEqual(file.read(), 'precious')
+
+    def test_hard_link(self):
+        """A hard link in the file's place is replaced; what it was linked to is not written."""
+        with open(self.path('victim'), 'w', encoding='ascii') as file:
+            file.write('precious')
+        os.link(self.path('victim'), self.path('page'))
+        self.unchanged(run('stats:' + self.path('page')))
+        with open(self.path('victim'), encoding='ascii') as file:
+            self.assertEqual(file.read(), 'precious')
+        self.assertEqual(os.stat(self.path('victim')).st_nlink, 1)
+
+    def test_pipe(self):
+        """A pipe that nobody reads is left alone, and nobody waits for it."""
+        os.mkfifo(self.path('page'))
+        done = run('stats:' + self.path('page'))
+        self.unchanged(done)
+        self.one_line(done, self.path('page'))
+        self.assertTrue(stat.S_ISFIFO(os.stat(self.path('page')).st_mode))
+
+    @unittest.skipUnless(os.geteuid() == 0, 'needs root to be two users')
+    def test_folder_of_others(self):
+        """In a sticky folder, under the name of a file, and of a link, of another user."""
+        os.chmod(self.folder, 0o1777)
+        with open(self.path('file'), 'w', encoding='ascii') as file:
+            file.write('theirs')
+        os.symlink('/etc/passwd', self.path('link'))
+        for name in ('file', 'link'):
+            done = run('stats:' + self.path(name), user=65534)
+            self.unchanged(done)
+            self.one_line(done, self.path(name))
+        with open(self.path('file'), encoding='ascii') as file:
+            self.assertEqual(file.read(), 'theirs')
+        self.assertEqual(os.readlink(self.path('link')), '/etc/passwd')
+        self.assertEqual(sorted(os.listdir(self.folder)), ['file', 'link'])
 
     def test_replaced(self):
         with open(self.path('page'), 'w', encoding='ascii') as file:
@@ -142,8 +206,9 @@ class Options(unittest.TestCase):
         os.chmod(self.folder, 0o777)
         for secure in (False, True):
             page = self.path(f'page-{secure}')
-            done = subprocess.run([copy, '0', 'out'], env={'SALLOC_CONF': 'stats:' + page}, check=False,
-                                  capture_output=True, text=True, user=65534 if secure else 0)
+            done = subprocess.run([copy, '0', 'out'], env={'SALLOC_CONF': 'nonsense:1,stats:' + page},
+                                  check=False, capture_output=True, text=True, user=65534 if secure else 0)
+            self.assertEqual('nonsense' in done.stderr, not secure)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(os.path.exists(page), not secure)
             # Nothing is guarded where reports would tell others what they must not know.
