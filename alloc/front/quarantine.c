@@ -3,8 +3,9 @@
  * Freed blocks that are kept from use; see quarantine.h.
  *
  * Small blocks are split into parts by their address, so that threads do not all want one lock, and so that a block that
- * comes twice is found: each part has a set of what it holds, beside the list that victims are chosen from. Of two parts at
- * random the fuller one gives up a block, which keeps them even.
+ * comes twice is found: each part has a set of what it holds, beside the list that victims are chosen from. A part at random
+ * gives up a block, or another one if that is much fuller, which keeps them within their room. (Always the fuller of two would hardly
+ * ever be the emptiest: blocks that go round come back to the part that they left.)
  *
  * Invariants, under the lock of a part (QUARANTINE): the list and the set, if there is one, hold the same blocks; of_class adds up to the
  * list. The sums of a kind are atomic, and follow.
@@ -197,6 +198,7 @@ bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret)
     struct kind *kind = &kinds[large];
     uint64_t random;
     unsigned first, second;
+    size_t here;
     bool got = false;
 
     if (!all && sa_load_relaxed(&kind->bytes) <= kind->limit &&
@@ -205,7 +207,8 @@ bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret)
     random = sa_rng_next(&sa_hardening.rng);
     first = random % kind->part_count;
     second = (random >> 8) % kind->part_count;
-    if (sa_load_relaxed(&kind->parts[first].count) < sa_load_relaxed(&kind->parts[second].count))
+    here = sa_load_relaxed(&kind->parts[first].count);
+    if (sa_load_relaxed(&kind->parts[second].count) > here + here / 8 + 8)
         first = second;
     for (unsigned i = 0; !got && i < kind->part_count; i++) {
         struct part *part = &kind->parts[(first + i) % kind->part_count];

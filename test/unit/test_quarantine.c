@@ -123,6 +123,35 @@ static void test_quarantine_chooses_at_random(void **state)
     assert_in_range(stayed, (0.3679 - 0.0204) * 20000, (0.3679 + 0.0204) * 20000);
 }
 
+/*
+ * A program that allocates what has just left the quarantine, and frees it: no block stays for long. Of N blocks one stays for 12 N
+ * turns with chance exp(-12), so of all 8192 more than 3 do with a chance below 1e-7.
+ */
+static void test_quarantine_keeps_no_block_for_ever(void **state)
+{
+    const unsigned room = LIMIT / 128;
+    unsigned cls = sa_size_class_find(64), stayed = 0;
+    struct sa_quarantined b = block(0, cls);
+
+    (void)state;
+    for (unsigned i = 0; i < room; i++) {
+        assert_int_equal(sa_quarantine_put(block(i, cls)), SA_QUARANTINE_TAKEN);
+        held[i] = 1;
+    }
+    b = block(room, cls);
+    for (unsigned turn = 0; turn < 12 * room; turn++) {
+        assert_int_equal(sa_quarantine_put(b), SA_QUARANTINE_TAKEN);
+        assert_true(sa_quarantine_take(false, false, &b));
+        held[number(b)] = 2;
+    }
+    for (unsigned i = 0; i < room; i++)
+        stayed += held[i] == 1;
+    assert_in_range(stayed, 0, 3);
+    while (sa_quarantine_take(false, true, &b))
+        continue;
+    memset(held, 0, sizeof(held));
+}
+
 static void test_quarantine_refuses_what_is_too_large(void **state)
 {
     unsigned cls = sa_size_class_find(SA_MID_MAX);
@@ -152,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_quarantine_is_bounded),
         cmocka_unit_test(test_quarantine_finds_what_comes_twice),
         cmocka_unit_test(test_quarantine_chooses_at_random),
+        cmocka_unit_test(test_quarantine_keeps_no_block_for_ever),
         cmocka_unit_test(test_quarantine_refuses_what_is_too_large),
     };
 
