@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Real memory on real hugepages, in whatever mode the system's transparent hugepages are; skipped where that is
- * `never`. usage: hugepages covered|sparse|few|second
+ * `never`. Run without sampling: samples are copies in small pages, by design. usage: hugepages covered|sparse|few|second
  *   covered  512 MiB of blocks below 512 KiB, all of them written to: nine tenths of them come to lie on hugepages,
  *            and they take at most an eighth more memory than they are long
  *   sparse   40,000 blocks of 64 KiB of which a page each is written to: with advice, no more memory than without
