@@ -55,7 +55,8 @@ struct sa_reading *__wrap_sa_reading_take(void)
         MAKE_UP(r->s.cls[cls].cpu_objects, r->s.cls[cls].spans_returned);
     MAKE_UP(r->s.in_use_bytes, r->s.mapped_bytes);
     MAKE_UP(r->s.guarded, r->s.guarded);
-    MAKE_UP(r->s.soft, r->s.cpu_cache_limit);
+    MAKE_UP(r->s.soft, r->s.release_rate); /* what follows chooses a word: it is one of a few */
+    MAKE_UP(r->s.soft_calls, r->s.cpu_cache_limit);
     for (unsigned cls = 1; cls < r->s.classes; cls++)
         MAKE_UP(r->cls[cls].transfer, r->cls[cls].central);
     MAKE_UP(r->huge.heap, r->huge.address);
