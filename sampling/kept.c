@@ -26,7 +26,8 @@ static struct {
     uint64_t ever;
     size_t count, bytes, empty_bytes, sampled_count, sampled_bytes;
     struct sa_span *
-        refused; /* atomic, KEPT: that could not be made accessible again, linked by next; tried again */
+        refused; /* atomic, KEPT: that could not be made accessible again, linked by aside (next is the page
+                  * heap's, for which the span is in use); tried again */
     struct entry entries[SA_KEPT_MOST];
 } kept;
 
@@ -100,7 +101,7 @@ static bool span_give_back(struct sa_span *span)
         return true;
     }
     kept_lock();
-    span->next = kept.refused;
+    span->aside = kept.refused;
     sa_store_relaxed(&kept.refused, span);
     kept_unlock();
     return false;
@@ -122,7 +123,7 @@ static void retry_refused(void)
         kept_lock();
         span = kept.refused;
         if (span)
-            sa_store_relaxed(&kept.refused, span->next);
+            sa_store_relaxed(&kept.refused, span->aside);
         kept_unlock();
         if (!span || !span_give_back(span))
             return;
