@@ -94,6 +94,7 @@ static size_t heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
     h->mapped += want;
     h->stats.grown++;
     sa_huge_map_insert(&h->released, &h->nodes, start, want, h->now_ns);
+    sa_huge_heap_note(h); /* it was counted as used since it was mapped */
     return start;
 }
 
@@ -339,6 +340,7 @@ static void heap_undo(struct sa_huge_heap *h, struct sa_span *s, size_t before,
 {
     heap_give(h, s, s->zeroed, &moving[1]);
     heap_drop_span(h, s);
+    sa_huge_heap_note(h); /* nobody is to see it while the lock is dropped */
     if (sa_huge_heap_used(h) > before)
         sa_huge_heap_release_pages(h, sa_huge_heap_used(h) - before, 1, false);
     sa_huge_heap_settle(h, moving);
@@ -363,9 +365,12 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
         limited = false; /* it counts all the time */
     } else {
         heap_flush(h, &moving[0]);
-        if (limited)
+        if (limited) {
             before = sa_huge_heap_used(h);
-        s = heap_new_span(h);
+            sa_huge_heap_note(h); /* the flush may have changed it */
+            *ret_over = sa_huge_heap_too_long(h, pages);
+        }
+        s = *ret_over ? NULL : heap_new_span(h);
         if (s)
             got = heap_place(h, s, pages, align, dense);
     }

@@ -182,6 +182,10 @@ size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t
  * many bytes the hard limit is passed. */
 size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before);
 
+/* The same for a span of a hugepage or more before it is placed, as far as that can be told then: others are not to
+ * see the footprint with all of a span that is refused. */
+size_t sa_huge_heap_too_long(const struct sa_huge_heap *h, size_t pages);
+
 /* Whether a span may take up to so many pages more that hold no memory, as far as that can be told before. */
 bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages);
 

@@ -16,6 +16,24 @@ size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before)
                           used > before ? (used - before) << SA_PAGE_SHIFT : 0);
 }
 
+size_t sa_huge_heap_too_long(const struct sa_huge_heap *h, size_t pages)
+{
+    const struct sa_huge_node *longest = sa_huge_map_longest(&h->cache.map);
+    size_t over;
+
+    /* A region's free pages, which go first, may hold memory or not: unless the kernel takes none back, it is given
+     * back rather than counted on. */
+    if (pages < SA_HUGE_PAGES ||
+        (longest && longest->length * SA_HUGE_PAGES >= pages && (!h->regions || h->refused)))
+        return 0;
+    if (h->refused)
+        pages -= sa_min(pages, sa_huge_heap_region_backed(h));
+    over = sa_limits_lacking(pages << SA_PAGE_SHIFT);
+    if (over)
+        sa_add_relaxed(&sa_limits.refused, 1);
+    return over;
+}
+
 bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
 {
     /* Where the kernel gives hugepages by itself, the first page of one takes all of it into use. */

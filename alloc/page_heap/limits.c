@@ -39,11 +39,22 @@ bool sa_limits_hopeless(size_t bytes)
     return true;
 }
 
+size_t sa_limits_lacking(size_t bytes)
+{
+    size_t limit = sa_limits_get(SA_LIMIT_HARD), used, room;
+
+    if (limit == SA_NO_LIMIT)
+        return 0;
+    used = sa_footprint_bytes();
+    if (used > limit)
+        return used - limit + bytes;
+    room = limit - used;
+    return bytes > room ? bytes - room : 0;
+}
+
 bool sa_limits_have_room(size_t bytes)
 {
-    size_t limit = sa_limits_get(SA_LIMIT_HARD), used = sa_footprint_bytes();
-
-    return limit == SA_NO_LIMIT || (used <= limit && bytes <= limit - used);
+    return sa_limits_lacking(bytes) == 0;
 }
 
 void sa_limits_rearm(size_t used)

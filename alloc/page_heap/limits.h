@@ -60,6 +60,9 @@ bool sa_limits_hopeless(size_t bytes);
 /* So much is used: whether the soft limit can be passed anew. */
 void sa_limits_rearm(size_t used);
 
+/* By how many bytes the footprint would be beyond the hard limit if it grew by so much. */
+size_t sa_limits_lacking(size_t bytes);
+
 /* Whether the footprint may grow by so much as far as the hard limit goes. A hint: others grow, too. */
 bool sa_limits_have_room(size_t bytes);
 

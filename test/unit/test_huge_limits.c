@@ -104,10 +104,49 @@ static void test_heap_keeps_its_rules_under_limits(void **state)
         test_child_passes(limited_run, &runs[i]);
 }
 
+/* A long span that cannot fit is refused before it is placed: not so much as mapped, let alone seen as used by others. */
+static void long_run(void *arg)
+{
+    const struct run *run = arg;
+    uint64_t refused;
+    size_t mapped, used;
+
+    program_begin(run->mode, run->seed);
+    assert_true(program_take(64 * MIB >> SA_PAGE_SHIFT, 1, false));
+    sa_page_heap_release(HEAP, PTRDIFF_MAX);
+    used = sa_footprint_bytes();
+    sa_limits_set(SA_LIMIT_HARD, used + 40 * MIB);
+    refused = sa_limits.refused;
+    mapped = HEAP->huge->mapped;
+    for (size_t mib = 41; mib < 90; mib += 7) {
+        assert_false(program_take(mib * MIB >> SA_PAGE_SHIFT, 1, false));
+        assert_true(sa_limits.refused > refused);
+        refused = sa_limits.refused;
+        assert_int_equal(HEAP->huge->mapped, mapped);
+        assert_true(sa_footprint_bytes() <= used);
+        page_heap_check();
+    }
+    assert_true(program_take(38 * MIB >> SA_PAGE_SHIFT, 1, false));
+    program_end();
+}
+
+static void test_long_spans_that_cannot_fit_are_not_mapped(void **state)
+{
+    static struct run runs[] = {
+        {"always [madvise] never\n", 23, 0, 0},
+        {"[always] madvise never\n", 24, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(runs); i++)
+        test_child_passes(long_run, &runs[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_heap_keeps_its_rules_under_limits),
+        cmocka_unit_test(test_long_spans_that_cannot_fit_are_not_mapped),
     };
 
     test_start_floors();
