@@ -74,8 +74,7 @@ void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_
     h->items++;
 }
 
-/* The first of the hugepages that were mapped, now among the released ones, or SA_HUGE_NONE. */
-static size_t heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
+size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
 {
     size_t want = sa_max(n, sa_min(h->mapped / GROW_PART, GROW_MOST)), start;
     void *p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
@@ -103,7 +102,7 @@ size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align
     size_t start = sa_huge_map_take(&h->released, &h->nodes, n, align);
 
     if (start == SA_HUGE_NONE) {
-        start = heap_grow(h, n, align);
+        start = sa_huge_heap_grow(h, n, align);
         if (start != SA_HUGE_NONE)
             sa_huge_map_take_at(&h->released, &h->nodes, start, n);
     }

@@ -125,6 +125,9 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, enum sa
 /* From the released ones or the system only, and neither counted nor advised. */
 size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align);
 
+/* Maps at least n more, which are among the released ones then: the first, or SA_HUGE_NONE. */
+size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align);
+
 /* Puts hugepages that nobody uses back; zero: they hold no memory. */
 void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero);
 

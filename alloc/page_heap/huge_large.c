@@ -7,6 +7,7 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/span_records.h"
 #include "pagemap/pagemap.h"
 
@@ -132,6 +133,17 @@ void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
     sa_huge_heap_put(h, e.first, e.full + whole, zero);
 }
 
+/* Under a limit, where there may be no room for a copy, a span at the end of the heap's address space is given more. */
+static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
+{
+    const struct sa_huge_node *behind = sa_huge_map_find(&h->released, hugepage);
+    size_t end = behind ? behind->start + behind->length : hugepage;
+
+    return sa_limits_active() && end << SA_HUGE_SHIFT == h->space.hint &&
+           sa_huge_heap_grow(h, hugepage + n - end, 1) != SA_HUGE_NONE &&
+           sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n);
+}
+
 /* Hugepages behind a span: all of them in the cache, or all without memory. */
 static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool *ret_zero)
 {
@@ -139,7 +151,7 @@ static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool 
     if (sa_huge_cache_take_at(&h->cache, hugepage, n))
         return true;
     *ret_zero = true;
-    if (!sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n))
+    if (!sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n) && !grow_behind(h, hugepage, n))
         return false;
     sa_huge_heap_advise_for(h, hugepage, n, SA_USE_LARGE);
     sa_huge_cache_use(&h->cache, n);
@@ -161,7 +173,7 @@ bool sa_huge_large_extend(struct sa_huge_heap *h, struct sa_span *s, size_t page
     }
     if (t && t->range.taken != old.tail)
         return false;
-    if (!sa_huge_heap_ready(h, 3))
+    if (!sa_huge_heap_ready(h, 4))
         return false;
     if (!t && new.tail) {
         t = sa_huge_heap_new_tracker(h);
