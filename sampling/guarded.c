@@ -79,7 +79,8 @@ static size_t pool_bytes(const struct pool *p)
     return p->count * (p->bytes + p->gap) + p->gap;
 }
 
-/* Inaccessible, somewhere in the second half of the sampled window, where the sampled heap does not come. */
+/* Inaccessible, known to the radix map, somewhere in the second half of the sampled window, where the sampled heap
+ * does not come. */
 static char *pool_map(size_t bytes)
 {
     const uintptr_t half = SA_HOME_START + SA_HOME_BYTES + SA_HOME_BYTES / 2;
@@ -92,8 +93,8 @@ static char *pool_map(size_t bytes)
             return NULL;
         if ((uintptr_t)p % SA_PAGE_BYTES == 0 && sa_page_heap_sampled_address((uintptr_t)p) &&
             sa_page_heap_sampled_address((uintptr_t)p + bytes - 1) &&
-            sa_vm_protect(p, bytes, false))
-            return p;
+            sa_pagemap_grow((uintptr_t)p, bytes) && sa_vm_protect(p, bytes, false))
+            return p; /* protected last: what is unmapped should be accessible, see vm.c */
         sa_vm_unmap(p, bytes);
     }
     return NULL;
@@ -111,9 +112,7 @@ static bool pool_make(struct pool *pool, size_t bytes)
     pool->count = pool->wanted;
     if (slots)
         p = pool_map(pool_bytes(pool));
-    if (!p || !sa_pagemap_grow((uintptr_t)p, pool_bytes(pool))) {
-        if (p)
-            sa_vm_unmap(p, pool_bytes(pool));
+    if (!p) {
         if (slots)
             sa_vm_unmap(slots, table);
         return false;
