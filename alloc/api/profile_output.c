@@ -4,6 +4,8 @@
  *
  * A signal handler may interrupt anything, so it only wakes a thread, which exists if profile_signal is set. The
  * thread blocks all signals and waits for nothing but that word. A child of fork gets one of its own.
+ *
+ * A recording is followed by the next inside the gate, so that a child of fork has one that runs.
  */
 #include "alloc/api/profile_output.h"
 
@@ -11,6 +13,7 @@
 #include "alloc/api/options.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
+#include "alloc/front/gate.h"
 #include "alloc/os/sys.h"
 #include "sampling/write.h"
 
@@ -46,14 +49,16 @@ static salloc_profile_token *output_start(void)
                                                                  : salloc_start_lifetime_profile();
 }
 
-/* The profile to write. A recording is followed by the next; one that cannot be stopped now goes on. */
-static salloc_profile *output_profile(void)
+/* What was recorded until now, and starts the next recording; one that cannot be stopped now goes on. */
+static salloc_profile *output_exchange(void)
 {
     salloc_profile *profile = NULL;
     int error = EAGAIN; /* the last one was stopped, but the next could not be started then */
 
-    if (!output_records())
-        return salloc_snapshot_profile(sa_options.profile_type);
+    if (!sa_gate_enter()) {
+        errno = EAGAIN;
+        return NULL;
+    }
     if (output.recording) {
         profile = salloc_profile_token_stop(output.recording);
         error = errno;
@@ -62,8 +67,14 @@ static salloc_profile *output_profile(void)
         output.recording = NULL;
     if (!output.recording)
         output.recording = output_start();
+    sa_gate_leave();
     errno = error;
     return profile;
+}
+
+static salloc_profile *output_profile(void)
+{
+    return output_records() ? output_exchange() : salloc_snapshot_profile(sa_options.profile_type);
 }
 
 static void output_write(void)
