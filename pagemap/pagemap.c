@@ -61,7 +61,7 @@ static bool pagemap_grow_leaf(uintptr_t address)
         sa_add_relaxed(&sa_pagemap.bytes, sizeof(*leaf));
         if (sa_pagemap.classes[root] != sa_hot.home_any_class) {
             sa_add_relaxed(&sa_pagemap.bytes, 1u << SA_MAP_LEAF_BITS);
-            sa_sub_relaxed(&sa_vm.reserved_bytes, 1u << SA_MAP_LEAF_BITS);
+            sa_vm_use_reserved(1u << SA_MAP_LEAF_BITS);
         }
         sa_store_release(&node->leaf[n], leaf);
     }

@@ -118,7 +118,7 @@ static bool pool_make(struct pool *pool, size_t bytes)
         return false;
     }
     pool->start = (uintptr_t)p;
-    sa_add_relaxed(&sa_vm.reserved_bytes, pool_bytes(pool));
+    sa_vm_reserve(pool_bytes(pool));
     for (size_t i = 0; i < pool->count; i++) {
         slots[i].span.start = pool->start + pool->gap + i * (pool->bytes + pool->gap);
         slots[i].span.pages = (uint32_t)(pool->bytes >> SA_PAGE_SHIFT);
@@ -156,7 +156,7 @@ static struct slot *slot_pick(struct pool *pool, size_t bytes)
         guarded.most = sa_max(guarded.most, guarded.pool[0].allocated + guarded.pool[1].allocated);
         guarded.succeeded++;
         if (!slot->touched && !slot_empties(slot))
-            sa_sub_relaxed(&sa_vm.reserved_bytes, pool->bytes);
+            sa_vm_use_reserved(pool->bytes);
         slot->touched = true;
     } else {
         guarded.failed++;
@@ -257,7 +257,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     }
     if (slot_empties(slot))
-        sa_sub_relaxed(&sa_vm.reserved_bytes, block_pages(now.start, requested));
+        sa_vm_use_reserved(block_pages(now.start, requested));
     block_fill(now.start, requested);
     sa_stack_ref(stack);
     now.allocated = (struct sa_event){stack, sa_clock_ns(), sa_sys_tid()};
@@ -313,7 +313,7 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
     if (slot_empties(slot)) {
         /* What is locked into memory stays there, and counts as reserved all the same. */
         sa_vm_release((void *)block_low(start), block_pages(start, bytes));
-        sa_add_relaxed(&sa_vm.reserved_bytes, block_pages(start, bytes));
+        sa_vm_reserve(block_pages(start, bytes));
     }
     slot_give_back(slot, false);
 }

@@ -181,7 +181,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     if (!sa_gate_enter())
         return; /* a fork is in progress, and the locks are not to be touched */
     s->classes = sa_size_classes.count;
-    s->system_bytes = sa_load_relaxed(&sa_vm.mapped_bytes);
+    s->system_bytes = sa_vm_mapped_bytes();
     s->reserved_bytes = sa_load_relaxed(&sa_vm.reserved_bytes);
     for (unsigned cls = 1; cls < s->classes; cls++) {
         snapshot_class(s, cls, detail);

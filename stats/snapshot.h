@@ -7,7 +7,7 @@
  *
  *   mapped = in use + page heap (backed) + central + cpu + transfer + quarantine + released (+ moving)
  *
- * Metadata is everything else that salloc has mapped, so at rest the sum of all rows is sa_vm.mapped_bytes to
+ * Metadata is everything else that salloc has mapped, so at rest the sum of all rows is sa_vm_mapped_bytes() to
  * the byte. What lies in the library's own data (the radix map's roots and home leaf) is not mapped and not counted.
  */
 #ifndef SA_STATS_SNAPSHOT_H

@@ -27,6 +27,7 @@ SA_START_DATA struct sa_vm sa_vm;
 struct stuck {
     struct stuck *next;
     size_t bytes;
+    uint64_t *count; /* of sa_vm: where they are counted */
 };
 
 static struct stuck *stuck; /* atomic: a stack; whoever takes it takes all of it */
@@ -62,11 +63,11 @@ static void stuck_push(struct stuck *s)
         continue;
 }
 
-static bool vm_unmap(void *p, size_t bytes)
+static bool try_unmap(void *p, size_t bytes, uint64_t *count)
 {
     if (sa_sys_munmap(p, bytes) != 0)
         return false;
-    sa_sub_relaxed(&sa_vm.mapped_bytes, bytes);
+    sa_sub_relaxed(count, bytes);
     return true;
 }
 
@@ -77,13 +78,13 @@ SA_COLD static void stuck_retry(void)
 
     for (struct stuck *s = sa_xchg_acquire(&stuck, NULL); s; s = next) {
         next = s->next;
-        ok = ok && vm_unmap(s, s->bytes);
+        ok = ok && try_unmap(s, s->bytes, s->count);
         if (!ok)
             stuck_push(s);
     }
 }
 
-void *sa_vm_map(void *hint, size_t bytes, const char *name)
+static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *count)
 {
     void *p;
 
@@ -95,20 +96,43 @@ void *sa_vm_map(void *hint, size_t bytes, const char *name)
         sa_add_relaxed(&sa_vm.map_failures, 1);
         return NULL;
     }
-    sa_add_relaxed(&sa_vm.mapped_bytes, bytes);
+    sa_add_relaxed(count, bytes);
     sa_sys_name_mapping(p, bytes, name);
     return p;
 }
 
+void *sa_vm_map(void *hint, size_t bytes, const char *name)
+{
+    return map_counted(hint, bytes, name, &sa_vm.used_bytes);
+}
+
 void *sa_vm_map_reserved(size_t bytes, const char *name)
 {
-    void *p;
+    return map_counted(NULL, bytes, name, &sa_vm.reserved_bytes);
+}
 
-    sa_add_relaxed(&sa_vm.reserved_bytes, bytes); /* first: nobody is to see it used */
-    p = sa_vm_map(NULL, bytes, name);
-    if (!p)
-        sa_sub_relaxed(&sa_vm.reserved_bytes, bytes);
-    return p;
+void *sa_vm_map_space(void *hint, size_t bytes, const char *name)
+{
+    return map_counted(hint, bytes, name, &sa_vm.space_bytes);
+}
+
+/* Meanwhile both count it, rather than none. */
+void sa_vm_use_reserved(size_t bytes)
+{
+    sa_add_relaxed(&sa_vm.used_bytes, bytes);
+    sa_sub_relaxed(&sa_vm.reserved_bytes, bytes);
+}
+
+void sa_vm_reserve(size_t bytes)
+{
+    sa_add_relaxed(&sa_vm.reserved_bytes, bytes);
+    sa_sub_relaxed(&sa_vm.used_bytes, bytes);
+}
+
+uint64_t sa_vm_mapped_bytes(void)
+{
+    return sa_load_relaxed(&sa_vm.used_bytes) + sa_load_relaxed(&sa_vm.reserved_bytes) +
+           sa_load_relaxed(&sa_vm.space_bytes);
 }
 
 void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
@@ -116,22 +140,35 @@ void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
     void *moved = sa_sys_mremap(p, old_bytes, bytes, MREMAP_MAYMOVE, NULL);
 
     if (moved)
-        sa_add_relaxed(&sa_vm.mapped_bytes, bytes - old_bytes);
+        sa_add_relaxed(&sa_vm.used_bytes, bytes - old_bytes);
     else
         sa_add_relaxed(&sa_vm.map_failures, 1);
     return moved;
 }
 
-void sa_vm_unmap(void *p, size_t bytes)
+static void unmap_counted(void *p, size_t bytes, uint64_t *count)
 {
+    struct stuck *s = p;
+
     if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
         stuck_retry();
-    if (SA_LIKELY(vm_unmap(p, bytes)))
+    if (SA_LIKELY(try_unmap(p, bytes, count)))
         return;
     if (sa_sys_is_readable(p)) { /* not made inaccessible */
-        ((struct stuck *)p)->bytes = bytes;
-        stuck_push(p);
+        s->bytes = bytes;
+        s->count = count;
+        stuck_push(s);
     }
+}
+
+void sa_vm_unmap(void *p, size_t bytes)
+{
+    unmap_counted(p, bytes, &sa_vm.used_bytes);
+}
+
+void sa_vm_unmap_space(void *p, size_t bytes)
+{
+    unmap_counted(p, bytes, &sa_vm.space_bytes);
 }
 
 size_t sa_vm_resident(const void *p, size_t bytes)

@@ -15,9 +15,10 @@ struct sa_vm {
     uint64_t seed;         /* random per process, from the kernel; const after init */
     uint64_t map_failures; /* atomic, relaxed counters */
     uint64_t advise_failures;
-    uint64_t mapped_bytes; /* atomic, relaxed: address space that is salloc's, whatever for */
-    uint64_t
-        reserved_bytes; /* the same: of those, parts of tables and pools that were never touched */
+    /* Atomic, relaxed: address space that is salloc's, by what for; see sa_vm_mapped_bytes. */
+    uint64_t used_bytes;     /* all but the next two */
+    uint64_t reserved_bytes; /* parts of tables and pools that were never touched */
+    uint64_t space_bytes;    /* page heaps', which say themselves how much of it they use */
 };
 
 extern struct sa_vm sa_vm;
@@ -33,8 +34,19 @@ void *sa_vm_map(void *hint, size_t bytes, const char *name);
 /* If the kernel refuses (which takes a mapping more to split one), the next calls try again. */
 void sa_vm_unmap(void *p, size_t bytes);
 
-/* The same anywhere, for a table that is used in part: all of it counts as reserved until the user subtracts from that. */
+/* The same anywhere, for a table that is used in part: all of it counts as reserved until it is used. */
 void *sa_vm_map_reserved(size_t bytes, const char *name);
+
+/* So much of what is reserved is used now; or of what is used holds no memory now. */
+void sa_vm_use_reserved(size_t bytes);
+void sa_vm_reserve(size_t bytes);
+
+/* The same as sa_vm_map and sa_vm_unmap for page heaps: it never counts as used here. */
+void *sa_vm_map_space(void *hint, size_t bytes, const char *name);
+void sa_vm_unmap_space(void *p, size_t bytes);
+
+/* All of it, used or not. */
+uint64_t sa_vm_mapped_bytes(void);
 
 /* A mapping with more bytes, perhaps elsewhere; NULL: it is unchanged. */
 void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes);

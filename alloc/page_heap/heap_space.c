@@ -20,7 +20,7 @@ void sa_heap_space_unmapped(struct sa_heap_space *space, uintptr_t start)
 static char *space_map_in_hole(struct sa_heap_space *space, size_t bytes, size_t align)
 {
     uintptr_t hole = sa_align_up(space->hole, align);
-    char *p = sa_vm_map((void *)hole, bytes, space->name);
+    char *p = sa_vm_map_space((void *)hole, bytes, space->name);
 
     if ((uintptr_t)p == hole) {
         space->hole = hole + bytes;
@@ -28,7 +28,7 @@ static char *space_map_in_hole(struct sa_heap_space *space, size_t bytes, size_t
         return p;
     }
     if (p)
-        sa_vm_unmap(p, bytes);
+        sa_vm_unmap_space(p, bytes);
     space->hole = 0;
     return NULL;
 }
@@ -46,18 +46,18 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
         space->hint = hint = SA_HOME_START + SA_HOME_BYTES; /* mappings were given up there */
     else if (!sa_same_window(hint, hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
         hint = sa_align_up(hint, SA_HOME_BYTES); /* an ordinary span is better off within one */
-    p = sa_vm_map((void *)hint, bytes, space->name);
+    p = sa_vm_map_space((void *)hint, bytes, space->name);
     for (int i = 0; i < SPACE_HINTS && p && !sa_same_window((uintptr_t)p, hint); i++) {
         uintptr_t next = hint + SPACE_HINT_STEP;
 
         if (bytes >= SPACE_HINT_STEP || !sa_same_window(hint, next + bytes))
             break;
-        sa_vm_unmap(p, bytes);
+        sa_vm_unmap_space(p, bytes);
         space->hint = hint = next;
-        p = sa_vm_map((void *)hint, bytes, space->name);
+        p = sa_vm_map_space((void *)hint, bytes, space->name);
     }
     if (p && space->own_window && !sa_page_heap_sampled_address((uintptr_t)p)) {
-        sa_vm_unmap(p, bytes); /* elsewhere an address would not tell what it is */
+        sa_vm_unmap_space(p, bytes); /* elsewhere an address would not tell what it is */
         return NULL;
     }
     if (p && sa_same_window((uintptr_t)p, hint) && (uintptr_t)p + bytes > space->hint)
@@ -75,15 +75,15 @@ static char *space_map(struct sa_heap_space *space, size_t bytes, size_t align)
     p = space_map_at_hint(space, bytes, align);
     if (!p || ((uintptr_t)p & (align - 1)) == 0)
         return p;
-    sa_vm_unmap(p, bytes);
+    sa_vm_unmap_space(p, bytes);
     p = space_map_at_hint(space, bytes + align, 1);
     if (!p)
         return NULL;
     aligned = (char *)sa_align_up((uintptr_t)p, align);
     if (aligned > p)
-        sa_vm_unmap(p, (size_t)(aligned - p));
+        sa_vm_unmap_space(p, (size_t)(aligned - p));
     if (aligned + bytes < p + bytes + align)
-        sa_vm_unmap(aligned + bytes, (size_t)(p + align - aligned));
+        sa_vm_unmap_space(aligned + bytes, (size_t)(p + align - aligned));
     return aligned;
 }
 
@@ -92,7 +92,7 @@ void *sa_heap_space_map(struct sa_heap_space *space, size_t bytes, size_t align)
     char *p = space_map(space, bytes, align);
 
     if (p && !sa_pagemap_grow((uintptr_t)p, bytes)) {
-        sa_vm_unmap(p, bytes);
+        sa_vm_unmap_space(p, bytes);
         return NULL;
     }
     return p;

@@ -87,13 +87,12 @@ size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
         return SA_HUGE_NONE;
     start = (uintptr_t)p >> SA_HUGE_SHIFT;
     if (!sa_huge_owners_grow(&h->owners, start, want)) {
-        sa_vm_unmap(p, want * SA_HUGE_BYTES);
+        sa_vm_unmap_space(p, want * SA_HUGE_BYTES);
         return SA_HUGE_NONE;
     }
     h->mapped += want;
     h->stats.grown++;
     sa_huge_map_insert(&h->released, &h->nodes, start, want, h->now_ns);
-    sa_huge_heap_note(h); /* it was counted as used since it was mapped */
     return start;
 }
 
@@ -381,7 +380,7 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
         h->in_use_pages += pages;
         h->stats.spans_in_use++;
         sa_size_info_alloc(&h->sizes, pages, sa_huge_slack(pages));
-        sa_peak_note(h->number, sa_huge_heap_released(h) << SA_PAGE_SHIFT, sa_span_bytes(got));
+        sa_peak_note(h->number, sa_huge_heap_used(h) << SA_PAGE_SHIFT, sa_span_bytes(got));
     } else {
         if (s)
             heap_drop_span(h, s);

@@ -264,10 +264,10 @@ SA_INLINE size_t sa_huge_heap_used(const struct sa_huge_heap *h)
     return h->mapped * SA_HUGE_PAGES - sa_huge_heap_released(h);
 }
 
-/* Says how much holds no memory, after that has become more; see footprint.h. */
+/* Says how much that is, after it has changed; see footprint.h. */
 SA_INLINE void sa_huge_heap_note(const struct sa_huge_heap *h)
 {
-    sa_footprint_note(h->number, sa_huge_heap_released(h) << SA_PAGE_SHIFT);
+    sa_footprint_note(h->number, sa_huge_heap_used(h) << SA_PAGE_SHIFT);
 }
 
 /* What a span leaves free behind it when it is rounded up to hugepages. */

@@ -200,13 +200,13 @@ static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
         start = node->start + node->length - n;
         sa_huge_map_take_at(&h->released, &h->nodes, start, n);
         h->moving += n;
-        sa_huge_heap_note(h); /* before it is not mapped any more */
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-        sa_vm_unmap(hugepage_address(start), n * SA_HUGE_BYTES);
+        sa_vm_unmap_space(hugepage_address(start), n * SA_HUGE_BYTES);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         sa_huge_heap_set_advice(h, start, n, SA_ADVICE_NONE);
         h->moving -= n;
         h->mapped -= n;
+        sa_huge_heap_note(h); /* meanwhile somebody may have counted it as used */
         sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT);
         done += n;
     }

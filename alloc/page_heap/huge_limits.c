@@ -10,9 +10,9 @@
 
 size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before)
 {
-    size_t released = sa_huge_heap_released(h), used = h->mapped * SA_HUGE_PAGES - released;
+    size_t used = sa_huge_heap_used(h);
 
-    return sa_limits_over(h->number, released << SA_PAGE_SHIFT,
+    return sa_limits_over(h->number, used << SA_PAGE_SHIFT,
                           used > before ? (used - before) << SA_PAGE_SHIFT : 0);
 }
 

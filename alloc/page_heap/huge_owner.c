@@ -33,7 +33,7 @@ static void part_use(struct sa_huge_owners *owners, size_t hugepage)
     if (owners->windows[w] == owners->home || owners->used[w] & bit)
         return;
     owners->used[w] |= bit;
-    sa_sub_relaxed(&sa_vm.reserved_bytes, PART_BYTES);
+    sa_vm_use_reserved(PART_BYTES);
 }
 
 bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n)

@@ -65,11 +65,11 @@ void sa_limits_rearm(size_t used)
         sa_store_relaxed(&sa_limits.soft_passed, false);
 }
 
-size_t sa_limits_over(unsigned heap, size_t released_bytes, size_t grown)
+size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown)
 {
     size_t soft = sa_limits_get(SA_LIMIT_SOFT), hard = sa_limits_get(SA_LIMIT_HARD), used;
 
-    sa_store_seq_cst(&sa_footprint.released[heap], released_bytes);
+    sa_store_seq_cst(&sa_footprint.used[heap], used_bytes);
     used = sa_footprint_bytes();
     if (used > hard && grown) {
         sa_add_relaxed(&sa_limits.refused, 1);

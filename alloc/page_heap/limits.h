@@ -49,10 +49,10 @@ SA_INLINE bool sa_limits_active(void)
 }
 
 /*
- * A heap, of which released_bytes are released now, has grown by grown bytes: 0, or by how much that is too
+ * A heap, of which used_bytes hold memory now, has grown by grown bytes: 0, or by how much that is too
  * much. In that case the heap undoes it and calls sa_footprint_note.
  */
-size_t sa_limits_over(unsigned heap, size_t released_bytes, size_t grown);
+size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown);
 
 /* Whether a request of so much is beyond the hard limit by itself, so that nothing that is given back helps. */
 bool sa_limits_hopeless(size_t bytes);

@@ -9,11 +9,11 @@
 
 struct sa_peak sa_peak;
 
-void sa_peak_note(unsigned heap, size_t released_bytes, size_t more_bytes)
+void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)
 {
     uint64_t used, estimate, peak;
 
-    sa_footprint_note(heap, released_bytes);
+    sa_footprint_note(heap, used_bytes);
     used = sa_footprint_bytes() >> SA_PAGE_SHIFT;
     peak = sa_load_relaxed(&sa_peak.at_peak);
     if (used <= peak >> 32)

@@ -20,9 +20,9 @@ struct sa_peak {
 
 extern struct sa_peak sa_peak;
 
-/* A heap has handed out pages: released_bytes of it hold no memory now, more_bytes are the program's that
+/* A heap has handed out pages: used_bytes of it hold memory now, more_bytes are the program's that
  * no sample can tell of so far. */
-void sa_peak_note(unsigned heap, size_t released_bytes, size_t more_bytes);
+void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes);
 
 struct sa_peak_stats {
     size_t used_bytes;     /* when it was most */

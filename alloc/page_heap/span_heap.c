@@ -144,7 +144,7 @@ static bool heap_add_mapping(struct sa_span_heap *h, uintptr_t start, size_t byt
         if (cut > end)
             cut = end;
         if (!s) {
-            sa_vm_unmap((void *)start, end - start);
+            sa_vm_unmap_space((void *)start, end - start);
             return false;
         }
         s->start = start;
@@ -171,7 +171,7 @@ static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size
         return NULL;
     s = heap_new_record(h);
     if (!s) {
-        sa_vm_unmap(p, bytes);
+        sa_vm_unmap_space(p, bytes);
         return NULL;
     }
     s->start = (uintptr_t)p;
@@ -219,7 +219,7 @@ static void heap_undo(struct sa_span_heap *h, struct sa_span *s)
         return;
     }
     h->mapped_pages -= s->pages; /* a mapping of its own */
-    sa_vm_unmap((void *)s->start, sa_span_bytes(s));
+    sa_vm_unmap_space((void *)s->start, sa_span_bytes(s));
     sa_span_heap_drop_record(h, s);
 }
 
@@ -239,14 +239,14 @@ static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t a
             s = heap_map_alone(h, pages, align); /* what was added was cut at a window's edge */
     }
     if (s && sa_limits_active())
-        *ret_over = sa_limits_over(h->number, h->released.pages << SA_PAGE_SHIFT,
-                                   s->zeroed ? sa_span_bytes(s) : 0);
+        *ret_over =
+            sa_limits_over(h->number, sa_span_heap_used_bytes(h), s->zeroed ? sa_span_bytes(s) : 0);
     if (SA_UNLIKELY(*ret_over != 0)) {
         heap_undo(h, s);
         s = NULL;
     }
     if (s)
-        sa_peak_note(h->number, h->released.pages << SA_PAGE_SHIFT, sa_span_bytes(s));
+        sa_peak_note(h->number, sa_span_heap_used_bytes(h), sa_span_bytes(s));
     else
         sa_span_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
@@ -300,7 +300,7 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
         struct sa_span *rest = sa_span_heap_split(h, s, (cut - s->start) >> SA_PAGE_SHIFT);
 
         if (!rest) { /* no memory for a record: give up the tail's address space */
-            sa_vm_unmap((void *)cut, sa_span_end(s) - cut);
+            sa_vm_unmap_space((void *)cut, sa_span_end(s) - cut);
             h->mapped_pages -= (sa_span_end(s) - cut) >> SA_PAGE_SHIFT;
             s->pages = (uint32_t)((cut - s->start) >> SA_PAGE_SHIFT);
             break;

@@ -56,10 +56,16 @@ struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, si
 
 void sa_span_heap_drop_record(struct sa_span_heap *h, struct sa_span *s);
 
-/* Says how much holds no memory, after that has changed; see footprint.h. */
+/* What holds memory, free or not. */
+SA_INLINE size_t sa_span_heap_used_bytes(const struct sa_span_heap *h)
+{
+    return (h->mapped_pages - h->released.pages) << SA_PAGE_SHIFT;
+}
+
+/* Says so, after it has changed; see footprint.h. */
 SA_INLINE void sa_span_heap_note(const struct sa_span_heap *h)
 {
-    sa_footprint_note(h->number, h->released.pages << SA_PAGE_SHIFT);
+    sa_footprint_note(h->number, sa_span_heap_used_bytes(h));
 }
 
 #endif

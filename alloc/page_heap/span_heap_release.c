@@ -81,14 +81,14 @@ static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
         }
         sa_store_relaxed(&s->state, SA_SPAN_MOVING);
         h->moving_pages += s->pages;
-        sa_span_heap_note(h); /* before it is not mapped any more */
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 
-        sa_vm_unmap((void *)s->start, sa_span_bytes(s));
+        sa_vm_unmap_space((void *)s->start, sa_span_bytes(s));
 
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         h->moving_pages -= s->pages;
         h->mapped_pages -= s->pages;
+        sa_span_heap_note(h); /* meanwhile somebody may have counted it as used */
         done += s->pages;
         sa_span_heap_drop_record(h, s);
     }

@@ -41,10 +41,11 @@ void *__wrap_sa_arena_alloc(size_t bytes, size_t align)
 /* Both page heaps and the map begin anew, without limits; the ordinary heap's place comes of the seed. */
 static inline void fuzz_arena_begin(uint64_t seed)
 {
-    static uint64_t mapped = UINT64_MAX;
+    static uint64_t used = UINT64_MAX;
 
-    mapped = mapped == UINT64_MAX ? sa_vm.mapped_bytes : mapped;
-    sa_vm.mapped_bytes = mapped;
+    used = used == UINT64_MAX ? sa_vm.used_bytes : used;
+    sa_vm.used_bytes = used;
+    sa_vm.space_bytes = 0;
     memset(&sa_footprint, 0, sizeof(sa_footprint));
     sa_limits_set(SA_LIMIT_SOFT, SA_NO_LIMIT);
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);

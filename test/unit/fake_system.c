@@ -31,9 +31,9 @@ static bool is_heap(const void *p)
     return (uintptr_t)p >= SA_HOME_START && (uintptr_t)p < SA_HOME_START + SA_HOME_BYTES;
 }
 
-void *__real_sa_vm_map(void *hint, size_t bytes, const char *name);
-void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name);
-void __wrap_sa_vm_unmap(void *p, size_t bytes);
+void *__real_sa_vm_map_space(void *hint, size_t bytes, const char *name);
+void *__wrap_sa_vm_map_space(void *hint, size_t bytes, const char *name);
+void __wrap_sa_vm_unmap_space(void *p, size_t bytes);
 bool __wrap_sa_vm_release(void *p, size_t bytes);
 enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name);
 bool __wrap_sa_vm_no_hugepages(void *p, size_t bytes);
@@ -42,12 +42,12 @@ bool __wrap_sa_vm_collapse(void *p, size_t bytes);
 size_t __wrap_sa_vm_resident(const void *p, size_t bytes);
 long __wrap_sa_sys_read_file(const char *path, char *buf, size_t cap);
 
-void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name)
+void *__wrap_sa_vm_map_space(void *hint, size_t bytes, const char *name)
 {
     size_t first;
 
     if (strcmp(name, "salloc:heap") != 0)
-        return __real_sa_vm_map(hint, bytes, name);
+        return __real_sa_vm_map_space(hint, bytes, name);
     if (fails(fake.map_fails) ||
         ((uintptr_t)hint - SA_HOME_START + bytes) >> SA_PAGE_SHIFT > FAKE_PAGES)
         return NULL;
@@ -57,7 +57,7 @@ void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name)
             return NULL;
     }
     memset(fake.pages + first, FAKE_MAPPED, bytes >> SA_PAGE_SHIFT);
-    sa_vm.mapped_bytes += bytes;
+    sa_vm.space_bytes += bytes;
     fake.first = sa_min(fake.first, first);
     fake.end = sa_max(fake.end, first + (bytes >> SA_PAGE_SHIFT));
     page_heap_mapped(hint, bytes);
@@ -75,10 +75,10 @@ static void set_free(void *p, size_t bytes, unsigned char set)
     }
 }
 
-void __wrap_sa_vm_unmap(void *p, size_t bytes)
+void __wrap_sa_vm_unmap_space(void *p, size_t bytes)
 {
     set_free(p, bytes, 0);
-    sa_vm.mapped_bytes -= bytes;
+    sa_vm.space_bytes -= bytes;
     page_heap_unmapped(p, bytes);
 }
 
@@ -99,7 +99,7 @@ enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name)
     fake.giving = 0;
     if (fails(fake.renew_loses)) {
         if (!span) /* free memory is lost, and not the heap's any more */
-            __wrap_sa_vm_unmap(p, bytes);
+            __wrap_sa_vm_unmap_space(p, bytes);
         return SA_VM_LOST;
     }
     if (fails(fake.renew_fails))

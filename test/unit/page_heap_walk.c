@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-void *__real_sa_vm_map(void *hint, size_t bytes, const char *name);
-void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name);
-void __real_sa_vm_unmap(void *p, size_t bytes);
-void __wrap_sa_vm_unmap(void *p, size_t bytes);
+void *__real_sa_vm_map_space(void *hint, size_t bytes, const char *name);
+void *__wrap_sa_vm_map_space(void *hint, size_t bytes, const char *name);
+void __real_sa_vm_unmap_space(void *p, size_t bytes);
+void __wrap_sa_vm_unmap_space(void *p, size_t bytes);
 
 /* What the heap holds: ranges that do not touch each other. */
 #define RANGES_MOST 4096
@@ -79,19 +79,19 @@ void page_heap_forget(void)
 }
 
 #ifndef PAGE_HEAP_FAKE
-void *__wrap_sa_vm_map(void *hint, size_t bytes, const char *name)
+void *__wrap_sa_vm_map_space(void *hint, size_t bytes, const char *name)
 {
-    void *p = __real_sa_vm_map(hint, bytes, name);
+    void *p = __real_sa_vm_map_space(hint, bytes, name);
 
     if (p && strcmp(name, "salloc:heap") == 0)
         page_heap_mapped(p, bytes);
     return p;
 }
 
-void __wrap_sa_vm_unmap(void *p, size_t bytes)
+void __wrap_sa_vm_unmap_space(void *p, size_t bytes)
 {
     page_heap_unmapped(p, bytes);
-    __real_sa_vm_unmap(p, bytes);
+    __real_sa_vm_unmap_space(p, bytes);
 }
 #endif
 

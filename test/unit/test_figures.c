@@ -88,7 +88,7 @@ static void test_figures_are_the_snapshots(void **state)
     assert_int_equal(figure(&s, "large_blocks"), 1);
     assert_int_equal(figure(&s, "physical_bytes") + figure(&s, "released_bytes"),
                      figure(&s, "virtual_bytes"));
-    assert_int_equal(figure(&s, "system_bytes"), sa_vm.mapped_bytes);
+    assert_int_equal(figure(&s, "system_bytes"), sa_vm_mapped_bytes());
     before = figure(&s, "allocated_bytes");
     sa_front_free(block);
     sa_snapshot_take(&s);
@@ -126,7 +126,7 @@ static void test_figures_are_properties(void **state)
 static void test_figures_are_read_by_several_at_once(void **state)
 {
     struct sa_reading *first = sa_reading_take(), *second = sa_reading_take(), *third;
-    size_t mapped = sa_vm.mapped_bytes;
+    size_t mapped = sa_vm_mapped_bytes();
 
     (void)state;
     assert_non_null(first);
@@ -141,7 +141,7 @@ static void test_figures_are_read_by_several_at_once(void **state)
     assert_true(third->s.classes > 1 && third->cls[1].cpu.allowed > 0);
     sa_reading_release(third);
     sa_reading_release(second);
-    assert_true(sa_vm.mapped_bytes < mapped);
+    assert_true(sa_vm_mapped_bytes() < mapped);
 }
 
 int main(void)

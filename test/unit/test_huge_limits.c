@@ -2,7 +2,7 @@
 /*
  * Limits on the hugepage-aware heap, on a system that exists only here: what is taken into use stays below the hard
  * limit, a request is refused only if nothing that is free could make room for it, and a refused one leaves
- * all of the heap's rules as they were.
+ * all of the heap's rules as they were. Address space that is mapped ahead counts for nobody.
  */
 #include "alloc/page_heap/limits.h"
 
@@ -142,11 +142,52 @@ static void test_long_spans_that_cannot_fit_are_not_mapped(void **state)
         test_child_passes(long_run, &runs[i]);
 }
 
+static size_t footprint_seen; /* most, while heaps had more mapped than they knew of */
+
+bool __real_sa_pagemap_grow(uintptr_t start, size_t bytes);
+bool __wrap_sa_pagemap_grow(uintptr_t start, size_t bytes);
+
+bool __wrap_sa_pagemap_grow(uintptr_t start, size_t bytes)
+{
+    footprint_seen = sa_max(footprint_seen, sa_footprint_bytes());
+    return __real_sa_pagemap_grow(start, bytes);
+}
+
+/* A region is a gibibyte that others must not see as used, though it has just been mapped: they would be refused. */
+static void growth_run(void *arg)
+{
+    const struct run *run = arg;
+    size_t before;
+
+    program_begin(run->mode, run->seed);
+    footprint_seen = 0;
+    for (int i = 0; !HEAP->huge->regions; i++) {
+        assert_true(i < 1000);
+        before = sa_footprint_bytes();
+        assert_true(program_take(SA_HUGE_PAGES + SA_HUGE_PAGES / 4, 1, false));
+        assert_true(footprint_seen <= before + MIB); /* records */
+    }
+    assert_true(footprint_seen > 0);
+    before = sa_footprint_bytes();
+    assert_non_null(sa_page_heap_alloc(&sa_page_heap_sampled, 1, 1, false));
+    assert_true(footprint_seen <= before + MIB);
+    program_end();
+}
+
+static void test_growth_is_never_seen_as_used(void **state)
+{
+    static struct run run = {"always [madvise] never\n", 25, 0, 0};
+
+    (void)state;
+    test_child_passes(growth_run, &run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_heap_keeps_its_rules_under_limits),
         cmocka_unit_test(test_long_spans_that_cannot_fit_are_not_mapped),
+        cmocka_unit_test(test_growth_is_never_seen_as_used),
     };
 
     test_start_floors();

@@ -39,7 +39,7 @@ static void add(size_t hugepage)
 static void test_owners_are_found(void **state)
 {
     struct test_random r = {0x0a3e};
-    size_t mapped = sa_vm.mapped_bytes, reserved = sa_vm.reserved_bytes;
+    size_t mapped = sa_vm_mapped_bytes(), reserved = sa_vm.reserved_bytes;
 
     (void)state;
     assert_int_equal(sa_huge_owners_next(&owners, 0, 1), owners.end); /* nothing is there */
@@ -47,7 +47,7 @@ static void test_owners_are_found(void **state)
         assert_true(sa_huge_owners_grow(&owners, parts[i].start, parts[i].length));
     assert_false(sa_huge_owners_grow(&owners, SA_OWNERS * SA_OWNER_WINDOWS, 1));
     /* Tables of four windows besides the home window's, each used in one part or two: of 512 hugepages each. */
-    assert_int_equal(sa_vm.mapped_bytes - mapped, 4 * sizeof(owners.home));
+    assert_int_equal(sa_vm_mapped_bytes() - mapped, 4 * sizeof(owners.home));
     assert_int_equal(sa_vm.reserved_bytes - reserved, 4 * sizeof(owners.home) - 4 * 4096);
     assert_int_equal(owners.first, parts[0].start);
     assert_int_equal(owners.end, parts[3].start + parts[3].length);

@@ -186,7 +186,7 @@ static void check_fits(enum sa_report_kind kind)
 {
     size_t cap = sa_report_size();
     char *report = malloc(cap);
-    size_t mapped = sa_vm.mapped_bytes;
+    size_t mapped = sa_vm_mapped_bytes();
     unsigned before = allocations;
     struct sa_fmt f;
 
@@ -195,7 +195,7 @@ static void check_fits(enum sa_report_kind kind)
     sa_fmt_init(&f, report, cap);
     sa_report_format_as(kind, &f);
     assert_int_equal(allocations, before);
-    assert_int_equal(sa_vm.mapped_bytes, mapped);
+    assert_int_equal(sa_vm_mapped_bytes(), mapped);
     assert_false(f.truncated);
     assert_int_equal(f.len, strlen(report));
     assert_true(f.len > 1000);

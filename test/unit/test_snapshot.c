@@ -224,7 +224,7 @@ static void test_snapshot_counts_all_metadata(void **state)
     after = *take();
     assert_int_equal(after.pagemap_bytes - before.pagemap_bytes, sizeof(struct sa_map_leaf) + step);
     assert_int_equal(before.reserved_bytes - after.reserved_bytes, step);
-    assert_int_equal(after.system_bytes, sa_vm.mapped_bytes);
+    assert_int_equal(after.system_bytes, sa_vm_mapped_bytes());
 }
 
 /* At rest the rows are what was mapped, to the byte: memory that belongs to no floor counts as metadata. */
@@ -234,10 +234,10 @@ static void test_snapshot_counts_all_that_is_mapped(void **state)
     void *p;
 
     (void)state;
-    assert_int_equal(before.system_bytes, sa_vm.mapped_bytes);
+    assert_int_equal(before.system_bytes, sa_vm_mapped_bytes());
     p = sa_vm_map(NULL, 3 * MIB, "salloc:test");
     after = *take();
-    assert_int_equal(after.system_bytes, sa_vm.mapped_bytes);
+    assert_int_equal(after.system_bytes, sa_vm_mapped_bytes());
     assert_int_equal(after.system_bytes, before.system_bytes + 3 * MIB);
     assert_int_equal(after.other_bytes, before.other_bytes + 3 * MIB);
     assert_int_equal(after.metadata_bytes, before.metadata_bytes + 3 * MIB);

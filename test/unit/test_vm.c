@@ -147,7 +147,7 @@ int __wrap_sa_sys_munmap(void *p, size_t bytes)
 /* What the kernel would not let go of goes with the next call, and is counted until then. */
 static void test_vm_unmap_that_is_refused(void **state)
 {
-    uint64_t before = sa_vm.mapped_bytes;
+    uint64_t before = sa_vm_mapped_bytes();
     unsigned char *p[3], *more, there;
 
     (void)state;
@@ -158,15 +158,15 @@ static void test_vm_unmap_that_is_refused(void **state)
     munmap_fails = true;
     for (int i = 0; i < 3; i++)
         sa_vm_unmap(p[i], (4u + i) * page);
-    assert_int_equal(sa_vm.mapped_bytes, before + 15 * page);
+    assert_int_equal(sa_vm_mapped_bytes(), before + 15 * page);
     munmap_fails = false;
     more = sa_vm_map(NULL, page, "salloc:test");
     assert_non_null(more);
-    assert_int_equal(sa_vm.mapped_bytes, before + page);
+    assert_int_equal(sa_vm_mapped_bytes(), before + page);
     munmaps = 0;
     sa_vm_unmap(more, page);
     assert_int_equal(munmaps, 1);
-    assert_int_equal(sa_vm.mapped_bytes, before);
+    assert_int_equal(sa_vm_mapped_bytes(), before);
     for (int i = 0; i < 3; i++)
         assert_true(mincore(p[i] + 3 * page, page, &there) == -1 || more == p[i] + 3 * page);
 }
@@ -218,26 +218,26 @@ static void test_vm_move_is_all_or_nothing_across_mappings(void **state)
 /* What is mapped is counted to the byte: after mapping, lengthening in either way, failing, unmapping. */
 static void test_vm_counts_what_is_mapped(void **state)
 {
-    uint64_t before = sa_vm.mapped_bytes, failures = sa_vm.map_failures;
+    uint64_t before = sa_vm_mapped_bytes(), failures = sa_vm.map_failures;
     unsigned char *p = sa_vm_map(NULL, 8 * page, "salloc:test");
 
     (void)state;
-    assert_int_equal(sa_vm.mapped_bytes, before + 8 * page);
+    assert_int_equal(sa_vm_mapped_bytes(), before + 8 * page);
     memset(p, 7, 8 * page);
     p = sa_vm_lengthen(p, 8 * page, 4096 * page);
     assert_non_null(p);
     assert_true(all_bytes_are(p, 8 * page, 7));
     assert_true(all_bytes_are(p + 8 * page, 4088 * page, 0));
-    assert_int_equal(sa_vm.mapped_bytes, before + 4096 * page);
+    assert_int_equal(sa_vm_mapped_bytes(), before + 4096 * page);
     assert_null(sa_vm_lengthen(p, 4096 * page, (size_t)1 << 60));
     assert_int_equal(sa_vm.map_failures, failures + 1);
-    assert_int_equal(sa_vm.mapped_bytes, before + 4096 * page);
+    assert_int_equal(sa_vm_mapped_bytes(), before + 4096 * page);
     assert_true(all_bytes_are(p, 8 * page, 7));
     sa_vm_unmap(p + page, 95 * page);
     sa_vm_unmap(p, page);
-    assert_int_equal(sa_vm.mapped_bytes, before + 4000 * page);
+    assert_int_equal(sa_vm_mapped_bytes(), before + 4000 * page);
     sa_vm_unmap(p + 96 * page, 4000 * page);
-    assert_int_equal(sa_vm.mapped_bytes, before);
+    assert_int_equal(sa_vm_mapped_bytes(), before);
 }
 
 /* Pages that were touched are in memory, the others not; more pages than are asked for at a time. */
