@@ -12,11 +12,14 @@
 #include "pagemap/pagemap.h"
 #include "sampling/guarded.h"
 
+#define FOLDED 64 /* records of gone samples that make room at a time */
+
 static struct {
     struct sa_lock lock;
     struct sa_sample *first;  /* live, newest first */
     struct sa_sample *gone;   /* freed since the peak, but live then; linked by next */
     struct sa_sample *unused; /* linked by next */
+    struct sa_rows folded;    /* what other records of gone samples said */
     size_t count, gone_count;
     size_t created;  /* records ever made; atomic, relaxed */
     uint64_t newest; /* number of the last sample taken */
@@ -41,11 +44,39 @@ static double sample_weight(const struct sa_sample *s)
     return (double)s->allocated / s->p;
 }
 
+/*
+ * Records of gone samples become free, and rows instead; not those for which the rows have no room. So there are not
+ * many more records than there ever were live samples.
+ */
+static void live_fold(void)
+{
+    if (live.gone_count < FOLDED)
+        return;
+    for (int i = 0; i < FOLDED; i++) {
+        struct sa_sample *s = live.gone;
+        struct sa_row_key key = sa_sample_key(s);
+        struct sa_row *row = sa_rows_find(&live.folded, &key);
+
+        if (!row)
+            return;
+        row->samples++;
+        row->offsets += s->offset;
+        row->hits += s->hits;
+        sa_stack_unref(s->stack);
+        live.gone = s->next;
+        live.gone_count--;
+        s->next = live.unused;
+        live.unused = s;
+    }
+}
+
 struct sa_sample *sa_live_new(void)
 {
     struct sa_sample *s;
 
     live_lock();
+    if (!live.unused)
+        live_fold();
     s = live.unused;
     if (s)
         live.unused = s->next;
@@ -67,8 +98,9 @@ void sa_live_drop(struct sa_sample *s)
 }
 
 /* Forgets what was kept for an earlier peak. Called without the lock. */
-static void live_forget(struct sa_sample *list)
+static void live_forget(struct sa_sample *list, struct sa_rows *rows)
 {
+    sa_rows_free(rows);
     while (list) {
         struct sa_sample *s = list;
 
@@ -94,6 +126,7 @@ void sa_live_add(struct sa_sample *s)
                              .offsets = s->offset,
                              .hits = s->hits};
     struct sa_sample *forget = NULL;
+    struct sa_rows forget_rows = {0};
 
     live_lock();
     s->number = ++live.newest;
@@ -109,13 +142,15 @@ void sa_live_add(struct sa_sample *s)
         live.peak_number = s->number;
         live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
         forget = live.gone;
+        forget_rows = live.folded;
         live.gone = NULL;
+        live.folded = (struct sa_rows){0};
         live.gone_count = 0;
     }
     sa_sums_add(&s->stack->totals, &group);
     sa_recordings_allocated(s);
     live_unlock();
-    live_forget(forget);
+    live_forget(forget, &forget_rows);
 }
 
 bool sa_live_wants_free_stacks(void)
@@ -167,6 +202,7 @@ static double sample_waste(const struct sa_sample *s)
 static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bool is_live)
 {
     to->key = sa_sample_key(s);
+    to->samples = 1;
     to->offset = s->offset;
     to->hits = s->hits;
     to->waste = is_live ? sample_waste(s) : 0;
@@ -175,6 +211,13 @@ static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bo
                                            : s->span->start;
     to->time_ns = s->time_ns;
     sa_stack_ref(s->stack);
+}
+
+static void folded_copy(const struct sa_row *row, struct sa_sample_copy *to)
+{
+    *to = (struct sa_sample_copy){
+        .key = row->key, .samples = row->samples, .offset = row->offsets, .hits = row->hits};
+    sa_stack_ref(row->key.stack);
 }
 
 /*
@@ -195,7 +238,7 @@ static bool live_lock_to_copy(struct sa_copied *c)
         if (!c->samples)
             return false;
         live_lock();
-        if (live.count + live.gone_count <= cap)
+        if (live.count + live.gone_count + live.folded.count <= cap)
             return true;
         live_unlock();
         sa_vm_unmap(c->samples, c->mapped_bytes);
@@ -211,6 +254,8 @@ bool sa_live_copy(bool peak, struct sa_copied *ret)
             sample_copy(s, &ret->samples[ret->count++], true);
     for (const struct sa_sample *s = peak ? live.gone : NULL; s; s = s->next)
         sample_copy(s, &ret->samples[ret->count++], false);
+    for (size_t i = 0; peak && i < live.folded.count; i++)
+        folded_copy(&live.folded.rows[i], &ret->samples[ret->count++]);
     ret->time_ns = live.peak_time_ns;
     live_unlock();
     return true;
@@ -244,7 +289,7 @@ void sa_live_stats(struct sa_live_stats *ret)
 {
     live_lock();
     ret->samples = live.count;
-    ret->kept = live.gone_count;
+    ret->kept = live.gone_count + live.folded.count;
     ret->records = sa_load_relaxed(&live.created);
     ret->bytes = live.bytes;
     ret->peak_bytes = live.peak_bytes;

@@ -8,7 +8,8 @@
  * The peak is exact for the sampled heap: each record has a number in the order of allocation. When the
  * estimated live bytes exceed all before, the peak moves to the newest number; a record that is freed
  * later but was live then is kept in a list of its own until the peak moves again. So the heap at its
- * peak is what is live now up to that number, and that list.
+ * peak is what is live now up to that number, and that list. Where new samples need the records in it, they
+ * take them, and rows are kept instead: one for all that are alike.
  */
 #ifndef SA_SAMPLING_LIVE_H
 #define SA_SAMPLING_LIVE_H
@@ -23,7 +24,7 @@
 
 struct sa_live_stats {
     size_t samples;           /* live */
-    size_t kept;              /* freed, but live at the peak */
+    size_t kept;              /* records and rows of those freed, but live at the peak */
     size_t records;           /* ever made: in use and to be used again */
     double bytes, peak_bytes; /* estimates */
 };
@@ -32,6 +33,7 @@ struct sa_live_stats {
 struct sa_copied {
     struct sa_sample_copy {
         struct sa_row_key key; /* a reference to the stack is held */
+        uint64_t samples;      /* 1, or as many as were alike; the next three are their sums */
         double offset, hits, waste;
         uintptr_t start; /* address of the block; 0: freed */
         uint64_t time_ns;

@@ -82,7 +82,7 @@ static void profile_add_copied(struct profile_memory *m, const struct sa_copied 
             continue;
         }
         s->row = (size_t)(row - m->rows.rows);
-        row->samples++;
+        row->samples += s->samples;
         row->offsets += s->offset;
         row->hits += s->hits;
         row->waste += s->waste;

@@ -77,11 +77,12 @@ static struct sums sums_of_copy(bool peak)
         size_t site = s->key.stack->pc[0] - 0x1000;
 
         assert_in_range(site, 0, SITES - 1);
-        assert_true(s->key.requested == s->key.allocated - 1 && s->offset == 2 && s->hits == 3);
-        assert_true(peak || s->start == samples_span.start);
-        sums.bytes[site] += (double)s->key.allocated / s->key.p;
-        sums.samples[site]++;
-        sums.all++;
+        assert_true(s->key.requested == s->key.allocated - 1);
+        assert_true(s->offset == 2.0 * (double)s->samples && s->hits == 3.0 * (double)s->samples);
+        assert_true(peak || (s->start == samples_span.start && s->samples == 1));
+        sums.bytes[site] += (double)s->samples * (double)s->key.allocated / s->key.p;
+        sums.samples[site] += s->samples;
+        sums.all += s->samples;
     }
     sa_live_free_copied(&c);
     return sums;
@@ -205,6 +206,76 @@ static void test_live_uses_records_again(void **state)
         sa_live_drop(b);
     }
     sa_stack_unref(site);
+}
+
+#define WAVE 5000
+
+static struct sa_sample *wave[WAVE];
+
+/* Up to WAVE samples, fewer if there is no memory; how many. */
+static size_t wave_add(size_t bytes)
+{
+    size_t n = 0;
+
+    while (n < WAVE && (wave[n] = sample_add(n % SITES, bytes, 1)))
+        n++;
+    return n;
+}
+
+static void wave_remove(size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sa_live_remove(wave[i], NULL);
+}
+
+static void assert_peak_is_a_wave_of(size_t bytes)
+{
+    struct sums peak = sums_of_copy(true);
+
+    assert_int_equal(peak.all, WAVE);
+    for (size_t i = 0; i < SITES; i++) {
+        assert_int_equal(peak.samples[i], WAVE / SITES);
+        assert_true(peak.bytes[i] == (double)bytes * WAVE / SITES);
+    }
+}
+
+/*
+ * What was live at the peak and is gone costs no records when others come: these take them, and the peak is as
+ * it was. Where there is no memory for the rows that are kept instead, nothing of the peak is lost.
+ */
+static void test_live_peak_needs_few_records(void **state)
+{
+    static const size_t bytes = (size_t)1 << 46;
+    struct sa_live_stats before, stats;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(wave_add(bytes), WAVE);
+    wave_remove(WAVE);
+    assert_peak_is_a_wave_of(bytes);
+    test_faults.mmap_after = 0;
+    n = wave_add(64);
+    test_faults_clear();
+    assert_true(n < WAVE);
+    assert_peak_is_a_wave_of(bytes);
+    wave_remove(n);
+    sa_live_stats(&before);
+    assert_true(before.records < 2 * WAVE);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(wave_add(64), WAVE);
+        assert_peak_is_a_wave_of(bytes);
+        sa_live_stats(&stats);
+        assert_in_range(stats.records, WAVE, before.records);
+        assert_in_range(stats.kept, 1, stats.records - WAVE + SITES);
+        wave_remove(WAVE);
+    }
+    sa_live_remove(sample_add(0, (size_t)1 << 60, 1), NULL);
+    for (size_t i = 0; i < SITES; i++) { /* one is this function's, one the new peak's */
+        struct sa_stack *s = stack_of(i);
+
+        assert_int_equal(s->references, i ? 1 : 2);
+        sa_stack_unref(s);
+    }
 }
 
 /* Rows of one key are one, with all its samples; and a peak profile bears the time of the peak. */
@@ -341,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_live_follows_the_model),
         cmocka_unit_test(test_live_uses_records_again),
         cmocka_unit_test(test_live_profiles_add_up),
+        cmocka_unit_test(test_live_peak_needs_few_records),
         cmocka_unit_test(test_live_without_memory),
         cmocka_unit_test(test_live_copies_while_others_work),
     };
