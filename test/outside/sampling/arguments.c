@@ -264,7 +264,7 @@ static void test_small_stack(const char *folder)
     pthread_join(thread, NULL);
     REQUIRE(pthread_attr_setstacksize(&attr, 32 << 10) == 0);
     for (int i = 0; i < 6; i++) {
-        snprintf(path, sizeof(path), "%s/small.%s", folder, endings[i]);
+        snprintf(path, sizeof(path), "%s/small.%d.%s", folder, getpid(), endings[i]);
         REQUIRE(pthread_create(&thread, &attr, run_small, path) == 0);
         pthread_join(thread, NULL);
         CHECK(unlink(path) == 0);

@@ -36,7 +36,7 @@ static char *write_and_read(const char *scratch, const char *name)
     int fd;
 
     REQUIRE(profile && text);
-    snprintf(path, sizeof(path), "%s/%s", scratch, name);
+    snprintf(path, sizeof(path), "%s/%d.%s", scratch, getpid(), name);
     REQUIRE(salloc_profile_write_file(profile, path) == 0);
     salloc_profile_free(profile);
     fd = open(path, O_RDONLY);

@@ -184,7 +184,7 @@ static void test_refused(const char *folder)
     kept = make_heap();
     REQUIRE(kept);
     for (int i = 0; i < 6; i++) {
-        snprintf(path, sizeof(path), "%s/memory.%s", folder, endings[i]);
+        snprintf(path, sizeof(path), "%s/memory.%d.%s", folder, getpid(), endings[i]);
         each_refused(endings[i], make_file);
         CHECK(unlink(path) == 0);
     }
@@ -219,7 +219,7 @@ static void test_rounds(const char *folder)
 {
     size_t early_kib = 0, early_maps = 0;
 
-    snprintf(path, sizeof(path), "%s/memory.pb.gz", folder);
+    snprintf(path, sizeof(path), "%s/memory.%d.pb.gz", folder, getpid());
     /* All from one place: another would be other stacks, which are kept. */
     for (int i = 0; i < ROUNDS; i++) {
         one_round(i);
