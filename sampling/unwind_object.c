@@ -107,6 +107,7 @@ static void remember_permanent(const struct sa_unwind_object *o, const struct li
     if (!sa_cas_acquire(&permanent[i].state, &unknown, BEING_WRITTEN))
         return;
     permanent[i].object = *o;
+    permanent[i].object.permanent = true;
     sa_store_release(&permanent[i].state, KNOWN);
 }
 
@@ -146,6 +147,7 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
     ret->bias = found.dlfo_link_map ? found.dlfo_link_map->l_addr : 0;
     ret->eh_index = found.dlfo_eh_frame;
     ret->identity = identity(ret, found.dlfo_link_map);
+    ret->permanent = false; /* even if it is: next time */
     remember_permanent(ret, found.dlfo_link_map);
     return true;
 }

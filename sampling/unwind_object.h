@@ -21,6 +21,7 @@ struct sa_unwind_object {
      * only if it has the same code. 0: not known.
      */
     uint64_t identity;
+    bool permanent; /* known to be never unloaded */
 };
 
 enum sa_unwind_found {

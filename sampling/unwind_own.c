@@ -25,6 +25,7 @@
 #include "alloc/os/thread.h"
 #include "sampling/unwind_cfi.h"
 #include "sampling/unwind_object.h"
+#include "sampling/unwind_path.h"
 
 #include <stddef.h>
 
@@ -202,6 +203,19 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
            (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
+/* What may become a step of a path. The first step of all is the only one whose address is exact. */
+static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t rule,
+                     const struct sa_unwind_object *o)
+{
+    unsigned kind = rule & SA_RULE_KIND;
+
+    if ((kind == SA_RULE_FRAME || kind == SA_RULE_END) && is_in(o, c->pc - !c->exact) &&
+        o->permanent && c->exact == (made->count == 0))
+        sa_path_add(made, c->pc, rule);
+    else
+        made->going = false;
+}
+
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
 {
     uintptr_t base = rule & SA_RULE_CFA_RBP ? c->bp : rule & SA_RULE_CFA_R10 ? c->r10 : c->sp;
@@ -212,7 +226,9 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
             return false;
         cfa = read_stack(cfa);
     }
-    if (cfa - c->sp > FRAME_MOST || cfa == c->sp || !in_frame(c, cfa - 8, cfa))
+    /* The return address is in the frame, as in_frame has it. */
+    if (cfa - c->sp - 1 >= FRAME_MOST || cfa % 8 || cfa > c->top ||
+        (SA_UNLIKELY(cfa - 8 >= c->readable) && !read_further(c, cfa - 8)))
         return false;
     if (rule & SA_RULE_RBP_AT_CFA) {
         at = cfa + (uintptr_t)(int16_t)(rule >> 16);
@@ -253,57 +269,193 @@ static bool leave_signal(struct cursor *c, uint64_t rule)
     return true;
 }
 
-SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count)
-{
-    struct cursor c;
-    struct objects objects;
-    bool found = false; /* frame was reached */
-    bool whole = true;
-    unsigned inner = 0, n = 0;
+/* What changes from one usual frame to the next. */
+struct state {
+    uintptr_t pc, sp, bp;
+};
 
-    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
-                     : "=&r"(c.pc), "=&r"(c.sp), "=&r"(c.bp));
-    c.exact = true;
-    c.dismantled = false;
-    c.r10 = 0;
-    enter_stack(&c, (c.sp & -PAGE) + PAGE);
+struct walk {
+    struct cursor c;
+    uintptr_t frame, *pc;
+    unsigned inner, n, most;
+    bool found; /* frame was reached */
+    bool whole;
+};
+
+static void walk_begin(struct walk *w, uintptr_t pc, uintptr_t sp, uintptr_t bp)
+{
+    w->c = (struct cursor){.pc = pc, .sp = sp, .bp = bp, .exact = true};
+    enter_stack(&w->c, (sp & -PAGE) + PAGE);
+    w->inner = w->n = 0;
+    w->found = false;
+    w->whole = true;
+}
+
+/* Leaves a frame by its rule, and notes who called. False: the walk is at its end. */
+SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
+{
+    switch (rule & SA_RULE_KIND) {
+    case SA_RULE_FRAME:
+        if (!leave_frame(&w->c, rule))
+            return false;
+        break;
+    case SA_RULE_SIGNAL:
+        if (!leave_signal(&w->c, rule))
+            return false;
+        break;
+    case SA_RULE_OTHER:
+        /* libgcc reads where the description says, also in a frame that is dismantled. */
+        w->whole = w->c.dismantled;
+        return false;
+    case SA_RULE_END:
+        remember_stack(&w->c);
+        return false;
+    default:
+        return false;
+    }
+    w->found = w->found || w->c.sp >= w->frame;
+    if (!w->c.pc || (!w->found && ++w->inner == INNER_MOST))
+        return false;
+    if (w->found)
+        w->pc[w->n++] = w->c.pc + w->c.exact;
+    return w->n < w->most;
+}
+
+/* As leave_frame, of what is usual. False: not here, and *state is not of use any more. */
+SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t limit)
+{
+    uintptr_t cfa = (rule & SA_RULE_CFA_RBP ? state->bp : state->sp) +
+                    (uintptr_t)((int64_t)rule >> 32),
+              at;
+
+    if ((rule & (SA_RULE_KIND | SA_RULE_CFA_STORED | SA_RULE_CFA_R10 | SA_RULE_RBP_AT_RBP)) !=
+            SA_RULE_FRAME ||
+        cfa - state->sp - 1 >= FRAME_MOST || cfa % 8 || cfa > limit)
+        return false;
+    if (rule & SA_RULE_RBP_AT_CFA) {
+        at = cfa + (uintptr_t)(int16_t)(rule >> 16);
+        if (at % 8 || at < state->sp - RED_ZONE || at > cfa - 8)
+            return false;
+        state->bp = read_stack(at);
+    }
+    state->pc = read_stack(cfa - 8);
+    state->sp = cfa;
+    return true;
+}
+
+/*
+ * As far as the path is right, and about usual frames; *ret_rule: the one that it has for what follows, or 0. False: the
+ * walk is at its end.
+ */
+SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, uint64_t *ret_rule,
+                                    bool *ret_followed)
+{
+    struct state state = {w->c.pc, w->c.sp, w->c.bp}, next;
+    uintptr_t limit = w->c.top < w->c.readable ? w->c.top : w->c.readable, frame = w->frame;
+    uintptr_t *pc = w->pc, *pc_end = pc + w->most; /* none is there yet */
+    const struct sa_path_step *step = path->step;
+    const struct sa_path_step *end = step + sa_load_relaxed(&path->count);
+    uint64_t rule = 0;
+
+    *ret_followed = step != end;
+    for (; step != end; step++) {
+        if (sa_load_relaxed(&step->pc) != state.pc) {
+            *ret_followed = false;
+            break;
+        }
+        rule = sa_load_relaxed(&step->rule);
+        next = state;
+        if (!leave_usual_frame(&next, rule, limit))
+            break;
+        rule = 0;
+        state = next;
+        if (state.sp < frame)
+            continue;
+        if (state.pc)
+            *pc++ = state.pc;
+        if (!state.pc || pc == pc_end)
+            break;
+    }
+    if (state.sp != w->c.sp) {
+        w->c.pc = state.pc;
+        w->c.sp = state.sp;
+        w->c.bp = state.bp;
+        w->c.exact = false;
+        w->inner = (unsigned)(step - path->step);
+        w->found = state.sp >= frame;
+    }
+    w->n = (unsigned)(pc - w->pc);
+    *ret_rule = rule;
+    return state.pc && pc != pc_end;
+}
+
+/* By rules looked up one by one, the first of which may be known. They are added to `made`, if it is not NULL. */
+SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_path_made *made)
+{
+    struct objects objects;
+
     objects.count = objects.last = 0;
     objects.object[0].start = objects.object[0].end = 0;
-    while (n < most) {
-        uint64_t rule = find_rule(&c, &objects);
+    if (rule && !walk_step(w, rule))
+        return;
+    do {
+        rule = find_rule(&w->c, &objects);
+        if (made && made->going)
+            path_add(made, &w->c, rule, &objects.object[objects.last]);
+    } while (walk_step(w, rule));
+}
 
-        switch (rule & SA_RULE_KIND) {
-        case SA_RULE_FRAME:
-            if (!leave_frame(&c, rule))
-                goto end;
-            break;
-        case SA_RULE_SIGNAL:
-            if (!leave_signal(&c, rule))
-                goto end;
-            break;
-        case SA_RULE_OTHER:
-            /* libgcc reads where the description says, also in a frame that is dismantled. */
-            whole = c.dismantled;
-            goto end;
-        case SA_RULE_END:
-            remember_stack(&c);
-            goto end;
-        default:
-            goto end;
+/* The same, remembered as a path. */
+SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_path *path)
+{
+    struct sa_path_made made = {.count = 0, .going = true};
+
+    walk_on(w, 0, &made);
+    sa_path_set(path, &made);
+}
+
+/* The path of the walks that begin as this one does, or NULL. */
+SA_INLINE struct sa_path *walk_path(struct walk *w)
+{
+    if (w->frame - w->c.sp > PAGE || !in_frame(&w->c, w->frame - 8, w->c.top))
+        return NULL;
+    return sa_path_of(read_stack(w->frame - 8), w->frame);
+}
+
+SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count)
+{
+    struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .most = most};
+    uintptr_t start, sp, bp;
+    struct sa_path *path;
+    bool followed, goes_on = most > 0;
+    uint32_t sequence;
+    uint64_t rule = 0;
+
+    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
+                     : "=&r"(start), "=&r"(sp), "=&r"(bp));
+    walk_begin(&w, start, sp, bp);
+    path = walk_path(&w);
+    if (path && goes_on && sa_path_begin(path, &sequence)) {
+        goes_on = walk_follow(&w, path, &rule, &followed);
+        if (SA_LIKELY(sa_path_is_whole(path, sequence))) {
+            sa_path_end(path, followed);
+        } else {
+            walk_begin(&w, start, sp, bp);
+            goes_on = true;
+            rule = 0;
         }
-        found = found || c.sp >= (uintptr_t)frame;
-        if (!c.pc || (!found && ++inner == INNER_MOST))
-            break;
-        if (found)
-            pc[n++] = c.pc + c.exact;
+        path = NULL;
     }
-end:
+    if (path && goes_on)
+        walk_and_remember(&w, path);
+    else if (goes_on)
+        walk_on(&w, rule, NULL);
     /* Not even our own frames are described (a static program without an index of its frames): what is
      * sure is the return address below the CFA. */
-    if (!found && most && (uintptr_t)frame > c.sp && in_frame(&c, (uintptr_t)frame - 8, c.top))
-        pc[n++] = read_stack((uintptr_t)frame - 8);
-    *ret_count = n;
-    return whole;
+    if (!w.found && most && w.frame > w.c.sp && in_frame(&w.c, w.frame - 8, w.c.top))
+        pc[w.n++] = read_stack(w.frame - 8);
+    *ret_count = w.n;
+    return w.whole;
 }
 
 #endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paths: what was looked up during a walk of the stack, in order, so that the next walk that takes the same way need not
+ * look it up again. A loop that allocates has the same stack again and again.
+ *
+ * A path is nothing but a guess of the rules to come. Each step has the address that it is for; a walk takes the rule only
+ * if that is the address at which it has arrived, with the stack pointer and rbp that it has, and goes on by itself from the
+ * first one that differs. Only addresses in objects that are never unloaded become steps: there, the rule of
+ * an address is always the same. So a walk ends up with the same stack, whatever the path says.
+ *
+ * Paths are shared by threads and signal handlers, without a lock: one that is being written is not read, and one that
+ * was written while it was being followed was followed for nothing (is_whole). Until this is known rules may be
+ * torn, which the walker's own bounds make harmless.
+ */
+#ifndef SA_SAMPLING_UNWIND_PATH_H
+#define SA_SAMPLING_UNWIND_PATH_H
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+#include "alloc/base/rng.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SA_PATH_STEPS 48
+#define SA_PATH_BITS  4 /* paths kept; only the memory that is used is ever touched */
+
+/* A path is written after so many walks one after the other that left it: stacks that do not come again cost little. */
+#define SA_PATH_PATIENCE 4
+
+struct sa_path_step {
+    uintptr_t pc; /* as the walk has it; atomic, relaxed, as the others */
+    uint64_t rule;
+};
+
+struct sa_path {
+    uint32_t sequence; /* atomic: odd while the steps are being written */
+    uint32_t count;    /* of steps; atomic, relaxed */
+    uint32_t left;     /* walks in a row that left it; atomic, relaxed, and updates may be lost */
+    struct sa_path_step step[SA_PATH_STEPS];
+} __attribute__((aligned(SA_CACHELINE)));
+
+/* What a walk that is to become a path has met. */
+struct sa_path_made {
+    uint32_t count;
+    bool going; /* not yet at a step that cannot be part of one */
+    struct sa_path_step step[SA_PATH_STEPS];
+};
+
+extern struct sa_path sa_paths[1 << SA_PATH_BITS] SA_HIDDEN;
+
+/* For walks that begin with the same call, at the same depth, or not far from it. */
+SA_INLINE struct sa_path *sa_path_of(uintptr_t return_address, uintptr_t frame)
+{
+    return &sa_paths[(return_address ^ frame << 32) * SA_RNG_STEP >> (64 - SA_PATH_BITS)];
+}
+
+/* False: nobody can follow it now. */
+SA_INLINE bool sa_path_begin(const struct sa_path *path, uint32_t *ret_sequence)
+{
+    *ret_sequence = sa_load_acquire(&path->sequence);
+    return *ret_sequence % 2 == 0 && sa_load_relaxed(&path->left) < SA_PATH_PATIENCE;
+}
+
+/* Whether what was read since sa_path_begin belongs together. */
+SA_INLINE bool sa_path_is_whole(const struct sa_path *path, uint32_t sequence)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return sa_load_relaxed(&path->sequence) == sequence;
+}
+
+/* The walk followed it to its end, or left it before. */
+SA_INLINE void sa_path_end(struct sa_path *path, bool followed)
+{
+    uint32_t left = sa_load_relaxed(&path->left);
+
+    if (!followed)
+        sa_store_relaxed(&path->left, left + 1);
+    else if (left)
+        sa_store_relaxed(&path->left, 0);
+}
+
+SA_INLINE void sa_path_add(struct sa_path_made *made, uintptr_t pc, uint64_t rule)
+{
+    made->step[made->count++] = (struct sa_path_step){pc, rule};
+    made->going = made->count < SA_PATH_STEPS;
+}
+
+/* Unless somebody else is writing it. */
+void sa_path_set(struct sa_path *path, const struct sa_path_made *made);
+
+#endif
