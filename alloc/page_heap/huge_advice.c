@@ -70,6 +70,8 @@ bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
 {
     enum sa_huge_advice advice = sa_huge_owner_advice(&h->owners, hugepage);
 
+    if (advice == SA_ADVICE_MIXED) /* the part with its first touch may be advised */
+        return h->thp == SA_THP_MADVISE || h->thp == SA_THP_ALWAYS;
     return advice == SA_ADVICE_ON || (h->thp == SA_THP_ALWAYS && advice != SA_ADVICE_OFF);
 }
 

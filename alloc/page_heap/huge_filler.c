@@ -240,27 +240,41 @@ void sa_huge_filler_changed(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     sa_huge_filler_note(f);
 }
 
-static struct sa_filler_place filler_take(struct sa_huge_filler *f, struct sa_huge_tracker *t,
-                                          uint32_t n, uint32_t align, bool dense)
+static const struct sa_filler_place nowhere;
+
+static struct sa_filler_place tracker_find(struct sa_huge_tracker *t, uint32_t n, uint32_t align)
 {
-    struct sa_filler_place place = {NULL, 0, false};
+    struct sa_filler_place place = {.tracker = t, .n = n};
     long at = sa_range_alloc(&t->range, n, align);
 
     if (at < 0)
-        return place;
-    place.tracker = t;
+        return nowhere;
     place.at = (uint32_t)at;
+    place.grows = sa_huge_tracker_grows(t, place.at, n);
+    place.zero = t->clear_pages && sa_bits_count(t->clear, place.at, n) == n;
+    return place;
+}
+
+void sa_huge_filler_cancel(const struct sa_filler_place *place)
+{
+    sa_range_put(&place->tracker->range, place->at, place->n, true);
+}
+
+void sa_huge_filler_commit(struct sa_huge_filler *f, const struct sa_filler_place *place,
+                           bool dense)
+{
+    struct sa_huge_tracker *t = place->tracker;
+
     if (t->donated) {
         t->donated = false;
         t->dense = dense;
     }
-    place.zero = tracker_take_clear(f, t, place.at, n);
+    tracker_take_clear(f, t, place->at, place->n);
     sa_huge_filler_changed(f, t);
-    return place;
 }
 
 static struct sa_filler_place filler_search(struct sa_huge_filler *f, unsigned set, uint32_t n,
-                                            uint32_t align, bool dense)
+                                            uint32_t align)
 {
     struct sa_filler_set *s = &f->sets[set];
     /* A run this long holds n pages at any alignment, wherever it begins. */
@@ -270,7 +284,7 @@ static struct sa_filler_place filler_search(struct sa_huge_filler *f, unsigned s
 
     while (i < sa_min(sure, SA_FILLER_LISTS) && tries > 0) {
         for (struct sa_huge_tracker *t = s->first[i]; t && tries-- > 0; t = t->next) {
-            struct sa_filler_place place = filler_take(f, t, n, align, dense);
+            struct sa_filler_place place = tracker_find(t, n, align);
 
             if (place.tracker)
                 return place;
@@ -279,20 +293,20 @@ static struct sa_filler_place filler_search(struct sa_huge_filler *f, unsigned s
     }
     i = set_next(s, sure);
     if (i == SA_FILLER_LISTS)
-        return (struct sa_filler_place){NULL, 0, false};
-    return filler_take(f, s->first[i], n, align, dense);
+        return nowhere;
+    return tracker_find(s->first[i], n, align);
 }
 
-struct sa_filler_place sa_huge_filler_alloc(struct sa_huge_filler *f, uint32_t n, uint32_t align,
-                                            bool dense)
+struct sa_filler_place sa_huge_filler_find(struct sa_huge_filler *f, uint32_t n, uint32_t align,
+                                           bool dense)
 {
-    struct sa_filler_place place = {NULL, 0, false};
+    struct sa_filler_place place = nowhere;
 
     for (unsigned kind = 0; kind < SA_HUGE_KINDS && !place.tracker; kind++)
         if (kind != SA_HUGE_DONATED)
-            place = filler_search(f, kind * 2 + dense, n, align, dense);
+            place = filler_search(f, kind * 2 + dense, n, align);
         else if (!dense)
-            place = filler_search(f, SA_HUGE_DONATED * 2, n, align, dense);
+            place = filler_search(f, SA_HUGE_DONATED * 2, n, align);
     return place;
 }
 

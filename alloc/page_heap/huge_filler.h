@@ -21,6 +21,7 @@
 #ifndef SA_PAGE_HEAP_HUGE_FILLER_H
 #define SA_PAGE_HEAP_HUGE_FILLER_H
 
+#include "alloc/base/bits.h"
 #include "alloc/page_heap/huge_stats.h"
 #include "alloc/page_heap/huge_window.h"
 #include "alloc/page_heap/range_tracker.h"
@@ -98,7 +99,8 @@ struct sa_huge_filler {
 
 struct sa_filler_place {
     struct sa_huge_tracker *tracker; /* NULL: no room */
-    uint32_t at;
+    uint32_t at, n;
+    uint32_t grows; /* pages of them that count as holding no memory so far */
     bool zero;
 };
 
@@ -110,9 +112,14 @@ void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns);
 /* Whether the kernel backs fresh hugepages as a whole without advice has been found out: for those that are here. */
 void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole);
 
-/* n pages at a multiple of align, n + align <= a hugepage or align = n. */
-struct sa_filler_place sa_huge_filler_alloc(struct sa_huge_filler *f, uint32_t n, uint32_t align,
-                                            bool dense);
+/* n pages at a multiple of align, n + align <= a hugepage or align = n. Next is one of the two below. */
+struct sa_filler_place sa_huge_filler_find(struct sa_huge_filler *f, uint32_t n, uint32_t align,
+                                           bool dense);
+
+/* They are taken; or it is as if they had never been looked for. */
+void sa_huge_filler_commit(struct sa_huge_filler *f, const struct sa_filler_place *place,
+                           bool dense);
+void sa_huge_filler_cancel(const struct sa_filler_place *place);
 
 /* The record becomes the tracker of a hugepage, whose pages from clear_from on are clear. whole: the kernel will
  * give it memory for all of them at once. */
@@ -155,6 +162,13 @@ static inline uint32_t sa_huge_tracker_backed(const struct sa_huge_tracker *t)
     uint32_t free_pages = SA_HUGE_PAGES - t->range.taken;
 
     return t->whole && !t->broken ? free_pages : free_pages - t->clear_pages;
+}
+
+/* Of n pages, those that count as holding no memory. */
+static inline uint32_t sa_huge_tracker_grows(const struct sa_huge_tracker *t, uint32_t at,
+                                             uint32_t n)
+{
+    return (t->whole && !t->broken) || !t->clear_pages ? 0 : sa_bits_count(t->clear, at, n);
 }
 
 /* Where its clear pages are counted. */

@@ -108,20 +108,34 @@ size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align
     return start;
 }
 
-/* Puts the spare hugepage with the others before more is mapped. */
+/* Puts the spare hugepage with the others before more is mapped. Under a limit not if all of it would count as having
+ * memory then, and does not now. */
 static bool heap_give_up_spare(struct sa_huge_heap *h)
 {
     struct sa_huge_moving none = {.n = 0};
+    uint32_t backed;
 
     if (!h->spare || h->spare->range.taken)
+        return false;
+    backed = sa_huge_tracker_backed(h->spare);
+    if (h->before != SIZE_MAX && backed && backed < SA_HUGE_PAGES)
         return false;
     sa_huge_heap_evict(h, h->spare, &none);
     return true;
 }
 
-size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, enum sa_huge_use use,
+/* Pages for which hugepages without memory get some. */
+static size_t taken_grows(const struct sa_huge_heap *h, size_t start, size_t pages)
+{
+    return sa_huge_heap_comes_whole(h, start + pages / SA_HUGE_PAGES)
+               ? sa_align_up(pages, SA_HUGE_PAGES)
+               : pages;
+}
+
+size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enum sa_huge_use use,
                          bool *ret_zero)
 {
+    size_t n = sa_align_up(pages, SA_HUGE_PAGES) / SA_HUGE_PAGES;
     size_t start = sa_huge_cache_take(&h->cache, n, align);
 
     *ret_zero = false;
@@ -137,11 +151,16 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, enum sa
         start = sa_huge_heap_take_released(h, n, align);
         *ret_zero = true;
     }
-    if (start == SA_HUGE_NONE)
+    if (start == SA_HUGE_NONE) {
         sa_huge_cache_unuse(&h->cache, n);
-    else if (*ret_zero)
+        return start;
+    }
+    if (*ret_zero)
         sa_huge_heap_advise_for(h, start, n, use);
-    return start;
+    if (sa_huge_heap_admits(h, *ret_zero ? taken_grows(h, start, pages) : 0))
+        return start;
+    sa_huge_heap_put(h, start, n, *ret_zero);
+    return SA_HUGE_NONE;
 }
 
 void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero)
@@ -220,13 +239,15 @@ static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, si
 
     if (h->spare && h->spare->range.taken == 0) { /* kept for spans of the other density */
         t = h->spare;
+        if (!sa_huge_heap_admits(h, sa_huge_tracker_grows(t, 0, (uint32_t)pages)))
+            return NULL;
         h->spare = NULL;
         sa_huge_filler_remove(&h->filler, t);
     } else {
         t = sa_huge_heap_ready(h, 2) ? sa_huge_heap_new_tracker(h) : NULL;
         if (!t)
             return NULL;
-        hugepage = sa_huge_heap_take(h, 1, 1, dense ? SA_USE_DENSE : SA_USE_SPARSE, &zero);
+        hugepage = sa_huge_heap_take(h, pages, 1, dense ? SA_USE_DENSE : SA_USE_SPARSE, &zero);
         if (hugepage == SA_HUGE_NONE) {
             sa_huge_heap_drop_tracker(h, t);
             return NULL;
@@ -243,10 +264,15 @@ static struct sa_span *filler_alloc(struct sa_huge_heap *h, struct sa_span *s, s
                                     size_t align, bool dense)
 {
     struct sa_filler_place place =
-        sa_huge_filler_alloc(&h->filler, (uint32_t)pages, (uint32_t)align, dense);
+        sa_huge_filler_find(&h->filler, (uint32_t)pages, (uint32_t)align, dense);
 
     if (!place.tracker)
         return NULL;
+    if (!sa_huge_heap_admits(h, place.grows)) {
+        sa_huge_filler_cancel(&place);
+        return NULL;
+    }
+    sa_huge_filler_commit(&h->filler, &place, dense);
     return span_set_at(s, place.tracker->hugepage, place.at, pages, place.zero);
 }
 
@@ -270,10 +296,12 @@ static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, siz
         return sa_huge_large_alloc(h, s, pages, align);
     if (pages < SA_HUGE_PAGES)
         got = filler_alloc(h, s, pages, align, dense);
-    if (got || pages <= SA_HUGE_SMALL_PAGES)
-        return got ? got : filler_grow(h, s, pages, false, dense);
+    if (got || h->over)
+        return got;
+    if (pages <= SA_HUGE_SMALL_PAGES)
+        return filler_grow(h, s, pages, false, dense);
     got = region_alloc(h, s, pages, align);
-    if (got)
+    if (got || h->over)
         return got;
     return pages < SA_HUGE_PAGES ? filler_grow(h, s, pages, true, false)
                                  : sa_huge_large_alloc(h, s, pages, align);
@@ -331,50 +359,25 @@ static bool recent_serves(const struct sa_huge_heap *h, const struct sa_span *s,
     return (t && t->dense) == dense || !t;
 }
 
-/* What was placed is beyond the hard limit: undone, as if it had never been. Pages of which some had memory now all
- * count as if they had; as many are released instead. Lets go of the lock. */
-static void heap_undo(struct sa_huge_heap *h, struct sa_span *s, size_t before,
-                      struct sa_huge_moving moving[2])
-{
-    heap_give(h, s, s->zeroed, &moving[1]);
-    heap_drop_span(h, s);
-    sa_huge_heap_note(h); /* nobody is to see it while the lock is dropped */
-    if (sa_huge_heap_used(h) > before)
-        sa_huge_heap_release_pages(h, sa_huge_heap_used(h) - before, 1, false);
-    sa_huge_heap_settle(h, moving);
-}
-
 /* *ret_over: by how much the hard limit would have been passed; 0: if it fails, that is not why. */
 static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense,
                                   size_t *ret_over)
 {
     struct sa_huge_moving moving[2] = {{0}};
     struct sa_span *s, *got = NULL;
-    bool limited;
-    size_t before = 0;
 
     *ret_over = 0;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     s = h->recent;
-    limited = sa_limits_active();
     if (s && recent_serves(h, s, pages, align, dense)) {
         h->recent = NULL;
-        got = span_set(s, s->start, pages, false);
-        limited = false; /* it counts all the time */
+        got = span_set(s, s->start, pages, false); /* it counts all the time */
     } else {
         heap_flush(h, &moving[0]);
-        if (limited) {
-            before = sa_huge_heap_used(h);
-            sa_huge_heap_note(h); /* the flush may have changed it */
-            *ret_over = sa_huge_heap_too_long(h, pages);
-        }
-        s = *ret_over ? NULL : heap_new_span(h);
+        s = sa_huge_heap_begin(h, pages) ? heap_new_span(h) : NULL;
         if (s)
             got = heap_place(h, s, pages, align, dense);
-    }
-    if (limited && got && (*ret_over = sa_huge_heap_over(h, before))) {
-        heap_undo(h, got, before, moving);
-        return NULL;
+        *ret_over = h->over;
     }
     if (got) {
         h->in_use_pages += pages;

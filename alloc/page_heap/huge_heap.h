@@ -75,6 +75,9 @@ struct sa_huge_heap {
     size_t mapped, moving;  /* hugepages; moving: neither cached nor released */
     size_t large_pages;     /* of large spans, tails in the filler not counted */
     size_t in_use_pages;
+    /* Of the request that is being placed: pages that held memory when it began, or SIZE_MAX where there is no limit;
+     * and the bytes by which it would pass the hard one. */
+    size_t before, over;
     size_t region_low_water;
     bool refused; /* the kernel would not take memory back: only ticks try again */
     uint64_t now_ns, started_ns;
@@ -118,8 +121,9 @@ struct sa_huge_moving {
     size_t hugepage, n; /* n = 0: none */
 };
 
-/* Hugepages from the cache, the released ones or the system; counts as usage. SA_HUGE_NONE: there are none. */
-size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t n, size_t align, enum sa_huge_use use,
+/* Hugepages for so many pages from the cache, the released ones or the system; counts as usage. SA_HUGE_NONE: there
+ * are none, or a limit is in the way. */
+size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enum sa_huge_use use,
                          bool *ret_zero);
 
 /* From the released ones or the system only, and neither counted nor advised. */
@@ -181,13 +185,18 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h);
 size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
                                   bool periodic);
 
-/* Limits: huge_limits.c. After pages were taken into use, where `before` pages held memory before: 0, or by how
- * many bytes the hard limit is passed. */
-size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before);
+/* Limits: huge_limits.c. */
 
-/* The same for a span of a hugepage or more before it is placed, as far as that can be told then: others are not to
- * see the footprint with all of a span that is refused. */
-size_t sa_huge_heap_too_long(const struct sa_huge_heap *h, size_t pages);
+/* A request begins. False: a span of a hugepage or more that is beyond the hard limit, as far as that can be told before
+ * it is placed: not so much as address space is mapped for it. */
+bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages);
+
+/* Whether the request may have so many pages more that hold no memory so far, which is to be asked before anything of
+ * the heap is changed. If so, others see them as used from now on; if not, `over` says why. */
+bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages);
+
+/* A span has grown in place, while `before` pages held memory before. */
+void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before);
 
 /* Whether a span may take up to so many pages more that hold no memory, as far as that can be told before. */
 bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages);
@@ -233,7 +242,7 @@ void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages,
 void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
                              enum sa_huge_advice advice);
 
-/* Whether the first touch of a hugepage without memory brings all of it. */
+/* Whether the first touch of a hugepage without memory brings all of it, or may. */
 bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage);
 
 /* Who owns a page: at most one is set. */

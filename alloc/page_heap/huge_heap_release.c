@@ -129,11 +129,12 @@ static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t leas
         done += count;
         h->stats.released_ever_bytes += (uint64_t)count << SA_PAGE_SHIFT;
         empty = sa_huge_filler_end(&h->filler, &r, released);
-        if (empty) {
+        if (empty && ok)
             sa_huge_heap_evict(h, r.tracker, &moving);
-            if (moving.n)
-                ok = sa_huge_heap_move(h, &moving) && ok;
-        }
+        else if (empty) /* elsewhere all of it would count as having memory */
+            sa_huge_heap_emptied(h, r.tracker, &moving);
+        if (moving.n)
+            ok = sa_huge_heap_move(h, &moving) && ok;
     }
     return done;
 }

@@ -81,8 +81,7 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
         if (!t)
             return NULL;
     }
-    e.first = sa_huge_heap_take(h, e.full + (e.tail != 0), sa_max(align / SA_HUGE_PAGES, 1),
-                                SA_USE_LARGE, &zero);
+    e.first = sa_huge_heap_take(h, pages, sa_max(align / SA_HUGE_PAGES, 1), SA_USE_LARGE, &zero);
     if (e.first == SA_HUGE_NONE) {
         if (t)
             sa_huge_heap_drop_tracker(h, t);

@@ -8,15 +8,16 @@
 /* Over the soft limit, frees collect this part of it before it goes back: a system call for more than a page. */
 #define SOFT_EXCESS_PART 64
 
-size_t sa_huge_heap_over(struct sa_huge_heap *h, size_t before)
+void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
 {
     size_t used = sa_huge_heap_used(h);
 
-    return sa_limits_over(h->number, used << SA_PAGE_SHIFT,
-                          used > before ? (used - before) << SA_PAGE_SHIFT : 0);
+    sa_limits_over(h->number, used << SA_PAGE_SHIFT,
+                   used > before ? (used - before) << SA_PAGE_SHIFT : 0);
 }
 
-size_t sa_huge_heap_too_long(const struct sa_huge_heap *h, size_t pages)
+/* By how much a long span is beyond the hard limit wherever it is placed, as far as that can be told. */
+static size_t too_long(const struct sa_huge_heap *h, size_t pages)
 {
     const struct sa_huge_node *longest = sa_huge_map_longest(&h->cache.map);
     size_t over;
@@ -32,6 +33,29 @@ size_t sa_huge_heap_too_long(const struct sa_huge_heap *h, size_t pages)
     if (over)
         sa_add_relaxed(&sa_limits.refused, 1);
     return over;
+}
+
+bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages)
+{
+    h->over = 0;
+    h->before = SIZE_MAX;
+    if (sa_limits_active()) {
+        h->before = sa_huge_heap_used(h);
+        sa_huge_heap_note(h); /* what was given back just now may have changed it */
+        h->over = too_long(h, pages);
+    }
+    return h->over == 0;
+}
+
+bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages)
+{
+    if (SA_LIKELY(h->before == SIZE_MAX))
+        return true;
+    h->over =
+        sa_limits_over(h->number, (h->before + pages) << SA_PAGE_SHIFT, pages << SA_PAGE_SHIFT);
+    if (h->over)
+        sa_footprint_note(h->number, h->before << SA_PAGE_SHIFT);
+    return h->over == 0;
 }
 
 bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)

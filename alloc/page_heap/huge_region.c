@@ -29,33 +29,50 @@ static void region_uncover(struct sa_huge_region *r, uint32_t h, uint32_t at, ui
     r->clear_pages -= clear;
 }
 
-/* Counts pages of each hugepage; whether all were clear. */
-static bool region_take(struct sa_huge_region *r, uint32_t at, uint32_t n, bool whole)
+/* Counts pages of each hugepage. */
+static void region_take(struct sa_huge_region *r, uint32_t at, uint32_t n, bool whole)
 {
-    bool zero = true;
-
     for (uint32_t end = at + n, next; at < end; at = next) {
         uint32_t h = at / SA_HUGE_PAGES;
 
         next = (uint32_t)sa_min(end, (h + 1) * SA_HUGE_PAGES);
         r->taken[h] = (uint16_t)(r->taken[h] + (next - at));
-        zero = zero && sa_bits_count(r->clear, at, next - at) == next - at;
         if (whole && r->clears[h] == SA_HUGE_PAGES)
             region_uncover(r, h, h * SA_HUGE_PAGES, SA_HUGE_PAGES);
         else if (r->clears[h])
             region_uncover(r, h, at, next - at);
     }
-    return zero;
 }
 
-long sa_huge_region_alloc(struct sa_huge_region *r, uint32_t n, uint32_t align, bool whole,
-                          bool *ret_zero)
+struct sa_region_place sa_huge_region_find(struct sa_huge_region *r, uint32_t n, uint32_t align,
+                                           bool whole)
 {
-    long at = sa_range_alloc(&r->range, n, align);
+    struct sa_region_place place = {.at = sa_range_alloc(&r->range, n, align), .n = n};
+    uint32_t at = (uint32_t)place.at, clear = 0;
 
-    if (at >= 0)
-        *ret_zero = region_take(r, (uint32_t)at, n, whole);
-    return at;
+    if (place.at < 0)
+        return place;
+    for (uint32_t end = at + n, next; at < end; at = next) {
+        uint32_t h = at / SA_HUGE_PAGES, count;
+
+        next = (uint32_t)sa_min(end, (h + 1) * SA_HUGE_PAGES);
+        count = r->clears[h] ? sa_bits_count(r->clear, at, next - at) : 0;
+        clear += count;
+        place.grows += whole && r->clears[h] == SA_HUGE_PAGES ? SA_HUGE_PAGES : count;
+    }
+    place.zero = clear == n;
+    return place;
+}
+
+void sa_huge_region_commit(struct sa_huge_region *r, const struct sa_region_place *place,
+                           bool whole)
+{
+    region_take(r, (uint32_t)place->at, place->n, whole);
+}
+
+void sa_huge_region_cancel(struct sa_huge_region *r, const struct sa_region_place *place)
+{
+    sa_range_put(&r->range, (uint32_t)place->at, place->n, true);
 }
 
 bool sa_huge_region_extend(struct sa_huge_region *r, uint32_t at, uint32_t n, bool whole)

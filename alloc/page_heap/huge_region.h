@@ -42,10 +42,21 @@ struct sa_region_release {
 /* Requires zeroed memory. All pages are clear. */
 void sa_huge_region_init(struct sa_huge_region *r, size_t hugepage, uint64_t now_ns);
 
-/* n pages; the first, or -1. *ret_zero: known to be zero. whole: a hugepage that was clear has memory for all
- * its pages from then on. */
-long sa_huge_region_alloc(struct sa_huge_region *r, uint32_t n, uint32_t align, bool whole,
-                          bool *ret_zero);
+struct sa_region_place {
+    long at; /* -1: no room */
+    uint32_t n;
+    uint32_t grows; /* pages, also others of their hugepages, that hold no memory so far and will */
+    bool zero;
+};
+
+/* n pages. whole: a hugepage that was clear will have memory for all its pages. Next is one of the two below. */
+struct sa_region_place sa_huge_region_find(struct sa_huge_region *r, uint32_t n, uint32_t align,
+                                           bool whole);
+
+/* They are taken; or it is as if they had never been looked for. */
+void sa_huge_region_commit(struct sa_huge_region *r, const struct sa_region_place *place,
+                           bool whole);
+void sa_huge_region_cancel(struct sa_huge_region *r, const struct sa_region_place *place);
 
 void sa_huge_region_put(struct sa_huge_region *r, uint32_t at, uint32_t n, bool counted,
                         uint64_t now_ns);

@@ -22,23 +22,30 @@ size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h)
     return pages;
 }
 
-/* The region with the shortest longest run that may hold the span. */
+/* In the region with the shortest longest run that may hold the span. */
 static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
                          struct sa_huge_region **ret, bool *ret_zero)
 {
     struct sa_huge_region *best = NULL;
-    long at;
+    struct sa_region_place place;
 
     for (struct sa_huge_region *r = h->regions; r; r = r->next)
         if (r->range.longest >= pages && (!best || r->range.longest < best->range.longest))
             best = r;
     if (!best)
         return -1;
-    at = sa_huge_region_alloc(best, (uint32_t)pages, (uint32_t)align, best->whole, ret_zero);
-    if (at >= 0)
-        h->region_low_water = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
+    place = sa_huge_region_find(best, (uint32_t)pages, (uint32_t)align, best->whole);
+    if (place.at < 0)
+        return -1;
+    if (!sa_huge_heap_admits(h, place.grows)) {
+        sa_huge_region_cancel(best, &place);
+        return -1;
+    }
+    sa_huge_region_commit(best, &place, best->whole);
+    h->region_low_water = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
     *ret = best;
-    return at;
+    *ret_zero = place.zero;
+    return place.at;
 }
 
 /* Rounding up to hugepages has wasted more than small spans could use. */
@@ -87,7 +94,7 @@ long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t alig
 {
     long at = region_alloc(h, pages, align, ret, ret_zero);
 
-    if (at < 0 && region_is_due(h) && region_grow(h))
+    if (at < 0 && !h->over && region_is_due(h) && region_grow(h))
         at = region_alloc(h, pages, align, ret, ret_zero);
     return at;
 }

@@ -48,7 +48,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         h->stats.extended++;
         sa_huge_heap_note(h);
         if (limited) /* that there was room was seen before: what is over now stays */
-            sa_huge_heap_over(h, before);
+            sa_huge_heap_grew(h, before);
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return ok;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits on the footprint (footprint.h). Page heaps ask here, with their lock held, after they have taken pages into
- * use that held no memory: over the hard limit they undo it and fail, over the soft limit the request stands,
+ * Limits on the footprint (footprint.h). Page heaps ask here, with their lock held, when they take pages into
+ * use that held no memory: over the hard limit they leave it and fail, over the soft limit the request stands,
  * and `soft_due` tells the floors above to release something. Without limits that is a load and a compare.
  *
  * The hard limit holds between heaps without a lock that they share: each first says what it has taken, then
@@ -50,7 +50,7 @@ SA_INLINE bool sa_limits_active(void)
 
 /*
  * A heap, of which used_bytes hold memory now, has grown by grown bytes: 0, or by how much that is too
- * much. In that case the heap undoes it and calls sa_footprint_note.
+ * much. In that case the heap leaves it, or undoes it, and calls sa_footprint_note.
  */
 size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown);
 

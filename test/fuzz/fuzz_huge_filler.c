@@ -157,6 +157,7 @@ static void take(struct fuzz_input *in)
     bool dense = fuzz_byte(in) % 2, all_clear = true;
     uint32_t best = UINT32_MAX, before[HUGEPAGES];
     struct sa_filler_place place;
+    size_t backed;
     unsigned h;
 
     if (count == SPANS)
@@ -166,7 +167,7 @@ static void take(struct fuzz_input *in)
         before[h] = rank(h, n, dense);
         best = before[h] < best ? before[h] : best;
     }
-    place = sa_huge_filler_alloc(&filler, n, align, dense);
+    place = sa_huge_filler_find(&filler, n, align, dense);
     if (!place.tracker) {
         FUZZ_CHECK(align > 1 || best == UINT32_MAX);
         add(in, n, dense);
@@ -178,6 +179,13 @@ static void take(struct fuzz_input *in)
     for (uint32_t i = 0; i < n; i++)
         all_clear = all_clear && model[h].page[place.at + i] == CLEAR;
     FUZZ_EQUAL(place.zero, all_clear);
+    if (fuzz_byte(in) % 8 == 0) {
+        sa_huge_filler_cancel(&place);
+        return;
+    }
+    backed = sa_huge_filler_backed(&filler) + filler.taken_pages;
+    sa_huge_filler_commit(&filler, &place, dense);
+    FUZZ_EQUAL(sa_huge_filler_backed(&filler) + filler.taken_pages, backed + place.grows);
     set(h, place.at, n, false, TAKEN);
     remember(h, place.at, n);
 }

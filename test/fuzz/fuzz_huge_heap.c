@@ -74,8 +74,7 @@ static void take(struct fuzz_input *in)
                        FAKE_PAGES / SA_HUGE_PAGES / 4);
         return;
     }
-    /* What a refused request has taken counts as used, until the kernel takes it back. */
-    if (!fake.release_fails && sa_huge_heap_used(HEAP->huge) > used && sa_footprint_bytes() > limit)
+    if (sa_huge_heap_used(HEAP->huge) > used && sa_footprint_bytes() > limit)
         FUZZ_FAIL("%zu bytes with a limit of %zu", sa_footprint_bytes(), limit);
     FUZZ_EQUAL(s->pages, n);
     FUZZ_EQUAL(s->start % (align << SA_PAGE_SHIFT), 0);

@@ -118,16 +118,26 @@ static long best_fit(uint32_t n, uint32_t align)
 static void take(struct fuzz_input *in, uint8_t id)
 {
     uint32_t n = 1 + (uint32_t)fuzz_number(in, 2) * 4, align = 1u << fuzz_below(in, 10);
-    bool zero = false, is_zero = true;
+    struct sa_region_place place;
     long expect = best_fit(n, align), at;
+    bool is_zero = true;
+    size_t clear;
 
-    at = sa_huge_region_alloc(region, n, align, whole, &zero);
+    place = sa_huge_region_find(region, n, align, whole);
+    at = place.at;
     FUZZ_EQUAL(at, expect);
     if (at < 0)
         return;
+    if (fuzz_byte(in) % 8 == 0) {
+        sa_huge_region_cancel(region, &place);
+        return;
+    }
+    clear = region->clear_pages;
+    sa_huge_region_commit(region, &place, whole);
+    FUZZ_EQUAL(clear - region->clear_pages, place.grows);
     for (uint32_t i = 0; i < n; i++)
         is_zero = is_zero && !memory[at + i];
-    FUZZ_EQUAL(zero, is_zero);
+    FUZZ_EQUAL(place.zero, is_zero);
     set((uint32_t)at, n, id);
     spans[id].at = (uint32_t)at;
     spans[id].n = n;

@@ -165,7 +165,7 @@ static void random_alloc(struct test_random *r)
         before[h] = model[h].in ? rank(&trackers[h], n, dense) : UINT32_MAX;
         best = before[h] < best ? before[h] : best;
     }
-    place = sa_huge_filler_alloc(filler, n, align, dense);
+    place = sa_huge_filler_find(filler, n, align, dense);
     if (!place.tracker) {
         assert_true(align > 1 || best == UINT32_MAX);
         add(r, n, !dense && test_random_below(r, 4) == 0, dense);
@@ -177,6 +177,7 @@ static void random_alloc(struct test_random *r)
     for (uint32_t i = 0; i < n; i++)
         all_clear = all_clear && model[place.tracker->hugepage].page[place.at + i] == CLEAR;
     assert_int_equal(place.zero, all_clear);
+    sa_huge_filler_commit(filler, &place, dense);
     set((unsigned)place.tracker->hugepage, place.at, n, CLEAR, TAKEN);
     remember((unsigned)place.tracker->hugepage, place.at, n);
 }
@@ -333,11 +334,12 @@ static void test_filler_packs_densely(void **state)
     (void)state;
     begin();
     for (int i = 0; i < 1500; i++) {
-        struct sa_filler_place p = sa_huge_filler_alloc(filler, 8, 1, false);
+        struct sa_filler_place p = sa_huge_filler_find(filler, 8, 1, false);
 
         if (!p.tracker) {
             add(&r, 8, false, false);
         } else {
+            sa_huge_filler_commit(filler, &p, false);
             set((unsigned)p.tracker->hugepage, p.at, 8, CLEAR, TAKEN);
             remember((unsigned)p.tracker->hugepage, p.at, 8);
         }
@@ -348,9 +350,10 @@ static void test_filler_packs_densely(void **state)
         if (count > 750)
             random_free(&r);
         if (count <= 750) {
-            struct sa_filler_place p = sa_huge_filler_alloc(filler, 8, 1, false);
+            struct sa_filler_place p = sa_huge_filler_find(filler, 8, 1, false);
 
             assert_non_null(p.tracker);
+            sa_huge_filler_commit(filler, &p, false);
             set((unsigned)p.tracker->hugepage, p.at, 8, CLEAR, TAKEN);
             remember((unsigned)p.tracker->hugepage, p.at, 8);
         }

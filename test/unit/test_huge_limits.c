@@ -142,6 +142,55 @@ static void test_long_spans_that_cannot_fit_are_not_mapped(void **state)
         test_child_passes(long_run, &runs[i]);
 }
 
+/* A kernel that takes nothing back: what a refused request would have taken still counts as it did, and so cannot be
+ * had beyond the limit by the next one. */
+static void refused_run(void *arg)
+{
+    const struct run *run = arg;
+    struct sa_page_heap_stats stats;
+    size_t used, records, limit, refusals = 0;
+
+    program_begin(run->mode, run->seed);
+    for (int i = 0; i < run->steps; i++) {
+        program_step();
+        if (i % 500 == 0)
+            sa_limits_set(SA_LIMIT_HARD,
+                          sa_footprint_bytes() + test_random_below(&fake.random, 16 * MIB));
+        fake.release_fails = i % 500 < 400 ? 100 : 0;
+        if (program.count == TEST_COUNT(program.spans))
+            program_give(0);
+        sa_page_heap_stats(HEAP, &stats);
+        used = sa_huge_heap_used(HEAP->huge);
+        records = record_bytes();
+        limit = sa_limits_get(SA_LIMIT_HARD);
+        if (program_take(program_pages(), 1, i % 2)) {
+            if (sa_huge_heap_used(HEAP->huge) > used)
+                assert_true(sa_footprint_bytes() <=
+                            limit + sa_max(record_bytes(), records) - records);
+        } else if (fake.release_fails) {
+            assert_int_equal(sa_huge_heap_used(HEAP->huge), used);
+            refusals++;
+        }
+        if (i % run->check_every == 0)
+            page_heap_check();
+    }
+    assert_true(refusals > 100);
+    fake.release_fails = 0;
+    program_end();
+}
+
+static void test_refused_requests_leave_no_trace(void **state)
+{
+    static struct run runs[] = {
+        {"always [madvise] never\n", 26, 10000, 10},
+        {"[always] madvise never\n", 27, 10000, 10},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(runs); i++)
+        test_child_passes(refused_run, &runs[i]);
+}
+
 static size_t footprint_seen; /* most, while heaps had more mapped than they knew of */
 
 bool __real_sa_pagemap_grow(uintptr_t start, size_t bytes);
@@ -187,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_heap_keeps_its_rules_under_limits),
         cmocka_unit_test(test_long_spans_that_cannot_fit_are_not_mapped),
+        cmocka_unit_test(test_refused_requests_leave_no_trace),
         cmocka_unit_test(test_growth_is_never_seen_as_used),
     };
 
