@@ -8,9 +8,12 @@ struct sa_size_classes sa_size_classes;
 
 #define CLASS_BATCH_BYTES 65536
 #define CLASS_BATCH_MOST  32
+#define CLASS_NEAR_ONLY   16 /* classes of so small a capacity have one place in a slab */
+
+SA_STATIC_ASSERT(CLASS_BATCH_MOST <= SA_NEAR_MOST && CLASS_NEAR_ONLY <= SA_NEAR_MOST, "as said");
 
 /*
- * Slots of neighbouring classes begin this many words past a multiple of 4 KiB, more for each class:
+ * Slots of neighbouring classes that have many begin this many words past a multiple of 4 KiB, more for each class:
  * otherwise the stacks of all classes would compete for the same few sets of the first-level cache.
  */
 #define CLASS_STAGGER_WORDS 24
@@ -76,10 +79,20 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
         c->batch = (uint16_t)sa_min(sa_max(CLASS_BATCH_BYTES / size, 2), CLASS_BATCH_MOST);
         c->most = class_most(size);
         c->check = UINT64_MAX / size + 1;
+        c->near = c->most <= CLASS_NEAR_ONLY ? c->most : c->batch;
+        c->near_begin = (uint16_t)(words + 1);
+        c->begin = c->near_begin;
+        words += 1u + c->near;
+    }
+    sa_size_classes.count = n;
+    for (unsigned cls = 1; cls < n; cls++) {
+        struct sa_class *c = &sa_size_classes.of[cls];
+
+        if (c->near == c->most)
+            continue;
         c->begin = words + 1;
         words += 1 + c->most + CLASS_STAGGER_WORDS;
     }
-    sa_size_classes.count = n;
     sa_size_classes.slab_words = words;
 }
 

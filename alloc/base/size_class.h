@@ -19,15 +19,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SA_NEAR_MOST 32
+
 struct sa_class {
     uint32_t size;    /* bytes of an object */
     uint16_t pages;   /* length of its spans */
     uint16_t objects; /* that fit on a span */
     uint16_t batch;   /* objects moved between the floors at a time */
     uint16_t most;    /* capacity of a per-CPU cache at most */
-    uint32_t begin;  /* first slot in a slab, in words from its start; the word before it stays 0 */
-    uint64_t check;  /* ceil(2^64 / size), see sa_class_index */
-    size_t map_step; /* bytes from one page entered in the map to the next, see class_shape */
+    /* First slot in a slab, in words from its start; the word before it stays 0. A slab's first `near` slots of all
+     * classes lie together (at most SA_NEAR_MOST each); a
+     * class that gets more capacity moves to a place with room for the most. */
+    uint16_t near, near_begin;
+    uint32_t begin;
+    uint32_t map_step; /* bytes from one page entered in the map to the next, see class_shape */
+    uint64_t check;    /* ceil(2^64 / size), see sa_class_index */
 };
 
 struct sa_size_classes {

@@ -102,7 +102,7 @@ static bool cpu_populate(int cpu)
             c->rng = sa_sampler_stream((unsigned)cpu);
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->stride[cls] = STRIDE_LEAST;
-                c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].begin;
+                c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
             }
             sa_store_release(&sa_cpu_caches[cpu], c);
             sa_store_release(&sa_hot.slabs[cpu], c->slab);
@@ -266,6 +266,33 @@ static void cpu_steal(struct cpu_cache *c, int cpu, unsigned for_cls, size_t nee
 }
 
 /*
+ * Gives a class on the current CPU room for its most slots; false: its state changes all the time. What it holds
+ * is taken out meanwhile: slots move while nothing is filled.
+ */
+SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
+{
+    void *objs[SA_NEAR_MOST];
+    size_t n = sa_percpu_pop_batch(cls, objs, SA_NEAR_MOST), pushed = 0;
+    uint64_t h = cpu_state(c->slab, cls);
+    bool moved = sa_state_avail(h) == 0 && sa_percpu_move(cpu, c->slab, cls, h, slots);
+
+    if (n)
+        pushed = sa_percpu_push_batch(cls, objs, n);
+    if (pushed < n)
+        sa_transfer_insert(cpu, cls, objs + pushed, n - pushed);
+    return moved;
+}
+
+/* Whether a class has slots for a capacity, on the current CPU. */
+static bool cpu_has_room(struct cpu_cache *c, int cpu, unsigned cls, uint32_t cap)
+{
+    void **slots = (void **)c->slab + sa_size_classes.of[cls].begin;
+
+    return cap <= sa_size_classes.of[cls].near ||
+           sa_load_relaxed(&c->slab->header[cls].slots) == slots || cpu_move(c, cpu, cls, slots);
+}
+
+/*
  * A class missed: gives it more capacity where that would have helped, which is always for a small
  * one, and else when misses alternate (a run of one kind only means that the load grows or
  * shrinks). The capacity afterwards.
@@ -291,11 +318,12 @@ static uint32_t cpu_grow(struct cpu_cache *c, int cpu, unsigned cls, enum miss k
     more = (uint32_t)(got / k->size);
     budget_give(c, got - (size_t)more * k->size);
     for (int tries = 0; more && tries < 3; tries++) {
-        h = cpu_state(c->slab, cls);
-        cap = sa_state_cap(h);
-        if (cap + more > k->most)
+        cap = sa_state_cap(cpu_state(c->slab, cls));
+        if (cap + more > k->most || !cpu_has_room(c, cpu, cls, cap + more))
             break;
-        if (sa_percpu_replace(cpu, c->slab, cls, h,
+        h = cpu_state(c->slab, cls);
+        if (sa_state_cap(h) == cap &&
+            sa_percpu_replace(cpu, c->slab, cls, h,
                               sa_state_with(h, sa_state_avail(h), cap + more)))
             return cap + more;
     }

@@ -11,7 +11,7 @@
  *                     bits 32..47  cap           bytes of slots that may be filled (filled <= cap)
  *                     bit  48      due           the pop at the end of the countdown is sampled
  *                     bits 49..63  generation    of the probabilities that the countdown was drawn by
- *   slots (8 bytes):  address of the class's first slot; the word before it is always 0
+ *   slots (8 bytes):  address of the class's first slot; the word before it is always 0. Changes only by move
  *
  * A header of zero is an empty cache that accepts nothing: every operation on it goes slow. That is
  * what a CPU never seen, a slab being changed by another thread and a stopped cache look like.
@@ -32,6 +32,7 @@
  *                    returns k. Does not count down.
  *   replace(...)     if cpu and slabs[cpu] are as given and load64(state) == expect:
  *                    commit store64(state, value); returns whether it did
+ *   move(...)        the same with store64(slots, ...); expect says that nothing is filled
  *
  * The argument for their correctness is in doc/rseq.md: the commit is the last instruction and one
  * store; everything stored before it goes to slots that no other sequence reads until the commit;
@@ -76,7 +77,7 @@
 
 struct sa_header {
     uint64_t state; /* owner: the CPU (rseq), or who has stopped it */
-    void **slots;   /* const once the slab is published */
+    void **slots;   /* the same */
 };
 
 struct sa_slab {
@@ -178,7 +179,16 @@ SA_INLINE size_t sa_percpu_pop_batch(size_t cls, void **out, size_t n)
 SA_INLINE bool sa_percpu_replace(int32_t cpu, struct sa_slab *slab, size_t cls, uint64_t expect,
                                  uint64_t value)
 {
-    return sa_percpu_replace_at(&sa_hot, cpu, slab, SA_CLASS_OFFSET(cls), expect, value);
+    return sa_percpu_store_at(&sa_hot, cpu, slab, SA_CLASS_OFFSET(cls), expect,
+                              &slab->header[cls].state, value);
+}
+
+/* expect: a state in which nothing is filled. */
+SA_INLINE bool sa_percpu_move(int32_t cpu, struct sa_slab *slab, size_t cls, uint64_t expect,
+                              void **slots)
+{
+    return sa_percpu_store_at(&sa_hot, cpu, slab, SA_CLASS_OFFSET(cls), expect,
+                              &slab->header[cls].slots, (uintptr_t)slots);
 }
 
 SA_INLINE uint32_t sa_state_avail(uint64_t state)

@@ -211,9 +211,9 @@ SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **o
     return k;
 }
 
-/* Replaces a state on the given CPU's given slab if it still reads expect. */
-SA_INLINE bool sa_percpu_replace_at(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
-                                    size_t cls, uint64_t expect, uint64_t value)
+/* Stores a word if this is the given CPU with the given slab, and the state still reads expect. */
+SA_INLINE bool sa_percpu_store_at(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
+                                  size_t cls, uint64_t expect, void *word, uint64_t value)
 {
     uint64_t slab, head;
 
@@ -223,10 +223,10 @@ SA_INLINE bool sa_percpu_replace_at(struct sa_hot *hot, int32_t cpu, struct sa_s
                                  "jne %l[changed]\n\t"
                                  "cmpq (%[head]), %[expect]\n\t"
                                  "jne %l[changed]\n\t" SA_PERCPU_INJECT
-                                 "movq %[value], (%[head])\n\t" SA_PERCPU_LEAVE
+                                 "movq %[value], (%[word])\n\t" SA_PERCPU_LEAVE
                  : [cpu] "=&r"(slab), [head] "=&r"(head)
                  : SA_PERCPU_INPUTS(hot, cls), [expect_cpu] "r"(cpu), [expect_slab] "r"(expect_slab),
-                   [expect] "r"(expect), [value] "r"(value)
+                   [expect] "r"(expect), [word] "r"(word), [value] "r"(value)
                  : "memory", "cc" SA_PERCPU_INJECT_CLOBBER
                  : changed);
     return true;

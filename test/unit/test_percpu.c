@@ -177,6 +177,30 @@ static void replace(struct test_random *r)
     }
 }
 
+/* To the slots of class 3, which nobody uses, and back. Only while nothing is filled. */
+static void move(struct test_random *r)
+{
+    void **from = slab->header[CLS].slots, **own = slab->slot + CLS * (SLOTS + 1) + 1;
+    void **to = from == own ? slab->header[3].slots : own;
+    uint64_t now = slab->header[CLS].state;
+    int32_t cpu = sa_percpu_cpu();
+
+    if (model.avail && test_random_below(r, 4))
+        pop_batch(model.avail);
+    if (model.avail) {
+        assert_false(sa_percpu_move(cpu, slab, CLS, now & ~(uint64_t)SA_FILLED_MASK, to));
+        return;
+    }
+    now = slab->header[CLS].state;
+    assert_false(sa_percpu_move(cpu, slab, CLS, now ^ 1ull << test_random_below(r, 64), to));
+    assert_false(sa_percpu_move(cpu + 1, slab, CLS, now, to));
+    assert_false(sa_percpu_move(cpu, &empty, CLS, now, to));
+    assert_ptr_equal(slab->header[CLS].slots, from);
+    assert_true(sa_percpu_move(cpu, slab, CLS, now, to));
+    assert_ptr_equal(slab->header[CLS].slots, to);
+    assert_int_equal(slab->header[CLS].state, now);
+}
+
 static void test_percpu_random_operations_match_model(void **state)
 {
     struct test_random r = {0x9e1};
@@ -184,7 +208,7 @@ static void test_percpu_random_operations_match_model(void **state)
     (void)state;
     model_set(0, 100, 50);
     for (int step = 0; step < 300000; step++) {
-        switch (test_random_below(&r, 12)) {
+        switch (test_random_below(&r, 13)) {
         case 0:
         case 1:
         case 2:
@@ -205,6 +229,9 @@ static void test_percpu_random_operations_match_model(void **state)
             break;
         case 10:
             pop_batch(1 + test_random_below(&r, test_random_below(&r, 10) ? 20 : SLOTS + 5));
+            break;
+        case 11:
+            move(&r);
             break;
         default:
             replace(&r);

@@ -126,7 +126,7 @@ static void test_size_class_batches_fit_what_moves_them(void **state)
     }
 }
 
-/* The slots of a class follow a word of their own, and no two classes share one. */
+/* The slots of a class follow a word of their own, and no two classes share one; at both places that a class may have. */
 static void test_size_class_slots_do_not_overlap(void **state)
 {
     (void)state;
@@ -137,6 +137,17 @@ static void test_size_class_slots_do_not_overlap(void **state)
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
 
+            assert_in_range(c->near, sa_min(c->batch, c->most), SA_NEAR_MOST);
+            assert_true(c->near_begin >= next + 1);
+            next = (size_t)c->near_begin + c->near;
+        }
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+            const struct sa_class *c = &sa_size_classes.of[cls];
+
+            if (c->begin == c->near_begin) {
+                assert_int_equal(c->near, c->most);
+                continue;
+            }
             assert_true(c->begin >= next + 1);
             next = (size_t)c->begin + c->most;
         }

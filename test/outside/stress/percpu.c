@@ -50,11 +50,12 @@ __attribute__((visibility("hidden"))) int sa_percpu_delay; /* turns; read inside
 static struct object objects[OBJECTS];
 static struct sa_slab empty;
 static struct sa_slab *slabs[SA_SLABS];
+static void **first_slots[SA_SLABS][CLASSES + 1]; /* of the two places of each class */
 static struct worker workers[MOST_THREADS];
 static _Thread_local struct worker *self;
 static cpu_set_t allowed;
-static int stop;                                   /* atomic */
-static long operations, fences, handled, replaced; /* atomic */
+static int stop;                                          /* atomic */
+static long operations, fences, handled, replaced, moved; /* atomic */
 
 static void own(struct object *o, uint32_t cls, uint32_t from, uint32_t to)
 {
@@ -140,6 +141,28 @@ static void change_header(struct worker *w, uint32_t cls)
         sa_add_relaxed(&replaced, 1);
 }
 
+/* Empties a class and moves its slots to the other place that it has. */
+static void move_slots(struct worker *w, uint32_t cls)
+{
+    int32_t cpu = sa_percpu_cpu();
+    struct sa_slab *slab = sa_load_acquire(&sa_hot.slabs[cpu]);
+    void **from, **first;
+    uint64_t h;
+
+    if (slab == &empty)
+        return;
+    first = first_slots[cpu][cls];
+    from = sa_load_relaxed(&slab->header[cls].slots);
+    if (STOCK - w->n[cls] > 0)
+        pop_many(w, cls, (size_t)(STOCK - w->n[cls]));
+    h = sa_load_relaxed(&slab->header[cls].state);
+    if (check_random(&w->seed) % 8 == 0)
+        sched_yield();
+    if (sa_state_avail(h) == 0 &&
+        sa_percpu_move(cpu, slab, cls, h, from == first ? first + CAP_MOST + 1 : first))
+        sa_add_relaxed(&moved, 1);
+}
+
 /* In the middle of anything, also of another section: takes an object and gives it back. */
 static void handle(int number)
 {
@@ -208,6 +231,9 @@ static void *work(void *arg)
             break;
         case 2:
             change_header(w, cls);
+            break;
+        case 4:
+            move_slots(w, cls);
             break;
         case 3:
             if (r >> 32 & 1)
@@ -296,10 +322,10 @@ static int make_slabs(void)
         slabs[cpu] = calloc(1, sizeof(struct sa_slab));
         REQUIRE(slabs[cpu]);
         for (uint32_t cls = 1; cls <= CLASSES; cls++) {
-            void **slots = calloc(CAP_MOST + 1, sizeof(void *));
+            void **slots = calloc(2 * (CAP_MOST + 1), sizeof(void *));
 
             REQUIRE(slots);
-            slabs[cpu]->header[cls].slots = slots + 1;
+            slabs[cpu]->header[cls].slots = first_slots[cpu][cls] = slots + 1;
             slabs[cpu]->header[cls].state = sa_state_make(0, 500, 50 * cls);
         }
         sa_hot.slabs[cpu] = slabs[cpu];
@@ -374,10 +400,10 @@ int main(void)
         pthread_join(workers[i].thread, NULL);
     pthread_join(stopping, NULL);
     count(threads);
-    check_say(
-        "%d threads, %ld operations, %lu restarts, %ld fences, %ld signals, %ld headers replaced",
-        threads, operations, (unsigned long)sa_hot.aborts, fences, handled, replaced);
+    check_say("%d threads, %ld operations, %lu restarts, %ld fences, %ld signals, %ld headers "
+              "replaced, %ld moved",
+              threads, operations, (unsigned long)sa_hot.aborts, fences, handled, replaced, moved);
     CHECK(sa_hot.aborts > 0); /* otherwise inconclusive */
-    CHECK(fences > 0 && handled > 0 && replaced > 0);
+    CHECK(fences > 0 && handled > 0 && replaced > 0 && moved > 0);
     return check_end();
 }
