@@ -266,7 +266,7 @@ enum { ROUNDS = SA_TSAN ? 3 : 20 }; /* slow there */
 
 static void grow(int index, void *arg)
 {
-    struct test_random r = {(uint64_t)index};
+    struct test_random r = {(uint64_t)index + 1};
     const size_t limit = *(size_t *)arg, most = 256 * 1024;
 
     for (int round = 0; round < ROUNDS; round++) {

@@ -19,6 +19,8 @@ import unittest
 LIBRARY = os.path.abspath(sys.argv[1])
 PROGRAM = os.path.abspath(sys.argv[2])
 OPTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../alloc/api/options.def')
+with open(LIBRARY, 'rb') as library:
+    COUNTED = b'__gcov_dump' in library.read()  # a build for coverage, whose counting crashes without memory
 MORE = dict(word.split('=', 1) for word in sys.argv[3:])
 
 
@@ -28,8 +30,10 @@ def run(conf, status='5', word='out', **more):
     environment.pop('SALLOC_CONF', None)
     if conf is not None:
         environment['SALLOC_CONF'] = conf
-    return subprocess.run([PROGRAM, status, word], env=environment, capture_output=True, text=True, check=False,
+    done = subprocess.run([PROGRAM, status, word], env=environment, capture_output=True, text=True, check=False,
                           timeout=30, **more)
+    done.stderr = re.sub(r'(?m)^profiling:.*\n', '', done.stderr)  # of counters, in a build for coverage
+    return done
 
 
 class Options(unittest.TestCase):
@@ -113,7 +117,7 @@ class Options(unittest.TestCase):
                     self.assertTrue(not done.stderr or done.stderr.startswith(b'salloc: '), done.stderr)
                     self.assertNotRegex(done.stderr, rb'[\x00-\x09\x0b-\x1f\x7f]')
                     if 'limit' in key and kind == 'size':
-                        self.assertGreaterEqual(done.returncode, 0)
+                        self.assertTrue(done.returncode >= 0 or COUNTED, done.returncode)
                     else:
                         self.assertEqual((done.returncode, done.stdout), (5, b'out\n'))
 
