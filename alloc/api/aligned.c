@@ -65,3 +65,8 @@ SA_EXPORT void *pvalloc(size_t size)
     return sa_entry_alloc(sa_align_up(sa_max(size, 1), sa_vm.page_bytes), sa_vm.page_bytes, 0,
                           SALLOC_KIND_ALIGNED, SA_CALLER);
 }
+
+extern __typeof__(memalign) sa_own_memalign SA_OWN_NAME_OF(memalign);
+extern __typeof__(valloc) sa_own_valloc SA_OWN_NAME_OF(valloc);
+extern __typeof__(pvalloc) sa_own_pvalloc SA_OWN_NAME_OF(pvalloc);
+extern __typeof__(posix_memalign) sa_own_posix_memalign SA_OWN_NAME_OF(posix_memalign);

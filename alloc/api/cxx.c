@@ -8,8 +8,15 @@
  * catches an exception of the handler in the nothrow forms, which C cannot. In a static program
  * libstdc++'s operators are not linked; there the handler and the throwing function are called
  * through weak references.
+ *
+ * A program may define some of the operators itself, and expects that the others go back to those: new[] to new, sized
+ * delete to the unsized one, and so on (replaced.h says when). Then a block comes from libstdc++'s operator of the same
+ * name, which does so, and returns to the operator that the standard names: BACK_TO below. All are weak, so that a
+ * program with operators of its own can be linked with the static library.
  */
 #include "alloc/api/entry.h"
+#include "alloc/api/replaced.h"
+#include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
@@ -17,24 +24,50 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdlib.h>
 
 typedef void (*new_handler)(void);
 extern new_handler _ZSt15get_new_handlerv(void) SA_WEAK;        /* std::get_new_handler() */
 extern void _ZSt17__throw_bad_allocv(void) SA_WEAK SA_NORETURN; /* std::__throw_bad_alloc() */
 
-/* Failure without libstdc++'s operators: the standard's loop. Returns only if the handler helped. */
-static void *new_retry(size_t size, size_t align)
+/* The operators that others go back to, as the loader finds them: perhaps the program's. */
+extern void *_Znwm(size_t size) SA_WEAK;
+extern void *_ZnwmSt11align_val_t(size_t size, size_t align) SA_WEAK;
+extern void _ZdlPv(void *p) SA_WEAK;
+extern void _ZdaPv(void *p) SA_WEAK;
+extern void _ZdlPvSt11align_val_t(void *p, size_t align) SA_WEAK;
+extern void _ZdaPvSt11align_val_t(void *p, size_t align) SA_WEAK;
+
+/* Whether blocks come from, and go back to, functions of the program's. */
+SA_INLINE bool operators_replaced(void)
+{
+    return SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_cxx();
+}
+
+/* One try without libstdc++'s operators. What the program's operator throws passes through, also out of nothrow forms. */
+static void *new_once(size_t size, size_t align)
+{
+    if (!operators_replaced())
+        return sa_entry_alloc(size, align, 0, SALLOC_KIND_NEW, NULL);
+    if (align > SA_MIN_ALIGN)
+        return _ZnwmSt11align_val_t != sa_own_new_aligned ? _ZnwmSt11align_val_t(size, align)
+                                                          : aligned_alloc(align, size);
+    return _Znwm != sa_own_new ? _Znwm(size) : malloc(size);
+}
+
+/* The same as often as the standard's loop wants it. NULL: there is no handler. */
+static void *new_loop(size_t size, size_t align)
 {
     for (;;) {
-        new_handler handler = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
-        void *p;
+        void *p = new_once(size, align);
+        new_handler handler;
 
+        if (p)
+            return p;
+        handler = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
         if (!handler)
             return NULL;
         handler();
-        p = sa_entry_alloc(size, align, 0, SALLOC_KIND_NEW, NULL);
-        if (p)
-            return p;
     }
 }
 
@@ -45,25 +78,34 @@ typedef void *(*new_function)(size_t, ...);
 static new_function new_next(const char *name)
 {
     void *next = dlsym(RTLD_NEXT, name);
+#ifndef SA_STATIC
     void *library = next ? NULL : dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
 
     if (library) {
         next = dlsym(library, name);
         dlclose(library);
     }
+#endif
     return (new_function)next;
 }
 
-SA_COLD static void *new_failed(size_t size, size_t align, const char *name, const void *nothrow)
+/* There is no memory, or it must be the program's: by libstdc++'s operator of the same name, or as it would. found:
+ * atomic, relaxed; that operator, looked up the first time. */
+SA_COLD static void *new_by_other(new_function *found, const char *name, const void *nothrow,
+                                  size_t size, size_t align)
 {
-    new_function next = new_next(name);
+    new_function next = sa_load_relaxed(found);
     void *p;
 
+    if (!next) {
+        next = new_next(name);
+        sa_store_relaxed(found, next);
+    }
     if (next && align) /* (size, align) or (size, align, nothrow); the rest is ignored */
         return next(size, align, nothrow);
     if (next)
         return next(size, nothrow);
-    p = new_retry(size, align);
+    p = new_loop(size, align);
     if (p || nothrow)
         return p;
     if (_ZSt17__throw_bad_allocv)
@@ -75,26 +117,27 @@ SA_COLD static void *new_failed(size_t size, size_t align, const char *name, con
 #define NEW(name, nothrow_parameter, nothrow)                                                      \
     static SA_NOINLINE void *name##_slow(size_t size)                                              \
     {                                                                                              \
-        void *p = sa_entry_alloc(size, 1, 0, SALLOC_KIND_NEW, SA_CALLER);                          \
+        static new_function found;                                                                 \
+        void *p =                                                                                  \
+            operators_replaced() ? NULL : sa_entry_alloc(size, 1, 0, SALLOC_KIND_NEW, SA_CALLER);  \
                                                                                                    \
-        return SA_LIKELY(p != NULL) ? p : new_failed(size, 0, #name, nothrow);                     \
+        return SA_LIKELY(p != NULL) ? p : new_by_other(&found, #name, nothrow, size, 0);           \
     }                                                                                              \
                                                                                                    \
-    SA_FAST_ENTRY void *name(size_t size nothrow_parameter)                                        \
+    SA_FAST_ENTRY SA_WEAK void *name(size_t size nothrow_parameter)                                \
     {                                                                                              \
-        return sa_fast_alloc(size, false, name##_slow);                                            \
+        return sa_fast_alloc(SA_FOR_CXX, size, false, name##_slow);                                \
     }
 
 #define NEW_ALIGNED(name, nothrow_parameter, nothrow)                                              \
-    SA_EXPORT void *name(size_t size, size_t align nothrow_parameter)                              \
+    SA_EXPORT SA_WEAK void *name(size_t size, size_t align nothrow_parameter)                      \
     {                                                                                              \
-        void *p = sa_is_pow2(align)                                                                \
-                      ? sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER)             \
-                      : NULL;                                                                      \
+        static new_function found;                                                                 \
+        void *p = operators_replaced() || !sa_is_pow2(align)                                       \
+                      ? NULL                                                                       \
+                      : sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);            \
                                                                                                    \
-        if (SA_LIKELY(p != NULL))                                                                  \
-            return p;                                                                              \
-        return new_failed(size, align, #name, nothrow);                                            \
+        return SA_LIKELY(p != NULL) ? p : new_by_other(&found, #name, nothrow, size, align);       \
     }
 
 #define NOTHING
@@ -113,41 +156,75 @@ NEW_ALIGNED(_ZnamSt11align_val_t, NOTHING, NULL)
 NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
 NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
 
-static void delete_sized_slow(void *p, size_t size)
-{
-    sa_entry_free_sized(p, size, 0);
-}
-
-#define DELETE(name, more_parameters)                                                              \
-    SA_FAST_ENTRY void name(void *p more_parameters)                                               \
+/* goes_to: the call that the standard describes, if the program has operators or a free of its own. */
+#define DELETE(name, more_parameters, goes_to)                                                     \
+    static void name##_slow(void *p)                                                               \
     {                                                                                              \
-        sa_fast_free(p, sa_entry_free);                                                            \
+        if (operators_replaced())                                                                  \
+            goes_to;                                                                               \
+        else                                                                                       \
+            sa_entry_free(p);                                                                      \
+    }                                                                                              \
+                                                                                                   \
+    SA_FAST_ENTRY SA_WEAK void name(void *p more_parameters)                                       \
+    {                                                                                              \
+        sa_fast_free(SA_FOR_CXX, p, name##_slow);                                                  \
     }
 
-#define DELETE_SIZED(name)                                                                         \
-    SA_FAST_ENTRY void name(void *p, size_t size)                                                  \
+#define DELETE_SIZED(name, goes_to)                                                                \
+    static void name##_slow(void *p, size_t size)                                                  \
     {                                                                                              \
-        sa_fast_free_sized(p, size, delete_sized_slow);                                            \
+        if (operators_replaced())                                                                  \
+            goes_to;                                                                               \
+        else                                                                                       \
+            sa_entry_free_sized(p, size, 0);                                                       \
+    }                                                                                              \
+                                                                                                   \
+    SA_FAST_ENTRY SA_WEAK void name(void *p, size_t size)                                          \
+    {                                                                                              \
+        sa_fast_free_sized(SA_FOR_CXX, p, size, name##_slow);                                      \
     }
 
-#define DELETE_SIZED_ALIGNED(name)                                                                 \
-    SA_EXPORT void name(void *p, size_t size, size_t align)                                        \
+/* The slow path would not know the alignment, so these ask first. */
+#define DELETE_ALIGNED(name, more_parameters, goes_to)                                             \
+    SA_FAST_ENTRY SA_WEAK void name(void *p, size_t align __attribute__((unused)) more_parameters) \
     {                                                                                              \
-        sa_entry_free_sized(p, size, align);                                                       \
+        if (operators_replaced())                                                                  \
+            goes_to;                                                                               \
+        else                                                                                       \
+            sa_fast_free(SA_FOR_C, p, sa_entry_free);                                              \
     }
 
-#define COMMA_ALIGN     , size_t align __attribute__((unused))
-#define COMMA_ALIGN_TAG COMMA_ALIGN COMMA_TAG
+#define DELETE_SIZED_ALIGNED(name, goes_to)                                                        \
+    SA_EXPORT SA_WEAK void name(void *p, size_t size, size_t align)                                \
+    {                                                                                              \
+        if (operators_replaced())                                                                  \
+            goes_to;                                                                               \
+        else                                                                                       \
+            sa_entry_free_sized(p, size, align);                                                   \
+    }
 
-DELETE(_ZdlPv, NOTHING) /* operator delete(p) */
-DELETE(_ZdaPv, NOTHING) /* operator delete[](p) */
-DELETE(_ZdlPvRKSt9nothrow_t, COMMA_TAG)
-DELETE(_ZdaPvRKSt9nothrow_t, COMMA_TAG)
-DELETE(_ZdlPvSt11align_val_t, COMMA_ALIGN)
-DELETE(_ZdaPvSt11align_val_t, COMMA_ALIGN)
-DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, COMMA_ALIGN_TAG)
-DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, COMMA_ALIGN_TAG)
-DELETE_SIZED(_ZdlPvm) /* operator delete(p, size) */
-DELETE_SIZED(_ZdaPvm)
-DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t)
-DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t)
+DELETE(_ZdlPv, NOTHING, free(p))   /* operator delete(p) */
+DELETE(_ZdaPv, NOTHING, _ZdlPv(p)) /* operator delete[](p) */
+DELETE(_ZdlPvRKSt9nothrow_t, COMMA_TAG, _ZdlPv(p))
+DELETE(_ZdaPvRKSt9nothrow_t, COMMA_TAG, _ZdaPv(p))
+DELETE_SIZED(_ZdlPvm, _ZdlPv(p)) /* operator delete(p, size) */
+DELETE_SIZED(_ZdaPvm, _ZdaPv(p))
+DELETE_ALIGNED(_ZdlPvSt11align_val_t, NOTHING, free(p)) /* operator delete(p, align) */
+DELETE_ALIGNED(_ZdaPvSt11align_val_t, NOTHING, _ZdlPvSt11align_val_t(p, align))
+DELETE_ALIGNED(_ZdlPvSt11align_val_tRKSt9nothrow_t, COMMA_TAG, _ZdlPvSt11align_val_t(p, align))
+DELETE_ALIGNED(_ZdaPvSt11align_val_tRKSt9nothrow_t, COMMA_TAG, _ZdaPvSt11align_val_t(p, align))
+DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t, _ZdlPvSt11align_val_t(p, align))
+DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t, _ZdaPvSt11align_val_t(p, align))
+
+extern __typeof__(_Znwm) sa_own_new SA_OWN_NAME_OF(_Znwm);
+extern __typeof__(_Znam) sa_own_new_array SA_OWN_NAME_OF(_Znam);
+extern __typeof__(_ZnwmSt11align_val_t) sa_own_new_aligned SA_OWN_NAME_OF(_ZnwmSt11align_val_t);
+extern __typeof__(_ZnamSt11align_val_t)
+    sa_own_new_array_aligned SA_OWN_NAME_OF(_ZnamSt11align_val_t);
+extern __typeof__(_ZdlPv) sa_own_delete SA_OWN_NAME_OF(_ZdlPv);
+extern __typeof__(_ZdaPv) sa_own_delete_array SA_OWN_NAME_OF(_ZdaPv);
+extern __typeof__(_ZdlPvSt11align_val_t)
+    sa_own_delete_aligned SA_OWN_NAME_OF(_ZdlPvSt11align_val_t);
+extern __typeof__(_ZdaPvSt11align_val_t)
+    sa_own_delete_array_aligned SA_OWN_NAME_OF(_ZdaPvSt11align_val_t);

@@ -14,6 +14,7 @@
 #include "alloc/api/limits.h"
 #include "alloc/api/options.h"
 #include "alloc/api/profile_output.h"
+#include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/rng.h"
@@ -121,6 +122,7 @@ void sa_init_slow(void)
         sa_sample_rates_optimise(sa_options.optimal_rates);
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);
+        sa_replaced_init();
         sa_store_release(&sa_init_done, 1);
     }
     sa_lock_release(&init_lock, SA_RANK_INIT);
@@ -177,6 +179,7 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 #endif
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
+    sa_replaced_ask();
     if (given)
         init_what_is_asked_for();
 }

@@ -4,6 +4,7 @@
  * resolve here, so that no program gets an answer from libc's own, unused heap.
  */
 #include "alloc/api/init.h"
+#include "alloc/api/replaced.h"
 #include "alloc/base/attrs.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/maintain.h"
@@ -17,63 +18,67 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-extern void *memalign(size_t, size_t);
-extern void *pvalloc(size_t);
-
-/* Aliases need the definition in the same file, so these forward (the compiler emits a jump). */
+/* The program's, if it has one. */
 SA_EXPORT void cfree(void *p)
 {
     free(p);
 }
 
+/* A malloc that the program has defined itself may call these: they do not go back to it. */
 SA_EXPORT void *__libc_malloc(size_t size)
 {
-    return malloc(size);
+    return sa_own_malloc(size);
 }
 
 SA_EXPORT void __libc_free(void *p)
 {
-    free(p);
+    sa_own_free(p);
 }
 
 SA_EXPORT void __libc_cfree(void *p)
 {
-    free(p);
+    sa_own_free(p);
 }
 
 SA_EXPORT void *__libc_calloc(size_t count, size_t size)
 {
-    return calloc(count, size);
+    return sa_own_calloc(count, size);
 }
 
 SA_EXPORT void *__libc_realloc(void *p, size_t size)
 {
-    return realloc(p, size);
+    return sa_own_realloc(p, size);
 }
 
 SA_EXPORT void *__libc_reallocarray(void *p, size_t count, size_t size)
 {
-    return reallocarray(p, count, size);
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return sa_own_realloc(p, bytes);
 }
 
 SA_EXPORT void *__libc_memalign(size_t align, size_t size)
 {
-    return memalign(align, size);
+    return sa_own_memalign(align, size);
 }
 
 SA_EXPORT void *__libc_valloc(size_t size)
 {
-    return valloc(size);
+    return sa_own_valloc(size);
 }
 
 SA_EXPORT void *__libc_pvalloc(size_t size)
 {
-    return pvalloc(size);
+    return sa_own_pvalloc(size);
 }
 
 SA_EXPORT int __posix_memalign(void **ret, size_t align, size_t size)
 {
-    return posix_memalign(ret, align, size);
+    return sa_own_posix_memalign(ret, align, size);
 }
 
 /* 1 if memory was given back. pad: bytes of free memory to keep. */

@@ -7,12 +7,15 @@
  */
 #include "alloc/api/entry.h"
 #include "alloc/api/init.h"
+#include "alloc/api/replaced.h"
+#include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/front/fast.h"
 #include "alloc/front/front.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 void *sa_entry_alloc(size_t size, size_t align, int zero, enum salloc_allocation_kind kind,
@@ -73,28 +76,33 @@ static void *entry_calloc(size_t size)
 
 static void entry_free_sized(void *p, size_t size)
 {
-    sa_entry_free_sized(p, size, 0);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
+        free(p);
+    else
+        sa_entry_free_sized(p, size, 0);
 }
 
 SA_FAST_ENTRY void *malloc(size_t size)
 {
-    return sa_fast_alloc(size, false, sa_entry_malloc);
+    return sa_fast_alloc(SA_FOR_C, size, false, sa_entry_malloc);
 }
 
 SA_FAST_ENTRY void free(void *p)
 {
-    sa_fast_free(p, sa_entry_free);
+    sa_fast_free(SA_FOR_C, p, sa_entry_free);
 }
 
 SA_FAST_ENTRY void free_sized(void *p, size_t size)
 {
-    sa_fast_free_sized(p, size, entry_free_sized);
+    sa_fast_free_sized(SA_FOR_C, p, size, entry_free_sized);
 }
 
 SA_FAST_ENTRY void free_aligned_sized(void *p, size_t align, size_t size)
 {
     if (align <= SA_MIN_ALIGN)
-        sa_fast_free_sized(p, size, entry_free_sized);
+        sa_fast_free_sized(SA_FOR_C, p, size, entry_free_sized);
+    else if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
+        free(p);
     else
         sa_entry_free_sized(p, size, align);
 }
@@ -107,7 +115,7 @@ SA_FAST_ENTRY void *calloc(size_t count, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    return sa_fast_alloc(bytes, true, entry_calloc);
+    return sa_fast_alloc(SA_FOR_C, bytes, true, entry_calloc);
 }
 
 static SA_NOINLINE void *entry_realloc(void *p, size_t size)
@@ -139,8 +147,15 @@ SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
         errno = ENOMEM;
         return NULL;
     }
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
+        return realloc(p, bytes);
     return entry_realloc(p, bytes);
 }
+
+extern __typeof__(malloc) sa_own_malloc SA_OWN_NAME_OF(malloc);
+extern __typeof__(calloc) sa_own_calloc SA_OWN_NAME_OF(calloc);
+extern __typeof__(realloc) sa_own_realloc SA_OWN_NAME_OF(realloc);
+extern __typeof__(free) sa_own_free SA_OWN_NAME_OF(free);
 
 SA_EXPORT size_t malloc_usable_size(void *p)
 {

@@ -15,6 +15,16 @@
 #define SA_HIDDEN __attribute__((visibility("hidden")))
 #define SA_WEAK   __attribute__((weak))
 
+#define SA_TEXT(name)  SA_TEXT_(name)
+#define SA_TEXT_(name) #name
+
+/* A second, hidden name of an exported function: ours, whatever the loader finds for the first name. */
+#if defined(__has_attribute) && __has_attribute(copy)
+#define SA_OWN_NAME_OF(function) SA_HIDDEN __attribute__((alias(SA_TEXT(function)), copy(function)))
+#else
+#define SA_OWN_NAME_OF(function) SA_HIDDEN __attribute__((alias(SA_TEXT(function))))
+#endif
+
 /*
  * What every process runs and writes at start, also one that never allocates: code beside the symbol table
  * and variables beside the relocated ones, on pages that the loader has touched already. There is also room for

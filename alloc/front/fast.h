@@ -34,6 +34,9 @@ typedef void *sa_alloc_slow(size_t size);
 typedef void sa_free_slow(void *p);
 typedef void sa_free_sized_slow(void *p, size_t size);
 
+/* Whose fast path it is: C++'s operators have limits of their own, which are 0 where they must ask first. A constant, too. */
+enum sa_fast_for { SA_FOR_C, SA_FOR_CXX };
+
 /* Clears an object: whole 16-byte units, of which every object consists. */
 SA_INLINE void *sa_fast_clear(void *p, size_t size)
 {
@@ -49,16 +52,16 @@ SA_INLINE void *sa_fast_clear(void *p, size_t size)
     return p;
 }
 
-SA_INLINE void *sa_fast_alloc(size_t size, bool zero, sa_alloc_slow *slow)
+SA_INLINE void *sa_fast_alloc(enum sa_fast_for who, size_t size, bool zero, sa_alloc_slow *slow)
 {
     struct sa_hot *hot = &sa_hot;
     size_t cls;
     void *p;
 
     SA_OPAQUE(hot);
-    if (SA_LIKELY(size < hot->small_limit))
+    if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
         cls = hot->small_class[(size + 15) / 16];
-    else if (size < hot->mid_limit)
+    else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
         cls = hot->mid_class[(size + 127) / 128];
     else
         goto leave;
@@ -83,7 +86,7 @@ SA_INLINE const struct sa_hot_class *sa_fast_of_class(const struct sa_hot *hot, 
     return (const struct sa_hot_class *)((const char *)hot->of_class + cls);
 }
 
-SA_INLINE void sa_fast_free(void *p, sa_free_slow *slow)
+SA_INLINE void sa_fast_free(enum sa_fast_for who, void *p, sa_free_slow *slow)
 {
     struct sa_hot *hot = &sa_hot;
     uint64_t page, cls;
@@ -91,7 +94,7 @@ SA_INLINE void sa_fast_free(void *p, sa_free_slow *slow)
     SA_OPAQUE(hot);
     page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE;
     SA_OPAQUE(page); /* or it would be worked out twice, to save the table an offset */
-    if (SA_UNLIKELY(page >= SA_HOME_PAGES))
+    if (SA_UNLIKELY(page >= (who == SA_FOR_CXX ? hot->cxx_home_pages : SA_HOME_PAGES)))
         goto leave;
     cls = hot->home_class[page];
     if (SA_UNLIKELY(((uintptr_t)p & (SA_PAGE_BYTES - 1)) *
@@ -133,7 +136,8 @@ restart:
 }
 
 /* The same for a block whose size the caller knows: no look at the map. */
-SA_INLINE void sa_fast_free_sized(void *p, size_t size, sa_free_sized_slow *slow)
+SA_INLINE void sa_fast_free_sized(enum sa_fast_for who, void *p, size_t size,
+                                  sa_free_sized_slow *slow)
 {
     struct sa_hot *hot = &sa_hot;
     size_t cls;
@@ -141,9 +145,9 @@ SA_INLINE void sa_fast_free_sized(void *p, size_t size, sa_free_sized_slow *slow
     SA_OPAQUE(hot);
     if (SA_UNLIKELY(((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE >= SA_HOME_PAGES))
         goto leave;
-    if (SA_LIKELY(size < hot->small_limit))
+    if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
         cls = hot->small_class[(size + 15) / 16];
-    else if (size < hot->mid_limit)
+    else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
         cls = hot->mid_class[(size + 127) / 128];
     else
         goto leave;

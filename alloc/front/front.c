@@ -106,6 +106,15 @@ void sa_front_init(size_t cpu_cache_limit)
     sa_store_release(&sa_hot.small_limit, SA_SMALL_MAX + 1);
 }
 
+void sa_front_open_cxx(void)
+{
+    if (sa_hardening.on)
+        return;
+    sa_hot.cxx_mid_limit = SA_MID_MAX + 1;
+    sa_hot.cxx_home_pages = SA_HOME_PAGES;
+    sa_store_release(&sa_hot.cxx_small_limit, SA_SMALL_MAX + 1);
+}
+
 /* Frees what was put aside while a fork was in progress. */
 static void front_free_aside(void)
 {

@@ -15,6 +15,9 @@
 /* Makes the front end usable; the floors below are initialised. Sets the limits of the fast path. */
 void sa_front_init(size_t cpu_cache_limit);
 
+/* Sets the limits of the fast paths of C++'s operators, too. */
+void sa_front_open_cxx(void);
+
 /* A block of size bytes aligned to align (a power of two; SA_MIN_ALIGN or less asks for nothing
  * special), zeroed if asked. NULL when there is no memory or the size is impossible. */
 void *sa_front_alloc(size_t size, size_t align, bool zero);

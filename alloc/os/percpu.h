@@ -90,7 +90,8 @@ struct sa_slab {
 
 /*
  * Everything that the fast paths read, behind one base register. Written by the initialisation
- * before the limits become non-zero and constant afterwards, except for slabs[] (written under
+ * before the limits become non-zero and constant afterwards (those of C++'s operators become non-zero later, if at
+ * all), except for slabs[] (written under
  * the CPU's cache lock, read inside sequences) and home_class[] (written under the lock of whoever
  * owns the span, read by whoever owns an object on the page).
  */
@@ -101,6 +102,11 @@ struct sa_hot {
     uint64_t mid_limit;
     /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
     int64_t rseq_offset;
+    /* The same limits for C++'s operators, and the pages at which delete looks: 0 also where a program has operators of
+     * its own (alloc/api/replaced.h). */
+    uint64_t cxx_small_limit;
+    uint64_t cxx_mid_limit;
+    uint64_t cxx_home_pages;
     uint16_t small_class[SA_SMALL_MAX / 16 + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_hot_class {
         uint64_t start_check; /* see alloc/front/fast.h */

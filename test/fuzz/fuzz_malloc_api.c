@@ -5,6 +5,7 @@
  * impossible requests, realloc's failure, sized frees. With mappings that fail, sampling of every block, guarded
  * ones and frees by other threads, when the input says so.
  */
+#include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
 #include "alloc/front/front.h"
 #include "alloc/front/gate.h"
@@ -59,6 +60,14 @@ void sa_init_slow(void);
 void sa_init_slow(void)
 {
     FUZZ_FAIL("not initialised");
+}
+
+/* Nothing is replaced. */
+unsigned char sa_replaced_maybe;
+
+bool sa_replaced_malloc(void)
+{
+    return false;
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

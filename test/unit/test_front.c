@@ -243,8 +243,8 @@ static void random_load(int seed, int steps, bool in_thread)
         if (test_random_below(&r, 1000) == 0)
             size = test_random_size(&r, 21);
         if (!b[i].p) {
-            b[i].p = zero ? sa_fast_alloc(size, true, slow_alloc_zeroed)
-                          : sa_fast_alloc(size, false, slow_alloc);
+            b[i].p = zero ? sa_fast_alloc(SA_FOR_C, size, true, slow_alloc_zeroed)
+                          : sa_fast_alloc(SA_FOR_C, size, false, slow_alloc);
             right &= b[i].p && (uintptr_t)b[i].p % 16 == 0;
             right &= !zero || is_zero(b[i].p, size);
             b[i].size = size;
@@ -253,9 +253,9 @@ static void random_load(int seed, int steps, bool in_thread)
         } else {
             right &= b[i].p[0] == b[i].mark && memcmp(b[i].p, b[i].p + 1, b[i].size - 1) == 0;
             if (test_random_below(&r, 2))
-                sa_fast_free(b[i].p, slow_free);
+                sa_fast_free(SA_FOR_C, b[i].p, slow_free);
             else
-                sa_fast_free_sized(b[i].p, b[i].size, slow_free_sized);
+                sa_fast_free_sized(SA_FOR_C, b[i].p, b[i].size, slow_free_sized);
             b[i].p = NULL;
         }
         if (in_thread)
@@ -265,7 +265,7 @@ static void random_load(int seed, int steps, bool in_thread)
     }
     for (size_t i = 0; i < BLOCKS; i++)
         if (b[i].p)
-            sa_fast_free(b[i].p, slow_free);
+            sa_fast_free(SA_FOR_C, b[i].p, slow_free);
 }
 
 static void test_front_fast_and_slow_paths_agree(void **state)
@@ -300,7 +300,7 @@ static void pass_on(int index, void *arg)
     (void)arg;
     for (size_t i = 0; i < PASSED; i++) {
         if (index == 0) {
-            size_t *p = sa_fast_alloc(16 + i % 3000, false, slow_alloc);
+            size_t *p = sa_fast_alloc(SA_FOR_C, 16 + i % 3000, false, slow_alloc);
 
             THREAD_CHECK(p != NULL);
             *p = i;
@@ -311,7 +311,7 @@ static void pass_on(int index, void *arg)
             while (!(p = __atomic_load_n(&passed[i], __ATOMIC_ACQUIRE)))
                 ;
             THREAD_CHECK(*p == i);
-            sa_fast_free(p, slow_free);
+            sa_fast_free(SA_FOR_C, p, slow_free);
         }
     }
 }

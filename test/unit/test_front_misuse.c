@@ -30,7 +30,7 @@ static void free_slowly(void *p)
 
 static void free_it(void *p)
 {
-    sa_fast_free(p, free_slowly);
+    sa_fast_free(SA_FOR_C, p, free_slowly);
 }
 
 static void free_twice(void *arg)

@@ -61,7 +61,7 @@ static void test_hardened_sizes_are_exact(void **state)
 
     (void)state;
     for (size_t size = 0; size < MIB; size += size < 3000 ? 1 : size / 61) {
-        unsigned char *p = sa_fast_alloc(size, false, slow_alloc);
+        unsigned char *p = sa_fast_alloc(SA_FOR_C, size, false, slow_alloc);
         size_t usable = sa_max(size, 1);
 
         assert_non_null(p);
@@ -72,9 +72,9 @@ static void test_hardened_sizes_are_exact(void **state)
         assert_false(sa_fast_realloc_stays(p, size));
         memset(p, 0xff, usable);
         if (size % 2)
-            sa_fast_free_sized(p, size, slow_free_sized);
+            sa_fast_free_sized(SA_FOR_C, p, size, slow_free_sized);
         else
-            sa_fast_free(p, slow_free);
+            sa_fast_free(SA_FOR_C, p, slow_free);
         assert_int_equal(sa_front_size_if_ours(p), 0);
         n++;
     }

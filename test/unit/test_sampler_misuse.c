@@ -39,8 +39,8 @@ static void free_twice(void *arg)
 {
     char *p = sampled(((const struct misuse *)arg)->size);
 
-    sa_fast_free(p, free_slow);
-    sa_fast_free(p, free_slow);
+    sa_fast_free(SA_FOR_C, p, free_slow);
+    sa_fast_free(SA_FOR_C, p, free_slow);
 }
 
 static void free_twice_sized(void *arg)
@@ -137,7 +137,7 @@ static void free_inside(void *arg)
 {
     const struct misuse *m = arg;
 
-    sa_fast_free(sampled(m->size) + m->offset, free_slow);
+    sa_fast_free(SA_FOR_C, sampled(m->size) + m->offset, free_slow);
 }
 
 static void free_sized_inside(void *arg)

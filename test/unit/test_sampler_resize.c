@@ -52,11 +52,11 @@ static void block_free(struct test_random *r, struct block *b)
         sa_front_free(b->p);
         break;
     case 1:
-        sa_fast_free(b->p, slow_free);
+        sa_fast_free(SA_FOR_C, b->p, slow_free);
         break;
     default:
         if (b->align <= SA_MIN_ALIGN)
-            sa_fast_free_sized(b->p, b->size, slow_free_sized);
+            sa_fast_free_sized(SA_FOR_C, b->p, b->size, slow_free_sized);
         else
             sa_front_free_sized(b->p, b->size, b->align);
     }
@@ -68,7 +68,7 @@ static void block_alloc(struct test_random *r, struct block *b, unsigned seed)
     b->size = test_random_size(r, test_random_below(r, 20) ? 14 : 22);
     b->align = test_random_below(r, 4) ? 1 : (size_t)1 << test_random_below(r, 15);
     if (b->align == 1)
-        b->p = sa_fast_alloc(b->size, false, slow_alloc);
+        b->p = sa_fast_alloc(SA_FOR_C, b->size, false, slow_alloc);
     else
         b->p = sa_front_alloc(b->size, b->align, false);
     assert_non_null(b->p);

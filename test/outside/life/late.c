@@ -4,6 +4,7 @@
  * up but for what the library may need. Its functions work when called by name; the process's own
  * malloc is untouched. usage: late LIBRARY FOLDER
  */
+#include "include/salloc/salloc.h"
 #include "test/outside/check.h"
 
 #include <pthread.h>
@@ -34,6 +35,34 @@ static void *work(void *arg)
     for (int k = 0; k < 64; k++)
         their_free(v[k]);
     return NULL;
+}
+
+/* Functions that would go back to the program's malloc if it had one of its own: by name, they stay among themselves. */
+static void test_family(void *handle)
+{
+    void *(*their_new)(size_t) = (void *(*)(size_t))dlsym(handle, "_Znwm");
+    void (*their_delete)(void *, size_t) = (void (*)(void *, size_t))dlsym(handle, "_ZdlPvm");
+    void (*their_free_sized)(void *, size_t) =
+        (void (*)(void *, size_t))dlsym(handle, "free_sized");
+    void *(*their_reallocarray)(void *, size_t, size_t) =
+        (void *(*)(void *, size_t, size_t))dlsym(handle, "reallocarray");
+    enum salloc_ownership (*owner)(const void *) =
+        (enum salloc_ownership(*)(const void *))dlsym(handle, "salloc_get_ownership");
+    unsigned char *p;
+
+    REQUIRE(their_new && their_delete && their_free_sized && their_reallocarray && owner);
+    for (int i = 0; i < 1000; i++) {
+        p = their_new(100);
+        REQUIRE(owner(p) == SALLOC_OWNED);
+        their_delete(p, 100);
+        p = their_malloc(100000);
+        their_free_sized(p, 100000);
+        p = their_reallocarray(NULL, 10, 10);
+        REQUIRE(owner(p) == SALLOC_OWNED);
+        p = their_reallocarray(p, 100, 100);
+        REQUIRE(owner(p) == SALLOC_OWNED);
+        their_free(p);
+    }
 }
 
 /* Copies a library: each copy is one of its own to the loader. */
@@ -81,6 +110,7 @@ int main(int argc, char **argv)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
+    test_family(handle);
     free(before);
     CHECK(dlclose(handle) == 0);
     /* It is never unloaded: its blocks stay. */
