@@ -6,6 +6,7 @@
  */
 #include "sampling/sampler.h"
 
+#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
@@ -106,7 +107,7 @@ static bool sampler_enter(void)
 
 static void sampler_leave(bool recorded)
 {
-    sa_add_relaxed(recorded ? &sampler.taken : &sampler.failed, 1);
+    sa_count_shared(recorded ? &sampler.taken : &sampler.failed, 1);
     sa_thread.sampling = 0;
 }
 
@@ -239,6 +240,17 @@ static void sampler_remember(const struct sa_sample *s, struct sa_stack *freed,
     ret->freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
 }
 
+static struct sa_sample *sampler_take_record(struct sa_span *span)
+{
+    struct sa_sample *s;
+
+    if (!sa_alone())
+        return sa_xchg_acquire(&span->sample, NULL);
+    s = span->sample;
+    span->sample = NULL;
+    return s;
+}
+
 /* Takes a block's record from its span; whoever comes second frees the block a second time. */
 static struct sa_sample *sampler_claim(struct sa_span *span)
 {
@@ -246,7 +258,7 @@ static struct sa_sample *sampler_claim(struct sa_span *span)
     struct sa_found found;
 
     if (!sa_guarded_span(span) || sa_guarded_claim(span))
-        s = sa_xchg_acquire(&span->sample, NULL);
+        s = sampler_take_record(span);
     if (SA_UNLIKELY(!s)) {
         if (sa_misuse_find(span->start, &found) && found.state == SA_FOUND_FREED)
             sa_misuse_pointer("invalid free", (void *)found.history.start, &found);

@@ -2,12 +2,12 @@
 /*
  * SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014) as a
  * counter-based generator: the state is one word advanced by a constant, the output a mix of it.
- * Threads share a generator with one relaxed add; the same seed gives the same set of numbers.
+ * Threads share a generator with one add; the same seed gives the same set of numbers.
  */
 #ifndef SA_BASE_RNG_H
 #define SA_BASE_RNG_H
 
-#include "alloc/base/atomic.h"
+#include "alloc/base/alone.h"
 #include "alloc/base/attrs.h"
 
 #include <stdint.h>
@@ -23,7 +23,7 @@ SA_INLINE uint64_t sa_rng_mix(uint64_t z)
 
 SA_INLINE uint64_t sa_rng_next(uint64_t *state)
 {
-    return sa_rng_mix(sa_add_relaxed(state, SA_RNG_STEP) + SA_RNG_STEP);
+    return sa_rng_mix(sa_count_shared(state, SA_RNG_STEP) + SA_RNG_STEP);
 }
 
 #endif

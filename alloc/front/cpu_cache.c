@@ -193,7 +193,7 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     due = failures < stride; /* else nothing is known of what follows: it is drawn anew */
     if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
         return false;
-    sa_add_relaxed(&c->passed[cls], c->armed[cls]);
+    sa_count_shared(&c->passed[cls], c->armed[cls]);
     c->armed[cls] = (uint16_t)failures;
     c->stride[cls] = (uint16_t)stride;
     c->expired_ms[cls] = now;
@@ -370,7 +370,7 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
 
         if (cpu_rearm(c, cpu, cls, h, &ret_trial->rate) && due) {
             ret_trial->won = true;
-            sa_add_relaxed(&c->passed[cls], 1);
+            sa_count_shared(&c->passed[cls], 1);
             /* Not a pop that counts: this one was the last of the countdown that has ended. */
             return sa_percpu_pop_batch(cls, &obj, 1) ? obj : NULL;
         }
@@ -395,7 +395,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial)
             break;
         if (sa_state_avail(h) == 0) {
             ret_trial->won = sa_draw_trial(&c->rng, ret_trial->rate.p);
-            sa_add_relaxed(&c->passed[cls], 1);
+            sa_count_shared(&c->passed[cls], 1);
             return cpu_refill(c, cpu, cls);
         }
         obj = cpu_pop(c, cpu, cls, h, ret_trial);

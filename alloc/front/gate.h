@@ -17,6 +17,7 @@
 #ifndef SA_FRONT_GATE_H
 #define SA_FRONT_GATE_H
 
+#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/os/thread.h"
@@ -58,6 +59,19 @@ SA_INLINE void sa_gate_move_end(void)
         sa_gate_repair();
 }
 
+/* Signal handlers that come in between enter as often as they leave. */
+SA_INLINE void sa_gate_count(unsigned stripe, bool enter)
+{
+    uint32_t *inside = &sa_gate.stripe[stripe].inside;
+
+    if (sa_alone())
+        sa_count_add(inside, enter ? 1 : UINT32_MAX);
+    else if (enter)
+        sa_add_seq_cst(inside, 1);
+    else
+        sa_sub_release(inside, 1);
+}
+
 /* False: a fork is in progress and may be waiting for this thread. Nests. */
 SA_INLINE bool sa_gate_enter(void)
 {
@@ -70,7 +84,7 @@ SA_INLINE bool sa_gate_enter(void)
     /* In this order, a signal handler that allocates in between enters on its own account. */
     stripe = sa_gate_stripe();
     sa_gate_move_begin();
-    sa_add_seq_cst(&sa_gate.stripe[stripe].inside, 1);
+    sa_gate_count(stripe, true);
     if (SA_UNLIKELY(sa_load_seq_cst(&sa_gate.closed)) && !sa_gate_enter_closed(stripe)) {
         sa_gate_move_end();
         return false;
@@ -89,7 +103,7 @@ SA_INLINE void sa_gate_leave(void)
     }
     sa_gate_move_begin();
     sa_thread.gate_depth = 0;
-    sa_sub_release(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+    sa_gate_count(sa_thread.gate_stripe, false);
     sa_gate_move_end();
 }
 

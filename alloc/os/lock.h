@@ -2,11 +2,12 @@
 /*
  * A futex lock of one word: 0 free, 1 held, 2 held and somebody may wait. Short spinning first,
  * because every critical section here is short. Acquire orders after the release of the previous
- * holder; nothing else is promised. Not recursive. Debug builds check the order of lock_ranks.def.
+ * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked instruction (alone.h). Debug builds check the order of lock_ranks.def.
  */
 #ifndef SA_OS_LOCK_H
 #define SA_OS_LOCK_H
 
+#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 
@@ -38,21 +39,42 @@ void sa_lock_rank_released(enum sa_lock_rank rank);
 #define sa_lock_rank_released(rank) ((void)(rank))
 #endif
 
-SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
+/* 0 to 1. A signal handler between the load and the store leaves the lock as it was. */
+SA_INLINE bool sa_lock_take(struct sa_lock *lock)
 {
     uint32_t free_word = 0;
 
+    if (!sa_alone())
+        return sa_cas_acquire(&lock->word, &free_word, 1);
+    if (sa_load_relaxed(&lock->word) != 0)
+        return false;
+    sa_store_relaxed(&lock->word, 1);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return true;
+}
+
+SA_INLINE uint32_t sa_lock_give(struct sa_lock *lock)
+{
+    uint32_t word;
+
+    if (!sa_alone())
+        return sa_xchg_release(&lock->word, 0);
+    word = sa_load_relaxed(&lock->word);
+    sa_store_release(&lock->word, 0);
+    return word;
+}
+
+SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
+{
     sa_lock_rank_acquired(rank);
-    if (SA_UNLIKELY(!sa_cas_acquire(&lock->word, &free_word, 1)))
+    if (SA_UNLIKELY(!sa_lock_take(lock)))
         sa_lock_wait(lock);
     sa_preempt();
 }
 
 SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
 {
-    uint32_t free_word = 0;
-
-    if (!sa_cas_acquire(&lock->word, &free_word, 1))
+    if (!sa_lock_take(lock))
         return false;
     sa_lock_rank_acquired(rank);
     return true;
@@ -61,7 +83,7 @@ SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
 SA_INLINE void sa_lock_release(struct sa_lock *lock, enum sa_lock_rank rank)
 {
     sa_lock_rank_released(rank);
-    if (SA_UNLIKELY(sa_xchg_release(&lock->word, 0) == 2))
+    if (SA_UNLIKELY(sa_lock_give(lock) == 2))
         sa_lock_wake(lock);
     sa_preempt();
 }
