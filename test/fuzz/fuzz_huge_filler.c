@@ -79,6 +79,8 @@ static void check(void)
     FUZZ_EQUAL(s.free_pages + s.unmapped_pages, pages[FREE] + pages[CLEAR]);
     FUZZ_EQUAL(s.used_hugepageable + s.used_in_released, pages[TAKEN]);
     FUZZ_EQUAL(s.full + s.partial + s.released, in);
+    FUZZ_EQUAL(s.unmapped_in_released, filler.clear_pages[1]);
+    FUZZ_CHECK(s.unmapped_in_released + s.used_in_released <= s.released * SA_HUGE_PAGES);
     for (int kind = 0; kind < SA_HUGE_KINDS; kind++) {
         kinds += filler.kinds[kind];
         for (int b = 0; b < SA_HUGE_BUCKETS; b++)

@@ -76,6 +76,8 @@ static void check(void)
     FUZZ_EQUAL(sa_huge_region_next_full(region, 0), full);
     memset(&ages, 0, sizeof(ages));
     sa_huge_region_report(region, &s, &ages, now_ns);
+    FUZZ_EQUAL(s.regions, 1);
+    FUZZ_EQUAL(s.hugepages, SA_REGION_HUGEPAGES);
     FUZZ_EQUAL(s.backed_hugepages, backed);
     FUZZ_EQUAL(s.used_pages, used);
     FUZZ_EQUAL(s.free_pages, free_pages);

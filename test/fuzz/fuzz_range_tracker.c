@@ -50,6 +50,7 @@ static void check(void)
         FUZZ_EQUAL(sa_bits_next(tracker.words, tracker.pages, at, model[at]), at);
         FUZZ_EQUAL(sa_bits_count(tracker.words, at, end - at), model[at] ? end - at : 0);
         FUZZ_EQUAL(sa_range_is_free(&tracker, at, end - at), !model[at]);
+        FUZZ_CHECK(!sa_range_is_free(&tracker, at, end - at + 1));
         taken += model[at] ? end - at : 0;
         if (!model[at] && end - at > longest)
             longest = end - at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a fuzz target without a fuzzer: on every file of a corpus folder, in the order of their names, then on
- * pseudo-random inputs, which are the same in every run: strings of bytes, and files of the corpus that
- * were changed here and there. Says how many there were; if an input ends the process, which it was, and puts it
+ * pseudo-random inputs, which are the same in every run: strings of bytes, a few of them long, and files of the
+ * corpus that were changed here and there. Says how many there were; if an input ends the process, which it was, and puts it
  * into the file that FUZZ_KEEP names.
  * usage: replay FOLDER [COUNT]          random inputs, 1000 if not said
  *        replay FILE                    this one only
@@ -18,6 +18,8 @@
 
 #define FILES_MOST 1000
 #define BYTES_MOST 4096
+#define LONG       65536 /* one in LONG_EVERY */
+#define LONG_EVERY 50
 
 static struct input {
     char *name;
@@ -122,10 +124,8 @@ static void read_folder(const char *path)
     qsort(files, count, sizeof(files[0]), by_name);
 }
 
-static size_t random_bytes(struct test_random *r, uint8_t *to)
+static size_t random_bytes(struct test_random *r, uint8_t *to, size_t n)
 {
-    size_t n = test_random_size(r, 11);
-
     for (size_t i = 0; i < n; i++)
         to[i] = (uint8_t)test_random_next(r);
     return n;
@@ -152,11 +152,13 @@ static size_t changed_file(struct test_random *r, uint8_t *to)
 
 static void run_random(size_t inputs)
 {
-    static uint8_t bytes[BYTES_MOST];
+    static uint8_t bytes[LONG];
     struct test_random r = {0xf0221};
 
     for (size_t i = 0; i < inputs; i++) {
-        size_t n = count && i % 2 ? changed_file(&r, bytes) : random_bytes(&r, bytes);
+        size_t n = i % LONG_EVERY == 0 ? random_bytes(&r, bytes, LONG)
+                   : count && i % 2    ? changed_file(&r, bytes)
+                                       : random_bytes(&r, bytes, test_random_size(&r, 11));
 
         run("random number", i, bytes, n);
     }
