@@ -8,33 +8,11 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/base/bits.h"
-#include "test/fuzz/arena.h"
-#include "test/fuzz/fuzz.h"
-#include "test/support/start.h"
-#include "test/unit/fake_system.h"
+#include "test/fuzz/heap_steps.h"
 #include "test/unit/page_heap_walk.h"
 
 #define HEAP       (&sa_page_heap_ordinary)
-#define SPANS      400
 #define PAGES_MOST (SA_HUGE_PAGES * 700) /* more than a region has */
-
-static struct sa_span *spans[SPANS];
-static unsigned count;
-static uint64_t now_ns;
-static size_t lost; /* pages that the kernel took away when a fresh mapping failed */
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-    (void)argc, (void)argv;
-    setenv("CMOCKA_TEST_ABORT", "1", 1); /* of the checks that this shares with unit tests */
-    test_start_floors();
-    if (sa_page_step != 1) {
-        fprintf(stderr, "lengths are exact only where the kernel's pages are small\n");
-        exit(77);
-    }
-    fake_begin();
-    return 0;
-}
 
 static size_t pick_pages(struct fuzz_input *in)
 {
@@ -77,14 +55,8 @@ static void take(struct fuzz_input *in)
     if (sa_huge_heap_used(HEAP->huge) > used && sa_footprint_bytes() > limit)
         FUZZ_FAIL("%zu bytes with a limit of %zu", sa_footprint_bytes(), limit);
     FUZZ_EQUAL(s->pages, n);
-    FUZZ_EQUAL(s->start % (align << SA_PAGE_SHIFT), 0);
     FUZZ_EQUAL(s->state, SA_SPAN_LARGE);
-    fake_own(s->start, n, true);
-    for (size_t i = 0; s->zeroed && i < n; i++)
-        FUZZ_CHECK(!(fake.pages[fake_page((void *)s->start) + i] & FAKE_DIRTY));
-    if (how & 32)
-        fake_touch(s->start, how & 16 ? n : fuzz_below(in, n + 1));
-    spans[count++] = s;
+    spans_enter(in, s, align, how);
 }
 
 static void give(struct fuzz_input *in, unsigned i)
@@ -95,13 +67,8 @@ static void give(struct fuzz_input *in, unsigned i)
     uintptr_t start = s->start;
     bool moved_away = pages >= 32 && how % 8 == 0;
 
-    if (moved_away) /* as after a move of its pages */
-        for (size_t k = 0; k < pages; k++)
-            fake.pages[fake_page((void *)start) + k] &= (unsigned char)~(FAKE_MEMORY | FAKE_DIRTY);
     s->moved = how % 8 == 1;
-    fake_own(start, pages, false);
-    fake.giving = s->moved ? start : 0;
-    spans[i] = spans[--count];
+    spans_leave(i, moved_away);
     if (!s->moved || !fake.renew_loses) {
         sa_page_heap_free(HEAP, s, moved_away);
         return;
@@ -170,10 +137,7 @@ static void set_faults(struct fuzz_input *in)
 {
     uint8_t which = fuzz_byte(in);
 
-    fake.map_fails = which & 1 ? fuzz_below(in, 101) : 0;
-    fake.release_fails = which & 2 ? fuzz_below(in, 101) : 0;
-    fake.renew_loses = which & 4 ? fuzz_below(in, 101) : 0;
-    fake.renew_fails = which & 32 ? fuzz_below(in, 101) : 0;
+    faults_set(in, which);
     fake.advise_fails = which & 16 ? fuzz_below(in, 101) : 0;
     fake.collapse_fails = which & 64;
     fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
@@ -206,72 +170,42 @@ static void set_mode(struct fuzz_input *in)
     }
 }
 
-static void step(struct fuzz_input *in)
+static void tick(void)
 {
-    switch (fuzz_byte(in) % 16) {
-    case 0:
-    case 1:
-    case 2:
-    case 3:
-    case 4:
-    case 5:
-        take(in);
-        break;
-    case 6:
-    case 7:
-    case 8:
-    case 9:
-        if (count)
-            give(in, (unsigned)fuzz_below(in, count));
-        break;
-    case 10:
-    case 11:
-        if (count)
-            resize(in, (unsigned)fuzz_below(in, count));
-        break;
-    case 12:
-        now_ns += fuzz_number(in, 1 + fuzz_below(in, 5));
-        sa_page_heap_tick(HEAP, now_ns);
-        break;
-    case 13:
-        if (fuzz_byte(in) % 4)
-            sa_page_heap_release(HEAP, fuzz_number(in, 4));
-        else
-            sa_page_heap_unmap(HEAP, fuzz_number(in, 4));
-        break;
-    case 14:
-        set_faults(in);
-        break;
-    default:
-        if (fuzz_byte(in) % 4) {
-            set_limit(in);
-            break;
-        }
-        sa_page_heap_set_skip(HEAP, (enum sa_skip)fuzz_below(in, SA_SKIPS), fuzz_number(in, 2));
-    }
+    sa_page_heap_tick(HEAP, now_ns);
 }
+
+static void other(struct fuzz_input *in, unsigned what)
+{
+    if (what == 0 && fuzz_byte(in) % 4)
+        sa_page_heap_release(HEAP, fuzz_number(in, 4));
+    else if (what == 0)
+        sa_page_heap_unmap(HEAP, fuzz_number(in, 4));
+    else if (what == 1)
+        set_faults(in);
+    else if (fuzz_byte(in) % 4)
+        set_limit(in);
+    else
+        sa_page_heap_set_skip(HEAP, (enum sa_skip)fuzz_below(in, SA_SKIPS), fuzz_number(in, 2));
+}
+
+static const struct heap_actions actions = {take, give, resize, tick, other};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, data + size};
 
-    fake_again();
-    fuzz_arena_begin(fuzz_byte(&in));
-    count = 0;
-    lost = 0;
-    now_ns = 1000000000;
+    spans_begin(fuzz_byte(&in));
     set_mode(&in);
     for (int i = 0; fuzz_left(&in); i++) {
-        step(&in);
+        spans_step(&in, &actions);
         if (i % 8 == 7)
             page_heap_check();
     }
     page_heap_check();
     check_figures();
-    fake.map_fails = fake.release_fails = 0;
-    fake.renew_fails = fake.renew_loses = 0;
+    faults_end();
     fake.advise_fails = 0;
-    fuzz_arena.fails_after = -1;
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
     while (count)
         give(&in, count - 1);

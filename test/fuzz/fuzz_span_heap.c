@@ -9,32 +9,10 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
-#include "test/fuzz/arena.h"
-#include "test/fuzz/fuzz.h"
-#include "test/support/start.h"
-#include "test/unit/fake_system.h"
+#include "test/fuzz/heap_steps.h"
 #include "test/unit/page_heap_walk.h"
 
-#define SPANS 300
-
 static struct sa_span_heap heap;
-static struct sa_span *spans[SPANS];
-static unsigned count;
-static uint64_t now_ns;
-static size_t lost; /* pages that the kernel took away when a fresh mapping failed */
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-    (void)argc, (void)argv;
-    setenv("CMOCKA_TEST_ABORT", "1", 1); /* of the checks that this shares with unit tests */
-    test_start_floors();
-    if (sa_page_step != 1) {
-        fprintf(stderr, "lengths are exact only where the kernel's pages are small\n");
-        exit(77);
-    }
-    fake_begin();
-    return 0;
-}
 
 /* What the walk has found: pages, by state. */
 static size_t found[SA_SPAN_KEPT + 1];
@@ -103,14 +81,7 @@ static void take(struct fuzz_input *in)
         return;
     }
     FUZZ_CHECK(s->pages == n || (fuzz_arena.fails_after == 0 && s->pages > n));
-    n = s->pages;
-    FUZZ_EQUAL(s->start % (align << SA_PAGE_SHIFT), 0);
-    fake_own(s->start, n, true);
-    for (size_t i = 0; s->zeroed && i < n; i++)
-        FUZZ_CHECK(!(fake.pages[fake_page((void *)s->start) + i] & FAKE_DIRTY));
-    if (how & 32)
-        fake_touch(s->start, how & 16 ? n : fuzz_below(in, n + 1));
-    spans[count++] = s;
+    spans_enter(in, s, align, how);
 }
 
 static void give(struct fuzz_input *in, unsigned i)
@@ -121,13 +92,8 @@ static void give(struct fuzz_input *in, unsigned i)
     uintptr_t start = s->start;
     bool moved_away = how % 8 == 0;
 
-    if (moved_away) /* as after a move of its pages */
-        for (size_t k = 0; k < pages; k++)
-            fake.pages[fake_page((void *)start) + k] &= (unsigned char)~(FAKE_MEMORY | FAKE_DIRTY);
     s->moved = how % 8 == 1;
-    fake_own(start, pages, false);
-    fake.giving = s->moved ? start : 0;
-    spans[i] = spans[--count];
+    spans_leave(i, moved_away);
     sa_span_heap_free(&heap, s, moved_away);
     if (heap.in_use_pages == in_use) { /* the kernel lost the range, which must not come back */
         FUZZ_CHECK(s->moved && fake.renew_loses);
@@ -165,74 +131,44 @@ static void set_faults(struct fuzz_input *in)
 {
     uint8_t which = fuzz_byte(in);
 
-    fake.map_fails = which & 1 ? fuzz_below(in, 101) : 0;
-    fake.release_fails = which & 2 ? fuzz_below(in, 101) : 0;
-    fake.renew_loses = which & 4 ? fuzz_below(in, 101) : 0;
-    fake.renew_fails = which & 32 ? fuzz_below(in, 101) : 0;
+    faults_set(in, which);
     fuzz_arena.fails_after = which & 8 ? (long)fuzz_below(in, 20) : -1;
     sa_vm.map_failures = which & 16;
 }
 
-static void step(struct fuzz_input *in)
+static void tick(void)
 {
-    switch (fuzz_byte(in) % 16) {
-    case 0:
-    case 1:
-    case 2:
-    case 3:
-    case 4:
-    case 5:
-        take(in);
-        break;
-    case 6:
-    case 7:
-    case 8:
-    case 9:
-        if (count)
-            give(in, (unsigned)fuzz_below(in, count));
-        break;
-    case 10:
-    case 11:
-        if (count)
-            resize(in, (unsigned)fuzz_below(in, count));
-        break;
-    case 12:
-        now_ns += fuzz_number(in, 1 + fuzz_below(in, 5));
-        sa_span_heap_tick(&heap, now_ns);
-        break;
-    case 13:
-        sa_span_heap_release(&heap, fuzz_number(in, 4));
-        break;
-    case 14:
-        sa_span_heap_unmap(&heap, fuzz_number(in, 3));
-        break;
-    default:
-        set_faults(in);
-    }
+    sa_span_heap_tick(&heap, now_ns);
 }
+
+static void other(struct fuzz_input *in, unsigned what)
+{
+    if (what == 0)
+        sa_span_heap_release(&heap, fuzz_number(in, 4));
+    else if (what == 1)
+        sa_span_heap_unmap(&heap, fuzz_number(in, 3));
+    else
+        set_faults(in);
+}
+
+static const struct heap_actions actions = {take, give, resize, tick, other};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, data + size};
 
-    fake_again();
-    fuzz_arena_begin(0);
+    spans_begin(0);
     memset(&heap, 0, sizeof(heap));
-    count = 0;
-    lost = 0;
-    now_ns = 1000000000;
     sa_vm.map_failures = 0;
     fake.random.state = 1 + fuzz_byte(&in);
     sa_span_heap_init(&heap, SA_HEAP_ORDINARY, "salloc:heap",
                       SA_HOME_START + fuzz_byte(&in) * SA_PAGE_BYTES, false);
     for (int i = 0; fuzz_left(&in); i++) {
-        step(&in);
+        spans_step(&in, &actions);
         if (i < 500 || i % 64 == 0)
             check();
     }
-    fake.map_fails = fake.release_fails = 0;
-    fake.renew_fails = fake.renew_loses = 0;
-    fuzz_arena.fails_after = -1;
+    faults_end();
     while (count)
         give(&in, count - 1);
     check();
