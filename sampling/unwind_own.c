@@ -7,7 +7,8 @@
  * object, which is 64 mixed bits. A reader that sees the halves of two writes, {t1 ^ mix(r1), r2}, accepts them
  * only if t1 ^ mix(r1) ^ mix(r2) is the tag it looks for: if r1 = r2 then it is t1, whose rule that is; else
  * only by an accident of 64 mixed bits, as for two tags that are equal. An object that is unloaded takes no
- * entry away; one that comes to its place has another identity (unwind_object.h).
+ * entry away; one that comes to its place has another identity (unwind_object.h). Of the cache so much is used as the
+ * program needs: it begins with a page and doubles when entries have had to make way, which loses half of them.
  *
  * The stack is read only between the stack pointer and what must be its top, upwards, so a chain that is
  * broken ends the walk. libgcc believes it. Where the top is not known, as on the stacks of coroutines, whose last
@@ -29,17 +30,21 @@
 
 #include <stddef.h>
 
-#define CACHE_BITS 13 /* entries of 16 bytes; only the memory that is used is ever touched */
-#define OBJECTS    4  /* of one stack, remembered during the walk */
-#define INNER_MOST 64 /* frames of the allocator itself */
-#define FRAME_MOST ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
-#define RED_ZONE   128                  /* below the stack pointer, in use */
-#define PAGE       ((uintptr_t)4096)
-#define NEAR_TOP   ((uintptr_t)65536) /* where the outermost frame of a thread is */
+#define CACHE_BITS  13 /* entries of 16 bytes at most */
+#define CACHE_LEAST 256
+#define OBJECTS     4                    /* of one stack, remembered during the walk */
+#define INNER_MOST  64                   /* frames of the allocator itself */
+#define FRAME_MOST  ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
+#define RED_ZONE    128                  /* below the stack pointer, in use */
+#define PAGE        ((uintptr_t)4096)
+#define NEAR_TOP    ((uintptr_t)65536) /* where the outermost frame of a thread is */
 
 static struct {
     uint64_t check, rule; /* atomic */
-} cache[1 << CACHE_BITS];
+} cache[1 << CACHE_BITS] __attribute__((aligned(4096)));
+
+static uint32_t cache_mask = CACHE_LEAST - 1; /* atomic, relaxed: of the entries in use */
+static uint32_t cache_replaced;               /* the same, and updates may be lost */
 
 extern void *__libc_stack_end SA_WEAK;
 
@@ -160,6 +165,18 @@ SA_INLINE bool is_rule(unsigned index, uint64_t rule, uint64_t tag)
     return rule && (sa_load_relaxed(&cache[index].check) ^ sa_rng_mix(rule)) == tag;
 }
 
+/* An entry makes way for another. */
+static void cache_replace(void)
+{
+    uint32_t replaced = sa_load_relaxed(&cache_replaced) + 1, mask = sa_load_relaxed(&cache_mask);
+
+    if (replaced > mask / 4 && mask < (1u << CACHE_BITS) - 1) {
+        sa_store_relaxed(&cache_mask, 2 * mask + 1);
+        replaced = 0;
+    }
+    sa_store_relaxed(&cache_replaced, replaced);
+}
+
 /* Not in the cache, or of an object without identity: there the bytes of the description stand for it. */
 SA_NOINLINE static uint64_t make_rule(const struct sa_unwind_object *o, uintptr_t address,
                                       unsigned index, uint64_t rule)
@@ -171,6 +188,8 @@ SA_NOINLINE static uint64_t make_rule(const struct sa_unwind_object *o, uintptr_
         if (identity && is_rule(index, rule, address + identity))
             return rule;
     }
+    if (rule)
+        cache_replace();
     rule = sa_unwind_rule(o, address);
     if (identity) {
         sa_store_relaxed(&cache[index].check, (address + identity) ^ sa_rng_mix(rule));
@@ -182,7 +201,8 @@ SA_NOINLINE static uint64_t make_rule(const struct sa_unwind_object *o, uintptr_
 SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
 {
     uintptr_t address = c->pc - !c->exact;
-    unsigned index = (unsigned)(address * SA_RNG_STEP >> (64 - CACHE_BITS));
+    unsigned index =
+        (unsigned)(address * SA_RNG_STEP >> (64 - CACHE_BITS)) & sa_load_relaxed(&cache_mask);
     uint64_t rule = sa_load_relaxed(&cache[index].rule);
     const struct sa_unwind_object *o = &objects->object[objects->last];
 
