@@ -4,11 +4,13 @@
  * touch of one that is advised brings all of its memory, in a quarter of the time that 512 small faults take; but
  * where the program does not touch the rest, that memory is lost. In mode madvise it is given
  *  - to hugepages of spans of many objects: these are small, each kernel page has some;
- *  - to those of other spans below a hugepage as long as the program is seen to write to all of them: each eighth
- *    is left to small pages, and looked at when 16 more have been taken. Where less than four fifths of the
- *    last eight, or half of the last, have memory it ends, until that has changed (of a program that writes to
- *    all of its blocks it is 85 to 97 %: the rest is lost to size classes, and to objects that lie in caches);
- *  - never to large spans, which a program may have for the address space;
+ *  - to those of other spans below a hugepage as long as the program is seen to write to all of them: each eighth (of
+ *    a heap beyond 1 GiB fewer) is left to small pages, and looked at when 16 more have been taken. Where less than four
+ *    fifths of the last eight, or half of the last, have memory it ends, until that has changed (of a program that
+ *    writes to all of its blocks it is 85 to 97 %: the rest is lost to size classes, and to objects that lie in caches);
+ *  - to the hugepages of large spans, but for their tails, on the same terms: each eighth of these spans is looked at
+ *    in four places when four more have been taken, and all of the last four must have been there. Not to one that is
+ *    long compared with all that is in use, which the program may have for the address space, nor to what a span grows by;
  * and not before the heap is so large that the rest of one hugepage does not matter. In mode always the kernel does
  * without. In both, a hugepage of which some pages go back is kept out, until it is whole again
  * (huge_collapse.c) or starts anew.
@@ -33,7 +35,19 @@
 #define DENSE_LEAST  (64ul << 20 >> SA_PAGE_SHIFT)
 #define SPARSE_LEAST (256ul << 20 >> SA_PAGE_SHIFT)
 
-#define PROBE_EVERY 8
+/* One of so many is left to small pages: one of PROBE_PART of the filler's, within these bounds. */
+#define PROBE_EVERY      8
+#define PROBE_EVERY_MOST 32
+#define PROBE_PART       64
+
+/* A large span is looked at in so many places, of which this much is to have memory; one of more than this part of what
+ * is in use is not advised. */
+#define LARGE_PLACES  4
+#define LARGE_PERCENT 97
+#define LARGE_PART    64
+
+/* Free pages of the filler are few where they are less than this part of what is in use. */
+#define TAIL_PART 64
 
 /* With less than this left below a hard limit, no memory is taken that is not needed yet. */
 #define LIMIT_ROOM (16ul << 20)
@@ -186,10 +200,71 @@ static bool sparse_is_due(struct sa_huge_heap *h)
     look_at_probe(h, a->probes[SA_PROBES - 1]);
     memmove(&a->probes[1], &a->probes[0], sizeof(a->probes) - sizeof(a->probes[0]));
     a->probes[0] = 0;
-    return h->in_use_pages >= SPARSE_LEAST && probes_are_dense(a) && ++a->since_probe < PROBE_EVERY;
+    return h->in_use_pages >= SPARSE_LEAST && probes_are_dense(a) &&
+           ++a->since_probe <
+               sa_min(sa_max(h->filler.hugepages / PROBE_PART, PROBE_EVERY), PROBE_EVERY_MOST);
 }
 
-static enum sa_huge_advice advice_for(struct sa_huge_heap *h, enum sa_huge_use use)
+/* Percent of a large span that has memory, in some places. */
+static size_t look_at_large(struct sa_huge_extent e)
+{
+    size_t places = sa_min(e.n, LARGE_PLACES), there = 0;
+
+    for (size_t i = 0; i < places; i++) {
+        size_t at = e.first + (places > 1 ? i * (e.n - 1) / (places - 1) : 0);
+
+        there += sa_vm_resident((void *)(at << SA_HUGE_SHIFT), SA_HUGE_BYTES);
+    }
+    return there * 100 / (places * SA_HUGE_BYTES);
+}
+
+void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, size_t n)
+{
+    struct sa_huge_advisor *a = &h->advisor;
+    struct sa_huge_extent last = a->large[SA_LARGE_PROBES - 1];
+
+    if (h->thp != SA_THP_MADVISE || h->choice != SA_HUGEPAGES_AUTO ||
+        h->in_use_pages < SPARSE_LEAST / 2 ||
+        sa_huge_owner_advice(&h->owners, hugepage) == SA_ADVICE_ON)
+        return;
+    if (last.n)
+        a->large_seen[a->large_looks++ % SA_LARGE_PROBES] = (uint8_t)look_at_large(last);
+    memmove(&a->large[1], &a->large[0], sizeof(a->large) - sizeof(a->large[0]));
+    a->large[0] = (struct sa_huge_extent){hugepage, n};
+    a->since_large = 0;
+}
+
+void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage)
+{
+    for (int i = 0; i < SA_LARGE_PROBES; i++)
+        if (h->advisor.large[i].first == hugepage)
+            h->advisor.large[i].n = 0;
+}
+
+static bool large_is_due(struct sa_huge_heap *h, size_t pages)
+{
+    struct sa_huge_advisor *a = &h->advisor;
+
+    if (h->in_use_pages < SPARSE_LEAST || pages > h->in_use_pages / LARGE_PART)
+        return false;
+    for (int i = 0; i < SA_LARGE_PROBES; i++)
+        if (a->large_seen[i] < LARGE_PERCENT)
+            return false;
+    return ++a->since_large < PROBE_EVERY;
+}
+
+/* The last hugepage of a large span, of which only a part is the span's: whether others are sure to use the rest soon,
+ * as little of what the filler has is free. */
+static bool tail_is_due(const struct sa_huge_heap *h)
+{
+    size_t free_pages = h->filler.hugepages * SA_HUGE_PAGES - h->filler.taken_pages;
+
+    return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_LEAST &&
+           probes_are_dense(&h->advisor) && free_pages < h->in_use_pages / TAIL_PART &&
+           (!sa_limits_active() || sa_limits_have_room(LIMIT_ROOM));
+}
+
+static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t pages, enum sa_huge_use use)
 {
     enum sa_thp_mode mode = sa_huge_heap_thp(h);
 
@@ -199,17 +274,19 @@ static enum sa_huge_advice advice_for(struct sa_huge_heap *h, enum sa_huge_use u
         return mode == SA_THP_ALWAYS ? SA_ADVICE_OFF : SA_ADVICE_NONE;
     if (h->choice == SA_HUGEPAGES_ALWAYS)
         return SA_ADVICE_ON;
-    if (mode == SA_THP_ALWAYS || use == SA_USE_LARGE || h->in_use_pages < DENSE_LEAST)
+    if (mode == SA_THP_ALWAYS || use == SA_USE_REGION || h->in_use_pages < DENSE_LEAST)
         return SA_ADVICE_NONE;
     if (sa_limits_active() && !sa_limits_have_room(LIMIT_ROOM))
         return SA_ADVICE_NONE;
+    if (use == SA_USE_LARGE)
+        return large_is_due(h, pages) ? SA_ADVICE_ON : SA_ADVICE_NONE;
     return use == SA_USE_DENSE || sparse_is_due(h) ? SA_ADVICE_ON : SA_ADVICE_NONE;
 }
 
-void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                             enum sa_huge_use use)
+/* Makes the advice stand where it does not. */
+static void advise_all(struct sa_huge_heap *h, size_t hugepage, size_t n, enum sa_huge_advice want)
 {
-    enum sa_huge_advice want = advice_for(h, use), same = want;
+    enum sa_huge_advice same = want;
 
     if (want == SA_ADVICE_NONE) { /* which cannot be given; this comes to the same */
         if (h->thp != SA_THP_MADVISE && h->thp != SA_THP_ALWAYS)
@@ -224,6 +301,19 @@ void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t n,
             return;
         }
     }
+}
+
+void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
+                             enum sa_huge_use use)
+{
+    enum sa_huge_advice want = advice_for(h, pages, use);
+    size_t n = sa_align_up(pages, SA_HUGE_PAGES) / SA_HUGE_PAGES, full = n;
+
+    if (use == SA_USE_LARGE && h->choice == SA_HUGEPAGES_AUTO)
+        full = pages / SA_HUGE_PAGES;
+    advise_all(h, hugepage, full, want);
+    if (full < n)
+        advise_all(h, hugepage + full, n - full, tail_is_due(h) ? SA_ADVICE_ON : SA_ADVICE_NONE);
 }
 
 bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)

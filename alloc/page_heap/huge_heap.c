@@ -156,7 +156,7 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enu
         return start;
     }
     if (*ret_zero)
-        sa_huge_heap_advise_for(h, start, n, use);
+        sa_huge_heap_advise_for(h, start, pages, use);
     if (sa_huge_heap_admits(h, *ret_zero ? taken_grows(h, start, pages) : 0))
         return start;
     sa_huge_heap_put(h, start, n, *ret_zero);

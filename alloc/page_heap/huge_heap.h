@@ -39,14 +39,20 @@
 
 enum sa_thp_mode { SA_THP_UNKNOWN, SA_THP_NEVER, SA_THP_MADVISE, SA_THP_ALWAYS };
 
-/* What hugepages are taken for: spans of many objects, of few, of hugepages of their own. */
-enum sa_huge_use { SA_USE_DENSE, SA_USE_SPARSE, SA_USE_LARGE };
+/* What hugepages are taken for: spans of many objects, of few, of hugepages of their own; or not known yet. */
+enum sa_huge_use { SA_USE_DENSE, SA_USE_SPARSE, SA_USE_LARGE, SA_USE_REGION };
 
-#define SA_PROBES      16 /* hugepages that wait to be looked at */
-#define SA_PROBES_SEEN 8
+#define SA_PROBES       16 /* hugepages that wait to be looked at */
+#define SA_PROBES_SEEN  8
+#define SA_LARGE_PROBES 4 /* the same of large spans, waiting and seen */
 
 /* A hugepage of spans below its size of which so much is in memory may get the rest of it. */
 #define SA_HUGE_DENSE_PERCENT 80
+
+/* The hugepages of a large span, without its tail. */
+struct sa_huge_extent {
+    size_t first, n; /* n = 0: none */
+};
 
 /* huge_advice.c */
 struct sa_huge_advisor {
@@ -55,6 +61,10 @@ struct sa_huge_advisor {
     uint8_t seen[SA_PROBES_SEEN]; /* percent of the last ones that had memory */
     unsigned looks;
     unsigned since_probe; /* hugepages advised since the last one */
+    /* The same of large spans. */
+    struct sa_huge_extent large[SA_LARGE_PROBES];
+    uint8_t large_seen[SA_LARGE_PROBES];
+    unsigned large_looks, since_large;
 };
 
 struct sa_huge_heap {
@@ -221,9 +231,14 @@ void sa_huge_heap_collapse(struct sa_huge_heap *h);
 /* The system's mode, found out when the heap is large enough for it to matter. */
 enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h);
 
-/* Hugepages without memory are about to be used. */
-void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t n,
+/* Hugepages without memory are about to be used for so many pages. */
+void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
                              enum sa_huge_use use);
+
+/* A large span has got hugepages without memory: it may serve to find out how much of such spans is used. Or it does no
+ * more, as it has become shorter. */
+void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, size_t n);
+void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage);
 
 /* A tracker is about to get sparse spans: it may serve to find out how much of such hugepages is used. */
 void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t);

@@ -91,6 +91,8 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
     s->pages = (uint32_t)pages;
     sa_span_begin(s, zero);
     if (e.full) {
+        if (zero)
+            sa_huge_heap_probe_large(h, e.first, e.full);
         large_link(h, s);
         h->items++;
         h->large_pages += e.full * SA_HUGE_PAGES;
@@ -126,6 +128,7 @@ void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
     struct extent e = extent_of(s->start, s->pages);
     bool whole = e.tail && tail_free(h, e.first + e.full, e.tail, zero, moving);
 
+    sa_huge_heap_forget_large(h, e.first);
     large_unlink(h, s);
     h->items--;
     h->large_pages -= e.full * SA_HUGE_PAGES;
@@ -152,7 +155,7 @@ static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool 
     *ret_zero = true;
     if (!sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n) && !grow_behind(h, hugepage, n))
         return false;
-    sa_huge_heap_advise_for(h, hugepage, n, SA_USE_LARGE);
+    sa_huge_heap_advise_for(h, hugepage, n * SA_HUGE_PAGES, SA_USE_REGION);
     sa_huge_cache_use(&h->cache, n);
     return true;
 }
@@ -219,6 +222,7 @@ bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t page
         if (!t)
             return false;
     }
+    sa_huge_heap_forget_large(h, old.first);
     whole = old.tail && tail_free(h, old.first + old.full, old.tail, zero, moving);
     if (old.first + old.full + whole > behind)
         sa_huge_heap_put(h, behind, old.first + old.full + whole - behind, zero);

@@ -76,7 +76,7 @@ static bool region_grow(struct sa_huge_heap *h)
         h->unused_regions = r;
         return false;
     }
-    sa_huge_heap_advise_for(h, hugepage, SA_REGION_HUGEPAGES, SA_USE_LARGE);
+    sa_huge_heap_advise_for(h, hugepage, SA_REGION_PAGES, SA_USE_REGION);
     memset(r, 0, sizeof(*r));
     sa_huge_region_init(r, hugepage, h->now_ns);
     r->whole = sa_huge_heap_comes_whole(h, hugepage); /* as the others do */

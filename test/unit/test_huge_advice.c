@@ -124,7 +124,7 @@ static void unused_spans(void *unused)
     check();
 }
 
-/* Large spans: never, though they get hugepages that were. */
+/* Large spans that are nearly all there is: never, though they get hugepages that were. */
 static void large_spans(void *unused)
 {
     enum { SPANS = 1024 * 8 };
@@ -154,6 +154,57 @@ static void large_spans(void *unused)
     for (int i = 0; i < SPANS; i++)
         spans[i] = take(16, true, 16);
     assert_true(HUGE_HEAP->collapse.advised >= 480);
+    check();
+}
+
+/* Large spans that the program writes to: their hugepages, but for each eighth span; not what is long for such a heap, and
+ * not when the latest are not written to any more. */
+static void used_large_spans(void *unused)
+{
+    size_t advised, memory, before;
+
+    (void)unused;
+    for (int i = 0; i < 512; i++) /* 1 GiB */
+        take(SA_HUGE_PAGES, false, SA_HUGE_PAGES);
+    advised = HUGE_HEAP->collapse.advised;
+    assert_in_range(advised, (512 - 140) * 7 / 8, (512 - 128) * 7 / 8 + 1);
+    take(SA_HUGE_PAGES * 20, false, SA_HUGE_PAGES * 20);
+    assert_int_equal(HUGE_HEAP->collapse.advised, advised);
+    check();
+    memory = pages_that(FAKE_MEMORY);
+    for (int i = 0; i < 400; i++)
+        take(SA_HUGE_PAGES, false, 1);
+    memory = pages_that(FAKE_MEMORY) - memory;
+    assert_in_range(memory, 400, 400 + (8 * SA_LARGE_PROBES + 8) * SA_HUGE_PAGES);
+    before = HUGE_HEAP->collapse.advised;
+    for (int i = 0; i < 20; i++)
+        take(SA_HUGE_PAGES, false, SA_HUGE_PAGES);
+    assert_true(HUGE_HEAP->collapse.advised > before);
+    ticks(200);
+    check();
+}
+
+/* The hugepage of a tail is advised while others take the rest of such hugepages, and otherwise not; and what is freed is
+ * not looked at. */
+static void tails(void *unused)
+{
+    size_t memory, more;
+
+    (void)unused;
+    for (int i = 0; i < 512 * 8; i++) /* 512 MiB */
+        take(16, false, 16);
+    ticks(100);
+    memory = pages_that(FAKE_MEMORY);
+    for (int i = 0; i < 30; i++)
+        take(SA_HUGE_PAGES + 1, false, SA_HUGE_PAGES + 1);
+    more = pages_that(FAKE_MEMORY) - memory - 30 * (SA_HUGE_PAGES + 1);
+    assert_in_range(more, SA_HUGE_PAGES, 512 * 128 / 64 + SA_HUGE_PAGES);
+    for (int i = 0; i < 100; i++) {
+        give(take(SA_HUGE_PAGES * 2, false, 1));
+        sa_page_heap_release(HEAP, PTRDIFF_MAX);
+    }
+    for (int i = 0; i < SA_LARGE_PROBES; i++)
+        assert_int_equal(HUGE_HEAP->advisor.large[i].n, 0);
     check();
 }
 
@@ -277,7 +328,9 @@ static void test_advice_follows_the_choice(void **state)
 ADVICE_TEST(test_advice_is_given_to_dense_spans, dense_spans)
 ADVICE_TEST(test_advice_is_given_to_sparse_spans_that_are_used, sparse_spans)
 ADVICE_TEST(test_advice_is_not_given_to_spans_that_are_not_used, unused_spans)
-ADVICE_TEST(test_advice_is_not_given_to_large_spans, large_spans)
+ADVICE_TEST(test_advice_is_not_given_to_the_longest_spans, large_spans)
+ADVICE_TEST(test_advice_is_given_to_large_spans_that_are_used, used_large_spans)
+ADVICE_TEST(test_advice_is_not_given_to_tails_that_nobody_shares, tails)
 ADVICE_TEST(test_advice_is_withdrawn_and_given_again, breaks_and_mends)
 ADVICE_TEST(test_advice_makes_no_more_mappings_than_there_may_be, many_edges)
 ADVICE_TEST(test_advice_pauses_when_the_kernel_refuses, refuses)
@@ -357,7 +410,9 @@ int main(void)
         cmocka_unit_test(test_advice_is_given_to_dense_spans),
         cmocka_unit_test(test_advice_is_given_to_sparse_spans_that_are_used),
         cmocka_unit_test(test_advice_is_not_given_to_spans_that_are_not_used),
-        cmocka_unit_test(test_advice_is_not_given_to_large_spans),
+        cmocka_unit_test(test_advice_is_not_given_to_the_longest_spans),
+        cmocka_unit_test(test_advice_is_given_to_large_spans_that_are_used),
+        cmocka_unit_test(test_advice_is_not_given_to_tails_that_nobody_shares),
         cmocka_unit_test(test_advice_is_withdrawn_and_given_again),
         cmocka_unit_test(test_advice_makes_no_more_mappings_than_there_may_be),
         cmocka_unit_test(test_advice_pauses_when_the_kernel_refuses),
