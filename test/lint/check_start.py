@@ -4,7 +4,8 @@
 constructor, must touch. Data that is relocated and then made read-only fits on one page, and so does the
 data that stays writable; relocations are few (a table of pointers to texts is better an array of texts); the
 constructor and what it always calls lie with the symbol table in the first 64 KiB, which the kernel maps at
-the first fault.
+the first fault. And in memory: all code that most programs run lies before the descriptions of frames, the first of
+which are those that a sample reads, in 128 KiB (alloc/cold.ld).
 usage: check_start.py ROOT LIBRARY
 """
 import re
@@ -15,6 +16,8 @@ import lint
 PAGE = 4096
 RELOCATIONS = 130  # of addresses in the library itself; half of them are those of critical sections
 NEAR = 64 << 10
+ALL_CODE = 128 << 10
+FRAMES = 6 << 10  # of .eh_frame, from its start
 START_CODE = ['init_constructor', 'options_find', 'sa_options_given', 'sa_fork_register']
 
 
@@ -52,11 +55,22 @@ def check_code(findings, library):
             findings.add(library, None, '%s is at 0x%x: beyond the first 64 KiB' % (name, symbols[name]))
 
 
+def check_size(findings, library):
+    sections = lint.output('readelf', '-SW', library)
+    if not re.search(r'\.text_cold ', sections):
+        return  # a linker that does not know the script
+    at = int(re.search(r'\.eh_frame +\w+ +(\w+) ', sections).group(1), 16)
+    if at + FRAMES > ALL_CODE:
+        findings.add(library, None, '.eh_frame begins at 0x%x: code that most programs run, and what a sample reads, '
+                     'no longer fits into 128 KiB' % at)
+
+
 def main(root, library):
     findings = lint.Findings()
     del root
     count = check_data(findings, library)
     check_code(findings, library)
+    check_size(findings, library)
     findings.finish('start with %d relocations' % count)
 
 
