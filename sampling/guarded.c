@@ -27,7 +27,6 @@ struct slot {
     struct sa_history_slot history;
     uint8_t state; /* GUARDED; atomic */
     uint8_t cls;
-    bool touched; /* GUARDED: of a page, it may hold memory; until then it counts as reserved */
 };
 
 /* Slots of one length, each between two gaps that are never accessible. */
@@ -131,12 +130,6 @@ static bool pool_make(struct pool *pool, size_t bytes)
     return true;
 }
 
-/* Whether a slot holds no memory while it is free. */
-static bool slot_empties(const struct slot *slot)
-{
-    return pool_of(slot) == &guarded.pool[1];
-}
-
 /* Makes a free slot busy, at random; NULL: there is none. */
 static struct slot *slot_pick(struct pool *pool, size_t bytes)
 {
@@ -155,9 +148,6 @@ static struct slot *slot_pick(struct pool *pool, size_t bytes)
         pool->allocated++;
         guarded.most = sa_max(guarded.most, guarded.pool[0].allocated + guarded.pool[1].allocated);
         guarded.succeeded++;
-        if (!slot->touched && !slot_empties(slot))
-            sa_vm_use_reserved(pool->bytes);
-        slot->touched = true;
     } else {
         guarded.failed++;
     }
@@ -256,8 +246,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         slot_give_back(slot, true);
         return NULL;
     }
-    if (slot_empties(slot))
-        sa_vm_use_reserved(block_pages(now.start, requested));
+    sa_vm_use_reserved(block_pages(now.start, requested));
     block_fill(now.start, requested);
     sa_stack_ref(stack);
     now.allocated = (struct sa_event){stack, sa_clock_ns(), sa_sys_tid()};
@@ -310,11 +299,9 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
     sa_history_close(&slot->history);
     /* If the kernel refuses, the slot is accessible and free: what is done to it is not found. */
     block_protect(start, bytes, false);
-    if (slot_empties(slot)) {
-        /* What is locked into memory stays there, and counts as reserved all the same. */
-        sa_vm_release((void *)block_low(start), block_pages(start, bytes));
-        sa_vm_reserve(block_pages(start, bytes));
-    }
+    /* What is locked into memory stays there, and counts as reserved all the same. */
+    sa_vm_release((void *)block_low(start), block_pages(start, bytes));
+    sa_vm_reserve(block_pages(start, bytes));
     slot_give_back(slot, false);
 }
 
