@@ -9,6 +9,9 @@
  * over what was used since it last came by; else a block without a live stack is cut anew; else an idle
  * stack with more room than is needed.
  *
+ * Of the buckets as many are used as there are stacks, from a page of them up to the most: when a stack is added, one bucket
+ * is split in two (linear hashing), so that nobody ever waits for more than that.
+ *
  * What an evicted stack had in its totals is added up in one place, so no sample is lost from the sum.
  */
 #include "sampling/stack.h"
@@ -23,6 +26,7 @@
 
 #define BLOCK_BYTES  4096
 #define BUCKETS      (1u << 16)
+#define FEWEST       512                /* buckets in use */
 #define CHUNK_FIRST  ((size_t)64 << 10) /* mapped at a time; doubled up to the most */
 #define CHUNK_MOST   ((size_t)1 << 20)
 #define DEFAULT_MOST ((size_t)32 << 20)
@@ -54,14 +58,15 @@ SA_STATIC_ASSERT(sizeof(struct sa_stack) % 8 == 0, "slots are aligned");
 static struct {
     struct sa_lock lock;
     struct sa_stack **buckets;
-    struct block *carving[SIZES];     /* the block with free slots, if there is one */
+    uint32_t used, half;          /* buckets in use; half: a power of two, half <= used < 2 half */
+    struct block *carving[SIZES]; /* the block with free slots, if there is one */
     struct links ready[SIZES], quiet; /* heads of rings */
     uintptr_t next, end;              /* blocks of the chunk mapped last */
     size_t chunk;                     /* bytes of the next one */
     uint32_t now;                     /* counts stacks added */
     struct sa_sums evicted;
     struct sa_stack_stats stats;
-} table = {.chunk = CHUNK_FIRST, .stats.limit_bytes = DEFAULT_MOST};
+} table = {.used = FEWEST, .half = FEWEST, .chunk = CHUNK_FIRST, .stats.limit_bytes = DEFAULT_MOST};
 
 struct sa_stack sa_stack_unknown;
 
@@ -163,10 +168,38 @@ static void make_idle(struct sa_stack *s)
     }
 }
 
+static struct sa_stack **bucket_of(uint64_t hash)
+{
+    uint32_t at = hash & (2 * table.half - 1);
+
+    return &table.buckets[at < table.used ? at : at - table.half];
+}
+
+/* One more bucket, with a part of the stacks of another. */
+static void split_bucket(void)
+{
+    struct sa_stack **from = &table.buckets[table.used - table.half];
+    struct sa_stack **to = &table.buckets[table.used];
+
+    while (*from) {
+        struct sa_stack *s = *from;
+
+        if (s->hash & table.half) {
+            *from = s->next;
+            s->next = *to;
+            *to = s;
+        } else {
+            from = &s->next;
+        }
+    }
+    if (++table.used == 2 * table.half)
+        table.half *= 2;
+}
+
 /* Forgets an idle stack. Its slot is still taken, as far as the masks know. */
 static void evict(struct sa_stack *s)
 {
-    struct sa_stack **at = &table.buckets[s->hash % BUCKETS];
+    struct sa_stack **at = bucket_of(s->hash);
 
     while (*at != s)
         at = &(*at)->next;
@@ -315,7 +348,7 @@ static bool start(void)
 
 static struct sa_stack *find(uint64_t hash, const uintptr_t *pc, unsigned depth)
 {
-    struct sa_stack *s = table.buckets[hash % BUCKETS];
+    struct sa_stack *s = *bucket_of(hash);
 
     while (s &&
            (s->hash != hash || s->depth != depth || memcmp(s->pc, pc, depth * sizeof(*pc)) != 0))
@@ -325,17 +358,20 @@ static struct sa_stack *find(uint64_t hash, const uintptr_t *pc, unsigned depth)
 
 static struct sa_stack *add(uint64_t hash, const uintptr_t *pc, unsigned depth)
 {
-    struct sa_stack *s = find_slot(depth);
+    struct sa_stack *s = find_slot(depth), **bucket;
 
     if (!s)
         return NULL;
-    s->next = table.buckets[hash % BUCKETS];
+    if (table.stats.stacks >= table.used && table.used < BUCKETS)
+        split_bucket();
+    bucket = bucket_of(hash);
+    s->next = *bucket;
     s->hash = hash;
     s->references = 0;
     s->depth = (uint16_t)depth;
     memset(&s->totals, 0, sizeof(s->totals));
     memcpy(s->pc, pc, depth * sizeof(*pc));
-    table.buckets[hash % BUCKETS] = s;
+    *bucket = s;
     table.stats.stacks++;
     table.now++;
     return s;
@@ -399,7 +435,7 @@ void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
                    struct sa_sums *ret_evicted)
 {
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
-    for (unsigned i = 0; table.buckets && i < BUCKETS; i++)
+    for (unsigned i = 0; table.buckets && i < table.used; i++)
         for (struct sa_stack *s = table.buckets[i]; s; s = s->next)
             if (has_totals(s))
                 visit(s, arg);

@@ -110,6 +110,28 @@ static void test_stack_table_keeps_one_copy(void **state)
     assert_within_limit();
 }
 
+/* While the table grows from its first page of buckets, through four doublings, each stack is where it is looked for. */
+static void test_stack_table_finds_all_while_it_grows(void **state)
+{
+    enum { MANY = 10000 };
+    static struct sa_stack *s[MANY];
+    size_t before = stats().stacks;
+
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++) {
+        s[i] = intern(3, 12, i);
+        count_sample(s[i]);
+        assert_ptr_equal(intern(3, 12, i * 7919 % (i + 1)), s[i * 7919 % (i + 1)]);
+    }
+    assert_int_equal(stats().stacks, before + MANY);
+    assert_no_sample_lost();
+    for (unsigned i = 0; i < MANY; i++)
+        assert_ptr_equal(intern(3, 12, i), s[i]);
+    for (unsigned i = 0; i < MANY; i++)
+        while (s[i]->references)
+            sa_stack_unref(s[i]);
+}
+
 /* A stack that differs in one address anywhere is another stack. */
 static void test_stack_table_tells_single_addresses_apart(void **state)
 {
@@ -356,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stack_table_keeps_one_copy),
+        cmocka_unit_test(test_stack_table_finds_all_while_it_grows),
         cmocka_unit_test(test_stack_table_tells_single_addresses_apart),
         cmocka_unit_test(test_stack_table_counts_empty_stacks_as_dropped),
         cmocka_unit_test(test_stack_table_stays_under_its_limit),
