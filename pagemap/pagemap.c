@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#define FAR_ENOUGH (1ul << 20) /* pages that a large block is looked for */
+
 struct sa_pagemap sa_pagemap;
 
 static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
@@ -90,6 +92,25 @@ struct sa_span *sa_pagemap_find(uintptr_t address)
         sa_load_relaxed(&span->state) == SA_SPAN_UNUSED)
         return NULL;
     return span;
+}
+
+/* Whether any span lies in the address's window. */
+static bool pagemap_has(uintptr_t address)
+{
+    return address >> SA_ADDRESS_BITS == 0 &&
+           sa_load_acquire(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
+}
+
+struct sa_span *sa_pagemap_find_around(uintptr_t address)
+{
+    struct sa_span *span = sa_pagemap_find(address);
+    uintptr_t at = address;
+
+    for (size_t i = 0; !span && i < FAR_ENOUGH && pagemap_has(at); i++) {
+        at -= SA_PAGE_BYTES;
+        span = sa_pagemap_find(at);
+    }
+    return span && address < sa_span_end(span) ? span : NULL;
 }
 
 static void pagemap_set(uintptr_t address, struct sa_span *span)

@@ -86,6 +86,9 @@ SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
 /* The span in use or free that contains the address, or NULL. Safe for any address. */
 struct sa_span *sa_pagemap_find(uintptr_t address);
 
+/* The same for any address in a large span in use, of which only the ends are known: it is looked for from there down. Slow. */
+struct sa_span *sa_pagemap_find_around(uintptr_t address);
+
 /* Requires: entries exist. Sets the first and the last page's span. */
 void sa_pagemap_set_ends(struct sa_span *span);
 

@@ -5,6 +5,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/os/sys.h"
+#include "sampling/large_found.h"
 #include "sampling/misuse.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <ucontext.h>
 
 static struct {
-    uint32_t state;          /* atomic: 0, 1 while one thread installs it, 2 */
+    uint32_t state;          /* atomic: 0; 1: installed, or being so; 2: never will be */
     struct sigaction before; /* const after installation */
 } fault;
 
@@ -84,12 +85,13 @@ static SA_NOINLINE void fault_report(uintptr_t address, const struct sa_found *f
 
 static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *context)
 {
+    uintptr_t address = (uintptr_t)info->si_addr;
     struct sa_found found;
 
     /* A block in use is accessible: what faulted there was something else. */
-    if (sa_misuse_find((uintptr_t)info->si_addr, &found) &&
+    if ((sa_misuse_find(address, &found) || sa_large_found(address, &found)) &&
         (found.state != SA_FOUND_LIVE || found.between))
-        fault_report((uintptr_t)info->si_addr, &found, context);
+        fault_report(address, &found, context);
 }
 
 /* What would have happened without us. */
@@ -118,6 +120,11 @@ static void fault_handler(int number, siginfo_t *info, void *context)
         fault_look(info, context);
     errno = saved;
     fault_pass_on(number, info, context);
+}
+
+void sa_fault_forbid(void)
+{
+    sa_store_relaxed(&fault.state, 2);
 }
 
 void sa_fault_prepare(void)

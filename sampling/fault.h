@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handler of SIGSEGV, installed before the first page is made inaccessible. It reports what was done to a guarded or
- * kept block, and then, as for every other fault, lets happen what would have happened without it: the handler that was
+ * kept block, or behind a large one in the hardened mode, and then, as for every other fault, lets happen what would have happened without it: the handler that was
  * installed before runs, in the same environment (stack, mask, one shot or not), or the default action.
  *
  * A program that installs a handler later replaces this one; a program in which the signal is ignored never gets it.
@@ -11,5 +11,8 @@
 
 /* Once; repeated calls do nothing. */
 void sa_fault_prepare(void);
+
+/* Before the first allocation: there will be no handler. */
+void sa_fault_forbid(void);
 
 #endif

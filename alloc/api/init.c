@@ -31,6 +31,7 @@
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/choice.h"
+#include "sampling/fault.h"
 #include "sampling/guarded.h"
 #include "sampling/kept.h"
 #include "sampling/sampler.h"
@@ -66,6 +67,8 @@ static void init_options(void)
     /* A report tells addresses, and reads files, with rights that who has started the program does not have. */
     if (getauxval(AT_SECURE))
         sa_options.guarded_sample = sa_options.sample_quarantine = 0;
+    if (!sa_options.guarded_sample && !sa_options.sample_quarantine)
+        sa_fault_forbid();
     options = OPTIONS_READ;
 }
 

@@ -11,11 +11,9 @@
 
 #include <string.h>
 
-/* The map knows only the ends of large and free spans, so the span is looked for from the pointer down. */
 void sa_block_fault(const void *p, const char *what)
 {
-    const size_t far_enough = 1ul << 20;
-    uintptr_t address = (uintptr_t)p, at = address;
+    uintptr_t address = (uintptr_t)p;
     struct sa_span *s = sa_pagemap_find(address);
     struct sa_found found;
 
@@ -24,15 +22,8 @@ void sa_block_fault(const void *p, const char *what)
     if (!s && sa_page_heap_is_free(&sa_page_heap_ordinary, address))
         sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
                  "lies in memory that is free");
-    if (!sa_pagemap_class(address) && address >> SA_ADDRESS_BITS == 0)
-        for (size_t i = 0; !s && i < far_enough && at >= SA_PAGE_BYTES; i++, at -= SA_PAGE_BYTES) {
-            struct sa_span *below = sa_pagemap_find(at);
-
-            if (below && address < sa_span_end(below))
-                s = below;
-            else if (below)
-                break;
-        }
+    if (!s)
+        s = sa_pagemap_find_around(address);
     if (!s)
         sa_fatal(what, p, "was not allocated by salloc");
     if (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS)

@@ -12,6 +12,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
+#include "sampling/fault.h"
 #include "sampling/sampler.h"
 
 /* Below this, copying is cheaper than moving pages. */
@@ -49,6 +50,7 @@ static bool large_keep(struct sa_span *s)
 
     if (SA_LIKELY(!sa_hardening.quarantine_bytes))
         return false;
+    sa_fault_prepare();
     sa_store_relaxed(&s->state, SA_SPAN_KEPT);
     s->moved = 1;
     kept = sa_vm_protect((void *)s->start, sa_span_bytes(s), false) &&
@@ -94,14 +96,19 @@ static size_t large_pages_guarded(size_t size)
                : sa_align_up(large_pages(size), sa_page_step) + sa_page_step;
 }
 
+static bool large_guard(void *page, size_t bytes)
+{
+    sa_fault_prepare();
+    return sa_load_relaxed(&large_guards) < GUARDS_MOST && sa_vm_protect(page, bytes, false);
+}
+
 /* Puts what is to show overflows behind a new block. Without it the block is a little longer. */
 static void large_arm(struct sa_span *s)
 {
     size_t bytes = sa_page_step << SA_PAGE_SHIFT;
 
     s->guard = 0;
-    if (SA_UNLIKELY(sa_hardening.guards) && sa_load_relaxed(&large_guards) < GUARDS_MOST &&
-        sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, false)) {
+    if (SA_UNLIKELY(sa_hardening.guards) && large_guard((void *)(sa_span_end(s) - bytes), bytes)) {
         s->guard = (uint8_t)sa_page_step;
         sa_add_relaxed(&large_guards, 1u);
     }

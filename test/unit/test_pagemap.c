@@ -186,6 +186,13 @@ static void test_pagemap_large_spans_have_their_ends(void **state)
     assert_ptr_equal(sa_pagemap_find(sa_span_end(&s)), &one);
     assert_null(sa_pagemap_find(start + 500 * SA_PAGE_BYTES));
     assert_int_equal(sa_pagemap_class(start), 0);
+    for (uintptr_t at = start; at < sa_span_end(&s); at += 10000)
+        assert_ptr_equal(sa_pagemap_find_around(at), &s);
+    assert_ptr_equal(sa_pagemap_find_around(sa_span_end(&s) - 1), &s);
+    assert_ptr_equal(sa_pagemap_find_around(sa_span_end(&s)), &one);
+    assert_null(sa_pagemap_find_around(sa_span_end(&one)));
+    assert_null(sa_pagemap_find_around(1ul << SA_ADDRESS_BITS));
+    assert_null(sa_pagemap_find_around(UINTPTR_MAX));
 }
 
 /* Entries that were left behind by earlier spans must not be believed. */

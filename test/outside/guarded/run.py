@@ -6,7 +6,7 @@ of a program says.
 
 usage: run.py LIBRARY SOURCE PROGRAM [VARIABLE=VALUE...]
 
-Variables of its own: SYMBOLS=FILE, the program with symbols, if it is run without; RUNNER=FILE, what starts programs: an emulator,
+Variables of its own: MOST=N, no sizes (the first of ARGS) above; SYMBOLS=FILE, the program with symbols, if it is run without; RUNNER=FILE, what starts programs: an emulator,
 which need not know whether an access was a write.
 """
 import itertools
@@ -25,7 +25,7 @@ SECONDS = 60  # a program that hangs is a failure
 class Wanted:
     """What the comment of a program says."""
 
-    def __init__(self, source, emulated):
+    def __init__(self, source, emulated, most):
         with open(source, encoding='utf-8') as file:
             comment = '\n'.join(file.read().split('*/', 2)[:2])
         (self.expect,) = re.findall(r'EXPECT: ?(.*)', comment)
@@ -41,7 +41,7 @@ class Wanted:
         self.vectors = []
         for line in re.findall(r'ARGS: (.+)', comment):
             self.vectors += list(itertools.product(*(word.split(',') for word in line.split())))
-        self.vectors = self.vectors or [()]
+        self.vectors = [v for v in self.vectors if not most or int(v[0]) <= int(most)] or [()]
 
 
 class Symbols:
@@ -112,7 +112,7 @@ def main():
     environment = dict(os.environ, LD_PRELOAD=os.path.abspath(library), SALLOC_CONF=CONF)
     environment.update(word.split('=', 1) for word in sys.argv[4:])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    wanted, symbols = Wanted(source, 'RUNNER' in environment), Symbols(environment.get('SYMBOLS'))
+    wanted, symbols = Wanted(source, 'RUNNER' in environment, environment.get('MOST')), Symbols(environment.get('SYMBOLS'))
     failed = 0
     for vector in wanted.vectors:
         fault = fault_of(program, vector, environment, wanted, symbols)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inaccessible pages of large blocks; see large_found.h. */
+#include "sampling/large_found.h"
+
+#include "alloc/base/hardening.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+#include "sampling/sampler.h"
+
+/* Of a page between two blocks: the one that is nearer. */
+static const struct sa_span *nearer(const struct sa_span *before, uintptr_t address)
+{
+    const struct sa_span *next = sa_pagemap_find(sa_span_end(before));
+
+    return next && sa_load_relaxed(&next->state) == SA_SPAN_LARGE &&
+                   next->start - address <= address - before->start - before->requested
+               ? next
+               : before;
+}
+
+static void describe(const struct sa_span *s, struct sa_found *ret)
+{
+    if (sa_sampler_find(s, ret))
+        return;
+    *ret = (struct sa_found){.state = SA_FOUND_LIVE};
+    ret->history.start = s->start;
+    ret->history.requested = s->requested;
+}
+
+bool sa_large_found(uintptr_t address, struct sa_found *ret)
+{
+    const struct sa_span *s = NULL;
+    uint8_t state;
+
+    /* Where there are no such pages, faults are to pass quickly: some programs live by them. */
+    if (sa_hardening.guards || sa_hardening.quarantine_bytes)
+        s = sa_pagemap_find_around(address);
+    state = s ? sa_load_relaxed(&s->state) : SA_SPAN_UNUSED;
+    if (!s || s->heap != SA_HEAP_ORDINARY || s->requested > sa_span_bytes(s))
+        return false;
+    if (state == SA_SPAN_KEPT) {
+        describe(s, ret);
+        ret->state = SA_FOUND_FREED;
+        return true;
+    }
+    if (state != SA_SPAN_LARGE || sa_span_end(s) - address > (size_t)s->guard << SA_PAGE_SHIFT)
+        return false;
+    describe(nearer(s, address), ret);
+    ret->between = true;
+    return true;
+}
