@@ -14,6 +14,7 @@
 #include "test/support/random.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
+#include "test/unit/traffic.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -236,9 +237,6 @@ static uint64_t done; /* atomic */
 
 static void load(int index, void *arg)
 {
-    struct test_random r = {0x10ad + (uint64_t)index};
-    void *held[100] = {NULL};
-
     (void)arg;
     if (index == 0) {
         size_t cap = sa_report_size() + 65536;
@@ -255,18 +253,7 @@ static void load(int index, void *arg)
         __atomic_store_n(&done, 1, __ATOMIC_RELAXED);
         return;
     }
-    while (!__atomic_load_n(&done, __ATOMIC_RELAXED)) {
-        size_t i = test_random_below(&r, TEST_COUNT(held));
-
-        if (held[i])
-            sa_front_free(held[i]);
-        held[i] = held[i] ? NULL : sa_front_alloc(test_random_size(&r, 16), 1, false);
-        if (test_random_below(&r, 5000) == 0)
-            sa_maintain_release(PTRDIFF_MAX);
-    }
-    for (size_t i = 0; i < TEST_COUNT(held); i++)
-        if (held[i])
-            sa_front_free(held[i]);
+    traffic_until(&done, 0x10ad + (uint64_t)index, 5000);
 }
 
 static void test_report_summary_adds_up_under_load(void **state)

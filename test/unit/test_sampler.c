@@ -12,6 +12,7 @@
 #include "test/support/random.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
+#include "test/unit/traffic.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -332,18 +333,10 @@ static void pass_on(int index, void *arg)
     (void)arg;
     for (size_t i = 0; i < PASSED; i++) {
         if (index == 0) {
-            size_t *p = sa_front_alloc(16 + i % 3000, 1, false);
-
-            THREAD_CHECK(p && own_page(p));
-            *p = i;
-            __atomic_store_n(&passed[i], p, __ATOMIC_RELEASE);
+            traffic_give(passed, i, 3000);
+            THREAD_CHECK(own_page(passed[i]));
         } else if (index == 1) {
-            size_t *p;
-
-            while (!(p = __atomic_load_n(&passed[i], __ATOMIC_ACQUIRE)))
-                ;
-            THREAD_CHECK(*p == i);
-            sa_front_free_sized(p, 16 + i % 3000, 0);
+            traffic_take(passed, i, 3000);
         } else if (i % 100 == 0) {
             struct sa_profile *p;
             int error;
