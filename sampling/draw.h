@@ -14,9 +14,14 @@
 #include <stdbool.h>
 
 /* Uniform in (0, 1]. */
+SA_INLINE double sa_draw_real(uint64_t bits)
+{
+    return (double)((bits >> 11) + 1) * 0x1p-53;
+}
+
 SA_INLINE double sa_draw_uniform(uint64_t *rng)
 {
-    return (double)((sa_rng_next(rng) >> 11) + 1) * 0x1p-53;
+    return sa_draw_real(sa_rng_next(rng));
 }
 
 /* One trial. */
@@ -38,28 +43,34 @@ SA_INLINE uint32_t sa_draw_failures(uint64_t *rng, const struct sa_rate *rate, u
     return n < most ? (uint32_t)n : most;
 }
 
-/* Number of the first byte (1 .. bytes) of a sampled block whose trial succeeded, given that one did. */
-SA_INLINE double sa_draw_offset(uint64_t *rng, const struct sa_rate *rate, double bytes)
+/*
+ * Number of the first byte (1 .. bytes) of a sampled block whose trial succeeded, given that one did. `own` is a generator that
+ * nobody else uses; the rate is that of a block of so many bytes.
+ */
+SA_INLINE double sa_draw_offset(uint64_t *own, const struct sa_rate *rate, double bytes)
 {
     double n;
 
     if (rate->p >= 1)
         return 1;
-    n = sa_log1p(-(1 - sa_draw_uniform(rng)) * rate->p) / sa_log1p(-1 / rate->interval);
+    n = sa_log1p(-(1 - sa_draw_real(sa_rng_own(own))) * rate->p) / (rate->log_fail / bytes);
     return n < bytes - 1 ? (double)(uint64_t)n + 1 : bytes;
 }
 
-/* How many of the block's byte trials succeeded, given that the first was number offset. */
-SA_INLINE double sa_draw_hits(uint64_t *rng, const struct sa_rate *rate, double bytes,
+/* How many of the block's byte trials succeeded, given that the first was number offset. The same arguments. */
+SA_INLINE double sa_draw_hits(uint64_t *own, const struct sa_rate *rate, double bytes,
                               double offset)
 {
-    double n = 1, gap, log_fail;
+    double n = 1, u, gap, log_fail;
 
     if (rate->p >= 1)
-        return bytes; /* T is 1: every byte */
-    log_fail = sa_log1p(-1 / rate->interval);
+        return bytes;                  /* T is 1: every byte */
+    log_fail = rate->log_fail / bytes; /* of one byte: log(1-1/T) */
     for (;; n++) {
-        gap = sa_log(sa_draw_uniform(rng)) / log_fail; /* its whole part fail */
+        u = sa_draw_real(sa_rng_own(own));
+        if (u - 1 <= log_fail * (bytes - offset)) /* so is log(u), which is less */
+            return n;
+        gap = sa_log(u) / log_fail; /* its whole part fail */
         if (gap >= bytes - offset)
             return n;
         offset += (double)(uint64_t)gap + 1;

@@ -89,11 +89,16 @@ struct sa_sample *sa_live_new(void)
     return s;
 }
 
+static void live_drop(struct sa_sample *s)
+{
+    s->next = live.unused;
+    live.unused = s;
+}
+
 void sa_live_drop(struct sa_sample *s)
 {
     live_lock();
-    s->next = live.unused;
-    live.unused = s;
+    live_drop(s);
     live_unlock();
 }
 
@@ -147,6 +152,8 @@ void sa_live_add(struct sa_sample *s)
         live.folded = (struct sa_rows){0};
         live.gone_count = 0;
     }
+    if (SA_UNLIKELY(sa_recordings_want_frees())) /* of lifetimes */
+        s->time_ns = sa_clock_ns();
     sa_sums_add(&s->stack->totals, &group);
     sa_recordings_allocated(s);
     live_unlock();
@@ -160,6 +167,7 @@ bool sa_live_wants_free_stacks(void)
 
 void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
 {
+    struct sa_stack *stack = s->stack;
     bool keep;
 
     live_lock();
@@ -179,12 +187,12 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         s->next = live.gone;
         live.gone = s;
         live.gone_count++;
+    } else {
+        live_drop(s);
     }
     live_unlock();
-    if (!keep) {
-        sa_stack_unref(s->stack);
-        sa_live_drop(s);
-    }
+    if (!keep)
+        sa_stack_unref(stack);
     if (free_stack)
         sa_stack_unref(free_stack);
 }

@@ -27,7 +27,8 @@ struct sa_sample {
     double p, interval, offset, hits;
     size_t allocated, requested, align;
     uint64_t number; /* in the order of allocation, from 1 */
-    uint64_t time_ns;
+    uint64_t
+        time_ns; /* to the kernel's tick, but exact if it may be reported: of what is kept, or recorded */
     uint32_t thread; /* sa_sample_thread */
     int32_t cpu;
     uint32_t tid; /* the kernel's number of the thread, if the block was chosen; else 0 */

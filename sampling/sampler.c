@@ -67,6 +67,7 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
                            size_t requested, size_t align, void *proxy, unsigned cls,
                            struct sa_stack *stack, uint64_t now, bool chosen)
 {
+    uint64_t rng = sa_rng_next(&sampler.rng);
     struct sa_sample *s = sa_live_new();
 
     if (!s) {
@@ -79,8 +80,8 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->kind = sa_thread.caller_kind;
     s->p = trial->rate.p;
     s->interval = trial->rate.interval;
-    s->offset = sa_draw_offset(&sampler.rng, &trial->rate, (double)allocated);
-    s->hits = sa_draw_hits(&sampler.rng, &trial->rate, (double)allocated, s->offset);
+    s->offset = sa_draw_offset(&rng, &trial->rate, (double)allocated);
+    s->hits = sa_draw_hits(&rng, &trial->rate, (double)allocated, s->offset);
     s->allocated = allocated;
     s->requested = requested;
     s->align = align > SA_MIN_ALIGN ? align : 0;
@@ -88,9 +89,9 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->thread = sa_sample_thread();
     s->tid = chosen ? sa_sys_tid() : 0;
     s->cpu = sa_sample_cpu();
-    s->time_ns = now;
     s->chosen = chosen;
     s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_choice_keep(allocated, now));
+    s->time_ns = s->keep ? sa_clock_ns() : now;
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
     return true;
@@ -153,7 +154,7 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, s
     if (!sampler_enter())
         return NULL;
     stack = sampler_stack();
-    now = sa_clock_ns();
+    now = sa_clock_coarse_ns();
     chosen = sa_choice_make(stack, bytes, now);
     span = sampler_page(bytes, requested, align, cls, stack, chosen);
     if (span) {
@@ -178,7 +179,7 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
     if (!sampler_enter())
         return;
     stack = sampler_stack();
-    now = sa_clock_ns();
+    now = sa_clock_coarse_ns();
     sampler_leave(sampler_record(trial, span, sa_span_bytes(span), requested, align, NULL, 0, stack,
                                  now, sa_choice_make(stack, sa_span_bytes(span), now)));
 }

@@ -21,6 +21,12 @@ SA_INLINE uint64_t sa_rng_mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
+/* Of a generator that nobody else uses. */
+SA_INLINE uint64_t sa_rng_own(uint64_t *state)
+{
+    return sa_rng_mix(*state += SA_RNG_STEP);
+}
+
 SA_INLINE uint64_t sa_rng_next(uint64_t *state)
 {
     return sa_rng_mix(sa_count_shared(state, SA_RNG_STEP) + SA_RNG_STEP);
