@@ -31,6 +31,27 @@ static struct {
     struct sa_unwind_object object; /* const once the state says KNOWN */
 } permanent[PERMANENT];
 
+/*
+ * Some of the others, with their build ids. An object that lies where one of these did, with its tables at the same
+ * address, and has the same build id in the same place, is the same; to see that takes less than to find the build id.
+ * Entries are taken in turn, and stay.
+ */
+#define SEEN    8
+#define ID_MOST 32 /* bytes */
+
+static struct {
+    uint32_t state; /* atomic, as above; the rest is const once KNOWN */
+    struct sa_unwind_object object;
+    const uint8_t *id_at;
+    uint8_t id_bytes;
+    uint8_t id[ID_MOST];
+} seen[SEEN];
+
+struct build_id {
+    const uint8_t *at; /* NULL: none */
+    size_t bytes;
+};
+
 /* The program headers, if they lie in the first page behind an ELF header. */
 static const Elf64_Phdr *headers(const struct sa_unwind_object *o, unsigned *ret_count)
 {
@@ -44,7 +65,8 @@ static const Elf64_Phdr *headers(const struct sa_unwind_object *o, unsigned *ret
     return (const Elf64_Phdr *)(o->start + e->e_phoff);
 }
 
-static uint64_t note_identity(const uint8_t *at, const uint8_t *end, uint64_t align)
+static uint64_t note_identity(const uint8_t *at, const uint8_t *end, uint64_t align,
+                              struct build_id *ret)
 {
     while ((size_t)(end - at) >= sizeof(Elf64_Nhdr)) {
         const Elf64_Nhdr *n = (const Elf64_Nhdr *)at;
@@ -62,6 +84,7 @@ static uint64_t note_identity(const uint8_t *at, const uint8_t *end, uint64_t al
                 memcpy(&word, desc + i, n->n_descsz - i < 8 ? n->n_descsz - i : 8);
                 hash = (hash ^ hash >> 32 ^ word) * SA_RNG_STEP;
             }
+            *ret = (struct build_id){desc, n->n_descsz};
             return hash | 1;
         }
         at = desc + ((n->n_descsz + align - 1) & -align);
@@ -91,7 +114,8 @@ static bool find_permanent(uintptr_t address, struct sa_unwind_object *ret)
     return false;
 }
 
-static void remember_permanent(const struct sa_unwind_object *o, const struct link_map *map)
+/* Whether it is one. */
+static bool remember_permanent(const struct sa_unwind_object *o, const struct link_map *map)
 {
     uint32_t unknown = UNKNOWN;
     unsigned i;
@@ -103,16 +127,18 @@ static void remember_permanent(const struct sa_unwind_object *o, const struct li
     else if (is_in(o, (uintptr_t)&environ))
         i = LIBC;
     else
-        return;
+        return false;
     if (!sa_cas_acquire(&permanent[i].state, &unknown, BEING_WRITTEN))
-        return;
+        return true;
     permanent[i].object = *o;
     permanent[i].object.permanent = true;
     sa_store_release(&permanent[i].state, KNOWN);
+    return true;
 }
 
 /* Of the build id; of a program without one, that it is the program, which is never unloaded. */
-static uint64_t identity(const struct sa_unwind_object *o, const struct link_map *map)
+static uint64_t identity(const struct sa_unwind_object *o, const struct link_map *map,
+                         struct build_id *ret)
 {
     unsigned count = 0;
     const Elf64_Phdr *p = headers(o, &count);
@@ -127,16 +153,51 @@ static uint64_t identity(const struct sa_unwind_object *o, const struct link_map
         if (p[i].p_type == PT_NOTE && p[i].p_vaddr % 4 == 0 && p[i].p_offset < mapped &&
             p[i].p_filesz <= mapped - p[i].p_offset)
             hash = note_identity((const uint8_t *)o->start + p[i].p_offset,
-                                 (const uint8_t *)o->start + p[i].p_offset + p[i].p_filesz, align);
+                                 (const uint8_t *)o->start + p[i].p_offset + p[i].p_filesz, align,
+                                 ret);
     }
     if (!hash && is_program(map))
         hash = 1;
     return hash ? sa_rng_mix(hash + o->start) | 1 : 0;
 }
 
+static bool find_seen(struct sa_unwind_object *o)
+{
+    for (unsigned i = 0; i < SEEN; i++) {
+        const struct sa_unwind_object *s = &seen[i].object;
+
+        if (sa_load_acquire(&seen[i].state) == KNOWN && o->start == s->start && o->end == s->end &&
+            o->bias == s->bias && o->eh_index == s->eh_index &&
+            memcmp(seen[i].id_at, seen[i].id, seen[i].id_bytes) == 0) {
+            o->identity = s->identity;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remember_seen(const struct sa_unwind_object *o, struct build_id id)
+{
+    if (!id.at || id.bytes > ID_MOST || (uintptr_t)id.at + id.bytes > o->start + HEADER_BYTES)
+        return;
+    for (unsigned i = 0; i < SEEN; i++) {
+        uint32_t unknown = UNKNOWN;
+
+        if (!sa_cas_acquire(&seen[i].state, &unknown, BEING_WRITTEN))
+            continue;
+        seen[i].object = *o;
+        seen[i].id_at = id.at;
+        seen[i].id_bytes = (uint8_t)id.bytes;
+        memcpy(seen[i].id, id.at, id.bytes);
+        sa_store_release(&seen[i].state, KNOWN);
+        return;
+    }
+}
+
 bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
 {
     struct dl_find_object found;
+    struct build_id id = {NULL, 0};
 
     if (find_permanent(address, ret))
         return true;
@@ -146,9 +207,12 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
     ret->end = (uintptr_t)found.dlfo_map_end;
     ret->bias = found.dlfo_link_map ? found.dlfo_link_map->l_addr : 0;
     ret->eh_index = found.dlfo_eh_frame;
-    ret->identity = identity(ret, found.dlfo_link_map);
     ret->permanent = false; /* even if it is: next time */
-    remember_permanent(ret, found.dlfo_link_map);
+    if (find_seen(ret))
+        return true;
+    ret->identity = identity(ret, found.dlfo_link_map, &id);
+    if (!remember_permanent(ret, found.dlfo_link_map))
+        remember_seen(ret, id);
     return true;
 }
 

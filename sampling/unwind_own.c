@@ -228,12 +228,18 @@ static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t
                      const struct sa_unwind_object *o)
 {
     unsigned kind = rule & SA_RULE_KIND;
+    uint32_t i = 0;
 
-    if ((kind == SA_RULE_FRAME || kind == SA_RULE_END) && is_in(o, c->pc - !c->exact) &&
-        o->permanent && c->exact == (made->count == 0))
-        sa_path_add(made, c->pc, rule);
-    else
+    if ((kind != SA_RULE_FRAME && kind != SA_RULE_END) || !is_in(o, c->pc - !c->exact) ||
+        !o->identity || c->exact != (made->count == 0)) {
         made->going = false;
+        return;
+    }
+    while (i < made->count && made->step[i].rule != SA_PATH_OBJECT(o->identity))
+        i++;
+    if (!o->permanent && i == made->count)
+        sa_path_add(made, c->pc, SA_PATH_OBJECT(o->identity));
+    sa_path_add(made, c->pc, rule);
 }
 
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
@@ -363,6 +369,14 @@ SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t l
     return true;
 }
 
+/* Whether what has the return address is what the path says. */
+SA_NOINLINE static bool is_object(uintptr_t pc, uint64_t rule)
+{
+    struct sa_unwind_object o;
+
+    return sa_unwind_object_find(pc - 1, &o) && SA_PATH_OBJECT(o.identity) == rule;
+}
+
 /*
  * As far as the path is right, and about usual frames; *ret_rule: the one that it has for what follows, or 0. False: the
  * walk is at its end.
@@ -384,6 +398,13 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
             break;
         }
         rule = sa_load_relaxed(&step->rule);
+        if (SA_UNLIKELY((rule & SA_RULE_KIND) == SA_RULE_KIND)) {
+            *ret_followed = is_object(state.pc, rule);
+            rule = 0;
+            if (*ret_followed)
+                continue;
+            break;
+        }
         next = state;
         if (!leave_usual_frame(&next, rule, limit))
             break;

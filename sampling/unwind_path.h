@@ -5,8 +5,9 @@
  *
  * A path is nothing but a guess of the rules to come. Each step has the address that it is for; a walk takes the rule only
  * if that is the address at which it has arrived, with the stack pointer and rbp that it has, and goes on by itself from the
- * first one that differs. Only addresses in objects that are never unloaded become steps: there, the rule of
- * an address is always the same. So a walk ends up with the same stack, whatever the path says.
+ * first one that differs. The rule of an address is always the same as long as the object there is: before the
+ * first step in an object that may be unloaded stands one that says which it was, for the walk to see whether it still
+ * is; it then stays there while its frames are on the stack. So a walk ends up with the same stack, whatever the path says.
  *
  * Paths are shared by threads and signal handlers, without a lock: one that is being written is not read, and one that
  * was written while it was being followed was followed for nothing (is_whole). Until this is known rules may be
@@ -18,6 +19,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/rng.h"
+#include "sampling/unwind_cfi.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +34,9 @@ struct sa_path_step {
     uintptr_t pc; /* as the walk has it; atomic, relaxed, as the others */
     uint64_t rule;
 };
+
+/* Instead of a rule: the address is in an object of this identity, but for the lowest bits. */
+#define SA_PATH_OBJECT(identity) ((identity) | SA_RULE_KIND)
 
 struct sa_path {
     uint32_t sequence; /* atomic: odd while the steps are being written */
@@ -82,8 +87,9 @@ SA_INLINE void sa_path_end(struct sa_path *path, bool followed)
 
 SA_INLINE void sa_path_add(struct sa_path_made *made, uintptr_t pc, uint64_t rule)
 {
-    made->step[made->count++] = (struct sa_path_step){pc, rule};
-    made->going = made->count < SA_PATH_STEPS;
+    made->going = made->going && made->count < SA_PATH_STEPS;
+    if (made->going)
+        made->step[made->count++] = (struct sa_path_step){pc, rule};
 }
 
 /* Unless somebody else is writing it. */
