@@ -5,10 +5,13 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/real.h"
 #include "alloc/base/size_class.h"
+#include "sampling/draw.h"
 
 #include <stdbool.h>
 
 #define COPIES 4
+
+#define LOG_CERTAIN -5 /* where this is log(1-p), p is certainly above SA_RATE_CERTAIN */
 
 struct class_rate {
     double p, interval, log_fail; /* atomic, relaxed: see rates.h */
@@ -75,7 +78,7 @@ static struct sa_rate rate_default(double interval, double byte_log_fail, double
         return r;
     }
     r.log_fail = bytes * byte_log_fail;
-    r.p = -sa_expm1(r.log_fail);
+    r.p = r.log_fail < LOG_CERTAIN ? 1 : -sa_expm1(r.log_fail);
     if (r.p > SA_RATE_CERTAIN)
         r.p = 1;
     else
@@ -157,10 +160,9 @@ int64_t sa_rates_interval(void)
     return interval;
 }
 
-struct sa_rate sa_rate_of_size(size_t bytes)
+/* The interval, and log(1-1/T) of it. */
+static uint32_t read_interval(double *ret_interval, double *ret_log_fail)
 {
-    double interval, log_fail;
-    struct sa_rate r;
     uint32_t generation;
 
     do {
@@ -168,12 +170,27 @@ struct sa_rate sa_rate_of_size(size_t bytes)
 
         generation = sa_load_acquire(&rates.generation);
         copy = copy_of(generation);
-        interval = (double)sa_load_relaxed(&copy->interval);
-        log_fail = real_load(&copy->log_fail);
+        *ret_interval = (double)sa_load_relaxed(&copy->interval);
+        *ret_log_fail = real_load(&copy->log_fail);
     } while (!copy_was_valid(generation));
-    r = rate_default(interval, log_fail, (double)bytes);
-    r.generation = generation;
-    return r;
+    return generation;
+}
+
+bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret)
+{
+    double interval, log_fail, u = 0;
+    uint32_t generation = read_interval(&interval, &log_fail);
+
+    if (interval < 1)
+        return false;
+    if (interval > 1 && log_fail * (double)bytes >= LOG_CERTAIN) {
+        u = sa_draw_uniform(rng);
+        if (u > -log_fail * (double)bytes) /* which is above p */
+            return false;
+    }
+    *ret = rate_default(interval, log_fail, (double)bytes);
+    ret->generation = generation;
+    return u <= ret->p;
 }
 
 uint32_t sa_rates_generation(void)

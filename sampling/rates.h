@@ -15,6 +15,7 @@
 
 #include "alloc/base/page.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,8 +34,8 @@ void sa_rates_init(int64_t interval);
 
 struct sa_rate sa_rate_of_class(unsigned cls);
 
-/* For a block without a class. */
-struct sa_rate sa_rate_of_size(size_t bytes);
+/* One trial of a block without a class; *ret is its rate if it is won. rng: atomic. */
+bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret);
 
 int64_t sa_rates_interval(void);
 uint32_t sa_rates_generation(void);

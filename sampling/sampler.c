@@ -50,8 +50,7 @@ bool sa_sampler_try(const struct sa_rate *rate)
 
 void sa_sampler_try_large(size_t bytes, struct sa_trial *ret)
 {
-    ret->rate = sa_rate_of_size(bytes);
-    ret->won = sa_sampler_try(&ret->rate);
+    ret->won = sa_rate_try_size(bytes, &sampler.rng, &ret->rate);
 }
 
 /* The stack that called the allocator, in the table. Whoever calls this has set sa_thread.sampling. */

@@ -223,6 +223,17 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
            (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
+/* Whether leave_frame will not find fault with it, but for the end of what can be read. */
+static bool is_plain(uint64_t rule)
+{
+    int64_t cfa = (int64_t)rule >> 32, rbp = (int16_t)(rule >> 16);
+
+    if ((rule & 0xffff & ~(uint64_t)SA_RULE_RBP_AT_CFA) != SA_RULE_FRAME || cfa < 8 ||
+        cfa > (int64_t)FRAME_MOST || cfa % 8)
+        return false;
+    return !(rule & SA_RULE_RBP_AT_CFA) || (rbp % 8 == 0 && rbp <= -8 && rbp >= -cfa - RED_ZONE);
+}
+
 /* What may become a step of a path. The first step of all is the only one whose address is exact. */
 static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t rule,
                      const struct sa_unwind_object *o)
@@ -239,7 +250,7 @@ static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t
         i++;
     if (!o->permanent && i == made->count)
         sa_path_add(made, c->pc, SA_PATH_OBJECT(o->identity));
-    sa_path_add(made, c->pc, rule);
+    sa_path_add(made, c->pc, is_plain(rule) ? rule | SA_PATH_PLAIN : rule);
 }
 
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
@@ -350,10 +361,19 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
 /* As leave_frame, of what is usual. False: not here, and *state is not of use any more. */
 SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t limit)
 {
-    uintptr_t cfa = (rule & SA_RULE_CFA_RBP ? state->bp : state->sp) +
-                    (uintptr_t)((int64_t)rule >> 32),
-              at;
+    uintptr_t cfa = state->sp + (uintptr_t)((int64_t)rule >> 32), at;
 
+    if (SA_LIKELY(rule & SA_PATH_PLAIN)) {
+        if (cfa > limit)
+            return false;
+        if (rule & SA_RULE_RBP_AT_CFA)
+            state->bp = read_stack(cfa + (uintptr_t)(int16_t)(rule >> 16));
+        state->pc = read_stack(cfa - 8);
+        state->sp = cfa;
+        return true;
+    }
+    if (rule & SA_RULE_CFA_RBP)
+        cfa += state->bp - state->sp;
     if ((rule & (SA_RULE_KIND | SA_RULE_CFA_STORED | SA_RULE_CFA_R10 | SA_RULE_RBP_AT_RBP)) !=
             SA_RULE_FRAME ||
         cfa - state->sp - 1 >= FRAME_MOST || cfa % 8 || cfa > limit)
@@ -476,7 +496,7 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
                      : "=&r"(start), "=&r"(sp), "=&r"(bp));
     walk_begin(&w, start, sp, bp);
     path = walk_path(&w);
-    if (path && goes_on && sa_path_begin(path, &sequence)) {
+    if (path && goes_on && sp % 8 == 0 && sa_path_begin(path, &sequence)) {
         goes_on = walk_follow(&w, path, &rule, &followed);
         if (SA_LIKELY(sa_path_is_whole(path, sequence))) {
             sa_path_end(path, followed);

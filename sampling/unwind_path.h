@@ -35,6 +35,9 @@ struct sa_path_step {
     uint64_t rule;
 };
 
+/* In a rule: relative to the stack pointer alone, and known to be right for one that is aligned. */
+#define SA_PATH_PLAIN (1 << 8)
+
 /* Instead of a rule: the address is in an object of this identity, but for the lowest bits. */
 #define SA_PATH_OBJECT(identity) ((identity) | SA_RULE_KIND)
 

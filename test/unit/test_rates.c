@@ -5,6 +5,8 @@
  */
 #include "sampling/rates.h"
 
+#include "alloc/base/rng.h"
+
 #include "alloc/base/size_class.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -50,6 +52,17 @@ static void test_rates_follow_the_formula(void **state)
     }
 }
 
+/* Of a block without a class, from a trial with the smallest number that there is; p is 0 where even that does not win. */
+static struct sa_rate rate_of_size(size_t bytes)
+{
+    uint64_t rng = 0 - SA_RNG_STEP; /* what follows is 0 */
+    struct sa_rate r = {0};
+
+    if (!sa_rate_try_size(bytes, &rng, &r))
+        r.p = 0;
+    return r;
+}
+
 /* log(100) intervals is where 99 % are reached: certain beyond, not before. */
 static void test_rates_are_certain_above_99_percent(void **state)
 {
@@ -63,9 +76,9 @@ static void test_rates_are_certain_above_99_percent(void **state)
         assert_true(sa_rate_probability(t, edge * (1 + 1e-9)) == 1);
         assert_near(sa_rate_probability(t, edge * (1 - 1e-9)), 0.99, 1e-9);
         sa_rates_set_interval(intervals[i]);
-        r = sa_rate_of_size((size_t)(edge * 1.001));
+        r = rate_of_size((size_t)(edge * 1.001));
         assert_true(r.p == 1 && r.interval == 1);
-        r = sa_rate_of_size((size_t)(edge * 0.999));
+        r = rate_of_size((size_t)(edge * 0.999));
         assert_true(r.p < 1);
         assert_near(r.p, 0.99, 1e-4);
     }
@@ -81,13 +94,13 @@ static void test_rates_off_and_all(void **state)
         assert_int_equal(sa_rates_interval(), 0);
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
             assert_true(sa_rate_of_class(cls).p == 0);
-        assert_true(sa_rate_of_size(1 << 30).p == 0);
+        assert_true(rate_of_size(1 << 30).p == 0);
     }
     sa_rates_set_interval(1);
     assert_int_equal(sa_rates_interval(), 1);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         assert_true(sa_rate_of_class(cls).p == 1 && sa_rate_of_class(cls).interval == 1);
-    assert_true(sa_rate_of_size(1).p == 1);
+    assert_true(rate_of_size(1).p == 1);
     sa_rates_set_interval(INT64_MAX);
     assert_int_equal(sa_rates_interval(), INT64_MAX);
     assert_near(sa_rate_of_class(1).p, formula((double)INT64_MAX, sa_size_classes.of[1].size),
@@ -117,7 +130,7 @@ static void test_rates_of_classes_follow_the_interval(void **state)
         assert_int_equal(sa_rates_generation(), before + 1);
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             size_t bytes = sa_size_classes.of[cls].size;
-            struct sa_rate r = sa_rate_of_class(cls), same = sa_rate_of_size(bytes);
+            struct sa_rate r = sa_rate_of_class(cls), same = rate_of_size(bytes);
 
             assert_int_equal(r.generation, before + 1);
             assert_consistent(r, (double)bytes);
@@ -147,7 +160,7 @@ static void test_rates_of_classes_of_their_own(void **state)
         if (r.p > 0)
             assert_consistent(r, sa_size_classes.of[cls].size);
     }
-    assert_near(sa_rate_of_size(4096).p, formula(2.0 * MIB, 4096), ROUNDING);
+    assert_near(rate_of_size(4096).p, formula(2.0 * MIB, 4096), ROUNDING);
     sa_rates_set_interval(MIB);
     assert_near(sa_rate_of_class(8).p, formula((double)MIB, sa_size_classes.of[8].size), ROUNDING);
 }
@@ -204,6 +217,30 @@ static void test_rates_are_never_seen_mixed(void **state)
     test_threads_check();
 }
 
+/* Trials are won as often as the formula says: mostly they end before p is computed. */
+static void test_rates_trials_are_won_as_often_as_said(void **state)
+{
+    static const double parts[] = {1e-3, 0.1, 0.5, 1, 2, 4, 5, 8};
+    enum { TRIALS = 200000 };
+    uint64_t rng = 3;
+
+    (void)state;
+    sa_rates_set_interval(2 * MIB);
+    for (size_t i = 0; i < TEST_COUNT(parts); i++) {
+        size_t bytes = (size_t)(parts[i] * 2 * MIB);
+        double p = formula(2.0 * MIB, (double)bytes), won = 0;
+        struct sa_rate r;
+
+        p = p > SA_RATE_CERTAIN ? 1 : p;
+        for (int k = 0; k < TRIALS; k++)
+            if (sa_rate_try_size(bytes, &rng, &r)) {
+                won++;
+                assert_near(r.p, p, ROUNDING);
+            }
+        assert_true(fabs(won - p * TRIALS) <= 5 * sqrt(p * (1 - p) * TRIALS));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_rates_are_certain_above_99_percent),
         cmocka_unit_test(test_rates_off_and_all),
         cmocka_unit_test(test_rates_of_classes_follow_the_interval),
+        cmocka_unit_test(test_rates_trials_are_won_as_often_as_said),
         cmocka_unit_test(test_rates_of_classes_of_their_own),
         cmocka_unit_test(test_rates_are_never_seen_mixed),
     };
