@@ -223,17 +223,6 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
            (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
-/* Whether leave_frame will not find fault with it, but for the end of what can be read. */
-static bool is_plain(uint64_t rule)
-{
-    int64_t cfa = (int64_t)rule >> 32, rbp = (int16_t)(rule >> 16);
-
-    if ((rule & 0xffff & ~(uint64_t)SA_RULE_RBP_AT_CFA) != SA_RULE_FRAME || cfa < 8 ||
-        cfa > (int64_t)FRAME_MOST || cfa % 8)
-        return false;
-    return !(rule & SA_RULE_RBP_AT_CFA) || (rbp % 8 == 0 && rbp <= -8 && rbp >= -cfa - RED_ZONE);
-}
-
 /* What may become a step of a path. The first step of all is the only one whose address is exact. */
 static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t rule,
                      const struct sa_unwind_object *o)
@@ -250,7 +239,7 @@ static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t
         i++;
     if (!o->permanent && i == made->count)
         sa_path_add(made, c->pc, SA_PATH_OBJECT(o->identity));
-    sa_path_add(made, c->pc, is_plain(rule) ? rule | SA_PATH_PLAIN : rule);
+    sa_path_add(made, c->pc, sa_path_is_plain(rule) ? rule | SA_PATH_PLAIN : rule);
 }
 
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)

@@ -7,6 +7,18 @@
 
 struct sa_path sa_paths[1 << SA_PATH_BITS];
 
+#define FRAME_MOST (1 << 30) /* bytes: the walker believes no more either */
+
+bool sa_path_is_plain(uint64_t rule)
+{
+    int64_t cfa = (int64_t)rule >> 32, rbp = (int16_t)(rule >> 16);
+
+    if ((rule & 0xffff & ~(uint64_t)SA_RULE_RBP_AT_CFA) != SA_RULE_FRAME || cfa < 8 ||
+        cfa > FRAME_MOST || cfa % 8)
+        return false;
+    return !(rule & SA_RULE_RBP_AT_CFA) || (rbp % 8 == 0 && rbp <= -8 && rbp >= -cfa);
+}
+
 void sa_path_set(struct sa_path *path, const struct sa_path_made *made)
 {
     uint32_t sequence = sa_load_relaxed(&path->sequence);

@@ -35,7 +35,7 @@ struct sa_path_step {
     uint64_t rule;
 };
 
-/* In a rule: relative to the stack pointer alone, and known to be right for one that is aligned. */
+/* In a rule: that it is plain (below), so that but for the end of the stack nothing has to be looked at. */
 #define SA_PATH_PLAIN (1 << 8)
 
 /* Instead of a rule: the address is in an object of this identity, but for the lowest bits. */
@@ -94,6 +94,9 @@ SA_INLINE void sa_path_add(struct sa_path_made *made, uintptr_t pc, uint64_t rul
     if (made->going)
         made->step[made->count++] = (struct sa_path_step){pc, rule};
 }
+
+/* Whether a rule, followed from an aligned stack pointer, leads to a frame above it with all that it reads inside. */
+bool sa_path_is_plain(uint64_t rule);
 
 /* Unless somebody else is writing it. */
 void sa_path_set(struct sa_path *path, const struct sa_path_made *made);

@@ -6,7 +6,6 @@
 #include "sampling/rates.h"
 
 #include "alloc/base/rng.h"
-
 #include "alloc/base/size_class.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"

@@ -227,6 +227,40 @@ static void test_unwind_path_tells_that_it_was_written(void **state)
     assert_false(sa_path_begin(&path, &sequence));
 }
 
+/* Made rules on both sides of each bound. */
+static void test_unwind_path_knows_plain_rules(void **state)
+{
+    static const struct {
+        int64_t cfa;
+        int rbp;
+        unsigned flags;
+        bool plain;
+    } rules[] = {
+        {8, 0, SA_RULE_FRAME, true},
+        {1 << 30, 0, SA_RULE_FRAME, true},
+        {(1 << 30) + 8, 0, SA_RULE_FRAME, false},
+        {0, 0, SA_RULE_FRAME, false},
+        {-8, 0, SA_RULE_FRAME, false},
+        {12, 0, SA_RULE_FRAME, false},
+        {16, -16, SA_RULE_FRAME | SA_RULE_RBP_AT_CFA, true},
+        {16, -24, SA_RULE_FRAME | SA_RULE_RBP_AT_CFA, false},
+        {16, 0, SA_RULE_FRAME | SA_RULE_RBP_AT_CFA, false},
+        {16, -12, SA_RULE_FRAME | SA_RULE_RBP_AT_CFA, false},
+        {16, -16, SA_RULE_FRAME | SA_RULE_RBP_AT_RBP, false},
+        {16, 0, SA_RULE_FRAME | SA_RULE_CFA_RBP, false},
+        {16, 0, SA_RULE_FRAME | SA_RULE_CFA_R10, false},
+        {16, 0, SA_RULE_FRAME | SA_RULE_CFA_STORED, false},
+        {16, 0, SA_RULE_END, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rules); i++) {
+        uint64_t rule = (uint64_t)rules[i].cfa << 32 | (uint64_t)(uint16_t)rules[i].rbp << 16;
+
+        assert_int_equal(sa_path_is_plain(rule | rules[i].flags), rules[i].plain);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +269,7 @@ int main(void)
         cmocka_unit_test_setup(test_unwind_path_stops_where_asked, forget),
         cmocka_unit_test_setup(test_unwind_path_is_only_a_guess, forget),
         cmocka_unit_test_setup(test_unwind_path_may_be_written_meanwhile, forget),
+        cmocka_unit_test(test_unwind_path_knows_plain_rules),
         cmocka_unit_test(test_unwind_path_tells_that_it_was_written),
     };
 
