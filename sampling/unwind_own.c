@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own walk of the stack: rules of unwind_cfi.h, remembered by address.
- *
- * The cache of rules is shared by all threads and signal handlers and has no lock. An entry is two words,
- * {tag ^ mix(rule), rule}, read and written separately. The tag is the code address plus the identity of its
- * object, which is 64 mixed bits. A reader that sees the halves of two writes, {t1 ^ mix(r1), r2}, accepts them
- * only if t1 ^ mix(r1) ^ mix(r2) is the tag it looks for: if r1 = r2 then it is t1, whose rule that is; else
- * only by an accident of 64 mixed bits, as for two tags that are equal. An object that is unloaded takes no
- * entry away; one that comes to its place has another identity (unwind_object.h). Of the cache so much is used as the
- * program needs: it begins with a page and doubles when entries have had to make way, which loses half of them.
+ * Our own walk of the stack: rules of unwind_cfi.h, remembered by address (unwind_cache.h), and those of whole stacks
+ * that come again (unwind_path.h).
  *
  * The stack is read only between the stack pointer and what must be its top, upwards, so a chain that is
  * broken ends the walk. libgcc believes it. Where the top is not known, as on the stacks of coroutines, whose last
@@ -21,30 +14,21 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
-#include "alloc/base/rng.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
+#include "sampling/unwind_cache.h"
 #include "sampling/unwind_cfi.h"
 #include "sampling/unwind_object.h"
 #include "sampling/unwind_path.h"
 
 #include <stddef.h>
 
-#define CACHE_BITS  13 /* entries of 16 bytes at most */
-#define CACHE_LEAST 256
-#define OBJECTS     4                    /* of one stack, remembered during the walk */
-#define INNER_MOST  64                   /* frames of the allocator itself */
-#define FRAME_MOST  ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
-#define RED_ZONE    128                  /* below the stack pointer, in use */
-#define PAGE        ((uintptr_t)4096)
-#define NEAR_TOP    ((uintptr_t)65536) /* where the outermost frame of a thread is */
-
-static struct {
-    uint64_t check, rule; /* atomic */
-} cache[1 << CACHE_BITS] __attribute__((aligned(4096)));
-
-static uint32_t cache_mask = CACHE_LEAST - 1; /* atomic, relaxed: of the entries in use */
-static uint32_t cache_replaced;               /* the same, and updates may be lost */
+#define OBJECTS    4                    /* of one stack, remembered during the walk */
+#define INNER_MOST 64                   /* frames of the allocator itself */
+#define FRAME_MOST ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
+#define RED_ZONE   128                  /* below the stack pointer, in use */
+#define PAGE       ((uintptr_t)4096)
+#define NEAR_TOP   ((uintptr_t)65536) /* where the outermost frame of a thread is */
 
 extern void *__libc_stack_end SA_WEAK;
 
@@ -160,60 +144,14 @@ SA_NOINLINE static bool find_object(struct objects *objects, uintptr_t address)
     return true;
 }
 
-SA_INLINE bool is_rule(unsigned index, uint64_t rule, uint64_t tag)
-{
-    return rule && (sa_load_relaxed(&cache[index].check) ^ sa_rng_mix(rule)) == tag;
-}
-
-/* An entry makes way for another. */
-static void cache_replace(void)
-{
-    uint32_t replaced = sa_load_relaxed(&cache_replaced) + 1, mask = sa_load_relaxed(&cache_mask);
-
-    if (replaced > mask / 4 && mask < (1u << CACHE_BITS) - 1) {
-        sa_store_relaxed(&cache_mask, 2 * mask + 1);
-        replaced = 0;
-    }
-    sa_store_relaxed(&cache_replaced, replaced);
-}
-
-/* Not in the cache, or of an object without identity: there the bytes of the description stand for it. */
-SA_NOINLINE static uint64_t make_rule(const struct sa_unwind_object *o, uintptr_t address,
-                                      unsigned index, uint64_t rule)
-{
-    uint64_t identity = o->identity;
-
-    if (!identity) {
-        identity = sa_unwind_object_fde_identity(o, address);
-        if (identity && is_rule(index, rule, address + identity))
-            return rule;
-    }
-    if (rule)
-        cache_replace();
-    rule = sa_unwind_rule(o, address);
-    if (identity) {
-        sa_store_relaxed(&cache[index].check, (address + identity) ^ sa_rng_mix(rule));
-        sa_store_relaxed(&cache[index].rule, rule);
-    }
-    return rule;
-}
-
 SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
 {
     uintptr_t address = c->pc - !c->exact;
-    unsigned index =
-        (unsigned)(address * SA_RNG_STEP >> (64 - CACHE_BITS)) & sa_load_relaxed(&cache_mask);
-    uint64_t rule = sa_load_relaxed(&cache[index].rule);
-    const struct sa_unwind_object *o = &objects->object[objects->last];
 
-    if (SA_UNLIKELY(!is_in(o, address))) {
-        if (!find_object(objects, address))
-            return SA_RULE_NONE;
-        o = &objects->object[objects->last];
-    }
-    if (SA_LIKELY(o->identity && is_rule(index, rule, address + o->identity)))
-        return rule;
-    return make_rule(o, address, index, rule);
+    if (SA_UNLIKELY(!is_in(&objects->object[objects->last], address)) &&
+        !find_object(objects, address))
+        return SA_RULE_NONE;
+    return sa_unwind_rule_of(&objects->object[objects->last], address);
 }
 
 /* A word of this frame, which ends at `end`, or of the stack at all. */

@@ -5,6 +5,10 @@
  */
 #include "sampling/unwind_path.h"
 
+#include "sampling/unwind.h"
+
+#ifdef SA_UNWIND_OWN
+
 struct sa_path sa_paths[1 << SA_PATH_BITS];
 
 #define FRAME_MOST (1 << 30) /* bytes: the walker believes no more either */
@@ -35,3 +39,5 @@ void sa_path_set(struct sa_path *path, const struct sa_path_made *made)
     sa_store_relaxed(&path->left, 0);
     sa_store_release(&path->sequence, sequence + 2);
 }
+
+#endif
