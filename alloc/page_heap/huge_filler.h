@@ -41,17 +41,18 @@ struct sa_huge_tracker {
     struct sa_huge_tracker *free_next, *free_prev;   /* bucket */
     struct sa_huge_tracker *queue_next, *queue_prev; /* candidates for a collapse */
     size_t hugepage;                                 /* number: address / SA_HUGE_BYTES */
-    uint64_t since_ns;                               /* the last time that pages became free */
-    struct sa_range_tracker range;
-    uint64_t taken[SA_HUGE_WORDS]; /* range's words */
-    uint64_t clear[SA_HUGE_WORDS];
-    uint16_t clear_pages, moving_pages;
     uint16_t tail_pages; /* how many pages at the start belong to a large span that begins before */
     uint16_t abandoned;  /* pages that such a span has freed while others are taken */
     uint16_t list;
-    uint8_t set, bucket;
     uint8_t collapses; /* times that a collapse was tried */
     bool queued;
+    /* A cache line further: what reports look at. */
+    struct sa_range_tracker range;
+    uint64_t since_ns;             /* the last time that pages became free */
+    uint64_t taken[SA_HUGE_WORDS]; /* range's words */
+    uint64_t clear[SA_HUGE_WORDS];
+    uint16_t clear_pages, moving_pages;
+    uint8_t set, bucket;
     bool dense;
     bool donated;      /* the only allocation is the large span's */
     bool clean;        /* all of it was released while it was empty */
@@ -59,7 +60,9 @@ struct sa_huge_tracker {
     bool no_hugepages; /* the kernel was told to keep this range out of hugepages */
     bool whole; /* the kernel gives it memory for all its pages at once, if it is not broken */
     bool probe; /* left to the kernel's small pages, to see how much of it the program uses */
-};
+} __attribute__((aligned(SA_CACHELINE)));
+
+_Static_assert(offsetof(struct sa_huge_tracker, range) == SA_CACHELINE, "see census_fetch");
 
 struct sa_filler_set {
     uint64_t summary; /* bit set = word not zero */

@@ -246,17 +246,30 @@ static unsigned bucket_of(uint32_t value)
     return 4 + value / 16;
 }
 
-/* Runs of set bits, of pages that became free at one time. */
-static void count_runs(const uint64_t *bits, bool released, struct sa_idle idle,
-                       struct sa_span_ages *ages)
+/* Runs of set bits, of pages that became free at one time. Reports do this for each hugepage of the heap. */
+static void count_runs(const uint64_t *bits, struct sa_age_row *rows, struct sa_idle idle)
 {
-    uint32_t end;
+    uint64_t before = 0; /* the bit before this word */
+    uint32_t start = 0;  /* of the run that reaches up to this word */
 
-    for (uint32_t at = sa_bits_next(bits, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
-         at = sa_bits_next(bits, SA_HUGE_PAGES, end, true)) {
-        end = sa_bits_next(bits, SA_HUGE_PAGES, at, false);
-        sa_span_ages_add(ages, end - at, released, idle);
+    for (uint32_t at = 0; at < SA_HUGE_PAGES; at += 64) {
+        uint64_t word = bits[at / 64], shifted = word << 1 | before;
+        uint64_t starts = word & ~shifted, ends = shifted & ~word;
+
+        if (!before && starts) {
+            start = at + sa_lowest_bit(starts);
+            starts &= starts - 1;
+        }
+        for (; ends; ends &= ends - 1) {
+            sa_span_ages_add(rows, at + sa_lowest_bit(ends) - start, idle);
+            if (starts)
+                start = at + sa_lowest_bit(starts);
+            starts &= starts - 1;
+        }
+        before = word >> 63;
     }
+    if (before)
+        sa_span_ages_add(rows, SA_HUGE_PAGES - start, idle);
 }
 
 /* The free and the clear runs of one hugepage. */
@@ -269,9 +282,9 @@ static void tracker_ages(const struct sa_huge_filler *f, const struct sa_huge_tr
 
     for (int i = 0; i < SA_HUGE_WORDS; i++)
         held[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
-    count_runs(held, false, idle, ages);
+    count_runs(held, ages->backed, idle);
     if (t->clear_pages && !whole)
-        count_runs(t->clear, true, idle, ages);
+        count_runs(t->clear, ages->released, idle);
 }
 
 void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,

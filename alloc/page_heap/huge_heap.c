@@ -16,6 +16,10 @@
 #define GROW_PART   8 /* of what is mapped, this part is mapped ahead */
 #define NODES_AHEAD 16
 
+/* Trackers get memory one by one up to so many, and then so many at once: about 4 KiB. */
+#define TRACKERS_ALONE    32
+#define TRACKERS_TOGETHER 21
+
 void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint)
 {
     h->number = number;
@@ -48,15 +52,23 @@ bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more)
     return h->nodes.unused_count >= h->items + more;
 }
 
+/* In a large heap they lie side by side: reports look at all of them, and other records would be in between. */
 struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
 {
     struct sa_huge_tracker *t = h->unused_trackers;
 
-    if (t)
+    if (t) {
         h->unused_trackers = t->next;
-    else
-        t = sa_arena_alloc(sizeof(*t), 8);
-    return t;
+        return t;
+    }
+    if (!h->fresh_count && h->filler.hugepages >= TRACKERS_ALONE) {
+        h->fresh_trackers = sa_arena_alloc(TRACKERS_TOGETHER * sizeof(*t), SA_CACHELINE);
+        h->fresh_count = h->fresh_trackers ? TRACKERS_TOGETHER : 0;
+    }
+    if (!h->fresh_count)
+        return sa_arena_alloc(sizeof(*t), SA_CACHELINE);
+    h->fresh_count--;
+    return h->fresh_trackers++;
 }
 
 void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t)

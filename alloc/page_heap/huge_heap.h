@@ -75,7 +75,8 @@ struct sa_huge_heap {
     struct sa_huge_map released;
     struct sa_huge_cache cache;
     struct sa_huge_region *regions, *unused_regions;
-    struct sa_huge_tracker *unused_trackers;
+    struct sa_huge_tracker *unused_trackers, *fresh_trackers; /* the latter side by side */
+    unsigned fresh_count;
     struct sa_huge_tracker *spare; /* last seen empty, kept in the filler */
     struct sa_span *recent;        /* H5 */
     struct sa_span *unused_spans, *large_spans,

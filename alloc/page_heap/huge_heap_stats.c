@@ -37,14 +37,14 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
  */
 #define CENSUS_STEP 128 /* hugepages of the filler, or ranges, in one hold; or one region */
 #define CENSUS_LOOK 64  /* hugepages that are neither's, for each of those */
-#define CENSUS_NEAR 4   /* hugepages ahead that are fetched meanwhile */
+#define CENSUS_NEAR 8   /* hugepages ahead that are fetched meanwhile */
 
 /* Begins to load a tracker that is likely to be counted soon. */
 static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
 {
     uintptr_t owner = hugepage < h->owners.end ? sa_huge_owner(&h->owners, hugepage) : 0;
 
-    for (size_t i = 0; owner && i < sizeof(struct sa_huge_tracker); i += SA_CACHELINE)
+    for (size_t i = SA_CACHELINE; owner && i < sizeof(struct sa_huge_tracker); i += SA_CACHELINE)
         __builtin_prefetch((const char *)owner + i);
 }
 
@@ -52,22 +52,23 @@ static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
 static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_huge_stats *ret)
 {
     for (int i = 0; i < CENSUS_STEP; i++) {
-        const struct sa_huge_tracker *t;
         const struct sa_huge_region *r;
+        uintptr_t owner;
 
         at = sa_huge_owners_next(&h->owners, at, CENSUS_LOOK);
         census_fetch(h, at + CENSUS_NEAR);
-        t = sa_huge_heap_tracker(h, at);
-        r = sa_huge_heap_region(h, at);
-        if (r) {
+        owner = sa_huge_owner(&h->owners, at);
+        if (!owner)
+            return at;
+        if (owner & SA_HUGE_OWNER_REGION) {
+            r = (const struct sa_huge_region *)(owner & ~SA_HUGE_OWNER_REGION);
             if (r->hugepage ==
                 at) /* otherwise it was made behind the place that has been reached */
                 sa_huge_region_report(r, &ret->region, &ret->ages, h->now_ns);
             return r->hugepage + SA_REGION_HUGEPAGES;
         }
-        if (!t)
-            return at;
-        sa_huge_filler_count(&h->filler, t, &ret->filler, &ret->ages);
+        sa_huge_filler_count(&h->filler, (const struct sa_huge_tracker *)owner, &ret->filler,
+                             &ret->ages);
         at++;
     }
     return at;
@@ -75,14 +76,14 @@ static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_h
 
 /* The same for ranges of a map; SA_HUGE_NONE: all have been counted. */
 static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_map *map, size_t at,
-                            bool released, struct sa_span_ages *ages)
+                            struct sa_age_row *rows)
 {
     for (int i = 0; i < CENSUS_STEP; i++) {
         const struct sa_huge_node *n = sa_huge_map_from(map, at);
 
         if (!n)
             return SA_HUGE_NONE;
-        sa_span_ages_add(ages, n->length * SA_HUGE_PAGES, released,
+        sa_span_ages_add(rows, n->length * SA_HUGE_PAGES,
                          sa_span_ages_idle(h->now_ns - n->since_ns));
         at = n->start + n->length;
     }
@@ -97,10 +98,10 @@ static void heap_census(struct sa_huge_heap *h, struct sa_huge_stats *ret)
     while ((at = census_owners(h, at, ret)) < h->owners.end)
         sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
     at = 0;
-    while ((at = census_ranges(h, &h->cache.map, at, false, &ret->ages)) != SA_HUGE_NONE)
+    while ((at = census_ranges(h, &h->cache.map, at, ret->ages.backed)) != SA_HUGE_NONE)
         sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
     at = 0;
-    while ((at = census_ranges(h, &h->released, at, true, &ret->ages)) != SA_HUGE_NONE)
+    while ((at = census_ranges(h, &h->released, at, ret->ages.released)) != SA_HUGE_NONE)
         sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
 }
 

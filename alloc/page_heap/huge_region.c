@@ -192,7 +192,7 @@ void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region
         taken_at = sa_bits_next(r->words, SA_REGION_PAGES, at, true);
         end = sa_bits_next(r->clear, (uint32_t)sa_align_up(taken_at, 64), at, !clear);
         end = (uint32_t)sa_min(taken_at, end);
-        sa_span_ages_add(ages, end - at, clear,
+        sa_span_ages_add(clear ? ages->released : ages->backed, end - at,
                          sa_span_ages_idle(now_ns - r->since_ns[at / SA_HUGE_PAGES]));
     }
 }

@@ -12,14 +12,3 @@ struct sa_idle sa_span_ages_idle(uint64_t ns)
         idle.age++;
     return idle;
 }
-
-void sa_span_ages_add(struct sa_span_ages *ages, size_t pages, bool released, struct sa_idle idle)
-{
-    struct sa_age_row *rows = released ? ages->released : ages->backed;
-    struct sa_age_row *row = &rows[pages < SA_AGE_LENGTHS ? pages : 0];
-
-    row->spans++;
-    row->pages += pages;
-    row->idle_s += (double)pages * idle.seconds;
-    row->pages_of_age[idle.age] += pages;
-}

@@ -6,7 +6,8 @@
 #ifndef SA_PAGE_HEAP_SPAN_AGES_H
 #define SA_PAGE_HEAP_SPAN_AGES_H
 
-#include <stdbool.h>
+#include "alloc/base/attrs.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,15 @@ struct sa_idle {
 
 struct sa_idle sa_span_ages_idle(uint64_t ns);
 
-/* Counts one run that became free so long ago. */
-void sa_span_ages_add(struct sa_span_ages *ages, size_t pages, bool released, struct sa_idle idle);
+/* Counts one run that became free so long ago, in the rows of its state. */
+SA_INLINE void sa_span_ages_add(struct sa_age_row *rows, size_t pages, struct sa_idle idle)
+{
+    struct sa_age_row *row = &rows[pages < SA_AGE_LENGTHS ? pages : 0];
+
+    row->spans++;
+    row->pages += pages;
+    row->idle_s += (double)pages * idle.seconds;
+    row->pages_of_age[idle.age] += pages;
+}
 
 #endif

@@ -147,7 +147,8 @@ static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, boo
 
     sa_free_lists_begin(lists, &walk);
     for (unsigned n = 1; (s = sa_free_lists_step(lists, &walk)) != NULL; n++) {
-        sa_span_ages_add(ages, s->pages, released, sa_span_ages_idle(h->now_ns - s->idle_since_ns));
+        sa_span_ages_add(released ? ages->released : ages->backed, s->pages,
+                         sa_span_ages_idle(h->now_ns - s->idle_since_ns));
         if (n % CENSUS_STEP == 0)
             sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
     }
