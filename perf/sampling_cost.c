@@ -17,7 +17,7 @@ enum { ROUNDS_MOST = 10000, INTERVALS = 4 };
 
 static const int64_t intervals[INTERVALS] = {0, 2 << 20, 512 << 10, 64 << 10};
 static const char *const names[INTERVALS] = {"off", "2 MiB", "512 KiB", "64 KiB"};
-static const size_t sizes[] = {16, 64, 256, 1024, 4096};
+static const size_t sizes[] = {16, 64, 256, 1024, 4096, 65536, 1 << 20};
 
 static double now(void)
 {
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "preload libsalloc.so; 1 to %d rounds\n", ROUNDS_MOST);
         return 1;
     }
-    printf("bytes  ns a pair  medians of the ratio to no sampling (quartiles)\n%16s", "");
+    printf("  bytes  ns a pair  medians of the ratio to no sampling (quartiles)\n%18s", "");
     for (int k = 0; k < INTERVALS; k++)
         printf("  %-22s", names[k]);
     printf("\n");
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
                 base[bases++] = off;
             }
         }
-        printf("%5zu  %9.3f", sizes[s], quantile(base, bases, 0.5));
+        printf("%7zu  %9.3f", sizes[s], quantile(base, bases, 0.5));
         for (int k = 0; k < INTERVALS; k++)
             printf("  %.4f (%.4f %.4f)", quantile(ratio[k], rounds, 0.5),
                    quantile(ratio[k], rounds, 0.25), quantile(ratio[k], rounds, 0.75));

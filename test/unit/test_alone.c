@@ -126,7 +126,7 @@ static void begun_in_child(void *arg)
     CHILD_CHECK(pthread_create(&closes, NULL, close_gate, &closed) == 0);
     nanosleep(&a_while, NULL);
     CHILD_CHECK(!__atomic_load_n(&closed, __ATOMIC_RELAXED));
-    CHILD_CHECK(lock.word != 0);
+    CHILD_CHECK(sa_load_relaxed(&lock.word) != 0);
     sa_lock_release(&lock, SA_RANK_ARENA);
     CHILD_CHECK(pthread_join(waits, NULL) == 0);
     CHILD_CHECK(got == 1);
