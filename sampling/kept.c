@@ -133,7 +133,9 @@ static void retry_refused(void)
 /* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL: there is none. */
 static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsigned *ret_count)
 {
-    size_t at = sa_rng_next(&kept.rng) % SA_KEPT_MOST;
+    bool full = kept.count == SA_KEPT_MOST || kept.bytes + bytes > kept.limit;
+    /* The first free entry: those of a small program share a page. */
+    size_t at = full ? sa_rng_next(&kept.rng) % SA_KEPT_MOST : 0;
     struct entry *place = NULL;
     unsigned n = 0;
 

@@ -5,6 +5,9 @@
  *
  * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
  * number of objects since the last plunder; that many have been of no use.
+ *
+ * The stack begins short and becomes four times as long when it is full, up to the capacity: in a small program, those of all
+ * classes then share few pages. What it had before is not used again, a third of the last one at most.
  */
 #include "alloc/middle/transfer.h"
 
@@ -20,14 +23,18 @@
 #define TRANSFER_OBJECTS 16384
 #define TRANSFER_BYTES   1048576 /* of objects per class, unless a batch is more */
 #define DOMAINS_MOST     64
+#define ROOM_FIRST       32 /* slots */
+#define ROOM_GROWS       4  /* times */
 
 struct transfer {
     struct sa_lock lock;
-    uint32_t used, low_water;
-    void **slots; /* transfer_capacity(cls) of them; NULL until first needed */
+    uint16_t used, low_water;
+    void **slots; /* the word before them says how many; NULL until first needed */
     uint64_t insert_hits, insert_misses, insert_partial;
     uint64_t remove_hits, remove_misses, remove_partial;
 } __attribute__((aligned(SA_CACHELINE)));
+
+SA_STATIC_ASSERT(TRANSFER_OBJECTS <= UINT16_MAX, "counts fit");
 
 static struct transfer transfer_first[SA_CLASSES_MAX];
 
@@ -52,6 +59,29 @@ static struct transfer *transfer_for(int cpu, unsigned cls)
     return &topology.domain[topology.of_cpu[cpu]][cls];
 }
 
+static size_t transfer_room(const struct transfer *t)
+{
+    return t->slots ? (uintptr_t)t->slots[-1] : 0;
+}
+
+/* Room for so many, or for as many as there can be. */
+SA_NOINLINE static void transfer_grow(struct transfer *t, size_t need, size_t capacity)
+{
+    size_t room = transfer_room(t);
+    void **slots;
+
+    do
+        room = sa_min(room ? ROOM_GROWS * room : ROOM_FIRST, capacity);
+    while (room < need && room < capacity);
+    slots = sa_arena_alloc((room + 1) * sizeof(*slots), sizeof(*slots));
+    if (!slots)
+        return;
+    *slots++ = (void *)room;
+    if (t->used)
+        memcpy(slots, t->slots, t->used * sizeof(*slots));
+    t->slots = slots;
+}
+
 size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
 {
     struct transfer *t = transfer_for(cpu, cls);
@@ -60,7 +90,7 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     got = sa_min(t->used, n);
     if (got) {
-        sa_store_relaxed(&t->used, t->used - (uint32_t)got);
+        sa_store_relaxed(&t->used, (uint16_t)(t->used - got));
         memcpy(objs, t->slots + t->used, got * sizeof(*objs));
         if (t->used < t->low_water)
             t->low_water = t->used;
@@ -79,15 +109,18 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
 void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 {
     struct transfer *t = transfer_for(cpu, cls);
-    size_t capacity = transfer_capacity(cls), fit = 0;
+    size_t capacity = transfer_capacity(cls), room, fit;
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
-    if (SA_UNLIKELY(!t->slots))
-        t->slots = sa_arena_alloc(capacity * sizeof(*t->slots), 64);
-    if (t->slots) {
-        fit = sa_min(capacity - t->used, n);
+    room = transfer_room(t);
+    if (SA_UNLIKELY(t->used + n > room) && room < capacity) {
+        transfer_grow(t, t->used + n, capacity);
+        room = transfer_room(t);
+    }
+    fit = sa_min(room - t->used, n);
+    if (fit) {
         memcpy(t->slots + t->used, objs, fit * sizeof(*objs));
-        sa_store_relaxed(&t->used, t->used + (uint32_t)fit);
+        sa_store_relaxed(&t->used, (uint16_t)(t->used + fit));
     }
     if (fit == n) {
         t->insert_hits++;
@@ -113,7 +146,7 @@ static void transfer_drain(struct transfer *t, unsigned cls, size_t n)
         if (k) {
             memcpy(objs, t->slots, k * sizeof(*objs));
             memmove(t->slots, t->slots + k, (t->used - k) * sizeof(*objs));
-            sa_store_relaxed(&t->used, t->used - (uint32_t)k);
+            sa_store_relaxed(&t->used, (uint16_t)(t->used - k));
             if (t->used < t->low_water)
                 t->low_water = t->used;
         }
@@ -174,7 +207,7 @@ void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
 
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
         ret->objects += t->used;
-        ret->capacity += t->slots ? transfer_capacity(cls) : 0;
+        ret->capacity += transfer_room(t);
         ret->max_capacity += transfer_capacity(cls);
         ret->insert_hits += t->insert_hits;
         ret->insert_misses += t->insert_misses;
