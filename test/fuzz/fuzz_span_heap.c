@@ -165,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                       SA_HOME_START + fuzz_byte(&in) * SA_PAGE_BYTES, false);
     for (int i = 0; fuzz_left(&in); i++) {
         spans_step(&in, &actions);
-        if (i < 500 || i % 64 == 0)
+        if (i < 300 || i % 256 == 0)
             check();
     }
     faults_end();
