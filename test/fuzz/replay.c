@@ -18,8 +18,8 @@
 
 #define FILES_MOST 1000
 #define BYTES_MOST 4096
-#define LONG       65536 /* one in LONG_EVERY */
-#define LONG_EVERY 50
+#define LONG       16384 /* one in LONG_EVERY */
+#define LONG_EVERY 100
 
 static struct input {
     char *name;
