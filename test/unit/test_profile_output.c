@@ -8,6 +8,7 @@
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
 #include "alloc/front/gate.h"
+#include "sampling/mappings.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -40,11 +41,12 @@ static int forked; /* atomic */
 static struct test_child child;
 static pthread_t forking;
 
-/* A child of fork that goes on, and exits. */
+/* A child of fork that goes on, as alloc/api/fork.c lets it, and exits. */
 static void child_exits(void *unused)
 {
     (void)unused;
     sa_gate_reset();
+    sa_mappings_after_fork();
     sa_profile_output_after_fork();
     write_at_exit();
     CHILD_CHECK(access(sa_options.profile.text, F_OK) == 0);
