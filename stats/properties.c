@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of figures.def
- * as salloc.<name>. No state.
+ * as salloc.<name>; and two that the kernel is asked for. No state.
  */
 #include "stats/properties.h"
 
+#include "alloc/front/gate.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
 #include "stats/figures.h"
 
 #include <string.h>
@@ -103,12 +106,27 @@ static bool read_figure(const struct sa_snapshot *s, const char *name, size_t *r
     return false;
 }
 
+/* What takes the kernel too long for a report that is polled. */
+static bool read_coverage(const char *name, size_t *ret)
+{
+    bool huge = strcmp(name, "heap_hugepage_bytes") == 0, ok;
+    struct sa_vm_coverage coverage;
+
+    if ((!huge && strcmp(name, "heap_resident_bytes") != 0) || !sa_gate_enter())
+        return false;
+    ok = sa_page_heap_coverage(&sa_page_heap_ordinary, &coverage);
+    sa_gate_leave();
+    if (ok)
+        *ret = huge ? coverage.huge : coverage.resident;
+    return ok;
+}
+
 bool sa_property_read(const struct sa_snapshot *s, const char *name, size_t *ret)
 {
     const char *rest = after(name, own_prefix);
 
     if (rest)
-        return read_figure(s, rest, ret);
+        return read_figure(s, rest, ret) || read_coverage(rest, ret);
     rest = after(name, experiment_prefix);
     return rest ? read_experiment(s, rest, ret) : read_named(s, name, ret);
 }

@@ -232,6 +232,13 @@ int sa_sys_poll(int fd, int events, unsigned ms)
     return n == -1 ? -errno : n ? p.revents : 0;
 }
 
+int sa_sys_ioctl(int fd, unsigned long request, void *arg)
+{
+    long n = syscall(SYS_ioctl, fd, request, arg);
+
+    return n == -1 ? -errno : (int)n;
+}
+
 void sa_sys_name_thread(const char *name)
 {
     syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);

@@ -9,8 +9,10 @@
 #include "alloc/os/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #ifndef MREMAP_DONTUNMAP
@@ -188,6 +190,54 @@ size_t sa_vm_resident(const void *p, size_t bytes)
         at += n * sa_vm.page_bytes;
     }
     return pages * sa_vm.page_bytes;
+}
+
+/* The kernel's interface (PAGEMAP_SCAN), which older headers lack. */
+struct scan_range {
+    uint64_t start, end, categories;
+};
+
+struct scan {
+    uint64_t size, flags, start, end, walk_end, ranges, count, most;
+    uint64_t inverted, all_of, any_of, wanted; /* categories */
+};
+
+#define SCAN_REQUEST _IOWR('f', 16, struct scan)
+#define SCAN_PRESENT 8
+#define SCAN_HUGE    64
+#define SCAN_RANGES  64
+
+bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
+{
+    struct scan_range found[SCAN_RANGES];
+    struct scan scan = {.size = sizeof(scan),
+                        .start = start,
+                        .end = end,
+                        .ranges = (uintptr_t)found,
+                        .count = SCAN_RANGES,
+                        .all_of = SCAN_PRESENT,
+                        .wanted = SCAN_PRESENT | SCAN_HUGE};
+    struct sa_vm_coverage sum = {0, 0};
+    int fd = sa_sys_open("/proc/self/pagemap", O_RDONLY, 0), n = 0;
+
+    if (fd < 0)
+        return false;
+    while (scan.start < end && (n = sa_sys_ioctl(fd, SCAN_REQUEST, &scan)) >= 0) {
+        for (int i = 0; i < n; i++) {
+            size_t bytes = found[i].end - found[i].start;
+
+            sum.resident += bytes;
+            sum.huge += found[i].categories & SCAN_HUGE ? bytes : 0;
+        }
+        if (scan.walk_end <= scan.start)
+            break;
+        scan.start = scan.walk_end;
+    }
+    sa_sys_close(fd);
+    if (scan.start < end)
+        return false;
+    *ret = sum;
+    return true;
 }
 
 bool sa_vm_release(void *p, size_t bytes)

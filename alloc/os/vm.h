@@ -54,6 +54,14 @@ void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes);
 /* Bytes of the kernel's pages in the range (of any memory) that are in memory; 0 if it does not tell. */
 size_t sa_vm_resident(const void *p, size_t bytes);
 
+struct sa_vm_coverage {
+    size_t resident, huge; /* bytes in memory; of those, on transparent hugepages */
+};
+
+/* What is mapped there, as the kernel's page tables have it: takes it 0.2 ms for each GiB on hugepages, 3 ms on small
+ * pages. False if it does not tell (before Linux 6.7, or where /proc is not to be seen). */
+bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret);
+
 /* Gives the pages back; afterwards they read as zero. False if the kernel refused (locked memory):
  * the content is then unchanged. */
 bool sa_vm_release(void *p, size_t bytes);

@@ -119,6 +119,19 @@ bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
     return h->plain != NULL;
 }
 
+bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
+{
+    size_t first, end;
+
+    if (!h->huge)
+        return false;
+    sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
+    first = h->huge->owners.first;
+    end = h->huge->owners.end;
+    sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);
+    return sa_vm_coverage(first << SA_HUGE_SHIFT, end << SA_HUGE_SHIFT, ret);
+}
+
 bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)
 {
     if (h->huge)

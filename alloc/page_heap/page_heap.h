@@ -121,6 +121,11 @@ uint64_t sa_page_heap_freed(struct sa_page_heap *heap);
 
 void sa_page_heap_stats(struct sa_page_heap *heap, struct sa_page_heap_stats *ret);
 
+/* What of a hugepage-aware heap's address range is in memory, and on hugepages, by the kernel's own tables; for so long
+ * (see sa_vm_coverage) no lock is held. False if the kernel does not tell, or the instance is a plain heap. */
+struct sa_vm_coverage;
+bool sa_page_heap_coverage(struct sa_page_heap *heap, struct sa_vm_coverage *ret);
+
 /* Lengths asked for, and free runs by length and age; about 25 KiB together. False if the instance is not a plain
  * heap. */
 bool sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,

@@ -98,10 +98,20 @@ static void live(double seconds)
     }
 }
 
+/* False: the kernel does not tell. */
+static bool property(const char *name, size_t *ret)
+{
+    int (*get)(const char *, size_t *);
+
+    *(void **)&get = dlsym(RTLD_DEFAULT, "salloc_get_numeric_property");
+    REQUIRE(get);
+    return get(name, ret) == 0;
+}
+
 static void covered(void)
 {
     uint64_t state = 7;
-    size_t bytes = 0, all, huge, small;
+    size_t bytes = 0, all, huge, small, covered_bytes;
     double start = check_now();
 
     while (bytes < 512 * MIB && count < sizeof(blocks) / sizeof(*blocks)) {
@@ -121,6 +131,9 @@ static void covered(void)
     check_say("%zu KiB of blocks, %zu KiB resident, %zu KiB of it not on hugepages after %.1f s",
               bytes / 1024, all, small, check_now() - start);
     CHECK(small <= bytes / 1024 / 10);
+    if (property("salloc.heap_hugepage_bytes", &covered_bytes))
+        CHECK_SAYS(labs((long)(covered_bytes / 1024) - (long)huge) <= 4096, "%zu KiB, not %zu",
+                   covered_bytes / 1024, huge);
     /* Blocks are rounded up by an eighth at most, and the caches may hold 2 MiB a CPU. */
     CHECK_SAYS(all <= bytes / 1024 / 8 * 9 + 16 * 1024, "%zu KiB resident", all);
 }

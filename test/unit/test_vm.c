@@ -5,6 +5,8 @@
  */
 #include "alloc/os/vm.h"
 
+#include "alloc/base/bits.h"
+
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
 
@@ -62,6 +64,36 @@ static void test_vm_map_fails_without_address_space(void **state)
     assert_null(sa_vm_map(NULL, page, "salloc:test"));
     test_faults_clear();
     assert_int_equal(sa_vm.map_failures, failures + 2);
+}
+
+/* What the kernel has in its tables, against what was touched and made a hugepage, over holes and more ranges than are asked
+ * for at once. */
+static void test_vm_coverage_is_what_is_touched(void **state)
+{
+    const size_t huge = 2ul << 20, spots = 200;
+    unsigned char *p = sa_vm_map(NULL, 6 * huge, "salloc:test"), *at;
+    struct sa_vm_coverage c;
+    bool made;
+
+    (void)state;
+    at = (unsigned char *)sa_align_up((uintptr_t)p, huge);
+    sa_vm_no_hugepages(p, 6 * huge);
+    if (!sa_vm_coverage((uintptr_t)p, (uintptr_t)p + 6 * huge, &c))
+        skip(); /* the kernel does not tell */
+    assert_int_equal(c.resident, 0);
+    assert_int_equal(c.huge, 0);
+    for (size_t i = 0; i < spots; i++)
+        at[i * 2 * page] = 1;
+    sa_vm_unmap(at + 2 * huge, huge);
+    sa_vm_hugepages(at + 3 * huge, huge);
+    memset(at + 3 * huge, 1, huge);
+    made = sa_vm_collapse(at + 3 * huge, huge);
+    assert_true(sa_vm_coverage((uintptr_t)p, (uintptr_t)p + 6 * huge, &c));
+    assert_int_equal(c.resident, spots * page + huge);
+    if (made)
+        assert_int_equal(c.huge, huge);
+    sa_vm_unmap(p, (size_t)(at + 2 * huge - p));
+    sa_vm_unmap(at + 3 * huge, (size_t)(p + 3 * huge - at));
 }
 
 static void test_vm_release_gives_zeroes(void **state)
@@ -264,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_vm_page_size_is_the_kernels),
         cmocka_unit_test(test_vm_map_gives_zeroed_writable_memory),
         cmocka_unit_test(test_vm_map_fails_without_address_space),
+        cmocka_unit_test(test_vm_coverage_is_what_is_touched),
         cmocka_unit_test(test_vm_release_gives_zeroes),
         cmocka_unit_test(test_vm_release_refused_keeps_content),
         cmocka_unit_test(test_vm_renew_gives_zeroes),
