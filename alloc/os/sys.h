@@ -49,7 +49,7 @@ int sa_sys_file_mode(const char *path);            /* st_mode, not following a l
 int sa_sys_file_identity(int fd, uint64_t ret[2]); /* the same for what is the same file */
 int sa_sys_poll(int fd, int events, unsigned ms);  /* those that there are; 0: none in time */
 int sa_sys_ioctl(int fd, unsigned long request, void *arg);
-void sa_sys_name_thread(const char *name);         /* this one; 15 characters */
+void sa_sys_name_thread(const char *name); /* this one; 15 characters */
 void sa_sys_random(void *ret,
                    size_t bytes); /* does not wait; ret is unchanged if there are none yet */
 int sa_sys_pid(void);
