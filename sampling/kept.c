@@ -4,12 +4,14 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/rng.h"
+#include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 
 #define EMPTY_ABOVE 32768 /* bytes: longer spans give up their memory when they are kept */
 #define VICTIMS     8     /* at most so many go for one that comes */
+#define PAUSE_NS    (10ull * 1000000000)
 
 struct entry {
     struct sa_span *span; /* KEPT; NULL: no entry */
@@ -21,8 +23,9 @@ struct entry {
 
 static struct {
     struct sa_lock lock;
-    uint64_t rng; /* atomic */
-    size_t limit; /* const after init */
+    uint64_t rng;       /* atomic */
+    uint64_t pause_end; /* atomic, relaxed; by the coarse clock */
+    size_t limit;       /* const after init */
     uint64_t ever;
     size_t count, bytes, empty_bytes, sampled_count, sampled_bytes;
     struct sa_span *
@@ -47,9 +50,21 @@ void sa_kept_init(size_t bytes, uint64_t seed)
     kept.rng = sa_rng_mix(seed);
 }
 
+void sa_kept_pause(void)
+{
+    sa_store_relaxed(&kept.pause_end, sa_clock_coarse_ns() + PAUSE_NS);
+}
+
+bool sa_kept_paused(void)
+{
+    uint64_t end = sa_load_relaxed(&kept.pause_end);
+
+    return SA_UNLIKELY(end != 0) && sa_clock_coarse_ns() < end;
+}
+
 bool sa_kept_wants(size_t bytes)
 {
-    return bytes <= kept.limit;
+    return bytes <= kept.limit && !sa_kept_paused();
 }
 
 /* What an entry was, for its span to be given back without the lock. */

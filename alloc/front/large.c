@@ -13,6 +13,7 @@
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/fault.h"
+#include "sampling/kept.h"
 #include "sampling/sampler.h"
 
 /* Below this, copying is cheaper than moving pages. */
@@ -48,7 +49,7 @@ static bool large_keep(struct sa_span *s)
 {
     bool kept;
 
-    if (SA_LIKELY(!sa_hardening.quarantine_bytes))
+    if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_kept_paused())
         return false;
     sa_fault_prepare();
     sa_store_relaxed(&s->state, SA_SPAN_KEPT);

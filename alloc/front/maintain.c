@@ -192,6 +192,7 @@ size_t sa_maintain_make_room(void)
 
 void sa_maintain_recover(bool unmap)
 {
+    sa_kept_pause();
     sa_maintain_make_room();
     /* Nobody can use what samples have left, but the address space. */
     sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);
