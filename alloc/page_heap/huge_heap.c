@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#define GROW_MOST   8 /* hugepages mapped ahead at most */
-#define GROW_PART   8 /* of what is mapped, this part is mapped ahead */
+#define GROW_MOST   8  /* hugepages mapped ahead at most */
+#define GROW_PART   32 /* of what is mapped, this part is mapped ahead */
 #define NODES_AHEAD 16
 
 /* Trackers get memory one by one up to so many, and then so many at once: about 4 KiB. */
