@@ -49,10 +49,10 @@ static void *new_once(size_t size, size_t align)
 {
     if (!operators_replaced())
         return sa_entry_alloc(size, align, 0, SALLOC_KIND_NEW, NULL);
-    if (align > SA_MIN_ALIGN)
-        return _ZnwmSt11align_val_t != sa_own_new_aligned ? _ZnwmSt11align_val_t(size, align)
-                                                          : aligned_alloc(align, size);
-    return _Znwm != sa_own_new ? _Znwm(size) : malloc(size);
+    if (align)
+        return sa_replaced_new(true) ? _ZnwmSt11align_val_t(size, align)
+                                     : aligned_alloc(align, size);
+    return sa_replaced_new(false) ? _Znwm(size) : malloc(size);
 }
 
 /* The same as often as the standard's loop wants it. NULL: there is no handler. */

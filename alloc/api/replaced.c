@@ -7,6 +7,7 @@
 #include "alloc/front/front.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 
 extern void *_Znwm(size_t size);
@@ -18,10 +19,17 @@ extern void _ZdaPv(void *p);
 extern void _ZdlPvSt11align_val_t(void *p, size_t align);
 extern void _ZdaPvSt11align_val_t(void *p, size_t align);
 
-enum replaced { REPLACED_UNKNOWN, REPLACED_NOTHING, REPLACED_OPERATORS, REPLACED_MALLOC };
+/* Bits; 0: not known. */
+enum {
+    REPLACED_KNOWN = 1,
+    REPLACED_MALLOC = 2,
+    REPLACED_OPERATORS = 4,
+    REPLACED_NEW = 8,
+    REPLACED_NEW_ALIGNED = 16,
+};
 
 SA_START_DATA unsigned char sa_replaced_maybe = 1;
-static SA_START_DATA unsigned char known; /* enum replaced; atomic, as sa_replaced_maybe */
+static SA_START_DATA unsigned char replaced; /* atomic, as sa_replaced_maybe */
 
 /* What is there first, and what is ours. */
 #define EACH_C_FUNCTION(WITH)                                                                      \
@@ -39,9 +47,8 @@ static SA_START_DATA unsigned char known; /* enum replaced; atomic, as sa_replac
     WITH(_ZdlPvSt11align_val_t, sa_own_delete_aligned)                                             \
     WITH(_ZdaPvSt11align_val_t, sa_own_delete_array_aligned)
 
-#define DIFFERS(name, own) || (void *)(name) != (void *)(own)
-#define REPLACED(name, own)                                                                        \
-    || ((void *)(name) != (void *)(own) && (void *)(name) != dlsym(RTLD_NEXT, #name))
+#define DIFFERS(name, own)        || (void *)(name) != (void *)(own)
+#define OR_IS_REPLACED(name, own) || IS_REPLACED(name, own)
 
 SA_INLINE bool replaced_addresses_differ(void)
 {
@@ -57,23 +64,50 @@ static void replaced_open_fast_paths(void)
 
 void sa_replaced_init(void)
 {
-    if (sa_load_relaxed(&known) == REPLACED_UNKNOWN && !replaced_addresses_differ())
-        sa_store_relaxed(&known, REPLACED_NOTHING);
-    if (sa_load_relaxed(&known) == REPLACED_NOTHING)
+    if (!sa_load_relaxed(&replaced) && !replaced_addresses_differ())
+        sa_store_relaxed(&replaced, REPLACED_KNOWN);
+    if (sa_load_relaxed(&replaced) == REPLACED_KNOWN)
         replaced_open_fast_paths();
 }
 
-/* Asks the loader, which may allocate: not with a lock held. */
-static SA_COLD enum replaced replaced_find(void)
+/*
+ * Whether what is found first is neither ours nor behind this library. In an executable at a fixed address that takes the
+ * address of a function, the address is that of its own jump to the function, for everybody: its symbol has one,
+ * but defines nothing.
+ */
+static bool is_replaced(void *first, void *own, const char *name)
 {
-    enum replaced what = REPLACED_NOTHING;
+#ifdef SA_STATIC
+    (void)name;
+    return first != own;
+#else
+    ElfW(Sym) *symbol = NULL;
+    Dl_info info;
 
-    if (false EACH_C_FUNCTION(REPLACED))
-        what = REPLACED_MALLOC;
-    else if (false EACH_OPERATOR(REPLACED))
-        what = REPLACED_OPERATORS;
-    sa_store_relaxed(&known, what);
-    return what;
+    if (first == own || first == dlsym(RTLD_NEXT, name))
+        return false;
+    return !dladdr1(first, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+           symbol->st_shndx != SHN_UNDEF;
+#endif
+}
+
+#define IS_REPLACED(name, own) is_replaced((void *)(name), (void *)(own), #name)
+
+/* Asks the loader, which may allocate: not with a lock held. */
+static SA_COLD unsigned replaced_find(void)
+{
+    unsigned found = REPLACED_KNOWN;
+
+    if (false EACH_C_FUNCTION(OR_IS_REPLACED))
+        found |= REPLACED_MALLOC;
+    if (false EACH_OPERATOR(OR_IS_REPLACED))
+        found |= REPLACED_OPERATORS;
+    if (IS_REPLACED(_Znwm, sa_own_new))
+        found |= REPLACED_NEW;
+    if (IS_REPLACED(_ZnwmSt11align_val_t, sa_own_new_aligned))
+        found |= REPLACED_NEW_ALIGNED;
+    sa_store_relaxed(&replaced, (unsigned char)found);
+    return found;
 }
 
 void sa_replaced_ask(void)
@@ -82,25 +116,30 @@ void sa_replaced_ask(void)
         replaced_find();
 }
 
-static SA_COLD enum replaced replaced_what(void)
+static SA_COLD unsigned replaced_what(void)
 {
-    enum replaced what;
+    unsigned what;
 
     sa_init();
-    what = sa_load_relaxed(&known);
-    if (what == REPLACED_UNKNOWN)
+    what = sa_load_relaxed(&replaced);
+    if (!what)
         what = replaced_find();
-    if (what == REPLACED_NOTHING)
+    if (what == REPLACED_KNOWN)
         replaced_open_fast_paths();
     return what;
 }
 
 bool sa_replaced_malloc(void)
 {
-    return replaced_what() == REPLACED_MALLOC;
+    return replaced_what() & REPLACED_MALLOC;
 }
 
 bool sa_replaced_cxx(void)
 {
-    return replaced_what() > REPLACED_NOTHING;
+    return replaced_what() != REPLACED_KNOWN;
+}
+
+bool sa_replaced_new(bool aligned)
+{
+    return replaced_what() & (aligned ? REPLACED_NEW_ALIGNED : REPLACED_NEW);
 }

@@ -58,4 +58,7 @@ bool sa_replaced_malloc(void);
 /* The same, or an operator new or delete that others go back to. */
 bool sa_replaced_cxx(void);
 
+/* Whether the operator new that all others go back to is the program's. */
+bool sa_replaced_new(bool aligned);
+
 #endif
