@@ -64,7 +64,7 @@ bool sa_kept_paused(void)
 
 bool sa_kept_wants(size_t bytes)
 {
-    return bytes <= kept.limit && !sa_kept_paused();
+    return bytes <= kept.limit;
 }
 
 /* What an entry was, for its span to be given back without the lock. */
@@ -178,6 +178,8 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     bool done;
 
     retry_refused();
+    if (sa_kept_paused())
+        return false;
     kept_lock();
     e = kept_make_room(bytes, victims, &n);
     if (e) {
