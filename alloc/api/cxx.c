@@ -11,7 +11,7 @@
  *
  * A program may define some of the operators itself, and expects that the others go back to those: new[] to new, sized
  * delete to the unsized one, and so on (replaced.h says when). Then a block comes from libstdc++'s operator of the same
- * name, which does so, and returns to the operator that the standard names: BACK_TO below. All are weak, so that a
+ * name, which does so, and returns to the operator that the standard names: goes_to below. All are weak, so that a
  * program with operators of its own can be linked with the static library.
  */
 #include "alloc/api/entry.h"

@@ -3,6 +3,8 @@
 // the new_handler is called until it helps, throws or is gone, and then bad_alloc is thrown; the
 // nothrow forms return null also when the handler throws; exceptions derived from bad_alloc pass.
 
+#include "test/outside/cxx/check.hh"
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,16 +19,6 @@
 
 namespace
 {
-
-int failures;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            std::printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 // In memory, so that the compiler does not argue.
 volatile std::size_t too_much = std::size_t(1) << 62;

@@ -4,6 +4,8 @@
 // there and return them there. ON_LIBC: its malloc calls __libc_malloc, which must not call it back. The same must hold
 // without the library, where the test runs too.
 
+#include "test/outside/cxx/check.hh"
+
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -17,17 +19,8 @@
 namespace
 {
 
-int failures;
 long live;
 volatile std::size_t too_many = SIZE_MAX / 2; // in memory, so that the compiler does not argue
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            std::printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 struct header {
     std::size_t size;

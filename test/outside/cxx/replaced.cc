@@ -4,6 +4,8 @@
 // that all forms of new and delete end in them, as the standard says ([new.delete.single], [new.delete.array]), and that a
 // nothrow form returns null when they throw. The same must hold without the library, where the test runs too.
 
+#include "test/outside/cxx/check.hh"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,17 +16,8 @@
 namespace
 {
 
-int failures;
 long live, aligned_live; // blocks of the operators below
 bool fail_next;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            std::printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);             \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 constexpr long mark = 0x6d61726b;
 constexpr std::align_val_t wide{64};
