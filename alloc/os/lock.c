@@ -49,14 +49,18 @@ static const char *const lock_rank_names[SA_RANKS] = {
 #undef SA_LOCK_RANK
 };
 
-void sa_lock_rank_acquired(enum sa_lock_rank rank)
+void sa_lock_rank_check(enum sa_lock_rank rank)
 {
     uint32_t held = sa_thread.held_ranks;
 
     if (held >> rank)
         sa_fatal("lock order", (void *)(uintptr_t)held, "holds ranks in this mask and takes %s",
                  lock_rank_names[rank]);
-    sa_thread.held_ranks = held | 1u << rank;
+}
+
+void sa_lock_rank_acquired(enum sa_lock_rank rank)
+{
+    sa_thread.held_ranks |= 1u << rank;
 }
 
 void sa_lock_rank_released(enum sa_lock_rank rank)

@@ -31,10 +31,14 @@ void sa_lock_wake(struct sa_lock *lock);
 /* Lets go of the lock and takes it again. If somebody waits for it, that one is given time to get it in between. */
 void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank);
 
+/* Before a lock is waited for; once it is held; before it is let go: so a signal handler that can take a lock never finds
+ * that lock's rank held. */
 #ifdef SA_DEBUG
+void sa_lock_rank_check(enum sa_lock_rank rank);
 void sa_lock_rank_acquired(enum sa_lock_rank rank);
 void sa_lock_rank_released(enum sa_lock_rank rank);
 #else
+#define sa_lock_rank_check(rank)    ((void)(rank))
 #define sa_lock_rank_acquired(rank) ((void)(rank))
 #define sa_lock_rank_released(rank) ((void)(rank))
 #endif
@@ -66,9 +70,10 @@ SA_INLINE uint32_t sa_lock_give(struct sa_lock *lock)
 
 SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
 {
-    sa_lock_rank_acquired(rank);
+    sa_lock_rank_check(rank);
     if (SA_UNLIKELY(!sa_lock_take(lock)))
         sa_lock_wait(lock);
+    sa_lock_rank_acquired(rank);
     sa_preempt();
 }
 
@@ -76,6 +81,7 @@ SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
 {
     if (!sa_lock_take(lock))
         return false;
+    sa_lock_rank_check(rank);
     sa_lock_rank_acquired(rank);
     return true;
 }
