@@ -6,6 +6,9 @@
  *
  * The call to the real dlopen is a tail call: dlopen looks at its return address to find the
  * caller's search path, and must see the program, not this library.
+ *
+ * In a static program nothing is behind this dlopen, whose place in the archive is before libc's. There libc's dlmopen
+ * does the same; it has one search path and one namespace.
  */
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
@@ -25,10 +28,21 @@ typedef void *(*dlopen_function)(const char *, int);
 
 static dlopen_function real_dlopen; /* atomic, relaxed: whoever looks it up finds the same */
 
+#ifdef SA_STATIC
+static void *static_dlopen(const char *path, int flags)
+{
+    return dlmopen(LM_ID_BASE, path, flags);
+}
+#else
+#define static_dlopen NULL
+#endif
+
 SA_COLD static dlopen_function deepbind_find(void)
 {
     dlopen_function f = (dlopen_function)dlsym(RTLD_NEXT, "dlopen");
 
+    if (!f)
+        f = static_dlopen;
     if (!f)
         abort(); /* libc without dlopen: nothing could have called it */
     sa_store_relaxed(&real_dlopen, f);

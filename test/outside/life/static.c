@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A statically linked program: libsalloc.a takes the place of libc's malloc, in the main thread, in
- * others and across fork. Misuse is noticed, which tells that the library answers.
+ * others and across fork. dlopen, which the archive has a wrapper of, opens libraries and fails as libc's does. Misuse is
+ * noticed, which tells that the library answers.
  */
 #include "test/outside/check.h"
 
@@ -34,6 +35,29 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* Of a library that is there (the C library, with a malloc of its own) only where it is of the version linked with. */
+static void test_dlopen(void)
+{
+    void *handle = dlopen("/nowhere/libnothing.so", RTLD_NOW);
+    const char *error = dlerror();
+    char *(*copy)(const char *), *text;
+    void (*release)(void *);
+
+    CHECK(!handle && error && strstr(error, "libnothing.so"));
+    handle = dlopen("libc.so.6", RTLD_NOW | RTLD_DEEPBIND);
+    error = dlerror();
+    CHECK(!handle == !!error);
+    if (!handle)
+        return;
+    copy = (char *(*)(const char *))dlsym(handle, "strdup");
+    release = (void (*)(void *))dlsym(handle, "free");
+    REQUIRE(copy && release);
+    text = copy("twelve bytes");
+    CHECK(text && strcmp(text, "twelve bytes") == 0);
+    release(text);
+    CHECK(dlclose(handle) == 0);
+}
+
 int main(void)
 {
     pthread_t threads[3];
@@ -43,6 +67,7 @@ int main(void)
 
     REQUIRE(stats && strlen(stats) > 500 && salloc_version()[0]);
     free(stats);
+    test_dlopen();
     for (uintptr_t i = 0; i < 3; i++)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     for (int i = 0; i < 3; i++)
