@@ -89,17 +89,25 @@ static new_function new_next(const char *name)
     return (new_function)next;
 }
 
+#define NEW_NONE ((new_function)1) /* looked for in vain */
+
 /* There is no memory, or it must be the program's: by libstdc++'s operator of the same name, or as it would. found:
- * atomic, relaxed; that operator, looked up the first time. */
+ * atomic, relaxed; that operator, looked up the first time, for the loader is slow, and allocates to say that there is none. */
 SA_COLD static void *new_by_other(new_function *found, const char *name, const void *nothrow,
                                   size_t size, size_t align)
 {
     new_function next = sa_load_relaxed(found);
     void *p;
 
+    if (next == NEW_NONE) {
+        p = new_loop(size, align);
+        if (p)
+            return p;
+        next = NULL; /* libstdc++, which can throw, may have been loaded since */
+    }
     if (!next) {
         next = new_next(name);
-        sa_store_relaxed(found, next);
+        sa_store_relaxed(found, next ? next : NEW_NONE);
     }
     if (next && align) /* (size, align) or (size, align, nothrow); the rest is ignored */
         return next(size, align, nothrow);
