@@ -88,15 +88,12 @@ PROGRAM = {"guarded": "mix", "end_json": "end", "end_prom": "end"}
 # that cannot be arranged; SIGUSR2 without a handler.
 ENDS = {"bug": {211: set(), 206: {"13"}}, "signal": {212: {"13"}}}
 
-# Bytes that a run may end with beyond what it has without faults.
+# Bytes that a run may end with beyond what it has without faults (metadata: without the caches of CPUs and threads).
 MORE = {
     "generic.bytes_in_use_by_app": 64 << 10,
     "tcmalloc.metadata_bytes": 1 << 20,
     "tcmalloc.page_heap_free": 2 << 20,
 }
-
-# And where a cache per thread takes the place of those per CPU.
-PER_THREAD = 2 << 20
 
 Run = collections.namedtuple("Run", "status out err calls faults marked files")
 
@@ -155,8 +152,7 @@ class Tester:
                 return "stderr"
         if r.marked:
             for name, value in figures(r.out).items():
-                more = MORE[name] + (PER_THREAD if any(c[0] in ("204", "324") for c in r.faults) else 0)
-                if value > self.figures.get(name, value) + more:
+                if value > self.figures.get(name, value) + MORE[name]:
                     return f"{name}: {value}, {self.figures[name]} without faults"
         elif r.out:
             return "stdout"
