@@ -13,41 +13,66 @@
 
 #define ARENA_BLOCK_BYTES (256 * 1024)
 
+/*
+ * Records of so many bytes are tables of which a program may touch little: they are carved from the block's end
+ * downwards, so that those that are used as a whole lie together.
+ */
+#define ARENA_TABLE_BYTES 4096
+
 static SA_START_DATA struct {
     struct sa_lock lock;
-    uintptr_t next, end; /* the block being carved */
+    uintptr_t next, end; /* what is left of the block being carved */
     struct sa_arena_stats stats;
 } arena;
+
+/* From the block; 0: not so much is left of it. */
+static uintptr_t arena_carve(size_t bytes, size_t align)
+{
+    bool table = bytes >= ARENA_TABLE_BYTES;
+    uintptr_t at;
+
+    if (!arena.end || bytes > arena.end - arena.next)
+        return 0;
+    at = table ? sa_align_down(arena.end - bytes, align) : sa_align_up(arena.next, align);
+    if (at < arena.next || at + bytes > arena.end)
+        return 0;
+    arena.stats.unavailable_bytes += table ? arena.end - bytes - at : at - arena.next;
+    arena.stats.allocated_bytes += bytes;
+    if (table)
+        arena.end = at;
+    else
+        arena.next = at + bytes;
+    return at;
+}
+
+static bool arena_map(size_t bytes)
+{
+    size_t least = sa_max(sa_vm.page_bytes, 4096);
+    size_t block = sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, least));
+    void *p = sa_vm_map(NULL, block, "salloc:metadata");
+
+    if (!p && block > least) { /* little may be left: no more than needed */
+        block = sa_align_up(bytes, least);
+        p = sa_vm_map(NULL, block, "salloc:metadata");
+    }
+    if (!p)
+        return false;
+    arena.stats.unavailable_bytes += arena.end - arena.next;
+    arena.stats.mapped_bytes += block;
+    arena.stats.blocks++;
+    arena.next = (uintptr_t)p;
+    arena.end = arena.next + block;
+    return true;
+}
 
 void *sa_arena_alloc(size_t bytes, size_t align)
 {
     uintptr_t at;
 
     sa_lock_acquire(&arena.lock, SA_RANK_ARENA);
-    at = sa_align_up(arena.next, align);
-    if (at + bytes > arena.end || !arena.end) {
-        size_t block =
-            sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096)));
-        void *p = sa_vm_map(NULL, block, "salloc:metadata");
-
-        if (!p &&
-            block > sa_max(sa_vm.page_bytes, 4096)) { /* little may be left: no more than needed */
-            block = sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096));
-            p = sa_vm_map(NULL, block, "salloc:metadata");
-        }
-        if (!p) {
-            sa_lock_release(&arena.lock, SA_RANK_ARENA);
-            return NULL;
-        }
-        arena.stats.unavailable_bytes += arena.end - arena.next;
-        arena.stats.mapped_bytes += block;
-        arena.stats.blocks++;
-        arena.next = at = (uintptr_t)p;
-        arena.end = arena.next + block;
-    }
-    arena.stats.unavailable_bytes += at - arena.next;
-    arena.stats.allocated_bytes += bytes;
-    arena.next = at + bytes;
+    at = arena_carve(bytes, align);
+    if (!at && arena_map(bytes))
+        at = arena_carve(bytes, align);
     sa_lock_release(&arena.lock, SA_RANK_ARENA);
     return (void *)at;
 }

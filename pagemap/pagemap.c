@@ -30,30 +30,31 @@ void sa_pagemap_init(void)
 {
     pagemap_keep_small(sa_hot.home_class,
                        sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));
-    sa_store_release(&sa_pagemap.classes[SA_HOME_START >> SA_HOME_SHIFT], sa_hot.home_any_class);
+    sa_store_release(&sa_pagemap.root[SA_HOME_START >> SA_HOME_SHIFT].classes,
+                     sa_hot.home_any_class);
 }
 
 static bool pagemap_grow_leaf(uintptr_t address)
 {
-    size_t root = address >> SA_HOME_SHIFT;
+    struct sa_map_root *root = &sa_pagemap.root[address >> SA_HOME_SHIFT];
     size_t n = address >> (SA_PAGE_SHIFT + SA_MAP_LEAF_BITS) & ((1u << SA_MAP_NODE_BITS) - 1);
-    struct sa_map_node *node = sa_pagemap.nodes[root];
+    struct sa_map_node *node = root->node;
 
-    if (!sa_pagemap.classes[root]) {
+    if (!root->classes) {
         /* Straight from the kernel: 8 MiB of addresses of which a page is touched per 32 MiB. */
         uint8_t *classes = sa_vm_map_reserved(SA_HOME_PAGES, "salloc:metadata");
 
         if (!classes)
             return false;
         pagemap_keep_small(classes, SA_HOME_PAGES);
-        sa_store_release(&sa_pagemap.classes[root], classes);
+        sa_store_release(&root->classes, classes);
     }
     if (!node) {
         node = sa_arena_alloc(sizeof(*node), SA_CACHELINE);
         if (!node)
             return false;
         sa_add_relaxed(&sa_pagemap.bytes, sizeof(*node));
-        sa_store_release(&sa_pagemap.nodes[root], node);
+        sa_store_release(&root->node, node);
     }
     if (!node->leaf[n]) {
         struct sa_map_leaf *leaf = sa_arena_alloc(sizeof(*leaf), 4096);
@@ -61,7 +62,7 @@ static bool pagemap_grow_leaf(uintptr_t address)
         if (!leaf)
             return false;
         sa_add_relaxed(&sa_pagemap.bytes, sizeof(*leaf));
-        if (sa_pagemap.classes[root] != sa_hot.home_any_class) {
+        if (root->classes != sa_hot.home_any_class) {
             sa_add_relaxed(&sa_pagemap.bytes, 1u << SA_MAP_LEAF_BITS);
             sa_vm_use_reserved(1u << SA_MAP_LEAF_BITS);
         }
@@ -98,7 +99,7 @@ struct sa_span *sa_pagemap_find(uintptr_t address)
 static bool pagemap_has(uintptr_t address)
 {
     return address >> SA_ADDRESS_BITS == 0 &&
-           sa_load_acquire(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
+           sa_load_acquire(&sa_pagemap.root[address >> SA_HOME_SHIFT].node);
 }
 
 struct sa_span *sa_pagemap_find_around(uintptr_t address)
@@ -116,7 +117,7 @@ struct sa_span *sa_pagemap_find_around(uintptr_t address)
 static void pagemap_set(uintptr_t address, struct sa_span *span)
 {
     size_t page = address >> SA_PAGE_SHIFT;
-    struct sa_map_node *node = sa_load_relaxed(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
+    struct sa_map_node *node = sa_load_relaxed(&sa_pagemap.root[address >> SA_HOME_SHIFT].node);
     struct sa_map_leaf *leaf =
         sa_load_relaxed(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
 
@@ -133,7 +134,7 @@ void sa_pagemap_set_ends(struct sa_span *span)
 static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
 {
     size_t root = span->start >> SA_HOME_SHIFT;
-    uint8_t *classes = sa_load_relaxed(&sa_pagemap.classes[root]);
+    uint8_t *classes = sa_load_relaxed(&sa_pagemap.root[root].classes);
     size_t page = span->start >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1);
 
     /* A span never crosses a window: see the page heap. */

@@ -38,12 +38,17 @@ struct sa_map_node {
     struct sa_map_leaf *leaf[1u << SA_MAP_NODE_BITS]; /* atomic: release by grow, acquire */
 };
 
+/* The roots of both trees, side by side: most programs touch one page of them. */
+struct sa_map_root {
+    struct sa_map_node *node; /* atomic: release by grow, acquire by readers */
+    uint8_t *classes;         /* the same; the home window's is in sa_hot */
+};
+
 struct sa_pagemap {
-    struct sa_map_node *nodes[SA_MAP_ROOTS]; /* atomic: release by grow, acquire by readers */
-    uint8_t *classes[SA_MAP_ROOTS];          /* the same; the home window's is in sa_hot */
     /* Atomic, relaxed: nodes, leaves, and the part of class leaves that is in use. A class leaf is mapped for a whole window and
      * used as far as there are span leaves. */
     uint64_t bytes;
+    struct sa_map_root root[SA_MAP_ROOTS];
 };
 
 extern struct sa_pagemap sa_pagemap;
@@ -62,7 +67,7 @@ SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
 
     if (address >> SA_ADDRESS_BITS)
         return NULL;
-    node = sa_load_acquire(&sa_pagemap.nodes[address >> SA_HOME_SHIFT]);
+    node = sa_load_acquire(&sa_pagemap.root[address >> SA_HOME_SHIFT].node);
     if (!node)
         return NULL;
     leaf = sa_load_acquire(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
@@ -77,7 +82,7 @@ SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
 
     if (address >> SA_ADDRESS_BITS)
         return 0;
-    classes = sa_load_acquire(&sa_pagemap.classes[address >> SA_HOME_SHIFT]);
+    classes = sa_load_acquire(&sa_pagemap.root[address >> SA_HOME_SHIFT].classes);
     if (!classes)
         return 0;
     return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]);

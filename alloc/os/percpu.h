@@ -113,10 +113,10 @@ struct sa_hot {
         uint64_t start_mask;
     } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
     uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
-    struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
-    struct sa_slab *slabs[SA_SLABS];
     /* Sequences restarted by the kernel; counted on the abort path, approximate. */
     uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
+    struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
+    struct sa_slab *slabs[SA_SLABS];
     /* Size class (as a header offset) of each page of the home window, if it is a class whose spans are
      * one page; else 0: another class, large, free or not ours. */
     uint16_t home_class[SA_HOME_PAGES];

@@ -19,10 +19,10 @@ struct sa_free_walk {
 };
 
 struct sa_free_lists {
-    struct sa_span *first[SA_FREE_LISTS];
+    size_t pages;
     struct sa_free_walk *walks;          /* under way */
     uint64_t filled[SA_FREE_LISTS / 64]; /* bit set = list not empty */
-    size_t pages;
+    struct sa_span *first[SA_FREE_LISTS];
 };
 
 void sa_free_lists_add(struct sa_free_lists *lists, struct sa_span *span);

@@ -20,7 +20,7 @@ void sa_huge_filler_init(struct sa_huge_filler *f)
     f->demand.slot_ns = f->free_min.slot_ns = f->backed_min.slot_ns = SA_FILLER_SLOT_NS;
     f->skip_level = SIZE_MAX;
     for (unsigned i = 0; i < SA_FILLER_SETS; i++)
-        f->sets[i].first = f->lists[i];
+        f->sets[i].first = &f->lists[i / 2][0][i % 2];
 }
 
 static enum sa_huge_kind tracker_kind(const struct sa_huge_tracker *t)
@@ -41,12 +41,13 @@ static unsigned chunk_of(uint32_t allocations)
 static void set_add(struct sa_filler_set *set, struct sa_huge_tracker *t)
 {
     unsigned i = t->list;
+    struct sa_huge_tracker **first = sa_filler_list(set, i);
 
     t->prev = NULL;
-    t->next = set->first[i];
+    t->next = *first;
     if (t->next)
         t->next->prev = t;
-    set->first[i] = t;
+    *first = t;
     set->filled[i / 64] |= 1ull << i % 64;
     set->summary |= 1ull << i / 64;
 }
@@ -59,7 +60,7 @@ static void set_remove(struct sa_filler_set *set, struct sa_huge_tracker *t)
         t->next->prev = t->prev;
     if (t->prev) {
         t->prev->next = t->next;
-    } else if (!(set->first[i] = t->next)) {
+    } else if (!(*sa_filler_list(set, i) = t->next)) {
         set->filled[i / 64] &= ~(1ull << i % 64);
         if (!set->filled[i / 64])
             set->summary &= ~(1ull << i / 64);
@@ -283,7 +284,7 @@ static struct sa_filler_place filler_search(struct sa_huge_filler *f, unsigned s
     int tries = FILLER_TRIES;
 
     while (i < sa_min(sure, SA_FILLER_LISTS) && tries > 0) {
-        for (struct sa_huge_tracker *t = s->first[i]; t && tries-- > 0; t = t->next) {
+        for (struct sa_huge_tracker *t = *sa_filler_list(s, i); t && tries-- > 0; t = t->next) {
             struct sa_filler_place place = tracker_find(t, n, align);
 
             if (place.tracker)
@@ -294,7 +295,7 @@ static struct sa_filler_place filler_search(struct sa_huge_filler *f, unsigned s
     i = set_next(s, sure);
     if (i == SA_FILLER_LISTS)
         return nowhere;
-    return tracker_find(s->first[i], n, align);
+    return tracker_find(*sa_filler_list(s, i), n, align);
 }
 
 struct sa_filler_place sa_huge_filler_find(struct sa_huge_filler *f, uint32_t n, uint32_t align,
@@ -412,7 +413,7 @@ void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 static void set_whole(struct sa_huge_filler *f, struct sa_filler_set *set, bool whole)
 {
     for (unsigned i = set_next(set, 0); i < SA_FILLER_LISTS; i = set_next(set, i + 1))
-        for (struct sa_huge_tracker *t = set->first[i], *next; t; t = next) {
+        for (struct sa_huge_tracker *t = *sa_filler_list(set, i), *next; t; t = next) {
             next = t->next;
             f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
             t->whole = whole;

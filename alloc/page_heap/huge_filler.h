@@ -67,13 +67,19 @@ _Static_assert(offsetof(struct sa_huge_tracker, range) == SA_CACHELINE, "see cen
 struct sa_filler_set {
     uint64_t summary; /* bit set = word not zero */
     uint64_t filled[SA_FILLER_WORDS];
-    struct sa_huge_tracker **first; /* of the filler's lists */
+    struct sa_huge_tracker **first; /* of the filler's lists: each second one, see sa_filler_list */
 };
 
 /* Decisions of one slot of time not to release, as long as they wait to be judged. */
 struct sa_filler_skip {
     uint64_t slot, count, pages;
     size_t level; /* demand above it shows that they were right */
+};
+
+/* What is remembered of one slot of time; zero before there was one. */
+struct sa_filler_slot {
+    struct sa_huge_moment peak_demand, peak_hugepages;
+    struct sa_filler_skip skip;
 };
 
 struct sa_huge_filler {
@@ -90,15 +96,20 @@ struct sa_huge_filler {
     uint64_t now_ns;
     size_t low_water; /* least free pages with memory since the last look */
     struct sa_window demand, free_min, backed_min;
-    struct sa_huge_moment peak_demand[SA_WINDOW_SLOTS], peak_hugepages[SA_WINDOW_SLOTS];
-    struct sa_filler_skip skips[SA_WINDOW_SLOTS];
     size_t skip_level;         /* the least of those that wait, or SIZE_MAX */
     uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, broken_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
-    /* Last: large, little of it is touched. */
-    struct sa_huge_tracker *lists[SA_FILLER_SETS][SA_FILLER_LISTS];
+    /* Last: large, little of it is touched. A list of sparse hugepages lies beside that of dense ones. */
+    struct sa_filler_slot slots[SA_WINDOW_SLOTS];
+    struct sa_huge_tracker *lists[SA_HUGE_KINDS][SA_FILLER_LISTS][2];
 };
+
+/* A set's list: its first hugepage. */
+static inline struct sa_huge_tracker **sa_filler_list(const struct sa_filler_set *set, unsigned i)
+{
+    return &set->first[2 * i];
+}
 
 struct sa_filler_place {
     struct sa_huge_tracker *tracker; /* NULL: no room */

@@ -24,7 +24,7 @@ static void skips_confirm(struct sa_huge_filler *f, size_t demand)
 {
     f->skip_level = SIZE_MAX;
     for (unsigned i = 0; i < SA_WINDOW_SLOTS; i++) {
-        struct sa_filler_skip *s = &f->skips[i];
+        struct sa_filler_skip *s = &f->slots[i].skip;
 
         if (s->count && demand > s->level) {
             f->correct += s->count;
@@ -46,10 +46,10 @@ void sa_huge_filler_note(struct sa_huge_filler *f)
     sa_window_add(&f->demand, demand);
     sa_window_add(&f->free_min, f->hugepages * SA_HUGE_PAGES - f->taken_pages);
     sa_window_add(&f->backed_min, backed);
-    peak = &f->peak_demand[f->demand.at];
+    peak = &f->slots[f->demand.at].peak_demand;
     if (demand > peak->used_pages)
         *peak = filler_moment(f);
-    peak = &f->peak_hugepages[f->demand.at];
+    peak = &f->slots[f->demand.at].peak_hugepages;
     hugepages = peak->hugepages[0] + peak->hugepages[1] + peak->hugepages[2] + peak->hugepages[3];
     if (f->hugepages > hugepages)
         *peak = filler_moment(f);
@@ -66,12 +66,13 @@ void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
     sa_window_advance(&f->demand, now_ns);
     sa_window_advance(&f->free_min, now_ns);
     sa_window_advance(&f->backed_min, now_ns);
-    passed = sa_min(f->demand.slot - before, SA_WINDOW_SLOTS);
+    passed = before ? sa_min(f->demand.slot - before, SA_WINDOW_SLOTS) : 1;
     for (uint64_t i = 0; i < passed; i++) {
-        size_t at = (f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS;
+        struct sa_filler_slot *slot =
+            &f->slots[(f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS];
 
-        f->peak_demand[at] = f->peak_hugepages[at] = now;
-        f->skips[at].count = 0; /* its time is over: it was wrong */
+        slot->peak_demand = slot->peak_hugepages = now;
+        slot->skip.count = 0; /* its time is over: it was wrong */
     }
     if (passed)
         skips_confirm(f, 0);
@@ -108,7 +109,7 @@ size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
     if (may == pages)
         return pages;
     level = f->taken_pages - f->moving_pages + backed - sa_min(backed, pages);
-    s = &f->skips[f->demand.at];
+    s = &f->slots[f->demand.at].skip;
     s->level = s->count ? sa_max(s->level, level) : level;
     s->pages = (s->count ? s->pages : 0) + pages - may;
     s->count++;
@@ -320,8 +321,10 @@ void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_t
 static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
 {
     for (unsigned i = 0; i < SA_WINDOW_SLOTS; i++) {
-        ret->pending += f->skips[i].count;
-        ret->pending_pages += f->skips[i].count ? f->skips[i].pages : 0;
+        const struct sa_filler_skip *s = &f->slots[i].skip;
+
+        ret->pending += s->count;
+        ret->pending_pages += s->count ? s->pages : 0;
     }
     ret->skipped = f->skipped;
     ret->skipped_pages = f->skipped_pages;
@@ -342,12 +345,13 @@ static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_s
 {
     ret->peak_demand = ret->peak_hugepages = filler_moment(f);
     for (size_t i = 0; i < SA_WINDOW_SLOTS; i++) {
-        size_t at = (f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS;
+        const struct sa_filler_slot *slot =
+            &f->slots[(f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS];
 
-        if (f->peak_demand[at].used_pages > ret->peak_demand.used_pages)
-            ret->peak_demand = f->peak_demand[at];
-        if (moment_hugepages(&f->peak_hugepages[at]) > moment_hugepages(&ret->peak_hugepages))
-            ret->peak_hugepages = f->peak_hugepages[at];
+        if (slot->peak_demand.used_pages > ret->peak_demand.used_pages)
+            ret->peak_demand = slot->peak_demand;
+        if (moment_hugepages(&slot->peak_hugepages) > moment_hugepages(&ret->peak_hugepages))
+            ret->peak_hugepages = slot->peak_hugepages;
     }
 }
 

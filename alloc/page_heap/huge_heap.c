@@ -102,6 +102,8 @@ size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
         sa_vm_unmap_space(p, want * SA_HUGE_BYTES);
         return SA_HUGE_NONE;
     }
+    h->first = h->end ? sa_min(h->first, start) : start;
+    h->end = sa_max(h->end, start + want);
     h->mapped += want;
     h->stats.grown++;
     sa_huge_map_insert(&h->released, &h->nodes, start, want, h->now_ns);

@@ -84,7 +84,9 @@ struct sa_huge_heap {
     size_t cursor_hugepage; /* next of large_cursor to be collapsed */
     size_t items;           /* H4 */
     size_t mapped, moving;  /* hugepages; moving: neither cached nor released */
-    size_t large_pages;     /* of large spans, tails in the filler not counted */
+    size_t first,
+        end; /* hugepages: all that were ever mapped are from the first to before the end */
+    size_t large_pages; /* of large spans, tails in the filler not counted */
     size_t in_use_pages;
     /* Of the request that is being placed: pages that held memory when it began, or SIZE_MAX where there is no limit;
      * and the bytes by which it would pass the hard one. */
@@ -100,9 +102,9 @@ struct sa_huge_heap {
     uint64_t collapse_pause_ns; /* no collapse is tried before */
     size_t region_cursor;       /* hugepage: the next of a region to be collapsed */
     unsigned large_missed; /* hugepages of large_cursor that were not made whole in this pass */
-    struct sa_size_info sizes;
     struct sa_page_heap_stats stats;
-    /* Large, of which little is touched: */
+    struct sa_size_info sizes;
+    /* Large: of the first the beginning is used by every program, of the other little at all. */
     struct sa_huge_filler filler;
     struct sa_huge_owners owners;
 };

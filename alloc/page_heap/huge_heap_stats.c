@@ -42,7 +42,7 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 /* Begins to load a tracker that is likely to be counted soon. */
 static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
 {
-    uintptr_t owner = hugepage < h->owners.end ? sa_huge_owner(&h->owners, hugepage) : 0;
+    uintptr_t owner = hugepage < h->end ? sa_huge_owner(&h->owners, hugepage) : 0;
 
     for (size_t i = SA_CACHELINE; owner && i < sizeof(struct sa_huge_tracker); i += SA_CACHELINE)
         __builtin_prefetch((const char *)owner + i);
@@ -55,7 +55,7 @@ static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_h
         const struct sa_huge_region *r;
         uintptr_t owner;
 
-        at = sa_huge_owners_next(&h->owners, at, CENSUS_LOOK);
+        at = sa_huge_owners_next(&h->owners, at, h->end, CENSUS_LOOK);
         census_fetch(h, at + CENSUS_NEAR);
         owner = sa_huge_owner(&h->owners, at);
         if (!owner)
@@ -93,9 +93,9 @@ static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_m
 /* Lock held, but for moments. */
 static void heap_census(struct sa_huge_heap *h, struct sa_huge_stats *ret)
 {
-    size_t at = h->owners.first;
+    size_t at = h->first;
 
-    while ((at = census_owners(h, at, ret)) < h->owners.end)
+    while ((at = census_owners(h, at, ret)) < h->end)
         sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
     at = 0;
     while ((at = census_ranges(h, &h->cache.map, at, ret->ages.backed)) != SA_HUGE_NONE)

@@ -12,16 +12,21 @@
 
 SA_STATIC_ASSERT(SA_OWNERS / PART_ENTRIES == 64, "a bit for each part of a window");
 
+#define HOME (SA_HOME_START >> SA_HOME_SHIFT)
+
+/* The entries of a window; NULL: there are none. */
+static uintptr_t *window_of(const struct sa_huge_owners *owners, size_t w)
+{
+    return SA_LIKELY(w == HOME) ? (uintptr_t *)owners->home : owners->windows[w];
+}
+
 static bool window_grow(struct sa_huge_owners *owners, size_t w)
 {
     if (w >= SA_OWNER_WINDOWS)
         return false;
-    if (owners->windows[w])
-        return true;
-    owners->windows[w] = w == SA_HOME_START >> SA_HOME_SHIFT
-                             ? owners->home
-                             : sa_vm_map_reserved(sizeof(owners->home), "salloc:metadata");
-    return owners->windows[w] != NULL;
+    if (!window_of(owners, w))
+        owners->windows[w] = sa_vm_map_reserved(sizeof(owners->home), "salloc:metadata");
+    return window_of(owners, w) != NULL;
 }
 
 /* The part of the window's table that has the hugepage is about to be used. */
@@ -30,7 +35,7 @@ static void part_use(struct sa_huge_owners *owners, size_t hugepage)
     size_t w = hugepage / SA_OWNERS;
     uint64_t bit = 1ull << hugepage % SA_OWNERS / PART_ENTRIES;
 
-    if (owners->windows[w] == owners->home || owners->used[w] & bit)
+    if (w == HOME || owners->used[w] & bit)
         return;
     owners->used[w] |= bit;
     sa_vm_use_reserved(PART_BYTES);
@@ -43,15 +48,14 @@ bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t 
             return false;
     for (size_t at = sa_align_down(hugepage, PART_ENTRIES); at < hugepage + n; at += PART_ENTRIES)
         part_use(owners, at);
-    owners->first = owners->end ? sa_min(owners->first, hugepage) : hugepage;
-    owners->end = sa_max(owners->end, hugepage + n);
     return true;
 }
 
-size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t look)
+size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
+                           size_t look)
 {
-    while (hugepage < owners->end) {
-        const uintptr_t *window = owners->windows[hugepage / SA_OWNERS];
+    while (hugepage < end) {
+        const uintptr_t *window = window_of(owners, hugepage / SA_OWNERS);
 
         if (!window) {
             hugepage = sa_align_down(hugepage, SA_OWNERS) + SA_OWNERS;
@@ -61,7 +65,7 @@ size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage,
             hugepage++;
         }
     }
-    return owners->end;
+    return end;
 }
 
 static uintptr_t owner_entry(const struct sa_huge_owners *owners, size_t hugepage)
@@ -70,7 +74,7 @@ static uintptr_t owner_entry(const struct sa_huge_owners *owners, size_t hugepag
 
     if (hugepage / SA_OWNERS >= SA_OWNER_WINDOWS)
         return 0;
-    window = owners->windows[hugepage / SA_OWNERS];
+    window = window_of(owners, hugepage / SA_OWNERS);
     return window ? window[hugepage % SA_OWNERS] : 0;
 }
 
@@ -86,7 +90,7 @@ enum sa_huge_advice sa_huge_owner_advice(const struct sa_huge_owners *owners, si
 
 void sa_huge_owner_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner)
 {
-    uintptr_t *entry = &owners->windows[hugepage / SA_OWNERS][hugepage % SA_OWNERS];
+    uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 
     *entry = (*entry & SA_OWNER_ADVICE) | owner;
 }
@@ -94,7 +98,7 @@ void sa_huge_owner_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t
 void sa_huge_owner_set_advice(struct sa_huge_owners *owners, size_t hugepage,
                               enum sa_huge_advice advice)
 {
-    uintptr_t *entry = &owners->windows[hugepage / SA_OWNERS][hugepage % SA_OWNERS];
+    uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 
     *entry = (*entry & ~SA_OWNER_ADVICE) | (uintptr_t)advice << SA_OWNER_ADVICE_SHIFT;
 }

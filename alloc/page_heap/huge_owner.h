@@ -30,18 +30,19 @@ enum sa_huge_advice {
 #define SA_OWNER_ADVICE       (3ul << SA_OWNER_ADVICE_SHIFT)
 
 struct sa_huge_owners {
-    uintptr_t *windows[SA_OWNER_WINDOWS];
     uintptr_t home[SA_OWNERS];
-    uint64_t used[SA_OWNER_WINDOWS]; /* of windows that are mapped: parts that have come to use */
-    size_t first, end; /* hugepages: all entries that exist are from the first to before the end */
+    /* Few programs have entries of other windows; the home window's place stays empty in these. */
+    uintptr_t *windows[SA_OWNER_WINDOWS];
+    uint64_t used[SA_OWNER_WINDOWS]; /* parts that have come to use */
 };
 
 /* Makes entries for n hugepages exist. False when out of memory. */
 bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n);
 
 /* The first hugepage from the given one on whose entry is set, or where to go on if none of the next `look` entries
- * is; not below `end`: there is none. */
-size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t look);
+ * is; not below `end`: there is none before it. */
+size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
+                           size_t look);
 
 /* The entry, or 0 where none exists. */
 uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage);

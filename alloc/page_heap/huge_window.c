@@ -16,8 +16,8 @@ void sa_window_advance(struct sa_window *w, uint64_t now_ns)
     if (slot <= w->slot)
         return;
     steps = w->slot ? sa_min(slot - w->slot, SA_WINDOW_SLOTS) : SA_WINDOW_SLOTS;
+    w->at = w->slot ? (w->at + (slot - w->slot)) % SA_WINDOW_SLOTS : 0;
     w->slot = slot;
-    w->at = slot % SA_WINDOW_SLOTS;
     for (uint64_t i = 0; i < steps; i++)
         w->min[slot_at(w, i)] = w->max[slot_at(w, i)] = w->now;
 }

@@ -15,7 +15,7 @@
 struct sa_window {
     uint64_t slot_ns; /* the window is SA_WINDOW_SLOTS of these; const */
     uint64_t slot;    /* number of the current slot since time 0, plus 1; 0: time has not begun */
-    size_t at;        /* where it is in the ring */
+    size_t at;        /* where it is in the ring, which begins with the first one told */
     size_t now;       /* the last value */
     size_t min[SA_WINDOW_SLOTS], max[SA_WINDOW_SLOTS];
 };

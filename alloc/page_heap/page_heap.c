@@ -126,8 +126,8 @@ bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
     if (!h->huge)
         return false;
     sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
-    first = h->huge->owners.first;
-    end = h->huge->owners.end;
+    first = h->huge->first;
+    end = h->huge->end;
     sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);
     return sa_vm_coverage(first << SA_HUGE_SHIFT, end << SA_HUGE_SHIFT, ret);
 }

@@ -21,11 +21,11 @@ struct sa_size_pages {
 };
 
 struct sa_size_info {
-    struct sa_size_count count[SA_SIZE_BUCKETS];
-    struct sa_size_pages pages[SA_SIZE_BUCKETS - SA_SIZE_EXACT]; /* of buckets of several lengths */
     size_t small_live_pages; /* in spans shorter than SA_SIZE_EXACT */
     size_t slack_pages;      /* between the ends of longer spans and of their last hugepages */
     size_t largest_pages;
+    struct sa_size_count count[SA_SIZE_BUCKETS];                 /* mostly of short ones */
+    struct sa_size_pages pages[SA_SIZE_BUCKETS - SA_SIZE_EXACT]; /* of buckets of several lengths */
 };
 
 /* The bucket of a length, and the least and greatest lengths of a bucket. */

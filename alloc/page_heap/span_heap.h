@@ -27,8 +27,8 @@ struct sa_span_heap {
     uint64_t now_ns;
     bool refused;         /* the kernel would not take memory back: only ticks try again */
     uint64_t freed_bytes; /* atomic, relaxed for readers */
-    struct sa_size_info sizes;
     struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
+    struct sa_size_info sizes;
 };
 
 void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name, uintptr_t hint,

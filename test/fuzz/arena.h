@@ -58,8 +58,8 @@ static inline void fuzz_arena_begin(uint64_t seed)
     fuzz_arena.used = 0;
     fuzz_arena.fails_after = -1;
     for (size_t i = 0; i < SA_MAP_ROOTS; i++)
-        if (sa_pagemap.nodes[i])
-            sa_pagemap.nodes[i] = NULL;
+        if (sa_pagemap.root[i].node)
+            sa_pagemap.root[i].node = NULL;
     if (sa_page_heap_ordinary.huge) {
         memset(sa_page_heap_ordinary.huge, 0, sizeof(*sa_page_heap_ordinary.huge));
         memset(sa_page_heap_sampled.plain, 0, sizeof(*sa_page_heap_sampled.plain));

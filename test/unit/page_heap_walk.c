@@ -253,8 +253,9 @@ static size_t walk_lists(void)
         for (unsigned i = 0; i < SA_FILLER_LISTS; i++) {
             const struct sa_filler_set *lists = &heap->filler.sets[set];
 
-            assert_int_equal(lists->filled[i / 64] >> i % 64 & 1, lists->first[i] != NULL);
-            for (struct sa_huge_tracker *t = lists->first[i]; t; t = t->next) {
+            assert_int_equal(lists->filled[i / 64] >> i % 64 & 1,
+                             *sa_filler_list(lists, i) != NULL);
+            for (struct sa_huge_tracker *t = *sa_filler_list(lists, i); t; t = t->next) {
                 assert_int_equal(t->set, set);
                 assert_int_equal(t->range.longest, i / SA_FILLER_CHUNKS);
                 assert_int_equal(t->dense, set % 2);

@@ -103,6 +103,24 @@ static void test_arena_serves_threads(void **state)
     assert_identity();
 }
 
+/* What a small program touches fits few pages: its records lie side by side, whatever tables come between. In the
+ * first block, which has room for all of this. */
+static void test_arena_small_records_lie_together(void **state)
+{
+    unsigned char *records[32];
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(records); i++) {
+        records[i] = sa_arena_alloc(64, 64);
+        assert_non_null(records[i]);
+        if (i % 8 == 0)
+            assert_non_null(sa_arena_alloc(32768, 4096));
+    }
+    for (size_t i = 1; i < TEST_COUNT(records); i++)
+        assert_int_equal(records[i] - records[i - 1], 64);
+    assert_identity();
+}
+
 static void test_arena_fails_and_recovers_when_memory_runs_out(void **state)
 {
     struct sa_arena_stats before, after;
@@ -125,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arena_empty_at_first),
+        cmocka_unit_test(test_arena_small_records_lie_together),
         cmocka_unit_test(test_arena_records_are_zeroed_aligned_and_disjoint),
         cmocka_unit_test(test_arena_serves_threads),
         cmocka_unit_test(test_arena_fails_and_recovers_when_memory_runs_out),

@@ -187,7 +187,7 @@ static void count_busy(void *unused)
         pauses = trackers_held = 0;
         sa_page_heap_huge_stats(HEAP, stats);
         busy = false;
-        all = (HEAP->huge->owners.end - HEAP->huge->owners.first) * SA_HUGE_PAGES;
+        all = (HEAP->huge->end - HEAP->huge->first) * SA_HUGE_PAGES;
         assert_true(pauses >= stays_count / 3 / STEP_MOST);
         assert_true(stats->filler.used_pages + stats->region.used_pages >= stay_pages);
         assert_true(stats->filler.used_pages + stats->filler.free_pages +

@@ -70,7 +70,7 @@ static void test_pagemap_keeps_its_tables_out_of_hugepages(void **state)
     assert_true(keeps_small(&sa_hot.home_class[SA_HOME_PAGES / 2]));
     assert_true(keeps_small(&sa_hot.home_any_class[SA_HOME_PAGES / 2]));
     assert_true(sa_pagemap_grow(WINDOW(0x457), SA_PAGE_BYTES));
-    assert_true(keeps_small(sa_pagemap.classes[0x457]));
+    assert_true(keeps_small(sa_pagemap.root[0x457].classes));
 }
 
 static void test_pagemap_knows_nothing_at_first(void **state)
