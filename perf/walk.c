@@ -3,8 +3,9 @@
  * What hugepages are worth: two heaps of the same blocks of mixed sizes, one with them and one without
  * (SALLOC_CONF=hugepages:off), each in a process of its own, and a walk over a ring of pointers through blocks on
  * as many different pages as there are, of which each step misses the TLB. The walks of the two alternate, so that
- * whatever else the machine does hits both. Also shown: how long filling took, how much memory each has, and
- * how much of it lies on hugepages.
+ * whatever else the machine does hits both. Also shown: how long filling took, how much memory each has, how much
+ * of it lies on hugepages, and the longest call of malloc and free between filling and walking, which is when hugepages are
+ * collapsed.
  *
  * usage: salloc-walk [MIB [WALKS [SECONDS]]], with libsalloc.so preloaded
  *   MIB      of blocks (2048)
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -179,22 +181,39 @@ static double walk(const struct heap *h)
     return (clock_s(CLOCK_THREAD_CPUTIME_ID) - start) * 1e9 / (4.0 * (double)h->nodes);
 }
 
-/* Little enough to be nothing, and enough for the allocator to do its rounds. */
-static void idle(double seconds)
+static long interrupted(void)
 {
-    double end = clock_s(CLOCK_MONOTONIC) + seconds;
+    struct rusage usage;
+
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
+/* Little enough to be nothing, and enough for the allocator to do its rounds. The longest call in ms, of those that the
+ * kernel did not interrupt. */
+static double idle(double seconds)
+{
+    double end = clock_s(CLOCK_MONOTONIC) + seconds, longest = 0;
 
     while (clock_s(CLOCK_MONOTONIC) < end) {
-        for (int i = 0; i < 10; i++)
+        for (int i = 0; i < 10; i++) {
+            long before = interrupted();
+            double start = clock_s(CLOCK_MONOTONIC), took;
+
             free(malloc(300000));
+            took = clock_s(CLOCK_MONOTONIC) - start;
+            if (took > longest && interrupted() == before)
+                longest = took;
+        }
         usleep(20000);
     }
+    return longest * 1e3;
 }
 
 /* A heap: filled, described, and walked through each time that a byte comes in. */
 static int child(size_t mib, double seconds)
 {
     struct heap h = {0};
+    double longest;
     char go;
 
     fill(&h, mib);
@@ -202,9 +221,9 @@ static int child(size_t mib, double seconds)
     make_ring(&h);
     if (read(STDIN_FILENO, &go, 1) != 1)
         return 1;
-    idle(seconds);
-    printf("%.2f %.2f %zu %zu %zu %.4f\n", h.fill_s, h.fill_cpu_s, h.bytes >> 20, h.rss >> 10,
-           proc_sum("/proc/self/status", "VmRSS:") >> 10, on_hugepages(h.low, h.high));
+    longest = idle(seconds);
+    printf("%.2f %.2f %zu %zu %zu %.4f %.3f\n", h.fill_s, h.fill_cpu_s, h.bytes >> 20, h.rss >> 10,
+           proc_sum("/proc/self/status", "VmRSS:") >> 10, on_hugepages(h.low, h.high), longest);
     fflush(stdout);
     while (read(STDIN_FILENO, &go, 1) == 1) {
         printf("%.3f\n", walk(&h));
@@ -215,7 +234,7 @@ static int child(size_t mib, double seconds)
 
 struct process {
     FILE *to, *from;
-    double fill_s, fill_cpu_s, covered;
+    double fill_s, fill_cpu_s, covered, longest_ms;
     size_t bytes, rss_before, rss;
 };
 
@@ -254,8 +273,8 @@ static void say_go(struct process *p)
 
 static void hear(struct process *p)
 {
-    if (fscanf(p->from, "%lf %lf %zu %zu %zu %lf", &p->fill_s, &p->fill_cpu_s, &p->bytes,
-               &p->rss_before, &p->rss, &p->covered) != 6)
+    if (fscanf(p->from, "%lf %lf %zu %zu %zu %lf %lf", &p->fill_s, &p->fill_cpu_s, &p->bytes,
+               &p->rss_before, &p->rss, &p->covered, &p->longest_ms) != 7)
         fail("a process ended early");
 }
 
@@ -279,8 +298,9 @@ static int by_value(const void *a, const void *b)
 static void show(const char *name, const struct process *p, double *ns, size_t walks)
 {
     qsort(ns, walks, sizeof(*ns), by_value);
-    printf("| %s | %.2f | %.2f | %zu | %zu | %zu | %.1f %% | %.2f |\n", name, p->fill_s,
-           p->fill_cpu_s, p->bytes, p->rss_before, p->rss, p->covered * 100, ns[walks / 2]);
+    printf("| %s | %.2f | %.2f | %zu | %zu | %zu | %.1f %% | %.2f | %.2f |\n", name, p->fill_s,
+           p->fill_cpu_s, p->bytes, p->rss_before, p->rss, p->covered * 100, p->longest_ms,
+           ns[walks / 2]);
 }
 
 int main(int argc, char **argv)
@@ -310,9 +330,10 @@ int main(int argc, char **argv)
         }
         ratio[w] = ns[0][w] / ns[1][w];
     }
-    printf("| hugepages | filled in s | CPU s | MiB of blocks | RSS | later | on hugepages | ns a "
-           "step |\n"
-           "|---|---:|---:|---:|---:|---:|---:|---:|\n");
+    printf("| hugepages | filled in s | CPU s | MiB of blocks | RSS | later | on hugepages | "
+           "longest call, ms "
+           "| ns a step |\n"
+           "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < 2; i++)
         show(choices[i], &p[i], ns[i], walks);
     qsort(ratio, walks, sizeof(*ratio), by_value);

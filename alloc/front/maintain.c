@@ -37,12 +37,21 @@
 
 #define STEADY_MOST_NS 10000000000ull
 
+/* Making hugepages may take this part of the time. Where there is no thread for it, in steps, each of which is within
+ * somebody's malloc, and the longer it took the later is the next. */
+#define COLLAPSE_PART    80
+#define COLLAPSE_STEP_NS 500000
+#define COLLAPSE_NS      (BUSY_MS * 1000000ull / COLLAPSE_PART)
+#define THREAD_AWAY_NS   (2 * QUIET_MS * 1000000ull)
+
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
 #define MAINTAIN_UNMAP_BYTES (2ul << 20)
 
 static SA_START_DATA struct {
     struct sa_lock lock;
-    uint64_t next_ns;      /* atomic, relaxed: no pass before */
+    uint64_t next_ns; /* atomic, relaxed: nothing is due before */
+    /* Under the lock: when the next pass and the next step in making hugepages are due. */
+    uint64_t pass_ns, collapse_ns;
     uint64_t kicked_freed; /* atomic, relaxed: sa_page_heap_freed at the last kick */
     uint64_t passes;       /* atomic, relaxed; written under the lock */
     uint32_t sleeping;     /* atomic: the thread waits for `wakes` to change */
@@ -57,7 +66,8 @@ static SA_START_DATA struct {
     uint64_t steady_ns;
     size_t steady_rate;
     double steady_due;
-    bool more;      /* atomic, relaxed: the last pass left something for the next */
+    uint64_t thread_ns; /* atomic, relaxed: until then hugepages are left to the thread */
+    bool more;          /* atomic, relaxed: the last pass left something for the next */
     unsigned quiet; /* atomic, relaxed: calls of sa_maintain_background that found nothing to do */
     uint64_t seen_freed;            /* atomic, relaxed: what it saw */
     uint32_t wakes;                 /* atomic */
@@ -113,6 +123,25 @@ static void maintain_pass(uint64_t now)
     sa_sample_rates_tick(now);
 }
 
+/* Under the lock. */
+static void maintain_due(uint64_t now)
+{
+    uint64_t spent;
+
+    if (now >= maintain.pass_ns) {
+        maintain.pass_ns = now + MAINTAIN_NS;
+        sa_store_relaxed(&maintain.next_ns, maintain.pass_ns);
+        maintain_pass(now);
+    }
+    if (now >= maintain.collapse_ns && now >= sa_load_relaxed(&background.thread_ns)) {
+        spent = sa_page_heap_collapse(&sa_page_heap_ordinary, COLLAPSE_STEP_NS);
+        maintain.collapse_ns = spent ? now + spent * COLLAPSE_PART : maintain.pass_ns;
+    }
+    sa_store_relaxed(&maintain.next_ns, maintain.collapse_ns > now
+                                            ? sa_min(maintain.collapse_ns, maintain.pass_ns)
+                                            : maintain.pass_ns);
+}
+
 /* Where address space has run out before, the next demand is prepared for more often. */
 static uint64_t maintain_kick_bytes(void)
 {
@@ -152,8 +181,7 @@ void sa_maintain_poll(void)
         return;
     if (!sa_lock_try(&maintain.lock, SA_RANK_MAINTAIN))
         return;
-    sa_store_relaxed(&maintain.next_ns, now + MAINTAIN_NS);
-    maintain_pass(now);
+    maintain_due(now);
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
     if (sa_limits_active()) /* what is free may be so since the last request */
         sa_soft_limit_enforce();
@@ -223,16 +251,32 @@ size_t sa_maintain_release_rate(void)
     return sa_load_relaxed(&background.rate);
 }
 
+/* Whether there was something to do. */
+static bool background_collapse(void)
+{
+    uint64_t spent;
+
+    if (!sa_lock_try(&maintain.lock, SA_RANK_MAINTAIN))
+        return true;
+    spent = sa_page_heap_collapse(&sa_page_heap_ordinary, COLLAPSE_NS);
+    sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
+    return spent != 0;
+}
+
 unsigned sa_maintain_background(void)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
     unsigned quiet = sa_load_relaxed(&background.quiet);
+    bool collapsed;
 
     if (!sa_gate_enter())
         return BUSY_MS;
+    sa_store_relaxed(&background.thread_ns, sa_clock_coarse_ns() + THREAD_AWAY_NS);
     sa_maintain_poll();
+    collapsed = background_collapse();
     sa_gate_leave();
-    if (sa_load_relaxed(&background.more) || freed != sa_load_relaxed(&background.seen_freed))
+    if (collapsed || sa_load_relaxed(&background.more) ||
+        freed != sa_load_relaxed(&background.seen_freed))
         quiet = 0;
     else if (quiet <= BUSY_CALLS)
         quiet++;

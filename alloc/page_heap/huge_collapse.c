@@ -5,9 +5,12 @@
  * memory are made whole one by one, with MADV_COLLAPSE. What is not in memory stays so: a hugepage that would grow by
  * more than a fifth (a 32nd of a large span) is left alone.
  *
- * The lock is taken to pick a hugepage, not while the kernel works, which takes about a millisecond for each. The
- * pages may be freed meanwhile: the kernel keeps contents in any case, and at worst one hugepage more has memory
- * than is counted.
+ * A round goes once through all candidates there are. It begins with a tick, and goes on with each call, which ends
+ * after the hugepage with which it has used up its time: one takes a tenth of a millisecond, or several where a
+ * virtual machine's host must first find memory for it.
+ *
+ * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed meanwhile: the kernel
+ * keeps contents in any case, and at worst one hugepage more has memory than is counted.
  */
 #include "alloc/page_heap/huge_heap.h"
 
@@ -16,8 +19,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
 
-#define COLLAPSE_NS   5000000ull /* of CPU time that a tick spends, about */
-#define COLLAPSE_MOST 64         /* hugepages in a tick */
+#define COLLAPSE_MOST 64 /* hugepages in a call */
 #define LARGE_LEAST   (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
 #define SMALL_LEAST   (SA_HUGE_BYTES / 100 * SA_HUGE_DENSE_PERCENT)
 #define LARGE_PASSES  3  /* times that a large span is gone through */
@@ -29,12 +31,6 @@ struct candidate {
     size_t hugepage;   /* SA_HUGE_NONE: there is none */
     size_t least;      /* bytes in memory that make it worth while */
     uint64_t released; /* bytes that the heap had released when it was picked */
-};
-
-/* What a tick has gone through to the end; how many of the filler's queue it has not looked at yet. */
-struct round {
-    size_t queued;
-    bool begun, regions, large;
 };
 
 /* Leaves the large span at the cursor: if all of it was made whole, for good. */
@@ -82,12 +78,13 @@ static size_t next_of_region(struct sa_huge_heap *h)
     return next;
 }
 
-static struct candidate next_candidate(struct sa_huge_heap *h, struct round *round)
+static struct candidate next_candidate(struct sa_huge_heap *h)
 {
     struct candidate c = {SA_HUGE_NONE, SMALL_LEAST, h->stats.released_ever_bytes};
+    struct sa_collapse_round *round = &h->collapse_round;
     struct sa_huge_tracker *t;
 
-    if (!round->begun) { /* what is queued again meanwhile is for the next tick */
+    if (!round->begun) { /* what is queued again meanwhile is for the next round */
         round->begun = true;
         round->queued = h->filler.queued;
     }
@@ -153,10 +150,9 @@ static void collapse_note(struct sa_huge_heap *h, const struct candidate *c, enu
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-void sa_huge_heap_collapse(struct sa_huge_heap *h)
+uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
 {
-    struct round round = {.begun = false};
-    uint64_t start = 0;
+    uint64_t start = 0, spent = 0;
 
     for (int i = 0; i < COLLAPSE_MOST; i++) {
         struct candidate c = {.hugepage = SA_HUGE_NONE};
@@ -168,14 +164,16 @@ void sa_huge_heap_collapse(struct sa_huge_heap *h)
         mode = sa_huge_heap_thp(h);
         if ((mode == SA_THP_MADVISE || mode == SA_THP_ALWAYS) && h->choice != SA_HUGEPAGES_OFF &&
             h->now_ns >= h->collapse_pause_ns)
-            c = next_candidate(h, &round);
+            c = next_candidate(h);
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         if (c.hugepage == SA_HUGE_NONE)
             break;
         if (!start)
             start = sa_clock_thread_cpu_ns();
         collapse_note(h, &c, collapse(h, &c));
-        if (sa_clock_thread_cpu_ns() - start > COLLAPSE_NS)
+        spent = sa_max(sa_clock_thread_cpu_ns() - start, 1);
+        if (spent > most_ns)
             break;
     }
+    return spent;
 }

@@ -67,6 +67,12 @@ struct sa_huge_advisor {
     unsigned large_looks, since_large;
 };
 
+/* What of the candidates for a collapse has been gone through; how many of the filler's queue have not. */
+struct sa_collapse_round {
+    size_t queued;
+    bool begun, regions, large;
+};
+
 struct sa_huge_heap {
     struct sa_lock lock; /* PAGE_HEAP; guards everything below */
     uint8_t number;
@@ -100,7 +106,8 @@ struct sa_huge_heap {
     struct sa_huge_advisor advisor;
     struct sa_huge_collapse_stats collapse;
     uint64_t collapse_pause_ns; /* no collapse is tried before */
-    size_t region_cursor;       /* hugepage: the next of a region to be collapsed */
+    struct sa_collapse_round collapse_round;
+    size_t region_cursor;  /* hugepage: the next of a region to be collapsed */
     unsigned large_missed; /* hugepages of large_cursor that were not made whole in this pass */
     struct sa_page_heap_stats stats;
     struct sa_size_info sizes;
@@ -122,6 +129,7 @@ void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes);
 /* Unmaps as much as a span of so many pages needs, if that much is released. */
 bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages);
 bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns);
+uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns); /* huge_collapse.c */
 bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address);
 void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret);
 void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret);
@@ -225,9 +233,6 @@ void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
 bool sa_huge_large_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages);
 bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages, bool zero,
                           struct sa_huge_moving *moving);
-
-/* Has hugepages made whole; the lock is not held. huge_collapse.c. */
-void sa_huge_heap_collapse(struct sa_huge_heap *h);
 
 /* Advice to the kernel: huge_advice.c. */
 

@@ -286,6 +286,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     heap_set_time(h, sa_max(now_ns, h->now_ns));
     sa_huge_cache_shrink(&h->cache);
     h->refused = false;
+    h->collapse_round = (struct sa_collapse_round){.begun = false};
     heap_release_idle(h, (double)elapsed / (double)SA_RELEASE_NS);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_heap_region_backed(h);
@@ -296,7 +297,6 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
      * what holds no memory is unmapped. Otherwise it is kept, which costs nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, SIZE_MAX);
-    sa_huge_heap_collapse(h);
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
 

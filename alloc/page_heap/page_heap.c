@@ -75,6 +75,11 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
     return h->huge ? sa_huge_heap_tick(h->huge, now_ns) : sa_span_heap_tick(h->plain, now_ns);
 }
 
+uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
+{
+    return h->huge ? sa_huge_heap_collapse(h->huge, most_ns) : 0;
+}
+
 /* Free spans of a plain heap are in the map, where whoever asks has looked before. */
 bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
 {

@@ -97,6 +97,13 @@ void sa_page_heap_unmap(struct sa_page_heap *heap, size_t bytes);
  */
 bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 
+/*
+ * Has the kernel make hugepages of what lies on small pages, going on with what was found at the last tick, until
+ * the thread has spent so much CPU time; the last one may take several milliseconds more. What it
+ * has spent; 0: nothing is left until the next tick.
+ */
+uint64_t sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns);
+
 /* Whether the address lies in memory that the heap holds and has given to nobody. For telling what is wrong with
  * a pointer: false if that cannot be found out without waiting for long. */
 bool sa_page_heap_is_free(struct sa_page_heap *heap, uintptr_t address);

@@ -173,6 +173,7 @@ static void set_mode(struct fuzz_input *in)
 static void tick(void)
 {
     sa_page_heap_tick(HEAP, now_ns);
+    sa_page_heap_collapse(HEAP, UINT64_MAX);
 }
 
 static void other(struct fuzz_input *in, unsigned what)
@@ -211,6 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         give(&in, count - 1);
     sa_page_heap_tick(HEAP,
                       now_ns += 2 * SA_RELEASE_NS); /* it tries again what the kernel refused */
+    sa_page_heap_collapse(HEAP, UINT64_MAX);
     sa_page_heap_release(HEAP, PTRDIFF_MAX);
     page_heap_check();
     check_figures();

@@ -148,6 +148,7 @@ void program_step(void)
     case 10:
         program.now_ns += test_random_below(&fake.random, 2 * SA_RELEASE_NS);
         sa_page_heap_tick(HEAP, program.now_ns);
+        sa_page_heap_collapse(HEAP, UINT64_MAX);
         break;
     default:
         if (test_random_below(&fake.random, 4) == 0)

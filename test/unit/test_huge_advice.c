@@ -15,12 +15,27 @@
 #include "test/unit/page_heap_walk.h"
 
 #include <string.h>
+#include <time.h>
 
 #define HEAP      (&sa_page_heap_ordinary)
 #define HUGE_HEAP (HEAP->huge)
 #define MIB       (1ul << 20)
 
 static uint64_t now_ns = 1000000000;
+static uint64_t collapse_ns; /* CPU time that each collapse takes; nothing else takes any */
+
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    uint64_t ns = fake.collapses * collapse_ns;
+
+    if (id != CLOCK_THREAD_CPUTIME_ID)
+        return __real_clock_gettime(id, ret);
+    *ret = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    return 0;
+}
 
 /* A span of which the first pages are written to. */
 static struct sa_span *take(size_t pages, bool dense, size_t touched)
@@ -39,10 +54,17 @@ static void give(struct sa_span *s)
     sa_page_heap_free(HEAP, s, false);
 }
 
+/* Half a second; hugepages are made for as long as it takes. */
+static void tick(void)
+{
+    sa_page_heap_tick(HEAP, now_ns += 500000000);
+    sa_page_heap_collapse(HEAP, UINT64_MAX);
+}
+
 static void ticks(int n)
 {
     for (int i = 0; i < n; i++)
-        sa_page_heap_tick(HEAP, now_ns += 500000000);
+        tick();
 }
 
 /* Pages that have memory, in use or not. */
@@ -272,6 +294,41 @@ static void refuses(void *unused)
     check();
 }
 
+/* A call ends with the hugepage that has used up its time, and tells how long it took; the next goes on where it
+ * has ended, until all have been looked at that were there when time was last told. */
+static void in_steps(void *unused)
+{
+    size_t calls = 0;
+
+    (void)unused;
+    for (int i = 0; i < 40 * 16; i++) /* 40 hugepages */
+        take(16, false, 16);
+    for (int i = 0; i < 10 * 16; i++)
+        take(16, false, 1);
+    collapse_ns = 6000000;
+    sa_page_heap_tick(HEAP, now_ns += 500000000);
+    while (fake.collapses < 40) {
+        assert_int_equal(sa_page_heap_collapse(HEAP, 500000), 6000000);
+        assert_int_equal(fake.collapses, ++calls);
+    }
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000),
+                     1); /* as good as nothing, but not nothing */
+    assert_int_equal(HUGE_HEAP->collapse.sparse, 10);
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), 0);
+    take(SA_HUGE_PAGES * 20, false, SA_HUGE_PAGES * 20);
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), 0);
+    tick(); /* large spans are gone through from the next round on */
+    sa_page_heap_tick(HEAP, now_ns += 500000000);
+    collapse_ns = 200000;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(sa_page_heap_collapse(HEAP, 500000), 600000);
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), 400000);
+    assert_int_equal(fake.collapses, 60);
+    assert_int_equal(HUGE_HEAP->collapse.sparse, 30); /* looked at again */
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), 0);
+    check();
+}
+
 struct choice {
     const char *mode;
     enum sa_hugepages choice;
@@ -290,7 +347,7 @@ static void chosen(void *arg)
         take(100, false, 100);
         take(1000, false, 1);
     }
-    sa_huge_heap_collapse(HUGE_HEAP);
+    sa_page_heap_collapse(HEAP, UINT64_MAX);
     for (size_t i = 0; i < FAKE_PAGES; i++) {
         if (!(fake.pages[i] & FAKE_OWNED))
             continue;
@@ -334,6 +391,7 @@ ADVICE_TEST(test_advice_is_not_given_to_tails_that_nobody_shares, tails)
 ADVICE_TEST(test_advice_is_withdrawn_and_given_again, breaks_and_mends)
 ADVICE_TEST(test_advice_makes_no_more_mappings_than_there_may_be, many_edges)
 ADVICE_TEST(test_advice_pauses_when_the_kernel_refuses, refuses)
+ADVICE_TEST(test_advice_collapses_in_steps, in_steps)
 
 /* One of 33 blocks of 64 KiB stays of 1 GiB: the rest goes back, and is kept out of hugepages where the kernel
  * would otherwise put it back. */
@@ -353,7 +411,7 @@ static void keep_few(void *always)
         fake_own(block[i]->start, 8, true);
         fake_touch(block[i]->start, 8);
         if (i % 1000 == 0)
-            sa_page_heap_tick(HEAP, now_ns += 500000000);
+            tick();
     }
     assert_true(always || fake.collapses > 50); /* the first ones, which were not advised */
     for (int i = 0; i < BLOCKS; i++) {
@@ -365,7 +423,7 @@ static void keep_few(void *always)
         sa_page_heap_free(HEAP, block[i], false);
     }
     for (int i = 0; i < 10; i++)
-        sa_page_heap_tick(HEAP, now_ns += 500000000);
+        tick();
     sa_page_heap_stats(HEAP, &stats);
     assert_int_equal(stats.in_use_bytes, kept << SA_PAGE_SHIFT);
     assert_in_range(stats.backed_bytes, 0, 2 * MIB);
@@ -393,7 +451,7 @@ static void leave_sparse(void *unused)
     for (int i = 0; i < 2000; i++)
         fake_own(sa_page_heap_alloc(HEAP, 8, 1, true)->start, 8, true);
     for (int i = 0; i < 100; i++)
-        sa_page_heap_tick(HEAP, now_ns += 500000000);
+        tick();
     assert_int_equal(fake.collapses, 0);
     assert_true(HEAP->huge->collapse.sparse > 100);
 }
@@ -416,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_advice_is_withdrawn_and_given_again),
         cmocka_unit_test(test_advice_makes_no_more_mappings_than_there_may_be),
         cmocka_unit_test(test_advice_pauses_when_the_kernel_refuses),
+        cmocka_unit_test(test_advice_collapses_in_steps),
         cmocka_unit_test(test_advice_follows_the_choice),
         cmocka_unit_test(test_advice_keeps_few_of_many),
         cmocka_unit_test(test_advice_makes_only_used_hugepages_whole),

@@ -117,8 +117,10 @@ static void use_regions(void *unused)
             program_take(130 + test_random_below(&fake.random, 500), 1, false);
         if (i % 4 == 0)
             program_resize((unsigned)test_random_below(&fake.random, program.count));
-        if (i % 50 == 0)
+        if (i % 50 == 0) {
             sa_page_heap_tick(HEAP, program.now_ns += 100000000);
+            sa_page_heap_collapse(HEAP, UINT64_MAX);
+        }
         if (i % 100 == 0)
             page_heap_check();
     }

@@ -32,6 +32,25 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
     return 0;
 }
 
+/* Hugepages that are still to be made after this pass, and the CPU time that a call takes; what was asked for. */
+static struct {
+    unsigned left, calls;
+    uint64_t each_ns, most_ns;
+} collapse; /* atomic */
+
+uint64_t __wrap_sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns);
+
+uint64_t __wrap_sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns)
+{
+    (void)heap;
+    if (!__atomic_load_n(&collapse.left, __ATOMIC_RELAXED))
+        return 0;
+    collapse.left--;
+    collapse.calls++;
+    collapse.most_ns = most_ns;
+    return collapse.each_ns;
+}
+
 static void let_pass(double seconds)
 {
     __atomic_fetch_add(&now_ns, (uint64_t)(seconds * 1e9), __ATOMIC_RELAXED);
@@ -208,6 +227,63 @@ static void test_maintain_in_the_background(void **state)
     background_gives_back(2 * MIB);
 }
 
+/* A call of malloc, after a while: how many hugepages it was asked to make. */
+static unsigned collapses_after(double seconds)
+{
+    unsigned before = collapse.calls;
+
+    let_pass(seconds);
+    sa_front_free(sa_front_alloc(MIB, 1, false));
+    return collapse.calls - before;
+}
+
+/* One malloc is not held up by more than one hugepage that takes long, nor the program by more than an eightieth of the
+ * time; and where a thread comes by, it does all of it. */
+static void test_maintain_collapses_in_steps(void **state)
+{
+    (void)state;
+    let_pass(9);                /* since a thread came by */
+    collapse.each_ns = 3000000; /* the next after 240 ms, then */
+    collapse.left = 1000;
+    assert_int_equal(collapses_after(1), 1);
+    assert_int_equal(collapse.most_ns, 500000);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(collapses_after(0.1), 0);
+        assert_int_equal(collapses_after(0.13), 0);
+        assert_int_equal(collapses_after(0.02), 1);
+    }
+    collapse.each_ns = 600000;
+    assert_int_equal(collapses_after(0.25), 1);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(collapses_after(0.04), 0);
+        assert_int_equal(collapses_after(0.009), 1);
+    }
+    collapse.each_ns = 16000000; /* passes in between */
+    assert_int_equal(collapses_after(0.061), 1);
+    assert_int_equal(collapses_after(0.51), 0);
+    assert_int_equal(collapses_after(0.76), 0);
+    assert_int_equal(collapses_after(0.02), 1);
+    let_pass(1.27);
+    /* Nothing is left: not asked for before the next pass, which finds more. */
+    collapse.left = 0;
+    assert_int_equal(collapses_after(0.02), 0);
+    collapse.left = 1000;
+    assert_int_equal(collapses_after(0.4), 0);
+    assert_int_equal(collapses_after(0.11), 1);
+
+    collapse.calls = 0;
+    assert_int_equal(sa_maintain_background(), 500);
+    assert_int_equal(collapse.calls, 1);
+    assert_int_equal(collapse.most_ns, 6250000);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(collapses_after(1), 0);
+    collapse.calls = 0;
+    assert_int_equal(sa_maintain_background(), 500);
+    assert_int_equal(collapse.calls, 1);
+    assert_int_equal(collapses_after(9), 1); /* it has gone */
+    collapse.left = 0;
+}
+
 /* A thread that sleeps is woken when much is freed; a wake between its decision to sleep and its sleep is not lost. */
 static void sleeper(int index, void *arg)
 {
@@ -287,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_maintain_release_of_a_part),
         cmocka_unit_test(test_maintain_releases_at_the_rate),
         cmocka_unit_test(test_maintain_in_the_background),
+        cmocka_unit_test(test_maintain_collapses_in_steps),
         cmocka_unit_test(test_maintain_wakes_who_sleeps),
         cmocka_unit_test(test_maintain_relieves_pressure),
         cmocka_unit_test(test_maintain_runs_in_any_thread),
