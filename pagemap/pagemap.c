@@ -144,10 +144,15 @@ static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
         sa_store_relaxed(&sa_hot.home_class[page], (uint16_t)SA_CLASS_OFFSET(cls));
 }
 
-void sa_pagemap_set_objects(struct sa_span *span, size_t step)
+void sa_pagemap_set_pages(struct sa_span *span)
 {
     for (size_t i = 0; i < span->pages; i++)
         pagemap_set(span->start + (i << SA_PAGE_SHIFT), span);
+}
+
+void sa_pagemap_set_objects(struct sa_span *span, size_t step)
+{
+    sa_pagemap_set_pages(span);
     pagemap_set_classes(span, span->cls, step);
 }
 

@@ -97,6 +97,9 @@ struct sa_span *sa_pagemap_find_around(uintptr_t address);
 /* Requires: entries exist. Sets the first and the last page's span. */
 void sa_pagemap_set_ends(struct sa_span *span);
 
+/* Requires: entries exist. Sets every page's span; the pages have no class. */
+void sa_pagemap_set_pages(struct sa_span *span);
+
 /* Requires: entries exist. Sets every page's span, and the class of every page that begins a multiple
  * of step bytes into the span to span->cls; the others have none. */
 void sa_pagemap_set_objects(struct sa_span *span, size_t step);

@@ -22,6 +22,7 @@
 
 enum state { STATE_FREE, STATE_BUSY, STATE_LIVE };
 
+/* A slot that has been used. */
 struct slot {
     struct sa_span span; /* first: a span is turned into its slot */
     struct sa_history_slot history;
@@ -29,16 +30,23 @@ struct slot {
     uint8_t cls;
 };
 
-/* Slots of one length, each between two gaps that are never accessible. */
+/*
+ * Slots of one length, each between two gaps that are never accessible. The records of those that are used first lie together,
+ * wherever the slots are: a program that has used few touches a page of them.
+ */
 struct pool {
     size_t wanted;      /* slots; const after init */
     struct slot *slots; /* atomic: release when the pool is ready */
+    uint16_t *number;   /* of each slot's record, plus 1; 0: it was never used; atomic: release */
     uintptr_t start;    /* of the first gap; this and the next are const when slots is set */
     size_t bytes;       /* of a slot */
     size_t gap, count;
     bool refused;     /* GUARDED: there is no place for it */
     size_t allocated; /* GUARDED */
+    uint16_t used;    /* GUARDED: records */
 };
+
+SA_STATIC_ASSERT(SA_GUARDED_MOST < UINT16_MAX, "numbers of records fit");
 
 static struct {
     struct sa_lock lock;
@@ -102,32 +110,49 @@ static char *pool_map(size_t bytes)
 /* Under the lock. */
 static bool pool_make(struct pool *pool, size_t bytes)
 {
-    size_t table = sa_align_up(pool->wanted * sizeof(struct slot), sa_max(sa_vm.page_bytes, 4096));
-    struct slot *slots = sa_vm_map(NULL, table, "salloc:guarded");
+    size_t numbers = sa_align_up(pool->wanted * sizeof(uint16_t), 16);
+    size_t table =
+        sa_align_up(numbers + pool->wanted * sizeof(struct slot), sa_max(sa_vm.page_bytes, 4096));
+    char *records = sa_vm_map(NULL, table, "salloc:guarded");
     char *p = NULL;
 
     pool->gap = sa_max(SA_PAGE_BYTES, sa_vm.page_bytes);
     pool->bytes = sa_max(bytes, pool->gap);
     pool->count = pool->wanted;
-    if (slots)
+    if (records)
         p = pool_map(pool_bytes(pool));
     if (!p) {
-        if (slots)
-            sa_vm_unmap(slots, table);
+        if (records)
+            sa_vm_unmap(records, table);
         return false;
     }
     pool->start = (uintptr_t)p;
     sa_vm_reserve(pool_bytes(pool));
-    for (size_t i = 0; i < pool->count; i++) {
-        slots[i].span.start = pool->start + pool->gap + i * (pool->bytes + pool->gap);
-        slots[i].span.pages = (uint32_t)(pool->bytes >> SA_PAGE_SHIFT);
-        slots[i].span.heap = SA_HEAP_GUARDED;
-        slots[i].span.state = SA_SPAN_GUARDED;
-        /* A block may begin on any page; none has a class. */
-        sa_pagemap_set_objects(&slots[i].span, SA_PAGE_BYTES);
-    }
-    sa_store_release(&pool->slots, slots);
+    pool->number = (uint16_t *)records;
+    sa_store_release(&pool->slots, (struct slot *)(records + numbers));
     return true;
+}
+
+/* NULL: it was never used. */
+static struct slot *pool_slot(const struct pool *pool, size_t at)
+{
+    unsigned number = sa_load_acquire(&pool->number[at]);
+
+    return number ? &pool->slots[number - 1] : NULL;
+}
+
+/* A slot is used for the first time. Under the lock. */
+static struct slot *pool_add(struct pool *pool, size_t at)
+{
+    struct slot *slot = &pool->slots[pool->used++];
+
+    slot->span.start = pool->start + pool->gap + at * (pool->bytes + pool->gap);
+    slot->span.pages = (uint32_t)(pool->bytes >> SA_PAGE_SHIFT);
+    slot->span.heap = SA_HEAP_GUARDED;
+    slot->span.state = SA_SPAN_GUARDED;
+    sa_pagemap_set_pages(&slot->span); /* a block may begin on any of them */
+    sa_store_release(&pool->number[at], pool->used);
+    return slot;
 }
 
 /* Makes a free slot busy, at random; NULL: there is none. */
@@ -141,9 +166,10 @@ static struct slot *slot_pick(struct pool *pool, size_t bytes)
         pool->refused = !pool->wanted || !pool_make(pool, bytes);
     if (!pool->refused && pool->allocated < (pool->count + 1) / 2) {
         at = sa_rng_next(&guarded.rng) % pool->count;
-        while (sa_load_relaxed(&pool->slots[at].state) != STATE_FREE) /* many of them are */
+        while ((slot = pool_slot(pool, at)) != NULL &&
+               sa_load_relaxed(&slot->state) != STATE_FREE) /* many of them are */
             at = at + 1 < pool->count ? at + 1 : 0;
-        slot = &pool->slots[at];
+        slot = slot ? slot : pool_add(pool, at);
         sa_store_relaxed(&slot->state, STATE_BUSY);
         pool->allocated++;
         guarded.most = sa_max(guarded.most, guarded.pool[0].allocated + guarded.pool[1].allocated);
@@ -316,7 +342,7 @@ static uintptr_t distance(uintptr_t address, const struct sa_history *h)
 static void slot_read(const struct slot *slot, struct sa_found *ret)
 {
     ret->state = SA_FOUND_NOTHING;
-    if (sa_history_read(&slot->history, &ret->history))
+    if (slot && sa_history_read(&slot->history, &ret->history))
         ret->state = ret->history.freed.time_ns ? SA_FOUND_FREED : SA_FOUND_LIVE;
 }
 
@@ -332,23 +358,22 @@ static void slot_find(const struct slot *slot, uintptr_t address, struct sa_foun
 
 static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_found *ret)
 {
-    const struct slot *slots = sa_load_acquire(&pool->slots);
     struct sa_found right;
     size_t at, offset;
 
-    if (!slots || address - pool->start >= pool_bytes(pool))
+    if (!sa_load_acquire(&pool->slots) || address - pool->start >= pool_bytes(pool))
         return false;
     at = (address - pool->start) / (pool->bytes + pool->gap);
     offset = (address - pool->start) % (pool->bytes + pool->gap);
     if (offset >= pool->gap) {
-        slot_find(&slots[at], address, ret);
+        slot_find(pool_slot(pool, at), address, ret);
         return true;
     }
     ret->state = right.state = SA_FOUND_NOTHING;
     if (at > 0)
-        slot_read(&slots[at - 1], ret);
+        slot_read(pool_slot(pool, at - 1), ret);
     if (at < pool->count)
-        slot_read(&slots[at], &right);
+        slot_read(pool_slot(pool, at), &right);
     /* The block that is in use, else the nearer one. */
     if (right.state < ret->state ||
         (right.state == ret->state && right.state != SA_FOUND_NOTHING &&
