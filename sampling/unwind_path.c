@@ -5,13 +5,26 @@
  */
 #include "sampling/unwind_path.h"
 
+#include "alloc/base/bits.h"
 #include "sampling/unwind.h"
 
 #ifdef SA_UNWIND_OWN
 
 struct sa_path sa_paths[1 << SA_PATH_BITS];
+uint8_t sa_path_numbers[1 << SA_PATH_BITS];
+static uint8_t numbers_used; /* atomic, relaxed */
 
 #define FRAME_MOST (1 << 30) /* bytes: the walker believes no more either */
+
+/* Who does this at the same time may get the same path for another place: it is a guess there, too. */
+struct sa_path *sa_path_first_of(uint8_t *number)
+{
+    unsigned n = sa_min(sa_load_relaxed(&numbers_used) + 1u, 1u << SA_PATH_BITS);
+
+    sa_store_relaxed(&numbers_used, (uint8_t)n);
+    sa_store_relaxed(number, (uint8_t)n);
+    return &sa_paths[n - 1];
+}
 
 bool sa_path_is_plain(uint64_t rule)
 {

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define SA_PATH_STEPS 48
-#define SA_PATH_BITS  4 /* paths kept; only the memory that is used is ever touched */
+#define SA_PATH_BITS  4 /* paths kept; those that were used first share pages */
 
 /* A path is written after so many walks one after the other that left it: stacks that do not come again cost little. */
 #define SA_PATH_PATIENCE 4
@@ -57,10 +57,20 @@ struct sa_path_made {
 
 extern struct sa_path sa_paths[1 << SA_PATH_BITS] SA_HIDDEN;
 
+/* By where walks begin: the number of the path plus 1, or 0: it has none yet. Atomic, relaxed. */
+extern uint8_t sa_path_numbers[1 << SA_PATH_BITS] SA_HIDDEN;
+
+/* Gives it one. */
+struct sa_path *sa_path_first_of(uint8_t *number);
+
 /* For walks that begin with the same call, at the same depth, or not far from it. */
 SA_INLINE struct sa_path *sa_path_of(uintptr_t return_address, uintptr_t frame)
 {
-    return &sa_paths[(return_address ^ frame << 32) * SA_RNG_STEP >> (64 - SA_PATH_BITS)];
+    uint8_t *number =
+        &sa_path_numbers[(return_address ^ frame << 32) * SA_RNG_STEP >> (64 - SA_PATH_BITS)];
+    unsigned n = sa_load_relaxed(number);
+
+    return SA_LIKELY(n) ? &sa_paths[n - 1] : sa_path_first_of(number);
 }
 
 /* False: nobody can follow it now. */

@@ -74,7 +74,7 @@ void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
         slot->peak_demand = slot->peak_hugepages = now;
         slot->skip.count = 0; /* its time is over: it was wrong */
     }
-    if (passed)
+    if (passed && f->skip_level != SIZE_MAX)
         skips_confirm(f, 0);
 }
 

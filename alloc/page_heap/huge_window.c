@@ -19,7 +19,7 @@ void sa_window_advance(struct sa_window *w, uint64_t now_ns)
     w->at = w->slot ? (w->at + (slot - w->slot)) % SA_WINDOW_SLOTS : 0;
     w->slot = slot;
     for (uint64_t i = 0; i < steps; i++)
-        w->min[slot_at(w, i)] = w->max[slot_at(w, i)] = w->now;
+        w->min[slot_at(w, i)] = w->max[slot_at(w, i)] = sa_window_entry(w->now);
 }
 
 static uint64_t slots_of(const struct sa_window *w, uint64_t ns)

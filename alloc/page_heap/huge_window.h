@@ -17,16 +17,24 @@ struct sa_window {
     uint64_t slot;    /* number of the current slot since time 0, plus 1; 0: time has not begun */
     size_t at;        /* where it is in the ring, which begins with the first one told */
     size_t now;       /* the last value */
-    size_t min[SA_WINDOW_SLOTS], max[SA_WINDOW_SLOTS];
+    /* What is above UINT32_MAX counts as that: pages of 32 TiB. Every program touches all of it. */
+    uint32_t min[SA_WINDOW_SLOTS], max[SA_WINDOW_SLOTS];
 };
+
+static inline uint32_t sa_window_entry(size_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
 
 static inline void sa_window_add(struct sa_window *w, size_t value)
 {
+    uint32_t entry = sa_window_entry(value);
+
     w->now = value;
-    if (value < w->min[w->at])
-        w->min[w->at] = value;
-    if (value > w->max[w->at])
-        w->max[w->at] = value;
+    if (entry < w->min[w->at])
+        w->min[w->at] = entry;
+    if (entry > w->max[w->at])
+        w->max[w->at] = entry;
 }
 
 /* Brings the window up to the time: since the last call the value was the last one added. */
