@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the filler gives back and what it remembers: release of free pages out of hugepages that are
- * partly taken, the decisions not to and whether they were right, and the figures. See huge_filler.h.
+ * partly taken, the decisions not to and whether they were right, and figures of that. See huge_filler.h.
  */
 #include "alloc/page_heap/huge_filler.h"
 
@@ -230,92 +230,6 @@ bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r, c
     sa_huge_filler_place(f, t);
     sa_huge_filler_note(f);
     return t->range.taken == 0;
-}
-
-const uint16_t sa_huge_bucket_least[SA_HUGE_BUCKETS] = {
-    0,   1,   2,   3,   4,   16,  32,  48,  64,  80,  96,  112,
-    128, 144, 160, 176, 192, 208, 224, 240, 252, 253, 254, 255,
-};
-
-/* The last bucket whose least value is not above the value. */
-static unsigned bucket_of(uint32_t value)
-{
-    if (value < 4)
-        return value;
-    if (value >= 252)
-        return (unsigned)sa_min(value - 252 + 20, SA_HUGE_BUCKETS - 1);
-    return 4 + value / 16;
-}
-
-/* Runs of set bits, of pages that became free at one time. Reports do this for each hugepage of the heap. */
-static void count_runs(const uint64_t *bits, struct sa_age_row *rows, struct sa_idle idle)
-{
-    uint64_t before = 0; /* the bit before this word */
-    uint32_t start = 0;  /* of the run that reaches up to this word */
-
-    for (uint32_t at = 0; at < SA_HUGE_PAGES; at += 64) {
-        uint64_t word = bits[at / 64], shifted = word << 1 | before;
-        uint64_t starts = word & ~shifted, ends = shifted & ~word;
-
-        if (!before && starts) {
-            start = at + sa_lowest_bit(starts);
-            starts &= starts - 1;
-        }
-        for (; ends; ends &= ends - 1) {
-            sa_span_ages_add(rows, at + sa_lowest_bit(ends) - start, idle);
-            if (starts)
-                start = at + sa_lowest_bit(starts);
-            starts &= starts - 1;
-        }
-        before = word >> 63;
-    }
-    if (before)
-        sa_span_ages_add(rows, SA_HUGE_PAGES - start, idle);
-}
-
-/* The free and the clear runs of one hugepage. */
-static void tracker_ages(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
-                         struct sa_span_ages *ages)
-{
-    struct sa_idle idle = sa_span_ages_idle(f->now_ns - t->since_ns);
-    bool whole = t->whole && !t->broken;
-    uint64_t held[SA_HUGE_WORDS];
-
-    for (int i = 0; i < SA_HUGE_WORDS; i++)
-        held[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
-    count_runs(held, ages->backed, idle);
-    if (t->clear_pages && !whole)
-        count_runs(t->clear, ages->released, idle);
-}
-
-void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
-                          struct sa_huge_filler_stats *ret, struct sa_span_ages *ages)
-{
-    enum sa_huge_kind kind = t->set / 2;
-    struct sa_huge_histograms *h = &ret->kind[kind];
-    uint32_t used = t->range.taken - t->moving_pages, free_pages = SA_HUGE_PAGES - t->range.taken;
-    uint32_t backed = sa_huge_tracker_backed(t);
-
-    h->free_pages[bucket_of(free_pages)]++;
-    h->longest_free[bucket_of(t->range.longest)]++;
-    h->allocations[bucket_of(t->range.allocations ? t->range.allocations - 1 : 0)]++;
-    if (t->broken) {
-        ret->released++;
-        ret->partly_released += kind == SA_HUGE_PARTIAL;
-        ret->unmapped_in_released += free_pages - backed;
-        ret->used_in_released += used;
-        ret->used_in_partly_released += kind == SA_HUGE_PARTIAL ? used : 0;
-    } else {
-        ret->full += free_pages == 0;
-        ret->partial += free_pages != 0;
-        ret->used_hugepageable += used;
-    }
-    ret->hugepages++;
-    ret->used_pages += used;
-    ret->free_pages += backed;
-    ret->unmapped_pages += free_pages - backed;
-    if (free_pages)
-        tracker_ages(f, t, ages);
 }
 
 static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)

@@ -19,13 +19,14 @@
 
 #define HEAP      (&sa_page_heap_ordinary)
 #define HUGEPAGES 3000
-#define SPANS     (3 * HUGEPAGES)
+#define SPANS     (4 * HUGEPAGES)
 #define STEP_MOST 128
 
 static struct sa_huge_stats *stats, *model;
 static struct sa_span *stays[SPANS], *moves[SPANS];
 static size_t stays_count, moves_count;
 static unsigned pauses, trackers_held;
+static size_t runs; /* free ones that were checked */
 static bool busy;
 
 void __real_sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank);
@@ -75,17 +76,61 @@ void __wrap_sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank)
     sa_lock_acquire(lock, rank);
 }
 
+enum { TAKEN, HELD, CLEAR };
+
+static int state_of(const struct sa_huge_tracker *t, uint32_t page)
+{
+    bool clear = t->clear[page / 64] >> page % 64 & 1 && (t->broken || !t->whole);
+
+    return t->taken[page / 64] >> page % 64 & 1 ? TAKEN : clear ? CLEAR : HELD;
+}
+
+/* The runs of one hugepage, page by page. */
+static void check_runs(const struct sa_huge_filler *f, const struct sa_huge_tracker *t)
+{
+    static struct sa_huge_filler_stats ignored;
+    static struct sa_span_ages ages;
+    size_t spans[2][SA_AGE_LENGTHS] = {{0}};
+    uint32_t end;
+
+    for (uint32_t at = 0; at < SA_HUGE_PAGES; at = end) {
+        int state = state_of(t, at);
+
+        for (end = at + 1; end < SA_HUGE_PAGES && state_of(t, end) == state;)
+            end++;
+        if (state != TAKEN)
+            spans[state == CLEAR][end - at < SA_AGE_LENGTHS ? end - at : 0]++;
+        runs += state != TAKEN;
+    }
+    memset(&ages, 0, sizeof(ages));
+    __real_sa_huge_filler_count(f, t, &ignored, &ages);
+    for (int i = 0; i < SA_AGE_LENGTHS; i++) {
+        assert_int_equal(ages.backed[i].spans, spans[0][i]);
+        assert_int_equal(ages.released[i].spans, spans[1][i]);
+    }
+}
+
 void __wrap_sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
                                  struct sa_huge_filler_stats *ret, struct sa_span_ages *ages)
 {
     assert_true(++trackers_held <= STEP_MOST);
     __real_sa_huge_filler_count(f, t, ret, ages);
+    if (!busy)
+        check_runs(f, t);
 }
 
-/* Hugepages that two spans share, which stay in part; regions; ranges of free hugepages. */
+/* Hugepages that two spans share, which stay in part; some with many short ones; regions; ranges of free hugepages. */
 static void fill(uint64_t seed)
 {
     fake.random.state = seed;
+    for (int i = 0; i < 5000; i++) {
+        struct sa_span *s = take(1 + test_random_below(&fake.random, 4));
+
+        if (test_random_below(&fake.random, 2))
+            stays[stays_count++] = s;
+        else
+            moves[moves_count++] = s;
+    }
     for (int i = 0; i < 200; i++)
         stays[stays_count++] = take(270);
     for (int i = 0; i < HUGEPAGES; i++) {
@@ -165,6 +210,7 @@ static void count_quiet(void *unused)
     assert_int_equal(pages[0] << SA_PAGE_SHIFT, stats->heap.backed_bytes);
     assert_int_equal(pages[1] << SA_PAGE_SHIFT, stats->heap.released_bytes);
     assert_true(spans > 1000);
+    assert_true(runs > stats->filler.hugepages - stats->filler.full + 1000);
 }
 
 static void test_census_is_exact_at_rest(void **state)
