@@ -21,7 +21,9 @@ struct entry {
     bool empty;
 };
 
+/* Entries are taken from the last one on: what a small program uses of this lies together, at the end. */
 static struct {
+    struct entry entries[SA_KEPT_MOST];
     struct sa_lock lock;
     uint64_t rng;       /* atomic */
     uint64_t pause_end; /* atomic, relaxed; by the coarse clock */
@@ -31,7 +33,6 @@ static struct {
     struct sa_span *
         refused; /* atomic, KEPT: that could not be made accessible again, linked by aside (next is the page
                   * heap's, for which the span is in use); tried again */
-    struct entry entries[SA_KEPT_MOST];
 } kept;
 
 static void kept_lock(void)
@@ -149,12 +150,11 @@ static void retry_refused(void)
 static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsigned *ret_count)
 {
     bool full = kept.count == SA_KEPT_MOST || kept.bytes + bytes > kept.limit;
-    /* The first free entry: those of a small program share a page. */
-    size_t at = full ? sa_rng_next(&kept.rng) % SA_KEPT_MOST : 0;
+    size_t at = full ? sa_rng_next(&kept.rng) % SA_KEPT_MOST : SA_KEPT_MOST - 1;
     struct entry *place = NULL;
     unsigned n = 0;
 
-    for (size_t i = 0; i < SA_KEPT_MOST; i++, at = (at + 1) % SA_KEPT_MOST) {
+    for (size_t i = 0; i < SA_KEPT_MOST; i++, at = at ? at - 1 : SA_KEPT_MOST - 1) {
         struct entry *e = &kept.entries[at];
 
         if (e->span && e->ready && n < VICTIMS &&
