@@ -21,9 +21,7 @@ struct entry {
     bool empty;
 };
 
-/* Entries are taken from the last one on: what a small program uses of this lies together, at the end. */
 static struct {
-    struct entry entries[SA_KEPT_MOST];
     struct sa_lock lock;
     uint64_t rng;       /* atomic */
     uint64_t pause_end; /* atomic, relaxed; by the coarse clock */
@@ -34,6 +32,9 @@ static struct {
         refused; /* atomic, KEPT: that could not be made accessible again, linked by aside (next is the page
                   * heap's, for which the span is in use); tried again */
 } kept;
+
+/* Taken from the last one on: those of a small program share a page with what lies behind them. */
+static struct entry entries[SA_KEPT_MOST];
 
 static void kept_lock(void)
 {
@@ -155,7 +156,7 @@ static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsign
     unsigned n = 0;
 
     for (size_t i = 0; i < SA_KEPT_MOST; i++, at = at ? at - 1 : SA_KEPT_MOST - 1) {
-        struct entry *e = &kept.entries[at];
+        struct entry *e = &entries[at];
 
         if (e->span && e->ready && n < VICTIMS &&
             (kept.count == SA_KEPT_MOST || kept.bytes + bytes > kept.limit))
@@ -217,7 +218,7 @@ void sa_kept_flush(void)
 {
     retry_refused();
     for (size_t i = 0; i < SA_KEPT_MOST; i++) {
-        struct entry *e = &kept.entries[i];
+        struct entry *e = &entries[i];
         struct victim victim;
         bool taken = false;
 
@@ -235,7 +236,7 @@ void sa_kept_flush(void)
 bool sa_kept_find(uintptr_t address, struct sa_found *ret)
 {
     for (size_t i = 0; i < SA_KEPT_MOST; i++) {
-        const struct entry *e = &kept.entries[i];
+        const struct entry *e = &entries[i];
 
         if (address >= sa_load_relaxed(&e->start) && address < sa_load_relaxed(&e->end) &&
             sa_history_read(&e->history, &ret->history)) {

@@ -20,7 +20,6 @@ struct sa_span_heap {
     struct sa_lock lock; /* PAGE_HEAP; guards everything below */
     uint8_t number;
     struct sa_heap_space space;
-    struct sa_free_lists backed, released;
     struct sa_span *unused; /* records, linked by next */
     size_t mapped_pages, in_use_pages, moving_pages;
     size_t low_water; /* least backed pages since the last tick */
@@ -28,6 +27,7 @@ struct sa_span_heap {
     bool refused;         /* the kernel would not take memory back: only ticks try again */
     uint64_t freed_bytes; /* atomic, relaxed for readers */
     struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
+    struct sa_free_lists backed, released;
     struct sa_size_info sizes;
 };
 
