@@ -5,6 +5,7 @@ import glob
 import os
 import platform
 import re
+import shutil
 import subprocess
 
 # Name, and the files that may hold it, the most wanted first.
@@ -24,6 +25,14 @@ class Allocator:
         self.name = name
         self.path = path
         self.version = version
+        self.file = path
+
+    def copy_to(self, directory):
+        """From now on a copy of the file is preloaded, so that it lies in other physical pages."""
+        if self.file:
+            self.path = os.path.join(directory, self.name, os.path.basename(self.file))
+            os.mkdir(os.path.dirname(self.path))
+            shutil.copyfile(self.file, self.path)
 
     def expected_file(self):
         """What the file that malloc comes from must be called, at the beginning."""

@@ -15,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from allocators import Allocator, find_allocators, machine_facts
@@ -215,10 +216,13 @@ class Comparison:
         for r in range(self.args.rounds):
             print("round %d of %d, %d s so far" % (r + 1, self.args.rounds, time.monotonic() - began),
                   file=sys.stderr, flush=True)
-            for shown, workload in self.workloads:
-                self.run_workload(shown, workload, r)
-            if self.with_starts:
-                self.run_starts(r)
+            with tempfile.TemporaryDirectory() as copies:
+                for allocator in self.allocators:
+                    allocator.copy_to(copies)
+                for shown, workload in self.workloads:
+                    self.run_workload(shown, workload, r)
+                if self.with_starts:
+                    self.run_starts(r)
 
     def tables(self):
         rows = [row for row in self.rows.values() if (row.name, "all") not in self.skipped]
