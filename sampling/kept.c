@@ -4,14 +4,22 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/rng.h"
+#include "alloc/base/sort.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 
-#define EMPTY_ABOVE 32768 /* bytes: longer spans give up their memory when they are kept */
-#define VICTIMS     8     /* at most so many go for one that comes */
-#define PAUSE_NS    (10ull * 1000000000)
+/*
+ * Who gives memory up. A page that was released costs a fault when it is used again: for samples of long blocks that is a
+ * part of what the program itself does with them, and what they hold would be much. Those of small blocks come in all programs:
+ * together they give it up, with one call for neighbours. In between spans keep it.
+ */
+#define EMPTY_ABOVE 32768 /* bytes: when they are kept */
+#define FULL_MOST   8     /* short ones: when there are more */
+
+#define VICTIMS  8 /* at most so many go for one that comes */
+#define PAUSE_NS (10ull * 1000000000)
 
 struct entry {
     struct sa_span *span; /* KEPT; NULL: no entry */
@@ -28,6 +36,9 @@ static struct {
     size_t limit;       /* const after init */
     uint64_t ever;
     size_t count, bytes, empty_bytes, sampled_count, sampled_bytes;
+    size_t full;        /* short ones that hold memory */
+    bool emptying;      /* somebody is about to change that */
+    uint64_t full_from; /* `ever` from which on it is tried: later when the kernel refused */
     struct sa_span *
         refused; /* atomic, KEPT: that could not be made accessible again, linked by aside (next is the page
                   * heap's, for which the span is in use); tried again */
@@ -76,6 +87,11 @@ struct victim {
     bool empty;
 };
 
+static bool span_is_short(const struct sa_span *span)
+{
+    return sa_span_bytes(span) <= sa_max(SA_PAGE_BYTES, sa_vm.page_bytes);
+}
+
 static void kept_count(const struct entry *e, bool more)
 {
     size_t one = more ? 1 : (size_t)-1, bytes = one * sa_span_bytes(e->span);
@@ -84,6 +100,8 @@ static void kept_count(const struct entry *e, bool more)
     kept.bytes += bytes;
     if (e->empty)
         kept.empty_bytes += bytes;
+    else if (span_is_short(e->span))
+        kept.full += one;
     if (e->span->heap == SA_HEAP_SAMPLED) {
         kept.sampled_count += one;
         kept.sampled_bytes += bytes;
@@ -170,13 +188,73 @@ static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsign
     return kept.bytes + bytes <= kept.limit ? place : NULL;
 }
 
+static bool entry_precedes(const void *a, const void *b)
+{
+    return (*(struct entry *const *)a)->start < (*(struct entry *const *)b)->start;
+}
+
+/* Short spans that hold memory, by address: they cannot be chosen to go until kept_emptied. 0: somebody else is at it. */
+static size_t kept_take_full(struct entry **ret)
+{
+    size_t n = 0;
+
+    kept_lock();
+    for (size_t i = 0; i < SA_KEPT_MOST && !kept.emptying; i++) {
+        struct entry *e = &entries[i];
+
+        if (e->span && e->ready && !e->empty && span_is_short(e->span)) {
+            e->ready = false;
+            ret[n++] = e;
+        }
+    }
+    kept.emptying |= n != 0;
+    kept_unlock();
+    sa_sort(ret, n, sizeof(*ret), entry_precedes);
+    return n;
+}
+
+/* The first of them were emptied. */
+static void kept_emptied(struct entry **taken, size_t n, size_t emptied)
+{
+    kept_lock();
+    for (size_t i = 0; i < n; i++) {
+        kept_count(taken[i], false);
+        taken[i]->empty = i < emptied;
+        kept_count(taken[i], true);
+        taken[i]->ready = true;
+    }
+    kept.emptying = false;
+    if (emptied < n)
+        kept.full_from = kept.ever + SA_KEPT_MOST;
+    kept_unlock();
+}
+
+static void kept_empty_short(void)
+{
+    struct entry *full[SA_KEPT_MOST];
+    size_t n = kept_take_full(full), emptied = 0, next;
+    bool done = true;
+
+    while (done && emptied < n) {
+        uintptr_t start = full[emptied]->start, end = full[emptied]->end;
+
+        for (next = emptied + 1; next < n && full[next]->start == end; next++)
+            end = full[next]->end;
+        done = sa_vm_release((void *)start, end - start);
+        if (done)
+            emptied = next;
+    }
+    if (n)
+        kept_emptied(full, n, emptied);
+}
+
 bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool empty)
 {
     size_t bytes = sa_span_bytes(span);
     struct victim victims[VICTIMS];
     struct entry *e;
+    bool done, full;
     unsigned n;
-    bool done;
 
     retry_refused();
     if (sa_kept_paused())
@@ -206,11 +284,14 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     e->ready = true;
     if (!done)
         entry_take_out(e, &victims[0]);
+    full = kept.full > FULL_MOST && !kept.emptying && kept.ever >= kept.full_from;
     kept_unlock();
     if (!done) { /* locked memory, or too many mappings: as if it had never been kept */
         victims[0].empty = empty;
         victim_free(&victims[0]);
     }
+    if (full)
+        kept_empty_short();
     return true;
 }
 
