@@ -6,8 +6,9 @@
  * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
  * number of objects since the last plunder; that many have been of no use.
  *
- * The stack begins short and becomes four times as long when it is full, up to the capacity: in a small program, those of all
- * classes then share few pages. What it had before is not used again, a third of the last one at most.
+ * A stack begins short and becomes four times as long when it is full. While short it is in an arena, so that those of all classes
+ * share few pages in a small program; what it had before is lost. Then it moves to where its class has room for the capacity,
+ * of which it touches what it uses.
  */
 #include "alloc/middle/transfer.h"
 
@@ -16,6 +17,7 @@
 #include "alloc/middle/central.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/percpu.h"
+#include "alloc/os/vm.h"
 #include "pagemap/arena.h"
 
 #include <string.h>
@@ -25,6 +27,7 @@
 #define DOMAINS_MOST     64
 #define ROOM_FIRST       32 /* slots */
 #define ROOM_GROWS       4  /* times */
+#define PACKED_PART      4  /* of a page of the kernel's */
 
 struct transfer {
     struct sa_lock lock;
@@ -64,21 +67,47 @@ static size_t transfer_room(const struct transfer *t)
     return t->slots ? (uintptr_t)t->slots[-1] : 0;
 }
 
-/* Room for so many, or for as many as there can be. */
+/* Whether so many slots are in an arena: from a quarter of a page on, a mapping of their own is worth it. */
+static bool transfer_is_packed(size_t room)
+{
+    return (room + 1) * sizeof(void *) <= sa_vm.page_bytes / PACKED_PART;
+}
+
+/* An empty place with room for so many, or for the capacity. */
+static void **transfer_place(size_t room, size_t capacity)
+{
+    void **slots =
+        transfer_is_packed(room)
+            ? sa_arena_alloc((room + 1) * sizeof(*slots), sizeof(*slots))
+            : sa_vm_map_reserved(sa_align_up((capacity + 1) * sizeof(*slots), sa_vm.page_bytes),
+                                 "salloc:metadata");
+
+    return slots ? slots + 1 : NULL;
+}
+
+/* Room for so many, or for as many as there can be, or as there is memory for. */
 SA_NOINLINE static void transfer_grow(struct transfer *t, size_t need, size_t capacity)
 {
-    size_t room = transfer_room(t);
-    void **slots;
+    size_t before = transfer_room(t), mapped = transfer_is_packed(before) ? 0 : before;
+    size_t room = before;
+    void **slots = t->slots;
 
     do
         room = sa_min(room ? ROOM_GROWS * room : ROOM_FIRST, capacity);
     while (room < need && room < capacity);
-    slots = sa_arena_alloc((room + 1) * sizeof(*slots), sizeof(*slots));
+    if (!mapped)
+        slots = transfer_place(room, capacity);
+    if (!slots && !before) {
+        room = sa_min(ROOM_FIRST, capacity);
+        slots = transfer_place(room, capacity);
+    }
     if (!slots)
         return;
-    *slots++ = (void *)room;
-    if (t->used)
+    if (!transfer_is_packed(room))
+        sa_vm_use_reserved((room - mapped) * sizeof(*slots));
+    if (!mapped && t->used)
         memcpy(slots, t->slots, t->used * sizeof(*slots));
+    slots[-1] = (void *)room;
     t->slots = slots;
 }
 

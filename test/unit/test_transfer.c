@@ -146,7 +146,7 @@ static void without_slots(void *unused)
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         size_t n = sa_transfer_remove(0, cls, objs, 4);
 
-        CHILD_CHECK(n == 4);
+        CHILD_CHECK(n >= 1);
         test_faults.mmap_after = 0;
         sa_transfer_insert(0, cls, objs, n);
         test_faults_clear();
