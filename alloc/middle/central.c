@@ -208,6 +208,8 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         unsigned before;
         size_t took;
 
+        if (!c->filled && got)
+            break;
         if (!c->filled) {
             sa_lock_release(&c->lock, SA_RANK_CENTRAL);
             s = central_new_span(cls, c);

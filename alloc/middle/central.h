@@ -20,7 +20,10 @@ struct sa_central_stats {
     size_t utilization[SA_CENTRAL_BUCKETS]; /* non-cumulative */
 };
 
-/* Takes up to n objects; how many. 0 only when out of memory. */
+/*
+ * Takes up to n objects; how many. 0 only when out of memory. Only the first may need a new span: what is not there
+ * is not worth memory before somebody wants it.
+ */
 size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 
 /*

@@ -40,12 +40,23 @@ static size_t heap_in_use(void)
     return s.in_use_bytes;
 }
 
+/* As many calls as it takes; fewer than n only when out of memory. */
+static size_t remove_all(unsigned cls, void **objs, size_t n)
+{
+    size_t got = 0, more;
+
+    do {
+        more = sa_central_remove(cls, objs + got, n - got);
+        got += more;
+    } while (got < n && more);
+    return got;
+}
+
 static void take(unsigned cls, size_t n)
 {
     void *objs[200];
-    size_t got = sa_central_remove(cls, objs, n);
 
-    assert_int_equal(got, n);
+    assert_int_equal(remove_all(cls, objs, n), n);
     for (size_t i = 0; i < n; i++) {
         uintptr_t at = (uintptr_t)objs[i];
         struct sa_span *s = sa_pagemap_find(at);
@@ -208,6 +219,24 @@ static void test_central_takes_from_fuller_spans_first(void **state)
     assert_int_equal(stats(cls).spans, 0);
 }
 
+/* A new span is made for the first object only: more are given as far as they are there. */
+static void test_central_makes_one_span_for_one_object(void **state)
+{
+    const unsigned cls = sa_size_class_find(512);
+    const size_t objects = sa_size_classes.of[cls].objects;
+    void *a[64], *b[64];
+
+    (void)state;
+    assert_int_equal(sa_central_remove(cls, a, objects - 3), objects - 3);
+    assert_int_equal(sa_central_remove(cls, b, 64), 3);
+    assert_int_equal(stats(cls).spans, 1);
+    assert_int_equal(sa_central_remove(cls, b + 3, 61), objects);
+    assert_int_equal(stats(cls).spans, 2);
+    sa_central_insert(cls, a, objects - 3);
+    sa_central_insert(cls, b, objects + 3);
+    assert_int_equal(stats(cls).spans, 0);
+}
+
 static void free_twice(void *unused)
 {
     void *objs[3];
@@ -276,14 +305,14 @@ static void run_out(void *unused)
     test_faults.mmap_after = 0;
     do {
         CHILD_CHECK(++rounds < 4096);
-        got[rounds] = sa_central_remove(20, objs[rounds], 32);
+        got[rounds] = remove_all(20, objs[rounds], 32);
     } while (got[rounds] == 32);
     CHILD_CHECK(sa_central_remove(20, objs[0] + 1, 1) == 0);
     CHILD_CHECK(sa_central_remove(2, objs[0] + 1, 1) == 0);
     sa_central_insert(20, objs[1], 32);
     CHILD_CHECK(sa_central_remove(20, objs[1], 32) == 32); /* what was given back is there */
     test_faults_clear();
-    CHILD_CHECK(sa_central_remove(20, objs[0] + 1, 31) == 31);
+    CHILD_CHECK(remove_all(20, objs[0] + 1, 31) == 31);
     sa_central_insert(20, objs[0], 32);
     for (size_t i = 1; i <= rounds; i++)
         sa_central_insert(20, objs[i], got[i]);
@@ -353,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_central_serves_every_class),
         cmocka_unit_test(test_central_objects_do_not_overlap),
         cmocka_unit_test(test_central_takes_from_fuller_spans_first),
+        cmocka_unit_test(test_central_makes_one_span_for_one_object),
         cmocka_unit_test(test_central_hands_nothing_out_twice_to_threads),
     };
 
