@@ -88,6 +88,14 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
     for (unsigned cls = 1; cls < n; cls++) {
         struct sa_class *c = &sa_size_classes.of[cls];
 
+        if (c->most <= SA_MIDDLE_MOST)
+            continue;
+        c->middle_begin = (uint16_t)(words + 1);
+        words += 1 + SA_MIDDLE_MOST;
+    }
+    for (unsigned cls = 1; cls < n; cls++) {
+        struct sa_class *c = &sa_size_classes.of[cls];
+
         if (c->near == c->most)
             continue;
         c->begin = words + 1;

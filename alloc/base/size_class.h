@@ -19,7 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_NEAR_MOST 32
+#define SA_NEAR_MOST   32
+#define SA_MIDDLE_MOST 96
 
 struct sa_class {
     uint32_t size;    /* bytes of an object */
@@ -27,10 +28,10 @@ struct sa_class {
     uint16_t objects; /* that fit on a span */
     uint16_t batch;   /* objects moved between the floors at a time */
     uint16_t most;    /* capacity of a per-CPU cache at most */
-    /* First slot in a slab, in words from its start; the word before it stays 0. A slab's first `near` slots of all
-     * classes lie together (at most SA_NEAR_MOST each); a
-     * class that gets more capacity moves to a place with room for the most. */
-    uint16_t near, near_begin;
+    /* First slot in a slab, in words from its start; the word before it stays 0. The slots of a class are in one of
+     * three places, see sa_class_slots: a program touches few pages where all classes' few slots lie together. */
+    uint16_t near; /* slots at near_begin */
+    uint16_t near_begin, middle_begin;
     uint32_t begin;
     uint32_t map_step; /* bytes from one page entered in the map to the next, see class_shape */
     uint64_t check;    /* ceil(2^64 / size), see sa_class_index */
@@ -49,6 +50,14 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_header_words);
 
 /* The class for a size, 1 <= size <= SA_MID_MAX: the smallest that is not smaller. */
 unsigned sa_size_class_find(size_t size);
+
+/* Where in a slab a class has slots for so many objects; further on for more. */
+static inline uint32_t sa_class_slots(const struct sa_class *c, uint32_t capacity)
+{
+    if (capacity <= c->near)
+        return c->near_begin;
+    return capacity <= SA_MIDDLE_MOST && c->most > SA_MIDDLE_MOST ? c->middle_begin : c->begin;
+}
 
 /*
  * Index of the object that begins offset bytes into a span, or -1 if none begins there. With

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Misses of the per-CPU caches: refill, overflow, growth of capacity, first use; see cpu_cache.h
+ * Misses of the per-CPU caches: refill, overflow, first use; see cpu_cache.h
  * and cpu_cache_internal.h for who may touch what.
  *
  * Slow paths of several threads of one CPU run at the same time, preempting each other anywhere.
@@ -37,11 +37,8 @@
 #define THREADS_LIMIT (32l << 20) /* bytes in the caches of all threads, without rseq */
 #define THREAD_LEAST  (64l << 10) /* but each may have this */
 
-#define STEAL_VICTIMS 16 /* classes looked at for capacity in one miss */
-#define ALLOC_TRIES   4
-#define VOID_TRIES    8
-
-enum miss { MISS_NONE, MISS_UNDERFLOW, MISS_OVERFLOW };
+#define ALLOC_TRIES 4
+#define VOID_TRIES  8
 
 struct cpu_cache *sa_cpu_caches[SA_SLABS];
 struct sa_slab sa_slab_empty __attribute__((aligned(SA_CACHELINE)));
@@ -200,137 +197,6 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     return true;
 }
 
-/* Takes up to bytes from the CPU's unused budget; how many. */
-static size_t budget_take(struct cpu_cache *c, size_t bytes)
-{
-    int64_t have = sa_load_relaxed(&c->available_bytes), take;
-
-    do {
-        take = have < (int64_t)bytes ? have : (int64_t)bytes;
-        if (take <= 0)
-            return 0;
-    } while (!sa_cas_relaxed(&c->available_bytes, &have, have - take));
-    return (size_t)take;
-}
-
-static void budget_give(struct cpu_cache *c, size_t bytes)
-{
-    sa_add_relaxed(&c->available_bytes, (int64_t)bytes);
-}
-
-/* Lowers a class's capacity on the current CPU to target; bytes of budget that came free. */
-static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t target)
-{
-    const struct sa_class *k = &sa_size_classes.of[cls];
-    uint64_t h = cpu_state(c->slab, cls);
-    uint32_t avail = sa_state_avail(h), cap = sa_state_cap(h);
-
-    if (avail > target) {
-        void *objs[SA_MOVE_MOST];
-        size_t n = sa_percpu_pop_batch(cls, objs, sa_min(avail - target, SA_MOVE_MOST));
-
-        if (n)
-            sa_transfer_insert(cpu, cls, objs, n);
-        h = cpu_state(c->slab, cls);
-        avail = sa_state_avail(h);
-        cap = sa_state_cap(h);
-        target = avail > target ? avail : target;
-    }
-    if (cap <= target || !sa_percpu_replace(cpu, c->slab, cls, h, sa_state_with(h, avail, target)))
-        return 0;
-    return (size_t)(cap - target) * k->size;
-}
-
-/* Takes capacity from classes of this CPU that have not missed since the hand last passed. */
-static void cpu_steal(struct cpu_cache *c, int cpu, unsigned for_cls, size_t need)
-{
-    unsigned count = sa_size_classes.count, hand = c->hand;
-
-    for (int looked = 0; looked < STEAL_VICTIMS && need; looked++) {
-        size_t got;
-        uint32_t cap;
-
-        hand = hand + 1 < count ? hand + 1 : 1;
-        cap = sa_state_cap(cpu_state(c->slab, hand));
-        if (hand == for_cls || cap == 0)
-            continue;
-        if (c->touched[hand]) {
-            c->touched[hand] = 0;
-            continue;
-        }
-        got = cpu_shrink(c, cpu, hand, cap > sa_size_classes.of[hand].batch ? cap / 2 : 0);
-        budget_give(c, got);
-        need -= sa_min(got, need);
-    }
-    c->hand = hand;
-}
-
-/*
- * Gives a class on the current CPU room for its most slots; false: its state changes all the time. What it holds
- * is taken out meanwhile: slots move while nothing is filled.
- */
-SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
-{
-    void *objs[SA_NEAR_MOST];
-    size_t n = sa_percpu_pop_batch(cls, objs, SA_NEAR_MOST), pushed = 0;
-    uint64_t h = cpu_state(c->slab, cls);
-    bool moved = sa_state_avail(h) == 0 && sa_percpu_move(cpu, c->slab, cls, h, slots);
-
-    if (n)
-        pushed = sa_percpu_push_batch(cls, objs, n);
-    if (pushed < n)
-        sa_transfer_insert(cpu, cls, objs + pushed, n - pushed);
-    return moved;
-}
-
-/* Whether a class has slots for a capacity, on the current CPU. */
-static bool cpu_has_room(struct cpu_cache *c, int cpu, unsigned cls, uint32_t cap)
-{
-    void **slots = (void **)c->slab + sa_size_classes.of[cls].begin;
-
-    return cap <= sa_size_classes.of[cls].near ||
-           sa_load_relaxed(&c->slab->header[cls].slots) == slots || cpu_move(c, cpu, cls, slots);
-}
-
-/*
- * A class missed: gives it more capacity where that would have helped, which is always for a small
- * one, and else when misses alternate (a run of one kind only means that the load grows or
- * shrinks). The capacity afterwards.
- */
-static uint32_t cpu_grow(struct cpu_cache *c, int cpu, unsigned cls, enum miss kind)
-{
-    const struct sa_class *k = &sa_size_classes.of[cls];
-    uint64_t h = cpu_state(c->slab, cls);
-    uint32_t cap = sa_state_cap(h), more;
-    bool same = c->last_miss[cls] == kind;
-    size_t got;
-
-    c->last_miss[cls] = (uint8_t)kind;
-    c->touched[cls] = 1;
-    if (cap >= k->most || (same && cap >= 2u * k->batch))
-        return cap;
-    more = (uint32_t)sa_min(sa_max(k->batch, cap / 2), k->most - cap);
-    got = budget_take(c, (size_t)more * k->size);
-    if (got < (size_t)more * k->size) {
-        cpu_steal(c, cpu, cls, (size_t)more * k->size - got);
-        got += budget_take(c, (size_t)more * k->size - got);
-    }
-    more = (uint32_t)(got / k->size);
-    budget_give(c, got - (size_t)more * k->size);
-    for (int tries = 0; more && tries < 3; tries++) {
-        cap = sa_state_cap(cpu_state(c->slab, cls));
-        if (cap + more > k->most || !cpu_has_room(c, cpu, cls, cap + more))
-            break;
-        h = cpu_state(c->slab, cls);
-        if (sa_state_cap(h) == cap &&
-            sa_percpu_replace(cpu, c->slab, cls, h,
-                              sa_state_with(h, sa_state_avail(h), cap + more)))
-            return cap + more;
-    }
-    budget_give(c, (size_t)more * k->size);
-    return sa_state_cap(cpu_state(c->slab, cls));
-}
-
 static size_t cpu_move_count(const struct sa_class *k, uint32_t cap)
 {
     return sa_min(sa_max(k->batch, cap / 2), SA_MOVE_MOST);
@@ -344,7 +210,7 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     uint32_t cap;
 
     sa_add_relaxed(&c->underflows, 1);
-    cap = cpu_grow(c, cpu, cls, MISS_UNDERFLOW);
+    cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_UNDERFLOW);
     n = sa_transfer_remove(cpu, cls, objs, sa_min(cpu_move_count(k, cap), (size_t)cap + 1));
     if (!n)
         return NULL;
@@ -432,7 +298,7 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
     size_t n;
 
     sa_add_relaxed(&c->overflows, 1);
-    cap = cpu_grow(c, cpu, cls, MISS_OVERFLOW);
+    cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_OVERFLOW);
     if (cap == 0)
         return false;
     if (cpu_push(cls, obj))

@@ -207,8 +207,8 @@ void sa_cpu_cache_resume_all(void)
     for (int cpu = 0; cpu < count; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
 
-        /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it. (He is
-         * this thread, interrupted by the signal handler that forks.) */
+        /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it; or he moves slots, and
+         * the next slow path revives it. (He is this thread, interrupted by the signal handler that forks.) */
         if (c && sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
             sa_store_release(&sa_hot.slabs[cpu], c->slab);
             sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);

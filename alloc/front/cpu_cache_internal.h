@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cpu_cache.c and cpu_cache_balance.c share; see cpu_cache.h. */
+/* What cpu_cache.c, cpu_cache_capacity.c and cpu_cache_balance.c share; see cpu_cache.h. */
 #ifndef SA_FRONT_CPU_CACHE_INTERNAL_H
 #define SA_FRONT_CPU_CACHE_INTERNAL_H
 
@@ -10,7 +10,7 @@
 /*
  * The cold part of a CPU's cache, in the same mapping as its slab, which follows it.
  *
- * The lock (CPU_CACHE) is held by who points slabs[cpu] at the empty slab and back, except for
+ * The lock (CPU_CACHE) is held by who moves slots, and by who points slabs[cpu] at the empty slab and back, except for
  * sa_cpu_cache_kick, whose store may be lost. While it is held and slabs[cpu] has been empty for a
  * fence, the slab belongs to the holder; otherwise it belongs to the sequences running on the CPU.
  *
@@ -33,6 +33,8 @@ struct cpu_cache {
     uint16_t stride[SA_CLASSES_MAX];
     uint16_t armed[SA_CLASSES_MAX]; /* length of the countdown that runs */
     uint32_t expired_ms[SA_CLASSES_MAX];
+    uint16_t missed_at[SA_CLASSES_MAX]; /* allocations until the last miss, modulo 2^16 */
+    uint16_t apart[SA_CLASSES_MAX];     /* of late from one miss to one of the other kind */
 };
 
 extern struct cpu_cache *sa_cpu_caches[SA_SLABS]; /* atomic: published with release */
@@ -54,5 +56,14 @@ static inline void cpu_count_voided(struct cpu_cache *c, unsigned cls, uint64_t 
         sa_add_relaxed(&c->passed[cls], c->armed[cls] - sa_state_until(state));
     c->armed[cls] = 0;
 }
+
+enum sa_miss { SA_MISS_NONE, SA_MISS_UNDERFLOW, SA_MISS_OVERFLOW };
+
+/*
+ * A class missed on the current CPU: gives it more capacity where that would have helped, which is always for a small
+ * one, and else when misses alternate (a run of one kind only means that the load grows or
+ * shrinks) and are frequent. The capacity afterwards.
+ */
+uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_miss kind);
 
 #endif

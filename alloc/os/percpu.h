@@ -11,7 +11,8 @@
  *                     bits 32..47  cap           bytes of slots that may be filled (filled <= cap)
  *                     bit  48      due           the pop at the end of the countdown is sampled
  *                     bits 49..63  generation    of the probabilities that the countdown was drawn by
- *   slots (8 bytes):  address of the class's first slot; the word before it is always 0. Changes only by move
+ *   slots (8 bytes):  address of the class's first slot; the word before it is always 0. Changes only by move,
+ *                     under the cache's lock
  *
  * A header of zero is an empty cache that accepts nothing: every operation on it goes slow. That is
  * what a CPU never seen, a slab being changed by another thread and a stopped cache look like.

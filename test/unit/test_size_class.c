@@ -126,7 +126,7 @@ static void test_size_class_batches_fit_what_moves_them(void **state)
     }
 }
 
-/* The slots of a class follow a word of their own, and no two classes share one; at both places that a class may have. */
+/* The slots of a class follow a word of their own, and no two classes share one; at all places that a class may have. */
 static void test_size_class_slots_do_not_overlap(void **state)
 {
     (void)state;
@@ -143,7 +143,20 @@ static void test_size_class_slots_do_not_overlap(void **state)
         }
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
+            size_t middle = sa_class_slots(c, (uint32_t)sa_min(SA_MIDDLE_MOST, c->most));
 
+            if (c->most <= SA_MIDDLE_MOST) {
+                assert_int_equal(middle, c->begin);
+                continue;
+            }
+            assert_true(middle >= next + 1);
+            next = middle + SA_MIDDLE_MOST;
+        }
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+            const struct sa_class *c = &sa_size_classes.of[cls];
+
+            assert_int_equal(sa_class_slots(c, 1), c->near_begin);
+            assert_int_equal(sa_class_slots(c, c->most), c->begin);
             if (c->begin == c->near_begin) {
                 assert_int_equal(c->near, c->most);
                 continue;
