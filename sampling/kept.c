@@ -142,15 +142,20 @@ static bool span_give_back(struct sa_span *span)
     return false;
 }
 
+void sa_kept_return(struct sa_span *span, bool empty)
+{
+    sa_store_relaxed(&span->state, SA_SPAN_KEPT);
+    span->zeroed = empty;
+    span_give_back(span);
+}
+
 static void victim_free(const struct victim *v)
 {
     sa_history_drop(&v->history);
-    v->span->zeroed = v->empty;
-    span_give_back(v->span);
+    sa_kept_return(v->span, v->empty);
 }
 
-/* Those that were put aside, until one is refused again. */
-static void retry_refused(void)
+bool sa_kept_retry(void)
 {
     struct sa_span *span;
 
@@ -160,9 +165,10 @@ static void retry_refused(void)
         if (span)
             sa_store_relaxed(&kept.refused, span->aside);
         kept_unlock();
-        if (!span || !span_give_back(span))
-            return;
+        if (span && !span_give_back(span))
+            return false;
     }
+    return true;
 }
 
 /* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL: there is none. */
@@ -256,7 +262,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     bool done, full;
     unsigned n;
 
-    retry_refused();
+    sa_kept_retry();
     if (sa_kept_paused())
         return false;
     kept_lock();
@@ -297,7 +303,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
 
 void sa_kept_flush(void)
 {
-    retry_refused();
+    sa_kept_retry();
     for (size_t i = 0; i < SA_KEPT_MOST; i++) {
         struct entry *e = &entries[i];
         struct victim victim;

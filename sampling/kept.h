@@ -48,6 +48,15 @@ bool sa_kept_wants(size_t bytes);
  */
 bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool empty);
 
+/*
+ * A span that was freed, and of which a part may be inaccessible, goes back to its page heap; where the kernel does not make it
+ * accessible, which at a limit it may refuse, it is put aside. empty: its pages hold no memory.
+ */
+void sa_kept_return(struct sa_span *span, bool empty);
+
+/* Those that were put aside go back, until one is refused again: false then. */
+bool sa_kept_retry(void);
+
 /* Gives all back to the page heaps. */
 void sa_kept_flush(void);
 

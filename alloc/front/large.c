@@ -44,13 +44,14 @@ static void large_unsample(struct sa_span *s)
         sa_sampler_release_large(s);
 }
 
-/* Puts a freed span into the quarantine, inaccessible and without memory. */
-static bool large_keep(struct sa_span *s)
+/* Puts a freed span into the quarantine, inaccessible and without memory. *hidden: it may be inaccessible in any case. */
+static bool large_keep(struct sa_span *s, bool *hidden)
 {
     bool kept;
 
     if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_kept_paused())
         return false;
+    *hidden = true;
     sa_fault_prepare();
     sa_store_relaxed(&s->state, SA_SPAN_KEPT);
     s->moved = 1;
@@ -64,24 +65,26 @@ static bool large_keep(struct sa_span *s)
 
 void sa_large_free_kept(void *block)
 {
-    struct sa_span *s = sa_pagemap_span((uintptr_t)block);
-
-    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
-    sa_page_heap_free(&sa_page_heap_ordinary, s, true);
+    sa_kept_return(sa_pagemap_span((uintptr_t)block), true);
 }
 
 /* Frees a span, unless the sampler or the quarantine keeps it. */
 static void large_give_back(struct sa_span *s, bool empty)
 {
-    if (SA_UNLIKELY(s->guard)) {
+    bool hidden = s->guard;
+
+    if (SA_UNLIKELY(hidden)) {
         s->moved = 1; /* the page heap maps it afresh */
         sa_sub_relaxed(&large_guards, 1u);
     }
     if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_keep_large(s, empty))
         return;
-    if (large_keep(s))
+    if (large_keep(s, &hidden))
         return;
-    sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
+    if (SA_UNLIKELY(hidden))
+        sa_kept_return(s, empty);
+    else
+        sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
 }
 
 static size_t large_pages(size_t size)

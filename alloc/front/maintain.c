@@ -200,6 +200,7 @@ unsigned long sa_maintain_release(unsigned long bytes)
     sa_lock_acquire(&maintain.lock, SA_RANK_MAINTAIN);
     sa_cpu_cache_drain(-1);
     sa_transfer_flush();
+    sa_kept_retry();
     do { /* in slices, so that a fork need not wait for all of it */
         slice = sa_min(bytes - given, MAINTAIN_SLICE_BYTES);
         got = sa_page_heap_release(&sa_page_heap_ordinary, slice);
@@ -226,6 +227,11 @@ void sa_maintain_recover(bool unmap)
     sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);
     if (unmap)
         sa_page_heap_unmap(&sa_page_heap_ordinary, MAINTAIN_UNMAP_BYTES);
+    /* What is inaccessible does not count as data, what is free does. */
+    if (SA_UNLIKELY(!sa_kept_retry())) {
+        sa_page_heap_unmap(&sa_page_heap_ordinary, PTRDIFF_MAX);
+        sa_kept_retry();
+    }
 }
 
 static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
