@@ -100,9 +100,10 @@ struct sa_huge_filler {
     uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, broken_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
-    /* Last: large, little of it is touched. A list of sparse hugepages lies beside that of dense ones. */
+    /* Last: large, little of it is touched. A list of sparse hugepages lies beside that of dense ones, and a page has
+     * those of 32 lengths. */
     struct sa_filler_slot slots[SA_WINDOW_SLOTS];
-    struct sa_huge_tracker *lists[SA_HUGE_KINDS][SA_FILLER_LISTS][2];
+    struct sa_huge_tracker *lists[SA_HUGE_KINDS][SA_FILLER_LISTS][2] __attribute__((aligned(4096)));
 };
 
 /* A set's list: its first hugepage. */

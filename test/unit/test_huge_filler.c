@@ -23,8 +23,9 @@ static unsigned in_use; /* of them, from the first */
 static void begin(void)
 {
     free(filler);
-    filler = calloc(1, sizeof(*filler));
+    filler = aligned_alloc(_Alignof(struct sa_huge_filler), sizeof(*filler));
     assert_non_null(filler);
+    memset(filler, 0, sizeof(*filler));
     sa_huge_filler_init(filler);
     in_use = 0;
     sa_huge_filler_tick(filler, 7000000000);
