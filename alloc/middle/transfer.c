@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-#define TRANSFER_OBJECTS 16384
+#define TRANSFER_OBJECTS 8192
 #define TRANSFER_BYTES   1048576 /* of objects per class, unless a batch is more */
 #define DOMAINS_MOST     64
 #define ROOM_FIRST       32 /* slots */
