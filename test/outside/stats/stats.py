@@ -138,7 +138,8 @@ class Reports(unittest.TestCase):
         self.assertEqual(g['physical_bytes'],
                          sum(g[name + '_bytes'] for name in (
                              'allocated', 'page_heap_free', 'central_free', 'cpu_free', 'transfer_free',
-                             'thread_free', 'metadata', 'metadata_unallocated', 'metadata_unavailable')))
+                             'thread_free', 'quarantine', 'metadata', 'metadata_unallocated',
+                             'metadata_unavailable')))
         self.assertEqual(g['virtual_bytes'], g['physical_bytes'] + g['released_bytes'])
         self.assertEqual(g['virtual_bytes'], g['system_bytes'])
         classes = self.json['classes']
