@@ -39,9 +39,10 @@ static struct {
     size_t full;        /* short ones that hold memory */
     bool emptying;      /* somebody is about to change that */
     uint64_t full_from; /* `ever` from which on it is tried: later when the kernel refused */
-    struct sa_span *
-        refused; /* atomic, KEPT: that could not be made accessible again, linked by aside (next is the page
-                  * heap's, for which the span is in use); tried again */
+    /* Those that could not be made accessible again, to be tried again, the longest waiting first: linked by aside (next
+     * is the page heap's, for which the span is in use). */
+    struct sa_span *refused, *refused_last;
+    size_t refused_count; /* KEPT; atomic, for a look without it */
 } kept;
 
 /* Taken from the last one on: those of a small program share a page with what lies behind them. */
@@ -128,18 +129,40 @@ static void span_free(struct sa_span *span, bool empty)
                       span, empty);
 }
 
-/* False: the kernel refused, and the span is put aside. */
+/* False: the kernel refused, and the span is put aside: without memory, and all of it inaccessible, as what is accessible
+ * counts as data, of which there may be too much. */
 static bool span_give_back(struct sa_span *span)
 {
     if (sa_vm_protect((void *)span->start, sa_span_bytes(span), true)) {
         span_free(span, span->zeroed);
         return true;
     }
+    sa_vm_protect((void *)span->start, sa_span_bytes(span), false);
+    span->zeroed |= sa_vm_release((void *)span->start, sa_span_bytes(span));
+    span->aside = NULL;
     kept_lock();
-    span->aside = kept.refused;
-    sa_store_relaxed(&kept.refused, span);
+    if (kept.refused)
+        kept.refused_last->aside = span;
+    else
+        kept.refused = span;
+    kept.refused_last = span;
+    sa_store_relaxed(&kept.refused_count, kept.refused_count + 1);
     kept_unlock();
     return false;
+}
+
+static struct sa_span *take_refused(void)
+{
+    struct sa_span *span;
+
+    kept_lock();
+    span = kept.refused;
+    if (span) {
+        kept.refused = span->aside;
+        sa_store_relaxed(&kept.refused_count, kept.refused_count - 1);
+    }
+    kept_unlock();
+    return span;
 }
 
 void sa_kept_return(struct sa_span *span, bool empty)
@@ -155,20 +178,19 @@ static void victim_free(const struct victim *v)
     sa_kept_return(v->span, v->empty);
 }
 
-bool sa_kept_retry(void)
+bool sa_kept_retry(bool all)
 {
-    struct sa_span *span;
+    size_t n = sa_load_relaxed(&kept.refused_count);
+    bool done = true;
 
-    while (SA_UNLIKELY(sa_load_relaxed(&kept.refused))) {
-        kept_lock();
-        span = kept.refused;
-        if (span)
-            sa_store_relaxed(&kept.refused, span->aside);
-        kept_unlock();
-        if (span && !span_give_back(span))
-            return false;
+    for (; SA_UNLIKELY(n != 0) && (all || done); n--) {
+        struct sa_span *span = take_refused();
+
+        if (!span)
+            break;
+        done &= span_give_back(span);
     }
-    return true;
+    return done;
 }
 
 /* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL: there is none. */
@@ -262,7 +284,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     bool done, full;
     unsigned n;
 
-    sa_kept_retry();
+    sa_kept_retry(false);
     if (sa_kept_paused())
         return false;
     kept_lock();
@@ -303,7 +325,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
 
 void sa_kept_flush(void)
 {
-    sa_kept_retry();
+    sa_kept_retry(true);
     for (size_t i = 0; i < SA_KEPT_MOST; i++) {
         struct entry *e = &entries[i];
         struct victim victim;

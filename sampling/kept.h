@@ -54,8 +54,8 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
  */
 void sa_kept_return(struct sa_span *span, bool empty);
 
-/* Those that were put aside go back, until one is refused again: false then. */
-bool sa_kept_retry(void);
+/* Those that were put aside go back, all that can or only until one is refused again. False: one was. */
+bool sa_kept_retry(bool all);
 
 /* Gives all back to the page heaps. */
 void sa_kept_flush(void);

@@ -200,7 +200,7 @@ unsigned long sa_maintain_release(unsigned long bytes)
     sa_lock_acquire(&maintain.lock, SA_RANK_MAINTAIN);
     sa_cpu_cache_drain(-1);
     sa_transfer_flush();
-    sa_kept_retry();
+    sa_kept_retry(true);
     do { /* in slices, so that a fork need not wait for all of it */
         slice = sa_min(bytes - given, MAINTAIN_SLICE_BYTES);
         got = sa_page_heap_release(&sa_page_heap_ordinary, slice);
@@ -228,9 +228,9 @@ void sa_maintain_recover(bool unmap)
     if (unmap)
         sa_page_heap_unmap(&sa_page_heap_ordinary, MAINTAIN_UNMAP_BYTES);
     /* What is inaccessible does not count as data, what is free does. */
-    if (SA_UNLIKELY(!sa_kept_retry())) {
+    if (SA_UNLIKELY(!sa_kept_retry(true))) {
         sa_page_heap_unmap(&sa_page_heap_ordinary, PTRDIFF_MAX);
-        sa_kept_retry();
+        sa_kept_retry(true);
     }
 }
 

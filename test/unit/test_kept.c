@@ -176,6 +176,39 @@ static void test_kept_gives_back_what_stays_inaccessible(void **state)
     assert_no_guards_left();
 }
 
+/* A span of which only a part is inaccessible holds no memory, and nothing accessible, while it waits: what is
+ * accessible may be what is missing. Each try is for all that wait, or ends with the first that is refused. */
+static void test_kept_returns_what_is_partly_inaccessible(void **state)
+{
+    enum { N = 3 };
+    struct sa_span *spans[N];
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        spans[i] = sa_page_heap_alloc(&sa_page_heap_ordinary, 40, 1, false);
+        assert_non_null(spans[i]);
+        spans[i]->moved = 1;
+        memset((void *)spans[i]->start, 1, sa_span_bytes(spans[i]));
+        assert_true(
+            sa_vm_protect((void *)(sa_span_end(spans[i]) - SA_PAGE_BYTES), SA_PAGE_BYTES, false));
+    }
+    refuse_access = true;
+    for (int i = 0; i < N; i++)
+        sa_kept_return(spans[i], false);
+    assert_false(sa_kept_retry(true));
+    assert_false(sa_kept_retry(false));
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(spans[i]->state, SA_SPAN_KEPT);
+        assert_false(accessible(spans[i]->start));
+        assert_int_equal(sa_vm_resident((void *)spans[i]->start, sa_span_bytes(spans[i])), 0);
+    }
+    refuse_access = false;
+    assert_true(sa_kept_retry(true));
+    for (int i = 0; i < N; i++)
+        assert_true(accessible(spans[i]->start));
+    assert_true(sa_kept_retry(true)); /* nothing is left */
+}
+
 /* Pages that are locked into memory cannot be emptied, and are not kept. */
 static void test_kept_survives_locked_memory(void **state)
 {
@@ -197,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_kept_no_more_than_it_may),
         cmocka_unit_test(test_kept_what_moved),
         cmocka_unit_test(test_kept_gives_back_what_stays_inaccessible),
+        cmocka_unit_test(test_kept_returns_what_is_partly_inaccessible),
         cmocka_unit_test(test_kept_survives_locked_memory),
     };
 
