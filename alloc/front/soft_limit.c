@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The soft limit; see soft_limit.h. One thread at a time releases, under LIMIT, which is only tried: whoever finds it
- * held leaves `soft_due` set, and the holder looks again when it has let go.
+ * held leaves `soft_due` set, and the holder looks again when it has let go. Far beyond the limit it is waited for: if the
+ * one that releases does not get a processor, the others would go on to take memory for milliseconds.
  */
 #include "alloc/front/soft_limit.h"
 
@@ -12,6 +13,7 @@
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/thread.h"
 #include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
 
@@ -21,6 +23,9 @@
  */
 #define DRAIN_NS   100000000ull
 #define DRAIN_PART 64
+
+/* Beyond the limit by more than this part of it, threads wait for the one that releases. */
+#define WAIT_PART 64
 
 /* How often one thread does the others' work, which do not wait for it, before it goes on with its own. */
 #define ROUNDS_MOST 4
@@ -88,12 +93,24 @@ static void enforce(void)
     }
 }
 
+/* False: another thread is at it. A signal handler, which may have interrupted that one's, never waits. */
+static bool enter(void)
+{
+    if (sa_lock_try(&soft.lock, SA_RANK_LIMIT))
+        return true;
+    if (sa_thread.gate_depth != 1 ||
+        sa_limits_excess(SA_LIMIT_SOFT) < sa_limits_get(SA_LIMIT_SOFT) / WAIT_PART)
+        return false;
+    sa_lock_acquire(&soft.lock, SA_RANK_LIMIT);
+    return true;
+}
+
 void sa_soft_limit_enforce(void)
 {
     int rounds = ROUNDS_MOST;
 
     do {
-        if (!sa_lock_try(&soft.lock, SA_RANK_LIMIT))
+        if (!enter())
             return;
         sa_store_relaxed(&sa_limits.soft_due, false);
         enforce();
