@@ -263,9 +263,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     before = slot->history.history;
     now.start = slot_place(slot, requested, align);
-    sa_history_open(&slot->history);
-    slot->history.history = (struct sa_history){0};
-    sa_history_close(&slot->history);
+    sa_history_write(&slot->history, &(struct sa_history){0});
     sa_history_drop(&before);
     if (!block_protect(now.start, requested, true)) {
         block_protect(now.start, requested, false);
@@ -276,9 +274,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
     block_fill(now.start, requested);
     sa_stack_ref(stack);
     now.allocated = (struct sa_event){stack, sa_clock_ns(), sa_sys_tid()};
-    sa_history_open(&slot->history);
-    slot->history.history = now;
-    sa_history_close(&slot->history);
+    sa_history_write(&slot->history, &now);
     slot->cls = (uint8_t)cls;
     slot->span.requested = requested;
     sa_store_relaxed(&slot->span.sample, NULL);
@@ -317,12 +313,12 @@ bool sa_guarded_claim(struct sa_span *span)
 void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
 {
     struct slot *slot = (struct slot *)span;
-    uintptr_t start = slot->history.history.start;
+    struct sa_history now = slot->history.history;
+    uintptr_t start = now.start;
     size_t bytes = span->requested;
 
-    sa_history_open(&slot->history);
-    slot->history.history.freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
-    sa_history_close(&slot->history);
+    now.freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
+    sa_history_write(&slot->history, &now);
     /* If the kernel refuses, the slot is accessible and free: what is done to it is not found. */
     block_protect(start, bytes, false);
     /* What is locked into memory stays there, and counts as reserved all the same. */

@@ -3,7 +3,7 @@
  * What is remembered of a block that is guarded, or whose pages are kept inaccessible after it was freed: for the
  * report of its misuse.
  *
- * A history is written by whoever owns the block, between sa_history_open and sa_history_close, and read at any
+ * A history is written by whoever owns the block, with sa_history_write, and read at any
  * moment, from signal handlers too, by sa_history_read: it holds only if nothing was written meanwhile. What
  * the stacks are is const while a reference to them is held.
  */
@@ -31,28 +31,38 @@ struct sa_history {
     struct sa_event allocated, freed;
 };
 
-/* With a version: odd while it is written. */
+/* With a version: odd while it is written. Read and written word by word, as that happens at the same time. */
 struct sa_history_slot {
     uint32_t version; /* atomic */
-    struct sa_history history;
+    union {
+        struct sa_history history;
+        uint64_t words[sizeof(struct sa_history) / 8]; /* atomic, relaxed */
+    };
 };
 
-SA_INLINE void sa_history_open(struct sa_history_slot *h)
+SA_STATIC_ASSERT(sizeof(struct sa_history) % 8 == 0, "it is copied in words");
+
+/* By the owner of the block. */
+SA_INLINE void sa_history_write(struct sa_history_slot *h, const struct sa_history *history)
 {
+    struct sa_history_slot copy = {.history = *history};
+
     sa_store_relaxed(&h->version, h->version + 1);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-}
-
-SA_INLINE void sa_history_close(struct sa_history_slot *h)
-{
+    for (size_t i = 0; i < sizeof(h->words) / sizeof(h->words[0]); i++)
+        sa_store_relaxed(&h->words[i], copy.words[i]);
     sa_store_release(&h->version, h->version + 1);
 }
 
+/* By anybody. False: there is none, or it changed meanwhile. */
 SA_INLINE bool sa_history_read(const struct sa_history_slot *h, struct sa_history *ret)
 {
     uint32_t version = sa_load_acquire(&h->version);
+    struct sa_history_slot copy;
 
-    *ret = h->history;
+    for (size_t i = 0; i < sizeof(h->words) / sizeof(h->words[0]); i++)
+        copy.words[i] = sa_load_relaxed(&h->words[i]);
+    *ret = copy.history;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return !(version & 1) && sa_load_relaxed(&h->version) == version && ret->start;
 }

@@ -113,9 +113,7 @@ static void entry_take_out(struct entry *e, struct victim *ret)
 {
     kept_count(e, false);
     *ret = (struct victim){e->span, e->history.history, e->empty};
-    sa_history_open(&e->history);
-    e->history.history = (struct sa_history){0};
-    sa_history_close(&e->history);
+    sa_history_write(&e->history, &(struct sa_history){0});
     sa_store_relaxed(&e->end, 0);
     e->span = NULL;
     e->ready = false;
@@ -294,9 +292,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
         e->empty = empty || bytes > EMPTY_ABOVE;
         sa_store_relaxed(&e->start, span->start);
         sa_store_relaxed(&e->end, span->start + bytes);
-        sa_history_open(&e->history);
-        e->history.history = *history;
-        sa_history_close(&e->history);
+        sa_history_write(&e->history, history);
         kept_count(e, true);
         kept.ever++;
     }

@@ -23,6 +23,17 @@
 #define MADV_COLLAPSE 25
 #endif
 
+/* The kernel orders the end of one mapping before the beginning of the next at its place. Thread sanitizers do not see it. */
+#if SA_TSAN
+#include <sanitizer/tsan_interface.h>
+static char unmapped;
+#define vm_unmapping() __tsan_release(&unmapped)
+#define vm_mapped()    __tsan_acquire(&unmapped)
+#else
+#define vm_unmapping() ((void)0)
+#define vm_mapped()    ((void)0)
+#endif
+
 SA_START_DATA struct sa_vm sa_vm;
 
 /* A mapping that the kernel would not let go of. The record is in the mapping itself. */
@@ -67,6 +78,7 @@ static void stuck_push(struct stuck *s)
 
 static bool try_unmap(void *p, size_t bytes, uint64_t *count)
 {
+    vm_unmapping();
     if (sa_sys_munmap(p, bytes) != 0)
         return false;
     sa_sub_relaxed(count, bytes);
@@ -98,6 +110,7 @@ static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *c
         sa_add_relaxed(&sa_vm.map_failures, 1);
         return NULL;
     }
+    vm_mapped();
     sa_add_relaxed(count, bytes);
     sa_sys_name_mapping(p, bytes, name);
     return p;
