@@ -116,7 +116,7 @@ static void remember_stack(const struct cursor *c)
         return;
     if (sa_thread.stack_first == THREAD_UNKNOWN)
         sa_thread.stack_first = sa_sys_is_first_thread() ? THREAD_FIRST : THREAD_OTHER;
-    if (is_own(c->top) && pages > sa_thread.stack_pages && c->readable != c->top)
+    if (is_own(c->top) && pages > sa_thread.stack_pages)
         sa_thread.stack_pages = (uint16_t)(pages < UINT16_MAX ? pages : UINT16_MAX);
 }
 

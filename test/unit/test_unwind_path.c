@@ -57,6 +57,7 @@ static int forget(void **state)
 {
     (void)state;
     memset(sa_paths, 0, sizeof(sa_paths));
+    memset(sa_path_numbers, 0, sizeof(sa_path_numbers));
     return 0;
 }
 
@@ -78,15 +79,17 @@ static void test_unwind_path_is_followed(void **state)
     }
 }
 
-/* Stacks of all depths and kinds of frames, which leave each other's paths anywhere, and are cut at every length. */
+/* Stacks of all depths and kinds of frames, which leave each other's path anywhere, and are cut at every length. */
 static void test_unwind_path_is_left_where_stacks_differ(void **state)
 {
     (void)state;
+    /* Wherever the stack is, they have one path. */
+    memset(sa_path_numbers, 1, sizeof(sa_path_numbers));
     for (unsigned round = 0; round < 40; round++)
         for (unsigned depth = 0; depth < DEPTHS; depth++)
             for (unsigned again = 0; again <= round % 8; again++)
                 expect_depth(depth * (round % 5 + 1) % DEPTHS);
-    assert_true(written() > DEPTHS / 2);
+    assert_true(written() > DEPTHS);
 }
 
 NOINLINE static unsigned inner(unsigned most, uintptr_t *pc)
