@@ -144,7 +144,8 @@ static void open_or_wait(int index, void *arg)
     } else {
         while (!sa_load_seq_cst(&closed))
             sched_yield();
-        THREAD_CHECK(sa_gate_enter());
+        while (!sa_gate_enter()) /* turned away: the other thread got no processor for long */
+            continue;
         sa_store_seq_cst(&admitted_ms, now_ms());
         sa_gate_leave();
     }
