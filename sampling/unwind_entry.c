@@ -3,6 +3,7 @@
 #include "sampling/unwind_entry.h"
 
 #include "sampling/unwind.h"
+#include "sampling/unwind_pages.h"
 
 #ifdef SA_UNWIND_OWN
 
@@ -96,14 +97,20 @@ uintptr_t sa_cfi_pointer(struct sa_cfi_reader *r, uint8_t encoding)
 
 /* --- entries ----------------------------------------------------------------------------------- */
 
+#define ENTRY_USUAL 1024 /* bytes: not so long that it might be none */
+
 /* The contents of an entry behind its length; failed for the 64-bit format, which nobody uses. */
 static struct sa_cfi_reader open_entry(const uint8_t *entry)
 {
     struct sa_cfi_reader r = {entry, entry + 4, 0, false};
-    uint32_t length = (uint32_t)sa_cfi_bytes(&r, 4);
+    uint32_t length;
 
+    sa_unwind_touch(entry);
+    length = (uint32_t)sa_cfi_bytes(&r, 4);
     r.failed = length == UINT32_MAX || length == 0;
     r.end = r.at + (r.failed ? 0 : length);
+    if (length <= ENTRY_USUAL)
+        sa_unwind_touch(r.end - 1);
     return r;
 }
 

@@ -9,6 +9,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/rng.h"
 #include "sampling/unwind_entry.h"
+#include "sampling/unwind_pages.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -234,6 +235,43 @@ struct entry {
     int32_t address, fde;
 };
 
+#define NEARBY 32 /* entries, a quarter of a KiB */
+
+/*
+ * Of `count` entries at *at, sorted, the few among which is the last that is not above the offset, if there is one; *at is
+ * where they begin. They are looked for near the place where it would be if entries were evenly spread, so that few pages
+ * of a large table are touched.
+ */
+static uintptr_t narrow(const struct sa_unwind_object *o, const struct entry **at, uintptr_t count,
+                        int64_t offset)
+{
+    const struct entry *entry = *at;
+    int64_t first, span;
+    uintptr_t low, high;
+
+    if (count < NEARBY)
+        return count;
+    first = entry[0].address;
+    span = (first < 0 ? 0 : (int64_t)(o->end - (uintptr_t)o->eh_index)) - first;
+    if (offset < first || offset - first >= span)
+        return count;
+    low = high = (uintptr_t)(offset - first) * count / (uintptr_t)span;
+    sa_unwind_touch(&entry[low]);
+    for (uintptr_t step = NEARBY; low > 0 && entry[low].address > offset; step *= 2) {
+        high = low;
+        low = low > step ? low - step : 0;
+        sa_unwind_touch(&entry[low]);
+    }
+    for (uintptr_t step = NEARBY; high < count && entry[high].address <= offset; step *= 2) {
+        low = high;
+        high = count - high > step ? high + step : count;
+        if (high < count)
+            sa_unwind_touch(&entry[high]);
+    }
+    *at = entry + low;
+    return high - low;
+}
+
 enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *o, uintptr_t address,
                                           const uint8_t **ret_fde)
 {
@@ -245,6 +283,7 @@ enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *o, uint
 
     if (!index)
         return SA_UNWIND_NONE;
+    sa_unwind_touch(index);
     if (index[0] != 1 || index[2] == 0xff || index[3] != 0x3b) /* sorted, relative, 4 bytes */
         return SA_UNWIND_FORMAT;
     r.at = index + 4;
@@ -255,7 +294,9 @@ enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *o, uint
         return SA_UNWIND_FORMAT;
     at = (const struct entry *)r.at;
     offset = (int64_t)(address - (uintptr_t)index); /* as entries have it */
+    count = narrow(o, &at, count, offset);
     while (count > 1) { /* it is in [at, at + count), if it is there; without a branch to guess */
+        sa_unwind_touch(&at[count / 2]);
         at += at[count / 2].address <= offset ? count / 2 : 0;
         count -= count / 2;
     }

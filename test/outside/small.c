@@ -5,7 +5,8 @@
  * what memory they have that is no file's.
  *
  * Proves that all code which runs then is in the first 128 KiB of the library, as the kernel maps 64 KiB around each
- * page; and that the rest is at most 72 pages more with the library. The sizes have a page or more each, the rest is what
+ * page; that of the C library's constants samples read a few pages, and do not bring in what is around them; and that the
+ * rest is at most 72 pages more with the library. The sizes have a page or more each, the rest is what
  * every program touches of the variables, tables and records, which lies together for that (alloc/cold.ld). Where the
  * heap begins, and so the part of each table by address, is random: the least of some runs counts.
  */
@@ -17,6 +18,7 @@
 #define SIZES     30
 #define MOST      72
 #define CODE_MOST 32
+#define LIBC_MOST 6
 #define RUNS      3
 #define SECONDS   0.5
 
@@ -43,6 +45,7 @@ static void load(void)
 struct pages {
     int own;  /* no file's; the zero page does not count */
     int code; /* of the library */
+    int libc; /* of the C library's constants, which lie behind its code */
 };
 
 static int pages_at(const char *text, const char *row)
@@ -56,7 +59,8 @@ static struct pages pages(void)
 {
     static char text[1 << 18];
     int fd = open("/proc/self/smaps", O_RDONLY);
-    struct pages p = {0, 0};
+    struct pages p = {0, 0, 0};
+    const char *at;
     size_t n = 0;
     ssize_t got;
 
@@ -65,14 +69,18 @@ static struct pages pages(void)
         n += (size_t)got;
     close(fd);
     text[n] = '\0';
-    for (const char *at = text; (at = strstr(at, "\nAnonymous:")) != NULL; at++)
+    for (at = text; (at = strstr(at, "\nAnonymous:")) != NULL; at++)
         p.own += pages_at(at, "\nAnonymous:");
     p.code = pages_at(strstr(text, "libsalloc.so"), "\nRss:"); /* its first mapping */
+    at = strstr(text, "libc.so");
+    for (int i = 0; at && i < 2; i++) /* its third */
+        at = strstr(at + 1, "libc.so");
+    p.libc = pages_at(at, "\nRss:");
     return p;
 }
 
 /* What the program says when it is run again. */
-static struct pages ask(const char *preload)
+static struct pages ask(const char *preload, const char *conf)
 {
     struct pages said;
     int ends[2], status;
@@ -85,6 +93,8 @@ static struct pages ask(const char *preload)
         dup2(ends[1], STDIN_FILENO);
         if (!preload)
             unsetenv("LD_PRELOAD");
+        if (conf)
+            setenv("SALLOC_CONF", conf, 1);
         execl("/proc/self/exe", "small", "say", NULL);
         _exit(1);
     }
@@ -113,10 +123,13 @@ int main(int argc, char **argv)
     CPU_SET(sched_getcpu(), &one); /* each CPU has its cache */
     sched_setaffinity(0, sizeof(one), &one);
     for (int i = 0; i < RUNS; i++) {
-        with = ask(getenv("LD_PRELOAD"));
-        with.own -= ask(NULL).own;
-        check_say("%d pages of code, %d others more", with.code, with.own);
+        with = ask(getenv("LD_PRELOAD"), NULL);
+        with.own -= ask(NULL, NULL).own;
+        with.libc -= ask(getenv("LD_PRELOAD"), "sample_interval:0").libc;
+        check_say("%d pages of code, %d of the C library for samples, %d others more", with.code,
+                  with.libc, with.own);
         CHECK(with.code > 0 && with.code <= CODE_MOST);
+        CHECK(with.libc <= LIBC_MOST);
         least = with.own < least ? with.own : least;
     }
     CHECK_SAYS(least <= MOST, "%d pages", least);

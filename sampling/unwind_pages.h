@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pages of an object's unwind tables, read one by one. The kernel maps the 64 KiB around each page of a file that is
+ * touched; a program with few samples reads three pages of the C library's tables, and would have more memory resident for
+ * them than for its samples. It maps no more than the mapping has, and a page with advice of its own is one: so the first
+ * pages get some while they are touched. A program that needs more pages than these has many call stacks, and it is quicker
+ * for it to have those around as well.
+ */
+#ifndef SA_SAMPLING_UNWIND_PAGES_H
+#define SA_SAMPLING_UNWIND_PAGES_H
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+
+#include <stdint.h>
+
+#define SA_UNWIND_PAGES 32
+
+/* How many were touched. Atomic, relaxed: two threads may touch the same page, or one more. */
+extern uint32_t sa_unwind_pages_touched SA_HIDDEN;
+
+/* Brings the page in, if it is not yet known to be. */
+void sa_unwind_page_touch(const void *at);
+
+/* Before the first read of what lies there. */
+SA_INLINE void sa_unwind_touch(const void *at)
+{
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_unwind_pages_touched) < SA_UNWIND_PAGES))
+        sa_unwind_page_touch(at);
+}
+
+#endif
