@@ -15,6 +15,7 @@
 #include "alloc/middle/central.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/class_order.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/marks.h"
@@ -41,7 +42,7 @@ struct central {
     uint32_t utilization[SA_CENTRAL_BUCKETS]; /* spans by live objects */
 } __attribute__((aligned(SA_CACHELINE)));
 
-static struct central centrals[SA_CLASSES_MAX];
+static struct central centrals[SA_CLASSES_MAX]; /* by sa_class_place */
 
 /* Fuller spans come first; below 17 objects live counts are told apart one by one at the end. */
 static unsigned central_list_for(const struct sa_span *s)
@@ -199,7 +200,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
 
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 {
-    struct central *c = &centrals[cls];
+    struct central *c = &centrals[sa_class_place(cls)];
     size_t size = sa_size_classes.of[cls].size, got = 0;
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
@@ -260,7 +261,7 @@ static enum central_fault central_put(unsigned cls, struct central *c, struct sa
 
 void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 {
-    struct central *c = &centrals[cls];
+    struct central *c = &centrals[sa_class_place(cls)];
     struct sa_span *empty = NULL, *last = NULL;
     enum central_fault fault = FAULT_NONE;
     unsigned before = 0; /* live objects of `last` when its turn came */
@@ -319,9 +320,12 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 
 void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
 {
-    struct central *c = &centrals[cls];
+    struct central *c;
 
     *ret = (struct sa_central_stats){0};
+    if (!sa_class_has_place(cls))
+        return;
+    c = &centrals[sa_class_place(cls)];
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     ret->free_objects = c->free_objects;
     ret->spans = c->spans;

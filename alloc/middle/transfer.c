@@ -13,6 +13,7 @@
 #include "alloc/middle/transfer.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/class_order.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central.h"
 #include "alloc/os/lock.h"
@@ -39,7 +40,7 @@ struct transfer {
 
 SA_STATIC_ASSERT(TRANSFER_OBJECTS <= UINT16_MAX, "counts fit");
 
-static struct transfer transfer_first[SA_CLASSES_MAX];
+static struct transfer transfer_first[SA_CLASSES_MAX]; /* by sa_class_place */
 
 /* Written once by sa_transfer_split: domains is published last, with release. */
 static struct {
@@ -58,8 +59,8 @@ static size_t transfer_capacity(unsigned cls)
 static struct transfer *transfer_for(int cpu, unsigned cls)
 {
     if (SA_LIKELY(sa_load_acquire(&topology.domains) <= 1) || cpu < 0 || cpu >= SA_SLABS)
-        return &transfer_first[cls];
-    return &topology.domain[topology.of_cpu[cpu]][cls];
+        return &transfer_first[sa_class_place(cls)];
+    return &topology.domain[topology.of_cpu[cpu]][sa_class_place(cls)];
 }
 
 static size_t transfer_room(const struct transfer *t)
@@ -194,9 +195,15 @@ static void transfer_each(void (*visit)(struct transfer *, unsigned cls))
     for (unsigned d = 0; d < domains; d++) {
         struct transfer *of = d ? topology.domain[d] : transfer_first;
 
-        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
-            if (sa_load_relaxed(&of[cls].used))
-                visit(&of[cls], cls);
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+            struct transfer *t;
+
+            if (!sa_class_has_place(cls))
+                continue;
+            t = &of[sa_class_place(cls)];
+            if (sa_load_relaxed(&t->used))
+                visit(t, cls);
+        }
     }
 }
 
@@ -232,12 +239,15 @@ void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
 
     *ret = (struct sa_transfer_stats){0};
     for (unsigned d = 0; d < domains; d++) {
-        struct transfer *t = d ? &topology.domain[d][cls] : &transfer_first[cls];
+        struct transfer *t = d ? topology.domain[d] : transfer_first;
 
+        ret->max_capacity += transfer_capacity(cls);
+        if (!sa_class_has_place(cls))
+            continue;
+        t += sa_class_place(cls);
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
         ret->objects += t->used;
         ret->capacity += transfer_room(t);
-        ret->max_capacity += transfer_capacity(cls);
         ret->insert_hits += t->insert_hits;
         ret->insert_misses += t->insert_misses;
         ret->insert_partial += t->insert_partial;
