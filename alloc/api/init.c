@@ -109,7 +109,7 @@ void sa_init_slow(void)
         init_options();
         sa_vm_init();
         init_hardening();
-        sa_size_class_init(sa_vm.page_bytes, sizeof(struct sa_slab) / 8);
+        sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
         sa_pagemap_init();
         sa_page_heap_init(sa_vm.seed);
         init_skip(SA_SKIP_PEAK, sa_options.skip_subrelease_interval);

@@ -13,9 +13,12 @@ struct sa_size_classes sa_size_classes;
 SA_STATIC_ASSERT(CLASS_BATCH_MOST <= SA_NEAR_MOST && CLASS_NEAR_ONLY <= SA_NEAR_MOST, "as said");
 
 /*
- * Slots of neighbouring classes that have many begin this many words past a multiple of 4 KiB, more for each class:
- * otherwise the stacks of all classes would compete for the same few sets of the first-level cache.
+ * Slots of classes that have many begin at a multiple of 4 KiB, so that a few hundred of them lie in one page; or some words
+ * further, differing from class to class: otherwise the stacks of all classes would compete for the same few sets of the
+ * first-level cache.
  */
+#define CLASS_PAGE_WORDS    512
+#define CLASS_STAGGERS      7
 #define CLASS_STAGGER_WORDS 24
 
 /* Capacity of a per-CPU cache at most; a header can count no more than 4095. */
@@ -64,7 +67,7 @@ static void class_shape(struct sa_class *c, size_t step)
     c->map_step = SA_PAGE_BYTES;
 }
 
-void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
+void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned slab_header_words)
 {
     size_t step = sa_max(page_bytes >> SA_PAGE_SHIFT, 1);
     unsigned words = slab_header_words, n = 1;
@@ -98,8 +101,12 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_header_words)
 
         if (c->near == c->most)
             continue;
+        words += slab_begin_words;
+        words = (unsigned)sa_align_up(words, CLASS_PAGE_WORDS) +
+                cls % CLASS_STAGGERS * CLASS_STAGGER_WORDS;
+        words -= slab_begin_words;
         c->begin = words + 1;
-        words += 1 + c->most + CLASS_STAGGER_WORDS;
+        words += 1 + c->most;
     }
     sa_size_classes.slab_words = words;
 }

@@ -45,8 +45,11 @@ struct sa_size_classes {
 
 extern struct sa_size_classes sa_size_classes;
 
-/* slab_header_words: words before the slots of a slab. page_bytes: the kernel's. */
-void sa_size_class_init(size_t page_bytes, unsigned slab_header_words);
+/*
+ * slab_header_words: words before the slots of a slab; slab_begin_words: before the slab, since a page began. page_bytes: the
+ * kernel's.
+ */
+void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned slab_header_words);
 
 /* The class for a size, 1 <= size <= SA_MID_MAX: the smallest that is not smaller. */
 unsigned sa_size_class_find(size_t size);

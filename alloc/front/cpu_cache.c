@@ -57,16 +57,14 @@ void sa_cpu_cache_init(size_t limit_bytes)
         sa_hot.slabs[i] = &sa_slab_empty;
 }
 
-static size_t slab_offset(void)
-{
-    return sa_align_up(sizeof(struct cpu_cache), SA_CACHELINE);
-}
+SA_STATIC_ASSERT(sizeof(struct cpu_cache) <= SA_SLAB_BEGIN && SA_SLAB_BEGIN % SA_CACHELINE == 0,
+                 "room before the slab");
 
 size_t sa_cpu_cache_slab_bytes(void)
 {
     size_t n = 0, each;
 
-    each = sa_align_up(slab_offset() + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
+    each = sa_align_up(SA_SLAB_BEGIN + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
     for (int i = 0; i < sa_cpu_cache_count(); i++)
         n += cpu_cache_get(i) ? each : 0;
     return n;
@@ -86,7 +84,7 @@ static int64_t cpu_limit(void)
 /* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
 static bool cpu_populate(int cpu)
 {
-    size_t bytes = sa_align_up(slab_offset() + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
+    size_t bytes = sa_align_up(SA_SLAB_BEGIN + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
     struct cpu_cache *c;
 
     sa_lock_acquire(&populate_lock, SA_RANK_CPU_CACHE);
@@ -94,7 +92,7 @@ static bool cpu_populate(int cpu)
     if (!c) {
         c = sa_vm_map(NULL, bytes, "salloc:cpu cache");
         if (c) {
-            c->slab = (struct sa_slab *)((char *)c + slab_offset());
+            c->slab = (struct sa_slab *)((char *)c + SA_SLAB_BEGIN);
             c->limit_bytes = c->available_bytes = cpu_limit();
             c->rng = sa_sampler_stream((unsigned)cpu);
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {

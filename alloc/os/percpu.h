@@ -86,6 +86,9 @@ struct sa_slab {
     void *slot[];
 };
 
+/* How far behind the beginning of a page a slab begins; before it is what belongs to its CPU. */
+#define SA_SLAB_BEGIN 2944
+
 /* Classes are passed to the sequences, and kept in the tables, as offsets of their headers. */
 #define SA_CLASS_OFFSET(cls) ((cls) * sizeof(struct sa_header))
 

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t kernel_page = pages[fuzz_below(&in, 3)];
         const struct sa_class *c;
 
-        sa_size_class_init(kernel_page, sizeof(struct sa_slab) / 8);
+        sa_size_class_init(kernel_page, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
         check_size(1 + fuzz_number(&in, 4) % SA_MID_MAX);
         c = &sa_size_classes.of[1 + fuzz_below(&in, sa_size_classes.count - 1)];
         check_shape(c, kernel_page);

@@ -13,13 +13,14 @@
 
 static const size_t kernel_pages[] = {4096, 16384, 65536};
 
+#define BEGIN_WORDS  ((unsigned)(SA_SLAB_BEGIN / 8))
 #define HEADER_WORDS ((unsigned)(sizeof(struct sa_slab) / 8))
 
 /* Runs the body once for each kernel page size, with the tables made for it. */
 #define EACH_KERNEL(page)                                                                          \
     for (size_t k_ = 0, page;                                                                      \
          k_ < TEST_COUNT(kernel_pages) &&                                                          \
-         (page = kernel_pages[k_], sa_size_class_init(page, HEADER_WORDS), 1);                     \
+         (page = kernel_pages[k_], sa_size_class_init(page, BEGIN_WORDS, HEADER_WORDS), 1);        \
          k_++)
 
 static void test_size_class_sizes_ascend_in_multiples_of_16(void **state)
@@ -43,7 +44,7 @@ static void test_size_class_sizes_ascend_in_multiples_of_16(void **state)
 static void test_size_class_find_is_least_for_every_size(void **state)
 {
     (void)state;
-    sa_size_class_init(4096, HEADER_WORDS);
+    sa_size_class_init(4096, BEGIN_WORDS, HEADER_WORDS);
     for (size_t size = 1, least = 1; size <= SA_MID_MAX; size++) {
         size_t object;
 
@@ -64,7 +65,7 @@ static void test_size_class_sizes_are_the_same_on_every_kernel(void **state)
     struct sa_size_classes small;
 
     (void)state;
-    sa_size_class_init(4096, HEADER_WORDS);
+    sa_size_class_init(4096, BEGIN_WORDS, HEADER_WORDS);
     small = sa_size_classes;
     EACH_KERNEL(page)
     {
@@ -162,6 +163,8 @@ static void test_size_class_slots_do_not_overlap(void **state)
                 continue;
             }
             assert_true(c->begin >= next + 1);
+            /* A few hundred lie in one page, with the word before them. */
+            assert_true((BEGIN_WORDS + c->begin - 1) % 512 + 1 + sa_min(c->most, 360) <= 512);
             next = (size_t)c->begin + c->most;
         }
         assert_true(sa_size_classes.slab_words >= next);
@@ -197,7 +200,7 @@ static void test_size_class_index_matches_division_for_every_offset(void **state
 static void test_size_class_index_rejects_far_offsets(void **state)
 {
     (void)state;
-    sa_size_class_init(4096, HEADER_WORDS);
+    sa_size_class_init(4096, BEGIN_WORDS, HEADER_WORDS);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         const struct sa_class *c = &sa_size_classes.of[cls];
 
