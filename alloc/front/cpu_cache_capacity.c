@@ -130,7 +130,7 @@ static bool cpu_misses_often(struct cpu_cache *c, unsigned cls, uint32_t since, 
     uint32_t apart = (c->apart[cls] + since) / 2;
 
     c->apart[cls] = (uint16_t)apart;
-    return apart < sa_max(sa_max(APART_LEAST, APART_BYTES / sa_size_classes.of[cls].size), 2 * cap);
+    return apart < sa_max(sa_max(APART_LEAST, APART_BYTES / sa_size_classes.of[cls].size), cap);
 }
 
 uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_miss kind)
