@@ -23,13 +23,14 @@ void sa_unwind_page_touch(const void *at)
     for (uint32_t i = 0; i < n; i++)
         if (sa_load_relaxed(&pages[i]) == page)
             return;
-    if (n >= SA_UNWIND_PAGES) /* others were quicker */
+    if (n >= SA_UNWIND_PAGES) /* others were quicker, as below */
+        return;
+    if (!sa_cas_relaxed(&sa_unwind_pages_touched, &n, n + 1))
         return;
     sa_store_relaxed(&pages[n], page);
-    sa_store_relaxed(&sa_unwind_pages_touched, n + 1);
     /* If the kernel does not want to, the page is read as any other. */
     if (sa_sys_madvise((void *)page, PAGE, MADV_RANDOM) == 0) {
-        (void)*(const volatile uint8_t *)page;
+        (void)*(const volatile uint8_t *)at;
         sa_sys_madvise((void *)page, PAGE, MADV_NORMAL);
     }
 }

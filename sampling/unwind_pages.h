@@ -16,7 +16,7 @@
 
 #define SA_UNWIND_PAGES 32
 
-/* How many were touched. Atomic, relaxed: two threads may touch the same page, or one more. */
+/* How many were touched; never falls. Atomic, relaxed: two threads may touch the same page, or one leave it to its reader. */
 extern uint32_t sa_unwind_pages_touched SA_HIDDEN;
 
 /* Brings the page in, if it is not yet known to be. */

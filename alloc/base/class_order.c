@@ -9,6 +9,7 @@ uint8_t sa_class_order[SA_CLASSES_MAX];
 
 unsigned sa_class_place_find(unsigned cls)
 {
+    SA_DCHECK(cls);
     for (unsigned i = 0;; i++) {
         uint8_t there;
 

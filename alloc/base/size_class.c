@@ -101,10 +101,12 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
 
         if (c->near == c->most)
             continue;
-        words += slab_begin_words;
-        words = (unsigned)sa_align_up(words, CLASS_PAGE_WORDS) +
-                cls % CLASS_STAGGERS * CLASS_STAGGER_WORDS;
-        words -= slab_begin_words;
+        if (c->most > SA_MIDDLE_MOST) {
+            words += slab_begin_words;
+            words = (unsigned)sa_align_up(words, CLASS_PAGE_WORDS) +
+                    cls % CLASS_STAGGERS * CLASS_STAGGER_WORDS;
+            words -= slab_begin_words;
+        }
         c->begin = words + 1;
         words += 1 + c->most;
     }

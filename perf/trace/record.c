@@ -48,7 +48,7 @@ static int ready, copying;
 static void start(void)
 {
     if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) {
-        sa_size_class_init((size_t)sysconf(_SC_PAGESIZE), 2 * SA_CLASSES_MAX);
+        sa_size_class_init((size_t)sysconf(_SC_PAGESIZE), 0, 2 * SA_CLASSES_MAX);
         __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     }
 }
