@@ -12,8 +12,8 @@
 #define PAGE ((uintptr_t)4096)
 
 uint32_t sa_unwind_pages_touched;
-static uintptr_t
-    pages[SA_UNWIND_PAGES]; /* atomic, relaxed; 0: of one that counts, but is not written yet */
+/* Atomic, relaxed; 0: one that counts, but is not written yet. */
+static uintptr_t pages[SA_UNWIND_PAGES];
 
 void sa_unwind_page_touch(const void *at)
 {
