@@ -92,8 +92,8 @@ static struct pages ask(const char *preload, const char *conf)
     REQUIRE(child >= 0);
     if (child == 0) {
         dup2(ends[1], STDIN_FILENO);
-        personality(
-            ADDR_NO_RANDOMIZE); /* what is around a page depends on where the files are mapped */
+        /* What is around a page depends on where the files are mapped. */
+        personality(ADDR_NO_RANDOMIZE);
         if (!preload)
             unsetenv("LD_PRELOAD");
         if (conf)
