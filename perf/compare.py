@@ -11,6 +11,7 @@ import argparse
 import datetime
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -22,7 +23,8 @@ from allocators import Allocator, find_allocators, machine_facts
 from tables import Row, as_markdown, as_text, median, process_table, rss_table, time_table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-STARTS = 200  # of a trivial process, for each allocator, over all rounds
+STARTS = 500  # of a trivial process, for each allocator, over all rounds
+ORDERS = 20  # in which they are started, in each round
 TIMEOUT_S = 60
 # A measurement by real time is disturbed if its threads waited for a CPU for more than this part of
 # their time. It is then repeated, up to so many times in all.
@@ -70,13 +72,17 @@ def options():
     return args
 
 
-def launch(args, preloads, count, command):
+def pin():
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def launch(args, preloads, count, command, pinned=False):
     """Runs command with each preload in turn, count times: ([(index, ns, rss_kib)], stdout)."""
     read_end, write_end = os.pipe()
     line = [args.launch, str(write_end), str(count), ",".join(p or "-" for p in preloads)] + command
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, pass_fds=[write_end],
-                          start_new_session=True) as process:
+                          start_new_session=True, preexec_fn=pin if pinned else None) as process:
         os.close(write_end)
         try:
             # The report is shorter than what a pipe holds: reading it can wait.
@@ -186,18 +192,22 @@ class Comparison:
             self.rows[shown].add(allocator.name, ns, rss)
 
     def run_starts(self, round_number):
-        """Starts of a trivial process; the median of a round counts as its figure."""
-        order = self.in_turn(round_number)
-        count = -(-STARTS // self.args.rounds)
-        try:
-            report, _ = launch(self.args, [a.path for a in order], count, ["/bin/true"])
-        except Failed as why:
-            self.failed[("process_start", "all")] = str(why)
-            return
-        for place, allocator in enumerate(order):
-            mine = [(ns, rss) for index, ns, rss in report if index == place]
-            self.start.add(allocator.name, median([ns for ns, _ in mine]),
-                           median([rss for _, rss in mine]))
+        """Starts of a trivial process; the median of a round counts as its figure. In all orders: a start is slower
+        after one that has filled the processor's caches."""
+        dice = random.Random(round_number)
+        starts = {allocator.name: [] for allocator in self.allocators}
+        for _ in range(ORDERS):
+            order = dice.sample(self.allocators, len(self.allocators))
+            try:
+                report, _ = launch(self.args, [a.path for a in order],
+                                   -(-STARTS // (self.args.rounds * ORDERS)), ["/bin/true"], pinned=True)
+            except Failed as why:
+                self.failed[("process_start", "all")] = str(why)
+                return
+            for index, ns, rss in report:
+                starts[order[index].name].append((ns, rss))
+        for name, mine in starts.items():
+            self.start.add(name, median([ns for ns, _ in mine]), median([rss for _, rss in mine]))
 
     def read_address_space(self):
         """Peak address space of a trivial process, which tells it itself."""
