@@ -30,6 +30,10 @@
 #define ROOM_GROWS       4  /* times */
 #define PACKED_PART      4  /* of a page of the kernel's */
 
+/* Of the classes from here on there are forty, and what an object of theirs costs the page heap is little beside its use. */
+#define TRANSFER_LONG       8192
+#define TRANSFER_BYTES_LONG 262144 /* of objects per class, unless a batch is more */
+
 struct transfer {
     struct sa_lock lock;
     uint16_t used, low_water;
@@ -52,8 +56,9 @@ static struct {
 static size_t transfer_capacity(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
+    size_t bytes = k->size < TRANSFER_LONG ? TRANSFER_BYTES : TRANSFER_BYTES_LONG;
 
-    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, TRANSFER_BYTES / k->size));
+    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, bytes / k->size));
 }
 
 static struct transfer *transfer_for(int cpu, unsigned cls)
@@ -134,6 +139,11 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);
     /* What is there is enough to go on with; only an empty stack is worth another lock. */
     return got ? got : sa_central_remove(cls, objs, n);
+}
+
+bool sa_transfer_has(int cpu, unsigned cls)
+{
+    return sa_class_has_place(cls) && sa_load_relaxed(&transfer_for(cpu, cls)->used) > 0;
 }
 
 void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)

@@ -7,6 +7,7 @@
 #ifndef SA_MIDDLE_TRANSFER_H
 #define SA_MIDDLE_TRANSFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,9 @@ struct sa_transfer_stats {
 
 /* Takes up to n <= SA_MOVE_MOST objects for a CPU; how many. 0 only when out of memory. */
 size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n);
+
+/* Whether there are objects for a CPU, without those of the central list; a hint. */
+bool sa_transfer_has(int cpu, unsigned cls);
 
 /* Gives n objects back from a CPU. */
 void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n);

@@ -72,7 +72,7 @@ static void soft_limit_holds(void *unused)
         in_use -= sizes[k];
         /* Phases of small and of large blocks: what one leaves free is of no use to the other. */
         size = 1 + test_random_below(&r, i / 5000 % 2 ? 200000 : 20000);
-        if (in_use + size > limit / 2)
+        if (in_use + size > limit / 8 * 5)
             size = 1;
         blocks[k] = sa_front_alloc(size, 1, false);
         CHILD_CHECK(blocks[k] != NULL);
