@@ -12,7 +12,8 @@
  * Readers take no lock. A node is published with a release store after it is zeroed, and is never
  * removed, so a reader sees null or a valid node. What an entry says is only meaningful to who holds
  * something on the page (an object, a span): the entry of a page changes only while nobody does,
- * and the allocator's own hand-over (cache, list or lock) orders the change before the next reader.
+ * and the allocator's own hand-over (cache, list or lock) orders the change before the next reader. (Or the owner of
+ * the only object of a span changes it, which grows: whoever gets the object from it gets the entries, too.)
  * Readers with a pointer of unknown origin use sa_pagemap_find, which verifies what it finds.
  *
  * Entries of the spans tree: every page of an OBJECTS span; first and last page of others. Entries

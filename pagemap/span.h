@@ -8,7 +8,7 @@
  *
  * Who writes: the page heap under its lock while the span is free and when it changes hands; the
  * owner (central free list under its lock, or the large-block code of the thread that allocates or
- * frees the block) while it is in use.
+ * frees the block) while it is in use. A span with one object, in use, which grows, is its owner's.
  */
 #ifndef SA_PAGEMAP_SPAN_H
 #define SA_PAGEMAP_SPAN_H

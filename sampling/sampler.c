@@ -294,6 +294,13 @@ void *sa_sampler_free(struct sa_span *span, unsigned *ret_cls)
     return proxy;
 }
 
+void *sa_sampler_proxy(const struct sa_span *span)
+{
+    const struct sa_sample *s = sa_load_relaxed(&span->sample);
+
+    return s ? s->proxy : NULL;
+}
+
 void sa_sampler_release_large(struct sa_span *span)
 {
     sa_live_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));

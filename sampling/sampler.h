@@ -60,6 +60,9 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
  */
 void *sa_sampler_free(struct sa_span *span, unsigned *ret_cls);
 
+/* The proxy of a sampled object in use, which stays the sampler's. */
+void *sa_sampler_proxy(const struct sa_span *span);
+
 /* Ends the record of a large block that stays in use; its span has none afterwards. */
 void sa_sampler_release_large(struct sa_span *span);
 

@@ -16,6 +16,7 @@
 
 #include "alloc/base/page.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,6 +77,12 @@ static inline long sa_class_index(const struct sa_class *c, size_t offset)
     if ((uint64_t)product >= c->check || quotient >= c->objects)
         return -1;
     return (long)quotient;
+}
+
+/* Whether a span of the class is one object, and no more. */
+SA_INLINE bool sa_class_alone(const struct sa_class *k)
+{
+    return k->objects == 1 && k->size == (size_t)k->pages << SA_PAGE_SHIFT;
 }
 
 #endif

@@ -271,10 +271,40 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial)
     return sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1) ? obj : NULL;
 }
 
+bool sa_cpu_cache_has(unsigned cls)
+{
+    int cpu;
+    struct cpu_cache *c = cpu_current(&cpu);
+
+    return (c && sa_state_avail(cpu_state(c->slab, cls))) || sa_transfer_has(cpu, cls);
+}
+
+void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial)
+{
+    int cpu;
+    struct cpu_cache *c = cpu_current(&cpu);
+
+    ret_trial->rate = sa_rate_of_class(cls);
+    ret_trial->won = sa_sampler_try(&ret_trial->rate);
+    if (c)
+        sa_count_shared(&c->passed[cls], 1);
+}
+
 SA_NORETURN SA_COLD static void cpu_freed_twice(unsigned cls, void *obj)
 {
     sa_fatal("double free", obj, "was freed before (block of %u bytes)",
              sa_size_classes.of[cls].size);
+}
+
+void sa_cpu_cache_check_freed(unsigned cls, void *obj)
+{
+    void *last;
+
+    if (!sa_percpu_pop_batch(cls, &last, 1))
+        return;
+    if (SA_UNLIKELY(last == obj))
+        cpu_freed_twice(cls, obj);
+    sa_cpu_cache_free(cls, last);
 }
 
 /* As the sequence; the object being there already ends the program. */

@@ -38,6 +38,15 @@ void sa_cpu_cache_init(size_t limit_bytes);
  */
 void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial);
 
+/* Whether an allocation would find a cached object; a hint. */
+bool sa_cpu_cache_has(unsigned cls);
+
+/* Ends the program if the object, which is said to be in use, is the one that the current CPU's cache took back last. */
+void sa_cpu_cache_check_freed(unsigned cls, void *obj);
+
+/* Whether an object is to be sampled that was not popped; it counts as an allocation. */
+void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial);
+
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);
 

@@ -8,12 +8,14 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
+#include "alloc/front/block.h"
 #include "alloc/front/block_fault.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/emergency.h"
 #include "alloc/front/fast.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/grow.h"
 #include "alloc/front/hardened.h"
 #include "alloc/front/large.h"
 #include "alloc/front/maintain.h"
@@ -28,39 +30,6 @@
 #include "sampling/sampler.h"
 
 #include <string.h>
-
-/* What is known of a pointer. */
-struct block {
-    unsigned cls;  /* 0: not of a class */
-    bool own_page; /* a sampled object: the span is its own, cls the proxy's */
-    struct sa_span
-        *span;    /* of a large or sampled block; of others only if it had to be looked up */
-    size_t exact; /* bytes asked for, where that is all that the program may use; else 0 */
-};
-
-/* What a program may use of a block. */
-static size_t block_bytes(struct block b)
-{
-    if (b.own_page && sa_guarded_span(b.span))
-        return b.span->requested; /* the rest is to show overflows */
-    if (b.exact)
-        return b.exact;
-    return b.cls ? sa_size_classes.of[b.cls].size : sa_large_bytes(b.span);
-}
-
-/* The smallest class whose objects all have the alignment; 0 if there is none. */
-static unsigned class_for(size_t size, size_t align)
-{
-    unsigned cls;
-
-    if (size > SA_MID_MAX - sa_hardening.tail || align > SA_PAGE_BYTES)
-        return 0;
-    cls = sa_size_class_find(sa_max(size, 1) + sa_hardening.tail);
-    if (align > SA_MIN_ALIGN)
-        while (cls < sa_size_classes.count && sa_size_classes.of[cls].size & (align - 1))
-            cls++;
-    return cls < sa_size_classes.count ? cls : 0;
-}
 
 static void front_init_tables(void)
 {
@@ -140,7 +109,7 @@ static void begin_block(void *p, unsigned cls, size_t size, bool sampled)
 /* Hardened: the fast path, with checks. NULL: the slow one has to look. */
 static void *alloc_checked(size_t size, size_t align, bool zero)
 {
-    unsigned cls = class_for(size, align);
+    unsigned cls = sa_block_class(size, align);
     void *p = cls ? sa_percpu_pop(cls) : NULL;
 
     if (!p)
@@ -186,7 +155,7 @@ static void alloc_recover(unsigned cls, size_t size, bool refused)
 
 static void *alloc_inside(size_t size, size_t align, bool zero)
 {
-    unsigned cls = class_for(size, align);
+    unsigned cls = sa_block_class(size, align);
     uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
     bool zeroed = false, refused;
     void *p = alloc_any(cls, size, align, &zeroed);
@@ -226,7 +195,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
 }
 
 /* Hardened: the bytes of a large or sampled block, whose end is looked at. */
-static size_t exact_bytes(struct block b, const void *p, const char *what)
+static size_t exact_bytes(struct sa_block b, const void *p, const char *what)
 {
     if (b.own_page && sa_guarded_span(b.span))
         return 0;
@@ -237,10 +206,10 @@ static size_t exact_bytes(struct block b, const void *p, const char *what)
 }
 
 /* Finds out what p is; anything but the start of a block ends the program. */
-static struct block block_of(const void *p, const char *what)
+static struct sa_block block_of(const void *p, const char *what)
 {
     uintptr_t address = (uintptr_t)p;
-    struct block b = {.cls = sa_pagemap_class(address)};
+    struct sa_block b = {.cls = sa_pagemap_class(address)};
 
     if (b.cls) {
         b.span = sa_pagemap_span(address);
@@ -265,7 +234,7 @@ static struct block block_of(const void *p, const char *what)
     return b;
 }
 
-static void free_block(struct block b, void *p)
+static void free_block(struct sa_block b, void *p)
 {
     bool ends = sa_hardening.on && b.cls && !(b.own_page && sa_guarded_span(b.span));
 
@@ -284,7 +253,7 @@ static void free_block(struct block b, void *p)
 /* For after the fork. A block without room for a link stays allocated. */
 static void put_aside(void *p)
 {
-    if (block_bytes(block_of(p, "invalid free")) >= sizeof(void *))
+    if (sa_block_bytes(block_of(p, "invalid free")) >= sizeof(void *))
         sa_emergency_put_aside(p);
 }
 
@@ -303,7 +272,7 @@ void sa_front_free(void *p)
 }
 
 /* A block is not what a sized free takes it for. */
-SA_NORETURN SA_COLD static void sized_fault(struct block b, const void *p, const char *text,
+SA_NORETURN SA_COLD static void sized_fault(struct sa_block b, const void *p, const char *text,
                                             size_t a, size_t size)
 {
     struct sa_found found;
@@ -317,7 +286,7 @@ SA_NORETURN SA_COLD static void sized_fault(struct block b, const void *p, const
  * Whether a block was allocated by these arguments, as far as the block can tell. Of a sampled one what was asked for is
  * known; but a program may also name what malloc_usable_size told it.
  */
-static void check_sized(struct block b, const void *p, size_t size, size_t align)
+static void check_sized(struct sa_block b, const void *p, size_t size, size_t align)
 {
     bool known = b.own_page || !b.cls;
     size_t is = b.exact ? b.exact : known ? b.span->requested : sa_size_classes.of[b.cls].size;
@@ -326,14 +295,14 @@ static void check_sized(struct block b, const void *p, size_t size, size_t align
     if (b.exact)
         wrong = sa_max(size, 1) != is;
     else if (known)
-        wrong = size < is || size > (b.cls ? block_bytes(b) : is);
+        wrong = size < is || size > (b.cls ? sa_block_bytes(b) : is);
     else
-        wrong = class_for(size, align) != b.cls;
+        wrong = sa_block_class(size, align) != b.cls;
     if (wrong)
         sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size);
     /* Without an alignment: what malloc_usable_size says of a guarded block need not lead to its class. */
     if (b.cls && (align > SA_MIN_ALIGN || !(b.own_page && sa_guarded_span(b.span))) &&
-        class_for(size, align) != b.cls)
+        sa_block_class(size, align) != b.cls)
         sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0);
     if (!b.cls && align > 1ul << b.span->align_log && align > SA_MIN_ALIGN)
         sized_fault(b, p, "was not allocated with alignment %zu", align, 0);
@@ -342,7 +311,7 @@ static void check_sized(struct block b, const void *p, size_t size, size_t align
 void sa_front_free_sized(void *p, size_t size, size_t align)
 {
     size_t emergency_size;
-    struct block b;
+    struct sa_block b;
 
     if (SA_UNLIKELY(sa_emergency_owns(p, &emergency_size)))
         return;
@@ -368,9 +337,9 @@ static void *realloc_copy(void *p, size_t old_size, size_t size)
 }
 
 /* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
-static bool realloc_stays(struct block b, void *p, size_t size)
+static bool realloc_stays(struct sa_block b, void *p, size_t size)
 {
-    unsigned cls = class_for(size, 1);
+    unsigned cls = sa_block_class(size, 1);
 
     /* A guarded block moves, so that what is left of the old one is guarded, too. */
     if (b.own_page && sa_guarded_span(b.span))
@@ -392,21 +361,23 @@ static bool realloc_stays(struct block b, void *p, size_t size)
     return true;
 }
 
-static void *realloc_inside(struct block b, void *p, size_t size)
+static void *realloc_inside(struct sa_block b, void *p, size_t size)
 {
     void *q;
 
-    if (!b.cls && class_for(size, 1) == 0) {
+    if (!b.cls && sa_block_class(size, 1) == 0) {
         if (sa_large_resize(b.span, size))
             return p;
         q = sa_large_move(b.span, size);
         if (q)
             return q;
     }
+    if (size > sa_block_bytes(b) && (q = sa_grow(b, p, size)))
+        return q;
     /* All of it: malloc_usable_size tells the program that it may use the whole block. */
-    q = realloc_copy(p, block_bytes(b), size);
+    q = realloc_copy(p, sa_block_bytes(b), size);
     /* Caches and free memory were given back: under a hard limit there may be room now for what is missing. */
-    if (SA_UNLIKELY(!q) && sa_limits_active() && !b.cls && class_for(size, 1) == 0 &&
+    if (SA_UNLIKELY(!q) && sa_limits_active() && !b.cls && sa_block_class(size, 1) == 0 &&
         sa_large_resize(b.span, size))
         return p;
     return q;
@@ -415,7 +386,7 @@ static void *realloc_inside(struct block b, void *p, size_t size)
 void *sa_front_realloc(void *p, size_t size)
 {
     size_t old_size;
-    struct block b;
+    struct sa_block b;
     void *q;
 
     if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
@@ -426,7 +397,7 @@ void *sa_front_realloc(void *p, size_t size)
     if (SA_UNLIKELY(!sa_gate_enter())) {
         q = sa_emergency_alloc(size, 1);
         if (q) {
-            memcpy(q, p, sa_min(block_bytes(b), size));
+            memcpy(q, p, sa_min(sa_block_bytes(b), size));
             put_aside(p);
         }
         return q;
@@ -442,7 +413,7 @@ size_t sa_front_size(const void *p, const char *what)
 
     if (SA_UNLIKELY(sa_emergency_owns(p, &size)))
         return size;
-    return block_bytes(block_of(p, what));
+    return sa_block_bytes(block_of(p, what));
 }
 
 size_t sa_front_size_if_ours(const void *p)
@@ -471,7 +442,7 @@ size_t sa_front_size_if_ours(const void *p)
 
 size_t sa_front_estimate(size_t size)
 {
-    unsigned cls = class_for(size, 1);
+    unsigned cls = sa_block_class(size, 1);
 
     if (sa_hardening.marks && size <= PTRDIFF_MAX)
         return sa_max(size, 1);

@@ -16,8 +16,15 @@
 #include "sampling/kept.h"
 #include "sampling/sampler.h"
 
+#include <string.h>
+
 /* Below this, copying is cheaper than moving pages. */
-#define MOVE_LEAST (512 * 1024)
+#define MOVE_LEAST (1ul << 20)
+
+/* Up to this, a block is copied to a place that has memory already: moved pages would push that out, and would have to be found
+ * again, one by one, where they came from and when the block is freed. What is longer is moved even so: there memory
+ * counts for more. */
+#define COPY_MOST (8ul << 20)
 
 /* Each is a mapping of its own, of which the kernel allows 65530 by default. */
 #define GUARDS_MOST 16384
@@ -87,17 +94,12 @@ static void large_give_back(struct sa_span *s, bool empty)
         sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
 }
 
-static size_t large_pages(size_t size)
-{
-    return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
-}
-
-/* The same with what is to be inaccessible, where that is a page of the kernel's. */
+/* Pages for a block with what is to be inaccessible, where that is a page of the kernel's. */
 static size_t large_pages_guarded(size_t size)
 {
     return SA_LIKELY(!sa_hardening.guards)
-               ? large_pages(size)
-               : sa_align_up(large_pages(size), sa_page_step) + sa_page_step;
+               ? sa_large_pages(size)
+               : sa_align_up(sa_large_pages(size), sa_page_step) + sa_page_step;
 }
 
 static bool large_guard(void *page, size_t bytes)
@@ -119,6 +121,15 @@ static void large_arm(struct sa_span *s)
     sa_hardened_arm_large((void *)s->start, s->requested, sa_large_bytes(s));
 }
 
+void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
+{
+    s->requested = size;
+    s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
+    large_arm(s);
+    large_sample(s, size, align);
+    return (void *)s->start;
+}
+
 void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
 {
     size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1);
@@ -129,12 +140,8 @@ void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size), align_pages, false);
     if (!s)
         return NULL;
-    s->requested = size;
-    s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
     *ret_zeroed = s->zeroed;
-    large_arm(s);
-    large_sample(s, size, align);
-    return (void *)s->start;
+    return sa_large_begin(s, size, align);
 }
 
 void sa_large_free(struct sa_span *s)
@@ -148,7 +155,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
 
     if (size > PTRDIFF_MAX || s->guard)
         return false;
-    pages = large_pages(size);
+    pages = sa_large_pages(size);
     /* A moved block is a mapping of its own, which mremap can move again; longer, it might be two. */
     if (pages > s->pages && s->moved)
         return false;
@@ -170,6 +177,7 @@ void *sa_large_move(struct sa_span *old, size_t size)
 {
     size_t bytes = sa_large_bytes(old), pages;
     struct sa_span *s;
+    bool copied;
 
     if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
@@ -177,20 +185,23 @@ void *sa_large_move(struct sa_span *old, size_t size)
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1, false);
     if (!s)
         return NULL;
-    if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {
+    copied = !s->zeroed && bytes <= COPY_MOST;
+    if (copied) {
+        memcpy((void *)s->start, (void *)old->start, bytes);
+    } else if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {
         /* Some kernels unmap the target before they find out that they cannot. A span marked as moved
          * is mapped afresh when it is freed. */
         s->moved = 1;
         sa_page_heap_free(&sa_page_heap_ordinary, s, true);
         return NULL;
     }
-    s->moved = 1;
+    s->moved = !copied;
     s->requested = size;
     s->align_log = 0;
     large_arm(s);
-    /* In this order: the block was never there twice, which would count for the peak. The old pages are gone, and
-     * what is left there reads as zero. */
-    large_give_back(old, true);
+    /* In this order: the block was never there twice, which would count for the peak. Where the old pages have gone,
+     * what is left reads as zero. */
+    large_give_back(old, !copied);
     large_sample(s, size, 1);
     return (void *)s->start;
 }

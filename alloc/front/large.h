@@ -3,6 +3,7 @@
 #ifndef SA_FRONT_LARGE_H
 #define SA_FRONT_LARGE_H
 
+#include "alloc/base/bits.h"
 #include "pagemap/span.h"
 
 /* What a program may use of a block. */
@@ -11,9 +12,18 @@ SA_INLINE size_t sa_large_bytes(const struct sa_span *span)
     return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);
 }
 
+/* Pages for so many bytes, without what shows overflows. */
+SA_INLINE size_t sa_large_pages(size_t size)
+{
+    return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
+}
+
 /* align: a power of two, any size. *ret_zeroed: whether the content is known to be zero. */
 void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed);
 void sa_large_free(struct sa_span *span);
+
+/* Makes a span a block, which is sampled or not: the block. */
+void *sa_large_begin(struct sa_span *span, size_t size, size_t align);
 
 /* Of a block that was in the quarantine. */
 void sa_large_free_kept(void *block);

@@ -318,6 +318,47 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     }
 }
 
+/* A span of one object, in use, becomes one of the class, or none of it any more. */
+static void central_count(unsigned cls, bool joins)
+{
+    struct central *c = &centrals[sa_class_place(cls)];
+
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    if (joins) {
+        c->spans++;
+        c->requested++;
+        c->utilization[central_bucket(1)]++;
+    } else {
+        c->spans--;
+        c->returned++;
+        c->utilization[central_bucket(1)]--;
+    }
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+}
+
+bool sa_central_extend(struct sa_span *s, unsigned cls)
+{
+    if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, sa_size_classes.of[cls].pages))
+        return false;
+    central_count(s->cls, false);
+    s->cls = (uint8_t)cls;
+    sa_pagemap_set_objects(s, sa_size_classes.of[cls].map_step);
+    central_count(cls, true);
+    return true;
+}
+
+bool sa_central_extend_large(struct sa_span *s, size_t pages)
+{
+    if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
+        return false;
+    central_count(s->cls, false);
+    sa_pagemap_clear_classes(s);
+    s->cls = 0;
+    sa_store_relaxed(&s->sample, NULL);
+    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    return true;
+}
+
 void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
 {
     struct central *c;

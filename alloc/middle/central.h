@@ -7,6 +7,8 @@
 #ifndef SA_MIDDLE_CENTRAL_H
 #define SA_MIDDLE_CENTRAL_H
 
+#include "pagemap/span.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +33,13 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n);
  * program with a message.
  */
 void sa_central_insert(unsigned cls, void *const *objs, size_t n);
+
+/*
+ * Lengthens the span of an object that has it to itself (sa_class_alone) and is the caller's, so that it is one of another
+ * class; or LARGE, and the caller's. False: what is behind it is in use.
+ */
+bool sa_central_extend(struct sa_span *span, unsigned cls);
+bool sa_central_extend_large(struct sa_span *span, size_t pages);
 
 void sa_central_stats(unsigned cls, struct sa_central_stats *ret);
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Realloc of blocks that grow; see grow.h. What is done to a block is done by its owner: nothing here is shared but what the
+ * floors below guard themselves.
+ *
+ * The blocks are those of the classes that have a span for each object. The span is lengthened if what is behind it is free, and
+ * becomes one of the class that the new size asks for, as a sized free of it looks at nothing else; or a large block. But a block
+ * of that class that lies in a cache is better: to copy to it takes no lock of the page heap, and a program that lets
+ * blocks grow and frees them finds the ones that it has freed.
+ *
+ * A growth is a free and an allocation: the new block is sampled or not by a trial of its own. If the old one was
+ * sampled, it moves back to its proxy, which has grown.
+ */
+#include "alloc/front/grow.h"
+
+#include "alloc/base/hardening.h"
+#include "alloc/base/size_class.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/large.h"
+#include "alloc/middle/central.h"
+#include "pagemap/pagemap.h"
+#include "sampling/sampler.h"
+
+#include <string.h>
+
+/* From here on most classes have a span for each object. */
+#define GROW_LEAST 65536
+
+static bool grows_alone(unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+
+    return cls && k->size >= GROW_LEAST && sa_class_alone(k);
+}
+
+/* Whether a block can become one of the class (0: a large one), and should. */
+static bool grow_serves(unsigned cls, unsigned to)
+{
+    return grows_alone(cls) && (!to || (to != cls && grows_alone(to) && !sa_cpu_cache_has(to)));
+}
+
+/* An object that holds `bytes` of content as the program's block: sampled, it is elsewhere. */
+static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
+{
+    struct sa_trial trial;
+    void *sampled = NULL;
+
+    sa_cpu_cache_try(cls, &trial);
+    if (SA_UNLIKELY(trial.won))
+        sampled = sa_sampler_take(&trial, cls, object, size, 1);
+    return sampled ? memcpy(sampled, object, bytes) : object;
+}
+
+void *sa_grow(struct sa_block b, void *p, size_t size)
+{
+    unsigned to = sa_block_class(size, 1);
+    size_t bytes = sa_block_bytes(b);
+    struct sa_span *s;
+    void *object;
+
+    if (sa_hardening.on || size > PTRDIFF_MAX || !grow_serves(b.cls, to))
+        return NULL;
+    if (!b.own_page)
+        sa_cpu_cache_check_freed(b.cls, p);
+    object = b.own_page ? sa_sampler_proxy(b.span) : p;
+    s = object ? sa_pagemap_span((uintptr_t)object) : NULL;
+    if (!s || !(to ? sa_central_extend(s, to) : sa_central_extend_large(s, sa_large_pages(size))))
+        return NULL;
+    if (b.own_page) {
+        memcpy(object, p, bytes);
+        sa_sampler_free(b.span, &b.cls);
+    }
+    return to ? begin_object(object, to, bytes, size) : sa_large_begin(s, size, 1);
+}
