@@ -65,13 +65,15 @@ static void cache_set_limit(struct sa_huge_cache *c, size_t limit)
     c->least_size = c->map.hugepages;
 }
 
-/* A miss: had the cache kept what usage fell by before and rose by since, it would have been a hit. */
+/* A miss: had the cache kept what usage fell by before and rose by since, it would have been a hit. The limit says how many
+ * hugepages are worth keeping at all, the swing how many there are even if others are free elsewhere. */
 static void cache_grow_limit(struct sa_huge_cache *c)
 {
     size_t fell = sa_window_max(&c->off_peak_min, SA_HUGE_CACHE_NS);
     size_t rose = c->usage - sa_window_min(&c->usage_s, SA_HUGE_CACHE_NS);
     size_t limit = sa_min(fell, rose);
 
+    c->swing = sa_max(c->swing, limit);
     limit += limit / 10;
     if (limit > c->limit)
         cache_set_limit(c, limit);
@@ -136,10 +138,16 @@ size_t sa_huge_cache_excess(struct sa_huge_cache *c)
     return c->map.hugepages > keep ? c->map.hugepages - keep : 0;
 }
 
+size_t sa_huge_cache_needed(const struct sa_huge_cache *c)
+{
+    return sa_min(sa_min(c->swing, c->peak - c->usage), c->map.hugepages);
+}
+
 void sa_huge_cache_shrink(struct sa_huge_cache *c)
 {
     if (c->now_ns - c->limit_changed_ns < SA_HUGE_CACHE_SHRINK_NS)
         return;
+    c->swing /= 2;
     if (c->least_size >= c->limit / 5)
         cache_set_limit(c, sa_max(c->limit - sa_min(c->limit, sa_max(c->least_size / 2, 1)),
                                   SA_HUGE_CACHE_LEAST));

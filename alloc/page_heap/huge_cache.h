@@ -24,6 +24,7 @@ struct sa_huge_cache {
     struct sa_huge_map map;
     struct sa_huge_nodes *nodes;
     size_t limit, ceiling; /* hugepages; kept: the lesser of both */
+    size_t swing;          /* of usage, by which hugepages were missing lately */
     size_t usage, peak;    /* peak: of usage in the last second */
     uint64_t limit_changed_ns, now_ns;
     size_t least_size; /* since the limit changed */
@@ -60,6 +61,12 @@ void sa_huge_cache_restore(struct sa_huge_cache *c, size_t start, size_t n);
 
 /* Hugepages beyond what is to be kept. */
 size_t sa_huge_cache_excess(struct sa_huge_cache *c);
+
+/*
+ * Cached hugepages that are likely to be asked for again within a second, and so are no excess, however much is free: as
+ * many as were missing lately, but no more than have been used in the last second.
+ */
+size_t sa_huge_cache_needed(const struct sa_huge_cache *c);
 
 /* Lowers the limit where the cache has stayed full: called now and then. */
 void sa_huge_cache_shrink(struct sa_huge_cache *c);

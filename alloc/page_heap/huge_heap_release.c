@@ -29,12 +29,22 @@ static size_t heap_held_back(const struct sa_huge_heap *h)
     return held;
 }
 
+/* Cached hugepages that are no excess: never more than is in use, so that nothing is left of them when all is freed. */
+static size_t heap_needed(const struct sa_huge_heap *h)
+{
+    return sa_limits_active()
+               ? 0
+               : sa_min(sa_huge_cache_needed(&h->cache), h->in_use_pages / SA_HUGE_PAGES);
+}
+
 size_t sa_huge_heap_excess(struct sa_huge_heap *h)
 {
     size_t keep = sa_max(SA_HUGE_EXCESS_PAGES, h->in_use_pages / 4);
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
+    size_t needed = heap_needed(h);
 
-    h->cache.ceiling = keep / SA_HUGE_PAGES;
+    h->cache.ceiling = sa_max(keep / SA_HUGE_PAGES, needed);
+    backed -= needed * SA_HUGE_PAGES;
     if (h->refused)
         return 0;
     cached = sa_huge_cache_excess(&h->cache) * SA_HUGE_PAGES;
@@ -142,7 +152,8 @@ static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t leas
 size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
                                   bool periodic)
 {
-    size_t done = release_cached(h, pages, periodic);
+    size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
+    size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), periodic);
 
     if (done < pages && !h->refused)
         done += sa_huge_heap_release_regions(h, pages - done, least);

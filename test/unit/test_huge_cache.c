@@ -246,6 +246,36 @@ static void test_window_remembers_slots(void **state)
     }
 }
 
+/* What was missing lately is needed, but no more than has been used in the last second, and not for ever. */
+static void test_cache_needs_what_was_missing(void **state)
+{
+    size_t start = 1000;
+
+    (void)state;
+    begin();
+    sa_huge_cache_use(&cache, 100);
+    sa_huge_cache_put(&cache, start, 60);
+    assert_int_equal(sa_huge_cache_needed(&cache), 0); /* nobody has missed them */
+    assert_int_equal(sa_huge_cache_shed(&cache, 60, &start), 60);
+    assert_int_equal(sa_huge_cache_take(&cache, 50, 1),
+                     SA_HUGE_NONE); /* it fell by 60, and has risen from 0 */
+    assert_int_equal(cache.swing, 60);
+    assert_int_equal(sa_huge_cache_needed(&cache), 0); /* there are none */
+    sa_huge_cache_put(&cache, 2000, 5);
+    assert_int_equal(sa_huge_cache_needed(&cache), 5);
+    sa_huge_cache_put(&cache, 2005, 25);
+    assert_int_equal(cache.usage, 60);
+    assert_int_equal(sa_huge_cache_needed(&cache), 30);
+    sa_huge_cache_put(&cache, 2030, 40); /* 70 are cached, 80 less are used than were */
+    assert_int_equal(sa_huge_cache_needed(&cache), 60);
+    let_pass(2 * SECOND);
+    assert_int_equal(cache.usage, 20);
+    assert_int_equal(sa_huge_cache_needed(&cache),
+                     0); /* in the last second there were no more than now */
+    let_pass(20 * SECOND);
+    assert_int_equal(cache.swing, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_cache_limit_follows_swings),
         cmocka_unit_test(test_cache_limit_has_a_ceiling),
         cmocka_unit_test(test_cache_limit_stays_while_it_is_needed),
+        cmocka_unit_test(test_cache_needs_what_was_missing),
         cmocka_unit_test(test_cache_reports),
         cmocka_unit_test(test_window_remembers_slots),
     };

@@ -161,6 +161,50 @@ static void test_heap_wears_no_addresses_out(void **state)
 }
 
 /*
+ * A hundred spans of 32 KiB to 4 MiB, replaced at random: little of what is freed goes to the system, to be found again at
+ * once. What does not fit into partly used hugepages is free all the time, about as much as may be.
+ */
+static void replace_large(void *unused)
+{
+    enum { SPANS = 100, STEPS = 20000 };
+    static struct sa_span *spans[SPANS];
+    struct test_random r = {0x1a4};
+    struct sa_page_heap_stats stats;
+    uint64_t freed = 0, released = 0;
+
+    (void)unused;
+    sa_page_heap_tick(HEAP, program.now_ns);
+    for (int i = 0; i < 2 * STEPS; i++) {
+        size_t k = test_random_below(&r, SPANS), n = (size_t)4 << test_random_below(&r, 7);
+
+        if (i == STEPS) {
+            sa_page_heap_stats(HEAP, &stats);
+            released = stats.released_ever_bytes;
+            freed = 0;
+        }
+        if (spans[k]) {
+            freed += sa_span_bytes(spans[k]);
+            sa_page_heap_free(HEAP, spans[k], false);
+        }
+        spans[k] = sa_page_heap_alloc(HEAP, n + test_random_below(&r, n), 1, false);
+        assert_non_null(spans[k]);
+        if (i % 2000 == 0)
+            sa_page_heap_tick(HEAP, program.now_ns += 20000000);
+    }
+    sa_page_heap_stats(HEAP, &stats);
+    released = stats.released_ever_bytes - released;
+    if (released > freed / 25)
+        fail_msg("of %lu bytes freed %lu were released", (unsigned long)freed,
+                 (unsigned long)released);
+}
+
+static void test_heap_keeps_what_is_needed_again(void **state)
+{
+    (void)state;
+    test_child_passes(replace_large, NULL);
+}
+
+/*
  * Demand that comes and goes: with a rule set, what will be needed again is kept, and found right. More than the heap
  * keeps in any case, so that what is freed would go back at once.
  */
@@ -264,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_heap_keeps_its_rules_when_calls_fail),
         cmocka_unit_test(test_heap_packs_awkward_spans_into_regions),
         cmocka_unit_test(test_heap_wears_no_addresses_out),
+        cmocka_unit_test(test_heap_keeps_what_is_needed_again),
         cmocka_unit_test(test_heap_skips_releases_that_demand_speaks_against),
         cmocka_unit_test(test_heap_reports_all_of_its_pages),
     };
