@@ -28,7 +28,7 @@ static void assert_defaults(void)
 {
     assert_string_equal(options.stats.text, "");
     assert_true(options.per_cpu);
-    assert_int_equal(options.cpu_cache, 1536 * 1024);
+    assert_int_equal(options.cpu_cache, 6 * 1024 * 1024);
     assert_false(options.llc_domains);
     assert_false(options.deepbind);
 }
@@ -236,10 +236,10 @@ static void read_no_environment(void *unused)
     unsetenv("SALLOC_CONF");
     setenv("SALLOC_CONFIG", "cpu_cache:1", 1);
     sa_options_read();
-    CHILD_CHECK(sa_options.cpu_cache == 1536 * 1024);
+    CHILD_CHECK(sa_options.cpu_cache == 6 * 1024 * 1024);
     clearenv();
     sa_options_read();
-    CHILD_CHECK(sa_options.cpu_cache == 1536 * 1024);
+    CHILD_CHECK(sa_options.cpu_cache == 6 * 1024 * 1024);
 }
 
 static void test_options_defaults_without_environment(void **state)

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
                    value_of(intervals[i]));
         test_settable(intervals[i], 300);
     }
-    CHECK(value_of("tcmalloc.max_per_cpu_cache_size") == 1536 << 10);
+    CHECK(value_of("tcmalloc.max_per_cpu_cache_size") == 6 << 20);
     test_settable("tcmalloc.max_per_cpu_cache_size", 1 << 30);
     test_errors();
     return check_end();
