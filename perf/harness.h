@@ -47,6 +47,7 @@ extern const struct perf_case perf_small[];
 extern const struct perf_case perf_live[];
 extern const struct perf_case perf_pipe[];
 extern const struct perf_case perf_large[];
+extern const struct perf_case perf_mixed[];
 extern const struct perf_case perf_tree[];
 
 /* The process's malloc is broken, or memory is out: says so and aborts. */
