@@ -28,7 +28,7 @@
 #include "alloc/page_heap/huge_region.h"
 #include "alloc/page_heap/huge_stats.h"
 
-/* More free memory than this, or than a quarter of what is in use, goes back at once. */
+/* More free memory than this, or than a quarter of what is in use, goes back at once; but see sa_huge_heap_excess. */
 #define SA_HUGE_EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
 
 /* A hugepage that has fewer free pages than this is not broken but by request. */

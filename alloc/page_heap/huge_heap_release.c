@@ -29,12 +29,21 @@ static size_t heap_held_back(const struct sa_huge_heap *h)
     return held;
 }
 
-/* Cached hugepages that are no excess: never more than is in use, so that nothing is left of them when all is freed. */
+/*
+ * What is no excess however much is free. Never more than is in use, so that nothing is left of it when all is freed: cached
+ * hugepages that are likely to be needed, and what lies between spans in partly used ones. The latter is
+ * released all the same if it stays unused.
+ */
 static size_t heap_needed(const struct sa_huge_heap *h)
 {
     return sa_limits_active()
                ? 0
                : sa_min(sa_huge_cache_needed(&h->cache), h->in_use_pages / SA_HUGE_PAGES);
+}
+
+static size_t heap_between(const struct sa_huge_heap *h)
+{
+    return sa_limits_active() ? 0 : sa_min(sa_huge_filler_backed(&h->filler), h->in_use_pages);
 }
 
 size_t sa_huge_heap_excess(struct sa_huge_heap *h)
@@ -43,8 +52,8 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h)
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
     size_t needed = heap_needed(h);
 
-    h->cache.ceiling = sa_max(keep / SA_HUGE_PAGES, needed);
-    backed -= needed * SA_HUGE_PAGES;
+    keep += needed * SA_HUGE_PAGES + heap_between(h);
+    h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)
         return 0;
     cached = sa_huge_cache_excess(&h->cache) * SA_HUGE_PAGES;
