@@ -215,7 +215,8 @@ int main(int argc, char **argv)
     benchmark::Initialize(&argc, argv);
     if (!take_options(&argc, argv) || benchmark::ReportUnrecognizedArguments(argc, argv))
         return 2;
-    for (const perf_case *cases : {perf_small, perf_live, perf_pipe, perf_large, perf_mixed, perf_tree})
+    for (const perf_case *cases :
+         {perf_small, perf_live, perf_pipe, perf_large, perf_mixed, perf_tree})
         for (const perf_case *c = cases; c->name; c++)
             register_case(*c);
     benchmark::AddCustomContext("malloc", malloc_file());

@@ -422,7 +422,7 @@ static void keep_few(void *always)
         fake_own(block[i]->start, 8, false);
         sa_page_heap_free(HEAP, block[i], false);
     }
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 20; i++) /* ten seconds */
         tick();
     sa_page_heap_stats(HEAP, &stats);
     assert_int_equal(stats.in_use_bytes, kept << SA_PAGE_SHIFT);
