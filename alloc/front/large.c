@@ -21,10 +21,10 @@
 /* Below this, copying is cheaper than moving pages. */
 #define MOVE_LEAST (1ul << 20)
 
-/* Up to this, a block is copied to a place that has memory already: moved pages would push that out, and would have to be found
- * again, one by one, where they came from and when the block is freed. What is longer is moved even so: there memory
- * counts for more. */
-#define COPY_MOST (8ul << 20)
+/* Up to this, a block is copied to a place some of which has memory: moved pages would push that out, and would have to be found
+ * again, one by one, where they came from and when the block is freed. What is longer is moved even so: in most of such a
+ * place there is none, and what is there twice counts for more. */
+#define COPY_MOST (2ul << 20)
 
 /* Each is a mapping of its own, of which the kernel allows 65530 by default. */
 #define GUARDS_MOST 16384

@@ -30,7 +30,7 @@
 #define ROOM_GROWS       4  /* times */
 #define PACKED_PART      4  /* of a page of the kernel's */
 
-/* Of the classes from here on there are forty, and what an object of theirs costs the page heap is little beside its use. */
+/* Of the classes from here on there are some forty, and what an object of theirs costs the page heap is little beside its use. */
 #define TRANSFER_LONG       8192
 #define TRANSFER_BYTES_LONG 262144 /* of objects per class, unless a batch is more */
 

@@ -183,8 +183,8 @@ void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving mov
         sa_huge_heap_note(h);
     excess = sa_huge_heap_excess(h);
     if (SA_UNLIKELY(excess)) {
-        sa_huge_heap_flush(h);
-        sa_huge_heap_release_pages(h, excess, SA_HUGE_BREAK_LEAST, false);
+        sa_huge_heap_flush(h); /* what was freed last may be needed where it goes */
+        sa_huge_heap_release_pages(h, sa_huge_heap_excess(h), SA_HUGE_BREAK_LEAST, false);
     }
     if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);

@@ -204,6 +204,45 @@ static void test_heap_keeps_what_is_needed_again(void **state)
     test_child_passes(replace_large, NULL);
 }
 
+/* Hugepages in the cache that are needed stay when there is too much between spans: that goes. */
+static void keep_needed(void *unused)
+{
+    enum { LARGE = 120, SMALL = 2000 };
+    static struct sa_span *large[LARGE], *small[SMALL];
+    struct sa_huge_heap *h = HEAP->huge;
+    size_t cached, backed;
+
+    (void)unused;
+    sa_page_heap_tick(HEAP, program.now_ns);
+    for (int i = 0; i < SMALL; i++)
+        small[i] = sa_page_heap_alloc(HEAP, 64, 1, false);
+    for (int i = 0; i < LARGE; i++)
+        large[i] = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES, 1, false);
+    for (int turn = 0; turn < 2; turn++) { /* the second time half of them are missing */
+        for (int i = 0; i < LARGE / 2; i++)
+            sa_page_heap_free(HEAP, large[i], false);
+        if (turn == 0)
+            for (int i = 0; i < LARGE / 2; i++)
+                large[i] = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES, 1, false);
+    }
+    sa_page_heap_tick(HEAP, program.now_ns);
+    cached = h->cache.map.hugepages;
+    assert_in_range(cached, 40, LARGE / 2);
+    assert_int_equal(sa_huge_cache_needed(&h->cache), cached);
+    backed = sa_huge_filler_backed(&h->filler);
+    for (int i = 0; i < SMALL; i++)
+        if (i % 5)
+            sa_page_heap_free(HEAP, small[i], false);
+    assert_true(sa_huge_filler_backed(&h->filler) < backed + SMALL * 64 / 2);
+    assert_true(h->cache.map.hugepages >= cached);
+}
+
+static void test_heap_keeps_needed_hugepages_whole(void **state)
+{
+    (void)state;
+    test_child_passes(keep_needed, NULL);
+}
+
 /*
  * Demand that comes and goes: with a rule set, what will be needed again is kept, and found right. More than the heap
  * keeps in any case, so that what is freed would go back at once.
@@ -309,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_heap_packs_awkward_spans_into_regions),
         cmocka_unit_test(test_heap_wears_no_addresses_out),
         cmocka_unit_test(test_heap_keeps_what_is_needed_again),
+        cmocka_unit_test(test_heap_keeps_needed_hugepages_whole),
         cmocka_unit_test(test_heap_skips_releases_that_demand_speaks_against),
         cmocka_unit_test(test_heap_reports_all_of_its_pages),
     };
