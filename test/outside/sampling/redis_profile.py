@@ -51,6 +51,8 @@ def serve(folder, ending, type_):
         port = str(probe.getsockname()[1])
     conf = (f'profile:{folder}/{ending}.%n.%p.{ending},profile_type:{type_},profile_signal:USR2,'
             'sample_interval:16k')
+    if type_ == 'fragmentation':
+        conf += ',cpu_cache:64k'  # what lies in caches is not free on its span
     if 'SALLOC_CONF' in MORE:
         conf += ',' + MORE['SALLOC_CONF']
     env = {**os.environ, **MORE, 'LD_PRELOAD': LIBRARY, 'SALLOC_CONF': conf}
