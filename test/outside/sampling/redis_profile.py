@@ -35,12 +35,16 @@ def fail(text):
     sys.exit(1)
 
 
+# Every second key is deleted, so that half of what lies between others is free.
+DELETE = "for i = 0, 5000, 2 do redis.call('del', string.format('key:%012d', i)) end"
+
+
 def load(port):
     """Requests of several kinds, and a child that saves."""
     for words in (['-t', 'set,get,lpush,hset,zadd', '-n', '4000', '-r', '5000'], ['bgsave'],
-                  ['-t', 'set', '-d', '20000', '-n', '1000', '-r', '200']):
-        program = 'redis-cli' if words[0] == 'bgsave' else 'redis-benchmark'
-        quiet = [] if words[0] == 'bgsave' else ['-q', '-P', '4']
+                  ['-t', 'set', '-d', '20000', '-n', '1000', '-r', '200'], ['eval', DELETE, '0']):
+        program = 'redis-benchmark' if words[0] == '-t' else 'redis-cli'
+        quiet = ['-q', '-P', '4'] if words[0] == '-t' else []
         subprocess.run([program, '-p', port, *quiet, *words], check=True, timeout=100,
                        stdout=subprocess.DEVNULL)
 
