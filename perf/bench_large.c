@@ -7,17 +7,9 @@
 
 #include <stdlib.h>
 
-#define OS_PAGE 4096
-#define MIB     (1l << 20)
+#define MIB (1l << 20)
 
 #define KEEP(p) __asm__ volatile("" : "+r"(p) : : "memory")
-
-/* Writes a byte of each page in [from, to) of a block, as a program that uses it would. */
-static void touch_pages(char *p, size_t from, size_t to)
-{
-    for (size_t at = from; at < to; at += OS_PAGE)
-        *(volatile char *)(p + at) = 1;
-}
 
 /*
  * calloc and free. The block is written, so that memory that the allocator leaves to the kernel to
@@ -34,7 +26,7 @@ static void calloc_run(const struct perf_run *run)
         PERF_CHECK(p);
         if (p[0] | p[size / 2] | p[size - 1])
             perf_fail("calloc gave memory that is not zero");
-        touch_pages(p, 0, size);
+        perf_touch(p, 0, size);
         free(p);
     }
 }
@@ -74,11 +66,11 @@ static void double_run(const struct perf_run *run)
         char *p = malloc(size);
 
         PERF_CHECK(p);
-        touch_pages(p, 0, size);
+        perf_touch(p, 0, size);
         for (int n = 0; n < DOUBLINGS; n++) {
             p = realloc(p, size * 2);
             PERF_CHECK(p);
-            touch_pages(p, size, size * 2);
+            perf_touch(p, size, size * 2);
             size *= 2;
         }
         free(p);

@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 
-#define OS_PAGE 4096
 #define THREADS 2
 #define MIDDLE  1000 /* live blocks of each thread, from 1 KiB to 64 KiB */
 #define LONG    100  /* live blocks from 32 KiB to 4 MiB */
@@ -24,12 +23,11 @@ static size_t even_size(uint64_t random, size_t least, unsigned octaves)
     return from + (random >> 16 & (from - 1));
 }
 
-/* A byte of each page in [from, to) of a block is written. */
+/* The block, with a byte of each page in [from, to) written. */
 static char *touched(char *p, size_t from, size_t to)
 {
     PERF_CHECK(p);
-    for (size_t at = from; at < to; at += OS_PAGE)
-        *(volatile char *)(p + at) = 1;
+    perf_touch(p, from, to);
     return p;
 }
 

@@ -73,6 +73,7 @@ def options():
 
 
 def pin():
+    """To the last CPU allowed: interrupts prefer the first."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 

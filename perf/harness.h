@@ -60,6 +60,15 @@ void perf_fail(const char *what) __attribute__((noreturn));
             perf_fail("out of memory");                                                            \
     } while (0)
 
+#define PERF_OS_PAGE 4096
+
+/* Writes a byte of each page in [from, to) of a block, as a program that uses it would. */
+static inline void perf_touch(char *p, size_t from, size_t to)
+{
+    for (size_t at = from; at < to; at += PERF_OS_PAGE)
+        *(volatile char *)(p + at) = 1;
+}
+
 /*
  * A 64-bit linear congruential generator (Knuth's MMIX constants): one multiplication, so that the
  * workload costs little beside the allocator. Take bits from the top.

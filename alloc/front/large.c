@@ -196,12 +196,8 @@ void *sa_large_move(struct sa_span *old, size_t size)
         return NULL;
     }
     s->moved = !copied;
-    s->requested = size;
-    s->align_log = 0;
-    large_arm(s);
     /* In this order: the block was never there twice, which would count for the peak. Where the old pages have gone,
      * what is left reads as zero. */
     large_give_back(old, !copied);
-    large_sample(s, size, 1);
-    return (void *)s->start;
+    return sa_large_begin(s, size, 1);
 }
