@@ -13,9 +13,8 @@
 #ifndef SA_FRONT_FAST_H
 #define SA_FRONT_FAST_H
 
+#include "alloc/base/clear.h"
 #include "alloc/os/percpu.h"
-
-#include <string.h>
 
 /*
  * For the functions that inline a fast path: they begin on a cache line. Without, a pair of malloc
@@ -44,7 +43,7 @@ SA_INLINE void *sa_fast_clear(void *p, size_t size)
     unit *at = p;
 
     if (size > SA_CLEAR_INLINE)
-        return memset(p, 0, size);
+        return sa_clear_warm(p, size);
     do {
         *at++ = (unit){0, 0};
         SA_OPAQUE(at); /* or the compiler would make it a call of memset again */
