@@ -13,7 +13,12 @@
 #define APART_BYTES 16384
 #define APART_LEAST 64
 
-#define STEAL_VICTIMS 16 /* classes looked at for capacity in one miss */
+/*
+ * Where all capacity is given out, what one class gains others lose, and blocks move each time: a class that holds a batch
+ * takes some in one miss of so many, from those of so many classes that have not missed.
+ */
+#define STEAL_EVERY   8
+#define STEAL_VICTIMS 16
 
 /* Takes up to bytes from the CPU's unused budget; how many. */
 static size_t budget_take(struct cpu_cache *c, size_t bytes)
@@ -153,7 +158,7 @@ uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_m
         return cap;
     more = (uint32_t)sa_min(sa_max(k->batch, cap / 2), k->most - cap);
     got = budget_take(c, (size_t)more * k->size);
-    if (got < (size_t)more * k->size) {
+    if (got < (size_t)more * k->size && (cap < k->batch || ++c->unstolen % STEAL_EVERY == 0)) {
         cpu_steal(c, cpu, cls, (size_t)more * k->size - got);
         got += budget_take(c, (size_t)more * k->size - got);
     }

@@ -25,6 +25,7 @@ struct cpu_cache {
     uint64_t underflows, overflows, reclaims;   /* atomic, relaxed */
     uint64_t tick_misses, tick_delta, tick_sum; /* MAINTAIN: what the last tick saw */
     uint32_t hand;                              /* racy: where the last steal ended */
+    uint32_t unstolen;                          /* racy: misses that might have led to one */
     uint64_t rng;                               /* atomic: countdowns and trials */
     uint64_t passed[SA_CLASSES_MAX];            /* atomic, relaxed: allocations, see cpu_rearm */
     /* Racy hints, written by the slow paths on this CPU; any value is valid. */
