@@ -4,6 +4,10 @@
 
 #include "alloc/base/bits.h"
 
+/* What was given back and taken so many times is likely to be taken again; more is not counted, so that it is forgotten soon. */
+#define AGAIN_TIMES 4
+#define AGAIN_MOST  8
+
 void sa_huge_cache_init(struct sa_huge_cache *c, struct sa_huge_nodes *nodes)
 {
     c->nodes = nodes;
@@ -40,9 +44,20 @@ static void cache_set_usage(struct sa_huge_cache *c, size_t usage)
     sa_window_add(&c->off_peak_min, c->peak - usage);
 }
 
+static void cache_forget(struct sa_huge_cache *c, uint64_t now_ns)
+{
+    while (c->retaken && now_ns - c->retaken_ns >= SA_HUGE_CACHE_AGAIN_NS) {
+        c->retaken /= 2;
+        c->retaken_ns += SA_HUGE_CACHE_AGAIN_NS;
+    }
+    if (!c->retaken)
+        c->retaken_ns = now_ns;
+}
+
 void sa_huge_cache_tick(struct sa_huge_cache *c, uint64_t now_ns)
 {
     cache_integrate(c);
+    cache_forget(c, now_ns);
     if (c->now_ns == 0) { /* time begins */
         c->cached_since_ns = now_ns;
         c->limit_changed_ns = now_ns;
@@ -85,6 +100,7 @@ size_t sa_huge_cache_take(struct sa_huge_cache *c, size_t n, size_t align)
 
     cache_integrate(c);
     start = sa_huge_map_take(&c->map, c->nodes, n, align);
+    c->retaken = sa_min(c->retaken + sa_min(n, c->peak - c->usage), AGAIN_MOST * c->peak);
     cache_set_usage(c, c->usage + n);
     if (start != SA_HUGE_NONE) {
         c->stats.hits++;
@@ -116,6 +132,13 @@ bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n)
     return true;
 }
 
+void sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n)
+{
+    cache_integrate(c);
+    sa_huge_map_take_at(&c->map, c->nodes, start, n);
+    cache_note_size(c);
+}
+
 void sa_huge_cache_restore(struct sa_huge_cache *c, size_t start, size_t n)
 {
     cache_integrate(c);
@@ -143,11 +166,17 @@ size_t sa_huge_cache_needed(const struct sa_huge_cache *c)
     return sa_min(sa_min(c->swing, c->peak - c->usage), c->map.hugepages);
 }
 
+bool sa_huge_cache_comes_again(const struct sa_huge_cache *c, size_t hugepages)
+{
+    return c->retaken / AGAIN_TIMES >= hugepages;
+}
+
 void sa_huge_cache_shrink(struct sa_huge_cache *c)
 {
     if (c->now_ns - c->limit_changed_ns < SA_HUGE_CACHE_SHRINK_NS)
         return;
-    c->swing /= 2;
+    if (!sa_huge_cache_comes_again(c, c->swing))
+        c->swing /= 2;
     if (c->least_size >= c->limit / 5)
         cache_set_limit(c, sa_max(c->limit - sa_min(c->limit, sa_max(c->least_size / 2, 1)),
                                   SA_HUGE_CACHE_LEAST));

@@ -147,33 +147,36 @@ static size_t taken_grows(const struct sa_huge_heap *h, size_t start, size_t pag
 }
 
 size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enum sa_huge_use use,
-                         bool *ret_zero)
+                         struct sa_huge_fresh *ret_fresh)
 {
     size_t n = sa_align_up(pages, SA_HUGE_PAGES) / SA_HUGE_PAGES;
     size_t start = sa_huge_cache_take(&h->cache, n, align);
+    bool fresh = true;
 
-    *ret_zero = false;
+    *ret_fresh = (struct sa_huge_fresh){.all = false, .last = false};
+    if (start == SA_HUGE_NONE && n > 1 && align == 1)
+        start = sa_huge_heap_join(h, n, &ret_fresh->last);
     if (start != SA_HUGE_NONE)
         return start;
     start = sa_huge_map_take(&h->released, &h->nodes, n, align);
-    *ret_zero = true;
     if (start == SA_HUGE_NONE && heap_give_up_spare(h)) {
         start = sa_huge_map_take(&h->cache.map, &h->nodes, n, align);
-        *ret_zero = false;
+        fresh = false;
     }
     if (start == SA_HUGE_NONE) {
         start = sa_huge_heap_take_released(h, n, align);
-        *ret_zero = true;
+        fresh = true;
     }
     if (start == SA_HUGE_NONE) {
         sa_huge_cache_unuse(&h->cache, n);
         return start;
     }
-    if (*ret_zero)
+    *ret_fresh = (struct sa_huge_fresh){.all = fresh, .last = fresh};
+    if (fresh)
         sa_huge_heap_advise_for(h, start, pages, use);
-    if (sa_huge_heap_admits(h, *ret_zero ? taken_grows(h, start, pages) : 0))
+    if (sa_huge_heap_admits(h, fresh ? taken_grows(h, start, pages) : 0))
         return start;
-    sa_huge_heap_put(h, start, n, *ret_zero);
+    sa_huge_heap_put(h, start, n, fresh);
     return SA_HUGE_NONE;
 }
 
@@ -248,6 +251,7 @@ static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, si
                                    bool donated, bool dense)
 {
     struct sa_huge_tracker *t;
+    struct sa_huge_fresh fresh;
     size_t hugepage;
     bool zero;
 
@@ -261,13 +265,13 @@ static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, si
         t = sa_huge_heap_ready(h, 2) ? sa_huge_heap_new_tracker(h) : NULL;
         if (!t)
             return NULL;
-        hugepage = sa_huge_heap_take(h, pages, 1, dense ? SA_USE_DENSE : SA_USE_SPARSE, &zero);
+        hugepage = sa_huge_heap_take(h, pages, 1, dense ? SA_USE_DENSE : SA_USE_SPARSE, &fresh);
         if (hugepage == SA_HUGE_NONE) {
             sa_huge_heap_drop_tracker(h, t);
             return NULL;
         }
-        sa_huge_heap_track(h, t, hugepage, zero ? 0 : SA_HUGE_PAGES);
-        if (zero && !dense)
+        sa_huge_heap_track(h, t, hugepage, fresh.all ? 0 : SA_HUGE_PAGES);
+        if (fresh.all && !dense)
             sa_huge_heap_probe(h, t);
     }
     zero = sa_huge_filler_add(&h->filler, t, (uint32_t)pages, donated, dense);

@@ -142,13 +142,23 @@ struct sa_huge_moving {
     size_t hugepage, n; /* n = 0: none */
 };
 
+/* Which hugepages that were taken have no memory: all, the last. */
+struct sa_huge_fresh {
+    bool all, last;
+};
+
 /* Hugepages for so many pages from the cache, the released ones or the system; counts as usage. SA_HUGE_NONE: there
  * are none, or a limit is in the way. */
 size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enum sa_huge_use use,
-                         bool *ret_zero);
+                         struct sa_huge_fresh *ret_fresh);
 
 /* From the released ones or the system only, and neither counted nor advised. */
 size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align);
+
+/* huge_join.c: n hugepages of which some are in the cache and others have no memory, neither counted as usage; SA_HUGE_NONE: there are
+ * none of which more than half are cached. And exactly these, if all are free and any is cached. */
+size_t sa_huge_heap_join(struct sa_huge_heap *h, size_t n, bool *ret_last_fresh);
+bool sa_huge_heap_join_at(struct sa_huge_heap *h, size_t start, size_t n, bool *ret_last_fresh);
 
 /* Maps at least n more, which are among the released ones then: the first, or SA_HUGE_NONE. */
 size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align);

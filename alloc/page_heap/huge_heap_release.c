@@ -12,7 +12,7 @@
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
 #define RELEASE_RUN 8                          /* hugepages of one system call at most */
-#define UNMAP_LEAST 1
+#define KEPT_MOST   512 /* hugepages that are kept for a program that uses nothing else */
 
 static void *hugepage_address(size_t hugepage)
 {
@@ -30,15 +30,20 @@ static size_t heap_held_back(const struct sa_huge_heap *h)
 }
 
 /*
- * What is no excess however much is free. Never more than is in use, so that nothing is left of it when all is freed: cached
- * hugepages that are likely to be needed, and what lies between spans in partly used ones. The latter is
- * released all the same if it stays unused.
+ * What is no excess however much is free: cached hugepages that are likely to be needed, and what lies between spans in partly used
+ * ones. The latter is released all the same if it stays unused. Neither is more than is in use, so that nothing is left
+ * of it when all is freed, unless the program has given back and taken as much again and again.
  */
 static size_t heap_needed(const struct sa_huge_heap *h)
 {
-    return sa_limits_active()
-               ? 0
-               : sa_min(sa_huge_cache_needed(&h->cache), h->in_use_pages / SA_HUGE_PAGES);
+    size_t needed = sa_huge_cache_needed(&h->cache), used = h->in_use_pages / SA_HUGE_PAGES;
+
+    if (sa_limits_active())
+        return 0;
+    if (needed <= used)
+        return needed;
+    return sa_huge_cache_comes_again(&h->cache, needed) ? sa_max(used, sa_min(needed, KEPT_MOST))
+                                                        : used;
 }
 
 static size_t heap_between(const struct sa_huge_heap *h)

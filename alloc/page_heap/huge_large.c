@@ -72,7 +72,7 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
 {
     struct extent e = extent_of(0, pages);
     struct sa_huge_tracker *t = NULL;
-    bool zero;
+    struct sa_huge_fresh fresh;
 
     if (!sa_huge_heap_ready(h, 4))
         return NULL;
@@ -81,7 +81,7 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
         if (!t)
             return NULL;
     }
-    e.first = sa_huge_heap_take(h, pages, sa_max(align / SA_HUGE_PAGES, 1), SA_USE_LARGE, &zero);
+    e.first = sa_huge_heap_take(h, pages, sa_max(align / SA_HUGE_PAGES, 1), SA_USE_LARGE, &fresh);
     if (e.first == SA_HUGE_NONE) {
         if (t)
             sa_huge_heap_drop_tracker(h, t);
@@ -89,16 +89,16 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
     }
     s->start = e.first << SA_HUGE_SHIFT;
     s->pages = (uint32_t)pages;
-    sa_span_begin(s, zero);
+    sa_span_begin(s, fresh.all);
     if (e.full) {
-        if (zero)
+        if (fresh.all)
             sa_huge_heap_probe_large(h, e.first, e.full);
         large_link(h, s);
         h->items++;
         h->large_pages += e.full * SA_HUGE_PAGES;
     }
     if (t) /* a span of less than a hugepage that had to be aligned is the filler's entirely */
-        tail_add(h, t, e.first + e.full, e.tail, zero ? 0 : SA_HUGE_PAGES, e.full != 0);
+        tail_add(h, t, e.first + e.full, e.tail, fresh.last ? 0 : SA_HUGE_PAGES, e.full != 0);
     return s;
 }
 
@@ -146,13 +146,17 @@ static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
            sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n);
 }
 
-/* Hugepages behind a span: all of them in the cache, or all without memory. */
-static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool *ret_zero)
+/* Hugepages behind a span; whether the last of them has no memory. */
+static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool *ret_last_fresh)
 {
-    *ret_zero = false;
+    *ret_last_fresh = false;
+    if (sa_huge_heap_join_at(h, hugepage, n, ret_last_fresh)) {
+        sa_huge_cache_use(&h->cache, n);
+        return true;
+    }
     if (sa_huge_cache_take_at(&h->cache, hugepage, n))
         return true;
-    *ret_zero = true;
+    *ret_last_fresh = true;
     if (!sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n) && !grow_behind(h, hugepage, n))
         return false;
     sa_huge_heap_advise_for(h, hugepage, n * SA_HUGE_PAGES, SA_USE_REGION);
