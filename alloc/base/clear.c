@@ -28,7 +28,7 @@ static int cpu_wide; /* atomic, relaxed */
 
 #define XCR0_VECTORS 6u /* the kernel keeps both halves of the 32-byte registers */
 
-/* Asked when the first such block is cleared, not at start: in a virtual machine each of the three instructions leaves it. */
+/* Asked when the first such block is cleared, not at start: in a virtual machine CPUID leaves it. */
 __attribute__((target("xsave"))) SA_COLD static bool find_wide(void)
 {
     unsigned a, b, c, d;
@@ -61,9 +61,12 @@ __attribute__((target("avx2"))) static void *clear_wide(void *p, size_t bytes)
 {
     char *last = (char *)p + bytes - TURN;
 
-    for (char *at = p; at < last; at += TURN)
+    for (char *at = p; at < last; at += TURN) {
+        SA_OPAQUE(at); /* or the compiler would make it a call of memset again */
         clear_turn(at);
+    }
     clear_turn(last);
+    __builtin_ia32_vzeroupper(); /* not all compilers do when they save space */
     return p;
 }
 

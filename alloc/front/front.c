@@ -136,9 +136,13 @@ static void *alloc_small(unsigned cls, size_t size, size_t align)
     return p;
 }
 
-static void *alloc_any(unsigned cls, size_t size, size_t align, bool *ret_zeroed)
+/* *zero: as for sa_large_alloc. */
+static void *alloc_any(unsigned cls, size_t size, size_t align, bool *zero)
 {
-    return cls ? alloc_small(cls, size, align) : sa_large_alloc(size, align, ret_zeroed);
+    if (!cls)
+        return sa_large_alloc(size, align, zero);
+    *zero = false;
+    return alloc_small(cls, size, align);
 }
 
 /* Makes room for a request that has failed. What the caches hold may be all that it takes. */
@@ -157,12 +161,13 @@ static void *alloc_inside(size_t size, size_t align, bool zero)
 {
     unsigned cls = sa_block_class(size, align);
     uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
-    bool zeroed = false, refused;
+    bool zeroed = zero, refused;
     void *p = alloc_any(cls, size, align, &zeroed);
 
     if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
         refused = sa_load_relaxed(&sa_limits.refused) != refusals;
         alloc_recover(cls, size, refused);
+        zeroed = zero;
         p = alloc_any(cls, size, align, &zeroed);
         if (refused && p)
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);

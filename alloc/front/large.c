@@ -130,17 +130,18 @@ void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
     return (void *)s->start;
 }
 
-void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed)
+void *sa_large_alloc(size_t size, size_t align, bool *zero)
 {
     size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1);
     struct sa_span *s;
 
     if (size > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size), align_pages, false);
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size), align_pages,
+                           *zero ? SA_PAGES_ZERO : SA_PAGES_ANY);
     if (!s)
         return NULL;
-    *ret_zeroed = s->zeroed;
+    *zero = s->zeroed;
     return sa_large_begin(s, size, align);
 }
 
@@ -182,7 +183,9 @@ void *sa_large_move(struct sa_span *old, size_t size)
     if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
     pages = large_pages_guarded(size + size / GROW_PART);
-    s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1, false);
+    /* Memory that is there is of use to a copy only. */
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1,
+                           bytes <= COPY_MOST ? SA_PAGES_ANY : SA_PAGES_ZERO);
     if (!s)
         return NULL;
     copied = !s->zeroed && bytes <= COPY_MOST;

@@ -18,8 +18,8 @@ SA_INLINE size_t sa_large_pages(size_t size)
     return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
 }
 
-/* align: a power of two, any size. *ret_zeroed: whether the content is known to be zero. */
-void *sa_large_alloc(size_t size, size_t align, bool *ret_zeroed);
+/* align: a power of two, any size. *zero: before, whether the content is to be zero; afterwards, whether it is known to be. */
+void *sa_large_alloc(size_t size, size_t align, bool *zero);
 void sa_large_free(struct sa_span *span);
 
 /* Makes a span a block, which is sampled or not: the block. */

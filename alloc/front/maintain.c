@@ -120,6 +120,8 @@ static void maintain_pass(uint64_t now)
     more |= sa_page_heap_tick(&sa_page_heap_sampled, now);
     maintain_steady(now);
     sa_store_relaxed(&background.more, more);
+    if (more) /* it goes on as soon as the program allocates anything */
+        sa_cpu_cache_kick();
     sa_sample_rates_tick(now);
 }
 

@@ -162,8 +162,9 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     bool aligned = k->map_step == SA_PAGE_BYTES && sa_is_pow2(k->pages);
-    struct sa_span *s = sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, aligned ? k->pages : 1,
-                                           k->objects > DENSE_OBJECTS);
+    struct sa_span *s =
+        sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, aligned ? k->pages : 1,
+                           k->objects > DENSE_OBJECTS ? SA_PAGES_DENSE : SA_PAGES_ANY);
     uint64_t *bits;
 
     if (!s)

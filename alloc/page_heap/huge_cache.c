@@ -166,17 +166,27 @@ size_t sa_huge_cache_needed(const struct sa_huge_cache *c)
     return sa_min(sa_min(c->swing, c->peak - c->usage), c->map.hugepages);
 }
 
-bool sa_huge_cache_comes_again(const struct sa_huge_cache *c, size_t hugepages)
+bool sa_huge_cache_comes_again(const struct sa_huge_cache *c)
 {
-    return c->retaken / AGAIN_TIMES >= hugepages;
+    return c->retaken / AGAIN_TIMES >= sa_min(c->swing, c->peak - c->usage);
+}
+
+/* Half of the swing is forgotten, but not what usage still swings by again and again, for then nothing is missing. */
+static void cache_forget_swing(struct sa_huge_cache *c)
+{
+    size_t swung = 0;
+
+    if (c->retaken / AGAIN_TIMES >= c->swing)
+        swung = sa_window_max(&c->usage_s, SA_HUGE_CACHE_SHRINK_NS) -
+                sa_window_min(&c->usage_s, SA_HUGE_CACHE_SHRINK_NS);
+    c->swing = sa_max(c->swing / 2, sa_min(c->swing, swung));
 }
 
 void sa_huge_cache_shrink(struct sa_huge_cache *c)
 {
     if (c->now_ns - c->limit_changed_ns < SA_HUGE_CACHE_SHRINK_NS)
         return;
-    if (!sa_huge_cache_comes_again(c, c->swing))
-        c->swing /= 2;
+    cache_forget_swing(c);
     if (c->least_size >= c->limit / 5)
         cache_set_limit(c, sa_max(c->limit - sa_min(c->limit, sa_max(c->least_size / 2, 1)),
                                   SA_HUGE_CACHE_LEAST));

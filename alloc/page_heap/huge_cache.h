@@ -27,7 +27,8 @@ struct sa_huge_cache {
     size_t limit, ceiling; /* hugepages; kept: the lesser of both */
     size_t swing;          /* of usage, by which hugepages were missing lately */
     size_t usage, peak;    /* peak: of usage in the last second */
-    size_t retaken; /* taken within a second after as many were given back; halved every AGAIN_NS */
+    size_t
+        retaken; /* asked for while usage was below its peak, by no more; halved every AGAIN_NS */
     uint64_t retaken_ns; /* when it was last halved */
     uint64_t limit_changed_ns, now_ns;
     size_t least_size; /* since the limit changed */
@@ -56,7 +57,8 @@ void sa_huge_cache_use(struct sa_huge_cache *c, size_t n);
 /* Exactly this range, if it is in the cache: for spans that grow. Counts as usage. */
 bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n);
 
-/* This range, which is in the cache, as a part of a request that was not served as a whole and counts already. */
+/* This range, which is in the cache, as a part of a request that the cache does not serve as a whole: its usage is counted
+ * elsewhere. */
 void sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n);
 
 /* Puts a range back into the cache. */
@@ -74,9 +76,9 @@ size_t sa_huge_cache_excess(struct sa_huge_cache *c);
  */
 size_t sa_huge_cache_needed(const struct sa_huge_cache *c);
 
-/* Whether so many have been given back and taken again several times within the last seconds, so that they will be once more even if
- * the program uses nothing else. */
-bool sa_huge_cache_comes_again(const struct sa_huge_cache *c, size_t hugepages);
+/* Whether as many as are likely to be asked for have been asked for four times within the last seconds, so that they will be once more even
+ * if the program uses nothing else. */
+bool sa_huge_cache_comes_again(const struct sa_huge_cache *c);
 
 /* Lowers the limit where the cache has stayed full: called now and then. */
 void sa_huge_cache_shrink(struct sa_huge_cache *c);

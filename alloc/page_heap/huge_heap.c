@@ -154,7 +154,7 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enu
     bool fresh = true;
 
     *ret_fresh = (struct sa_huge_fresh){.all = false, .last = false};
-    if (start == SA_HUGE_NONE && n > 1 && align == 1)
+    if (start == SA_HUGE_NONE && n > 1 && align == 1 && !h->to_be_zero)
         start = sa_huge_heap_join(h, n, &ret_fresh->last);
     if (start != SA_HUGE_NONE)
         return start;
@@ -378,14 +378,16 @@ static bool recent_serves(const struct sa_huge_heap *h, const struct sa_span *s,
 }
 
 /* *ret_over: by how much the hard limit would have been passed; 0: if it fails, that is not why. */
-static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense,
-                                  size_t *ret_over)
+static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
+                                  enum sa_pages_use use, size_t *ret_over)
 {
+    bool dense = use == SA_PAGES_DENSE;
     struct sa_huge_moving moving[2] = {{0}};
     struct sa_span *s, *got = NULL;
 
     *ret_over = 0;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    h->to_be_zero = use == SA_PAGES_ZERO;
     s = h->recent;
     if (s && recent_serves(h, s, pages, align, dense)) {
         h->recent = NULL;
@@ -416,20 +418,21 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
 
 /* Gives as much of what is free back as is missing; if it was what the span would have lain on, all of it. */
 static struct sa_span *alloc_over_limit(struct sa_huge_heap *h, size_t pages, size_t align,
-                                        bool dense, size_t over)
+                                        enum sa_pages_use use, size_t over)
 {
     struct sa_span *s;
 
     sa_limits_released(SA_LIMIT_HARD, sa_huge_heap_release(h, over));
-    s = heap_alloc(h, pages, align, dense, &over);
+    s = heap_alloc(h, pages, align, use, &over);
     if (!s && over) {
         sa_limits_released(SA_LIMIT_HARD, sa_huge_heap_release(h, SIZE_MAX / 2));
-        s = heap_alloc(h, pages, align, dense, &over);
+        s = heap_alloc(h, pages, align, use, &over);
     }
     return s;
 }
 
-struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense)
+struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
+                                   enum sa_pages_use use)
 {
     struct sa_span *s;
     size_t over;
@@ -440,15 +443,15 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
         return NULL;
     pages = sa_align_up(sa_max(pages, 1), sa_page_step);
     align = sa_max(align, sa_page_step);
-    s = heap_alloc(h, pages, align, dense, &over);
+    s = heap_alloc(h, pages, align, use, &over);
     if (SA_UNLIKELY(over != 0))
-        return alloc_over_limit(h, pages, align, dense, over);
+        return alloc_over_limit(h, pages, align, use, over);
     /* Out of address space: cached and released hugepages together may be a range that is long enough. Or
      * none of them is, and others have to be given up for a new one. */
     if (SA_UNLIKELY(!s) && sa_huge_heap_release(h, SIZE_MAX / 2))
-        s = heap_alloc(h, pages, align, dense, &over);
+        s = heap_alloc(h, pages, align, use, &over);
     if (SA_UNLIKELY(!s && !over) && sa_huge_heap_make_room(h, pages))
-        s = heap_alloc(h, pages, align, dense, &over);
+        s = heap_alloc(h, pages, align, use, &over);
     return s;
 }
 

@@ -95,8 +95,9 @@ struct sa_huge_heap {
     size_t large_pages; /* of large spans, tails in the filler not counted */
     size_t in_use_pages;
     /* Of the request that is being placed: pages that held memory when it began, or SIZE_MAX where there is no limit;
-     * and the bytes by which it would pass the hard one. */
+     * the bytes by which it would pass the hard one; and whether it had better be zero. */
     size_t before, over;
+    bool to_be_zero;
     size_t region_low_water;
     bool refused; /* the kernel would not take memory back: only ticks try again */
     uint64_t now_ns, started_ns;
@@ -119,7 +120,8 @@ struct sa_huge_heap {
 void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint);
 
 /* The functions of page_heap.h. */
-struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align, bool dense);
+struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
+                                   enum sa_pages_use use);
 void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *span, bool zero);
 bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *span, size_t pages);
 void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *span, size_t pages);

@@ -12,7 +12,7 @@
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
 #define RELEASE_RUN 8                          /* hugepages of one system call at most */
-#define KEPT_MOST   512 /* hugepages that are kept for a program that uses nothing else */
+#define KEPT_MOST   128 /* hugepages that are kept for a program that uses nothing else */
 
 static void *hugepage_address(size_t hugepage)
 {
@@ -42,8 +42,7 @@ static size_t heap_needed(const struct sa_huge_heap *h)
         return 0;
     if (needed <= used)
         return needed;
-    return sa_huge_cache_comes_again(&h->cache, needed) ? sa_max(used, sa_min(needed, KEPT_MOST))
-                                                        : used;
+    return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MOST)) : used;
 }
 
 static size_t heap_between(const struct sa_huge_heap *h)

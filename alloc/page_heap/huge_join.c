@@ -4,13 +4,14 @@
  * should serve alone: a program whose large blocks differ in size seldom finds one that is cached in one piece, and all
  * of a fresh one would have to be found by the kernel, while the cached pieces are in nobody's use. The lock is held.
  *
- * Not under a limit, which goes by what has no memory yet.
+ * Not under a limit, which goes by what has no memory yet, and not where all is to be zero, which a fresh range is already.
  */
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/huge_heap.h"
 #include "alloc/page_heap/limits.h"
 
-#define LOOKS 32 /* cached ranges that are looked at */
+#define LOOKS     32 /* cached ranges that are looked at */
+#define STRETCHES 64 /* of one range to be joined */
 
 /* A stretch of [at, end) that is one range's: where it ends; at itself if it is not free. */
 static size_t stretch_end(const struct sa_huge_heap *h, size_t at, size_t end, bool *ret_cached)
@@ -23,15 +24,16 @@ static size_t stretch_end(const struct sa_huge_heap *h, size_t at, size_t end, b
     return node ? sa_min(node->start + node->length, end) : at;
 }
 
-/* How many of the n hugepages are cached; 0 if some are not free. */
+/* How many of the n hugepages are cached; 0 if some are not free, or all lie in too many pieces. */
 static size_t join_cached(const struct sa_huge_heap *h, size_t start, size_t n)
 {
     size_t sum = 0, next;
+    int stretches = 0;
     bool cached;
 
     for (size_t at = start; at < start + n; at = next) {
         next = stretch_end(h, at, start + n, &cached);
-        if (next == at)
+        if (next == at || ++stretches > STRETCHES)
             return 0;
         sum += cached ? next - at : 0;
     }
@@ -64,7 +66,7 @@ size_t sa_huge_heap_join(struct sa_huge_heap *h, size_t n, bool *ret_last_fresh)
     const struct sa_huge_node *node = sa_huge_map_from(&h->cache.map, 0);
     size_t best = SA_HUGE_NONE, most = n / 2; /* with more memory than without */
 
-    if (sa_limits_active())
+    if (sa_limits_active() || h->cache.map.hugepages <= most)
         return SA_HUGE_NONE;
     for (int looks = 0; node && looks < LOOKS; looks++) {
         size_t end = node->start + node->length, starts[2] = {node->start, end > n ? end - n : end};

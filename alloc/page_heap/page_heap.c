@@ -29,9 +29,10 @@ void sa_page_heap_init(uint64_t seed)
     sa_page_heap_sampled.plain = &sampled;
 }
 
-struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t align, bool dense)
+struct sa_span *sa_page_heap_alloc(struct sa_page_heap *h, size_t pages, size_t align,
+                                   enum sa_pages_use use)
 {
-    return h->huge ? sa_huge_heap_alloc(h->huge, pages, align, dense)
+    return h->huge ? sa_huge_heap_alloc(h->huge, pages, align, use)
                    : sa_span_heap_alloc(h->plain, pages, align);
 }
 

@@ -61,16 +61,18 @@ SA_INLINE bool sa_page_heap_sampled_address(uintptr_t address)
     return address >> SA_HOME_SHIFT == (SA_HOME_START >> SA_HOME_SHIFT) + 1;
 }
 
+/* What pages are for: DENSE: many objects, so that they are likely to stay in use; ZERO: they had better be zero, and without memory, already. */
+enum sa_pages_use { SA_PAGES_ANY, SA_PAGES_DENSE, SA_PAGES_ZERO };
+
 /* Once, before anything else; chooses where the heaps begin from the seed. */
 void sa_page_heap_init(uint64_t seed);
 
 /*
  * A span of at least pages pages whose start is a multiple of align pages (a power of two), with
- * state LARGE, class 0 and ends entered in the map. NULL when out of memory. dense: it will hold many
- * objects, so that it is likely to stay in use; a hint.
+ * state LARGE, class 0 and ends entered in the map. NULL when out of memory. use is a hint.
  */
 struct sa_span *sa_page_heap_alloc(struct sa_page_heap *heap, size_t pages, size_t align,
-                                   bool dense);
+                                   enum sa_pages_use use);
 
 /* Takes back a span in use. zero: its pages are known to be zero and without memory. */
 void sa_page_heap_free(struct sa_page_heap *heap, struct sa_span *span, bool zero);

@@ -276,6 +276,35 @@ static void test_cache_needs_what_was_missing(void **state)
     assert_int_equal(cache.swing, 0);
 }
 
+/* What swings often, but by little, does not keep alive what has swung by much before; and what swings as much as ever is not forgotten. */
+static void test_cache_swing_is_that_of_late(void **state)
+{
+    size_t start;
+
+    (void)state;
+    begin();
+    for (int turn = 0; turn < 100;
+         turn++) { /* the cache keeps nothing, and all 100 are missing each time */
+        take(100);
+        sa_huge_cache_put(&cache, 0, 100);
+        assert_int_equal(sa_huge_cache_shed(&cache, 100, &start), 100);
+        let_pass(SECOND / 10);
+    }
+    assert_int_equal(cache.swing, 100);
+    for (int turn = 0; turn < 100; turn++) { /* it keeps all, and nothing is missing */
+        take(100);
+        sa_huge_cache_put(&cache, 0, 100);
+        let_pass(SECOND / 10);
+    }
+    assert_int_equal(cache.swing, 100);
+    for (int turn = 0; turn < 300; turn++) {
+        start = sa_huge_cache_take(&cache, 4, 1);
+        sa_huge_cache_put(&cache, start, 4);
+        let_pass(SECOND / 10);
+    }
+    assert_in_range(cache.swing, 0, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_cache_limit_has_a_ceiling),
         cmocka_unit_test(test_cache_limit_stays_while_it_is_needed),
         cmocka_unit_test(test_cache_needs_what_was_missing),
+        cmocka_unit_test(test_cache_swing_is_that_of_late),
         cmocka_unit_test(test_cache_reports),
         cmocka_unit_test(test_window_remembers_slots),
     };
