@@ -23,16 +23,17 @@
 
 #include <string.h>
 
+/*
+ * Of each class, unless a batch is more. Of 1 MiB much was in no use where a program's arrays grow through the classes: each
+ * left that much behind.
+ */
 #define TRANSFER_OBJECTS 8192
-#define TRANSFER_BYTES   1048576 /* of objects per class, unless a batch is more */
-#define DOMAINS_MOST     64
-#define ROOM_FIRST       32 /* slots */
-#define ROOM_GROWS       4  /* times */
-#define PACKED_PART      4  /* of a page of the kernel's */
+#define TRANSFER_BYTES   262144
 
-/* Of the classes from here on there are some forty, and what an object of theirs costs the page heap is little beside its use. */
-#define TRANSFER_LONG       8192
-#define TRANSFER_BYTES_LONG 262144 /* of objects per class, unless a batch is more */
+#define DOMAINS_MOST 64
+#define ROOM_FIRST   32 /* slots */
+#define ROOM_GROWS   4  /* times */
+#define PACKED_PART  4  /* of a page of the kernel's */
 
 struct transfer {
     struct sa_lock lock;
@@ -56,9 +57,8 @@ static struct {
 static size_t transfer_capacity(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    size_t bytes = k->size < TRANSFER_LONG ? TRANSFER_BYTES : TRANSFER_BYTES_LONG;
 
-    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, bytes / k->size));
+    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, TRANSFER_BYTES / k->size));
 }
 
 static struct transfer *transfer_for(int cpu, unsigned cls)

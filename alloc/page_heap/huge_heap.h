@@ -28,7 +28,9 @@
 #include "alloc/page_heap/huge_region.h"
 #include "alloc/page_heap/huge_stats.h"
 
-/* More free memory than this, or than a quarter of what is in use, goes back at once; but see sa_huge_heap_excess. */
+/* More free memory than the first, or than half of what is in use, goes back at once, but for what is known to be needed again. More than
+ * the second, or than a quarter of what is in use, in any case; but see sa_huge_heap_excess. */
+#define SA_HUGE_SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
 #define SA_HUGE_EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
 
 /* A hugepage that has fewer free pages than this is not broken but by request. */
@@ -98,6 +100,9 @@ struct sa_huge_heap {
      * the bytes by which it would pass the hard one; and whether it had better be zero. */
     size_t before, over;
     bool to_be_zero;
+    /* Pages that frees have released of late and that have not been missing, which is forgotten within two seconds; and those that
+     * have: so much more is kept, forgotten half as fast. */
+    size_t owed, regretted;
     size_t region_low_water;
     bool refused; /* the kernel would not take memory back: only ticks try again */
     uint64_t now_ns, started_ns;

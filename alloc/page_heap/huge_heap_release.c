@@ -57,6 +57,7 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h)
     size_t needed = heap_needed(h);
 
     keep += needed * SA_HUGE_PAGES + heap_between(h);
+    keep = sa_min(keep, sa_max(SA_HUGE_SPARE_PAGES, h->in_use_pages / 2) + h->regretted);
     h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)
         return 0;
@@ -188,7 +189,8 @@ void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving mov
     excess = sa_huge_heap_excess(h);
     if (SA_UNLIKELY(excess)) {
         sa_huge_heap_flush(h); /* what was freed last may be needed where it goes */
-        sa_huge_heap_release_pages(h, sa_huge_heap_excess(h), SA_HUGE_BREAK_LEAST, false);
+        h->owed +=
+            sa_huge_heap_release_pages(h, sa_huge_heap_excess(h), SA_HUGE_BREAK_LEAST, false);
     }
     if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
@@ -303,6 +305,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
     size_t left;
+    double part;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
@@ -311,7 +314,10 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     sa_huge_cache_shrink(&h->cache);
     h->refused = false;
     h->collapse_round = (struct sa_collapse_round){.begun = false};
-    heap_release_idle(h, (double)elapsed / (double)SA_RELEASE_NS);
+    part = (double)elapsed / (double)SA_RELEASE_NS;
+    h->owed -= (size_t)((double)h->owed * part);
+    h->regretted -= (size_t)((double)h->regretted * part / 2);
+    heap_release_idle(h, part);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_heap_region_backed(h);
     if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_LEAST))

@@ -49,6 +49,7 @@ static size_t lay_out(const char *plan)
     char kinds[32];
 
     program_begin("always madvise [never]\n", 1);
+    take(50 * SA_HUGE_PAGES); /* so that half of it may be free */
     parts[0] = take((n + 2) * SA_HUGE_PAGES);
     first = hugepage_of(parts[0]) + 1;
     sa_page_heap_free(HEAP, parts[0], true);
@@ -247,6 +248,35 @@ static void test_heap_keeps_what_comes_again(void **state)
     test_child_passes(come_again, NULL);
 }
 
+/* What frees have released is kept from then on if it is missing soon, up to 48 MiB; for as long as that is so. */
+static void regret(void *unused)
+{
+    const size_t n = 20;
+    struct sa_page_heap_stats stats;
+
+    (void)unused;
+    program_begin("always madvise [never]\n", 1);
+    for (int turn = 0; turn < 2; turn++) {
+        turns(1, n);
+        sa_page_heap_stats(HEAP, &stats);
+        assert_true(stats.backed_bytes <= 8 * MIB);
+        assert_true(turns(1, n) <= n * SA_HUGE_BYTES);
+        turns(1, n);
+        assert_true(turns(10, n) <=
+                    n * SA_HUGE_BYTES / 4); /* in time it is forgotten, and missing again */
+        sa_page_heap_stats(HEAP, &stats);
+        assert_true(stats.backed_bytes >= n * SA_HUGE_BYTES * 3 / 4);
+        for (int i = 0; i < 60; i++) /* half a minute */
+            sa_page_heap_tick(HEAP, program.now_ns += 500 * MS);
+    }
+}
+
+static void test_heap_keeps_what_was_missing(void **state)
+{
+    (void)state;
+    test_child_passes(regret, NULL);
+}
+
 /* There is a bound on what is kept where nothing else is in use. */
 static void come_again_large(void *unused)
 {
@@ -274,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_join_leaves_limits_alone),
         cmocka_unit_test(test_join_leaves_zeros_alone),
         cmocka_unit_test(test_heap_keeps_what_comes_again),
+        cmocka_unit_test(test_heap_keeps_what_was_missing),
         cmocka_unit_test(test_heap_keeps_no_more_than_its_bound),
     };
 

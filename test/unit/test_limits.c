@@ -236,6 +236,7 @@ static void below_use(void *unused)
     (void)unused;
     for (int i = 0; i < 200; i++) {
         add(&used, 100000);
+        add(&used, 100000); /* what is free stays as long as it is half of what is used */
         add(&free_ones, 100000);
     }
     drop(&free_ones, 200);
