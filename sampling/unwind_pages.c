@@ -11,23 +11,26 @@
 
 #define PAGE ((uintptr_t)4096)
 
+#define SLOTS (2u * SA_UNWIND_PAGES) /* never full */
+
 uint32_t sa_unwind_pages_touched;
-/* Atomic, relaxed; 0: one that counts, but is not written yet. */
-static uintptr_t pages[SA_UNWIND_PAGES];
+/* A page lies in the first slot from its own on that was free. Atomic, relaxed: written once, from 0, by who touches the page. */
+static uintptr_t pages[SLOTS];
 
 void sa_unwind_page_touch(const void *at)
 {
-    uint32_t n = sa_load_relaxed(&sa_unwind_pages_touched);
-    uintptr_t page = (uintptr_t)at & -PAGE;
+    uintptr_t page = (uintptr_t)at & -PAGE, found;
+    uint32_t slot = (uint32_t)(page / PAGE) % SLOTS;
 
-    for (uint32_t i = 0; i < n; i++)
-        if (sa_load_relaxed(&pages[i]) == page)
+    while ((found = sa_load_relaxed(&pages[slot])) != 0) {
+        if (found == page)
             return;
-    if (n >= SA_UNWIND_PAGES) /* others were quicker, as below */
+        slot = (slot + 1) % SLOTS;
+    }
+    if (!sa_cas_relaxed(&pages[slot], &found,
+                        page)) /* somebody was quicker: then it is read as any other */
         return;
-    if (!sa_cas_relaxed(&sa_unwind_pages_touched, &n, n + 1))
-        return;
-    sa_store_relaxed(&pages[n], page);
+    sa_add_relaxed(&sa_unwind_pages_touched, 1u);
     /* If the kernel does not want to, the page is read as any other. */
     if (sa_sys_madvise((void *)page, PAGE, MADV_RANDOM) == 0) {
         (void)*(const volatile uint8_t *)at;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages of an object's unwind tables, read one by one. The kernel maps the 64 KiB around each page of a file that is
+ * The pages of objects' unwind tables, read one by one. The kernel maps the 64 KiB around each page of a file that is
  * touched; a program with few samples reads three pages of the C library's tables, and would have more memory resident for
- * them than for its samples. It maps no more than the mapping has, and a page with advice of its own is one: so the first
- * pages get some while they are touched. A program that needs more pages than these has many call stacks, and it is quicker
- * for it to have those around as well.
+ * them than for its samples, and one with large libraries (a compiler) reads hundreds, far apart. The kernel maps no more than the
+ * mapping has, and a page with advice of its own is one: so they get some while they are touched first. A program that
+ * needs more pages than these is quicker with those around as well.
  */
 #ifndef SA_SAMPLING_UNWIND_PAGES_H
 #define SA_SAMPLING_UNWIND_PAGES_H
@@ -14,9 +14,9 @@
 
 #include <stdint.h>
 
-#define SA_UNWIND_PAGES 32
+#define SA_UNWIND_PAGES 512
 
-/* How many were touched; never falls. Atomic, relaxed: two threads may touch the same page, or one leave it to its reader. */
+/* How many were touched, or a few more; never falls. Atomic, relaxed. */
 extern uint32_t sa_unwind_pages_touched SA_HIDDEN;
 
 /* Brings the page in, if it is not yet known to be. */
