@@ -24,11 +24,14 @@
 #include <string.h>
 
 /*
- * Of each class, unless a batch is more. Of 1 MiB much was in no use where a program's arrays grow through the classes: each
- * left that much behind.
+ * Of each class, unless a batch is more; less of the forty or so from 8 KiB on, of which an object costs the page heap little beside
+ * its use. Less makes it slower to pass many blocks from thread to thread at a time, more is in no use where a program's
+ * arrays grow through the classes: each has that much left behind.
  */
-#define TRANSFER_OBJECTS 8192
-#define TRANSFER_BYTES   262144
+#define TRANSFER_OBJECTS    8192
+#define TRANSFER_BYTES      524288
+#define TRANSFER_LONG       8192
+#define TRANSFER_BYTES_LONG 262144
 
 #define DOMAINS_MOST 64
 #define ROOM_FIRST   32 /* slots */
@@ -57,8 +60,9 @@ static struct {
 static size_t transfer_capacity(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
+    size_t bytes = k->size < TRANSFER_LONG ? TRANSFER_BYTES : TRANSFER_BYTES_LONG;
 
-    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, TRANSFER_BYTES / k->size));
+    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, bytes / k->size));
 }
 
 static struct transfer *transfer_for(int cpu, unsigned cls)

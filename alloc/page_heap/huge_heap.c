@@ -384,6 +384,7 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
     bool dense = use == SA_PAGES_DENSE;
     struct sa_huge_moving moving[2] = {{0}};
     struct sa_span *s, *got = NULL;
+    size_t before;
 
     *ret_over = 0;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
@@ -395,8 +396,11 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
     } else {
         heap_flush(h, &moving[0]);
         s = sa_huge_heap_begin(h, pages) ? heap_new_span(h) : NULL;
+        before = sa_huge_heap_used(h);
         if (s)
             got = heap_place(h, s, pages, align, dense);
+        if (got)
+            sa_huge_heap_missed(h, before);
         *ret_over = h->over;
     }
     if (got) {

@@ -100,8 +100,8 @@ struct sa_huge_heap {
      * the bytes by which it would pass the hard one; and whether it had better be zero. */
     size_t before, over;
     bool to_be_zero;
-    /* Pages that frees have released of late and that have not been missing, which is forgotten within two seconds; and those that
-     * have: so much more is kept, forgotten half as fast. */
+    /* Pages that frees have released of late and that have not been missing, which are forgotten by a quarter each half second; and those
+     * that have: so much more is kept, and forgotten by what lies unused, an eighth at most. */
     size_t owed, regretted;
     size_t region_low_water;
     bool refused; /* the kernel would not take memory back: only ticks try again */
@@ -232,6 +232,9 @@ bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages);
 /* Whether the request may have so many pages more that hold no memory so far, which is to be asked before anything of
  * the heap is changed. If so, others see them as used from now on; if not, `over` says why. */
 bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages);
+
+/* A request has been served, before which so many pages held memory. What got some has been missing if frees had released it. */
+void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before);
 
 /* A span has grown in place, while `before` pages held memory before. */
 void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before);

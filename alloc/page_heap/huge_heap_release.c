@@ -50,6 +50,15 @@ static size_t heap_between(const struct sa_huge_heap *h)
     return sa_limits_active() ? 0 : sa_min(sa_huge_filler_backed(&h->filler), h->in_use_pages);
 }
 
+void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before)
+{
+    size_t used = sa_huge_heap_used(h),
+           missing = used > before ? sa_min(used - before, h->owed) : 0;
+
+    h->owed -= missing;
+    h->regretted += missing;
+}
+
 size_t sa_huge_heap_excess(struct sa_huge_heap *h)
 {
     size_t keep = sa_max(SA_HUGE_EXCESS_PAGES, h->in_use_pages / 4);
@@ -57,7 +66,9 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h)
     size_t needed = heap_needed(h);
 
     keep += needed * SA_HUGE_PAGES + heap_between(h);
+    h->regretted = sa_min(h->regretted, SA_HUGE_EXCESS_PAGES + 2 * h->in_use_pages);
     keep = sa_min(keep, sa_max(SA_HUGE_SPARE_PAGES, h->in_use_pages / 2) + h->regretted);
+    keep = sa_max(keep, needed * SA_HUGE_PAGES); /* which is not released by what follows */
     h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)
         return 0;
@@ -278,10 +289,19 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns)
     sa_huge_filler_tick(&h->filler, now_ns);
 }
 
+/* What was in use since the last tick is kept for a reason: only what lay unused is forgotten, and what is not there. */
+static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
+{
+    size_t absent = h->regretted - sa_min(h->regretted, sa_huge_heap_backed(h));
+
+    h->owed -= (size_t)((double)h->owed * part);
+    h->regretted -= sa_min((size_t)((double)h->regretted * part / 2), sa_max(unused, absent));
+}
+
 /* Releases the part of what is idle that the time since the last tick has earned. */
 static void heap_release_idle(struct sa_huge_heap *h, double part)
 {
-    size_t idle[3], keep = HEAP_KEEP, want;
+    size_t idle[3], keep = HEAP_KEEP, want, done = 0;
 
     heap_idle(h, idle);
     for (int i = 2; i >= 0; i--) { /* what is kept is best kept in the filler */
@@ -292,13 +312,14 @@ static void heap_release_idle(struct sa_huge_heap *h, double part)
     }
     want = (size_t)((double)idle[0] * part);
     if (want)
-        release_cached(h, want, true);
+        done += release_cached(h, want, true);
     want = (size_t)((double)idle[1] * part);
     if (want && !h->refused)
-        sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_LEAST);
+        done += sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_LEAST);
     want = sa_huge_filler_may_release(&h->filler, (size_t)((double)idle[2] * part));
     if (want && !h->refused)
-        release_filler(h, want, SA_HUGE_BREAK_LEAST);
+        done += release_filler(h, want, SA_HUGE_BREAK_LEAST);
+    heap_forget(h, done, part);
 }
 
 bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
@@ -315,8 +336,6 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     h->refused = false;
     h->collapse_round = (struct sa_collapse_round){.begun = false};
     part = (double)elapsed / (double)SA_RELEASE_NS;
-    h->owed -= (size_t)((double)h->owed * part);
-    h->regretted -= (size_t)((double)h->regretted * part / 2);
     heap_release_idle(h, part);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_heap_region_backed(h);

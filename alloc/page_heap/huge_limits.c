@@ -49,10 +49,6 @@ bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages)
 
 bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages)
 {
-    size_t missing = sa_min(pages, h->owed);
-
-    h->owed -= missing;
-    h->regretted += missing;
     if (SA_LIKELY(h->before == SIZE_MAX))
         return true;
     h->over =

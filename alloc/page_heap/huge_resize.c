@@ -27,8 +27,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         return false;
     }
-    if (limited)
-        before = sa_huge_heap_used(h);
+    before = sa_huge_heap_used(h);
     t = sa_huge_heap_tracker(h, hugepage);
     r = sa_huge_heap_region(h, hugepage);
     if (t)
@@ -46,6 +45,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         h->in_use_pages += more;
         sa_pagemap_set_ends(s);
         h->stats.extended++;
+        sa_huge_heap_missed(h, before);
         sa_huge_heap_note(h);
         if (limited) /* that there was room was seen before: what is over now stays */
             sa_huge_heap_grew(h, before);

@@ -45,7 +45,10 @@ static void take(struct fuzz_input *in)
         align <<= fuzz_below(in, 12);
     sa_page_heap_stats(HEAP, &stats); /* settles what was freed last */
     used = sa_huge_heap_used(HEAP->huge);
-    s = sa_page_heap_alloc(HEAP, n, align, how & 64);
+    s = sa_page_heap_alloc(HEAP, n, align,
+                           how & 64   ? SA_PAGES_DENSE
+                           : how & 32 ? SA_PAGES_ZERO
+                                      : SA_PAGES_ANY);
     if (!s) {
         FUZZ_CHECK(sa_limits.refused > refused || fake.map_fails || fuzz_arena.fails_after == 0 ||
                    HEAP->huge->mapped + n / SA_HUGE_PAGES + align / SA_HUGE_PAGES >
