@@ -47,7 +47,10 @@ static size_t heap_needed(const struct sa_huge_heap *h)
 
 static size_t heap_between(const struct sa_huge_heap *h)
 {
-    return sa_limits_active() ? 0 : sa_min(sa_huge_filler_backed(&h->filler), h->in_use_pages);
+    return sa_limits_active()
+               ? 0
+               : sa_min(sa_huge_filler_backed(&h->filler) + sa_huge_heap_region_backed(h),
+                        h->in_use_pages);
 }
 
 void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before)
@@ -66,7 +69,9 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h)
     size_t needed = heap_needed(h);
 
     keep += needed * SA_HUGE_PAGES + heap_between(h);
-    h->regretted = sa_min(h->regretted, SA_HUGE_EXCESS_PAGES + 2 * h->in_use_pages);
+    /* As much as may be used and missing: in the last second that was all that has been used. */
+    h->regretted =
+        sa_min(h->regretted, sa_max(SA_HUGE_EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
     keep = sa_min(keep, sa_max(SA_HUGE_SPARE_PAGES, h->in_use_pages / 2) + h->regretted);
     keep = sa_max(keep, needed * SA_HUGE_PAGES); /* which is not released by what follows */
     h->cache.ceiling = keep / SA_HUGE_PAGES;
