@@ -122,21 +122,21 @@ void sa_huge_cache_use(struct sa_huge_cache *c, size_t n)
     cache_set_usage(c, c->usage + n);
 }
 
-bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n)
+bool sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n)
 {
     cache_integrate(c);
     if (!sa_huge_map_take_at(&c->map, c->nodes, start, n))
         return false;
-    cache_set_usage(c, c->usage + n);
     cache_note_size(c);
     return true;
 }
 
-void sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n)
+bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n)
 {
-    cache_integrate(c);
-    sa_huge_map_take_at(&c->map, c->nodes, start, n);
-    cache_note_size(c);
+    if (!sa_huge_cache_take_part(c, start, n))
+        return false;
+    cache_set_usage(c, c->usage + n);
+    return true;
 }
 
 void sa_huge_cache_restore(struct sa_huge_cache *c, size_t start, size_t n)

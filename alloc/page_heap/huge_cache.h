@@ -27,9 +27,9 @@ struct sa_huge_cache {
     size_t limit, ceiling; /* hugepages; kept: the lesser of both */
     size_t swing;          /* of usage, by which hugepages were missing lately */
     size_t usage, peak;    /* peak: of usage in the last second */
-    size_t
-        retaken; /* asked for while usage was below its peak, by no more; halved every AGAIN_NS */
-    uint64_t retaken_ns; /* when it was last halved */
+    /* Asked for while usage was below its peak, by no more; halved every AGAIN_NS, the last time at retaken_ns. */
+    size_t retaken;
+    uint64_t retaken_ns;
     uint64_t limit_changed_ns, now_ns;
     size_t least_size; /* since the limit changed */
     size_t low_water;  /* least size since the heap last looked */
@@ -57,9 +57,8 @@ void sa_huge_cache_use(struct sa_huge_cache *c, size_t n);
 /* Exactly this range, if it is in the cache: for spans that grow. Counts as usage. */
 bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n);
 
-/* This range, which is in the cache, as a part of a request that the cache does not serve as a whole: its usage is counted
- * elsewhere. */
-void sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n);
+/* The same as a part of a request that the cache does not serve as a whole: usage is counted elsewhere. */
+bool sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n);
 
 /* Puts a range back into the cache. */
 void sa_huge_cache_put(struct sa_huge_cache *c, size_t start, size_t n);

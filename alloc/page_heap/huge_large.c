@@ -150,12 +150,12 @@ static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
 static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool *ret_last_fresh)
 {
     *ret_last_fresh = false;
+    if (sa_huge_cache_take_at(&h->cache, hugepage, n))
+        return true;
     if (sa_huge_heap_join_at(h, hugepage, n, ret_last_fresh)) {
         sa_huge_cache_use(&h->cache, n);
         return true;
     }
-    if (sa_huge_cache_take_at(&h->cache, hugepage, n))
-        return true;
     *ret_last_fresh = true;
     if (!sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n) && !grow_behind(h, hugepage, n))
         return false;

@@ -33,7 +33,7 @@ struct sa_span *program_take(size_t n, size_t align, bool dense)
 
     if (program.count == TEST_COUNT(program.spans))
         program_give(0);
-    s = sa_page_heap_alloc(HEAP, n, align, dense);
+    s = sa_page_heap_alloc(HEAP, n, align, dense ? SA_PAGES_DENSE : SA_PAGES_ANY);
     if (!s)
         return NULL;
     assert_int_equal(s->pages, n);

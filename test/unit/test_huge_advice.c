@@ -40,7 +40,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 /* A span of which the first pages are written to. */
 static struct sa_span *take(size_t pages, bool dense, size_t touched)
 {
-    struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, dense);
+    struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, dense ? SA_PAGES_DENSE : SA_PAGES_ANY);
 
     assert_non_null(s);
     fake_own(s->start, pages, true);
@@ -407,7 +407,7 @@ static void keep_few(void *always)
     if (always)
         fake.mode = "[always] madvise never\n";
     for (int i = 0; i < BLOCKS; i++) {
-        block[i] = sa_page_heap_alloc(HEAP, 8, 1, false);
+        block[i] = sa_page_heap_alloc(HEAP, 8, 1, SA_PAGES_ANY);
         fake_own(block[i]->start, 8, true);
         fake_touch(block[i]->start, 8);
         if (i % 1000 == 0)
@@ -447,9 +447,9 @@ static void leave_sparse(void *unused)
 {
     (void)unused;
     for (int i = 0; i < 100; i++)
-        fake_own(sa_page_heap_alloc(HEAP, 256, 1, false)->start, 256, true);
+        fake_own(sa_page_heap_alloc(HEAP, 256, 1, SA_PAGES_ANY)->start, 256, SA_PAGES_DENSE);
     for (int i = 0; i < 2000; i++)
-        fake_own(sa_page_heap_alloc(HEAP, 8, 1, true)->start, 8, true);
+        fake_own(sa_page_heap_alloc(HEAP, 8, 1, SA_PAGES_DENSE)->start, 8, true);
     for (int i = 0; i < 100; i++)
         tick();
     assert_int_equal(fake.collapses, 0);

@@ -283,15 +283,15 @@ static void test_cache_swing_is_that_of_late(void **state)
 
     (void)state;
     begin();
-    for (int turn = 0; turn < 100;
-         turn++) { /* the cache keeps nothing, and all 100 are missing each time */
+    /* The cache keeps nothing, and all 100 are missing each time; then it keeps all. */
+    for (int turn = 0; turn < 100; turn++) {
         take(100);
         sa_huge_cache_put(&cache, 0, 100);
         assert_int_equal(sa_huge_cache_shed(&cache, 100, &start), 100);
         let_pass(SECOND / 10);
     }
     assert_int_equal(cache.swing, 100);
-    for (int turn = 0; turn < 100; turn++) { /* it keeps all, and nothing is missing */
+    for (int turn = 0; turn < 100; turn++) {
         take(100);
         sa_huge_cache_put(&cache, 0, 100);
         let_pass(SECOND / 10);

@@ -38,7 +38,7 @@ void __wrap_sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa
 
 static struct sa_span *take(size_t pages)
 {
-    struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, false);
+    struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, SA_PAGES_ANY);
 
     assert_non_null(s);
     fake_own(s->start, s->pages, true);

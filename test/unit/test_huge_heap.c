@@ -145,7 +145,7 @@ static void wear_out(void *unused)
 
     (void)unused;
     for (size_t mapped = 0; mapped < 3 * SA_HOME_PAGES; mapped += n) {
-        struct sa_span *s = sa_page_heap_alloc(HEAP, n, 1, false);
+        struct sa_span *s = sa_page_heap_alloc(HEAP, n, 1, SA_PAGES_ANY);
 
         assert_non_null(s);
         sa_page_heap_free(HEAP, s, true);
@@ -186,7 +186,7 @@ static void replace_large(void *unused)
             freed += sa_span_bytes(spans[k]);
             sa_page_heap_free(HEAP, spans[k], false);
         }
-        spans[k] = sa_page_heap_alloc(HEAP, n + test_random_below(&r, n), 1, false);
+        spans[k] = sa_page_heap_alloc(HEAP, n + test_random_below(&r, n), 1, SA_PAGES_ANY);
         assert_non_null(spans[k]);
         if (i % 2000 == 0)
             sa_page_heap_tick(HEAP, program.now_ns += 20000000);
@@ -215,15 +215,15 @@ static void keep_needed(void *unused)
     (void)unused;
     sa_page_heap_tick(HEAP, program.now_ns);
     for (int i = 0; i < SMALL; i++)
-        small[i] = sa_page_heap_alloc(HEAP, 64, 1, false);
+        small[i] = sa_page_heap_alloc(HEAP, 64, 1, SA_PAGES_ANY);
     for (int i = 0; i < LARGE; i++)
-        large[i] = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES, 1, false);
+        large[i] = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES, 1, SA_PAGES_ANY);
     for (int turn = 0; turn < 2; turn++) { /* the second time half of them are missing */
         for (int i = 0; i < LARGE / 2; i++)
             sa_page_heap_free(HEAP, large[i], false);
         if (turn == 0)
             for (int i = 0; i < LARGE / 2; i++)
-                large[i] = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES, 1, false);
+                large[i] = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES, 1, SA_PAGES_ANY);
     }
     sa_page_heap_tick(HEAP, program.now_ns);
     cached = h->cache.map.hugepages;

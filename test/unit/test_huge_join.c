@@ -22,7 +22,7 @@
 
 static struct sa_span *take(size_t pages)
 {
-    struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, false);
+    struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, SA_PAGES_ANY);
 
     assert_non_null(s);
     return s;

@@ -218,7 +218,7 @@ static void growth_run(void *arg)
     }
     assert_true(footprint_seen > 0);
     before = sa_footprint_bytes();
-    assert_non_null(sa_page_heap_alloc(&sa_page_heap_sampled, 1, 1, false));
+    assert_non_null(sa_page_heap_alloc(&sa_page_heap_sampled, 1, 1, SA_PAGES_ANY));
     assert_true(footprint_seen <= before + MIB);
     program_end();
 }

@@ -185,7 +185,7 @@ static void test_kept_returns_what_is_partly_inaccessible(void **state)
 
     (void)state;
     for (int i = 0; i < N; i++) {
-        spans[i] = sa_page_heap_alloc(&sa_page_heap_ordinary, 40, 1, false);
+        spans[i] = sa_page_heap_alloc(&sa_page_heap_ordinary, 40, 1, SA_PAGES_ANY);
         assert_non_null(spans[i]);
         spans[i]->moved = 1;
         memset((void *)spans[i]->start, 1, sa_span_bytes(spans[i]));

@@ -79,7 +79,7 @@ static bool take(size_t pages, size_t align)
 
     if (count == SPANS)
         return false;
-    s = sa_page_heap_alloc(HEAP, pages, align, false);
+    s = sa_page_heap_alloc(HEAP, pages, align, SA_PAGES_ANY);
     if (!s)
         return false;
     assert_new(s, pages, align);
@@ -135,7 +135,7 @@ static void random_shrink(struct test_random *r, unsigned i)
 /* Moves a span's pages to a new one, as a growing block does. */
 static void random_move(unsigned i)
 {
-    struct sa_span *old = spans[i], *s = sa_page_heap_alloc(HEAP, old->pages, 1, false);
+    struct sa_span *old = spans[i], *s = sa_page_heap_alloc(HEAP, old->pages, 1, SA_PAGES_ANY);
 
     if (!s)
         return;
@@ -223,10 +223,10 @@ static void test_page_heap_aligns(void **state)
 static void test_page_heap_refuses_impossible_requests(void **state)
 {
     (void)state;
-    assert_null(sa_page_heap_alloc(HEAP, SIZE_MAX, 1, false));
-    assert_null(sa_page_heap_alloc(HEAP, UINT32_MAX, 1, false));
-    assert_null(sa_page_heap_alloc(HEAP, (size_t)1 << 40, 1, false));
-    assert_null(sa_page_heap_alloc(HEAP, 1, (size_t)1 << 49, false));
+    assert_null(sa_page_heap_alloc(HEAP, SIZE_MAX, 1, SA_PAGES_ANY));
+    assert_null(sa_page_heap_alloc(HEAP, UINT32_MAX, 1, SA_PAGES_ANY));
+    assert_null(sa_page_heap_alloc(HEAP, (size_t)1 << 40, 1, SA_PAGES_ANY));
+    assert_null(sa_page_heap_alloc(HEAP, 1, (size_t)1 << 49, SA_PAGES_ANY));
     take(1, 1);
     page_heap_check();
     give_all();
@@ -251,14 +251,14 @@ static void merge_in_order(void *arg)
         page_heap_check();
     }
     assert_int_equal(page_heap_ranges(), 1);
-    s = sa_page_heap_alloc(HEAP, 3 * third, 1, false);
+    s = sa_page_heap_alloc(HEAP, 3 * third, 1, SA_PAGES_ANY);
     assert_false(s->zeroed); /* the same memory again */
     page_heap_check();
     sa_page_heap_free(HEAP, s, false);
     sa_page_heap_release(HEAP, PTRDIFF_MAX);
     page_heap_check();
     assert_int_equal(stats().released_bytes, stats().mapped_bytes);
-    s = sa_page_heap_alloc(HEAP, stats().mapped_bytes >> SA_PAGE_SHIFT, 1, false);
+    s = sa_page_heap_alloc(HEAP, stats().mapped_bytes >> SA_PAGE_SHIFT, 1, SA_PAGES_ANY);
     assert_non_null(s);
     assert_int_equal(stats().in_use_bytes, stats().mapped_bytes);
     assert_true(s->zeroed && page_heap_is_zero(s));
@@ -304,7 +304,7 @@ static void test_page_heap_extends_only_into_free_neighbours(void **state)
     size_t step = kernel_step();
 
     (void)state;
-    a = sa_page_heap_alloc(HEAP, 64 * step, 1, false);
+    a = sa_page_heap_alloc(HEAP, 64 * step, 1, SA_PAGES_ANY);
     sa_page_heap_shrink(HEAP, a, 16 * step); /* 48 free pages follow */
     assert_true(sa_page_heap_is_free(HEAP, sa_span_end(a)));
     assert_false(sa_page_heap_is_free(HEAP, sa_span_end(a) - 1));
@@ -314,7 +314,7 @@ static void test_page_heap_extends_only_into_free_neighbours(void **state)
     assert_false(sa_page_heap_extend(HEAP, a, (size_t)1 << 40));
     assert_int_equal(a->pages, 64 * step);
     sa_page_heap_shrink(HEAP, a, 16 * step);
-    b = sa_page_heap_alloc(HEAP, 48 * step, 1, false);
+    b = sa_page_heap_alloc(HEAP, 48 * step, 1, SA_PAGES_ANY);
     if (b->start == sa_span_end(a)) /* the same place: now taken */
         assert_false(sa_page_heap_extend(HEAP, a, 17 * step));
     sa_page_heap_free(HEAP, a, false);
@@ -430,13 +430,13 @@ static void test_page_heap_reuses_before_it_grows(void **state)
 static void wear_out(void *arg)
 {
     struct sa_page_heap *h = &sa_page_heap_sampled;
-    struct sa_span *kept = sa_page_heap_alloc(h, 1, 1, false);
+    struct sa_span *kept = sa_page_heap_alloc(h, 1, 1, SA_PAGES_ANY);
     size_t pages = SA_HOME_PAGES / 1024;
 
     (void)arg;
     assert_non_null(kept);
     for (size_t n = 0; n < 3 * SA_HOME_PAGES; n += pages) {
-        struct sa_span *s = sa_page_heap_alloc(h, pages, 1, false);
+        struct sa_span *s = sa_page_heap_alloc(h, pages, 1, SA_PAGES_ANY);
 
         assert_non_null(s);
         assert_true(sa_page_heap_sampled_address(s->start));
@@ -460,7 +460,7 @@ static void test_page_heap_serves_more_than_a_window(void **state)
 
     (void)state;
     take(1, 1);
-    s = sa_page_heap_alloc(HEAP, SA_HOME_PAGES + 5 * kernel_step(), 1, false);
+    s = sa_page_heap_alloc(HEAP, SA_HOME_PAGES + 5 * kernel_step(), 1, SA_PAGES_ANY);
     if (!s)
         TEST_SKIP("no address space for more than 64 GiB, or no overcommit");
     assert_true(s->zeroed);

@@ -47,7 +47,7 @@ static void fail_first_mappings(void *unused)
         CHILD_CHECK(calls < 20);
         test_faults_clear();
         test_faults.mmap_after = calls;
-        s = sa_page_heap_alloc(HEAP, 4, 1, false);
+        s = sa_page_heap_alloc(HEAP, 4, 1, SA_PAGES_ANY);
         CHILD_CHECK(identity_holds());
     }
     CHILD_CHECK(calls > 1);
@@ -55,7 +55,7 @@ static void fail_first_mappings(void *unused)
     memset((void *)s->start, 1, sa_span_bytes(s));
     sa_page_heap_free(HEAP, s, false);
     for (int i = 0; i < 1000; i++) {
-        s = sa_page_heap_alloc(HEAP, 64, 1, false);
+        s = sa_page_heap_alloc(HEAP, 64, 1, SA_PAGES_ANY);
         CHILD_CHECK(s != NULL);
         memset((void *)s->start, 1, sa_span_bytes(s));
     }
@@ -90,7 +90,7 @@ static void fail_now_and_then(void *unused)
 
             if (test_random_below(&r, 4) == 0)
                 align <<= test_random_below(&r, 10);
-            s = sa_page_heap_alloc(HEAP, pages, align, false);
+            s = sa_page_heap_alloc(HEAP, pages, align, SA_PAGES_ANY);
             if (s) {
                 CHILD_CHECK(s->pages >= pages && s->state == SA_SPAN_LARGE);
                 CHILD_CHECK(s->start % (align << SA_PAGE_SHIFT) == 0);
@@ -126,7 +126,7 @@ static void test_page_heap_survives_mappings_that_fail_now_and_then(void **state
 
 static struct sa_span *filled_span(size_t bytes)
 {
-    struct sa_span *s = sa_page_heap_alloc(HEAP, bytes >> SA_PAGE_SHIFT, 1, false);
+    struct sa_span *s = sa_page_heap_alloc(HEAP, bytes >> SA_PAGE_SHIFT, 1, SA_PAGES_ANY);
 
     CHILD_CHECK(s != NULL);
     memset((void *)s->start, 1, sa_span_bytes(s));
@@ -159,7 +159,7 @@ static void refuse_release(void *unused)
     CHILD_CHECK(test_faults.madvise_calls - calls <= 2);
     CHILD_CHECK(stats().backed_bytes >= 100 * MIB);
     /* The memory is still good, and is not taken for zero. */
-    spans[0] = sa_page_heap_alloc(HEAP, MIB >> SA_PAGE_SHIFT, 1, false);
+    spans[0] = sa_page_heap_alloc(HEAP, MIB >> SA_PAGE_SHIFT, 1, SA_PAGES_ANY);
     CHILD_CHECK(spans[0] && !spans[0]->zeroed);
     sa_page_heap_free(HEAP, spans[0], false);
     /* And when the kernel takes memory again, it gets it. */
@@ -228,7 +228,7 @@ static void test_page_heap_gives_a_range_up_that_is_not_there(void **state)
 /* The very first request may be a huge one: nothing but address space decides. */
 static void first_is_huge(void *pages)
 {
-    struct sa_span *s = sa_page_heap_alloc(HEAP, *(const size_t *)pages, 1, false), *second;
+    struct sa_span *s = sa_page_heap_alloc(HEAP, *(const size_t *)pages, 1, SA_PAGES_ANY), *second;
 
     if (!s) {
         /* Fair only if the kernel has no room for it: a mapping of that size must fail, too. */
@@ -265,7 +265,7 @@ static void grow_over_windows(void *unused)
 
     (void)unused;
     for (size_t i = 0; i < 3 * SA_HOME_PAGES / pages; i++) {
-        struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, false);
+        struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, SA_PAGES_ANY);
 
         if (!s && sa_vm.map_failures) /* the kernel's word, not the heap's */
             return;
@@ -285,7 +285,7 @@ static void test_page_heap_grows_over_the_edge_of_a_window(void **state)
 static void first_is_aligned(void *align)
 {
     size_t bytes = *(const size_t *)align;
-    struct sa_span *s = sa_page_heap_alloc(HEAP, 1, bytes >> SA_PAGE_SHIFT, false);
+    struct sa_span *s = sa_page_heap_alloc(HEAP, 1, bytes >> SA_PAGE_SHIFT, SA_PAGES_ANY);
 
     CHILD_CHECK(s != NULL && s->start % bytes == 0);
     CHILD_CHECK(identity_holds());
@@ -303,7 +303,8 @@ static void test_page_heap_serves_an_aligned_first_request(void **state)
 static void run_out_of_records(void *unused)
 {
     struct sa_page_heap *sampled = &sa_page_heap_sampled;
-    struct sa_span *first = sa_page_heap_alloc(sampled, 1, 1, false), *s = first, *last = NULL;
+    struct sa_span *first = sa_page_heap_alloc(sampled, 1, 1, SA_PAGES_ANY), *s = first,
+                   *last = NULL;
     struct sa_page_heap_stats before, now;
 
     (void)unused;
@@ -312,7 +313,7 @@ static void run_out_of_records(void *unused)
     test_faults.mmap_after = 0;
     while (sa_arena_alloc(64, 8))
         ;
-    while ((s = sa_page_heap_alloc(sampled, 1, 1, false))) {
+    while ((s = sa_page_heap_alloc(sampled, 1, 1, SA_PAGES_ANY))) {
         CHILD_CHECK(s->pages <= 2);
         last = s;
     }
@@ -323,12 +324,12 @@ static void run_out_of_records(void *unused)
     CHILD_CHECK(now.released_bytes == before.released_bytes);
     CHILD_CHECK(now.in_use_bytes == before.in_use_bytes);
     /* What is there can be had as a whole, and in parts when there is memory again. */
-    s = sa_page_heap_alloc(sampled, before.released_bytes >> SA_PAGE_SHIFT, 1, false);
+    s = sa_page_heap_alloc(sampled, before.released_bytes >> SA_PAGE_SHIFT, 1, SA_PAGES_ANY);
     CHILD_CHECK(s != NULL);
     sa_page_heap_free(sampled, s, true);
     test_faults_clear();
     CHILD_CHECK(sa_page_heap_extend(sampled, last ? last : first, 3));
-    s = sa_page_heap_alloc(sampled, 1, 1, false);
+    s = sa_page_heap_alloc(sampled, 1, 1, SA_PAGES_ANY);
     CHILD_CHECK(s != NULL && s->pages == 1);
 }
 

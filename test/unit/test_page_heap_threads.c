@@ -46,7 +46,7 @@ static void use(int index, void *unused)
         size_t n = test_random_size(&r, test_random_below(&r, 8) ? 7 : 10);
 
         if (!s) {
-            s = sa_page_heap_alloc(HEAP, n, 1, index % 2);
+            s = sa_page_heap_alloc(HEAP, n, 1, index % 2 ? SA_PAGES_DENSE : SA_PAGES_ANY);
             THREAD_CHECK(s != NULL);
             for (size_t k = 0; s->zeroed && k < s->pages; k++)
                 THREAD_CHECK(*(uint64_t *)(s->start + (k << SA_PAGE_SHIFT)) == 0);
