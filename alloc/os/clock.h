@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clocks, answered by the vDSO. The coarse one has the resolution of the kernel's tick (1 to 10 ms) and takes a
+/* Clocks, answered by the vDSO but for one. The coarse one has the resolution of the kernel's tick (1 to 10 ms) and takes a
  * few nanoseconds to read. */
 #ifndef SA_OS_CLOCK_H
 #define SA_OS_CLOCK_H

@@ -276,6 +276,11 @@ bool sa_vm_hugepages(void *p, size_t bytes)
     return sa_sys_madvise(p, bytes, MADV_HUGEPAGE) == 0;
 }
 
+void sa_vm_touch(void *p)
+{
+    *(volatile char *)p = 0;
+}
+
 bool sa_vm_collapse(void *p, size_t bytes)
 {
     return sa_sys_madvise(p, bytes, MADV_COLLAPSE) == 0;

@@ -75,6 +75,9 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible);
 bool sa_vm_no_hugepages(void *p, size_t bytes);
 bool sa_vm_hugepages(void *p, size_t bytes);
 
+/* Writes a 0 to p, which nobody else uses: the first touch of its page, or hugepage, if that has no memory yet. */
+void sa_vm_touch(void *p);
+
 /* Makes an aligned range of 2 MiB one hugepage, now. False if the kernel cannot or will not. */
 bool sa_vm_collapse(void *p, size_t bytes);
 

@@ -9,6 +9,9 @@
  * after the hugepage with which it has used up its time: one takes a tenth of a millisecond, or several where a
  * virtual machine's host must first find memory for it.
  *
+ * A small heap is left alone for some seconds (sa_huge_heap_collapses, with what every program runs: nothing here is that): programs that
+ * end by then, such as compilers, would pay for it and gain nothing.
+ *
  * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed meanwhile: the kernel
  * keeps contents in any case, and at worst one hugepage more has memory than is counted.
  */
@@ -25,6 +28,11 @@
 #define LARGE_PASSES  3  /* times that a large span is gone through */
 #define FAILURES_MOST 16 /* in a row; the kernel has no hugepages, most likely */
 #define PAUSE_NS      10000000000ull
+
+/* Of the time that a hugepage takes one part in so many counts, where it stands for one that was left out before, for which the program has
+ * not paid then; and in a large heap. */
+#define MAKE_UP_PARTS 4
+#define LARGE_PARTS   2
 
 /* A hugepage to be looked at. */
 struct candidate {
@@ -121,17 +129,22 @@ static enum outcome collapse(struct sa_huge_heap *h, const struct candidate *c)
     return sa_vm_collapse(p, SA_HUGE_BYTES) ? MADE : REFUSED;
 }
 
-static void collapse_note(struct sa_huge_heap *h, const struct candidate *c, enum outcome outcome)
+/* One part in how many counts of the time that it took. */
+static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
+                              enum outcome outcome)
 {
     struct sa_huge_tracker *t;
     struct sa_huge_region *r;
     bool made = outcome == MADE;
+    unsigned parts;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     h->collapse.tried++;
     h->collapse.made += made;
     h->collapse.sparse += outcome == SPARSE;
     h->large_missed += !made;
+    parts = h->in_use_pages >= SA_HUGE_LARGE_HEAP ? LARGE_PARTS : 1;
+    parts = made && sa_huge_heap_makes_up(h) ? MAKE_UP_PARTS : parts;
     if (made)
         h->collapse.failures = 0;
     else if (outcome == REFUSED && ++h->collapse.failures % FAILURES_MOST == 0)
@@ -148,32 +161,33 @@ static void collapse_note(struct sa_huge_heap *h, const struct candidate *c, enu
         sa_huge_region_looked(r, (uint32_t)(c->hugepage - r->hugepage), made && !r->moving_pages);
     sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return parts;
 }
 
 uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
 {
-    uint64_t start = 0, spent = 0;
+    uint64_t start = 0, spent = 0, counted = 0, before;
 
     for (int i = 0; i < COLLAPSE_MOST; i++) {
         struct candidate c = {.hugepage = SA_HUGE_NONE};
-        enum sa_thp_mode mode;
+        unsigned parts;
 
         if (sa_limits_active() && !sa_limits_have_room(SA_HUGE_BYTES - SMALL_LEAST))
             break;
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        mode = sa_huge_heap_thp(h);
-        if ((mode == SA_THP_MADVISE || mode == SA_THP_ALWAYS) && h->choice != SA_HUGEPAGES_OFF &&
-            h->now_ns >= h->collapse_pause_ns)
+        if (sa_huge_heap_collapses(h))
             c = next_candidate(h);
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         if (c.hugepage == SA_HUGE_NONE)
             break;
         if (!start)
             start = sa_clock_thread_cpu_ns();
-        collapse_note(h, &c, collapse(h, &c));
+        before = spent;
+        parts = collapse_note(h, &c, collapse(h, &c));
         spent = sa_max(sa_clock_thread_cpu_ns() - start, 1);
+        counted += (spent - before) / parts;
         if (spent > most_ns)
             break;
     }
-    return spent;
+    return spent ? sa_max(counted, 1) : 0;
 }

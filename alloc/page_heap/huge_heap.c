@@ -448,11 +448,16 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
     pages = sa_align_up(sa_max(pages, 1), sa_page_step);
     align = sa_max(align, sa_page_step);
     s = heap_alloc(h, pages, align, use, &over);
+    if (SA_LIKELY(s != NULL)) {
+        if (SA_UNLIKELY(sa_load_relaxed(&h->advisor.untouched) == s->start >> SA_HUGE_SHIFT))
+            sa_huge_heap_touch(h, s);
+        return s;
+    }
     if (SA_UNLIKELY(over != 0))
         return alloc_over_limit(h, pages, align, use, over);
     /* Out of address space: cached and released hugepages together may be a range that is long enough. Or
      * none of them is, and others have to be given up for a new one. */
-    if (SA_UNLIKELY(!s) && sa_huge_heap_release(h, SIZE_MAX / 2))
+    if (sa_huge_heap_release(h, SIZE_MAX / 2))
         s = heap_alloc(h, pages, align, use, &over);
     if (SA_UNLIKELY(!s && !over) && sa_huge_heap_make_room(h, pages))
         s = heap_alloc(h, pages, align, use, &over);

@@ -39,6 +39,9 @@
 /* Spans of up to so many pages always lie in the filler. */
 #define SA_HUGE_SMALL_PAGES (SA_HUGE_PAGES / 2)
 
+/* In use, in a heap for which hugepages matter most. */
+#define SA_HUGE_LARGE_HEAP (512ul << 20 >> SA_PAGE_SHIFT)
+
 enum sa_thp_mode { SA_THP_UNKNOWN, SA_THP_NEVER, SA_THP_MADVISE, SA_THP_ALWAYS };
 
 /* What hugepages are taken for: spans of many objects, of few, of hugepages of their own; or not known yet. */
@@ -67,6 +70,10 @@ struct sa_huge_advisor {
     struct sa_huge_extent large[SA_LARGE_PROBES];
     uint8_t large_seen[SA_LARGE_PROBES];
     unsigned large_looks, since_large;
+    /* An advised hugepage whose first touch is to be timed, 0: none. Atomic, relaxed: also read without the lock. */
+    size_t untouched;
+    unsigned left_out, leave_out; /* hugepages that are not advised: yet to come, of how many */
+    size_t to_make_up;            /* that were not, and none has been made whole instead */
 };
 
 /* What of the candidates for a collapse has been gone through; how many of the filler's queue have not. */
@@ -259,6 +266,13 @@ bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t page
 /* The system's mode, found out when the heap is large enough for it to matter. */
 enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h);
 
+/* Whether hugepages are to be made whole, as far as the system, the user, the past and the size of the heap say. Lock held. */
+bool sa_huge_heap_collapses(struct sa_huge_heap *h);
+
+/* One has been made whole: whether it stands, in a large heap, for one that was not advised because that would have taken long.
+ * Lock held. */
+bool sa_huge_heap_makes_up(struct sa_huge_heap *h);
+
 /* Hugepages without memory are about to be used for so many pages. */
 void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
                              enum sa_huge_use use);
@@ -270,6 +284,9 @@ void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage);
 
 /* A tracker is about to get sparse spans: it may serve to find out how much of such hugepages is used. */
 void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t);
+
+/* Makes the first touch of advisor.untouched, on which a span lies that the caller has just taken. Without the lock. */
+SA_COLD void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s);
 
 /* Some of its pages are about to go back while others stay: what is left must not be made a hugepage again by
  * the kernel, free pages and all. Whether that advice stands now. */

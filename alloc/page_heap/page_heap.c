@@ -78,7 +78,15 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
 
 uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
 {
-    return h->huge ? sa_huge_heap_collapse(h->huge, most_ns) : 0;
+    bool
+        due; /* asked here, as few programs need the code that makes hugepages, and none else is to have it in memory */
+
+    if (!h->huge)
+        return 0;
+    sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
+    due = sa_huge_heap_collapses(h->huge);
+    sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);
+    return due ? sa_huge_heap_collapse(h->huge, most_ns) : 0;
 }
 
 /* Free spans of a plain heap are in the map, where whoever asks has looked before. */

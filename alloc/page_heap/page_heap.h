@@ -102,7 +102,7 @@ bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 /*
  * Has the kernel make hugepages of what lies on small pages, going on with what was found at the last tick, until
  * the thread has spent so much CPU time; the last one may take several milliseconds more. What it
- * has spent; 0: nothing is left until the next tick.
+ * has spent, as far as it counts (huge_collapse.c); 0: nothing is left until the next tick.
  */
 uint64_t sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns);
 

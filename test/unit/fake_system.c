@@ -39,6 +39,7 @@ enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name);
 bool __wrap_sa_vm_no_hugepages(void *p, size_t bytes);
 bool __wrap_sa_vm_hugepages(void *p, size_t bytes);
 bool __wrap_sa_vm_collapse(void *p, size_t bytes);
+void __wrap_sa_vm_touch(void *p);
 size_t __wrap_sa_vm_resident(const void *p, size_t bytes);
 long __wrap_sa_sys_read_file(const char *path, char *buf, size_t cap);
 
@@ -195,6 +196,16 @@ static void touch_hugepage(size_t first)
             return;
     for (size_t i = first; i < first + SA_HUGE_PAGES; i++)
         fake.pages[i] |= FAKE_MEMORY;
+}
+
+void __wrap_sa_vm_touch(void *p)
+{
+    size_t page = fake_page(p);
+
+    fake.touches++;
+    if (!(fake.pages[page] & FAKE_MEMORY))
+        touch_hugepage(sa_align_down(page, SA_HUGE_PAGES));
+    fake.pages[page] |= FAKE_MEMORY; /* which stays zero */
 }
 
 void fake_touch(uintptr_t start, size_t pages)

@@ -33,6 +33,7 @@ struct fake_system {
     size_t map_fails, release_fails, renew_fails, renew_loses, advise_fails;
     bool collapse_fails;       /* all calls */
     size_t collapses, advised; /* calls that did something */
+    size_t touches;            /* by the heap itself */
     /* Start of a span that is renewed before it is freed: if that fails it stays the heap's. */
     uintptr_t giving;
     struct test_random random;

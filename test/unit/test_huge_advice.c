@@ -67,6 +67,13 @@ static void ticks(int n)
         tick();
 }
 
+/* Small heaps are left alone while they are young. */
+static void grow_old(void)
+{
+    for (int i = 0; i < 12; i++)
+        sa_page_heap_tick(HEAP, now_ns += 500000000);
+}
+
 /* Pages that have memory, in use or not. */
 static size_t pages_that(unsigned what)
 {
@@ -238,6 +245,7 @@ static void breaks_and_mends(void *unused)
     size_t broken;
 
     (void)unused;
+    grow_old();
     for (int i = 0; i < SPANS; i++)
         spans[i] = take(16, true, 16);
     ticks(60);
@@ -280,6 +288,7 @@ static void refuses(void *unused)
     size_t tried;
 
     (void)unused;
+    grow_old();
     for (int i = 0; i < 60 * 8; i++)
         take(16, false, 16);
     fake.collapse_fails = true;
@@ -301,6 +310,7 @@ static void in_steps(void *unused)
     size_t calls = 0;
 
     (void)unused;
+    grow_old();
     for (int i = 0; i < 40 * 16; i++) /* 40 hugepages */
         take(16, false, 16);
     for (int i = 0; i < 10 * 16; i++)
@@ -446,6 +456,7 @@ static void test_advice_keeps_few_of_many(void **state)
 static void leave_sparse(void *unused)
 {
     (void)unused;
+    grow_old();
     for (int i = 0; i < 100; i++)
         fake_own(sa_page_heap_alloc(HEAP, 256, 1, SA_PAGES_ANY)->start, 256, SA_PAGES_DENSE);
     for (int i = 0; i < 2000; i++)

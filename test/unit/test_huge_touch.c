@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small heaps and transparent hugepages, on a system that exists only here (fake_system.h): where the first touch of a
+ * hugepage is slow, few are asked for until the heap is large; and none is made whole while the program is young.
+ */
+#include "alloc/page_heap/huge_heap.h"
+
+#include "alloc/os/vm.h"
+#include "test/support/child.h"
+#include "test/support/cmocka.h"
+#include "test/support/start.h"
+#include "test/unit/fake_system.h"
+#include "test/unit/huge_program.h"
+#include "test/unit/page_heap_walk.h"
+
+#include <time.h>
+
+#define HEAP      (&sa_page_heap_ordinary)
+#define HUGE_HEAP (HEAP->huge)
+#define MIB       (1ul << 20)
+#define MIB_PAGES (MIB >> SA_PAGE_SHIFT)
+
+static uint64_t now_ns = 1000000000;
+static uint64_t cpu_ns;           /* CPU time so far */
+static uint64_t touch_ns;         /* what each first touch of the heap's takes */
+static uint64_t whole_ns;         /* and each collapse; nothing else takes any */
+static size_t touches, collapses; /* that have been counted in cpu_ns */
+
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    if (id != CLOCK_THREAD_CPUTIME_ID)
+        return __real_clock_gettime(id, ret);
+    cpu_ns += (fake.touches - touches) * touch_ns;
+    touches = fake.touches;
+    cpu_ns += (fake.collapses - collapses) * whole_ns;
+    collapses = fake.collapses;
+    *ret = (struct timespec){(time_t)(cpu_ns / 1000000000), (long)(cpu_ns % 1000000000)};
+    return 0;
+}
+
+/* Takes spans of a page each, which the program uses. */
+static void use(size_t mib)
+{
+    for (size_t i = 0; i < mib * MIB_PAGES; i++) {
+        struct sa_span *s = sa_page_heap_alloc(HEAP, 1, 1, SA_PAGES_DENSE);
+
+        assert_non_null(s);
+        fake_own(s->start, 1, true);
+        fake_touch(s->start, 1);
+    }
+}
+
+static void check(void)
+{
+    page_heap_check();
+    program_check_memory();
+    fake_check_advice();
+}
+
+/* 0.2 ms, as where the kernel has the memory: from 64 MiB on all are advised, and each is timed up to 256 MiB. */
+static void quick(void *unused)
+{
+    (void)unused;
+    touch_ns = 200000;
+    use(64);
+    assert_int_equal(fake.touches, 0);
+    use(192);
+    assert_in_range(fake.touches, 95, 97);
+    assert_in_range(HUGE_HEAP->collapse.advised, 95, 97);
+    use(64);
+    assert_in_range(fake.touches, 95, 97);
+    assert_in_range(HUGE_HEAP->collapse.advised, 127, 129);
+    check();
+}
+
+/* 4 ms: after the first, 4 are left out, then 8, 16, 32. A large heap gets its hugepages all the same. */
+static void slow(void *unused)
+{
+    (void)unused;
+    touch_ns = 4000000;
+    use(64 + 2 * 5);
+    assert_int_equal(fake.touches, 1);
+    use(2);
+    assert_int_equal(fake.touches, 2);
+    use(256 - 76);
+    assert_int_equal(fake.touches, 5);
+    assert_int_equal(HUGE_HEAP->collapse.advised, 5);
+    use(64);
+    assert_int_equal(fake.touches, 5);
+    assert_in_range(HUGE_HEAP->collapse.advised, 36, 38);
+    check();
+}
+
+/* What was left out is made whole the sooner when the heap is large: it counts for a quarter of the time;
+ * and from 512 MiB on all counts for half of it. */
+static void made_up(void *unused)
+{
+    size_t left_out;
+
+    (void)unused;
+    touch_ns = 4000000;
+    use(320);
+    left_out = HUGE_HEAP->advisor.to_make_up;
+    assert_in_range(left_out, 90, 92);
+    for (int i = 0; i < 12; i++)
+        sa_page_heap_tick(HEAP, now_ns += 500000000);
+    whole_ns = 6000000;
+    for (size_t i = 0; i < left_out; i++)
+        assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 4);
+    assert_int_equal(fake.collapses, left_out);
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns);
+    use(200); /* 520 MiB */
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 2);
+    check();
+}
+
+/* When a touch is quick again, so is the next one taken to be. */
+static void slow_at_first(void *unused)
+{
+    (void)unused;
+    touch_ns = 4000000;
+    use(64 + 2);
+    assert_int_equal(fake.touches, 1);
+    touch_ns = 200000;
+    use(2 * 4 + 2 * 10);
+    assert_in_range(fake.touches, 10, 12);
+    check();
+}
+
+/* Of 60 MiB in use nothing is made whole for five seconds; of 600 MiB at once. */
+static void young(void *mib)
+{
+    size_t n = *(size_t *)mib;
+
+    for (size_t i = 0; i < n; i++) {
+        struct sa_span *s = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES / 2, 1, SA_PAGES_ANY);
+
+        fake_own(s->start, SA_HUGE_PAGES / 2, true);
+        fake_touch(s->start, SA_HUGE_PAGES / 2);
+    }
+    for (int i = 0; i < 10; i++) {
+        sa_page_heap_tick(HEAP, now_ns += 500000000);
+        sa_page_heap_collapse(HEAP, UINT64_MAX);
+        assert_int_equal(fake.collapses != 0, n >= 512);
+    }
+    sa_page_heap_tick(HEAP, now_ns += 500000000);
+    sa_page_heap_collapse(HEAP, UINT64_MAX);
+    assert_true(fake.collapses >= 25);
+    check();
+}
+
+#define TOUCH_TEST(name, what)                                                                     \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        test_child_passes(what, NULL);                                                             \
+    }
+
+TOUCH_TEST(test_touches_that_are_quick_change_nothing, quick)
+TOUCH_TEST(test_touches_that_are_slow_are_few, slow)
+TOUCH_TEST(test_touches_that_are_left_out_are_made_up_for, made_up)
+TOUCH_TEST(test_touches_that_are_quick_again_are_taken_for_that, slow_at_first)
+
+static void test_young_heaps_are_left_alone_while_small(void **state)
+{
+    size_t small = 60, large = 600;
+
+    (void)state;
+    test_child_passes(young, &small);
+    test_child_passes(young, &large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_touches_that_are_quick_change_nothing),
+        cmocka_unit_test(test_touches_that_are_slow_are_few),
+        cmocka_unit_test(test_touches_that_are_left_out_are_made_up_for),
+        cmocka_unit_test(test_touches_that_are_quick_again_are_taken_for_that),
+        cmocka_unit_test(test_young_heaps_are_left_alone_while_small),
+    };
+
+    test_start_floors();
+    if (sa_page_step != 1 || sa_vm.page_bytes != 4096)
+        return 77; /* lengths are exact here */
+    fake_begin();
+    return cmocka_run_group_tests_name("huge_touch", tests, NULL, NULL);
+}
