@@ -32,6 +32,10 @@
 /* Spans of more objects than this are likely to stay in use for long: see the page heap. */
 #define DENSE_OBJECTS 16
 
+/* New spans of one call beyond the first are at most this part of those that the class has; none if they have fewer objects. */
+#define FRESH_PART    16
+#define FRESH_OBJECTS 4
+
 struct central {
     struct sa_lock lock;
     uint8_t filled;               /* bit set = list not empty */
@@ -129,7 +133,7 @@ static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
 }
 
 /* Hardened: the same from random places. */
-static size_t span_take_scattered(struct sa_span *s, size_t size, void **objs, size_t n)
+SA_COLD static size_t span_take_scattered(struct sa_span *s, size_t size, void **objs, size_t n)
 {
     uint64_t *bits = span_bits(s);
     size_t take = sa_min(n, (size_t)(s->objects - s->live));
@@ -151,7 +155,7 @@ static size_t span_take_scattered(struct sa_span *s, size_t size, void **objs, s
 }
 
 /* Hardened: what the objects of a new span are. */
-static void span_mark_fresh(struct sa_span *s, size_t size)
+SA_COLD static void span_mark_fresh(struct sa_span *s, size_t size)
 {
     for (size_t i = 0; i < s->objects; i++)
         sa_mark_fresh((void *)(s->start + i * size), size);
@@ -202,7 +206,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 {
     struct central *c = &centrals[sa_class_place(cls)];
-    size_t size = sa_size_classes.of[cls].size, got = 0;
+    size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     while (got < n) {
@@ -210,7 +214,10 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         unsigned before;
         size_t took;
 
-        if (!c->filled && got)
+        /* One new span is enough for a class of few spans; one of many will need as many as make up the batch. */
+        if (!c->filled && got &&
+            ((fresh + 1) * FRESH_PART > c->spans ||
+             sa_size_classes.of[cls].objects < FRESH_OBJECTS))
             break;
         if (!c->filled) {
             sa_lock_release(&c->lock, SA_RANK_CENTRAL);
@@ -218,6 +225,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
             if (!s)
                 break;
+            fresh++;
             c->free_objects += s->objects;
             c->spans++;
             c->requested++;
@@ -260,6 +268,22 @@ static enum central_fault central_put(unsigned cls, struct central *c, struct sa
     return FAULT_NONE;
 }
 
+/* Objects that a program frees in another order than it allocated them lie on as many spans: so that the processor waits
+ * for all of their records at once, and nobody for the lock meanwhile. */
+static void prefetch_spans(void *const *objs, size_t n)
+{
+    uintptr_t page = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uintptr_t p = (uintptr_t)objs[i];
+
+        if (p >> SA_PAGE_SHIFT == page)
+            continue;
+        page = p >> SA_PAGE_SHIFT;
+        __builtin_prefetch(sa_pagemap_span(p), 1);
+    }
+}
+
 void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 {
     struct central *c = &centrals[sa_class_place(cls)];
@@ -268,6 +292,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     unsigned before = 0; /* live objects of `last` when its turn came */
     size_t i;
 
+    prefetch_spans(objs, n);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     for (i = 0; i < n; i++) {
         struct sa_span *s = last;

@@ -23,8 +23,8 @@ struct sa_central_stats {
 };
 
 /*
- * Takes up to n objects; how many. 0 only when out of memory. Only the first may need a new span: what is not there
- * is not worth memory before somebody wants it.
+ * Takes up to n objects; how many. 0 only when out of memory. For the first there may be a new span; what else is not there
+ * is worth new ones only for a class of many spans, before somebody wants it.
  */
 size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 
