@@ -8,9 +8,59 @@
 #include "alloc/api/init.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
+#include "alloc/front/fast.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>
+
+/* The class, as a header offset, of blocks of the size with the alignment; 0: the slow path has to look. */
+SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
+{
+    size_t need, cls;
+
+    if (SA_UNLIKELY(size >= limit || align > SA_PAGE_BYTES))
+        return 0;
+    need = sa_align_up(sa_max(size, 1), align);
+    if (SA_UNLIKELY(need >= limit))
+        return 0;
+    cls = sa_fast_size_class(&sa_hot, need);
+    while (sa_fast_class_bytes(cls) & (align - 1))
+        cls += sizeof(struct sa_header);
+    return cls;
+}
+
+/* One function for all, this and the next: a sequence of instructions costs two relocations wherever it stands. */
+void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit)
+{
+    size_t cls;
+    void *p;
+
+again:
+    cls = aligned_class(size, align, limit);
+    if (SA_UNLIKELY(!cls))
+        return NULL;
+    SA_PERCPU_POP(&sa_hot, cls, p, leave, again);
+    return p;
+leave:
+    SA_PERCPU_LABEL;
+    return NULL;
+}
+
+bool sa_entry_free_aligned(void *p, size_t size, size_t align)
+{
+    size_t cls = sa_fast_class_of(&sa_hot, p);
+
+    return cls && sa_is_pow2(align) && cls == aligned_class(size, align, sa_hot.mid_limit) &&
+           sa_entry_free_fast(p);
+}
+
+/* align: a power of two. errno is only set where there is no memory. */
+SA_INLINE void *alloc_aligned(size_t size, size_t align, const void *caller)
+{
+    void *p = sa_entry_alloc_aligned(size, align, sa_hot.mid_limit);
+
+    return SA_LIKELY(p != NULL) ? p : sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, caller);
+}
 
 SA_EXPORT void *memalign(size_t align, size_t size)
 {
@@ -22,7 +72,7 @@ SA_EXPORT void *memalign(size_t align, size_t size)
         align = SA_MIN_ALIGN;
     if (!sa_is_pow2(align))
         align = 2ul << sa_log2(align);
-    return sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);
+    return alloc_aligned(size, align, SA_CALLER);
 }
 
 SA_EXPORT void *aligned_alloc(size_t align, size_t size)
@@ -31,7 +81,7 @@ SA_EXPORT void *aligned_alloc(size_t align, size_t size)
         errno = EINVAL;
         return NULL;
     }
-    return sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);
+    return alloc_aligned(size, align, SA_CALLER);
 }
 
 SA_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
@@ -41,10 +91,11 @@ SA_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
 
     if (!sa_is_pow2(align) || align % sizeof(void *) != 0)
         return EINVAL;
-    p = sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);
-    errno = saved;
-    if (!p)
+    p = alloc_aligned(size, align, SA_CALLER);
+    if (SA_UNLIKELY(!p)) {
+        errno = saved;
         return ENOMEM;
+    }
     *ret = p;
     return 0;
 }

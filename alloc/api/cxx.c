@@ -24,6 +24,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 typedef void (*new_handler)(void);
@@ -37,6 +38,8 @@ extern void _ZdlPv(void *p) SA_WEAK;
 extern void _ZdaPv(void *p) SA_WEAK;
 extern void _ZdlPvSt11align_val_t(void *p, size_t align) SA_WEAK;
 extern void _ZdaPvSt11align_val_t(void *p, size_t align) SA_WEAK;
+
+extern __typeof__(free) sa_own_free SA_HIDDEN; /* malloc.c */
 
 /* Whether blocks come from, and go back to, functions of the program's. */
 SA_INLINE bool operators_replaced(void)
@@ -109,8 +112,9 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
         next = new_next(name);
         sa_store_relaxed(found, next ? next : NEW_NONE);
     }
-    if (next && align) /* (size, align) or (size, align, nothrow); the rest is ignored */
-        return next(size, align, nothrow);
+    /* (size, align) or (size, align, nothrow); the rest is ignored. libstdc++ rounds the size up without a look at what comes of it. */
+    if (next && align)
+        return next(operators_replaced() ? size : sa_min(size, PTRDIFF_MAX), align, nothrow);
     if (next)
         return next(size, nothrow);
     p = new_loop(size, align);
@@ -137,13 +141,24 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
         return sa_fast_alloc(SA_FOR_CXX, size, false, name##_slow);                                \
     }
 
+/* NULL: there is no memory, or it must be the program's. */
+static SA_NOINLINE void *new_aligned(size_t size, size_t align, const void *caller)
+{
+    void *p;
+
+    if (!sa_is_pow2(align))
+        return NULL;
+    p = sa_entry_alloc_aligned(size, align, sa_hot.cxx_mid_limit);
+    if (SA_UNLIKELY(!p) && !operators_replaced())
+        p = sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, caller);
+    return p;
+}
+
 #define NEW_ALIGNED(name, nothrow_parameter, nothrow)                                              \
     SA_EXPORT SA_WEAK void *name(size_t size, size_t align nothrow_parameter)                      \
     {                                                                                              \
         static new_function found;                                                                 \
-        void *p = operators_replaced() || !sa_is_pow2(align)                                       \
-                      ? NULL                                                                       \
-                      : sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, SA_CALLER);            \
+        void *p = new_aligned(size, align, SA_CALLER);                                             \
                                                                                                    \
         return SA_LIKELY(p != NULL) ? p : new_by_other(&found, #name, nothrow, size, align);       \
     }
@@ -166,7 +181,7 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
 
 /* goes_to: the call that the standard describes, if the program has operators or a free of its own. */
 #define DELETE(name, more_parameters, goes_to)                                                     \
-    static void name##_slow(void *p)                                                               \
+    static SA_NOINLINE void name##_slow(void *p)                                                   \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
@@ -180,7 +195,7 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
     }
 
 #define DELETE_SIZED(name, goes_to)                                                                \
-    static void name##_slow(void *p, size_t size)                                                  \
+    static SA_NOINLINE void name##_slow(void *p, size_t size)                                      \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
@@ -200,7 +215,7 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
         else                                                                                       \
-            sa_fast_free(SA_FOR_C, p, sa_entry_free);                                              \
+            sa_own_free(p);                                                                        \
     }
 
 #define DELETE_SIZED_ALIGNED(name, goes_to)                                                        \
@@ -208,7 +223,7 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
-        else                                                                                       \
+        else if (!sa_entry_free_aligned(p, size, align))                                           \
             sa_entry_free_sized(p, size, align);                                                   \
     }
 

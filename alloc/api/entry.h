@@ -14,6 +14,7 @@
 #include "alloc/os/thread.h"
 #include "include/salloc/profile.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SA_CALLER __builtin_dwarf_cfa()
@@ -43,6 +44,18 @@ SA_INLINE void sa_entry_end(struct sa_caller before)
 SA_NOINLINE void *sa_entry_alloc(size_t size, size_t align, int zero,
                                  enum salloc_allocation_kind kind, const void *caller);
 SA_NOINLINE void *sa_entry_malloc(size_t size);
+
+/*
+ * The fast path of an allocation with an alignment, a power of two: NULL if the slow one has to look. The class is the first of
+ * those from `size` on that are multiples of the alignment, as spans begin on a page. limit: the mid_limit that counts.
+ */
+SA_NOINLINE void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit);
+
+/* The fast path of a free, for all classes: false if the slow one has to look. */
+SA_NOINLINE bool sa_entry_free_fast(void *p);
+
+/* The same for a block of a known size and alignment, which is looked at. */
+SA_NOINLINE bool sa_entry_free_aligned(void *p, size_t size, size_t align);
 SA_NOINLINE void sa_entry_free(void *p); /* NULL allowed */
 SA_NOINLINE void sa_entry_free_sized(void *p, size_t size, size_t align);
 

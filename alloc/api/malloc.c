@@ -18,6 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern void free_sized(void *p, size_t size);
+
+/* For calls from here: those of the names themselves may go to a program's own functions. */
+extern __typeof__(malloc) sa_own_malloc SA_OWN_NAME_OF(malloc);
+extern __typeof__(calloc) sa_own_calloc SA_OWN_NAME_OF(calloc);
+extern __typeof__(realloc) sa_own_realloc SA_OWN_NAME_OF(realloc);
+extern __typeof__(free_sized) sa_own_free_sized SA_OWN_NAME_OF(free_sized);
+extern __typeof__(free) sa_own_free SA_OWN_NAME_OF(free);
+
 void *sa_entry_alloc(size_t size, size_t align, int zero, enum salloc_allocation_kind kind,
                      const void *caller)
 {
@@ -37,16 +46,26 @@ void *sa_entry_malloc(size_t size)
     return sa_entry_alloc(size, 1, 0, SALLOC_KIND_MALLOC, SA_CALLER);
 }
 
-/* The slow part by itself, so that the fast one need not save registers for it. */
-static SA_NOINLINE void entry_free_slow(void *p)
+static SA_NOINLINE void entry_free_for(void *p, const void *caller)
 {
-    struct sa_caller before = sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC);
+    struct sa_caller before = sa_entry_begin(caller, SALLOC_KIND_MALLOC);
     int saved = errno;
 
     sa_init();
     sa_front_free(p);
     errno = saved;
     sa_entry_end(before);
+}
+
+/* The slow part by itself, so that the fast one need not save registers for it. */
+static SA_NOINLINE void entry_free_slow(void *p)
+{
+    entry_free_for(p, SA_CALLER);
+}
+
+bool sa_entry_free_fast(void *p)
+{
+    return sa_fast_free_other(p);
 }
 
 void sa_entry_free(void *p)
@@ -74,7 +93,7 @@ static void *entry_calloc(size_t size)
     return sa_entry_alloc(size, 1, 1, SALLOC_KIND_MALLOC, SA_CALLER);
 }
 
-static void entry_free_sized(void *p, size_t size)
+static SA_NOINLINE void entry_free_sized(void *p, size_t size)
 {
     if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
         free(p);
@@ -100,10 +119,10 @@ SA_FAST_ENTRY void free_sized(void *p, size_t size)
 SA_FAST_ENTRY void free_aligned_sized(void *p, size_t align, size_t size)
 {
     if (align <= SA_MIN_ALIGN)
-        sa_fast_free_sized(SA_FOR_C, p, size, entry_free_sized);
+        sa_own_free_sized(p, size);
     else if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
         free(p);
-    else
+    else if (!sa_entry_free_aligned(p, size, align))
         sa_entry_free_sized(p, size, align);
 }
 
@@ -134,9 +153,32 @@ static SA_NOINLINE void *entry_realloc(void *p, size_t size)
     return q;
 }
 
+static void *no_block(size_t size __attribute__((unused)))
+{
+    return NULL;
+}
+
+/* To another class, if both the block and a new one are for the fast paths. */
+static SA_NOINLINE void *entry_realloc_moves(void *p, size_t size)
+{
+    size_t cls = sa_fast_class_of(&sa_hot, p), bytes;
+    void *q;
+
+    if (!p)
+        return sa_own_malloc(size);
+    if (!cls || !size || !(q = sa_fast_alloc(SA_FOR_C, size, false, no_block)))
+        return entry_realloc(p, size);
+    /* All of it: malloc_usable_size tells the program that it may use the whole block. */
+    bytes = sa_fast_class_bytes(cls);
+    sa_fast_copy(q, p, bytes < size ? bytes : sa_align_up(size, SA_MIN_ALIGN));
+    if (SA_UNLIKELY(!sa_entry_free_fast(p)))
+        entry_free_for(p, SA_CALLER);
+    return q;
+}
+
 SA_FAST_ENTRY void *realloc(void *p, size_t size)
 {
-    return sa_fast_realloc_stays(p, size) ? p : entry_realloc(p, size);
+    return sa_fast_realloc_stays(p, size) ? p : entry_realloc_moves(p, size);
 }
 
 SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
@@ -149,19 +191,16 @@ SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
     }
     if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
         return realloc(p, bytes);
-    return entry_realloc(p, bytes);
+    return sa_own_realloc(p, bytes);
 }
-
-extern __typeof__(malloc) sa_own_malloc SA_OWN_NAME_OF(malloc);
-extern __typeof__(calloc) sa_own_calloc SA_OWN_NAME_OF(calloc);
-extern __typeof__(realloc) sa_own_realloc SA_OWN_NAME_OF(realloc);
-extern __typeof__(free) sa_own_free SA_OWN_NAME_OF(free);
 
 SA_EXPORT size_t malloc_usable_size(void *p)
 {
+    size_t cls = sa_fast_class_of(&sa_hot, p), size;
     int saved = errno;
-    size_t size;
 
+    if (SA_LIKELY(cls != 0))
+        return sa_fast_class_bytes(cls);
     if (!p)
         return 0;
     sa_init();

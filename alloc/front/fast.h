@@ -13,8 +13,12 @@
 #ifndef SA_FRONT_FAST_H
 #define SA_FRONT_FAST_H
 
+#include "alloc/base/bits.h"
 #include "alloc/base/clear.h"
+#include "alloc/base/size_class.h"
 #include "alloc/os/percpu.h"
+
+#include <string.h>
 
 /*
  * For the functions that inline a fast path: they begin on a cache line. Without, a pair of malloc
@@ -59,7 +63,7 @@ SA_INLINE void *sa_fast_alloc(enum sa_fast_for who, size_t size, bool zero, sa_a
 
     SA_OPAQUE(hot);
     if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
-        cls = hot->small_class[(size + 15) / 16];
+        cls = hot->small_class[size];
     else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
         cls = hot->mid_class[(size + 127) / 128];
     else
@@ -73,10 +77,11 @@ leave:
 }
 
 /*
- * Whether an object starts at an offset into its span: with m = ceil(2^64 / size) =
- * (2^64 + e) / size, offset * m modulo 2^64 is quotient * e for a multiple of size, and at least m
- * otherwise. Offsets are below 2^19 and so is quotient * e; sizes are below 2^17 (larger ones are
- * whole pages) and so m is above 2^47.
+ * Whether an object starts at an offset into its span. With m = (2^64 + e) / size for some e, offset * m modulo 2^64 is quotient * e for a
+ * multiple of size, and at least m otherwise, as long as quotient * e + (size - 1) * m stays below 2^64. m is chosen (front.c) so that
+ * quotient * e is below 2^47 for the last object of a span, and not below for what is behind it: so it is at any
+ * quotient up to there. Sizes are below 2^16 here (larger ones are whole pages): m is above 2^48, and e, which is at most 2^47 +
+ * size, adds less than 2^48 to (size - 1) / size * 2^64.
  */
 #define SA_START_SHIFT 47
 
@@ -110,20 +115,30 @@ leave:
     slow(p);
 }
 
-/* The same for classes with spans of several pages, which the fast path leaves alone: for the
+/* The class of the block that begins at p, as a header offset; 0: the slow path has to look. */
+SA_INLINE size_t sa_fast_class_of(const struct sa_hot *hot, const void *p)
+{
+    uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE;
+    const struct sa_hot_class *of;
+    size_t cls;
+
+    if (SA_UNLIKELY(page >= SA_HOME_PAGES))
+        return 0;
+    cls = SA_CLASS_OFFSET((size_t)hot->home_any_class[page]);
+    of = sa_fast_of_class(hot, cls);
+    return ((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT ? 0 : cls;
+}
+
+/* The same for all classes, also those with spans of several pages, which the fast path leaves alone: for the
  * beginning of its slow path. Whether the block was taken. */
 SA_INLINE bool sa_fast_free_other(void *p)
 {
     struct sa_hot *hot = &sa_hot;
-    uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE, cls;
-    const struct sa_hot_class *of;
+    uint64_t cls;
 
     SA_OPAQUE(hot);
-    if (SA_UNLIKELY(page >= SA_HOME_PAGES))
-        return false;
-    cls = SA_CLASS_OFFSET((uint64_t)hot->home_any_class[page]);
-    of = sa_fast_of_class(hot, cls);
-    if (SA_UNLIKELY(((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT))
+    cls = sa_fast_class_of(hot, p);
+    if (SA_UNLIKELY(!cls))
         return false;
     SA_PERCPU_PUSH(hot, cls, p, full, twice, restart);
     return true;
@@ -145,7 +160,7 @@ SA_INLINE void sa_fast_free_sized(enum sa_fast_for who, void *p, size_t size,
     if (SA_UNLIKELY(((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE >= SA_HOME_PAGES))
         goto leave;
     if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
-        cls = hot->small_class[(size + 15) / 16];
+        cls = hot->small_class[size];
     else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
         cls = hot->mid_class[(size + 127) / 128];
     else
@@ -160,21 +175,40 @@ leave:
     slow(p, size);
 }
 
+/* Bytes of an object of a class that is given as a header offset. */
+SA_INLINE size_t sa_fast_class_bytes(size_t cls)
+{
+    return sa_size_classes.of[cls / sizeof(struct sa_header)].size;
+}
+
+/* The class, as a header offset, of a size below mid_limit. */
+SA_INLINE size_t sa_fast_size_class(const struct sa_hot *hot, size_t size)
+{
+    return size <= SA_SMALL_MAX ? hot->small_class[size] : hot->mid_class[(size + 127) / 128];
+}
+
 /* Whether a block can stay where it is with a new size: both have the same class. */
 SA_INLINE bool sa_fast_realloc_stays(const void *p, size_t size)
 {
     const struct sa_hot *hot = &sa_hot;
-    uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE;
-    const struct sa_hot_class *of;
-    size_t cls;
+    size_t cls = sa_fast_class_of(hot, p);
 
-    if (page >= SA_HOME_PAGES || size - 1 >= hot->mid_limit - 1)
-        return false;
-    cls = size < hot->small_limit ? hot->small_class[(size + 15) / 16]
-                                  : hot->mid_class[(size + 127) / 128];
-    of = sa_fast_of_class(hot, cls);
-    return SA_CLASS_OFFSET((size_t)hot->home_any_class[page]) == cls &&
-           ((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT == 0;
+    return cls && size - 1 < hot->mid_limit - 1 && cls == sa_fast_size_class(hot, size);
+}
+
+/* Copies what two objects both have room for, given the smaller size: whole 16-byte units. */
+SA_INLINE void sa_fast_copy(void *to, const void *from, size_t bytes)
+{
+    typedef uint64_t unit __attribute__((vector_size(16)));
+
+    if (bytes > SA_CLEAR_INLINE) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (size_t i = 0; i < bytes / sizeof(unit); i++) {
+        ((unit *)to)[i] = ((const unit *)from)[i];
+        SA_OPAQUE(i); /* or the compiler would make it a call of memcpy again */
+    }
 }
 
 #endif

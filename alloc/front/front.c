@@ -31,10 +31,24 @@
 
 #include <string.h>
 
+/*
+ * The multiplier of the test in fast.h. Any m of ceil(2^64 / size) + d passes multiples of the size up to some quotient, from which
+ * on it fails all: the one that fails from the number of the objects on also tells what is behind the last of them.
+ */
+static uint64_t front_start_check(const struct sa_class *k)
+{
+    uint64_t excess = k->check * k->size; /* over 2^64 */
+    uint64_t most = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1);
+
+    if (k->objects == 1)
+        most = (1ull << SA_START_SHIFT) + k->size;
+    return k->check + (most - excess) / k->size;
+}
+
 static void front_init_tables(void)
 {
-    for (size_t i = 0; i <= SA_SMALL_MAX / 16; i++)
-        sa_hot.small_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i * 16, 1)));
+    for (size_t i = 0; i <= SA_SMALL_MAX; i++)
+        sa_hot.small_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i, 1)));
     for (size_t i = SA_SMALL_MAX / 128; i <= SA_MID_MAX / 128; i++)
         sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(i * 128));
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
@@ -43,7 +57,8 @@ static void front_init_tables(void)
         size_t period = whole_pages ? SA_PAGE_BYTES : (size_t)k->pages << SA_PAGE_SHIFT;
 
         sa_hot.of_class[cls].start_mask = period - 1;
-        sa_hot.of_class[cls].start_check = whole_pages ? UINT64_MAX / SA_PAGE_BYTES + 1 : k->check;
+        sa_hot.of_class[cls].start_check =
+            whole_pages ? UINT64_MAX / SA_PAGE_BYTES + 1 : front_start_check(k);
     }
 }
 

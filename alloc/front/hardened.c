@@ -174,8 +174,10 @@ bool sa_hardened_keep_large(void *block)
     return quarantine((struct sa_quarantined){block, 0});
 }
 
+/* A block of no bytes counts as one of a byte, as malloc_usable_size says. */
 void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
 {
+    size = sa_max(size, 1);
     if (sa_hardening.marks)
         sa_slack_fill((char *)block + size, bytes - size);
 }
@@ -183,7 +185,7 @@ void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
 void sa_hardened_check_large(const void *block, size_t size, size_t bytes)
 {
     if (sa_hardening.marks)
-        check_slack(block, size, bytes);
+        check_slack(block, sa_max(size, 1), bytes);
 }
 
 void sa_hardened_flush(void)

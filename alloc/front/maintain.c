@@ -37,7 +37,7 @@
 
 #define STEADY_MOST_NS 10000000000ull
 
-/* Making hugepages may take this part of the time. Where there is no thread for it, in steps, each of which is within
+/* Making hugepages may take this part of the time, as far as it counts (huge_collapse.c). Where there is no thread for it, in steps, each of which is within
  * somebody's malloc, and the longer it took the later is the next. */
 #define COLLAPSE_PART    80
 #define COLLAPSE_STEP_NS 500000

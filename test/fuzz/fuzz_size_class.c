@@ -34,7 +34,7 @@ static void check_size(size_t size)
 
     FUZZ_EQUAL(sa_size_class_find(size), cls);
     if (size < sa_hot.small_limit)
-        FUZZ_EQUAL(sa_hot.small_class[(size + 15) / 16], SA_CLASS_OFFSET(cls));
+        FUZZ_EQUAL(sa_hot.small_class[size], SA_CLASS_OFFSET(cls));
     else
         FUZZ_EQUAL(sa_hot.mid_class[(size + 127) / 128], SA_CLASS_OFFSET(cls));
     FUZZ_EQUAL(sa_front_estimate(size), sa_size_classes.of[cls].size);

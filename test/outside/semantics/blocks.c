@@ -224,6 +224,42 @@ static void test_realloc_edges(void)
     }
 }
 
+/*
+ * Aligned blocks of every small size, each taken twice: what a cache hands out again is aligned and as large as what came
+ * from further down, and goes back by each of the ways that there are.
+ */
+static void test_aligned_again(void)
+{
+    void (*aligned_sized)(void *, size_t, size_t) =
+        (void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
+
+    REQUIRE(aligned_sized);
+    for (size_t align = 8; align <= 65536; align *= 2) {
+        for (size_t n = 0; n < 300000; n = n < 600 ? n + 1 : n + n / 16 + 5) {
+            for (int turn = 0; turn < 4; turn++) {
+                void *p = NULL;
+
+                errno = 77;
+                if (turn % 2)
+                    p = memalign(align, n);
+                else
+                    CHECK(posix_memalign(&p, align, n) == 0);
+                CHECK_SAYS(p && (uintptr_t)p % align == 0 && errno == 77, "%zu at %zu: %p", n,
+                           align, p);
+                CHECK_SAYS(malloc_usable_size(p) >= n, "%zu at %zu has %zu", n, align,
+                           malloc_usable_size(p));
+                memset(p, turn, malloc_usable_size(p));
+                if (turn == 1)
+                    aligned_sized(p, align, n);
+                else if (turn == 2)
+                    free(realloc(p, n + 100));
+                else
+                    free(p);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     check_begin();
@@ -234,5 +270,6 @@ int main(void)
     test_realloc_keeps();
     test_realloc_grows();
     test_realloc_edges();
+    test_aligned_again();
     return check_end();
 }
