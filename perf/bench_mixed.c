@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of a page and more, of all sizes: what is timed is how often caches of few objects miss, and how often memory is
+ * Blocks of all sizes, most of a page and more: what is timed is how often caches of few objects miss, and how often memory is
  * given back to the kernel and found again.
  *
  * Sizes are as frequent in one doubling as in another, and even within it. In "grow" a buffer grows by half until it has its final
@@ -11,9 +11,11 @@
 #include <stdlib.h>
 
 #define THREADS 2
-#define MIDDLE  1000 /* live blocks of each thread, from 1 KiB to 64 KiB */
-#define LONG    100  /* live blocks from 32 KiB to 4 MiB */
-#define BUFFERS 100  /* that grow from 1 KiB to between 2 KiB and 1 MiB */
+#define LITTLE  1000   /* live blocks from 16 bytes to 4 KiB */
+#define REFILL  400000 /* blocks of 16 to 215 bytes */
+#define MIDDLE  1000   /* live blocks of each thread, from 1 KiB to 64 KiB */
+#define LONG    100    /* live blocks from 32 KiB to 4 MiB */
+#define BUFFERS 100    /* that grow from 1 KiB to between 2 KiB and 1 MiB */
 
 /* From least << 0 to least << octaves, from bits of a random number that perf_below does not depend on. */
 static size_t even_size(uint64_t random, size_t least, unsigned octaves)
@@ -39,22 +41,54 @@ static void free_all(char **p, size_t n)
     }
 }
 
+/* Replaces random ones of n blocks, and writes the first byte. */
+static void replace(uint64_t times, uint64_t seed, char **p, uint32_t n, size_t least,
+                    unsigned octaves)
+{
+    for (uint64_t i = 0; i < times; i++) {
+        uint64_t random = perf_random(&seed);
+        char **at = &p[perf_below(random, n)];
+
+        free(*at);
+        *at = touched(malloc(even_size(random, least, octaves)), 0, 1);
+    }
+}
+
+/* ---- little: 16 bytes to 4 KiB; the first byte is written ---- */
+
+static char *little[LITTLE];
+
+static void little_run(const struct perf_run *run)
+{
+    replace(run->iterations, 0x117e, little, LITTLE, 16, 8);
+}
+
+static void little_teardown(const struct perf_run *run)
+{
+    (void)run;
+    free_all(little, LITTLE);
+}
+
+/* ---- refill: structures of 45 MiB are built and freed; one item is one malloc and its free ---- */
+
+static char *refilled[REFILL];
+
+static void refill_run(const struct perf_run *run)
+{
+    for (uint64_t i = 0; i < run->iterations; i++) {
+        for (size_t b = 0; b < REFILL; b++)
+            refilled[b] = touched(malloc(16 + b % 200), 0, 1);
+        free_all(refilled, REFILL);
+    }
+}
+
 /* ---- middle: 1 KiB to 64 KiB, a live set for each thread; the first byte is written ---- */
 
 static char *middle[THREADS][MIDDLE];
 
 static void middle_run(const struct perf_run *run)
 {
-    uint64_t seed = 0x51ed + run->thread;
-    char **mine = middle[run->thread];
-
-    for (uint64_t i = 0; i < run->iterations; i++) {
-        uint64_t random = perf_random(&seed);
-        char **at = &mine[perf_below(random, MIDDLE)];
-
-        free(*at);
-        *at = touched(malloc(even_size(random, 1024, 6)), 0, 1);
-    }
+    replace(run->iterations, 0x51ed + run->thread, middle[run->thread], MIDDLE, 1024, 6);
 }
 
 static void middle_teardown(const struct perf_run *run)
@@ -120,6 +154,8 @@ static void grow_teardown(const struct perf_run *run)
 }
 
 const struct perf_case perf_mixed[] = {
+    {.name = "little", .run = little_run, .teardown = little_teardown, .items = 1},
+    {.name = "refill", .run = refill_run, .items = REFILL},
     {.name = "middle",
      .run = middle_run,
      .teardown = middle_teardown,

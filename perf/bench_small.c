@@ -80,6 +80,39 @@ static void new_delete_run(const struct perf_run *run)
     }
 }
 
+/* ---- aligned ---- */
+
+static void aligned_run(const struct perf_run *run)
+{
+    size_t align = (size_t)run->arg;
+
+    for (uint64_t i = 0; i < run->iterations; i++) {
+        void *p = aligned_alloc(align, 2 * align);
+
+        KEEP(p);
+        PERF_CHECK(p);
+        free(p);
+    }
+}
+
+/* ---- realloc: a string or a vector that doubles from 16 bytes to 2 KiB; one item is one realloc ---- */
+
+#define SMALL_DOUBLINGS 8
+
+static void realloc_small_run(const struct perf_run *run)
+{
+    for (uint64_t i = 0; i < run->iterations; i++) {
+        char *p = NULL;
+
+        for (int n = 0; n < SMALL_DOUBLINGS; n++) {
+            p = realloc(p, 16ul << n);
+            PERF_CHECK(p);
+            *(volatile char *)p = 1;
+        }
+        free(p);
+    }
+}
+
 /* ---- batches of 32-byte blocks ---- */
 
 #define BATCH_MOST 10000
@@ -124,6 +157,8 @@ const struct perf_case perf_small[] = {
     {.name = "pair", .run = pair_run, .args = {16, 64, 256, 4096}, .items = 1},
     {.name = "pair_sized", .setup = sized_setup, .run = sized_run, .args = {16, 256}, .items = 1},
     {.name = "new_delete", .run = new_delete_run, .args = {16}, .items = 1},
+    {.name = "pair_aligned", .run = aligned_run, .args = {64, 4096}, .items = 1},
+    {.name = "realloc_small", .run = realloc_small_run, .items = SMALL_DOUBLINGS},
     {.name = "batch_fifo", .run = batch_fifo_run, .args = {32, 1000, BATCH_MOST}},
     {.name = "batch_lifo", .run = batch_lifo_run, .args = {32, 1000, BATCH_MOST}},
     {.name = NULL},
