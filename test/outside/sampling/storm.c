@@ -33,6 +33,10 @@ static uint64_t signals;    /* atomic */
 static uint64_t looked;     /* atomic: what signal handlers saw */
 static uint64_t child_kind; /* of the one forking thread */
 
+/* Read while libraries come and go, written by forks whose child calls exit: glibc's exit waits for locks of
+ * dlopen and dlclose, which nobody lets go of in a child that was made inside of them, with any malloc. */
+static pthread_rwlock_t loading = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
 void storm_blocks(uint64_t *random)
 {
     struct {
@@ -59,6 +63,16 @@ void storm_blocks(uint64_t *random)
     }
 }
 
+static void *open_library(const char *path)
+{
+    void *handle;
+
+    pthread_rwlock_rdlock(&loading);
+    handle = dlopen(path, RTLD_NOW);
+    pthread_rwlock_unlock(&loading);
+    return handle;
+}
+
 static void work_load(uint64_t *random)
 {
     size_t bytes = check_random(random) % 5000 + 1;
@@ -68,13 +82,15 @@ static void work_load(uint64_t *random)
     unsigned char *p;
 
     snprintf(path, sizeof(path), "%s/libplugin.so", storm.folder);
-    handle = dlopen(path, RTLD_NOW);
+    handle = open_library(path);
     REQUIRE(handle);
     make = (void *(*)(size_t))dlsym(handle, "plugin_make");
     REQUIRE(make);
     p = make(bytes);
     REQUIRE(p && p[0] == 7 && p[bytes - 1] == 7);
+    pthread_rwlock_rdlock(&loading);
     REQUIRE(dlclose(handle) == 0);
+    pthread_rwlock_unlock(&loading);
     free(p);
 }
 
@@ -122,6 +138,11 @@ static bool reap(pid_t pid)
     return status == 0;
 }
 
+static bool exits(uint64_t kind)
+{
+    return kind % 8 == 3;
+}
+
 /* Everything a child may do after fork in a program with threads, and allocating, which it may with us. */
 static void child(uint64_t random, uint64_t kind)
 {
@@ -144,18 +165,23 @@ static void child(uint64_t random, uint64_t kind)
     }
     if (kind % 4 == 2)
         execv("/bin/true", arguments);
-    if (kind % 8 == 3)
+    if (exits(kind))
         exit(0);
     _exit(0);
 }
 
 static void work_fork(uint64_t *random)
 {
-    pid_t pid = fork();
+    pid_t pid;
 
+    if (exits(child_kind))
+        pthread_rwlock_wrlock(&loading);
+    pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0)
         child(check_random(random), child_kind);
+    if (exits(child_kind))
+        pthread_rwlock_unlock(&loading);
     child_kind++;
     REQUIRE(reap(pid));
     usleep(1000);
@@ -169,7 +195,7 @@ static void work_throw(uint64_t *random)
 
     if (!run) {
         snprintf(path, sizeof(path), "%s/libthrower.so", storm.folder);
-        handle = dlopen(path, RTLD_NOW);
+        handle = open_library(path);
         run = handle ? (int (*)(int, size_t))dlsym(handle, "thrower_run") : NULL;
     }
     if (run)
