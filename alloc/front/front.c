@@ -5,6 +5,7 @@
  */
 #include "alloc/front/front.h"
 
+#include "alloc/base/clear.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
@@ -188,7 +189,7 @@ static void *alloc_inside(size_t size, size_t align, bool zero)
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
     }
     if (zero && p && !zeroed)
-        memset(p, 0, size);
+        sa_clear(p, size);
     return p;
 }
 
