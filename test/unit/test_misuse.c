@@ -53,20 +53,22 @@ struct misuse {
     int signal;
 };
 
-static void use(const struct misuse *m)
+static char *freed(const struct misuse *m)
 {
     char *p = sa_front_alloc(m->size, 1, false);
 
     sa_front_free(p);
-    read_byte(p + m->offset);
+    return p;
+}
+
+static void use(const struct misuse *m)
+{
+    read_byte(freed(m) + m->offset);
 }
 
 static void use_write(const struct misuse *m)
 {
-    char *p = sa_front_alloc(m->size, 1, false);
-
-    sa_front_free(p);
-    write_byte(p + m->offset);
+    write_byte(freed(m) + m->offset);
 }
 
 static void right(const struct misuse *m)
@@ -97,10 +99,7 @@ static void left_and_free(const struct misuse *m)
 
 static void free_twice(const struct misuse *m)
 {
-    char *p = sa_front_alloc(m->size, 1, false);
-
-    sa_front_free(p);
-    sa_front_free(p + m->offset);
+    sa_front_free(freed(m) + m->offset);
 }
 
 static void free_inside(const struct misuse *m)
@@ -110,18 +109,12 @@ static void free_inside(const struct misuse *m)
 
 static void realloc_freed(const struct misuse *m)
 {
-    char *p = sa_front_alloc(m->size, 1, false);
-
-    sa_front_free(p);
-    sa_front_realloc(p, 1);
+    sa_front_realloc(freed(m), 1);
 }
 
 static void size_of_freed(const struct misuse *m)
 {
-    char *p = sa_front_alloc(m->size, 1, false);
-
-    sa_front_free(p);
-    sa_front_size(p, "malloc_usable_size");
+    sa_front_size(freed(m), "malloc_usable_size");
 }
 
 /* Slots at the end of the pool that nobody has had: the first one allocates. */
@@ -250,13 +243,18 @@ static bool on_alternate(uintptr_t frame)
     return frame - (uintptr_t)alternate < sizeof(alternate);
 }
 
-/* A page that faults until the handler makes it accessible. */
-static char *closed_page(void)
+static char *closed_pages(size_t bytes)
 {
-    char *p = mmap(NULL, sa_vm.page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     CHILD_CHECK(p != MAP_FAILED);
     return p;
+}
+
+/* A page that faults until the handler makes it accessible. */
+static char *closed_page(void)
+{
+    return closed_pages(sa_vm.page_bytes);
 }
 
 static void guard_one(void)
@@ -405,21 +403,14 @@ static void test_misuse_leaves_the_default_action(void **state)
 }
 
 /* Of an alternate stack, beside what the kernel puts there. Sanitizers have frames, and calls, of their own. */
-#if SA_ASAN || SA_TSAN
-#define HANDLER_ROOM 32768
-#else
-#define HANDLER_ROOM 4096
-#endif
+#define HANDLER_ROOM (SA_ASAN || SA_TSAN ? 32768 : 4096)
 
 /* A report on a thread whose alternate stack is as small as it may be, and ends at a page that may not be touched. */
 static void *use_after_free(void *arg)
 {
     stack_t stack = {.ss_size = (size_t)sysconf(_SC_MINSIGSTKSZ) + HANDLER_ROOM};
-    char *p =
-        mmap(NULL, sa_vm.page_bytes + stack.ss_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    CHILD_CHECK(p != MAP_FAILED);
-    stack.ss_sp = p + sa_vm.page_bytes;
+    stack.ss_sp = closed_pages(sa_vm.page_bytes + stack.ss_size) + sa_vm.page_bytes;
     CHILD_CHECK(mprotect(stack.ss_sp, stack.ss_size, PROT_READ | PROT_WRITE) == 0);
     CHILD_CHECK(sigaltstack(&stack, NULL) == 0);
     read_byte(arg);
@@ -429,14 +420,12 @@ static void *use_after_free(void *arg)
 static void small_stacks(void *unused)
 {
     pthread_t thread;
-    char *p;
 
     (void)unused;
     signal(SIGSEGV, SIG_DFL);
     sa_thread.caller = __builtin_dwarf_cfa();
-    p = sa_front_alloc(100, 1, false);
-    sa_front_free(p);
-    CHILD_CHECK(pthread_create(&thread, NULL, use_after_free, p) == 0);
+    CHILD_CHECK(
+        pthread_create(&thread, NULL, use_after_free, freed(&(struct misuse){.size = 100})) == 0);
     pthread_join(thread, NULL);
 }
 
