@@ -13,11 +13,7 @@
  *    long compared with all that is in use, which the program may have for the address space, nor to what a span grows by;
  * and not before the heap is so large that the rest of one hugepage does not matter.
  *
- * Where the host of a virtual machine must first find memory for a hugepage, its first touch takes milliseconds, more than 512
- * small faults, for which the guest's kernel has memory that was used lately. A large heap has it back by and by; the program of
- * a small one has often ended before. So as long as the heap is small the first touch of each hugepage that is advised is
- * made by the thread that takes it, and timed. After one that is slow the next hugepages are left to small pages, twice as many each time.
- * If the heap becomes large after all, as many are made whole the sooner.
+ * Where first touches of hugepages take longer than those of small pages, some of the first are left out: huge_touch.c.
  *
  * In mode always the kernel does without advice. In both, a hugepage of which some pages go back is kept out, until it is whole again
  * (huge_collapse.c) or starts anew.
@@ -29,7 +25,6 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
@@ -43,12 +38,8 @@
 #define DENSE_LEAST  (64ul << 20 >> SA_PAGE_SHIFT)
 #define SPARSE_LEAST (256ul << 20 >> SA_PAGE_SHIFT)
 
-/* A heap that is not large is made whole only when it is so old. */
+/* A heap that is not large, or owes hugepages, is made whole only when it is so old. */
 #define YOUNG_NS 5000000000ull
-
-/* A first touch that takes so long is slow; after how many hugepages, at most, another one is advised. */
-#define SLOW_NS   1000000
-#define SLOW_MOST 64
 
 /* One of so many is left to small pages: one of PROBE_PART of the filler's, within these bounds. */
 #define PROBE_EVERY      8
@@ -101,16 +92,8 @@ bool sa_huge_heap_collapses(struct sa_huge_heap *h)
 
     return (mode == SA_THP_MADVISE || mode == SA_THP_ALWAYS) && h->choice != SA_HUGEPAGES_OFF &&
            h->now_ns >= h->collapse_pause_ns &&
-           (h->in_use_pages >= SA_HUGE_LARGE_HEAP || h->choice == SA_HUGEPAGES_ALWAYS ||
-            h->now_ns - h->started_ns >= YOUNG_NS);
-}
-
-bool sa_huge_heap_makes_up(struct sa_huge_heap *h)
-{
-    bool owes = h->advisor.to_make_up > 0;
-
-    h->advisor.to_make_up -= owes;
-    return owes && h->in_use_pages >= SPARSE_LEAST;
+           ((h->in_use_pages >= SA_HUGE_LARGE_HEAP && !h->touches.to_make_up) ||
+            h->choice == SA_HUGEPAGES_ALWAYS || h->now_ns - h->started_ns >= YOUNG_NS);
 }
 
 bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
@@ -297,50 +280,11 @@ static bool tail_is_due(const struct sa_huge_heap *h)
            (!sa_limits_active() || sa_limits_have_room(LIMIT_ROOM));
 }
 
-/* Another hugepage of dense spans: whether it is to be advised. */
-static bool dense_is_due(struct sa_huge_heap *h, size_t hugepage)
-{
-    struct sa_huge_advisor *a = &h->advisor;
-
-    if (h->in_use_pages >= SPARSE_LEAST)
-        return true;
-    if (a->left_out) {
-        a->left_out--;
-        a->to_make_up++;
-        return false;
-    }
-    sa_store_relaxed(&a->untouched, hugepage);
-    return true;
-}
-
-void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s)
-{
-    struct sa_huge_advisor *a = &h->advisor;
-    size_t hugepage = s->start >> SA_HUGE_SHIFT;
-    uint64_t start;
-    bool first, slow;
-
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    first = a->untouched == hugepage; /* of several threads with spans on it, one is */
-    if (first)
-        sa_store_relaxed(&a->untouched, 0);
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    if (!first)
-        return;
-    start = sa_clock_thread_cpu_ns();
-    sa_vm_touch((void *)s->start);
-    slow = sa_clock_thread_cpu_ns() - start >= SLOW_NS;
-    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    a->leave_out = slow ? sa_min(a->leave_out ? 2 * a->leave_out : SLOW_MOST / 16, SLOW_MOST) : 0;
-    a->left_out = a->leave_out;
-    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-}
-
 static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
                                       enum sa_huge_use use)
 {
+    size_t n;
     bool due;
-
     enum sa_thp_mode mode = sa_huge_heap_thp(h);
 
     if (mode == SA_THP_NEVER || mode == SA_THP_UNKNOWN)
@@ -356,8 +300,9 @@ static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, s
     if (use == SA_USE_LARGE)
         due = large_is_due(h, pages);
     else
-        due = use == SA_USE_DENSE ? dense_is_due(h, hugepage) : sparse_is_due(h);
-    return due ? SA_ADVICE_ON : SA_ADVICE_NONE;
+        due = use == SA_USE_DENSE || sparse_is_due(h);
+    n = sa_max(pages / SA_HUGE_PAGES, 1);
+    return due && !sa_huge_heap_leaves_out(h, hugepage, n, use) ? SA_ADVICE_ON : SA_ADVICE_NONE;
 }
 
 /* Makes the advice stand where it does not. */

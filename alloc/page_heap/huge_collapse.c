@@ -9,8 +9,8 @@
  * after the hugepage with which it has used up its time: one takes a tenth of a millisecond, or several where a
  * virtual machine's host must first find memory for it.
  *
- * A small heap is left alone for some seconds (sa_huge_heap_collapses, with what every program runs: nothing here is that): programs that
- * end by then, such as compilers, would pay for it and gain nothing.
+ * A small heap is left alone for some seconds, and each that left hugepages out because they are slow here (sa_huge_heap_collapses, with
+ * what every program runs: nothing here is that): programs that end by then, such as compilers, would pay for it and gain nothing.
  *
  * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed meanwhile: the kernel
  * keeps contents in any case, and at worst one hugepage more has memory than is counted.
@@ -31,8 +31,8 @@
 
 /* Of the time that a hugepage takes one part in so many counts, where it stands for one that was left out before, for which the program has
  * not paid then; and in a large heap. */
-#define MAKE_UP_PARTS 4
-#define LARGE_PARTS   2
+#define MAKE_UP_PARTS 12
+#define LARGE_PARTS   4
 
 /* A hugepage to be looked at. */
 struct candidate {

@@ -449,7 +449,7 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
     align = sa_max(align, sa_page_step);
     s = heap_alloc(h, pages, align, use, &over);
     if (SA_LIKELY(s != NULL)) {
-        if (SA_UNLIKELY(sa_load_relaxed(&h->advisor.untouched) == s->start >> SA_HUGE_SHIFT))
+        if (SA_UNLIKELY(sa_load_relaxed(&h->touches.untouched) == s->start >> SA_HUGE_SHIFT))
             sa_huge_heap_touch(h, s);
         return s;
     }

@@ -70,10 +70,17 @@ struct sa_huge_advisor {
     struct sa_huge_extent large[SA_LARGE_PROBES];
     uint8_t large_seen[SA_LARGE_PROBES];
     unsigned large_looks, since_large;
-    /* An advised hugepage whose first touch is to be timed, 0: none. Atomic, relaxed: also read without the lock. */
+};
+
+/* huge_touch.c */
+struct sa_huge_touches {
+    /* A hugepage whose first touch is to be timed, 0: none. Atomic, relaxed: also read without the lock. */
     size_t untouched;
+    bool small;                   /* that one is left to small pages */
+    unsigned try_small;           /* on so many more such hugepages small pages are timed */
     unsigned left_out, leave_out; /* hugepages that are not advised: yet to come, of how many */
-    size_t to_make_up;            /* that were not, and none has been made whole instead */
+    unsigned not_timed;           /* yet to come, that are advised */
+    size_t to_make_up;            /* that were not advised, and none has been made whole instead */
 };
 
 /* What of the candidates for a collapse has been gone through; how many of the filler's queue have not. */
@@ -117,6 +124,7 @@ struct sa_huge_heap {
     enum sa_thp_mode thp;
     enum sa_hugepages choice; /* the user's; const after init */
     struct sa_huge_advisor advisor;
+    struct sa_huge_touches touches;
     struct sa_huge_collapse_stats collapse;
     uint64_t collapse_pause_ns; /* no collapse is tried before */
     struct sa_collapse_round collapse_round;
@@ -269,10 +277,6 @@ enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h);
 /* Whether hugepages are to be made whole, as far as the system, the user, the past and the size of the heap say. Lock held. */
 bool sa_huge_heap_collapses(struct sa_huge_heap *h);
 
-/* One has been made whole: whether it stands, in a large heap, for one that was not advised because that would have taken long.
- * Lock held. */
-bool sa_huge_heap_makes_up(struct sa_huge_heap *h);
-
 /* Hugepages without memory are about to be used for so many pages. */
 void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
                              enum sa_huge_use use);
@@ -284,9 +288,6 @@ void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage);
 
 /* A tracker is about to get sparse spans: it may serve to find out how much of such hugepages is used. */
 void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t);
-
-/* Makes the first touch of advisor.untouched, on which a span lies that the caller has just taken. Without the lock. */
-SA_COLD void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s);
 
 /* Some of its pages are about to go back while others stay: what is left must not be made a hugepage again by
  * the kernel, free pages and all. Whether that advice stands now. */
@@ -304,6 +305,19 @@ void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
 
 /* Whether the first touch of a hugepage without memory brings all of it, or may. */
 bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage);
+
+/* First touches: huge_touch.c. */
+
+/* Whether n hugepages that might be advised are left to small pages. One of dense spans may be timed in either case. */
+bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                             enum sa_huge_use use);
+
+/* Makes the first touch of touches.untouched, on which a span lies that the caller has just taken. Without the lock. */
+void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s);
+
+/* One has been made whole: whether it stands, in a large heap, for one that was not advised because that would have taken long.
+ * Lock held. */
+bool sa_huge_heap_makes_up(struct sa_huge_heap *h);
 
 /* Who owns a page: at most one is set. */
 struct sa_huge_tracker *sa_huge_heap_tracker(const struct sa_huge_heap *h, size_t hugepage);

@@ -203,6 +203,7 @@ void __wrap_sa_vm_touch(void *p)
     size_t page = fake_page(p);
 
     fake.touches++;
+    fake.small_touches += !fake.whole && !(fake.pages[page] & FAKE_ADVISED);
     if (!(fake.pages[page] & FAKE_MEMORY))
         touch_hugepage(sa_align_down(page, SA_HUGE_PAGES));
     fake.pages[page] |= FAKE_MEMORY; /* which stays zero */

@@ -34,6 +34,7 @@ struct fake_system {
     bool collapse_fails;       /* all calls */
     size_t collapses, advised; /* calls that did something */
     size_t touches;            /* by the heap itself */
+    size_t small_touches;      /* of these, of pages that do not bring a hugepage */
     /* Start of a span that is renewed before it is freed: if that fails it stays the heap's. */
     uintptr_t giving;
     struct test_random random;

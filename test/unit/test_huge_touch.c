@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small heaps and transparent hugepages, on a system that exists only here (fake_system.h): where the first touch of a
- * hugepage is slow, few are asked for until the heap is large; and none is made whole while the program is young.
+ * hugepage is slow and that of a small page is not, few are asked for until the heap is very large; and none is made whole while the program is young.
  */
 #include "alloc/page_heap/huge_heap.h"
 
@@ -21,10 +21,17 @@
 #define MIB_PAGES (MIB >> SA_PAGE_SHIFT)
 
 static uint64_t now_ns = 1000000000;
-static uint64_t cpu_ns;           /* CPU time so far */
-static uint64_t touch_ns;         /* what each first touch of the heap's takes */
-static uint64_t whole_ns;         /* and each collapse; nothing else takes any */
-static size_t touches, collapses; /* that have been counted in cpu_ns */
+static uint64_t cpu_ns; /* CPU time so far */
+static uint64_t touch_ns,
+    small_ns; /* what each first touch of the heap's takes: of a hugepage, a small one */
+static uint64_t whole_ns;             /* and each collapse; nothing else takes any */
+static size_t touches, small_touches; /* that have been counted in cpu_ns */
+static size_t collapses;
+
+static size_t large_touches(void)
+{
+    return fake.touches - fake.small_touches;
+}
 
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
@@ -33,8 +40,10 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
     if (id != CLOCK_THREAD_CPUTIME_ID)
         return __real_clock_gettime(id, ret);
-    cpu_ns += (fake.touches - touches) * touch_ns;
-    touches = fake.touches;
+    cpu_ns += (large_touches() - touches) * touch_ns;
+    touches = large_touches();
+    cpu_ns += (fake.small_touches - small_touches) * small_ns;
+    small_touches = fake.small_touches;
     cpu_ns += (fake.collapses - collapses) * whole_ns;
     collapses = fake.collapses;
     *ret = (struct timespec){(time_t)(cpu_ns / 1000000000), (long)(cpu_ns % 1000000000)};
@@ -60,7 +69,7 @@ static void check(void)
     fake_check_advice();
 }
 
-/* 0.2 ms, as where the kernel has the memory: from 64 MiB on all are advised, and each is timed up to 256 MiB. */
+/* 0.2 ms, as where the kernel has the memory: from 64 MiB on all are advised, and each is timed up to 768 MiB. */
 static void quick(void *unused)
 {
     (void)unused;
@@ -70,51 +79,94 @@ static void quick(void *unused)
     use(192);
     assert_in_range(fake.touches, 95, 97);
     assert_in_range(HUGE_HEAP->collapse.advised, 95, 97);
-    use(64);
-    assert_in_range(fake.touches, 95, 97);
-    assert_in_range(HUGE_HEAP->collapse.advised, 127, 129);
+    use(512 + 64);
+    assert_in_range(fake.touches, 351, 353);
+    assert_in_range(HUGE_HEAP->collapse.advised, 383, 385);
+    assert_int_equal(fake.small_touches, 0);
     check();
 }
 
-/* 4 ms: after the first, 4 are left out, then 8, 16, 32. A large heap gets its hugepages all the same. */
+/* 4 ms: after the first, 4 are left out, then 8, 16 .. 64, and on one of each that number small pages are looked at. A
+ * very large heap gets its hugepages all the same. */
 static void slow(void *unused)
 {
     (void)unused;
     touch_ns = 4000000;
+    small_ns = 1000;
     use(64 + 2 * 5);
-    assert_int_equal(fake.touches, 1);
+    assert_int_equal(large_touches(), 1);
+    assert_int_equal(fake.small_touches, 2);
     use(2);
-    assert_int_equal(fake.touches, 2);
-    use(256 - 76);
-    assert_int_equal(fake.touches, 5);
-    assert_int_equal(HUGE_HEAP->collapse.advised, 5);
+    assert_int_equal(large_touches(), 2);
+    use(768 - 76);
+    assert_int_equal(large_touches(), 9);
+    assert_int_equal(fake.small_touches, 2 * 9);
+    assert_int_equal(HUGE_HEAP->collapse.advised, 9);
     use(64);
-    assert_int_equal(fake.touches, 5);
-    assert_in_range(HUGE_HEAP->collapse.advised, 36, 38);
+    assert_int_equal(large_touches(), 9);
+    assert_in_range(HUGE_HEAP->collapse.advised, 40, 42);
     check();
 }
 
-/* What was left out is made whole the sooner when the heap is large: it counts for a quarter of the time;
- * and from 512 MiB on all counts for half of it. */
+/* Small pages are slow, too: three times that is looked at, then hugepages are advised, and 64 times not timed. */
+static void slow_everywhere(void *unused)
+{
+    (void)unused;
+    touch_ns = 4000000;
+    small_ns = 10000;
+    use(64 + 2 * 4);
+    assert_int_equal(large_touches(), 1);
+    assert_int_equal(fake.small_touches, 2 * 3);
+    use(2 * 64);
+    assert_int_equal(large_touches(), 1);
+    assert_int_equal(HUGE_HEAP->collapse.advised, 1 + 64);
+    use(2 * 4);
+    assert_int_equal(large_touches(), 2);
+    assert_int_equal(fake.small_touches, 2 * 6);
+    assert_int_equal(HUGE_HEAP->collapse.advised, 1 + 64 + 1);
+    check();
+}
+
+/* A small page that took long once says nothing. */
+static void slow_once(void *unused)
+{
+    (void)unused;
+    touch_ns = 4000000;
+    small_ns = 10000;
+    use(64 + 2 * 3);
+    assert_int_equal(fake.small_touches, 2 * 2);
+    small_ns = 1000;
+    use(2 * 2);
+    assert_int_equal(fake.small_touches, 2 * 3);
+    assert_int_equal(HUGE_HEAP->touches.left_out, 0);
+    assert_int_equal(HUGE_HEAP->collapse.advised, 1);
+    check();
+}
+
+/* What was left out is made whole the sooner when the heap is large: it counts for a twelfth of the time;
+ * and from 512 MiB on all counts for a quarter of it. */
 static void made_up(void *unused)
 {
     size_t left_out;
 
     (void)unused;
     touch_ns = 4000000;
+    small_ns = 1000;
     use(320);
-    left_out = HUGE_HEAP->advisor.to_make_up;
-    assert_in_range(left_out, 90, 92);
+    left_out = HUGE_HEAP->touches.to_make_up;
+    assert_in_range(left_out, 121, 123);
     for (int i = 0; i < 12; i++)
         sa_page_heap_tick(HEAP, now_ns += 500000000);
     whole_ns = 6000000;
     for (size_t i = 0; i < left_out; i++)
-        assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 4);
+        assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 12);
     assert_int_equal(fake.collapses, left_out);
     for (size_t i = 0; i < 20; i++)
         assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns);
+    touch_ns = 200000;
     use(200); /* 520 MiB */
-    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 2);
+    HUGE_HEAP->touches.to_make_up = 0;
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 4);
     check();
 }
 
@@ -123,18 +175,24 @@ static void slow_at_first(void *unused)
 {
     (void)unused;
     touch_ns = 4000000;
+    small_ns = 1000;
     use(64 + 2);
-    assert_int_equal(fake.touches, 1);
+    assert_int_equal(large_touches(), 1);
     touch_ns = 200000;
     use(2 * 4 + 2 * 10);
-    assert_in_range(fake.touches, 10, 12);
+    assert_in_range(large_touches(), 10, 12);
     check();
 }
 
-/* Of 60 MiB in use nothing is made whole for five seconds; of 600 MiB at once. */
-static void young(void *mib)
+struct heap {
+    size_t mib, owes;
+};
+
+/* Of 60 MiB in use nothing is made whole for five seconds; of 600 MiB at once, but where hugepages were left out. */
+static void young(void *arg)
 {
-    size_t n = *(size_t *)mib;
+    struct heap *heap = arg;
+    size_t n = heap->mib;
 
     for (size_t i = 0; i < n; i++) {
         struct sa_span *s = sa_page_heap_alloc(HEAP, SA_HUGE_PAGES / 2, 1, SA_PAGES_ANY);
@@ -142,10 +200,11 @@ static void young(void *mib)
         fake_own(s->start, SA_HUGE_PAGES / 2, true);
         fake_touch(s->start, SA_HUGE_PAGES / 2);
     }
+    HUGE_HEAP->touches.to_make_up = heap->owes;
     for (int i = 0; i < 10; i++) {
         sa_page_heap_tick(HEAP, now_ns += 500000000);
         sa_page_heap_collapse(HEAP, UINT64_MAX);
-        assert_int_equal(fake.collapses != 0, n >= 512);
+        assert_int_equal(fake.collapses != 0, n >= 512 && !heap->owes);
     }
     sa_page_heap_tick(HEAP, now_ns += 500000000);
     sa_page_heap_collapse(HEAP, UINT64_MAX);
@@ -162,16 +221,19 @@ static void young(void *mib)
 
 TOUCH_TEST(test_touches_that_are_quick_change_nothing, quick)
 TOUCH_TEST(test_touches_that_are_slow_are_few, slow)
+TOUCH_TEST(test_touches_that_are_slow_everywhere_are_made, slow_everywhere)
+TOUCH_TEST(test_touches_that_are_slow_once_are_not_slow, slow_once)
 TOUCH_TEST(test_touches_that_are_left_out_are_made_up_for, made_up)
 TOUCH_TEST(test_touches_that_are_quick_again_are_taken_for_that, slow_at_first)
 
 static void test_young_heaps_are_left_alone_while_small(void **state)
 {
-    size_t small = 60, large = 600;
+    struct heap small = {60, 0}, large = {600, 0}, slow_large = {600, 200};
 
     (void)state;
     test_child_passes(young, &small);
     test_child_passes(young, &large);
+    test_child_passes(young, &slow_large);
 }
 
 int main(void)
@@ -179,6 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_touches_that_are_quick_change_nothing),
         cmocka_unit_test(test_touches_that_are_slow_are_few),
+        cmocka_unit_test(test_touches_that_are_slow_everywhere_are_made),
+        cmocka_unit_test(test_touches_that_are_slow_once_are_not_slow),
         cmocka_unit_test(test_touches_that_are_left_out_are_made_up_for),
         cmocka_unit_test(test_touches_that_are_quick_again_are_taken_for_that),
         cmocka_unit_test(test_young_heaps_are_left_alone_while_small),
