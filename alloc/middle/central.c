@@ -26,6 +26,8 @@
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
+#include <string.h>
+
 #define LISTS   8
 #define NO_LIST LISTS
 
@@ -113,10 +115,10 @@ static size_t span_words(const struct sa_span *s)
 }
 
 /*
- * Takes up to n free objects off a span, the lowest ones, highest first: caches are stacks, so that a
+ * Takes up to n free objects off a span, the lowest ones, and writes them before `end`, highest first: caches are stacks, so that a
  * program gets them in the order of their addresses. Lock held.
  */
-static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
+static size_t span_take(struct sa_span *s, size_t size, void **end, size_t n)
 {
     uint64_t *bits = span_bits(s);
     size_t take = sa_min(n, (size_t)(s->objects - s->live)), left = take;
@@ -124,8 +126,8 @@ static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
     for (size_t w = 0; left; w++) {
         uint64_t b = bits[w];
 
-        for (; b && left; b &= b - 1)
-            objs[--left] = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
+        for (; b && left; b &= b - 1, left--)
+            *--end = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
         bits[w] = b;
     }
     sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
@@ -133,7 +135,7 @@ static size_t span_take(struct sa_span *s, size_t size, void **objs, size_t n)
 }
 
 /* Hardened: the same from random places. */
-SA_COLD static size_t span_take_scattered(struct sa_span *s, size_t size, void **objs, size_t n)
+SA_COLD static size_t span_take_scattered(struct sa_span *s, size_t size, void **end, size_t n)
 {
     uint64_t *bits = span_bits(s);
     size_t take = sa_min(n, (size_t)(s->objects - s->live));
@@ -148,7 +150,7 @@ SA_COLD static size_t span_take_scattered(struct sa_span *s, size_t size, void *
         }
         at = sa_lowest_bit(b);
         bits[w] &= ~(1ull << at);
-        objs[i] = (void *)(s->start + (w * 64 + at) * size);
+        *--end = (void *)(s->start + (w * 64 + at) * size);
     }
     sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
     return take;
@@ -207,6 +209,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 {
     struct central *c = &centrals[sa_class_place(cls)];
     size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
+    void **end = objs + n; /* from the first span come those that are handed out first */
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     while (got < n) {
@@ -234,13 +237,16 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             s = c->lists[sa_lowest_bit(c->filled)];
         }
         before = s->live;
-        took = SA_UNLIKELY(sa_hardening.scatter) ? span_take_scattered(s, size, objs + got, n - got)
-                                                 : span_take(s, size, objs + got, n - got);
+        took = SA_UNLIKELY(sa_hardening.scatter) ? span_take_scattered(s, size, end, n - got)
+                                                 : span_take(s, size, end, n - got);
+        end -= took;
         c->free_objects -= took;
         got += took;
         central_place(c, s, before);
     }
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    if (SA_UNLIKELY(end != objs))
+        memmove(objs, end, got * sizeof(*objs));
     return got;
 }
 

@@ -237,6 +237,48 @@ static void test_central_makes_one_span_for_one_object(void **state)
     assert_int_equal(stats(cls).spans, 0);
 }
 
+/* n objects, of which the last are those of the span of `first` from this on, in the order of addresses from the end, and
+ * those before them of one other span. */
+static void assert_in_order(void *const *objs, size_t n, const char *first, size_t of_first)
+{
+    const size_t size = sa_size_classes.of[sa_size_class_find(512)].size;
+    const char *second = n > of_first ? objs[n - 1 - of_first] : NULL;
+
+    for (size_t i = 0; i < n; i++)
+        assert_ptr_equal(objs[n - 1 - i],
+                         i < of_first ? first + i * size : second + (i - of_first) * size);
+    if (second)
+        assert_int_equal(sa_pagemap_find((uintptr_t)second)->start, (uintptr_t)second);
+}
+
+/* Caches are stacks: what is at the end is handed out first. Objects of a span that gives its last ones come before those
+ * of the next, so that a program which fills fresh memory goes through it in the order of addresses. */
+static void test_central_gives_in_the_order_of_addresses(void **state)
+{
+    const unsigned cls = sa_size_class_find(512);
+    const size_t objects = sa_size_classes.of[cls].objects, size = sa_size_classes.of[cls].size;
+    void *a[64], *b[64], *more[64];
+    struct test_random random = {5};
+
+    (void)state;
+    assert_in_range(objects, 12, 24);
+    for (int i = 0; i < 24; i++) /* so many spans that a call may make new ones */
+        take(cls, objects);
+    assert_int_equal(sa_central_remove(cls, a, 10), 10);
+    assert_in_order(a, 10, a[9], 10);
+    assert_int_equal(sa_central_remove(cls, b, objects), objects);
+    assert_in_order(b, objects, (char *)a[9] + 10 * size, objects - 10);
+    /* Fewer than asked for. */
+    assert_int_equal(sa_central_remove(cls, more, 64), 2 * objects - 10);
+    assert_in_order(more, 2 * objects - 10, (char *)b[9] + 10 * size, objects - 10);
+    sa_central_insert(cls, more, 2 * objects - 10);
+    sa_central_insert(cls, b, objects);
+    sa_central_insert(cls, a, 10);
+    while (held_count)
+        give_random(&random, cls, sa_min(held_count, 100));
+    assert_int_equal(stats(cls).spans, 0);
+}
+
 static void free_twice(void *unused)
 {
     void *objs[3];
@@ -383,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_central_objects_do_not_overlap),
         cmocka_unit_test(test_central_takes_from_fuller_spans_first),
         cmocka_unit_test(test_central_makes_one_span_for_one_object),
+        cmocka_unit_test(test_central_gives_in_the_order_of_addresses),
         cmocka_unit_test(test_central_hands_nothing_out_twice_to_threads),
     };
 
