@@ -12,7 +12,7 @@
  * neither small nor large takes less time than with memset. */
 SA_HIDDEN void *sa_clear_warm(void *p, size_t bytes);
 
-/* The same for blocks of any history that are longer than this; no second-level cache has less than twice as much. */
+/* The same for blocks of any history that are longer than this. */
 #define SA_CLEAR_LONG (128ul << 10)
 SA_HIDDEN void sa_clear_long(void *p, size_t bytes);
 

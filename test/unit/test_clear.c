@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clearing: all of the bytes asked for and none beside them, at any address and around each size where the way changes. */
+/* Clearing: all of the bytes asked for and none beside them, at any address and around each size where the way changes; and
+ * that blocks about as long as a cache are gone through forwards and backwards in turn. */
 #include "alloc/base/clear.h"
 
+#include "alloc/base/attrs.h"
 #include "test/support/cmocka.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 long __wrap_sysconf(int name);
+void *__real_memset(void *p, int value, size_t bytes);
+void *__wrap_memset(void *p, int value, size_t bytes);
 
-/* A second-level cache so small that the longest blocks here are about as long. */
-#define CACHE 200000
+/* A second-level cache so small that blocks here are about as long; the longest are longer. */
+#define CACHE 110000
 
 static unsigned asked;
 
@@ -22,6 +27,19 @@ long __wrap_sysconf(int name)
 }
 
 #define MOST 140000u
+
+static struct {
+    size_t calls;
+    void *at;
+    bool descending; /* each call ends where the one before it began */
+} cleared;
+
+void *__wrap_memset(void *p, int value, size_t bytes)
+{
+    cleared.descending &= cleared.calls++ == 0 || (char *)p + bytes == (char *)cleared.at;
+    cleared.at = p;
+    return __real_memset(p, value, bytes);
+}
 #define SIDE 256u /* looked at before and behind */
 
 static unsigned char block[SIDE + 64 + MOST + SIDE] __attribute__((aligned(64)));
@@ -64,9 +82,41 @@ static void test_clear_clears_what_it_should(void **state)
     assert_int_equal(asked, 1);
 }
 
+/* How many pieces a block is cleared in, from the last to the first. */
+static size_t pieces(size_t bytes)
+{
+    cleared.calls = 0;
+    cleared.descending = true;
+    sa_clear(block, bytes);
+    assert_ptr_equal(cleared.at, block); /* the beginning last, so that it is found in the cache */
+    assert_true(cleared.descending);
+    return cleared.calls;
+}
+
+static void test_clear_turns_round_in_blocks_like_the_cache(void **state)
+{
+    size_t first;
+
+    (void)state;
+    if (SA_ASAN || SA_TSAN)
+        skip(); /* whose memset may be another one */
+    first = pieces(CACHE + CACHE / 4);
+    assert_true(first == 1 || first == 4);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pieces(CACHE + CACHE / 4), 5 - first);
+        assert_int_equal(pieces(CACHE + CACHE / 4), first);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pieces(CACHE + CACHE / 4 + 1), 1);
+        assert_int_equal(pieces(SA_CLEAR_LONG), 1);
+    }
+    assert_int_equal(pieces(SA_CLEAR_LONG + 1), 5 - first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clear_turns_round_in_blocks_like_the_cache),
         cmocka_unit_test(test_clear_clears_what_it_should),
     };
 
