@@ -275,7 +275,7 @@ static bool tail_is_due(const struct sa_huge_heap *h)
 {
     size_t free_pages = h->filler.hugepages * SA_HUGE_PAGES - h->filler.taken_pages;
 
-    return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_LEAST &&
+    return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_LEAST && !h->touches.left_out &&
            probes_are_dense(&h->advisor) && free_pages < h->in_use_pages / TAIL_PART &&
            (!sa_limits_active() || sa_limits_have_room(LIMIT_ROOM));
 }
@@ -301,7 +301,7 @@ static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, s
         due = large_is_due(h, pages);
     else
         due = use == SA_USE_DENSE || sparse_is_due(h);
-    n = sa_max(pages / SA_HUGE_PAGES, 1);
+    n = use == SA_USE_LARGE ? pages / SA_HUGE_PAGES : 1;
     return due && !sa_huge_heap_leaves_out(h, hugepage, n, use) ? SA_ADVICE_ON : SA_ADVICE_NONE;
 }
 
@@ -319,7 +319,8 @@ static void advise_all(struct sa_huge_heap *h, size_t hugepage, size_t n, enum s
         enum sa_huge_advice stands = sa_huge_owner_advice(&h->owners, i);
 
         if (stands != want && stands != same) {
-            advise(h, hugepage, n, want);
+            if (!advise(h, hugepage, n, want))
+                sa_huge_heap_not_advised(h, hugepage);
             return;
         }
     }

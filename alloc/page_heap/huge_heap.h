@@ -308,9 +308,12 @@ bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage);
 
 /* First touches: huge_touch.c. */
 
-/* Whether n hugepages that might be advised are left to small pages. One of dense spans may be timed in either case. */
+/* Whether n hugepages that might be advised are left to small pages. One of the filler's may be timed in either case. */
 bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
                              enum sa_huge_use use);
+
+/* The kernel did not take what was to be said of a hugepage: its first touch tells nothing. */
+void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage);
 
 /* Makes the first touch of touches.untouched, on which a span lies that the caller has just taken. Without the lock. */
 void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s);

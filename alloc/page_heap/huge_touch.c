@@ -5,7 +5,7 @@
  * times that; while small pages come from memory that was used and freed lately, as long as there is such. A heap
  * that lives long has a hugepage's price back by and by; most programs with a small one have ended before.
  *
- * So as long as the heap is not very large, the first touch of each hugepage that is advised is made by the thread that
+ * So as long as the heap is not very large, the first touch of a hugepage of the filler's that is advised is made by the thread that
  * takes it, and timed. After one that is slow the next hugepages are left to small pages, twice as many each time. On the first of
  * these small pages are timed, too: where they are slow, nothing is gained by them, and hugepages are advised again.
  * As many as were left out are made whole the sooner when the heap is large (huge_collapse.c).
@@ -46,16 +46,22 @@ bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
         return false;
     if (left_out) {
         a->left_out -= (unsigned)sa_min(a->left_out, n);
-        a->to_make_up += n;
+        a->to_make_up = sa_min(a->to_make_up + n, h->mapped); /* some may be gone again */
     } else if (a->not_timed) {
         a->not_timed -= (unsigned)sa_min(a->not_timed, n);
         return false;
     }
-    if (use == SA_USE_DENSE && (!left_out || a->try_small)) {
+    if (use != SA_USE_LARGE && (!left_out || a->try_small)) {
         a->small = left_out;
         sa_store_relaxed(&a->untouched, hugepage);
     }
     return left_out;
+}
+
+void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage)
+{
+    if (h->touches.untouched == hugepage)
+        sa_store_relaxed(&h->touches.untouched, 0);
 }
 
 /* Nanoseconds of CPU time that first touches take, at so many places. */
@@ -70,6 +76,8 @@ static uint64_t touch(uintptr_t start, size_t places)
 
 static void touched_hugepage(struct sa_huge_touches *a, bool slow)
 {
+    if (a->left_out || a->not_timed)
+        return; /* by what another thread has found meanwhile */
     if (slow)
         a->leave_out = a->leave_out ? sa_min(2 * a->leave_out, LEAVE_OUT_MOST) : LEAVE_OUT_LEAST;
     else
@@ -105,7 +113,7 @@ void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s)
         return;
     if (small) { /* the first small page takes a page of the kernel's tables, too, and does not count */
         places = sa_min(sa_span_bytes(s) / sa_vm.page_bytes, SMALL_PAGES);
-        touch(s->start, 1);
+        sa_vm_touch((void *)s->start);
         ns = touch(s->start + sa_vm.page_bytes, places - 1);
     } else {
         ns = touch(s->start, 1);

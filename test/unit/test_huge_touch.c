@@ -13,6 +13,7 @@
 #include "test/unit/huge_program.h"
 #include "test/unit/page_heap_walk.h"
 
+#include <string.h>
 #include <time.h>
 
 #define HEAP      (&sa_page_heap_ordinary)
@@ -50,16 +51,21 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
     return 0;
 }
 
-/* Takes spans of a page each, which the program uses. */
-static void use(size_t mib)
+/* Takes spans of so many pages each, which the program uses. */
+static void use_spans(size_t mib, size_t pages, enum sa_pages_use how)
 {
-    for (size_t i = 0; i < mib * MIB_PAGES; i++) {
-        struct sa_span *s = sa_page_heap_alloc(HEAP, 1, 1, SA_PAGES_DENSE);
+    for (size_t i = 0; i < mib * MIB_PAGES; i += pages) {
+        struct sa_span *s = sa_page_heap_alloc(HEAP, pages, 1, how);
 
         assert_non_null(s);
-        fake_own(s->start, 1, true);
-        fake_touch(s->start, 1);
+        fake_own(s->start, pages, true);
+        fake_touch(s->start, pages);
     }
+}
+
+static void use(size_t mib)
+{
+    use_spans(mib, 1, SA_PAGES_DENSE);
 }
 
 static void check(void)
@@ -124,6 +130,76 @@ static void slow_everywhere(void *unused)
     assert_int_equal(large_touches(), 2);
     assert_int_equal(fake.small_touches, 2 * 6);
     assert_int_equal(HUGE_HEAP->collapse.advised, 1 + 64 + 1);
+    check();
+}
+
+/* Of longer spans four small pages are touched; all but the first are timed, and five microseconds each are slow. */
+static void slow_small(void *ns)
+{
+    bool slow = *(uint64_t *)ns >= 5000;
+
+    touch_ns = 4000000;
+    small_ns = *(uint64_t *)ns;
+    use(64);
+    use_spans(2 * 4, 8, SA_PAGES_DENSE);
+    assert_int_equal(large_touches(), 1);
+    assert_int_equal(fake.small_touches, 4 * (slow ? 3 : 1));
+    assert_int_equal(HUGE_HEAP->touches.not_timed, slow ? 64 : 0);
+    assert_int_equal(HUGE_HEAP->touches.leave_out, slow ? 0 : 4);
+    check();
+}
+
+/* From 256 MiB on hugepages of spans of few objects are timed, too, where they are advised; and large spans and tails are not advised
+ * where others would be left out. */
+static void slow_sparse(void *unused)
+{
+    struct sa_huge_advisor *a = &HUGE_HEAP->advisor;
+    size_t advised;
+
+    (void)unused;
+    touch_ns = 200000;
+    small_ns = 1000;
+    use(280);
+    memset(a->seen, 100, sizeof(a->seen));
+    memset(a->large_seen, 100, sizeof(a->large_seen));
+    touch_ns = 4000000;
+    use_spans(2, 128, SA_PAGES_ANY);
+    advised = HUGE_HEAP->collapse.advised;
+    assert_int_equal(HUGE_HEAP->touches.left_out, 4);
+    use_spans(2 * 2, 128, SA_PAGES_ANY);
+    assert_int_equal(HUGE_HEAP->touches.left_out, 2);
+    assert_int_equal(HUGE_HEAP->touches.to_make_up, 2);
+    use_spans(3, SA_HUGE_PAGES * 3 / 2, SA_PAGES_ANY);
+    assert_int_equal(HUGE_HEAP->touches.left_out, 1);
+    assert_int_equal(HUGE_HEAP->touches.to_make_up, 3);
+    assert_int_equal(HUGE_HEAP->collapse.advised, advised);
+    assert_int_equal(fake.small_touches, 4);
+    check();
+}
+
+/* A small heap makes up for nothing; and what it owes is no more than it has. */
+static void small_again(void *unused)
+{
+    (void)unused;
+    touch_ns = 4000000;
+    small_ns = 1000;
+    use(64 + 2 * 20);
+    assert_in_range(HUGE_HEAP->touches.to_make_up, 15, 20);
+    assert_false(sa_huge_heap_makes_up(HUGE_HEAP));
+    HUGE_HEAP->touches.to_make_up = 1000;
+    use(2 * 5);
+    assert_int_equal(HUGE_HEAP->touches.to_make_up, HUGE_HEAP->mapped);
+    check();
+}
+
+/* Where the kernel takes no advice, nothing is timed. */
+static void refused(void *unused)
+{
+    (void)unused;
+    touch_ns = 4000000;
+    fake.advise_fails = SIZE_MAX;
+    use(64 + 20);
+    assert_int_equal(fake.touches, 0);
     check();
 }
 
@@ -226,6 +302,19 @@ TOUCH_TEST(test_touches_that_are_slow_once_are_not_slow, slow_once)
 TOUCH_TEST(test_touches_that_are_left_out_are_made_up_for, made_up)
 TOUCH_TEST(test_touches_that_are_quick_again_are_taken_for_that, slow_at_first)
 
+TOUCH_TEST(test_touches_of_sparse_spans_are_timed, slow_sparse)
+TOUCH_TEST(test_touches_in_small_heaps_are_not_made_up_for, small_again)
+TOUCH_TEST(test_touches_without_advice_are_not_timed, refused)
+
+static void test_touches_of_small_pages_count_from_the_second(void **state)
+{
+    uint64_t quick_ns = 4900, slow_ns = 5000;
+
+    (void)state;
+    test_child_passes(slow_small, &quick_ns);
+    test_child_passes(slow_small, &slow_ns);
+}
+
 static void test_young_heaps_are_left_alone_while_small(void **state)
 {
     struct heap small = {60, 0}, large = {600, 0}, slow_large = {600, 200};
@@ -245,6 +334,10 @@ int main(void)
         cmocka_unit_test(test_touches_that_are_slow_once_are_not_slow),
         cmocka_unit_test(test_touches_that_are_left_out_are_made_up_for),
         cmocka_unit_test(test_touches_that_are_quick_again_are_taken_for_that),
+        cmocka_unit_test(test_touches_of_small_pages_count_from_the_second),
+        cmocka_unit_test(test_touches_of_sparse_spans_are_timed),
+        cmocka_unit_test(test_touches_in_small_heaps_are_not_made_up_for),
+        cmocka_unit_test(test_touches_without_advice_are_not_timed),
         cmocka_unit_test(test_young_heaps_are_left_alone_while_small),
     };
 
