@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A binary search tree of random keys: built by insertion, walked in order, freed. Nearly all of
- * the time goes into cache misses on the nodes, so what is compared is how densely and in which
- * order an allocator places blocks, not how fast it answers. One item is one node.
+ * Structures whose time goes into cache misses on their nodes, so that what is compared is how densely and in which
+ * order an allocator places blocks, not how fast it answers: a binary search tree of random keys, built by insertion, walked in
+ * order and freed, and a list of records. One item is one node.
  */
 #include "perf/harness.h"
 
@@ -68,7 +68,67 @@ static void tree_run(const struct perf_run *run)
     }
 }
 
+/* ---- list: records of three blocks, linked in the order in which they were made, gone through ten times ---- */
+
+#define RECORDS 400000
+#define WALKS   10
+
+struct record {
+    struct record *next;
+    char *name;
+    uint64_t *item;
+    char rest[32];
+};
+
+static struct record *list_build(void)
+{
+    struct record *first = NULL, **last = &first;
+
+    for (size_t i = 0; i < RECORDS; i++) {
+        struct record *r = malloc(sizeof(*r));
+        char *draft = malloc(20 + i % 32);
+
+        *draft = (char)i;
+        r->name = malloc(56);
+        *r->name = *draft;
+        free(draft);
+        r->item = malloc(32);
+        *r->item = i;
+        r->next = NULL;
+        *last = r;
+        last = &r->next;
+    }
+    return first;
+}
+
+static uint64_t list_walk(const struct record *first)
+{
+    uint64_t sum = 0;
+
+    for (const struct record *r = first; r; r = r->next)
+        sum += *r->item + (*r->name != (char)*r->item);
+    return sum;
+}
+
+static void list_run(const struct perf_run *run)
+{
+    for (uint64_t i = 0; i < run->iterations; i++) {
+        struct record *first = list_build(), *next;
+
+        for (int walk = 0; walk < WALKS; walk++)
+            if (list_walk(first) != (uint64_t)RECORDS * (RECORDS - 1) / 2)
+                perf_fail("records of the list are lost");
+        for (; first; first = next) {
+            next = first->next;
+            free(first->name);
+            free(first->item);
+            free(first);
+        }
+    }
+}
+
 const struct perf_case perf_tree[] = {
     {.name = "tree", .run = tree_run, .items = NODES},
+    {.name = "list", .run = list_run, .items = RECORDS},
     {.name = NULL},
 };
