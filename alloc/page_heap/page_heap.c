@@ -78,11 +78,11 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
 
 uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
 {
-    bool
-        due; /* asked here, as few programs need the code that makes hugepages, and none else is to have it in memory */
+    bool due;
 
     if (!h->huge)
         return 0;
+    /* Asked here, as few programs need the code that makes hugepages, and no other is to have it in memory. */
     sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
     due = sa_huge_heap_collapses(h->huge);
     sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);
