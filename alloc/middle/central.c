@@ -40,7 +40,7 @@
 
 struct central {
     struct sa_lock lock;
-    uint8_t filled;               /* bit set = list not empty */
+    uint8_t filled;               /* bit set = list not empty; read without the lock, as a hint */
     struct sa_span *lists[LISTS]; /* list 0: fullest spans */
     uint64_t *unused_bits;        /* bitmaps of returned spans, linked through their first word */
     size_t free_objects, spans;
@@ -69,7 +69,7 @@ static void central_unlink(struct central *c, struct sa_span *s)
     if (s->prev)
         s->prev->next = s->next;
     else if (!(c->lists[s->list] = s->next))
-        c->filled &= (uint8_t) ~(1u << s->list);
+        sa_store_relaxed(&c->filled, (uint8_t)(c->filled & ~(1u << s->list)));
     s->list = NO_LIST;
 }
 
@@ -80,7 +80,7 @@ static void central_link(struct central *c, struct sa_span *s, unsigned list)
     if (s->next)
         s->next->prev = s;
     c->lists[list] = s;
-    c->filled |= (uint8_t)(1u << list);
+    sa_store_relaxed(&c->filled, (uint8_t)(c->filled | 1u << list));
     s->list = (uint8_t)list;
 }
 
@@ -203,6 +203,11 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
     sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
     sa_pagemap_set_objects(s, k->map_step);
     return s;
+}
+
+bool sa_central_has(unsigned cls)
+{
+    return sa_load_relaxed(&centrals[sa_class_place(cls)].filled) != 0;
 }
 
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)

@@ -28,6 +28,9 @@ struct sa_central_stats {
  */
 size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 
+/* Whether spans have free objects; a hint. */
+bool sa_central_has(unsigned cls);
+
 /*
  * Gives objects back. One that is not an object of the class, or is on its span already, ends the
  * program with a message.

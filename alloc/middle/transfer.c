@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfer caches; see transfer.h. One lock (TRANSFER) per class and domain guards its struct. The
+ * Transfer caches; see transfer.h, and transfer_shards.h for which stacks there are. A lock (TRANSFER) for each guards it. The
  * central free list is called without it.
  *
  * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
  * number of objects since the last plunder; that many have been of no use.
+ *
+ * A CPU whose own stack is empty takes from another one only where that has much, or more than its CPU asks for at a time and the
+ * spans have nothing: moving a few to and fro would mix what lies side by side, and leaving many would need new spans for them.
  *
  * A stack begins short and becomes four times as long when it is full. While short it is in an arena, so that those of all classes
  * share few pages in a small program; what it had before is lost. Then it moves to where its class has room for the capacity,
@@ -16,8 +19,8 @@
 #include "alloc/base/class_order.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central.h"
+#include "alloc/middle/transfer_shards.h"
 #include "alloc/os/lock.h"
-#include "alloc/os/percpu.h"
 #include "alloc/os/vm.h"
 #include "pagemap/arena.h"
 
@@ -33,29 +36,19 @@
 #define TRANSFER_LONG       8192
 #define TRANSFER_BYTES_LONG 262144
 
-#define DOMAINS_MOST 64
-#define ROOM_FIRST   32 /* slots */
-#define ROOM_GROWS   4  /* times */
-#define PACKED_PART  4  /* of a page of the kernel's */
+/*
+ * Blocks up to this size are in shards: few of those above share a line with others. Others take from a shard that holds all but this
+ * part of the capacity, or, if the spans have nothing, so many times what is wanted.
+ */
+#define SHARDED_BYTES 256
+#define LEFT_PART     4
+#define ENOUGH        4
 
-struct transfer {
-    struct sa_lock lock;
-    uint16_t used, low_water;
-    void **slots; /* the word before them says how many; NULL until first needed */
-    uint64_t insert_hits, insert_misses, insert_partial;
-    uint64_t remove_hits, remove_misses, remove_partial;
-} __attribute__((aligned(SA_CACHELINE)));
+#define ROOM_FIRST  32 /* slots */
+#define ROOM_GROWS  4  /* times */
+#define PACKED_PART 4  /* of a page of the kernel's */
 
 SA_STATIC_ASSERT(TRANSFER_OBJECTS <= UINT16_MAX, "counts fit");
-
-static struct transfer transfer_first[SA_CLASSES_MAX]; /* by sa_class_place */
-
-/* Written once by sa_transfer_split: domains is published last, with release. */
-static struct {
-    struct transfer *domain[DOMAINS_MOST];
-    uint8_t of_cpu[SA_SLABS];
-    unsigned domains; /* atomic; 0 counts as 1 */
-} topology;
 
 static size_t transfer_capacity(unsigned cls)
 {
@@ -65,14 +58,72 @@ static size_t transfer_capacity(unsigned cls)
     return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, bytes / k->size));
 }
 
-static struct transfer *transfer_for(int cpu, unsigned cls)
+/* Where there are several domains, all classes are. */
+static bool transfer_is_sharded(unsigned cls)
 {
-    if (SA_LIKELY(sa_load_acquire(&topology.domains) <= 1) || cpu < 0 || cpu >= SA_SLABS)
-        return &transfer_first[sa_class_place(cls)];
-    return &topology.domain[topology.of_cpu[cpu]][sa_class_place(cls)];
+    return sa_size_classes.of[cls].size <= SHARDED_BYTES ||
+           sa_load_relaxed(&sa_transfer_shards.domains) > 1;
 }
 
-static size_t transfer_room(const struct transfer *t)
+static unsigned transfer_shard_for(int cpu, unsigned cls)
+{
+    return transfer_is_sharded(cls) ? sa_transfer_shard_of(cpu) : 0;
+}
+
+/* A class's stack in another shard of the same domain; NULL: there is no such shard, or it is that one. */
+static struct sa_transfer *transfer_beside(unsigned number, unsigned other, unsigned cls)
+{
+    const struct sa_transfer_others *s = &sa_transfer_others;
+    struct sa_transfer *t = NULL;
+
+    if (other != number &&
+        sa_load_relaxed(&s->domain[other]) == sa_load_relaxed(&s->domain[number]))
+        t = sa_transfer_shard(other);
+    return t ? t + sa_class_place(cls) : NULL;
+}
+
+/* Another stack that holds so many, or NULL. */
+SA_NOINLINE static struct sa_transfer *transfer_other(unsigned number, unsigned cls, size_t least)
+{
+    unsigned count = transfer_is_sharded(cls) ? sa_transfer_shard_count() : 1;
+
+    for (unsigned n = 0; n < count; n++) {
+        struct sa_transfer *t = transfer_beside(number, n, cls);
+
+        if (t && sa_load_relaxed(&t->used) >= least)
+            return t;
+    }
+    return NULL;
+}
+
+/* The stack to take n from for a CPU whose own is empty; NULL: none, the spans are better. */
+SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, unsigned cls, size_t n)
+{
+    size_t capacity = transfer_capacity(cls), much = capacity - capacity / LEFT_PART;
+    struct sa_transfer *t = transfer_other(number, cls, much);
+
+    if (t || sa_central_has(cls))
+        return t;
+    return transfer_other(number, cls, sa_min(much, ENOUGH * n));
+}
+
+/* What the others of the domain leave of a class's capacity, which is for all together, to a stack that is to hold `need`. */
+SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t need)
+{
+    unsigned count = transfer_is_sharded(cls) ? sa_transfer_shard_count() : 1;
+    size_t capacity = transfer_capacity(cls), others = 0;
+
+    if (need <= capacity / SA_SHARDS_DOMAIN)
+        return capacity; /* about: all may hold so much */
+    for (unsigned n = 0; n < count; n++) {
+        struct sa_transfer *t = transfer_beside(number, n, cls);
+
+        others += t ? sa_load_relaxed(&t->used) : 0;
+    }
+    return capacity - sa_min(others, capacity);
+}
+
+static size_t transfer_room(const struct sa_transfer *t)
 {
     return t->slots ? (uintptr_t)t->slots[-1] : 0;
 }
@@ -96,7 +147,7 @@ static void **transfer_place(size_t room, size_t capacity)
 }
 
 /* Room for so many, or for as many as there can be, or as there is memory for. */
-SA_NOINLINE static void transfer_grow(struct transfer *t, size_t need, size_t capacity)
+SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need, size_t capacity)
 {
     size_t before = transfer_room(t), mapped = transfer_is_packed(before) ? 0 : before;
     size_t room = before;
@@ -121,9 +172,9 @@ SA_NOINLINE static void transfer_grow(struct transfer *t, size_t need, size_t ca
     t->slots = slots;
 }
 
-size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
+/* Takes up to n objects off a stack, how many. */
+static size_t transfer_take(struct sa_transfer *t, unsigned cls, void **objs, size_t n)
 {
-    struct transfer *t = transfer_for(cpu, cls);
     size_t got;
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
@@ -141,27 +192,55 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
         t->remove_partial += n != sa_size_classes.of[cls].batch;
     }
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    return got;
+}
+
+size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
+{
+    unsigned number = transfer_shard_for(cpu, cls);
+    struct sa_transfer *own = sa_transfer_shard(number) + sa_class_place(cls), *other = NULL;
+    size_t got;
+
+    if (!sa_load_relaxed(&own->used) && sa_transfer_shard_count() > 1)
+        other = transfer_choose(number, cls, n);
+    got = transfer_take(other ? other : own, cls, objs, n);
     /* What is there is enough to go on with; only an empty stack is worth another lock. */
-    return got ? got : sa_central_remove(cls, objs, n);
+    if (!got)
+        got = sa_central_remove(cls, objs, n);
+    if (SA_UNLIKELY(!got) && sa_transfer_shard_count() > 1 &&
+        (other = transfer_other(number, cls, 1)))
+        got = transfer_take(other, cls, objs, n);
+    return got;
 }
 
 bool sa_transfer_has(int cpu, unsigned cls)
 {
-    return sa_class_has_place(cls) && sa_load_relaxed(&transfer_for(cpu, cls)->used) > 0;
+    unsigned number;
+
+    if (!sa_class_has_place(cls))
+        return false;
+    number = transfer_shard_for(cpu, cls);
+    return sa_load_relaxed(&sa_transfer_shard(number)[sa_class_place(cls)].used) ||
+           (sa_transfer_shard_count() > 1 && transfer_choose(number, cls, 1));
 }
 
 void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 {
-    struct transfer *t = transfer_for(cpu, cls);
-    size_t capacity = transfer_capacity(cls), room, fit;
+    unsigned number = transfer_shard_for(cpu, cls);
+    struct sa_transfer *t = sa_transfer_shard(number) + sa_class_place(cls);
+    size_t most, room, fit = 0;
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    most = sa_transfer_shard_count() > 1 ? transfer_share(number, cls, t->used + n)
+                                         : transfer_capacity(cls);
     room = transfer_room(t);
-    if (SA_UNLIKELY(t->used + n > room) && room < capacity) {
-        transfer_grow(t, t->used + n, capacity);
+    if (SA_UNLIKELY(t->used + n > room) && room < most) {
+        transfer_grow(t, sa_min(t->used + n, most), transfer_capacity(cls));
         room = transfer_room(t);
     }
-    fit = sa_min(room - t->used, n);
+    room = sa_min(room, most);
+    if (room > t->used)
+        fit = sa_min(room - t->used, n);
     if (fit) {
         memcpy(t->slots + t->used, objs, fit * sizeof(*objs));
         sa_store_relaxed(&t->used, (uint16_t)(t->used + fit));
@@ -178,7 +257,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 }
 
 /* Passes on up to n of the oldest objects. */
-static void transfer_drain(struct transfer *t, unsigned cls, size_t n)
+static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n)
 {
     void *objs[SA_MOVE_MOST];
 
@@ -202,26 +281,18 @@ static void transfer_drain(struct transfer *t, unsigned cls, size_t n)
     }
 }
 
-static void transfer_each(void (*visit)(struct transfer *, unsigned cls))
+static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
 {
-    unsigned domains = sa_transfer_domains();
+    for (unsigned n = 0; n < sa_transfer_shard_count(); n++) {
+        struct sa_transfer *of = sa_transfer_shard(n);
 
-    for (unsigned d = 0; d < domains; d++) {
-        struct transfer *of = d ? topology.domain[d] : transfer_first;
-
-        for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-            struct transfer *t;
-
-            if (!sa_class_has_place(cls))
-                continue;
-            t = &of[sa_class_place(cls)];
-            if (sa_load_relaxed(&t->used))
-                visit(t, cls);
-        }
+        for (unsigned cls = 1; of && cls < sa_size_classes.count; cls++)
+            if (sa_class_has_place(cls) && sa_load_relaxed(&of[sa_class_place(cls)].used))
+                visit(&of[sa_class_place(cls)], cls);
     }
 }
 
-static void transfer_plunder_one(struct transfer *t, unsigned cls)
+static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
 {
     size_t idle;
 
@@ -232,7 +303,7 @@ static void transfer_plunder_one(struct transfer *t, unsigned cls)
     transfer_drain(t, cls, idle);
 }
 
-static void transfer_flush_one(struct transfer *t, unsigned cls)
+static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
 {
     transfer_drain(t, cls, transfer_capacity(cls));
 }
@@ -249,14 +320,14 @@ void sa_transfer_flush(void)
 
 void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
 {
-    unsigned domains = sa_transfer_domains();
+    unsigned count = sa_transfer_shard_count();
 
-    *ret = (struct sa_transfer_stats){0};
-    for (unsigned d = 0; d < domains; d++) {
-        struct transfer *t = d ? topology.domain[d] : transfer_first;
+    *ret =
+        (struct sa_transfer_stats){.max_capacity = transfer_capacity(cls) * sa_transfer_domains()};
+    for (unsigned n = 0; n < count && sa_class_has_place(cls); n++) {
+        struct sa_transfer *t = sa_transfer_shard(n);
 
-        ret->max_capacity += transfer_capacity(cls);
-        if (!sa_class_has_place(cls))
+        if (!t)
             continue;
         t += sa_class_place(cls);
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
@@ -270,27 +341,5 @@ void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
         ret->remove_partial += t->remove_partial;
         sa_lock_release(&t->lock, SA_RANK_TRANSFER);
     }
-}
-
-int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
-{
-    if (domains < 2 || domains > DOMAINS_MOST || sa_transfer_domains() != 1)
-        return 0;
-    for (unsigned d = 1; d < domains; d++) {
-        topology.domain[d] =
-            sa_arena_alloc(sizeof(struct transfer) * sa_size_classes.count, SA_CACHELINE);
-        if (!topology.domain[d])
-            return 0;
-    }
-    topology.domain[0] = transfer_first;
-    memcpy(topology.of_cpu, domain_of, sa_min(cpus, SA_SLABS));
-    sa_store_release(&topology.domains, domains);
-    return 1;
-}
-
-unsigned sa_transfer_domains(void)
-{
-    unsigned domains = sa_load_acquire(&topology.domains);
-
-    return domains ? domains : 1;
+    ret->capacity = sa_min(ret->capacity, ret->max_capacity);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transfer cache: per class, and per last-level-cache domain where there are several, a bounded
- * stack of objects on their way between CPUs. What does not fit, or is not there, comes from and
- * goes to the central free list.
+ * The transfer cache: of each class, bounded stacks of objects that CPUs have too many of. Those of small blocks have one for each
+ * CPU, up to a number, which is asked for what the CPU needs again; what one CPU frees and others need they take from there. Where
+ * last-level-cache domains are told apart they take nothing from each other, and the bound is for each. What does not fit, or is not
+ * there, goes to and comes from the central free list.
  */
 #ifndef SA_MIDDLE_TRANSFER_H
 #define SA_MIDDLE_TRANSFER_H
@@ -28,7 +29,7 @@ struct sa_transfer_stats {
 /* Takes up to n <= SA_MOVE_MOST objects for a CPU; how many. 0 only when out of memory. */
 size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n);
 
-/* Whether there are objects for a CPU, without those of the central list; a hint. */
+/* Whether there are objects that a CPU would get, without those of the central list; a hint. */
 bool sa_transfer_has(int cpu, unsigned cls);
 
 /* Gives n objects back from a CPU. */
@@ -44,8 +45,8 @@ void sa_transfer_flush(void);
 void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret);
 
 /*
- * Splits the cache in domains: domain_of[cpu] < domains for cpu < cpus. CPUs beyond use domain 0.
- * False (nothing changes) when out of memory or if it was split before.
+ * Splits the cache in domains: domain_of[cpu] < domains for cpu < cpus. CPUs beyond use domain 0. 0 (nothing changes): that is no
+ * number of domains to split in, or it was split before.
  */
 int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains);
 

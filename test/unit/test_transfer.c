@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The transfer cache: last in first out, bounded, what does not fit goes to the central free list,
- * idle objects are passed on, counters; and its split in domains with a made-up topology.
+ * idle objects are passed on, counters. One CPU at a time; test_transfer_shards.c has more.
  */
 #include "alloc/middle/transfer.h"
 
@@ -11,10 +11,7 @@
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
-#include "test/support/random.h"
 #include "test/support/start.h"
-#include "test/support/threads.h"
-#include "test/unit/objects.h"
 
 #include <string.h>
 
@@ -159,139 +156,15 @@ static void test_transfer_does_without_slots(void **state)
     test_child_passes(without_slots, NULL);
 }
 
-static void churn(int index, void *unused)
-{
-    struct test_random r = {0x77a + (uint64_t)index};
-    void *mine[600];
-    size_t count = 0;
-
-    (void)unused;
-    for (int step = 0; step < 4000; step++) {
-        unsigned cls = CLS;
-        size_t n = 1 + test_random_below(&r, SA_MOVE_MOST);
-
-        if (test_random_below(&r, 2) && count + n <= TEST_COUNT(mine)) {
-            n = sa_transfer_remove(index, cls, mine + count, n);
-            THREAD_CHECK(n > 0);
-            for (size_t i = 0; i < n; i++)
-                THREAD_CHECK(object_claim(mine[count + i]));
-            count += n;
-        } else if (count) {
-            n = sa_min(n, count);
-            count -= n;
-            for (size_t i = 0; i < n; i++)
-                THREAD_CHECK(object_give_up(mine[count + i]));
-            sa_transfer_insert(index, cls, mine + count, n);
-        }
-        if (index == 0 && step % 100 == 0)
-            sa_transfer_plunder();
-        if (index == 1 && step % 500 == 0)
-            sa_transfer_flush();
-    }
-    for (size_t i = 0; i < count; i++)
-        THREAD_CHECK(object_give_up(mine[i]));
-    for (size_t i = 0; i < count; i += SA_MOVE_MOST)
-        sa_transfer_insert(index, CLS, mine + i, sa_min(count - i, SA_MOVE_MOST));
-}
-
-static void test_transfer_hands_nothing_out_twice_to_threads(void **state)
-{
-    (void)state;
-    test_threads_run(4, churn, NULL);
-    test_threads_check();
-    sa_transfer_flush();
-    assert_int_equal(stats(CLS).objects, 0);
-    assert_int_equal(spans(CLS), 0);
-}
-
-static void split_fails(void *unused)
-{
-    static const uint8_t domain_of[] = {0, 1};
-
-    (void)unused;
-    CHILD_CHECK(sa_transfer_split(domain_of, 2, 1) == 0);
-    CHILD_CHECK(sa_transfer_split(domain_of, 2, 1000) == 0);
-    test_faults.mmap_after = 0;
-    /* 64 domains need more metadata than what is left of a block. */
-    CHILD_CHECK(sa_transfer_split(domain_of, 2, 64) == 0);
-    CHILD_CHECK(sa_transfer_domains() == 1);
-    test_faults_clear();
-    CHILD_CHECK(sa_transfer_split(domain_of, 2, 2) == 1);
-    CHILD_CHECK(sa_transfer_domains() == 2);
-}
-
-static void test_transfer_split_fails_without_memory(void **state)
-{
-    (void)state;
-    test_child_passes(split_fails, NULL);
-}
-
-/* CPUs 0, 2 and 4 share a cache, 1 and 3 another, 5 has its own. */
-static void test_transfer_split_keeps_domains_apart(void **state)
-{
-    static const uint8_t domain_of[] = {0, 1, 0, 1, 0, 2};
-    const size_t capacity = stats(CLS).max_capacity;
-    void *objs[6], *out[6];
-
-    (void)state;
-    assert_int_equal(sa_transfer_domains(), 1);
-    for (int i = 0; i < 6; i++)
-        assert_int_equal(sa_transfer_remove(i, CLS, &objs[i], 1), 1);
-    sa_transfer_insert(2, CLS, &objs[0], 1); /* before the split: stays in domain 0 */
-    assert_int_equal(sa_transfer_split(domain_of, 6, 3), 1);
-    assert_int_equal(sa_transfer_domains(), 3);
-    assert_int_equal(sa_transfer_split(domain_of, 6, 3), 0); /* once */
-    assert_int_equal(stats(CLS).max_capacity, 3 * capacity);
-
-    sa_transfer_insert(1, CLS, &objs[1], 1);
-    sa_transfer_insert(5, CLS, &objs[5], 1);
-    assert_int_equal(stats(CLS).objects, 3);
-    assert_int_equal(sa_transfer_remove(3, CLS, out, 1), 1);
-    assert_ptr_equal(out[0], objs[1]);
-    assert_int_equal(sa_transfer_remove(4, CLS, out, 1), 1);
-    assert_ptr_equal(out[0], objs[0]);
-    assert_int_equal(sa_transfer_remove(5, CLS, out, 1), 1);
-    assert_ptr_equal(out[0], objs[5]);
-    assert_int_equal(stats(CLS).objects, 0);
-
-    /* CPUs that the topology does not name, and none at all, count as domain 0. */
-    sa_transfer_insert(6, CLS, &objs[0], 1);
-    assert_int_equal(sa_transfer_remove(0, CLS, out, 1), 1);
-    assert_ptr_equal(out[0], objs[0]);
-    sa_transfer_insert(-1, CLS, &objs[0], 1);
-    assert_int_equal(sa_transfer_remove(8191, CLS, out, 1), 1);
-    assert_ptr_equal(out[0], objs[0]);
-
-    for (int i = 0; i < 6; i++)
-        sa_transfer_insert(i, CLS, &objs[i], 1);
-    sa_transfer_flush(); /* of every domain */
-    assert_int_equal(stats(CLS).objects, 0);
-    assert_int_equal(spans(CLS), 0);
-}
-
-static void test_transfer_hands_nothing_out_twice_across_domains(void **state)
-{
-    (void)state;
-    test_threads_run(6, churn, NULL);
-    test_threads_check();
-    sa_transfer_flush();
-    assert_int_equal(spans(CLS), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transfer_does_without_slots),
-        cmocka_unit_test(test_transfer_split_fails_without_memory),
         cmocka_unit_test(test_transfer_gives_the_last_first),
         cmocka_unit_test(test_transfer_counts_hits_and_misses),
         cmocka_unit_test(test_transfer_is_bounded),
         cmocka_unit_test(test_transfer_plunder_passes_on_what_is_idle),
         cmocka_unit_test(test_transfer_passes_on_the_oldest),
-        cmocka_unit_test(test_transfer_hands_nothing_out_twice_to_threads),
-        /* From here on the cache is split, which cannot be undone. */
-        cmocka_unit_test(test_transfer_split_keeps_domains_apart),
-        cmocka_unit_test(test_transfer_hands_nothing_out_twice_across_domains),
     };
 
     test_start_floors();

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Claiming shards of the transfer cache, and their domains; see transfer_shards.h. No lock: a CPU's entry in of_cpu goes from 0 to
+ * CLAIMING, which one thread does, and from there to a number; only a split sets it back. Threads of the CPU that come by meanwhile
+ * use the first shard. Any number that is there will do for any CPU: domains and numbers decide how soon what is freed is found, not
+ * whether.
+ */
+#include "alloc/middle/transfer_shards.h"
+
+#include "alloc/middle/transfer.h"
+#include "pagemap/arena.h"
+
+#include <stdbool.h>
+
+#define CLAIMING 255
+
+SA_STATIC_ASSERT(SA_SHARDS_MOST < CLAIMING, "numbers and CLAIMING are told apart");
+
+SA_START_DATA struct sa_transfer_shards sa_transfer_shards;
+struct sa_transfer_others sa_transfer_others;
+struct sa_transfer sa_transfer_first[SA_CLASSES_MAX];
+
+/* Whether there is a shard of that number in the domain. */
+static bool shard_is_of(unsigned number, unsigned domain)
+{
+    return sa_load_relaxed(&sa_transfer_others.domain[number]) == domain &&
+           sa_transfer_shard(number);
+}
+
+/* A new shard; its number, or SA_SHARDS_MOST: there is no more, or no memory. */
+static unsigned shard_new(unsigned domain)
+{
+    struct sa_transfer_others *s = &sa_transfer_others;
+    struct sa_transfer *shard;
+    uint32_t more = sa_load_relaxed(&sa_transfer_shards.more);
+
+    do {
+        if (more + 1 == SA_SHARDS_MOST)
+            return SA_SHARDS_MOST;
+    } while (!sa_cas_relaxed(&sa_transfer_shards.more, &more, more + 1));
+    shard = sa_arena_alloc(sizeof(*shard) * SA_CLASSES_MAX, SA_CACHELINE);
+    sa_store_relaxed(&s->domain[more + 1], (uint8_t)domain);
+    sa_store_release(&s->at[more + 1], shard);
+    return shard ? more + 1 : SA_SHARDS_MOST;
+}
+
+/* One of those that the domain has, or the first. */
+static unsigned shard_shared(unsigned domain, unsigned which)
+{
+    unsigned count = sa_transfer_shard_count(), number = 0;
+
+    for (unsigned n = 0, seen = 0; n < count; n++)
+        if (shard_is_of(n, domain) && seen++ <= which)
+            number = n;
+    return number;
+}
+
+unsigned sa_transfer_claim(int cpu)
+{
+    struct sa_transfer_others *s = &sa_transfer_others;
+    unsigned domain = sa_load_relaxed(&s->domain_of_cpu[cpu]);
+    unsigned count = sa_transfer_shard_count(), here = 0, number = SA_SHARDS_MOST;
+    uint8_t none = 0;
+
+    if (!sa_cas_relaxed(&s->of_cpu[cpu], &none, CLAIMING))
+        return 0;
+    for (unsigned n = 0; n < count; n++)
+        here += shard_is_of(n, domain);
+    if (here < SA_SHARDS_DOMAIN)
+        number = shard_new(domain);
+    if (number == SA_SHARDS_MOST)
+        number = shard_shared(domain, here ? (unsigned)cpu % here : 0);
+    sa_store_release(&s->of_cpu[cpu], (uint8_t)(number + 1));
+    return number;
+}
+
+int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
+{
+    struct sa_transfer_others *s = &sa_transfer_others;
+    bool named[SA_SHARDS_MOST] = {false};
+
+    if (domains < 2 || domains > SA_SHARDS_MOST || sa_transfer_domains() != 1)
+        return 0;
+    for (unsigned cpu = 0; cpu < cpus && cpu < SA_SLABS; cpu++) {
+        bool first = (int)cpu + 1 == sa_load_relaxed(&sa_transfer_shards.first);
+        unsigned number = first ? 0 : sa_load_relaxed(&s->of_cpu[cpu]) - 1;
+
+        sa_store_relaxed(&s->domain_of_cpu[cpu], domain_of[cpu]);
+        if (number >= SA_SHARDS_MOST)
+            continue;
+        if (first || (number && !named[number]))
+            sa_store_relaxed(&s->domain[number], domain_of[cpu]);
+        named[number] = true;
+    }
+    for (unsigned cpu = 0; cpu < cpus && cpu < SA_SLABS; cpu++) {
+        unsigned number = sa_load_relaxed(&s->of_cpu[cpu]) - 1;
+
+        if (number < SA_SHARDS_MOST && sa_load_relaxed(&s->domain[number]) != domain_of[cpu])
+            sa_store_relaxed(&s->of_cpu[cpu], 0); /* shared: it needs another one now */
+    }
+    sa_store_release(&sa_transfer_shards.domains, domains);
+    return 1;
+}
+
+unsigned sa_transfer_domains(void)
+{
+    unsigned domains = sa_load_acquire(&sa_transfer_shards.domains);
+
+    return domains ? domains : 1;
+}

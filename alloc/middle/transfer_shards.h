@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which stacks of the transfer cache a CPU uses: its own shard, which has one for each class. So a CPU gets back first what it freed
+ * itself: that is in its caches still, and lies between other blocks of the same threads. Blocks of two threads in one line of memory
+ * make each write of one a miss of the other, for as long as they live.
+ *
+ * A CPU claims a shard when it first needs one. There are so many for each domain (last-level cache) and in all; beyond, CPUs share.
+ * What a CPU does not have, it may take from the other shards of its domain.
+ */
+#ifndef SA_MIDDLE_TRANSFER_SHARDS_H
+#define SA_MIDDLE_TRANSFER_SHARDS_H
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+#include "alloc/base/page.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/percpu.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SA_SHARDS_MOST   64
+#define SA_SHARDS_DOMAIN 16
+
+/* One class's stack in one shard; see transfer.c. */
+struct sa_transfer {
+    struct sa_lock lock;
+    uint16_t used, low_water; /* used is read by others without the lock, as a hint */
+    void **slots;             /* the word before them says how many; NULL until first needed */
+    uint64_t insert_hits, insert_misses, insert_partial;
+    uint64_t remove_hits, remove_misses, remove_partial;
+} __attribute__((aligned(SA_CACHELINE)));
+
+struct sa_transfer_shards {
+    int32_t
+        first; /* atomic, relaxed, written once: one more than the CPU whose shard is number 0; 0: none yet */
+    uint32_t
+        more; /* atomic: further numbers that were claimed; there may be no shard behind some of them */
+    uint32_t domains; /* atomic, written once; 0 counts as 1 */
+};
+
+extern struct sa_transfer_shards sa_transfer_shards SA_HIDDEN;
+
+/* What is needed when a second CPU comes. */
+struct sa_transfer_others {
+    /* Atomic: published with release by who claimed the number; by sa_class_place. */
+    struct sa_transfer *at[SA_SHARDS_MOST];
+    uint8_t domain[SA_SHARDS_MOST]; /* atomic, relaxed: of the CPUs that use it */
+    uint8_t of_cpu
+        [SA_SLABS]; /* atomic: one more than the number of its shard; 0: none yet, or the first CPU */
+    uint8_t domain_of_cpu[SA_SLABS]; /* atomic, relaxed: written by sa_transfer_split */
+};
+
+extern struct sa_transfer_others sa_transfer_others SA_HIDDEN;
+
+/* The first shard, which is always there. */
+extern struct sa_transfer sa_transfer_first[SA_CLASSES_MAX] SA_HIDDEN;
+
+/* Finds a shard for a CPU that has none and is not the first; its number. */
+unsigned sa_transfer_claim(int cpu);
+
+/* The shard of that number, or NULL. */
+SA_INLINE struct sa_transfer *sa_transfer_shard(unsigned number)
+{
+    return number ? sa_load_acquire(&sa_transfer_others.at[number]) : sa_transfer_first;
+}
+
+/* Above the numbers of all shards. */
+SA_INLINE unsigned sa_transfer_shard_count(void)
+{
+    return 1 + sa_load_relaxed(&sa_transfer_shards.more);
+}
+
+/* The number of a CPU's shard, which is there. */
+SA_INLINE unsigned sa_transfer_shard_of(int cpu)
+{
+    int32_t first = sa_load_relaxed(&sa_transfer_shards.first);
+    unsigned number;
+
+    if (SA_LIKELY(first == cpu + 1) || SA_UNLIKELY(cpu < 0 || cpu >= SA_SLABS) ||
+        (!first && sa_cas_relaxed(&sa_transfer_shards.first, &first, cpu + 1)))
+        return 0;
+    number = sa_load_acquire(&sa_transfer_others.of_cpu[cpu]);
+    return SA_LIKELY(number - 1 < SA_SHARDS_MOST) ? number - 1 : sa_transfer_claim(cpu);
+}
+
+#endif
