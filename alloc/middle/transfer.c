@@ -6,8 +6,8 @@
  * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
  * number of objects since the last plunder; that many have been of no use.
  *
- * A CPU whose own stack is empty takes from another one only where that has much, or more than its CPU asks for at a time and the
- * spans have nothing: moving a few to and fro would mix what lies side by side, and leaving many would need new spans for them.
+ * A CPU whose own stack is empty takes from the others only where they have much, or the spans nothing: moving a few to and fro would mix
+ * what lies side by side, and leaving many would need new spans for them.
  *
  * A stack begins short and becomes four times as long when it is full. While short it is in an arena, so that those of all classes
  * share few pages in a small program; what it had before is lost. Then it moves to where its class has room for the capacity,
@@ -37,11 +37,11 @@
 #define TRANSFER_BYTES_LONG 262144
 
 /*
- * Blocks up to this size are in shards: few of those above share a line with others. Others take from a shard that holds all but this
- * part of the capacity, or, if the spans have nothing, so many times what is wanted.
+ * Blocks up to this size are in shards: few of those above share a line with others. Where the others hold this part of a class's capacity, a
+ * CPU takes from the fullest, and where spans have nothing, if that has so many times what is wanted.
  */
 #define SHARDED_BYTES 256
-#define LEFT_PART     4
+#define MUCH_PART     4
 #define ENOUGH        4
 
 #define ROOM_FIRST  32 /* slots */
@@ -70,57 +70,51 @@ static unsigned transfer_shard_for(int cpu, unsigned cls)
     return transfer_is_sharded(cls) ? sa_transfer_shard_of(cpu) : 0;
 }
 
-/* A class's stack in another shard of the same domain; NULL: there is no such shard, or it is that one. */
-static struct sa_transfer *transfer_beside(unsigned number, unsigned other, unsigned cls)
+/* What the other shards of the domain hold of a class, together; which holds most. NULL: they hold nothing. */
+SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
+                                          struct sa_transfer **ret_fullest)
 {
     const struct sa_transfer_others *s = &sa_transfer_others;
-    struct sa_transfer *t = NULL;
-
-    if (other != number &&
-        sa_load_relaxed(&s->domain[other]) == sa_load_relaxed(&s->domain[number]))
-        t = sa_transfer_shard(other);
-    return t ? t + sa_class_place(cls) : NULL;
-}
-
-/* Another stack that holds so many, or NULL. */
-SA_NOINLINE static struct sa_transfer *transfer_other(unsigned number, unsigned cls, size_t least)
-{
     unsigned count = transfer_is_sharded(cls) ? sa_transfer_shard_count() : 1;
+    unsigned domain = sa_load_relaxed(&s->domain[number]);
+    size_t all = 0, most = 0;
 
+    *ret_fullest = NULL;
     for (unsigned n = 0; n < count; n++) {
-        struct sa_transfer *t = transfer_beside(number, n, cls);
+        struct sa_transfer *t =
+            n == number || sa_load_relaxed(&s->domain[n]) != domain ? NULL : sa_transfer_shard(n);
+        size_t used = t ? sa_load_relaxed(&t[sa_class_place(cls)].used) : 0;
 
-        if (t && sa_load_relaxed(&t->used) >= least)
-            return t;
+        all += used;
+        if (used > most) {
+            most = used;
+            *ret_fullest = t + sa_class_place(cls);
+        }
     }
-    return NULL;
+    return all;
 }
 
 /* The stack to take n from for a CPU whose own is empty; NULL: none, the spans are better. */
 SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, unsigned cls, size_t n)
 {
-    size_t capacity = transfer_capacity(cls), much = capacity - capacity / LEFT_PART;
-    struct sa_transfer *t = transfer_other(number, cls, much);
+    size_t capacity = transfer_capacity(cls);
+    struct sa_transfer *fullest;
+    size_t all = transfer_others(number, cls, &fullest);
 
-    if (t || sa_central_has(cls))
-        return t;
-    return transfer_other(number, cls, sa_min(much, ENOUGH * n));
+    if (!all || all >= capacity / MUCH_PART)
+        return fullest;
+    return sa_central_has(cls) || sa_load_relaxed(&fullest->used) < ENOUGH * n ? NULL : fullest;
 }
 
-/* What the others of the domain leave of a class's capacity, which is for all together, to a stack that is to hold `need`. */
+/* What the others leave of a class's capacity, which is for all together, to a stack that is to hold `need`. */
 SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t need)
 {
-    unsigned count = transfer_is_sharded(cls) ? sa_transfer_shard_count() : 1;
-    size_t capacity = transfer_capacity(cls), others = 0;
+    size_t capacity = transfer_capacity(cls);
+    struct sa_transfer *fullest;
 
     if (need <= capacity / SA_SHARDS_DOMAIN)
-        return capacity; /* about: all may hold so much */
-    for (unsigned n = 0; n < count; n++) {
-        struct sa_transfer *t = transfer_beside(number, n, cls);
-
-        others += t ? sa_load_relaxed(&t->used) : 0;
-    }
-    return capacity - sa_min(others, capacity);
+        return capacity; /* all may hold so much */
+    return capacity - sa_min(transfer_others(number, cls, &fullest), capacity);
 }
 
 static size_t transfer_room(const struct sa_transfer *t)
@@ -207,8 +201,7 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
     /* What is there is enough to go on with; only an empty stack is worth another lock. */
     if (!got)
         got = sa_central_remove(cls, objs, n);
-    if (SA_UNLIKELY(!got) && sa_transfer_shard_count() > 1 &&
-        (other = transfer_other(number, cls, 1)))
+    if (SA_UNLIKELY(!got) && transfer_others(number, cls, &other))
         got = transfer_take(other, cls, objs, n);
     return got;
 }
@@ -341,5 +334,5 @@ void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
         ret->remove_partial += t->remove_partial;
         sa_lock_release(&t->lock, SA_RANK_TRANSFER);
     }
-    ret->capacity = sa_min(ret->capacity, ret->max_capacity);
+    ret->capacity = sa_max(sa_min(ret->capacity, ret->max_capacity), ret->objects);
 }

@@ -7,6 +7,7 @@
  */
 #include "alloc/middle/transfer_shards.h"
 
+#include "alloc/base/bits.h"
 #include "alloc/middle/transfer.h"
 #include "pagemap/arena.h"
 
@@ -14,6 +15,7 @@
 
 #define CLAIMING 255
 
+SA_STATIC_ASSERT(SA_SHARDS_MOST >= SA_DOMAINS_MOST + SA_SHARDS_DOMAIN, "one for each domain");
 SA_STATIC_ASSERT(SA_SHARDS_MOST < CLAIMING, "numbers and CLAIMING are told apart");
 
 SA_START_DATA struct sa_transfer_shards sa_transfer_shards;
@@ -55,6 +57,14 @@ static unsigned shard_shared(unsigned domain, unsigned which)
     return number;
 }
 
+/* How many shards a domain may have: there are enough for each, beside those that were claimed before domains were known. */
+static unsigned shards_of_domain(void)
+{
+    unsigned share = (SA_SHARDS_MOST - SA_SHARDS_DOMAIN) / sa_transfer_domains();
+
+    return sa_min(share, SA_SHARDS_DOMAIN);
+}
+
 unsigned sa_transfer_claim(int cpu)
 {
     struct sa_transfer_others *s = &sa_transfer_others;
@@ -66,11 +76,14 @@ unsigned sa_transfer_claim(int cpu)
         return 0;
     for (unsigned n = 0; n < count; n++)
         here += shard_is_of(n, domain);
-    if (here < SA_SHARDS_DOMAIN)
+    if (here < shards_of_domain())
         number = shard_new(domain);
     if (number == SA_SHARDS_MOST)
         number = shard_shared(domain, here ? (unsigned)cpu % here : 0);
-    sa_store_release(&s->of_cpu[cpu], (uint8_t)(number + 1));
+    sa_store_seq_cst(&s->of_cpu[cpu], (uint8_t)(number + 1));
+    /* A split looks at what domain a CPU has a shard of when all domains are written. */
+    if (SA_UNLIKELY(sa_load_seq_cst(&s->domain_of_cpu[cpu]) != domain))
+        sa_store_relaxed(&s->of_cpu[cpu], 0);
     return number;
 }
 
@@ -79,13 +92,13 @@ int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
     struct sa_transfer_others *s = &sa_transfer_others;
     bool named[SA_SHARDS_MOST] = {false};
 
-    if (domains < 2 || domains > SA_SHARDS_MOST || sa_transfer_domains() != 1)
+    if (domains < 2 || domains > SA_DOMAINS_MOST || sa_transfer_domains() != 1)
         return 0;
     for (unsigned cpu = 0; cpu < cpus && cpu < SA_SLABS; cpu++) {
         bool first = (int)cpu + 1 == sa_load_relaxed(&sa_transfer_shards.first);
         unsigned number = first ? 0 : sa_load_relaxed(&s->of_cpu[cpu]) - 1;
 
-        sa_store_relaxed(&s->domain_of_cpu[cpu], domain_of[cpu]);
+        sa_store_seq_cst(&s->domain_of_cpu[cpu], domain_of[cpu]);
         if (number >= SA_SHARDS_MOST)
             continue;
         if (first || (number && !named[number]))
@@ -93,7 +106,7 @@ int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
         named[number] = true;
     }
     for (unsigned cpu = 0; cpu < cpus && cpu < SA_SLABS; cpu++) {
-        unsigned number = sa_load_relaxed(&s->of_cpu[cpu]) - 1;
+        unsigned number = sa_load_seq_cst(&s->of_cpu[cpu]) - 1;
 
         if (number < SA_SHARDS_MOST && sa_load_relaxed(&s->domain[number]) != domain_of[cpu])
             sa_store_relaxed(&s->of_cpu[cpu], 0); /* shared: it needs another one now */

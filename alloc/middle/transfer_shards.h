@@ -19,8 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SA_SHARDS_MOST   64
-#define SA_SHARDS_DOMAIN 16
+#define SA_SHARDS_MOST   128
+#define SA_SHARDS_DOMAIN 16 /* fewer if there are many domains */
+#define SA_DOMAINS_MOST  64
 
 /* One class's stack in one shard; see transfer.c. */
 struct sa_transfer {

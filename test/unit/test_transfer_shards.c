@@ -9,6 +9,7 @@
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/middle/transfer_shards.h"
+#include "pagemap/arena.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
@@ -22,6 +23,7 @@
 #define CLS     8   /* 128 bytes: in shards */
 #define MANY    300 /* CPUs, more than there are shards */
 #define THREADS 6
+#define PIECE   128 /* objects that are inserted at a time */
 
 /* What the tests hold, in the order in which they got it. */
 static void *held[20000];
@@ -63,8 +65,8 @@ static void hold(unsigned cls, size_t n)
 
 static void insert(int cpu, unsigned cls, void **objs, size_t n)
 {
-    for (size_t i = 0; i < n; i += SA_MOVE_MOST)
-        sa_transfer_insert(cpu, cls, objs + i, sa_min(n - i, SA_MOVE_MOST));
+    for (size_t i = 0; i < n; i += PIECE)
+        sa_transfer_insert(cpu, cls, objs + i, sa_min(n - i, PIECE));
 }
 
 static void is_empty_in_the_end(unsigned cls)
@@ -115,42 +117,82 @@ static void takes_what_others_need_least(void *unused)
     is_empty_in_the_end(CLS);
 }
 
-/* What lies on spans comes first, but not for ever: one CPU may do nothing but free. */
-static void takes_from_a_full_one_before_spans(void *unused)
+/* What lies on spans comes first, but not for ever: CPUs may do nothing but free, and several are as good as one. */
+static void takes_much_before_spans(void *unused)
 {
-    const size_t capacity = stats(CLS).max_capacity;
+    const size_t capacity = stats(CLS).max_capacity, each = capacity / 12;
     void *out[10];
 
     (void)unused;
-    hold(CLS, capacity + 20);
-    insert(0, CLS, held, capacity / 2);
+    hold(CLS, capacity);
+    insert(0, CLS, held, each);
+    insert(1, CLS, held + each, each + 10);
     sa_central_insert(CLS, held + holds - 20, 20);
-    CHILD_CHECK(sa_transfer_remove(1, CLS, out, 10) == 10);
+    CHILD_CHECK(sa_transfer_remove(3, CLS, out, 10) == 10);
     CHILD_CHECK(free_on_spans(CLS) == 10);
-    sa_central_insert(CLS, out, 10);
-    insert(0, CLS, held + capacity / 2, capacity - capacity / 2);
-    CHILD_CHECK(sa_transfer_remove(1, CLS, out, 10) == 10);
-    CHILD_CHECK(free_on_spans(CLS) == 20);
-    insert(1, CLS, out, 10);
-    insert(1, CLS, held + capacity, holds - 20 - capacity);
-    is_empty_in_the_end(CLS);
+    insert(2, CLS, held + 2 * each + 10, each);
+    CHILD_CHECK(sa_transfer_remove(3, CLS, out, 10) == 10);
+    CHILD_CHECK(free_on_spans(CLS) == 10);
+    CHILD_CHECK(out[9] == held[2 * each + 9]); /* of the fullest */
+    CHILD_CHECK(sa_transfer_remove(3, CLS, out, 10) == 10);
+    CHILD_CHECK(free_on_spans(CLS) == 0); /* less than a quarter now */
+}
+
+/* Nothing on the spans: no new one while others hold so much together, though none has much to spare. */
+static void takes_little_from_many(void *unused)
+{
+    const size_t capacity = stats(CLS).max_capacity, each = capacity / SA_SHARDS_DOMAIN;
+    void *out[SA_MOVE_MOST];
+    size_t before;
+
+    (void)unused;
+    CHILD_CHECK(4 * SA_MOVE_MOST > each);
+    hold(CLS, capacity / 4);
+    before = spans(CLS);
+    for (int cpu = 0; cpu < 4; cpu++)
+        insert(cpu, CLS, held + (size_t)cpu * each, each);
+    CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MOST) == sa_min(each, SA_MOVE_MOST));
+    CHILD_CHECK(spans(CLS) == before);
+    CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MOST) > 0);
+    CHILD_CHECK(spans(CLS) > before);
 }
 
 /* All together hold what one may hold, beside what each may hold in any case. */
 static void share_the_bound(void *unused)
 {
-    const size_t capacity = stats(CLS).max_capacity;
+    const size_t capacity = stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
+    static void *out[8192];
 
     (void)unused;
-    hold(CLS, 3 * capacity);
+    hold(CLS, 4 * capacity);
     for (int cpu = 0; cpu < 3; cpu++)
         insert(cpu, CLS, held + (size_t)cpu * capacity, capacity);
-    CHILD_CHECK(stats(CLS).objects >= capacity);
-    CHILD_CHECK(stats(CLS).objects <= capacity + 2 * capacity / SA_SHARDS_DOMAIN);
-    CHILD_CHECK(stats(CLS).capacity <= stats(CLS).max_capacity);
+    CHILD_CHECK(stats(CLS).objects == capacity + 2 * least);
+    CHILD_CHECK(stats(CLS).capacity >= stats(CLS).objects);
     CHILD_CHECK(stats(CLS).insert_misses > 0);
-    insert(3, CLS, held + 3 * capacity, holds - 3 * capacity);
-    is_empty_in_the_end(CLS);
+    /* The first one gives half, which the second takes: then there is no room for the first, though its stack has some. */
+    for (size_t given = 0; given < capacity / 2; given += PIECE)
+        CHILD_CHECK(sa_transfer_remove(0, CLS, out + given, PIECE) == PIECE);
+    insert(1, CLS, out, capacity / 2);
+    insert(0, CLS, held + 3 * capacity, capacity / 2);
+    CHILD_CHECK(stats(CLS).objects <= capacity + 2 * least);
+}
+
+/* What came to the others meanwhile may leave a stack less than it has. */
+static void does_not_grow_beyond_its_share(void *unused)
+{
+    const size_t capacity = stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
+    size_t before;
+
+    (void)unused;
+    hold(CLS, 2 * capacity);
+    insert(0, CLS, held, 12 * least);
+    insert(1, CLS, held + 12 * least, 4 * least);
+    insert(2, CLS, held + 16 * least, least);
+    before = stats(CLS).objects;
+    CHILD_CHECK(before == 17 * least);
+    insert(0, CLS, held + 17 * least, SA_MOVE_MOST);
+    CHILD_CHECK(stats(CLS).objects == before);
 }
 
 /* Few blocks of these share a line: one stack for all CPUs. */
@@ -215,9 +257,14 @@ static void do_without_memory(void *unused)
 
     (void)unused;
     hold(CLS, 64);
+    insert(0, CLS, held, 1);
     test_faults.mmap_after = 0;
-    for (int cpu = 0; cpu < 64; cpu++) /* more than one block of metadata has room for */
+    while (sa_arena_alloc(SA_CACHELINE, SA_CACHELINE))
+        ;
+    for (int cpu = 1; cpu < 64; cpu++) {
         insert(cpu, CLS, held + cpu, 1);
+        CHILD_CHECK(sa_transfer_shard_of(cpu) == 0);
+    }
     test_faults_clear();
     for (int cpu = 0; cpu < 64; cpu++)
         CHILD_CHECK(sa_transfer_remove(cpu, CLS, out + cpu, 1) == 1);
@@ -248,6 +295,7 @@ static void split_keeps_domains_apart(void *unused)
 
     (void)unused;
     hold(CLS, 400);
+    sa_transfer_shard_of(0);
     insert(1, CLS, held, 100); /* before the split: goes with its CPU */
     CHILD_CHECK(sa_transfer_split(domain_of, 6, 3) == 1);
     CHILD_CHECK(sa_transfer_domains() == 3);
@@ -267,6 +315,43 @@ static void split_keeps_domains_apart(void *unused)
     insert(-1, CLS, out, 4);
     insert(0, CLS, held + 300, holds - 300);
     is_empty_in_the_end(CLS);
+}
+
+/* Which have one stack otherwise. */
+static void split_parts_large_classes(void *unused)
+{
+    static const uint8_t domain_of[] = {0, 1};
+    const unsigned cls = sa_size_class_find(1024);
+    void *out[3];
+
+    (void)unused;
+    CHILD_CHECK(sa_transfer_split(domain_of, 2, 2) == 1);
+    CHILD_CHECK(sa_transfer_remove(0, cls, out, 1) == 1);
+    sa_transfer_insert(0, cls, out, 1);
+    CHILD_CHECK(sa_transfer_remove(1, cls, out + 1, 1) == 1);
+    CHILD_CHECK(out[0] != out[1]);
+    CHILD_CHECK(sa_transfer_remove(0, cls, out + 2, 1) == 1);
+    CHILD_CHECK(out[0] == out[2]);
+    sa_transfer_insert(1, cls, out, 2);
+    is_empty_in_the_end(cls);
+}
+
+/* Also if as many CPUs as share a cache otherwise had shards before. */
+static void split_leaves_none_out(void *unused)
+{
+    static uint8_t domain_of[MANY]; /* eight large ones come first */
+
+    (void)unused;
+    for (int cpu = 0; cpu < MANY; cpu++)
+        domain_of[cpu] = (uint8_t)(cpu < 160 ? cpu / 20 : 8 + cpu % 56);
+    for (int cpu = 0; cpu < SA_SHARDS_DOMAIN; cpu++)
+        sa_transfer_shard_of(cpu);
+    CHILD_CHECK(sa_transfer_split(domain_of, MANY, SA_DOMAINS_MOST) == 1);
+    for (int cpu = 0; cpu < MANY; cpu++) {
+        unsigned number = sa_transfer_shard_of(cpu);
+
+        CHILD_CHECK(sa_transfer_others.domain[number] == domain_of[cpu]);
+    }
 }
 
 /* CPUs 0 and 16 share a shard until they turn out to be far apart. */
@@ -353,8 +438,10 @@ static void test_shards_hand_nothing_out_twice_across_domains(void **state)
 
 IN_CHILD(test_shards_give_back_their_own, gives_back_its_own)
 IN_CHILD(test_shards_take_what_others_need_least, takes_what_others_need_least)
-IN_CHILD(test_shards_take_from_a_full_one_before_spans, takes_from_a_full_one_before_spans)
+IN_CHILD(test_shards_take_much_before_spans, takes_much_before_spans)
+IN_CHILD(test_shards_take_little_from_many, takes_little_from_many)
 IN_CHILD(test_shards_share_the_bound, share_the_bound)
+IN_CHILD(test_shards_do_not_grow_beyond_their_share, does_not_grow_beyond_its_share)
 IN_CHILD(test_shards_are_for_small_classes, large_classes_have_one)
 IN_CHILD(test_shards_keep_nothing_without_memory, last_objects_go_to_whoever_asks)
 IN_CHILD(test_shards_are_enough_for_any_number, are_enough_for_any_number)
@@ -362,14 +449,18 @@ IN_CHILD(test_shards_do_without_memory, do_without_memory)
 IN_CHILD(test_shards_refuse_a_split, split_is_refused)
 IN_CHILD(test_shards_keep_domains_apart, split_keeps_domains_apart)
 IN_CHILD(test_shards_part_those_that_shared, split_parts_those_that_shared)
+IN_CHILD(test_shards_part_large_classes, split_parts_large_classes)
+IN_CHILD(test_shards_leave_no_domain_out, split_leaves_none_out)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards_give_back_their_own),
         cmocka_unit_test(test_shards_take_what_others_need_least),
-        cmocka_unit_test(test_shards_take_from_a_full_one_before_spans),
+        cmocka_unit_test(test_shards_take_much_before_spans),
+        cmocka_unit_test(test_shards_take_little_from_many),
         cmocka_unit_test(test_shards_share_the_bound),
+        cmocka_unit_test(test_shards_do_not_grow_beyond_their_share),
         cmocka_unit_test(test_shards_are_for_small_classes),
         cmocka_unit_test(test_shards_keep_nothing_without_memory),
         cmocka_unit_test(test_shards_are_enough_for_any_number),
@@ -377,6 +468,8 @@ int main(void)
         cmocka_unit_test(test_shards_refuse_a_split),
         cmocka_unit_test(test_shards_keep_domains_apart),
         cmocka_unit_test(test_shards_part_those_that_shared),
+        cmocka_unit_test(test_shards_part_large_classes),
+        cmocka_unit_test(test_shards_leave_no_domain_out),
         cmocka_unit_test(test_shards_hand_nothing_out_twice),
         /* From here on the cache is split, which cannot be undone. */
         cmocka_unit_test(test_shards_hand_nothing_out_twice_across_domains),
