@@ -4,9 +4,13 @@
  *
  * Each span has a bitmap of its free objects; freed objects themselves are never written, so memory
  * that nobody uses is not touched. Spans with free objects are in one of eight lists by the number
- * of live ones; a span without free objects is in none, and a span without live ones is on its way
+ * of live ones; a span without free objects is in none. One without live ones is new, or on its way
  * to the page heap. One lock per class (CENTRAL) guards its lists, the bitmaps and live counts of
  * its spans. The page heap is called without it.
+ *
+ * A class of many spans takes several new ones at a time: classes that grow side by side would lie on every other page
+ * otherwise, and who goes through the blocks of one would find no two pages in a row. They are given back when the class shrinks,
+ * or if they were not needed for a while.
  *
  * Invariants: C1  free_objects = sum over spans of (objects - live).
  *             C2  span->list names the list the span is in, or NO_LIST.
@@ -18,18 +22,19 @@
 #include "alloc/base/class_order.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
-#include "alloc/base/marks.h"
-#include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
+#include "alloc/middle/span_objects.h"
 #include "alloc/os/lock.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
 #include <string.h>
 
-#define LISTS   8
-#define NO_LIST LISTS
+#define LISTS    8
+#define NEW_LIST (LISTS - 1) /* new spans, in the order in which they came */
+#define NO_LIST  LISTS
 
 /* Spans of more objects than this are likely to stay in use for long: see the page heap. */
 #define DENSE_OBJECTS 16
@@ -38,10 +43,15 @@
 #define FRESH_PART    16
 #define FRESH_OBJECTS 4
 
+/* New spans are taken in runs of this part of those that the class has, if these have many objects. */
+#define RUN_PART 32
+#define RUN_MOST 16
+
 struct central {
     struct sa_lock lock;
     uint8_t filled;               /* bit set = list not empty; read without the lock, as a hint */
     struct sa_span *lists[LISTS]; /* list 0: fullest spans */
+    uint32_t new_least;           /* new spans since sa_central_plunder, at least */
     uint64_t *unused_bits;        /* bitmaps of returned spans, linked through their first word */
     size_t free_objects, spans;
     uint64_t requested, returned;
@@ -49,15 +59,16 @@ struct central {
 } __attribute__((aligned(SA_CACHELINE)));
 
 static struct central centrals[SA_CLASSES_MAX]; /* by sa_class_place */
+static SA_START_DATA bool central_runs; /* atomic, relaxed: there was a run of more than one span */
 
 /* Fuller spans come first; below 17 objects live counts are told apart one by one at the end. */
 static unsigned central_list_for(const struct sa_span *s)
 {
     unsigned live = s->live;
 
-    if (s->objects <= 16)
-        return live >= 8 ? 0 : 8 - sa_max(live, 1);
-    return live ? 8 - (unsigned)sa_min(sa_log2(live) + 1, 8) : 7;
+    if (!live)
+        return NEW_LIST;
+    return NEW_LIST - sa_min(s->objects <= 16 ? live : (unsigned)sa_log2(live) + 1, NEW_LIST);
 }
 
 static void central_unlink(struct central *c, struct sa_span *s)
@@ -104,65 +115,6 @@ static void central_place(struct central *c, struct sa_span *s, unsigned before)
         central_link(c, s, list);
 }
 
-static uint64_t *span_bits(struct sa_span *s)
-{
-    return s->objects <= 64 ? &s->bits : s->more_bits;
-}
-
-static size_t span_words(const struct sa_span *s)
-{
-    return ((size_t)s->objects + 63) / 64;
-}
-
-/*
- * Takes up to n free objects off a span, the lowest ones, and writes them before `end`, highest first: caches are stacks, so that a
- * program gets them in the order of their addresses. Lock held.
- */
-static size_t span_take(struct sa_span *s, size_t size, void **end, size_t n)
-{
-    uint64_t *bits = span_bits(s);
-    size_t take = sa_min(n, (size_t)(s->objects - s->live)), left = take;
-
-    for (size_t w = 0; left; w++) {
-        uint64_t b = bits[w];
-
-        for (; b && left; b &= b - 1, left--)
-            *--end = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
-        bits[w] = b;
-    }
-    sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
-    return take;
-}
-
-/* Hardened: the same from random places. */
-SA_COLD static size_t span_take_scattered(struct sa_span *s, size_t size, void **end, size_t n)
-{
-    uint64_t *bits = span_bits(s);
-    size_t take = sa_min(n, (size_t)(s->objects - s->live));
-
-    for (size_t i = 0; i < take; i++) {
-        size_t at = sa_rng_next(&sa_hardening.rng) % s->objects, w = at / 64;
-        uint64_t b = bits[w] & ~0ull << at % 64;
-
-        while (!b) {
-            w = w + 1 < span_words(s) ? w + 1 : 0;
-            b = bits[w];
-        }
-        at = sa_lowest_bit(b);
-        bits[w] &= ~(1ull << at);
-        *--end = (void *)(s->start + (w * 64 + at) * size);
-    }
-    sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
-    return take;
-}
-
-/* Hardened: what the objects of a new span are. */
-SA_COLD static void span_mark_fresh(struct sa_span *s, size_t size)
-{
-    for (size_t i = 0; i < s->objects; i++)
-        sa_mark_fresh((void *)(s->start + i * size), size);
-}
-
 /* A span from the page heap, all objects free, in no list. No lock held. */
 static struct sa_span *central_new_span(unsigned cls, struct central *c)
 {
@@ -185,20 +137,20 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
             c->unused_bits = (uint64_t *)bits[0];
         sa_lock_release(&c->lock, SA_RANK_CENTRAL);
         if (!bits)
-            bits = sa_arena_alloc(span_words(s) * 8, 8);
+            bits = sa_arena_alloc(sa_span_words(s) * 8, 8);
         if (!bits) {
             sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
             return NULL;
         }
         s->more_bits = bits;
     }
-    bits = span_bits(s);
-    for (size_t w = 0; w < span_words(s); w++)
+    bits = sa_span_bits(s);
+    for (size_t w = 0; w < sa_span_words(s); w++)
         bits[w] = ~0ull;
     if (k->objects % 64)
-        bits[span_words(s) - 1] = (1ull << k->objects % 64) - 1;
+        bits[sa_span_words(s) - 1] = (1ull << k->objects % 64) - 1;
     if (SA_UNLIKELY(sa_hardening.marks))
-        span_mark_fresh(s, k->size);
+        sa_span_mark_fresh(s, k->size);
     s->cls = (uint8_t)cls;
     sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
     sa_pagemap_set_objects(s, k->map_step);
@@ -208,6 +160,37 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
 bool sa_central_has(unsigned cls)
 {
     return sa_load_relaxed(&centrals[sa_class_place(cls)].filled) != 0;
+}
+
+/* How many new spans a class takes at a time. Lock held. */
+static size_t central_run(const struct central *c, unsigned cls)
+{
+    if (sa_size_classes.of[cls].objects <= DENSE_OBJECTS || sa_hardening.marks ||
+        sa_limits_active())
+        return 1; /* marked spans are written; where memory is limited nothing is taken that may not be used */
+    return sa_min(sa_max(c->spans / RUN_PART, 1), RUN_MOST);
+}
+
+/* New spans, up to so many; how many. The lock is held, but not meanwhile. */
+static size_t central_grow(struct central *c, unsigned cls, size_t run)
+{
+    struct sa_span *made[RUN_MOST];
+    size_t n = 0;
+
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    while (n < run && (made[n] = central_new_span(cls, c)))
+        n++;
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    if (n > 1)
+        sa_store_relaxed(&central_runs, true);
+    for (size_t i = n; i--;) { /* the first will be the first to be used */
+        central_link(c, made[i], NEW_LIST);
+        c->free_objects += made[i]->objects;
+    }
+    c->spans += n;
+    c->requested += n;
+    c->utilization[0] += (uint32_t)n;
+    return n;
 }
 
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)
@@ -220,7 +203,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
     while (got < n) {
         struct sa_span *s;
         unsigned before;
-        size_t took;
+        size_t took, made;
 
         /* One new span is enough for a class of few spans; one of many will need as many as make up the batch. */
         if (!c->filled && got &&
@@ -228,31 +211,66 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
             break;
         if (!c->filled) {
-            sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-            s = central_new_span(cls, c);
-            sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-            if (!s)
+            made = central_grow(c, cls, central_run(c, cls));
+            if (!made)
                 break;
-            fresh++;
-            c->free_objects += s->objects;
-            c->spans++;
-            c->requested++;
-            c->utilization[0]++;
-        } else {
-            s = c->lists[sa_lowest_bit(c->filled)];
+            fresh += made;
+            continue; /* others may have been here meanwhile */
         }
+        s = c->lists[sa_lowest_bit(c->filled)];
         before = s->live;
-        took = SA_UNLIKELY(sa_hardening.scatter) ? span_take_scattered(s, size, end, n - got)
-                                                 : span_take(s, size, end, n - got);
+        took = SA_UNLIKELY(sa_hardening.scatter) ? sa_span_take_scattered(s, size, end, n - got)
+                                                 : sa_span_take(s, size, end, n - got);
         end -= took;
         c->free_objects -= took;
         got += took;
         central_place(c, s, before);
+        c->new_least = sa_min(c->new_least, c->utilization[0]);
     }
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(end != objs))
         memmove(objs, end, got * sizeof(*objs));
     return got;
+}
+
+/* Takes a span without live objects, `before` until just now, off a class. Lock held. The caller gives it back. */
+static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsigned before,
+                                    struct sa_span *next)
+{
+    central_unlink(c, s);
+    c->free_objects -= s->objects;
+    c->spans--;
+    c->returned++;
+    c->utilization[central_bucket(before)]--;
+    s->next = next;
+    s->zeroed = s->zeroed && !before && !sa_hardening.marks; /* nothing was written yet */
+    sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+    if (s->objects > 64) {
+        s->more_bits[0] = (uint64_t)c->unused_bits;
+        c->unused_bits = s->more_bits;
+    }
+    return s;
+}
+
+/* Takes up to n new spans off a class. Lock held. */
+static struct sa_span *central_drop_new(struct central *c, size_t n, struct sa_span *next)
+{
+    while (n-- && c->lists[NEW_LIST])
+        next = central_drop(c, c->lists[NEW_LIST], 0, next);
+    c->new_least = sa_min(c->new_least, c->utilization[0]);
+    return next;
+}
+
+/* Gives spans that a class has dropped to the page heap. No lock held. */
+static void central_give_back(struct sa_span *s)
+{
+    while (s) {
+        struct sa_span *next = s->next;
+
+        sa_pagemap_clear_classes(s);
+        sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+        s = next;
+    }
 }
 
 enum central_fault { FAULT_NONE, FAULT_FOREIGN, FAULT_TWICE };
@@ -270,7 +288,7 @@ static enum central_fault central_put(unsigned cls, struct central *c, struct sa
     i = sa_class_index(&sa_size_classes.of[cls], (uintptr_t)obj - s->start);
     if (i < 0)
         return FAULT_FOREIGN;
-    bits = span_bits(s) + i / 64;
+    bits = sa_span_bits(s) + i / 64;
     if (*bits & 1ull << i % 64)
         return FAULT_TWICE;
     *bits |= 1ull << i % 64;
@@ -319,19 +337,8 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
         if (SA_UNLIKELY(fault != FAULT_NONE))
             break;
         if (s->live == 0) {
-            central_unlink(c, s);
-            c->free_objects -= s->objects;
-            c->spans--;
-            c->returned++;
-            c->utilization[central_bucket(before)]--;
-            s->next = empty;
-            empty = s;
-            sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+            empty = central_drop(c, s, before, central_drop_new(c, 1, empty));
             last = NULL;
-            if (s->objects > 64) {
-                s->more_bits[0] = (uint64_t)c->unused_bits;
-                c->unused_bits = s->more_bits;
-            }
         }
     }
     if (last && fault == FAULT_NONE)
@@ -346,13 +353,38 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     if (SA_UNLIKELY(fault == FAULT_FOREIGN))
         sa_fatal("invalid free", objs[i], "is not the start of a block of %u bytes",
                  sa_size_classes.of[cls].size);
-    while (empty) {
-        struct sa_span *s = empty;
+    central_give_back(empty);
+}
 
-        empty = s->next;
-        sa_pagemap_clear_classes(s);
-        sa_page_heap_free(&sa_page_heap_ordinary, s, false);
+/* New spans of every class: those that were there all the time, or all. */
+SA_NOINLINE static void central_each_drop_new(bool all)
+{
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        struct sa_span *unused;
+        struct central *c;
+
+        if (!sa_class_has_place(cls))
+            continue;
+        c = &centrals[sa_class_place(cls)];
+        if (!(sa_load_relaxed(&c->filled) & 1u << NEW_LIST))
+            continue;
+        sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+        unused = central_drop_new(c, all ? SIZE_MAX : c->new_least, NULL);
+        c->new_least = c->utilization[0];
+        sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+        central_give_back(unused);
     }
+}
+
+void sa_central_plunder(void)
+{
+    if (sa_load_relaxed(&central_runs))
+        central_each_drop_new(false);
+}
+
+void sa_central_flush(void)
+{
+    central_each_drop_new(true);
 }
 
 /* A span of one object, in use, becomes one of the class, or none of it any more. */

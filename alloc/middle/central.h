@@ -37,6 +37,10 @@ bool sa_central_has(unsigned cls);
  */
 void sa_central_insert(unsigned cls, void *const *objs, size_t n);
 
+/* Gives new spans back that no object was taken from since the last call; or all that there are now. */
+void sa_central_plunder(void);
+void sa_central_flush(void);
+
 /*
  * Lengthens the span of an object that has it to itself (sa_class_alone) and is the caller's, so that it is one of another
  * class; or LARGE, and the caller's. False: what is behind it is in use.

@@ -304,11 +304,13 @@ static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
 void sa_transfer_plunder(void)
 {
     transfer_each(transfer_plunder_one);
+    sa_central_plunder();
 }
 
 void sa_transfer_flush(void)
 {
     transfer_each(transfer_flush_one);
+    sa_central_flush();
 }
 
 void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)

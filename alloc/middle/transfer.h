@@ -35,10 +35,10 @@ bool sa_transfer_has(int cpu, unsigned cls);
 /* Gives n objects back from a CPU. */
 void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n);
 
-/* Passes on what nobody has taken since the last call. From maintenance. */
+/* Passes on what nobody has taken since the last call, and lets the central free lists do the same. From maintenance. */
 void sa_transfer_plunder(void);
 
-/* Empties every class into the central free lists. */
+/* Empties every class into the central free lists, which give back what they do not need. */
 void sa_transfer_flush(void);
 
 /* Summed over domains. */

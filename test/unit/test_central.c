@@ -84,7 +84,7 @@ static void give_random(struct test_random *r, unsigned cls, size_t n)
     sa_central_insert(cls, objs, n);
 }
 
-/* The spans' live objects are those held: how many spans have none, one, two or three, four to seven, ... */
+/* The spans' live objects are those held: how many spans have one, two or three, four to seven, ... All others are new ones. */
 static void assert_utilization(unsigned cls)
 {
     static struct {
@@ -104,13 +104,16 @@ static void assert_utilization(unsigned cls)
         seen[at].span = span;
         seen[at].live++;
     }
+    expected[0] = s.spans;
     for (size_t i = 0; i < TEST_COUNT(seen); i++)
-        if (seen[i].span)
+        if (seen[i].span) {
+            expected[0]--;
             for (size_t bucket = 0; bucket < SA_CENTRAL_BUCKETS; bucket++)
                 if (seen[i].live < 1u << bucket) { /* the first such N of "spans with < N" */
                     expected[bucket]++;
                     break;
                 }
+        }
     for (size_t bucket = 0; bucket < SA_CENTRAL_BUCKETS; bucket++)
         assert_int_equal(s.utilization[bucket], expected[bucket]);
 }

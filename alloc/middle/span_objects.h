@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which objects of a span are free: a bitmap, in the span's record or, of more than 64 objects, beside it. The caller holds the lock
+ * of the span's class (central.c).
+ */
+#ifndef SA_MIDDLE_SPAN_OBJECTS_H
+#define SA_MIDDLE_SPAN_OBJECTS_H
+
+#include "alloc/base/bits.h"
+#include "alloc/base/hardening.h"
+#include "alloc/base/marks.h"
+#include "alloc/base/rng.h"
+#include "pagemap/span.h"
+
+SA_INLINE uint64_t *sa_span_bits(struct sa_span *s)
+{
+    return s->objects <= 64 ? &s->bits : s->more_bits;
+}
+
+SA_INLINE size_t sa_span_words(const struct sa_span *s)
+{
+    return ((size_t)s->objects + 63) / 64;
+}
+
+/*
+ * Takes up to n free objects off a span, the lowest ones, and writes them before `end`, highest first: caches are stacks, so that a
+ * program gets them in the order of their addresses. Lock held.
+ */
+static inline size_t sa_span_take(struct sa_span *s, size_t size, void **end, size_t n)
+{
+    uint64_t *bits = sa_span_bits(s);
+    size_t take = sa_min(n, (size_t)(s->objects - s->live)), left = take;
+
+    for (size_t w = 0; left; w++) {
+        uint64_t b = bits[w];
+
+        for (; b && left; b &= b - 1, left--)
+            *--end = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
+        bits[w] = b;
+    }
+    sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
+    return take;
+}
+
+/* Hardened: the same from random places. */
+SA_COLD static size_t sa_span_take_scattered(struct sa_span *s, size_t size, void **end, size_t n)
+{
+    uint64_t *bits = sa_span_bits(s);
+    size_t take = sa_min(n, (size_t)(s->objects - s->live));
+
+    for (size_t i = 0; i < take; i++) {
+        size_t at = sa_rng_next(&sa_hardening.rng) % s->objects, w = at / 64;
+        uint64_t b = bits[w] & ~0ull << at % 64;
+
+        while (!b) {
+            w = w + 1 < sa_span_words(s) ? w + 1 : 0;
+            b = bits[w];
+        }
+        at = sa_lowest_bit(b);
+        bits[w] &= ~(1ull << at);
+        *--end = (void *)(s->start + (w * 64 + at) * size);
+    }
+    sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
+    return take;
+}
+
+/* Hardened: what the objects of a new span are. */
+SA_COLD static void sa_span_mark_fresh(struct sa_span *s, size_t size)
+{
+    for (size_t i = 0; i < s->objects; i++)
+        sa_mark_fresh((void *)(s->start + i * size), size);
+}
+
+#endif
