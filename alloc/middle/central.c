@@ -33,7 +33,7 @@
 #include <string.h>
 
 #define LISTS    8
-#define NEW_LIST (LISTS - 1) /* new spans, in the order in which they came */
+#define NEW_LIST (LISTS - 1) /* new spans; those of a run in the order in which they came */
 #define NO_LIST  LISTS
 
 /* Spans of more objects than this are likely to stay in use for long: see the page heap. */
@@ -115,7 +115,7 @@ static void central_place(struct central *c, struct sa_span *s, unsigned before)
         central_link(c, s, list);
 }
 
-/* A span from the page heap, all objects free, in no list. No lock held. */
+/* A span from the page heap, all objects free, in no list, and none of the class for others yet. No lock held. */
 static struct sa_span *central_new_span(unsigned cls, struct central *c)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -152,14 +152,21 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
     if (SA_UNLIKELY(sa_hardening.marks))
         sa_span_mark_fresh(s, k->size);
     s->cls = (uint8_t)cls;
-    sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
-    sa_pagemap_set_objects(s, k->map_step);
+    sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+    sa_pagemap_set_pages(s);
     return s;
+}
+
+/* The first object of a new span is taken: from now on pointers into it may be right. Lock held. */
+static void central_begin(struct sa_span *s)
+{
+    sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
+    sa_pagemap_set_objects(s, sa_size_classes.of[s->cls].map_step);
 }
 
 bool sa_central_has(unsigned cls)
 {
-    return sa_load_relaxed(&centrals[sa_class_place(cls)].filled) != 0;
+    return (sa_load_relaxed(&centrals[sa_class_place(cls)].filled) & ~(1u << NEW_LIST)) != 0;
 }
 
 /* How many new spans a class takes at a time. Lock held. */
@@ -219,6 +226,8 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         }
         s = c->lists[sa_lowest_bit(c->filled)];
         before = s->live;
+        if (!before)
+            central_begin(s);
         took = SA_UNLIKELY(sa_hardening.scatter) ? sa_span_take_scattered(s, size, end, n - got)
                                                  : sa_span_take(s, size, end, n - got);
         end -= took;
@@ -257,7 +266,6 @@ static struct sa_span *central_drop_new(struct central *c, size_t n, struct sa_s
 {
     while (n-- && c->lists[NEW_LIST])
         next = central_drop(c, c->lists[NEW_LIST], 0, next);
-    c->new_least = sa_min(c->new_least, c->utilization[0]);
     return next;
 }
 
@@ -337,7 +345,8 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
         if (SA_UNLIKELY(fault != FAULT_NONE))
             break;
         if (s->live == 0) {
-            empty = central_drop(c, s, before, central_drop_new(c, 1, empty));
+            empty = central_drop(
+                c, s, before, central_drop_new(c, c->utilization[0] >= central_run(c, cls), empty));
             last = NULL;
         }
     }

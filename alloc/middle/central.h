@@ -28,7 +28,7 @@ struct sa_central_stats {
  */
 size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 
-/* Whether spans have free objects; a hint. */
+/* Whether spans that are in use have free objects; a hint. */
 bool sa_central_has(unsigned cls);
 
 /*

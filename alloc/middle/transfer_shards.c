@@ -70,9 +70,9 @@ unsigned sa_transfer_claim(int cpu)
     struct sa_transfer_others *s = &sa_transfer_others;
     unsigned domain = sa_load_relaxed(&s->domain_of_cpu[cpu]);
     unsigned count = sa_transfer_shard_count(), here = 0, number = SA_SHARDS_MOST;
-    uint8_t none = 0;
+    uint8_t entry = 0;
 
-    if (!sa_cas_relaxed(&s->of_cpu[cpu], &none, CLAIMING))
+    if (!sa_cas_relaxed(&s->of_cpu[cpu], &entry, CLAIMING))
         return 0;
     for (unsigned n = 0; n < count; n++)
         here += shard_is_of(n, domain);
@@ -82,8 +82,9 @@ unsigned sa_transfer_claim(int cpu)
         number = shard_shared(domain, here ? (unsigned)cpu % here : 0);
     sa_store_seq_cst(&s->of_cpu[cpu], (uint8_t)(number + 1));
     /* A split looks at what domain a CPU has a shard of when all domains are written. */
+    entry = (uint8_t)(number + 1);
     if (SA_UNLIKELY(sa_load_seq_cst(&s->domain_of_cpu[cpu]) != domain))
-        sa_store_relaxed(&s->of_cpu[cpu], 0);
+        sa_cas_relaxed(&s->of_cpu[cpu], &entry, 0);
     return number;
 }
 

@@ -5,9 +5,11 @@
  */
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central.h"
+#include "alloc/middle/transfer.h"
 #include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
+#include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
 
@@ -125,16 +127,16 @@ static void test_runs_go_when_they_are_not_needed(void **state)
     size_t left;
 
     (void)state;
-    sa_central_plunder();
+    sa_transfer_plunder();
     left = stats(cls).utilization[0];
     hold_span(0, cls);
     hold_span(0, cls);
-    sa_central_plunder(); /* two were needed since, and what was left goes */
+    sa_transfer_plunder(); /* two were needed since, and what was left goes */
     assert_int_equal(stats(cls).utilization[0], 0);
     assert_adds_up(0, cls);
     assert_true(left > 2);
     begin_run(64);
-    sa_central_plunder();
+    sa_transfer_plunder();
     hold_span(0, cls);
     give_all(0, cls);
     assert_int_equal(stats(cls).spans, 0);
@@ -147,12 +149,12 @@ static void test_runs_stay_while_they_are_used(void **state)
     size_t left;
 
     (void)state;
-    sa_central_plunder();
+    sa_transfer_plunder();
     for (left = stats(cls).utilization[0] + 1; left; left--)
         hold_span(0, cls);
     left = stats(cls).utilization[0]; /* of another run */
     assert_int_equal(left, RUN - 1);
-    sa_central_plunder(); /* there was a moment without any */
+    sa_transfer_plunder(); /* there was a moment without any */
     assert_int_equal(stats(cls).utilization[0], left);
     give_all(0, cls);
     assert_int_equal(stats(cls).spans, 0);
@@ -165,7 +167,7 @@ static void test_runs_go_at_once_when_memory_is_wanted(void **state)
 
     (void)state;
     assert_true(left > 1);
-    sa_central_flush();
+    sa_transfer_flush();
     assert_int_equal(stats(cls).utilization[0], 0);
     assert_int_equal(heap_in_use(), in_use - left * SA_PAGE_BYTES);
     assert_adds_up(0, cls);
@@ -173,19 +175,79 @@ static void test_runs_go_at_once_when_memory_is_wanted(void **state)
     assert_int_equal(stats(cls).spans, 0);
 }
 
-/* A span that becomes empty takes a new one with it. */
 static void test_runs_go_when_the_class_shrinks(void **state)
 {
     unsigned cls = begin_run(64);
     const size_t each = sa_size_classes.of[cls].objects;
-    struct sa_central_stats before = stats(cls);
 
     (void)state;
-    holds[0] -= each;
-    sa_central_insert(cls, held[0] + holds[0], each);
-    assert_int_equal(stats(cls).spans, before.spans - 2);
-    assert_int_equal(stats(cls).utilization[0], before.utilization[0] - 1);
-    assert_adds_up(0, cls);
+    while (holds[0]) {
+        holds[0] -= each;
+        sa_central_insert(cls, held[0] + holds[0], each);
+        assert_adds_up(0, cls);
+        assert_true(stats(cls).utilization[0] <= stats(cls).spans / 32 + 1);
+    }
+    assert_int_equal(stats(cls).spans, 0);
+}
+
+/* A class that goes up and down by a span goes on with its run, and asks the page heap for no more. */
+static void test_runs_stay_when_it_does_not(void **state)
+{
+    unsigned cls = begin_run(64);
+    const size_t each = sa_size_classes.of[cls].objects;
+    uint64_t requested;
+
+    (void)state;
+    sa_transfer_flush();
+    hold_span(0, cls);
+    requested = stats(cls).spans_requested;
+    for (int i = 0; i < 1000; i++) {
+        holds[0] -= each;
+        sa_central_insert(cls, held[0] + holds[0], each);
+        hold_span(0, cls);
+    }
+    assert_in_range(stats(cls).spans_requested - requested, 900,
+                    1020); /* as many as became empty */
+    give_all(0, cls);
+    assert_int_equal(stats(cls).spans, 0);
+}
+
+/* Nobody has an object of a new span: that ends the program, also before it gets as far as the span. */
+static void free_of_new(void *address)
+{
+    void *objs[] = {address};
+
+    CHILD_CHECK(sa_pagemap_class((uintptr_t)address) == 0);
+    sa_central_insert(sa_size_class_find(64), objs, 1);
+}
+
+static void test_runs_are_no_blocks_yet(void **state)
+{
+    unsigned cls = begin_run(64);
+    const size_t size = sa_size_classes.of[cls].size, each = sa_size_classes.of[cls].objects;
+    const struct sa_span *s = sa_pagemap_find((uintptr_t)held[0][holds[0] - 1]);
+
+    (void)state;
+    assert_true(stats(cls).utilization[0] > 0);
+    test_child_aborts(free_of_new, (char *)sa_span_end(s) + size, "double free: 0x");
+    hold_span(0, cls);
+    assert_int_equal(sa_pagemap_class(sa_span_end(s) + size), cls);
+    assert_int_equal(sa_pagemap_find(sa_span_end(s))->state, SA_SPAN_OBJECTS);
+    assert_int_equal(holds[0] % each, 0);
+    give_all(0, cls);
+    assert_int_equal(stats(cls).spans, 0);
+}
+
+/* New spans are not what spans have: what others free is better. */
+static void test_runs_are_not_offered(void **state)
+{
+    unsigned cls = begin_run(64);
+
+    (void)state;
+    assert_true(stats(cls).utilization[0] > 0);
+    assert_false(sa_central_has(cls));
+    sa_central_insert(cls, held[0] + --holds[0], 1);
+    assert_true(sa_central_has(cls));
     give_all(0, cls);
     assert_int_equal(stats(cls).spans, 0);
 }
@@ -205,7 +267,7 @@ static void test_runs_are_not_for_all(void **state)
     give_all(0, few);
     cls = begin_run(64);
     sa_limits_set(SA_LIMIT_HARD, (size_t)1 << 40);
-    sa_central_flush();
+    sa_transfer_flush();
     for (int i = 0; i < RUN; i++) {
         hold_span(0, cls);
         assert_int_equal(stats(cls).utilization[0], 0);
@@ -223,6 +285,9 @@ int main(void)
         cmocka_unit_test(test_runs_stay_while_they_are_used),
         cmocka_unit_test(test_runs_go_at_once_when_memory_is_wanted),
         cmocka_unit_test(test_runs_go_when_the_class_shrinks),
+        cmocka_unit_test(test_runs_stay_when_it_does_not),
+        cmocka_unit_test(test_runs_are_no_blocks_yet),
+        cmocka_unit_test(test_runs_are_not_offered),
         cmocka_unit_test(test_runs_are_not_for_all),
     };
 
