@@ -166,7 +166,7 @@ SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need, size_t
     t->slots = slots;
 }
 
-/* Takes up to n objects off a stack, how many. */
+/* Takes up to n objects off a stack; how many. */
 static size_t transfer_take(struct sa_transfer *t, unsigned cls, void **objs, size_t n)
 {
     size_t got;

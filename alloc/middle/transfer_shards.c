@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Claiming shards of the transfer cache, and their domains; see transfer_shards.h. No lock: a CPU's entry in of_cpu goes from 0 to
- * CLAIMING, which one thread does, and from there to a number; only a split sets it back. Threads of the CPU that come by meanwhile
+ * CLAIMING, which one thread does, and from there to a number; only a split sets it back, or who finds that one came between. Threads of the CPU that come by meanwhile
  * use the first shard. Any number that is there will do for any CPU: domains and numbers decide how soon what is freed is found, not
  * whether.
  */
