@@ -4,18 +4,10 @@
 #define SA_TEST_BLOCKS_H
 
 #include "alloc/front/maintain.h"
-#include "alloc/page_heap/page_heap.h"
 #include "test/support/cmocka.h"
+#include "test/unit/counts.h"
 
 #include <string.h>
-
-static inline size_t heap_in_use(void)
-{
-    struct sa_page_heap_stats s;
-
-    sa_page_heap_stats(&sa_page_heap_ordinary, &s);
-    return s.in_use_bytes;
-}
 
 static inline void assert_nothing_in_use(void)
 {

@@ -15,6 +15,7 @@
 #include "test/support/random.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
+#include "test/unit/counts.h"
 #include "test/unit/objects.h"
 
 #include <string.h>
@@ -23,22 +24,6 @@
 
 static void *held[HELD_MOST];
 static size_t held_count;
-
-static struct sa_central_stats stats(unsigned cls)
-{
-    struct sa_central_stats s;
-
-    sa_central_stats(cls, &s);
-    return s;
-}
-
-static size_t heap_in_use(void)
-{
-    struct sa_page_heap_stats s;
-
-    sa_page_heap_stats(&sa_page_heap_ordinary, &s);
-    return s.in_use_bytes;
-}
 
 /* As many calls as it takes; fewer than n only when out of memory. */
 static size_t remove_all(unsigned cls, void **objs, size_t n)
@@ -92,7 +77,7 @@ static void assert_utilization(unsigned cls)
         unsigned live;
     } seen[2 * HELD_MOST];
     size_t expected[SA_CENTRAL_BUCKETS] = {0};
-    struct sa_central_stats s = stats(cls);
+    struct sa_central_stats s = central_stats(cls);
 
     memset(seen, 0, sizeof(seen));
     for (size_t i = 0; i < held_count; i++) {
@@ -122,7 +107,7 @@ static void assert_utilization(unsigned cls)
 static void assert_counters(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    struct sa_central_stats s = stats(cls);
+    struct sa_central_stats s = central_stats(cls);
     size_t spans = 0;
 
     assert_int_equal(s.spans * k->objects, s.free_objects + held_count);
@@ -153,7 +138,7 @@ static void random_class(unsigned cls, int steps)
     while (held_count)
         give_random(&r, cls, sa_min(held_count, 200));
     assert_counters(cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
     assert_int_equal(heap_in_use(), in_use);
 }
 
@@ -177,7 +162,7 @@ static void test_central_serves_every_class(void **state)
         assert_counters(cls);
         while (held_count)
             give_random(&r, cls, sa_min(held_count, 50));
-        assert_int_equal(stats(cls).spans, 0);
+        assert_int_equal(central_stats(cls).spans, 0);
     }
 }
 
@@ -216,10 +201,10 @@ static void test_central_takes_from_fuller_spans_first(void **state)
     for (int i = 0; i < 8; i++)
         assert_ptr_equal(sa_pagemap_find((uintptr_t)more[i]), fuller);
     sa_central_insert(cls, &a[objects - 1], 1); /* the other one is empty, and goes */
-    assert_int_equal(stats(cls).spans, 1);
+    assert_int_equal(central_stats(cls).spans, 1);
     sa_central_insert(cls, more, 8);
     sa_central_insert(cls, b + 8, objects - 8);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* A new span is made for the first object only: more are given as far as they are there. */
@@ -232,12 +217,12 @@ static void test_central_makes_one_span_for_one_object(void **state)
     (void)state;
     assert_int_equal(sa_central_remove(cls, a, objects - 3), objects - 3);
     assert_int_equal(sa_central_remove(cls, b, 64), 3);
-    assert_int_equal(stats(cls).spans, 1);
+    assert_int_equal(central_stats(cls).spans, 1);
     assert_int_equal(sa_central_remove(cls, b + 3, 61), objects);
-    assert_int_equal(stats(cls).spans, 2);
+    assert_int_equal(central_stats(cls).spans, 2);
     sa_central_insert(cls, a, objects - 3);
     sa_central_insert(cls, b, objects + 3);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* n objects, of which the last are those of the span of `first` from this on, in the order of addresses from the end, and
@@ -279,7 +264,7 @@ static void test_central_gives_in_the_order_of_addresses(void **state)
     sa_central_insert(cls, a, 10);
     while (held_count)
         give_random(&random, cls, sa_min(held_count, 100));
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 static void free_twice(void *unused)
@@ -361,7 +346,7 @@ static void run_out(void *unused)
     sa_central_insert(20, objs[0], 32);
     for (size_t i = 1; i <= rounds; i++)
         sa_central_insert(20, objs[i], got[i]);
-    CHILD_CHECK(stats(20).spans == 0);
+    CHILD_CHECK(central_stats(20).spans == 0);
 }
 
 static void test_central_recovers_when_memory_runs_out(void **state)
@@ -413,7 +398,7 @@ static void test_central_hands_nothing_out_twice_to_threads(void **state)
 
         test_threads_run(4, churn, &cls);
         test_threads_check();
-        assert_int_equal(stats(cls).spans, 0);
+        assert_int_equal(central_stats(cls).spans, 0);
     }
     assert_int_equal(heap_in_use(), in_use);
 }

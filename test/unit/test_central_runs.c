@@ -12,6 +12,7 @@
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
+#include "test/unit/counts.h"
 
 #define SPANS 640 /* of a class: runs of 16, the longest, from 512 on */
 #define RUN   16
@@ -21,22 +22,6 @@
 /* Objects in the order in which they came, a span's worth at a time. */
 static void *held[2][SPANS * OBJECTS_MOST];
 static size_t holds[2];
-
-static struct sa_central_stats stats(unsigned cls)
-{
-    struct sa_central_stats s;
-
-    sa_central_stats(cls, &s);
-    return s;
-}
-
-static size_t heap_in_use(void)
-{
-    struct sa_page_heap_stats s;
-
-    sa_page_heap_stats(&sa_page_heap_ordinary, &s);
-    return s.in_use_bytes;
-}
 
 static void hold_span(int which, unsigned cls)
 {
@@ -60,7 +45,7 @@ static void give_all(int which, unsigned cls)
 /* Every object is on a span, and every span counted. */
 static void assert_adds_up(int which, unsigned cls)
 {
-    struct sa_central_stats s = stats(cls);
+    struct sa_central_stats s = central_stats(cls);
     size_t spans = 0;
 
     assert_int_equal(s.spans * sa_size_classes.of[cls].objects, s.free_objects + holds[which]);
@@ -97,16 +82,16 @@ static void test_runs_lie_side_by_side(void **state)
         hold_span(0, a);
         hold_span(1, b);
         assert_adds_up(0, a);
-        assert_true(stats(a).spans - holds[0] / sa_size_classes.of[a].objects < RUN);
-        assert_true(stats(a).utilization[0] <= stats(a).spans / 32 + 1);
+        assert_true(central_stats(a).spans - holds[0] / sa_size_classes.of[a].objects < RUN);
+        assert_true(central_stats(a).utilization[0] <= central_stats(a).spans / 32 + 1);
     }
     /* One of sixteen is the last of its run, and the address space may have a border somewhere. */
     assert_true(spans_in_order(0, a, 512) >= (SPANS - 512) * 7 / 8);
     assert_true(spans_in_order(1, b, 512) >= (SPANS - 512) * 7 / 8);
     give_all(0, a);
     give_all(1, b);
-    assert_int_equal(stats(a).spans, 0); /* new ones went with those that became empty */
-    assert_int_equal(stats(b).spans, 0);
+    assert_int_equal(central_stats(a).spans, 0); /* new ones went with those that became empty */
+    assert_int_equal(central_stats(b).spans, 0);
     assert_int_equal(heap_in_use(), in_use);
 }
 
@@ -115,7 +100,8 @@ static unsigned begin_run(size_t size)
 {
     const unsigned cls = sa_size_class_find(size);
 
-    while (holds[0] < 512 * sa_size_classes.of[cls].objects || stats(cls).utilization[0] < RUN / 2)
+    while (holds[0] < 512 * sa_size_classes.of[cls].objects ||
+           central_stats(cls).utilization[0] < RUN / 2)
         hold_span(0, cls);
     assert_adds_up(0, cls);
     return cls;
@@ -128,18 +114,18 @@ static void test_runs_go_when_they_are_not_needed(void **state)
 
     (void)state;
     sa_transfer_plunder();
-    left = stats(cls).utilization[0];
+    left = central_stats(cls).utilization[0];
     hold_span(0, cls);
     hold_span(0, cls);
     sa_transfer_plunder(); /* two were needed since, and what was left goes */
-    assert_int_equal(stats(cls).utilization[0], 0);
+    assert_int_equal(central_stats(cls).utilization[0], 0);
     assert_adds_up(0, cls);
     assert_true(left > 2);
     begin_run(64);
     sa_transfer_plunder();
     hold_span(0, cls);
     give_all(0, cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* What is used again and again stays, but for what was there in any case. */
@@ -150,29 +136,29 @@ static void test_runs_stay_while_they_are_used(void **state)
 
     (void)state;
     sa_transfer_plunder();
-    for (left = stats(cls).utilization[0] + 1; left; left--)
+    for (left = central_stats(cls).utilization[0] + 1; left; left--)
         hold_span(0, cls);
-    left = stats(cls).utilization[0]; /* of another run */
+    left = central_stats(cls).utilization[0]; /* of another run */
     assert_int_equal(left, RUN - 1);
     sa_transfer_plunder(); /* there was a moment without any */
-    assert_int_equal(stats(cls).utilization[0], left);
+    assert_int_equal(central_stats(cls).utilization[0], left);
     give_all(0, cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 static void test_runs_go_at_once_when_memory_is_wanted(void **state)
 {
     unsigned cls = begin_run(64);
-    size_t in_use = heap_in_use(), left = stats(cls).utilization[0];
+    size_t in_use = heap_in_use(), left = central_stats(cls).utilization[0];
 
     (void)state;
     assert_true(left > 1);
     sa_transfer_flush();
-    assert_int_equal(stats(cls).utilization[0], 0);
+    assert_int_equal(central_stats(cls).utilization[0], 0);
     assert_int_equal(heap_in_use(), in_use - left * SA_PAGE_BYTES);
     assert_adds_up(0, cls);
     give_all(0, cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 static void test_runs_go_when_the_class_shrinks(void **state)
@@ -185,9 +171,9 @@ static void test_runs_go_when_the_class_shrinks(void **state)
         holds[0] -= each;
         sa_central_insert(cls, held[0] + holds[0], each);
         assert_adds_up(0, cls);
-        assert_true(stats(cls).utilization[0] <= stats(cls).spans / 32 + 1);
+        assert_true(central_stats(cls).utilization[0] <= central_stats(cls).spans / 32 + 1);
     }
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* A class that goes up and down by a span goes on with its run, and asks the page heap for no more. */
@@ -200,16 +186,16 @@ static void test_runs_stay_when_it_does_not(void **state)
     (void)state;
     sa_transfer_flush();
     hold_span(0, cls);
-    requested = stats(cls).spans_requested;
+    requested = central_stats(cls).spans_requested;
     for (int i = 0; i < 1000; i++) {
         holds[0] -= each;
         sa_central_insert(cls, held[0] + holds[0], each);
         hold_span(0, cls);
     }
-    assert_in_range(stats(cls).spans_requested - requested, 900,
+    assert_in_range(central_stats(cls).spans_requested - requested, 900,
                     1020); /* as many as became empty */
     give_all(0, cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* Nobody has an object of a new span: that ends the program, also before it gets as far as the span. */
@@ -228,14 +214,14 @@ static void test_runs_are_no_blocks_yet(void **state)
     const struct sa_span *s = sa_pagemap_find((uintptr_t)held[0][holds[0] - 1]);
 
     (void)state;
-    assert_true(stats(cls).utilization[0] > 0);
+    assert_true(central_stats(cls).utilization[0] > 0);
     test_child_aborts(free_of_new, (char *)sa_span_end(s) + size, "double free: 0x");
     hold_span(0, cls);
     assert_int_equal(sa_pagemap_class(sa_span_end(s) + size), cls);
     assert_int_equal(sa_pagemap_find(sa_span_end(s))->state, SA_SPAN_OBJECTS);
     assert_int_equal(holds[0] % each, 0);
     give_all(0, cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* New spans are not what spans have: what others free is better. */
@@ -244,12 +230,12 @@ static void test_runs_are_not_offered(void **state)
     unsigned cls = begin_run(64);
 
     (void)state;
-    assert_true(stats(cls).utilization[0] > 0);
+    assert_true(central_stats(cls).utilization[0] > 0);
     assert_false(sa_central_has(cls));
     sa_central_insert(cls, held[0] + --holds[0], 1);
     assert_true(sa_central_has(cls));
     give_all(0, cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* Where memory is limited, and for classes of few objects, one span at a time. */
@@ -262,7 +248,7 @@ static void test_runs_are_not_for_all(void **state)
     assert_true(sa_size_classes.of[few].objects <= 16);
     for (int i = 0; i < SPANS; i++) {
         hold_span(0, few);
-        assert_int_equal(stats(few).utilization[0], 0);
+        assert_int_equal(central_stats(few).utilization[0], 0);
     }
     give_all(0, few);
     cls = begin_run(64);
@@ -270,11 +256,11 @@ static void test_runs_are_not_for_all(void **state)
     sa_transfer_flush();
     for (int i = 0; i < RUN; i++) {
         hold_span(0, cls);
-        assert_int_equal(stats(cls).utilization[0], 0);
+        assert_int_equal(central_stats(cls).utilization[0], 0);
     }
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
     give_all(0, cls);
-    assert_int_equal(stats(cls).spans, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 int main(void)

@@ -11,6 +11,7 @@
 #include "test/support/random.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
+#include "test/unit/counts.h"
 #include "test/unit/sampled.h"
 
 #include <math.h>
@@ -29,23 +30,13 @@ static unsigned class_of(const void *p)
     return sa_pagemap_class((uintptr_t)p);
 }
 
-static size_t class_spans(unsigned cls)
-{
-    struct sa_central_stats s;
-
-    sa_central_stats(cls, &s);
-    return s.spans;
-}
-
 /* Objects of the class in caches of all kinds. */
 static size_t cached(unsigned cls)
 {
     struct sa_cpu_class_stats cpus;
-    struct sa_transfer_stats transfer;
 
     sa_cpu_cache_class_stats(cls, &cpus);
-    sa_transfer_stats(cls, &transfer);
-    return cpus.objects + transfer.objects;
+    return cpus.objects + transfer_stats(cls).objects;
 }
 
 /* From the first class that has a span for each object to 1 MiB, in small steps, without a copy. */
@@ -68,11 +59,11 @@ static void test_grow_stays_in_place(void **state)
         assert_true(sa_front_size(p, "test") >= size);
         assert_int_equal(sa_front_size_if_ours(p), sa_front_size(p, "test"));
         if (cls)
-            assert_int_equal(class_spans(cls), 1);
+            assert_int_equal(central_stats(cls).spans, 1);
         p[size - 1] = 2;
     }
     for (unsigned cls = sa_size_class_find(72 * KIB); cls < sa_size_classes.count; cls++)
-        assert_int_equal(class_spans(cls), 0);
+        assert_int_equal(central_stats(cls).spans, 0);
     assert_filled(p, 65 * KIB, 1);
     sa_front_free(p);
     assert_nothing_in_use();

@@ -178,8 +178,8 @@ static struct stack outermost; /* of the thread that is interrupted */
 static volatile sig_atomic_t signals, signal_failures, signal_other;
 static uintptr_t failed_pc;
 
-#define INTERRUPTED                                                                                \
-    2 /* in a stack of check_interrupted: behind the handler and what it returns to */
+/* In a stack of check_interrupted: behind the handler and what it returns to. */
+#define INTERRUPTED 2
 
 /*
  * Whether what was interrupted is "lea -8(%r10), %rsp" or the "ret" behind it, the end of functions that align their stack. gcc's
@@ -190,7 +190,8 @@ static bool leaves_aligned(const struct stack *s)
     static const uint8_t code[] = {0x49, 0x8d, 0x62, 0xf8, 0xc3};
     const uint8_t *at = s->n > INTERRUPTED ? (const uint8_t *)s->pc[INTERRUPTED] - 1 : NULL;
 
-    return at && (memcmp(at, code, 5) == 0 || (*at == 0xc3 && memcmp(at - 4, code, 5) == 0));
+    return at && (memcmp(at, code, sizeof(code)) == 0 ||
+                  (*at == code[4] && memcmp(at - 4, code, sizeof(code)) == 0));
 }
 
 /* Both ways agree, whatever was interrupted, and reach the start of the program. */

@@ -12,26 +12,11 @@
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
 #include "test/support/start.h"
+#include "test/unit/counts.h"
 
 #include <string.h>
 
 #define CLS 8
-
-static struct sa_transfer_stats stats(unsigned cls)
-{
-    struct sa_transfer_stats s;
-
-    sa_transfer_stats(cls, &s);
-    return s;
-}
-
-static size_t spans(unsigned cls)
-{
-    struct sa_central_stats s;
-
-    sa_central_stats(cls, &s);
-    return s.spans;
-}
 
 static void test_transfer_gives_the_last_first(void **state)
 {
@@ -39,21 +24,21 @@ static void test_transfer_gives_the_last_first(void **state)
 
     (void)state;
     assert_int_equal(sa_transfer_remove(0, CLS, in, 10), 10);
-    assert_int_equal(stats(CLS).objects, 0); /* all came from the central list */
+    assert_int_equal(transfer_stats(CLS).objects, 0); /* all came from the central list */
     sa_transfer_insert(0, CLS, in, 10);
-    assert_int_equal(stats(CLS).objects, 10);
+    assert_int_equal(transfer_stats(CLS).objects, 10);
     assert_int_equal(sa_transfer_remove(0, CLS, out, 4), 4);
     assert_memory_equal(out, in + 6, 4 * sizeof(void *));
     assert_int_equal(sa_transfer_remove(0, CLS, out, 10), 6); /* what is there is enough */
     assert_memory_equal(out, in, 6 * sizeof(void *));
     sa_central_insert(CLS, in, 10);
-    assert_int_equal(spans(CLS), 0);
+    assert_int_equal(central_stats(CLS).spans, 0);
 }
 
 static void test_transfer_counts_hits_and_misses(void **state)
 {
     const size_t batch = sa_size_classes.of[CLS].batch;
-    struct sa_transfer_stats before = stats(CLS), after;
+    struct sa_transfer_stats before = transfer_stats(CLS), after;
     void *objs[SA_MOVE_MOST];
 
     (void)state;
@@ -62,14 +47,14 @@ static void test_transfer_counts_hits_and_misses(void **state)
     sa_transfer_insert(0, CLS, objs, batch + 1);                      /* hit */
     assert_int_equal(sa_transfer_remove(0, CLS, objs, batch), batch); /* hit */
     sa_transfer_insert(0, CLS, objs, batch);                          /* hit */
-    after = stats(CLS);
+    after = transfer_stats(CLS);
     assert_int_equal(after.remove_misses - before.remove_misses, 2);
     assert_int_equal(after.remove_partial - before.remove_partial, 1);
     assert_int_equal(after.remove_hits - before.remove_hits, 1);
     assert_int_equal(after.insert_hits - before.insert_hits, 2);
     assert_int_equal(after.insert_misses - before.insert_misses, 0);
     sa_transfer_flush();
-    assert_int_equal(spans(CLS), 0);
+    assert_int_equal(central_stats(CLS).spans, 0);
 }
 
 /* Never more than its capacity, which never exceeds the maximum; the rest goes to the spans. */
@@ -77,21 +62,22 @@ static void test_transfer_is_bounded(void **state)
 {
     const unsigned cls = sa_size_class_find(32768);
     static void *objs[20000];
-    size_t most = stats(cls).max_capacity, n = 0;
+    size_t most = transfer_stats(cls).max_capacity, n = 0;
 
     (void)state;
     assert_true(most > 0 && most + SA_MOVE_MOST < TEST_COUNT(objs));
-    assert_int_equal(stats(cls).capacity, 0); /* no memory for a class that was never used */
+    assert_int_equal(transfer_stats(cls).capacity,
+                     0); /* no memory for a class that was never used */
     while (n < most + 10)
         n += sa_transfer_remove(0, cls, objs + n, 1);
     for (size_t i = 0; i < n; i++)
         sa_transfer_insert(0, cls, objs + i, 1);
-    assert_int_equal(stats(cls).capacity, most);
-    assert_int_equal(stats(cls).objects, most);
-    assert_int_equal(stats(cls).insert_misses, 10);
+    assert_int_equal(transfer_stats(cls).capacity, most);
+    assert_int_equal(transfer_stats(cls).objects, most);
+    assert_int_equal(transfer_stats(cls).insert_misses, 10);
     sa_transfer_flush();
-    assert_int_equal(stats(cls).objects, 0);
-    assert_int_equal(spans(cls), 0);
+    assert_int_equal(transfer_stats(cls).objects, 0);
+    assert_int_equal(central_stats(cls).spans, 0);
 }
 
 /* What was not taken between two plunders is passed on, the rest stays. */
@@ -105,16 +91,16 @@ static void test_transfer_plunder_passes_on_what_is_idle(void **state)
         assert_int_equal(sa_transfer_remove(0, CLS, objs + i, 1), 1);
     sa_transfer_insert(0, CLS, objs, 100);
     sa_transfer_plunder(); /* 0 was the least since the last time: nothing is idle yet */
-    assert_int_equal(stats(CLS).objects, 100);
+    assert_int_equal(transfer_stats(CLS).objects, 100);
     for (int round = 0; round < 5; round++) {
         assert_int_equal(sa_transfer_remove(0, CLS, out, 30), 30);
         sa_transfer_insert(0, CLS, out, 30);
     }
     sa_transfer_plunder(); /* it never fell below 70 */
-    assert_int_equal(stats(CLS).objects, 30);
+    assert_int_equal(transfer_stats(CLS).objects, 30);
     sa_transfer_plunder(); /* nothing was taken */
-    assert_int_equal(stats(CLS).objects, 0);
-    assert_int_equal(spans(CLS), 0);
+    assert_int_equal(transfer_stats(CLS).objects, 0);
+    assert_int_equal(central_stats(CLS).spans, 0);
 }
 
 static void test_transfer_passes_on_the_oldest(void **state)
@@ -131,7 +117,7 @@ static void test_transfer_passes_on_the_oldest(void **state)
     assert_memory_equal(out, objs + 10, sizeof(out));
     sa_transfer_insert(0, CLS, out, 10);
     sa_transfer_flush();
-    assert_int_equal(spans(CLS), 0);
+    assert_int_equal(central_stats(CLS).spans, 0);
 }
 
 /* Without memory for its slots the cache is left out. */

@@ -16,6 +16,7 @@
 #include "test/support/random.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
+#include "test/unit/counts.h"
 #include "test/unit/objects.h"
 
 #include <string.h>
@@ -29,34 +30,10 @@
 static void *held[20000];
 static size_t holds;
 
-static struct sa_transfer_stats stats(unsigned cls)
-{
-    struct sa_transfer_stats s;
-
-    sa_transfer_stats(cls, &s);
-    return s;
-}
-
-static size_t spans(unsigned cls)
-{
-    struct sa_central_stats s;
-
-    sa_central_stats(cls, &s);
-    return s.spans;
-}
-
-static size_t free_on_spans(unsigned cls)
-{
-    struct sa_central_stats s;
-
-    sa_central_stats(cls, &s);
-    return s.free_objects;
-}
-
 /* Objects from the spans, at least so many, until no span has any left. */
 static void hold(unsigned cls, size_t n)
 {
-    while (holds < n || free_on_spans(cls)) {
+    while (holds < n || central_stats(cls).free_objects) {
         CHILD_CHECK(holds < TEST_COUNT(held));
         CHILD_CHECK(sa_central_remove(cls, held + holds, 1) == 1);
         holds++;
@@ -72,8 +49,8 @@ static void insert(int cpu, unsigned cls, void **objs, size_t n)
 static void is_empty_in_the_end(unsigned cls)
 {
     sa_transfer_flush();
-    CHILD_CHECK(stats(cls).objects == 0);
-    CHILD_CHECK(spans(cls) == 0);
+    CHILD_CHECK(transfer_stats(cls).objects == 0);
+    CHILD_CHECK(central_stats(cls).spans == 0);
 }
 
 static void gives_back_its_own(void *unused)
@@ -84,7 +61,7 @@ static void gives_back_its_own(void *unused)
     hold(CLS, 40);
     insert(0, CLS, held, 20);
     insert(1, CLS, held + 20, holds - 20);
-    CHILD_CHECK(stats(CLS).objects == holds);
+    CHILD_CHECK(transfer_stats(CLS).objects == holds);
     CHILD_CHECK(sa_transfer_remove(0, CLS, out, 40) == 20); /* CPU 1 came last, and has more */
     CHILD_CHECK(memcmp(out, held, 20 * sizeof(*out)) == 0);
     CHILD_CHECK(sa_transfer_remove(1, CLS, out, 1) == 1);
@@ -102,16 +79,16 @@ static void takes_what_others_need_least(void *unused)
 
     (void)unused;
     hold(CLS, 64);
-    before = spans(CLS);
+    before = central_stats(CLS).spans;
     insert(0, CLS, held, 41);
     CHILD_CHECK(sa_transfer_has(1, CLS));
     CHILD_CHECK(sa_transfer_remove(1, CLS, out, 10) == 10);
-    CHILD_CHECK(spans(CLS) == before);
+    CHILD_CHECK(central_stats(CLS).spans == before);
     CHILD_CHECK(out[9] == held[40]);
     insert(2, CLS, out, 10);
     CHILD_CHECK(sa_transfer_remove(1, CLS, out, 10) == 10); /* now from a new span */
-    CHILD_CHECK(spans(CLS) == before + 1);
-    CHILD_CHECK(stats(CLS).objects == 41);
+    CHILD_CHECK(central_stats(CLS).spans == before + 1);
+    CHILD_CHECK(transfer_stats(CLS).objects == 41);
     insert(1, CLS, out, 10);
     insert(1, CLS, held + 41, holds - 41);
     is_empty_in_the_end(CLS);
@@ -120,7 +97,7 @@ static void takes_what_others_need_least(void *unused)
 /* What lies on spans comes first, but not for ever: CPUs may do nothing but free, and several are as good as one. */
 static void takes_much_before_spans(void *unused)
 {
-    const size_t capacity = stats(CLS).max_capacity, each = capacity / 12;
+    const size_t capacity = transfer_stats(CLS).max_capacity, each = capacity / 12;
     void *out[10];
 
     (void)unused;
@@ -129,59 +106,59 @@ static void takes_much_before_spans(void *unused)
     insert(1, CLS, held + each, each + 10);
     sa_central_insert(CLS, held + holds - 20, 20);
     CHILD_CHECK(sa_transfer_remove(3, CLS, out, 10) == 10);
-    CHILD_CHECK(free_on_spans(CLS) == 10);
+    CHILD_CHECK(central_stats(CLS).free_objects == 10);
     insert(2, CLS, held + 2 * each + 10, each);
     CHILD_CHECK(sa_transfer_remove(3, CLS, out, 10) == 10);
-    CHILD_CHECK(free_on_spans(CLS) == 10);
+    CHILD_CHECK(central_stats(CLS).free_objects == 10);
     CHILD_CHECK(out[9] == held[2 * each + 9]); /* of the fullest */
     CHILD_CHECK(sa_transfer_remove(3, CLS, out, 10) == 10);
-    CHILD_CHECK(free_on_spans(CLS) == 0); /* less than a quarter now */
+    CHILD_CHECK(central_stats(CLS).free_objects == 0); /* less than a quarter now */
 }
 
 /* Nothing on the spans: no new one while others hold so much together, though none has much to spare. */
 static void takes_little_from_many(void *unused)
 {
-    const size_t capacity = stats(CLS).max_capacity, each = capacity / SA_SHARDS_DOMAIN;
+    const size_t capacity = transfer_stats(CLS).max_capacity, each = capacity / SA_SHARDS_DOMAIN;
     void *out[SA_MOVE_MOST];
     size_t before;
 
     (void)unused;
     CHILD_CHECK(4 * SA_MOVE_MOST > each);
     hold(CLS, capacity / 4);
-    before = spans(CLS);
+    before = central_stats(CLS).spans;
     for (int cpu = 0; cpu < 4; cpu++)
         insert(cpu, CLS, held + (size_t)cpu * each, each);
     CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MOST) == sa_min(each, SA_MOVE_MOST));
-    CHILD_CHECK(spans(CLS) == before);
+    CHILD_CHECK(central_stats(CLS).spans == before);
     CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MOST) > 0);
-    CHILD_CHECK(spans(CLS) > before);
+    CHILD_CHECK(central_stats(CLS).spans > before);
 }
 
 /* All together hold what one may hold, beside what each may hold in any case. */
 static void share_the_bound(void *unused)
 {
-    const size_t capacity = stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
+    const size_t capacity = transfer_stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
     static void *out[8192];
 
     (void)unused;
     hold(CLS, 4 * capacity);
     for (int cpu = 0; cpu < 3; cpu++)
         insert(cpu, CLS, held + (size_t)cpu * capacity, capacity);
-    CHILD_CHECK(stats(CLS).objects == capacity + 2 * least);
-    CHILD_CHECK(stats(CLS).capacity >= stats(CLS).objects);
-    CHILD_CHECK(stats(CLS).insert_misses > 0);
+    CHILD_CHECK(transfer_stats(CLS).objects == capacity + 2 * least);
+    CHILD_CHECK(transfer_stats(CLS).capacity >= transfer_stats(CLS).objects);
+    CHILD_CHECK(transfer_stats(CLS).insert_misses > 0);
     /* The first one gives half, which the second takes: then there is no room for the first, though its stack has some. */
     for (size_t given = 0; given < capacity / 2; given += PIECE)
         CHILD_CHECK(sa_transfer_remove(0, CLS, out + given, PIECE) == PIECE);
     insert(1, CLS, out, capacity / 2);
     insert(0, CLS, held + 3 * capacity, capacity / 2);
-    CHILD_CHECK(stats(CLS).objects <= capacity + 2 * least);
+    CHILD_CHECK(transfer_stats(CLS).objects <= capacity + 2 * least);
 }
 
 /* What came to the others meanwhile may leave a stack less than it has. */
 static void does_not_grow_beyond_its_share(void *unused)
 {
-    const size_t capacity = stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
+    const size_t capacity = transfer_stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
     size_t before;
 
     (void)unused;
@@ -189,10 +166,10 @@ static void does_not_grow_beyond_its_share(void *unused)
     insert(0, CLS, held, 12 * least);
     insert(1, CLS, held + 12 * least, 4 * least);
     insert(2, CLS, held + 16 * least, least);
-    before = stats(CLS).objects;
+    before = transfer_stats(CLS).objects;
     CHILD_CHECK(before == 17 * least);
     insert(0, CLS, held + 17 * least, SA_MOVE_MOST);
-    CHILD_CHECK(stats(CLS).objects == before);
+    CHILD_CHECK(transfer_stats(CLS).objects == before);
 }
 
 /* Few blocks of these share a line: one stack for all CPUs. */
@@ -290,7 +267,7 @@ static void split_is_refused(void *unused)
 static void split_keeps_domains_apart(void *unused)
 {
     static const uint8_t domain_of[] = {0, 1, 0, 1, 0, 2};
-    const size_t capacity = stats(CLS).max_capacity;
+    const size_t capacity = transfer_stats(CLS).max_capacity;
     void *out[200];
 
     (void)unused;
@@ -299,7 +276,7 @@ static void split_keeps_domains_apart(void *unused)
     insert(1, CLS, held, 100); /* before the split: goes with its CPU */
     CHILD_CHECK(sa_transfer_split(domain_of, 6, 3) == 1);
     CHILD_CHECK(sa_transfer_domains() == 3);
-    CHILD_CHECK(stats(CLS).max_capacity == 3 * capacity);
+    CHILD_CHECK(transfer_stats(CLS).max_capacity == 3 * capacity);
     insert(2, CLS, held + 100, 100);
     insert(5, CLS, held + 200, 100);
     CHILD_CHECK(sa_transfer_remove(3, CLS, out, 1) == 1);
@@ -308,7 +285,7 @@ static void split_keeps_domains_apart(void *unused)
     CHILD_CHECK(out[1] == held[199]);
     CHILD_CHECK(sa_transfer_remove(5, CLS, out + 2, 1) == 1);
     CHILD_CHECK(out[2] == held[299]);
-    CHILD_CHECK(stats(CLS).objects == 297);
+    CHILD_CHECK(transfer_stats(CLS).objects == 297);
     /* CPUs that the topology does not name, and none at all, count as domain 0. */
     CHILD_CHECK(sa_transfer_remove(6, CLS, out + 3, 1) == 1);
     CHILD_CHECK(out[3] == held[198]);
@@ -417,8 +394,8 @@ static void test_shards_hand_nothing_out_twice(void **state)
     test_threads_run(THREADS, churn, NULL);
     test_threads_check();
     sa_transfer_flush();
-    assert_int_equal(stats(CLS).objects, 0);
-    assert_int_equal(spans(CLS), 0);
+    assert_int_equal(transfer_stats(CLS).objects, 0);
+    assert_int_equal(central_stats(CLS).spans, 0);
 }
 
 static void test_shards_hand_nothing_out_twice_across_domains(void **state)
