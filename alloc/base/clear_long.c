@@ -1,51 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clearing long blocks: by the C library's memset, but one that is about as long as the second-level cache every second time
- * quarter by quarter from the last to the first. Always in one order, each line would have left the cache just before its
- * turn. With blocks of half the cache to a quarter more than it this takes up to 10 % less, and not more if the program has
- * gone through the block in between. Where the C library does not know the cache's size, it is memset alone.
+ * Clearing long blocks: every second time in parts, from the last to the first. Always in one order, a block that is longer than a
+ * cache would push each of its lines out just before the line's turn; so, what was cleared last is cleared first. It pays for the
+ * first-level cache from its size to ten times that, and for the second-level one likewise: less than half of the time at 64 KiB, a
+ * quarter less at 128 KiB, 2 % at 1 MiB, a tenth at 2 to 8 MiB (doc/perf.md). The parts are shorter than a first-level cache, as
+ * each is cleared forwards and would push out the end of itself otherwise. A program that has gone through the block in between
+ * leaves its end in the cache, and loses in one turn what it gains in the other.
  *
- * The shared words are that size, where every thread that finds it unknown writes the same, and the count of turns, which may
- * lose some; of threads that clear in step, each may always go the same way.
+ * The shared word is the count of turns, which may lose some; of threads that clear in step, each may always go the same way.
  */
 #include "alloc/base/atomic.h"
 #include "alloc/base/clear.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <unistd.h>
 
-#define PARTS 4u
+#define PART (16ul << 10) /* the first one of a block may be up to twice as long */
+#define MOST (8ul << 20)
 
-static size_t cache_bytes; /* atomic, relaxed: 0 where nobody has asked yet */
-static uint32_t turns;     /* atomic, relaxed */
+static uint32_t turns; /* atomic, relaxed */
 
-static bool long_as_cache(size_t bytes)
+void sa_clear_in_turns(void *p, size_t bytes, sa_clear_part *clear)
 {
-    size_t known = sa_load_relaxed(&cache_bytes);
+    uint32_t turn = sa_load_relaxed(&turns);
+    size_t left = bytes;
 
-    if (known == 0) {
-        long answer = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    sa_store_relaxed(&turns, turn + 1);
+    for (; turn % 2 && left >= 2 * PART; left -= PART)
+        clear((char *)p + left - PART, PART);
+    clear(p, left);
+}
 
-        known = answer > 0 ? (size_t)answer : 1;
-        sa_store_relaxed(&cache_bytes, known);
-    }
-    return bytes >= known / 2 && bytes <= known + known / PARTS;
+static void clear_part(void *p, size_t bytes)
+{
+    memset(p, 0, bytes);
 }
 
 void sa_clear_long(void *p, size_t bytes)
 {
-    size_t part = bytes / PARTS, left = bytes;
-    uint32_t turn;
-
-    if (long_as_cache(bytes)) {
-        turn = sa_load_relaxed(&turns);
-        sa_store_relaxed(&turns, turn + 1);
-        for (unsigned i = 1; i < PARTS && turn % 2; i++) {
-            left -= part;
-            memset((char *)p + left, 0, part);
-        }
-    }
-    memset(p, 0, left);
+    if (bytes <= MOST)
+        sa_clear_in_turns(p, bytes, clear_part);
+    else
+        memset(p, 0, bytes);
 }
