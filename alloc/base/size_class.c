@@ -46,6 +46,21 @@ static size_t class_fewest(size_t size)
     return size <= 1024 ? 8 : size <= 8192 ? 4 : size <= 32768 ? 2 : 1;
 }
 
+/*
+ * The size of a class, from the step that it has and the one before it: where more of a page would be left over than may be, the
+ * most of which one more fits. Classes with spans of one page are freed by the fast path. Above SA_SMALL_MAX the tables of that path know
+ * multiples of 128 only.
+ */
+static size_t class_size(size_t step, size_t before)
+{
+    size_t objects = SA_PAGE_BYTES / step, lower;
+
+    if (step > SA_SMALL_MAX || SA_PAGE_BYTES % step <= SA_PAGE_BYTES / class_tail_part(step))
+        return step;
+    lower = SA_PAGE_BYTES / (objects + 1) & ~(size_t)15;
+    return lower > before ? lower : step;
+}
+
 /* Length of a span and the step of its map entries; step: pages that spans must be multiples of. */
 static void class_shape(struct sa_class *c, size_t step)
 {
@@ -72,9 +87,10 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
     size_t step = sa_max(page_bytes >> SA_PAGE_SHIFT, 1);
     unsigned words = slab_header_words, n = 1;
 
-    for (size_t size = 16; size <= SA_MID_MAX;
-         size += size < 128 ? 16 : (size_t)1 << (sa_log2(size) - 3), n++) {
+    for (size_t at = 16; at <= SA_MID_MAX;
+         at += at < 128 ? 16 : (size_t)1 << (sa_log2(at) - 3), n++) {
         struct sa_class *c = &sa_size_classes.of[n];
+        size_t size = class_size(at, c[-1].size);
 
         c->size = (uint32_t)size;
         class_shape(c, step);
@@ -115,11 +131,12 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
 
 unsigned sa_size_class_find(size_t size)
 {
-    unsigned shift;
+    unsigned shift, cls;
 
     if (size <= 128)
         return (unsigned)((size + 15) / 16);
     shift = sa_log2(size - 1) - 3;
     /* Eight classes per doubling above 128, numbered from 9. */
-    return 9 + (shift - 4) * 8 + (unsigned)(((size - 1) >> shift) - 8);
+    cls = 9 + (shift - 4) * 8 + (unsigned)(((size - 1) >> shift) - 8);
+    return cls + (size > sa_size_classes.of[cls].size); /* see class_size */
 }

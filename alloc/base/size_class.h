@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size classes: multiples of 16 up to 128 bytes, then eight steps to each doubling up to 256 KiB,
- * so that above 128 bytes at most 1/9 of an object is lost to rounding. The tables are computed
+ * Size classes: multiples of 16 up to 128 bytes, then eight steps to each doubling up to 256 KiB (but 816 bytes, of which ten fit
+ * on a page, for 832), so that above 128 bytes at most 1/9 of an object is lost to rounding. The tables are computed
  * at start, because the length of a span depends on the kernel's page size.
  *
  * Shape of spans. free() must tell the start of an object from its middle knowing only the address and

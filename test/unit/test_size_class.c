@@ -94,6 +94,15 @@ static void test_size_class_spans_are_kernel_pages_with_little_tail(void **state
     }
 }
 
+/* Those are what free's fast path takes; without class_size, 832 bytes would need two pages. */
+static void test_size_class_small_spans_are_one_page(void **state)
+{
+    (void)state;
+    sa_size_class_init(4096, BEGIN_WORDS, HEADER_WORDS);
+    for (unsigned cls = 1; sa_size_classes.of[cls].size <= SA_SMALL_MAX; cls++)
+        assert_int_equal(sa_size_classes.of[cls].pages, 1);
+}
+
 /* One of the two shapes in which an address tells the start of an object from its middle. */
 static void test_size_class_spans_have_one_of_two_shapes(void **state)
 {
@@ -222,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_size_class_find_is_least_for_every_size),
         cmocka_unit_test(test_size_class_sizes_are_the_same_on_every_kernel),
         cmocka_unit_test(test_size_class_spans_are_kernel_pages_with_little_tail),
+        cmocka_unit_test(test_size_class_small_spans_are_one_page),
         cmocka_unit_test(test_size_class_spans_have_one_of_two_shapes),
         cmocka_unit_test(test_size_class_batches_fit_what_moves_them),
         cmocka_unit_test(test_size_class_slots_do_not_overlap),
