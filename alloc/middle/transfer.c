@@ -48,7 +48,17 @@
 #define ROOM_GROWS  4  /* times */
 #define PACKED_PART 4  /* of a page of the kernel's */
 
-SA_STATIC_ASSERT(TRANSFER_OBJECTS <= UINT16_MAX, "counts fit");
+SA_STATIC_ASSERT(TRANSFER_OBJECTS < 1 << 14, "counts fit");
+
+/*
+ * A stack that is all there is of its class holds only this part of the capacity until a CPU asks in vain for what it did not have
+ * room for, and again when nobody has taken anything between two plunders. Arrays that grow leave blocks behind in one class after the
+ * other, which nobody wants again: they are better in spans, which become free. Not so where CPUs have shards: then what one lacks
+ * is what another has lost.
+ */
+#define SHORT_PART 8
+
+enum { TRANSFER_SHORT, TRANSFER_LOST, TRANSFER_FULL };
 
 static size_t transfer_capacity(unsigned cls)
 {
@@ -115,6 +125,17 @@ SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t n
     if (need <= capacity / SA_SHARDS_DOMAIN)
         return capacity; /* all may hold so much */
     return capacity - sa_min(transfer_others(number, cls, &fullest), capacity);
+}
+
+/* How many a stack may hold when n more come. */
+static size_t transfer_most(const struct sa_transfer *t, unsigned number, unsigned cls, size_t n)
+{
+    size_t capacity = transfer_capacity(cls);
+
+    if (transfer_is_sharded(cls) && sa_transfer_shard_count() > 1)
+        return transfer_share(number, cls, t->used + n);
+    return t->need == TRANSFER_FULL ? capacity
+                                    : sa_max(sa_size_classes.of[cls].batch, capacity / SHORT_PART);
 }
 
 static size_t transfer_room(const struct sa_transfer *t)
@@ -184,6 +205,8 @@ static size_t transfer_take(struct sa_transfer *t, unsigned cls, void **objs, si
     } else {
         t->remove_misses++;
         t->remove_partial += n != sa_size_classes.of[cls].batch;
+        if (t->need == TRANSFER_LOST)
+            t->need = TRANSFER_FULL;
     }
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);
     return got;
@@ -224,8 +247,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     size_t most, room, fit = 0;
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
-    most = sa_transfer_shard_count() > 1 ? transfer_share(number, cls, t->used + n)
-                                         : transfer_capacity(cls);
+    most = transfer_most(t, number, cls, n);
     room = transfer_room(t);
     if (SA_UNLIKELY(t->used + n > room) && room < most) {
         transfer_grow(t, sa_min(t->used + n, most), transfer_capacity(cls));
@@ -243,6 +265,8 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     } else {
         t->insert_misses++;
         t->insert_partial += n != sa_size_classes.of[cls].batch;
+        if (t->need == TRANSFER_SHORT)
+            t->need = TRANSFER_LOST;
     }
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);
     if (fit < n)
@@ -291,6 +315,8 @@ static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     idle = t->low_water;
+    if (idle == t->used)
+        t->need = TRANSFER_SHORT;
     t->low_water = t->used;
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);
     transfer_drain(t, cls, idle);

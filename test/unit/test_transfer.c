@@ -57,27 +57,82 @@ static void test_transfer_counts_hits_and_misses(void **state)
     assert_int_equal(central_stats(CLS).spans, 0);
 }
 
+static void *many[20000];
+
+/* So many out of the cache and the spans, and back. */
+static void take_and_give(unsigned cls, size_t count)
+{
+    for (size_t n = 0; n < count; n++)
+        assert_int_equal(sa_transfer_remove(0, cls, many + n, 1), 1);
+    for (size_t n = 0; n < count; n++)
+        sa_transfer_insert(0, cls, many + n, 1);
+}
+
 /* Never more than its capacity, which never exceeds the maximum; the rest goes to the spans. */
 static void test_transfer_is_bounded(void **state)
 {
     const unsigned cls = sa_size_class_find(32768);
-    static void *objs[20000];
-    size_t most = transfer_stats(cls).max_capacity, n = 0;
+    const size_t most = transfer_stats(cls).max_capacity;
+    uint64_t before;
 
     (void)state;
-    assert_true(most > 0 && most + SA_MOVE_MOST < TEST_COUNT(objs));
+    assert_true(most > 0 && most + SA_MOVE_MOST < TEST_COUNT(many));
     assert_int_equal(transfer_stats(cls).capacity,
-                     0); /* no memory for a class that was never used */
-    while (n < most + 10)
-        n += sa_transfer_remove(0, cls, objs + n, 1);
-    for (size_t i = 0; i < n; i++)
-        sa_transfer_insert(0, cls, objs + i, 1);
+                     0);           /* no memory for a class that was never used */
+    take_and_give(cls, most + 10); /* the next time it has been missed */
+    before = transfer_stats(cls).insert_misses;
+    take_and_give(cls, most + 10);
     assert_int_equal(transfer_stats(cls).capacity, most);
     assert_int_equal(transfer_stats(cls).objects, most);
-    assert_int_equal(transfer_stats(cls).insert_misses, 10);
+    assert_int_equal(transfer_stats(cls).insert_misses - before, 10);
     sa_transfer_flush();
     assert_int_equal(transfer_stats(cls).objects, 0);
     assert_int_equal(central_stats(cls).spans, 0);
+}
+
+static size_t stock; /* of many */
+
+static void take(size_t n)
+{
+    for (; n; n--)
+        CHILD_CHECK(sa_transfer_remove(0, CLS, many + stock++, 1) == 1);
+}
+
+static void give(size_t n)
+{
+    for (; n; n--)
+        sa_transfer_insert(0, CLS, many + --stock, 1);
+}
+
+/* What nobody has missed goes to the spans beyond an eighth of the capacity; also again, after a time in which nobody took anything. */
+static void short_until_missed(void *unused)
+{
+    const size_t most = transfer_stats(CLS).max_capacity, few = most / 8;
+
+    (void)unused;
+    CHILD_CHECK(few > sa_size_classes.of[CLS].batch && 3 * most < TEST_COUNT(many));
+    take(3 * most);
+    give(2 * few); /* as with arrays that grow: only ever given */
+    CHILD_CHECK(transfer_stats(CLS).objects == few);
+    take(few); /* misses nothing */
+    give(few + 1);
+    CHILD_CHECK(transfer_stats(CLS).objects == few);
+    take(few + 1); /* misses the last one */
+    give(2 * most);
+    CHILD_CHECK(transfer_stats(CLS).objects == most);
+    sa_transfer_plunder(); /* sees that some were taken */
+    CHILD_CHECK(transfer_stats(CLS).objects == most);
+    sa_transfer_plunder();
+    CHILD_CHECK(transfer_stats(CLS).objects == 0);
+    take(2 * few);
+    give(2 * few);
+    CHILD_CHECK(transfer_stats(CLS).objects == few);
+}
+
+static void test_transfer_is_short_until_missed(void **state)
+{
+    (void)state;
+    test_child_passes(short_until_missed, NULL);
 }
 
 /* What was not taken between two plunders is passed on, the rest stays. */
@@ -149,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_transfer_gives_the_last_first),
         cmocka_unit_test(test_transfer_counts_hits_and_misses),
         cmocka_unit_test(test_transfer_is_bounded),
+        cmocka_unit_test(test_transfer_is_short_until_missed),
         cmocka_unit_test(test_transfer_plunder_passes_on_what_is_idle),
         cmocka_unit_test(test_transfer_passes_on_the_oldest),
     };

@@ -46,6 +46,17 @@ static void insert(int cpu, unsigned cls, void **objs, size_t n)
         sa_transfer_insert(cpu, cls, objs + i, sa_min(n - i, PIECE));
 }
 
+/* Several CPUs have stacks of a class: from then on each may use the whole capacity. */
+static void come_two(unsigned cls)
+{
+    for (int cpu = 0; cpu < 2; cpu++) {
+        void *out;
+
+        sa_transfer_insert(cpu, cls, held, 1);
+        CHILD_CHECK(sa_transfer_remove(cpu, cls, &out, 1) == 1 && out == held[0]);
+    }
+}
+
 static void is_empty_in_the_end(unsigned cls)
 {
     sa_transfer_flush();
@@ -142,6 +153,7 @@ static void share_the_bound(void *unused)
 
     (void)unused;
     hold(CLS, 4 * capacity);
+    come_two(CLS);
     for (int cpu = 0; cpu < 3; cpu++)
         insert(cpu, CLS, held + (size_t)cpu * capacity, capacity);
     CHILD_CHECK(transfer_stats(CLS).objects == capacity + 2 * least);
@@ -163,6 +175,7 @@ static void does_not_grow_beyond_its_share(void *unused)
 
     (void)unused;
     hold(CLS, 2 * capacity);
+    come_two(CLS);
     insert(0, CLS, held, 12 * least);
     insert(1, CLS, held + 12 * least, 4 * least);
     insert(2, CLS, held + 16 * least, least);
