@@ -51,14 +51,19 @@
 SA_STATIC_ASSERT(TRANSFER_OBJECTS < 1 << 14, "counts fit");
 
 /*
- * A stack that is all there is of its class holds only this part of the capacity until a CPU asks in vain for what it did not have
- * room for, and again when nobody has taken anything between two plunders. Arrays that grow leave blocks behind in one class after the
- * other, which nobody wants again: they are better in spans, which become free. Not so where CPUs have shards: then what one lacks
- * is what another has lost.
+ * A stack that is all there is of its class holds only this part of the capacity, or a batch, until a CPU asks in vain for what it did
+ * not have room for; and again when it holds something of which nobody has taken any between two plunders. Arrays that grow
+ * leave blocks behind in one class after the other, which nobody wants again: they are better in spans, which become free. Not so
+ * where CPUs have shards: then what one lacks is what another has lost.
  */
 #define SHORT_PART 8
 
-enum { TRANSFER_SHORT, TRANSFER_LOST, TRANSFER_FULL };
+enum {
+    TRANSFER_SHORT,
+    TRANSFER_LOST, /* short, and something did not fit */
+    TRANSFER_FULL,
+    TRANSFER_IDLE, /* full, and nothing was taken since the last plunder */
+};
 
 static size_t transfer_capacity(unsigned cls)
 {
@@ -127,14 +132,17 @@ SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t n
     return capacity - sa_min(transfer_others(number, cls, &fullest), capacity);
 }
 
-/* How many a stack may hold when n more come. */
-static size_t transfer_most(const struct sa_transfer *t, unsigned number, unsigned cls, size_t n)
+static bool transfer_is_sole(unsigned cls)
+{
+    return !transfer_is_sharded(cls) || sa_transfer_shard_count() == 1;
+}
+
+/* How many a sole stack may hold. */
+static size_t transfer_sole_most(const struct sa_transfer *t, unsigned cls)
 {
     size_t capacity = transfer_capacity(cls);
 
-    if (transfer_is_sharded(cls) && sa_transfer_shard_count() > 1)
-        return transfer_share(number, cls, t->used + n);
-    return t->need == TRANSFER_FULL ? capacity
+    return t->need >= TRANSFER_FULL ? capacity
                                     : sa_max(sa_size_classes.of[cls].batch, capacity / SHORT_PART);
 }
 
@@ -200,6 +208,8 @@ static size_t transfer_take(struct sa_transfer *t, unsigned cls, void **objs, si
         if (t->used < t->low_water)
             t->low_water = t->used;
     }
+    if (t->need == TRANSFER_IDLE)
+        t->need = TRANSFER_FULL;
     if (got == n) {
         t->remove_hits++;
     } else {
@@ -247,7 +257,8 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     size_t most, room, fit = 0;
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
-    most = transfer_most(t, number, cls, n);
+    most = transfer_is_sole(cls) ? transfer_sole_most(t, cls)
+                                 : transfer_share(number, cls, t->used + n);
     room = transfer_room(t);
     if (SA_UNLIKELY(t->used + n > room) && room < most) {
         transfer_grow(t, sa_min(t->used + n, most), transfer_capacity(cls));
@@ -315,8 +326,8 @@ static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     idle = t->low_water;
-    if (idle == t->used)
-        t->need = TRANSFER_SHORT;
+    if (t->need >= TRANSFER_FULL)
+        t->need = t->need == TRANSFER_IDLE ? TRANSFER_SHORT : TRANSFER_IDLE;
     t->low_water = t->used;
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);
     transfer_drain(t, cls, idle);
@@ -353,7 +364,9 @@ void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
         t += sa_class_place(cls);
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
         ret->objects += t->used;
-        ret->capacity += transfer_room(t);
+        ret->capacity += transfer_is_sole(cls)
+                             ? sa_min(transfer_room(t), transfer_sole_most(t, cls))
+                             : transfer_room(t);
         ret->insert_hits += t->insert_hits;
         ret->insert_misses += t->insert_misses;
         ret->insert_partial += t->insert_partial;

@@ -120,13 +120,20 @@ static void short_until_missed(void *unused)
     take(few + 1); /* misses the last one */
     give(2 * most);
     CHILD_CHECK(transfer_stats(CLS).objects == most);
+    for (int i = 0; i < 3; i++) { /* some is taken each time */
+        sa_transfer_plunder();
+        take(few);
+        give(few);
+        CHILD_CHECK(transfer_stats(CLS).capacity == most);
+    }
     sa_transfer_plunder(); /* sees that some were taken */
-    CHILD_CHECK(transfer_stats(CLS).objects == most);
-    sa_transfer_plunder();
-    CHILD_CHECK(transfer_stats(CLS).objects == 0);
+    give(few);
+    CHILD_CHECK(transfer_stats(CLS).capacity == most);
+    sa_transfer_plunder(); /* nothing was */
+    sa_transfer_flush();
     take(2 * few);
     give(2 * few);
-    CHILD_CHECK(transfer_stats(CLS).objects == few);
+    CHILD_CHECK(transfer_stats(CLS).objects == few && transfer_stats(CLS).capacity == few);
 }
 
 static void test_transfer_is_short_until_missed(void **state)
