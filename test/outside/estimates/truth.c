@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define STACKS_MOST 20000
-/* Of both, or the distribution is too skewed for 5 deviations. */
+/* Of both, or there is little to tell. */
 #define SAMPLES_LEAST 20
 
 static void add(struct amount *to, const struct truth_block *b, double sign)
@@ -29,6 +29,8 @@ static void add(struct amount *to, const struct truth_block *b, double sign)
     }
     to->samples += sign * p;
     to->misses += sign * (1 - p);
+    if (to->heaviest < 1 / p)
+        to->heaviest = 1 / p;
 }
 
 void truth_add(struct truth *truth, struct truth_block *b, unsigned site, void *p, double interval)
@@ -99,6 +101,19 @@ static void estimate_sites(const salloc_profile *profile, const struct stacks *s
                all[BYTES]);
 }
 
+/*
+ * Deviations of a normal distribution that are as unlikely as z of a sum of few samples, which is skewed: by Bennett's inequality (G. Bennett,
+ * Probability inequalities for the sum of independent random variables, 1962) the tail behind x is at most exp(-v h(x / v)), h(u) =
+ * (1 + u) ln(1 + u) - u, for a sum of terms of at most 1 over their means with variance v; here in units of the heaviest sample. Where the
+ * interval was changed the heavy ones of long intervals are few. Of a sum of many equal ones this is z.
+ */
+static double as_normal(double z, double variance, double heaviest)
+{
+    double v = variance / (heaviest * heaviest), u = fabs(z) / sqrt(v);
+
+    return copysign(sqrt(2 * v * ((1 + u) * log1p(u) - u)), z);
+}
+
 static void compare(const struct truth *truth, int span, int estimator,
                     const double sum[SITES + 1][UNITS], struct truth_z *ret)
 {
@@ -122,7 +137,7 @@ static void compare(const struct truth *truth, int span, int estimator,
                            estimator, unit, sum[site][unit], a->value[unit]);
             if (!many)
                 continue;
-            z = off / sqrt(v);
+            z = as_normal(off / sqrt(v), a->variance[estimator][BLOCKS], a->heaviest);
             if (fabs(z) > fabs(ret->worst[span][estimator][unit]))
                 ret->worst[span][estimator][unit] = z;
         }

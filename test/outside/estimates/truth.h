@@ -27,6 +27,7 @@ struct amount {
     double value[UNITS];
     double variance[ESTIMATORS][UNITS];
     double samples, misses; /* expected, of those that are not certain */
+    double heaviest;        /* blocks that one sample has stood for, at most; never less again */
 };
 
 struct truth {
@@ -46,11 +47,12 @@ void truth_add(struct truth *truth, struct truth_block *block, unsigned site, vo
                double interval);
 void truth_remove(struct truth *truth, const struct truth_block *block);
 
-/* z = (estimate - truth) / standard error, of the sum over all sites. */
+/* z = (estimate - truth) / standard error. */
 struct truth_z {
-    double total[SPANS][ESTIMATORS][UNITS];
-    double worst[SPANS][ESTIMATORS][UNITS]; /* of a site with at least 20 of both expected */
-    unsigned sites[SPANS];                  /* so many of them there are */
+    double total[SPANS][ESTIMATORS][UNITS]; /* of the sum over all sites */
+    /* Of a site with at least 20 of both expected, as of a normal distribution: beyond 5 with a chance of at most 7.5e-6. */
+    double worst[SPANS][ESTIMATORS][UNITS];
+    unsigned sites[SPANS]; /* so many of them there are */
 };
 
 /*
