@@ -7,26 +7,36 @@
  * each is cleared forwards and would push out the end of itself otherwise. A program that has gone through the block in between
  * leaves its end in the cache, and loses in one turn what it gains in the other.
  *
- * The shared word is the count of turns, which may lose some; of threads that clear in step, each may always go the same way.
+ * Shared words: for each block, by its address, which way it was cleared last; some share one, so that now and then a block is
+ * cleared the same way twice. One for all would go from CPU to CPU each time, which takes as long as clearing 8 KiB.
  */
 #include "alloc/base/atomic.h"
 #include "alloc/base/clear.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #define PART (16ul << 10) /* the first one of a block may be up to twice as long */
 #define MOST (8ul << 20)
 
-static uint32_t turns; /* atomic, relaxed */
+#define TURNS_SHIFT 10
+
+static uint8_t turns[1 << TURNS_SHIFT]; /* atomic, relaxed */
+
+static uint8_t *turn_of(const void *p)
+{
+    return &turns[((uintptr_t)p >> 12) * 0x9e3779b97f4a7c15u >> (64 - TURNS_SHIFT)];
+}
 
 void sa_clear_in_turns(void *p, size_t bytes, sa_clear_part *clear)
 {
-    uint32_t turn = sa_load_relaxed(&turns);
+    uint8_t *turn = turn_of(p);
+    bool backward = sa_load_relaxed(turn);
     size_t left = bytes;
 
-    sa_store_relaxed(&turns, turn + 1);
-    for (; turn % 2 && left >= 2 * PART; left -= PART)
+    sa_store_relaxed(turn, !backward);
+    for (; backward && left >= 2 * PART; left -= PART)
         clear((char *)p + left - PART, PART);
     clear(p, left);
 }
