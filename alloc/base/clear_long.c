@@ -5,7 +5,7 @@
  * first-level cache from its size to ten times that, and for the second-level one likewise: less than half of the time at 64 KiB, a
  * quarter less at 128 KiB, 2 % at 1 MiB, a tenth at 2 to 8 MiB (doc/perf.md). The parts are shorter than a first-level cache, as
  * each is cleared forwards and would push out the end of itself otherwise. A program that has gone through the block in between
- * leaves its end in the cache, and loses in one turn what it gains in the other.
+ * leaves its end in the cache: then the turn from the end is quicker, and the other as slow as ever.
  *
  * Shared words: for each block, by its address, which way it was cleared last; some share one, so that now and then a block is
  * cleared the same way twice. One for all would go from CPU to CPU each time, which takes as long as clearing 8 KiB.
