@@ -111,10 +111,30 @@ static void test_clear_turns_round_in_blocks_like_a_cache(void **state)
     free(p);
 }
 
+/* By block: of two that are cleared by turns, as by two threads, neither always goes the same way. */
+static void test_clear_turns_for_each_block(void **state)
+{
+    unsigned char *p = calloc(2, 65536);
+    size_t first;
+
+    (void)state;
+    assert_non_null(p);
+    first = pieces(p, 65536);
+    for (int i = 0; i < 4 && !SA_ASAN && !SA_TSAN; i++) {
+        size_t now = first;
+
+        pieces(p + 65536, 65536);
+        first = pieces(p, 65536);
+        assert_true(first != now);
+    }
+    free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clear_turns_round_in_blocks_like_a_cache),
+        cmocka_unit_test(test_clear_turns_for_each_block),
         cmocka_unit_test(test_clear_clears_what_it_should),
     };
 

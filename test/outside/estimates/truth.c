@@ -29,8 +29,8 @@ static void add(struct amount *to, const struct truth_block *b, double sign)
     }
     to->samples += sign * p;
     to->misses += sign * (1 - p);
-    if (to->heaviest < 1 / p)
-        to->heaviest = 1 / p;
+    if (to->most_over < 1 / p - 1)
+        to->most_over = 1 / p - 1;
 }
 
 void truth_add(struct truth *truth, struct truth_block *b, unsigned site, void *p, double interval)
@@ -104,12 +104,12 @@ static void estimate_sites(const salloc_profile *profile, const struct stacks *s
 /*
  * Deviations of a normal distribution that are as unlikely as z of a sum of few samples, which is skewed: by Bennett's inequality (G. Bennett,
  * Probability inequalities for the sum of independent random variables, 1962) the tail behind x is at most exp(-v h(x / v)), h(u) =
- * (1 + u) ln(1 + u) - u, for a sum of terms of at most 1 over their means with variance v; here in units of the heaviest sample. Where the
- * interval was changed the heavy ones of long intervals are few. Of a sum of many equal ones this is z.
+ * (1 + u) ln(1 + u) - u, for a sum with variance v of terms that are at most 1 on that side of their means; here in units of `most`, the most that a
+ * block may be off on the side of z. Where the interval was changed the heavy samples of long intervals are few. Of a sum of many equal ones this is z.
  */
-static double as_normal(double z, double variance, double heaviest)
+static double as_normal(double z, double variance, double most)
 {
-    double v = variance / (heaviest * heaviest), u = fabs(z) / sqrt(v);
+    double v = variance / (most * most), u = fabs(z) / sqrt(v);
 
     return copysign(sqrt(2 * v * ((1 + u) * log1p(u) - u)), z);
 }
@@ -137,7 +137,9 @@ static void compare(const struct truth *truth, int span, int estimator,
                            estimator, unit, sum[site][unit], a->value[unit]);
             if (!many)
                 continue;
-            z = as_normal(off / sqrt(v), a->variance[estimator][BLOCKS], a->heaviest);
+            /* A block without a sample counts for one too few. */
+            z = as_normal(off / sqrt(v), a->variance[estimator][BLOCKS],
+                          off > 0 ? a->most_over : 1);
             if (fabs(z) > fabs(ret->worst[span][estimator][unit]))
                 ret->worst[span][estimator][unit] = z;
         }

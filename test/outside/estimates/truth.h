@@ -27,7 +27,8 @@ struct amount {
     double value[UNITS];
     double variance[ESTIMATORS][UNITS];
     double samples, misses; /* expected, of those that are not certain */
-    double heaviest;        /* blocks that one sample has stood for, at most; never less again */
+    double
+        most_over; /* blocks that one sample has counted for too many, at most; never less again */
 };
 
 struct truth {
