@@ -15,7 +15,7 @@ def main():
     program, mode, interval, seeds = sys.argv[1:5]
     values = {}
     for seed in range(1, int(seeds) + 1):
-        env = dict(os.environ, SALLOC_CONF=f"sample_seed:{seed}")
+        env = dict(os.environ, SALLOC_CONF=f"sample_seed:{seed},guarded_sample:0")
         run = subprocess.run([program, mode, interval, "print"], env=env, check=True,
                              capture_output=True, text=True)
         for line in run.stdout.splitlines():

@@ -2,12 +2,13 @@
 /* Truth and estimates; see truth.h. */
 #include "test/outside/estimates/truth.h"
 
+#include "include/salloc/salloc.h"
 #include "test/outside/check.h"
 
 #include <math.h>
 
 #define STACKS_MOST 20000
-/* Of both, or there is little to tell. */
+/* Of both, or the distribution is too skewed for 5 deviations. */
 #define SAMPLES_LEAST 20
 
 static void add(struct amount *to, const struct truth_block *b, double sign)
@@ -29,13 +30,17 @@ static void add(struct amount *to, const struct truth_block *b, double sign)
     }
     to->samples += sign * p;
     to->misses += sign * (1 - p);
-    if (to->most_over < 1 / p - 1)
-        to->most_over = 1 / p - 1;
 }
 
-void truth_add(struct truth *truth, struct truth_block *b, unsigned site, void *p, double interval)
+void truth_add(struct truth *truth, struct truth_block *b, unsigned site, void *p, size_t asked,
+               double interval)
 {
-    *b = (struct truth_block){p, interval, malloc_usable_size(p), site};
+    size_t usable = malloc_usable_size(p);
+
+    /* A guarded block is as long as was asked for, and stands for such as are not. */
+    if (usable == asked)
+        usable = salloc_get_estimated_allocated_size(asked);
+    *b = (struct truth_block){p, interval, usable, site};
     if (interval <= 0)
         return;
     add(&truth->site[site][LIVE], b, 1);
@@ -101,19 +106,6 @@ static void estimate_sites(const salloc_profile *profile, const struct stacks *s
                all[BYTES]);
 }
 
-/*
- * Deviations of a normal distribution that are as unlikely as z of a sum of few samples, which is skewed: by Bennett's inequality (G. Bennett,
- * Probability inequalities for the sum of independent random variables, 1962) the tail behind x is at most exp(-v h(x / v)), h(u) =
- * (1 + u) ln(1 + u) - u, for a sum with variance v of terms that are at most 1 on that side of their means; here in units of `most`, the most that a
- * block may be off on the side of z. Where the interval was changed the heavy samples of long intervals are few. Of a sum of many equal ones this is z.
- */
-static double as_normal(double z, double variance, double most)
-{
-    double v = variance / (most * most), u = fabs(z) / sqrt(v);
-
-    return copysign(sqrt(2 * v * ((1 + u) * log1p(u) - u)), z);
-}
-
 static void compare(const struct truth *truth, int span, int estimator,
                     const double sum[SITES + 1][UNITS], struct truth_z *ret)
 {
@@ -137,9 +129,7 @@ static void compare(const struct truth *truth, int span, int estimator,
                            estimator, unit, sum[site][unit], a->value[unit]);
             if (!many)
                 continue;
-            /* A block without a sample counts for one too few. */
-            z = as_normal(off / sqrt(v), a->variance[estimator][BLOCKS],
-                          off > 0 ? a->most_over : 1);
+            z = off / sqrt(v);
             if (fabs(z) > fabs(ret->worst[span][estimator][unit]))
                 ret->worst[span][estimator][unit] = z;
         }

@@ -27,8 +27,6 @@ struct amount {
     double value[UNITS];
     double variance[ESTIMATORS][UNITS];
     double samples, misses; /* expected, of those that are not certain */
-    double
-        most_over; /* blocks that one sample has counted for too many, at most; never less again */
 };
 
 struct truth {
@@ -43,17 +41,16 @@ struct truth_block {
     unsigned site;
 };
 
-/* Enters what was just allocated by a site, or takes a block out; p is its address. */
-void truth_add(struct truth *truth, struct truth_block *block, unsigned site, void *p,
+/* Enters what was just allocated by a site, or takes a block out; p is its address. What is guarded is from malloc. */
+void truth_add(struct truth *truth, struct truth_block *block, unsigned site, void *p, size_t asked,
                double interval);
 void truth_remove(struct truth *truth, const struct truth_block *block);
 
-/* z = (estimate - truth) / standard error. */
+/* z = (estimate - truth) / standard error, of the sum over all sites. */
 struct truth_z {
-    double total[SPANS][ESTIMATORS][UNITS]; /* of the sum over all sites */
-    /* Of a site with at least 20 of both expected, as of a normal distribution: beyond 5 with a chance of at most 7.5e-6. */
-    double worst[SPANS][ESTIMATORS][UNITS];
-    unsigned sites[SPANS]; /* so many of them there are */
+    double total[SPANS][ESTIMATORS][UNITS];
+    double worst[SPANS][ESTIMATORS][UNITS]; /* of a site with at least 20 of both expected */
+    unsigned sites[SPANS];                  /* so many of them there are */
 };
 
 /*
