@@ -4,15 +4,16 @@
  * bytes, live and ever allocated, by every estimator. The standard errors are those that follow from the truth (truth.h).
  *
  * The seed is fixed (SALLOC_CONF), and the rest of what draws depend on too: the clock is the test's, threads
- * take turns. Two things are not: a restartable sequence that the kernel restarts between a draw and its store makes
- * another draw, and which samples are guarded depends on addresses of code. Where there are such the seed does not fix
- * the outcome; then 5 standard errors are allowed for the total, too. With `print` nothing is checked but the figures are written, for bias.py.
+ * take turns. Only a restartable sequence that the kernel restarts between a draw and its store makes another
+ * draw, so that the seed does not fix the outcome where there are such; then 5 standard errors are allowed for
+ * the total, too. Where samples are guarded it may be another one on another machine. With `print` nothing is checked but the figures are written, for bias.py.
  *
  *   estimates MODE INTERVAL 3|5|print
  */
 #include "test/outside/estimates/truth.h"
 
 #include "test/outside/check.h"
+#include "test/outside/estimates/same.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -25,20 +26,6 @@
 #define BLOCKS_MOST  60000
 #define BLOCKS_LEAST 50
 #define LIVE_MOST    (1u << 22)
-
-/* --- the clock --------------------------------------------------------------------------------- */
-
-static uint64_t now_ns = 1000000000; /* whoever has the turn */
-static bool clock_asked;
-
-/* Found by the library before libc's, as the program exports it. */
-__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *ret)
-{
-    (void)id;
-    clock_asked = true;
-    *ret = (struct timespec){(time_t)(now_ns / 1000000000), (long)(now_ns % 1000000000)};
-    return 0;
-}
 
 /* --- the load ---------------------------------------------------------------------------------- */
 
@@ -76,7 +63,7 @@ static void allocate(unsigned site, enum how how)
     bool costly = how == BY_CALLOC && size > 262144; /* gigabytes would be written */
     void *p = site_function[site](costly ? BY_MALLOC : how, NULL, size);
 
-    now_ns += 100;
+    same_now_ns += 100;
     REQUIRE(p && live < LIVE_MOST);
     truth_add(&truth, &blocks[live++], site, p, size, interval);
 }
@@ -90,7 +77,7 @@ static void release(size_t i)
         free_sized = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
     truth_remove(&truth, &b);
     blocks[i] = blocks[--live];
-    now_ns += 50;
+    same_now_ns += 50;
     if (below(2) && free_sized && b.usable <= 262144)
         free_sized(b.p, malloc_usable_size(b.p));
     else
@@ -103,7 +90,7 @@ static void resize(size_t i, unsigned site)
     struct truth_block *b = &blocks[i];
     void *p = site_function[site](BY_REALLOC, b->p, site_size(site));
 
-    now_ns += 200;
+    same_now_ns += 200;
     REQUIRE(p != NULL);
     if (p == b->p && malloc_usable_size(p) == b->usable)
         return;
@@ -173,7 +160,7 @@ static void cycle(double t, uint64_t pause_ns)
             for (size_t i = 0; i < n; i++) {
                 allocate(site, BY_MALLOC);
                 release(live - 1);
-                now_ns += pause_ns;
+                same_now_ns += pause_ns;
             }
         }
     }
@@ -347,6 +334,7 @@ int main(int argc, char **argv)
     double t;
 
     REQUIRE(argc == 4);
+    same_addresses(argv);
     t = strtod(argv[2], NULL);
     while (mode < sizeof(modes) / sizeof(modes[0]) && strcmp(modes[mode].name, argv[1]) != 0)
         mode++;
@@ -364,7 +352,7 @@ int main(int argc, char **argv)
     recording[0] = salloc_start_allocation_profile();
     recording[1] = salloc_start_lifetime_profile();
     modes[mode].run(t);
-    CHECK(clock_asked);
+    CHECK(same_clock_asked);
     truth_compare(&truth, &z);
     check_recordings(&before);
     report(&z, strtod(argv[3], NULL));

@@ -2,7 +2,8 @@
 /*
  * Three things that a profile says of the heap, against what the program knows: free memory held up by what is
  * live, resident bytes, the heap when it was largest. Each is an estimate from some hundred samples or more, with
- * a fixed seed; the bound is at least three standard errors.
+ * a fixed seed, which fixes the outcome but where a restartable sequence is restarted (estimates.c); the bound is at least
+ * three standard errors.
  *
  *   profiles fragmentation | residency | peak
  *
@@ -11,6 +12,7 @@
 #include "include/salloc/profile.h"
 #include "include/salloc/salloc.h"
 #include "test/outside/check.h"
+#include "test/outside/estimates/same.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -81,7 +83,7 @@ static void fragmentation(void)
 
     if (!full)
         REQUIRE(salloc_set_sampling_interval(32 * 1024) == 0);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++, same_now_ns += 100)
         REQUIRE((objects[i] = malloc(115)) != NULL);
     REQUIRE(malloc_usable_size(objects[0]) == 128);
     for (size_t i = 0; i < n; i++)
@@ -114,6 +116,7 @@ static void residency(void)
     for (int i = 0; i < N; i++) {
         size_t size = page << check_random(&random) % 9;
 
+        same_now_ns += 100000;
         REQUIRE((block[i] = aligned_alloc(page, size)) != NULL);
         for (size_t at = 0; at < size; at += 3 * page) {
             block[i][at + check_random(&random) % page] = 1;
@@ -146,6 +149,7 @@ static void peak(void)
             size_t size = 16 + check_random(&random) % (1ul << (5 + check_random(&random) % 12));
 
             REQUIRE(n < N && (block[n] = malloc(size)) != NULL);
+            same_now_ns += 100;
             live += (double)malloc_usable_size(block[n++]);
             most = live > most ? live : most;
             if (check_random(&random) % 4 == 0) {
@@ -177,6 +181,7 @@ static void peak(void)
 int main(int argc, char **argv)
 {
     REQUIRE(argc == 2);
+    same_addresses(argv);
     check_begin();
     if (strcmp(argv[1], "fragmentation") == 0)
         fragmentation();
@@ -184,5 +189,6 @@ int main(int argc, char **argv)
         residency();
     else
         peak();
+    CHECK(same_clock_asked);
     return check_end();
 }
