@@ -111,8 +111,8 @@ static bool property(const char *name, size_t *ret)
 static void covered(void)
 {
     uint64_t state = 7;
-    size_t bytes = 0, all, huge, small, covered_bytes;
-    double start = check_now();
+    size_t bytes = 0, all, huge, small, least = SIZE_MAX, covered_bytes;
+    double start = check_now(), moved = start;
 
     while (bytes < 512 * MIB && count < sizeof(blocks) / sizeof(*blocks)) {
         size_t size = 256ul << check_random(&state) % 10;
@@ -123,11 +123,16 @@ static void covered(void)
         memset(blocks[count++], 1, size);
         bytes += size;
     }
+    /* How fast depends on what a hugepage costs the kernel, which gets a small part of the time. */
     do {
         live(1);
         heap_memory(&all, &huge);
         small = all - huge;
-    } while (small > bytes / 1024 / 10 && check_now() < start + 60);
+        if (small < least) {
+            least = small;
+            moved = check_now();
+        }
+    } while (small > bytes / 1024 / 10 && check_now() < moved + 40);
     check_say("%zu KiB of blocks, %zu KiB resident, %zu KiB of it not on hugepages after %.1f s",
               bytes / 1024, all, small, check_now() - start);
     CHECK(small <= bytes / 1024 / 10);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocations counted as trials of the sampler. The number of successes in n of them is binomial: np,
- * deviation sqrt(np(1-p)); 5 deviations are allowed (once in 1.7 million by chance). Seeds are fixed.
+ * deviation sqrt(np(1-p)). Allowed is what has a chance of more than one in 1.7 million, that of 5 deviations of a normal
+ * distribution, by an inequality that also holds where successes are few. Seeds are fixed, but not the outcome: restartable
+ * sequences that the kernel restarts draw again, and threads come in any order.
  *
  * The clock is the test's (--wrap for clock_gettime): how long a countdown may be depends on how fast the
  * last one ended. Sampled objects are used as if they were not.
@@ -69,11 +71,19 @@ static inline void give_back(unsigned cls, void *obj)
         sa_cpu_cache_free(cls, obj);
 }
 
+#define LOG_CHANCE 15.06 /* -log(1 / 1.7e6 / 2), for either side */
+
+/*
+ * The chance that a sum of independent terms, none more than 1 above its mean, is x above its own is at most exp(-v h(x / v)), v its variance
+ * and h(u) = (1 + u) log(1 + u) - u (G. Bennett, Probability inequalities for the sum of independent random variables, 1962).
+ */
 static inline void assert_fair(const struct tally *t, const char *what)
 {
     double error = t->won - t->expected, sigma = sqrt(t->variance);
+    double u = t->variance > 0 ? fabs(error) / t->variance : 0;
 
-    if (!(fabs(error) <= 5 * sigma + 1e-9))
+    if (!(t->variance > 0 ? t->variance * ((1 + u) * log1p(u) - u) <= LOG_CHANCE
+                          : fabs(error) <= 1e-9))
         fail_msg("%s: %.0f successes, expected %.1f +- %.1f (%.1f sigma, %+.2f %%)", what, t->won,
                  t->expected, sigma, error / sigma, error / t->expected * 100);
 }

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 static FILE *file;
-static int locked, forking; /* atomic */
+static int locked, forking, flusher; /* atomic */
 static salloc_profile *(*snapshot)(enum salloc_profile_type);
 static void (*profile_free)(salloc_profile *);
 
@@ -55,8 +55,25 @@ static void *hold(void *arg)
 static void *flush(void *arg)
 {
     await(&locked);
+    __atomic_store_n(&flusher, gettid(), __ATOMIC_RELEASE);
     fflush(NULL);
     return arg;
+}
+
+/* Until the other thread waits for the stream. Streams cannot be opened then. */
+static void await_flush(void)
+{
+    char path[64], text[200] = {0}, *state = text;
+    int fd;
+
+    await(&flusher);
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", flusher);
+    do {
+        usleep(1000);
+        REQUIRE((fd = open(path, O_RDONLY)) >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+        close(fd);
+        REQUIRE((state = strrchr(text, ')')) != NULL);
+    } while (state[2] != 'S');
 }
 
 /* Mappings of profiles, where the kernel shows names. */
@@ -88,8 +105,7 @@ int main(void)
     REQUIRE(snapshot && profile_free && file && fputs("buffered", file) >= 0);
     REQUIRE(pthread_create(&threads[0], NULL, hold, NULL) == 0);
     REQUIRE(pthread_create(&threads[1], NULL, flush, NULL) == 0);
-    await(&locked);
-    usleep(100000); /* until the other one waits for the stream */
+    await_flush();
     pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {

@@ -5,18 +5,26 @@
  */
 #include "test/outside/check.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-/* Longer than the second for which the library tries. */
-#define LONG_US 1500000
+/* Much longer than the second for which the library tries. */
+#define LONG_MS 30000
 
-/* Runs after the library's handler, which stops profiles from being made. */
+static int said[2]; /* a pipe: stderr */
+
+/* Runs after the library's handler, which stops profiles from being made; until the library has given up. */
 static void prepare(void)
 {
+    struct pollfd ready = {.fd = said[0], .events = POLLIN};
+    char text[200] = {0};
+
     kill(getpid(), SIGUSR2);
-    usleep(LONG_US);
+    REQUIRE(poll(&ready, 1, LONG_MS) == 1);
+    REQUIRE(read(said[0], text, sizeof(text) - 1) > 0);
+    CHECK_SAYS(strstr(text, "cannot write profile"), "%s", text);
 }
 
 static void preinit(void)
@@ -53,12 +61,12 @@ int main(int argc, char **argv)
     if (argc == 1)
         start_again(argv[0]);
     snprintf(path, sizeof(path), "%s/life.txt", argv[1]);
+    REQUIRE(pipe(said) == 0 && dup2(said[1], STDERR_FILENO) == STDERR_FILENO);
     pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0)
         _exit(0);
     REQUIRE(waitpid(pid, &status, 0) == pid);
-    usleep(LONG_US); /* until the thread that writes has given up */
     CHECK(access(path, F_OK) != 0);
     kill(getpid(), SIGUSR2);
     for (end = check_now() + 5; access(path, F_OK) != 0 && check_now() < end;)

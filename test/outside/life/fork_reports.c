@@ -39,6 +39,7 @@ int main(void)
 {
     pthread_t thread;
 
+    check_begin();
     free(malloc(1)); /* so that there is something to report */
     REQUIRE(pthread_create(&thread, NULL, reader, NULL) == 0);
     for (int i = 0; i < FORKS; i++) {
@@ -55,5 +56,5 @@ int main(void)
     }
     __atomic_store_n(&done, 1, __ATOMIC_RELAXED);
     pthread_join(thread, NULL);
-    return check_failures != 0;
+    return check_end();
 }
