@@ -239,6 +239,9 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(end != objs))
         memmove(objs, end, got * sizeof(*objs));
+    /* Nobody has used them lately, and they are going to be, one after the other. */
+    for (size_t i = got; i--;)
+        __builtin_prefetch(objs[i], 1);
     return got;
 }
 
@@ -283,26 +286,50 @@ static void central_give_back(struct sa_span *s)
 
 enum central_fault { FAULT_NONE, FAULT_FOREIGN, FAULT_TWICE };
 
-/* Puts one object back on its span. Lock held. */
-static enum central_fault central_put(unsigned cls, struct central *c, struct sa_span *s, void *obj)
+/*
+ * Puts objects back on the span of the first one; how many there were before one of another span, or a wrong one. A word of
+ * the bitmap is written when the next one is another: each object would wait for the one before otherwise. Lock held.
+ */
+static size_t central_put(unsigned cls, struct central *c, struct sa_span *s, void *const *objs,
+                          size_t n, enum central_fault *ret_fault)
 {
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    uint64_t none = 0, *at = &none, word = 0; /* what is written next, and its place */
     uint64_t *bits;
-    long i;
+    size_t bytes, i;
 
-    if (s && s->state == SA_SPAN_MOVING)
-        return FAULT_TWICE; /* all objects of the span were free already */
-    if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS)
-        return FAULT_FOREIGN;
-    i = sa_class_index(&sa_size_classes.of[cls], (uintptr_t)obj - s->start);
-    if (i < 0)
-        return FAULT_FOREIGN;
-    bits = sa_span_bits(s) + i / 64;
-    if (*bits & 1ull << i % 64)
-        return FAULT_TWICE;
-    *bits |= 1ull << i % 64;
-    sa_store_relaxed(&s->live, (uint16_t)(s->live - 1));
-    c->free_objects++;
-    return FAULT_NONE;
+    if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS) {
+        /* A span that is moving: all its objects were free already. */
+        *ret_fault = s && s->state == SA_SPAN_MOVING ? FAULT_TWICE : FAULT_FOREIGN;
+        return 0;
+    }
+    bits = sa_span_bits(s);
+    bytes = sa_span_bytes(s);
+    for (i = 0; i < n; i++) {
+        size_t offset = (uintptr_t)objs[i] - s->start;
+        long index = sa_class_index(k, offset);
+
+        if (i && offset >= bytes)
+            break; /* of another span: never the first, whatever the map says */
+        if (SA_UNLIKELY(index < 0)) {
+            *ret_fault = FAULT_FOREIGN;
+            break;
+        }
+        if (at != bits + index / 64) {
+            *at = word;
+            at = bits + index / 64;
+            word = *at;
+        }
+        if (SA_UNLIKELY(word & 1ull << index % 64)) {
+            *ret_fault = FAULT_TWICE;
+            break;
+        }
+        word |= 1ull << index % 64;
+    }
+    *at = word;
+    sa_store_relaxed(&s->live, (uint16_t)(s->live - i));
+    c->free_objects += i;
+    return i;
 }
 
 /* Objects that a program frees in another order than it allocated them lie on as many spans: so that the processor waits
@@ -324,34 +351,25 @@ static void prefetch_spans(void *const *objs, size_t n)
 void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 {
     struct central *c = &centrals[sa_class_place(cls)];
-    struct sa_span *empty = NULL, *last = NULL;
+    struct sa_span *empty = NULL;
     enum central_fault fault = FAULT_NONE;
-    unsigned before = 0; /* live objects of `last` when its turn came */
-    size_t i;
+    size_t i = 0;
 
     prefetch_spans(objs, n);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-    for (i = 0; i < n; i++) {
-        struct sa_span *s = last;
+    while (i < n) {
+        struct sa_span *s = sa_pagemap_span((uintptr_t)objs[i]);
+        unsigned before = s ? s->live : 0;
 
-        if (!s || (uintptr_t)objs[i] - s->start >= sa_span_bytes(s)) {
-            s = sa_pagemap_span((uintptr_t)objs[i]);
-            if (last)
-                central_place(c, last, before);
-            last = s;
-            before = s ? s->live : 0;
-        }
-        fault = central_put(cls, c, s, objs[i]);
+        i += central_put(cls, c, s, objs + i, n - i, &fault);
         if (SA_UNLIKELY(fault != FAULT_NONE))
             break;
-        if (s->live == 0) {
+        if (s->live == 0)
             empty = central_drop(
                 c, s, before, central_drop_new(c, c->utilization[0] >= central_run(c, cls), empty));
-            last = NULL;
-        }
+        else
+            central_place(c, s, before);
     }
-    if (last && fault == FAULT_NONE)
-        central_place(c, last, before);
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(fault == FAULT_FOREIGN) &&
         sa_page_heap_is_free(&sa_page_heap_ordinary, (uintptr_t)objs[i]))

@@ -287,6 +287,20 @@ static void free_twice_in_one_batch(void *unused)
     sa_central_insert(5, objs, 4);
 }
 
+/* Class 1 has 512 objects on a span, and a bitmap of eight words. */
+static void free_twice_in_another_word(void *unused)
+{
+    void *objs[200], *again[] = {NULL, NULL, NULL, NULL};
+
+    (void)unused;
+    CHILD_CHECK(remove_all(1, objs, 200) == 200);
+    again[0] = objs[0];
+    again[1] = objs[199];
+    again[2] = objs[1];
+    again[3] = objs[199];
+    sa_central_insert(1, again, 4);
+}
+
 static void free_interior(void *unused)
 {
     void *objs[2];
@@ -295,6 +309,16 @@ static void free_interior(void *unused)
     sa_central_remove(5, objs, 2);
     objs[0] = (char *)objs[0] + 16;
     sa_central_insert(5, objs, 1);
+}
+
+static void free_interior_behind_others(void *unused)
+{
+    void *objs[3];
+
+    (void)unused;
+    sa_central_remove(5, objs, 3);
+    objs[2] = (char *)objs[2] + 16;
+    sa_central_insert(5, objs, 3);
 }
 
 static void free_to_wrong_class(void *unused)
@@ -319,7 +343,9 @@ static void test_central_bad_pointers_end_the_program(void **state)
     (void)state;
     test_child_aborts(free_twice, NULL, "double free");
     test_child_aborts(free_twice_in_one_batch, NULL, "double free");
+    test_child_aborts(free_twice_in_another_word, NULL, "double free");
     test_child_aborts(free_interior, NULL, "invalid free");
+    test_child_aborts(free_interior_behind_others, NULL, "invalid free");
     test_child_aborts(free_to_wrong_class, NULL, "invalid free");
     test_child_aborts(free_foreign, NULL, "invalid free");
 }
