@@ -132,7 +132,7 @@ static void covered(void)
             least = small;
             moved = check_now();
         }
-    } while (small > bytes / 1024 / 10 && check_now() < moved + 40);
+    } while (small > bytes / 1024 / 10 && check_now() < moved + 40 && check_now() < start + 400);
     check_say("%zu KiB of blocks, %zu KiB resident, %zu KiB of it not on hugepages after %.1f s",
               bytes / 1024, all, small, check_now() - start);
     CHECK(small <= bytes / 1024 / 10);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocations counted as trials of the sampler. The number of successes in n of them is binomial: np,
- * deviation sqrt(np(1-p)). Allowed is what has a chance of more than one in 1.7 million, that of 5 deviations of a normal
- * distribution, by an inequality that also holds where successes are few. Seeds are fixed, but not the outcome: restartable
- * sequences that the kernel restarts draw again, and threads come in any order.
+ * deviation sqrt(np(1-p)). Allowed is what inequalities that also hold where successes are few do not say to be rarer than
+ * one in 1.7 million, 5 deviations of a normal distribution; of many successes these are 5.5 deviations. Seeds are
+ * fixed, but not the outcome: restartable sequences that the kernel restarts draw again, and threads come in any order.
  *
  * The clock is the test's (--wrap for clock_gettime): how long a countdown may be depends on how fast the
  * last one ended. Sampled objects are used as if they were not.
@@ -71,18 +71,25 @@ static inline void give_back(unsigned cls, void *obj)
         sa_cpu_cache_free(cls, obj);
 }
 
-#define LOG_CHANCE 15.06 /* -log(1 / 1.7e6 / 2), for either side */
+#define LOG_CHANCE 15.06 /* -log(5.7e-7 / 2): for either side */
 
 /*
- * The chance that a sum of independent terms, none more than 1 above its mean, is x above its own is at most exp(-v h(x / v)), v its variance
- * and h(u) = (1 + u) log(1 + u) - u (G. Bennett, Probability inequalities for the sum of independent random variables, 1962).
+ * -log of the most that the chance can be of a sum of independent successes being so far off (error), of `expected` and a variance > 0. It is v h(x / v)
+ * with h(u) = (1 + u) log(1 + u) - u, as no term is more than 1 off (G. Bennett, Probability inequalities for the sum of independent random
+ * variables, 1962), and below what is expected also x^2 / (2 expected) (D. Angluin, L. Valiant, Fast probabilistic algorithms for Hamiltonian circuits and matchings, 1979).
  */
+static inline double log_rarity(double error, double expected, double variance)
+{
+    double u = fabs(error) / variance, rarity = variance * ((1 + u) * log1p(u) - u);
+
+    return error < 0 ? fmax(rarity, error * error / (2 * expected)) : rarity;
+}
+
 static inline void assert_fair(const struct tally *t, const char *what)
 {
     double error = t->won - t->expected, sigma = sqrt(t->variance);
-    double u = t->variance > 0 ? fabs(error) / t->variance : 0;
 
-    if (!(t->variance > 0 ? t->variance * ((1 + u) * log1p(u) - u) <= LOG_CHANCE
+    if (!(t->variance > 0 ? log_rarity(error, t->expected, t->variance) <= LOG_CHANCE
                           : fabs(error) <= 1e-9))
         fail_msg("%s: %.0f successes, expected %.1f +- %.1f (%.1f sigma, %+.2f %%)", what, t->won,
                  t->expected, sigma, error / sigma, error / t->expected * 100);

@@ -8,7 +8,7 @@
  * draw, so that the seed does not fix the outcome where there are such; then 5 standard errors are allowed for
  * the total, too. Where samples are guarded it may be another one on another machine. With `print` nothing is checked but the figures are written, for bias.py.
  *
- *   estimates MODE INTERVAL 3|5|print
+ *   estimates MODE INTERVAL 3|5|print [LEAST]: so many samples must have been guarded
  */
 #include "test/outside/estimates/truth.h"
 
@@ -333,7 +333,7 @@ int main(int argc, char **argv)
     size_t mode = 0;
     double t;
 
-    REQUIRE(argc == 4);
+    REQUIRE(argc == 4 || argc == 5);
     same_addresses(argv);
     t = strtod(argv[2], NULL);
     while (mode < sizeof(modes) / sizeof(modes[0]) && strcmp(modes[mode].name, argv[1]) != 0)
@@ -356,5 +356,7 @@ int main(int argc, char **argv)
     truth_compare(&truth, &z);
     check_recordings(&before);
     report(&z, strtod(argv[3], NULL));
+    if (argc == 5)
+        CHECK(check_property("salloc.guarded_allocations") >= strtoul(argv[4], NULL, 10));
     return check_end();
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #define STACKS_MOST 20000
-/* Of both, or the distribution is too skewed for 5 deviations. */
+/* Of both, or the distribution is too skewed: 5 deviations have a chance of up to 6 in a million. */
 #define SAMPLES_LEAST 20
 
 static void add(struct amount *to, const struct truth_block *b, double sign)
