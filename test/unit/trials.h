@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocations counted as trials of the sampler. The number of successes in n of them is binomial: np,
- * deviation sqrt(np(1-p)). Allowed is what inequalities that also hold where successes are few do not say to be rarer than
- * one in 1.7 million, 5 deviations of a normal distribution; of many successes these are 5.5 deviations. Seeds are
- * fixed, but not the outcome: restartable sequences that the kernel restarts draw again, and threads come in any order.
+ * deviation sqrt(np(1-p)); 5 deviations are allowed, and somewhat more above what is expected where that is little, by
+ * inequalities for such sums. Seeds are fixed, but not the outcome: restartable sequences that the kernel restarts draw again, and
+ * threads come in any order.
  *
  * The clock is the test's (--wrap for clock_gettime): how long a countdown may be depends on how fast the
  * last one ended. Sampled objects are used as if they were not.
@@ -71,7 +71,7 @@ static inline void give_back(unsigned cls, void *obj)
         sa_cpu_cache_free(cls, obj);
 }
 
-#define LOG_CHANCE 15.06 /* -log(5.7e-7 / 2): for either side */
+#define LOG_CHANCE (5.0 * 5 / 2) /* 5 deviations of many: once in 1.7 million by chance */
 
 /*
  * -log of the most that the chance can be of a sum of independent successes being so far off (error), of `expected` and a variance > 0. It is v h(x / v)

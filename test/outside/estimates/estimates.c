@@ -6,7 +6,8 @@
  * The seed is fixed (SALLOC_CONF), and the rest of what draws depend on too: the clock is the test's, threads
  * take turns. Only a restartable sequence that the kernel restarts between a draw and its store makes another
  * draw, so that the seed does not fix the outcome where there are such; then 5 standard errors are allowed for
- * the total, too. Where samples are guarded it may be another one on another machine. With `print` nothing is checked but the figures are written, for bias.py.
+ * the total, too. Where samples are guarded, which depends on addresses of code, machines have outcomes of their own.
+ * With `print` nothing is checked but the figures are written, for bias.py.
  *
  *   estimates MODE INTERVAL 3|5|print [LEAST]: so many samples must have been guarded
  */
