@@ -62,6 +62,11 @@ SA_EXPORT char *salloc_get_stats_openmetrics(void)
     return get_stats(SA_REPORT_OPENMETRICS);
 }
 
+SA_EXPORT char *salloc_get_stats_prometheus(void)
+{
+    return get_stats(SA_REPORT_PROMETHEUS);
+}
+
 SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
 {
     int saved = errno;

@@ -46,6 +46,14 @@ char *salloc_get_stats_json(void);
 char *salloc_get_stats_openmetrics(void);
 
 /**
+ * The same in the text format of Prometheus (0.0.4), which node_exporter's textfile collector reads: without units, and
+ * with the type "gauge" for what OpenMetrics calls "info".
+ *
+ * @return as salloc_get_stats.
+ */
+char *salloc_get_stats_prometheus(void);
+
+/**
  * Reads a figure by name. Names and meanings are tcmalloc's where it has them:
  *
  *   generic.current_allocated_bytes    bytes in use by the application
