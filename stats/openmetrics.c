@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report in the format of OpenMetrics; see openmetrics.h. */
+/*
+ * The report in the text formats of OpenMetrics and of Prometheus; see openmetrics.h. A counter's family has the name
+ * without "_total" in OpenMetrics and with it in Prometheus.
+ */
 #include "stats/openmetrics.h"
 
 #include "stats/figures.h"
 
 #include <string.h>
+
+struct writer {
+    struct sa_fmt *f;
+    bool classic;       /* Prometheus */
+    const char *common; /* a label of all samples, as name="value", or "" */
+};
 
 /* What a name ends in; NULL: a number of things. */
 static const char *unit_of(const char *name)
@@ -16,108 +25,169 @@ static const char *unit_of(const char *name)
     return NULL;
 }
 
-/* What comes before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
-static void family(struct sa_fmt *f, const char *set, const struct sa_figure *figure)
+static const char *total_of(const struct sa_figure *figure)
 {
-    const char *unit = unit_of(figure->name);
-
-    sa_fmt_add(f, "# TYPE salloc_%s%s %s\n", set, figure->name,
-               figure->kind == SA_FIGURE_COUNTER ? "counter" : "gauge");
-    if (unit)
-        sa_fmt_add(f, "# UNIT salloc_%s%s %s\n", set, figure->name, unit);
-    sa_fmt_add(f, "# HELP salloc_%s%s %s\n", set, figure->name, figure->help);
+    return figure->kind == SA_FIGURE_COUNTER ? "_total" : "";
 }
 
-static void sample_name(struct sa_fmt *f, const char *set, const struct sa_figure *figure)
+/* What comes before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
+static void family(const struct writer *w, const char *set, const struct sa_figure *figure)
 {
-    sa_fmt_add(f, "salloc_%s%s%s", set, figure->name,
-               figure->kind == SA_FIGURE_COUNTER ? "_total" : "");
+    const char *unit = unit_of(figure->name), *end = w->classic ? total_of(figure) : "";
+
+    sa_fmt_add(w->f, "# TYPE salloc_%s%s%s %s\n", set, figure->name, end,
+               figure->kind == SA_FIGURE_COUNTER ? "counter" : "gauge");
+    if (unit && !w->classic)
+        sa_fmt_add(w->f, "# UNIT salloc_%s%s %s\n", set, figure->name, unit);
+    sa_fmt_add(w->f, "# HELP salloc_%s%s%s %s\n", set, figure->name, end, figure->help);
+}
+
+/* What is between a sample's name and its value. own: its own labels, or "". */
+static void labels(const struct writer *w, const char *own)
+{
+    const char *comma = *own && *w->common ? "," : "";
+
+    if (*own || *w->common)
+        sa_fmt_add(w->f, "{%s%s%s}", own, comma, w->common);
+    sa_fmt_add(w->f, " ");
+}
+
+static void sample(const struct writer *w, const char *set, const struct sa_figure *figure,
+                   const char *own, uint64_t value)
+{
+    sa_fmt_add(w->f, "salloc_%s%s%s", set, figure->name, total_of(figure));
+    labels(w, own);
+    sa_fmt_add(w->f, "%llu\n", value);
 }
 
 /* Families of one sample each. */
-static void plain(struct sa_fmt *f, const char *set, const struct sa_figure *figures,
+static void plain(const struct writer *w, const char *set, const struct sa_figure *figures,
                   const uint64_t *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        family(f, set, &figures[i]);
-        sample_name(f, set, &figures[i]);
-        sa_fmt_add(f, " %llu\n", values[i]);
+        family(w, set, &figures[i]);
+        sample(w, set, &figures[i], "", values[i]);
     }
 }
 
-static void whole(struct sa_fmt *f, const struct sa_snapshot *s)
+static void build(const struct writer *w, const struct sa_snapshot *s)
+{
+    const char *end = w->classic ? "_info" : "", *type = w->classic ? "gauge" : "info";
+    const char *caches = s->experiment[SA_EXPERIMENT_PER_CPU] ? "cpu" : "thread";
+    char own[100];
+    struct sa_fmt f;
+
+    sa_fmt_init(&f, own, sizeof(own));
+    sa_fmt_add(&f, "version=\"" SALLOC_VERSION "\",caches=\"%s\"", caches);
+    sa_fmt_add(w->f, "# TYPE salloc_build%s %s\n", end, type);
+    sa_fmt_add(w->f, "# HELP salloc_build%s which library this is\nsalloc_build_info", end);
+    labels(w, own);
+    sa_fmt_add(w->f, "1\n");
+}
+
+static void whole(const struct writer *w, const struct sa_snapshot *s)
 {
     uint64_t values[SA_FIGURES];
 
     sa_figures_read(s, values);
-    plain(f, "", sa_figures, values, SA_FIGURES);
-    sa_fmt_add(f, "# TYPE salloc_realized_fragmentation_ratio gauge\n"
-                  "# UNIT salloc_realized_fragmentation_ratio ratio\n"
-                  "# HELP salloc_realized_fragmentation_ratio physical beyond allocated bytes at "
-                  "the peak, by the latter\n");
-    sa_fmt_add(f, "salloc_realized_fragmentation_ratio %.6F\n", sa_snapshot_fragmentation(s));
+    plain(w, "", sa_figures, values, SA_FIGURES);
+    sa_fmt_add(w->f, "# TYPE salloc_realized_fragmentation_ratio gauge\n");
+    if (!w->classic)
+        sa_fmt_add(w->f, "# UNIT salloc_realized_fragmentation_ratio ratio\n");
+    sa_fmt_add(w->f, "# HELP salloc_realized_fragmentation_ratio physical beyond allocated bytes "
+                     "at the peak, by the latter\nsalloc_realized_fragmentation_ratio");
+    labels(w, "");
+    sa_fmt_add(w->f, "%.6F\n", sa_snapshot_fragmentation(s));
 }
 
-static void hugepages(struct sa_fmt *f, const struct sa_reading *r)
+static void hugepages(const struct writer *w, const struct sa_reading *r)
 {
     uint64_t values[SA_HUGE_FIGURES];
 
     if (!r->has_huge)
         return;
     sa_huge_figures_read(&r->huge, values);
-    plain(f, "hugepages_", sa_huge_figures, values, SA_HUGE_FIGURES);
+    plain(w, "hugepages_", sa_huge_figures, values, SA_HUGE_FIGURES);
 }
 
 /* Classes that never had a span are left out: each would be two dozen series of zeros. */
-static void classes(struct sa_fmt *f, const struct sa_reading *r)
+static void classes(const struct writer *w, const struct sa_reading *r)
 {
     uint64_t values[SA_CLASS_FIGURES];
 
     for (size_t i = 0; i < SA_CLASS_FIGURES; i++) {
-        family(f, "class_", &sa_class_figures[i]);
+        family(w, "class_", &sa_class_figures[i]);
         for (unsigned cls = 1; cls < r->s.classes; cls++) {
+            char own[64];
+            struct sa_fmt f;
+
             if (!r->s.cls[cls].spans_requested)
                 continue;
+            sa_fmt_init(&f, own, sizeof(own));
+            sa_fmt_add(&f, "class=\"%u\",size=\"%zu\"", cls, r->s.cls[cls].size);
             sa_class_figures_read(r, cls, values);
-            sample_name(f, "class_", &sa_class_figures[i]);
-            sa_fmt_add(f, "{class=\"%u\",size=\"%zu\"} %llu\n", cls, r->s.cls[cls].size, values[i]);
+            sample(w, "class_", &sa_class_figures[i], own, values[i]);
         }
     }
 }
 
-static void cpus(struct sa_fmt *f)
+static void cpus(const struct writer *w)
 {
     int count = sa_cpu_cache_count();
     uint64_t values[SA_CPU_FIGURES];
 
     for (size_t i = 0; i < SA_CPU_FIGURES; i++) {
-        family(f, "cpu_", &sa_cpu_figures[i]);
+        family(w, "cpu_", &sa_cpu_figures[i]);
         for (int cpu = 0; cpu < count; cpu++) {
             struct sa_cpu_cache_stats c;
+            char own[32];
+            struct sa_fmt f;
 
             sa_cpu_cache_stats(cpu, &c);
             if (!c.populated)
                 continue;
+            sa_fmt_init(&f, own, sizeof(own));
+            sa_fmt_add(&f, "cpu=\"%d\"", cpu);
             sa_cpu_figures_read(&c, values);
-            sample_name(f, "cpu_", &sa_cpu_figures[i]);
-            sa_fmt_add(f, "{cpu=\"%d\"} %llu\n", cpu, values[i]);
+            sample(w, "cpu_", &sa_cpu_figures[i], own, values[i]);
         }
+    }
+}
+
+static void format(const struct writer *w)
+{
+    struct sa_reading *r = sa_reading_take();
+
+    if (r) {
+        build(w, &r->s);
+        whole(w, &r->s);
+        hugepages(w, r);
+        classes(w, r);
+        cpus(w);
+        sa_reading_release(r);
     }
 }
 
 void sa_openmetrics_format(struct sa_fmt *f)
 {
-    struct sa_reading *r = sa_reading_take();
-
-    if (r) {
-        sa_fmt_add(f, "# TYPE salloc_build info\n# HELP salloc_build which library this is\n");
-        sa_fmt_add(f, "salloc_build_info{version=\"" SALLOC_VERSION "\",caches=\"%s\"} 1\n",
-                   r->s.experiment[SA_EXPERIMENT_PER_CPU] ? "cpu" : "thread");
-        whole(f, &r->s);
-        hugepages(f, r);
-        classes(f, r);
-        cpus(f);
-        sa_reading_release(r);
-    }
+    format(&(struct writer){f, false, ""});
     sa_fmt_add(f, "# EOF\n");
+}
+
+void sa_prometheus_format(struct sa_fmt *f, const char *file)
+{
+    char common[SA_PROMETHEUS_FILE_MOST + sizeof("file=\"\"")];
+    struct sa_fmt label;
+    size_t len = strlen(file);
+
+    sa_fmt_init(&label, common, sizeof(common));
+    if (len) {
+        file += len - (len < SA_PROMETHEUS_FILE_MOST ? len : SA_PROMETHEUS_FILE_MOST);
+        sa_fmt_add(&label, "file=\"");
+        for (; *file; file++)
+            sa_fmt_add(&label, "%c",
+                       *file < ' ' || *file > '~' || strchr("\"\\", *file) ? '_' : *file);
+        sa_fmt_add(&label, "\"");
+    }
+    format(&(struct writer){f, true, common});
 }

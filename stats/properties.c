@@ -9,6 +9,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "stats/figures.h"
+#include "stats/reading.h"
 
 #include <string.h>
 
@@ -106,6 +107,30 @@ static bool read_figure(const struct sa_snapshot *s, const char *name, size_t *r
     return false;
 }
 
+/* Counters of the hugepage-aware heap, which are too many for the stack. */
+static bool read_huge(const char *name, size_t *ret)
+{
+    uint64_t values[SA_HUGE_FIGURES];
+    struct sa_reading *r;
+    size_t i = 0;
+    bool ok;
+
+    while (i < SA_HUGE_FIGURES && strcmp(name, sa_huge_figures[i].name) != 0)
+        i++;
+    if (i == SA_HUGE_FIGURES)
+        return false;
+    r = sa_reading_take();
+    if (!r)
+        return false;
+    ok = r->has_huge;
+    if (ok) {
+        sa_huge_figures_read(&r->huge, values);
+        *ret = values[i];
+    }
+    sa_reading_release(r);
+    return ok;
+}
+
 /* What takes the kernel too long for a report that is polled. */
 static bool read_coverage(const char *name, size_t *ret)
 {
@@ -126,7 +151,7 @@ bool sa_property_read(const struct sa_snapshot *s, const char *name, size_t *ret
     const char *rest = after(name, own_prefix);
 
     if (rest)
-        return read_figure(s, rest, ret) || read_coverage(rest, ret);
+        return read_figure(s, rest, ret) || read_huge(rest, ret) || read_coverage(rest, ret);
     rest = after(name, experiment_prefix);
     return rest ? read_experiment(s, rest, ret) : read_named(s, name, ret);
 }

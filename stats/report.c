@@ -15,7 +15,7 @@
 
 /* Enough for the longest figures, in each format. */
 #define PAGE_BYTES 524288 /* of what does not grow with the number of CPUs */
-#define CPU_BYTES  512    /* of all that is said of a CPU */
+#define CPU_BYTES  1024   /* of all that is said of a CPU */
 
 static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
 {
@@ -55,12 +55,18 @@ void sa_report_format(struct sa_fmt *f)
     }
 }
 
+static void format_prometheus(struct sa_fmt *f)
+{
+    sa_prometheus_format(f, "");
+}
+
 void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f)
 {
     static void (*const formats[])(struct sa_fmt *) = {
         [SA_REPORT_TEXT] = sa_report_format,
         [SA_REPORT_JSON] = sa_json_format,
         [SA_REPORT_OPENMETRICS] = sa_openmetrics_format,
+        [SA_REPORT_PROMETHEUS] = format_prometheus,
     };
 
     formats[kind](f);
@@ -71,7 +77,9 @@ enum sa_report_kind sa_report_kind_of_path(const char *path)
     static const struct {
         const char *ending;
         enum sa_report_kind kind;
-    } endings[] = {{".json", SA_REPORT_JSON}, {".prom", SA_REPORT_OPENMETRICS}};
+    } endings[] = {{".json", SA_REPORT_JSON},
+                   {".openmetrics", SA_REPORT_OPENMETRICS},
+                   {".prom", SA_REPORT_PROMETHEUS}};
     size_t len = strlen(path);
 
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
@@ -81,6 +89,22 @@ enum sa_report_kind sa_report_kind_of_path(const char *path)
             return endings[i].kind;
     }
     return SA_REPORT_TEXT;
+}
+
+void sa_report_format_file(const char *path, struct sa_fmt *f)
+{
+    enum sa_report_kind kind = sa_report_kind_of_path(path);
+    const char *slash = strrchr(path, '/');
+
+    if (kind == SA_REPORT_PROMETHEUS)
+        sa_prometheus_format(f, slash ? slash + 1 : path);
+    else
+        sa_report_format_as(kind, f);
+}
+
+int sa_report_file_mode(const char *path)
+{
+    return sa_report_kind_of_path(path) == SA_REPORT_PROMETHEUS ? 0644 : 0600;
 }
 
 size_t sa_report_size(void)

@@ -8,13 +8,25 @@
 /* Writes the page to a buffer. Allocates nothing; holds no lock while formatting. */
 void sa_report_format(struct sa_fmt *f);
 
-enum sa_report_kind { SA_REPORT_TEXT, SA_REPORT_JSON, SA_REPORT_OPENMETRICS };
+enum sa_report_kind {
+    SA_REPORT_TEXT,
+    SA_REPORT_JSON,
+    SA_REPORT_OPENMETRICS,
+    SA_REPORT_PROMETHEUS,
+    SA_REPORT_KINDS,
+};
 
 /* The same as text or in another format. */
 void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f);
 
-/* What the ending of a path asks for: .json, .prom; anything else is text. */
+/* What the ending of a path asks for: .json, .openmetrics, .prom; anything else is text. */
 enum sa_report_kind sa_report_kind_of_path(const char *path);
+
+/* The report in the format that a path asks for; in that of Prometheus all samples have the file's name as a label. */
+void sa_report_format_file(const char *path, struct sa_fmt *f);
+
+/* The mode of that file: the collector that reads the format of Prometheus runs as a user of its own. */
+int sa_report_file_mode(const char *path);
 
 /* The page to a file descriptor: 0, or -1 with errno. */
 int sa_report_write(int fd);

@@ -28,7 +28,7 @@ static int write_stats(struct sa_file *file, const char *path)
     if (!buf)
         return -ENOMEM;
     sa_fmt_init(&f, buf, cap);
-    sa_report_format_as(sa_report_kind_of_path(path), &f);
+    sa_report_format_file(path, &f);
     failed = sa_file_write(file, buf, f.len);
     sa_vm_unmap(buf, cap);
     return failed;
@@ -46,7 +46,7 @@ static void at_exit_stats(void)
         sa_warn("cannot write %s: error %d", sa_options.stats.text, -failed);
         return;
     }
-    failed = sa_file_begin(&file, path);
+    failed = sa_file_begin_as(&file, path, sa_report_file_mode(path));
     if (!failed) {
         failed = write_stats(&file, path);
         if (failed)

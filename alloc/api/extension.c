@@ -9,6 +9,7 @@
 #include "alloc/front/gate.h"
 #include "alloc/front/maintain.h"
 #include "alloc/os/lock.h"
+#include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "stats/properties.h"
 #include "stats/report.h"
@@ -20,6 +21,8 @@
 
 #define CACHE_LIMIT_MOST (1ul << 30)
 
+#define REPORT_PAST_LIMIT_MIB 6
+
 static struct sa_lock control_lock; /* CONTROL: setting properties */
 
 SA_EXPORT const char *salloc_version(void)
@@ -27,22 +30,28 @@ SA_EXPORT const char *salloc_version(void)
     return SALLOC_VERSION;
 }
 
-/* A report in memory of the program's. */
+/* A report in memory of the program's, which may pass the hard limit: by the first of two hugepages that are touched
+ * for it, the report, and earlier ones that are still held. */
 static char *get_stats(enum sa_report_kind kind)
 {
     int saved = errno;
-    size_t cap;
+    size_t cap, past;
     char *text, *shorter;
     struct sa_fmt f;
 
     sa_init();
     cap = sa_report_size();
+    past = REPORT_PAST_LIMIT_MIB + (cap >> 20);
+    sa_limits_pass(past);
     text = malloc(cap);
+    sa_limits_pass(0);
     if (!text)
         return NULL;
     sa_fmt_init(&f, text, cap);
     sa_report_format_as(kind, &f);
+    sa_limits_pass(past);
     shorter = realloc(text, f.len + 1);
+    sa_limits_pass(0);
     errno = saved;
     return shorter ? shorter : text;
 }
@@ -60,6 +69,11 @@ SA_EXPORT char *salloc_get_stats_json(void)
 SA_EXPORT char *salloc_get_stats_openmetrics(void)
 {
     return get_stats(SA_REPORT_OPENMETRICS);
+}
+
+SA_EXPORT char *salloc_get_stats_prometheus(void)
+{
+    return get_stats(SA_REPORT_PROMETHEUS);
 }
 
 SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)

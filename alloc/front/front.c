@@ -465,9 +465,5 @@ size_t sa_front_estimate(size_t size)
 {
     unsigned cls = sa_block_class(size, 1);
 
-    if (sa_hardening.marks && size <= PTRDIFF_MAX)
-        return sa_max(size, 1);
-    if (cls)
-        return sa_size_classes.of[cls].size;
-    return size > PTRDIFF_MAX ? 0 : sa_align_up(size, sa_max(SA_PAGE_BYTES, sa_vm.page_bytes));
+    return cls ? sa_size_classes.of[cls].size : sa_large_estimate(size);
 }

@@ -89,7 +89,7 @@ SA_INLINE bool sa_gate_enter(void)
         sa_gate_move_end();
         return false;
     }
-    sa_thread.gate_stripe = stripe;
+    sa_thread.gate_stripe = (uint16_t)stripe;
     sa_thread.gate_depth = 1;
     sa_gate_move_end();
     return true;

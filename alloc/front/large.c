@@ -102,6 +102,13 @@ static size_t large_pages_guarded(size_t size)
                : sa_align_up(sa_large_pages(size), sa_page_step) + sa_page_step;
 }
 
+size_t sa_large_estimate(size_t size)
+{
+    return size > PTRDIFF_MAX
+               ? 0
+               : sa_align_up(large_pages_guarded(size), sa_page_step) << SA_PAGE_SHIFT;
+}
+
 static bool large_guard(void *page, size_t bytes)
 {
     sa_fault_prepare();

@@ -18,6 +18,9 @@ SA_INLINE size_t sa_large_pages(size_t size)
     return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
 }
 
+/* Bytes that a block of the size takes, with what shows overflows; 0: there can be none. */
+size_t sa_large_estimate(size_t size);
+
 /* align: a power of two, any size. *zero: before, whether the content is to be zero; afterwards, whether it is known to be. */
 void *sa_large_alloc(size_t size, size_t align, bool *zero);
 void sa_large_free(struct sa_span *span);

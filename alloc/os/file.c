@@ -48,7 +48,7 @@ static void descriptor_name(int fd, char *buf, size_t cap)
 }
 
 /* A file without a name that can get one later, or an error where there is no such thing. */
-static int open_nameless(const struct sa_file *file)
+static int open_nameless(const struct sa_file *file, int mode)
 {
     char folder[SA_FILE_PATH_MAX], link[64], target[8];
     size_t n = folder_length(file->path);
@@ -56,7 +56,7 @@ static int open_nameless(const struct sa_file *file)
 
     memcpy(folder, n ? file->path : "./", n ? n : 2);
     folder[n ? n : 2] = '\0';
-    fd = sa_sys_open(folder, O_TMPFILE | O_WRONLY, 0600);
+    fd = sa_sys_open(folder, O_TMPFILE | O_WRONLY, mode);
     if (fd < 0)
         return fd;
     descriptor_name(fd, link, sizeof(link)); /* needs /proc */
@@ -68,6 +68,11 @@ static int open_nameless(const struct sa_file *file)
 }
 
 int sa_file_begin(struct sa_file *file, const char *path)
+{
+    return sa_file_begin_as(file, path, 0600);
+}
+
+int sa_file_begin_as(struct sa_file *file, const char *path, int mode_of_file)
 {
     int fd, mode, failed = -EEXIST;
     size_t n = strlen(path);
@@ -89,12 +94,12 @@ int sa_file_begin(struct sa_file *file, const char *path)
     if (mode < 0 && mode != -ENOENT)
         return mode;
 
-    fd = open_nameless(file);
+    fd = open_nameless(file, mode_of_file);
     for (int i = 0; i < TRIES && fd < 0; i++) {
         failed = temporary_name(file);
         if (failed)
             return failed;
-        fd = sa_sys_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        fd = sa_sys_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode_of_file);
         if (fd < 0 && fd != -EEXIST)
             return fd;
         file->named = fd >= 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that appear when they are complete or not at all: reports and profiles. A file is for its owner alone
- * (mode 0600), takes the place of a file or symbolic link of its name, and is never written through
+ * (mode 0600) unless its caller says otherwise, takes the place of a file or symbolic link of its name, and is never written through
  * a link. What stands there before and is neither (a device, a pipe, a folder) is left alone.
  *
  * Until it is complete the file has no name where the system can do that, else a temporary one beside
@@ -28,6 +28,9 @@ struct sa_file {
 };
 
 int sa_file_begin(struct sa_file *file, const char *path);
+
+/* The same with another mode, of which the process's umask takes what it takes of any file. */
+int sa_file_begin_as(struct sa_file *file, const char *path, int mode);
 
 /* All of it, or an error: -ENOSPC, or -EFBIG at the process's limit, which would end it with a signal. */
 int sa_file_write(struct sa_file *file, const void *data, size_t bytes);

@@ -28,10 +28,11 @@ struct sa_thread_area {
 struct sa_thread {
     struct sa_thread_area area;
     uint32_t gate_depth;  /* nesting of slow paths, see alloc/front/gate.h */
-    uint32_t gate_stripe; /* counter that this thread entered by */
-    uint32_t held_ranks;  /* debug builds: bit per lock rank held */
-    uint8_t slot_state;   /* enum in alloc/front/thread_slots.c */
-    uint8_t gate_moving;  /* see sa_gate_moves */
+    uint16_t gate_stripe; /* counter that this thread entered by */
+    uint16_t past_limit; /* MiB by which its requests may pass the hard limit, see sa_limits_over */
+    uint32_t held_ranks; /* debug builds: bit per lock rank held */
+    uint8_t slot_state;  /* enum in alloc/front/thread_slots.c */
+    uint8_t gate_moving; /* see sa_gate_moves */
     uint8_t gate_broken;
     uint8_t sampling;     /* inside the sampler: what it causes to be allocated is not sampled */
     const void *caller;   /* what called the allocator, see alloc/api/entry.h; NULL: not known */

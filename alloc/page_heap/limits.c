@@ -2,6 +2,8 @@
 /* Limits; see limits.h. */
 #include "alloc/page_heap/limits.h"
 
+#include "alloc/os/thread.h"
+
 SA_START_DATA struct sa_limits sa_limits;
 
 void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
@@ -22,6 +24,14 @@ size_t sa_limits_get(enum sa_limit_kind kind)
                                               : SA_NO_LIMIT;
 }
 
+/* The hard limit for a request of this thread. */
+static size_t hard_for_request(void)
+{
+    size_t hard = sa_limits_get(SA_LIMIT_HARD), more = (size_t)sa_thread.past_limit << 20;
+
+    return hard > SA_NO_LIMIT - more ? SA_NO_LIMIT : hard + more;
+}
+
 size_t sa_limits_excess(enum sa_limit_kind kind)
 {
     size_t limit = sa_limits_get(kind), used = limit == SA_NO_LIMIT ? 0 : sa_footprint_bytes();
@@ -29,9 +39,14 @@ size_t sa_limits_excess(enum sa_limit_kind kind)
     return used > limit ? used - limit : 0;
 }
 
+void sa_limits_pass(size_t mib)
+{
+    sa_thread.past_limit = (uint16_t)mib;
+}
+
 bool sa_limits_hopeless(size_t bytes)
 {
-    size_t hard = sa_limits_get(SA_LIMIT_HARD);
+    size_t hard = hard_for_request();
 
     if (bytes <= hard)
         return false;
@@ -41,7 +56,7 @@ bool sa_limits_hopeless(size_t bytes)
 
 size_t sa_limits_lacking(size_t bytes)
 {
-    size_t limit = sa_limits_get(SA_LIMIT_HARD), used, room;
+    size_t limit = hard_for_request(), used, room;
 
     if (limit == SA_NO_LIMIT)
         return 0;
@@ -67,7 +82,7 @@ void sa_limits_rearm(size_t used)
 
 size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown)
 {
-    size_t soft = sa_limits_get(SA_LIMIT_SOFT), hard = sa_limits_get(SA_LIMIT_HARD), used;
+    size_t soft = sa_limits_get(SA_LIMIT_SOFT), hard = hard_for_request(), used;
 
     sa_store_seq_cst(&sa_footprint.used[heap], used_bytes);
     used = sa_footprint_bytes();

@@ -49,6 +49,12 @@ SA_INLINE bool sa_limits_active(void)
 }
 
 /*
+ * Has requests of this thread pass the hard limit by up to so many MiB, 0: by nothing. A report, which says what the memory
+ * went to, is had at the limit, too.
+ */
+void sa_limits_pass(size_t mib);
+
+/*
  * A heap, of which used_bytes hold memory now, has grown by grown bytes: 0, or by how much that is too
  * much. In that case the heap leaves it, or undoes it, and calls sa_footprint_note.
  */

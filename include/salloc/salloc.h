@@ -26,6 +26,9 @@ const char *salloc_version(void);
  * explains every line. Exact while no other thread allocates, approximate otherwise; the rows of the
  * summary always add up.
  *
+ * At the hard limit the text comes past it, as do the following ones, until together they are some 7 MiB beyond (and
+ * one more for each thousand CPUs).
+ *
  * @return a string that the caller frees with free(), or NULL with errno ENOMEM.
  */
 char *salloc_get_stats(void);
@@ -44,6 +47,14 @@ char *salloc_get_stats_json(void);
  * @return as salloc_get_stats.
  */
 char *salloc_get_stats_openmetrics(void);
+
+/**
+ * The same in the text format of Prometheus (0.0.4), which node_exporter's textfile collector reads: without units, and
+ * with the type "gauge" for what OpenMetrics calls "info".
+ *
+ * @return as salloc_get_stats.
+ */
+char *salloc_get_stats_prometheus(void);
 
 /**
  * Reads a figure by name. Names and meanings are tcmalloc's where it has them:
@@ -91,7 +102,7 @@ char *salloc_get_stats_openmetrics(void);
  *   tcmalloc.security_partitioning_active     0
  *   tcmalloc.experiment.NAME           1 or 0: what the stats page lists as MALLOC EXPERIMENTS
  *   salloc.NAME                        every name of the tables in doc/stats.md but those of classes
- *                                      and CPUs: salloc.allocated_bytes, salloc.samples_taken, ...
+ *                                      and CPUs: salloc.allocated_bytes, salloc.cache_hits, ...
  *
  * @return 0, or -1 with errno ENOENT for an unknown name, EINVAL for a null argument.
  */
@@ -191,7 +202,10 @@ int salloc_stop_maintenance_thread(void);
  */
 unsigned salloc_process_background_actions(void);
 
-/** Bytes that malloc(size) would occupy; 0 if it would fail for any state of the heap. */
+/**
+ * Bytes that malloc(size) would occupy: by how much bytes in use by the application would grow. In a hardened program that
+ * is more than the block's usable size. 0 if it would fail for any state of the heap.
+ */
 size_t salloc_get_estimated_allocated_size(size_t size);
 
 /**

@@ -111,6 +111,15 @@ static void test_figures_are_properties(void **state)
         assert_true(sa_property_read(&s, name, &value));
         assert_int_equal(value, values[i]);
     }
+    for (size_t i = 0; i < SA_HUGE_FIGURES; i++) {
+        char name[100] = "salloc.";
+
+        strcat(name, sa_huge_figures[i].name);
+        assert_true(sa_property_read(&s, name, &value));
+        for (size_t k = 0; k < SA_FIGURES; k++)
+            assert_string_not_equal(sa_huge_figures[i].name, sa_figures[k].name);
+    }
+    assert_true(sa_property_read(&s, "salloc.address_requested_hugepages", &value) && value > 0);
     value = 77;
     assert_false(sa_property_read(&s, "salloc.", &value));
     assert_false(sa_property_read(&s, "salloc.allocated", &value));

@@ -134,6 +134,25 @@ static void check_written(void)
     assert_int_equal(entries(), 1);
 }
 
+/* Another mode is what is asked for, less the umask. */
+static void check_mode(void)
+{
+    struct stat st;
+
+    umask(027);
+    assert_int_equal(sa_file_begin_as(&file, "open", 0644), 0);
+    assert_int_equal(sa_file_write(&file, "x", 1), 0);
+    assert_int_equal(sa_file_commit(&file), 0);
+    assert_int_equal(stat("open", &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+}
+
+static void test_file_mode_is_as_asked_less_the_umask(void **state)
+{
+    (void)state;
+    check_both_ways(check_mode);
+}
+
 /* A file has its content, mode 0600 whatever the umask, and no name before it is complete. */
 static void test_file_is_complete_or_absent(void **state)
 {
@@ -276,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_file_is_complete_or_absent),
+        IN_FOLDER(test_file_mode_is_as_asked_less_the_umask),
         IN_FOLDER(test_file_replaces_but_follows_no_link),
         IN_FOLDER(test_file_temporary_names_may_be_taken),
         IN_FOLDER(test_file_refuses_what_is_no_file),

@@ -269,7 +269,8 @@ static void test_report_kind_is_the_ending(void **state)
     (void)state;
     assert_int_equal(sa_report_kind_of_path("stats"), SA_REPORT_TEXT);
     assert_int_equal(sa_report_kind_of_path("a/b.json"), SA_REPORT_JSON);
-    assert_int_equal(sa_report_kind_of_path("b.%p.prom"), SA_REPORT_OPENMETRICS);
+    assert_int_equal(sa_report_kind_of_path("b.%p.prom"), SA_REPORT_PROMETHEUS);
+    assert_int_equal(sa_report_kind_of_path("b.openmetrics"), SA_REPORT_OPENMETRICS);
     assert_int_equal(sa_report_kind_of_path("b.json.txt"), SA_REPORT_TEXT);
     assert_int_equal(sa_report_kind_of_path("b.JSON"), SA_REPORT_TEXT);
     assert_int_equal(sa_report_kind_of_path("json"), SA_REPORT_TEXT);

@@ -202,6 +202,24 @@ static void check_fits(enum sa_report_kind kind)
     free(report);
 }
 
+/* The longest label that the name of a file can give. */
+static void check_file_fits(void)
+{
+    char path[300] = "/tmp/";
+    size_t cap = sa_report_size();
+    char *report = malloc(cap);
+    struct sa_fmt f;
+
+    memset(path + 5, 'a', 200);
+    strcpy(path + 205, ".prom");
+    assert_non_null(report);
+    sa_fmt_init(&f, report, cap);
+    sa_report_format_file(path, &f);
+    assert_false(f.truncated);
+    assert_non_null(strstr(report, "{file=\"aaaa"));
+    free(report);
+}
+
 static void test_report_fits_its_buffer(void **state)
 {
     static const int cpus[] = {0, 1, 2, 100, 1000, 8192};
@@ -213,6 +231,8 @@ static void test_report_fits_its_buffer(void **state)
         check_fits(SA_REPORT_TEXT);
         check_fits(SA_REPORT_JSON);
         check_fits(SA_REPORT_OPENMETRICS);
+        check_fits(SA_REPORT_PROMETHEUS);
+        check_file_fits();
     }
     extreme = false;
     check_fits(SA_REPORT_TEXT);

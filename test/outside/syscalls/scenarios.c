@@ -314,10 +314,10 @@ static void work_recording(void)
 static void work_stats(void)
 {
     static char *(*const get[])(void) = {salloc_get_stats, salloc_get_stats_json,
-                                         salloc_get_stats_openmetrics};
+                                         salloc_get_stats_openmetrics, salloc_get_stats_prometheus};
     size_t value;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char *text;
 
         mix(14, 20);

@@ -176,7 +176,7 @@ def complete(name, data):
         if name.endswith(".pb.gz"):
             return len(gzip.decompress(data)) > 100
         if name.endswith(".prom"):
-            return data.endswith(b"# EOF\n")
+            return re.search(rb'\nsalloc_cpu_reclaims_total\{cpu="\d+",file="x\.prom"\} \d+\n$', data)
     except (ValueError, OSError, EOFError):
         return False
     return re.fullmatch(r"page-\d+|-?\d+\.(txt|collapsed)|x\.heap", name) and (data.endswith(b"\n") or name.endswith("collapsed"))
