@@ -6,6 +6,7 @@
 #ifndef SA_SAMPLING_WRITE_H
 #define SA_SAMPLING_WRITE_H
 
+#include "alloc/os/destination.h"
 #include "sampling/out.h"
 #include "sampling/profile.h"
 
@@ -18,6 +19,9 @@ int sa_write_report(const struct sa_profile *profile, struct sa_out *out);
 
 /* As salloc_profile_write_file, but returns 0 or a negative errno. */
 int sa_profile_write_file(const struct sa_profile *profile, const char *pattern);
+
+/* The same to a destination that was kept. */
+int sa_profile_write_to(const struct sa_profile *profile, const struct sa_destination *d);
 
 /* -EINVAL for a pattern whose ending or placeholders sa_profile_write_file does not know. */
 int sa_profile_check_path(const char *pattern);

@@ -3,6 +3,7 @@
 #include "sampling/write.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/os/destination.h"
 #include "alloc/os/file.h"
 #include "alloc/os/vm.h"
 
@@ -22,7 +23,7 @@ static const struct format formats[] = {
     {".txt", sa_write_report, false},
 };
 
-static const struct format *format_of(const char *pattern)
+static const struct format *format_of_ending(const char *pattern)
 {
     size_t length = strlen(pattern);
 
@@ -33,6 +34,15 @@ static const struct format *format_of(const char *pattern)
             return &formats[i];
     }
     return NULL;
+}
+
+/* A descriptor that is named without an ending gets the table. */
+static const struct format *format_of(const char *pattern)
+{
+    const char *ending;
+    int number = sa_destination_number(pattern, &ending);
+
+    return format_of_ending(number >= 0 ? ending ? ending : ".txt" : pattern);
 }
 
 int sa_profile_check_path(const char *pattern)
@@ -58,30 +68,58 @@ static int write_into(const struct sa_profile *profile, const struct format *for
     return failed ? failed : closed;
 }
 
+/* All that is too large for the stack of every thread. */
+struct room {
+    struct sa_file file;
+    struct sa_destination destination;
+    char path[SA_FILE_PATH_MAX];
+};
+
+#define ROOM_BYTES sa_align_up(sizeof(struct room), 65536)
+
+static int write_to(const struct sa_profile *profile, const struct sa_destination *d,
+                    struct room *room)
+{
+    const struct format *format = format_of(d->pattern);
+    int failed = format ? 0 : -EINVAL;
+
+    if (!failed)
+        failed = sa_destination_begin(d, &room->file, room->path, format->write == sa_write_report);
+    if (failed)
+        return failed;
+    failed = write_into(profile, format, &room->file);
+    if (failed)
+        sa_file_abandon(&room->file);
+    else
+        failed = sa_file_commit(&room->file);
+    return failed;
+}
+
+int sa_profile_write_to(const struct sa_profile *profile, const struct sa_destination *d)
+{
+    struct room *room = sa_vm_map(NULL, ROOM_BYTES, "salloc file");
+    int failed;
+
+    if (!room)
+        return -ENOMEM;
+    failed = write_to(profile, d, room);
+    sa_vm_unmap(room, ROOM_BYTES);
+    return failed;
+}
+
 int sa_profile_write_file(const struct sa_profile *profile, const char *pattern)
 {
-    /* The file and its path are too large for the stack of every thread. */
-    size_t bytes = sa_align_up(sizeof(struct sa_file) + SA_FILE_PATH_MAX, 65536);
-    struct sa_file *file;
-    char *path;
+    struct room *room;
     int failed = sa_profile_check_path(pattern);
 
     if (failed)
         return failed;
-    file = sa_vm_map(NULL, bytes, "salloc file");
-    if (!file)
+    room = sa_vm_map(NULL, ROOM_BYTES, "salloc file");
+    if (!room)
         return -ENOMEM;
-    path = (char *)(file + 1);
-    failed = sa_file_expand(pattern, path, SA_FILE_PATH_MAX);
+    failed = sa_destination_init(&room->destination, pattern);
     if (!failed)
-        failed = sa_file_begin(file, path);
-    if (!failed) {
-        failed = write_into(profile, format_of(pattern), file);
-        if (failed)
-            sa_file_abandon(file);
-        else
-            failed = sa_file_commit(file);
-    }
-    sa_vm_unmap(file, bytes);
+        failed = write_to(profile, &room->destination, room);
+    sa_vm_unmap(room, ROOM_BYTES);
     return failed;
 }

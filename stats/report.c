@@ -91,9 +91,8 @@ enum sa_report_kind sa_report_kind_of_path(const char *path)
     return SA_REPORT_TEXT;
 }
 
-void sa_report_format_file(const char *path, struct sa_fmt *f)
+void sa_report_format_file(enum sa_report_kind kind, const char *path, struct sa_fmt *f)
 {
-    enum sa_report_kind kind = sa_report_kind_of_path(path);
     const char *slash = strrchr(path, '/');
 
     if (kind == SA_REPORT_PROMETHEUS)
@@ -102,9 +101,9 @@ void sa_report_format_file(const char *path, struct sa_fmt *f)
         sa_report_format_as(kind, f);
 }
 
-int sa_report_file_mode(const char *path)
+int sa_report_file_mode(enum sa_report_kind kind)
 {
-    return sa_report_kind_of_path(path) == SA_REPORT_PROMETHEUS ? 0644 : 0600;
+    return kind == SA_REPORT_PROMETHEUS ? 0644 : 0600;
 }
 
 size_t sa_report_size(void)

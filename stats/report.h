@@ -22,11 +22,11 @@ void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f);
 /* What the ending of a path asks for: .json, .openmetrics, .prom; anything else is text. */
 enum sa_report_kind sa_report_kind_of_path(const char *path);
 
-/* The report in the format that a path asks for; in that of Prometheus all samples have the file's name as a label. */
-void sa_report_format_file(const char *path, struct sa_fmt *f);
+/* A report for the file of that path; in the format of Prometheus all samples have its name as a label. */
+void sa_report_format_file(enum sa_report_kind kind, const char *path, struct sa_fmt *f);
 
-/* The mode of that file: the collector that reads the format of Prometheus runs as a user of its own. */
-int sa_report_file_mode(const char *path);
+/* The mode of such a file: the collector that reads the format of Prometheus runs as a user of its own. */
+int sa_report_file_mode(enum sa_report_kind kind);
 
 /* The page to a file descriptor: 0, or -1 with errno. */
 int sa_report_write(int fd);

@@ -8,17 +8,18 @@
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
 #include "alloc/base/bits.h"
-#include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
-#include "alloc/os/file.h"
+#include "alloc/os/destination.h"
 #include "alloc/os/vm.h"
 #include "stats/report.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* In the format that the path asks for. On failure a negative errno. */
-static int write_stats(struct sa_file *file, const char *path)
+static struct sa_destination destination; /* of stats; written by the constructor */
+
+/* On failure a negative errno. */
+static int write_stats(struct sa_file *file, enum sa_report_kind kind, const char *path)
 {
     size_t cap = sa_align_up(sa_report_size(), 65536);
     char *buf = sa_vm_map(NULL, cap, "salloc report");
@@ -28,7 +29,7 @@ static int write_stats(struct sa_file *file, const char *path)
     if (!buf)
         return -ENOMEM;
     sa_fmt_init(&f, buf, cap);
-    sa_report_format_file(path, &f);
+    sa_report_format_file(kind, path, &f);
     failed = sa_file_write(file, buf, f.len);
     sa_vm_unmap(buf, cap);
     return failed;
@@ -38,28 +39,35 @@ static void at_exit_stats(void)
 {
     static struct sa_file file; /* 8 KiB; written by one thread, once */
     char path[SA_FILE_PATH_MAX];
+    /* What the ending asks for: a folder's name, which was put before it, does not change that. */
+    enum sa_report_kind kind = sa_report_kind_of_path(sa_options.stats.text);
     int failed;
 
     sa_init();
-    failed = sa_file_expand(sa_options.stats.text, path, sizeof(path));
-    if (failed) {
-        sa_warn("cannot write %s: error %d", sa_options.stats.text, -failed);
-        return;
-    }
-    failed = sa_file_begin_as(&file, path, sa_report_file_mode(path));
+    destination.mode = sa_report_file_mode(kind);
+    failed = sa_destination_begin(&destination, &file, path, kind == SA_REPORT_TEXT);
     if (!failed) {
-        failed = write_stats(&file, path);
+        failed = write_stats(&file, kind, path);
         if (failed)
             sa_file_abandon(&file);
         else
             failed = sa_file_commit(&file);
     }
-    if (failed)
-        sa_warn("cannot write %s: error %d", path, -failed);
+    if (failed && -failed != destination.told)
+        sa_destination_complain("", path, -failed);
 }
 
 void sa_at_exit_register(void)
 {
+    if (!sa_options.stats.text[0])
+        return;
+    if (sa_destination_keep(&destination, sa_options.stats.text) != 0)
+        sa_destination_complain("", destination.pattern, destination.told);
+    atexit(at_exit_stats);
+}
+
+void sa_at_exit_after_fork(void)
+{
     if (sa_options.stats.text[0])
-        atexit(at_exit_stats);
+        sa_destination_after_fork(&destination);
 }

@@ -6,4 +6,7 @@
 /* Arranges for the reports that the options ask for. */
 void sa_at_exit_register(void);
 
+/* In the child. */
+void sa_at_exit_after_fork(void);
+
 #endif

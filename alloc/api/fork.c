@@ -9,6 +9,7 @@
  */
 #include "alloc/api/fork.h"
 
+#include "alloc/api/at_exit.h"
 #include "alloc/api/background.h"
 #include "alloc/api/init.h"
 #include "alloc/api/profile_output.h"
@@ -63,6 +64,7 @@ static void fork_child(void)
     sa_soft_limit_after_fork();
     sa_gate_reset();
     sa_mappings_after_fork();
+    sa_at_exit_after_fork();
     sa_profile_output_after_fork();
     sa_background_after_fork();
     errno = saved;

@@ -14,6 +14,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
 #include "alloc/front/gate.h"
+#include "alloc/os/destination.h"
 #include "alloc/os/sys.h"
 #include "sampling/write.h"
 
@@ -33,6 +34,7 @@ static struct {
     salloc_profile_token *recording;
     pthread_mutex_t
         writing; /* one file at a time; not the allocator's: nothing of it is held meanwhile */
+    struct sa_destination destination; /* written by the constructor */
 } output = {.writing = PTHREAD_MUTEX_INITIALIZER};
 
 static bool output_records(void)
@@ -87,12 +89,12 @@ static void output_write(void)
         profile = output_profile();
         error = profile ? 0 : errno;
     }
-    if (profile && salloc_profile_write_file(profile, sa_options.profile.text) != 0)
-        error = errno;
+    if (profile)
+        error = -sa_profile_write_to((const struct sa_profile *)profile, &output.destination);
     salloc_profile_free(profile);
     pthread_mutex_unlock(&output.writing);
-    if (error)
-        sa_warn("cannot write profile %s: error %d", sa_options.profile.text, error);
+    if (error && error != output.destination.told)
+        sa_destination_complain("profile ", output.destination.pattern, error);
 }
 
 static void *output_thread(void *unused)
@@ -160,6 +162,8 @@ void sa_profile_output_register(void)
         sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder", sa_options.profile.text);
         return;
     }
+    if (sa_destination_keep(&output.destination, sa_options.profile.text) != 0)
+        sa_destination_complain("profile ", output.destination.pattern, output.destination.told);
     output.recording = output_start();
     atexit(output_write);
     if (sa_options.profile_signal)
@@ -170,6 +174,7 @@ void sa_profile_output_after_fork(void)
 {
     if (!sa_options.profile.text[0])
         return;
+    sa_destination_after_fork(&output.destination);
     /* The parent's thread may have been writing. */
     output.writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (sa_options.profile_signal && sa_profile_check_path(sa_options.profile.text) == 0) {

@@ -8,13 +8,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 
 static uint32_t file_sequence;  /* atomic: the last %n */
 static uint32_t file_temporary; /* atomic: the last number in a temporary name */
 
-#define TRIES 100 /* names that others may have taken, by accident or to be in the way */
+#define WAIT_MS 1000 /* for a descriptor that does not block, before it is tried again */
+#define LINKS   40   /* of a path, as the kernel follows them */
+#define TRIES   100  /* names that others may have taken, by accident or to be in the way */
 
 /* The folder of a path, with a slash at the end; empty for the current one. */
 static size_t folder_length(const char *path)
@@ -67,39 +70,104 @@ static int open_nameless(const struct sa_file *file, int mode)
     return fd;
 }
 
+static void file_init(struct sa_file *file)
+{
+    file->fd = -1;
+    file->named = file->placed = file->borrowed = false;
+    file->at = file->lines = file->lines_most = 0;
+}
+
+void sa_file_begin_descriptor(struct sa_file *file, int fd)
+{
+    file_init(file);
+    file->fd = fd;
+    file->borrowed = true;
+}
+
+/* Goes to where a link at the end of a path leads; a negative errno where it cannot be said. */
+static int follow(char path[SA_FILE_PATH_MAX])
+{
+    char target[SA_FILE_PATH_MAX];
+    long n = sa_sys_readlink(path, target, sizeof(target));
+    size_t folder;
+
+    if (n < 0)
+        return (int)n;
+    folder = target[0] == '/' ? 0 : folder_length(path);
+    if (folder + (size_t)n >= SA_FILE_PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(path + folder, target, (size_t)n + 1);
+    return 0;
+}
+
+/* Whether the folder of a path, which has one, is of the file system of processes. */
+static bool is_in_proc(char *path)
+{
+    size_t n = folder_length(path);
+    char kept = path[n];
+    bool is;
+
+    path[n] = '\0';
+    is = n && sa_sys_file_is_of_proc(path);
+    path[n] = kept;
+    return is;
+}
+
+/*
+ * 0 if a file may take the place of what the path names. A link may be replaced if it leads to a file, a folder or
+ * nothing, but not if it leads to one of /proc, even if nothing is there now: that was, or will be, an open file.
+ */
+static int check_place(struct sa_file *file)
+{
+    char *path = file->temporary; /* free so far */
+    int mode = sa_sys_file_mode(file->path);
+
+    if (mode == -ENOENT || (mode >= 0 && S_ISREG(mode)))
+        return 0;
+    if (mode < 0)
+        return mode;
+    if (!S_ISLNK(mode))
+        return S_ISDIR(mode) ? -EISDIR : -EEXIST;
+    memcpy(path, file->path, strlen(file->path) + 1);
+    for (int i = 0; i < LINKS && mode >= 0 && S_ISLNK(mode); i++) {
+        if (is_in_proc(path))
+            return -EEXIST;
+        mode = follow(path);
+        if (!mode && is_in_proc(path))
+            return -EEXIST;
+        if (!mode)
+            mode = sa_sys_file_mode(path);
+    }
+    return mode < 0 || S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) ? 0 : -EEXIST;
+}
+
 int sa_file_begin(struct sa_file *file, const char *path)
 {
     return sa_file_begin_as(file, path, 0600);
 }
 
-int sa_file_begin_as(struct sa_file *file, const char *path, int mode_of_file)
+int sa_file_begin_as(struct sa_file *file, const char *path, int mode)
 {
-    int fd, mode, failed = -EEXIST;
+    int fd, failed;
     size_t n = strlen(path);
 
-    file->fd = -1;
-    file->named = file->placed = false;
-    file->at = 0;
+    file_init(file);
     file->limit = sa_sys_file_limit();
     if (n == 0 || path[n - 1] == '/')
         return -EINVAL;
     if (n >= sizeof(file->path))
         return -ENAMETOOLONG;
     memcpy(file->path, path, n + 1);
-    mode = sa_sys_file_mode(path);
-    if (mode >= 0 && S_ISDIR(mode))
-        return -EISDIR;
-    if (mode >= 0 && !S_ISREG(mode) && !S_ISLNK(mode))
-        return -EEXIST;
-    if (mode < 0 && mode != -ENOENT)
-        return mode;
+    failed = check_place(file);
+    if (failed)
+        return failed;
 
-    fd = open_nameless(file, mode_of_file);
+    fd = open_nameless(file, mode);
     for (int i = 0; i < TRIES && fd < 0; i++) {
         failed = temporary_name(file);
         if (failed)
             return failed;
-        fd = sa_sys_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode_of_file);
+        fd = sa_sys_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
         if (fd < 0 && fd != -EEXIST)
             return fd;
         file->named = fd >= 0;
@@ -110,10 +178,55 @@ int sa_file_begin_as(struct sa_file *file, const char *path, int mode_of_file)
     return 0;
 }
 
+static int write_descriptor(int fd, const char *from, size_t bytes)
+{
+    while (bytes) {
+        long n = sa_sys_file_write_quiet(fd, from, bytes);
+
+        if (n == -EAGAIN)
+            sa_sys_poll(fd, POLLOUT, WAIT_MS);
+        if (n == -EINTR || n == -EAGAIN)
+            continue;
+        if (n <= 0)
+            return n ? (int)n : -ENOSPC;
+        from += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* As much of it as there are lines left, of which one is for what commit says. */
+static int write_lines(struct sa_file *file, const char *from, size_t bytes)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < bytes; i++) {
+        if (file->lines_most && file->lines + 1 < file->lines_most)
+            n = i + 1;
+        file->lines += from[i] == '\n';
+    }
+    return write_descriptor(file->fd, from, file->lines_most ? n : bytes);
+}
+
+static int commit_descriptor(struct sa_file *file)
+{
+    char line[100];
+    struct sa_fmt f;
+
+    if (!file->lines_most || file->lines < file->lines_most)
+        return 0;
+    sa_fmt_init(&f, line, sizeof(line));
+    sa_fmt_add(&f, "salloc: %zu lines more; a path instead of stderr has them all\n",
+               file->lines - (file->lines_most - 1));
+    return write_descriptor(file->fd, line, f.len);
+}
+
 int sa_file_write(struct sa_file *file, const void *data, size_t bytes)
 {
     const char *from = data;
 
+    if (file->borrowed)
+        return write_lines(file, from, bytes);
     if (bytes > file->limit || file->at > file->limit - bytes)
         return -EFBIG;
     while (bytes) {
@@ -154,8 +267,11 @@ static int give_name(struct sa_file *file)
 
 int sa_file_commit(struct sa_file *file)
 {
-    int failed = file->named ? 0 : give_name(file), closed;
+    int failed, closed;
 
+    if (file->borrowed)
+        return commit_descriptor(file);
+    failed = file->named ? 0 : give_name(file);
     closed = sa_sys_close(file->fd); /* some file systems say only here what went wrong */
     file->fd = -1;
     if (!failed)
@@ -169,7 +285,7 @@ int sa_file_commit(struct sa_file *file)
 
 void sa_file_abandon(struct sa_file *file)
 {
-    if (file->fd >= 0)
+    if (file->fd >= 0 && !file->borrowed)
         sa_sys_close(file->fd);
     if (file->named)
         sa_sys_unlink(file->temporary);
@@ -205,7 +321,15 @@ static void add_executable(struct sa_fmt *f)
     sa_fmt_add(f, "%s", path + folder_length(path));
 }
 
-int sa_file_expand(const char *pattern, char *buf, size_t cap)
+void sa_file_program_name(char *buf, size_t cap)
+{
+    struct sa_fmt f;
+
+    sa_fmt_init(&f, buf, cap);
+    add_executable(&f);
+}
+
+static int expand(const char *pattern, char *buf, size_t cap, bool count)
 {
     int failed = sa_file_check_pattern(pattern);
     struct sa_fmt f;
@@ -221,9 +345,19 @@ int sa_file_expand(const char *pattern, char *buf, size_t cap)
         else if (*pattern == 'e')
             add_executable(&f);
         else if (*pattern == 'n')
-            sa_fmt_add(&f, "%u", sa_add_relaxed(&file_sequence, 1u) + 1);
+            sa_fmt_add(&f, "%u", sa_add_relaxed(&file_sequence, count) + count);
         else
             sa_fmt_add(&f, "%%");
     }
     return f.truncated ? -ENAMETOOLONG : 0;
+}
+
+int sa_file_expand(const char *pattern, char *buf, size_t cap)
+{
+    return expand(pattern, buf, cap, true);
+}
+
+int sa_file_expand_to_try(const char *pattern, char *buf, size_t cap)
+{
+    return expand(pattern, buf, cap, false);
 }

@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -205,6 +208,50 @@ int sa_sys_file_mode(const char *path)
     if (syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == -1)
         return -errno;
     return (int)st.st_mode;
+}
+
+bool sa_sys_file_is_of_proc(const char *path)
+{
+    struct statfs fs;
+
+    return syscall(SYS_statfs, path, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+int sa_sys_file_flags(int fd)
+{
+    long n = syscall(SYS_fcntl, fd, F_GETFL);
+
+    return n == -1 ? -errno : (int)n;
+}
+
+int sa_sys_file_copy(int fd, int least)
+{
+    long n = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
+
+    return n == -1 ? -errno : (int)n;
+}
+
+long sa_sys_file_folder(char *buf, size_t cap)
+{
+    long n = syscall(SYS_getcwd, buf, cap);
+
+    return n == -1 ? -errno : n;
+}
+
+long sa_sys_file_write_quiet(int fd, const void *buf, size_t bytes)
+{
+    static const struct timespec at_once;
+    uint64_t both = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1), before, pending = 0;
+    long n;
+
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &both, &before, sizeof(both));
+    syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+    n = sa_sys_write(fd, buf, bytes);
+    both &= ~pending; /* what was there before is the program's */
+    if ((n == -EPIPE || n == -EFBIG) && both)
+        syscall(SYS_rt_sigtimedwait, &both, NULL, &at_once, sizeof(both));
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+    return n;
 }
 
 void sa_sys_random(void *ret, size_t bytes)

@@ -46,8 +46,14 @@ int sa_sys_rename(const char *from, const char *to);
 int sa_sys_unlink(const char *path);
 long sa_sys_readlink(const char *path, char *buf, size_t cap); /* terminated; the length */
 int sa_sys_file_mode(const char *path);            /* st_mode, not following a link at the end */
+bool sa_sys_file_is_of_proc(const char *path);     /* it lies in the file system of processes */
 int sa_sys_file_identity(int fd, uint64_t ret[2]); /* the same for what is the same file */
-int sa_sys_poll(int fd, int events, unsigned ms);  /* those that there are; 0: none in time */
+int sa_sys_file_flags(int fd);                     /* as fcntl's F_GETFL */
+int sa_sys_file_copy(int fd, int least);           /* a new descriptor, not below that */
+long sa_sys_file_folder(char *buf, size_t cap);    /* the current one; its length with the end */
+/* As sa_sys_write, but what would raise SIGPIPE or SIGXFSZ gives the error alone. */
+long sa_sys_file_write_quiet(int fd, const void *buf, size_t bytes);
+int sa_sys_poll(int fd, int events, unsigned ms); /* those that there are; 0: none in time */
 int sa_sys_ioctl(int fd, unsigned long request, void *arg);
 void sa_sys_name_thread(const char *name); /* this one; 15 characters */
 void sa_sys_random(void *ret,

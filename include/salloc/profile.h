@@ -156,6 +156,7 @@ int salloc_profile_estimate(const salloc_profile *profile, const void *const *st
  * In the path %p is replaced by the process's number, %e by the name of its executable, %n by a number that
  * grows with each file written by the process, %% by %. The file is readable by its owner only, replaces a
  * file (or symbolic link) of the name, and appears when it is complete or not at all. Needs 32 KiB of stack.
+ * stderr, stdout and fd:N, the last also with one of these endings, are open descriptors (doc/tuning.md).
  *
  * @return 0, or -1 with errno EINVAL (null argument, unknown ending or placeholder), ENAMETOOLONG, or whatever
  * creating and writing the file gave.

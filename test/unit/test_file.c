@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static bool without_nameless; /* as on a file system that has no O_TMPFILE */
@@ -215,6 +217,33 @@ static void check_refused(void)
     assert_int_equal(entries(), 1);
 }
 
+static void check_links_refused(void)
+{
+    static const char *const targets[] = {"pipe", "/dev/full", "socket", "second"};
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "socket"};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    char link[16], to[16];
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(symlink("/dev/full", "second"), 0);
+    for (size_t i = 0; i < TEST_COUNT(targets); i++) {
+        snprintf(link, sizeof(link), "link%zu", i);
+        assert_int_equal(symlink(targets[i], link), 0);
+        assert_int_equal(write_one(link), -EEXIST);
+        assert_true(readlink(link, to, sizeof(to)) > 0);
+    }
+    assert_int_equal(entries(), 3 + TEST_COUNT(targets));
+    close(fd);
+}
+
+/* A link that leads to a device, a pipe or a socket is left as it is: in /dev it may be the machine's. */
+static void test_file_keeps_links_to_what_is_no_file(void **state)
+{
+    (void)state;
+    check_both_ways(check_links_refused);
+}
+
 /* Devices, pipes, folders and places that cannot be written give an error and stay. */
 static void test_file_refuses_what_is_no_file(void **state)
 {
@@ -299,6 +328,7 @@ int main(void)
         IN_FOLDER(test_file_replaces_but_follows_no_link),
         IN_FOLDER(test_file_temporary_names_may_be_taken),
         IN_FOLDER(test_file_refuses_what_is_no_file),
+        IN_FOLDER(test_file_keeps_links_to_what_is_no_file),
         IN_FOLDER(test_file_disk_full),
         IN_FOLDER(test_file_size_limit_does_not_kill),
         IN_FOLDER(test_file_patterns),

@@ -214,7 +214,7 @@ static void check_file_fits(void)
     strcpy(path + 205, ".prom");
     assert_non_null(report);
     sa_fmt_init(&f, report, cap);
-    sa_report_format_file(path, &f);
+    sa_report_format_file(SA_REPORT_PROMETHEUS, path, &f);
     assert_false(f.truncated);
     assert_non_null(strstr(report, "{file=\"aaaa"));
     free(report);

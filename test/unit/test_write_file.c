@@ -120,6 +120,31 @@ static void test_write_file_refuses(void **state)
     assert_int_equal(entries(), 1);
 }
 
+/* A descriptor: the table unless an ending says otherwise, and whole, since it is not stderr. */
+static void test_write_file_descriptor(void **state)
+{
+    static const struct {
+        const char *ending, *begins;
+    } endings[] = {{"", "salloc "}, {".pb.gz", "\x1f\x8b"}, {".folded", "made_root;"}};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(endings); i++) {
+        char name[32], text[16] = "";
+        int fd = open("log", O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+        snprintf(name, sizeof(name), "fd:%d%s", fd, endings[i].ending);
+        assert_int_equal(sa_profile_check_path(name), 0);
+        assert_int_equal(sa_profile_write_file(made_profile(SALLOC_PROFILE_HEAP), name), 0);
+        assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
+        assert_memory_equal(text, endings[i].begins, strlen(endings[i].begins));
+        assert_int_equal(close(fd), 0); /* still open */
+    }
+    assert_int_equal(sa_profile_check_path("fd:3.xyz"), -EINVAL);
+    assert_int_equal(sa_profile_write_file(made_profile(SALLOC_PROFILE_HEAP), "/proc/self/fd/999"),
+                     -EBADF);
+    assert_int_equal(entries(), 1);
+}
+
 /* A disk that is full at once, or after the first block. */
 static void test_write_file_disk_full(void **state)
 {
@@ -161,9 +186,8 @@ static void test_write_file_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_write_file_endings),
-        IN_FOLDER(test_write_file_refuses),
-        IN_FOLDER(test_write_file_disk_full),
+        IN_FOLDER(test_write_file_endings),        IN_FOLDER(test_write_file_refuses),
+        IN_FOLDER(test_write_file_descriptor),     IN_FOLDER(test_write_file_disk_full),
         IN_FOLDER(test_write_file_without_memory),
     };
 

@@ -8,6 +8,7 @@
  *   links  puts symbolic links to "victim" where the stats file "page" and a temporary file of it
  *          would be, and writes "out"
  *   kill   ends by SIGTERM
+ *   /PATH  goes to that folder, and writes "out"
  *   slots  writes how many guarded blocks there may be
  */
 #include <signal.h>
@@ -44,6 +45,8 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[2], "kill") == 0) {
         raise(SIGTERM);
     } else {
+        if (argv[2][0] == '/' && chdir(argv[2]) != 0)
+            return 99;
         puts("out");
     }
     return atoi(argv[1]);

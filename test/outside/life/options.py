@@ -190,6 +190,115 @@ class Options(unittest.TestCase):
             self.one_line(done, path)
         self.assertEqual(os.listdir(self.folder), ['directory'])
 
+    def test_descriptors(self):
+        """stderr gets the first lines of text, others all, in the format that an ending names."""
+        for conf in ('stderr', '/dev/stderr', '/proc/self/fd/2', '/dev/fd/2', 'fd:2', 'fd:2.txt'):
+            done = run('stats:' + conf, cwd=self.folder)
+            self.unchanged(done)
+            lines = done.stderr.splitlines()
+            self.assertEqual(len(lines), 30, conf)
+            self.assertRegex(lines[0], '^See salloc/doc/stats.md')
+            self.assertRegex(lines[-1], '^salloc: [0-9]{2,} lines more')
+        for conf in ('stdout', '/dev/stdout', 'fd:1'):
+            done = run('stats:' + conf, cwd=self.folder)
+            self.assertGreater(len(done.stdout.splitlines()), 200)
+            self.assertEqual((done.returncode, done.stderr), (5, ''))
+        self.assertEqual(json.loads(run('stats:fd:2.json', cwd=self.folder).stderr)['schema_version'], 1)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_programs_that_close_their_output(self):
+        """The coreutils close stdout and stderr at exit, before handlers that were registered earlier."""
+        for name, lines in (('stderr', 30), ('stdout', 200)):
+            done = subprocess.run(['ls', self.folder], env={**os.environ, **MORE, 'LD_PRELOAD': LIBRARY,
+                                                            'SALLOC_CONF': 'stats:' + name},
+                                  check=True, capture_output=True, text=True)
+            self.assertGreaterEqual((done.stdout + done.stderr).count('\n'), lines)
+
+    def test_reader_is_gone(self):
+        """No SIGPIPE that the program would not have had."""
+        ends = os.pipe()
+        os.close(ends[0])
+        done = run(f'stats:fd:{ends[1]}', pass_fds=[ends[1]], restore_signals=True)
+        self.unchanged(done)
+        self.one_line(done, 'Broken pipe')
+        os.close(ends[1])
+
+    def test_links_to_devices(self):
+        """A link that leads to no file stays, and what it leads to gets nothing."""
+        os.mkfifo(self.path('pipe'))
+        os.symlink('/dev/full', self.path('second'))
+        for number, target in enumerate(('/dev/full', 'pipe', 'second', '/proc/self/fd/2', '/proc/self/fd/1')):
+            link = self.path(f'link{number}')
+            os.symlink(target, link)
+            for errors in (subprocess.PIPE, 'a file'):  # where stderr leads to a file this is a link to a file
+                with open(self.path('errors'), 'w+', encoding='ascii') as file:
+                    environment = {**os.environ, **MORE, 'LD_PRELOAD': LIBRARY, 'SALLOC_CONF': 'stats:' + link}
+                    done = subprocess.run([PROGRAM, '5', 'out'], env=environment, check=False, text=True,
+                                          stdout=subprocess.PIPE, stderr=file if errors == 'a file' else errors)
+                    self.unchanged(done)
+                    file.seek(0)
+                    done.stderr = done.stderr or file.read()
+                self.one_line(done, link, 'device')
+                self.assertEqual(os.readlink(link), target)
+
+    @unittest.skipUnless(os.geteuid() == 0, 'needs root to mount')
+    def test_the_links_of_the_machine(self):
+        """Root may replace what it likes in /dev; here one of its own, that only this test sees. The links stay, whether
+        stderr is a pipe, a file or closed."""
+        script = ('mount -t tmpfs none /dev && ln -s /proc/self/fd /dev/fd && ln -s fd/2 /dev/stderr && '
+                  'ln -s /proc/self/fd/1 /dev/stdout && ln -s /proc/self/fd/0 /dev/stdin && '
+                  'ln -s /dev/stderr /dev/log || exit 77; "$@"; '
+                  'for i in fd stderr stdout stdin log; do readlink /dev/$i; done; ls /dev | wc -l')
+        for name in ('stderr', 'stdout', 'stdin', 'fd/2', 'log'):
+            for how in ('2>&1', '2>%s' % self.path('errors'), '2>&-', '>&- 2>%s' % self.path('errors')):
+                done = subprocess.run(['unshare', '-m', 'sh', '-c', script, 'sh', 'sh', '-c', f'exec "$0" 5 out {how}',
+                                       PROGRAM], env={**os.environ, **MORE, 'SALLOC_CONF': 'stats:/dev/' + name},
+                                      check=False, capture_output=True, text=True)
+                if not done.stdout:
+                    self.skipTest('cannot mount: ' + done.stderr)
+                self.assertEqual(done.stdout.split('\n')[-7:], ['/proc/self/fd', 'fd/2', '/proc/self/fd/1',
+                                                                '/proc/self/fd/0', '/dev/stderr', '5', ''], (name, how))
+
+    def test_relative_path(self):
+        """Of the folder at the start."""
+        os.mkdir(self.path('10%p'))
+        os.mkdir(self.path('other'))
+        for conf, name in (('stats:page', 'page'), ('profile:a.heap', 'a.heap'), ('stats:./x.%e.json', 'x.life_linked.json')):
+            self.unchanged(run(conf, word=self.path('other'), cwd=self.path('10%p')))
+            self.assertIn(name, os.listdir(self.path('10%p')))
+        self.assertEqual(os.listdir(self.path('other')), [])
+
+    def test_words(self):
+        """What cannot be written is told with the program, its number and the reason; once, and at the start."""
+        os.mkdir(self.path('folder'))
+        for conf, reason in (('stats:/nonexistent/page', 'No such file or directory'),
+                             ('profile:/nonexistent/a.heap', 'No such file or directory'),
+                             ('stats:/dev/full/page', 'Not a directory'), ('stats:fd:77', 'Not a descriptor'),
+                             ('stats:' + self.path('folder'), 'Is a directory')):
+            for word in ('pid', 'kill'):
+                done = run(conf, word=word)
+                self.one_line(done, 'cannot write', reason)
+                self.assertRegex(done.stderr, r'^salloc: life_linked\[%s\]: ' % (done.stdout.strip() or r'\d+'))
+        self.assertEqual(os.listdir(self.folder), ['folder'])
+
+    @unittest.skipUnless(os.geteuid() == 0, 'needs root to be another user')
+    def test_not_allowed(self):
+        """Told at the start: the program that is killed later has told it, too."""
+        os.chmod(self.folder, 0o755)
+        done = run('stats:' + self.path('page'), word='kill', user=65534)
+        self.one_line(done, 'Permission denied')
+
+    def test_trying_leaves_nothing(self):
+        """A program that writes no page since it is killed leaves nothing, and touches nothing."""
+        with open(self.path('page'), 'w', encoding='ascii') as file:
+            file.write('old')
+        for name in ('page', 'new'):
+            done = run('stats:' + self.path(name) + ',profile:' + self.path('a.%n.pb.gz'), word='kill')
+            self.assertEqual((done.returncode, done.stderr), (-15, ''))
+        self.assertEqual(os.listdir(self.folder), ['page'])
+        with open(self.path('page'), encoding='ascii') as file:
+            self.assertEqual(file.read(), 'old')
+
     def test_exit_status(self):
         for status in (0, 1, 77):
             done = run('stats:' + self.path('page'), status=str(status))

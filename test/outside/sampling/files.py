@@ -178,6 +178,26 @@ class Options(Files):
         for word in words:
             self.assertIn(word, done.stderr)
 
+    def test_descriptors(self):
+        """The table on stderr, of which it gets the first lines; other formats by the ending."""
+        done = run('exit', '5', conf='sample_interval:1,profile:stderr')
+        self.assertEqual((done.returncode, done.stdout), (5, ''))
+        self.assertRegex(done.stderr, '^salloc .*\nheap profile')
+        done = subprocess.run(['ls', '-l', '/'], check=True, text=True, env=environment('sample_interval:1,profile:stderr'),
+                              capture_output=True)  # has more stacks, and closes stderr
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 30)
+        self.assertRegex(lines[1], '^heap profile')
+        self.assertRegex(lines[-1], '^salloc: [0-9]+ lines more')
+        for name, beginning in (('stdout', 'salloc'), ('fd:1.heap', 'heap profile:')):
+            done = run('exit', '5', conf='sample_interval:1,profile:' + name)
+            self.assertTrue(done.stdout.startswith(beginning), done.stdout[:80])
+            self.assertEqual((done.returncode, done.stderr), (5, ''))
+        done = subprocess.run([PROGRAM, 'write', '/proc/self/fd/1', 'fd:77', 'fd:1.pb'], check=True, text=True,
+                              env=environment('sample_interval:1'), capture_output=True, errors='replace')
+        self.assertTrue(done.stdout.startswith('salloc'))
+        self.assertIn(f'\n0\n{errno.EBADF}\n', done.stdout)
+
     def test_not_understood(self):
         path = self.path('a.heap')
         for conf, word in (('profile:', 'profile'), ('profile:a.xyz', 'a.xyz'), ('profile:%z.heap', '%z'),

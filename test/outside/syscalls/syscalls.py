@@ -63,6 +63,9 @@ OTHER = ("call", None, "ENOSYS EPERM")
 # Waking cannot fail, and nobody could live with it if it did.
 WAKE = "202/1/129"
 
+# What cannot be written is told with the reason in words.
+CANNOT_WRITE = r"salloc: \S+\[\d+\]: cannot write \S+( \S+)?: [A-Z][A-Za-z ,/-]+"
+
 # Options, and what the library may say on stderr.
 SCENARIOS = {
     "mix": ("sample_interval:64k", None),
@@ -75,11 +78,11 @@ SCENARIOS = {
     "topology": ("", None),
     "exhaustion": ("sample_interval:64k", None),
     "guarded": ("sample_interval:4096,guarded_sample:1,guarded_slots:16,sample_quarantine:1m", None),
-    "end": ("stats:page-%n,profile:heap.pb.gz,profile_type:peak", r"salloc: cannot write \S+( \S+)?: error \d+"),
-    "end_json": ("stats:%e.json,profile:%p.txt,profile_type:lifetime,sample_interval:4k", r"salloc: cannot write \S+( \S+)?: error \d+"),
-    "end_prom": ("stats:x.prom,profile:x.heap,profile_type:allocation,llc_domains:on,sample_interval:4k", r"salloc: cannot write \S+( \S+)?: error \d+"),
+    "end": ("stats:page-%n,profile:heap.pb.gz,profile_type:peak", CANNOT_WRITE),
+    "end_json": ("stats:%e.json,profile:%p.txt,profile_type:lifetime,sample_interval:4k", CANNOT_WRITE),
+    "end_prom": ("stats:x.prom,profile:x.heap,profile_type:allocation,llc_domains:on,sample_interval:4k", CANNOT_WRITE),
     "signal": ("profile:%n.collapsed,profile_type:heap,profile_signal:USR2,sample_interval:4k",
-               r"salloc: (cannot write \S+( \S+)?: error \d+|profile_signal: cannot (create a thread|handle signal 12))"),
+               CANNOT_WRITE + r"|salloc: (profile_signal: cannot (create a thread|handle signal 12))"),
     "bug": ("sample_interval:1,guarded_sample:1", r"salloc: .*"),
 }
 PROGRAM = {"guarded": "mix", "end_json": "end", "end_prom": "end"}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words for errors of files and memory; see error_words.h. */
+#include "alloc/base/error_words.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+/* Arrays, not pointers: those would be relocated in every process. */
+static const struct {
+    int error;
+    char words[52];
+} errors[] = {
+    {EPERM, "Operation not permitted"},
+    {ENOENT, "No such file or directory"},
+    {EINTR, "Interrupted"},
+    {EIO, "Input/output error"},
+    {ENXIO, "No such device or address"},
+    {EBADF, "Not a descriptor that is open for writing"},
+    {EAGAIN, "Resource temporarily unavailable"},
+    {ENOMEM, "Cannot allocate memory"},
+    {EACCES, "Permission denied"},
+    {EBUSY, "Device or resource busy"},
+    {EEXIST, "Not a file but a device, a pipe or a socket"},
+    {ENODEV, "No such device"},
+    {ENOTDIR, "Not a directory"},
+    {EISDIR, "Is a directory"},
+    {EINVAL, "Invalid path, ending or placeholder"},
+    {ENFILE, "Too many open files in system"},
+    {EMFILE, "Too many open files"},
+    {ETXTBSY, "Text file busy"},
+    {EFBIG, "File too large"},
+    {ENOSPC, "No space left on device"},
+    {EROFS, "Read-only file system"},
+    {EMLINK, "Too many links"},
+    {EPIPE, "Broken pipe"},
+    {ENAMETOOLONG, "File name too long"},
+    {ENOSYS, "Function not implemented"},
+    {ELOOP, "Too many levels of symbolic links"},
+    {EOPNOTSUPP, "Operation not supported"},
+    {ESTALE, "Stale file handle"},
+    {EDQUOT, "Disk quota exceeded"},
+};
+
+void sa_error_words_add(struct sa_fmt *f, int error)
+{
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        if (errors[i].error == error) {
+            sa_fmt_add(f, "%s", errors[i].words);
+            return;
+        }
+    }
+    sa_fmt_add(f, "error %d", error);
+}

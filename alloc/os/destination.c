@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where reports go; see destination.h. */
+#include "alloc/os/destination.h"
+
+#include "alloc/base/error_words.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/fmt.h"
+#include "alloc/os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Copies lie above the numbers that programs expect for their next file. */
+#define COPY_LEAST 200
+
+/* Of a path in a message: the end says more than the beginning. */
+#define SHOWN 220
+
+/* The number at the start of the text, and what follows it; -1: none, or one that no descriptor has. */
+static int parse_number(const char *text, const char **ret_rest)
+{
+    const char *p = text;
+    int n = 0;
+
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (p - text >= 7)
+            return -1;
+        n = n * 10 + (*p - '0');
+    }
+    *ret_rest = p;
+    return p == text ? -1 : n;
+}
+
+int sa_destination_number(const char *pattern, const char **ret_ending)
+{
+    static const struct {
+        char name[12];
+        int number;
+    } names[] = {
+        {"stdout", STDOUT_FILENO},      {"stderr", STDERR_FILENO},
+        {"/dev/stdin", STDIN_FILENO},   {"/dev/stdout", STDOUT_FILENO},
+        {"/dev/stderr", STDERR_FILENO},
+    };
+    static const char folders[][16] = {"fd:", "/dev/fd/", "/proc/self/fd/"};
+
+    *ret_ending = NULL;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(pattern, names[i].name) == 0)
+            return names[i].number;
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        size_t n = strlen(folders[i]);
+        const char *rest = "";
+        int number;
+
+        if (strncmp(pattern, folders[i], n) != 0)
+            continue;
+        number = parse_number(pattern + n, &rest);
+        if (number >= 0 && i == 0 && *rest == '.')
+            *ret_ending = rest;
+        return *rest && !*ret_ending ? -1 : number;
+    }
+    return -1;
+}
+
+/* Whether the descriptor is the file that was there when the destination was kept. */
+static bool is_the_same(const struct sa_destination *d, int fd)
+{
+    uint64_t now[2];
+
+    return fd >= 0 && sa_sys_file_identity(fd, now) == 0 &&
+           memcmp(now, d->identity, sizeof(now)) == 0;
+}
+
+/* Whether a descriptor can be written to. */
+static int check_descriptor(int fd)
+{
+    int flags = sa_sys_file_flags(fd);
+
+    if (flags < 0)
+        return flags;
+    return (flags & O_ACCMODE) == O_RDONLY || (flags & O_PATH) ? -EBADF : 0;
+}
+
+int sa_destination_init(struct sa_destination *d, const char *pattern)
+{
+    const char *ending;
+    size_t n = strlen(pattern);
+    int failed;
+
+    d->number = sa_destination_number(pattern, &ending);
+    d->copy = -1;
+    d->mode = 0600;
+    d->told = 0;
+    if (n >= sizeof(d->pattern)) {
+        d->pattern[0] = '\0';
+        return -ENAMETOOLONG;
+    }
+    memcpy(d->pattern, pattern, n + 1);
+    if (d->number < 0)
+        return sa_file_check_pattern(pattern);
+    failed = check_descriptor(d->number);
+    return failed ? failed : sa_sys_file_identity(d->number, d->identity);
+}
+
+/* Puts the current folder before a relative pattern, if it is known and there is room. */
+static void make_absolute(struct sa_destination *d)
+{
+    char folder[SA_FILE_PATH_MAX], pattern[SA_FILE_PATH_MAX];
+    struct sa_fmt f;
+
+    if (d->pattern[0] == '/' || !d->pattern[0] || sa_sys_file_folder(folder, sizeof(folder)) <= 0 ||
+        folder[0] != '/')
+        return;
+    sa_fmt_init(&f, pattern, sizeof(pattern));
+    for (const char *p = folder; *p; p++)
+        sa_fmt_add(&f, *p == '%' ? "%%%%" : "%c", *p);
+    sa_fmt_add(&f, "%s%s", folder[1] ? "/" : "", d->pattern);
+    if (!f.truncated)
+        memcpy(d->pattern, pattern, f.len + 1);
+}
+
+static int try_path(const struct sa_destination *d)
+{
+    static struct sa_file file; /* of the constructor, one thread */
+    char path[SA_FILE_PATH_MAX];
+    int failed = sa_file_expand_to_try(d->pattern, path, sizeof(path));
+
+    if (!failed)
+        failed = sa_file_begin(&file, path);
+    if (!failed)
+        sa_file_abandon(&file);
+    return failed;
+}
+
+int sa_destination_keep(struct sa_destination *d, const char *pattern)
+{
+    int failed = sa_destination_init(d, pattern);
+
+    if (d->number < 0) {
+        make_absolute(d);
+        if (!failed)
+            failed = try_path(d);
+    } else if (!failed) {
+        d->copy = sa_sys_file_copy(d->number, COPY_LEAST);
+        if (d->copy < 0)
+            d->copy = sa_sys_file_copy(d->number, 0);
+    }
+    d->told = -failed;
+    return failed;
+}
+
+int sa_destination_begin(const struct sa_destination *d, struct sa_file *file, char *path,
+                         bool text)
+{
+    int failed, fd = is_the_same(d, d->copy) ? d->copy : d->number;
+
+    if (d->number < 0) {
+        failed = sa_file_expand(d->pattern, path, SA_FILE_PATH_MAX);
+        return failed ? failed : sa_file_begin_as(file, path, d->mode);
+    }
+    memcpy(path, d->pattern, strlen(d->pattern) + 1);
+    if (!is_the_same(d, fd))
+        return -EBADF;
+    sa_file_begin_descriptor(file, fd);
+    if (text && d->number == STDERR_FILENO)
+        file->lines_most = SA_DESTINATION_LINES;
+    return 0;
+}
+
+void sa_destination_after_fork(struct sa_destination *d)
+{
+    if (d->number >= 0 && is_the_same(d, d->copy))
+        sa_sys_close(d->copy);
+    d->copy = -1;
+}
+
+void sa_destination_complain(const char *what, const char *path, int error)
+{
+    char program[64], words[80];
+    size_t n = strlen(path), skip = n > SHOWN ? n - SHOWN : 0;
+    struct sa_fmt f;
+
+    sa_fmt_init(&f, words, sizeof(words));
+    sa_error_words_add(&f, error);
+    sa_file_program_name(program, sizeof(program));
+    sa_warn("%s[%d]: cannot write %s%s%s: %s", program, sa_sys_pid(), what, skip ? "..." : "",
+            path + skip, words);
+}
