@@ -8,8 +8,7 @@
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"
-
-#include <sched.h>
+#include "alloc/os/vdso.h"
 
 static struct slot {
     bool runs;
@@ -32,7 +31,7 @@ uint32_t sa_sample_thread(void)
 
 int32_t sa_sample_cpu(void)
 {
-    return sa_rseq.per_cpu ? sa_percpu_cpu() : sched_getcpu();
+    return sa_rseq.per_cpu ? sa_percpu_cpu() : sa_vdso_cpu();
 }
 
 struct sa_row_key sa_sample_key(const struct sa_sample *s)

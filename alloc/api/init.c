@@ -27,6 +27,7 @@
 #include "alloc/os/lock.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
@@ -108,6 +109,7 @@ void sa_init_slow(void)
     if (!sa_init_done) {
         init_options();
         sa_vm_init();
+        sa_vdso_init();
         init_hardening();
         sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
         sa_pagemap_init();

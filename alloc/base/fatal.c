@@ -3,10 +3,10 @@
 #include "alloc/base/fatal.h"
 
 #include "alloc/base/fmt.h"
+#include "alloc/base/syscall.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* One line. File names and the environment may hold anything: what would move a terminal's cursor does not get there. */
@@ -17,7 +17,7 @@ static void fatal_write(struct sa_fmt *f)
             f->buf[i] = '?';
     /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal handler. Nothing
      * can be done about a closed stderr. */
-    syscall(SYS_write, STDERR_FILENO, f->buf, f->len);
+    sa_syscall(SYS_write, STDERR_FILENO, f->buf, f->len);
 }
 
 void sa_fatal(const char *what, const void *pointer, const char *detail, ...)

@@ -6,12 +6,10 @@
 #include "alloc/base/preempt.h"
 
 #include "alloc/base/rng.h"
+#include "alloc/base/syscall.h"
 
-#include <errno.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define YIELD_ONE_IN  64
 #define SLEEP_ONE_IN  2048
@@ -22,17 +20,15 @@ static _Thread_local uint64_t preempt_random; /* 0: not seeded */
 void sa_preempt(void)
 {
     struct timespec nap = {0, 0};
-    int saved = errno;
     uint64_t r;
 
     if (!preempt_random)
-        preempt_random = sa_rng_mix((uint64_t)syscall(SYS_gettid));
+        preempt_random = sa_rng_mix((uint64_t)sa_syscall(SYS_gettid));
     r = sa_rng_mix(preempt_random += SA_RNG_STEP);
     if (r % SLEEP_ONE_IN == 1) {
         nap.tv_nsec = (long)((r >> 32) % SLEEP_MOST_NS);
-        syscall(SYS_nanosleep, &nap, NULL);
+        sa_syscall(SYS_nanosleep, &nap, NULL);
     } else if (r % YIELD_ONE_IN == 0) {
-        syscall(SYS_sched_yield);
+        sa_syscall(SYS_sched_yield);
     }
-    errno = saved;
 }

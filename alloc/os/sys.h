@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls, through libc's syscall() and nothing else: programs interpose open, mmap and
- * friends with hooks that allocate, and an allocator that calls them recurses. Results are the
- * kernel's: 0 or a value, or a negative errno. errno itself may change; the entry layer saves it.
+ * System calls by name. They are made as instructions (alloc/base/syscall.h), not through libc:
+ * programs interpose libc's functions with hooks that allocate. Results are the kernel's: 0 or a
+ * value, or a negative errno. errno itself stays as it is.
  */
 #ifndef SA_OS_SYS_H
 #define SA_OS_SYS_H
@@ -20,7 +20,7 @@ int sa_sys_munmap(void *p, size_t bytes);
 int sa_sys_madvise(void *p, size_t bytes, int advice);
 int sa_sys_mprotect(void *p, size_t bytes, int prot);
 int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret);
-bool sa_sys_is_readable(const void *p); /* 8 bytes within a page; keeps errno */
+bool sa_sys_is_readable(const void *p); /* the page of p */
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);
 int sa_sys_membarrier(int command, unsigned flags, int cpu);
 void sa_sys_name_mapping(void *p, size_t bytes, const char *name);

@@ -7,6 +7,7 @@
 #include "alloc/front/front.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
@@ -32,6 +33,7 @@ void test_start_floors(void)
         return;
     started = true;
     sa_vm_init();
+    sa_vdso_init();
     sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
     sa_pagemap_init();
     sa_page_heap_init(START_SEED);

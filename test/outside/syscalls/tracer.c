@@ -4,8 +4,8 @@
  * each system call, this process looks where it comes from, and lets the kernel do it or not: so nothing in the library or the
  * program knows, start-up is included, and threads and children are, too.
  *
- * A call is the library's if libc's syscall() was called from its code, or if the first code outside of libc that is
- * found on the stack is its own (pthread_create, sigaction). The latter is a guess that
+ * A call is the library's if the instruction that makes it is, or if the first code outside of
+ * libc that is found on the stack is its own (pthread_create, sigaction). The latter is a guess that
  * may be wrong for a call of the program's of the same kind, which must therefore be able to fail as well.
  *
  * usage: tracer LOG FIRST TIMES CALLS LIBRARY PROGRAM [argument ...]
@@ -173,16 +173,17 @@ static bool is_of_library(pid_t pid, const struct ptrace_syscall_info *info)
     uint64_t stack[STACK_WORDS];
     struct iovec here = {stack, sizeof(stack)};
     struct iovec there = {(void *)info->stack_pointer, sizeof(stack)};
-    ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    ssize_t got;
 
+    if (is_in(&trace.library, info->instruction_pointer))
+        return true;
+    got = process_vm_readv(pid, &here, 1, &there, 1, 0);
     if (got < 8) { /* near the end of the stack */
         here.iov_len = there.iov_len = 8;
         got = process_vm_readv(pid, &here, 1, &there, 1, 0);
     }
     if (got < 8)
         return false;
-    if (is_return(pid, stack[0]))
-        return true;
     for (ssize_t i = 0; i < got / 8 && by_way_of_libc(info); i++) {
         if (is_return(pid, stack[i]))
             return true;
