@@ -41,6 +41,7 @@
 #define VOID_TRIES  8
 
 struct cpu_cache *sa_cpu_caches[SA_SLABS];
+SA_START_DATA uint32_t sa_cpu_cache_forks;
 struct sa_slab sa_slab_empty __attribute__((aligned(SA_CACHELINE)));
 
 static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
@@ -95,6 +96,7 @@ static bool cpu_populate(int cpu)
             c->slab = (struct sa_slab *)((char *)c + SA_SLAB_BEGIN);
             c->limit_bytes = c->available_bytes = cpu_limit();
             c->rng = sa_sampler_stream((unsigned)cpu);
+            c->forks = sa_cpu_cache_forks;
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->stride[cls] = STRIDE_LEAST;
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
@@ -149,7 +151,7 @@ static bool cpu_revive(int cpu)
         return cpu_populate(cpu);
     if (!sa_lock_try(&c->lock, SA_RANK_CPU_CACHE))
         return false; /* stopped by another thread */
-    sa_store_release(&sa_hot.slabs[cpu], c->slab);
+    sa_cpu_cache_publish(c, cpu);
     sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
     cpu_hasten(c, cpu);
     return true;

@@ -86,6 +86,13 @@ size_t sa_cpu_cache_slab_bytes(void);
 bool sa_cpu_cache_stop_all(void);
 void sa_cpu_cache_resume_all(void);
 
+/*
+ * In a child of fork, after sa_sampler_after_fork: the next operation on each CPU gives it a generator of the child's own and
+ * voids what was drawn before. What was drawn says nothing of the child's allocations, which are trials of their own. Each cache
+ * is written to by whoever uses it: a child that ends soon copies one, not those of all CPUs.
+ */
+void sa_cpu_cache_after_fork(void);
+
 /* In a child of fork: forgets what caches hold that could not be stopped, all but one. */
 void sa_cpu_cache_abandon_others(int own);
 
