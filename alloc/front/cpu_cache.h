@@ -33,10 +33,17 @@ struct sa_cpu_class_stats {
 void sa_cpu_cache_init(size_t limit_bytes);
 
 /*
- * An object of the class; NULL when out of memory. *ret_trial: whether this allocation is to be sampled, and how
+ * Whether the current CPU's countdown has ended with a success, which then is the caller's: the beginning of an allocation that
+ * has left the fast path. A change of the probabilities voids a success that nobody has claimed, and a failure needs no claim, so
+ * nothing may come between the fast path and this. cls 0: there is none.
+ */
+void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial);
+
+/*
+ * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this allocation is to be sampled, and how
  * likely that was.
  */
-void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial);
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial);
 
 /* Whether an allocation would find a cached object; a hint. */
 bool sa_cpu_cache_has(unsigned cls);
