@@ -25,13 +25,23 @@ static struct {
     uint8_t counters[COUNTERS];
 } choice;
 
+SA_INLINE void choice_seed(uint64_t seed)
+{
+    choice.rng = sa_rng_mix(seed);
+    /* Anywhere in the first round, so that of many processes that end early some have a choice. */
+    choice.since = choice.every > 1 ? sa_rng_next(&choice.rng) % choice.every : 0;
+}
+
 void sa_choice_init(uint64_t every, uint64_t seed)
 {
     choice.every = every;
-    choice.rng = sa_rng_mix(seed);
     choice.next = choice.next_kept = 0;
-    /* Anywhere in the first round, so that of many processes that end early some have a choice. */
-    choice.since = every > 1 ? sa_rng_next(&choice.rng) % every : 0;
+    choice_seed(seed);
+}
+
+SA_COLD void sa_choice_seed(uint64_t seed)
+{
+    choice_seed(seed);
 }
 
 static void choice_fade(uint32_t count)

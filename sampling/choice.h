@@ -34,6 +34,9 @@ struct sa_choice_stats {
 /* Before the first allocation. every: one sample in so many, 1: all of them, whatever their stack; 0: none. */
 void sa_choice_init(uint64_t every, uint64_t seed);
 
+/* The random draws from now on, and how many samples come before the next choice: in a child of fork. */
+void sa_choice_seed(uint64_t seed);
+
 /* Whether the sample that is being taken is to be guarded. */
 bool sa_choice_make(const struct sa_stack *stack, size_t bytes, uint64_t now_ns);
 

@@ -75,6 +75,11 @@ void sa_guarded_init(size_t slots, uint64_t seed)
     guarded.rng = sa_rng_mix(seed);
 }
 
+SA_COLD void sa_guarded_seed(uint64_t seed)
+{
+    guarded.rng = sa_rng_mix(seed);
+}
+
 static struct pool *pool_of(const struct slot *slot)
 {
     return &guarded.pool[slot->span.pages >

@@ -40,6 +40,9 @@ struct sa_guarded_stats {
 /* Before the first allocation. slots: at most so many, and an eighth of them for larger blocks; half of either can be in use. */
 void sa_guarded_init(size_t slots, uint64_t seed);
 
+/* The random draws from now on: in a child of fork. */
+void sa_guarded_seed(uint64_t seed);
+
 /*
  * A guarded block, whose stack is referred to meanwhile; NULL: no slot, or too large. The block is given by its
  * span, which has no sample yet; sa_guarded_start tells where it is.

@@ -64,6 +64,11 @@ void sa_kept_init(size_t bytes, uint64_t seed)
     kept.rng = sa_rng_mix(seed);
 }
 
+SA_COLD void sa_kept_seed(uint64_t seed)
+{
+    kept.rng = sa_rng_mix(seed);
+}
+
 void sa_kept_pause(void)
 {
     sa_store_relaxed(&kept.pause_end, sa_clock_coarse_ns() + PAUSE_NS);

@@ -32,6 +32,9 @@ struct sa_kept_stats {
 /* Before the first allocation. bytes: at most so many, 0: nothing is kept. */
 void sa_kept_init(size_t bytes, uint64_t seed);
 
+/* The random draws from now on: in a child of fork. */
+void sa_kept_seed(uint64_t seed);
+
 /*
  * There is no memory for a request: nothing is kept for ten seconds. What is inaccessible does not count as data
  * (RLIMIT_DATA), so that others could take its place, and it could not be made accessible any more.

@@ -9,8 +9,6 @@
 
 #include <stdbool.h>
 
-#define COPIES 4
-
 #define LOG_CERTAIN -5 /* where this is log(1-p), p is certainly above SA_RATE_CERTAIN */
 
 struct class_rate {
@@ -23,12 +21,12 @@ static struct {
         int64_t interval; /* atomic, relaxed */
         double log_fail;  /* the same: log(1-1/T), of a byte not to be sampled */
         struct class_rate of[SA_CLASSES_MAX];
-    } copy[COPIES];
+    } copy[SA_RATE_COPIES];
 } rates;
 
 static struct rates_copy *copy_of(uint32_t generation)
 {
-    return &rates.copy[(generation - 1) % COPIES];
+    return &rates.copy[(generation - 1) % SA_RATE_COPIES];
 }
 
 static double real_load(const double *p)
@@ -129,23 +127,35 @@ void sa_rates_set_classes(const double *p)
 static bool copy_was_valid(uint32_t generation)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return sa_load_relaxed(&rates.generation) - generation < COPIES - 1;
+    return sa_load_relaxed(&rates.generation) - generation < SA_RATE_COPIES - 1;
+}
+
+/* False: it was too late. */
+static bool read_class(unsigned cls, uint32_t generation, struct sa_rate *ret)
+{
+    const struct class_rate *from = &copy_of(generation)->of[cls];
+
+    ret->generation = generation;
+    ret->p = real_load(&from->p);
+    ret->interval = real_load(&from->interval);
+    ret->log_fail = real_load(&from->log_fail);
+    return copy_was_valid(generation);
 }
 
 struct sa_rate sa_rate_of_class(unsigned cls)
 {
     struct sa_rate r;
 
-    do {
-        const struct class_rate *from;
-
-        r.generation = sa_load_acquire(&rates.generation);
-        from = &copy_of(r.generation)->of[cls];
-        r.p = real_load(&from->p);
-        r.interval = real_load(&from->interval);
-        r.log_fail = real_load(&from->log_fail);
-    } while (!copy_was_valid(r.generation));
+    while (!read_class(cls, sa_load_acquire(&rates.generation), &r))
+        ;
     return r;
+}
+
+bool sa_rate_of_class_then(unsigned cls, uint32_t generation, uint32_t mask, struct sa_rate *ret)
+{
+    uint32_t now = sa_load_acquire(&rates.generation);
+
+    return read_class(cls, now - ((now - generation) & mask), ret);
 }
 
 int64_t sa_rates_interval(void)

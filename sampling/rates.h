@@ -7,8 +7,8 @@
  * publishes its generation; a reader takes the copy of the generation it saw and looks afterwards
  * whether its copy can have been overwritten. The writer holds RATES.
  *
- * The generation also stands in every armed countdown (alloc/os/percpu.h): one that was drawn with other
- * probabilities is void.
+ * The generation also stands in every armed countdown (alloc/os/percpu.h): a success that is found in one has the
+ * probability of that generation. The reason is in alloc/front/cpu_cache.c.
  */
 #ifndef SA_SAMPLING_RATES_H
 #define SA_SAMPLING_RATES_H
@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #define SA_RATE_CERTAIN 0.99
+#define SA_RATE_COPIES  4
 
 struct sa_rate {
     double p; /* 0: never, 1: always */
@@ -33,6 +34,12 @@ struct sa_rate {
 void sa_rates_init(int64_t interval);
 
 struct sa_rate sa_rate_of_class(unsigned cls);
+
+/*
+ * The same of a generation, of which the lower bits are given: those of the mask. False: the table has been overwritten
+ * since, which takes SA_RATE_COPIES - 1 changes.
+ */
+bool sa_rate_of_class_then(unsigned cls, uint32_t generation, uint32_t mask, struct sa_rate *ret);
 
 /* One trial of a block without a class; *ret is its rate if it is won. rng: atomic. */
 bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret);

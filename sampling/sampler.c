@@ -25,17 +25,40 @@
 #include "sampling/misuse.h"
 
 static SA_START_DATA struct {
-    uint64_t seed;  /* const after init */
+    uint64_t seed;  /* const after init and in between forks */
     uint64_t rng;   /* atomic: draws that belong to no CPU */
     uint64_t taken; /* atomic, relaxed */
     uint64_t failed;
+    uint32_t
+        forked; /* atomic: what is chosen to be guarded and kept follows draws from before a fork */
 } sampler;
 
-void sa_sampler_init(int64_t interval, uint64_t seed)
+static void sampler_seed(uint64_t seed)
 {
     sampler.seed = seed;
     sampler.rng = sa_rng_mix(seed ^ SA_RNG_STEP);
+}
+
+void sa_sampler_init(int64_t interval, uint64_t seed)
+{
+    sampler_seed(seed);
     sa_rates_init(interval);
+}
+
+SA_COLD void sa_sampler_after_fork(uint64_t number)
+{
+    sampler_seed(sa_rng_mix(sa_rng_mix(sampler.seed) + number * SA_RNG_STEP));
+    sampler.forked = 1;
+}
+
+/* The first sample in a child of fork: others' generators are not on pages that every child writes to. */
+SA_COLD static void sampler_seed_others(void)
+{
+    if (!sa_xchg_acquire(&sampler.forked, 0))
+        return;
+    sa_choice_seed(sa_sampler_stream(SA_SLABS));
+    sa_guarded_seed(sa_sampler_stream(SA_SLABS + 1));
+    sa_kept_seed(sa_sampler_stream(SA_SLABS + 2));
 }
 
 uint64_t sa_sampler_stream(unsigned number)
@@ -102,6 +125,8 @@ static bool sampler_enter(void)
     if (sa_thread.sampling)
         return false;
     sa_thread.sampling = 1;
+    if (SA_UNLIKELY(sa_load_relaxed(&sampler.forked)))
+        sampler_seed_others();
     return true;
 }
 

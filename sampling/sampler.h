@@ -33,6 +33,9 @@ struct sa_sampler_stats {
 /* Before the first allocation. seed: of all random draws. */
 void sa_sampler_init(int64_t interval, uint64_t seed);
 
+/* In a child of fork: its random draws are its own. number: of the fork, another one for each child of the process. */
+void sa_sampler_after_fork(uint64_t number);
+
 /* A generator's state of its own for each number: those below SA_SLABS are the slabs'. */
 uint64_t sa_sampler_stream(unsigned number);
 

@@ -3,7 +3,7 @@
  * fork. Before: close the gate and stop the per-CPU caches, so that nothing is half changed while
  * the address space is copied. No lock is held meanwhile (the argument is in alloc/front/gate.h).
  * After, in the parent and the child: let everything go on. The child keeps the rseq and the
- * membarrier registration of its only thread, and finds every lock free.
+ * membarrier registration of its only thread, finds every lock free, and has random draws of its own.
  *
  * Without rseq the caches of other threads cannot be stopped: the child forgets what they hold.
  */
@@ -21,11 +21,15 @@
 #include "alloc/middle/topology.h"
 #include "alloc/os/rseq.h"
 #include "sampling/mappings.h"
+#include "sampling/sampler.h"
 
 #include <errno.h>
 
 /* Whether the kernel refused the fence (seccomp, mostly); written and read by who has the gate. */
 static bool stop_failed;
+
+/* Of the last fork: all that tells the seeds of two children of a process apart. Written by who has the gate. */
+static uint64_t fork_number;
 
 static void fork_prepare(void)
 {
@@ -33,6 +37,7 @@ static void fork_prepare(void)
 
     sa_init();
     sa_gate_close();
+    fork_number++;
     stop_failed = sa_rseq.per_cpu && !sa_cpu_cache_stop_all();
     errno = saved;
 }
@@ -54,11 +59,11 @@ static void fork_child(void)
     if (!sa_rseq.per_cpu) {
         sa_cpu_cache_abandon_others(sa_percpu_cpu());
         sa_thread_slots_after_fork();
-    } else {
-        if (stop_failed)
-            sa_cpu_cache_abandon_others(-1);
-        sa_cpu_cache_resume_all();
+    } else if (stop_failed) {
+        sa_cpu_cache_abandon_others(-1);
     }
+    sa_sampler_after_fork(fork_number);
+    sa_cpu_cache_after_fork();
     sa_emergency_after_fork();
     sa_topology_after_fork();
     sa_soft_limit_after_fork();

@@ -14,6 +14,13 @@
  * provided that the decision does not depend on what was drawn. Objects that are handed out without
  * a pop are tried one by one.
  *
+ * A change of the probabilities. All that is not known by then is drawn again: what is left of a countdown is void, at
+ * one moment for each CPU, while it is stopped. What is known by then stays, failure or success alike, with the probability by which
+ * it was drawn. That of a failure is known when its pop ends. That of a success is known when the pop fails: the allocation
+ * then claims it as soon as it gets here (sa_cpu_cache_claim), in a few nanoseconds, of which a change can take it away. And a
+ * success that comes after the new probabilities are published, but before this CPU was stopped, has the old one, as the
+ * failures beside it; so the success names its generation, and rates.c remembers the last ones.
+ *
  * It also is what brings a quiet program to the slow path now and then, where maintenance is polled: a
  * class whose countdown ends rarely gets a short one, one that ends it often a long one, so that the
  * cost stays below one slow path in ten milliseconds.
@@ -41,6 +48,7 @@
 #define VOID_TRIES  8
 
 struct cpu_cache *sa_cpu_caches[SA_SLABS];
+SA_START_DATA uint32_t sa_cpu_cache_forks;
 struct sa_slab sa_slab_empty __attribute__((aligned(SA_CACHELINE)));
 
 static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
@@ -95,6 +103,7 @@ static bool cpu_populate(int cpu)
             c->slab = (struct sa_slab *)((char *)c + SA_SLAB_BEGIN);
             c->limit_bytes = c->available_bytes = cpu_limit();
             c->rng = sa_sampler_stream((unsigned)cpu);
+            c->forks = sa_cpu_cache_forks;
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->stride[cls] = STRIDE_LEAST;
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
@@ -149,7 +158,7 @@ static bool cpu_revive(int cpu)
         return cpu_populate(cpu);
     if (!sa_lock_try(&c->lock, SA_RANK_CPU_CACHE))
         return false; /* stopped by another thread */
-    sa_store_release(&sa_hot.slabs[cpu], c->slab);
+    sa_cpu_cache_publish(c, cpu);
     sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
     cpu_hasten(c, cpu);
     return true;
@@ -220,54 +229,68 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     return objs[n];
 }
 
-/*
- * Pops an object off the current CPU's cache, whose state was h lately. NULL: try again, or *ret_trial has been won
- * for nothing yet.
- */
+void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial)
+{
+    int cpu = sa_percpu_cpu();
+    struct sa_slab *slab = cpu < 0 ? &sa_slab_empty : sa_load_acquire(&sa_hot.slabs[cpu]);
+    uint64_t h = cpu_state(slab, cls);
+
+    /* A countdown is a matter of pops. The rate is read first: a countdown that is still there then has not been overtaken by
+     * more than one change. The state is then that of one that has ended. */
+    ret_trial->won =
+        SA_UNLIKELY(sa_state_is_due(h)) && sa_state_avail(h) != 0 &&
+        sa_rate_of_class_then(cls, sa_state_generation(h), SA_GENERATION_MASK, &ret_trial->rate) &&
+        sa_percpu_replace(cpu, slab, cls, h, sa_state_arm(h, 0, false, sa_state_generation(h)));
+}
+
+/* Pops an object off the current CPU's cache, whose state was h lately; rate is from after that. NULL: try again. */
 static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
-                     struct sa_trial *ret_trial)
+                     const struct sa_rate *rate, struct sa_trial *trial)
 {
     void *obj;
 
-    if (sa_state_until(h) == 0) {
-        bool due = sa_state_is_due(h, ret_trial->rate.generation);
-
-        if (cpu_rearm(c, cpu, cls, h, &ret_trial->rate) && due) {
-            ret_trial->won = true;
-            sa_count_shared(&c->passed[cls], 1);
-            /* Not a pop that counts: this one was the last of the countdown that has ended. */
-            return sa_percpu_pop_batch(cls, &obj, 1) ? obj : NULL;
-        }
+    if (!trial->won && sa_state_is_due(h)) {
+        sa_cpu_cache_claim(cls, trial);
+        return NULL;
     }
-    return sa_percpu_pop(cls);
+    if (sa_state_until(h) == 0 && !sa_state_is_due(h))
+        cpu_rearm(c, cpu, cls, h, rate);
+    if (!trial->won)
+        return sa_percpu_pop(cls);
+    /* Not a pop that counts: this one was the last of the countdown that has ended. */
+    if (!sa_percpu_pop_batch(cls, &obj, 1))
+        return NULL;
+    sa_count_shared(&c->passed[cls], 1);
+    return obj;
 }
 
-void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial)
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial)
 {
+    struct sa_rate rate;
     void *obj;
     int cpu;
 
-    ret_trial->won = false;
-    for (int tries = 0; tries < ALLOC_TRIES && !ret_trial->won; tries++) {
+    for (int tries = 0; tries < ALLOC_TRIES; tries++) {
         struct cpu_cache *c = cpu_current(&cpu);
         uint64_t h = c ? sa_load_acquire(&c->slab->header[cls].state) : 0;
 
         /* In this order: whoever changes the probabilities from now on changes the state, too, so that a
          * countdown which was drawn by the old ones is not stored. */
-        ret_trial->rate = sa_rate_of_class(cls);
+        rate = sa_rate_of_class(cls);
         if (!c)
             break;
         if (sa_state_avail(h) == 0) {
-            ret_trial->won = sa_draw_trial(&c->rng, ret_trial->rate.p);
+            if (!trial->won)
+                *trial = (struct sa_trial){sa_draw_trial(&c->rng, rate.p), rate};
             sa_count_shared(&c->passed[cls], 1);
             return cpu_refill(c, cpu, cls);
         }
-        obj = cpu_pop(c, cpu, cls, h, ret_trial);
+        obj = cpu_pop(c, cpu, cls, h, &rate, trial);
         if (obj)
             return obj;
     }
-    if (!ret_trial->won)
-        ret_trial->won = sa_sampler_try(&ret_trial->rate);
+    if (!trial->won)
+        *trial = (struct sa_trial){sa_sampler_try(&rate), rate};
     return sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1) ? obj : NULL;
 }
 

@@ -33,10 +33,17 @@ struct sa_cpu_class_stats {
 void sa_cpu_cache_init(size_t limit_bytes);
 
 /*
- * An object of the class; NULL when out of memory. *ret_trial: whether this allocation is to be sampled, and how
+ * Whether the current CPU's countdown has ended with a success, which then is the caller's: the beginning of an allocation that
+ * has left the fast path. A change of the probabilities voids a success that nobody has claimed, and a failure needs no claim, so
+ * nothing may come between the fast path and this. cls 0: there is none.
+ */
+void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial);
+
+/*
+ * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this allocation is to be sampled, and how
  * likely that was.
  */
-void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *ret_trial);
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial);
 
 /* Whether an allocation would find a cached object; a hint. */
 bool sa_cpu_cache_has(unsigned cls);
@@ -85,6 +92,13 @@ size_t sa_cpu_cache_slab_bytes(void);
  * afterwards all resume. */
 bool sa_cpu_cache_stop_all(void);
 void sa_cpu_cache_resume_all(void);
+
+/*
+ * In a child of fork, after sa_sampler_after_fork: the next operation on each CPU gives it a generator of the child's own and
+ * voids what was drawn before. What was drawn says nothing of the child's allocations, which are trials of their own. Each cache
+ * is written to by whoever uses it: a child that ends soon copies one, not those of all CPUs.
+ */
+void sa_cpu_cache_after_fork(void);
 
 /* In a child of fork: forgets what caches hold that could not be stopped, all but one. */
 void sa_cpu_cache_abandon_others(int own);

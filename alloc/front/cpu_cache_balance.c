@@ -26,11 +26,43 @@ static bool cpu_stop(int cpu)
     return sa_rseq_fence(cpu);
 }
 
+/* A countdown of 0 that is not due: the next pop of every class draws a new one. */
+SA_COLD static void cpu_void_countdowns(struct cpu_cache *c)
+{
+    uint32_t generation = sa_rates_generation();
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_state(c->slab, cls);
+
+        cpu_count_voided(c, cls, h);
+        sa_store_relaxed(&c->slab->header[cls].state, sa_state_arm(h, 0, false, generation));
+    }
+}
+
+/*
+ * The first use in a child of fork: nobody has used the slab since the fork. A thread's own cache may be in a sequence that
+ * the handler of a signal has interrupted, and whoever revives it voids its countdowns, by sequences.
+ */
+SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu)
+{
+    c->rng = sa_sampler_stream((unsigned)cpu);
+    c->forks = sa_cpu_cache_forks;
+    if (sa_rseq.per_cpu)
+        cpu_void_countdowns(c);
+}
+
+void sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
+{
+    if (SA_UNLIKELY(c->forks != sa_cpu_cache_forks))
+        cpu_after_fork(c, cpu);
+    sa_store_release(&sa_hot.slabs[cpu], c->slab);
+}
+
 /* While a fork is in progress (a handler of it may have got us here) all stay stopped. */
 static void cpu_resume(struct cpu_cache *c, int cpu)
 {
     if (!sa_gate_is_closed())
-        sa_store_release(&sa_hot.slabs[cpu], c->slab);
+        sa_cpu_cache_publish(c, cpu);
 }
 
 /* Passes all objects of a stopped slab on; bytes. Capacities become 0. */
@@ -160,19 +192,6 @@ void sa_cpu_cache_tick(void)
         cpu_shuffle(busiest, most);
 }
 
-/* A countdown of 0 that is not due: the next pop of every class draws a new one. */
-static void cpu_void_countdowns(struct cpu_cache *c)
-{
-    uint32_t generation = sa_rates_generation();
-
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        uint64_t h = cpu_state(c->slab, cls);
-
-        cpu_count_voided(c, cls, h);
-        sa_store_relaxed(&c->slab->header[cls].state, sa_state_arm(h, 0, false, generation));
-    }
-}
-
 void sa_cpu_cache_rearm(void)
 {
     int count = sa_cpu_cache_count();
@@ -210,10 +229,16 @@ void sa_cpu_cache_resume_all(void)
         /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it; or he moves slots, and
          * the next slow path revives it. (He is this thread, interrupted by the signal handler that forks.) */
         if (c && sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
-            sa_store_release(&sa_hot.slabs[cpu], c->slab);
+            sa_cpu_cache_publish(c, cpu);
             sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
         }
     }
+}
+
+SA_COLD void sa_cpu_cache_after_fork(void)
+{
+    sa_cpu_cache_forks++;
+    sa_cpu_cache_kick();
 }
 
 void sa_cpu_cache_abandon_others(int own)

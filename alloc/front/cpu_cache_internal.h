@@ -27,7 +27,8 @@ struct cpu_cache {
     uint32_t hand;                              /* racy: where the last steal ended */
     uint32_t unstolen;                          /* racy: misses that might have led to one */
     uint64_t rng;                               /* atomic: countdowns and trials */
-    uint64_t passed[SA_CLASSES_MAX];            /* atomic, relaxed: allocations, see cpu_rearm */
+    uint32_t forks;                  /* CPU_CACHE: sa_cpu_cache_forks when rng was seeded */
+    uint64_t passed[SA_CLASSES_MAX]; /* atomic, relaxed: allocations, see cpu_rearm */
     /* Racy hints, written by the slow paths on this CPU; any value is valid. */
     uint8_t last_miss[SA_CLASSES_MAX];
     uint8_t touched[SA_CLASSES_MAX];
@@ -39,6 +40,7 @@ struct cpu_cache {
 };
 
 extern struct cpu_cache *sa_cpu_caches[SA_SLABS]; /* atomic: published with release */
+extern uint32_t sa_cpu_cache_forks;               /* between the first process and this one */
 
 static inline struct cpu_cache *cpu_cache_get(int cpu)
 {
@@ -57,6 +59,9 @@ static inline void cpu_count_voided(struct cpu_cache *c, unsigned cls, uint64_t 
         sa_add_relaxed(&c->passed[cls], c->armed[cls] - sa_state_until(state));
     c->armed[cls] = 0;
 }
+
+/* Sets a stopped CPU going. Under its lock. */
+void sa_cpu_cache_publish(struct cpu_cache *c, int cpu);
 
 enum sa_miss { SA_MISS_NONE, SA_MISS_UNDERFLOW, SA_MISS_OVERFLOW };
 

@@ -136,9 +136,8 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
 }
 
 /* A block of a class: an object, or a sampled block for which it stands. */
-static void *alloc_small(unsigned cls, size_t size, size_t align)
+static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_trial trial)
 {
-    struct sa_trial trial;
     void *p = sa_cpu_cache_alloc(cls, &trial), *sampled = NULL;
 
     if (SA_UNLIKELY(sa_hardening.on) && p)
@@ -153,12 +152,12 @@ static void *alloc_small(unsigned cls, size_t size, size_t align)
 }
 
 /* *zero: as for sa_large_alloc. */
-static void *alloc_any(unsigned cls, size_t size, size_t align, bool *zero)
+static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_trial trial, bool *zero)
 {
     if (!cls)
         return sa_large_alloc(size, align, zero);
     *zero = false;
-    return alloc_small(cls, size, align);
+    return alloc_small(cls, size, align, trial);
 }
 
 /* Makes room for a request that has failed. What the caches hold may be all that it takes. */
@@ -173,18 +172,17 @@ static void alloc_recover(unsigned cls, size_t size, bool refused)
     }
 }
 
-static void *alloc_inside(size_t size, size_t align, bool zero)
+static void *alloc_inside(unsigned cls, size_t size, size_t align, struct sa_trial trial, bool zero)
 {
-    unsigned cls = sa_block_class(size, align);
     uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
     bool zeroed = zero, refused;
-    void *p = alloc_any(cls, size, align, &zeroed);
+    void *p = alloc_any(cls, size, align, trial, &zeroed);
 
     if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
         refused = sa_load_relaxed(&sa_limits.refused) != refusals;
         alloc_recover(cls, size, refused);
         zeroed = zero;
-        p = alloc_any(cls, size, align, &zeroed);
+        p = alloc_any(cls, size, align, trial, &zeroed);
         if (refused && p)
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
     }
@@ -203,14 +201,17 @@ static void front_leave(void)
 
 void *sa_front_alloc(size_t size, size_t align, bool zero)
 {
+    unsigned cls = sa_block_class(size, align);
+    struct sa_trial trial;
     void *p;
 
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
+    sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
     if (SA_UNLIKELY(!sa_gate_enter()))
         return sa_emergency_alloc(size, align);
     front_free_aside();
-    p = alloc_inside(size, align, zero);
+    p = alloc_inside(cls, size, align, trial, zero);
     front_leave();
     return p;
 }

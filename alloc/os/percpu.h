@@ -237,11 +237,16 @@ SA_INLINE uint64_t sa_state_arm(uint64_t state, uint32_t until, bool due, uint32
            (uint64_t)(generation & SA_GENERATION_MASK) << SA_GENERATION_SHIFT;
 }
 
-/* Whether the countdown has ended with a success, under the probabilities of the generation. */
-SA_INLINE bool sa_state_is_due(uint64_t state, uint32_t generation)
+/* Whether the countdown has ended with a success, under the probabilities of its generation. */
+SA_INLINE bool sa_state_is_due(uint64_t state)
 {
-    return (state & SA_STATE_DUE) &&
-           state >> SA_GENERATION_SHIFT == (generation & SA_GENERATION_MASK);
+    return (state & SA_STATE_DUE) && sa_state_until(state) == 0;
+}
+
+/* The generation by whose probabilities the countdown was drawn, modulo SA_GENERATION_MASK + 1. */
+SA_INLINE uint32_t sa_state_generation(uint64_t state)
+{
+    return (uint32_t)(state >> SA_GENERATION_SHIFT);
 }
 
 /* Number of the CPU (or of the thread's slab); negative where rseq is not registered. */

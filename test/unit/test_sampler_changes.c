@@ -9,6 +9,7 @@
 #include "test/support/threads.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define LIMIT (1024ul * 1024)
@@ -269,6 +270,125 @@ static void test_trials_change_at_once_in_all_threads(void **state)
     test_threads_check();
 }
 
+/*
+ * Changes that do not wait for what was drawn. Each success counts as 1/p blocks with the p that it comes with: the sum
+ * must be the number of allocations, but for what is expected of it by chance: 5 deviations.
+ */
+struct weighed {
+    double allocations, weights, variance;
+};
+
+static void weigh(unsigned cls, struct weighed *w)
+{
+    struct sa_trial trial = {.won = false};
+    void *obj = sa_percpu_pop(cls);
+
+    if (!obj) {
+        sa_cpu_cache_claim(cls, &trial);
+        if (sa_gate_enter()) {
+            obj = sa_cpu_cache_alloc(cls, &trial);
+            sa_gate_leave();
+        }
+    }
+    THREAD_CHECK(obj != NULL);
+    w->allocations++;
+    if (trial.won) {
+        w->weights += 1 / trial.rate.p;
+        /* Of n trials (1-p)/p each: of a success, of which there are n p, (1-p)/p^2. */
+        w->variance += (1 - trial.rate.p) / (trial.rate.p * trial.rate.p);
+    }
+    give_back(cls, obj);
+}
+
+static void assert_weight(const struct weighed *w)
+{
+    double off = (w->weights - w->allocations) / sqrt(w->variance);
+
+    print_message("%.0f allocations, estimated %.0f: %.4f, %+.1f deviations\n", w->allocations,
+                  w->weights, w->weights / w->allocations, off);
+    assert_true(fabs(off) <= 5);
+}
+
+/* Between the moment at which new probabilities are there and that at which a CPU's countdowns are voided, both failures and
+ * successes are the old ones'. */
+static void test_trials_until_a_change_arrives(void **state)
+{
+    unsigned cls = sa_size_class_find(64);
+    struct test_random r = {0xa221};
+    struct weighed w = {0};
+
+    (void)state;
+    set_pace(BUSY);
+    set_interval(500);
+    for (int i = 0; i < 20000; i++) {
+        sa_rates_set_interval(i % 2 ? 300 : 500);
+        for (size_t n = test_random_below(&r, 10); n; n--)
+            weigh(cls, &w);
+        sa_cpu_cache_rearm();
+        for (size_t n = test_random_below(&r, 10); n; n--)
+            weigh(cls, &w);
+    }
+    test_threads_check();
+    assert_weight(&w);
+}
+
+/* One thread changes the interval without a pause while others allocate. With SALLOC_TEST_FULL=1 100000 times. Where nothing
+ * is stopped a change takes less than a microsecond, and the nanoseconds until a success is claimed would show: one in 20. */
+struct storming {
+    uint32_t done; /* atomic */
+    int changes;
+    struct weighed of[THREADS];
+};
+
+static void pause_without_fence(void)
+{
+    struct timespec from, to;
+
+    if (sa_rseq.per_cpu)
+        return;
+    timespec_get(&from, TIME_UTC);
+    do
+        timespec_get(&to, TIME_UTC);
+    while ((to.tv_sec - from.tv_sec) * 1000000000 + to.tv_nsec - from.tv_nsec < 20000);
+}
+
+static void change_or_allocate(int index, void *arg)
+{
+    struct storming *s = arg;
+    unsigned cls = sa_size_class_find(64);
+
+    if (index == 0) {
+        for (int i = 0; i < s->changes; i++) {
+            THREAD_CHECK(sa_gate_enter());
+            sa_sample_rates_set_interval(i % 2 ? 300 : 500);
+            sa_gate_leave();
+            pause_without_fence();
+        }
+        __atomic_store_n(&s->done, 1, __ATOMIC_SEQ_CST);
+        return;
+    }
+    while (!__atomic_load_n(&s->done, __ATOMIC_RELAXED))
+        weigh(cls, &s->of[index]);
+}
+
+static void test_trials_change_without_pause(void **state)
+{
+    struct storming s = {.changes = getenv("SALLOC_TEST_FULL") ? 100000 : 20000};
+    struct weighed all = {0};
+
+    (void)state;
+    set_pace(BUSY);
+    set_interval(500);
+    test_threads_run(3, change_or_allocate, &s);
+    test_threads_check();
+    for (int i = 0; i < THREADS; i++) {
+        all.allocations += s.of[i].allocations;
+        all.weights += s.of[i].weights;
+        all.variance += s.of[i].variance;
+    }
+    assert_weight(&all);
+}
+
 /* A change reaches a cache although somebody asks for all caches to be emptied before its owner comes by. */
 static void change_and_drain(int index, void *arg)
 {
@@ -318,6 +438,8 @@ int main(void)
         cmocka_unit_test(test_trials_of_threads_on_two_cpus),
         cmocka_unit_test(test_trials_of_threads_that_migrate),
         cmocka_unit_test(test_trials_change_at_once_in_all_threads),
+        cmocka_unit_test(test_trials_until_a_change_arrives),
+        cmocka_unit_test(test_trials_change_without_pause),
         cmocka_unit_test(test_trials_change_in_drained_caches),
     };
 

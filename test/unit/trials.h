@@ -57,8 +57,10 @@ static inline void *try_alloc(unsigned cls, double p, struct tally *t)
     struct sa_trial trial = {.won = false};
     void *obj = sa_percpu_pop(cls);
 
-    if (!obj)
+    if (!obj) {
+        sa_cpu_cache_claim(cls, &trial);
         obj = sa_cpu_cache_alloc(cls, &trial);
+    }
     t->expected += p;
     t->variance += p * (1 - p);
     t->won += trial.won;
