@@ -10,7 +10,6 @@
 #include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
-#include "sampling/guarded.h"
 
 #define FOLDED 64 /* records of gone samples that make room at a time */
 
@@ -214,9 +213,9 @@ static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bo
     to->offset = s->offset;
     to->hits = s->hits;
     to->waste = is_live ? sample_waste(s) : 0;
-    to->start = !is_live                   ? 0
-                : sa_guarded_span(s->span) ? sa_guarded_start(s->span)
-                                           : s->span->start;
+    to->start = is_live ? s->address : 0;
+    to->address = s->address;
+    to->tid = s->tid;
     to->time_ns = s->time_ns;
     sa_stack_ref(s->stack);
 }

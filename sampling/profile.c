@@ -41,6 +41,7 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
     ret->probability = row->key.p;
     ret->interval = row->key.interval;
     ret->samples = row->samples;
+    ret->guarded_status = (enum salloc_guarded_status)row->key.guarded;
     if (profile->type == SALLOC_PROFILE_ALLOCATIONS || profile->type == SALLOC_PROFILE_LIFETIMES) {
         ret->alloc_count = count;
         ret->alloc_bytes = bytes;

@@ -22,7 +22,8 @@ struct sa_row_key {
     uint8_t kind;     /* enum salloc_allocation_kind */
     uint8_t censored; /* lifetimes: still allocated at the stop */
     int8_t same_cpu, same_thread;
-    uint8_t pad[4];
+    int8_t guarded; /* enum salloc_guarded_status */
+    uint8_t pad[3];
 };
 
 struct sa_row {

@@ -7,6 +7,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 
 #include <sched.h>
@@ -30,6 +31,13 @@ uint32_t sa_sample_thread(void)
     return sa_thread.number;
 }
 
+uint32_t sa_sample_tid(bool exact)
+{
+    if (exact || !sa_thread.area.tid)
+        sa_thread.area.tid = sa_sys_tid();
+    return sa_thread.area.tid;
+}
+
 int32_t sa_sample_cpu(void)
 {
     return sa_rseq.per_cpu ? sa_percpu_cpu() : sched_getcpu();
@@ -44,6 +52,7 @@ struct sa_row_key sa_sample_key(const struct sa_sample *s)
                                .requested = s->requested,
                                .align = s->align,
                                .kind = s->kind,
+                               .guarded = s->guarded,
                                .same_cpu = -1,
                                .same_thread = -1};
 }

@@ -74,6 +74,15 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
     X(MALLOC, "malloc")                                                                            \
     X(NEW, "new")                                                                                  \
     X(ALIGNED, "aligned malloc")                                                                   \
+    X(GUARDED_STATUS, "guarded_status")                                                            \
+    X(LARGER_THAN_ONE_PAGE, "LargerThanOnePage")                                                   \
+    X(DISABLED, "Disabled")                                                                        \
+    X(RATE_LIMITED, "RateLimited")                                                                 \
+    X(NO_AVAILABLE_SLOTS, "NoAvailableSlots")                                                      \
+    X(MPROTECT_FAILED, "MProtectFailed")                                                           \
+    X(FILTERED, "Filtered")                                                                        \
+    X(NOT_ATTEMPTED, "NotAttempted")                                                               \
+    X(GUARDED, "Guarded")                                                                          \
     X(RESIDENT, "resident")                                                                        \
     X(SWAPPED, "swapped")                                                                          \
     X(PAIR, "callstack-pair-id")                                                                   \
@@ -210,6 +219,28 @@ static void begin_sample(struct writer *w, struct sa_proto *m, const struct sa_s
     sa_proto_message(m, SAMPLE_VALUE, &packed);
 }
 
+static unsigned guarded_word(int status)
+{
+    switch (status) {
+    case SALLOC_GUARDED_LARGER_THAN_ONE_PAGE:
+        return S_LARGER_THAN_ONE_PAGE;
+    case SALLOC_GUARDED_DISABLED:
+        return S_DISABLED;
+    case SALLOC_GUARDED_RATE_LIMITED:
+        return S_RATE_LIMITED;
+    case SALLOC_GUARDED_NO_AVAILABLE_SLOTS:
+        return S_NO_AVAILABLE_SLOTS;
+    case SALLOC_GUARDED_MPROTECT_FAILED:
+        return S_MPROTECT_FAILED;
+    case SALLOC_GUARDED_FILTERED:
+        return S_FILTERED;
+    case SALLOC_GUARDED_GUARDED:
+        return S_GUARDED;
+    default:
+        return S_NOT_ATTEMPTED;
+    }
+}
+
 static void add_block_labels(struct sa_proto *m, const struct sa_row_key *key)
 {
     static const uint8_t kinds[] = {[SALLOC_KIND_MALLOC] = S_MALLOC,
@@ -220,6 +251,7 @@ static void add_block_labels(struct sa_proto *m, const struct sa_row_key *key)
     add_label(m, S_REQUEST, key->requested, S_BYTES);
     add_label(m, S_ALIGNMENT, key->align, S_BYTES);
     add_word(m, S_ALLOCATION_TYPE, kinds[key->kind]);
+    add_word(m, S_GUARDED_STATUS, guarded_word(key->guarded));
 }
 
 static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const struct sa_row *row)

@@ -19,6 +19,7 @@
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/thread.h"
 #include "sampling/mappings.h"
 
 #include <errno.h>
@@ -58,6 +59,7 @@ static void fork_child(void)
             sa_cpu_cache_abandon_others(-1);
         sa_cpu_cache_resume_all();
     }
+    sa_thread.area.tid = 0; /* the only thread has another number now */
     sa_emergency_after_fork();
     sa_topology_after_fork();
     sa_soft_limit_after_fork();

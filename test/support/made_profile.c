@@ -86,6 +86,13 @@ static size_t make_rows(struct sa_row *rows)
     rows[5] = row(MADE_NOWHERE, 524288, 524288, 1);
     rows[6] = row(MADE_UNKNOWN, 16, 16, 1);
     rows[7] = row(MADE_MIDDLE, 16, 9, 11);
+    rows[0].key.guarded = SALLOC_GUARDED_GUARDED;
+    rows[1].key.guarded = SALLOC_GUARDED_RATE_LIMITED;
+    rows[2].key.guarded = SALLOC_GUARDED_FILTERED;
+    rows[3].key.guarded = SALLOC_GUARDED_MPROTECT_FAILED;
+    rows[4].key.guarded = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
+    rows[5].key.guarded = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
+    rows[6].key.guarded = SALLOC_GUARDED_DISABLED;
     return ROWS;
 }
 

@@ -273,6 +273,56 @@ static void test_proto_locations_are_calls(void **state)
     free(c.data);
 }
 
+/* The message of a sample's label; its number is 0 if there is none. */
+static struct field label_of(size_t sample, const char *key)
+{
+    struct message m = inside(&p.samples[sample]);
+    struct field f;
+
+    while (next(&m, &f))
+        if (f.number == 3 && string_is(number_in(&f, 1), key))
+            return f;
+    return (struct field){0, 0, NULL, 0};
+}
+
+static bool has_word(size_t sample, const char *key, const char *word)
+{
+    struct field label = label_of(sample, key);
+
+    return label.number && string_is(number_in(&label, 2), word);
+}
+
+static bool has_number(size_t sample, const char *key, uint64_t number, const char *unit)
+{
+    struct field label = label_of(sample, key);
+
+    return label.number && number_in(&label, 3) == number && string_is(number_in(&label, 4), unit);
+}
+
+static void test_proto_labels_of_blocks(void **state)
+{
+    static const char *const guarded[] = {"Guarded",        "RateLimited",       "Filtered",
+                                          "MProtectFailed", "LargerThanOnePage", "NoAvailableSlots",
+                                          "Disabled",       "NotAttempted"};
+
+    (void)state;
+    for (int type = 0; type < SALLOC_PROFILE_LIFETIMES; type++) {
+        struct collected c = collect(sa_write_proto, made_profile(type));
+
+        decode(&c);
+        for (size_t i = 0; i < TEST_COUNT(guarded); i++)
+            assert_true(has_word(i, "guarded_status", guarded[i]));
+        assert_true(has_number(0, "bytes", 64, "bytes") && has_number(0, "request", 50, "bytes"));
+        assert_true(has_word(0, "allocation type", "malloc"));
+        assert_true(has_number(3, "alignment", 4096, "bytes"));
+        assert_true(has_word(3, "allocation type", "aligned malloc"));
+        assert_true(has_word(4, "allocation type", "new") && !label_of(4, "alignment").number);
+        if (type == SALLOC_PROFILE_HEAP) /* what was ever allocated */
+            assert_true(!label_of(8, "bytes").number && !label_of(8, "guarded_status").number);
+        free(c.data);
+    }
+}
+
 /* A profile without samples is a file that readers accept. */
 static void test_proto_without_samples(void **state)
 {
@@ -291,6 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proto_of_every_type),
         cmocka_unit_test(test_proto_locations_are_calls),
+        cmocka_unit_test(test_proto_labels_of_blocks),
         cmocka_unit_test(test_proto_without_samples),
     };
 
