@@ -151,8 +151,10 @@ void sa_live_add(struct sa_sample *s)
         live.folded = (struct sa_rows){0};
         live.gone_count = 0;
     }
-    if (SA_UNLIKELY(sa_recordings_want_frees())) /* of lifetimes */
+    if (SA_UNLIKELY(sa_recordings_want_frees())) { /* of lifetimes */
         s->time_ns = sa_clock_ns();
+        sa_place_here(&s->place);
+    }
     sa_sums_add(&s->stack->totals, &group);
     sa_recordings_allocated(s);
     live_unlock();
@@ -309,6 +311,8 @@ uint64_t sa_live_start(enum salloc_profile_type type)
     uint64_t handle;
 
     r.start_ns = (int64_t)sa_clock_calendar_ns();
+    if (type == SALLOC_PROFILE_LIFETIMES)
+        sa_place_learn_caches();
     live_lock();
     r.start_monotonic_ns = sa_clock_ns();
     r.since = live.newest;

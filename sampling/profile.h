@@ -21,9 +21,8 @@ struct sa_row_key {
     size_t allocated, requested, align;
     uint8_t kind;     /* enum salloc_allocation_kind */
     uint8_t censored; /* lifetimes: still allocated at the stop */
-    int8_t same_cpu, same_thread;
-    int8_t guarded; /* enum salloc_guarded_status */
-    uint8_t pad[3];
+    int8_t same_cpu, same_vcpu, same_l3, same_numa, same_thread; /* enum sa_same */
+    int8_t guarded;                                              /* enum salloc_guarded_status */
 };
 
 struct sa_row {

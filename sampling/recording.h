@@ -9,6 +9,7 @@
 #define SA_SAMPLING_RECORDING_H
 
 #include "pagemap/span.h"
+#include "sampling/place.h"
 #include "sampling/profile.h"
 #include "sampling/rows.h"
 
@@ -30,9 +31,9 @@ struct sa_sample {
     uint64_t number; /* in the order of allocation, from 1 */
     uint64_t
         time_ns; /* to the kernel's tick, but exact if it may be reported: of what is kept, or recorded */
-    uint32_t thread; /* sa_sample_thread */
-    int32_t cpu;
-    uint32_t tid; /* the kernel's number of the thread */
+    uint32_t thread;       /* sa_sample_thread */
+    struct sa_place place; /* only if a recording of lifetimes ran */
+    uint32_t tid;          /* the kernel's number of the thread */
     uint8_t cls, kind;
     int8_t guarded; /* enum salloc_guarded_status */
     bool chosen;    /* to be guarded: sampling/choice.h */
@@ -55,9 +56,6 @@ uint32_t sa_sample_thread(void);
  * child made by the bare system call, without fork's handlers.
  */
 uint32_t sa_sample_tid(bool exact);
-
-/* The CPU that the calling thread runs on. */
-int32_t sa_sample_cpu(void);
 
 /* The key that a sample has in a profile. */
 struct sa_row_key sa_sample_key(const struct sa_sample *sample);

@@ -88,7 +88,7 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->stack = stack;
     s->thread = sa_sample_thread();
     s->tid = sa_sample_tid(chosen);
-    s->cpu = sa_sample_cpu();
+    s->place = (struct sa_place){-1, -1, -1};
     s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
     s->guarded = (int8_t)status;
     s->chosen = chosen;

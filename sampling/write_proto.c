@@ -12,6 +12,7 @@
 #include "alloc/base/fmt.h"
 #include "alloc/base/utf8.h"
 #include "sampling/frames.h"
+#include "sampling/place.h"
 #include "sampling/proto.h"
 #include "sampling/summary.h"
 #include "sampling/values.h"
@@ -91,6 +92,9 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
     X(SHORTEST, "min_lifetime")                                                                    \
     X(LONGEST, "max_lifetime")                                                                     \
     X(ACTIVE_CPU, "active CPU")                                                                    \
+    X(ACTIVE_VCPU, "active vCPU")                                                                  \
+    X(ACTIVE_L3, "active L3")                                                                      \
+    X(ACTIVE_NUMA, "active NUMA")                                                                  \
     X(ACTIVE_THREAD, "active thread")                                                              \
     X(SAME, "same")                                                                                \
     X(DIFFERENT, "different")                                                                      \
@@ -196,9 +200,11 @@ static void add_word(struct sa_proto *sample, unsigned key, unsigned word)
     sa_proto_message(sample, SAMPLE_LABEL, &m);
 }
 
-static unsigned active_word(int same)
+/* Whether a block was freed where it was allocated; nothing where that is not known. */
+static void add_active(struct sa_proto *sample, unsigned key, int same)
 {
-    return same > 0 ? S_SAME : same == 0 ? S_DIFFERENT : S_NONE;
+    if (same != SA_SAME_UNKNOWN)
+        add_word(sample, key, same > 0 ? S_SAME : same == 0 ? S_DIFFERENT : S_NONE);
 }
 
 /* stack may be NULL: not known. Two of the values are not 0, from `at` on. */
@@ -264,8 +270,11 @@ static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const stru
     add_label(m, S_DEVIATION, (uint64_t)s.lifetime_deviation, S_NANOSECONDS);
     add_label(m, S_SHORTEST, s.lifetime_min, S_NANOSECONDS);
     add_label(m, S_LONGEST, s.lifetime_max, S_NANOSECONDS);
-    add_word(m, S_ACTIVE_CPU, active_word(s.same_cpu));
-    add_word(m, S_ACTIVE_THREAD, active_word(s.same_thread));
+    add_active(m, S_ACTIVE_CPU, row->key.same_cpu);
+    add_active(m, S_ACTIVE_VCPU, row->key.same_vcpu);
+    add_active(m, S_ACTIVE_L3, row->key.same_l3);
+    add_active(m, S_ACTIVE_NUMA, row->key.same_numa);
+    add_active(m, S_ACTIVE_THREAD, row->key.same_thread);
 }
 
 static void put_row(struct writer *w, const struct sa_row *row)

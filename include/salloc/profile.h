@@ -88,6 +88,8 @@ struct salloc_profile_sample {
     double lifetime_mean, lifetime_deviation;
     uint64_t lifetime_min, lifetime_max;
     enum salloc_guarded_status guarded_status;
+    /** As same_cpu. vCPU: the kernel's concurrency number (mm_cid). -1 also where the kernel does not tell. */
+    int same_vcpu, same_l3, same_numa;
 };
 
 /** An estimate with its confidence interval. */

@@ -62,7 +62,9 @@ static void make_row(struct fuzz_input *in, struct sa_row *r)
     if (interval == 1 || r->key.p > 0.99)
         r->key.p = interval = 1;
     r->key.interval = interval;
-    r->key.same_cpu = r->key.same_thread = -1;
+    r->key.same_cpu = r->key.same_vcpu = r->key.same_l3 = r->key.same_numa = r->key.same_thread =
+        -1;
+    r->key.guarded = (int8_t)((int)fuzz_below(in, 20) - 8);
     r->samples = fuzz_size(in, 10);
     r->offsets = (double)r->samples * (double)allocated / 2;
     r->hits = (double)r->samples;
@@ -82,6 +84,9 @@ static void make_row(struct fuzz_input *in, struct sa_row *r)
         if (!r->key.censored) {
             r->key.free_stack = fuzz_byte(in) % 4 ? stack_at(fuzz_below(in, STACKS)) : NULL;
             r->key.same_cpu = (int8_t)fuzz_below(in, 2);
+            r->key.same_vcpu = (int8_t)((int)fuzz_below(in, 4) - 2);
+            r->key.same_l3 = (int8_t)((int)fuzz_below(in, 4) - 2);
+            r->key.same_numa = (int8_t)((int)fuzz_below(in, 4) - 2);
             r->key.same_thread = (int8_t)fuzz_below(in, 2);
         }
     }

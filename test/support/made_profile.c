@@ -64,7 +64,7 @@ static struct sa_row row(unsigned stack, size_t allocated, size_t requested, uin
     r.key.requested = requested;
     r.key.p = allocated >= 5 * T ? 1 : -expm1((double)allocated * log1p(-1 / T));
     r.key.interval = r.key.p == 1 ? 1 : T;
-    r.key.same_cpu = r.key.same_thread = -1;
+    r.key.same_cpu = r.key.same_vcpu = r.key.same_l3 = r.key.same_numa = r.key.same_thread = -1;
     r.samples = samples;
     r.offsets = (double)(samples * allocated) / 2;
     r.hits = (double)samples;
@@ -109,6 +109,9 @@ static void set_ends(struct sa_row *rows)
         if (!rows[i].key.censored) {
             rows[i].key.free_stack = i == 5 ? NULL : (struct sa_stack *)made_stack(MADE_LIBC);
             rows[i].key.same_cpu = i % 2;
+            rows[i].key.same_vcpu = -2; /* not known */
+            rows[i].key.same_l3 = i % 4 < 2;
+            rows[i].key.same_numa = i < 4;
             rows[i].key.same_thread = 1;
         }
     }

@@ -323,6 +323,37 @@ static void test_proto_labels_of_blocks(void **state)
     }
 }
 
+/* Of both ends of a pair, of one that was not freed, and of one of which not everything is known. */
+static void test_proto_labels_of_lifetimes(void **state)
+{
+    struct collected c = collect(sa_write_proto, made_profile(SALLOC_PROFILE_LIFETIMES));
+
+    (void)state;
+    decode(&c);
+    for (size_t i = 0; i < 4; i++) { /* rows 0 and 1, two samples each */
+        bool odd = i >= 2;
+
+        assert_true(has_number(i, "callstack-pair-id", odd ? 2 : 1, "count"));
+        assert_true(has_number(i, "avg_lifetime", 1000000, "nanoseconds"));
+        assert_true(has_number(i, "min_lifetime", odd ? 1000000 : 800000, "nanoseconds"));
+        assert_true(has_number(i, "max_lifetime", odd ? 1000000 : 1200000, "nanoseconds"));
+        assert_true(has_word(i, "active CPU", odd ? "same" : "different"));
+        assert_false(label_of(i, "active vCPU").number);
+        assert_true(has_word(i, "active L3", "same"));
+        assert_true(has_word(i, "active NUMA", "same"));
+        assert_true(has_word(i, "active thread", "same"));
+    }
+    assert_true(has_number(0, "stddev_lifetime", 200000, "nanoseconds"));
+    assert_false(label_of(2, "stddev_lifetime").number);
+    assert_true(has_word(4, "active L3", "different")); /* row 2 */
+    assert_true(has_number(6, "callstack-pair-id", 4, "count"));
+    assert_true(has_word(6, "active CPU", "none") && has_word(6, "active vCPU", "none"));
+    assert_true(has_word(6, "active L3", "none") && has_word(6, "active NUMA", "none"));
+    assert_true(has_word(6, "active thread", "none"));
+    assert_true(has_word(7, "active NUMA", "different")); /* row 4 */
+    free(c.data);
+}
+
 /* A profile without samples is a file that readers accept. */
 static void test_proto_without_samples(void **state)
 {
@@ -342,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_proto_of_every_type),
         cmocka_unit_test(test_proto_locations_are_calls),
         cmocka_unit_test(test_proto_labels_of_blocks),
+        cmocka_unit_test(test_proto_labels_of_lifetimes),
         cmocka_unit_test(test_proto_without_samples),
     };
 
