@@ -70,6 +70,8 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
     if (profile->type == SALLOC_PROFILE_HEAP) {
         ret->resident_bytes = row->resident / row->key.p;
         ret->swapped_bytes = row->swapped / row->key.p;
+        ret->locked_bytes = row->locked / row->key.p;
+        ret->zero_bytes = row->zero / row->key.p;
     }
     if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
         ret->fragmentation_bytes = row->waste * (double)row->key.allocated / row->key.p;

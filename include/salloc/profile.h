@@ -90,6 +90,11 @@ struct salloc_profile_sample {
     enum salloc_guarded_status guarded_status;
     /** As same_cpu. vCPU: the kernel's concurrency number (mm_cid). -1 also where the kernel does not tell. */
     int same_vcpu, same_l3, same_numa;
+    /**
+     * Parts of resident_bytes: locked into memory (mlock), and in pages that hold nothing but zeros. Estimates, heap
+     * profiles only; 0 where the kernel does not tell.
+     */
+    double locked_bytes, zero_bytes;
 };
 
 /** An estimate with its confidence interval. */

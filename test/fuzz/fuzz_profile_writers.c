@@ -15,7 +15,7 @@
 
 #define STACKS 6
 #define ROWS   16
-#define TYPES  6
+#define TYPES 8
 
 static struct sa_profile profile;
 static struct sa_row rows[ROWS];
@@ -71,6 +71,8 @@ static void make_row(struct fuzz_input *in, struct sa_row *r)
     if (profile.type == SALLOC_PROFILE_HEAP) {
         r->resident = (double)fuzz_number(in, 3);
         r->swapped = (double)fuzz_number(in, 2);
+        r->locked = (double)fuzz_number(in, 3);
+        r->zero = (double)fuzz_number(in, 3);
     }
     if (profile.type == SALLOC_PROFILE_FRAGMENTATION)
         r->waste = (double)fuzz_number(in, 2) / 16;
@@ -99,6 +101,7 @@ static void make_profile(struct fuzz_input *in)
     profile.time_ns = (int64_t)(fuzz_number(in, 8) >> 1);
     profile.duration_ns = (int64_t)fuzz_number(in, 6);
     profile.interval = (int64_t)fuzz_number(in, 4);
+    profile.knows = (uint8_t)fuzz_below(in, 8);
     profile.stacks_dropped = fuzz_number(in, 8);
     profile.samples_dropped = fuzz_number(in, 8);
     make_stacks(in);
@@ -361,7 +364,9 @@ static void check_totals(const uint64_t *proto, const struct sums *s)
     case SALLOC_PROFILE_HEAP:
     case SALLOC_PROFILE_PEAK_HEAP:
         FUZZ_CHECK(proto[0] == s->alloc_count && proto[1] == s->alloc_bytes);
-        FUZZ_CHECK(proto[2] == s->count && proto[3] == s->bytes);
+        /* Between them is what is known of residency. */
+        proto += there_are[1] - 2;
+        FUZZ_CHECK(proto[0] == s->count && proto[1] == s->bytes);
         break;
     case SALLOC_PROFILE_LIFETIMES: /* freed, and not */
         FUZZ_CHECK(proto[0] + proto[4] == s->count && proto[1] + proto[5] == s->bytes);

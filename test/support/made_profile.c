@@ -2,6 +2,8 @@
 /* Profiles made by hand; see made_profile.h. */
 #include "test/support/made_profile.h"
 
+#include "sampling/residency.h"
+
 #include <math.h>
 #include <search.h>
 #include <string.h>
@@ -151,6 +153,10 @@ const struct sa_profile *made_profile(enum salloc_profile_type type)
         make_totals(profile, made[type].totals);
         profile->rows[4].resident = 5e6;
         profile->rows[4].swapped = 4096;
+        profile->rows[4].locked = 3e6;
+        profile->rows[4].zero = 2e6;
+        profile->rows[3].resident = 4096; /* of 8192, in two samples */
+        profile->knows = SA_KNOWS_PAGES | SA_KNOWS_LOCKED | SA_KNOWS_ZERO;
     }
     if (type == SALLOC_PROFILE_FRAGMENTATION)
         for (size_t i = 0; i < ROWS; i++)

@@ -100,6 +100,7 @@ static void test_profile_public_rows(void **state)
     assert_int_equal(s.requested_size, (8 << 20) - 1);
     assert_true(s.inuse_bytes == 5.0 * (8 << 20) && s.inuse_count == 5 && s.alloc_count == 0);
     assert_true(s.resident_bytes == 5e6 && s.swapped_bytes == 4096 && s.probability == 1);
+    assert_true(s.locked_bytes == 3e6 && s.zero_bytes == 2e6);
     assert_true(s.same_cpu == -1 && s.same_thread == -1 && !s.free_stack && !s.censored);
     assert_true(s.same_vcpu == -1 && s.same_l3 == -1 && s.same_numa == -1);
     assert_int_equal(s.guarded_status, SALLOC_GUARDED_LARGER_THAN_ONE_PAGE);

@@ -6,6 +6,7 @@
 #include "sampling/write.h"
 
 #include "alloc/os/vm.h"
+#include "sampling/residency.h"
 #include "test/support/collect.h"
 #include "test/support/made_profile.h"
 
@@ -206,9 +207,12 @@ static const struct {
     size_t types;
     const char *first;
     size_t samples;
-    uint64_t sums[6];
+    uint64_t sums[8];
 } expected[] = {
-    [SALLOC_PROFILE_HEAP] = {4, "inuse_space", 10, {663592, 42469880, 942353, 55883966}},
+    [SALLOC_PROFILE_HEAP] = {8,
+                             "inuse_space",
+                             10,
+                             {663592, 42469880, 5526338, 4096, 3000000, 2000000, 942353, 55883966}},
     [SALLOC_PROFILE_FRAGMENTATION] = {2, "space", 8, {942353, 14671495}},
     [SALLOC_PROFILE_PEAK_HEAP] = {4, "inuse_space", 8, {0, 0, 942353, 55883966}},
     [SALLOC_PROFILE_ALLOCATIONS] = {2, "alloc_space", 8, {942353, 55883966}},
@@ -223,7 +227,7 @@ static void test_proto_of_every_type(void **state)
     (void)state;
     for (int type = 0; type <= SALLOC_PROFILE_LIFETIMES; type++) {
         struct collected c = collect(sa_write_proto, made_profile(type));
-        uint64_t sums[6] = {0, 0, 0, 0, 0, 0};
+        uint64_t sums[8] = {0};
 
         decode(&c);
         assert_int_equal(p.strings[0].bytes, 0);
@@ -240,6 +244,39 @@ static void test_proto_of_every_type(void **state)
         assert_int_equal(p.sample_count, expected[type].samples);
         check_samples(sums);
         assert_memory_equal(sums, expected[type].sums, sizeof(sums));
+        free(c.data);
+    }
+}
+
+/* Types of a heap profile, by what the kernel tells: the default is always the last. What is not known is not there. */
+static void test_proto_types_of_residency(void **state)
+{
+    static const char *const names[] = {"alloc_objects", "alloc_space",  "resident_space",
+                                        "swapped_space", "locked_space", "zero_space",
+                                        "inuse_objects", "inuse_space"};
+    static const uint8_t needs[TEST_COUNT(names)] = {
+        0, 0, SA_KNOWS_PAGES, SA_KNOWS_PAGES, SA_KNOWS_LOCKED, SA_KNOWS_ZERO, 0, 0};
+
+    (void)state;
+    for (uint8_t knows = 0; knows < 8; knows++) {
+        struct sa_profile profile = *made_profile(SALLOC_PROFILE_HEAP);
+        struct collected c;
+        uint64_t sums[8] = {0};
+        size_t at = 0;
+
+        profile.knows = knows;
+        c = collect(sa_write_proto, &profile);
+        decode(&c);
+        check_samples(sums);
+        for (size_t i = 0; i < TEST_COUNT(names); i++) {
+            if ((knows & needs[i]) != needs[i])
+                continue;
+            assert_true(at < p.type_count && string_is(number_in(&p.types[at], 1), names[i]));
+            assert_int_equal(sums[at], expected[SALLOC_PROFILE_HEAP].sums[i]);
+            at++;
+        }
+        assert_int_equal(p.type_count, at);
+        assert_int_equal(number_in(&p.types[at - 1], 1), p.default_type);
         free(c.data);
     }
 }
@@ -371,6 +408,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proto_of_every_type),
+        cmocka_unit_test(test_proto_types_of_residency),
         cmocka_unit_test(test_proto_locations_are_calls),
         cmocka_unit_test(test_proto_labels_of_blocks),
         cmocka_unit_test(test_proto_labels_of_lifetimes),
