@@ -25,23 +25,21 @@ struct walk {
     uint64_t entry[ENTRIES];
 };
 
-/* Reads the entries from a page on, unless they are there. */
-static bool walk_read(struct walk *w, uintptr_t at)
+/* The entry of a page; they are asked for in order. False: not known. */
+static bool walk_entry(struct walk *w, uintptr_t at, uint64_t *ret)
 {
     size_t page = sa_vm.page_bytes, want = sa_min((w->end - at + page - 1) / page, ENTRIES);
-    long got;
 
-    if (w->filled && at >= w->first && at < w->first + w->filled * page)
-        return true;
-    got = sa_sys_pread(w->r->fd, w->entry, want * 8, at / page * 8);
-    w->first = at;
-    w->filled = got < 8 ? 0 : (size_t)got / 8;
-    return w->filled != 0;
-}
+    if (!w->filled || at >= w->first + w->filled * page) {
+        long got = sa_sys_pread(w->r->fd, w->entry, want * 8, at / page * 8);
 
-static uint64_t walk_entry(const struct walk *w, uintptr_t at)
-{
-    return w->entry[(at - w->first) / sa_vm.page_bytes];
+        w->first = at;
+        w->filled = got < 8 ? 0 : (size_t)got / 8;
+        if (!w->filled)
+            return false;
+    }
+    *ret = w->entry[(at - w->first) / page];
+    return true;
 }
 
 /* Bytes of the range in a page. */
@@ -71,64 +69,63 @@ static bool is_zero(const struct sa_residency *r, uintptr_t at, size_t bytes)
     return true;
 }
 
-/* Counts what is resident, swapped and locked. */
-static bool walk_count(struct walk *w, size_t *ret_pages, struct sa_resident *ret)
+/* Bytes of each of so many parts of the range. */
+static size_t walk_step(const struct walk *w, unsigned parts)
 {
     size_t page = sa_vm.page_bytes;
-    uintptr_t low = sa_align_down(w->start, page), high = sa_align_up(w->end, page), next = low;
-    size_t step = ((high - low) / page + SA_RESIDENCY_LOOKS - 1) / SA_RESIDENCY_LOOKS * page;
-    bool any = (w->r->knows & SA_KNOWS_LOCKED) && is_locked(low, high), locked = false;
+    size_t pages = (w->end - sa_align_down(w->start, page) + page - 1) / page;
 
+    return (pages + parts - 1) / parts * page;
+}
+
+/* Part of the range that is looked at for zeros. */
+struct part {
+    uintptr_t end;
+    size_t pages, bytes; /* resident */
+    uintptr_t pick;      /* one of them, each as likely */
+};
+
+static void part_end(const struct walk *w, const struct part *part, struct sa_resident *ret)
+{
+    if (part->pages && is_zero(w->r, sa_max(part->pick, w->start), walk_part(w, part->pick)))
+        ret->zero += part->bytes;
+}
+
+static bool walk(struct walk *w, struct sa_resident *ret)
+{
+    size_t page = sa_vm.page_bytes, step = walk_step(w, SA_RESIDENCY_LOOKS);
+    bool zeros = w->r->knows & SA_KNOWS_ZERO, locked = false, any;
+    uintptr_t low = sa_align_down(w->start, page), next = low;
+    struct part part = {.end = low};
+    uint64_t rng = sa_rng_mix(w->start), entry;
+
+    any = (w->r->knows & SA_KNOWS_LOCKED) && is_locked(low, w->end);
     for (uintptr_t at = low; at < w->end; at += page) {
-        size_t part = walk_part(w, at);
-
-        if (!walk_read(w, at))
+        if (!walk_entry(w, at, &entry))
             return false;
         if (any && at == next) {
-            next = sa_min(at + step, high);
-            locked = is_locked(at, next);
+            next = at + step;
+            locked = is_locked(at, sa_min(next, w->end));
         }
-        if (walk_entry(w, at) & BIT_PRESENT) {
-            ++*ret_pages;
-            ret->resident += part;
-            ret->locked += locked ? part : 0;
+        if (zeros && at == part.end) {
+            part_end(w, &part, ret);
+            part = (struct part){.end = at + walk_step(w, w->r->looks)};
         }
-        ret->swapped += walk_entry(w, at) & BIT_SWAPPED ? part : 0;
+        if (entry & BIT_PRESENT) {
+            ret->resident += walk_part(w, at);
+            ret->locked += locked ? walk_part(w, at) : 0;
+            part.bytes += walk_part(w, at);
+            if (part.pages++ == 0 || sa_rng_next(&rng) % part.pages == 0)
+                part.pick = at;
+        }
+        ret->swapped += entry & BIT_SWAPPED ? walk_part(w, at) : 0;
     }
+    if (zeros)
+        part_end(w, &part, ret);
     return true;
 }
 
-/* Looks at one of each `step` resident pages: at those of the number `pick`, counted in the part. */
-static void walk_zeros(struct walk *w, size_t pages, struct sa_resident *ret)
-{
-    size_t step = (pages + SA_RESIDENCY_LOOKS - 1) / SA_RESIDENCY_LOOKS, in = 0, size = 0, pick = 0;
-    uint64_t rng = sa_rng_mix(w->start ^ w->end << 20);
-    size_t bytes = 0;
-    bool zero = false;
-
-    for (uintptr_t at = sa_align_down(w->start, sa_vm.page_bytes); at < w->end && pages;
-         at += sa_vm.page_bytes) {
-        if (!walk_read(w, at))
-            return;
-        if (!(walk_entry(w, at) & BIT_PRESENT))
-            continue;
-        if (in == 0) {
-            size = sa_min(step, pages);
-            pick = sa_rng_next(&rng) % size;
-            bytes = 0;
-        }
-        bytes += walk_part(w, at);
-        if (in == pick)
-            zero = is_zero(w->r, sa_max(at, w->start), walk_part(w, at));
-        if (++in == size) {
-            ret->zero += zero ? bytes : 0;
-            pages -= size;
-            in = 0;
-        }
-    }
-}
-
-void sa_residency_open(struct sa_residency *r)
+void sa_residency_open(struct sa_residency *r, size_t ranges)
 {
     uint64_t probe = 0x5a110c, read = 0;
     uintptr_t page = sa_align_down((uintptr_t)&probe, sa_vm.page_bytes);
@@ -138,6 +135,8 @@ void sa_residency_open(struct sa_residency *r)
     r->fd = sa_sys_open("/proc/self/pagemap", O_RDONLY, 0);
     r->memory = sa_sys_open("/proc/self/mem", O_RDONLY, 0);
     r->knows = 0;
+    r->looks = (uint8_t)sa_max(sa_min(SA_RESIDENCY_LOOKS_SUM / (ranges + 1), SA_RESIDENCY_LOOKS),
+                               SA_RESIDENCY_LOOKS_LEAST);
     /* The stack is in memory. */
     if (sa_residency_of(r, (uintptr_t)&probe, sizeof(probe), &known) && known.resident)
         r->knows |= SA_KNOWS_PAGES;
@@ -163,7 +162,6 @@ bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes
                      struct sa_resident *ret)
 {
     struct walk w;
-    size_t pages = 0;
 
     *ret = (struct sa_resident){0, 0, 0, 0};
     if (r->fd < 0)
@@ -172,9 +170,5 @@ bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes
     w.start = start;
     w.end = start + bytes;
     w.filled = 0;
-    if (!walk_count(&w, &pages, ret))
-        return false;
-    if (r->knows & SA_KNOWS_ZERO)
-        walk_zeros(&w, pages, ret);
-    return true;
+    return walk(&w, ret);
 }

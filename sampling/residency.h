@@ -17,8 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In this many parts a range is looked at for locks and zeros; it is exact up to as many pages. */
+/* In this many parts, at most, a range is looked at for locks and zeros; it is exact up to as many pages. */
 #define SA_RESIDENCY_LOOKS 64
+
+/* Ranges of many pages are looked at in fewer parts for zeros, where there are many ranges: 2.5 us each. */
+#define SA_RESIDENCY_LOOKS_LEAST 4
+#define SA_RESIDENCY_LOOKS_SUM   16384
 
 /* What can be known. */
 enum {
@@ -31,6 +35,7 @@ struct sa_residency {
     int fd;     /* of pagemap; negative: the kernel does not tell */
     int memory; /* of mem */
     uint8_t knows;
+    uint8_t looks; /* parts of a range, for zeros */
 };
 
 struct sa_resident {
@@ -38,12 +43,13 @@ struct sa_resident {
     size_t locked, zero;      /* of those resident */
 };
 
-void sa_residency_open(struct sa_residency *r);
+/* ranges: about so many will be asked for. */
+void sa_residency_open(struct sa_residency *r, size_t ranges);
 void sa_residency_close(struct sa_residency *r);
 
 /*
  * False: not known. The range may have been freed or unmapped. Of more than SA_RESIDENCY_LOOKS pages, locked is rounded
- * up to parts of the range; and of each part of the resident pages one, chosen at random (the same each time), tells
+ * up to parts of the range; and of each of `looks` parts one resident page, chosen at random (the same each time), tells
  * whether all of them are full of zeros: the expectation is the truth.
  */
 bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes,

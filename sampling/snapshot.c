@@ -97,7 +97,7 @@ void sa_snapshot_measure(struct sa_profile *profile)
 
     if (profile->type != SALLOC_PROFILE_HEAP)
         return;
-    sa_residency_open(&pages);
+    sa_residency_open(&pages, m->places.count);
     profile->knows = pages.knows;
     for (size_t i = 0; i < m->places.count; i++) {
         const struct sa_sample_copy *s = &m->places.samples[i];

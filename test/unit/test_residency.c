@@ -204,6 +204,31 @@ static void test_residency_of_many_zeros(void **state)
     munmap(p, n * page);
 }
 
+/* Where there are many ranges less is looked at; up to as many pages it is exact. */
+static void test_residency_of_many_ranges(void **state)
+{
+    static const struct {
+        size_t ranges;
+        unsigned looks;
+    } cases[] = {{0, 64}, {1, 64}, {255, 64}, {256, 63}, {1000, 16}, {4095, 4}, {SIZE_MAX - 1, 4}};
+    char *p = fresh(64);
+
+    (void)state;
+    for (size_t i = 0; i < 64; i++)
+        p[i * page] = i % 2 != 0;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct sa_residency some;
+        struct sa_resident r;
+
+        sa_residency_open(&some, cases[i].ranges);
+        assert_int_equal(some.looks, cases[i].looks);
+        assert_true(sa_residency_of(&some, (uintptr_t)p, cases[i].looks / 2 * 2 * page, &r));
+        assert_int_equal(r.zero, cases[i].looks / 2 * page);
+        sa_residency_close(&some);
+    }
+    munmap(p, 64 * page);
+}
+
 static void test_residency_knows_what_the_kernel_tells(void **state)
 {
     struct sa_residency none = {.fd = pages.fd, .memory = -1, .knows = SA_KNOWS_PAGES};
@@ -238,7 +263,7 @@ static int set_up(void **state)
     page = sa_vm.page_bytes;
     memory = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     sa_vm_no_hugepages(memory, PAGES * page);
-    sa_residency_open(&pages);
+    sa_residency_open(&pages, 1);
     return memory == MAP_FAILED || pages.fd < 0;
 }
 
@@ -260,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_residency_of_many_locked_pages),
         cmocka_unit_test(test_residency_of_zeros),
         cmocka_unit_test(test_residency_of_many_zeros),
+        cmocka_unit_test(test_residency_of_many_ranges),
         cmocka_unit_test(test_residency_knows_what_the_kernel_tells),
         cmocka_unit_test(test_residency_that_cannot_be_known),
     };
