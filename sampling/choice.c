@@ -91,24 +91,28 @@ static uint64_t choice_pause(uint64_t least, size_t bytes)
     return least + sa_min(bytes, SA_CHOICE_MOST_BYTES) * SA_CHOICE_BYTE_NS;
 }
 
-bool sa_choice_make(const struct sa_stack *stack, size_t bytes, uint64_t now_ns)
+enum salloc_guarded_status sa_choice_make(const struct sa_stack *stack, size_t bytes,
+                                          uint64_t now_ns)
 {
     uint64_t since;
+    bool turn;
 
+    if (!choice.every)
+        return SALLOC_GUARDED_DISABLED;
     if (choice.every > 1) {
         since = sa_load_relaxed(&choice.since) + 1;
         sa_store_relaxed(&choice.since, since);
-        if (!choice_is_time(&choice.next, now_ns) || since < choice.every ||
-            !choice_filter(stack->hash)) {
+        turn = choice_is_time(&choice.next, now_ns) && since >= choice.every;
+        if (!turn || !choice_filter(stack->hash)) {
             sa_count_add(&choice.skipped, since >= choice.every);
-            return false; /* the next sample, perhaps */
+            /* The next sample, perhaps. */
+            return turn ? SALLOC_GUARDED_FILTERED : SALLOC_GUARDED_RATE_LIMITED;
         }
         sa_store_relaxed(&choice.next, now_ns + choice_pause(SA_CHOICE_NS, bytes));
         sa_store_relaxed(&choice.since, 0);
     }
-    if (choice.every)
-        sa_count_add(&choice.chosen, 1);
-    return choice.every != 0;
+    sa_count_add(&choice.chosen, 1);
+    return SALLOC_GUARDED_REQUESTED;
 }
 
 bool sa_choice_keep(size_t bytes, uint64_t now_ns)

@@ -12,6 +12,7 @@
 #ifndef SA_SAMPLING_CHOICE_H
 #define SA_SAMPLING_CHOICE_H
 
+#include "include/salloc/profile.h"
 #include "sampling/stack.h"
 
 #include <stdbool.h>
@@ -37,8 +38,9 @@ void sa_choice_init(uint64_t every, uint64_t seed);
 /* The random draws from now on, and how many samples come before the next choice: in a child of fork. */
 void sa_choice_seed(uint64_t seed);
 
-/* Whether the sample that is being taken is to be guarded. */
-bool sa_choice_make(const struct sa_stack *stack, size_t bytes, uint64_t now_ns);
+/* Whether the sample that is being taken is to be guarded: REQUESTED, or why not. */
+enum salloc_guarded_status sa_choice_make(const struct sa_stack *stack, size_t bytes,
+                                          uint64_t now_ns);
 
 /* Whether the pages of a sample that is taken now, and was not chosen, are to be kept when it is freed. */
 bool sa_choice_keep(size_t bytes, uint64_t now_ns);

@@ -253,7 +253,7 @@ static uintptr_t slot_place(const struct slot *slot, size_t requested, size_t al
 }
 
 struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
-                                 struct sa_stack *stack)
+                                 struct sa_stack *stack, enum salloc_guarded_status *ret_status)
 {
     struct sa_history before, now = {.requested = requested};
     bool large = requested > SA_PAGE_BYTES;
@@ -261,8 +261,10 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
 
     if (requested > SA_MID_MAX || align > SA_PAGE_BYTES) {
         sa_add_relaxed(&guarded.large, 1);
+        *ret_status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
         return NULL;
     }
+    *ret_status = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
     slot = slot_pick(&guarded.pool[large], large ? SA_MID_MAX : SA_PAGE_BYTES);
     if (!slot)
         return NULL;
@@ -273,6 +275,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
     if (!block_protect(now.start, requested, true)) {
         block_protect(now.start, requested, false);
         slot_give_back(slot, true);
+        *ret_status = SALLOC_GUARDED_MPROTECT_FAILED;
         return NULL;
     }
     sa_vm_use_reserved(block_pages(now.start, requested));
@@ -284,6 +287,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
     slot->span.requested = requested;
     sa_store_relaxed(&slot->span.sample, NULL);
     sa_store_release(&slot->state, STATE_LIVE);
+    *ret_status = SALLOC_GUARDED_GUARDED;
     return &slot->span;
 }
 

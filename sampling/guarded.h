@@ -15,6 +15,7 @@
 #ifndef SA_SAMPLING_GUARDED_H
 #define SA_SAMPLING_GUARDED_H
 
+#include "include/salloc/profile.h"
 #include "pagemap/span.h"
 #include "sampling/history.h"
 
@@ -45,10 +46,10 @@ void sa_guarded_seed(uint64_t seed);
 
 /*
  * A guarded block, whose stack is referred to meanwhile; NULL: no slot, or too large. The block is given by its
- * span, which has no sample yet; sa_guarded_start tells where it is.
+ * span, which has no sample yet; sa_guarded_start tells where it is. ret_status: GUARDED, or why not.
  */
 struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
-                                 struct sa_stack *stack);
+                                 struct sa_stack *stack, enum salloc_guarded_status *ret_status);
 
 /* Of any span. */
 SA_INLINE bool sa_guarded_span(const struct sa_span *span)

@@ -10,7 +10,6 @@
 #include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
-#include "sampling/guarded.h"
 
 #define FOLDED 64 /* records of gone samples that make room at a time */
 
@@ -152,8 +151,10 @@ void sa_live_add(struct sa_sample *s)
         live.folded = (struct sa_rows){0};
         live.gone_count = 0;
     }
-    if (SA_UNLIKELY(sa_recordings_want_frees())) /* of lifetimes */
+    if (SA_UNLIKELY(sa_recordings_want_frees())) { /* of lifetimes */
         s->time_ns = sa_clock_ns();
+        sa_place_here(&s->place);
+    }
     sa_sums_add(&s->stack->totals, &group);
     sa_recordings_allocated(s);
     live_unlock();
@@ -214,9 +215,9 @@ static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bo
     to->offset = s->offset;
     to->hits = s->hits;
     to->waste = is_live ? sample_waste(s) : 0;
-    to->start = !is_live                   ? 0
-                : sa_guarded_span(s->span) ? sa_guarded_start(s->span)
-                                           : s->span->start;
+    to->start = is_live ? s->address : 0;
+    to->address = s->address;
+    to->tid = s->tid;
     to->time_ns = s->time_ns;
     sa_stack_ref(s->stack);
 }
@@ -310,6 +311,8 @@ uint64_t sa_live_start(enum salloc_profile_type type)
     uint64_t handle;
 
     r.start_ns = (int64_t)sa_clock_calendar_ns();
+    if (type == SALLOC_PROFILE_LIFETIMES)
+        sa_place_learn_caches();
     live_lock();
     r.start_monotonic_ns = sa_clock_ns();
     r.since = live.newest;

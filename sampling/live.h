@@ -35,7 +35,9 @@ struct sa_copied {
         struct sa_row_key key; /* a reference to the stack is held */
         uint64_t samples;      /* 1, or as many as were alike; the next three are their sums */
         double offset, hits, waste;
-        uintptr_t start; /* address of the block; 0: freed */
+        uintptr_t start;   /* address of the block; 0: freed */
+        uintptr_t address; /* the same, also if it was freed; 0: of several */
+        uint32_t tid;      /* the kernel's number of the thread that allocated it; 0: several */
         uint64_t time_ns;
         size_t row; /* of a profile: the row it is in */
     } * samples;

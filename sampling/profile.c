@@ -12,14 +12,27 @@ static void set_stack(const struct sa_stack *stack, const void *const **ret, siz
     *ret_depth = stack ? stack->depth : 0;
 }
 
+static int same_or_not(int same)
+{
+    return same < 0 ? -1 : same;
+}
+
+static void set_not_freed(struct salloc_profile_sample *ret)
+{
+    ret->same_cpu = ret->same_vcpu = ret->same_l3 = ret->same_numa = ret->same_thread = -1;
+}
+
 static void set_lifetimes(const struct sa_row *row, struct salloc_profile_sample *ret)
 {
     double n = (double)row->samples, mean = n > 0 ? row->life_sum / n : 0;
     double variance = n > 0 ? row->life_squares / n - mean * mean : 0;
 
     ret->censored = row->key.censored;
-    ret->same_cpu = row->key.same_cpu;
-    ret->same_thread = row->key.same_thread;
+    ret->same_cpu = same_or_not(row->key.same_cpu);
+    ret->same_vcpu = same_or_not(row->key.same_vcpu);
+    ret->same_l3 = same_or_not(row->key.same_l3);
+    ret->same_numa = same_or_not(row->key.same_numa);
+    ret->same_thread = same_or_not(row->key.same_thread);
     ret->lifetime_mean = mean;
     ret->lifetime_deviation = variance > 0 ? sa_sqrt(variance) : 0;
     ret->lifetime_min = row->life_min;
@@ -41,6 +54,7 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
     ret->probability = row->key.p;
     ret->interval = row->key.interval;
     ret->samples = row->samples;
+    ret->guarded_status = (enum salloc_guarded_status)row->key.guarded;
     if (profile->type == SALLOC_PROFILE_ALLOCATIONS || profile->type == SALLOC_PROFILE_LIFETIMES) {
         ret->alloc_count = count;
         ret->alloc_bytes = bytes;
@@ -48,7 +62,7 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
         ret->inuse_count = count;
         ret->inuse_bytes = bytes;
     }
-    ret->same_cpu = ret->same_thread = -1;
+    set_not_freed(ret);
     if (profile->type == SALLOC_PROFILE_LIFETIMES) {
         set_stack(row->key.free_stack, &ret->free_stack, &ret->free_depth);
         set_lifetimes(row, ret);
@@ -56,6 +70,8 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
     if (profile->type == SALLOC_PROFILE_HEAP) {
         ret->resident_bytes = row->resident / row->key.p;
         ret->swapped_bytes = row->swapped / row->key.p;
+        ret->locked_bytes = row->locked / row->key.p;
+        ret->zero_bytes = row->zero / row->key.p;
     }
     if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
         ret->fragmentation_bytes = row->waste * (double)row->key.allocated / row->key.p;
@@ -70,7 +86,7 @@ void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_t
     ret->samples = total->sums.samples + total->sums.certain;
     ret->alloc_count = total->sums.count + (double)total->sums.certain;
     ret->alloc_bytes = total->sums.bytes + total->sums.certain_bytes;
-    ret->same_cpu = ret->same_thread = -1;
+    set_not_freed(ret);
 }
 
 bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *stack,

@@ -21,15 +21,16 @@ struct sa_row_key {
     size_t allocated, requested, align;
     uint8_t kind;     /* enum salloc_allocation_kind */
     uint8_t censored; /* lifetimes: still allocated at the stop */
-    int8_t same_cpu, same_thread;
-    uint8_t pad[4];
+    int8_t same_cpu, same_vcpu, same_l3, same_numa, same_thread; /* enum sa_same */
+    int8_t guarded;                                              /* enum salloc_guarded_status */
 };
 
 struct sa_row {
     struct sa_row_key key;
     uint64_t samples;
-    double offsets, hits;     /* as in struct sa_group */
-    double resident, swapped; /* bytes of the sampled blocks themselves, not extrapolated */
+    double offsets, hits; /* as in struct sa_group */
+    /* HEAP: bytes of the sampled blocks themselves, not extrapolated; see sampling/residency.h. */
+    double resident, swapped, locked, zero;
     double waste; /* sum over samples of free objects per live one on the proxy's span */
     double life_sum, life_squares; /* nanoseconds */
     uint64_t life_min, life_max;
@@ -39,6 +40,7 @@ struct sa_profile {
     enum salloc_profile_type type;
     int64_t time_ns;     /* since 1970: start of a recording, or the moment */
     int64_t duration_ns; /* of a recording */
+    uint8_t knows;       /* of residency: SA_KNOWS_... */
     int64_t interval;    /* the sampling interval when it was made, 0: off */
     size_t row_count;
     struct sa_row *rows;

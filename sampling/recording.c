@@ -5,10 +5,8 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
-#include "alloc/os/percpu.h"
-#include "alloc/os/rseq.h"
+#include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
-#include "alloc/os/vdso.h"
 
 static struct slot {
     bool runs;
@@ -29,9 +27,11 @@ uint32_t sa_sample_thread(void)
     return sa_thread.number;
 }
 
-int32_t sa_sample_cpu(void)
+uint32_t sa_sample_tid(bool exact)
 {
-    return sa_rseq.per_cpu ? sa_percpu_cpu() : sa_vdso_cpu();
+    if (exact || !sa_thread.area.tid)
+        sa_thread.area.tid = sa_sys_tid();
+    return sa_thread.area.tid;
 }
 
 struct sa_row_key sa_sample_key(const struct sa_sample *s)
@@ -43,8 +43,12 @@ struct sa_row_key sa_sample_key(const struct sa_sample *s)
                                .requested = s->requested,
                                .align = s->align,
                                .kind = s->kind,
-                               .same_cpu = -1,
-                               .same_thread = -1};
+                               .guarded = s->guarded,
+                               .same_cpu = SA_SAME_NONE,
+                               .same_vcpu = SA_SAME_NONE,
+                               .same_l3 = SA_SAME_NONE,
+                               .same_numa = SA_SAME_NONE,
+                               .same_thread = SA_SAME_NONE};
 }
 
 uint64_t sa_recordings_start(const struct sa_recording *recording)
@@ -129,9 +133,14 @@ void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_s
                          uint64_t now_ns)
 {
     struct sa_row_key key = sa_sample_key(sample);
+    struct sa_place here;
 
+    sa_place_here(&here);
     key.free_stack = free_stack ? free_stack : &sa_stack_unknown;
-    key.same_cpu = sample->cpu == sa_sample_cpu();
+    key.same_cpu = sa_same(sample->place.cpu, here.cpu);
+    key.same_vcpu = sa_same(sample->place.vcpu, here.vcpu);
+    key.same_l3 = sa_same(sa_place_l3(sample->place.cpu), sa_place_l3(here.cpu));
+    key.same_numa = sa_same(sample->place.node, here.node);
     key.same_thread = sample->thread == sa_sample_thread();
     for (uint64_t left = filled; left; left &= left - 1) {
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;

@@ -9,6 +9,7 @@
 #define SA_SAMPLING_RECORDING_H
 
 #include "pagemap/span.h"
+#include "sampling/place.h"
 #include "sampling/profile.h"
 #include "sampling/rows.h"
 
@@ -26,15 +27,17 @@ struct sa_sample {
     struct sa_stack *stack;        /* a reference is held */
     double p, interval, offset, hits;
     size_t allocated, requested, align;
+    uintptr_t address;
     uint64_t number; /* in the order of allocation, from 1 */
     uint64_t
         time_ns; /* to the kernel's tick, but exact if it may be reported: of what is kept, or recorded */
-    uint32_t thread; /* sa_sample_thread */
-    int32_t cpu;
-    uint32_t tid; /* the kernel's number of the thread, if the block was chosen; else 0 */
+    uint32_t thread;       /* sa_sample_thread */
+    struct sa_place place; /* only if a recording of lifetimes ran */
+    uint32_t tid;          /* the kernel's number of the thread */
     uint8_t cls, kind;
-    bool chosen; /* to be guarded: sampling/choice.h */
-    bool keep;   /* its pages, when it is freed */
+    int8_t guarded; /* enum salloc_guarded_status */
+    bool chosen;    /* to be guarded: sampling/choice.h */
+    bool keep;      /* its pages, when it is freed */
 };
 
 struct sa_recording {
@@ -48,8 +51,11 @@ struct sa_recording {
 /* A number of the calling thread that no other thread ever has, as its address may when it has ended. */
 uint32_t sa_sample_thread(void);
 
-/* The CPU that the calling thread runs on. */
-int32_t sa_sample_cpu(void);
+/*
+ * The kernel's number of the calling thread. That of a sample before, unless it is to be exact: the two differ in a
+ * child made by the bare system call, without fork's handlers.
+ */
+uint32_t sa_sample_tid(bool exact);
 
 /* The key that a sample has in a profile. */
 struct sa_row_key sa_sample_key(const struct sa_sample *sample);

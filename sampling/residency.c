@@ -1,50 +1,174 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the kernel's page map of the process; see residency.h. No state, no allocation. */
+/* Asking the kernel about pages of the process; see residency.h. No state, no allocation. */
 #include "sampling/residency.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/rng.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
-#define ENTRIES     512 /* read at a time */
+#define ENTRIES     512  /* read at a time */
+#define PIECE       4096 /* of a page, read at a time */
 #define BIT_PRESENT (1ull << 63)
 #define BIT_SWAPPED (1ull << 62)
 
-void sa_residency_open(struct sa_residency *r)
+/* A range, and a part of the page map. */
+struct walk {
+    const struct sa_residency *r;
+    uintptr_t start, end;
+    uintptr_t first; /* page of the first entry */
+    size_t filled;
+    uint64_t entry[ENTRIES];
+};
+
+/* The entry of a page; they are asked for in order. False: not known. */
+static bool walk_entry(struct walk *w, uintptr_t at, uint64_t *ret)
 {
+    size_t page = sa_vm.page_bytes, want = sa_min((w->end - at + page - 1) / page, ENTRIES);
+
+    if (!w->filled || at >= w->first + w->filled * page) {
+        long got = sa_sys_pread(w->r->fd, w->entry, want * 8, at / page * 8);
+
+        w->first = at;
+        w->filled = got < 8 ? 0 : (size_t)got / 8;
+        if (!w->filled)
+            return false;
+    }
+    *ret = w->entry[(at - w->first) / page];
+    return true;
+}
+
+/* Bytes of the range in a page. */
+static size_t walk_part(const struct walk *w, uintptr_t at)
+{
+    return sa_min(at + sa_vm.page_bytes, w->end) - sa_max(at, w->start);
+}
+
+static bool is_locked(uintptr_t at, uintptr_t end)
+{
+    return sa_sys_msync((void *)at, end - at, MS_INVALIDATE) == -EBUSY;
+}
+
+static bool is_zero(const struct sa_residency *r, uintptr_t at, size_t bytes)
+{
+    uint64_t piece[PIECE / 8];
+
+    for (size_t n; bytes; at += n, bytes -= n) {
+        n = sa_min(bytes, PIECE);
+        piece[(n - 1) / 8] = 0;
+        if (sa_sys_pread(r->memory, piece, n, at) != (long)n)
+            return false;
+        for (size_t i = 0; i < (n + 7) / 8; i++)
+            if (piece[i])
+                return false;
+    }
+    return true;
+}
+
+/* Bytes of each of so many parts of the range. */
+static size_t walk_step(const struct walk *w, unsigned parts)
+{
+    size_t page = sa_vm.page_bytes;
+    size_t pages = (w->end - sa_align_down(w->start, page) + page - 1) / page;
+
+    return (pages + parts - 1) / parts * page;
+}
+
+/* Part of the range that is looked at for zeros. */
+struct part {
+    uintptr_t end;
+    size_t pages, bytes; /* resident */
+    uintptr_t pick;      /* one of them, each as likely */
+};
+
+static void part_end(const struct walk *w, const struct part *part, struct sa_resident *ret)
+{
+    if (part->pages && is_zero(w->r, sa_max(part->pick, w->start), walk_part(w, part->pick)))
+        ret->zero += part->bytes;
+}
+
+static bool walk(struct walk *w, struct sa_resident *ret)
+{
+    size_t page = sa_vm.page_bytes, step = walk_step(w, SA_RESIDENCY_LOOKS);
+    bool zeros = w->r->knows & SA_KNOWS_ZERO, locked = false, any;
+    uintptr_t low = sa_align_down(w->start, page), next = low;
+    struct part part = {.end = low};
+    uint64_t rng = sa_rng_mix(w->start), entry;
+
+    any = (w->r->knows & SA_KNOWS_LOCKED) && is_locked(low, w->end);
+    for (uintptr_t at = low; at < w->end; at += page) {
+        if (!walk_entry(w, at, &entry))
+            return false;
+        if (any && at == next) {
+            next = at + step;
+            locked = is_locked(at, sa_min(next, w->end));
+        }
+        if (zeros && at == part.end) {
+            part_end(w, &part, ret);
+            part = (struct part){.end = at + walk_step(w, w->r->looks)};
+        }
+        if (entry & BIT_PRESENT) {
+            ret->resident += walk_part(w, at);
+            ret->locked += locked ? walk_part(w, at) : 0;
+            part.bytes += walk_part(w, at);
+            if (part.pages++ == 0 || sa_rng_next(&rng) % part.pages == 0)
+                part.pick = at;
+        }
+        ret->swapped += entry & BIT_SWAPPED ? walk_part(w, at) : 0;
+    }
+    if (zeros)
+        part_end(w, &part, ret);
+    return true;
+}
+
+void sa_residency_open(struct sa_residency *r, size_t ranges)
+{
+    uint64_t probe = 0x5a110c, read = 0;
+    uintptr_t page = sa_align_down((uintptr_t)&probe, sa_vm.page_bytes);
+    int locked = sa_sys_msync((void *)page, sa_vm.page_bytes, MS_INVALIDATE);
+    struct sa_resident known;
+
     r->fd = sa_sys_open("/proc/self/pagemap", O_RDONLY, 0);
+    r->memory = sa_sys_open("/proc/self/mem", O_RDONLY, 0);
+    r->knows = 0;
+    r->looks = (uint8_t)sa_max(sa_min(SA_RESIDENCY_LOOKS_SUM / (ranges + 1), SA_RESIDENCY_LOOKS),
+                               SA_RESIDENCY_LOOKS_LEAST);
+    /* The stack is in memory. */
+    if (sa_residency_of(r, (uintptr_t)&probe, sizeof(probe), &known) && known.resident)
+        r->knows |= SA_KNOWS_PAGES;
+    if (r->knows && (locked == 0 || locked == -EBUSY))
+        r->knows |= SA_KNOWS_LOCKED;
+    if (r->knows && r->memory >= 0 &&
+        sa_sys_pread(r->memory, &read, sizeof(read), (uintptr_t)&probe) == sizeof(read) &&
+        read == probe)
+        r->knows |= SA_KNOWS_ZERO;
 }
 
 void sa_residency_close(struct sa_residency *r)
 {
     if (r->fd >= 0)
         sa_sys_close(r->fd);
-    r->fd = -1;
+    if (r->memory >= 0)
+        sa_sys_close(r->memory);
+    r->fd = r->memory = -1;
+    r->knows = 0;
 }
 
 bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes,
                      struct sa_resident *ret)
 {
-    size_t page = sa_vm.page_bytes, end = start + bytes;
-    uint64_t entry[ENTRIES];
+    struct walk w;
 
-    *ret = (struct sa_resident){0, 0};
+    *ret = (struct sa_resident){0, 0, 0, 0};
     if (r->fd < 0)
         return false;
-    for (uintptr_t at = sa_align_down(start, page); at < end;) {
-        size_t want = sa_min((end - at + page - 1) / page, ENTRIES);
-        long got = sa_sys_pread(r->fd, entry, want * 8, at / page * 8);
-
-        if (got < 8)
-            return false;
-        for (long i = 0; i < got / 8; i++, at += page) {
-            size_t part = sa_min(at + page, end) - sa_max(at, start);
-
-            ret->resident += entry[i] & BIT_PRESENT ? part : 0;
-            ret->swapped += entry[i] & BIT_SWAPPED ? part : 0;
-        }
-    }
-    return true;
+    w.r = r;
+    w.start = start;
+    w.end = start + bytes;
+    w.filled = 0;
+    return walk(&w, ret);
 }

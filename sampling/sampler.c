@@ -87,7 +87,8 @@ static struct sa_stack *sampler_stack(void)
 /* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack over. */
 static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, size_t allocated,
                            size_t requested, size_t align, void *proxy, unsigned cls,
-                           struct sa_stack *stack, uint64_t now, bool chosen)
+                           struct sa_stack *stack, uint64_t now, bool chosen,
+                           enum salloc_guarded_status status)
 {
     uint64_t rng = sa_rng_next(&sampler.rng);
     struct sa_sample *s = sa_live_new();
@@ -109,8 +110,10 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->align = align > SA_MIN_ALIGN ? align : 0;
     s->stack = stack;
     s->thread = sa_sample_thread();
-    s->tid = chosen ? sa_sys_tid() : 0;
-    s->cpu = sa_sample_cpu();
+    s->tid = sa_sample_tid(chosen);
+    s->place = (struct sa_place){-1, -1, -1};
+    s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
+    s->guarded = (int8_t)status;
     s->chosen = chosen;
     s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_choice_keep(allocated, now));
     s->time_ns = s->keep ? sa_clock_ns() : now;
@@ -136,15 +139,15 @@ static void sampler_leave(bool recorded)
     sa_thread.sampling = 0;
 }
 
-/* A page for an object of a class: guarded if it was chosen, and there is a slot. */
+/* A page for an object of a class: guarded if that is requested, and there is a slot. */
 static struct sa_span *sampler_page(size_t bytes, size_t requested, size_t align, unsigned cls,
-                                    struct sa_stack *stack, bool chosen)
+                                    struct sa_stack *stack, enum salloc_guarded_status *status)
 {
     struct sa_span *span = NULL;
 
-    if (SA_UNLIKELY(chosen)) {
+    if (SA_UNLIKELY(*status == SALLOC_GUARDED_REQUESTED)) {
         sa_fault_prepare();
-        span = sa_guarded_alloc(requested, align, cls, stack);
+        span = sa_guarded_alloc(requested, align, cls, stack, status);
     }
     if (!span)
         span =
@@ -171,6 +174,7 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, s
     size_t bytes = sa_size_classes.of[cls].size;
     struct sa_stack *stack;
     struct sa_span *span;
+    enum salloc_guarded_status status;
     bool recorded = false, chosen;
     uint64_t now;
     void *p = NULL;
@@ -179,12 +183,13 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, s
         return NULL;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    chosen = sa_choice_make(stack, bytes, now);
-    span = sampler_page(bytes, requested, align, cls, stack, chosen);
+    status = sa_choice_make(stack, bytes, now);
+    chosen = status == SALLOC_GUARDED_REQUESTED;
+    span = sampler_page(bytes, requested, align, cls, stack, &status);
     if (span) {
         p = (void *)(sa_guarded_span(span) ? sa_guarded_start(span) : span->start);
-        recorded =
-            sampler_record(trial, span, bytes, requested, align, proxy, cls, stack, now, chosen);
+        recorded = sampler_record(trial, span, bytes, requested, align, proxy, cls, stack, now,
+                                  chosen, status);
         if (!recorded)
             sampler_give_back(span);
     } else {
@@ -197,15 +202,21 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, s
 void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, size_t requested,
                            size_t align)
 {
+    enum salloc_guarded_status status;
     struct sa_stack *stack;
     uint64_t now;
+    bool chosen;
 
     if (!sampler_enter())
         return;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
+    status = sa_choice_make(stack, sa_span_bytes(span), now);
+    chosen = status == SALLOC_GUARDED_REQUESTED;
+    if (chosen)
+        status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
     sampler_leave(sampler_record(trial, span, sa_span_bytes(span), requested, align, NULL, 0, stack,
-                                 now, sa_choice_make(stack, sa_span_bytes(span), now)));
+                                 now, chosen, status));
 }
 
 unsigned sa_sampler_class(const struct sa_span *span)

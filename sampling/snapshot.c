@@ -95,15 +95,18 @@ void sa_snapshot_measure(struct sa_profile *profile)
     struct sa_residency pages;
     struct sa_resident resident;
 
-    if (!m->places.count)
+    if (profile->type != SALLOC_PROFILE_HEAP)
         return;
-    sa_residency_open(&pages);
+    sa_residency_open(&pages, m->places.count);
+    profile->knows = pages.knows;
     for (size_t i = 0; i < m->places.count; i++) {
         const struct sa_sample_copy *s = &m->places.samples[i];
 
         if (s->start && sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
             m->rows.rows[s->row].resident += (double)resident.resident;
             m->rows.rows[s->row].swapped += (double)resident.swapped;
+            m->rows.rows[s->row].locked += (double)resident.locked;
+            m->rows.rows[s->row].zero += (double)resident.zero;
         }
     }
     sa_residency_close(&pages);

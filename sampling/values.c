@@ -22,6 +22,8 @@ void sa_values_of_row(const struct sa_row *row, struct sa_values *ret)
     ret->waste = whole(row->waste * bytes);
     ret->resident = whole(row->resident * weight);
     ret->swapped = whole(row->swapped * weight);
+    ret->locked = whole(row->locked * weight);
+    ret->zero = whole(row->zero * weight);
 }
 
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)

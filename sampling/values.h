@@ -14,9 +14,9 @@
 #include "sampling/profile.h"
 
 struct sa_values {
-    uint64_t count, bytes;      /* of the blocks of this row */
-    uint64_t waste;             /* fragmentation */
-    uint64_t resident, swapped; /* heap, where known */
+    uint64_t count, bytes;                    /* of the blocks of this row */
+    uint64_t waste;                           /* fragmentation */
+    uint64_t resident, swapped, locked, zero; /* heap, where known */
 };
 
 void sa_values_of_row(const struct sa_row *row, struct sa_values *ret);

@@ -12,7 +12,9 @@
 #include "alloc/base/fmt.h"
 #include "alloc/base/utf8.h"
 #include "sampling/frames.h"
+#include "sampling/place.h"
 #include "sampling/proto.h"
+#include "sampling/residency.h"
 #include "sampling/summary.h"
 #include "sampling/values.h"
 
@@ -74,14 +76,28 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
     X(MALLOC, "malloc")                                                                            \
     X(NEW, "new")                                                                                  \
     X(ALIGNED, "aligned malloc")                                                                   \
-    X(RESIDENT, "resident")                                                                        \
-    X(SWAPPED, "swapped")                                                                          \
+    X(GUARDED_STATUS, "guarded_status")                                                            \
+    X(LARGER_THAN_ONE_PAGE, "LargerThanOnePage")                                                   \
+    X(DISABLED, "Disabled")                                                                        \
+    X(RATE_LIMITED, "RateLimited")                                                                 \
+    X(NO_AVAILABLE_SLOTS, "NoAvailableSlots")                                                      \
+    X(MPROTECT_FAILED, "MProtectFailed")                                                           \
+    X(FILTERED, "Filtered")                                                                        \
+    X(NOT_ATTEMPTED, "NotAttempted")                                                               \
+    X(GUARDED, "Guarded")                                                                          \
+    X(RESIDENT_SPACE, "resident_space")                                                            \
+    X(SWAPPED_SPACE, "swapped_space")                                                              \
+    X(LOCKED_SPACE, "locked_space")                                                                \
+    X(ZERO_SPACE, "zero_space")                                                                    \
     X(PAIR, "callstack-pair-id")                                                                   \
     X(AVERAGE, "avg_lifetime")                                                                     \
     X(DEVIATION, "stddev_lifetime")                                                                \
     X(SHORTEST, "min_lifetime")                                                                    \
     X(LONGEST, "max_lifetime")                                                                     \
     X(ACTIVE_CPU, "active CPU")                                                                    \
+    X(ACTIVE_VCPU, "active vCPU")                                                                  \
+    X(ACTIVE_L3, "active L3")                                                                      \
+    X(ACTIVE_NUMA, "active NUMA")                                                                  \
     X(ACTIVE_THREAD, "active thread")                                                              \
     X(SAME, "same")                                                                                \
     X(DIFFERENT, "different")                                                                      \
@@ -102,38 +118,49 @@ enum {
 static const char known[] = STRINGS(X);
 #undef X
 
-#define TYPES_MOST 6
+#define TYPES_MOST 8
 
-/* The sample types of each type of profile, as name and unit, and the one that readers show first. */
+/* The sample types of each type of profile, as name, unit, and what must be known (SA_KNOWS_...) for it to be there; and
+ * the one that readers show first. It comes last, as some readers take the last. */
 static const struct {
     uint8_t count, first;
-    uint8_t types[TYPES_MOST][2];
+    uint8_t types[TYPES_MOST][3];
 } sample_types[] = {
-    [SALLOC_PROFILE_HEAP] = {4,
+    [SALLOC_PROFILE_HEAP] = {8,
                              S_INUSE_SPACE,
-                             {{S_ALLOC_OBJECTS, S_COUNT},
-                              {S_ALLOC_SPACE, S_BYTES},
-                              {S_INUSE_OBJECTS, S_COUNT},
-                              {S_INUSE_SPACE, S_BYTES}}},
-    [SALLOC_PROFILE_FRAGMENTATION] = {2, S_SPACE, {{S_OBJECTS, S_COUNT}, {S_SPACE, S_BYTES}}},
+                             {{S_ALLOC_OBJECTS, S_COUNT, 0},
+                              {S_ALLOC_SPACE, S_BYTES, 0},
+                              {S_RESIDENT_SPACE, S_BYTES, SA_KNOWS_PAGES},
+                              {S_SWAPPED_SPACE, S_BYTES, SA_KNOWS_PAGES},
+                              {S_LOCKED_SPACE, S_BYTES, SA_KNOWS_LOCKED},
+                              {S_ZERO_SPACE, S_BYTES, SA_KNOWS_ZERO},
+                              {S_INUSE_OBJECTS, S_COUNT, 0},
+                              {S_INUSE_SPACE, S_BYTES, 0}}},
+    [SALLOC_PROFILE_FRAGMENTATION] = {2, S_SPACE, {{S_OBJECTS, S_COUNT, 0}, {S_SPACE, S_BYTES, 0}}},
     [SALLOC_PROFILE_PEAK_HEAP] = {4,
                                   S_INUSE_SPACE,
-                                  {{S_ALLOC_OBJECTS, S_COUNT},
-                                   {S_ALLOC_SPACE, S_BYTES},
-                                   {S_INUSE_OBJECTS, S_COUNT},
-                                   {S_INUSE_SPACE, S_BYTES}}},
+                                  {{S_ALLOC_OBJECTS, S_COUNT, 0},
+                                   {S_ALLOC_SPACE, S_BYTES, 0},
+                                   {S_INUSE_OBJECTS, S_COUNT, 0},
+                                   {S_INUSE_SPACE, S_BYTES, 0}}},
     [SALLOC_PROFILE_ALLOCATIONS] = {2,
                                     S_ALLOC_SPACE,
-                                    {{S_ALLOC_OBJECTS, S_COUNT}, {S_ALLOC_SPACE, S_BYTES}}},
+                                    {{S_ALLOC_OBJECTS, S_COUNT, 0}, {S_ALLOC_SPACE, S_BYTES, 0}}},
     [SALLOC_PROFILE_LIFETIMES] = {6,
                                   S_DEALLOCATED_SPACE,
-                                  {{S_ALLOCATED_OBJECTS, S_COUNT},
-                                   {S_ALLOCATED_SPACE, S_BYTES},
-                                   {S_DEALLOCATED_OBJECTS, S_COUNT},
-                                   {S_DEALLOCATED_SPACE, S_BYTES},
-                                   {S_CENSORED_OBJECTS, S_COUNT},
-                                   {S_CENSORED_SPACE, S_BYTES}}},
+                                  {{S_ALLOCATED_OBJECTS, S_COUNT, 0},
+                                   {S_ALLOCATED_SPACE, S_BYTES, 0},
+                                   {S_DEALLOCATED_OBJECTS, S_COUNT, 0},
+                                   {S_DEALLOCATED_SPACE, S_BYTES, 0},
+                                   {S_CENSORED_OBJECTS, S_COUNT, 0},
+                                   {S_CENSORED_SPACE, S_BYTES, 0}}},
 };
+
+/* Where in the list of a type the values of a row begin. */
+enum { AT_ALLOC = 0, AT_PEAK = 2, AT_FREED = 2, AT_CENSORED = 4 };
+
+/* In that of a heap profile. */
+enum { AT_RESIDENT = 2, AT_SWAPPED, AT_LOCKED, AT_ZERO, AT_INUSE };
 
 struct writer {
     const struct sa_profile *profile;
@@ -187,14 +214,24 @@ static void add_word(struct sa_proto *sample, unsigned key, unsigned word)
     sa_proto_message(sample, SAMPLE_LABEL, &m);
 }
 
-static unsigned active_word(int same)
+/* Whether a block was freed where it was allocated; nothing where that is not known. */
+static void add_active(struct sa_proto *sample, unsigned key, int same)
 {
-    return same > 0 ? S_SAME : same == 0 ? S_DIFFERENT : S_NONE;
+    if (same != SA_SAME_UNKNOWN)
+        add_word(sample, key, same > 0 ? S_SAME : same == 0 ? S_DIFFERENT : S_NONE);
 }
 
-/* stack may be NULL: not known. Two of the values are not 0, from `at` on. */
+/* Whether the file has the i-th sample type of its list. */
+static bool has_type(const struct writer *w, unsigned i)
+{
+    uint8_t needs = sample_types[w->profile->type].types[i][2];
+
+    return (w->profile->knows & needs) == needs;
+}
+
+/* stack may be NULL: not known. values: of all types in the list. */
 static void begin_sample(struct writer *w, struct sa_proto *m, const struct sa_stack *stack,
-                         unsigned at, uint64_t count, uint64_t bytes)
+                         const uint64_t *values)
 {
     const struct sa_stack *from = stack ? stack : &sa_stack_unknown;
     size_t depth = sa_frames_depth(from);
@@ -206,8 +243,27 @@ static void begin_sample(struct writer *w, struct sa_proto *m, const struct sa_s
     sa_proto_message(m, SAMPLE_LOCATION, &packed);
     packed.used = 0;
     for (unsigned i = 0; i < sample_types[w->profile->type].count; i++)
-        sa_proto_varint(&packed, i == at ? count : i == at + 1 ? bytes : 0);
+        if (has_type(w, i))
+            sa_proto_varint(&packed, values[i]);
     sa_proto_message(m, SAMPLE_VALUE, &packed);
+}
+
+static unsigned guarded_word(int status)
+{
+    static const int8_t words[][2] = {
+        {SALLOC_GUARDED_LARGER_THAN_ONE_PAGE, S_LARGER_THAN_ONE_PAGE},
+        {SALLOC_GUARDED_DISABLED, S_DISABLED},
+        {SALLOC_GUARDED_RATE_LIMITED, S_RATE_LIMITED},
+        {SALLOC_GUARDED_NO_AVAILABLE_SLOTS, S_NO_AVAILABLE_SLOTS},
+        {SALLOC_GUARDED_MPROTECT_FAILED, S_MPROTECT_FAILED},
+        {SALLOC_GUARDED_FILTERED, S_FILTERED},
+        {SALLOC_GUARDED_GUARDED, S_GUARDED},
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        if (words[i][0] == status)
+            return (unsigned)words[i][1];
+    return S_NOT_ATTEMPTED;
 }
 
 static void add_block_labels(struct sa_proto *m, const struct sa_row_key *key)
@@ -220,6 +276,7 @@ static void add_block_labels(struct sa_proto *m, const struct sa_row_key *key)
     add_label(m, S_REQUEST, key->requested, S_BYTES);
     add_label(m, S_ALIGNMENT, key->align, S_BYTES);
     add_word(m, S_ALLOCATION_TYPE, kinds[key->kind]);
+    add_word(m, S_GUARDED_STATUS, guarded_word(key->guarded));
 }
 
 static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const struct sa_row *row)
@@ -232,33 +289,52 @@ static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const stru
     add_label(m, S_DEVIATION, (uint64_t)s.lifetime_deviation, S_NANOSECONDS);
     add_label(m, S_SHORTEST, s.lifetime_min, S_NANOSECONDS);
     add_label(m, S_LONGEST, s.lifetime_max, S_NANOSECONDS);
-    add_word(m, S_ACTIVE_CPU, active_word(s.same_cpu));
-    add_word(m, S_ACTIVE_THREAD, active_word(s.same_thread));
+    add_active(m, S_ACTIVE_CPU, row->key.same_cpu);
+    add_active(m, S_ACTIVE_VCPU, row->key.same_vcpu);
+    add_active(m, S_ACTIVE_L3, row->key.same_l3);
+    add_active(m, S_ACTIVE_NUMA, row->key.same_numa);
+    add_active(m, S_ACTIVE_THREAD, row->key.same_thread);
+}
+
+static unsigned first_value(enum salloc_profile_type type, const struct sa_row *row)
+{
+    switch (type) {
+    case SALLOC_PROFILE_HEAP:
+        return AT_INUSE;
+    case SALLOC_PROFILE_PEAK_HEAP:
+        return AT_PEAK;
+    case SALLOC_PROFILE_LIFETIMES:
+        return row->key.censored ? AT_CENSORED : AT_ALLOC;
+    default:
+        return AT_ALLOC;
+    }
 }
 
 static void put_row(struct writer *w, const struct sa_row *row)
 {
     enum salloc_profile_type type = w->profile->type;
-    bool in_use = type == SALLOC_PROFILE_HEAP || type == SALLOC_PROFILE_PEAK_HEAP;
-    unsigned at = in_use || (type == SALLOC_PROFILE_LIFETIMES && row->key.censored) ? 2 : 0;
+    unsigned at = first_value(type, row);
+    uint64_t values[TYPES_MOST] = {0};
     struct sa_values v;
     struct sa_proto m;
 
     sa_values_of_row(row, &v);
-    if (type == SALLOC_PROFILE_LIFETIMES && row->key.censored)
-        at = 4;
-    begin_sample(w, &m, row->key.stack, at, v.count,
-                 type == SALLOC_PROFILE_FRAGMENTATION ? v.waste : v.bytes);
-    add_block_labels(&m, &row->key);
+    values[at] = v.count;
+    values[at + 1] = type == SALLOC_PROFILE_FRAGMENTATION ? v.waste : v.bytes;
     if (type == SALLOC_PROFILE_HEAP) {
-        add_label(&m, S_RESIDENT, v.resident, S_BYTES);
-        add_label(&m, S_SWAPPED, v.swapped, S_BYTES);
+        values[AT_RESIDENT] = v.resident;
+        values[AT_SWAPPED] = v.swapped;
+        values[AT_LOCKED] = v.locked;
+        values[AT_ZERO] = v.zero;
     }
+    begin_sample(w, &m, row->key.stack, values);
+    add_block_labels(&m, &row->key);
     if (type == SALLOC_PROFILE_LIFETIMES)
         add_lifetime_labels(w, &m, row);
     put_message(w, PROFILE_SAMPLE, &m);
     if (type == SALLOC_PROFILE_LIFETIMES && !row->key.censored) { /* the other end of the pair */
-        begin_sample(w, &m, row->key.free_stack, 2, v.count, v.bytes);
+        begin_sample(w, &m, row->key.free_stack,
+                     (uint64_t[TYPES_MOST]){[AT_FREED] = v.count, v.bytes});
         add_block_labels(&m, &row->key);
         add_lifetime_labels(w, &m, row);
         put_message(w, PROFILE_SAMPLE, &m);
@@ -275,7 +351,7 @@ static void put_samples(struct writer *w)
         struct sa_proto m;
 
         sa_values_of_total(total, &v);
-        begin_sample(w, &m, total->stack, 0, v.count, v.bytes);
+        begin_sample(w, &m, total->stack, (uint64_t[TYPES_MOST]){[AT_ALLOC] = v.count, v.bytes});
         put_message(w, PROFILE_SAMPLE, &m);
     }
 }
@@ -385,7 +461,8 @@ static void put_head(struct writer *w)
         string += strlen(string) + 1;
     }
     for (unsigned i = 0; i < sample_types[type].count; i++)
-        put_type(w, PROFILE_SAMPLE_TYPE, sample_types[type].types[i]);
+        if (has_type(w, i))
+            put_type(w, PROFILE_SAMPLE_TYPE, sample_types[type].types[i]);
     put_type(w, PROFILE_PERIOD_TYPE, period_type);
     sa_proto_put_number(w->out, PROFILE_PERIOD, (uint64_t)w->profile->interval);
     sa_proto_put_number(w->out, PROFILE_TIME, (uint64_t)w->profile->time_ns);

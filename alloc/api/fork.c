@@ -20,6 +20,7 @@
 #include "alloc/front/thread_slots.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/thread.h"
 #include "sampling/mappings.h"
 #include "sampling/sampler.h"
 
@@ -64,6 +65,7 @@ static void fork_child(void)
     }
     sa_sampler_after_fork(fork_number);
     sa_cpu_cache_after_fork();
+    sa_thread.area.tid = 0; /* the only thread has another number now */
     sa_emergency_after_fork();
     sa_topology_after_fork();
     sa_soft_limit_after_fork();

@@ -68,6 +68,11 @@ int sa_sys_mprotect(void *p, size_t bytes, int prot)
     return (int)sa_syscall(SYS_mprotect, p, bytes, prot);
 }
 
+int sa_sys_msync(void *p, size_t bytes, int flags)
+{
+    return syscall(SYS_msync, p, bytes, flags) == -1 ? -errno : 0;
+}
+
 int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret)
 {
     return (int)sa_syscall(SYS_mincore, p, bytes, ret);

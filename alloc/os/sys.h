@@ -19,6 +19,7 @@ void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags); /* NULL on fai
 int sa_sys_munmap(void *p, size_t bytes);
 int sa_sys_madvise(void *p, size_t bytes, int advice);
 int sa_sys_mprotect(void *p, size_t bytes, int prot);
+int sa_sys_msync(void *p, size_t bytes, int flags);
 int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret);
 bool sa_sys_is_readable(const void *p); /* the page of p */
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);

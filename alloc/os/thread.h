@@ -22,7 +22,8 @@ struct sa_thread_area {
     int32_t cpu_id;
     uint64_t rseq_cs;
     uint32_t flags;
-    uint32_t pad[3];
+    uint32_t tid; /* no field of the kernel's: see sa_sample_tid; 0: not known */
+    uint32_t pad[2];
 };
 
 struct sa_thread {

@@ -119,10 +119,8 @@ uint64_t sa_vdso_clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-int sa_vdso_cpu(void)
+long sa_vdso_cpu(unsigned *ret_cpu, unsigned *ret_node)
 {
-    unsigned cpu = 0;
-    long failed = vdso.cpu ? vdso.cpu(&cpu, NULL, NULL) : sa_syscall(SYS_getcpu, &cpu, NULL, NULL);
-
-    return failed ? -1 : (int)cpu;
+    return vdso.cpu ? vdso.cpu(ret_cpu, ret_node, NULL)
+                    : sa_syscall(SYS_getcpu, ret_cpu, ret_node, NULL);
 }

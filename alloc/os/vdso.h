@@ -15,7 +15,7 @@ void sa_vdso_init(void);
 
 uint64_t sa_vdso_clock_ns(clockid_t clock);
 
-/* The CPU that runs the calling thread; negative if the kernel does not tell. */
-int sa_vdso_cpu(void);
+/* The CPU and the NUMA node that run the calling thread. 0, or an error: the kernel does not tell. */
+long sa_vdso_cpu(unsigned *ret_cpu, unsigned *ret_node);
 
 #endif

@@ -42,6 +42,19 @@ enum salloc_allocation_kind {
     SALLOC_KIND_ALIGNED = 2, /**< aligned_alloc and its relatives, aligned operator new */
 };
 
+/** Whether a sample is guarded (doc/hardening.md), or why not. Numbers and meanings are google/tcmalloc's. */
+enum salloc_guarded_status {
+    SALLOC_GUARDED_FILTERED = -7,             /**< its stack had its share lately */
+    SALLOC_GUARDED_MPROTECT_FAILED = -6,      /**< the kernel refused */
+    SALLOC_GUARDED_NO_AVAILABLE_SLOTS = -5,   /**< all slots are in use */
+    SALLOC_GUARDED_RATE_LIMITED = -3,         /**< it was not its turn, or too soon after another */
+    SALLOC_GUARDED_DISABLED = -2,             /**< guarded_sample:0 */
+    SALLOC_GUARDED_LARGER_THAN_ONE_PAGE = -1, /**< too large for a slot, or aligned to too much */
+    SALLOC_GUARDED_NOT_ATTEMPTED = 0,         /**< not known */
+    SALLOC_GUARDED_REQUESTED = 1,             /**< never a result: chosen, but not yet guarded */
+    SALLOC_GUARDED_GUARDED = 10,
+};
+
 /** A profile. Belongs to the caller, who frees it with salloc_profile_free. It does not change. */
 typedef struct salloc_profile salloc_profile;
 
@@ -74,6 +87,14 @@ struct salloc_profile_sample {
     int same_cpu, same_thread; /**< freed where it was allocated: 1, 0, or -1 (not freed) */
     double lifetime_mean, lifetime_deviation;
     uint64_t lifetime_min, lifetime_max;
+    enum salloc_guarded_status guarded_status;
+    /** As same_cpu. vCPU: the kernel's concurrency number (mm_cid). -1 also where the kernel does not tell. */
+    int same_vcpu, same_l3, same_numa;
+    /**
+     * Parts of resident_bytes: locked into memory (mlock), and in pages that hold nothing but zeros. Estimates, heap
+     * profiles only; 0 where the kernel does not tell.
+     */
+    double locked_bytes, zero_bytes;
 };
 
 /** An estimate with its confidence interval. */

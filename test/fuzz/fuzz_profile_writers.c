@@ -15,7 +15,7 @@
 
 #define STACKS 6
 #define ROWS   16
-#define TYPES  6
+#define TYPES 8
 
 static struct sa_profile profile;
 static struct sa_row rows[ROWS];
@@ -62,13 +62,17 @@ static void make_row(struct fuzz_input *in, struct sa_row *r)
     if (interval == 1 || r->key.p > 0.99)
         r->key.p = interval = 1;
     r->key.interval = interval;
-    r->key.same_cpu = r->key.same_thread = -1;
+    r->key.same_cpu = r->key.same_vcpu = r->key.same_l3 = r->key.same_numa = r->key.same_thread =
+        -1;
+    r->key.guarded = (int8_t)((int)fuzz_below(in, 20) - 8);
     r->samples = fuzz_size(in, 10);
     r->offsets = (double)r->samples * (double)allocated / 2;
     r->hits = (double)r->samples;
     if (profile.type == SALLOC_PROFILE_HEAP) {
         r->resident = (double)fuzz_number(in, 3);
         r->swapped = (double)fuzz_number(in, 2);
+        r->locked = (double)fuzz_number(in, 3);
+        r->zero = (double)fuzz_number(in, 3);
     }
     if (profile.type == SALLOC_PROFILE_FRAGMENTATION)
         r->waste = (double)fuzz_number(in, 2) / 16;
@@ -82,6 +86,9 @@ static void make_row(struct fuzz_input *in, struct sa_row *r)
         if (!r->key.censored) {
             r->key.free_stack = fuzz_byte(in) % 4 ? stack_at(fuzz_below(in, STACKS)) : NULL;
             r->key.same_cpu = (int8_t)fuzz_below(in, 2);
+            r->key.same_vcpu = (int8_t)((int)fuzz_below(in, 4) - 2);
+            r->key.same_l3 = (int8_t)((int)fuzz_below(in, 4) - 2);
+            r->key.same_numa = (int8_t)((int)fuzz_below(in, 4) - 2);
             r->key.same_thread = (int8_t)fuzz_below(in, 2);
         }
     }
@@ -94,6 +101,7 @@ static void make_profile(struct fuzz_input *in)
     profile.time_ns = (int64_t)(fuzz_number(in, 8) >> 1);
     profile.duration_ns = (int64_t)fuzz_number(in, 6);
     profile.interval = (int64_t)fuzz_number(in, 4);
+    profile.knows = (uint8_t)fuzz_below(in, 8);
     profile.stacks_dropped = fuzz_number(in, 8);
     profile.samples_dropped = fuzz_number(in, 8);
     make_stacks(in);
@@ -356,7 +364,9 @@ static void check_totals(const uint64_t *proto, const struct sums *s)
     case SALLOC_PROFILE_HEAP:
     case SALLOC_PROFILE_PEAK_HEAP:
         FUZZ_CHECK(proto[0] == s->alloc_count && proto[1] == s->alloc_bytes);
-        FUZZ_CHECK(proto[2] == s->count && proto[3] == s->bytes);
+        /* Between them is what is known of residency. */
+        proto += there_are[1] - 2;
+        FUZZ_CHECK(proto[0] == s->count && proto[1] == s->bytes);
         break;
     case SALLOC_PROFILE_LIFETIMES: /* freed, and not */
         FUZZ_CHECK(proto[0] + proto[4] == s->count && proto[1] + proto[5] == s->bytes);

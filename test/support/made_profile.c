@@ -2,6 +2,8 @@
 /* Profiles made by hand; see made_profile.h. */
 #include "test/support/made_profile.h"
 
+#include "sampling/residency.h"
+
 #include <math.h>
 #include <search.h>
 #include <string.h>
@@ -64,7 +66,7 @@ static struct sa_row row(unsigned stack, size_t allocated, size_t requested, uin
     r.key.requested = requested;
     r.key.p = allocated >= 5 * T ? 1 : -expm1((double)allocated * log1p(-1 / T));
     r.key.interval = r.key.p == 1 ? 1 : T;
-    r.key.same_cpu = r.key.same_thread = -1;
+    r.key.same_cpu = r.key.same_vcpu = r.key.same_l3 = r.key.same_numa = r.key.same_thread = -1;
     r.samples = samples;
     r.offsets = (double)(samples * allocated) / 2;
     r.hits = (double)samples;
@@ -86,6 +88,13 @@ static size_t make_rows(struct sa_row *rows)
     rows[5] = row(MADE_NOWHERE, 524288, 524288, 1);
     rows[6] = row(MADE_UNKNOWN, 16, 16, 1);
     rows[7] = row(MADE_MIDDLE, 16, 9, 11);
+    rows[0].key.guarded = SALLOC_GUARDED_GUARDED;
+    rows[1].key.guarded = SALLOC_GUARDED_RATE_LIMITED;
+    rows[2].key.guarded = SALLOC_GUARDED_FILTERED;
+    rows[3].key.guarded = SALLOC_GUARDED_MPROTECT_FAILED;
+    rows[4].key.guarded = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
+    rows[5].key.guarded = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
+    rows[6].key.guarded = SALLOC_GUARDED_DISABLED;
     return ROWS;
 }
 
@@ -102,6 +111,9 @@ static void set_ends(struct sa_row *rows)
         if (!rows[i].key.censored) {
             rows[i].key.free_stack = i == 5 ? NULL : (struct sa_stack *)made_stack(MADE_LIBC);
             rows[i].key.same_cpu = i % 2;
+            rows[i].key.same_vcpu = -2; /* not known */
+            rows[i].key.same_l3 = i % 4 < 2;
+            rows[i].key.same_numa = i < 4;
             rows[i].key.same_thread = 1;
         }
     }
@@ -141,6 +153,10 @@ const struct sa_profile *made_profile(enum salloc_profile_type type)
         make_totals(profile, made[type].totals);
         profile->rows[4].resident = 5e6;
         profile->rows[4].swapped = 4096;
+        profile->rows[4].locked = 3e6;
+        profile->rows[4].zero = 2e6;
+        profile->rows[3].resident = 4096; /* of 8192, in two samples */
+        profile->knows = SA_KNOWS_PAGES | SA_KNOWS_LOCKED | SA_KNOWS_ZERO;
     }
     if (type == SALLOC_PROFILE_FRAGMENTATION)
         for (size_t i = 0; i < ROWS; i++)

@@ -34,8 +34,9 @@ static inline struct sa_sample *sample_add(uintptr_t site, size_t allocated, dou
                             .allocated = allocated,
                             .requested = allocated - 1,
                             .time_ns = sa_clock_ns(),
+                            .address = samples_span.start,
                             .thread = sa_sample_thread(),
-                            .cpu = sa_sample_cpu()};
+                            .place = {-1, -1, -1}};
     sa_live_add(s);
     return s;
 }

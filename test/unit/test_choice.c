@@ -17,13 +17,18 @@ static struct sa_stack *stack(uint64_t hash)
     return &s;
 }
 
+static bool is_chosen(const struct sa_stack *s, size_t bytes, uint64_t now)
+{
+    return sa_choice_make(s, bytes, now) == SALLOC_GUARDED_REQUESTED;
+}
+
 static unsigned chosen_of(unsigned samples, unsigned stacks, uint64_t gap_ns)
 {
     unsigned chosen = 0;
 
     for (unsigned i = 0; i < samples; i++) {
         now_ns += gap_ns;
-        chosen += sa_choice_make(stack(i % stacks), 100, now_ns);
+        chosen += is_chosen(stack(i % stacks), 100, now_ns);
     }
     return chosen;
 }
@@ -47,7 +52,7 @@ static void test_choice_one_in_so_many(void **state)
         unsigned first = 0;
 
         sa_choice_init(50, seed);
-        while (!sa_choice_make(stack(first << 20 | seed), 100, now_ns) && first < 1000) {
+        while (!is_chosen(stack(first << 20 | seed), 100, now_ns) && first < 1000) {
             now_ns += SECOND;
             first++;
         }
@@ -59,7 +64,7 @@ static void test_choice_one_in_so_many(void **state)
     for (unsigned i = 0; i < 100000; i++) {
         now_ns += SECOND;
         since++;
-        if (sa_choice_make(stack(1 + (uint64_t)i * 1000), 100, now_ns)) {
+        if (is_chosen(stack(1 + (uint64_t)i * 1000), 100, now_ns)) {
             assert_true(chosen == 0 || since >= 50);
             since = 0;
             chosen++;
@@ -89,12 +94,12 @@ static void test_choice_spares_stacks_that_were_chosen(void **state)
     assert_true(s.skipped > 9000);
     /* A new one is chosen at once. */
     now_ns += SECOND;
-    assert_true(sa_choice_make(stack(12345), 100, now_ns));
+    assert_true(is_chosen(stack(12345), 100, now_ns));
     /* Many stacks get nearly all of the choices that there are: 4000 of 8000, with few each. */
     others = 0;
     for (unsigned i = 0; i < 8000; i++) {
         now_ns += SECOND;
-        others += sa_choice_make(stack(1000 + i), 100, now_ns);
+        others += is_chosen(stack(1000 + i), 100, now_ns);
     }
     assert_true(others > 3600 && others <= 4000);
 }
@@ -109,7 +114,7 @@ static void test_choice_forgets(void **state)
     before = chosen_of(2000, 1, SECOND);
     for (unsigned i = 0; i < 8000; i++) {
         now_ns += SECOND;
-        sa_choice_make(stack(5000 + i), 100, now_ns);
+        is_chosen(stack(5000 + i), 100, now_ns);
     }
     again = chosen_of(2000, 1, SECOND);
     assert_true(before >= 4 && again >= 4);
@@ -122,12 +127,12 @@ static void test_choice_has_a_pace(void **state)
 
     (void)state;
     sa_choice_init(2, 3);
-    sa_choice_make(stack(0), 100, now_ns);
+    is_chosen(stack(0), 100, now_ns);
     sa_choice_keep(100, now_ns);
     now_ns += SA_CHOICE_FIRST_NS;
     for (unsigned i = 0; i < 1000000; i++) { /* a second, at a microsecond each */
         now_ns += 1000;
-        chosen += sa_choice_make(stack(i), 100, now_ns);
+        chosen += is_chosen(stack(i), 100, now_ns);
         kept += sa_choice_keep(100, now_ns);
     }
     assert_in_range(chosen, SECOND / SA_CHOICE_NS * 9 / 10, SECOND / SA_CHOICE_NS + 1);
@@ -144,7 +149,7 @@ static void test_choice_has_a_pace_for_bytes(void **state)
     sa_choice_init(2, 3);
     for (unsigned i = 0; i < 1000000; i++) { /* ten seconds */
         now_ns += 10000;
-        chosen += sa_choice_make(stack(i), 1 << 20, now_ns);
+        chosen += is_chosen(stack(i), 1 << 20, now_ns);
         kept += sa_choice_keep(1 << 20, now_ns);
     }
     assert_in_range(chosen, 10 * SECOND / (SA_CHOICE_NS + pause) * 9 / 10,
@@ -166,14 +171,36 @@ static void test_choice_begins_late(void **state)
     sa_choice_init(2, 5);
     start = now_ns += SECOND;
     for (uint64_t at = 0; at < SA_CHOICE_FIRST_NS; at += SA_CHOICE_FIRST_NS / 1000) {
-        assert_false(sa_choice_make(stack(at), 100, start + at));
+        assert_false(is_chosen(stack(at), 100, start + at));
         assert_false(sa_choice_keep(100, start + at));
     }
-    assert_true(sa_choice_make(stack(1), 100, start + SA_CHOICE_FIRST_NS));
+    assert_true(is_chosen(stack(1), 100, start + SA_CHOICE_FIRST_NS));
     assert_true(sa_choice_keep(100, start + SA_CHOICE_FIRST_NS));
     /* All of them are all of them. */
     sa_choice_init(1, 5);
-    assert_true(sa_choice_make(stack(1), 100, 1));
+    assert_true(is_chosen(stack(1), 100, 1));
+}
+
+/* Who is not chosen is told why: not its turn, too soon, its stack had its share, none are. */
+static void test_choice_says_why_not(void **state)
+{
+    unsigned filtered = 0;
+
+    (void)state;
+    sa_choice_init(2, 5);
+    is_chosen(stack(1), 100, now_ns);
+    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_RATE_LIMITED); /* soon */
+    now_ns += SECOND;
+    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_REQUESTED);
+    now_ns += SECOND;
+    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_RATE_LIMITED);
+    for (unsigned i = 0; i < 1000; i++) {
+        now_ns += SECOND;
+        filtered += sa_choice_make(stack(1), 100, now_ns) == SALLOC_GUARDED_FILTERED;
+    }
+    assert_true(filtered > 900);
+    sa_choice_init(0, 5);
+    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_DISABLED);
 }
 
 int main(void)
@@ -186,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_choice_has_a_pace),
         cmocka_unit_test(test_choice_has_a_pace_for_bytes),
         cmocka_unit_test(test_choice_begins_late),
+        cmocka_unit_test(test_choice_says_why_not),
     };
 
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);

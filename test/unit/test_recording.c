@@ -219,27 +219,71 @@ static void test_recording_knows_lifetimes_of_0(void **state)
     sa_profile_free(p);
 }
 
-/* Four kinds of frees are four rows: this or another CPU, this or another thread. */
+/* The row of a recording that has but one. */
+static struct salloc_profile_sample only_row(uint64_t handle, struct sa_row_key *ret_key)
+{
+    struct sa_profile *p = stop(handle);
+    struct salloc_profile_sample view;
+
+    assert_int_equal(p->row_count, 1);
+    sa_profile_row_sample(p, &p->rows[0], &view);
+    *ret_key = p->rows[0].key;
+    sa_profile_free(p);
+    return view;
+}
+
+/* Here or elsewhere: CPU, virtual CPU, L3 cache, node, thread, each for itself. The test stays on one CPU. */
 static void test_recording_tells_who_freed(void **state)
 {
-    uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
-    bool seen[2][2] = {{false}};
-    struct sa_profile *p;
+    struct sa_place here, after;
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int other = 0; other < 5; other++) {
+        uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
         struct sa_sample *s = sample_add(1, 64, 0.5);
+        struct salloc_profile_sample view;
+        struct sa_row_key key;
 
-        s->cpu = i & 1 ? sa_sample_cpu() : sa_sample_cpu() + 1;
-        s->thread = i & 2 ? sa_sample_thread() : 0;
+        sa_place_here(&here);
+        assert_true(s->place.cpu == here.cpu && s->place.node == here.node);
+        s->place.vcpu = here.vcpu;
+        if (other == 1)
+            s->place.cpu = (int16_t)(here.cpu + 1);
+        if (other == 2)
+            s->place.vcpu = (int16_t)(here.vcpu + 1);
+        if (other == 3)
+            s->place.node = (int16_t)(here.node + 1);
+        if (other == 4)
+            s->thread = 0;
         sa_live_remove(s, NULL);
+        sa_place_here(&after);
+        view = only_row(handle, &key);
+        assert_int_equal(view.same_cpu, other != 1);
+        if (after.vcpu == here.vcpu) /* the kernel may change it whenever it likes */
+            assert_int_equal(view.same_vcpu, here.vcpu < 0 ? -1 : other != 2);
+        assert_int_equal(view.same_numa, other != 3);
+        assert_int_equal(view.same_thread, other != 4);
+        if (other != 1)
+            assert_int_equal(view.same_l3, sa_place_l3(here.cpu) < 0 ? -1 : 1);
     }
-    p = stop(handle);
-    assert_int_equal(p->row_count, 4);
-    for (size_t i = 0; i < 4; i++)
-        seen[p->rows[i].key.same_thread == 1][p->rows[i].key.same_cpu == 1] = true;
-    assert_true(seen[0][0] && seen[0][1] && seen[1][0] && seen[1][1]);
-    sa_profile_free(p);
+}
+
+/* Where the kernel does not tell, the row says so: not that they differ, nor that nothing was freed. */
+static void test_recording_tells_what_is_not_known(void **state)
+{
+    uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
+    struct sa_sample *s = sample_add(1, 64, 0.5);
+    struct salloc_profile_sample view;
+    struct sa_row_key key;
+
+    (void)state;
+    s->place = (struct sa_place){SA_SLABS - 1, -1, -1}; /* a CPU of which nothing was read */
+    sa_live_remove(s, NULL);
+    view = only_row(handle, &key);
+    assert_true(key.same_vcpu == SA_SAME_UNKNOWN && key.same_l3 == SA_SAME_UNKNOWN &&
+                key.same_numa == SA_SAME_UNKNOWN);
+    assert_true(view.same_vcpu == -1 && view.same_l3 == -1 && view.same_numa == -1);
+    assert_true(view.same_cpu == 0 && view.same_thread == 1);
 }
 
 /* A thread that begins where another one has ended, on its stack, is not that one. The CPU is the same. */
@@ -309,7 +353,7 @@ static void test_recording_reports_censored_apart(void **state)
         assert_true(row->life_sum == (row->key.censored ? 210 : 340));
         if (row->key.censored)
             assert_true(view.censored && !view.free_stack && view.same_cpu == -1 &&
-                        view.same_thread == -1);
+                        view.same_thread == -1 && row->key.same_l3 == SA_SAME_NONE);
     }
     sa_profile_free(p);
     sa_live_remove(before[1], NULL);
@@ -408,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_recording_measures_lifetimes),
         cmocka_unit_test(test_recording_knows_lifetimes_of_0),
         cmocka_unit_test(test_recording_tells_who_freed),
+        cmocka_unit_test(test_recording_tells_what_is_not_known),
         cmocka_unit_test(test_recording_tells_threads_apart),
         cmocka_unit_test(test_recording_reports_censored_apart),
         cmocka_unit_test(test_recording_without_memory),

@@ -100,7 +100,10 @@ static void test_profile_public_rows(void **state)
     assert_int_equal(s.requested_size, (8 << 20) - 1);
     assert_true(s.inuse_bytes == 5.0 * (8 << 20) && s.inuse_count == 5 && s.alloc_count == 0);
     assert_true(s.resident_bytes == 5e6 && s.swapped_bytes == 4096 && s.probability == 1);
+    assert_true(s.locked_bytes == 3e6 && s.zero_bytes == 2e6);
     assert_true(s.same_cpu == -1 && s.same_thread == -1 && !s.free_stack && !s.censored);
+    assert_true(s.same_vcpu == -1 && s.same_l3 == -1 && s.same_numa == -1);
+    assert_int_equal(s.guarded_status, SALLOC_GUARDED_LARGER_THAN_ONE_PAGE);
     sa_profile_total_sample(p, &p->totals[0], &s);
     assert_true(s.allocated_size == 0 && s.samples == 40 && s.inuse_bytes == 0);
     assert_true(fabs(s.alloc_bytes - 20972780) < 1 && s.alloc_count * 64 == s.alloc_bytes);
@@ -117,6 +120,7 @@ static void test_profile_public_rows(void **state)
     sa_profile_row_sample(p, &p->rows[0], &s);
     assert_ptr_equal(s.free_stack, made_stack(MADE_LIBC)->pc);
     assert_true(s.same_cpu == 0 && s.same_thread == 1 && s.inuse_count == 0 && s.alloc_count > 0);
+    assert_true(s.same_vcpu == -1 && s.same_l3 == 1 && s.same_numa == 1);
     assert_true(s.lifetime_mean == 1e6 && fabs(s.lifetime_deviation - 2e5) < 1);
     assert_int_equal(s.lifetime_max, 1200000);
     sa_profile_row_sample(p, &p->rows[3], &s);

@@ -6,6 +6,7 @@
 #include "sampling/write.h"
 
 #include "alloc/os/vm.h"
+#include "sampling/residency.h"
 #include "test/support/collect.h"
 #include "test/support/made_profile.h"
 
@@ -206,9 +207,12 @@ static const struct {
     size_t types;
     const char *first;
     size_t samples;
-    uint64_t sums[6];
+    uint64_t sums[8];
 } expected[] = {
-    [SALLOC_PROFILE_HEAP] = {4, "inuse_space", 10, {663592, 42469880, 942353, 55883966}},
+    [SALLOC_PROFILE_HEAP] = {8,
+                             "inuse_space",
+                             10,
+                             {663592, 42469880, 5526338, 4096, 3000000, 2000000, 942353, 55883966}},
     [SALLOC_PROFILE_FRAGMENTATION] = {2, "space", 8, {942353, 14671495}},
     [SALLOC_PROFILE_PEAK_HEAP] = {4, "inuse_space", 8, {0, 0, 942353, 55883966}},
     [SALLOC_PROFILE_ALLOCATIONS] = {2, "alloc_space", 8, {942353, 55883966}},
@@ -223,7 +227,7 @@ static void test_proto_of_every_type(void **state)
     (void)state;
     for (int type = 0; type <= SALLOC_PROFILE_LIFETIMES; type++) {
         struct collected c = collect(sa_write_proto, made_profile(type));
-        uint64_t sums[6] = {0, 0, 0, 0, 0, 0};
+        uint64_t sums[8] = {0};
 
         decode(&c);
         assert_int_equal(p.strings[0].bytes, 0);
@@ -240,6 +244,39 @@ static void test_proto_of_every_type(void **state)
         assert_int_equal(p.sample_count, expected[type].samples);
         check_samples(sums);
         assert_memory_equal(sums, expected[type].sums, sizeof(sums));
+        free(c.data);
+    }
+}
+
+/* Types of a heap profile, by what the kernel tells: the default is always the last. What is not known is not there. */
+static void test_proto_types_of_residency(void **state)
+{
+    static const char *const names[] = {"alloc_objects", "alloc_space",  "resident_space",
+                                        "swapped_space", "locked_space", "zero_space",
+                                        "inuse_objects", "inuse_space"};
+    static const uint8_t needs[TEST_COUNT(names)] = {
+        0, 0, SA_KNOWS_PAGES, SA_KNOWS_PAGES, SA_KNOWS_LOCKED, SA_KNOWS_ZERO, 0, 0};
+
+    (void)state;
+    for (uint8_t knows = 0; knows < 8; knows++) {
+        struct sa_profile profile = *made_profile(SALLOC_PROFILE_HEAP);
+        struct collected c;
+        uint64_t sums[8] = {0};
+        size_t at = 0;
+
+        profile.knows = knows;
+        c = collect(sa_write_proto, &profile);
+        decode(&c);
+        check_samples(sums);
+        for (size_t i = 0; i < TEST_COUNT(names); i++) {
+            if ((knows & needs[i]) != needs[i])
+                continue;
+            assert_true(at < p.type_count && string_is(number_in(&p.types[at], 1), names[i]));
+            assert_int_equal(sums[at], expected[SALLOC_PROFILE_HEAP].sums[i]);
+            at++;
+        }
+        assert_int_equal(p.type_count, at);
+        assert_int_equal(number_in(&p.types[at - 1], 1), p.default_type);
         free(c.data);
     }
 }
@@ -273,6 +310,87 @@ static void test_proto_locations_are_calls(void **state)
     free(c.data);
 }
 
+/* The message of a sample's label; its number is 0 if there is none. */
+static struct field label_of(size_t sample, const char *key)
+{
+    struct message m = inside(&p.samples[sample]);
+    struct field f;
+
+    while (next(&m, &f))
+        if (f.number == 3 && string_is(number_in(&f, 1), key))
+            return f;
+    return (struct field){0, 0, NULL, 0};
+}
+
+static bool has_word(size_t sample, const char *key, const char *word)
+{
+    struct field label = label_of(sample, key);
+
+    return label.number && string_is(number_in(&label, 2), word);
+}
+
+static bool has_number(size_t sample, const char *key, uint64_t number, const char *unit)
+{
+    struct field label = label_of(sample, key);
+
+    return label.number && number_in(&label, 3) == number && string_is(number_in(&label, 4), unit);
+}
+
+static void test_proto_labels_of_blocks(void **state)
+{
+    static const char *const guarded[] = {"Guarded",        "RateLimited",       "Filtered",
+                                          "MProtectFailed", "LargerThanOnePage", "NoAvailableSlots",
+                                          "Disabled",       "NotAttempted"};
+
+    (void)state;
+    for (int type = 0; type < SALLOC_PROFILE_LIFETIMES; type++) {
+        struct collected c = collect(sa_write_proto, made_profile(type));
+
+        decode(&c);
+        for (size_t i = 0; i < TEST_COUNT(guarded); i++)
+            assert_true(has_word(i, "guarded_status", guarded[i]));
+        assert_true(has_number(0, "bytes", 64, "bytes") && has_number(0, "request", 50, "bytes"));
+        assert_true(has_word(0, "allocation type", "malloc"));
+        assert_true(has_number(3, "alignment", 4096, "bytes"));
+        assert_true(has_word(3, "allocation type", "aligned malloc"));
+        assert_true(has_word(4, "allocation type", "new") && !label_of(4, "alignment").number);
+        if (type == SALLOC_PROFILE_HEAP) /* what was ever allocated */
+            assert_true(!label_of(8, "bytes").number && !label_of(8, "guarded_status").number);
+        free(c.data);
+    }
+}
+
+/* Of both ends of a pair, of one that was not freed, and of one of which not everything is known. */
+static void test_proto_labels_of_lifetimes(void **state)
+{
+    struct collected c = collect(sa_write_proto, made_profile(SALLOC_PROFILE_LIFETIMES));
+
+    (void)state;
+    decode(&c);
+    for (size_t i = 0; i < 4; i++) { /* rows 0 and 1, two samples each */
+        bool odd = i >= 2;
+
+        assert_true(has_number(i, "callstack-pair-id", odd ? 2 : 1, "count"));
+        assert_true(has_number(i, "avg_lifetime", 1000000, "nanoseconds"));
+        assert_true(has_number(i, "min_lifetime", odd ? 1000000 : 800000, "nanoseconds"));
+        assert_true(has_number(i, "max_lifetime", odd ? 1000000 : 1200000, "nanoseconds"));
+        assert_true(has_word(i, "active CPU", odd ? "same" : "different"));
+        assert_false(label_of(i, "active vCPU").number);
+        assert_true(has_word(i, "active L3", "same"));
+        assert_true(has_word(i, "active NUMA", "same"));
+        assert_true(has_word(i, "active thread", "same"));
+    }
+    assert_true(has_number(0, "stddev_lifetime", 200000, "nanoseconds"));
+    assert_false(label_of(2, "stddev_lifetime").number);
+    assert_true(has_word(4, "active L3", "different")); /* row 2 */
+    assert_true(has_number(6, "callstack-pair-id", 4, "count"));
+    assert_true(has_word(6, "active CPU", "none") && has_word(6, "active vCPU", "none"));
+    assert_true(has_word(6, "active L3", "none") && has_word(6, "active NUMA", "none"));
+    assert_true(has_word(6, "active thread", "none"));
+    assert_true(has_word(7, "active NUMA", "different")); /* row 4 */
+    free(c.data);
+}
+
 /* A profile without samples is a file that readers accept. */
 static void test_proto_without_samples(void **state)
 {
@@ -290,7 +408,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proto_of_every_type),
+        cmocka_unit_test(test_proto_types_of_residency),
         cmocka_unit_test(test_proto_locations_are_calls),
+        cmocka_unit_test(test_proto_labels_of_blocks),
+        cmocka_unit_test(test_proto_labels_of_lifetimes),
         cmocka_unit_test(test_proto_without_samples),
     };
 

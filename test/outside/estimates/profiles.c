@@ -36,7 +36,7 @@ static salloc_profile *snapshot(enum salloc_profile_type type)
 }
 
 struct sums {
-    double waste, resident, swapped, inuse;
+    double waste, resident, swapped, zero, inuse;
     uint64_t samples;
 };
 
@@ -47,6 +47,7 @@ static int add(const struct salloc_profile_sample *sample, void *arg)
     s->waste += sample->fragmentation_bytes;
     s->resident += sample->resident_bytes;
     s->swapped += sample->swapped_bytes;
+    s->zero += sample->zero_bytes;
     s->inuse += sample->inuse_bytes;
     s->samples += sample->inuse_count > 0 ? sample->samples : 0;
     return 0;
@@ -108,7 +109,7 @@ static void residency(void)
     static char *block[N];
     uint64_t random = 0x2e51d;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    double touched = 0;
+    double touched = 0, zero = 0;
     struct sums s;
 
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* or more would be resident than was touched */
@@ -119,12 +120,16 @@ static void residency(void)
         same_now_ns += 100000;
         REQUIRE((block[i] = aligned_alloc(page, size)) != NULL);
         for (size_t at = 0; at < size; at += 3 * page) {
-            block[i][at + check_random(&random) % page] = 1;
+            bool one = check_random(&random) % 2;
+
+            block[i][at + check_random(&random) % page] = one;
             touched += (double)page;
+            zero += one ? 0 : (double)page;
         }
     }
     s = sums_of(SALLOC_PROFILE_HEAP);
     expect("residency", s.resident, touched, 0.05, s.samples);
+    expect("full of zeros", s.zero, zero, 0.07, s.samples);
     CHECK(s.swapped == 0);
     for (int i = 0; i < N; i++)
         free(block[i]);

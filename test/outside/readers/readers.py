@@ -6,7 +6,7 @@ byte. The profile is one made by hand (names and totals known) or of a redis ser
 usage: readers.py NAME SOURCE WRITE LIBRARY DUMP
 
 NAME: formats (decoded by hand), speedscope and flamegraph (what these ask of a file), go_pprof, google_pprof,
-jeprof (run). SOURCE: made, redis. Exit status 77: something is not installed.
+go_types, jeprof (run). SOURCE: made, redis. Exit status 77: something is not installed.
 """
 import os
 import re
@@ -210,6 +210,26 @@ def go_pprof(files):
         if ending != 'heap':  # else it only shows names that the program has for others
             for name in known_names(files):
                 assert re.search(rf' {name}$', out, re.M), f'{ending}: no {name} in {out}'
+
+
+def go_types(files):
+    """Each sample type by its name, and labels, as go tool pprof shows them; the default is the one that is meant."""
+    go, home = need('go'), os.path.dirname(files.paths['pb'])
+    for name, _ in files.proto.types + [('', '')]:
+        out = run(go, 'tool', 'pprof', '-top', '-unit=B', '-sample_index=' + name, files.program, files.paths['pb.gz'],
+                  HOME=home)
+        total = files.proto.totals()[name or files.proto.default]
+        match = re.search(r' of (\d+)B? total', out)
+        assert re.search(rf'^Type: {name or files.proto.default}$', out, re.M), out[:600]
+        assert match and int(match.group(1)) == total, f'{name}: {out[:600]}'
+    out = run(go, 'tool', 'pprof', '-tags', files.program, files.paths['pb.gz'], HOME=home)
+    wanted = ['bytes', 'allocation type', 'guarded_status'] if files.bytes else []
+    if files.type == 'lifetimes':
+        wanted += ['callstack-pair-id', 'active CPU', 'active NUMA', 'active thread']
+    if files.type == 'all':  # only sums
+        wanted = []
+    for label in wanted:
+        assert re.search(rf'^ *{label}: Total ', out, re.M), f'{label}: {out[:2000]}'
 
 
 def perl(files, tool, ending):

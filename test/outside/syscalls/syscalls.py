@@ -38,6 +38,7 @@ CALLS = {
     13: ("rt_sigaction", None, "EINVAL"),
     17: ("pread64", None, "EIO EINTR"),
     25: ("mremap", 3, "ENOMEM EINVAL EFAULT"),
+    26: ("msync", None, "ENOSYS ENOMEM EBUSY"), # EBUSY says that memory is locked: it is believed
     27: ("mincore", None, "ENOSYS ENOMEM"),
     28: ("madvise", 2, "EINVAL ENOMEM EAGAIN"),
     39: ("getpid", None, "ENOSYS"),
