@@ -24,17 +24,16 @@
 static uint64_t now_ns = 1000000000;
 static uint64_t collapse_ns; /* CPU time that each collapse takes; nothing else takes any */
 
-int __real_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+uint64_t __real_sa_vdso_clock_ns(clockid_t clock);
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock);
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock)
 {
     uint64_t ns = fake.collapses * collapse_ns;
 
-    if (id != CLOCK_THREAD_CPUTIME_ID)
-        return __real_clock_gettime(id, ret);
-    *ret = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-    return 0;
+    if (clock != CLOCK_THREAD_CPUTIME_ID)
+        return __real_sa_vdso_clock_ns(clock);
+    return ns;
 }
 
 /* A span of which the first pages are written to. */

@@ -34,21 +34,20 @@ static size_t large_touches(void)
     return fake.touches - fake.small_touches;
 }
 
-int __real_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+uint64_t __real_sa_vdso_clock_ns(clockid_t clock);
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock);
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock)
 {
-    if (id != CLOCK_THREAD_CPUTIME_ID)
-        return __real_clock_gettime(id, ret);
+    if (clock != CLOCK_THREAD_CPUTIME_ID)
+        return __real_sa_vdso_clock_ns(clock);
     cpu_ns += (large_touches() - touches) * touch_ns;
     touches = large_touches();
     cpu_ns += (fake.small_touches - small_touches) * small_ns;
     small_touches = fake.small_touches;
     cpu_ns += (fake.collapses - collapses) * whole_ns;
     collapses = fake.collapses;
-    *ret = (struct timespec){(time_t)(cpu_ns / 1000000000), (long)(cpu_ns % 1000000000)};
-    return 0;
+    return cpu_ns;
 }
 
 /* Takes spans of so many pages each, which the program uses. */

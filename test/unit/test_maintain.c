@@ -3,7 +3,7 @@
  * Housekeeping: a pass is due twice a second and is run by whoever comes by, memory that was freed
  * goes back within seconds although the program calls nothing, and on request at once.
  *
- * The clock is the test's: the program is linked with --wrap for clock_gettime.
+ * The clock is the test's: the program is linked with --wrap for sa_vdso_clock_ns.
  */
 #include "alloc/front/maintain.h"
 
@@ -21,15 +21,12 @@
 
 static uint64_t now_ns = 1000000000; /* atomic */
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock);
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock)
 {
-    uint64_t now = __atomic_load_n(&now_ns, __ATOMIC_RELAXED);
-
-    (void)id;
-    *ret = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
-    return 0;
+    (void)clock;
+    return __atomic_load_n(&now_ns, __ATOMIC_RELAXED);
 }
 
 /* Hugepages that are still to be made after this pass, and the CPU time that a call takes; what was asked for. */

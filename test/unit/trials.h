@@ -5,7 +5,7 @@
  * inequalities for such sums. Seeds are fixed, but not the outcome: restartable sequences that the kernel restarts draw again, and
  * threads come in any order.
  *
- * The clock is the test's (--wrap for clock_gettime): how long a countdown may be depends on how fast the
+ * The clock is the test's (--wrap for sa_vdso_clock_ns): how long a countdown may be depends on how fast the
  * last one ended. Sampled objects are used as if they were not.
  */
 #ifndef SA_TEST_TRIALS_H
@@ -25,16 +25,15 @@
 
 static uint64_t now_ns = 1000000000, step_ns; /* atomic: the clock, and what each look at it adds */
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock);
 
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock)
 {
     uint64_t now =
         __atomic_add_fetch(&now_ns, __atomic_load_n(&step_ns, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 
-    (void)id;
-    *ret = (struct timespec){(time_t)(now / 1000000000), (long)(now % 1000000000)};
-    return 0;
+    (void)clock;
+    return now;
 }
 
 /* Countdowns end in less than 10 ms, between 10 and 100, and more: they get longer, stay, are short. */
