@@ -10,6 +10,8 @@
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 
+#include "sampling/rates.h"
+
 #include <sched.h>
 
 static struct slot {
@@ -67,6 +69,7 @@ uint64_t sa_recordings_start(const struct sa_recording *recording)
         slot->runs = true;
         slot->generation++;
         slot->recording = *recording;
+        slot->recording.rates = sa_rates_generation();
         filled |= 1ull << i;
         if (recording->type == SALLOC_PROFILE_LIFETIMES)
             sa_count_add(&want_frees, 1);
