@@ -10,8 +10,14 @@
 #include "alloc/base/real.h"
 #include "sampling/beta.h"
 
+#include <math.h>
+#include <stdbool.h>
+
 /* Above this many samples the skewness of a sum no longer matters. */
 #define MANY_SAMPLES 1e5
+
+/* A sample that would stand for more tells nothing. */
+#define WEIGHT_MOST 1e18
 
 /*
  * Part of the error that the lower end may use as long as the upper end cannot fail because even one sample would
@@ -190,20 +196,49 @@ static double most(const struct fit *fit, double s, double error)
     return s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error});
 }
 
+static struct fit fit_to(double mean, double variance, double p)
+{
+    p = p < 1e-15 ? 1e-15 : p > 1 - 1e-9 ? 1 - 1e-9 : p;
+    return (struct fit){.p = p,
+                        .log_q = sa_log1p(-p),
+                        .s = mean * mean / (variance * (1 - p)),
+                        .scale = p * variance / mean};
+}
+
+/*
+ * Upper end for a set that may have blocks of which a sample would stand for `weight`, and has none: as if one more
+ * sample had been taken, of these blocks. At most what it is without, if all samples are as rare as that.
+ *
+ * The construction is that of Fay and Feuer (Statistics in Medicine 16, 1997) for weighted sums of Poisson counts: the
+ * moments of the sum with one more event of the largest weight. Without samples it is the exact bound.
+ */
+static double unseen_high(const struct quantity *quantity, double weight, double error)
+{
+    double mean = quantity->mean + weight - 1, more = weight * (weight - 1);
+    double variance = quantity->variance + more, p = quantity->p * quantity->variance;
+    struct fit fit;
+
+    if (!(weight > 1))
+        return quantity->known;
+    if (weight > WEIGHT_MOST)
+        return INFINITY;
+    fit = fit_to(mean, variance, (p + weight - 1) / variance);
+    if (fit.s > MANY_SAMPLES)
+        return quantity->known + 1 + mean + sa_normal_quantile(1 - error / 2) * sa_sqrt(variance);
+    return quantity->known + 1 +
+           fit.scale * solve(&fit, &(struct condition){beyond, fit.s, 1 - error / 2});
+}
+
 static void interval(const struct quantity *quantity, enum salloc_estimator estimator, double error,
                      double *ret_low, double *ret_high)
 {
-    double mean = quantity->mean, variance = quantity->variance, p = quantity->p;
+    double mean = quantity->mean, variance = quantity->variance;
 
     *ret_low = *ret_high = quantity->known;
     if (!(mean > 0 && variance > 0))
         return;
-    p = p < 1e-15 ? 1e-15 : p > 1 - 1e-9 ? 1 - 1e-9 : p;
 
-    struct fit fit = {.p = p,
-                      .log_q = sa_log1p(-p),
-                      .s = mean * mean / (variance * (1 - p)),
-                      .scale = p * variance / mean};
+    struct fit fit = fit_to(mean, variance, quantity->p);
 
     if (fit.s > MANY_SAMPLES) {
         double z = sa_normal_quantile(1 - error / 2), deviation = sa_sqrt(variance);
@@ -265,9 +300,69 @@ static void split(const struct sa_sums *sums, enum salloc_estimator estimator,
                                    sums->failures_variance, p};
 }
 
-void sa_estimate(const struct sa_sums *sums, enum salloc_estimator estimator, double level,
-                 struct salloc_estimate *ret)
+/* Whether one sample of the unseen stands for more than the samples do on average, weighted by that. */
+static bool is_wider(const struct quantity *quantity, double weight)
 {
+    return weight * quantity->mean > quantity->variance * (1 + 1e-6) || !(quantity->mean > 0);
+}
+
+/*
+ * Raises an upper end for what may be unseen. The past, if it was sampled with less chance than the present,
+ * counts as part of it, or with all that it can be: both are right, and the lesser is taken.
+ */
+static double allow_for_unseen(const struct quantity *quantity, double high, double weight,
+                               double past_weight, double past, double error)
+{
+    double now = high, ever = high;
+
+    if (is_wider(quantity, weight))
+        now = unseen_high(quantity, weight, error);
+    now = now > high ? now : high;
+    if (past_weight <= weight)
+        return now;
+    if (is_wider(quantity, past_weight))
+        ever = unseen_high(quantity, past_weight, error);
+    ever = ever > now ? ever : now;
+    return now + past < ever ? now + past : ever;
+}
+
+void sa_value_sums_add(struct sa_value_sums *sums, double p, double y)
+{
+    double missed = (1 - p) / p;
+
+    sums->samples++;
+    if (y / p > sums->largest)
+        sums->largest = y / p;
+    if (p >= 1) {
+        sums->certain += y;
+        return;
+    }
+    sums->sampled += y;
+    sums->missed += y * missed;
+    sums->variance += y * y * missed / p;
+    sums->squares += y * y * missed;
+}
+
+void sa_estimate_value(const struct sa_value_sums *sums, double unseen, double level,
+                       struct salloc_interval *ret)
+{
+    struct quantity quantity = {sums->sampled, sums->missed, sums->variance, 0};
+    double low, high;
+
+    if (sums->variance > 0)
+        quantity.p = sums->squares / sums->variance;
+    interval(&quantity, SALLOC_ESTIMATE_WEIGHTED, 1 - level, &low, &high);
+    *ret = (struct salloc_interval){
+        .samples = sums->samples,
+        .value = sums->certain + sums->sampled + sums->missed,
+        .low = sums->certain + low,
+        .high = sums->certain + allow_for_unseen(&quantity, high, unseen, 0, 0, 1 - level)};
+}
+
+void sa_estimate(const struct sa_sums *sums, const struct sa_unseen *unseen,
+                 enum salloc_estimator estimator, double level, struct salloc_estimate *ret)
+{
+    static const struct sa_unseen nothing;
     double error = 1 - level, certain = (double)sums->certain;
 
     *ret = (struct salloc_estimate){.samples = sums->samples + sums->certain,
@@ -277,21 +372,23 @@ void sa_estimate(const struct sa_sums *sums, enum salloc_estimator estimator, do
                                     .count_high = certain,
                                     .bytes_low = sums->certain_bytes,
                                     .bytes_high = sums->certain_bytes};
-    if (!sums->samples)
-        return;
 
-    struct quantity count, bytes;
+    struct quantity count = {0}, bytes = {0};
+    const struct sa_unseen *u = unseen ? unseen : &nothing;
     double low, high;
 
-    split(sums, estimator, &count, &bytes);
+    if (sums->samples)
+        split(sums, estimator, &count, &bytes);
     interval(&count, estimator, error, &low, &high);
     ret->count += count.known + count.mean;
     ret->count_low += low;
-    ret->count_high += high;
+    ret->count_high +=
+        allow_for_unseen(&count, high, u->blocks, u->past_blocks_weight, u->past_blocks, error);
     interval(&bytes, estimator, error, &low, &high);
     ret->bytes += bytes.known + bytes.mean;
     ret->bytes_low += low;
-    ret->bytes_high += high;
+    ret->bytes_high +=
+        allow_for_unseen(&bytes, high, u->bytes, u->past_bytes_weight, u->past_bytes, error);
 }
 
 double sa_estimate_unseen(double interval_bytes, double level)

@@ -14,6 +14,9 @@
 
 #include <stdint.h>
 
+/* An upper end as high as this is none: nobody knows. */
+#define SA_ESTIMATE_UNKNOWN 1e15
+
 /* Samples that are alike. */
 struct sa_group {
     double p, interval; /* interval: T, of which p follows */
@@ -45,11 +48,44 @@ void sa_sums_add(struct sa_sums *sums, const struct sa_group *group);
 void sa_sums_merge(struct sa_sums *into, const struct sa_sums *from);
 
 /*
- * Estimate and interval of a set; level is between 0 and 1, as 0.95. An interval is one of those for sets of
- * which something was sampled; for the empty set all is zero, and sa_estimate_unseen says what may have been missed.
+ * Blocks that may be in a set without a sample of their kind: how much one sample of the rarest kind would stand for.
+ * Weights: `bytes` is the largest T, `blocks` the largest 1/p. 0: all such blocks are certain. INFINITY: sampling was
+ * off. The past is what was allocated before the last change of the rates; what is left of it has at most past_bytes
+ * bytes and past_blocks blocks. All zero: nothing is unseen.
  */
-void sa_estimate(const struct sa_sums *sums, enum salloc_estimator estimator, double level,
-                 struct salloc_estimate *ret);
+struct sa_unseen {
+    double bytes, blocks;
+    double past_bytes_weight, past_blocks_weight;
+    double past_bytes, past_blocks;
+};
+
+/*
+ * Estimate and interval of a set; level is between 0 and 1, as 0.95. unseen may be NULL: then the interval is one of
+ * those for sets of which something was sampled and whose blocks are all like the samples; for the empty set all is
+ * zero. Otherwise upper ends allow for blocks that no sample tells of; they may be INFINITY.
+ */
+void sa_estimate(const struct sa_sums *sums, const struct sa_unseen *unseen,
+                 enum salloc_estimator estimator, double level, struct salloc_estimate *ret);
+
+/*
+ * Values of samples, as their resident bytes, with which a set has a weighted sum; all zero is the empty set. Sums over
+ * samples with p < 1 but for `certain`.
+ */
+struct sa_value_sums {
+    uint64_t samples; /* all of them */
+    double certain;   /* y, of samples with p = 1 */
+    double sampled;   /* y */
+    double missed;    /* y (1-p)/p */
+    double variance;  /* y^2 (1-p)/p^2 */
+    double squares;   /* y^2 (1-p)/p */
+    double largest;   /* the largest y/p */
+};
+
+void sa_value_sums_add(struct sa_value_sums *sums, double p, double y);
+
+/* The weighted sum of y. unseen: the largest y/p of any block, sampled or not. */
+void sa_estimate_value(const struct sa_value_sums *sums, double unseen, double level,
+                       struct salloc_interval *ret);
 
 /* Upper end in bytes of the interval of a set sampled at mean interval T of which no sample was taken. */
 double sa_estimate_unseen(double interval, double level);

@@ -38,10 +38,12 @@ struct sa_row {
 
 struct sa_profile {
     enum salloc_profile_type type;
-    int64_t time_ns;     /* since 1970: start of a recording, or the moment */
-    int64_t duration_ns; /* of a recording */
-    uint8_t knows;       /* of residency: SA_KNOWS_... */
-    int64_t interval;    /* the sampling interval when it was made, 0: off */
+    int64_t time_ns;         /* since 1970: start of a recording, or the moment */
+    int64_t duration_ns;     /* of a recording */
+    uint8_t knows;           /* of residency: SA_KNOWS_... */
+    int64_t interval;        /* the sampling interval when it was made, 0: off */
+    struct sa_unseen unseen; /* of what it mainly tells */
+    uint64_t used_bytes;     /* all memory that the allocator used when it was made; 0: not known */
     size_t row_count;
     struct sa_row *rows;
     /* HEAP: what was ever allocated, per stack (key with stack only; sums instead of samples). */

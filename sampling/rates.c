@@ -6,7 +6,9 @@
 #include "alloc/base/real.h"
 #include "alloc/base/size_class.h"
 #include "sampling/draw.h"
+#include "sampling/estimate.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 #define LOG_CERTAIN -5 /* where this is log(1-p), p is certainly above SA_RATE_CERTAIN */
@@ -21,6 +23,9 @@ static struct {
         int64_t interval; /* atomic, relaxed */
         double log_fail;  /* the same: log(1-1/T), of a byte not to be sampled */
         struct class_rate of[SA_CLASSES_MAX];
+        struct past {
+            double bytes_weight, blocks_weight, bytes; /* the same: as in struct sa_unseen */
+        } past;
     } copy[SA_RATE_COPIES];
 } rates;
 
@@ -110,17 +115,63 @@ static void rates_publish(int64_t interval, const double *p)
 
 void sa_rates_init(int64_t interval)
 {
+    copy_of(rates.generation + 1)->past = (struct past){0, 0, 0};
     rates_publish(interval > 0 ? interval : 0, NULL);
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/*
+ * What the rates of a copy may miss; what was before them is left out. Blocks without a class are no rarer than the
+ * smallest class, as they have the same T; only where classes have rates of their own can they be.
+ */
+static void copy_unseen(const struct rates_copy *copy, struct sa_unseen *ret)
+{
+    int64_t interval = sa_load_relaxed(&copy->interval);
+
+    *ret = (struct sa_unseen){.bytes = interval > 1 ? (double)interval : 0};
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        double p = real_load(&copy->of[cls].p), t = real_load(&copy->of[cls].interval);
+
+        if (p < 1) {
+            ret->bytes = larger(ret->bytes, p > 0 ? t : INFINITY);
+            ret->blocks = larger(ret->blocks, p > 0 ? 1 / p : INFINITY);
+        }
+    }
+}
+
+/* As rates_publish, but first writes down what the rates until now may miss. */
+static void rates_set(int64_t interval, const double *p)
+{
+    uint32_t generation = sa_load_relaxed(&rates.generation);
+    const struct rates_copy *before = copy_of(generation);
+    struct past *past = &copy_of(generation + 1)->past;
+    struct sa_unseen u;
+
+    copy_unseen(before, &u);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    real_store(&past->bytes_weight, larger(before->past.bytes_weight, u.bytes));
+    real_store(&past->blocks_weight, larger(before->past.blocks_weight, u.blocks));
+    real_store(&past->bytes, INFINITY);
+    rates_publish(interval, p);
 }
 
 void sa_rates_set_interval(int64_t interval)
 {
-    rates_publish(interval > 0 ? interval : 0, NULL);
+    rates_set(interval > 0 ? interval : 0, NULL);
 }
 
 void sa_rates_set_classes(const double *p)
 {
-    rates_publish(sa_rates_interval(), p);
+    rates_set(sa_rates_interval(), p);
+}
+
+void sa_rates_bound_past(double bytes)
+{
+    real_store(&copy_of(sa_load_relaxed(&rates.generation))->past.bytes, bytes);
 }
 
 /* Whether what was read from the copy of a generation was read before it can have been overwritten. */
@@ -201,6 +252,23 @@ bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret)
     *ret = rate_default(interval, log_fail, (double)bytes);
     ret->generation = generation;
     return u <= ret->p;
+}
+
+void sa_rates_unseen(struct sa_unseen *ret)
+{
+    uint32_t generation;
+
+    do {
+        const struct rates_copy *from;
+
+        generation = sa_load_acquire(&rates.generation);
+        from = copy_of(generation);
+        copy_unseen(from, ret);
+        ret->past_bytes_weight = real_load(&from->past.bytes_weight);
+        ret->past_blocks_weight = real_load(&from->past.blocks_weight);
+        ret->past_bytes = real_load(&from->past.bytes);
+    } while (!copy_was_valid(generation));
+    ret->past_blocks = ret->past_bytes / sa_size_classes.of[1].size;
 }
 
 uint32_t sa_rates_generation(void)

@@ -47,11 +47,21 @@ bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret);
 int64_t sa_rates_interval(void);
 uint32_t sa_rates_generation(void);
 
+/* What a sample of all blocks that live now may have missed (sampling/estimate.h). */
+struct sa_unseen;
+void sa_rates_unseen(struct sa_unseen *ret);
+
 /* Under RATES. Countdowns that were drawn before must be voided afterwards (sa_cpu_cache_rearm). */
 void sa_rates_set_interval(int64_t interval);
 
 /* The same: gives classes probabilities of their own, p[1 .. SA_CLASSES_MAX - 1]. */
 void sa_rates_set_classes(const double *p);
+
+/*
+ * The same, when the countdowns were voided: blocks that were allocated before the last change have at most so many
+ * bytes. Until then nothing is known of how many they are.
+ */
+void sa_rates_bound_past(double bytes);
 
 /* Probability of a block of the size under an interval. */
 double sa_rate_probability(double interval, double bytes);

@@ -7,6 +7,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
+#include "sampling/rates.h"
 
 static struct slot {
     bool runs;
@@ -61,6 +62,7 @@ uint64_t sa_recordings_start(const struct sa_recording *recording)
         slot->runs = true;
         slot->generation++;
         slot->recording = *recording;
+        slot->recording.rates = sa_rates_generation();
         filled |= 1ull << i;
         if (recording->type == SALLOC_PROFILE_LIFETIMES)
             sa_count_add(&want_frees, 1);

@@ -45,6 +45,7 @@ struct sa_recording {
     uint64_t since;                /* number of the last sample before it */
     int64_t start_ns;              /* since 1970 */
     uint64_t start_monotonic_ns;
+    uint32_t rates; /* sa_rates_generation at the start */
     struct sa_rows rows;
 };
 

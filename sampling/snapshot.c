@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/footprint.h"
 #include "sampling/live.h"
 #include "sampling/rates.h"
 #include "sampling/residency.h"
@@ -42,8 +43,28 @@ static struct profile_memory *profile_new(enum salloc_profile_type type)
     return m;
 }
 
-/* Everything that a profile says about what is missing from it. */
-static struct sa_profile *profile_finish(struct profile_memory *m)
+/*
+ * What a profile's samples may have missed. Blocks that live now and are older than the last change of the rates
+ * are bounded in number; of other sets nothing is known but when they began.
+ */
+static void profile_set_unseen(struct sa_profile *profile, uint32_t rates)
+{
+    struct sa_unseen *u = &profile->unseen;
+
+    sa_rates_unseen(u);
+    if (profile->type == SALLOC_PROFILE_HEAP || profile->type == SALLOC_PROFILE_FRAGMENTATION)
+        return;
+    if (rates != sa_rates_generation()) {
+        if (u->bytes < u->past_bytes_weight)
+            u->bytes = u->past_bytes_weight;
+        if (u->blocks < u->past_blocks_weight)
+            u->blocks = u->past_blocks_weight;
+    }
+    u->past_bytes_weight = u->past_blocks_weight = u->past_bytes = u->past_blocks = 0;
+}
+
+/* Everything that a profile says about what is missing from it. rates: the generation at the start of a recording. */
+static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rates)
 {
     struct sa_stack_stats stacks;
     struct sa_sampler_stats sampler;
@@ -54,6 +75,8 @@ static struct sa_profile *profile_finish(struct profile_memory *m)
     m->profile.row_count = m->rows.count;
     m->profile.stacks_dropped = stacks.dropped;
     m->profile.samples_dropped = sampler.failed + m->rows.dropped;
+    profile_set_unseen(&m->profile, rates);
+    m->profile.used_bytes = sa_footprint_bytes();
     return &m->profile;
 }
 
@@ -190,7 +213,7 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
         sa_profile_free(&m->profile);
         return NULL;
     }
-    return profile_finish(m);
+    return profile_finish(m, 0);
 }
 
 /* What was still allocated when a recording of lifetimes ended. */
@@ -235,5 +258,5 @@ struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error)
     m->rows = recording.rows;
     profile_add_censored(m, &copied);
     sa_live_free_copied(&copied);
-    return profile_finish(m);
+    return profile_finish(m, recording.rates);
 }

@@ -6,6 +6,10 @@
 
 #define LEVEL 0.95
 
+/* A sampling interval is suggested with which at least so many samples are expected. */
+#define SAMPLES_ENOUGH 100
+#define INTERVAL_LEAST 1024
+
 static const struct {
     const char *name, *what;
 } types[] = {
@@ -40,21 +44,65 @@ static void add_time(struct sa_fmt *f, int64_t ns)
                (int)(of_day / 60 % 60), (int)(of_day % 60));
 }
 
+static void estimate(const struct sa_profile *profile, const struct sa_by_stack *all,
+                     struct salloc_estimate *ret)
+{
+    sa_estimate(&all->sums, &profile->unseen, SALLOC_ESTIMATE_WEIGHTED, LEVEL, ret);
+}
+
+/* "95 % interval 10 to 20", or what there is of it. */
+static void add_interval(struct sa_fmt *f, const char *what, double low, double high)
+{
+    if (high < SA_ESTIMATE_UNKNOWN)
+        sa_fmt_add(f, " (%s%.0F to %.0F)", what, low, high);
+    else
+        sa_fmt_add(f, " (at least %.0F, no upper end is known)", low);
+}
+
 static void add_bytes(const struct sa_profile *profile, const struct sa_by_stack *all,
                       struct sa_fmt *f)
 {
     struct salloc_estimate e;
 
-    sa_estimate(&all->sums, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
+    estimate(profile, all, &e);
     if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
         sa_fmt_add(f, "%llu bytes wasted; in use ", (unsigned long long)all->bytes);
-    sa_fmt_add(f, "%llu bytes (95 %% interval %.0F to %.0F)",
+    sa_fmt_add(f, "%llu bytes",
                profile->type == SALLOC_PROFILE_FRAGMENTATION ? (unsigned long long)all->inuse_bytes
-                                                             : (unsigned long long)all->bytes,
-               e.bytes_low, e.bytes_high);
-    sa_fmt_add(f, " in %llu blocks (%.0F to %.0F), from %llu samples",
-               (unsigned long long)all->count, e.count_low, e.count_high,
-               (unsigned long long)e.samples);
+                                                             : (unsigned long long)all->bytes);
+    add_interval(f, "95 % interval ", e.bytes_low, e.bytes_high);
+    sa_fmt_add(f, " in %llu blocks", (unsigned long long)all->count);
+    add_interval(f, "", e.count_low, e.count_high);
+    sa_fmt_add(f, ", from %llu samples", (unsigned long long)e.samples);
+}
+
+/* Where the interval is wider than the estimate: what would make it narrow. False: nothing to say. */
+static bool add_hint(const struct sa_profile *profile, const struct sa_by_stack *all,
+                     struct sa_fmt *f)
+{
+    bool of_now =
+        profile->type == SALLOC_PROFILE_HEAP || profile->type == SALLOC_PROFILE_FRAGMENTATION;
+    struct salloc_estimate e;
+    double bytes;
+    int64_t interval = 1ll << 62;
+
+    estimate(profile, all, &e);
+    bytes = e.samples ? e.bytes : e.bytes_high;
+    if (profile->interval <= 1 || e.bytes_high >= SA_ESTIMATE_UNKNOWN ||
+        e.bytes_high - e.bytes_low <= e.bytes)
+        return false;
+    if (of_now && profile->used_bytes && bytes > (double)profile->used_bytes)
+        bytes = (double)profile->used_bytes;
+    while (interval > INTERVAL_LEAST &&
+           (interval >= profile->interval || bytes / (double)interval < SAMPLES_ENOUGH))
+        interval /= 2;
+    if (interval >= profile->interval)
+        return false;
+    sa_fmt_add(f, "few samples: sample_interval:%llu%s would give %s %.0F",
+               (unsigned long long)interval >> (interval % 1048576 ? 10 : 20),
+               interval % 1048576 ? "k" : "m", e.samples ? "about" : "up to",
+               bytes / (double)interval);
+    return true;
 }
 
 bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack *all, unsigned line,
@@ -80,14 +128,32 @@ bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack 
         if (profile->interval > 0)
             sa_fmt_add(f, "sampling interval %llu bytes", (unsigned long long)profile->interval);
         else
-            sa_fmt_add(f, "sampling is off");
+            sa_fmt_add(f, "sampling is off: blocks allocated meanwhile are not in the numbers");
         return true;
     case 5:
         sa_fmt_add(f, "not kept: %llu samples, the stacks of %llu",
                    (unsigned long long)profile->samples_dropped,
                    (unsigned long long)profile->stacks_dropped);
         return true;
+    case 6:
+        return add_hint(profile, all, f);
     default:
         return false;
+    }
+}
+
+void sa_summary_put(const struct sa_profile *profile, const struct sa_by_stack *all,
+                    const char *prefix, struct sa_out *out)
+{
+    char text[512];
+    struct sa_fmt f;
+
+    for (unsigned i = 0;; i++) {
+        sa_fmt_init(&f, text, sizeof(text));
+        if (!sa_summary_line(profile, all, i, &f))
+            break;
+        sa_out_string(out, prefix);
+        sa_out_string(out, text);
+        sa_out_string(out, "\n");
     }
 }

@@ -4,6 +4,7 @@
 #define SA_SAMPLING_SUMMARY_H
 
 #include "alloc/base/fmt.h"
+#include "sampling/out.h"
 #include "sampling/values.h"
 
 /* "heap", "fragmentation", ... */
@@ -12,5 +13,9 @@ const char *sa_summary_type(enum salloc_profile_type type);
 /* Writes line number `line`, without a newline, of a profile with the sum `all`. False: there are fewer. */
 bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack *all, unsigned line,
                      struct sa_fmt *f);
+
+/* Puts all of these lines, each behind the prefix. */
+void sa_summary_put(const struct sa_profile *profile, const struct sa_by_stack *all,
+                    const char *prefix, struct sa_out *out);
 
 #endif

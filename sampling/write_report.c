@@ -15,16 +15,7 @@
 static void put_summary(const struct sa_profile *profile, const struct sa_by_stack *all,
                         struct sa_out *out)
 {
-    char text[512];
-    struct sa_fmt f;
-
-    for (unsigned i = 0;; i++) {
-        sa_fmt_init(&f, text, sizeof(text));
-        if (!sa_summary_line(profile, all, i, &f))
-            break;
-        sa_out_string(out, text);
-        sa_out_string(out, "\n");
-    }
+    sa_summary_put(profile, all, "", out);
     if (all->alloc_count)
         sa_out_text(out, "ever allocated: %llu bytes in %llu blocks\n",
                     (unsigned long long)all->alloc_bytes, (unsigned long long)all->alloc_count);
@@ -36,11 +27,15 @@ static void put_row(const struct sa_profile *profile, const struct sa_by_stack *
     bool wasted = profile->type == SALLOC_PROFILE_FRAGMENTATION;
     struct salloc_estimate e;
 
-    sa_estimate(&s->sums, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
+    sa_estimate(&s->sums, &profile->unseen, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
     sa_out_text(out, "%14llu %6.2F%%", (unsigned long long)s->bytes,
                 all->bytes ? 100.0 * (double)s->bytes / (double)all->bytes : 0.0);
-    sa_out_text(out, " %14.0F %14.0F %12llu %8llu", e.bytes_low, e.bytes_high,
-                (unsigned long long)s->count, (unsigned long long)e.samples);
+    sa_out_text(out, " %14.0F", e.bytes_low);
+    if (e.bytes_high < SA_ESTIMATE_UNKNOWN)
+        sa_out_text(out, " %14.0F", e.bytes_high);
+    else
+        sa_out_text(out, " %14s", "unknown");
+    sa_out_text(out, " %12llu %8llu", (unsigned long long)s->count, (unsigned long long)e.samples);
     if (wasted)
         sa_out_text(out, " %14llu", (unsigned long long)s->inuse_bytes);
     if (profile->type == SALLOC_PROFILE_HEAP)

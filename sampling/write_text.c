@@ -2,6 +2,8 @@
 /*
  * The two text formats that pprof in Perl reads, with /proc/self/maps for the names.
  *
+ * Behind the first lines stands the summary, in lines that begin with "#": readers pass over them.
+ *
  * gperftools': its type "heapprofile" tells readers that the numbers are final. They are ours, whole.
  *
  * jemalloc's: readers take the numbers for raw counts of a sample of interval T, and multiply count and bytes of
@@ -16,6 +18,7 @@
 #include "alloc/base/real.h"
 #include "alloc/os/sys.h"
 #include "sampling/frames.h"
+#include "sampling/summary.h"
 #include "sampling/values.h"
 
 #include <errno.h>
@@ -73,6 +76,7 @@ int sa_write_gperftools(const struct sa_profile *profile, struct sa_out *out)
     sa_out_string(out, "heap profile: ");
     put_numbers(out, &n);
     sa_out_string(out, " @ heapprofile\n");
+    sa_summary_put(profile, &all, "# ", out);
     stack = (const struct sa_by_stack *)stacks.data;
     for (size_t i = 0; i < stacks.used / sizeof(*stack); i++) {
         n = numbers_of(&stack[i]);
@@ -148,7 +152,8 @@ int sa_write_jeprof(const struct sa_profile *profile, struct sa_out *out)
     struct carry carry = {0, 0}, alloc_carry = {0, 0};
     struct sa_by_stack *stack;
     struct numbers all = {0, 0, 0, 0}, n;
-    int failed = sa_values_by_stack(profile, &stacks, NULL);
+    struct sa_by_stack said;
+    int failed = sa_values_by_stack(profile, &stacks, &said);
     size_t count;
 
     if (failed)
@@ -165,6 +170,7 @@ int sa_write_jeprof(const struct sa_profile *profile, struct sa_out *out)
     }
     sa_out_string(out, "heap_v2/1\n");
     put_thread(out, &all);
+    sa_summary_put(profile, &said, "# ", out);
     for (size_t i = 0; i < count; i++) {
         put_stack(out, stack[i].stack);
         sa_out_string(out, "\n");

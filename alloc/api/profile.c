@@ -188,7 +188,7 @@ SA_EXPORT int salloc_profile_estimate(const salloc_profile *profile, const void 
         errno = ENOENT;
         return -1;
     }
-    sa_estimate(&sums, estimator, level, ret);
+    sa_estimate(&sums, &p->unseen, estimator, level, ret);
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "alloc/middle/central.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/lock.h"
+#include "alloc/page_heap/footprint.h"
 #include "sampling/optimal.h"
 #include "sampling/rates.h"
 
@@ -39,6 +40,7 @@ void sa_sample_rates_set_interval(int64_t bytes)
     sa_lock_acquire(&rates.lock, SA_RANK_RATES);
     sa_rates_set_interval(bytes);
     sa_cpu_cache_rearm();
+    sa_rates_bound_past((double)sa_footprint_bytes());
     rates.wait_ns = 0;
     rates.next_ns = 0;
     sa_lock_release(&rates.lock, SA_RANK_RATES);
@@ -84,6 +86,7 @@ static void rates_choose(double interval)
         p[cls] = of[cls].p;
     sa_rates_set_classes(p);
     sa_cpu_cache_rearm();
+    sa_rates_bound_past((double)sa_footprint_bytes());
     __atomic_store(&rates.variance, &variance, __ATOMIC_RELAXED);
     sa_count_add(&rates.chosen, 1);
 }

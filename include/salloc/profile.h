@@ -104,6 +104,22 @@ struct salloc_estimate {
     double bytes, bytes_low, bytes_high;
 };
 
+/** What an interval may be of. */
+enum salloc_metric {
+    SALLOC_METRIC_COUNT = 0,         /**< blocks: in use, or allocated, as the profile's type is */
+    SALLOC_METRIC_BYTES = 1,         /**< bytes that these occupy */
+    SALLOC_METRIC_FRAGMENTATION = 2, /**< free bytes beside them; fragmentation profiles only */
+    SALLOC_METRIC_RESIDENT = 3,      /**< bytes in memory; heap profiles only */
+    SALLOC_METRIC_SWAPPED = 4,       /**< bytes in swap; heap profiles only */
+    SALLOC_METRIC_LIFETIME = 5,      /**< mean nanoseconds of a block's life; lifetimes only */
+};
+
+/** An estimate of one metric, with its confidence interval. */
+struct salloc_interval {
+    uint64_t samples;
+    double value, low, high;
+};
+
 /**
  * Mean distance in bytes between sampled bytes; 0: sampling is off; 1: every block is sampled.
  */

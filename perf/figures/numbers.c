@@ -72,7 +72,7 @@ static void print_points(void)
         struct salloc_estimate e;
 
         sa_sums_add(&sums, &group);
-        sa_estimate(&sums, SALLOC_ESTIMATE_WEIGHTED, 0.95, &e);
+        sa_estimate(&sums, NULL, SALLOC_ESTIMATE_WEIGHTED, 0.95, &e);
         point("interval", "up to", s, e.count_high / e.count);
         point("interval", "from", s, e.count_low / e.count);
     }
@@ -99,7 +99,7 @@ static double coverage(double n, double p, double *ret_all)
         struct salloc_estimate e;
 
         sa_sums_add(&sums, &group);
-        sa_estimate(&sums, SALLOC_ESTIMATE_WEIGHTED, 0.95, &e);
+        sa_estimate(&sums, NULL, SALLOC_ESTIMATE_WEIGHTED, 0.95, &e);
         if (e.count_low <= n * (1 + 1e-12) && n <= e.count_high * (1 + 1e-12))
             covered += sa_binomial_point(s, n, p);
     }

@@ -3,7 +3,8 @@
 """By what factor sampling rates per size class lower the variance of the estimated live heap, at the same expected
 number of samples, in real programs: their allocations are recorded (record.c), the rates computed from the counts
 as the library does it (rates.c). Prints a table in Markdown: samples expected of all allocations and of live
-blocks, standard deviation of the live bytes, how often the 95 % interval is right; by default and with these rates.
+blocks, standard deviation of the live bytes, how often the 95 % intervals of bytes and of blocks are right; by default
+and with these rates.
 
 Moments: "peak", when most bytes were live; "middle", when the bytes ever allocated last reached a power of
 two, which has nothing to do with what is live. Of a command's processes the one that allocates most counts.
@@ -11,6 +12,7 @@ two, which has nothing to do with what is live. Of a command's processes the one
 usage: measure.py --build FOLDER [--least FACTOR]   exits with 1 if a factor is below FACTOR
 """
 import argparse
+import glob
 import os
 import subprocess
 import sys
@@ -29,18 +31,31 @@ for path in sorted(glob.glob(os.path.dirname(os.__file__) + '/*.py'))[:80]:
 json.loads(json.dumps([words, files], indent=1))
 '''
 
+WORDS_PERL = '''
+while (<>) { push @{$lines{$_}}, $. for /\w+/g }
+print join(' ', map { "$_ @{$lines{$_}}" } sort keys %lines), "\n";
+'''
+
+WORDS_AWK = '''
+{ for (i = 1; i <= NF; i++) lines[$i] = lines[$i] " " NR }
+END { for (word in lines) { n = split(lines[word], at, " "); print word, n } }
+'''
+
 
 def programs(folder):
     """Name, command. What they write goes to the folder."""
     library = os.path.dirname(os.__file__)
     clone = os.path.join(folder, 'clone.git')
     subprocess.run(['git', 'clone', '-q', '--bare', ROOT, clone], check=True)
+    modules = sorted(glob.glob(os.path.join(library, '*.py')))[:80]
     compile_c = ['gcc', '-O2', '-S', '-I' + ROOT, '-D_GNU_SOURCE', '-DSALLOC_VERSION=""', '-o',
                  os.path.join(folder, 'out.s')]
     return [
         ('python3: words and functions of 80 modules, to JSON and back', [sys.executable, '-c', WORDS]),
         ('python3: compileall of asyncio, email, http',
          [sys.executable, '-m', 'compileall', '-fq'] + [os.path.join(library, d) for d in ('asyncio', 'email', 'http')]),
+        ('perl: words of the same, with their lines', ['perl', '-e', WORDS_PERL] + modules),
+        ('awk: words of the same, with their lines', ['awk', WORDS_AWK] + modules),
         ('git log --stat -p', ['git', '-C', clone, 'log', '--stat', '-p']),
         ('git repack -adf', ['git', '-C', clone, 'repack', '-adfq']),
         ('gcc -O2 alloc/page_heap/span_heap.c', compile_c + [os.path.join(ROOT, 'alloc/page_heap/span_heap.c')]),
@@ -69,8 +84,9 @@ def main():
     recorder = os.path.join(os.path.abspath(args.build), 'perf/trace/libsalloc-trace-record.so')
     rates = os.path.join(os.path.abspath(args.build), 'perf/trace/salloc-trace-rates')
     least = {}
-    print('| program | moment | T | samples, live | deviation | right | samples, live | deviation | right | variance lower by |')
-    print('|---|---|---:|---:|---:|---:|---:|---:|---:|---:|')
+    print('| program | moment | T | samples, live | deviation | bytes | blocks | samples, live | deviation | bytes | blocks | '
+          'variance lower by |')
+    print('|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|')
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, command) in enumerate(programs(folder)):
             lines = record(recorder, command, os.path.join(folder, str(number)))
@@ -80,10 +96,11 @@ def main():
                     out = subprocess.run([rates, str(interval)], input=table, stdout=subprocess.PIPE,
                                          text=True, check=True).stdout.split()
                     least[moment] = min(least.get(moment, float(out[3])), float(out[3]))
-                    by_default, optimal, factor, live, right, live_optimal, right_optimal = map(float, out[1:])
-                    print('| %s | %s | %d KiB | %s, %.0f | %.0f %% | %.1f %% | %s, %.0f | %.0f %% | %.1f %% | %.2f |' %
-                          (name, moment, interval // 1024, out[0], live, 100 * by_default, 100 * right,
-                           out[0], live_optimal, 100 * optimal, 100 * right_optimal, factor))
+                    by_default, optimal, factor, *runs = map(float, out[1:])
+                    print('| %s | %s | %d KiB | %s, %.0f | %.0f %% | %.1f %% | %.1f %% | %s, %.0f | %.0f %% | %.1f %% | '
+                          '%.1f %% | %.2f |' %
+                          (name, moment, interval // 1024, out[0], runs[0], 100 * by_default, 100 * runs[1],
+                           100 * runs[2], out[0], runs[3], 100 * optimal, 100 * runs[4], 100 * runs[5], factor))
     print('\nLeast: %s' % ', '.join('%s %.2f' % item for item in least.items()), file=sys.stderr)
     return min(least.values()) < args.least
 

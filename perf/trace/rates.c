@@ -5,8 +5,8 @@
  * The table has lines of kind (class or large), size, allocations, live blocks. Large blocks keep the default
  * rate, and their share of the variance is in both figures. Prints the samples expected of all allocations, the
  * standard deviation relative to the live bytes by default and with optimal rates, and the factor; then for
- * either the expected number of live samples and how often the 95 % interval of the live bytes is
- * right, in simulated runs in which there is one.
+ * either the expected number of live samples and how often the 95 % intervals of the live bytes and of
+ * the live blocks are right, in simulated runs, also those without a sample.
  */
 #include "sampling/draw.h"
 #include "sampling/estimate.h"
@@ -40,10 +40,27 @@ static void take(const struct sa_optimal_class *c, double p, uint64_t *seed, str
         sa_sums_add(sums, &group);
 }
 
-static void simulate(size_t count, int optimal, double bytes)
+/* What of all classes may go unseen; unsampled ones of the smallest size cannot be told from those that do not exist. */
+static struct sa_unseen unseen_of(size_t count, int optimal, double interval)
 {
+    struct sa_unseen u = {.bytes = interval};
+
+    for (size_t i = 0; i < count; i++) {
+        double p = optimal ? classes[i].p : classes[i].p_default;
+
+        if (p < 1) {
+            u.bytes = fmax(u.bytes, -1 / expm1(log1p(-p) / classes[i].size));
+            u.blocks = fmax(u.blocks, 1 / p);
+        }
+    }
+    return u;
+}
+
+static void simulate(size_t count, int optimal, double interval, double bytes, double blocks)
+{
+    struct sa_unseen unseen = unseen_of(count, optimal, interval);
     uint64_t seed = 20240617, samples = 0;
-    int any = 0, right = 0;
+    int bytes_right = 0, blocks_right = 0;
 
     for (int run = 0; run < RUNS; run++) {
         struct sa_sums sums = {0};
@@ -52,20 +69,19 @@ static void simulate(size_t count, int optimal, double bytes)
         for (size_t i = 0; i < count; i++)
             take(&classes[i], optimal ? classes[i].p : classes[i].p_default, &seed, &sums);
         samples += sums.samples;
-        if (!sums.samples)
-            continue;
-        sa_estimate(&sums, SALLOC_ESTIMATE_WEIGHTED, 0.95, &e);
-        any++;
-        right += e.bytes_low <= bytes && bytes <= e.bytes_high;
+        sa_estimate(&sums, &unseen, SALLOC_ESTIMATE_WEIGHTED, 0.95, &e);
+        bytes_right += e.bytes_low <= bytes && bytes <= e.bytes_high;
+        blocks_right += e.count_low <= blocks && blocks <= e.count_high;
     }
-    printf(" %.1f %.3f", (double)samples / RUNS, any ? (double)right / any : 0.0);
+    printf(" %.1f %.4f %.4f", (double)samples / RUNS, (double)bytes_right / RUNS,
+           (double)blocks_right / RUNS);
 }
 
 int main(int argc, char **argv)
 {
     static struct sa_optimal_class blocks[512];
     double interval = argc > 1 ? atof(argv[1]) : 0, size, allocations, live;
-    double samples = 0, bytes = 0, large = 0, before = 0, after = 0;
+    double samples = 0, bytes = 0, alive = 0, large = 0, before = 0, after = 0;
     size_t count = 0, larger = 0;
     char kind[16];
 
@@ -80,6 +96,7 @@ int main(int argc, char **argv)
         p = p > CERTAIN ? 1 : p;
         samples += p < 1 ? allocations * p : 0;
         bytes += size * live;
+        alive += live;
         large += strcmp(kind, "large") ? 0 : size * size * live * (1 - p) / p;
         *(strcmp(kind, "large") ? &classes[count++] : &blocks[larger++]) =
             (struct sa_optimal_class){size, allocations, live, p, p};
@@ -94,8 +111,8 @@ int main(int argc, char **argv)
     printf("%.0f %.5f %.5f %.3f", samples, sqrt(before + large) / bytes,
            sqrt(after + large) / bytes, (before + large) / (after + large));
     memcpy(classes + count, blocks, larger * sizeof(blocks[0]));
-    simulate(count + larger, 0, bytes);
-    simulate(count + larger, 1, bytes);
+    simulate(count + larger, 0, interval, bytes, alive);
+    simulate(count + larger, 1, interval, bytes, alive);
     printf("\n");
     return 0;
 }

@@ -145,6 +145,7 @@ const struct sa_profile *made_profile(enum salloc_profile_type type)
     profile->type = type;
     profile->time_ns = 1709210096123456789; /* 2024-02-29 12:34:56 */
     profile->interval = (int64_t)T;
+    profile->unseen = (struct sa_unseen){.bytes = T, .blocks = T / 8};
     profile->rows = made[type].rows;
     profile->row_count = make_rows(profile->rows);
     profile->stacks_dropped = 1;
@@ -174,5 +175,6 @@ const struct sa_profile *made_profile_empty(enum salloc_profile_type type)
     static struct sa_profile profile;
 
     profile.type = type;
+    profile.unseen = (struct sa_unseen){.bytes = INFINITY, .blocks = INFINITY};
     return &profile;
 }

@@ -3,7 +3,6 @@
  * Places: this machine's, by what libc says of the same; and which CPUs share a cache on machines that are made up,
  * by the kernel's files. What is learned of a CPU stays, so each machine runs in a process of its own.
  */
-#define _GNU_SOURCE
 #include "sampling/place.h"
 
 #include "alloc/os/percpu.h"

@@ -7,6 +7,7 @@
 
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
+#include "sampling/estimate.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
@@ -164,6 +165,54 @@ static void test_rates_of_classes_of_their_own(void **state)
     assert_near(sa_rate_of_class(8).p, formula((double)MIB, sa_size_classes.of[8].size), ROUNDING);
 }
 
+/*
+ * What may go unseen: the largest T and 1/p of any class now, and of all times before the last change, whose
+ * blocks are bounded once it is known how much there was.
+ */
+static void test_rates_unseen(void **state)
+{
+    double smallest = sa_size_classes.of[1].size, p[SA_CLASSES_MAX] = {0};
+    struct sa_unseen u;
+
+    (void)state;
+    sa_rates_init(MIB);
+    sa_rates_unseen(&u);
+    assert_near(u.bytes, (double)MIB, ROUNDING);
+    assert_near(u.blocks, 1 / formula((double)MIB, smallest), ROUNDING);
+    assert_true(!u.past_bytes_weight && !u.past_blocks_weight && !u.past_bytes && !u.past_blocks);
+
+    sa_rates_set_interval(1000);
+    sa_rates_unseen(&u);
+    assert_true(u.past_bytes == INFINITY && u.past_blocks == INFINITY);
+    sa_rates_bound_past(4e6);
+    sa_rates_set_interval(100);
+    sa_rates_bound_past(5e6);
+    sa_rates_unseen(&u);
+    assert_near(u.bytes, 100, ROUNDING);
+    assert_near(u.blocks, 1 / formula(100, smallest), ROUNDING);
+    assert_near(u.past_bytes_weight, (double)MIB, ROUNDING);
+    assert_near(u.past_blocks_weight, 1 / formula((double)MIB, smallest), ROUNDING);
+    assert_true(u.past_bytes == 5e6 && u.past_blocks == 5e6 / smallest);
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        p[cls] = cls == 9 ? 1e-7 : 0.5;
+    sa_rates_set_classes(p);
+    sa_rates_unseen(&u);
+    assert_near(u.blocks, 1e7, ROUNDING);
+    assert_near(formula(u.bytes, sa_size_classes.of[9].size), 1e-7, 1e-9);
+    p[9] = 0; /* never sampled */
+    sa_rates_set_classes(p);
+    sa_rates_unseen(&u);
+    assert_true(u.bytes == INFINITY && u.blocks == INFINITY);
+
+    sa_rates_init(1);
+    sa_rates_unseen(&u);
+    assert_true(u.bytes == 0 && u.blocks == 0 && u.past_bytes_weight == 0);
+    sa_rates_set_interval(0);
+    sa_rates_unseen(&u);
+    assert_true(u.bytes == INFINITY && u.blocks == INFINITY && u.past_bytes_weight == 0);
+}
+
 #define CHANGES 60000
 
 /* The interval that the test gives to a generation: never the same as in the few before and after. */
@@ -249,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_rates_of_classes_follow_the_interval),
         cmocka_unit_test(test_rates_trials_are_won_as_often_as_said),
         cmocka_unit_test(test_rates_of_classes_of_their_own),
+        cmocka_unit_test(test_rates_unseen),
         cmocka_unit_test(test_rates_are_never_seen_mixed),
     };
 

@@ -3,7 +3,6 @@
  * Resident bytes against pages that the test has touched, locked, and filled with zeros. Nothing is swapped out here
  * (memory that was written a moment ago), so that count is 0.
  */
-#define _GNU_SOURCE
 #include "sampling/residency.h"
 
 #include "alloc/os/sys.h"
