@@ -70,7 +70,7 @@ int sa_sys_mprotect(void *p, size_t bytes, int prot)
 
 int sa_sys_msync(void *p, size_t bytes, int flags)
 {
-    return syscall(SYS_msync, p, bytes, flags) == -1 ? -errno : 0;
+    return (int)sa_syscall(SYS_msync, p, bytes, flags);
 }
 
 int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret)
