@@ -13,6 +13,7 @@
 #include "alloc/api/fork.h"
 #include "alloc/api/limits.h"
 #include "alloc/api/options.h"
+#include "alloc/api/options_text.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
@@ -37,6 +38,7 @@
 #include "sampling/kept.h"
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
+#include "stats/report.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -119,7 +121,7 @@ void sa_init_slow(void)
         init_skip(SA_SKIP_LONG, sa_options.skip_subrelease_long_interval);
         sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
         sa_rseq_init(sa_options.per_cpu);
-        sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
+        sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
@@ -128,6 +130,7 @@ void sa_init_slow(void)
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);
         sa_replaced_init();
+        sa_report_options = sa_options_report;
         sa_store_release(&sa_init_done, 1);
     }
     sa_lock_release(&init_lock, SA_RANK_INIT);
