@@ -61,10 +61,10 @@ static SA_START_DATA bool libc_early = true; /* INIT */
 static const bool libc_early = false;
 #endif
 
-static void init_options(void)
+static void init_options(bool quiet)
 {
     if (options == OPTIONS_UNKNOWN)
-        sa_options_read();
+        sa_options_read(quiet);
     else if (options == OPTIONS_NONE)
         sa_options_default(&sa_options);
     /* A report tells addresses, and reads files, with rights that who has started the program does not have. */
@@ -109,7 +109,7 @@ void sa_init_slow(void)
 
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
-        init_options();
+        init_options(false);
         sa_vm_init();
         sa_vdso_init();
         init_hardening();
@@ -173,10 +173,11 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 {
     bool given;
 
+    sa_replaced_ask();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (options == OPTIONS_UNKNOWN) {
         if (sa_options_given())
-            init_options();
+            init_options(sa_replaced_serves_nobody());
         else
             options = OPTIONS_NONE;
     }
@@ -187,7 +188,6 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 #endif
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
-    sa_replaced_ask();
     if (given)
         init_what_is_asked_for();
 }

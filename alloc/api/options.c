@@ -361,11 +361,15 @@ SA_START_CODE bool sa_options_given(void)
     return options_find() != NULL;
 }
 
-static SA_COLD void options_read(const char *text)
+static SA_COLD void options_read(const char *text, bool quiet)
 {
     char complaints[SA_OPTION_COMPLAINTS_BYTES];
 
-    if (sa_options_parse(&sa_options, text, complaints, sizeof(complaints)))
+    bool help = sa_options_parse(&sa_options, text, complaints, sizeof(complaints));
+
+    if (quiet)
+        return;
+    if (help)
         sa_options_help();
     for (char *line = complaints; *line; line += strlen(line) + 1) {
         line[strcspn(line, "\n")] = '\0';
@@ -373,11 +377,11 @@ static SA_COLD void options_read(const char *text)
     }
 }
 
-void sa_options_read(void)
+void sa_options_read(bool quiet)
 {
     const char *text = getauxval(AT_SECURE) ? NULL : options_find();
 
     sa_options_default(&sa_options);
     if (text)
-        options_read(text);
+        options_read(text, quiet);
 }

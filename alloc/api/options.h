@@ -46,8 +46,8 @@ extern struct sa_options sa_options;
 /* Whether the environment has the string. */
 bool sa_options_given(void);
 
-/* Reads the process's environment. */
-void sa_options_read(void);
+/* Reads the process's environment. quiet: says nothing of what is wrong. */
+void sa_options_read(bool quiet);
 
 #define SA_OPTION_COMPLAINTS       8 /* reported one by one; of those that follow only the number */
 #define SA_OPTION_COMPLAINTS_BYTES ((SA_OPTION_COMPLAINTS + 1) * 384)

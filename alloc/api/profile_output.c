@@ -12,6 +12,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
+#include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
 #include "alloc/front/gate.h"
@@ -85,6 +86,8 @@ static void output_write(void)
     salloc_profile *profile = NULL;
     int error = EAGAIN;
 
+    if (sa_replaced_serves_nobody())
+        return;
     pthread_mutex_lock(&output.writing);
     for (int i = 0; i < TRIES && !profile && error == EAGAIN; i++) {
         profile = output_profile();
@@ -163,22 +166,32 @@ static bool output_wanted(void)
     return sa_options.profile.text[0] && sa_profile_check_path(sa_options.profile.text) == 0;
 }
 
-void sa_profile_output_register(void)
+/* What is wrong with the options; nothing if they are in order. */
+static void output_complain(void)
 {
     if (output_wanted()) {
-        if (sa_destination_keep(&output.destination, sa_options.profile.text) != 0)
+        if (output.destination.told)
             sa_destination_complain("profile ", output.destination.pattern,
                                     output.destination.told);
-        output.recording = output_start();
-        atexit(output_write);
-        if (sa_options.profile_signal)
-            output_start_thread();
     } else if (sa_options.profile.text[0]) {
         sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder; doc/profiles.md has them",
                 sa_options.profile.text);
     } else if (sa_options.profile_signal) {
         sa_warn("SALLOC_CONF: profile_signal without profile: the signal is ignored");
     }
+}
+
+void sa_profile_output_register(void)
+{
+    if (output_wanted()) {
+        sa_destination_keep(&output.destination, sa_options.profile.text);
+        output.recording = output_start();
+        atexit(output_write);
+        if (sa_options.profile_signal)
+            output_start_thread();
+    }
+    if (!sa_replaced_serves_nobody())
+        output_complain();
     if (sa_options.profile_signal)
         output_listen();
 }

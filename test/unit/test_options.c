@@ -276,7 +276,7 @@ static void ask_for_help(void *unused)
 {
     (void)unused;
     setenv("SALLOC_CONF", "help,cpu_cache:12345", 1);
-    sa_options_read();
+    sa_options_read(false);
     CHILD_CHECK(sa_options.cpu_cache == 12345);
     CHILD_CHECK(sa_options.per_cpu);
 }
@@ -364,7 +364,7 @@ static void test_options_survives_random_strings(void **state)
 static void read_environment(void *text)
 {
     setenv("SALLOC_CONF", text, 1);
-    sa_options_read();
+    sa_options_read(false);
     CHILD_CHECK(sa_options.cpu_cache == 12345);
     CHILD_CHECK(sa_options.per_cpu);
 }
@@ -389,10 +389,10 @@ static void read_no_environment(void *unused)
     (void)unused;
     unsetenv("SALLOC_CONF");
     setenv("SALLOC_CONFIG", "cpu_cache:1", 1);
-    sa_options_read();
+    sa_options_read(false);
     CHILD_CHECK(sa_options.cpu_cache == 6 * 1024 * 1024);
     clearenv();
-    sa_options_read();
+    sa_options_read(false);
     CHILD_CHECK(sa_options.cpu_cache == 6 * 1024 * 1024);
 }
 
