@@ -244,20 +244,28 @@ class Options(Files):
         self.assertGreaterEqual(count, 10)
         self.assertEqual(self.left(), sorted(f's.{n + 1}.txt' for n in range(count)))
 
+    @staticmethod
+    def has_thread(pid, name):
+        """Whether there is a thread of the name, which it gives itself once it runs."""
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            for task in os.listdir(f'/proc/{pid}/task'):
+                with open(f'/proc/{pid}/task/{task}/comm', encoding='ascii') as file:
+                    if file.read() == name + '\n':
+                        return True
+            time.sleep(0.01)
+        return False
+
     def test_signal_that_is_blocked(self):
         """Programs that wait for signals with sigwait block them in all threads: the library's own takes this one, and
         no call of the program's ends."""
         for name, number in (('USR1', signal.SIGUSR1), ('SIGHUP', signal.SIGHUP), ('RTMIN+3', signal.SIGRTMIN + 3),
                              ('SIGRTMAX-1', signal.SIGRTMAX - 1), ('17', 17)):
-            with subprocess.Popen([PROGRAM, 'blocked', '1'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            with subprocess.Popen([PROGRAM, 'blocked', '2'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   env=environment(f'profile:{self.path(name)}.%n.txt,profile_signal:{name}'),
                                   text=True) as process:
                 self.assertEqual(process.stdout.readline(), 'ready\n')
-                names = []
-                for task in os.listdir(f'/proc/{process.pid}/task'):
-                    with open(f'/proc/{process.pid}/task/{task}/comm', encoding='ascii') as file:
-                        names.append(file.read())
-                self.assertIn('salloc-profile\n', names)
+                self.assertTrue(self.has_thread(process.pid, 'salloc-profile'))
                 process.send_signal(number)
                 self.assertEqual(process.stdout.read(), 'done\n')
             self.assertEqual(process.returncode, 0)
