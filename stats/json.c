@@ -5,6 +5,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "stats/figures.h"
+#include "stats/report.h"
 
 /* Members of one kind, as an object. */
 static void members(struct sa_fmt *f, const struct sa_figure *figures, const uint64_t *values,
@@ -41,6 +42,11 @@ static void head(struct sa_fmt *f, const struct sa_snapshot *s)
     for (unsigned i = 0; i < SA_EXPERIMENTS; i++)
         sa_fmt_add(f, "%s\"%s\": %zu", i ? ", " : "", sa_experiment_names[i], s->experiment[i]);
     sa_fmt_add(f, "},\n");
+    if (sa_report_options) {
+        sa_fmt_add(f, "\"options\": ");
+        sa_report_options(f, true);
+        sa_fmt_add(f, ",\n");
+    }
 }
 
 static void hugepages(struct sa_fmt *f, const struct sa_reading *r)

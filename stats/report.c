@@ -17,6 +17,8 @@
 #define PAGE_BYTES 524288 /* of what does not grow with the number of CPUs */
 #define CPU_BYTES  1024   /* of all that is said of a CPU */
 
+void (*sa_report_options)(struct sa_fmt *f, bool json);
+
 static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
 {
     sa_report_summary(f, &r->s);
@@ -41,6 +43,8 @@ static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
     sa_report_limits(f, &r->s);
     sa_report_system(f, &r->s);
     sa_report_huge(f, r);
+    if (sa_report_options)
+        sa_report_options(f, false);
 }
 
 void sa_report_format(struct sa_fmt *f)

@@ -8,6 +8,10 @@
 /* Writes the page to a buffer. Allocates nothing; holds no lock while formatting. */
 void sa_report_format(struct sa_fmt *f);
 
+/* Adds the options that are in effect, as lines of the page or as a JSON object. Set by the initialisation; NULL: nobody has
+ * options. */
+extern void (*sa_report_options)(struct sa_fmt *f, bool json);
+
 enum sa_report_kind {
     SA_REPORT_TEXT,
     SA_REPORT_JSON,

@@ -7,6 +7,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
+#include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/destination.h"
@@ -43,6 +44,8 @@ static void at_exit_stats(void)
     enum sa_report_kind kind = sa_report_kind_of_path(sa_options.stats.text);
     int failed;
 
+    if (sa_replaced_serves_nobody())
+        return;
     sa_init();
     destination.mode = sa_report_file_mode(kind);
     failed = sa_destination_begin(&destination, &file, path, kind == SA_REPORT_TEXT);
@@ -61,7 +64,8 @@ void sa_at_exit_register(void)
 {
     if (!sa_options.stats.text[0])
         return;
-    if (sa_destination_keep(&destination, sa_options.stats.text) != 0)
+    if (sa_destination_keep(&destination, sa_options.stats.text) != 0 &&
+        !sa_replaced_serves_nobody())
         sa_destination_complain("", destination.pattern, destination.told);
     atexit(at_exit_stats);
 }

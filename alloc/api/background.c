@@ -109,9 +109,14 @@ static void background_want(bool wanted)
     sa_maintain_want_thread(wanted, true);
 }
 
+bool sa_background_is_wanted(void)
+{
+    return sa_load_relaxed(&background.wanted);
+}
+
 void sa_background_read_options(void)
 {
-    sa_maintain_set_release_rate(sa_min(sa_options.release_rate, PTRDIFF_MAX));
+    sa_maintain_set_release_rate(sa_options.release_rate);
     if (sa_options.maintenance_thread || sa_options.pressure)
         background_want(true);
 }

@@ -3,8 +3,13 @@
 #ifndef SA_API_BACKGROUND_H
 #define SA_API_BACKGROUND_H
 
+#include <stdbool.h>
+
 /* From the constructor, after options were read. */
 void sa_background_read_options(void);
+
+/* Whether there is a maintenance thread, or will be one. */
+bool sa_background_is_wanted(void);
 
 /* In the child, which has no such thread any more. */
 void sa_background_after_fork(void);

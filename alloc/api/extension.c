@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CACHE_LIMIT_MOST (1ul << 30)
-
 #define REPORT_PAST_LIMIT_MIB 6
 
 static struct sa_lock control_lock; /* CONTROL: setting properties */
@@ -136,7 +134,7 @@ SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
             errno = EPERM;
         return -1;
     }
-    if (value > (which == SET_CACHE_LIMIT ? CACHE_LIMIT_MOST : SA_SKIP_MOST_S)) {
+    if (value > (which == SET_CACHE_LIMIT ? SA_CPU_CACHE_MOST : SA_SKIP_MOST_S)) {
         errno = EINVAL;
         return -1;
     }

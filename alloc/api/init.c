@@ -13,6 +13,7 @@
 #include "alloc/api/fork.h"
 #include "alloc/api/limits.h"
 #include "alloc/api/options.h"
+#include "alloc/api/options_text.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
@@ -37,6 +38,7 @@
 #include "sampling/kept.h"
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
+#include "stats/report.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -59,10 +61,10 @@ static SA_START_DATA bool libc_early = true; /* INIT */
 static const bool libc_early = false;
 #endif
 
-static void init_options(void)
+static void init_options(bool quiet)
 {
     if (options == OPTIONS_UNKNOWN)
-        sa_options_read();
+        sa_options_read(quiet);
     else if (options == OPTIONS_NONE)
         sa_options_default(&sa_options);
     /* A report tells addresses, and reads files, with rights that who has started the program does not have. */
@@ -107,7 +109,7 @@ void sa_init_slow(void)
 
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
-        init_options();
+        init_options(false);
         sa_vm_init();
         sa_vdso_init();
         init_hardening();
@@ -119,7 +121,7 @@ void sa_init_slow(void)
         init_skip(SA_SKIP_LONG, sa_options.skip_subrelease_long_interval);
         sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
         sa_rseq_init(sa_options.per_cpu);
-        sa_sampler_init((int64_t)sa_min(sa_options.sample_interval, INT64_MAX),
+        sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
@@ -128,6 +130,7 @@ void sa_init_slow(void)
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);
         sa_replaced_init();
+        sa_report_options = sa_options_report;
         sa_store_release(&sa_init_done, 1);
     }
     sa_lock_release(&init_lock, SA_RANK_INIT);
@@ -170,10 +173,11 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 {
     bool given;
 
+    sa_replaced_ask();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (options == OPTIONS_UNKNOWN) {
         if (sa_options_given())
-            init_options();
+            init_options(sa_replaced_serves_nobody());
         else
             options = OPTIONS_NONE;
     }
@@ -184,7 +188,6 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 #endif
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
-    sa_replaced_ask();
     if (given)
         init_what_is_asked_for();
 }

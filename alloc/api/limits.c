@@ -5,7 +5,6 @@
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
 #include "alloc/base/bits.h"
-#include "alloc/base/fatal.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/maintain.h"
@@ -84,11 +83,9 @@ SA_EXPORT int salloc_set_soft_limit_callback(void (*callback)(void *arg), void *
     return 0;
 }
 
-static void set_option(enum sa_limit_kind kind, size_t bytes, const char *key)
+static void set_option(enum sa_limit_kind kind, size_t bytes)
 {
-    if (bytes && limit_error(bytes))
-        sa_warn("SALLOC_CONF: %s: more than any process can have", key);
-    else if (bytes)
+    if (bytes)
         sa_limits_set(kind, bytes);
 }
 
@@ -110,6 +107,6 @@ void sa_limits_read_options(void)
 {
     if (sa_options.limit_from_cgroup)
         set_from_cgroup(sa_options.limit_from_cgroup);
-    set_option(SA_LIMIT_SOFT, sa_options.soft_limit, "soft_limit");
-    set_option(SA_LIMIT_HARD, sa_options.hard_limit, "hard_limit");
+    set_option(SA_LIMIT_SOFT, sa_options.soft_limit);
+    set_option(SA_LIMIT_HARD, sa_options.hard_limit);
 }

@@ -3,6 +3,7 @@
  * function that allocates, and getenv only by hand, because libc may not be initialised yet. */
 #include "alloc/api/options.h"
 
+#include "alloc/api/options_text.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
@@ -17,9 +18,11 @@ extern void *__libc_stack_end SA_WEAK;
 
 struct sa_options sa_options;
 
-/* Percent that "on" stands for, and the least. */
-#define PART_ON    90
-#define PART_LEAST 10
+/* Percent that "on" stands for. */
+#define PART_ON 90
+
+/* Of an item in a complaint. */
+#define SHOWN 100
 
 struct piece {
     const char *at;
@@ -31,172 +34,134 @@ static bool piece_is(struct piece p, const char *word)
     return strlen(word) == p.len && memcmp(p.at, word, p.len) == 0;
 }
 
-static bool parse_size(struct piece p, sa_option_size *ret)
+static struct piece piece_from(struct piece p, size_t n)
 {
-    size_t v = 0, i = 0;
-    unsigned shift = 0;
+    return (struct piece){p.at + n, p.len - n};
+}
 
-    for (; i < p.len && p.at[i] >= '0' && p.at[i] <= '9'; i++) {
-        size_t digit = (size_t)(p.at[i] - '0');
+/* Digits up to the end; false if there is anything else, or too much. */
+static bool parse_digits(struct piece p, uint64_t *ret)
+{
+    uint64_t v = 0;
 
-        if (v > (SIZE_MAX - digit) / 10)
+    for (size_t i = 0; i < p.len; i++) {
+        uint64_t digit = (uint64_t)(p.at[i] - '0');
+
+        if (p.at[i] < '0' || p.at[i] > '9' || v > (UINT64_MAX - digit) / 10)
             return false;
         v = v * 10 + digit;
     }
-    if (i == 0)
-        return false;
-    if (i < p.len) {
-        switch (p.at[i++] | 0x20) {
-        case 'k':
-            shift = 10;
-            break;
-        case 'm':
-            shift = 20;
-            break;
-        case 'g':
-            shift = 30;
-            break;
-        default:
-            return false;
-        }
-    }
-    if (i != p.len || v > SIZE_MAX >> shift)
-        return false;
-    *ret = v << shift;
-    return true;
-}
-
-/* A number, with or without an "s". */
-static bool parse_seconds(struct piece p, sa_option_seconds *ret)
-{
-    size_t v;
-
-    p.len -= p.len && p.at[p.len - 1] == 's';
-    if (!parse_size(p, &v) || p.at[p.len - 1] > '9') /* no k, m or g */
-        return false;
     *ret = v;
-    return true;
+    return p.len != 0;
 }
 
-static bool parse_flag(struct piece p, sa_option_flag *ret)
+static bool parse_size(struct piece p, uint64_t *ret)
 {
-    bool on = piece_is(p, "on") || piece_is(p, "true") || piece_is(p, "1");
+    unsigned shift = 0;
 
-    if (!on && !piece_is(p, "off") && !piece_is(p, "false") && !piece_is(p, "0"))
-        return false;
-    *ret = on;
-    return true;
-}
-
-static bool parse_path(struct piece p, sa_option_path *ret)
-{
-    if (p.len == 0 || p.len >= sizeof(ret->text))
-        return false;
-    memcpy(ret->text, p.at, p.len);
-    ret->text[p.len] = '\0';
-    return true;
-}
-
-static bool parse_type(struct piece p, sa_option_type *ret)
-{
-    static const struct {
-        const char *name;
-        enum salloc_profile_type type;
-    } types[] = {
-        {"heap", SALLOC_PROFILE_HEAP},          {"fragmentation", SALLOC_PROFILE_FRAGMENTATION},
-        {"peak", SALLOC_PROFILE_PEAK_HEAP},     {"allocation", SALLOC_PROFILE_ALLOCATIONS},
-        {"lifetime", SALLOC_PROFILE_LIFETIMES},
-    };
-
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (piece_is(p, types[i].name)) {
-            *ret = types[i].type;
-            return true;
-        }
+    switch (p.len ? p.at[p.len - 1] | 0x20 : 0) {
+    case 'k':
+        shift = 10;
+        break;
+    case 'm':
+        shift = 20;
+        break;
+    case 'g':
+        shift = 30;
+        break;
+    default:
+        break;
     }
-    return false;
-}
-
-static bool parse_hugepages(struct piece p, sa_option_hugepages *ret)
-{
-    if (piece_is(p, "auto"))
-        *ret = SA_HUGEPAGES_AUTO;
-    else if (piece_is(p, "off"))
-        *ret = SA_HUGEPAGES_OFF;
-    else if (piece_is(p, "always"))
-        *ret = SA_HUGEPAGES_ALWAYS;
-    else
+    p.len -= shift != 0;
+    if (!parse_digits(p, ret) || *ret > UINT64_MAX >> shift)
         return false;
+    *ret <<= shift;
     return true;
 }
 
-static bool parse_junk(struct piece p, sa_option_junk *ret)
+/* Those between SIGSYS and SIGRTMIN are libc's own. */
+static bool signal_is_free(uint64_t number)
 {
-    bool flag;
-
-    if (piece_is(p, "alloc") || piece_is(p, "free")) {
-        *ret = piece_is(p, "free") ? SA_JUNK_FREE : SA_JUNK_ALLOC;
-        return true;
-    }
-    if (!parse_flag(p, &flag))
-        return false;
-    *ret = flag ? SA_JUNK_BOTH : SA_JUNK_NONE;
-    return true;
-}
-
-/* With or without "SIG"; only signals that a program may well leave to this. */
-static bool parse_signal(struct piece p, sa_option_signal *ret)
-{
-    static const struct {
-        const char *name;
-        int number;
-    } signals[] = {
-        {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},     {"PROF", SIGPROF},
-        {"ALRM", SIGALRM}, {"QUIT", SIGQUIT}, {"WINCH", SIGWINCH}, {"URG", SIGURG},
-    };
     /* The code that causes these would be started again, for ever. */
-    static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    size_t number;
+    static const unsigned char others[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
+                                           SIGTRAP, SIGSYS, SIGKILL, SIGSTOP};
 
-    if (parse_size(p, &number)) {
-        for (size_t i = 0; i < sizeof(caused) / sizeof(caused[0]); i++)
-            if ((int)number == caused[i])
-                return false;
-        if (number == 0 || number >= NSIG || number == SIGKILL || number == SIGSTOP)
+    for (size_t i = 0; i < sizeof(others); i++)
+        if (number == others[i])
             return false;
-        *ret = (int)number;
-        return true;
-    }
-    if (p.len > 3 && memcmp(p.at, "SIG", 3) == 0)
-        p = (struct piece){p.at + 3, p.len - 3};
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        if (piece_is(p, signals[i].name)) {
-            *ret = signals[i].number;
-            return true;
-        }
-    }
-    return false;
+    return number && number <= (uint64_t)SIGRTMAX &&
+           (number <= SIGSYS || number >= (uint64_t)SIGRTMIN);
 }
 
-/* Percent, if not on or off. Less than a tenth is a mistake. */
-static bool parse_part(struct piece p, sa_option_part *ret)
+/* With or without "SIG"; a real-time signal counts from either end. */
+static bool parse_signal(struct piece p, uint64_t *ret)
 {
-    size_t percent;
-    bool on;
+    uint64_t offset = 0, range = (uint64_t)(SIGRTMAX - SIGRTMIN);
+    bool from_end;
+    int known;
 
-    if (!piece_is(p, "1") && parse_flag(p, &on)) {
-        *ret = on ? PART_ON : 0;
+    if (parse_digits(p, ret))
+        return signal_is_free(*ret);
+    if (p.len > 3 && memcmp(p.at, "SIG", 3) == 0)
+        p = piece_from(p, 3);
+    known = sa_option_word(SA_OPTION_signal, p.at, p.len);
+    *ret = (uint64_t)known;
+    if (known >= 0)
+        return true;
+    from_end = p.len >= 5 && memcmp(p.at, "RTMAX", 5) == 0;
+    if (!from_end && (p.len < 5 || memcmp(p.at, "RTMIN", 5) != 0))
+        return false;
+    if (p.len > 5 &&
+        (p.at[5] != (from_end ? '-' : '+') || !parse_digits(piece_from(p, 6), &offset)))
+        return false;
+    *ret = from_end ? (uint64_t)SIGRTMAX - offset : (uint64_t)SIGRTMIN + offset;
+    return offset <= range;
+}
+
+/* Percent, if not on or off. */
+static bool parse_part(struct piece p, uint64_t *ret)
+{
+    int flag = p.len > 1 ? sa_option_word(SA_OPTION_flag, p.at, p.len) : -1;
+
+    if (flag >= 0 || piece_is(p, "0")) {
+        *ret = flag > 0 ? PART_ON : 0;
         return true;
     }
-    if (p.len && p.at[p.len - 1] == '%')
-        p.len--;
-    if (!parse_size(p, &percent) || percent < PART_LEAST || percent > 100)
-        return false;
-    *ret = (unsigned)percent;
-    return true;
+    p.len -= p.len && p.at[p.len - 1] == '%';
+    return parse_digits(p, ret);
 }
+
+static bool parse_value(enum sa_option_kind kind, struct piece p, uint64_t *ret)
+{
+    int word;
+
+    switch (kind) {
+    case SA_OPTION_size:
+    case SA_OPTION_number:
+        return parse_size(p, ret);
+    case SA_OPTION_seconds:
+        p.len -= p.len && p.at[p.len - 1] == 's';
+        return parse_digits(p, ret);
+    case SA_OPTION_signal:
+        return parse_signal(p, ret);
+    case SA_OPTION_part:
+        return parse_part(p, ret);
+    default:
+        word = sa_option_word(kind, p.at, p.len);
+        *ret = (uint64_t)word;
+        return word >= 0;
+    }
+}
+
+/* What becomes of an item; words for it are in complaint_add. */
+enum verdict { FINE, AGAIN, NO_VALUE, NOT_UNDERSTOOD, OUT_OF_RANGE, UNKNOWN };
 
 static void default_size(sa_option_size *o, size_t v)
+{
+    *o = v;
+}
+
+static void default_number(sa_option_number *o, size_t v)
 {
     *o = v;
 }
@@ -243,43 +208,128 @@ static void default_signal(sa_option_signal *o, int v)
 
 void sa_options_default(struct sa_options *options)
 {
-#define SA_OPTION(key, kind, value, help) default_##kind(&options->key, value);
+#define SA_OPTION(key, kind, value, least, most, help) default_##kind(&options->key, value);
 #include "alloc/api/options.def"
 #undef SA_OPTION
 }
 
-/* Sets one option; NULL, or what is wrong. */
-static const char *options_set(struct sa_options *options, struct piece key, struct piece value)
+static enum verdict set_path(const struct sa_option_info *info, struct sa_options *options,
+                             struct piece value, bool again)
 {
-#define SA_OPTION(name, kind, initial, help)                                                       \
-    if (piece_is(key, #name))                                                                      \
-        return parse_##kind(value, &options->name) ? NULL : "value not understood";
-#include "alloc/api/options.def"
-#undef SA_OPTION
-    return "unknown key";
+    sa_option_path *path = (sa_option_path *)((char *)options + info->offset);
+
+    if (value.len == 0 || value.len >= sizeof(path->text))
+        return NOT_UNDERSTOOD;
+    again = again && !piece_is(value, path->text);
+    memcpy(path->text, value.at, value.len);
+    memset(path->text + value.len, 0, sizeof(path->text) - value.len);
+    return again ? AGAIN : FINE;
 }
 
-SA_COLD void sa_options_parse(struct sa_options *options, const char *text, char *complaint,
+/* again: the key came before; with the same value that is no mistake. */
+static enum verdict set_value(const struct sa_option_info *info, struct sa_options *options,
+                              struct piece value, bool again)
+{
+    uint64_t parsed;
+
+    if (info->kind == SA_OPTION_path)
+        return set_path(info, options, value, again);
+    if (!parse_value(info->kind, value, &parsed))
+        return NOT_UNDERSTOOD;
+    if (info->most && (parsed < info->least || parsed > info->most) &&
+        !(info->kind == SA_OPTION_part && !parsed))
+        return OUT_OF_RANGE;
+    again = again && sa_option_load(info, options) != parsed;
+    sa_option_store(info, options, parsed);
+    return again ? AGAIN : FINE;
+}
+
+/* One line: what is wrong with which item, and what would be right. info: of its key, or of the nearest. */
+static void complaint_add(struct sa_fmt *f, enum verdict verdict, struct piece item,
+                          const struct sa_option_info *info)
+{
+    static const char what[][24] = {
+        [AGAIN] = "key given again",
+        [NO_VALUE] = "no value",
+        [NOT_UNDERSTOOD] = "value not understood",
+        [OUT_OF_RANGE] = "value out of range",
+        [UNKNOWN] = "unknown key",
+    };
+
+    sa_fmt_add(f, "%s: ", what[verdict]);
+    for (size_t i = 0; i < item.len && i < SHOWN; i++)
+        sa_fmt_add(f, "%c", item.at[i] >= ' ' && item.at[i] < 127 ? item.at[i] : '?');
+    sa_fmt_add(f, item.len > SHOWN ? "...; " : "; ");
+    if (verdict == AGAIN)
+        sa_fmt_add(f, "the last value counts");
+    else if (verdict == UNKNOWN && info)
+        sa_fmt_add(f, "did you mean %s?", info->key);
+    else if (verdict == UNKNOWN)
+        sa_fmt_add(f, "SALLOC_CONF=help lists all");
+    else
+        sa_fmt_add(f, "allowed: ");
+    if (verdict != AGAIN && verdict != UNKNOWN)
+        sa_option_add_allowed(f, info);
+    sa_fmt_add(f, "\n");
+}
+
+static const struct sa_option_info *find_key(struct piece key)
+{
+    for (size_t i = 0; i < SA_OPTIONS; i++)
+        if (piece_is(key, sa_option_infos[i].key))
+            return &sa_option_infos[i];
+    return NULL;
+}
+
+/* The verdict on an item; seen: the keys so far. ret_info gets what complaint_add wants. */
+static SA_COLD enum verdict parse_item(struct sa_options *options, struct piece item,
+                                       uint64_t *seen, const struct sa_option_info **ret_info)
+{
+    const char *colon = memchr(item.at, ':', item.len);
+    struct piece key = {item.at, colon ? (size_t)(colon - item.at) : item.len};
+    const struct sa_option_info *info = find_key(key);
+    uint64_t bit;
+    bool again;
+
+    *ret_info = info ? info : sa_option_nearest(key.at, key.len);
+    if (!info)
+        return UNKNOWN;
+    if (!colon)
+        return NO_VALUE;
+    bit = 1ull << (info - sa_option_infos);
+    again = *seen & bit;
+    *seen |= bit;
+    return set_value(info, options, piece_from(item, key.len + 1), again);
+}
+
+SA_COLD bool sa_options_parse(struct sa_options *options, const char *text, char *complaints,
                               size_t cap)
 {
+    size_t wrong = 0;
+    uint64_t seen = 0;
+    bool help = false;
     struct sa_fmt f;
 
-    sa_fmt_init(&f, complaint, cap);
+    sa_fmt_init(&f, complaints, cap);
     while (*text) {
-        size_t len = strcspn(text, ",");
-        const char *colon = memchr(text, ':', len), *wrong = "no value";
-        struct piece key = {text, colon ? (size_t)(colon - text) : len};
+        struct piece item = {text, strcspn(text, ",")};
+        const struct sa_option_info *info;
+        enum verdict verdict;
 
-        if (colon)
-            wrong = options_set(options, key,
-                                (struct piece){colon + 1, len - (size_t)(colon + 1 - text)});
-        if (len && wrong && f.len == 0) {
-            sa_fmt_add(&f, "%s: ", wrong);
-            for (size_t i = 0; i < len; i++)
-                sa_fmt_add(&f, "%c", text[i] >= ' ' && text[i] < 127 ? text[i] : '?');
+        text += item.len + (text[item.len] == ',');
+        if (item.len == 0)
+            continue;
+        if (piece_is(item, "help")) {
+            help = true;
+            continue;
         }
-        text += len + (text[len] == ',');
+        verdict = parse_item(options, item, &seen, &info);
+        if (verdict != FINE && ++wrong <= SA_OPTION_COMPLAINTS)
+            complaint_add(&f, verdict, item, info);
     }
+    if (wrong > SA_OPTION_COMPLAINTS)
+        sa_fmt_add(&f, "%zu more are not right\n", wrong - SA_OPTION_COMPLAINTS);
+    return help;
 }
 
 static SA_START_CODE char **options_environment(void)
@@ -311,15 +361,27 @@ SA_START_CODE bool sa_options_given(void)
     return options_find() != NULL;
 }
 
-void sa_options_read(void)
+static SA_COLD void options_read(const char *text, bool quiet)
+{
+    char complaints[SA_OPTION_COMPLAINTS_BYTES];
+
+    bool help = sa_options_parse(&sa_options, text, complaints, sizeof(complaints));
+
+    if (quiet)
+        return;
+    if (help)
+        sa_options_help();
+    for (char *line = complaints; *line; line += strlen(line) + 1) {
+        line[strcspn(line, "\n")] = '\0';
+        sa_warn("SALLOC_CONF: %s", line);
+    }
+}
+
+void sa_options_read(bool quiet)
 {
     const char *text = getauxval(AT_SECURE) ? NULL : options_find();
-    char complaint[200];
 
     sa_options_default(&sa_options);
-    if (!text)
-        return;
-    sa_options_parse(&sa_options, text, complaint, sizeof(complaint));
-    if (complaint[0])
-        sa_warn("SALLOC_CONF: %s", complaint);
+    if (text)
+        options_read(text, quiet);
 }

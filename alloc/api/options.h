@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment string SALLOC_CONF="key:value,key:value". Ignored where the process runs with
- * privileges that its user does not have. A key or value that is not understood is skipped and
- * reported once, in one line; nothing in the string can keep the program from running.
+ * privileges that its user does not have. An item that is not understood is skipped, and each is
+ * reported in a line of its own; nothing in the string can keep the program from running.
  */
 #ifndef SA_API_OPTIONS_H
 #define SA_API_OPTIONS_H
@@ -20,6 +20,7 @@ typedef struct {
     char text[SA_OPTION_PATH_MAX];
 } sa_option_path;
 typedef size_t sa_option_size;
+typedef size_t sa_option_number;
 typedef uint64_t sa_option_seconds;
 typedef bool sa_option_flag;
 typedef enum salloc_profile_type sa_option_type;
@@ -34,7 +35,7 @@ typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_opti
 #endif
 
 struct sa_options {
-#define SA_OPTION(key, kind, value, help) sa_option_##kind key;
+#define SA_OPTION(key, kind, value, least, most, help) sa_option_##kind key;
 #include "alloc/api/options.def"
 #undef SA_OPTION
 };
@@ -45,11 +46,17 @@ extern struct sa_options sa_options;
 /* Whether the environment has the string. */
 bool sa_options_given(void);
 
-/* Reads the process's environment. */
-void sa_options_read(void);
+/* Reads the process's environment. quiet: says nothing of what is wrong. */
+void sa_options_read(bool quiet);
 
-/* Parses one string into the options; what was wrong first goes to complaint (empty if nothing). */
-void sa_options_parse(struct sa_options *options, const char *text, char *complaint, size_t cap);
+#define SA_OPTION_COMPLAINTS       8 /* reported one by one; of those that follow only the number */
+#define SA_OPTION_COMPLAINTS_BYTES ((SA_OPTION_COMPLAINTS + 1) * 384)
+
+/*
+ * Parses one string into the options; what was wrong goes to complaints, each with a newline (empty if nothing). Whether
+ * there was an item "help".
+ */
+bool sa_options_parse(struct sa_options *options, const char *text, char *complaints, size_t cap);
 
 /* The text of the default of every option. */
 void sa_options_default(struct sa_options *options);

@@ -3,7 +3,8 @@
  * Writing profiles at exit and at a signal; see doc/tuning.md.
  *
  * A signal handler may interrupt anything, so it only wakes a thread, which exists if profile_signal is set. The
- * thread blocks all signals and waits for nothing but that word. A child of fork gets one of its own.
+ * thread blocks all other signals and waits for nothing but that word: where the program blocks this one in all
+ * of its threads, to wait for it or for no reason, it comes here. A child of fork gets a thread of its own.
  *
  * A recording is followed by the next inside the gate, so that a child of fork has one that runs.
  */
@@ -11,6 +12,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
+#include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
 #include "alloc/front/gate.h"
@@ -84,6 +86,8 @@ static void output_write(void)
     salloc_profile *profile = NULL;
     int error = EAGAIN;
 
+    if (sa_replaced_serves_nobody())
+        return;
     pthread_mutex_lock(&output.writing);
     for (int i = 0; i < TRIES && !profile && error == EAGAIN; i++) {
         profile = output_profile();
@@ -100,7 +104,12 @@ static void output_write(void)
 static void *output_thread(void *unused)
 {
     uint32_t seen = 0;
+    sigset_t own;
 
+    sa_sys_name_thread("salloc-profile");
+    sigemptyset(&own);
+    sigaddset(&own, sa_options.profile_signal);
+    pthread_sigmask(SIG_UNBLOCK, &own, NULL);
     for (;;) {
         uint32_t wanted = sa_load_acquire(&output.wanted);
 
@@ -141,43 +150,60 @@ static void output_signal(int number)
     errno = saved;
 }
 
+/* Handles the signal, without a profile too: its default would end the program. */
 static void output_listen(void)
 {
     struct sigaction action = {.sa_handler = output_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
 
-    output_start_thread();
     sigfillset(&action.sa_mask);
     if (sigaction(sa_options.profile_signal, &action, NULL) != 0)
         sa_warn("profile_signal: cannot handle signal %d", sa_options.profile_signal);
 }
 
+/* Whether there is a profile to write. */
+static bool output_wanted(void)
+{
+    return sa_options.profile.text[0] && sa_profile_check_path(sa_options.profile.text) == 0;
+}
+
+/* What is wrong with the options; nothing if they are in order. */
+static void output_complain(void)
+{
+    if (output_wanted()) {
+        if (output.destination.told)
+            sa_destination_complain("profile ", output.destination.pattern,
+                                    output.destination.told);
+    } else if (sa_options.profile.text[0]) {
+        sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder; doc/profiles.md has them",
+                sa_options.profile.text);
+    } else if (sa_options.profile_signal) {
+        sa_warn("SALLOC_CONF: profile_signal without profile: the signal is ignored");
+    }
+}
+
 void sa_profile_output_register(void)
 {
-    if (!sa_options.profile.text[0]) {
+    if (output_wanted()) {
+        sa_destination_keep(&output.destination, sa_options.profile.text);
+        output.recording = output_start();
+        atexit(output_write);
         if (sa_options.profile_signal)
-            sa_warn("SALLOC_CONF: profile_signal without profile");
-        return;
+            output_start_thread();
     }
-    if (sa_profile_check_path(sa_options.profile.text) != 0) {
-        sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder", sa_options.profile.text);
-        return;
-    }
-    if (sa_destination_keep(&output.destination, sa_options.profile.text) != 0)
-        sa_destination_complain("profile ", output.destination.pattern, output.destination.told);
-    output.recording = output_start();
-    atexit(output_write);
+    if (!sa_replaced_serves_nobody())
+        output_complain();
     if (sa_options.profile_signal)
         output_listen();
 }
 
 void sa_profile_output_after_fork(void)
 {
-    if (!sa_options.profile.text[0])
+    if (!output_wanted())
         return;
     sa_destination_after_fork(&output.destination);
     /* The parent's thread may have been writing. */
     output.writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    if (sa_options.profile_signal && sa_profile_check_path(sa_options.profile.text) == 0) {
+    if (sa_options.profile_signal) {
         sa_store_relaxed(&output.wanted, 0);
         output_start_thread();
     }

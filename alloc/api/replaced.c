@@ -5,6 +5,8 @@
 #include "alloc/api/init.h"
 #include "alloc/base/atomic.h"
 #include "alloc/front/front.h"
+#include "alloc/front/gate.h"
+#include "alloc/page_heap/page_heap.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -142,4 +144,20 @@ bool sa_replaced_cxx(void)
 bool sa_replaced_new(bool aligned)
 {
     return replaced_what() & (aligned ? REPLACED_NEW_ALIGNED : REPLACED_NEW);
+}
+
+SA_COLD bool sa_replaced_serves_nobody(void)
+{
+    struct sa_page_heap_stats ordinary, sampled;
+
+    if (!(sa_load_relaxed(&replaced) & REPLACED_MALLOC))
+        return false;
+    if (!sa_load_acquire(&sa_init_done))
+        return true;
+    if (!sa_gate_enter())
+        return false;
+    sa_page_heap_stats(&sa_page_heap_ordinary, &ordinary);
+    sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
+    sa_gate_leave();
+    return ordinary.spans_created + sampled.spans_created == 0;
 }

@@ -61,4 +61,10 @@ bool sa_replaced_cxx(void);
 /* Whether the operator new that all others go back to is the program's. */
 bool sa_replaced_new(bool aligned);
 
+/*
+ * Whether the program's malloc is another one and no block was ever had from here: another copy of this library may be what
+ * everybody uses. Such a copy says and writes nothing. Somebody may still call its other functions later.
+ */
+bool sa_replaced_serves_nobody(void);
+
 #endif

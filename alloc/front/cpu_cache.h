@@ -76,6 +76,8 @@ void sa_cpu_cache_tick(void);
  * threads cannot be emptied and are left alone. */
 size_t sa_cpu_cache_drain(int cpu);
 
+#define SA_CPU_CACHE_MOST (1ul << 30) /* bytes, for each CPU */
+
 /* The capacity limit of each CPU; takes effect as caches are drained and grow. */
 size_t sa_cpu_cache_limit(void);
 void sa_cpu_cache_set_limit(size_t bytes);

@@ -27,7 +27,6 @@
 #define BLOCK_TYPICAL 128          /* bytes */
 #define SMALL_LEAST   (64 * PARTS) /* blocks */
 #define SMALL_MOST    (32768 * PARTS)
-#define BYTES_MOST    (1ul << 40)
 
 #define CLS_SHIFT  56
 #define LOCK_TRIES 1000
@@ -67,7 +66,7 @@ static void kind_init(struct kind *kind, struct part *first, size_t limit, size_
 
 void sa_quarantine_init(size_t bytes)
 {
-    bytes = sa_min(bytes, BYTES_MOST);
+    bytes = sa_min(bytes, SA_QUARANTINE_MOST);
     kind_init(&kinds[0], parts, bytes,
               sa_max(sa_min(bytes / BLOCK_TYPICAL, SMALL_MOST), SMALL_LEAST));
     kind_init(&kinds[1], parts + PARTS, bytes * LARGE_FACTOR, LARGE_MOST);

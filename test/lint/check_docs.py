@@ -112,7 +112,7 @@ def check_page(root, library, findings):
                        SALLOC_CONF='stats:%s,per_cpu:%s' % (page, per_cpu))
             subprocess.run(['/bin/true'], env=env, check=True)
             for line in open(page, encoding='ascii'):
-                line = re.sub(r'(caches are per thread): .*', r'\1', line.strip())
+                line = re.sub(r'(caches are per thread): .*|(PARAMETER salloc_\w+) .*', r'\1\2', line.strip())
                 kinds.setdefault(line_kind(line), line)
     kinds.pop('', None)
     for kind, line in kinds.items():

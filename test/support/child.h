@@ -19,7 +19,7 @@ typedef void test_child_fn(void *arg);
 struct test_child {
     int exit_code;   /* -1: ended by a signal */
     int signal;      /* 0: exited */
-    char text[4096]; /* what it wrote to stderr */
+    char text[8192]; /* what it wrote to stderr */
 };
 
 /* Runs fn(arg) in a child, which exits with 0 when fn returns. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SALLOC_CONF: what is understood, that anything else is skipped and reported in one line, and that
+ * SALLOC_CONF: what is understood, that anything else is skipped and reported in a line of its own, and that
  * no string, however hostile, does more than that.
  */
 #include "alloc/api/options.h"
@@ -9,11 +9,14 @@
 #include "test/support/cmocka.h"
 #include "test/support/random.h"
 
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct sa_options options;
-static char complaint[200];
+static char complaint[SA_OPTION_COMPLAINTS_BYTES];
 
 /* Parses into fresh options; the complaint. */
 static const char *parse(const char *text)
@@ -60,20 +63,92 @@ static void test_options_sizes(void **state)
         const char *text;
         size_t value;
     } sizes[] = {
-        {"cpu_cache:0", 0},
-        {"cpu_cache:1", 1},
-        {"cpu_cache:007", 7},
-        {"cpu_cache:2K", 2048},
-        {"cpu_cache:3m", 3u << 20},
-        {"cpu_cache:4G", 4ul << 30},
-        {"cpu_cache:18446744073709551615", SIZE_MAX},
-        {"cpu_cache:17179869183g", 17179869183ul << 30},
+        {"cpu_cache:0", 0},     {"cpu_cache:1", 1},         {"cpu_cache:007", 7},
+        {"cpu_cache:2K", 2048}, {"cpu_cache:3m", 3u << 20}, {"cpu_cache:1G", 1ul << 30},
     };
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
         assert_string_equal(parse(sizes[i].text), "");
         assert_int_equal(options.cpu_cache, sizes[i].value);
+    }
+}
+
+/* Each bound, one beyond it, and what does not fit into the type. */
+static void test_options_bounds(void **state)
+{
+    static const struct {
+        const char *key;
+        uint64_t least, most;
+        size_t offset;
+    } bounds[] = {
+        {"cpu_cache", 0, 1 << 30, offsetof(struct sa_options, cpu_cache)},
+        {"sample_interval", 0, INT64_MAX, offsetof(struct sa_options, sample_interval)},
+        {"sample_seed", 0, SIZE_MAX, offsetof(struct sa_options, sample_seed)},
+        {"guarded_slots", 0, 16384, offsetof(struct sa_options, guarded_slots)},
+        {"skip_subrelease_interval", 0, 300, offsetof(struct sa_options, skip_subrelease_interval)},
+        {"quarantine", 0, 1ul << 40, offsetof(struct sa_options, quarantine)},
+        {"soft_limit", 0, PTRDIFF_MAX, offsetof(struct sa_options, soft_limit)},
+        {"hard_limit", 0, PTRDIFF_MAX, offsetof(struct sa_options, hard_limit)},
+        {"release_rate", 0, PTRDIFF_MAX, offsetof(struct sa_options, release_rate)},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(bounds); i++) {
+        const uint64_t *value = (const uint64_t *)((char *)&options + bounds[i].offset);
+        uint64_t initial;
+        char text[100], expect[200];
+
+        parse("");
+        initial = *value;
+        snprintf(text, sizeof(text), "%s:%" PRIu64, bounds[i].key, bounds[i].most);
+        assert_string_equal(parse(text), "");
+        assert_int_equal(*value, bounds[i].most);
+        if (bounds[i].most == UINT64_MAX)
+            continue;
+        snprintf(text, sizeof(text), "%s:%" PRIu64, bounds[i].key, bounds[i].most + 1);
+        snprintf(expect, sizeof(expect), "value out of range: %s; allowed: ", text);
+        assert_memory_equal(parse(text), expect, strlen(expect));
+        assert_int_equal(*value, initial);
+    }
+    assert_non_null(strstr(parse("cpu_cache:9223372036854775808"), "from 0 to 1g\n"));
+    assert_non_null(strstr(parse("guarded_slots:16385"), "a number from 0 to 16k\n"));
+    assert_non_null(strstr(parse("limit_from_cgroup:9"), "percentage from 10 to 100\n"));
+    assert_string_equal(parse("limit_from_cgroup:100%"), "");
+}
+
+static void test_options_signals(void **state)
+{
+    static const struct {
+        const char *text;
+        int number;
+    } signals[] = {
+        {"USR2", SIGUSR2}, {"SIGUSR2", SIGUSR2},
+        {"12", 12},        {"SIGHUP", SIGHUP},
+        {"RTMIN", 34},     {"SIGRTMIN", 34},
+        {"RTMIN+0", 34},   {"SIGRTMIN+3", 37},
+        {"RTMIN+30", 64},  {"RTMAX", 64},
+        {"RTMAX-1", 63},   {"SIGRTMAX-30", 34},
+        {"34", 34},        {"64", 64},
+        {"0", 0},          {"11", 0},
+        {"9", 0},          {"19", 0},
+        {"31", 0},         {"32", 0},
+        {"33", 0},         {"65", 0},
+        {"RTMIN-1", 0},    {"RTMAX+1", 0},
+        {"RTMIN+31", 0},   {"RTMAX-31", 0},
+        {"RTMIN+", 0},     {"RTMIN+x", 0},
+        {"RTMIN3", 0},     {"SIG", 0},
+        {"SIGSIGUSR1", 0}, {"RTMIN+18446744073709551615", 0},
+        {"KILL", 0},       {"USR", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(signals); i++) {
+        char text[100] = "profile_signal:";
+
+        strcat(text, signals[i].text);
+        assert_int_equal(!*parse(text), signals[i].number != 0);
+        assert_int_equal(options.profile_signal, signals[i].number);
     }
 }
 
@@ -96,41 +171,65 @@ static void test_options_seconds(void **state)
     }
 }
 
+/* A value that another replaces is a mistake, and is told; the same again, and other keys, are not. */
 static void test_options_later_value_wins(void **state)
 {
     (void)state;
-    assert_string_equal(parse("cpu_cache:1,cpu_cache:2,deepbind:1,deepbind:0"), "");
+    assert_string_equal(parse("cpu_cache:1,cpu_cache:2,deepbind:1,deepbind:0,deepbind:off"),
+                        "key given again: cpu_cache:2; the last value counts\n"
+                        "key given again: deepbind:0; the last value counts\n");
     assert_int_equal(options.cpu_cache, 2);
     assert_false(options.deepbind);
+    assert_string_equal(parse("stats:/a,stats:/a,cpu_cache:1k,cpu_cache:1024"), "");
+    assert_string_equal(parse("stats:/ab,stats:/a"),
+                        "key given again: stats:/a; the last value counts\n");
+    assert_string_equal(options.stats.text, "/a");
 }
+
+#define A_SIZE    "; allowed: bytes, with k, m or g, from 0 to 1g\n"
+#define A_FLAG    "; allowed: on, off\n"
+#define A_PATH    "; allowed: a path of up to 1023 characters, stderr, stdout or fd:N\n"
+#define LISTS_ALL "; SALLOC_CONF=help lists all\n"
+#define MEANT(k)  "; did you mean " k "?\n"
 
 static void test_options_bad_items_are_skipped_and_named(void **state)
 {
     static const struct {
         const char *text, *complaint;
     } bad[] = {
-        {"cpu_cache", "no value: cpu_cache"},
-        {"cpu_cache:", "value not understood: cpu_cache:"},
-        {"cpu_cache:-1", "value not understood: cpu_cache:-1"},
-        {"cpu_cache: 1", "value not understood: cpu_cache: 1"},
-        {"cpu_cache:1t", "value not understood: cpu_cache:1t"},
-        {"cpu_cache:1kb", "value not understood: cpu_cache:1kb"},
-        {"cpu_cache:k", "value not understood: cpu_cache:k"},
-        {"cpu_cache:0x10", "value not understood: cpu_cache:0x10"},
-        {"cpu_cache:18446744073709551616", "value not understood: cpu_cache:18446744073709551616"},
-        {"cpu_cache:17179869184g", "value not understood: cpu_cache:17179869184g"},
-        {"per_cpu:", "value not understood: per_cpu:"},
-        {"per_cpu:ON", "value not understood: per_cpu:ON"},
-        {"per_cpu:onn", "value not understood: per_cpu:onn"},
-        {"stats:", "value not understood: stats:"},
-        {"nonsense:1", "unknown key: nonsense:1"},
-        {"per_cp:1", "unknown key: per_cp:1"},
-        {"per_cpuu:1", "unknown key: per_cpuu:1"},
-        {"PER_CPU:0", "unknown key: PER_CPU:0"},
-        {" per_cpu:0", "unknown key:  per_cpu:0"},
-        {":", "unknown key: :"},
-        {"::::", "unknown key: ::::"},
-        {"a\x01\x1b[31m\xff", "no value: a??[31m?"},
+        {"cpu_cache", "no value: cpu_cache" A_SIZE},
+        {"cpu_cache:", "value not understood: cpu_cache:" A_SIZE},
+        {"cpu_cache:-1", "value not understood: cpu_cache:-1" A_SIZE},
+        {"cpu_cache: 1", "value not understood: cpu_cache: 1" A_SIZE},
+        {"cpu_cache:1t", "value not understood: cpu_cache:1t" A_SIZE},
+        {"cpu_cache:1kb", "value not understood: cpu_cache:1kb" A_SIZE},
+        {"cpu_cache:k", "value not understood: cpu_cache:k" A_SIZE},
+        {"cpu_cache:0x10", "value not understood: cpu_cache:0x10" A_SIZE},
+        {"cpu_cache:18446744073709551616",
+         "value not understood: cpu_cache:18446744073709551616" A_SIZE},
+        {"cpu_cache:17179869184g", "value not understood: cpu_cache:17179869184g" A_SIZE},
+        {"cpu_cache:17179869183g", "value out of range: cpu_cache:17179869183g" A_SIZE},
+        {"per_cpu:", "value not understood: per_cpu:" A_FLAG},
+        {"per_cpu:ON", "value not understood: per_cpu:ON" A_FLAG},
+        {"per_cpu:onn", "value not understood: per_cpu:onn" A_FLAG},
+        {"stats:", "value not understood: stats:" A_PATH},
+        {"junk:x", "value not understood: junk:x; allowed: alloc, free, on, off\n"},
+        {"hugepages:x", "value not understood: hugepages:x; allowed: auto, off, always\n"},
+        {"profile_type:heaps", "value not understood: profile_type:heaps; allowed: heap, "
+                               "fragmentation, peak, allocation, lifetime\n"},
+        {"nonsense:1", "unknown key: nonsense:1" LISTS_ALL},
+        {"per_cp:1", "unknown key: per_cp:1" MEANT("per_cpu")},
+        {"per_cpuu:1", "unknown key: per_cpuu:1" MEANT("per_cpu")},
+        {"PER_CPU:0", "unknown key: PER_CPU:0" MEANT("per_cpu")},
+        {" per_cpu:0", "unknown key:  per_cpu:0" MEANT("per_cpu")},
+        {"hardenning:on", "unknown key: hardenning:on" MEANT("hardening")},
+        {"hardned:on", "unknown key: hardned:on" LISTS_ALL},
+        {"softlimit:1g", "unknown key: softlimit:1g" MEANT("soft_limit")},
+        {"per_cpu=off", "unknown key: per_cpu=off" LISTS_ALL},
+        {"Help", "unknown key: Help" LISTS_ALL},
+        {":", "unknown key: :" LISTS_ALL},
+        {"::::", "unknown key: ::::" LISTS_ALL},
+        {"a\x01\x1b[31m\xff", "unknown key: a??[31m?" LISTS_ALL},
     };
 
     (void)state;
@@ -140,15 +239,66 @@ static void test_options_bad_items_are_skipped_and_named(void **state)
     }
 }
 
-/* The good items around a bad one count, and of several bad ones the first is named. */
+/* The good items around bad ones count, and each bad one is named, also one that comes twice. */
 static void test_options_good_items_survive_bad_ones(void **state)
 {
     (void)state;
-    assert_string_equal(parse("cpu_cache:4k,what:ever,deepbind:on,per_cpu:never,,"),
-                        "unknown key: what:ever");
+    assert_string_equal(parse("cpu_cache:4k,what:ever,deepbind:on,per_cpu:never,,what:ever"),
+                        "unknown key: what:ever" LISTS_ALL
+                        "value not understood: per_cpu:never" A_FLAG
+                        "unknown key: what:ever" LISTS_ALL);
     assert_int_equal(options.cpu_cache, 4096);
     assert_true(options.deepbind);
     assert_true(options.per_cpu);
+}
+
+/* So many are named, and the rest is counted. */
+static void test_options_complaints_are_bounded(void **state)
+{
+    static char text[40000];
+    const char *line;
+    size_t lines = 0;
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        sprintf(text + strlen(text), "profile_signal:%0200d,", 0);
+    strcat(text, "cpu_cache:3");
+    line = parse(text);
+    assert_int_equal(options.cpu_cache, 3);
+    for (const char *p = line; *p; p++)
+        lines += *p == '\n';
+    assert_int_equal(lines, SA_OPTION_COMPLAINTS + 1);
+    assert_non_null(strstr(line, " more are not right\n"));
+    assert_non_null(strstr(line, "000...; allowed: RTMIN+N"));
+}
+
+static void ask_for_help(void *unused)
+{
+    (void)unused;
+    setenv("SALLOC_CONF", "help,cpu_cache:12345", 1);
+    sa_options_read(false);
+    CHILD_CHECK(sa_options.cpu_cache == 12345);
+    CHILD_CHECK(sa_options.per_cpu);
+}
+
+/* A line for each key with its range and default; the program goes on. */
+static void test_options_help(void **state)
+{
+    struct test_child child = test_child_run(ask_for_help, NULL);
+    size_t lines = 0;
+
+    (void)state;
+    assert_int_equal(child.exit_code, 0);
+    for (const char *p = child.text; *p; p++)
+        lines += *p == '\n';
+    assert_true(lines > 25);
+#define SA_OPTION(key, kind, value, least, most, help)                                             \
+    assert_non_null(strstr(child.text, "\nsalloc: " #key ": " help " ("));
+#include "alloc/api/options.def"
+#undef SA_OPTION
+    assert_non_null(strstr(child.text, "(bytes, with k, m or g, from 0 to 1g; default 6m)\n"));
+    assert_non_null(strstr(child.text, "(on, off; default on)\n"));
+    assert_non_null(strstr(child.text, "(auto, off, always; default auto)\n"));
 }
 
 static void test_options_paths_up_to_the_limit(void **state)
@@ -163,6 +313,7 @@ static void test_options_paths_up_to_the_limit(void **state)
     assert_string_equal(options.stats.text, path);
     strcat(path, "p");
     assert_memory_equal(parse(text), "value not understood: stats:ppp", 31);
+    assert_non_null(strstr(complaint, "ppp...; allowed: a path of up to 1023 characters"));
     assert_defaults();
 }
 
@@ -204,7 +355,8 @@ static void test_options_survives_random_strings(void **state)
         parse(text);
         assert_non_null(memchr(complaint, '\0', sizeof(complaint)));
         for (const char *c = complaint; *c; c++)
-            assert_in_range(*c, ' ', 126);
+            if (*c != '\n')
+                assert_in_range(*c, ' ', 126);
         assert_non_null(memchr(options.stats.text, '\0', sizeof(options.stats.text)));
     }
 }
@@ -212,7 +364,7 @@ static void test_options_survives_random_strings(void **state)
 static void read_environment(void *text)
 {
     setenv("SALLOC_CONF", text, 1);
-    sa_options_read();
+    sa_options_read(false);
     CHILD_CHECK(sa_options.cpu_cache == 12345);
     CHILD_CHECK(sa_options.per_cpu);
 }
@@ -227,7 +379,9 @@ static void test_options_reads_environment(void **state)
     assert_string_equal(child.text, "");
     child = test_child_run(read_environment, "bad1:x,cpu_cache:12345,bad2:y");
     assert_int_equal(child.exit_code, 0);
-    assert_string_equal(child.text, "salloc: SALLOC_CONF: unknown key: bad1:x\n");
+    assert_string_equal(child.text,
+                        "salloc: SALLOC_CONF: unknown key: bad1:x; SALLOC_CONF=help lists all\n"
+                        "salloc: SALLOC_CONF: unknown key: bad2:y; SALLOC_CONF=help lists all\n");
 }
 
 static void read_no_environment(void *unused)
@@ -235,10 +389,10 @@ static void read_no_environment(void *unused)
     (void)unused;
     unsetenv("SALLOC_CONF");
     setenv("SALLOC_CONFIG", "cpu_cache:1", 1);
-    sa_options_read();
+    sa_options_read(false);
     CHILD_CHECK(sa_options.cpu_cache == 6 * 1024 * 1024);
     clearenv();
-    sa_options_read();
+    sa_options_read(false);
     CHILD_CHECK(sa_options.cpu_cache == 6 * 1024 * 1024);
 }
 
@@ -254,10 +408,14 @@ int main(void)
         cmocka_unit_test(test_options_defaults_when_string_is_empty),
         cmocka_unit_test(test_options_takes_every_kind),
         cmocka_unit_test(test_options_sizes),
+        cmocka_unit_test(test_options_bounds),
+        cmocka_unit_test(test_options_signals),
         cmocka_unit_test(test_options_seconds),
         cmocka_unit_test(test_options_later_value_wins),
         cmocka_unit_test(test_options_bad_items_are_skipped_and_named),
         cmocka_unit_test(test_options_good_items_survive_bad_ones),
+        cmocka_unit_test(test_options_complaints_are_bounded),
+        cmocka_unit_test(test_options_help),
         cmocka_unit_test(test_options_paths_up_to_the_limit),
         cmocka_unit_test(test_options_complaint_fits_any_buffer),
         cmocka_unit_test(test_options_survives_random_strings),

@@ -7,6 +7,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
+#include "alloc/api/replaced.h"
 #include "alloc/front/gate.h"
 #include "sampling/mappings.h"
 #include "test/support/child.h"
@@ -23,6 +24,11 @@ unsigned char sa_init_done = 1;
 
 void sa_init_slow(void)
 {
+}
+
+bool sa_replaced_serves_nobody(void)
+{
+    return false;
 }
 
 /* What is to run at exit. */

@@ -8,6 +8,7 @@
  *   links  puts symbolic links to "victim" where the stats file "page" and a temporary file of it
  *          would be, and writes "out"
  *   kill   ends by SIGTERM
+ *   NAME=VALUE   sets the property NAME; writes whether it could, and what it is then
  *   /PATH  goes to that folder, and writes "out"
  *   slots  writes how many guarded blocks there may be
  */
@@ -18,6 +19,20 @@
 #include <unistd.h>
 
 char *salloc_get_stats(void);
+int salloc_get_numeric_property(const char *name, size_t *value);
+int salloc_set_numeric_property(const char *name, size_t value);
+
+static void set_property(char *text)
+{
+    char *value = strchr(text, '=');
+    size_t now = 0;
+    int failed;
+
+    *value++ = '\0';
+    failed = salloc_set_numeric_property(text, strtoul(value, NULL, 10));
+    salloc_get_numeric_property(text, &now);
+    printf("%d %zu\n", failed, now);
+}
 
 int main(int argc, char **argv)
 {
@@ -29,6 +44,8 @@ int main(int argc, char **argv)
         return 99;
     if (strcmp(argv[2], "pid") == 0) {
         printf("%d\n", (int)getpid());
+    } else if (strchr(argv[2], '=')) {
+        set_property(argv[2]);
     } else if (strcmp(argv[2], "links") == 0) {
         snprintf(name, sizeof(name), "page.%d.tmp", (int)getpid());
         if (symlink("victim", name) != 0 || symlink("victim", "page") != 0)

@@ -63,12 +63,80 @@ class Options(unittest.TestCase):
     def test_not_understood(self):
         for conf, word in (('nonsense:1', 'nonsense'), ('per_cpu:perhaps', 'per_cpu'),
                            ('cpu_cache:-1', 'cpu_cache'), ('cpu_cache:99999999999999999999', 'cpu_cache'),
-                           ('justaword', 'justaword'), (':', ':'), ('a:b,c:d,e:f', 'a:b'),
+                           ('justaword', 'justaword'), (':', ':'), ('hardenning:on', 'did you mean hardening?'),
+                           ('cpu_cache:9223372036854775808', 'from 0 to 1g'), ('guarded_slots:16385', 'from 0 to 16k'),
                            ('\x1b[31m:1', '31m'), ('x' * 5000 + ':1', 'xxx')):
             done = run(conf)
             self.unchanged(done)
             self.one_line(done, word)
             self.assertNotIn('\x1b', done.stderr)
+
+    def test_every_bad_item_is_told(self):
+        """Also one that comes twice, and a key whose value another replaces; no more than so many, and their number."""
+        done = run('a:b,cpu_cache:1t,a:b,per_cpu:on,junk:on,junk:off')
+        self.unchanged(done)
+        self.assertEqual([line.split(';')[0] for line in done.stderr.splitlines()],
+                         ['salloc: SALLOC_CONF: unknown key: a:b',
+                          'salloc: SALLOC_CONF: value not understood: cpu_cache:1t',
+                          'salloc: SALLOC_CONF: unknown key: a:b',
+                          'salloc: SALLOC_CONF: key given again: junk:off'])
+        done = run(','.join(f'x{i}:y' for i in range(100)))
+        self.unchanged(done)
+        lines = done.stderr.splitlines()
+        self.assertEqual((len(lines), lines[-1]), (9, 'salloc: SALLOC_CONF: 92 more are not right'))
+
+    def test_help(self):
+        with open(OPTIONS, encoding='ascii') as file:
+            keys = re.findall(r'^SA_OPTION\((\w+), (\w+)', file.read(), re.M)
+        done = run('help')
+        self.unchanged(done)
+        self.assertEqual(re.findall(r'^salloc: (\w+): .* \(.*; default \w+\)$', done.stderr, re.M), [k for k, _ in keys])
+
+    def effective(self, conf):
+        """The options that are in effect, as the page and as JSON show them."""
+        pages = [run(f'{conf},stats:{self.path("page" + ending)}') and open(self.path('page' + ending), encoding='ascii').read()
+                 for ending in ('.txt', '.json')]
+        text = dict(re.findall(r'^PARAMETER salloc_(\w+) (.*)$', pages[0], re.M))
+        self.assertEqual(list(text), list(json.loads(pages[1])['options']))
+        return text, json.loads(pages[1])['options']
+
+    def test_effective_options(self):
+        text, values = self.effective('hardening:on,cpu_cache:1m,soft_limit:3g,skip_subrelease_interval:60,hugepages:off')
+        self.assertEqual((text['hardening'], values['hardening']), ('on', True))
+        self.assertEqual((text['cpu_cache'], values['cpu_cache']), ('1m', 1 << 20))
+        self.assertEqual((text['soft_limit'], values['soft_limit']), ('3g', 3 << 30))
+        self.assertEqual((text['skip_subrelease_interval'], values['skip_subrelease_interval']), ('60', 60))
+        self.assertEqual((text['hugepages'], values['hugepages']), ('off', 'off'))
+        self.assertEqual((text['quarantine'], values['quarantine']), ('8m', 8 << 20))
+        self.assertEqual((text['profile'], values['profile']), ('none', ''))
+        self.assertEqual(text['stats'], self.path('page.txt'))
+        # A mistyped one has no effect, and that can be seen.
+        self.assertEqual(self.effective('hardenning:on')[0]['hardening'], self.effective('per_cpu:on')[0]['hardening'])
+
+    def test_bounds_are_those_of_the_functions(self):
+        """Of every option that can also be set at run time, values at the bounds and beyond: both take them, or neither. 0 is
+        left out for limits: for an option it is no limit, and the function refuses it."""
+        for key, name, least in (('cpu_cache', 'max_per_cpu_cache_size', 0),
+                                 ('skip_subrelease_interval', 'skip_subrelease_interval', 0),
+                                 ('skip_subrelease_short_interval', 'skip_subrelease_short_interval', 0),
+                                 ('skip_subrelease_long_interval', 'skip_subrelease_long_interval', 0),
+                                 ('soft_limit', 'desired_usage_limit_bytes', 1 << 30),
+                                 ('hard_limit', 'hard_usage_limit_bytes', 1 << 30),
+                                 ('release_rate', 'background_release_rate', 0)):
+            taken = []
+            for value in (least, 1 << 31, 300, 301, 1 << 30, (1 << 30) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 2):
+                if value < least:
+                    continue
+                by_option = run(f'{key}:{value}')
+                done = run(None, word=f'tcmalloc.{name}={value}')
+                failed, now = map(int, done.stdout.split())
+                with self.subTest(key=key, value=value):
+                    self.assertEqual(by_option.stderr == '', failed == 0, by_option.stderr)
+                    self.assertTrue(failed or now == value)
+                    self.unchanged(by_option)
+                taken.append(failed == 0)
+            self.assertIn(True, taken)
+            self.assertIn(False, taken)
 
     def test_ending_picks_the_format(self):
         for ending, check in (('json', lambda text: self.assertEqual(json.loads(text)['schema_version'], 1)),

@@ -244,6 +244,44 @@ class Options(Files):
         self.assertGreaterEqual(count, 10)
         self.assertEqual(self.left(), sorted(f's.{n + 1}.txt' for n in range(count)))
 
+    @staticmethod
+    def has_thread(pid, name):
+        """Whether there is a thread of the name, which it gives itself once it runs."""
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            for task in os.listdir(f'/proc/{pid}/task'):
+                with open(f'/proc/{pid}/task/{task}/comm', encoding='ascii') as file:
+                    if file.read() == name + '\n':
+                        return True
+            time.sleep(0.01)
+        return False
+
+    def test_signal_that_is_blocked(self):
+        """Programs that wait for signals with sigwait block them in all threads: the library's own takes this one, and
+        no call of the program's ends."""
+        for name, number in (('USR1', signal.SIGUSR1), ('SIGHUP', signal.SIGHUP), ('RTMIN+3', signal.SIGRTMIN + 3),
+                             ('SIGRTMAX-1', signal.SIGRTMAX - 1), ('17', 17)):
+            with subprocess.Popen([PROGRAM, 'blocked', '2'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env=environment(f'profile:{self.path(name)}.%n.txt,profile_signal:{name}'),
+                                  text=True) as process:
+                self.assertEqual(process.stdout.readline(), 'ready\n')
+                self.assertTrue(self.has_thread(process.pid, 'salloc-profile'))
+                process.send_signal(number)
+                self.assertEqual(process.stdout.read(), 'done\n')
+            self.assertEqual(process.returncode, 0)
+            self.assertEqual(len([n for n in self.left() if n.startswith(name + '.')]), 2, name)
+
+    def test_signal_without_profile(self):
+        """A mistake in the options does not make the signal deadly."""
+        for conf, more in (('', 'without profile'), (',profile:a.xyz', 'ending')):
+            with subprocess.Popen([PROGRAM, 'wait', '0.3'], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=environment('profile_signal:USR1' + conf), text=True) as process:
+                self.assertEqual(process.stdout.readline(), 'ready\n')
+                process.send_signal(signal.SIGUSR1)
+                self.assertEqual(process.stdout.read(), 'done\n')
+                self.assertIn(more, process.stderr.read())
+            self.assertEqual(process.returncode, 0)
+
     def test_programs_started(self):
         """Each program has its file, those started by exec in the middle too."""
         conf = f'profile:{self.path("%e.%p")}.heap,profile_type:lifetime,sample_interval:1'

@@ -5,12 +5,16 @@
  * usage: writer write PATH...    one snapshot into each path; prints the errno of each, or 0
  *        writer loop PATH        writes until it is killed
  *        writer wait SECONDS     prints "ready", then waits; prints "done"
+ *        writer blocked SECONDS  the same with all signals blocked, and in a call that a signal would end
  *        writer exit STATUS
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 
 static void *blocks[500];
 
@@ -42,6 +46,15 @@ int main(int argc, char **argv)
         check_say("ready");
         while (check_now() < end)
             usleep(10000);
+        check_say("done");
+    }
+    if (strcmp(argv[1], "blocked") == 0) {
+        sigset_t all;
+
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, NULL);
+        check_say("ready");
+        REQUIRE(poll(NULL, 0, (int)(strtod(argv[2], NULL) * 1000)) == 0);
         check_say("done");
     }
     salloc_profile_free(profile);

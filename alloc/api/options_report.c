@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that are in effect, for reports; see options_text.h. */
+#include "alloc/api/background.h"
+#include "alloc/api/options_text.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/hardening.h"
+#include "alloc/front/cpu_cache.h"
+#include "alloc/front/maintain.h"
+#include "alloc/front/quarantine.h"
+#include "alloc/os/rseq.h"
+#include "alloc/page_heap/limits.h"
+#include "sampling/rates.h"
+
+/* What is not plain text, and what would end a string of JSON, is left out of a path. */
+static void add_path(struct sa_fmt *f, const char *path)
+{
+    for (; *path; path++)
+        sa_fmt_add(f, "%c",
+                   *path < ' ' || *path > '~' || *path == '"' || *path == '\\' ? '?' : *path);
+}
+
+/* A limit as an option has it, where none is 0. */
+static size_t limit_in_effect(enum sa_limit_kind kind)
+{
+    size_t bytes = sa_limits_get(kind);
+
+    return bytes == SA_NO_LIMIT ? 0 : bytes;
+}
+
+/* What functions have set since the start, and what a build or the system has decided. */
+static void read_effective(struct sa_options *o)
+{
+    struct sa_quarantine_stats quarantine;
+    int64_t interval = sa_rates_interval();
+
+    *o = sa_options;
+    o->per_cpu = sa_rseq.per_cpu;
+    o->cpu_cache = sa_cpu_cache_limit();
+    o->sample_interval = (size_t)sa_max(interval, 0);
+    o->hardening = sa_hardening.marks;
+    o->junk =
+        (sa_hardening.junk_new ? SA_JUNK_ALLOC : 0) | (sa_hardening.junk_freed ? SA_JUNK_FREE : 0);
+    sa_quarantine_stats(&quarantine);
+    o->quarantine = quarantine.limit_bytes;
+    o->skip_subrelease_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_PEAK);
+    o->skip_subrelease_short_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_SHORT);
+    o->skip_subrelease_long_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_LONG);
+    o->soft_limit = limit_in_effect(SA_LIMIT_SOFT);
+    o->hard_limit = limit_in_effect(SA_LIMIT_HARD);
+    o->release_rate = sa_maintain_release_rate();
+    o->maintenance_thread = sa_background_is_wanted();
+}
+
+static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
+                     const struct sa_options *o)
+{
+    sa_fmt_add(f, "\"%s\": ", info->key);
+    switch (info->kind) {
+    case SA_OPTION_path:
+        sa_fmt_add(f, "\"");
+        add_path(f, (const char *)o + info->offset);
+        sa_fmt_add(f, "\"");
+        break;
+    case SA_OPTION_flag:
+        sa_fmt_add(f, "%s", sa_option_load(info, o) ? "true" : "false");
+        break;
+    case SA_OPTION_type:
+    case SA_OPTION_hugepages:
+    case SA_OPTION_junk:
+        sa_fmt_add(f, "\"");
+        sa_option_add_value(f, info, sa_option_load(info, o));
+        sa_fmt_add(f, "\"");
+        break;
+    default:
+        sa_fmt_add(f, "%llu", (unsigned long long)sa_option_load(info, o));
+        break;
+    }
+}
+
+static void add_text(struct sa_fmt *f, const struct sa_option_info *info,
+                     const struct sa_options *o)
+{
+    const char *path = (const char *)o + info->offset;
+
+    sa_fmt_add(f, "PARAMETER salloc_%s ", info->key);
+    if (info->kind != SA_OPTION_path)
+        sa_option_add_value(f, info, sa_option_load(info, o));
+    else if (*path)
+        add_path(f, path);
+    else
+        sa_fmt_add(f, "none");
+    sa_fmt_add(f, "\n");
+}
+
+void sa_options_report(struct sa_fmt *f, bool json)
+{
+    struct sa_options o;
+
+    read_effective(&o);
+    for (size_t i = 0; i < SA_OPTIONS; i++) {
+        if (json)
+            sa_fmt_add(f, i ? ", " : "{");
+        (json ? add_json : add_text)(f, &sa_option_infos[i], &o);
+    }
+    if (json)
+        sa_fmt_add(f, "}");
+}
