@@ -54,6 +54,7 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
     ret->probability = row->key.p;
     ret->interval = row->key.interval;
     ret->samples = row->samples;
+    ret->thread = row->key.tid;
     ret->guarded_status = (enum salloc_guarded_status)row->key.guarded;
     if (profile->type == SALLOC_PROFILE_ALLOCATIONS || profile->type == SALLOC_PROFILE_LIFETIMES) {
         ret->alloc_count = count;
@@ -64,6 +65,7 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
     }
     set_not_freed(ret);
     if (profile->type == SALLOC_PROFILE_LIFETIMES) {
+        ret->free_thread = row->key.free_tid;
         set_stack(row->key.free_stack, &ret->free_stack, &ret->free_depth);
         set_lifetimes(row, ret);
     }

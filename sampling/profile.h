@@ -23,6 +23,7 @@ struct sa_row_key {
     uint8_t censored; /* lifetimes: still allocated at the stop */
     int8_t same_cpu, same_vcpu, same_l3, same_numa, same_thread; /* enum sa_same */
     int8_t guarded;                                              /* enum salloc_guarded_status */
+    uint32_t tid, free_tid; /* the kernel's numbers; 0: rows are not by thread */
 };
 
 struct sa_row {

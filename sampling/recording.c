@@ -19,6 +19,8 @@ static uint64_t filled; /* bit set = slot runs */
 static uint32_t
     want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
 
+static bool by_thread; /* atomic, relaxed */
+
 uint32_t sa_sample_thread(void)
 {
     static uint32_t numbers; /* atomic */
@@ -35,6 +37,11 @@ uint32_t sa_sample_tid(bool exact)
     return sa_thread.area.tid;
 }
 
+void sa_sample_set_by_thread(bool on)
+{
+    sa_store_relaxed(&by_thread, on);
+}
+
 struct sa_row_key sa_sample_key(const struct sa_sample *s)
 {
     return (struct sa_row_key){.stack = s->stack,
@@ -49,7 +56,8 @@ struct sa_row_key sa_sample_key(const struct sa_sample *s)
                                .same_vcpu = SA_SAME_NONE,
                                .same_l3 = SA_SAME_NONE,
                                .same_numa = SA_SAME_NONE,
-                               .same_thread = SA_SAME_NONE};
+                               .same_thread = SA_SAME_NONE,
+                               .tid = sa_load_relaxed(&by_thread) ? s->tid : 0};
 }
 
 uint64_t sa_recordings_start(const struct sa_recording *recording)
@@ -139,6 +147,7 @@ void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_s
 
     sa_place_here(&here);
     key.free_stack = free_stack ? free_stack : &sa_stack_unknown;
+    key.free_tid = sa_load_relaxed(&by_thread) ? sa_sample_tid(false) : 0;
     key.same_cpu = sa_same(sample->place.cpu, here.cpu);
     key.same_vcpu = sa_same(sample->place.vcpu, here.vcpu);
     key.same_l3 = sa_same(sa_place_l3(sample->place.cpu), sa_place_l3(here.cpu));

@@ -58,6 +58,9 @@ uint32_t sa_sample_thread(void);
  */
 uint32_t sa_sample_tid(bool exact);
 
+/* Whether samples of different threads are rows of their own in profiles, from now on. */
+void sa_sample_set_by_thread(bool on);
+
 /* The key that a sample has in a profile. */
 struct sa_row_key sa_sample_key(const struct sa_sample *sample);
 

@@ -16,6 +16,7 @@
 #include "sampling/proto.h"
 #include "sampling/residency.h"
 #include "sampling/summary.h"
+#include "sampling/thread_name.h"
 #include "sampling/values.h"
 
 #include <string.h>
@@ -89,6 +90,8 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
     X(SWAPPED_SPACE, "swapped_space")                                                              \
     X(LOCKED_SPACE, "locked_space")                                                                \
     X(ZERO_SPACE, "zero_space")                                                                    \
+    X(THREAD_ID, "thread_id")                                                                      \
+    X(THREAD, "thread")                                                                            \
     X(PAIR, "callstack-pair-id")                                                                   \
     X(AVERAGE, "avg_lifetime")                                                                     \
     X(DEVIATION, "stddev_lifetime")                                                                \
@@ -156,17 +159,20 @@ static const struct {
                                    {S_CENSORED_SPACE, S_BYTES, 0}}},
 };
 
-/* Where in the list of a type the values of a row begin. */
+/* Where in the list of a type the values of a row begin; and the places in that of a heap profile. */
 enum { AT_ALLOC = 0, AT_PEAK = 2, AT_FREED = 2, AT_CENSORED = 4 };
-
-/* In that of a heap profile. */
 enum { AT_RESIDENT = 2, AT_SWAPPED, AT_LOCKED, AT_ZERO, AT_INUSE };
+
+#define THREADS 64
 
 struct writer {
     const struct sa_profile *profile;
     struct sa_out *out;
     struct sa_frames frames;
     uint64_t strings; /* so far */
+    struct {
+        uint32_t tid, string;
+    } threads[THREADS]; /* names that were put, by number modulo this; 0: none */
 };
 
 static void put_message(struct writer *w, unsigned field, const struct sa_proto *m)
@@ -224,9 +230,7 @@ static void add_active(struct sa_proto *sample, unsigned key, int same)
 /* Whether the file has the i-th sample type of its list. */
 static bool has_type(const struct writer *w, unsigned i)
 {
-    uint8_t needs = sample_types[w->profile->type].types[i][2];
-
-    return (w->profile->knows & needs) == needs;
+    return !(sample_types[w->profile->type].types[i][2] & ~w->profile->knows);
 }
 
 /* stack may be NULL: not known. values: of all types in the list. */
@@ -250,20 +254,30 @@ static void begin_sample(struct writer *w, struct sa_proto *m, const struct sa_s
 
 static unsigned guarded_word(int status)
 {
-    static const int8_t words[][2] = {
-        {SALLOC_GUARDED_LARGER_THAN_ONE_PAGE, S_LARGER_THAN_ONE_PAGE},
-        {SALLOC_GUARDED_DISABLED, S_DISABLED},
-        {SALLOC_GUARDED_RATE_LIMITED, S_RATE_LIMITED},
-        {SALLOC_GUARDED_NO_AVAILABLE_SLOTS, S_NO_AVAILABLE_SLOTS},
-        {SALLOC_GUARDED_MPROTECT_FAILED, S_MPROTECT_FAILED},
-        {SALLOC_GUARDED_FILTERED, S_FILTERED},
-        {SALLOC_GUARDED_GUARDED, S_GUARDED},
-    };
+    static const uint8_t words[] = {
+        /* from FILTERED, -7, to 0 */
+        S_FILTERED,     S_MPROTECT_FAILED, S_NO_AVAILABLE_SLOTS,   S_NOT_ATTEMPTED,
+        S_RATE_LIMITED, S_DISABLED,        S_LARGER_THAN_ONE_PAGE, S_NOT_ATTEMPTED};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-        if (words[i][0] == status)
-            return (unsigned)words[i][1];
-    return S_NOT_ATTEMPTED;
+    if (status == SALLOC_GUARDED_GUARDED)
+        return S_GUARDED;
+    return status < SALLOC_GUARDED_FILTERED || status > 0 ? S_NOT_ATTEMPTED : words[status + 7];
+}
+
+static void add_thread(struct writer *w, struct sa_proto *m, uint32_t tid)
+{
+    char name[SA_THREAD_NAME_BYTES];
+    unsigned at = tid % THREADS;
+
+    if (!tid)
+        return;
+    if (w->threads[at].tid != tid) {
+        sa_thread_name(tid, name);
+        w->threads[at].string = (uint32_t)put_string(w, name);
+        w->threads[at].tid = tid;
+    }
+    add_label(m, S_THREAD_ID, tid, S_COUNT);
+    add_word(m, S_THREAD, w->threads[at].string);
 }
 
 static void add_block_labels(struct sa_proto *m, const struct sa_row_key *key)
@@ -296,24 +310,13 @@ static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const stru
     add_active(m, S_ACTIVE_THREAD, row->key.same_thread);
 }
 
-static unsigned first_value(enum salloc_profile_type type, const struct sa_row *row)
-{
-    switch (type) {
-    case SALLOC_PROFILE_HEAP:
-        return AT_INUSE;
-    case SALLOC_PROFILE_PEAK_HEAP:
-        return AT_PEAK;
-    case SALLOC_PROFILE_LIFETIMES:
-        return row->key.censored ? AT_CENSORED : AT_ALLOC;
-    default:
-        return AT_ALLOC;
-    }
-}
-
 static void put_row(struct writer *w, const struct sa_row *row)
 {
     enum salloc_profile_type type = w->profile->type;
-    unsigned at = first_value(type, row);
+    unsigned at = type == SALLOC_PROFILE_HEAP        ? AT_INUSE
+                  : type == SALLOC_PROFILE_PEAK_HEAP ? AT_PEAK
+                  : row->key.censored                ? AT_CENSORED
+                                                     : AT_ALLOC;
     uint64_t values[TYPES_MOST] = {0};
     struct sa_values v;
     struct sa_proto m;
@@ -329,6 +332,7 @@ static void put_row(struct writer *w, const struct sa_row *row)
     }
     begin_sample(w, &m, row->key.stack, values);
     add_block_labels(&m, &row->key);
+    add_thread(w, &m, row->key.tid);
     if (type == SALLOC_PROFILE_LIFETIMES)
         add_lifetime_labels(w, &m, row);
     put_message(w, PROFILE_SAMPLE, &m);
@@ -336,6 +340,7 @@ static void put_row(struct writer *w, const struct sa_row *row)
         begin_sample(w, &m, row->key.free_stack,
                      (uint64_t[TYPES_MOST]){[AT_FREED] = v.count, v.bytes});
         add_block_labels(&m, &row->key);
+        add_thread(w, &m, row->key.free_tid);
         add_lifetime_labels(w, &m, row);
         put_message(w, PROFILE_SAMPLE, &m);
     }

@@ -126,6 +126,7 @@ void sa_init_slow(void)
         sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
         sa_kept_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
+        sa_sample_set_by_thread(sa_options.profile_threads);
         sa_sample_rates_optimise(sa_options.optimal_rates);
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);

@@ -74,6 +74,15 @@ SA_EXPORT int salloc_set_sampling_interval(int64_t bytes)
     return 0;
 }
 
+SA_EXPORT void salloc_set_profile_threads(int on)
+{
+    int saved = errno;
+
+    sa_init();
+    sa_sample_set_by_thread(on != 0);
+    errno = saved;
+}
+
 static salloc_profile_token *profile_start(enum salloc_profile_type type)
 {
     int saved = errno;

@@ -95,6 +95,11 @@ struct salloc_profile_sample {
      * profiles only; 0 where the kernel does not tell.
      */
     double locked_bytes, zero_bytes;
+    /**
+     * The kernel's number of the thread that allocated, and (lifetimes) of the one that freed; 0 unless rows are told
+     * apart by thread: salloc_set_profile_threads. The kernel gives numbers of threads that have ended to others.
+     */
+    unsigned thread, free_thread;
 };
 
 /** An estimate with its confidence interval. */
@@ -132,6 +137,12 @@ int64_t salloc_get_sampling_interval(void);
  * @return 0, or -1 with errno EAGAIN (a fork is in progress).
  */
 int salloc_set_sampling_interval(int64_t bytes);
+
+/**
+ * Whether samples of different threads are rows of their own in profiles, with the label thread_id. At first as the
+ * option profile_threads says: off. Recordings apply it to each sample when it is taken, other profiles when made.
+ */
+void salloc_set_profile_threads(int on);
 
 /**
  * Starts recording allocations. Any number of recordings up to 64 may run at a time.

@@ -15,7 +15,7 @@
 
 #define STACKS 6
 #define ROWS   16
-#define TYPES 8
+#define TYPES  8
 
 static struct sa_profile profile;
 static struct sa_row rows[ROWS];
@@ -65,6 +65,7 @@ static void make_row(struct fuzz_input *in, struct sa_row *r)
     r->key.same_cpu = r->key.same_vcpu = r->key.same_l3 = r->key.same_numa = r->key.same_thread =
         -1;
     r->key.guarded = (int8_t)((int)fuzz_below(in, 20) - 8);
+    r->key.tid = fuzz_byte(in) % 4 ? 0 : 1 + (uint32_t)fuzz_below(in, 200);
     r->samples = fuzz_size(in, 10);
     r->offsets = (double)r->samples * (double)allocated / 2;
     r->hits = (double)r->samples;

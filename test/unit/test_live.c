@@ -406,6 +406,49 @@ static void test_live_copies_while_others_work(void **state)
     assert_int_equal(stats.samples, 0);
 }
 
+/* Rows are told apart by thread from when it is asked for; of those allocated before, too, in other profiles. */
+static void test_live_tells_threads_apart(void **state)
+{
+    uint64_t lives = sa_live_start(SALLOC_PROFILE_LIFETIMES), all;
+    struct sa_sample *s[3];
+    struct sa_profile *p;
+    int error;
+
+    (void)state;
+    sa_sample_set_by_thread(true);
+    all = sa_live_start(SALLOC_PROFILE_ALLOCATIONS);
+    for (uint32_t i = 0; i < 3; i++) {
+        s[i] = sample_add(1, 64, 0.5);
+        s[i]->tid = 100 + i;
+    }
+    p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
+    assert_true(p && p->row_count == 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct salloc_profile_sample view;
+
+        sa_profile_row_sample(p, &p->rows[i], &view);
+        assert_true(view.thread == 102 - i && view.samples == 1 && view.free_thread == 0);
+    }
+    sa_profile_free(p);
+    sa_live_remove(s[0], NULL);
+    p = sa_snapshot_stop(lives, &error);
+    assert_true(p && p->row_count == 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct sa_row_key *key = &p->rows[i].key;
+
+        assert_int_equal(key->free_tid, key->censored ? 0 : sa_sample_tid(false));
+        assert_true(key->censored ? key->tid > 100 : key->tid == 100);
+    }
+    sa_profile_free(p);
+    sa_sample_set_by_thread(false);
+    p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
+    assert_true(p && p->row_count == 1 && p->rows[0].key.tid == 0 && p->rows[0].samples == 2);
+    sa_profile_free(p);
+    sa_profile_free(sa_snapshot_stop(all, &error));
+    sa_live_remove(s[1], NULL);
+    sa_live_remove(s[2], NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_live_peak_needs_few_records),
         cmocka_unit_test(test_live_without_memory),
         cmocka_unit_test(test_live_copies_while_others_work),
+        cmocka_unit_test(test_live_tells_threads_apart),
     };
 
     test_start_floors();

@@ -31,7 +31,7 @@ static void test_rows_tell_all_keys_apart(void **state)
 {
     struct sa_rows rows = {0};
     struct sa_stack *a = stack(1), *b = stack(2);
-    struct sa_row_key keys[15], base = key_of(a, 60);
+    struct sa_row_key keys[17], base = key_of(a, 60);
     struct sa_row *found[TEST_COUNT(keys)];
 
     (void)state;
@@ -51,6 +51,8 @@ static void test_rows_tell_all_keys_apart(void **state)
     keys[12].same_vcpu = 1;
     keys[13].same_l3 = 1;
     keys[14].same_numa = 1;
+    keys[15].tid = 1;
+    keys[16].free_tid = 1;
     for (size_t i = 0; i < TEST_COUNT(keys); i++) {
         found[i] = sa_rows_find(&rows, &keys[i]);
         assert_non_null(found[i]);
@@ -69,7 +71,7 @@ static void test_rows_tell_all_keys_apart(void **state)
         assert_int_equal(again->samples, i + 1);
         assert_memory_equal(&again->key, &keys[i], sizeof(keys[i]));
     }
-    assert_int_equal(rows.count, 16);
+    assert_int_equal(rows.count, 18);
     sa_rows_free(&rows);
     assert_true(rows.count == 0 && rows.cap == 0 && rows.rows == NULL);
     sa_stack_unref(a);

@@ -5,6 +5,7 @@
  */
 #include "sampling/write.h"
 
+#include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "sampling/residency.h"
 #include "test/support/collect.h"
@@ -391,6 +392,35 @@ static void test_proto_labels_of_lifetimes(void **state)
     free(c.data);
 }
 
+/* Of rows by thread: number and name of the one that allocated, or freed; of one that has ended its number. */
+static void test_proto_labels_of_threads(void **state)
+{
+    const uint32_t self = sa_sys_tid(), ended = 0x7ffffff0;
+
+    (void)state;
+    sa_sys_name_thread("some \xff\n thread");
+    for (int type = 0; type <= SALLOC_PROFILE_LIFETIMES; type++) {
+        struct sa_profile profile = *made_profile(type);
+        struct collected c;
+        bool lives = type == SALLOC_PROFILE_LIFETIMES;
+
+        for (size_t i = 0; i < profile.row_count; i++)
+            profile.rows[i].key.tid = i % 2 ? ended : self;
+        profile.rows[0].key.free_tid = ended;
+        c = collect(sa_write_proto, &profile);
+        decode(&c);
+        assert_true(has_number(0, "thread_id", self, "count"));
+        assert_true(has_word(0, "thread", "some ?_ thread"));
+        assert_true(has_number(1, "thread_id", ended, "count")); /* lifetimes: who freed */
+        assert_true(has_word(1, "thread", "2147483632"));
+        assert_true(has_word(lives ? 2 : 3, "thread", "2147483632"));
+        if (lives) /* who freed is not known */
+            assert_false(label_of(3, "thread").number || label_of(3, "thread_id").number);
+        free(c.data);
+        made_profile(type);
+    }
+}
+
 /* A profile without samples is a file that readers accept. */
 static void test_proto_without_samples(void **state)
 {
@@ -412,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_proto_locations_are_calls),
         cmocka_unit_test(test_proto_labels_of_blocks),
         cmocka_unit_test(test_proto_labels_of_lifetimes),
+        cmocka_unit_test(test_proto_labels_of_threads),
         cmocka_unit_test(test_proto_without_samples),
     };
 
