@@ -79,7 +79,7 @@ void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f)
 enum sa_report_kind sa_report_kind_of_path(const char *path)
 {
     static const struct {
-        const char *ending;
+        char ending[16]; /* no pointer: nothing to relocate at start */
         enum sa_report_kind kind;
     } endings[] = {{".json", SA_REPORT_JSON},
                    {".openmetrics", SA_REPORT_OPENMETRICS},

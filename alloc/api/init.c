@@ -36,6 +36,7 @@
 #include "sampling/fault.h"
 #include "sampling/guarded.h"
 #include "sampling/kept.h"
+#include "sampling/recording.h"
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
 #include "stats/report.h"

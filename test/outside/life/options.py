@@ -140,7 +140,8 @@ class Options(unittest.TestCase):
 
     def test_ending_picks_the_format(self):
         for ending, check in (('json', lambda text: self.assertEqual(json.loads(text)['schema_version'], 1)),
-                              ('prom', lambda text: self.assertTrue(text.endswith('\n# EOF\n'))),
+                              ('openmetrics', lambda text: self.assertTrue(text.endswith('\n# EOF\n'))),
+                              ('prom', lambda text: self.assertTrue(text.startswith('# TYPE '))),
                               ('txt', lambda text: self.assertTrue(text.startswith('See salloc/doc/stats.md')))):
             self.unchanged(run('stats:' + self.path('%e.' + ending)))
             name = os.path.basename(PROGRAM) + '.' + ending
