@@ -130,7 +130,7 @@ static bool read_huge(const char *name, size_t *ret)
         return false;
     ok = r->has_huge;
     if (ok) {
-        sa_huge_figures_read(&r->huge, values);
+        sa_huge_figures_read(r, values);
         *ret = values[i];
     }
     sa_reading_release(r);
