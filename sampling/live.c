@@ -23,6 +23,7 @@ static struct {
     size_t created;  /* records ever made; atomic, relaxed */
     uint64_t newest; /* number of the last sample taken */
     double bytes;    /* estimate of what is live */
+    double slack;    /* of that, what was not asked for */
     double peak_bytes;
     uint64_t peak_number; /* the heap was largest when this sample had just been taken */
     int64_t peak_time_ns;
@@ -121,6 +122,12 @@ static void live_bytes_changed(double bytes)
     sa_store_relaxed(&sa_peak.estimate_bytes, bytes > 0 ? (uint64_t)bytes : 0);
 }
 
+/* What the blocks for which the sample stands have, and the program did not ask for. */
+static double sample_slack(const struct sa_sample *s)
+{
+    return s->allocated > s->requested ? (double)(s->allocated - s->requested) / s->p : 0;
+}
+
 void sa_live_add(struct sa_sample *s)
 {
     struct sa_group group = {.p = s->p,
@@ -141,6 +148,8 @@ void sa_live_add(struct sa_sample *s)
     live.first = s;
     live.count++;
     live_bytes_changed(live.bytes + sample_weight(s));
+    s->slack = sample_slack(s);
+    live.slack += s->slack;
     if (live.bytes > live.peak_bytes) {
         live.peak_bytes = live.bytes;
         live.peak_number = s->number;
@@ -181,6 +190,7 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
     live.count--;
     /* Sums of doubles drift: nothing is exactly nothing. */
     live_bytes_changed(live.count ? live.bytes - sample_weight(s) : 0);
+    live.slack = live.count ? live.slack - s->slack : 0;
     if (sa_recordings_want_frees())
         sa_recordings_freed(s, free_stack, sa_clock_ns());
     keep = s->number <= live.peak_number;
@@ -302,6 +312,7 @@ void sa_live_stats(struct sa_live_stats *ret)
     ret->records = sa_load_relaxed(&live.created);
     ret->bytes = live.bytes;
     ret->peak_bytes = live.peak_bytes;
+    ret->slack_bytes = live.slack > 0 ? live.slack : 0;
     live_unlock();
 }
 

@@ -27,6 +27,7 @@ struct sa_live_stats {
     size_t kept;              /* records and rows of those freed, but live at the peak */
     size_t records;           /* ever made: in use and to be used again */
     double bytes, peak_bytes; /* estimates */
+    double slack_bytes;       /* estimate of what of bytes the program did not ask for */
 };
 
 /* Samples copied for a profile. */

@@ -26,6 +26,8 @@ struct sa_sample {
     void *proxy;                   /* NULL: a large block */
     struct sa_stack *stack;        /* a reference is held */
     double p, interval, offset, hits;
+    double
+        slack; /* SAMPLES: what it adds to the estimate of bytes not asked for, when it became live */
     size_t allocated, requested, align;
     uintptr_t address;
     uint64_t number; /* in the order of allocation, from 1 */

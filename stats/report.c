@@ -26,6 +26,7 @@ static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
     sa_report_peak(f, &r->s);
     sa_report_page_sizes(f);
     sa_report_experiments(f, &r->s);
+    sa_report_sampled_profiles(f, &r->s);
     sa_report_caches(f, &r->s);
     sa_report_sampling(f, &r->s);
     sa_report_process(f, &r->s);

@@ -71,6 +71,13 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
     c->spans_returned = d.central.spans_returned;
     s->cpu_bytes += c->cpu_objects * k->size;
     s->transfer_bytes += c->transfer_objects * k->size;
+    s->sharded_bytes += sa_min(d.transfer.sharded, c->transfer_objects) * k->size;
+    c->allocations = d.cpu.allocations;
+    c->frees = d.cpu.frees;
+    s->ever.allocations += c->allocations;
+    s->ever.allocations_bytes += c->allocations * k->size;
+    s->ever.frees += c->frees;
+    s->ever.frees_bytes += c->frees * k->size;
     s->quarantine_bytes += c->quarantine_objects * k->size;
     s->central_bytes +=
         c->central_objects * k->size +
@@ -90,6 +97,7 @@ static void snapshot_heaps(struct sa_snapshot *s)
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
     for (int i = 0; i < SA_SKIPS; i++)
         s->skip_s[i] = sa_page_heap_skip(&sa_page_heap_ordinary, (enum sa_skip)i);
+    s->hugepage_aware = sa_page_heap_ordinary.huge != NULL;
     s->sampled_objects = sampled.spans_in_use;
     s->sampled_bytes = sampled.in_use_bytes;
     s->heap.mapped_bytes += sampled.mapped_bytes;
@@ -159,6 +167,7 @@ static void snapshot_limits(struct sa_snapshot *s)
 static void snapshot_caches(struct sa_snapshot *s)
 {
     s->cpu_cache_limit = sa_cpu_cache_limit();
+    s->threads_limit = sa_cpu_cache_threads_limit();
     s->domains = sa_transfer_domains();
     s->threads_in_use = sa_thread_slots_in_use();
     s->threads_created = sa_thread_slots_created();
@@ -188,6 +197,11 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         class_pages += s->cls[cls].pages;
         class_spans += s->cls[cls].spans;
     }
+    sa_large_counts(&s->large);
+    s->ever.allocations += s->large.allocations;
+    s->ever.allocations_bytes += s->large.allocations_bytes;
+    s->ever.frees += s->large.frees;
+    s->ever.frees_bytes += s->large.frees_bytes;
     snapshot_heaps(s);
     sa_arena_stats(&s->arena);
     other = s->cpu_bytes + s->transfer_bytes + s->central_bytes + s->quarantine_bytes;

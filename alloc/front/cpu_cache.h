@@ -26,7 +26,7 @@ struct sa_cpu_class_stats {
     size_t least, most; /* capacity over populated CPUs */
     double average;
     size_t allowed;
-    uint64_t allocations; /* ever, but for countdowns that still run; approximate */
+    uint64_t allocations, frees; /* ever; exact at rest, and never less than before */
 };
 
 /* Before any allocation: what every CPU's slab is until it is first used. */
@@ -57,6 +57,12 @@ void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial);
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);
 
+/* Counts a free of a block of the class whose object does not come back, or later, by sa_cpu_cache_return. */
+void sa_cpu_cache_count_free(unsigned cls);
+
+/* As sa_cpu_cache_free, but no free that counts. */
+void sa_cpu_cache_return(unsigned cls, void *obj);
+
 /*
  * Sends the next operation on every CPU to the slow path once, where countdowns are shortened so
  * that the CPU comes by again soon. Costs a store per CPU.
@@ -81,6 +87,9 @@ size_t sa_cpu_cache_drain(int cpu);
 /* The capacity limit of each CPU; takes effect as caches are drained and grow. */
 size_t sa_cpu_cache_limit(void);
 void sa_cpu_cache_set_limit(size_t bytes);
+
+/* What the caches of all threads together may hold, where there are such; each may have a little in any case. */
+size_t sa_cpu_cache_threads_limit(void);
 
 /* One above the highest populated CPU. */
 int sa_cpu_cache_count(void);

@@ -70,5 +70,6 @@ void *sa_grow(struct sa_block b, void *p, size_t size)
         memcpy(object, p, bytes);
         sa_sampler_free(b.span, &b.cls);
     }
+    sa_cpu_cache_count_free(b.cls);
     return to ? begin_object(object, to, bytes, size) : sa_large_begin(s, size, 1);
 }

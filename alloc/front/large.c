@@ -5,6 +5,7 @@
  */
 #include "alloc/front/large.h"
 
+#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
@@ -30,6 +31,23 @@
 #define GUARDS_MOST 16384
 
 static uint32_t large_guards; /* atomic, relaxed */
+
+static uint64_t allocations[2], frees[2]; /* atomic, relaxed: blocks ever, and their bytes */
+
+/* A block in or out: which[0] are blocks, which[1] bytes. */
+SA_NOINLINE static void large_count(uint64_t *which, size_t bytes)
+{
+    sa_count_shared(&which[0], 1);
+    sa_count_shared(&which[1], bytes);
+}
+
+void sa_large_counts(struct sa_large_counts *ret)
+{
+    ret->allocations = sa_load_relaxed(&allocations[0]);
+    ret->allocations_bytes = sa_load_relaxed(&allocations[1]);
+    ret->frees = sa_load_relaxed(&frees[0]);
+    ret->frees_bytes = sa_load_relaxed(&frees[1]);
+}
 
 /* A block that has grown before probably grows again: a moved block gets this part more room. */
 #define GROW_PART 8
@@ -80,6 +98,7 @@ static void large_give_back(struct sa_span *s, bool empty)
 {
     bool hidden = s->guard;
 
+    large_count(frees, sa_span_bytes(s));
     if (SA_UNLIKELY(hidden)) {
         s->moved = 1; /* the page heap maps it afresh */
         sa_sub_relaxed(&large_guards, 1u);
@@ -130,6 +149,7 @@ static void large_arm(struct sa_span *s)
 
 void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
 {
+    large_count(allocations, sa_span_bytes(s));
     s->requested = size;
     s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
     large_arm(s);
@@ -175,6 +195,8 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     s->requested = size;
     sa_hardened_arm_large((void *)s->start, size, sa_large_bytes(s));
     if (s->pages != before) {
+        large_count(allocations, sa_span_bytes(s));
+        large_count(frees, before << SA_PAGE_SHIFT);
         large_unsample(s);
         large_sample(s, size, 1);
     }

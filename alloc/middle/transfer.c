@@ -364,6 +364,7 @@ void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
         t += sa_class_place(cls);
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
         ret->objects += t->used;
+        ret->sharded += transfer_is_sole(cls) ? 0 : t->used;
         ret->capacity += transfer_is_sole(cls)
                              ? sa_min(transfer_room(t), transfer_sole_most(t, cls))
                              : transfer_room(t);

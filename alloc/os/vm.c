@@ -220,6 +220,70 @@ struct scan {
 #define SCAN_HUGE    64
 #define SCAN_RANGES  64
 
+/* The number at *text, which is moved behind it. */
+static uintptr_t smaps_number(const char **text, unsigned base)
+{
+    uintptr_t n = 0;
+
+    for (;; (*text)++) {
+        char c = **text;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                                : 99;
+
+        if (digit >= base)
+            return n;
+        n = n * base + digit;
+    }
+}
+
+/* Adds what a line says of the mapping that began last, of which *inside says whether it is in the range. */
+static void smaps_line(const char *line, uintptr_t start, uintptr_t end, bool *inside,
+                       struct sa_vm_coverage *sum)
+{
+    static const char resident[] = "Rss:", huge[] = "AnonHugePages:";
+    bool is_resident = strncmp(line, resident, sizeof(resident) - 1) == 0;
+    const char *at = line;
+    uintptr_t first = smaps_number(&at, 16);
+
+    if (at > line && *at == '-') {
+        at++;
+        *inside = first < end && smaps_number(&at, 16) > start;
+    } else if (*inside && (is_resident || strncmp(line, huge, sizeof(huge) - 1) == 0)) {
+        at = line + strcspn(line, "0123456789");
+        *(is_resident ? &sum->resident : &sum->huge) += smaps_number(&at, 10) << 10;
+    }
+}
+
+bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
+{
+    char text[2048], line[64]; /* of which the beginning is enough */
+    struct sa_vm_coverage sum = {0, 0};
+    int fd = sa_sys_open("/proc/self/smaps", O_RDONLY, 0);
+    bool inside = false;
+    size_t length = 0;
+    long n;
+
+    if (fd < 0)
+        return false;
+    while ((n = sa_sys_read(fd, text, sizeof(text))) > 0 || n == -EINTR) {
+        for (long i = 0; i < n; i++) {
+            if (text[i] != '\n') {
+                line[length] = text[i];
+                length += length + 1 < sizeof(line);
+                continue;
+            }
+            line[length] = '\0';
+            length = 0;
+            smaps_line(line, start, end, &inside, &sum);
+        }
+    }
+    sa_sys_close(fd);
+    if (n == 0)
+        *ret = sum;
+    return n == 0;
+}
+
 bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
 {
     struct scan_range found[SCAN_RANGES];
@@ -248,7 +312,7 @@ bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
     }
     sa_sys_close(fd);
     if (scan.start < end)
-        return false;
+        return sa_vm_mappings_coverage(start, end, ret);
     *ret = sum;
     return true;
 }

@@ -59,8 +59,11 @@ struct sa_vm_coverage {
 };
 
 /* What is mapped there, as the kernel's page tables have it: takes it 0.2 ms for each GiB on hugepages, 3 ms on small
- * pages. False if it does not tell (before Linux 6.7, or where /proc is not to be seen). */
+ * pages. Before Linux 6.7 as the next. False if the kernel does not tell (where /proc is not to be seen). */
 bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret);
+
+/* What the kernel says of mappings that lie there, or in part, which takes it more. */
+bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret);
 
 /* Gives the pages back; afterwards they read as zero. False if the kernel refused (locked memory):
  * the content is then unchanged. */
