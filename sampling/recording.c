@@ -9,8 +9,6 @@
 #include "alloc/os/thread.h"
 #include "sampling/rates.h"
 
-#include "sampling/rates.h"
-
 static struct slot {
     bool runs;
     uint64_t generation; /* of the handle; grows with each use */
