@@ -7,7 +7,8 @@
  * Without code: SALLOC_CONF="profile:heap.%p.pb.gz,profile_type:heap" (doc/tuning.md).
  *
  * Unless a function says otherwise it may be called from any thread at any time but not from a signal handler,
- * returns 0 or a pointer on success and -1 or NULL with errno on failure, and writes no result on failure.
+ * returns 0 or a pointer on success and -1 or NULL with errno on failure, and writes no result on failure. Functions need
+ * 12 KiB of stack, salloc_profile_write_file 16 KiB.
  */
 #ifndef SALLOC_PROFILE_H
 #define SALLOC_PROFILE_H
@@ -178,6 +179,9 @@ void salloc_set_profile_threads(int on);
 /**
  * Starts recording allocations. Any number of recordings up to 64 may run at a time.
  *
+ * A child made by fork has the recordings of its parent, with what they hold so far. The same tokens stop them in either
+ * process, each for itself: from the fork on a recording has what its own process does.
+ *
  * @return a token for salloc_profile_token_stop, or NULL with errno EAGAIN (64 run already, or a fork is in
  * progress), ENOMEM.
  */
@@ -260,7 +264,7 @@ int salloc_profile_estimate_matching(const salloc_profile *profile,
  *
  * In the path %p is replaced by the process's number, %e by the name of its executable, %n by a number that
  * grows with each file written by the process, %% by %. The file is readable by its owner only, replaces a
- * file (or symbolic link) of the name, and appears when it is complete or not at all. Needs 32 KiB of stack.
+ * file (or symbolic link) of the name, and appears when it is complete or not at all. Needs 16 KiB of stack.
  * stderr, stdout and fd:N, the last also with one of these endings, are open descriptors (doc/tuning.md).
  *
  * @return 0, or -1 with errno EINVAL (null argument, unknown ending or placeholder), ENAMETOOLONG, or whatever

@@ -95,7 +95,7 @@ static void test_estimate_coverage_of_mixtures(void **state)
  */
 static void test_estimate_coverage_with_rates_of_sizes(void **state)
 {
-    enum { SIZES = 10, RUNS = 400, SETS = 60 };
+    enum { SIZES = 10, RUNS = 300, SETS = 40 };
     int bytes_least = RUNS, count_least = RUNS;
 
     (void)state;
@@ -161,7 +161,7 @@ static double part_of(double size)
  */
 static void test_estimate_coverage_of_values(void **state)
 {
-    enum { SETS = 40, RUNS = 300 };
+    enum { SETS = 24, RUNS = 200 };
     const struct sa_unseen unseen = {.bytes = T};
     static double value[1 << 16];
     int least = RUNS, wrong = 0;
