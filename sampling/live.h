@@ -40,7 +40,8 @@ struct sa_copied {
         uintptr_t address; /* the same, also if it was freed; 0: of several */
         uint32_t tid;      /* the kernel's number of the thread that allocated it; 0: several */
         uint64_t time_ns;
-        size_t row; /* of a profile: the row it is in */
+        size_t row;                             /* of a profile: the row it is in; SIZE_MAX: none */
+        size_t resident, swapped, locked, zero; /* of a profile: bytes, where known */
     } * samples;
     size_t count, mapped_bytes;
     int64_t time_ns; /* of the peak, since 1970 */

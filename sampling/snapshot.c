@@ -12,6 +12,7 @@
 #include "sampling/sampler.h"
 
 #include <errno.h>
+#include <math.h>
 
 #define TOTALS_FIRST 1024
 
@@ -20,9 +21,8 @@ struct profile_memory {
     struct sa_profile profile;
     struct sa_rows rows;
     size_t totals_cap;
-    bool totals_short; /* there was no memory for all of them */
-    struct sa_copied
-        places; /* HEAP: samples whose residency is to be found out, without references */
+    bool totals_short;        /* there was no memory for all of them */
+    struct sa_copied singles; /* of profiles that keep them, without references to stacks */
 };
 
 static size_t map_bytes(size_t bytes)
@@ -71,6 +71,10 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
 
     sa_stack_stats(&stacks);
     sa_sampler_stats(&sampler);
+    m->profile.waste_most = INFINITY;
+    m->profile.singles = m->singles.samples;
+    m->profile.single_count = m->singles.count;
+    m->profile.clock_ns = (int64_t)(sa_clock_calendar_ns() - sa_clock_ns());
     m->profile.rows = m->rows.rows;
     m->profile.row_count = m->rows.count;
     m->profile.stacks_dropped = stacks.dropped;
@@ -85,7 +89,7 @@ void sa_profile_free(struct sa_profile *profile)
     struct profile_memory *m = (struct profile_memory *)profile;
 
     sa_rows_free(&m->rows);
-    sa_live_free_copied(&m->places);
+    sa_live_free_copied(&m->singles);
     for (size_t i = 0; i < profile->total_count; i++)
         sa_stack_unref(profile->totals[i].stack);
     if (m->totals_cap)
@@ -101,7 +105,7 @@ static void profile_add_copied(struct profile_memory *m, const struct sa_copied 
         struct sa_row *row = sa_rows_find(&m->rows, &s->key);
 
         if (!row) {
-            s->start = 0;
+            s->row = SIZE_MAX;
             continue;
         }
         s->row = (size_t)(row - m->rows.rows);
@@ -120,12 +124,17 @@ void sa_snapshot_measure(struct sa_profile *profile)
 
     if (profile->type != SALLOC_PROFILE_HEAP)
         return;
-    sa_residency_open(&pages, m->places.count);
+    sa_residency_open(&pages, m->singles.count);
     profile->knows = pages.knows;
-    for (size_t i = 0; i < m->places.count; i++) {
-        const struct sa_sample_copy *s = &m->places.samples[i];
+    for (size_t i = 0; i < m->singles.count; i++) {
+        struct sa_sample_copy *s = &m->singles.samples[i];
 
-        if (s->start && sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
+        if (s->start && s->row != SIZE_MAX &&
+            sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
+            s->resident = resident.resident;
+            s->swapped = resident.swapped;
+            s->locked = resident.locked;
+            s->zero = resident.zero;
             m->rows.rows[s->row].resident += (double)resident.resident;
             m->rows.rows[s->row].swapped += (double)resident.swapped;
             m->rows.rows[s->row].locked += (double)resident.locked;
@@ -133,7 +142,6 @@ void sa_snapshot_measure(struct sa_profile *profile)
         }
     }
     sa_residency_close(&pages);
-    sa_live_free_copied(&m->places);
 }
 
 static bool totals_grow(struct profile_memory *m)
@@ -205,10 +213,7 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
         m->profile.time_ns = copied.time_ns;
     profile_add_copied(m, &copied);
     sa_live_unref_copied(&copied);
-    if (type == SALLOC_PROFILE_HEAP)
-        m->places = copied;
-    else
-        sa_live_free_copied(&copied);
+    m->singles = copied;
     if (m->rows.dropped && m->rows.count < SA_ROWS_MOST) { /* no memory, rather than too many */
         sa_profile_free(&m->profile);
         return NULL;
