@@ -42,6 +42,11 @@ void sa_sample_set_by_thread(bool on)
     sa_store_relaxed(&by_thread, on);
 }
 
+bool sa_sample_by_thread_get(void)
+{
+    return sa_load_relaxed(&by_thread);
+}
+
 struct sa_row_key sa_sample_key(const struct sa_sample *s)
 {
     return (struct sa_row_key){.stack = s->stack,

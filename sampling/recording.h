@@ -62,6 +62,7 @@ uint32_t sa_sample_tid(bool exact);
 
 /* Whether samples of different threads are rows of their own in profiles, from now on. */
 void sa_sample_set_by_thread(bool on);
+bool sa_sample_by_thread_get(void);
 
 /* The key that a sample has in a profile. */
 struct sa_row_key sa_sample_key(const struct sa_sample *sample);

@@ -94,8 +94,11 @@ class Options(unittest.TestCase):
 
     def effective(self, conf):
         """The options that are in effect, as the page and as JSON show them."""
-        pages = [run(f'{conf},stats:{self.path("page" + ending)}') and open(self.path('page' + ending), encoding='ascii').read()
-                 for ending in ('.txt', '.json')]
+        pages = []
+        for ending in ('.txt', '.json'):
+            self.unchanged(run(f'{conf},stats:{self.path("page" + ending)}'))
+            with open(self.path('page' + ending), encoding='ascii') as file:
+                pages.append(file.read())
         text = dict(re.findall(r'^PARAMETER salloc_(\w+) (.*)$', pages[0], re.M))
         self.assertEqual(list(text), list(json.loads(pages[1])['options']))
         return text, json.loads(pages[1])['options']
