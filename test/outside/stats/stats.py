@@ -20,7 +20,7 @@ LIBRARY = os.path.abspath(sys.argv[1])
 PROGRAM = os.path.abspath(sys.argv[2])
 MORE = dict(word.split('=', 1) for word in sys.argv[3:])
 LAYOUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'layout.txt')
-ROUNDS = 12
+ROUNDS = 100
 
 
 def shape(line):
@@ -188,8 +188,11 @@ class Reports(unittest.TestCase):
         before = None
         for i in range(ROUNDS):
             now = json.loads(self.read('json.%d' % i))
+            # A CPU may have been used for the first time in between.
+            cpus = {cpu['cpu']: cpu for cpu in now['cpus']}
             for a, b in zip([before, before['hugepages']] + before['classes'] + before['cpus'],
-                            [now, now['hugepages']] + now['classes'] + now['cpus']) if before else ():
+                            [now, now['hugepages']] + now['classes'] +
+                            [cpus[cpu['cpu']] for cpu in before['cpus']]) if before else ():
                 for name, value in b['counters'].items():
                     self.assertGreaterEqual(value, a['counters'][name], name)
             before = now
