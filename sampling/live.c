@@ -6,6 +6,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
@@ -24,10 +25,17 @@ static struct {
     uint64_t newest; /* number of the last sample taken */
     double bytes;    /* estimate of what is live */
     double slack;    /* of that, what was not asked for */
+    int64_t most;    /* the high-water mark when it was looked at last: sa_in_use */
     double peak_bytes;
-    uint64_t peak_number; /* the heap was largest when this sample had just been taken */
+    uint64_t peak_number; /* the heap was largest when this sample had been taken, and no other */
     int64_t peak_time_ns;
 } live;
+
+/* What was kept for an earlier peak. */
+struct past {
+    struct sa_sample *list;
+    struct sa_rows rows;
+};
 
 static void live_lock(void)
 {
@@ -102,14 +110,15 @@ void sa_live_drop(struct sa_sample *s)
     live_unlock();
 }
 
-/* Forgets what was kept for an earlier peak. Called without the lock. */
-static void live_forget(struct sa_sample *list, struct sa_rows *rows)
+/* Called without the lock. */
+static void live_forget(struct past *past)
 {
-    sa_rows_free(rows);
-    while (list) {
-        struct sa_sample *s = list;
+    if (past->rows.cap)
+        sa_rows_free(&past->rows);
+    while (past->list) {
+        struct sa_sample *s = past->list;
 
-        list = s->next;
+        past->list = s->next;
         sa_stack_unref(s->stack);
         sa_live_drop(s);
     }
@@ -128,6 +137,34 @@ static double sample_slack(const struct sa_sample *s)
     return s->allocated > s->requested ? (double)(s->allocated - s->requested) / s->p : 0;
 }
 
+/* The peak is now. */
+static void live_move_peak(struct past *ret)
+{
+    if (live.gone || live.folded.cap) {
+        *ret = (struct past){live.gone, live.folded};
+        live.gone = NULL;
+        live.folded = (struct sa_rows){0};
+        live.gone_count = 0;
+    }
+    live.peak_bytes = live.bytes;
+    live.peak_number = live.newest;
+    live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
+}
+
+/*
+ * Before the list changes. If the program had more in use, since the list has changed last, than ever before, then what
+ * is in the list was live at that time.
+ */
+static void live_look(struct past *ret)
+{
+    int64_t most = sa_load_relaxed(&sa_in_use.most);
+
+    if (most == live.most)
+        return;
+    live.most = most;
+    live_move_peak(ret);
+}
+
 void sa_live_add(struct sa_sample *s)
 {
     struct sa_group group = {.p = s->p,
@@ -136,10 +173,10 @@ void sa_live_add(struct sa_sample *s)
                              .samples = 1,
                              .offsets = s->offset,
                              .hits = s->hits};
-    struct sa_sample *forget = NULL;
-    struct sa_rows forget_rows = {0};
+    struct past past = {0};
 
     live_lock();
+    live_look(&past);
     s->number = ++live.newest;
     s->prev = NULL;
     s->next = live.first;
@@ -150,16 +187,8 @@ void sa_live_add(struct sa_sample *s)
     live_bytes_changed(live.bytes + sample_weight(s));
     s->slack = sample_slack(s);
     live.slack += s->slack;
-    if (live.bytes > live.peak_bytes) {
-        live.peak_bytes = live.bytes;
-        live.peak_number = s->number;
-        live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
-        forget = live.gone;
-        forget_rows = live.folded;
-        live.gone = NULL;
-        live.folded = (struct sa_rows){0};
-        live.gone_count = 0;
-    }
+    if (sa_thread.caller_kind & SA_CALLER_RAISED)
+        live_move_peak(&past);                     /* the block is what made it the most */
     if (SA_UNLIKELY(sa_recordings_want_frees())) { /* of lifetimes */
         s->time_ns = sa_clock_ns();
         sa_place_here(&s->place);
@@ -167,7 +196,7 @@ void sa_live_add(struct sa_sample *s)
     sa_sums_add(&s->stack->totals, &group);
     sa_recordings_allocated(s);
     live_unlock();
-    live_forget(forget, &forget_rows);
+    live_forget(&past);
 }
 
 bool sa_live_wants_free_stacks(void)
@@ -178,9 +207,11 @@ bool sa_live_wants_free_stacks(void)
 void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
 {
     struct sa_stack *stack = s->stack;
+    struct past past = {0};
     bool keep;
 
     live_lock();
+    live_look(&past);
     if (s->next)
         s->next->prev = s->prev;
     if (s->prev)
@@ -202,6 +233,7 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         live_drop(s);
     }
     live_unlock();
+    live_forget(&past);
     if (!keep)
         sa_stack_unref(stack);
     if (free_stack)
@@ -266,6 +298,12 @@ static bool live_lock_to_copy(struct sa_copied *c)
 
 bool sa_live_copy(bool peak, struct sa_copied *ret)
 {
+    struct past past = {0};
+
+    live_lock();
+    live_look(&past);
+    live_unlock();
+    live_forget(&past);
     if (!live_lock_to_copy(ret))
         return false;
     for (const struct sa_sample *s = live.first; s; s = s->next)

@@ -100,7 +100,7 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->span = span;
     s->proxy = proxy;
     s->cls = (uint8_t)cls;
-    s->kind = sa_thread.caller_kind;
+    s->kind = sa_thread.caller_kind & SA_CALLER_KIND;
     s->p = trial->rate.p;
     s->interval = trial->rate.interval;
     s->offset = sa_draw_offset(&rng, &trial->rate, (double)allocated);

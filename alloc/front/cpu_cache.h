@@ -10,6 +10,7 @@
 #define SA_FRONT_CPU_CACHE_H
 
 #include "alloc/os/percpu.h"
+#include "alloc/page_heap/peak.h"
 #include "sampling/sampler.h"
 
 struct sa_cpu_cache_stats {
@@ -39,11 +40,21 @@ void sa_cpu_cache_init(size_t limit_bytes);
  */
 void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial);
 
+/* Counts what caches hold; the rest is in use. */
+void sa_cpu_cache_count_use(void);
+
 /*
  * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this allocation is to be sampled, and how
  * likely that was.
  */
 void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial);
+
+/* A block is the program's from now on, which may have more in use than ever before: see alloc/page_heap/peak.h. */
+SA_INLINE void sa_cpu_cache_note_use(void)
+{
+    if (SA_UNLIKELY(sa_in_use_may_be_most()))
+        sa_cpu_cache_count_use();
+}
 
 /* Whether an allocation would find a cached object; a hint. */
 bool sa_cpu_cache_has(unsigned cls);

@@ -263,6 +263,24 @@ void sa_cpu_cache_abandon_others(int own)
     }
 }
 
+void sa_cpu_cache_count_use(void)
+{
+    int count = sa_cpu_cache_count(), caches = 1;
+    int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c)
+            continue;
+        caches++;
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+            bytes -=
+                (int64_t)sa_state_avail(cpu_state(c->slab, cls)) * sa_size_classes.of[cls].size;
+    }
+    sa_in_use_note(bytes, caches);
+}
+
 void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
 {
     struct cpu_cache *c = cpu_cache_get(cpu);

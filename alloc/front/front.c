@@ -140,6 +140,7 @@ static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_tria
 {
     void *p = sa_cpu_cache_alloc(cls, &trial), *sampled = NULL;
 
+    sa_cpu_cache_note_use();
     if (SA_UNLIKELY(sa_hardening.on) && p)
         sa_hardened_check_free(p, cls);
     if (SA_UNLIKELY(trial.won) && p)
@@ -208,6 +209,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
     sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
+    sa_thread.caller_kind &= SA_CALLER_KIND;
     if (SA_UNLIKELY(!sa_gate_enter()))
         return sa_emergency_alloc(size, align);
     front_free_aside();
@@ -414,6 +416,7 @@ void *sa_front_realloc(void *p, size_t size)
     if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
     b = block_of(p, "invalid realloc");
+    sa_thread.caller_kind &= SA_CALLER_KIND;
     if (realloc_stays(b, p, size))
         return p;
     if (SA_UNLIKELY(!sa_gate_enter())) {

@@ -45,6 +45,7 @@ static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
     struct sa_trial trial;
     void *sampled = NULL;
 
+    sa_cpu_cache_note_use();
     sa_cpu_cache_try(cls, &trial);
     if (SA_UNLIKELY(trial.won))
         sampled = sa_sampler_take(&trial, cls, object, size, 1);

@@ -9,9 +9,11 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
+#include "alloc/front/cpu_cache.h"
 #include "alloc/front/hardened.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/pagemap.h"
 #include "sampling/fault.h"
 #include "sampling/kept.h"
@@ -58,6 +60,7 @@ static void large_sample(struct sa_span *s, size_t size, size_t align)
 {
     struct sa_trial trial;
 
+    sa_cpu_cache_note_use();
     sa_sampler_try_large(sa_span_bytes(s), &trial);
     if (SA_UNLIKELY(trial.won))
         sa_sampler_take_large(&trial, s, size, align);
@@ -99,6 +102,7 @@ static void large_give_back(struct sa_span *s, bool empty)
     bool hidden = s->guard;
 
     large_count(frees, sa_span_bytes(s));
+    sa_in_use_add(-(int64_t)sa_span_bytes(s));
     if (SA_UNLIKELY(hidden)) {
         s->moved = 1; /* the page heap maps it afresh */
         sa_sub_relaxed(&large_guards, 1u);
@@ -153,6 +157,7 @@ void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
     s->requested = size;
     s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
     large_arm(s);
+    sa_in_use_add((int64_t)sa_span_bytes(s));
     large_sample(s, size, align);
     return (void *)s->start;
 }
@@ -198,6 +203,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
         large_count(allocations, sa_span_bytes(s));
         large_count(frees, before << SA_PAGE_SHIFT);
         large_unsample(s);
+        sa_in_use_add(((int64_t)s->pages - (int64_t)before) * SA_PAGE_BYTES);
         large_sample(s, size, 1);
     }
     return true;

@@ -17,6 +17,7 @@
 #include "alloc/middle/transfer.h"
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/footprint.h"
+#include "alloc/page_heap/peak.h"
 #include "sampling/optimal.h"
 #include "sampling/rates.h"
 
@@ -38,6 +39,10 @@ static SA_START_DATA bool optimise; /* const after start */
 void sa_sample_rates_set_interval(int64_t bytes)
 {
     sa_lock_acquire(&rates.lock, SA_RANK_RATES);
+    if (bytes > 0 && sa_rates_interval() <= 0) {
+        sa_in_use_restart();
+        sa_cpu_cache_count_use();
+    }
     sa_rates_set_interval(bytes);
     sa_cpu_cache_rearm();
     sa_rates_bound_past((double)sa_footprint_bytes());

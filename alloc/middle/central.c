@@ -27,6 +27,7 @@
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
@@ -418,7 +419,9 @@ void sa_central_flush(void)
 static void central_count(unsigned cls, bool joins)
 {
     struct central *c = &centrals[sa_class_place(cls)];
+    int64_t bytes = sa_size_classes.of[cls].size;
 
+    sa_in_use_add(joins ? bytes : -bytes);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     if (joins) {
         c->spans++;

@@ -303,7 +303,7 @@ static void assert_weight(const struct weighed *w)
 {
     double off = (w->weights - w->allocations) / sqrt(w->variance);
 
-    print_message("%.0f allocations, estimated %.0f: %.4f, %+.1f deviations\n", w->allocations,
+    print_message("# %.0f allocations, estimated %.0f: %.4f, %+.1f deviations\n", w->allocations,
                   w->weights, w->weights / w->allocations, off);
     assert_true(fabs(off) <= 5);
 }
