@@ -87,7 +87,6 @@ struct salloc_profile_sample {
     double fragmentation_bytes;           /**< estimate, fragmentation profiles only */
     /** Of a single sample only; 0 of several, and where it is not known. */
     const void *address; /**< of the block */
-    uint32_t thread;     /**< the kernel's number of the thread that allocated it */
     int64_t time_ns;     /**< of its allocation, since 1970; to a few milliseconds */
     /** Lifetimes only, of these blocks. A censored one was still allocated at the stop: its time is until then. */
     int censored;
@@ -103,8 +102,9 @@ struct salloc_profile_sample {
      */
     double locked_bytes, zero_bytes;
     /**
-     * The kernel's number of the thread that allocated, and (lifetimes) of the one that freed; 0 unless rows are told
-     * apart by thread: salloc_set_profile_threads. The kernel gives numbers of threads that have ended to others.
+     * The kernel's number of the thread that allocated, and (lifetimes) of the one that freed; 0 unless it is a single
+     * sample, or rows are told apart by thread: salloc_set_profile_threads. The kernel gives numbers of threads that have
+     * ended to others.
      */
     unsigned thread, free_thread;
 };
