@@ -129,7 +129,7 @@ void sa_row_add_life(struct sa_row *row, uint64_t ns)
     row->life_max = ns > row->life_max ? ns : row->life_max;
 }
 
-void sa_recordings_allocated(const struct sa_sample *sample)
+static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
 {
     struct sa_row_key key = sa_sample_key(sample);
 
@@ -142,6 +142,12 @@ void sa_recordings_allocated(const struct sa_sample *sample)
         if (row)
             row_add(row, sample);
     }
+}
+
+void sa_recordings_allocated(const struct sa_sample *sample)
+{
+    if (SA_UNLIKELY(filled))
+        recordings_add(sample);
 }
 
 void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
