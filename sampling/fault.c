@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "sampling/large_found.h"
 #include "sampling/misuse.h"
@@ -127,12 +128,18 @@ void sa_fault_forbid(void)
     sa_store_relaxed(&fault.state, 2);
 }
 
+bool sa_fault_may_report(void)
+{
+    return sa_load_relaxed(&fault.state) == 1 || !sa_filtered();
+}
+
 void sa_fault_prepare(void)
 {
     struct sigaction action = {.sa_sigaction = fault_handler};
     uint32_t none = 0;
 
-    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || !sa_cas_acquire(&fault.state, &none, 1))
+    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() ||
+        !sa_cas_acquire(&fault.state, &none, 1))
         return;
     sa_misuse_prepare();
     if (sigaction(SIGSEGV, NULL, &fault.before) != 0)

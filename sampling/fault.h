@@ -9,8 +9,13 @@
 #ifndef SA_SAMPLING_FAULT_H
 #define SA_SAMPLING_FAULT_H
 
+#include <stdbool.h>
+
 /* Once; repeated calls do nothing. */
 void sa_fault_prepare(void);
+
+/* Whether faults are, or can be, reported: behind a filter (filter.h) only if the handler is there. */
+bool sa_fault_may_report(void);
 
 /* Before the first allocation: there will be no handler. */
 void sa_fault_forbid(void);

@@ -143,7 +143,8 @@ static void call_on_stack(char *top, void (*f)(void *arg), void *arg)
 /* Makes this thread the one that reports. False: another one takes too long. */
 static bool report_begin(void)
 {
-    uint32_t self = sa_sys_tid(), owner = 0;
+    /* Another number for each thread, and never 0; the thread's own may not be asked for (filter.h). */
+    uint32_t self = (uint32_t)((uintptr_t)&sa_thread / sizeof(sa_thread)) | 1u << 31, owner = 0;
 
     for (int i = 0; i < WAITS; i++, owner = 0) {
         if (sa_cas_acquire(&misuse.owner, &owner, self))

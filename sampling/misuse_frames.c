@@ -3,6 +3,7 @@
 #include "sampling/misuse_frames.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/os/filter.h"
 #include "sampling/mappings.h"
 #include "sampling/stack.h"
 #include "sampling/symbols.h"
@@ -55,7 +56,7 @@ static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, u
         symbols[at] = (struct sa_symbol){.address = frames[i].offset};
         frame_of[at] = i;
     }
-    if (!object->vdso && sa_symbols_find(&m, object, symbols, n, names))
+    if (!object->vdso && !sa_filtered() && sa_symbols_find(&m, object, symbols, n, names))
         for (unsigned i = 0; i < n; i++)
             frames[frame_of[i]].name = symbols[i].name;
     sa_mappings_free(&m);

@@ -115,7 +115,8 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
     s->guarded = (int8_t)status;
     s->chosen = chosen;
-    s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_choice_keep(allocated, now));
+    s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_fault_may_report() &&
+                         sa_choice_keep(allocated, now));
     s->time_ns = s->keep ? sa_clock_ns() : now;
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
@@ -183,7 +184,7 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, s
         return NULL;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_choice_make(stack, bytes, now);
+    status = sa_fault_may_report() ? sa_choice_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
     chosen = status == SALLOC_GUARDED_REQUESTED;
     span = sampler_page(bytes, requested, align, cls, stack, &status);
     if (span) {
@@ -211,7 +212,8 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
         return;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_choice_make(stack, sa_span_bytes(span), now);
+    status = sa_fault_may_report() ? sa_choice_make(stack, sa_span_bytes(span), now)
+                                   : SALLOC_GUARDED_DISABLED;
     chosen = status == SALLOC_GUARDED_REQUESTED;
     if (chosen)
         status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;

@@ -5,6 +5,7 @@
  */
 #include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "stats/report_internal.h"
 
@@ -16,7 +17,7 @@ struct allowed {
 static void read_allowed(const struct sa_snapshot *s, struct allowed *ret)
 {
     *ret = (struct allowed){{0}};
-    if (s->experiment[SA_EXPERIMENT_PER_CPU])
+    if (s->experiment[SA_EXPERIMENT_PER_CPU] && !sa_filtered())
         sa_sys_affinity(ret, sizeof(*ret));
 }
 

@@ -13,6 +13,7 @@
 #include "alloc/os/percpu.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
@@ -34,7 +35,7 @@ static void snapshot_process(struct sa_snapshot *s)
     size_t pages[2] = {0, 0};
     const char *p = text;
 
-    if (sa_sys_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
+    if (sa_filtered() || sa_sys_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
         return;
     for (int i = 0; i < 2; i++, p++)
         for (; *p >= '0' && *p <= '9'; p++)

@@ -88,7 +88,24 @@ static size_t cpu_empty(struct cpu_cache *c, int cpu)
     return bytes;
 }
 
-static size_t cpu_drain(int cpu)
+/* The same of the CPU that this thread runs on, which need not be stopped. Capacities stay. */
+SA_COLD static size_t cpu_pop_all(int cpu)
+{
+    void *objs[SA_MOVE_MOST];
+    size_t bytes = 0, n;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        for (size_t popped = 0; popped < SA_SLOTS_MOST; popped += n) {
+            n = sa_percpu_pop_batch(cls, objs, SA_MOVE_MOST);
+            if (!n)
+                break;
+            sa_transfer_insert(cpu, cls, objs, n);
+            bytes += n * sa_size_classes.of[cls].size;
+        }
+    return bytes;
+}
+
+SA_NOINLINE static size_t cpu_drain(int cpu)
 {
     struct cpu_cache *c = cpu_cache_get(cpu);
     size_t bytes = 0;
@@ -101,6 +118,9 @@ static size_t cpu_drain(int cpu)
     if (!sa_rseq.per_cpu) {
         if (cpu == sa_percpu_cpu())
             bytes = cpu_empty(c, cpu);
+    } else if (!sa_rseq_can_fence()) {
+        if (cpu == sa_percpu_cpu())
+            bytes = cpu_pop_all(cpu);
     } else if (cpu_stop(cpu)) {
         bytes = cpu_empty(c, cpu);
         cpu_resume(c, cpu);
