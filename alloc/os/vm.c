@@ -308,7 +308,7 @@ bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
                         .all_of = SCAN_PRESENT,
                         .wanted = SCAN_PRESENT | SCAN_HUGE};
     struct sa_vm_coverage sum = {0, 0};
-    int fd = sa_sys_open(PAGEMAP, O_RDONLY, 0), n = 0;
+    int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0), n = 0;
 
     if (fd < 0)
         return false;
