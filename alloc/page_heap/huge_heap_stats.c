@@ -37,6 +37,7 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
+    sa_huge_heap_note(h); /* a hugepage that has become free counts as a whole */
     heap_fill_stats(h, ret);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

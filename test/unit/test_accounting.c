@@ -10,6 +10,7 @@
 #include "alloc/front/quarantine.h"
 #include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/peak.h"
+#include "sampling/snapshot.h"
 #include "stats/snapshot.h"
 #include "test/support/random.h"
 #include "test/support/start.h"
@@ -161,12 +162,38 @@ static void test_accounting_of_what_is_put_aside(void **state)
     assert_conserved();
 }
 
+/* A profile that the program holds takes the pages that it fills, of each of its four mappings. */
+static void test_accounting_of_profiles(void **state)
+{
+    enum { N = 100 };
+    size_t before, after, page = sa_max(sa_vm.page_bytes, 4096);
+    struct sa_profile *profile;
+    void *p[N];
+    int error;
+
+    (void)state;
+    set_interval(1);
+    for (int i = 0; i < N; i++)
+        p[i] = sa_front_alloc(1000, 1, false);
+    before = sa_footprint_bytes();
+    profile = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
+    assert_non_null(profile);
+    after = sa_footprint_bytes();
+    assert_in_range(after - before, 1,
+                    sa_align_up(N * sizeof(struct sa_sample_copy), page) + 3 * page);
+    sa_profile_free(profile);
+    assert_int_equal(sa_footprint_bytes(), before);
+    for (int i = 0; i < N; i++)
+        sa_front_free(p[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accounting_conserves),
         cmocka_unit_test(test_accounting_of_what_holds_no_memory),
         cmocka_unit_test(test_accounting_of_what_is_put_aside),
+        cmocka_unit_test(test_accounting_of_profiles),
     };
     uint64_t secret[4] = {1, 2, 3, 4};
 
