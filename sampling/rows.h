@@ -17,7 +17,7 @@ struct sa_rows {
     struct sa_row *rows; /* mapping of cap rows, then an index of 2 cap entries */
     uint32_t *index;     /* number of a row plus 1, open addressing; 0: empty */
     size_t count, cap;
-    size_t bytes; /* of the mapping */
+    size_t bytes;     /* of the mapping */
     uint64_t dropped; /* samples for which there was no room */
 };
 
