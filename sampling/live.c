@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/thread.h"
@@ -240,13 +241,23 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         sa_stack_unref(free_stack);
 }
 
+/* Whether a proxy that is lent is free on its span at this moment. */
+static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
+{
+    long index = sa_class_index(&sa_size_classes.of[s->cls], (uintptr_t)s->proxy - span->start);
+
+    return s->lent && index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
+}
+
 /* Objects free on the span of the proxy for each one that is not: the free memory that this sample's
- * likes keep from being used for anything else. */
+ * likes keep from being used for anything else. A proxy that is lent counts as held. */
 static double sample_waste(const struct sa_sample *s)
 {
     const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
     unsigned objects = span ? span->objects : 0, used = span ? sa_load_relaxed(&span->live) : 0;
 
+    if (span && proxy_is_free(s, span))
+        used = sa_min(used + 1, objects); /* the two were read one after the other */
     return objects > 1 && used ? (double)(objects - used) / used : 0;
 }
 

@@ -23,7 +23,7 @@
 struct sa_sample {
     struct sa_sample *next, *prev; /* SAMPLES: live, freed since the peak, or unused */
     struct sa_span *span;          /* the block's */
-    void *proxy;                   /* NULL: a large block */
+    void *proxy;                   /* see enum sa_proxy; NULL: none */
     struct sa_stack *stack;        /* a reference is held */
     double p, interval, offset, hits;
     double
@@ -40,6 +40,7 @@ struct sa_sample {
     int8_t guarded; /* enum salloc_guarded_status */
     bool chosen;    /* to be guarded: sampling/choice.h */
     bool keep;      /* its pages, when it is freed */
+    bool lent;      /* the proxy */
 };
 
 struct sa_recording {

@@ -20,7 +20,7 @@
 struct profile_memory {
     struct sa_profile profile;
     struct sa_rows rows;
-    size_t totals_cap;
+    size_t totals_cap, totals_bytes;
     bool totals_short;        /* there was no memory for all of them */
     struct sa_copied singles; /* of profiles that keep them, without references to stacks */
 };
@@ -28,6 +28,16 @@ struct profile_memory {
 static size_t map_bytes(size_t bytes)
 {
     return sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096));
+}
+
+/* Gives up the end of a mapping; what is left of it. */
+static size_t map_trim(void *p, size_t bytes, size_t used)
+{
+    size_t left = sa_min(sa_max(map_bytes(used), map_bytes(1)), bytes);
+
+    if (left < bytes)
+        sa_vm_unmap((char *)p + left, bytes - left);
+    return left;
 }
 
 static struct profile_memory *profile_new(enum salloc_profile_type type)
@@ -69,6 +79,12 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
     struct sa_stack_stats stacks;
     struct sa_sampler_stats sampler;
 
+    /* A program may hold profiles for long, and limits count all that is mapped. */
+    sa_rows_trim(&m->rows);
+    m->totals_bytes = map_trim(m->profile.totals, m->totals_bytes,
+                               m->profile.total_count * sizeof(struct sa_total));
+    m->singles.mapped_bytes = map_trim(m->singles.samples, m->singles.mapped_bytes,
+                                       m->singles.count * sizeof(*m->singles.samples));
     sa_stack_stats(&stacks);
     sa_sampler_stats(&sampler);
     m->profile.waste_most = INFINITY;
@@ -93,7 +109,7 @@ void sa_profile_free(struct sa_profile *profile)
     for (size_t i = 0; i < profile->total_count; i++)
         sa_stack_unref(profile->totals[i].stack);
     if (m->totals_cap)
-        sa_vm_unmap(profile->totals, map_bytes(m->totals_cap * sizeof(*profile->totals)));
+        sa_vm_unmap(profile->totals, m->totals_bytes);
     sa_vm_unmap(m, map_bytes(sizeof(*m)));
 }
 
@@ -147,17 +163,18 @@ void sa_snapshot_measure(struct sa_profile *profile)
 static bool totals_grow(struct profile_memory *m)
 {
     size_t cap = m->totals_cap ? 2 * m->totals_cap : TOTALS_FIRST;
-    struct sa_total *more =
-        sa_vm_map(NULL, map_bytes(cap * sizeof(struct sa_total)), "salloc:profile");
+    size_t bytes = map_bytes(cap * sizeof(struct sa_total));
+    struct sa_total *more = sa_vm_map(NULL, bytes, "salloc:profile");
 
     if (!more)
         return false;
     for (size_t i = 0; i < m->profile.total_count; i++)
         more[i] = m->profile.totals[i];
     if (m->totals_cap)
-        sa_vm_unmap(m->profile.totals, map_bytes(m->totals_cap * sizeof(*more)));
+        sa_vm_unmap(m->profile.totals, m->totals_bytes);
     m->profile.totals = more;
     m->totals_cap = cap;
+    m->totals_bytes = bytes;
     return true;
 }
 

@@ -66,10 +66,12 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
                                    all - c->central_objects - c->transfer_objects - c->cpu_objects);
     c->free_objects =
         c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
+    c->apart_objects = sa_sampler_apart(cls);
     c->spans = d.central.spans;
     c->pages = d.central.pages;
     c->spans_requested = d.central.spans_requested;
     c->spans_returned = d.central.spans_returned;
+    s->apart_bytes += c->apart_objects * k->size;
     s->cpu_bytes += c->cpu_objects * k->size;
     s->transfer_bytes += c->transfer_objects * k->size;
     s->sharded_bytes += sa_min(d.transfer.sharded, c->transfer_objects) * k->size;
@@ -113,16 +115,19 @@ static void snapshot_heaps(struct sa_snapshot *s)
     /* To the heaps they are in use; the program has freed them. */
     kept.spans += q.large_blocks;
     kept.bytes += q.large_bytes;
-    kept.empty_bytes += q.large_bytes;
     kept.bytes = sa_min(kept.bytes, s->heap.in_use_bytes);
     s->sampled_objects -= sa_min(kept.sampled_spans, s->sampled_objects);
     s->sampled_bytes -= sa_min(kept.sampled_bytes, s->sampled_bytes);
     s->heap.spans_in_use -= sa_min(kept.spans, s->heap.spans_in_use);
     s->heap.in_use_bytes -= kept.bytes;
-    s->kept_empty_bytes = sa_min(kept.empty_bytes, kept.bytes);
+    s->kept_empty_bytes = sa_min(s->heap.empty_bytes + sampled.empty_bytes, kept.bytes);
     s->kept_bytes = kept.bytes;
     s->heap.released_bytes += s->kept_empty_bytes;
     s->heap.backed_bytes += kept.bytes - s->kept_empty_bytes;
+    /* A sample is in use once: by its proxy if that is held, else as an object of its class. What its pages are beyond
+     * that remains for the metadata, which the guarded blocks' pages are in already. */
+    s->heap.mapped_bytes += s->apart_bytes - s->sampled_bytes;
+    s->heap.in_use_bytes += s->apart_bytes - s->sampled_bytes;
 }
 
 static void snapshot_sampling(struct sa_snapshot *s)
@@ -211,7 +216,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         s->heap.in_use_bytes = other;
     }
     s->in_use_bytes = s->heap.in_use_bytes - other;
-    other = (class_pages << SA_PAGE_SHIFT) + s->sampled_bytes;
+    other = (class_pages << SA_PAGE_SHIFT) + s->apart_bytes;
     s->large_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
     other = class_spans + s->sampled_objects;
     s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, other);

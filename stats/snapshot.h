@@ -35,7 +35,8 @@
 struct sa_snapshot_class {
     size_t size;
     size_t cpu_objects, transfer_objects, central_objects, quarantine_objects;
-    size_t free_objects; /* the sum of the four */
+    size_t free_objects;  /* the sum of the four */
+    size_t apart_objects; /* in use, but on no span of the class: sampled, see sa_sampler_apart */
     size_t spans, pages;
     uint64_t spans_requested, spans_returned;
     uint64_t allocations, frees; /* ever */
@@ -66,8 +67,9 @@ struct sa_snapshot {
     size_t large_blocks, large_bytes;
     struct sa_large_counts large; /* ever */
     struct sa_large_counts ever;  /* of all blocks */
-    size_t sampled_objects;       /* that have pages of their own, in use beside their proxies */
-    size_t sampled_bytes;         /* of those pages */
+    size_t sampled_objects; /* that have pages of their own */
+    size_t sampled_bytes;   /* of those pages: what is beyond apart_bytes is metadata */
+    size_t apart_bytes;     /* of apart_objects, by the size of their class */
     size_t kept_bytes; /* of freed samples that stay inaccessible for a while, in either heap */
     size_t kept_empty_bytes; /* of those, what holds no memory */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;

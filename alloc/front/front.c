@@ -20,6 +20,7 @@
 #include "alloc/front/hardened.h"
 #include "alloc/front/large.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/sampled.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
@@ -144,7 +145,7 @@ static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_tria
     if (SA_UNLIKELY(sa_hardening.on) && p)
         sa_hardened_check_free(p, cls);
     if (SA_UNLIKELY(trial.won) && p)
-        sampled = sa_sampler_take(&trial, cls, p, size, align);
+        sampled = sa_sampled_begin(&trial, cls, p, 0, size, align);
     if (sampled)
         p = sampled;
     if (SA_UNLIKELY(sa_hardening.on) && p)
@@ -265,8 +266,8 @@ static void free_block(struct sa_block b, void *p)
     if (SA_UNLIKELY(ends))
         sa_hardened_end(p, b.cls);
     if (b.own_page)
-        p = sa_sampler_free(b.span, &b.cls);
-    if (SA_UNLIKELY(sa_hardening.on) && b.cls && !b.own_page)
+        sa_sampled_end(b.span);
+    else if (SA_UNLIKELY(sa_hardening.on) && b.cls)
         sa_hardened_free(p, b.cls);
     else if (b.cls)
         sa_cpu_cache_free(b.cls, p);

@@ -84,8 +84,11 @@ static bool large_keep(struct sa_span *s, bool *hidden)
     sa_store_relaxed(&s->state, SA_SPAN_KEPT);
     s->moved = 1;
     kept = sa_vm_protect((void *)s->start, sa_span_bytes(s), false) &&
-           sa_vm_release((void *)s->start, sa_span_bytes(s)) &&
-           sa_hardened_keep_large((void *)s->start);
+           sa_vm_release((void *)s->start, sa_span_bytes(s));
+    if (kept) { /* in this order: once it is in the quarantine, another thread may take it out */
+        sa_page_heap_emptied(&sa_page_heap_ordinary, s);
+        kept = sa_hardened_keep_large((void *)s->start);
+    }
     if (!kept)
         sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     return kept;

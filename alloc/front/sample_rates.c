@@ -20,6 +20,7 @@
 #include "alloc/page_heap/peak.h"
 #include "sampling/optimal.h"
 #include "sampling/rates.h"
+#include "sampling/sampler.h"
 
 #define CHOOSE_FIRST_NS 1000000000ull
 #define CHOOSE_MOST_NS  60000000000ull
@@ -71,7 +72,7 @@ static struct sa_optimal_class rates_of_class(unsigned cls, double interval)
     sa_central_stats(cls, &central);
     all = central.spans * k->objects;
     unused = cpu.objects + transfer.objects + central.free_objects;
-    c.live = (double)(all - sa_min(unused, all));
+    c.live = (double)(all - sa_min(unused, all) + sa_sampler_apart(cls));
     rates.weight[cls] = rates.weight[cls] / 2 + (double)(cpu.allocations - rates.seen[cls]);
     rates.seen[cls] = cpu.allocations;
     c.allocations = rates.weight[cls];
