@@ -95,6 +95,7 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
     m->profile.rows = m->rows.rows;
     m->profile.row_count = m->rows.count;
     m->profile.stacks_dropped = stacks.dropped;
+    m->profile.stacks_evicted = stacks.evicted_samples;
     m->profile.samples_dropped = sampler.failed + m->rows.dropped;
     profile_set_unseen(&m->profile, rates);
     m->profile.used_bytes = sa_footprint_bytes();

@@ -120,7 +120,8 @@ static void test_report_table(void **state)
 
 /*
  * A total without samples has the upper end that chance allows, and what would answer; so have the text formats with
- * comments. Where sampling is or was off there is none.
+ * comments. Where sampling is or was off there is none. Stacks
+ * that were forgotten are told, too.
  */
 static void test_summary_without_samples(void **state)
 {
@@ -146,7 +147,11 @@ static void test_summary_without_samples(void **state)
     c = collect(sa_write_report, &profile);
     assert_non_null(strstr(c.data, "\nfew samples: sample_interval:8k would give up to 110\n"));
     free(c.data);
+    profile.stacks_evicted = 327447;
+    profile.stacks_dropped = 3;
     c = collect(sa_write_gperftools, &profile);
+    assert_non_null(strstr(c.data, "\n# not kept: 0 samples, the stacks of 327450 (327447 of "
+                                   "them after the block was freed)\n"));
     assert_non_null(strstr(c.data, "\n# 0 bytes (95 % interval 0 to 7736139) in 0 blocks"));
     free(c.data);
     c = collect(sa_write_jeprof, &profile);
