@@ -15,7 +15,6 @@
 
 #include <string.h>
 
-#define PATTERN   0xcb
 #define RED_BYTES 128 /* beside the block, at most: so many are checked */
 #define TRIES     8   /* places for a pool */
 #define LARGE     8   /* there is one slot of the large kind for so many of the others */
@@ -219,13 +218,17 @@ static bool block_protect(uintptr_t start, size_t bytes, bool accessible)
     return sa_vm_protect((void *)block_low(start), block_pages(start, bytes), accessible);
 }
 
-/* What is beside the block, and has the pattern. */
+/* Puts the pattern beside the block, and into the block where that has touched its pages already. */
 static void block_fill(uintptr_t start, size_t bytes)
 {
     uintptr_t low = sa_max(block_low(start), start - RED_BYTES), end = start + bytes;
+    uintptr_t high = sa_min(block_high(start, bytes), end + RED_BYTES);
+    uintptr_t first = sa_min(sa_align_up(start, sa_vm.page_bytes), high);
+    uintptr_t last = sa_max(sa_align_down(end, sa_vm.page_bytes), low);
 
-    memset((void *)low, PATTERN, start - low);
-    memset((void *)end, PATTERN, sa_min(block_high(start, bytes) - end, RED_BYTES));
+    /* The pages in between are the block's alone. On one page the two are the same. */
+    memset((void *)low, SA_GUARDED_FILL, first - low);
+    memset((void *)last, SA_GUARDED_FILL, high - last);
 }
 
 /* The byte that was written beside the block, nearest to it; 0 if none was. */
@@ -235,10 +238,10 @@ static uintptr_t block_damage(uintptr_t start, size_t bytes)
     uintptr_t low = sa_max(block_low(start), start - RED_BYTES);
 
     for (uintptr_t at = end; at < limit; at++)
-        if (*(const unsigned char *)at != PATTERN)
+        if (*(const unsigned char *)at != SA_GUARDED_FILL)
             return at;
     for (uintptr_t at = start; at > low; at--)
-        if (*(const unsigned char *)(at - 1) != PATTERN)
+        if (*(const unsigned char *)(at - 1) != SA_GUARDED_FILL)
             return at - 1;
     return 0;
 }

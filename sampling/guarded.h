@@ -25,6 +25,12 @@
 
 #define SA_GUARDED_MOST 16384 /* slots of a page; each is a mapping of its own while it is in use */
 
+/*
+ * The pattern. The block's own bytes hold it, too, at first, on each page of which the block has only a part: there the
+ * residency profile could not tell otherwise what the program has touched.
+ */
+#define SA_GUARDED_FILL 0xcb
+
 struct sa_guarded_stats {
     uint64_t succeeded;    /* blocks ever guarded */
     uint64_t failed;       /* no slot free, or the kernel refused */

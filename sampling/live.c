@@ -133,7 +133,7 @@ static void live_bytes_changed(double bytes)
 }
 
 /* What the blocks for which the sample stands have, and the program did not ask for. */
-static double sample_slack(const struct sa_sample *s)
+SA_INLINE double sample_slack(const struct sa_sample *s)
 {
     return s->allocated > s->requested ? (double)(s->allocated - s->requested) / s->p : 0;
 }
@@ -198,6 +198,16 @@ void sa_live_add(struct sa_sample *s)
     sa_recordings_allocated(s);
     live_unlock();
     live_forget(&past);
+}
+
+SA_COLD void sa_live_set_requested(struct sa_sample *s, size_t requested)
+{
+    live_lock();
+    live.slack -= s->slack;
+    s->requested = requested;
+    s->slack = sample_slack(s);
+    live.slack += s->slack;
+    live_unlock();
 }
 
 bool sa_live_wants_free_stacks(void)

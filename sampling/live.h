@@ -56,6 +56,9 @@ void sa_live_drop(struct sa_sample *sample);
 /* Enters a filled record. */
 void sa_live_add(struct sa_sample *sample);
 
+/* The block stays, but was asked for in another size. */
+void sa_live_set_requested(struct sa_sample *sample, size_t requested);
+
 /* Whether somebody wants to know where blocks are freed. */
 bool sa_live_wants_free_stacks(void);
 

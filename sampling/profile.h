@@ -59,6 +59,7 @@ struct sa_profile {
         struct sa_sums sums;
     } * totals;
     uint64_t stacks_dropped;  /* samples whose stack could not be kept, ever */
+    uint64_t stacks_evicted;  /* samples whose stack was forgotten after their block was freed */
     uint64_t samples_dropped; /* samples that could not be kept */
     struct sa_profile *next;  /* of those that wait to be freed, see alloc/api/profile.c */
 };

@@ -19,16 +19,16 @@
 
 #define SA_RECORDINGS 64
 
-/* One sample. Const while it is live, but for the links. */
+/* One sample. Const while it is live, but for the links, `requested` and `slack`. */
 struct sa_sample {
     struct sa_sample *next, *prev; /* SAMPLES: live, freed since the peak, or unused */
     struct sa_span *span;          /* the block's */
     void *proxy;                   /* see enum sa_proxy; NULL: none */
     struct sa_stack *stack;        /* a reference is held */
     double p, interval, offset, hits;
-    double
-        slack; /* SAMPLES: what it adds to the estimate of bytes not asked for, when it became live */
-    size_t allocated, requested, align;
+    double slack; /* SAMPLES: what it adds to the estimate of bytes not asked for */
+    size_t allocated, align;
+    size_t requested; /* SAMPLES: as the allocation, or the last realloc in place, said */
     uintptr_t address;
     uint64_t number; /* in the order of allocation, from 1 */
     uint64_t

@@ -20,7 +20,9 @@
 struct walk {
     const struct sa_residency *r;
     uintptr_t start, end;
-    uintptr_t first; /* page of the first entry */
+    uintptr_t used_end; /* of what is the program's */
+    int fill;           /* see sa_residency_of_filled; negative: the pages were not filled */
+    uintptr_t first;    /* page of the first entry */
     size_t filled;
     uint64_t entry[ENTRIES];
 };
@@ -53,20 +55,39 @@ static bool is_locked(uintptr_t at, uintptr_t end)
     return sa_sys_msync((void *)at, end - at, MS_INVALIDATE) == -EBUSY;
 }
 
-static bool is_zero(const struct sa_residency *r, uintptr_t at, size_t bytes)
+/* Whether all bytes are this one. */
+static bool is_full_of(const struct sa_residency *r, uint8_t byte, uintptr_t at, size_t bytes)
 {
+    const uint64_t word = byte * 0x0101010101010101ull;
     uint64_t piece[PIECE / 8];
 
     for (size_t n; bytes; at += n, bytes -= n) {
         n = sa_min(bytes, PIECE);
-        piece[(n - 1) / 8] = 0;
+        piece[(n - 1) / 8] = word;
         if (sa_sys_pread(r->memory, piece, n, at) != (long)n)
             return false;
         for (size_t i = 0; i < (n + 7) / 8; i++)
-            if (piece[i])
+            if (piece[i] != word)
                 return false;
     }
     return true;
+}
+
+/* The same for the program's part of a page. */
+static bool is_part_full_of(const struct walk *w, uint8_t byte, uintptr_t at)
+{
+    uintptr_t from = sa_max(at, w->start), to = sa_min(at + sa_vm.page_bytes, w->used_end);
+
+    return is_full_of(w->r, byte, from, to - from);
+}
+
+/* Whether a resident page holds nothing but what the library put there. */
+static bool is_untouched(const struct walk *w, uintptr_t at)
+{
+    bool edge = at < w->start || at + sa_vm.page_bytes > w->used_end;
+
+    return w->fill >= 0 && edge && (w->r->knows & SA_KNOWS_ZERO) &&
+           is_part_full_of(w, (uint8_t)w->fill, at);
 }
 
 /* Bytes of each of so many parts of the range. */
@@ -87,7 +108,7 @@ struct part {
 
 static void part_end(const struct walk *w, const struct part *part, struct sa_resident *ret)
 {
-    if (part->pages && is_zero(w->r, sa_max(part->pick, w->start), walk_part(w, part->pick)))
+    if (part->pages && is_part_full_of(w, 0, part->pick))
         ret->zero += part->bytes;
 }
 
@@ -111,7 +132,7 @@ static bool walk(struct walk *w, struct sa_resident *ret)
             part_end(w, &part, ret);
             part = (struct part){.end = at + walk_step(w, w->r->looks)};
         }
-        if (entry & BIT_PRESENT) {
+        if (entry & BIT_PRESENT && !is_untouched(w, at)) {
             ret->resident += walk_part(w, at);
             ret->locked += locked ? walk_part(w, at) : 0;
             part.bytes += walk_part(w, at);
@@ -158,8 +179,8 @@ void sa_residency_close(struct sa_residency *r)
     r->knows = 0;
 }
 
-bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes,
-                     struct sa_resident *ret)
+static bool residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes,
+                         uintptr_t used_end, int fill, struct sa_resident *ret)
 {
     struct walk w;
 
@@ -169,6 +190,22 @@ bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes
     w.r = r;
     w.start = start;
     w.end = start + bytes;
+    w.used_end = used_end;
+    w.fill = fill;
     w.filled = 0;
     return walk(&w, ret);
+}
+
+bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes,
+                     struct sa_resident *ret)
+{
+    return residency_of(r, start, bytes, start + bytes, -1, ret);
+}
+
+bool sa_residency_of_filled(const struct sa_residency *r, uintptr_t start, size_t bytes,
+                            size_t used, uint8_t fill, struct sa_resident *ret)
+{
+    size_t room = sa_align_up(start + used, sa_vm.page_bytes) - start;
+
+    return residency_of(r, start, sa_min(bytes, room), start + used, fill, ret);
 }

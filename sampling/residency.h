@@ -55,4 +55,12 @@ void sa_residency_close(struct sa_residency *r);
 bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes,
                      struct sa_resident *ret);
 
+/*
+ * The same for a guarded block of `used` bytes, which stands for blocks of `bytes`. The library has filled every page
+ * that the block has a part of only: each byte of that part was `fill`. A page where this is still so was not touched by
+ * the program, and does not count. Without SA_KNOWS_ZERO all such pages count. Pages behind the block belong to others.
+ */
+bool sa_residency_of_filled(const struct sa_residency *r, uintptr_t start, size_t bytes,
+                            size_t used, uint8_t fill, struct sa_resident *ret);
+
 #endif

@@ -242,6 +242,14 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
                                  stack, now, chosen, status));
 }
 
+SA_COLD void sa_sampler_set_requested(struct sa_span *span, size_t requested)
+{
+    struct sa_sample *s = sa_load_relaxed(&span->sample);
+
+    if (s)
+        sa_live_set_requested(s, requested);
+}
+
 unsigned sa_sampler_class(const struct sa_span *span)
 {
     const struct sa_sample *s;

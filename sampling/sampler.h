@@ -69,6 +69,9 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *object, 
 void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, size_t requested,
                            size_t align);
 
+/* The record of a block that realloc leaves where it is, with as many pages, if it has one: the size is another one. */
+void sa_sampler_set_requested(struct sa_span *span, size_t requested);
+
 /*
  * Frees a sampled object of a class: ends its record, and gives its page back or keeps it. What is left for the caller
  * to end: the class, and the proxy with its kind.

@@ -6,6 +6,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/footprint.h"
+#include "sampling/guarded.h"
 #include "sampling/live.h"
 #include "sampling/rates.h"
 #include "sampling/residency.h"
@@ -94,6 +95,7 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
     m->profile.rows = m->rows.rows;
     m->profile.row_count = m->rows.count;
     m->profile.stacks_dropped = stacks.dropped;
+    m->profile.stacks_evicted = stacks.evicted_samples;
     m->profile.samples_dropped = sampler.failed + m->rows.dropped;
     profile_set_unseen(&m->profile, rates);
     m->profile.used_bytes = sa_footprint_bytes();
@@ -132,6 +134,15 @@ static void profile_add_copied(struct profile_memory *m, const struct sa_copied 
     }
 }
 
+static bool sample_residency(const struct sa_residency *pages, const struct sa_sample_copy *s,
+                             struct sa_resident *ret)
+{
+    if (s->key.guarded == SALLOC_GUARDED_GUARDED)
+        return sa_residency_of_filled(pages, s->start, s->key.allocated, s->key.requested,
+                                      SA_GUARDED_FILL, ret);
+    return sa_residency_of(pages, s->start, s->key.allocated, ret);
+}
+
 void sa_snapshot_measure(struct sa_profile *profile)
 {
     struct profile_memory *m = (struct profile_memory *)profile;
@@ -145,8 +156,7 @@ void sa_snapshot_measure(struct sa_profile *profile)
     for (size_t i = 0; i < m->singles.count; i++) {
         struct sa_sample_copy *s = &m->singles.samples[i];
 
-        if (s->start && s->row != SIZE_MAX &&
-            sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
+        if (s->start && s->row != SIZE_MAX && sample_residency(&pages, s, &resident)) {
             s->resident = resident.resident;
             s->swapped = resident.swapped;
             s->locked = resident.locked;

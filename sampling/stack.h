@@ -33,6 +33,7 @@ struct sa_stack_stats {
     size_t stacks, bytes, limit_bytes; /* bytes: mapped */
     uint64_t dropped;                  /* times that a stack could not be kept */
     uint64_t evicted;                  /* stacks forgotten to make room */
+    uint64_t evicted_samples;          /* that had one of these; their blocks had been freed */
 };
 
 /*

@@ -448,6 +448,7 @@ void sa_stack_stats(struct sa_stack_stats *ret)
 {
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     *ret = table.stats;
+    ret->evicted_samples = table.evicted.samples + table.evicted.certain;
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
 

@@ -133,7 +133,10 @@ bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack 
     case 5:
         sa_fmt_add(f, "not kept: %llu samples, the stacks of %llu",
                    (unsigned long long)profile->samples_dropped,
-                   (unsigned long long)profile->stacks_dropped);
+                   (unsigned long long)(profile->stacks_dropped + profile->stacks_evicted));
+        if (profile->stacks_evicted)
+            sa_fmt_add(f, " (%llu of them after the block was freed)",
+                       (unsigned long long)profile->stacks_evicted);
         return true;
     case 6:
         return add_hint(profile, all, f);

@@ -56,6 +56,15 @@ static bool bytes_before(const void *a, const void *b)
     return x->stack->hash < y->stack->hash;
 }
 
+static void add_lives(struct sa_lives *to, const struct sa_row *row, uint64_t blocks)
+{
+    to->min = to->weight == 0 || row->life_min < to->min ? row->life_min : to->min;
+    to->max = row->life_max > to->max ? row->life_max : to->max;
+    to->blocks += blocks;
+    to->weight += (double)row->samples / row->key.p;
+    to->sum += row->life_sum / row->key.p;
+}
+
 static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
                      const struct part *part)
 {
@@ -72,6 +81,9 @@ static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
         } else {
             to->bytes += values.bytes;
         }
+        if (profile->type == SALLOC_PROFILE_LIFETIMES)
+            add_lives(part->row->key.censored ? &to->censored : &to->freed, part->row,
+                      values.count);
         sa_sums_add(&to->sums, &group);
         return;
     }

@@ -22,12 +22,20 @@ struct sa_values {
 void sa_values_of_row(const struct sa_row *row, struct sa_values *ret);
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret);
 
+/* How long blocks have lived: nanoseconds. */
+struct sa_lives {
+    uint64_t blocks;
+    double weight, sum; /* estimates: blocks, and their lives in all */
+    uint64_t min, max;  /* of samples */
+};
+
 /* Everything of one allocating stack. */
 struct sa_by_stack {
     const struct sa_stack *stack;
     uint64_t count, bytes;             /* main */
     uint64_t inuse_bytes;              /* FRAGMENTATION: of the blocks counted */
     uint64_t alloc_count, alloc_bytes; /* HEAP: ever allocated */
+    struct sa_lives freed, censored;   /* LIFETIMES: until they were freed; until the stop */
     struct sa_sums sums;               /* of main; fragmentation: of what is in use */
 };
 

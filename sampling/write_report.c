@@ -21,6 +21,35 @@ static void put_summary(const struct sa_profile *profile, const struct sa_by_sta
                     (unsigned long long)all->alloc_bytes, (unsigned long long)all->alloc_count);
 }
 
+/* A span of time in the unit in which it has few digits. */
+static void put_life(double ns, struct sa_out *out)
+{
+    static const struct {
+        double ns;
+        char name[4];
+    } units[] = {{1, "ns"},     {1e3, "us"},   {1e6, "ms"},   {1e9, "s"},
+                 {60e9, "min"}, {3600e9, "h"}, {86400e9, "d"}};
+    size_t unit = 0;
+
+    /* What would be rounded to 1000.00 of a unit is 1.00 of the next. */
+    while (unit + 1 < sizeof(units) / sizeof(*units) && ns >= 0.999995 * units[unit + 1].ns)
+        unit++;
+    sa_out_text(out, " %6.2F %3s", ns / units[unit].ns, units[unit].name);
+}
+
+/* The mean, the shortest if that is wanted, and the longest. */
+static void put_lives(const struct sa_lives *lives, bool min, struct sa_out *out)
+{
+    if (lives->weight == 0) {
+        sa_out_string(out, min ? "          -          -          -" : "          -          -");
+        return;
+    }
+    put_life(lives->sum / lives->weight, out);
+    if (min)
+        put_life((double)lives->min, out);
+    put_life((double)lives->max, out);
+}
+
 static void put_row(const struct sa_profile *profile, const struct sa_by_stack *all,
                     const struct sa_by_stack *s, struct sa_out *out)
 {
@@ -40,6 +69,11 @@ static void put_row(const struct sa_profile *profile, const struct sa_by_stack *
         sa_out_text(out, " %14llu", (unsigned long long)s->inuse_bytes);
     if (profile->type == SALLOC_PROFILE_HEAP)
         sa_out_text(out, " %14llu", (unsigned long long)s->alloc_bytes);
+    if (profile->type == SALLOC_PROFILE_LIFETIMES) {
+        sa_out_text(out, " %12llu", (unsigned long long)s->censored.blocks);
+        put_lives(&s->freed, true, out);
+        put_lives(&s->censored, false, out);
+    }
     sa_out_string(out, "\n");
 }
 
@@ -53,6 +87,8 @@ static void put_columns(const struct sa_profile *profile, struct sa_out *out)
         sa_out_text(out, " %14s", "bytes in use");
     if (profile->type == SALLOC_PROFILE_HEAP)
         sa_out_text(out, " %14s", "ever allocated");
+    if (profile->type == SALLOC_PROFILE_LIFETIMES)
+        sa_out_string(out, "   still live  mean life   min life   max life   mean age    max age");
     sa_out_string(out, "\n");
 }
 

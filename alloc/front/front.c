@@ -363,6 +363,16 @@ static void *realloc_copy(void *p, size_t old_size, size_t size)
     return q;
 }
 
+/* A sampled block stays. Its record keeps the old size only while a fork waits for this thread. */
+SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
+{
+    if (s->requested != size && sa_gate_enter()) {
+        sa_sampler_set_requested(s, size);
+        sa_gate_leave();
+    }
+    s->requested = size;
+}
+
 /* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
 static bool realloc_stays(struct sa_block b, void *p, size_t size)
 {
@@ -376,13 +386,15 @@ static bool realloc_stays(struct sa_block b, void *p, size_t size)
         if (b.cls != cls)
             return false;
         if (b.own_page)
-            b.span->requested = size;
+            realloc_sampled(b.span, size);
         if (SA_UNLIKELY(b.exact))
             sa_hardened_begin(p, cls, size);
         return true;
     }
     if (size > sa_large_bytes(b.span) || size < sa_large_bytes(b.span) / 2)
         return false;
+    if (SA_UNLIKELY(b.span->sample != NULL))
+        realloc_sampled(b.span, size);
     b.span->requested = size;
     sa_hardened_arm_large(p, size, sa_large_bytes(b.span));
     return true;

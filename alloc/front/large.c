@@ -208,6 +208,8 @@ bool sa_large_resize(struct sa_span *s, size_t size)
         large_unsample(s);
         sa_in_use_add(((int64_t)s->pages - (int64_t)before) * SA_PAGE_BYTES);
         large_sample(s, size, 1);
+    } else if (SA_UNLIKELY(s->sample != NULL)) {
+        sa_sampler_set_requested(s, size);
     }
     return true;
 }

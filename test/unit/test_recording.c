@@ -440,6 +440,30 @@ static void test_recording_by_many_threads(void **state)
     assert_false(sa_live_wants_free_stacks());
 }
 
+/* A profile tells of how many samples the stack was forgotten, as its totals do: here by all stacks without room. */
+static void test_profile_tells_of_evicted_stacks(void **state)
+{
+    enum { MANY = 100000 };
+    struct sa_stack_stats stacks;
+    struct sa_profile *profile;
+    const struct sa_total *last;
+    int error;
+
+    (void)state;
+    sa_stack_stats(&stacks);
+    sa_stack_table_limit(stacks.bytes + (1 << 20));
+    for (uintptr_t site = 0; site < MANY; site++)
+        sample_remove(sample_add(1000000 + site, 16, 0.5));
+    profile = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
+    assert_non_null(profile);
+    last = &profile->totals[profile->total_count - 1];
+    assert_ptr_equal(last->stack, &sa_stack_unknown);
+    assert_in_range(profile->stacks_evicted, MANY / 2, MANY);
+    assert_int_equal(profile->stacks_dropped + profile->stacks_evicted,
+                     last->sums.samples + last->sums.certain);
+    sa_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_recording_reports_censored_apart),
         cmocka_unit_test(test_recording_without_memory),
         cmocka_unit_test(test_recording_by_many_threads),
+        cmocka_unit_test(test_profile_tells_of_evicted_stacks), /* the table stays full */
     };
 
     test_start_floors();

@@ -6,7 +6,9 @@
 #include "test/unit/guards.h"
 
 #include "alloc/os/clock.h"
+#include "alloc/front/block.h"
 #include "alloc/os/sys.h"
+#include "sampling/residency.h"
 #include "sampling/snapshot.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
@@ -161,6 +163,73 @@ static void test_record_says_which_thread(void **state)
         sa_front_free(blocks[i]);
 }
 
+/* What a heap profile says that the only sample has in memory, and of that in zeros. Returns what is known. */
+static unsigned measure(size_t *ret_resident, size_t *ret_zero)
+{
+    struct sa_profile *profile;
+    unsigned knows;
+    int error;
+
+    sa_gate_enter();
+    profile = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
+    sa_gate_leave();
+    assert_true(profile && profile->row_count == 1);
+    sa_snapshot_measure(profile);
+    knows = profile->knows;
+    *ret_resident = (size_t)profile->rows[0].resident;
+    *ret_zero = (size_t)profile->rows[0].zero;
+    sa_profile_free(profile);
+    return knows;
+}
+
+/* Bytes from `start` on, of a block that ends at `end`, on the page of its byte `at`. */
+static size_t part_of_page(uintptr_t at, uintptr_t start, uintptr_t end)
+{
+    uintptr_t page = sa_align_down(at, sa_vm.page_bytes);
+
+    return sa_min(page + sa_vm.page_bytes, end) - sa_max(page, start);
+}
+
+/*
+ * A guarded block has in memory what the program has written, be it zeros, as any other: not the pages that hold the pattern
+ * beside the block, and not those of other slots.
+ */
+static void test_record_of_a_guarded_block_counts_what_was_written(void **state)
+{
+    static const size_t sizes[] = {1, 100, 3000, 4096, 5000, 8192, 20000, 200001, SA_MID_MAX};
+    size_t resident, zero;
+
+    (void)state;
+    guard_all();
+    for (size_t i = 0; i < 4 * TEST_COUNT(sizes); i++) { /* at either end of the slot */
+        size_t size = sizes[i / 4], allocated = sa_size_classes.of[sa_block_class(size, 1)].size;
+        char *p = sa_front_alloc(size, 1, false);
+        uintptr_t start = (uintptr_t)p, at = start + size / 2, end;
+
+        assert_true(is_guarded(p));
+        end = sa_min(start + allocated, sa_align_up(start + size, sa_vm.page_bytes));
+        if (!(measure(&resident, &zero) & SA_KNOWS_ZERO))
+            TEST_SKIP("the kernel does not tell what is in memory");
+        assert_int_equal(resident, 0);
+        assert_int_equal(zero, 0);
+        p[size / 2] = 1;
+        measure(&resident, &zero);
+        assert_int_equal(resident, part_of_page(at, start, end));
+        assert_int_equal(zero, 0);
+        memset(p, 0, size);
+        measure(&resident, &zero);
+        assert_int_equal(resident, end - start);
+        assert_int_equal(zero, end - start);
+        sa_front_free(p);
+        p = sa_front_alloc(size, 1, true); /* what is cleared for the program was touched for it */
+        measure(&resident, &zero);
+        assert_true(resident >= size && zero == resident);
+        sa_front_free(p);
+    }
+    sa_choice_init(0, 1);
+    assert_no_guards_left();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_record_says_whether_it_is_guarded),
         cmocka_unit_test(test_record_says_where_and_when),
         cmocka_unit_test(test_record_says_which_thread),
+        cmocka_unit_test(test_record_of_a_guarded_block_counts_what_was_written),
     };
 
     test_start_floors();

@@ -155,6 +155,51 @@ static void test_sampler_objects_are_resized(void **state)
     assert_nothing_left();
 }
 
+/* The size that the record of the only sample names, as profiles get it. */
+static size_t recorded_request(void)
+{
+    struct sa_copied c;
+    size_t requested;
+
+    assert_true(sa_live_copy(false, &c));
+    assert_int_equal(c.count, 1);
+    requested = c.samples[0].key.requested;
+    sa_live_free_copied(&c);
+    return requested;
+}
+
+/* A block that stays where it is has a new size in its record, and in what was allocated but not asked for. */
+static void test_sampler_record_has_the_size_asked_for_last(void **state)
+{
+    static const size_t small[] = {112, 97, 100, 111, 100}, large[] = {460000, 300000, 400001};
+    unsigned char *p = sa_front_alloc(100, 1, false);
+
+    (void)state;
+    assert_int_equal(recorded_request(), 100);
+    for (size_t i = 0; i < TEST_COUNT(small); i++) {
+        assert_ptr_equal(sa_front_realloc(p, small[i]), p);
+        assert_int_equal(recorded_request(), small[i]);
+        assert_true(live().slack_bytes == (double)(112 - small[i]));
+    }
+    sa_front_free(p);
+    assert_nothing_left();
+    assert_true(live().slack_bytes == 0);
+
+    p = sa_front_alloc(400000, 1, false);
+    for (size_t i = 0; i < TEST_COUNT(large); i++) {
+        p = sa_front_realloc(p, large[i]);
+        assert_int_equal(recorded_request(), large[i]);
+        assert_true(live().slack_bytes == (double)(sa_front_size(p, "test") - large[i]));
+    }
+    for (size_t size = sa_front_size(p, "test"); size > 390000; size -= 1234) {
+        assert_ptr_equal(sa_front_realloc(p, size), p);
+        assert_int_equal(recorded_request(), size);
+        assert_true(live().slack_bytes == (double)(sa_front_size(p, "test") - size));
+    }
+    sa_front_free(p);
+    assert_nothing_left();
+}
+
 /*
  * A large block that grows without being copied was never there twice: the peak is the largest it has
  * been. Its record follows it.
@@ -207,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_sampler_large_blocks_are_resized),
         cmocka_unit_test(test_sampler_follows_all_ways_to_free_and_resize),
         cmocka_unit_test(test_sampler_objects_are_resized),
+        cmocka_unit_test(test_sampler_record_has_the_size_asked_for_last),
     };
 
     test_start_floors();

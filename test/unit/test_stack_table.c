@@ -59,6 +59,14 @@ static void visit(struct sa_stack *s, void *arg)
     *(uint64_t *)arg += s->totals.samples;
 }
 
+static struct sa_stack_stats stats(void)
+{
+    struct sa_stack_stats s;
+
+    sa_stack_stats(&s);
+    return s;
+}
+
 /* Every sample is in the totals of a stack, or of those that were evicted. */
 static void assert_no_sample_lost(void)
 {
@@ -67,14 +75,7 @@ static void assert_no_sample_lost(void)
 
     sa_stack_each(visit, &samples, &evicted);
     assert_int_equal(samples + evicted.samples, samples_added);
-}
-
-static struct sa_stack_stats stats(void)
-{
-    struct sa_stack_stats s;
-
-    sa_stack_stats(&s);
-    return s;
+    assert_int_equal(stats().evicted_samples, evicted.samples - sa_stack_unknown.totals.samples);
 }
 
 static void assert_within_limit(void)

@@ -118,9 +118,66 @@ static void test_report_table(void **state)
     free(c.data);
 }
 
+/* What stands behind the first six columns of a stack's row, with single spaces. */
+static void assert_lives(const struct collected *c, const char *bytes, const char *expect)
+{
+    const char *at = line_with(c, bytes);
+    char word[20], got[200] = "";
+    int length = 0;
+
+    for (int i = 0; *at != '\n'; i++, at += length) {
+        assert_int_equal(sscanf(at, " %19s%n", word, &length), 1);
+        if (i >= 6)
+            snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s ", word);
+        at += strspn(at + length, " ");
+    }
+    assert_memory_equal(got, expect, strlen(expect));
+    assert_int_equal(strlen(got), strlen(expect) + 1);
+}
+
+/* A profile of lifetimes says how long blocks lived that were freed, and how old those are that were not. */
+static void test_report_of_lifetimes(void **state)
+{
+    struct sa_profile profile = *made_profile(SALLOC_PROFILE_LIFETIMES);
+    struct collected c = collect(sa_write_report, &profile);
+    struct sa_row lived[2];
+
+    (void)state;
+    assert_non_null(strstr(
+        c.data, "samples   still live  mean life   min life   max life   mean age    max age\n"));
+    assert_lives(&c, "5767292", "0 1.00 ms 800.00 us 1.20 ms - -");
+    assert_lives(&c, "6819927", "257 1.00 ms 800.00 us 1.20 ms 1.00 ms 1.20 ms");
+    assert_lives(&c, "41943040", "0 1.00 ms 800.00 us 1.20 ms - -");
+    free(c.data);
+
+    /* The mean is of blocks: a row whose samples stand for more of them counts for more. */
+    lived[0] = lived[1] = profile.rows[4]; /* with p = 1 */
+    lived[0].samples = 1;
+    lived[0].life_sum = lived[0].life_min = lived[0].life_max = 7;
+    lived[1].samples = 2;
+    lived[1].key.p = 0.5;
+    lived[1].life_min = 3600ull * 1000000000;
+    lived[1].life_max = 36 * 3600ull * 1000000000;
+    lived[1].life_sum = (double)(lived[1].life_min + lived[1].life_max);
+    profile.rows = lived;
+    profile.row_count = 2;
+    c = collect(sa_write_report, &profile);
+    assert_lives(&c, " 41943040 100.00%", "0 14.80 h 7.00 ns 1.50 d - -");
+    free(c.data);
+    lived[0].key.censored = 1;
+    c = collect(sa_write_report, &profile);
+    assert_lives(&c, " 41943040 100.00%", "1 18.50 h 1.00 h 1.50 d 7.00 ns 7.00 ns");
+    free(c.data);
+    lived[1].key.censored = 1;
+    c = collect(sa_write_report, &profile);
+    assert_lives(&c, " 41943040 100.00%", "5 - - - 14.80 h 1.50 d");
+    free(c.data);
+}
+
 /*
  * A total without samples has the upper end that chance allows, and what would answer; so have the text formats with
- * comments. Where sampling is or was off there is none.
+ * comments. Where sampling is or was off there is none. Stacks
+ * that were forgotten are told, too.
  */
 static void test_summary_without_samples(void **state)
 {
@@ -146,7 +203,11 @@ static void test_summary_without_samples(void **state)
     c = collect(sa_write_report, &profile);
     assert_non_null(strstr(c.data, "\nfew samples: sample_interval:8k would give up to 110\n"));
     free(c.data);
+    profile.stacks_evicted = 327447;
+    profile.stacks_dropped = 3;
     c = collect(sa_write_gperftools, &profile);
+    assert_non_null(strstr(c.data, "\n# not kept: 0 samples, the stacks of 327450 (327447 of "
+                                   "them after the block was freed)\n"));
     assert_non_null(strstr(c.data, "\n# 0 bytes (95 % interval 0 to 7736139) in 0 blocks"));
     free(c.data);
     c = collect(sa_write_jeprof, &profile);
@@ -220,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_gperftools_lines),
         cmocka_unit_test(test_collapsed_lines),
         cmocka_unit_test(test_report_table),
+        cmocka_unit_test(test_report_of_lifetimes),
         cmocka_unit_test(test_summary_without_samples),
         cmocka_unit_test(test_jeprof_inverts_exactly),
     };
