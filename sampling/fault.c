@@ -7,6 +7,7 @@
 #include "alloc/os/sys.h"
 #include "sampling/large_found.h"
 #include "sampling/misuse.h"
+#include "sampling/reporting.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -116,6 +117,8 @@ static void fault_handler(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
 
+    if (info->si_code > 0 && sa_reporting_fault(context))
+        return;
     if (info->si_code == SEGV_ACCERR)
         fault_look(info, context);
     errno = saved;
@@ -127,14 +130,11 @@ void sa_fault_forbid(void)
     sa_store_relaxed(&fault.state, 2);
 }
 
-void sa_fault_prepare(void)
+static void fault_install(void)
 {
     struct sigaction action = {.sa_sigaction = fault_handler};
-    uint32_t none = 0;
 
-    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || !sa_cas_acquire(&fault.state, &none, 1))
-        return;
-    sa_misuse_prepare();
+    sa_reporting_prepare();
     if (sigaction(SIGSEGV, NULL, &fault.before) != 0)
         return;
     if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_IGN)
@@ -148,4 +148,21 @@ void sa_fault_prepare(void)
         action.sa_mask = fault.before.sa_mask;
     }
     sigaction(SIGSEGV, &action, NULL);
+}
+
+void sa_fault_prepare(void)
+{
+    uint32_t none = 0;
+
+    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || !sa_cas_acquire(&fault.state, &none, 1))
+        return;
+    fault_install();
+}
+
+void sa_fault_prepare_last(void)
+{
+    if (sa_load_relaxed(&fault.state) != 1) {
+        sa_store_relaxed(&fault.state, 1);
+        fault_install();
+    }
 }

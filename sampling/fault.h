@@ -12,6 +12,9 @@
 /* Once; repeated calls do nothing. */
 void sa_fault_prepare(void);
 
+/* The same where sa_fault_forbid was called, in a process that is about to abort: for faults of its report. */
+void sa_fault_prepare_last(void);
+
 /* Before the first allocation: there will be no handler. */
 void sa_fault_forbid(void);
 

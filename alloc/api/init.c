@@ -17,6 +17,7 @@
 #include "alloc/api/profile_output.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
@@ -36,6 +37,8 @@
 #include "sampling/fault.h"
 #include "sampling/guarded.h"
 #include "sampling/kept.h"
+#include "sampling/misuse.h"
+#include "sampling/reporting.h"
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
 #include "stats/report.h"
@@ -110,6 +113,8 @@ void sa_init_slow(void)
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
         init_options(false);
+        sa_reporting_path = sa_options.report.text;
+        sa_fatal_report = sa_misuse_fatal;
         sa_vm_init();
         sa_vdso_init();
         init_hardening();
