@@ -89,9 +89,12 @@ static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *cont
     uintptr_t address = (uintptr_t)info->si_addr;
     struct sa_found found;
 
+    if (sa_misuse_find(address, &found))
+        sa_large_nearer(address, &found);
+    else if (!sa_large_found(address, &found))
+        return;
     /* A block in use is accessible: what faulted there was something else. */
-    if ((sa_misuse_find(address, &found) || sa_large_found(address, &found)) &&
-        (found.state != SA_FOUND_LIVE || found.between))
+    if (found.state != SA_FOUND_LIVE || found.between)
         fault_report(address, &found, context);
 }
 

@@ -23,6 +23,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/map_shares.h"
 #include "alloc/front/quarantine.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/topology.h"
@@ -48,6 +49,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 
+#define SLOTS_FEW           128         /* of guarded blocks */
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes */
 
 SA_START_DATA unsigned char sa_init_done;
@@ -117,6 +119,10 @@ void sa_init_slow(void)
         sa_fatal_report = sa_misuse_fatal;
         sa_vm_init();
         sa_vdso_init();
+        /* By default it is little, whatever the kernel allows. */
+        if (SA_HARDENED || sa_options.hardening || sa_options.quarantine ||
+            sa_options.guarded_slots > SLOTS_FEW)
+            sa_map_shares(&sa_options.guarded_slots, &sa_options.sample_quarantine);
         init_hardening();
         sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
         sa_pagemap_init();
