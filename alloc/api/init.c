@@ -39,6 +39,7 @@
 #include "sampling/guarded.h"
 #include "sampling/kept.h"
 #include "sampling/misuse.h"
+#include "sampling/recording.h"
 #include "sampling/reporting.h"
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
