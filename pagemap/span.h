@@ -33,13 +33,16 @@ enum sa_span_state {
 
 struct sa_sample; /* sampling/recording.h */
 
+/* In place of a list: in use, but the pages hold no memory, and the page heap does not count them as used. */
+#define SA_SPAN_EMPTIED 0xff
+
 struct sa_span {
     uintptr_t start; /* address; multiple of SA_PAGE_BYTES */
     uint32_t pages;
-    uint8_t state;               /* enum sa_span_state; atomic where the free path looks at it */
-    uint8_t cls;                 /* size class of an OBJECTS span, else 0 */
-    uint8_t list;                /* OBJECTS: which list of the central free list */
-    uint8_t heap;                /* number of the page heap instance it belongs to; never changes */
+    uint8_t state; /* enum sa_span_state; atomic where the free path looks at it */
+    uint8_t cls;   /* size class of an OBJECTS span, else 0 */
+    uint8_t list;  /* OBJECTS: which list of the central free list; else SA_SPAN_EMPTIED or not */
+    uint8_t heap;  /* number of the page heap instance it belongs to; never changes */
     struct sa_span *next, *prev; /* in whichever list the state says */
     union {
         size_t requested;       /* LARGE: bytes asked for, checked by sized frees */
@@ -58,8 +61,13 @@ struct sa_span {
     uint8_t
         moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours: it is
                      * mapped afresh when it is freed */
-    uint8_t align_log; /* LARGE: log2 of the alignment asked for */
-    uint8_t guard;     /* LARGE of the ordinary heap: so many pages at the end are inaccessible */
+    union {
+        struct {
+            uint8_t align_log; /* LARGE: log2 of the alignment asked for */
+            uint8_t guard; /* LARGE of the ordinary heap: pages at the end that are inaccessible */
+        };
+        uint16_t pins; /* OBJECTS: live samples for which it stays, see sa_central_pin */
+    };
 };
 
 SA_STATIC_ASSERT(sizeof(struct sa_span) <= SA_CACHELINE,

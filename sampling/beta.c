@@ -171,3 +171,13 @@ double sa_normal_quantile(double probability)
     }
     return probability < 0.5 ? -low : low;
 }
+
+double sa_student_quantile(double probability, double freedom)
+{
+    double z = sa_normal_quantile(probability), y = z * z, n = freedom;
+
+    /* The first terms of Cornish and Fisher's expansion. */
+    return z * (1 + (y + 1) / (4 * n) + ((5 * y + 16) * y + 3) / (96 * n * n) +
+                (((3 * y + 19) * y + 17) * y - 15) / (384 * n * n * n) +
+                ((((79 * y + 776) * y + 1482) * y - 1920) * y - 945) / (92160 * n * n * n * n));
+}

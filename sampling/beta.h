@@ -22,4 +22,7 @@ double sa_negative_binomial_quantile(double probability, double s, double p);
 /* z with P(standard normal <= z) = probability, to six digits. */
 double sa_normal_quantile(double probability);
 
+/* The same of Student's distribution with so many degrees of freedom, 3 or more; to 0.2 % from 0.01 to 0.99. */
+double sa_student_quantile(double probability, double freedom);
+
 #endif

@@ -78,14 +78,35 @@ struct sa_value_sums {
     double missed;    /* y (1-p)/p */
     double variance;  /* y^2 (1-p)/p^2 */
     double squares;   /* y^2 (1-p)/p */
-    double largest;   /* the largest y/p */
 };
 
 void sa_value_sums_add(struct sa_value_sums *sums, double p, double y);
 
-/* The weighted sum of y. unseen: the largest y/p of any block, sampled or not. */
-void sa_estimate_value(const struct sa_value_sums *sums, double unseen, double level,
-                       struct salloc_interval *ret);
+/*
+ * The weighted sum of y, which no block has more of than bytes. Or, if it can have, unseen->bytes is the largest y/p
+ * of any block, sampled or not.
+ */
+void sa_estimate_value(const struct sa_value_sums *sums, const struct sa_unseen *unseen,
+                       double level, struct salloc_interval *ret);
+
+/* Lives of samples, as sums over all of them; all zero is the empty set. */
+struct sa_life_sums {
+    uint64_t samples, certain;   /* all, and with p = 1 */
+    double weights, squares;     /* 1/p and 1/p^2 */
+    double lives;                /* y/p */
+    double missed;               /* (1-p)/p^2 */
+    double missed_lives;         /* y (1-p)/p^2 */
+    double missed_lives_squares; /* y^2 (1-p)/p^2 */
+};
+
+/* n samples with probability p, whose lives have this sum and sum of squares. */
+void sa_life_sums_add(struct sa_life_sums *sums, double p, uint64_t n, double sum, double squares);
+
+/*
+ * The weighted mean life. The interval is that of Student for its logarithm; from 0 to infinity for less
+ * than 4 samples, of those that are not certain.
+ */
+void sa_estimate_life(const struct sa_life_sums *sums, double level, struct salloc_interval *ret);
 
 /* Upper end in bytes of the interval of a set sampled at mean interval T of which no sample was taken. */
 double sa_estimate_unseen(double interval, double level);

@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "sampling/large_found.h"
 #include "sampling/misuse.h"
@@ -133,6 +134,11 @@ void sa_fault_forbid(void)
     sa_store_relaxed(&fault.state, 2);
 }
 
+bool sa_fault_may_report(void)
+{
+    return sa_load_relaxed(&fault.state) == 1 || !sa_filtered();
+}
+
 static void fault_install(void)
 {
     struct sigaction action = {.sa_sigaction = fault_handler};
@@ -157,7 +163,8 @@ void sa_fault_prepare(void)
 {
     uint32_t none = 0;
 
-    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || !sa_cas_acquire(&fault.state, &none, 1))
+    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() ||
+        !sa_cas_acquire(&fault.state, &none, 1))
         return;
     fault_install();
 }

@@ -9,11 +9,16 @@
 #ifndef SA_SAMPLING_FAULT_H
 #define SA_SAMPLING_FAULT_H
 
+#include <stdbool.h>
+
 /* Once; repeated calls do nothing. */
 void sa_fault_prepare(void);
 
 /* The same where sa_fault_forbid was called, in a process that is about to abort: for faults of its report. */
 void sa_fault_prepare_last(void);
+
+/* Whether faults are, or can be, reported: behind a filter (filter.h) only if the handler is there. */
+bool sa_fault_may_report(void);
 
 /* Before the first allocation: there will be no handler. */
 void sa_fault_forbid(void);

@@ -43,6 +43,7 @@ static struct {
      * is the page heap's, for which the span is in use). */
     struct sa_span *refused, *refused_last;
     size_t refused_count; /* KEPT; atomic, for a look without it */
+    size_t refused_bytes, refused_sampled_count, refused_sampled_bytes;
 } kept;
 
 /* Taken from the last one on: those of a small program share a page with what lies behind them. */
@@ -124,12 +125,26 @@ static void entry_take_out(struct entry *e, struct victim *ret)
     e->ready = false;
 }
 
+static struct sa_page_heap *heap_of(const struct sa_span *span)
+{
+    return span->heap == SA_HEAP_SAMPLED ? &sa_page_heap_sampled : &sa_page_heap_ordinary;
+}
+
 static void span_free(struct sa_span *span, bool empty)
 {
     sa_store_relaxed(&span->state, SA_SPAN_LARGE);
-    sa_page_heap_free(span->heap == SA_HEAP_SAMPLED ? &sa_page_heap_sampled
-                                                    : &sa_page_heap_ordinary,
-                      span, empty);
+    sa_page_heap_free(heap_of(span), span, empty);
+}
+
+/* A span is put aside, or no more. KEPT. */
+static void refused_count(const struct sa_span *span, bool more)
+{
+    size_t one = more ? 1 : (size_t)-1, sampled = span->heap == SA_HEAP_SAMPLED ? one : 0;
+
+    sa_store_relaxed(&kept.refused_count, kept.refused_count + one);
+    kept.refused_bytes += one * sa_span_bytes(span);
+    kept.refused_sampled_count += sampled;
+    kept.refused_sampled_bytes += sampled * sa_span_bytes(span);
 }
 
 /* False: the kernel refused, and the span is put aside: without memory, and all of it inaccessible, as what is accessible
@@ -142,6 +157,8 @@ static bool span_give_back(struct sa_span *span)
     }
     sa_vm_protect((void *)span->start, sa_span_bytes(span), false);
     span->zeroed |= sa_vm_release((void *)span->start, sa_span_bytes(span));
+    if (span->zeroed)
+        sa_page_heap_emptied(heap_of(span), span);
     span->aside = NULL;
     kept_lock();
     if (kept.refused)
@@ -149,7 +166,7 @@ static bool span_give_back(struct sa_span *span)
     else
         kept.refused = span;
     kept.refused_last = span;
-    sa_store_relaxed(&kept.refused_count, kept.refused_count + 1);
+    refused_count(span, true);
     kept_unlock();
     return false;
 }
@@ -162,7 +179,7 @@ static struct sa_span *take_refused(void)
     span = kept.refused;
     if (span) {
         kept.refused = span->aside;
-        sa_store_relaxed(&kept.refused_count, kept.refused_count - 1);
+        refused_count(span, false);
     }
     kept_unlock();
     return span;
@@ -247,6 +264,8 @@ static size_t kept_take_full(struct entry **ret)
 /* The first of them were emptied. */
 static void kept_emptied(struct entry **taken, size_t n, size_t emptied)
 {
+    for (size_t i = 0; i < emptied; i++)
+        sa_page_heap_emptied(heap_of(taken[i]->span), taken[i]->span);
     kept_lock();
     for (size_t i = 0; i < n; i++) {
         kept_count(taken[i], false);
@@ -260,7 +279,7 @@ static void kept_emptied(struct entry **taken, size_t n, size_t emptied)
     kept_unlock();
 }
 
-static void kept_empty_short(void)
+SA_NOINLINE static void kept_empty_short(void)
 {
     struct entry *full[SA_KEPT_MOST];
     size_t n = kept_take_full(full), emptied = 0, next;
@@ -309,6 +328,8 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     sa_store_relaxed(&span->state, SA_SPAN_KEPT);
     done = sa_vm_protect((void *)span->start, bytes, false) &&
            (empty || bytes <= EMPTY_ABOVE || sa_vm_release((void *)span->start, bytes));
+    if (done && (empty || bytes > EMPTY_ABOVE))
+        sa_page_heap_emptied(heap_of(span), span);
     kept_lock();
     e->ready = true;
     if (!done)
@@ -362,11 +383,11 @@ void sa_kept_stats(struct sa_kept_stats *ret)
 {
     kept_lock();
     ret->ever = kept.ever;
-    ret->spans = kept.count;
-    ret->bytes = kept.bytes;
+    ret->spans = kept.count + kept.refused_count;
+    ret->bytes = kept.bytes + kept.refused_bytes;
     ret->empty_bytes = kept.empty_bytes;
-    ret->sampled_spans = kept.sampled_count;
-    ret->sampled_bytes = kept.sampled_bytes;
+    ret->sampled_spans = kept.sampled_count + kept.refused_sampled_count;
+    ret->sampled_bytes = kept.sampled_bytes + kept.refused_sampled_bytes;
     ret->limit_bytes = kept.limit;
     kept_unlock();
 }

@@ -21,9 +21,9 @@
 
 struct sa_kept_stats {
     uint64_t ever;        /* spans that were kept */
-    size_t spans;         /* now, those of the sampled heap among them; bytes: of address space */
-    size_t bytes;         /* of all of them */
-    size_t empty_bytes;   /* of those that hold no memory */
+    size_t spans;         /* now, those put aside and those of the sampled heap among them */
+    size_t bytes;         /* of all of them: address space */
+    size_t empty_bytes;   /* of those not put aside that hold no memory */
     size_t sampled_spans; /* of the sampled heap */
     size_t sampled_bytes; /* the same */
     size_t limit_bytes;

@@ -4,8 +4,10 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
+#include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
@@ -23,10 +25,18 @@ static struct {
     size_t created;  /* records ever made; atomic, relaxed */
     uint64_t newest; /* number of the last sample taken */
     double bytes;    /* estimate of what is live */
+    double slack;    /* of that, what was not asked for */
+    int64_t most;    /* the high-water mark when it was looked at last: sa_in_use */
     double peak_bytes;
-    uint64_t peak_number; /* the heap was largest when this sample had just been taken */
+    uint64_t peak_number; /* the heap was largest when this sample had been taken, and no other */
     int64_t peak_time_ns;
 } live;
+
+/* What was kept for an earlier peak. */
+struct past {
+    struct sa_sample *list;
+    struct sa_rows rows;
+};
 
 static void live_lock(void)
 {
@@ -101,14 +111,15 @@ void sa_live_drop(struct sa_sample *s)
     live_unlock();
 }
 
-/* Forgets what was kept for an earlier peak. Called without the lock. */
-static void live_forget(struct sa_sample *list, struct sa_rows *rows)
+/* Called without the lock. */
+static void live_forget(struct past *past)
 {
-    sa_rows_free(rows);
-    while (list) {
-        struct sa_sample *s = list;
+    if (past->rows.cap)
+        sa_rows_free(&past->rows);
+    while (past->list) {
+        struct sa_sample *s = past->list;
 
-        list = s->next;
+        past->list = s->next;
         sa_stack_unref(s->stack);
         sa_live_drop(s);
     }
@@ -121,6 +132,40 @@ static void live_bytes_changed(double bytes)
     sa_store_relaxed(&sa_peak.estimate_bytes, bytes > 0 ? (uint64_t)bytes : 0);
 }
 
+/* What the blocks for which the sample stands have, and the program did not ask for. */
+static double sample_slack(const struct sa_sample *s)
+{
+    return s->allocated > s->requested ? (double)(s->allocated - s->requested) / s->p : 0;
+}
+
+/* The peak is now. */
+static void live_move_peak(struct past *ret)
+{
+    if (live.gone || live.folded.cap) {
+        *ret = (struct past){live.gone, live.folded};
+        live.gone = NULL;
+        live.folded = (struct sa_rows){0};
+        live.gone_count = 0;
+    }
+    live.peak_bytes = live.bytes;
+    live.peak_number = live.newest;
+    live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
+}
+
+/*
+ * Before the list changes. If the program had more in use, since the list has changed last, than ever before, then what
+ * is in the list was live at that time.
+ */
+static void live_look(struct past *ret)
+{
+    int64_t most = sa_load_relaxed(&sa_in_use.most);
+
+    if (most == live.most)
+        return;
+    live.most = most;
+    live_move_peak(ret);
+}
+
 void sa_live_add(struct sa_sample *s)
 {
     struct sa_group group = {.p = s->p,
@@ -129,10 +174,10 @@ void sa_live_add(struct sa_sample *s)
                              .samples = 1,
                              .offsets = s->offset,
                              .hits = s->hits};
-    struct sa_sample *forget = NULL;
-    struct sa_rows forget_rows = {0};
+    struct past past = {0};
 
     live_lock();
+    live_look(&past);
     s->number = ++live.newest;
     s->prev = NULL;
     s->next = live.first;
@@ -141,16 +186,10 @@ void sa_live_add(struct sa_sample *s)
     live.first = s;
     live.count++;
     live_bytes_changed(live.bytes + sample_weight(s));
-    if (live.bytes > live.peak_bytes) {
-        live.peak_bytes = live.bytes;
-        live.peak_number = s->number;
-        live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
-        forget = live.gone;
-        forget_rows = live.folded;
-        live.gone = NULL;
-        live.folded = (struct sa_rows){0};
-        live.gone_count = 0;
-    }
+    s->slack = sample_slack(s);
+    live.slack += s->slack;
+    if (sa_thread.caller_kind & SA_CALLER_RAISED)
+        live_move_peak(&past);                     /* the block is what made it the most */
     if (SA_UNLIKELY(sa_recordings_want_frees())) { /* of lifetimes */
         s->time_ns = sa_clock_ns();
         sa_place_here(&s->place);
@@ -158,7 +197,7 @@ void sa_live_add(struct sa_sample *s)
     sa_sums_add(&s->stack->totals, &group);
     sa_recordings_allocated(s);
     live_unlock();
-    live_forget(forget, &forget_rows);
+    live_forget(&past);
 }
 
 bool sa_live_wants_free_stacks(void)
@@ -169,9 +208,11 @@ bool sa_live_wants_free_stacks(void)
 void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
 {
     struct sa_stack *stack = s->stack;
+    struct past past = {0};
     bool keep;
 
     live_lock();
+    live_look(&past);
     if (s->next)
         s->next->prev = s->prev;
     if (s->prev)
@@ -181,6 +222,7 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
     live.count--;
     /* Sums of doubles drift: nothing is exactly nothing. */
     live_bytes_changed(live.count ? live.bytes - sample_weight(s) : 0);
+    live.slack = live.count ? live.slack - s->slack : 0;
     if (sa_recordings_want_frees())
         sa_recordings_freed(s, free_stack, sa_clock_ns());
     keep = s->number <= live.peak_number;
@@ -192,19 +234,30 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         live_drop(s);
     }
     live_unlock();
+    live_forget(&past);
     if (!keep)
         sa_stack_unref(stack);
     if (free_stack)
         sa_stack_unref(free_stack);
 }
 
+/* Whether a proxy that is lent is free on its span at this moment. */
+static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
+{
+    long index = sa_class_index(&sa_size_classes.of[s->cls], (uintptr_t)s->proxy - span->start);
+
+    return s->lent && index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
+}
+
 /* Objects free on the span of the proxy for each one that is not: the free memory that this sample's
- * likes keep from being used for anything else. */
+ * likes keep from being used for anything else. A proxy that is lent counts as held. */
 static double sample_waste(const struct sa_sample *s)
 {
     const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
     unsigned objects = span ? span->objects : 0, used = span ? sa_load_relaxed(&span->live) : 0;
 
+    if (span && proxy_is_free(s, span))
+        used = sa_min(used + 1, objects); /* the two were read one after the other */
     return objects > 1 && used ? (double)(objects - used) / used : 0;
 }
 
@@ -256,6 +309,12 @@ static bool live_lock_to_copy(struct sa_copied *c)
 
 bool sa_live_copy(bool peak, struct sa_copied *ret)
 {
+    struct past past = {0};
+
+    live_lock();
+    live_look(&past);
+    live_unlock();
+    live_forget(&past);
     if (!live_lock_to_copy(ret))
         return false;
     for (const struct sa_sample *s = live.first; s; s = s->next)
@@ -302,6 +361,7 @@ void sa_live_stats(struct sa_live_stats *ret)
     ret->records = sa_load_relaxed(&live.created);
     ret->bytes = live.bytes;
     ret->peak_bytes = live.peak_bytes;
+    ret->slack_bytes = live.slack > 0 ? live.slack : 0;
     live_unlock();
 }
 

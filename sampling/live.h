@@ -5,9 +5,11 @@
  * One lock (SAMPLES) guards all of it. Only short work is done with it held: no system call but for the memory of a
  * table that grows (a recording's, a profile's totals), no capture of a stack.
  *
- * The peak is exact for the sampled heap: each record has a number in the order of allocation. When the
- * estimated live bytes exceed all before, the peak moves to the newest number; a record that is freed
- * later but was live then is kept in a list of its own until the peak moves again. So the heap at its
+ * The peak is a moment that sampling has no part in: the one at which the program had most in use, as counted by
+ * alloc/page_heap/peak.h. Each record has a number in the order of allocation. Before the list changes, the high-water mark is looked
+ * at: if it has risen since the list changed last, the list is what was live then, and the peak moves to the newest number. If
+ * the block that is added has raised the mark, the peak moves to its number: it was in use then. A record that is freed
+ * later but was live at the peak is kept in a list of its own until the peak moves again. So the heap at its
  * peak is what is live now up to that number, and that list. Where new samples need the records in it, they
  * take them, and rows are kept instead: one for all that are alike.
  */
@@ -27,6 +29,7 @@ struct sa_live_stats {
     size_t kept;              /* records and rows of those freed, but live at the peak */
     size_t records;           /* ever made: in use and to be used again */
     double bytes, peak_bytes; /* estimates */
+    double slack_bytes;       /* estimate of what of bytes the program did not ask for */
 };
 
 /* Samples copied for a profile. */
@@ -39,7 +42,8 @@ struct sa_copied {
         uintptr_t address; /* the same, also if it was freed; 0: of several */
         uint32_t tid;      /* the kernel's number of the thread that allocated it; 0: several */
         uint64_t time_ns;
-        size_t row; /* of a profile: the row it is in */
+        size_t row;                             /* of a profile: the row it is in; SIZE_MAX: none */
+        size_t resident, swapped, locked, zero; /* of a profile: bytes, where known */
     } * samples;
     size_t count, mapped_bytes;
     int64_t time_ns; /* of the peak, since 1970 */

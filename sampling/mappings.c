@@ -10,6 +10,7 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/fmt.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 
 #include <errno.h>
@@ -270,10 +271,12 @@ int sa_mappings_of(uintptr_t address, struct sa_mappings *ret)
     if (!program && (_dl_find_object((void *)address, &found) != 0 || !found.dlfo_link_map ||
                      !object_info(found.dlfo_link_map, &info)))
         return -ENOENT;
+    if (program && sa_filtered())
+        info.dlpi_name = (const char *)getauxval(AT_EXECFN);
     failed = add_object(&info, sizeof(info), ret);
     if (!failed) {
         ((struct sa_object *)ret->objects.data)->main = program;
-        failed = resolve_names(ret);
+        failed = sa_filtered() ? 0 : resolve_names(ret);
     }
     if (failed)
         sa_mappings_free(ret);

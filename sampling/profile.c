@@ -3,6 +3,7 @@
 #include "sampling/profile.h"
 
 #include "alloc/base/real.h"
+#include "sampling/live.h"
 
 #include <string.h>
 
@@ -46,6 +47,7 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
     double bytes = count * (double)row->key.allocated;
 
     memset(ret, 0, sizeof(*ret));
+    ret->size = sizeof(*ret);
     set_stack(row->key.stack, &ret->stack, &ret->depth);
     ret->kind = (enum salloc_allocation_kind)row->key.kind;
     ret->allocated_size = row->key.allocated;
@@ -79,10 +81,32 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
         ret->fragmentation_bytes = row->waste * (double)row->key.allocated / row->key.p;
 }
 
+bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
+                              struct salloc_profile_sample *ret)
+{
+    struct sa_row row;
+
+    if (single->row == SIZE_MAX)
+        return false;
+    row = (struct sa_row){.key = profile->rows[single->row].key,
+                          .samples = single->samples,
+                          .resident = (double)single->resident,
+                          .swapped = (double)single->swapped,
+                          .locked = (double)single->locked,
+                          .zero = (double)single->zero,
+                          .waste = single->waste};
+    sa_profile_row_sample(profile, &row, ret);
+    ret->address = (const void *)single->address;
+    ret->thread = single->tid;
+    ret->time_ns = single->time_ns ? (int64_t)single->time_ns + profile->clock_ns : 0;
+    return true;
+}
+
 void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_total *total,
                              struct salloc_profile_sample *ret)
 {
     memset(ret, 0, sizeof(*ret));
+    ret->size = sizeof(*ret);
     set_stack(total->stack, &ret->stack, &ret->depth);
     ret->interval = (double)profile->interval;
     ret->samples = total->sums.samples + total->sums.certain;

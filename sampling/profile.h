@@ -45,6 +45,11 @@ struct sa_profile {
     int64_t interval;        /* the sampling interval when it was made, 0: off */
     struct sa_unseen unseen; /* of what it mainly tells */
     uint64_t used_bytes;     /* all memory that the allocator used when it was made; 0: not known */
+    /* HEAP, FRAGMENTATION, PEAK_HEAP: the samples one by one (sampling/live.h). */
+    const struct sa_sample_copy *singles;
+    size_t single_count;
+    double waste_most; /* FRAGMENTATION: all free bytes on spans; INFINITY: not known */
+    int64_t clock_ns;  /* to be added to their times for those since 1970 */
     size_t row_count;
     struct sa_row *rows;
     /* HEAP: what was ever allocated, per stack (key with stack only; sums instead of samples). */
@@ -57,6 +62,8 @@ struct sa_profile {
     uint64_t samples_dropped; /* samples that could not be kept */
     struct sa_profile *next;  /* of those that wait to be freed, see alloc/api/profile.c */
 };
+
+struct sa_sample_copy;
 
 /* What a row says, for estimates. */
 static inline struct sa_group sa_row_group(const struct sa_row *row)
@@ -74,6 +81,10 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
                            struct salloc_profile_sample *ret);
 void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_total *total,
                              struct salloc_profile_sample *ret);
+
+/* The same of a single sample; false: it is in no row. */
+bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
+                              struct salloc_profile_sample *ret);
 
 /* Sums of a stack, or of all (stack NULL), as salloc_profile_estimate means them. False: none such. */
 bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *stack,

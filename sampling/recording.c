@@ -42,6 +42,11 @@ void sa_sample_set_by_thread(bool on)
     sa_store_relaxed(&by_thread, on);
 }
 
+bool sa_sample_by_thread_get(void)
+{
+    return sa_load_relaxed(&by_thread);
+}
+
 struct sa_row_key sa_sample_key(const struct sa_sample *s)
 {
     return (struct sa_row_key){.stack = s->stack,
@@ -124,7 +129,7 @@ void sa_row_add_life(struct sa_row *row, uint64_t ns)
     row->life_max = ns > row->life_max ? ns : row->life_max;
 }
 
-void sa_recordings_allocated(const struct sa_sample *sample)
+static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
 {
     struct sa_row_key key = sa_sample_key(sample);
 
@@ -137,6 +142,12 @@ void sa_recordings_allocated(const struct sa_sample *sample)
         if (row)
             row_add(row, sample);
     }
+}
+
+void sa_recordings_allocated(const struct sa_sample *sample)
+{
+    if (SA_UNLIKELY(filled))
+        recordings_add(sample);
 }
 
 void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,

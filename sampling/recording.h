@@ -23,9 +23,11 @@
 struct sa_sample {
     struct sa_sample *next, *prev; /* SAMPLES: live, freed since the peak, or unused */
     struct sa_span *span;          /* the block's */
-    void *proxy;                   /* NULL: a large block */
+    void *proxy;                   /* see enum sa_proxy; NULL: none */
     struct sa_stack *stack;        /* a reference is held */
     double p, interval, offset, hits;
+    double
+        slack; /* SAMPLES: what it adds to the estimate of bytes not asked for, when it became live */
     size_t allocated, requested, align;
     uintptr_t address;
     uint64_t number; /* in the order of allocation, from 1 */
@@ -38,6 +40,7 @@ struct sa_sample {
     int8_t guarded; /* enum salloc_guarded_status */
     bool chosen;    /* to be guarded: sampling/choice.h */
     bool keep;      /* its pages, when it is freed */
+    bool lent;      /* the proxy */
 };
 
 struct sa_recording {
@@ -60,6 +63,7 @@ uint32_t sa_sample_tid(bool exact);
 
 /* Whether samples of different threads are rows of their own in profiles, from now on. */
 void sa_sample_set_by_thread(bool on);
+bool sa_sample_by_thread_get(void);
 
 /* The key that a sample has in a profile. */
 struct sa_row_key sa_sample_key(const struct sa_sample *sample);

@@ -12,6 +12,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/file.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
@@ -62,7 +63,7 @@ void sa_reporting_confine(void)
 
 bool sa_reporting_confined(void)
 {
-    return sa_load_relaxed(&reporting.confined) || getauxval(AT_SECURE) != 0;
+    return sa_load_relaxed(&reporting.confined) || sa_filtered() || getauxval(AT_SECURE) != 0;
 }
 
 void sa_reporting_prepare(void)

@@ -34,7 +34,7 @@ extern const char *sa_reporting_path SA_HIDDEN;
  */
 void sa_reporting_confine(void);
 
-/* Whether that is so: asked for, or in a process with privileges that its user does not have. */
+/* Whether that is so: asked for, behind a filter (filter.h), or in a process with privileges that its user does not have. */
 bool sa_reporting_confined(void);
 
 /* Maps the stack of reports, before the first fault. Repeated calls do nothing. */

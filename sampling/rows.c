@@ -39,11 +39,12 @@ static uint32_t *rows_entry(const struct sa_rows *rows, const struct sa_row_key 
 static bool rows_grow(struct sa_rows *rows)
 {
     size_t cap = rows->cap ? 2 * rows->cap : ROWS_FIRST;
-    struct sa_rows more = {.count = rows->count, .cap = cap, .dropped = rows->dropped};
+    struct sa_rows more = {
+        .count = rows->count, .cap = cap, .bytes = rows_bytes(cap), .dropped = rows->dropped};
 
     if (cap > SA_ROWS_MOST)
         return false;
-    more.rows = sa_vm_map(NULL, rows_bytes(cap), "salloc:profile");
+    more.rows = sa_vm_map(NULL, more.bytes, "salloc:profile");
     if (!more.rows)
         return false;
     more.index = (uint32_t *)(more.rows + cap);
@@ -52,7 +53,7 @@ static bool rows_grow(struct sa_rows *rows)
     for (size_t i = 0; i < rows->count; i++)
         *rows_entry(&more, &more.rows[i].key) = (uint32_t)i + 1;
     if (rows->cap)
-        sa_vm_unmap(rows->rows, rows_bytes(rows->cap));
+        sa_vm_unmap(rows->rows, rows->bytes);
     *rows = more;
     return true;
 }
@@ -81,6 +82,16 @@ struct sa_row *sa_rows_find(struct sa_rows *rows, const struct sa_row_key *key)
     return row;
 }
 
+void sa_rows_trim(struct sa_rows *rows)
+{
+    size_t used = sa_align_up(rows->count * sizeof(*rows->rows), sa_max(sa_vm.page_bytes, 4096));
+
+    if (rows->count && used < rows->bytes) {
+        sa_vm_unmap((char *)rows->rows + used, rows->bytes - used);
+        rows->bytes = used;
+    }
+}
+
 void sa_rows_free(struct sa_rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
@@ -89,6 +100,6 @@ void sa_rows_free(struct sa_rows *rows)
             sa_stack_unref(rows->rows[i].key.free_stack);
     }
     if (rows->cap)
-        sa_vm_unmap(rows->rows, rows_bytes(rows->cap));
+        sa_vm_unmap(rows->rows, rows->bytes);
     *rows = (struct sa_rows){0};
 }

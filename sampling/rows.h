@@ -17,6 +17,7 @@ struct sa_rows {
     struct sa_row *rows; /* mapping of cap rows, then an index of 2 cap entries */
     uint32_t *index;     /* number of a row plus 1, open addressing; 0: empty */
     size_t count, cap;
+    size_t bytes;     /* of the mapping */
     uint64_t dropped; /* samples for which there was no room */
 };
 
@@ -25,6 +26,9 @@ struct sa_rows {
  * there is no memory or too many rows.
  */
 struct sa_row *sa_rows_find(struct sa_rows *rows, const struct sa_row_key *key);
+
+/* No row will be looked for any more: gives up all memory but that of the rows. */
+void sa_rows_trim(struct sa_rows *rows);
 
 /* Releases the references and the memory. */
 void sa_rows_free(struct sa_rows *rows);

@@ -24,6 +24,10 @@
 #include "sampling/live.h"
 #include "sampling/misuse.h"
 
+/* A proxy is lent only up to this probability. The objects of sampled blocks are used by others, so that spans hold fewer
+ * of the class by this part; if nearly all were sampled, a few objects would be lent again and again. */
+#define LENT_MOST_P 0.125
+
 static SA_START_DATA struct {
     uint64_t seed;  /* const after init and in between forks */
     uint64_t rng;   /* atomic: draws that belong to no CPU */
@@ -32,6 +36,8 @@ static SA_START_DATA struct {
     uint32_t
         forked; /* atomic: what is chosen to be guarded and kept follows draws from before a fork */
 } sampler;
+
+static size_t apart[SA_CLASSES_MAX]; /* atomic, relaxed */
 
 static void sampler_seed(uint64_t seed)
 {
@@ -87,7 +93,7 @@ static struct sa_stack *sampler_stack(void)
 
 /* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack over. */
 static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, size_t allocated,
-                           size_t requested, size_t align, void *proxy, unsigned cls,
+                           size_t requested, size_t align, void *proxy, bool lent, unsigned cls,
                            struct sa_stack *stack, uint64_t now, bool chosen,
                            enum salloc_guarded_status status)
 {
@@ -100,8 +106,9 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     }
     s->span = span;
     s->proxy = proxy;
+    s->lent = lent;
     s->cls = (uint8_t)cls;
-    s->kind = sa_thread.caller_kind;
+    s->kind = sa_thread.caller_kind & SA_CALLER_KIND;
     s->p = trial->rate.p;
     s->interval = trial->rate.interval;
     s->offset = sa_draw_offset(&rng, &trial->rate, (double)allocated);
@@ -116,7 +123,8 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
     s->guarded = (int8_t)status;
     s->chosen = chosen;
-    s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_choice_keep(allocated, now));
+    s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_fault_may_report() &&
+                         sa_choice_keep(allocated, now));
     s->time_ns = s->keep ? sa_clock_ns() : now;
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
@@ -169,8 +177,19 @@ static void sampler_give_back(struct sa_span *span)
     }
 }
 
-void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, size_t requested,
-                      size_t align)
+enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+
+    if (k->objects == 1)
+        return SA_PROXY_NONE;
+    /* Profiles look for the object of a lent one in the span's own bitmap. */
+    return k->size > SA_PAGE_BYTES && rate->p <= LENT_MOST_P && k->objects <= 64 ? SA_PROXY_LENT
+                                                                                 : SA_PROXY_HELD;
+}
+
+void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *object, enum sa_proxy proxy,
+                      size_t requested, size_t align)
 {
     size_t bytes = sa_size_classes.of[cls].size;
     struct sa_stack *stack;
@@ -184,15 +203,18 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, s
         return NULL;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_choice_make(stack, bytes, now);
+    status = sa_fault_may_report() ? sa_choice_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
     chosen = status == SALLOC_GUARDED_REQUESTED;
     span = sampler_page(bytes, requested, align, cls, stack, &status);
     if (span) {
         p = (void *)(sa_guarded_span(span) ? sa_guarded_start(span) : span->start);
-        recorded = sampler_record(trial, span, bytes, requested, align, proxy, cls, stack, now,
-                                  chosen, status);
+        recorded = sampler_record(trial, span, bytes, requested, align,
+                                  proxy == SA_PROXY_NONE ? NULL : object, proxy == SA_PROXY_LENT,
+                                  cls, stack, now, chosen, status);
         if (!recorded)
             sampler_give_back(span);
+        else if (proxy != SA_PROXY_HELD)
+            sa_add_relaxed(&apart[cls], 1);
     } else {
         sa_stack_unref(stack);
     }
@@ -212,12 +234,13 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
         return;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_choice_make(stack, trial->bytes, now);
+    status =
+        sa_fault_may_report() ? sa_choice_make(stack, trial->bytes, now) : SALLOC_GUARDED_DISABLED;
     chosen = status == SALLOC_GUARDED_REQUESTED;
     if (chosen)
         status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
-    sampler_leave(sampler_record(trial, span, trial->bytes, requested, align, NULL, 0, stack, now,
-                                 chosen, status));
+    sampler_leave(sampler_record(trial, span, trial->bytes, requested, align, NULL, false, 0, stack,
+                                 now, chosen, status));
 }
 
 unsigned sa_sampler_class(const struct sa_span *span)
@@ -304,17 +327,20 @@ static struct sa_sample *sampler_claim(struct sa_span *span)
     return s;
 }
 
-void *sa_sampler_free(struct sa_span *span, unsigned *ret_cls)
+enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **ret_proxy)
 {
     struct sa_sample *s = sampler_claim(span);
     bool guarded = sa_guarded_span(span), keep;
     struct sa_history history;
     struct sa_stack *stack;
-    void *proxy = s->proxy;
+    enum sa_proxy proxy = !s->proxy ? SA_PROXY_NONE : s->lent ? SA_PROXY_LENT : SA_PROXY_HELD;
 
     keep = !guarded && sa_kept_wants(sa_span_bytes(span)) && s->keep;
     stack = sampler_free_stack(guarded || keep || sa_live_wants_free_stacks());
     *ret_cls = s->cls;
+    *ret_proxy = s->proxy;
+    if (proxy != SA_PROXY_HELD)
+        sa_sub_relaxed(&apart[s->cls], 1);
     if (keep)
         sampler_remember(s, stack, &history);
     if (guarded && stack)
@@ -331,11 +357,9 @@ void *sa_sampler_free(struct sa_span *span, unsigned *ret_cls)
     return proxy;
 }
 
-void *sa_sampler_proxy(const struct sa_span *span)
+size_t sa_sampler_apart(unsigned cls)
 {
-    const struct sa_sample *s = sa_load_relaxed(&span->sample);
-
-    return s ? s->proxy : NULL;
+    return sa_load_relaxed(&apart[cls]);
 }
 
 void sa_sampler_release_large(struct sa_span *span)

@@ -4,9 +4,9 @@
  * a block that is sampled.
  *
  * A sampled object of a size class gets page(s) of its own in the sampled address window, or is guarded
- * (sampling/guarded.h); the object that was popped for it, the proxy, stays allocated in its normal span until the
- * block is freed. A sampled large block stays where it is. Either way the block's span points to its record. Pages of
- * sampled blocks that were freed may stay inaccessible for a while (sampling/kept.h).
+ * (sampling/guarded.h). The object that was popped for it is its proxy, or goes back to its cache (enum sa_proxy). A
+ * sampled large block stays where it is. Either way the block's span points to its record. Pages of sampled blocks that
+ * were freed may stay inaccessible for a while (sampling/kept.h).
  *
  * No lock may be held by the caller. Nothing is sampled that the sampler itself causes to be allocated.
  */
@@ -24,6 +24,16 @@ struct sa_trial {
     bool won;
     struct sa_rate rate;
     size_t bytes; /* of a large block: what it counts for, if it is sampled */
+};
+
+/*
+ * What becomes of the object that was popped for a sampled block. The fragmentation profile asks how full the span is
+ * that the block would lie on. So where spans have several objects, the place has to be known as long as the block lives.
+ */
+enum sa_proxy {
+    SA_PROXY_HELD, /* stays allocated on its span: no more than a page, or many blocks are sampled */
+    SA_PROXY_LENT, /* others use it, but its span is pinned (sa_central_pin) */
+    SA_PROXY_NONE, /* it has its span to itself: nothing would be learned */
 };
 
 struct sa_sampler_stats {
@@ -46,26 +56,28 @@ bool sa_sampler_try(const struct sa_rate *rate);
 /* The same for a block without a class. */
 void sa_sampler_try_large(size_t bytes, struct sa_trial *ret);
 
+enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate);
+
 /*
- * Makes an object of a class, popped when its trial was won, the proxy of a sampled block: the block, or NULL if
- * there is no memory for it; then the object is to be used as if not sampled. requested and align: what
- * the program asked for.
+ * A sampled block in place of an object of a class, popped when its trial was won; or NULL if there is no memory for
+ * it: then the object is to be used as if not sampled. Unless the object is held, it is the caller's in either case.
+ * requested and align: what the program asked for.
  */
-void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *proxy, size_t requested,
-                      size_t align);
+void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *object, enum sa_proxy proxy,
+                      size_t requested, size_t align);
 
 /* Records a large block whose trial was won. */
 void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, size_t requested,
                            size_t align);
 
 /*
- * Frees a sampled object of a class: ends its record, and gives its page back or keeps it. The proxy, for
- * the caller to free, and its class.
+ * Frees a sampled object of a class: ends its record, and gives its page back or keeps it. What is left for the caller
+ * to end: the class, and the proxy with its kind.
  */
-void *sa_sampler_free(struct sa_span *span, unsigned *ret_cls);
+enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **ret_proxy);
 
-/* The proxy of a sampled object in use, which stays the sampler's. */
-void *sa_sampler_proxy(const struct sa_span *span);
+/* Sampled blocks of a class in use for which no object of the class is held. */
+size_t sa_sampler_apart(unsigned cls);
 
 /* Ends the record of a large block that stays in use; its span has none afterwards. */
 void sa_sampler_release_large(struct sa_span *span);

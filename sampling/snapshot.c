@@ -12,6 +12,7 @@
 #include "sampling/sampler.h"
 
 #include <errno.h>
+#include <math.h>
 
 #define TOTALS_FIRST 1024
 
@@ -19,15 +20,24 @@
 struct profile_memory {
     struct sa_profile profile;
     struct sa_rows rows;
-    size_t totals_cap;
-    bool totals_short; /* there was no memory for all of them */
-    struct sa_copied
-        places; /* HEAP: samples whose residency is to be found out, without references */
+    size_t totals_cap, totals_bytes;
+    bool totals_short;        /* there was no memory for all of them */
+    struct sa_copied singles; /* of profiles that keep them, without references to stacks */
 };
 
 static size_t map_bytes(size_t bytes)
 {
     return sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096));
+}
+
+/* Gives up the end of a mapping; what is left of it. */
+static size_t map_trim(void *p, size_t bytes, size_t used)
+{
+    size_t left = sa_min(sa_max(map_bytes(used), map_bytes(1)), bytes);
+
+    if (left < bytes)
+        sa_vm_unmap((char *)p + left, bytes - left);
+    return left;
 }
 
 static struct profile_memory *profile_new(enum salloc_profile_type type)
@@ -69,8 +79,18 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
     struct sa_stack_stats stacks;
     struct sa_sampler_stats sampler;
 
+    /* A program may hold profiles for long, and limits count all that is mapped. */
+    sa_rows_trim(&m->rows);
+    m->totals_bytes = map_trim(m->profile.totals, m->totals_bytes,
+                               m->profile.total_count * sizeof(struct sa_total));
+    m->singles.mapped_bytes = map_trim(m->singles.samples, m->singles.mapped_bytes,
+                                       m->singles.count * sizeof(*m->singles.samples));
     sa_stack_stats(&stacks);
     sa_sampler_stats(&sampler);
+    m->profile.waste_most = INFINITY;
+    m->profile.singles = m->singles.samples;
+    m->profile.single_count = m->singles.count;
+    m->profile.clock_ns = (int64_t)(sa_clock_calendar_ns() - sa_clock_ns());
     m->profile.rows = m->rows.rows;
     m->profile.row_count = m->rows.count;
     m->profile.stacks_dropped = stacks.dropped;
@@ -85,11 +105,11 @@ void sa_profile_free(struct sa_profile *profile)
     struct profile_memory *m = (struct profile_memory *)profile;
 
     sa_rows_free(&m->rows);
-    sa_live_free_copied(&m->places);
+    sa_live_free_copied(&m->singles);
     for (size_t i = 0; i < profile->total_count; i++)
         sa_stack_unref(profile->totals[i].stack);
     if (m->totals_cap)
-        sa_vm_unmap(profile->totals, map_bytes(m->totals_cap * sizeof(*profile->totals)));
+        sa_vm_unmap(profile->totals, m->totals_bytes);
     sa_vm_unmap(m, map_bytes(sizeof(*m)));
 }
 
@@ -101,7 +121,7 @@ static void profile_add_copied(struct profile_memory *m, const struct sa_copied 
         struct sa_row *row = sa_rows_find(&m->rows, &s->key);
 
         if (!row) {
-            s->start = 0;
+            s->row = SIZE_MAX;
             continue;
         }
         s->row = (size_t)(row - m->rows.rows);
@@ -120,12 +140,17 @@ void sa_snapshot_measure(struct sa_profile *profile)
 
     if (profile->type != SALLOC_PROFILE_HEAP)
         return;
-    sa_residency_open(&pages, m->places.count);
+    sa_residency_open(&pages, m->singles.count);
     profile->knows = pages.knows;
-    for (size_t i = 0; i < m->places.count; i++) {
-        const struct sa_sample_copy *s = &m->places.samples[i];
+    for (size_t i = 0; i < m->singles.count; i++) {
+        struct sa_sample_copy *s = &m->singles.samples[i];
 
-        if (s->start && sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
+        if (s->start && s->row != SIZE_MAX &&
+            sa_residency_of(&pages, s->start, s->key.allocated, &resident)) {
+            s->resident = resident.resident;
+            s->swapped = resident.swapped;
+            s->locked = resident.locked;
+            s->zero = resident.zero;
             m->rows.rows[s->row].resident += (double)resident.resident;
             m->rows.rows[s->row].swapped += (double)resident.swapped;
             m->rows.rows[s->row].locked += (double)resident.locked;
@@ -133,23 +158,23 @@ void sa_snapshot_measure(struct sa_profile *profile)
         }
     }
     sa_residency_close(&pages);
-    sa_live_free_copied(&m->places);
 }
 
 static bool totals_grow(struct profile_memory *m)
 {
     size_t cap = m->totals_cap ? 2 * m->totals_cap : TOTALS_FIRST;
-    struct sa_total *more =
-        sa_vm_map(NULL, map_bytes(cap * sizeof(struct sa_total)), "salloc:profile");
+    size_t bytes = map_bytes(cap * sizeof(struct sa_total));
+    struct sa_total *more = sa_vm_map(NULL, bytes, "salloc:profile");
 
     if (!more)
         return false;
     for (size_t i = 0; i < m->profile.total_count; i++)
         more[i] = m->profile.totals[i];
     if (m->totals_cap)
-        sa_vm_unmap(m->profile.totals, map_bytes(m->totals_cap * sizeof(*more)));
+        sa_vm_unmap(m->profile.totals, m->totals_bytes);
     m->profile.totals = more;
     m->totals_cap = cap;
+    m->totals_bytes = bytes;
     return true;
 }
 
@@ -205,10 +230,7 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
         m->profile.time_ns = copied.time_ns;
     profile_add_copied(m, &copied);
     sa_live_unref_copied(&copied);
-    if (type == SALLOC_PROFILE_HEAP)
-        m->places = copied;
-    else
-        sa_live_free_copied(&copied);
+    m->singles = copied;
     if (m->rows.dropped && m->rows.count < SA_ROWS_MOST) { /* no memory, rather than too many */
         sa_profile_free(&m->profile);
         return NULL;

@@ -51,8 +51,10 @@ void sa_figures_read(const struct sa_snapshot *s, uint64_t ret[SA_FIGURES])
 }
 
 #define SA_HUGE_FIGURE VALUE
-void sa_huge_figures_read(const struct sa_huge_stats *h, uint64_t ret[SA_HUGE_FIGURES])
+void sa_huge_figures_read(const struct sa_reading *r, uint64_t ret[SA_HUGE_FIGURES])
 {
+    const struct sa_huge_stats *h = &r->huge;
+    const struct sa_vm_coverage *coverage = &r->coverage;
     const uint64_t values[] = {
 #include "stats/figures.def"
     };

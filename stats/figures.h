@@ -45,7 +45,7 @@ extern const struct sa_figure sa_cpu_figures[SA_CPU_FIGURES];
 
 /* The values, in the order of the names. */
 void sa_figures_read(const struct sa_snapshot *s, uint64_t ret[SA_FIGURES]);
-void sa_huge_figures_read(const struct sa_huge_stats *h, uint64_t ret[SA_HUGE_FIGURES]);
+void sa_huge_figures_read(const struct sa_reading *r, uint64_t ret[SA_HUGE_FIGURES]);
 void sa_class_figures_read(const struct sa_reading *r, unsigned cls,
                            uint64_t ret[SA_CLASS_FIGURES]);
 void sa_cpu_figures_read(const struct sa_cpu_cache_stats *c, uint64_t ret[SA_CPU_FIGURES]);

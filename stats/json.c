@@ -55,7 +55,7 @@ static void hugepages(struct sa_fmt *f, const struct sa_reading *r)
 
     if (!r->has_huge)
         return;
-    sa_huge_figures_read(&r->huge, values);
+    sa_huge_figures_read(r, values);
     sa_fmt_add(f, "\"hugepages\": {\n");
     both_kinds(f, sa_huge_figures, values, SA_HUGE_FIGURES, "\n  ");
     sa_fmt_add(f, "},\n");

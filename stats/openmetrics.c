@@ -106,7 +106,7 @@ static void hugepages(const struct writer *w, const struct sa_reading *r)
 
     if (!r->has_huge)
         return;
-    sa_huge_figures_read(&r->huge, values);
+    sa_huge_figures_read(r, values);
     plain(w, "hugepages_", sa_huge_figures, values, SA_HUGE_FIGURES);
 }
 

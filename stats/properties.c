@@ -43,14 +43,16 @@ static bool read_named(const struct sa_snapshot *s, const char *name, size_t *re
         {"tcmalloc.page_heap_unmapped", s->released_bytes},
         {"tcmalloc.slack_bytes", heap_free + s->released_bytes},
         {"tcmalloc.central_cache_free", s->central_bytes},
-        {"tcmalloc.transfer_cache_free", s->transfer_bytes},
-        {"tcmalloc.sharded_transfer_cache_free", 0},
+        {"tcmalloc.transfer_cache_free", s->transfer_bytes - s->sharded_bytes},
+        {"tcmalloc.sharded_transfer_cache_free", s->sharded_bytes},
         {"tcmalloc.cpu_free", s->cpu_bytes},
         {"tcmalloc.thread_cache_free", s->thread_bytes},
         {"tcmalloc.current_total_thread_cache_bytes", s->thread_bytes},
         {"tcmalloc.thread_cache_count", s->threads_in_use},
         {"tcmalloc.local_bytes", s->cpu_bytes + s->thread_bytes},
-        {"tcmalloc.metadata_bytes", s->metadata_bytes},
+        {"tcmalloc.max_total_thread_cache_bytes", s->threads_limit},
+        {"tcmalloc.metadata_bytes",
+         s->metadata_bytes + s->arena.unallocated_bytes + s->arena.unavailable_bytes},
         {"tcmalloc.external_fragmentation_bytes", actual - s->in_use_bytes},
         {"tcmalloc.required_bytes", actual - heap_free},
         {"tcmalloc.per_cpu_caches_active", s->experiment[SA_EXPERIMENT_PER_CPU]},
@@ -58,8 +60,12 @@ static bool read_named(const struct sa_snapshot *s, const char *name, size_t *re
         {"tcmalloc.skip_subrelease_interval", s->skip_s[SA_SKIP_PEAK]},
         {"tcmalloc.skip_subrelease_short_interval", s->skip_s[SA_SKIP_SHORT]},
         {"tcmalloc.skip_subrelease_long_interval", s->skip_s[SA_SKIP_LONG]},
-        {"tcmalloc.sampled_internal_fragmentation", s->sampled_bytes},
+        {"tcmalloc.sampled_internal_fragmentation", (size_t)s->live.slack_bytes},
         {"tcmalloc.num_released_total_bytes", s->heap.released_ever_bytes},
+        {"tcmalloc.num_released_release_memory_to_system_bytes", s->maintain.requested_bytes},
+        {"tcmalloc.page_algorithm", s->hugepage_aware},
+        {"tcmalloc.experiment.TCMALLOC_TEMERAIRE", s->hugepage_aware},
+        {"tcmalloc.experiment.TCMALLOC_TEMERAIRE_WITH_SUBRELEASE_V3", s->hugepage_aware},
         {"tcmalloc.security_partitioning_active", 0},
         {"tcmalloc.background_release_rate", s->release_rate},
         {"tcmalloc.num_released_process_background_actions_bytes", s->maintain.steady_bytes},
@@ -124,7 +130,7 @@ static bool read_huge(const char *name, size_t *ret)
         return false;
     ok = r->has_huge;
     if (ok) {
-        sa_huge_figures_read(&r->huge, values);
+        sa_huge_figures_read(r, values);
         *ret = values[i];
     }
     sa_reading_release(r);
@@ -153,5 +159,5 @@ bool sa_property_read(const struct sa_snapshot *s, const char *name, size_t *ret
     if (rest)
         return read_figure(s, rest, ret) || read_huge(rest, ret) || read_coverage(rest, ret);
     rest = after(name, experiment_prefix);
-    return rest ? read_experiment(s, rest, ret) : read_named(s, name, ret);
+    return (rest && read_experiment(s, rest, ret)) || read_named(s, name, ret);
 }

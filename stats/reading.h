@@ -7,6 +7,7 @@
 #ifndef SA_STATS_READING_H
 #define SA_STATS_READING_H
 
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/huge_stats.h"
 #include "stats/snapshot.h"
 
@@ -15,6 +16,7 @@ struct sa_reading {
     struct sa_class_detail cls[SA_CLASSES_MAX];
     bool has_huge; /* the ordinary heap is aware of hugepages */
     struct sa_huge_stats huge;
+    struct sa_vm_coverage coverage; /* what the kernel says of that heap; none: it does not tell */
     struct sa_size_info sampled_sizes; /* of the sampled blocks' heap */
     struct sa_span_ages sampled_ages;
     double seconds; /* since the first allocation */

@@ -26,6 +26,7 @@ static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
     sa_report_peak(f, &r->s);
     sa_report_page_sizes(f);
     sa_report_experiments(f, &r->s);
+    sa_report_sampled_profiles(f, &r->s);
     sa_report_caches(f, &r->s);
     sa_report_sampling(f, &r->s);
     sa_report_process(f, &r->s);
@@ -79,7 +80,7 @@ void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f)
 enum sa_report_kind sa_report_kind_of_path(const char *path)
 {
     static const struct {
-        const char *ending;
+        char ending[16]; /* no pointer: nothing to relocate at start */
         enum sa_report_kind kind;
     } endings[] = {{".json", SA_REPORT_JSON},
                    {".openmetrics", SA_REPORT_OPENMETRICS},

@@ -3,7 +3,9 @@
  * The sections of the stats page with a line for each CPU; see report_internal.h. Where caches are per thread, "cpu" is the
  * number of a thread's cache, and none is marked as active: which threads run is not known.
  */
+#include "alloc/base/bits.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "stats/report_internal.h"
 
@@ -15,8 +17,24 @@ struct allowed {
 static void read_allowed(const struct sa_snapshot *s, struct allowed *ret)
 {
     *ret = (struct allowed){{0}};
-    if (s->experiment[SA_EXPERIMENT_PER_CPU])
+    if (s->experiment[SA_EXPERIMENT_PER_CPU] && !sa_filtered())
         sa_sys_affinity(ret, sizeof(*ret));
+}
+
+/* What the cache of a CPU may hold: the limit of all, unless others that miss less have lent it some of theirs, or it has not
+ * given back so far what a lower limit does not allow. */
+static size_t highest_limit(const struct sa_snapshot *s)
+{
+    size_t highest = s->cpu_cache_limit;
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct sa_cpu_cache_stats c;
+
+        sa_cpu_cache_stats(cpu, &c);
+        highest = sa_max(highest, sa_max(c.limit_bytes, c.capacity_bytes + c.unallocated_bytes));
+    }
+    return highest;
 }
 
 void sa_report_cpus(struct sa_fmt *f, const struct sa_snapshot *s)
@@ -27,7 +45,7 @@ void sa_report_cpus(struct sa_fmt *f, const struct sa_snapshot *s)
     read_allowed(s, &allowed);
     sa_fmt_add(f,
                SA_REPORT_RULE "Bytes in per-CPU caches (per cpu limit: %zu bytes)\n" SA_REPORT_RULE,
-               s->cpu_cache_limit);
+               highest_limit(s));
     for (int cpu = 0; cpu < count; cpu++) {
         struct sa_cpu_cache_stats c;
         bool active = allowed.cpus[cpu / 8] & 1u << cpu % 8;

@@ -190,9 +190,14 @@ void sa_report_huge(struct sa_fmt *f, const struct sa_reading *r)
                "\nHugePageAware: %llu hugepages asked of the kernel, %llu made; %llu left, too "
                "little in memory\n",
                h->collapse.tried, h->collapse.made, h->collapse.sparse);
-    sa_fmt_add(
-        f, "HugePageAware: %zu hugepages advised, %zu kept out; advice not given %llu times\n\n",
-        h->collapse.advised, h->collapse.kept_out, h->collapse.refused);
+    sa_fmt_add(f,
+               "HugePageAware: %zu hugepages advised, %zu kept out; advice not given %llu times\n",
+               h->collapse.advised, h->collapse.kept_out, h->collapse.refused);
+    sa_fmt_add(f,
+               "HugePageAware: the kernel says %zu bytes resident, %zu of them on hugepages, "
+               "%.4F\n\n",
+               r->coverage.resident, r->coverage.huge,
+               out_of(r->coverage.huge, r->coverage.resident));
     sa_report_allocation_sizes(f, label, &h->sizes);
     sa_report_size_info(f, label, &h->sizes, r->seconds);
     sa_report_ages(f, label, &h->ages);

@@ -18,6 +18,7 @@ void sa_report_metadata(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_peak(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_page_sizes(struct sa_fmt *f);
 void sa_report_experiments(struct sa_fmt *f, const struct sa_snapshot *s);
+void sa_report_sampled_profiles(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_caches(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_sampling(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_process(struct sa_fmt *f, const struct sa_snapshot *s);

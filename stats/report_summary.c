@@ -88,6 +88,15 @@ void sa_report_experiments(struct sa_fmt *f, const struct sa_snapshot *s)
     sa_fmt_add(f, "\n");
 }
 
+void sa_report_sampled_profiles(struct sa_fmt *f, const struct sa_snapshot *s)
+{
+    sa_fmt_add(f,
+               "MALLOC SAMPLED PROFILES: %zu bytes (current), %zu bytes (internal fragmentation), "
+               "%zu bytes (peak), %llu count (total)\n",
+               (size_t)s->live.bytes, (size_t)s->live.slack_bytes, (size_t)s->live.peak_bytes,
+               s->sampler.taken);
+}
+
 void sa_report_caches(struct sa_fmt *f, const struct sa_snapshot *s)
 {
     if (s->experiment[SA_EXPERIMENT_PER_CPU])
@@ -97,6 +106,9 @@ void sa_report_caches(struct sa_fmt *f, const struct sa_snapshot *s)
         sa_fmt_add(f, "MALLOC: caches are per thread: %s\n",
                    sa_rseq.reason ? sa_rseq.reason : "not started");
     sa_fmt_add(f, "MALLOC: %zu transfer cache domain(s)\n", s->domains);
+    sa_fmt_add(f,
+               "MALLOC: %llu allocations of %llu bytes, %llu frees of %llu bytes since the start\n",
+               s->ever.allocations, s->ever.allocations_bytes, s->ever.frees, s->ever.frees_bytes);
     sa_fmt_add(f,
                "MALLOC: %llu mappings failed, %llu releases refused, %llu blocks grown in place\n",
                s->map_failures, s->advise_failures, s->heap.extended);

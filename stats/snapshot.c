@@ -13,6 +13,7 @@
 #include "alloc/os/percpu.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
@@ -34,7 +35,7 @@ static void snapshot_process(struct sa_snapshot *s)
     size_t pages[2] = {0, 0};
     const char *p = text;
 
-    if (sa_sys_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
+    if (sa_filtered() || sa_sys_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
         return;
     for (int i = 0; i < 2; i++, p++)
         for (; *p >= '0' && *p <= '9'; p++)
@@ -65,12 +66,21 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
                                    all - c->central_objects - c->transfer_objects - c->cpu_objects);
     c->free_objects =
         c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
+    c->apart_objects = sa_sampler_apart(cls);
     c->spans = d.central.spans;
     c->pages = d.central.pages;
     c->spans_requested = d.central.spans_requested;
     c->spans_returned = d.central.spans_returned;
+    s->apart_bytes += c->apart_objects * k->size;
     s->cpu_bytes += c->cpu_objects * k->size;
     s->transfer_bytes += c->transfer_objects * k->size;
+    s->sharded_bytes += sa_min(d.transfer.sharded, c->transfer_objects) * k->size;
+    c->allocations = d.cpu.allocations;
+    c->frees = d.cpu.frees;
+    s->ever.allocations += c->allocations;
+    s->ever.allocations_bytes += c->allocations * k->size;
+    s->ever.frees += c->frees;
+    s->ever.frees_bytes += c->frees * k->size;
     s->quarantine_bytes += c->quarantine_objects * k->size;
     s->central_bytes +=
         c->central_objects * k->size +
@@ -90,6 +100,7 @@ static void snapshot_heaps(struct sa_snapshot *s)
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
     for (int i = 0; i < SA_SKIPS; i++)
         s->skip_s[i] = sa_page_heap_skip(&sa_page_heap_ordinary, (enum sa_skip)i);
+    s->hugepage_aware = sa_page_heap_ordinary.huge != NULL;
     s->sampled_objects = sampled.spans_in_use;
     s->sampled_bytes = sampled.in_use_bytes;
     s->heap.mapped_bytes += sampled.mapped_bytes;
@@ -104,16 +115,19 @@ static void snapshot_heaps(struct sa_snapshot *s)
     /* To the heaps they are in use; the program has freed them. */
     kept.spans += q.large_blocks;
     kept.bytes += q.large_bytes;
-    kept.empty_bytes += q.large_bytes;
     kept.bytes = sa_min(kept.bytes, s->heap.in_use_bytes);
     s->sampled_objects -= sa_min(kept.sampled_spans, s->sampled_objects);
     s->sampled_bytes -= sa_min(kept.sampled_bytes, s->sampled_bytes);
     s->heap.spans_in_use -= sa_min(kept.spans, s->heap.spans_in_use);
     s->heap.in_use_bytes -= kept.bytes;
-    s->kept_empty_bytes = sa_min(kept.empty_bytes, kept.bytes);
+    s->kept_empty_bytes = sa_min(s->heap.empty_bytes + sampled.empty_bytes, kept.bytes);
     s->kept_bytes = kept.bytes;
     s->heap.released_bytes += s->kept_empty_bytes;
     s->heap.backed_bytes += kept.bytes - s->kept_empty_bytes;
+    /* A sample is in use once: by its proxy if that is held, else as an object of its class. What its pages are beyond
+     * that remains for the metadata, which the guarded blocks' pages are in already. */
+    s->heap.mapped_bytes += s->apart_bytes - s->sampled_bytes;
+    s->heap.in_use_bytes += s->apart_bytes - s->sampled_bytes;
 }
 
 static void snapshot_sampling(struct sa_snapshot *s)
@@ -159,6 +173,7 @@ static void snapshot_limits(struct sa_snapshot *s)
 static void snapshot_caches(struct sa_snapshot *s)
 {
     s->cpu_cache_limit = sa_cpu_cache_limit();
+    s->threads_limit = sa_cpu_cache_threads_limit();
     s->domains = sa_transfer_domains();
     s->threads_in_use = sa_thread_slots_in_use();
     s->threads_created = sa_thread_slots_created();
@@ -188,6 +203,11 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         class_pages += s->cls[cls].pages;
         class_spans += s->cls[cls].spans;
     }
+    sa_large_counts(&s->large);
+    s->ever.allocations += s->large.allocations;
+    s->ever.allocations_bytes += s->large.allocations_bytes;
+    s->ever.frees += s->large.frees;
+    s->ever.frees_bytes += s->large.frees_bytes;
     snapshot_heaps(s);
     sa_arena_stats(&s->arena);
     other = s->cpu_bytes + s->transfer_bytes + s->central_bytes + s->quarantine_bytes;
@@ -196,7 +216,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         s->heap.in_use_bytes = other;
     }
     s->in_use_bytes = s->heap.in_use_bytes - other;
-    other = (class_pages << SA_PAGE_SHIFT) + s->sampled_bytes;
+    other = (class_pages << SA_PAGE_SHIFT) + s->apart_bytes;
     s->large_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
     other = class_spans + s->sampled_objects;
     s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, other);

@@ -15,6 +15,7 @@
 
 #include "alloc/base/page.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/large.h"
 #include "alloc/front/maintain.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/central.h"
@@ -34,9 +35,11 @@
 struct sa_snapshot_class {
     size_t size;
     size_t cpu_objects, transfer_objects, central_objects, quarantine_objects;
-    size_t free_objects; /* the sum of the four */
+    size_t free_objects;  /* the sum of the four */
+    size_t apart_objects; /* in use, but on no span of the class: sampled, see sa_sampler_apart */
     size_t spans, pages;
     uint64_t spans_requested, spans_returned;
+    uint64_t allocations, frees; /* ever */
 };
 
 #define SA_REPORT_HUGEPAGE_BYTES (2ul << 20)
@@ -57,13 +60,16 @@ struct sa_snapshot {
     unsigned classes;
     struct sa_snapshot_class cls[SA_CLASSES_MAX];
     size_t in_use_bytes;
-    size_t cpu_bytes, thread_bytes; /* one of them is 0 */
-    size_t transfer_bytes;
+    size_t cpu_bytes, thread_bytes;                  /* one of them is 0 */
+    size_t transfer_bytes, sharded_bytes;            /* the second: of those, in shards of CPUs */
     size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks that are kept from use */
     size_t central_bytes; /* free objects, and what is left behind the last object of each span */
     size_t large_blocks, large_bytes;
-    size_t sampled_objects; /* that have pages of their own, in use beside their proxies */
-    size_t sampled_bytes;   /* of those pages */
+    struct sa_large_counts large; /* ever */
+    struct sa_large_counts ever;  /* of all blocks */
+    size_t sampled_objects; /* that have pages of their own */
+    size_t sampled_bytes;   /* of those pages: what is beyond apart_bytes is metadata */
+    size_t apart_bytes;     /* of apart_objects, by the size of their class */
     size_t kept_bytes; /* of freed samples that stay inaccessible for a while, in either heap */
     size_t kept_empty_bytes; /* of those, what holds no memory */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;
@@ -90,8 +96,9 @@ struct sa_snapshot {
     unsigned pressure_watched; /* enum sa_pressure_source */
     uint64_t soft_calls; /* times that the program was told that it has passed the soft limit */
     uint64_t map_failures, advise_failures, restarts, fences;
-    size_t domains, cpu_cache_limit;
+    size_t domains, cpu_cache_limit, threads_limit;
     uint64_t skip_s[SA_SKIPS]; /* see page_heap.h */
+    bool hugepage_aware;       /* the heap of ordinary spans */
     size_t experiment[SA_EXPERIMENTS];
 };
 

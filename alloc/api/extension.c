@@ -160,7 +160,7 @@ SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
 
     sa_init();
     if (sa_gate_enter()) {
-        given = sa_maintain_release(bytes > PTRDIFF_MAX ? PTRDIFF_MAX : bytes);
+        given = sa_maintain_release_requested(bytes > PTRDIFF_MAX ? PTRDIFF_MAX : bytes);
         sa_gate_leave();
     }
     errno = saved;

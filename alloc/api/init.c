@@ -27,6 +27,7 @@
 #include "alloc/front/quarantine.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/topology.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
@@ -109,6 +110,19 @@ static void init_hardening(void)
     sa_quarantine_init(wanted.quarantine_bytes);
 }
 
+/*
+ * What start-up needs of the kernel. It is asked when the library is loaded: at the first allocation,
+ * which may come much later, a filter of the program's may allow nothing of it.
+ */
+static SA_START_CODE void init_ask(void)
+{
+    bool given = options == OPTIONS_READ;
+
+    if (given && sa_options.filtered)
+        sa_filter_note();
+    sa_rseq_init(!given || sa_options.per_cpu);
+}
+
 void sa_init_slow(void)
 {
     int saved = errno;
@@ -119,7 +133,9 @@ void sa_init_slow(void)
         sa_reporting_path = sa_options.report.text;
         sa_fatal_report = sa_misuse_fatal;
         sa_vm_init();
+        sa_vm.names = sa_options.map_names;
         sa_vdso_init();
+        init_ask();
         /* By default it is little, whatever the kernel allows. */
         if (SA_HARDENED || sa_options.hardening || sa_options.quarantine ||
             sa_options.guarded_slots > SLOTS_FEW)
@@ -132,7 +148,6 @@ void sa_init_slow(void)
         init_skip(SA_SKIP_SHORT, sa_options.skip_subrelease_short_interval);
         init_skip(SA_SKIP_LONG, sa_options.skip_subrelease_long_interval);
         sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
-        sa_rseq_init(sa_options.per_cpu);
         sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
@@ -195,12 +210,15 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
             options = OPTIONS_NONE;
     }
     given = options == OPTIONS_READ;
+    init_ask();
 #ifdef SA_STATIC
     libc_early = false;
     sa_stack_capture_wait(false);
 #endif
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
+    if (SA_HARDENED || (given && sa_options.hardening))
+        sa_init(); /* asks for secrets */
     if (given)
         init_what_is_asked_for();
 }

@@ -93,7 +93,8 @@ SA_EXPORT int malloc_trim(size_t pad)
 
         sa_snapshot_take(&s);
         /* What is free after the caches are emptied is not known before: ask for all but pad. */
-        given = sa_maintain_release(s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad : 0);
+        given = sa_maintain_release_requested(s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad
+                                                                        : 0);
         sa_gate_leave();
     }
     errno = saved;

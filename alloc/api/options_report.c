@@ -10,6 +10,7 @@
 #include "alloc/os/rseq.h"
 #include "alloc/page_heap/limits.h"
 #include "sampling/rates.h"
+#include "sampling/recording.h"
 
 /* What is not plain text, and what would end a string of JSON, is left out of a path. */
 static void add_path(struct sa_fmt *f, const char *path)
@@ -45,6 +46,7 @@ static void read_effective(struct sa_options *o)
     o->skip_subrelease_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_PEAK);
     o->skip_subrelease_short_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_SHORT);
     o->skip_subrelease_long_interval = sa_page_heap_skip(&sa_page_heap_ordinary, SA_SKIP_LONG);
+    o->profile_threads = sa_sample_by_thread_get();
     o->soft_limit = limit_in_effect(SA_LIMIT_SOFT);
     o->hard_limit = limit_in_effect(SA_LIMIT_HARD);
     o->release_rate = sa_maintain_release_rate();

@@ -12,9 +12,12 @@
 
 #include "alloc/api/init.h"
 #include "alloc/base/atomic.h"
+#include "alloc/base/size_class.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/sample_rates.h"
+#include "alloc/middle/central.h"
 #include "sampling/live.h"
+#include "sampling/matching.h"
 #include "sampling/rates.h"
 #include "sampling/snapshot.h"
 #include "sampling/write.h"
@@ -121,6 +124,20 @@ SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
     return (salloc_profile *)profile;
 }
 
+/* Free bytes on spans of which something is in use: what blocks in use hold up is a part of them. */
+static double waste_now(void)
+{
+    double bytes = 0;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        struct sa_central_stats stats;
+
+        sa_central_stats(cls, &stats);
+        bytes += (double)stats.free_objects * (double)sa_size_classes.of[cls].size;
+    }
+    return bytes;
+}
+
 SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
 {
     int saved = errno, error = EAGAIN;
@@ -129,6 +146,8 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
     sa_init();
     if (profile_enter()) {
         profile = sa_snapshot_profile(type, &error);
+        if (profile && type == SALLOC_PROFILE_FRAGMENTATION)
+            profile->waste_most = waste_now();
         sa_gate_leave();
     }
     if (profile)
@@ -161,6 +180,25 @@ SA_EXPORT int salloc_profile_iterate(const salloc_profile *profile,
     return stop;
 }
 
+SA_EXPORT int salloc_profile_iterate_samples(
+    const salloc_profile *profile,
+    int (*callback)(const struct salloc_profile_sample *sample, void *arg), void *arg)
+{
+    const struct sa_profile *p = profile_of(profile);
+    struct salloc_profile_sample sample;
+    int stop = 0;
+
+    if (!p || !callback || p->type == SALLOC_PROFILE_ALLOCATIONS ||
+        p->type == SALLOC_PROFILE_LIFETIMES) {
+        errno = EINVAL;
+        return -1;
+    }
+    for (size_t i = 0; !stop && i < p->single_count; i++)
+        if (sa_profile_single_sample(p, &p->singles[i], &sample))
+            stop = callback(&sample, arg);
+    return stop;
+}
+
 static bool stack_is(const struct sa_stack *s, const void *const *stack, size_t depth)
 {
     return s->depth == depth && memcmp(s->pc, stack, depth * sizeof(*stack)) == 0;
@@ -184,7 +222,7 @@ SA_EXPORT int salloc_profile_estimate(const salloc_profile *profile, const void 
 {
     const struct sa_profile *p = profile_of(profile);
     const struct sa_stack *of = NULL;
-    struct sa_sums sums;
+    struct sa_sums sums = {0};
 
     if (!p || !ret || !(level > 0 && level < 1) || (unsigned)estimator > SALLOC_ESTIMATE_FAILED ||
         (!stack && depth)) {
@@ -193,12 +231,22 @@ SA_EXPORT int salloc_profile_estimate(const salloc_profile *profile, const void 
     }
     if (stack)
         of = stack_find(p, stack, depth);
-    if ((stack && !of) || !sa_profile_sums(p, of, &sums)) {
-        errno = ENOENT;
-        return -1;
-    }
+    if (!stack || of) /* one that is not there has no samples */
+        sa_profile_sums(p, of, &sums);
     sa_estimate(&sums, &p->unseen, estimator, level, ret);
     return 0;
+}
+
+SA_EXPORT int salloc_profile_estimate_matching(const salloc_profile *profile,
+                                               const struct salloc_profile_query *query,
+                                               struct salloc_interval *ret)
+{
+    int saved = errno, error = EINVAL;
+
+    if (profile && query && ret)
+        error = -sa_profile_estimate_matching(profile_of(profile), query, ret);
+    errno = error ? error : saved;
+    return error ? -1 : 0;
 }
 
 SA_EXPORT int salloc_profile_write_file(const salloc_profile *profile, const char *path)

@@ -52,7 +52,7 @@ static SA_START_DATA unsigned char replaced; /* atomic, as sa_replaced_maybe */
 #define DIFFERS(name, own)        || (void *)(name) != (void *)(own)
 #define OR_IS_REPLACED(name, own) || IS_REPLACED(name, own)
 
-SA_INLINE bool replaced_addresses_differ(void)
+static SA_NOINLINE bool replaced_addresses_differ(void)
 {
     return false EACH_C_FUNCTION(DIFFERS) EACH_OPERATOR(DIFFERS);
 }

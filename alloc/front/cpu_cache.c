@@ -55,6 +55,9 @@ static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates cac
 static SA_START_DATA int cpu_count;                /* atomic: one above the highest populated */
 static SA_START_DATA int64_t limit_default;        /* atomic, relaxed */
 
+/* Where there was no cache to use. Atomic: see cpu_count_before. */
+struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
+
 void sa_cpu_cache_init(size_t limit_bytes)
 {
     limit_default = (int64_t)limit_bytes;
@@ -124,10 +127,10 @@ static void cpu_void(struct cpu_cache *c, int cpu, unsigned cls)
     for (int tries = 0; tries < VOID_TRIES; tries++) {
         uint64_t h = cpu_state(c->slab, cls);
 
-        if (sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, 0, false, 0))) {
-            cpu_count_voided(c, cls, h);
+        cpu_count_before(&c->allocs[cls], sa_state_until(h));
+        if (sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, 0, false, 0)))
             break;
-        }
+        cpu_count_after(&c->allocs[cls], sa_state_until(h));
     }
 }
 
@@ -197,11 +200,39 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     due = failures < stride; /* else nothing is known of what follows: it is drawn anew */
     if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
         return false;
-    sa_count_shared(&c->passed[cls], c->armed[cls]);
-    c->armed[cls] = (uint16_t)failures;
+    cpu_count_after(&c->allocs[cls], failures);
     c->stride[cls] = (uint16_t)stride;
     c->expired_ms[cls] = now;
     return true;
+}
+
+/* Between what comes before and after, also where the processor changes the order of stores. */
+SA_NOINLINE void sa_cpu_count(uint64_t *sum, uint64_t more)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    sa_count_shared(sum, more);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+SA_NOINLINE size_t sa_cpu_cache_push_batch(struct cpu_cache *c, unsigned cls, void *const *objs,
+                                           size_t n)
+{
+    size_t pushed;
+
+    cpu_count_before(&c->frees[cls], n);
+    pushed = sa_percpu_push_batch(cls, objs, n);
+    if (pushed < n)
+        cpu_count_after(&c->frees[cls], n - pushed);
+    return pushed;
+}
+
+SA_NOINLINE size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, size_t n)
+{
+    size_t popped = sa_percpu_pop_batch(cls, objs, n);
+
+    if (popped)
+        cpu_count_after(&c->frees[cls], popped);
+    return popped;
 }
 
 static size_t cpu_move_count(const struct sa_class *k, uint32_t cap)
@@ -222,10 +253,11 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     if (!n)
         return NULL;
     if (--n) {
-        pushed = sa_percpu_push_batch(cls, objs, n);
+        pushed = sa_cpu_cache_push_batch(c, cls, objs, n);
         if (pushed < n) /* migrated, or the class was shrunk meanwhile */
             sa_transfer_insert(cpu, cls, objs + pushed, n - pushed);
     }
+    cpu_count_alloc(c, cls);
     return objs[n];
 }
 
@@ -260,7 +292,7 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     /* Not a pop that counts: this one was the last of the countdown that has ended. */
     if (!sa_percpu_pop_batch(cls, &obj, 1))
         return NULL;
-    sa_count_shared(&c->passed[cls], 1);
+    cpu_count_after(&c->allocs[cls], 1);
     return obj;
 }
 
@@ -282,7 +314,6 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial)
         if (sa_state_avail(h) == 0) {
             if (!trial->won)
                 *trial = (struct sa_trial){sa_draw_trial(&c->rng, rate.p), rate};
-            sa_count_shared(&c->passed[cls], 1);
             return cpu_refill(c, cpu, cls);
         }
         obj = cpu_pop(c, cpu, cls, h, &rate, trial);
@@ -291,7 +322,10 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial)
     }
     if (!trial->won)
         *trial = (struct sa_trial){sa_sampler_try(&rate), rate};
-    return sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1) ? obj : NULL;
+    if (!sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1))
+        return NULL;
+    sa_add_relaxed(&sa_cpu_outside[cls].allocs, 1);
+    return obj;
 }
 
 bool sa_cpu_cache_has(unsigned cls)
@@ -310,7 +344,9 @@ void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial)
     ret_trial->rate = sa_rate_of_class(cls);
     ret_trial->won = sa_sampler_try(&ret_trial->rate);
     if (c)
-        sa_count_shared(&c->passed[cls], 1);
+        cpu_count_alloc(c, cls);
+    else
+        sa_add_relaxed(&sa_cpu_outside[cls].allocs, 1);
 }
 
 SA_NORETURN SA_COLD static void cpu_freed_twice(unsigned cls, void *obj)
@@ -327,7 +363,7 @@ void sa_cpu_cache_check_freed(unsigned cls, void *obj)
         return;
     if (SA_UNLIKELY(last == obj))
         cpu_freed_twice(cls, obj);
-    sa_cpu_cache_free(cls, last);
+    sa_cpu_cache_free(cls, last); /* by which there is no more filled than before, nor freed */
 }
 
 /* As the sequence; the object being there already ends the program. */
@@ -354,7 +390,7 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
         return false;
     if (cpu_push(cls, obj))
         return true;
-    n = sa_percpu_pop_batch(cls, objs, cpu_move_count(k, cap));
+    n = sa_cpu_cache_pop_batch(c, cls, objs, cpu_move_count(k, cap));
     if (n && SA_UNLIKELY(objs[n - 1] == obj)) /* a full cache is not looked into before */
         cpu_freed_twice(cls, obj);
     if (n)
@@ -371,6 +407,23 @@ void sa_cpu_cache_free(unsigned cls, void *obj)
     if (c && (cpu_push(cls, obj) || cpu_overflow(c, cpu, cls, obj)))
         return;
     sa_transfer_insert(sa_percpu_cpu(), cls, &obj, 1);
+    sa_cpu_cache_count_free(cls);
+}
+
+void sa_cpu_cache_count_free(unsigned cls)
+{
+    sa_add_relaxed(&sa_cpu_outside[cls].frees, 1);
+}
+
+void sa_cpu_cache_return(unsigned cls, void *obj)
+{
+    cpu_count_before(&sa_cpu_outside[cls].frees, 1);
+    sa_cpu_cache_free(cls, obj);
+}
+
+size_t sa_cpu_cache_threads_limit(void)
+{
+    return THREADS_LIMIT;
 }
 
 void sa_cpu_cache_kick(void)

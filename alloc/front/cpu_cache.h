@@ -10,6 +10,7 @@
 #define SA_FRONT_CPU_CACHE_H
 
 #include "alloc/os/percpu.h"
+#include "alloc/page_heap/peak.h"
 #include "sampling/sampler.h"
 
 struct sa_cpu_cache_stats {
@@ -26,7 +27,7 @@ struct sa_cpu_class_stats {
     size_t least, most; /* capacity over populated CPUs */
     double average;
     size_t allowed;
-    uint64_t allocations; /* ever, but for countdowns that still run; approximate */
+    uint64_t allocations, frees; /* ever; exact at rest, and never less than before */
 };
 
 /* Before any allocation: what every CPU's slab is until it is first used. */
@@ -39,11 +40,21 @@ void sa_cpu_cache_init(size_t limit_bytes);
  */
 void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial);
 
+/* Counts what caches hold; the rest is in use. */
+void sa_cpu_cache_count_use(void);
+
 /*
  * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this allocation is to be sampled, and how
  * likely that was.
  */
 void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial);
+
+/* A block is the program's from now on, which may have more in use than ever before: see alloc/page_heap/peak.h. */
+SA_INLINE void sa_cpu_cache_note_use(void)
+{
+    if (SA_UNLIKELY(sa_in_use_may_be_most()))
+        sa_cpu_cache_count_use();
+}
 
 /* Whether an allocation would find a cached object; a hint. */
 bool sa_cpu_cache_has(unsigned cls);
@@ -56,6 +67,12 @@ void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial);
 
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);
+
+/* Counts a free of a block of the class whose object does not come back, or later, by sa_cpu_cache_return. */
+void sa_cpu_cache_count_free(unsigned cls);
+
+/* As sa_cpu_cache_free, but no free that counts. */
+void sa_cpu_cache_return(unsigned cls, void *obj);
 
 /*
  * Sends the next operation on every CPU to the slow path once, where countdowns are shortened so
@@ -81,6 +98,9 @@ size_t sa_cpu_cache_drain(int cpu);
 /* The capacity limit of each CPU; takes effect as caches are drained and grow. */
 size_t sa_cpu_cache_limit(void);
 void sa_cpu_cache_set_limit(size_t bytes);
+
+/* What the caches of all threads together may hold, where there are such; each may have a little in any case. */
+size_t sa_cpu_cache_threads_limit(void);
 
 /* One above the highest populated CPU. */
 int sa_cpu_cache_count(void);

@@ -34,7 +34,7 @@ SA_COLD static void cpu_void_countdowns(struct cpu_cache *c)
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         uint64_t h = cpu_state(c->slab, cls);
 
-        cpu_count_voided(c, cls, h);
+        cpu_count_before(&c->allocs[cls], sa_state_until(h));
         sa_store_relaxed(&c->slab->header[cls].state, sa_state_arm(h, 0, false, generation));
     }
 }
@@ -79,6 +79,8 @@ static size_t cpu_empty(struct cpu_cache *c, int cpu)
         sa_store_relaxed(&c->slab->header[cls].state, sa_state_with(h, 0, 0));
         for (uint32_t i = 0; i < avail; i += SA_MOVE_MOST)
             sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MOST));
+        if (avail)
+            cpu_count_after(&c->frees[cls], avail);
         bytes += (size_t)avail * sa_size_classes.of[cls].size;
         budget += (size_t)sa_state_cap(h) * sa_size_classes.of[cls].size;
     }
@@ -86,7 +88,24 @@ static size_t cpu_empty(struct cpu_cache *c, int cpu)
     return bytes;
 }
 
-static size_t cpu_drain(int cpu)
+/* The same of the CPU that this thread runs on, which need not be stopped. Capacities stay. */
+SA_COLD static size_t cpu_pop_all(int cpu)
+{
+    void *objs[SA_MOVE_MOST];
+    size_t bytes = 0, n;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        for (size_t popped = 0; popped < SA_SLOTS_MOST; popped += n) {
+            n = sa_percpu_pop_batch(cls, objs, SA_MOVE_MOST);
+            if (!n)
+                break;
+            sa_transfer_insert(cpu, cls, objs, n);
+            bytes += n * sa_size_classes.of[cls].size;
+        }
+    return bytes;
+}
+
+SA_NOINLINE static size_t cpu_drain(int cpu)
 {
     struct cpu_cache *c = cpu_cache_get(cpu);
     size_t bytes = 0;
@@ -99,6 +118,9 @@ static size_t cpu_drain(int cpu)
     if (!sa_rseq.per_cpu) {
         if (cpu == sa_percpu_cpu())
             bytes = cpu_empty(c, cpu);
+    } else if (!sa_rseq_can_fence()) {
+        if (cpu == sa_percpu_cpu())
+            bytes = cpu_pop_all(cpu);
     } else if (cpu_stop(cpu)) {
         bytes = cpu_empty(c, cpu);
         cpu_resume(c, cpu);
@@ -250,10 +272,33 @@ void sa_cpu_cache_abandon_others(int own)
 
         if (!c || cpu == own)
             continue;
-        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+            uint64_t h = cpu_state(c->slab, cls);
+
+            cpu_count_before(&c->allocs[cls], sa_state_until(h));
             c->slab->header[cls].state = sa_state_make(0, 0, 0);
+            cpu_count_after(&c->frees[cls], sa_state_avail(h));
+        }
         c->available_bytes = c->limit_bytes;
     }
+}
+
+void sa_cpu_cache_count_use(void)
+{
+    int count = sa_cpu_cache_count(), caches = 1;
+    int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c)
+            continue;
+        caches++;
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+            bytes -=
+                (int64_t)sa_state_avail(cpu_state(c->slab, cls)) * sa_size_classes.of[cls].size;
+    }
+    sa_in_use_note(bytes, caches);
 }
 
 void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
@@ -279,6 +324,55 @@ void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
     ret->reclaims = sa_load_relaxed(&c->reclaims);
 }
 
+#define COUNT_TRIES 8
+
+/* Adds what one cache has counted of a class: its sums and its state must belong together, see cpu_count_before. */
+static void cpu_count_add(const struct cpu_cache *c, unsigned cls, struct sa_cpu_outside *to)
+{
+    uint64_t allocs, frees, h;
+    int64_t more_allocs = 0, more_frees = 0;
+
+    for (int tries = 0; tries < COUNT_TRIES; tries++) {
+        allocs = sa_load_acquire(&c->allocs[cls]);
+        frees = sa_load_acquire(&c->frees[cls]);
+        h = sa_load_acquire(&c->slab->header[cls].state);
+        more_allocs = (int64_t)(sa_load_acquire(&c->allocs[cls]) - allocs);
+        more_frees = (int64_t)(sa_load_acquire(&c->frees[cls]) - frees);
+        if (!more_allocs && !more_frees)
+            break;
+    }
+    allocs += more_allocs < 0 ? (uint64_t)more_allocs : 0;
+    frees += more_frees < 0 ? (uint64_t)more_frees : 0;
+    to->allocs += allocs - sa_state_until(h);
+    to->frees += allocs - sa_state_until(h) + frees + sa_state_avail(h);
+}
+
+/* The most that was ever told, so that no count goes down. What was too little may have been less than nothing. */
+static uint64_t told(uint64_t *before, uint64_t now)
+{
+    uint64_t most = sa_load_relaxed(before);
+
+    now = (int64_t)now < 0 ? 0 : now;
+
+    while (now > most && !sa_cas_relaxed(before, &most, now))
+        ;
+    return sa_max(now, most);
+}
+
+static void cpu_count_read(unsigned cls, struct sa_cpu_class_stats *ret)
+{
+    static struct sa_cpu_outside before[SA_CLASSES_MAX]; /* atomic, relaxed */
+    struct sa_cpu_outside now = {.allocs = sa_load_relaxed(&sa_cpu_outside[cls].allocs),
+                                 .frees = sa_load_relaxed(&sa_cpu_outside[cls].frees)};
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++)
+        if (cpu_cache_get(cpu))
+            cpu_count_add(cpu_cache_get(cpu), cls, &now);
+    ret->allocations = told(&before[cls].allocs, now.allocs);
+    ret->frees = told(&before[cls].frees, now.frees);
+}
+
 void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
 {
     int count = sa_cpu_cache_count(), populated = 0;
@@ -301,7 +395,5 @@ void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
         populated++;
     }
     ret->average = populated ? (double)sum / populated : 0;
-    for (int cpu = 0; cpu < count; cpu++)
-        if (cpu_cache_get(cpu))
-            ret->allocations += sa_load_relaxed(&cpu_cache_get(cpu)->passed[cls]);
+    cpu_count_read(cls, ret);
 }

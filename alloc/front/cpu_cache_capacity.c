@@ -47,7 +47,7 @@ static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t ta
 
     if (avail > target) {
         void *objs[SA_MOVE_MOST];
-        size_t n = sa_percpu_pop_batch(cls, objs, sa_min(avail - target, SA_MOVE_MOST));
+        size_t n = sa_cpu_cache_pop_batch(c, cls, objs, sa_min(avail - target, SA_MOVE_MOST));
 
         if (n)
             sa_transfer_insert(cpu, cls, objs, n);
@@ -99,7 +99,7 @@ static bool cpu_is_beyond(const struct cpu_cache *c, unsigned cls, void **slots)
 SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
 {
     void *objs[SA_MIDDLE_MOST];
-    size_t n = sa_percpu_pop_batch(cls, objs, SA_MIDDLE_MOST), pushed = 0;
+    size_t n = sa_cpu_cache_pop_batch(c, cls, objs, SA_MIDDLE_MOST), pushed = 0;
     bool moved = false;
 
     if (sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
@@ -110,7 +110,7 @@ SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, voi
         sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
     }
     if (n)
-        pushed = sa_percpu_push_batch(cls, objs, n);
+        pushed = sa_cpu_cache_push_batch(c, cls, objs, n);
     if (pushed < n)
         sa_transfer_insert(cpu, cls, objs + pushed, n - pushed);
     return moved;
@@ -143,8 +143,7 @@ uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_m
     const struct sa_class *k = &sa_size_classes.of[cls];
     uint64_t h = cpu_state(c->slab, cls);
     uint32_t cap = sa_state_cap(h), more;
-    uint16_t passed =
-        (uint16_t)(sa_load_relaxed(&c->passed[cls]) + c->armed[cls] - sa_state_until(h));
+    uint16_t passed = (uint16_t)(sa_load_relaxed(&c->allocs[cls]) - sa_state_until(h));
     uint16_t since = (uint16_t)(passed - c->missed_at[cls]);
     bool same = c->last_miss[cls] == kind;
     size_t got;

@@ -20,6 +20,7 @@
 #include "alloc/front/hardened.h"
 #include "alloc/front/large.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/sampled.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
@@ -140,10 +141,11 @@ static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_tria
 {
     void *p = sa_cpu_cache_alloc(cls, &trial), *sampled = NULL;
 
+    sa_cpu_cache_note_use();
     if (SA_UNLIKELY(sa_hardening.on) && p)
         sa_hardened_check_free(p, cls);
     if (SA_UNLIKELY(trial.won) && p)
-        sampled = sa_sampler_take(&trial, cls, p, size, align);
+        sampled = sa_sampled_begin(&trial, cls, p, 0, size, align);
     if (sampled)
         p = sampled;
     if (SA_UNLIKELY(sa_hardening.on) && p)
@@ -208,6 +210,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
     sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
+    sa_thread.caller_kind &= SA_CALLER_KIND;
     if (SA_UNLIKELY(!sa_gate_enter()))
         return sa_emergency_alloc(size, align);
     front_free_aside();
@@ -263,8 +266,8 @@ static void free_block(struct sa_block b, void *p)
     if (SA_UNLIKELY(ends))
         sa_hardened_end(p, b.cls);
     if (b.own_page)
-        p = sa_sampler_free(b.span, &b.cls);
-    if (SA_UNLIKELY(sa_hardening.on) && b.cls && !b.own_page)
+        sa_sampled_end(b.span);
+    else if (SA_UNLIKELY(sa_hardening.on) && b.cls)
         sa_hardened_free(p, b.cls);
     else if (b.cls)
         sa_cpu_cache_free(b.cls, p);
@@ -414,6 +417,7 @@ void *sa_front_realloc(void *p, size_t size)
     if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
     b = block_of(p, "invalid realloc");
+    sa_thread.caller_kind &= SA_CALLER_KIND;
     if (realloc_stays(b, p, size))
         return p;
     if (SA_UNLIKELY(!sa_gate_enter())) {

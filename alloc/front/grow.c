@@ -8,8 +8,8 @@
  * of that class that lies in a cache is better: to copy to it takes no lock of the page heap, and a program that lets
  * blocks grow and frees them finds the ones that it has freed.
  *
- * A growth is a free and an allocation: the new block is sampled or not by a trial of its own. If the old one was
- * sampled, it moves back to its proxy, which has grown.
+ * A growth is a free and an allocation: the new block is sampled or not by a trial of its own. A sampled block does not
+ * grow: no span of the ordinary heap is its own.
  */
 #include "alloc/front/grow.h"
 
@@ -17,11 +17,9 @@
 #include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/large.h"
+#include "alloc/front/sampled.h"
 #include "alloc/middle/central.h"
 #include "pagemap/pagemap.h"
-#include "sampling/sampler.h"
-
-#include <string.h>
 
 /* From here on most classes have a span for each object. */
 #define GROW_LEAST 65536
@@ -45,10 +43,11 @@ static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
     struct sa_trial trial;
     void *sampled = NULL;
 
+    sa_cpu_cache_note_use();
     sa_cpu_cache_try(cls, &trial);
     if (SA_UNLIKELY(trial.won))
-        sampled = sa_sampler_take(&trial, cls, object, size, 1);
-    return sampled ? memcpy(sampled, object, bytes) : object;
+        sampled = sa_sampled_begin(&trial, cls, object, bytes, size, 1);
+    return sampled ? sampled : object;
 }
 
 void *sa_grow(struct sa_block b, void *p, size_t size)
@@ -56,19 +55,13 @@ void *sa_grow(struct sa_block b, void *p, size_t size)
     unsigned to = sa_block_class(size, 1);
     size_t bytes = sa_block_bytes(b);
     struct sa_span *s;
-    void *object;
 
-    if (sa_hardening.on || size > PTRDIFF_MAX || !grow_serves(b.cls, to))
+    if (sa_hardening.on || b.own_page || size > PTRDIFF_MAX || !grow_serves(b.cls, to))
         return NULL;
-    if (!b.own_page)
-        sa_cpu_cache_check_freed(b.cls, p);
-    object = b.own_page ? sa_sampler_proxy(b.span) : p;
-    s = object ? sa_pagemap_span((uintptr_t)object) : NULL;
+    sa_cpu_cache_check_freed(b.cls, p);
+    s = sa_pagemap_span((uintptr_t)p);
     if (!s || !(to ? sa_central_extend(s, to) : sa_central_extend_large(s, sa_large_pages(size))))
         return NULL;
-    if (b.own_page) {
-        memcpy(object, p, bytes);
-        sa_sampler_free(b.span, &b.cls);
-    }
-    return to ? begin_object(object, to, bytes, size) : sa_large_begin(s, size, 1);
+    sa_cpu_cache_count_free(b.cls);
+    return to ? begin_object(p, to, bytes, size) : sa_large_begin(s, size, 1);
 }

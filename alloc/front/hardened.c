@@ -144,7 +144,7 @@ static void release(struct sa_quarantined b)
     /* With marks that is done when the object is used again, which also covers the time until then. */
     if (sa_hardening.junk_freed && !sa_hardening.marks)
         check_junk(b.block, b.cls);
-    sa_cpu_cache_free(b.cls, b.block);
+    sa_cpu_cache_return(b.cls, b.block);
 }
 
 static bool quarantine(struct sa_quarantined b)
@@ -165,7 +165,9 @@ static bool quarantine(struct sa_quarantined b)
 
 void sa_hardened_free(void *object, unsigned cls)
 {
-    if (!quarantine((struct sa_quarantined){object, cls}))
+    if (quarantine((struct sa_quarantined){object, cls}))
+        sa_cpu_cache_count_free(cls);
+    else
         sa_cpu_cache_free(cls, object);
 }
 

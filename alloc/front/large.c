@@ -5,13 +5,16 @@
  */
 #include "alloc/front/large.h"
 
+#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
+#include "alloc/front/cpu_cache.h"
 #include "alloc/front/hardened.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/pagemap.h"
 #include "sampling/choice.h"
 #include "sampling/fault.h"
@@ -41,6 +44,23 @@ void sa_large_init(size_t guards)
     guards_sampled = sa_min(guards, GUARDS_SAMPLED);
 }
 
+static uint64_t allocations[2], frees[2]; /* atomic, relaxed: blocks ever, and their bytes */
+
+/* A block in or out: which[0] are blocks, which[1] bytes. */
+SA_NOINLINE static void large_count(uint64_t *which, size_t bytes)
+{
+    sa_count_shared(&which[0], 1);
+    sa_count_shared(&which[1], bytes);
+}
+
+void sa_large_counts(struct sa_large_counts *ret)
+{
+    ret->allocations = sa_load_relaxed(&allocations[0]);
+    ret->allocations_bytes = sa_load_relaxed(&allocations[1]);
+    ret->frees = sa_load_relaxed(&frees[0]);
+    ret->frees_bytes = sa_load_relaxed(&frees[1]);
+}
+
 /* A block that has grown before probably grows again: a moved block gets this part more room. */
 #define GROW_PART 8
 
@@ -50,6 +70,7 @@ static void large_sample(struct sa_span *s, size_t size, size_t align)
 {
     struct sa_trial trial;
 
+    sa_cpu_cache_note_use();
     sa_sampler_try_large(sa_span_bytes(s), &trial);
     if (SA_UNLIKELY(trial.won))
         sa_sampler_take_large(&trial, s, size, align);
@@ -60,7 +81,7 @@ static bool large_wants_guard(const struct sa_trial *trial)
 {
     return SA_UNLIKELY(sa_hardening.guards) ||
            (SA_UNLIKELY(trial->won) && sa_load_relaxed(&sa_large_guards) < guards_sampled &&
-            sa_choice_guard_large(sa_clock_coarse_ns()));
+            sa_fault_may_report() && sa_choice_guard_large(sa_clock_coarse_ns()));
 }
 
 static void large_unsample(struct sa_span *s)
@@ -81,8 +102,11 @@ static bool large_keep(struct sa_span *s, bool *hidden)
     sa_store_relaxed(&s->state, SA_SPAN_KEPT);
     s->moved = 1;
     kept = sa_vm_protect((void *)s->start, sa_span_bytes(s), false) &&
-           sa_vm_release((void *)s->start, sa_span_bytes(s)) &&
-           sa_hardened_keep_large((void *)s->start);
+           sa_vm_release((void *)s->start, sa_span_bytes(s));
+    if (kept) { /* in this order: once it is in the quarantine, another thread may take it out */
+        sa_page_heap_emptied(&sa_page_heap_ordinary, s);
+        kept = sa_hardened_keep_large((void *)s->start);
+    }
     if (!kept)
         sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     return kept;
@@ -110,6 +134,8 @@ static void large_give_back(struct sa_span *s, bool empty)
 {
     bool hidden = s->guard && !large_disarm(s);
 
+    large_count(frees, sa_span_bytes(s));
+    sa_in_use_add(-(int64_t)sa_span_bytes(s));
     if (SA_UNLIKELY(hidden)) {
         s->moved = 1; /* the page heap maps it afresh */
         sa_sub_relaxed(&sa_large_guards, 1u);
@@ -165,9 +191,12 @@ static void large_arm(struct sa_span *s, bool guard)
 static void *large_begin(struct sa_span *s, size_t size, size_t align, const struct sa_trial *trial,
                          bool guard)
 {
+    large_count(allocations, sa_span_bytes(s));
     s->requested = size;
     s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
     large_arm(s, guard);
+    sa_in_use_add((int64_t)sa_span_bytes(s));
+    sa_cpu_cache_note_use();
     if (SA_UNLIKELY(trial->won))
         sa_sampler_take_large(trial, s, size, align);
     return (void *)s->start;
@@ -225,7 +254,10 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     s->requested = size;
     sa_hardened_arm_large((void *)s->start, size, sa_large_bytes(s));
     if (s->pages != before) {
+        large_count(allocations, sa_span_bytes(s));
+        large_count(frees, before << SA_PAGE_SHIFT);
         large_unsample(s);
+        sa_in_use_add(((int64_t)s->pages - (int64_t)before) * SA_PAGE_BYTES);
         large_sample(s, size, 1);
     }
     return true;

@@ -18,6 +18,13 @@ SA_INLINE size_t sa_large_pages(size_t size)
     return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
 }
 
+/* Ever; a block that changes its length in place counts as freed and allocated. */
+struct sa_large_counts {
+    uint64_t allocations, allocations_bytes, frees, frees_bytes;
+};
+
+void sa_large_counts(struct sa_large_counts *ret);
+
 /* Bytes that a block of the size takes, with what shows overflows; 0: there can be none. */
 size_t sa_large_estimate(size_t size);
 

@@ -214,6 +214,14 @@ unsigned long sa_maintain_release(unsigned long bytes)
     return given;
 }
 
+unsigned long sa_maintain_release_requested(unsigned long bytes)
+{
+    unsigned long given = sa_maintain_release(bytes);
+
+    sa_add_relaxed(&background.stats.requested_bytes, given);
+    return given;
+}
+
 size_t sa_maintain_make_room(void)
 {
     sa_kept_flush();
@@ -335,4 +343,5 @@ void sa_maintain_stats(struct sa_maintain_stats *ret)
     ret->steady_bytes = sa_load_relaxed(&background.stats.steady_bytes);
     ret->pressures = sa_load_relaxed(&background.stats.pressures);
     ret->pressure_bytes = sa_load_relaxed(&background.stats.pressure_bytes);
+    ret->requested_bytes = sa_load_relaxed(&background.stats.requested_bytes);
 }

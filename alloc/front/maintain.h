@@ -51,10 +51,14 @@ void sa_maintain_relieve(void);
 
 struct sa_maintain_stats {
     uint64_t passes;
-    uint64_t steady_bytes;   /* given back because of the release rate */
-    uint64_t pressures;      /* times of pressure */
-    uint64_t pressure_bytes; /* given back because of it */
+    uint64_t steady_bytes;    /* given back because of the release rate */
+    uint64_t pressures;       /* times of pressure */
+    uint64_t pressure_bytes;  /* given back because of it */
+    uint64_t requested_bytes; /* given back because the program asked for it */
 };
+
+/* sa_maintain_release for the program. */
+unsigned long sa_maintain_release_requested(unsigned long bytes);
 
 void sa_maintain_stats(struct sa_maintain_stats *ret);
 

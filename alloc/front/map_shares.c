@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/front/large.h"
 #include "alloc/front/quarantine.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "sampling/kept.h"
 
@@ -16,7 +17,7 @@ static size_t read_bound(void)
     char text[24];
     size_t bound = 0;
 
-    if (sa_sys_read_file("/proc/sys/vm/max_map_count", text, sizeof(text)) <= 0)
+    if (sa_filtered() || sa_sys_read_file("/proc/sys/vm/max_map_count", text, sizeof(text)) <= 0)
         return BOUND_DEFAULT;
     for (const char *c = text; *c >= '0' && *c <= '9' && bound < BOUND_MOST; c++)
         bound = bound * 10 + (size_t)(*c - '0');

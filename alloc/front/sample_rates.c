@@ -17,8 +17,10 @@
 #include "alloc/middle/transfer.h"
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/footprint.h"
+#include "alloc/page_heap/peak.h"
 #include "sampling/optimal.h"
 #include "sampling/rates.h"
+#include "sampling/sampler.h"
 
 #define CHOOSE_FIRST_NS 1000000000ull
 #define CHOOSE_MOST_NS  60000000000ull
@@ -38,6 +40,10 @@ static SA_START_DATA bool optimise; /* const after start */
 void sa_sample_rates_set_interval(int64_t bytes)
 {
     sa_lock_acquire(&rates.lock, SA_RANK_RATES);
+    if (bytes > 0 && sa_rates_interval() <= 0) {
+        sa_in_use_restart();
+        sa_cpu_cache_count_use();
+    }
     sa_rates_set_interval(bytes);
     sa_cpu_cache_rearm();
     sa_rates_bound_past((double)sa_footprint_bytes());
@@ -66,7 +72,7 @@ static struct sa_optimal_class rates_of_class(unsigned cls, double interval)
     sa_central_stats(cls, &central);
     all = central.spans * k->objects;
     unused = cpu.objects + transfer.objects + central.free_objects;
-    c.live = (double)(all - sa_min(unused, all));
+    c.live = (double)(all - sa_min(unused, all) + sa_sampler_apart(cls));
     rates.weight[cls] = rates.weight[cls] / 2 + (double)(cpu.allocations - rates.seen[cls]);
     rates.seen[cls] = cpu.allocations;
     c.allocations = rates.weight[cls];

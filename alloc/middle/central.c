@@ -27,6 +27,7 @@
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/limits.h"
 #include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
@@ -61,10 +62,16 @@ struct central {
 static struct central centrals[SA_CLASSES_MAX]; /* by sa_class_place */
 static SA_START_DATA bool central_runs; /* atomic, relaxed: there was a run of more than one span */
 
+/* Live objects; a span that is pinned has at least one. */
+static unsigned central_load(const struct sa_span *s)
+{
+    return s->live || !s->pins ? s->live : 1;
+}
+
 /* Fuller spans come first; below 17 objects live counts are told apart one by one at the end. */
 static unsigned central_list_for(const struct sa_span *s)
 {
-    unsigned live = s->live;
+    unsigned live = central_load(s);
 
     if (!live)
         return NEW_LIST;
@@ -106,7 +113,7 @@ static void central_place(struct central *c, struct sa_span *s, unsigned before)
     unsigned list = s->live == s->objects ? NO_LIST : central_list_for(s);
 
     c->utilization[central_bucket(before)]--;
-    c->utilization[central_bucket(s->live)]++;
+    c->utilization[central_bucket(central_load(s))]++;
 
     if (list == s->list)
         return;
@@ -129,6 +136,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
         return NULL;
     s->objects = k->objects;
     sa_store_relaxed(&s->live, 0);
+    s->pins = 0;
     s->list = NO_LIST;
     if (k->objects > 64) {
         sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
@@ -225,7 +233,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             continue; /* others may have been here meanwhile */
         }
         s = c->lists[sa_lowest_bit(c->filled)];
-        before = s->live;
+        before = central_load(s);
         if (!before)
             central_begin(s);
         took = SA_UNLIKELY(sa_hardening.scatter) ? sa_span_take_scattered(s, size, end, n - got)
@@ -316,7 +324,7 @@ static size_t central_put(unsigned cls, struct central *c, struct sa_span *s, vo
             break;
         }
         if (at != bits + index / 64) {
-            *at = word;
+            sa_store_relaxed(at, word);
             at = bits + index / 64;
             word = *at;
         }
@@ -326,7 +334,7 @@ static size_t central_put(unsigned cls, struct central *c, struct sa_span *s, vo
         }
         word |= 1ull << index % 64;
     }
-    *at = word;
+    sa_store_relaxed(at, word);
     sa_store_relaxed(&s->live, (uint16_t)(s->live - i));
     c->free_objects += i;
     return i;
@@ -359,12 +367,12 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     while (i < n) {
         struct sa_span *s = sa_pagemap_span((uintptr_t)objs[i]);
-        unsigned before = s ? s->live : 0;
+        unsigned before = s ? central_load(s) : 0;
 
         i += central_put(cls, c, s, objs + i, n - i, &fault);
         if (SA_UNLIKELY(fault != FAULT_NONE))
             break;
-        if (s->live == 0)
+        if (central_load(s) == 0)
             empty = central_drop(
                 c, s, before, central_drop_new(c, c->utilization[0] >= central_run(c, cls), empty));
         else
@@ -414,11 +422,29 @@ void sa_central_flush(void)
     central_each_drop_new(true);
 }
 
+bool sa_central_pin(unsigned cls, void *object, bool pin)
+{
+    struct central *c = &centrals[sa_class_place(cls)];
+    struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
+    bool done;
+
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    done = !pin || s->pins < UINT16_MAX;
+    s->pins = (uint16_t)(pin ? s->pins + done : s->pins - 1);
+    if (!central_load(s))
+        empty = central_drop(c, s, 1, NULL);
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    central_give_back(empty);
+    return done;
+}
+
 /* A span of one object, in use, becomes one of the class, or none of it any more. */
 static void central_count(unsigned cls, bool joins)
 {
     struct central *c = &centrals[sa_class_place(cls)];
+    int64_t bytes = sa_size_classes.of[cls].size;
 
+    sa_in_use_add(joins ? bytes : -bytes);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     if (joins) {
         c->spans++;

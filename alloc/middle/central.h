@@ -42,6 +42,12 @@ void sa_central_plunder(void);
 void sa_central_flush(void);
 
 /*
+ * Keeps the span of an object that the caller has from going back to the page heap, whatever becomes of the object; or
+ * lets go of it. False: it has as many pins as there may be.
+ */
+bool sa_central_pin(unsigned cls, void *object, bool pin);
+
+/*
  * Lengthens the span of an object that has it to itself (sa_class_alone) and is the caller's, so that it is one of another
  * class; or LARGE, and the caller's. False: what is behind it is in use.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which objects of a span are free: a bitmap, in the span's record or, of more than 64 objects, beside it. The caller holds the lock
- * of the span's class (central.c).
+ * Which objects of a span are free: a bitmap, in the span's record or, of more than 64 objects, beside it. The caller
+ * holds the lock of the span's class (central.c); profiles read the bitmap without the lock.
  */
 #ifndef SA_MIDDLE_SPAN_OBJECTS_H
 #define SA_MIDDLE_SPAN_OBJECTS_H
@@ -36,7 +36,7 @@ static inline size_t sa_span_take(struct sa_span *s, size_t size, void **end, si
 
         for (; b && left; b &= b - 1, left--)
             *--end = (void *)(s->start + (w * 64 + sa_lowest_bit(b)) * size);
-        bits[w] = b;
+        sa_store_relaxed(&bits[w], b);
     }
     sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
     return take;
@@ -57,7 +57,7 @@ SA_COLD static size_t sa_span_take_scattered(struct sa_span *s, size_t size, voi
             b = bits[w];
         }
         at = sa_lowest_bit(b);
-        bits[w] &= ~(1ull << at);
+        sa_store_relaxed(&bits[w], bits[w] & ~(1ull << at));
         *--end = (void *)(s->start + (w * 64 + at) * size);
     }
     sa_store_relaxed(&s->live, (uint16_t)(s->live + take));

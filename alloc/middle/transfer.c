@@ -22,6 +22,7 @@
 #include "alloc/middle/transfer_shards.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/peak.h"
 #include "pagemap/arena.h"
 
 #include <string.h>
@@ -236,6 +237,7 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
         got = sa_central_remove(cls, objs, n);
     if (SA_UNLIKELY(!got) && transfer_others(number, cls, &other))
         got = transfer_take(other, cls, objs, n);
+    sa_in_use_add((int64_t)(got * sa_size_classes.of[cls].size));
     return got;
 }
 
@@ -256,6 +258,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     struct sa_transfer *t = sa_transfer_shard(number) + sa_class_place(cls);
     size_t most, room, fit = 0;
 
+    sa_in_use_add(-(int64_t)(n * sa_size_classes.of[cls].size));
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     most = transfer_is_sole(cls) ? transfer_sole_most(t, cls)
                                  : transfer_share(number, cls, t->used + n);
@@ -364,6 +367,7 @@ void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
         t += sa_class_place(cls);
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
         ret->objects += t->used;
+        ret->sharded += transfer_is_sole(cls) ? 0 : t->used;
         ret->capacity += transfer_is_sole(cls)
                              ? sa_min(transfer_room(t), transfer_sole_most(t, cls))
                              : transfer_room(t);

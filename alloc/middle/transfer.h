@@ -24,6 +24,7 @@ struct sa_transfer_stats {
     size_t capacity, max_capacity;
     uint64_t insert_hits, insert_misses, insert_partial; /* misses include the partial ones */
     uint64_t remove_hits, remove_misses, remove_partial;
+    size_t sharded; /* of the objects, those in shards of CPUs */
 };
 
 /* Takes up to n <= SA_MOVE_MOST objects for a CPU; how many. 0 only when out of memory. */

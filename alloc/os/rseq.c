@@ -2,7 +2,9 @@
 /* Finding libc's rseq registration, and fencing; see rseq.h. */
 #include "alloc/os/rseq.h"
 
+#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
@@ -21,6 +23,7 @@ extern const ptrdiff_t __rseq_offset SA_WEAK;
 extern const unsigned __rseq_size SA_WEAK;
 
 SA_START_DATA struct sa_rseq sa_rseq;
+SA_START_DATA unsigned char sa_filter_known;
 struct sa_hot sa_hot;
 _Thread_local struct sa_thread sa_thread;
 
@@ -32,7 +35,7 @@ static int rseq_register_fence(void)
     return sa_sys_membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0);
 }
 
-static const char *rseq_unusable(bool allow)
+static SA_START_CODE const char *rseq_unusable(bool allow)
 {
     const char *tp = sa_thread_pointer();
 
@@ -51,9 +54,12 @@ static const char *rseq_unusable(bool allow)
     return NULL;
 }
 
-void sa_rseq_init(bool allow)
+SA_START_CODE void sa_rseq_init(bool allow)
 {
-    sa_rseq.cpus = sa_sys_cpu_numbers();
+    if (sa_rseq.asked)
+        return;
+    sa_rseq.asked = true;
+    sa_rseq.cpus = allow ? sa_sys_cpu_numbers() : 0;
     sa_rseq.reason = rseq_unusable(allow);
     sa_rseq.per_cpu = sa_rseq.reason == NULL;
     sa_rseq.offset = sa_rseq.per_cpu
@@ -61,16 +67,25 @@ void sa_rseq_init(bool allow)
                          : (const char *)&sa_thread.area - (const char *)sa_thread_pointer();
 }
 
+bool sa_rseq_can_fence(void)
+{
+    return sa_alone() || !sa_filtered();
+}
+
 bool sa_rseq_fence(int cpu)
 {
-    int r = -1;
+    long r = -1;
 
+    if (sa_alone())
+        return true; /* nobody else is in a critical section, and signals have ended this thread's */
+    if (sa_filtered())
+        return false;
     sa_add_relaxed(&sa_rseq.fences, 1);
     sa_preempt();
     if (cpu >= 0)
         r = sa_sys_membarrier(CMD_PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu);
     if (r != 0)
-        r = sa_sys_membarrier(CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
+        r = sa_filter_result(sa_sys_membarrier(CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0));
     sa_preempt();
     return r == 0;
 }

@@ -16,20 +16,25 @@ struct sa_rseq {
     bool per_cpu;       /* const after init; false: a slab per thread */
     int64_t offset;     /* const after init: area relative to the thread pointer */
     const char *reason; /* const after init: why not per CPU, NULL if it is */
-    unsigned cpus;      /* const after init: CPU numbers are below it (at most SA_SLABS) */
-    uint64_t fences;    /* atomic, relaxed */
+    bool asked;         /* the kernel was, in sa_rseq_init */
+    unsigned cpus;   /* const after init: CPU numbers are below it (at most SA_SLABS), if per_cpu */
+    uint64_t fences; /* atomic, relaxed */
 };
 
 extern struct sa_rseq sa_rseq;
 
-/* allow: false forces a slab per thread (an option). */
+/* allow: false forces a slab per thread (an option). Makes two system calls: for when the library is
+ * loaded, before the program can have a filter. Later calls change nothing. */
 void sa_rseq_init(bool allow);
 
 /*
  * After it returns, every critical section that began before the call has ended or will restart.
- * cpu < 0 fences all CPUs. Only where sa_rseq.per_cpu. False if the kernel refused: nothing may
- * then be assumed.
+ * cpu < 0 fences all CPUs. Only where sa_rseq.per_cpu. False if the kernel refused, or must not be
+ * asked (filter.h): nothing may then be assumed. A process with one thread needs no fence.
  */
 bool sa_rseq_fence(int cpu);
+
+/* Whether a fence can succeed. */
+bool sa_rseq_can_fence(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include "alloc/os/sys.h"
 
 #include "alloc/base/syscall.h"
+#include "alloc/os/filter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,11 +57,14 @@ int sa_sys_munmap(void *p, size_t bytes)
 
 int sa_sys_madvise(void *p, size_t bytes, int advice)
 {
+    bool listed = advice == MADV_DONTNEED || advice == MADV_FREE;
     long r = -EAGAIN;
 
+    if (!listed && sa_filtered())
+        return -EPERM;
     for (int i = 0; i < ADVICE_TRIES && r == -EAGAIN; i++)
         r = sa_syscall(SYS_madvise, p, bytes, advice);
-    return (int)r;
+    return (int)(listed ? r : sa_filter_result(r));
 }
 
 int sa_sys_mprotect(void *p, size_t bytes, int prot)
@@ -71,11 +75,6 @@ int sa_sys_mprotect(void *p, size_t bytes, int prot)
 int sa_sys_msync(void *p, size_t bytes, int flags)
 {
     return (int)sa_syscall(SYS_msync, p, bytes, flags);
-}
-
-int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret)
-{
-    return (int)sa_syscall(SYS_mincore, p, bytes, ret);
 }
 
 /*
@@ -103,7 +102,8 @@ int sa_sys_membarrier(int command, unsigned flags, int cpu)
 
 void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
 {
-    sa_syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, bytes, name);
+    if (!sa_filtered())
+        sa_syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, bytes, name);
 }
 
 unsigned sa_sys_cpu_numbers(void)
@@ -289,14 +289,16 @@ int sa_sys_pid(void)
 
 bool sa_sys_is_first_thread(void)
 {
-    long thread = sa_syscall(SYS_gettid);
+    long thread = sa_sys_tid();
 
-    return thread <= 0 || thread == sa_syscall(SYS_getpid);
+    return thread == 0 || thread == sa_filter_result(sa_syscall(SYS_getpid));
 }
 
 uint32_t sa_sys_tid(void)
 {
-    return (uint32_t)sa_syscall(SYS_gettid);
+    long thread = sa_filtered() ? 0 : sa_filter_result(sa_syscall(SYS_gettid));
+
+    return thread > 0 ? (uint32_t)thread : 0;
 }
 
 uint64_t sa_sys_unblock(int signal)

@@ -2,7 +2,8 @@
 /*
  * System calls by name. They are made as instructions (alloc/base/syscall.h), not through libc:
  * programs interpose libc's functions with hooks that allocate. Results are the kernel's: 0 or a
- * value, or a negative errno. errno itself stays as it is.
+ * value, or a negative errno. errno itself stays as it is. What a filter may kill the process for
+ * (filter.h) is not called behind a filter, where that is said; the rest is for whoever asks for it.
  */
 #ifndef SA_OS_SYS_H
 #define SA_OS_SYS_H
@@ -17,14 +18,13 @@ void sa_sys_futex_wake(uint32_t *word, int waiters);
 
 void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags); /* NULL on failure */
 int sa_sys_munmap(void *p, size_t bytes);
-int sa_sys_madvise(void *p, size_t bytes, int advice);
+int sa_sys_madvise(void *p, size_t bytes, int advice); /* -EPERM if it must not be made */
 int sa_sys_mprotect(void *p, size_t bytes, int prot);
 int sa_sys_msync(void *p, size_t bytes, int flags);
-int sa_sys_mincore(void *p, size_t bytes, unsigned char *ret);
 bool sa_sys_is_readable(const void *p); /* the page of p */
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);
 int sa_sys_membarrier(int command, unsigned flags, int cpu);
-void sa_sys_name_mapping(void *p, size_t bytes, const char *name);
+void sa_sys_name_mapping(void *p, size_t bytes, const char *name); /* not behind a filter */
 
 /* A bound on the CPU numbers that the kernel can ever report (UINT_MAX if it is not known). */
 unsigned sa_sys_cpu_numbers(void);
@@ -61,8 +61,8 @@ void sa_sys_name_thread(const char *name); /* this one; 15 characters */
 void sa_sys_random(void *ret,
                    size_t bytes); /* does not wait; ret is unchanged if there are none yet */
 int sa_sys_pid(void);
-bool sa_sys_is_first_thread(void); /* of the process; also if the kernel does not say */
-uint32_t sa_sys_tid(void);
+bool sa_sys_is_first_thread(void);   /* of the process; also if the kernel does not say */
+uint32_t sa_sys_tid(void);           /* 0 if the kernel does not say, or must not be asked */
 uint64_t sa_sys_unblock(int signal); /* in this thread; the mask before */
 void sa_sys_set_mask(uint64_t mask); /* of blocked signals, in this thread */
 int sa_sys_signal_stack(const void *stack,

@@ -37,11 +37,15 @@ struct sa_thread {
     uint8_t gate_broken;
     uint8_t sampling;     /* inside the sampler: what it causes to be allocated is not sampled */
     const void *caller;   /* what called the allocator, see alloc/api/entry.h; NULL: not known */
-    uint8_t caller_kind;  /* enum salloc_allocation_kind */
+    uint8_t caller_kind;  /* enum salloc_allocation_kind, and SA_CALLER_RAISED */
     uint8_t stack_first;  /* see sampling/unwind_own.c */
     uint16_t stack_pages; /* the same */
     uint32_t number;      /* see sa_sample_thread; 0: none yet */
 };
+
+/* In caller_kind: the call that runs has made the program's use the highest so far, see alloc/page_heap/peak.h. */
+#define SA_CALLER_RAISED 0x80u
+#define SA_CALLER_KIND   0x7fu
 
 SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the comment above");
 

@@ -8,7 +8,9 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/syscall.h"
+#include "alloc/os/filter.h"
 
+#include <errno.h>
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
@@ -121,6 +123,7 @@ uint64_t sa_vdso_clock_ns(clockid_t clock)
 
 long sa_vdso_cpu(unsigned *ret_cpu, unsigned *ret_node)
 {
-    return vdso.cpu ? vdso.cpu(ret_cpu, ret_node, NULL)
-                    : sa_syscall(SYS_getcpu, ret_cpu, ret_node, NULL);
+    if (vdso.cpu)
+        return vdso.cpu(ret_cpu, ret_node, NULL);
+    return sa_filtered() ? -ENOSYS : sa_syscall(SYS_getcpu, ret_cpu, ret_node, NULL);
 }

@@ -15,7 +15,8 @@ void sa_vdso_init(void);
 
 uint64_t sa_vdso_clock_ns(clockid_t clock);
 
-/* The CPU and the NUMA node that run the calling thread. 0, or an error: the kernel does not tell. */
+/* The CPU and the NUMA node that run the calling thread. 0, or an error: the kernel does not tell,
+ * or must not be asked (filter.h). */
 long sa_vdso_cpu(unsigned *ret_cpu, unsigned *ret_node);
 
 #endif

@@ -6,6 +6,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/rng.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 
 #include <errno.h>
@@ -64,7 +65,8 @@ void sa_vm_secret(uint64_t *ret, unsigned count)
 
     /* If the kernel has none, or may not say: what it gave the process at its start. */
     memset(ret, 0, count * sizeof(*ret));
-    sa_sys_random(ret, count * sizeof(*ret));
+    if (!sa_filtered())
+        sa_sys_random(ret, count * sizeof(*ret));
     for (unsigned i = 0; i < count; i++)
         ret[i] ^= sa_rng_next(&at);
 }
@@ -112,7 +114,8 @@ static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *c
     }
     vm_mapped();
     sa_add_relaxed(count, bytes);
-    sa_sys_name_mapping(p, bytes, name);
+    if (SA_UNLIKELY(sa_vm.names))
+        sa_sys_name_mapping(p, bytes, name);
     return p;
 }
 
@@ -186,23 +189,33 @@ void sa_vm_unmap_space(void *p, size_t bytes)
     unmap_counted(p, bytes, &sa_vm.space_bytes);
 }
 
+#define PAGEMAP         "/proc/self/pagemap"
+#define PAGEMAP_PRESENT (1ull << 63)
+#define PAGEMAP_ENTRIES 512 /* read at a time: a hugepage's */
+
+/* By the calls that the loader makes at start: filters of launchers let them pass, unlike mincore. */
 size_t sa_vm_resident(const void *p, size_t bytes)
 {
-    uintptr_t at = sa_align_down((uintptr_t)p, sa_vm.page_bytes);
-    uintptr_t end = sa_align_up((uintptr_t)p + bytes, sa_vm.page_bytes);
-    unsigned char there[2048];
-    size_t pages = 0;
+    size_t at = (uintptr_t)p / sa_vm.page_bytes, pages = 0;
+    size_t end = sa_align_up((uintptr_t)p + bytes, sa_vm.page_bytes) / sa_vm.page_bytes;
+    uint64_t entry[PAGEMAP_ENTRIES];
+    int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0);
 
+    if (fd < 0)
+        return 0;
     while (at < end) {
-        size_t n = sa_min((end - at) / sa_vm.page_bytes, sizeof(there));
+        long got = sa_sys_pread(fd, entry, sa_min(end - at, PAGEMAP_ENTRIES) * sizeof(*entry),
+                                at * sizeof(*entry)) /
+                   (long)sizeof(*entry);
 
-        if (sa_sys_mincore((void *)at, n * sa_vm.page_bytes, there) != 0)
-            return 0;
-        for (size_t i = 0; i < n; i++)
-            pages += there[i] & 1;
-        at += n * sa_vm.page_bytes;
+        if (got <= 0)
+            break;
+        for (long i = 0; i < got; i++)
+            pages += (entry[i] & PAGEMAP_PRESENT) != 0;
+        at += (size_t)got;
     }
-    return pages * sa_vm.page_bytes;
+    sa_sys_close(fd);
+    return at < end ? 0 : pages * sa_vm.page_bytes;
 }
 
 /* The kernel's interface (PAGEMAP_SCAN), which older headers lack. */
@@ -220,6 +233,70 @@ struct scan {
 #define SCAN_HUGE    64
 #define SCAN_RANGES  64
 
+/* The number at *text, which is moved behind it. */
+static uintptr_t smaps_number(const char **text, unsigned base)
+{
+    uintptr_t n = 0;
+
+    for (;; (*text)++) {
+        char c = **text;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                                : 99;
+
+        if (digit >= base)
+            return n;
+        n = n * base + digit;
+    }
+}
+
+/* Adds what a line says of the mapping that began last, of which *inside says whether it is in the range. */
+static void smaps_line(const char *line, uintptr_t start, uintptr_t end, bool *inside,
+                       struct sa_vm_coverage *sum)
+{
+    static const char resident[] = "Rss:", huge[] = "AnonHugePages:";
+    bool is_resident = strncmp(line, resident, sizeof(resident) - 1) == 0;
+    const char *at = line;
+    uintptr_t first = smaps_number(&at, 16);
+
+    if (at > line && *at == '-') {
+        at++;
+        *inside = first < end && smaps_number(&at, 16) > start;
+    } else if (*inside && (is_resident || strncmp(line, huge, sizeof(huge) - 1) == 0)) {
+        at = line + strcspn(line, "0123456789");
+        *(is_resident ? &sum->resident : &sum->huge) += smaps_number(&at, 10) << 10;
+    }
+}
+
+bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
+{
+    char text[2048], line[64]; /* of which the beginning is enough */
+    struct sa_vm_coverage sum = {0, 0};
+    int fd = sa_sys_open("/proc/self/smaps", O_RDONLY, 0);
+    bool inside = false;
+    size_t length = 0;
+    long n;
+
+    if (fd < 0)
+        return false;
+    while ((n = sa_sys_read(fd, text, sizeof(text))) > 0 || n == -EINTR) {
+        for (long i = 0; i < n; i++) {
+            if (text[i] != '\n') {
+                line[length] = text[i];
+                length += length + 1 < sizeof(line);
+                continue;
+            }
+            line[length] = '\0';
+            length = 0;
+            smaps_line(line, start, end, &inside, &sum);
+        }
+    }
+    sa_sys_close(fd);
+    if (n == 0)
+        *ret = sum;
+    return n == 0;
+}
+
 bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
 {
     struct scan_range found[SCAN_RANGES];
@@ -231,7 +308,7 @@ bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
                         .all_of = SCAN_PRESENT,
                         .wanted = SCAN_PRESENT | SCAN_HUGE};
     struct sa_vm_coverage sum = {0, 0};
-    int fd = sa_sys_open("/proc/self/pagemap", O_RDONLY, 0), n = 0;
+    int fd = sa_filtered() ? -1 : sa_sys_open(PAGEMAP, O_RDONLY, 0), n = 0;
 
     if (fd < 0)
         return false;
@@ -248,7 +325,7 @@ bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
     }
     sa_sys_close(fd);
     if (scan.start < end)
-        return false;
+        return sa_vm_mappings_coverage(start, end, ret);
     *ret = sum;
     return true;
 }
@@ -286,23 +363,18 @@ bool sa_vm_collapse(void *p, size_t bytes)
     return sa_sys_madvise(p, bytes, MADV_COLLAPSE) == 0;
 }
 
-/* Whether the kernel says that part of the range is not mapped. */
+/* Whether a range that was mapped is not any more. The kernel unmaps all of it or nothing. */
 static bool vm_has_hole(const void *p, size_t bytes)
 {
-    unsigned char there[2048];
-    size_t step = sizeof(there) * sa_vm.page_bytes;
-
-    for (size_t at = 0; at < bytes; at += step)
-        if (sa_sys_mincore((char *)p + at, sa_min(step, bytes - at), there) == -ENOMEM)
-            return true;
-    return false;
+    return !sa_sys_is_readable(p) || !sa_sys_is_readable((const char *)p + bytes - 1);
 }
 
 enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
 {
     if (sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED) == p) {
-        sa_sys_name_mapping(p, bytes, name);
+        if (SA_UNLIKELY(sa_vm.names))
+            sa_sys_name_mapping(p, bytes, name);
         return SA_VM_ZEROED;
     }
     /* Most likely the process has as many mappings as it may have. The kernel sees that before it changes

@@ -12,6 +12,7 @@
 
 struct sa_vm {
     size_t page_bytes;     /* the kernel's page: 4, 16 or 64 KiB; const after init */
+    bool names;            /* give mappings names in /proc/PID/maps; const after init */
     uint64_t seed;         /* random per process, from the kernel; const after init */
     uint64_t map_failures; /* atomic, relaxed counters */
     uint64_t advise_failures;
@@ -51,7 +52,8 @@ uint64_t sa_vm_mapped_bytes(void);
 /* A mapping with more bytes, perhaps elsewhere; NULL: it is unchanged. */
 void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes);
 
-/* Bytes of the kernel's pages in the range (of any memory) that are in memory; 0 if it does not tell. */
+/* Bytes of the kernel's pages in the range (of any memory) that are in memory; 0 if it does not tell,
+ * or behind a filter. */
 size_t sa_vm_resident(const void *p, size_t bytes);
 
 struct sa_vm_coverage {
@@ -59,8 +61,11 @@ struct sa_vm_coverage {
 };
 
 /* What is mapped there, as the kernel's page tables have it: takes it 0.2 ms for each GiB on hugepages, 3 ms on small
- * pages. False if it does not tell (before Linux 6.7, or where /proc is not to be seen). */
+ * pages. Before Linux 6.7 as the next. False if the kernel does not tell (where /proc is not to be seen). */
 bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret);
+
+/* What the kernel says of mappings that lie there, or in part, which takes it more. */
+bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret);
 
 /* Gives the pages back; afterwards they read as zero. False if the kernel refused (locked memory):
  * the content is then unchanged. */

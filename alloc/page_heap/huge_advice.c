@@ -25,6 +25,7 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
@@ -66,7 +67,8 @@ static enum sa_thp_mode advice_mode(void)
     char text[128];
     const char *chosen = text; /* always [madvise] never */
 
-    if (sa_vm.page_bytes != 4096 || sa_sys_read_file(MODE_FILE, text, sizeof(text)) <= 0)
+    if (sa_vm.page_bytes != 4096 || sa_filtered() ||
+        sa_sys_read_file(MODE_FILE, text, sizeof(text)) <= 0)
         return SA_THP_NEVER;
     while (*chosen && *chosen != '[')
         chosen++;
@@ -90,8 +92,8 @@ bool sa_huge_heap_collapses(struct sa_huge_heap *h)
 {
     enum sa_thp_mode mode = sa_huge_heap_thp(h);
 
-    return (mode == SA_THP_MADVISE || mode == SA_THP_ALWAYS) && h->choice != SA_HUGEPAGES_OFF &&
-           h->now_ns >= h->collapse_pause_ns &&
+    return (mode == SA_THP_MADVISE || mode == SA_THP_ALWAYS) && !sa_filtered() &&
+           h->choice != SA_HUGEPAGES_OFF && h->now_ns >= h->collapse_pause_ns &&
            ((h->in_use_pages >= SA_HUGE_LARGE_HEAP && !h->touches.to_make_up) ||
             h->choice == SA_HUGEPAGES_ALWAYS || h->now_ns - h->started_ns >= YOUNG_NS);
 }
@@ -160,6 +162,8 @@ static bool advise(struct sa_huge_heap *h, size_t hugepage, size_t n, enum sa_hu
     size_t bytes = n * SA_HUGE_BYTES;
     bool ok;
 
+    if (sa_filtered())
+        return false;
     if (h->advisor.edges >= (advice == SA_ADVICE_ON ? EDGES_ON : EDGES_OFF)) {
         h->collapse.refused++;
         return false;

@@ -467,6 +467,7 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
 void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
 {
     struct sa_huge_moving moving[2] = {{0}};
+    bool emptied;
 
     if (s->moved) {
         enum sa_vm_renewal renewal = sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name);
@@ -480,6 +481,7 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
         sa_huge_heap_renewed(h, s->start, s->pages, zero);
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
+    emptied = sa_span_emptied(s, false, &h->empty_pages);
     sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
     if (!zero)
         sa_count_add(&h->freed_bytes, sa_span_bytes(s));
@@ -487,10 +489,11 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
     if (zero) {
         heap_give(h, s, true, &moving[0]);
         heap_drop_span(h, s);
-        sa_huge_heap_note(h);
     } else {
         h->recent = s;
         sa_store_relaxed(&s->state, SA_SPAN_MOVING);
     }
+    if (zero || emptied)
+        sa_huge_heap_note(h);
     sa_huge_heap_settle(h, moving);
 }

@@ -110,6 +110,7 @@ struct sa_huge_heap {
         end; /* hugepages: all that were ever mapped are from the first to before the end */
     size_t large_pages; /* of large spans, tails in the filler not counted */
     size_t in_use_pages;
+    size_t empty_pages; /* of spans in use that hold no memory */
     /* Of the request that is being placed: pages that held memory when it began, or SIZE_MAX where there is no limit;
      * the bytes by which it would pass the hard one; and whether it had better be zero. */
     size_t before, over;
@@ -143,6 +144,7 @@ void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name,
 struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
                                    enum sa_pages_use use);
 void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *span, bool zero);
+void sa_huge_heap_span_emptied(struct sa_huge_heap *h, struct sa_span *span);
 bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *span, size_t pages);
 void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *span, size_t pages);
 size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes);
@@ -347,7 +349,7 @@ SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h)
 /* Pages that hold memory, free or not. */
 SA_INLINE size_t sa_huge_heap_used(const struct sa_huge_heap *h)
 {
-    return h->mapped * SA_HUGE_PAGES - sa_huge_heap_released(h);
+    return h->mapped * SA_HUGE_PAGES - sa_huge_heap_released(h) - h->empty_pages;
 }
 
 /* Says how much that is, after it has changed; see footprint.h. */

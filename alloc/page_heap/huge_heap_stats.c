@@ -2,6 +2,8 @@
 /* Figures of the hugepage-aware heap, see huge_stats.h for what they mean; and what of it is free. */
 #include "alloc/page_heap/huge_heap.h"
 
+#include "alloc/page_heap/span_records.h"
+
 #include <string.h>
 
 #define FREE_TRIES 1000
@@ -17,15 +19,25 @@ static void heap_fill_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *r
     *ret = h->stats;
     ret->mapped_bytes = h->mapped * SA_HUGE_BYTES;
     ret->in_use_bytes = h->in_use_pages << SA_PAGE_SHIFT;
+    ret->empty_bytes = h->empty_pages << SA_PAGE_SHIFT;
     ret->backed_bytes = backed << SA_PAGE_SHIFT;
     ret->moving_bytes = moving << SA_PAGE_SHIFT;
     ret->released_bytes = sa_huge_heap_released(h) << SA_PAGE_SHIFT;
+}
+
+void sa_huge_heap_span_emptied(struct sa_huge_heap *h, struct sa_span *s)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_span_emptied(s, true, &h->empty_pages);
+    sa_huge_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
 void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
+    sa_huge_heap_note(h); /* a hugepage that has become free counts as a whole */
     heap_fill_stats(h, ret);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

@@ -44,6 +44,14 @@ void sa_page_heap_free(struct sa_page_heap *h, struct sa_span *s, bool zero)
         sa_span_heap_free(h->plain, s, zero);
 }
 
+void sa_page_heap_emptied(struct sa_page_heap *h, struct sa_span *s)
+{
+    if (h->huge)
+        sa_huge_heap_span_emptied(h->huge, s);
+    else
+        sa_span_heap_span_emptied(h->plain, s);
+}
+
 bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages)
 {
     return h->huge ? sa_huge_heap_extend(h->huge, s, pages)

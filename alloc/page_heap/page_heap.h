@@ -20,6 +20,7 @@ struct sa_page_heap_stats {
     size_t backed_bytes;   /* free, holding memory */
     size_t released_bytes; /* free, holding none */
     size_t moving_bytes;   /* free, on its way from backed to released at this moment */
+    size_t empty_bytes;    /* of those in use, spans that hold no memory */
     size_t spans_in_use;   /* records */
     size_t spans_created;
     uint64_t grown, released_ever_bytes, extended;
@@ -76,6 +77,12 @@ struct sa_span *sa_page_heap_alloc(struct sa_page_heap *heap, size_t pages, size
 
 /* Takes back a span in use. zero: its pages are known to be zero and without memory. */
 void sa_page_heap_free(struct sa_page_heap *heap, struct sa_span *span, bool zero);
+
+/*
+ * The pages of a span in use were given back, and nobody will touch them until the span is freed: until then they are
+ * not part of the footprint.
+ */
+void sa_page_heap_emptied(struct sa_page_heap *heap, struct sa_span *span);
 
 /* Lengthens a LARGE span in place if the pages behind it are free. */
 bool sa_page_heap_extend(struct sa_page_heap *heap, struct sa_span *span, size_t pages);

@@ -5,9 +5,30 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
+#include "alloc/os/thread.h"
 #include "alloc/page_heap/footprint.h"
 
 struct sa_peak sa_peak;
+SA_START_DATA struct sa_in_use sa_in_use;
+
+void sa_in_use_note(int64_t bytes, int caches)
+{
+    int64_t most = sa_load_relaxed(&sa_in_use.most);
+
+    while (bytes > most)
+        if (sa_cas_relaxed(&sa_in_use.most, &most, bytes)) {
+            sa_thread.caller_kind |= SA_CALLER_RAISED;
+            most = bytes;
+        }
+    sa_store_relaxed(&sa_in_use.next, sa_load_relaxed(&sa_in_use.given) +
+                                          sa_max(most / SA_IN_USE_PART, SA_IN_USE_LEAST) * caches);
+}
+
+SA_COLD void sa_in_use_restart(void)
+{
+    sa_store_relaxed(&sa_in_use.most, 0);
+    sa_store_relaxed(&sa_in_use.next, 0);
+}
 
 void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)
 {

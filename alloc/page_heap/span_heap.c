@@ -291,6 +291,7 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
+    sa_span_emptied(s, false, &h->empty_pages);
     sa_size_info_free(&h->sizes, s->pages, 0);
     if (!zero)
         sa_count_add(&h->freed_bytes, sa_span_bytes(s));
@@ -314,6 +315,14 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (SA_UNLIKELY(excess))
         sa_span_heap_release(h, excess << SA_PAGE_SHIFT);
+}
+
+void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *s)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_span_emptied(s, true, &h->empty_pages);
+    sa_span_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
 /* The free pages behind a span, so many, out of the lists; NULL: there are fewer, or no record for the rest. */

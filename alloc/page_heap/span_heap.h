@@ -22,7 +22,8 @@ struct sa_span_heap {
     struct sa_heap_space space;
     struct sa_span *unused; /* records, linked by next */
     size_t mapped_pages, in_use_pages, moving_pages;
-    size_t low_water; /* least backed pages since the last tick */
+    size_t empty_pages; /* of spans in use that hold no memory */
+    size_t low_water;   /* least backed pages since the last tick */
     uint64_t now_ns;
     bool refused;         /* the kernel would not take memory back: only ticks try again */
     uint64_t freed_bytes; /* atomic, relaxed for readers */
@@ -37,6 +38,7 @@ void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name,
 /* The functions of page_heap.h. */
 struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t align);
 void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *span, bool zero);
+void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *span);
 bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *span, size_t pages);
 void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *span, size_t pages);
 size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes);
@@ -59,7 +61,7 @@ void sa_span_heap_drop_record(struct sa_span_heap *h, struct sa_span *s);
 /* What holds memory, free or not. */
 SA_INLINE size_t sa_span_heap_used_bytes(const struct sa_span_heap *h)
 {
-    return (h->mapped_pages - h->released.pages) << SA_PAGE_SHIFT;
+    return (h->mapped_pages - h->released.pages - h->empty_pages) << SA_PAGE_SHIFT;
 }
 
 /* Says so, after it has changed; see footprint.h. */

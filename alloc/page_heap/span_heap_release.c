@@ -129,6 +129,7 @@ void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
     *ret = h->stats;
     ret->mapped_bytes = h->mapped_pages << SA_PAGE_SHIFT;
     ret->in_use_bytes = h->in_use_pages << SA_PAGE_SHIFT;
+    ret->empty_bytes = h->empty_pages << SA_PAGE_SHIFT;
     ret->backed_bytes = h->backed.pages << SA_PAGE_SHIFT;
     ret->released_bytes = h->released.pages << SA_PAGE_SHIFT;
     ret->moving_bytes = h->moving_pages << SA_PAGE_SHIFT;

@@ -34,12 +34,24 @@ static inline void sa_span_record_drop(struct sa_span **unused, struct sa_span *
     *unused = s;
 }
 
+/* The pages of a span in use hold no memory from now on, or it is freed; *pages: of such spans. False: nothing has
+ * changed. Lock held. */
+static inline bool sa_span_emptied(struct sa_span *s, bool emptied, size_t *pages)
+{
+    if (SA_LIKELY((s->list == SA_SPAN_EMPTIED) == emptied))
+        return false;
+    s->list = emptied ? SA_SPAN_EMPTIED : 0;
+    *pages += emptied ? s->pages : -(size_t)s->pages;
+    return true;
+}
+
 /* Hands a span out, whose start and length are set: nothing is left in it of what it was before. */
 static inline void sa_span_begin(struct sa_span *s, bool zeroed)
 {
     s->zeroed = zeroed;
     s->moved = 0;
     s->cls = 0;
+    s->list = 0;
     s->requested = 0;
     sa_store_relaxed(&s->sample, NULL);
     s->align_log = 0;

@@ -71,17 +71,20 @@ char *salloc_get_stats_prometheus(void);
  *                                      radix map; also tcmalloc.page_heap_unmapped
  *   tcmalloc.slack_bytes               the sum of the two
  *   tcmalloc.central_cache_free        free objects in central free lists
- *   tcmalloc.transfer_cache_free       in transfer caches
- *   tcmalloc.sharded_transfer_cache_free   0: there is none
+ *   tcmalloc.transfer_cache_free       in transfer caches that all CPUs share
+ *   tcmalloc.sharded_transfer_cache_free   in those that CPUs have of their own, for small blocks
  *   tcmalloc.cpu_free                  in per-CPU caches
  *   tcmalloc.thread_cache_free         in per-thread caches (where rseq is missing); also
  *                                      tcmalloc.current_total_thread_cache_bytes
+ *   tcmalloc.max_total_thread_cache_bytes  the most that those hold together
  *   tcmalloc.thread_cache_count        how many of those are in use
  *   tcmalloc.local_bytes               cpu_free plus thread_cache_free
- *   tcmalloc.metadata_bytes            salloc's own records
+ *   tcmalloc.metadata_bytes            salloc's own records, and what is mapped for more of them
  *   tcmalloc.external_fragmentation_bytes  physical_memory_used but for what is in use
  *   tcmalloc.required_bytes            physical_memory_used but for pageheap_free_bytes
  *   tcmalloc.num_released_total_bytes  given back to the system since the start
+ *   tcmalloc.num_released_release_memory_to_system_bytes   of that, by salloc_release_free_memory and
+ *                                      malloc_trim
  *   tcmalloc.desired_usage_limit_bytes the soft limit, settable; SIZE_MAX: none
  *   tcmalloc.hard_usage_limit_bytes    the hard limit, settable
  *   tcmalloc.soft_limit_hits           times that there was more than the soft limit
@@ -98,9 +101,13 @@ char *salloc_get_stats_prometheus(void);
  *                                      long to come back; 0: the rule is off; settable, as are
  *   tcmalloc.skip_subrelease_short_interval, tcmalloc.skip_subrelease_long_interval
  *                                      seconds: as the option of the name in doc/tuning.md
- *   tcmalloc.sampled_internal_fragmentation   pages that sampled objects have to themselves
+ *   tcmalloc.sampled_internal_fragmentation   bytes in use beyond what was asked for, as estimated
+ *                                      from the samples
+ *   tcmalloc.page_algorithm            1: the page heap is aware of hugepages; 0: it is not
  *   tcmalloc.security_partitioning_active     0
- *   tcmalloc.experiment.NAME           1 or 0: what the stats page lists as MALLOC EXPERIMENTS
+ *   tcmalloc.experiment.NAME           1 or 0: what the stats page lists as MALLOC EXPERIMENTS; and
+ *                                      TCMALLOC_TEMERAIRE, TCMALLOC_TEMERAIRE_WITH_SUBRELEASE_V3: as
+ *                                      tcmalloc.page_algorithm
  *   salloc.NAME                        every name of the tables in doc/stats.md but those of classes
  *                                      and CPUs: salloc.allocated_bytes, salloc.cache_hits, ...
  *

@@ -388,6 +388,8 @@ static void check_gperftools(const struct sums *s)
                       &head[0], &head[1], &head[2], &head[3]),
                4);
     for (at = strchr((char *)t.data, '\n') + 1; *at != '\n'; at = strchr(at, '\n') + 1) {
+        if (*at == '#') /* the summary */
+            continue;
         FUZZ_EQUAL(sscanf(at, "%llu: %llu [%llu: %llu] @ 0x", &n[0], &n[1], &n[2], &n[3]), 4);
         for (int i = 0; i < 4; i++)
             sum[i] += n[i];

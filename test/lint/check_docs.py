@@ -101,6 +101,14 @@ def line_kind(line):
     return ' '.join(w.strip('-') for w in words if w not in ('MiB', 'inf', 'nan')).lower()
 
 
+def check_limit(root, page, findings):
+    """The limit of the document's page is the one that there is by default."""
+    pattern = r'per cpu limit: (\d+) bytes'
+    shown, real = (re.findall(pattern, text) for text in (lint.read(root, 'doc/stats.md'), page))
+    if shown != real:
+        findings.add('doc/stats.md', None, 'the limit of CPUs should be %s, not %s' % (real, shown))
+
+
 def check_page(root, library, findings):
     """A real page, of a program under the library, with caches per CPU and per thread."""
     document = line_kind(lint.read(root, 'doc/stats.md').replace('`', ' '))
@@ -111,6 +119,8 @@ def check_page(root, library, findings):
             env = dict(os.environ, LD_PRELOAD=os.path.abspath(library),
                        SALLOC_CONF='stats:%s,per_cpu:%s' % (page, per_cpu))
             subprocess.run(['/bin/true'], env=env, check=True)
+            if per_cpu == 'on':
+                check_limit(root, open(page, encoding='ascii').read(), findings)
             for line in open(page, encoding='ascii'):
                 line = re.sub(r'(caches are per thread): .*|(PARAMETER salloc_\w+) .*', r'\1\2', line.strip())
                 kinds.setdefault(line_kind(line), line)

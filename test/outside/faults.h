@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls that fail when a test wants them to. The library makes its system calls through libc's
- * syscall(), and faults.c defines a function of this name that comes first because the test program
- * exports it.
+ * System calls of the library's that fail when a test wants them to: faults.c has a filter send a signal
+ * for each.
  */
 #ifndef SA_TEST_OUTSIDE_FAULTS_H
 #define SA_TEST_OUTSIDE_FAULTS_H

@@ -6,6 +6,8 @@
 #include "alloc/base/page.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
+#include "alloc/os/thread.h"
+#include "alloc/page_heap/peak.h"
 #include "sampling/live.h"
 #include "test/support/cmocka.h"
 
@@ -37,8 +39,20 @@ static inline struct sa_sample *sample_add(uintptr_t site, size_t allocated, dou
                             .address = samples_span.start,
                             .thread = sa_sample_thread(),
                             .place = {-1, -1, -1}};
+    sa_thread.caller_kind = 0; /* an allocation begins */
+    sa_in_use_add((int64_t)allocated);
+    sa_in_use_note(sa_in_use.bytes, 1);
     sa_live_add(s);
     return s;
+}
+
+/* Its block is freed. */
+static inline void sample_remove(struct sa_sample *s)
+{
+    int64_t allocated = (int64_t)s->allocated;
+
+    sa_live_remove(s, NULL);
+    sa_in_use_add(-allocated);
 }
 
 #endif

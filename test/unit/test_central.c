@@ -207,6 +207,56 @@ static void test_central_takes_from_fuller_spans_first(void **state)
     assert_int_equal(central_stats(cls).spans, 0);
 }
 
+/* A pinned span outlives its objects, serves meanwhile, and goes with the last pin. */
+static void test_central_keeps_pinned_spans(void **state)
+{
+    const unsigned cls = sa_size_class_find(10000);
+    const size_t objects = sa_size_classes.of[cls].objects;
+    void *a[64], *b[64];
+    struct sa_span *span;
+
+    (void)state;
+    assert_in_range(objects, 2, 64);
+    assert_int_equal(sa_central_remove(cls, a, objects), objects);
+    span = sa_pagemap_find((uintptr_t)a[0]);
+    assert_true(sa_central_pin(cls, a[0], true) && sa_central_pin(cls, a[1], true));
+    sa_central_insert(cls, a, objects);
+    sa_central_flush(); /* it is not a new one */
+    sa_central_plunder();
+    assert_int_equal(central_stats(cls).spans, 1);
+    assert_int_equal(central_stats(cls).free_objects, objects);
+    assert_int_equal(central_stats(cls).utilization[1], 1);
+    assert_true(sa_central_has(cls));
+    assert_int_equal(sa_central_remove(cls, b, objects), objects);
+    assert_true(sa_pagemap_find((uintptr_t)b[0]) == span && span->state == SA_SPAN_OBJECTS);
+    assert_true(sa_central_pin(cls, a[0], false)); /* in use: nothing happens */
+    sa_central_insert(cls, b, objects);
+    assert_int_equal(central_stats(cls).spans, 1);
+    assert_true(sa_central_pin(cls, a[1], false));
+    assert_int_equal(central_stats(cls).spans, 0);
+    for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
+        assert_int_equal(central_stats(cls).utilization[i], 0);
+}
+
+/* There are so many pins, and no more. */
+static void test_central_counts_pins(void **state)
+{
+    const unsigned cls = sa_size_class_find(10000);
+    void *p;
+
+    (void)state;
+    assert_int_equal(sa_central_remove(cls, &p, 1), 1);
+    for (unsigned i = 0; i < UINT16_MAX; i++)
+        assert_true(sa_central_pin(cls, p, true));
+    assert_false(sa_central_pin(cls, p, true));
+    sa_central_insert(cls, &p, 1);
+    for (unsigned i = 0; i < UINT16_MAX; i++) {
+        assert_int_equal(central_stats(cls).spans, 1);
+        assert_true(sa_central_pin(cls, p, false));
+    }
+    assert_int_equal(central_stats(cls).spans, 0);
+}
+
 /* A new span is made for the first object only: more are given as far as they are there. */
 static void test_central_makes_one_span_for_one_object(void **state)
 {
@@ -438,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_central_serves_every_class),
         cmocka_unit_test(test_central_objects_do_not_overlap),
         cmocka_unit_test(test_central_takes_from_fuller_spans_first),
+        cmocka_unit_test(test_central_keeps_pinned_spans),
+        cmocka_unit_test(test_central_counts_pins),
         cmocka_unit_test(test_central_makes_one_span_for_one_object),
         cmocka_unit_test(test_central_gives_in_the_order_of_addresses),
         cmocka_unit_test(test_central_hands_nothing_out_twice_to_threads),

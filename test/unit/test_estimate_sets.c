@@ -95,7 +95,7 @@ static void test_estimate_coverage_of_mixtures(void **state)
  */
 static void test_estimate_coverage_with_rates_of_sizes(void **state)
 {
-    enum { SIZES = 10, RUNS = 400, SETS = 60 };
+    enum { SIZES = 10, RUNS = 300, SETS = 40 };
     int bytes_least = RUNS, count_least = RUNS;
 
     (void)state;
@@ -145,6 +145,184 @@ static void test_estimate_coverage_with_rates_of_sizes(void **state)
                   (double)bytes_least / RUNS, (double)count_least / RUNS);
     assert_true(chance_of_so_few(bytes_least, RUNS) > IMPROBABLE(2 * SETS));
     assert_true(chance_of_so_few(count_least, RUNS) > IMPROBABLE(2 * SETS));
+}
+
+/* What a block has of something: none, all of its bytes, or any part of them. */
+static double part_of(double size)
+{
+    double u = sa_draw_uniform(&rng);
+
+    return u < 0.3 ? 0 : u < 0.5 ? size : size * sa_draw_uniform(&rng);
+}
+
+/*
+ * Intervals of weighted sums of a value that each block has its own of, as its resident bytes: not below 95 % of
+ * runs, from no sample to many. Sizes up to 1 MiB, which is p = 0.86; those of the large ones matter most.
+ */
+static void test_estimate_coverage_of_values(void **state)
+{
+    enum { SETS = 24, RUNS = 200 };
+    const struct sa_unseen unseen = {.bytes = T};
+    static double value[1 << 16];
+    int least = RUNS, wrong = 0;
+
+    (void)state;
+    for (int set = 0; set < SETS; set++) {
+        double expected = exp(5 * sa_draw_uniform(&rng) - 0.5), truth = 0;
+        double size = 4096 << set % 9, p = probability(size);
+        size_t n = (size_t)(expected / p) + 1, small = (size_t)(expected / probability(4096) / 2);
+        int covered = 0;
+
+        for (size_t i = 0; i < n + small; i++)
+            truth += value[i] = part_of(i < n ? size : 4096);
+        for (int run = 0; run < RUNS; run++) {
+            struct sa_value_sums sums = {0};
+            struct salloc_interval x;
+
+            for (size_t i = 0; i < n + small; i++) {
+                double chance = i < n ? p : probability(4096);
+
+                if (sa_draw_uniform(&rng) <= chance)
+                    sa_value_sums_add(&sums, chance, value[i]);
+            }
+            sa_estimate_value(&sums, &unseen, 0.95, &x);
+            assert_true(x.low <= x.value * (1 + 1e-9) && x.value <= x.high * (1 + 1e-9));
+            covered += x.low <= truth * (1 + 1e-12) && truth <= x.high;
+        }
+        wrong += RUNS - covered;
+        least = covered < least ? covered : least;
+    }
+    print_message("# least of %d sets: %.3f, all %.3f\n", SETS, (double)least / RUNS,
+                  1 - (double)wrong / SETS / RUNS);
+    assert_true(chance_of_so_few(least, RUNS) > IMPROBABLE(SETS));
+}
+
+/* No samples, samples without any of it, certain ones; and whose unseen ones may be of any size. */
+static void test_estimate_values_of_few(void **state)
+{
+    struct sa_unseen unseen = {.bytes = T};
+    struct sa_value_sums sums = {0};
+    struct salloc_interval x;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        sa_estimate_value(&sums, &unseen, 0.95, &x);
+        assert_true(x.samples == (unsigned)i && x.value == 0 && x.low == 0);
+        assert_true(fabs(x.high / sa_estimate_unseen(T, 0.95) - 1) < 1e-6);
+        sa_value_sums_add(&sums, 0.5, 0);
+    }
+    sums = (struct sa_value_sums){0};
+    sa_value_sums_add(&sums, 1, 700);
+    sa_estimate_value(&sums, &unseen, 0.95, &x);
+    assert_true(x.value == 700 && x.low == 700);
+    assert_true(fabs(x.high - 700 - sa_estimate_unseen(T, 0.95)) < 1);
+    unseen.bytes = 0;
+    sa_estimate_value(&sums, &unseen, 0.95, &x);
+    assert_true(x.high == 700);
+    unseen.bytes = INFINITY;
+    sa_estimate_value(&sums, &unseen, 0.95, &x);
+    assert_true(x.high == INFINITY);
+}
+
+/* Coverage of the 95 % interval of what blocks hold up beside them, which is bounded by their spans and not by them. */
+static double coverage_of_waste(double expected, int sparse)
+{
+    enum { RUNS = 400, OBJECTS = 64 };
+    static double waste[1 << 18];
+    const double size = 1024, p = probability(size);
+    const struct sa_unseen unseen = {.bytes = size * (OBJECTS - 1) / p};
+    size_t n = (size_t)(expected / p);
+    double truth = 0;
+    int covered = 0;
+
+    /* Spans with so many live objects of 64; each has its part of the free ones. */
+    for (size_t i = 0; i < n;) {
+        int live = sparse ? 1 + (int)(OBJECTS * pow(sa_draw_uniform(&rng), 4)) : 8 + (int)(i % 16);
+
+        for (int k = 0; k < live && i < n; k++, i++)
+            truth += waste[i] = size * (OBJECTS - live) / live;
+    }
+    for (int run = 0; run < RUNS; run++) {
+        struct sa_value_sums sums = {0};
+        struct salloc_interval x;
+
+        for (size_t i = 0; i < n; i++)
+            if (sa_draw_uniform(&rng) <= p)
+                sa_value_sums_add(&sums, p, waste[i]);
+
+        sa_estimate_value(&sums, &unseen, 0.95, &x);
+        covered += x.low <= truth && truth <= x.high;
+    }
+    return (double)covered / RUNS;
+}
+
+static void test_estimate_coverage_of_waste(void **state)
+{
+    static const double expected[] = {1, 3, 10, 30, 100, 400};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(expected); i++) {
+        double even = coverage_of_waste(expected[i], 0), sparse = coverage_of_waste(expected[i], 1);
+
+        print_message("# %g samples: %.3f, of some nearly empty spans %.3f\n", expected[i], even,
+                      sparse);
+        assert_true(chance_of_so_few((int)(400 * even + .5), 400) > IMPROBABLE(12));
+        assert_true(chance_of_so_few((int)(400 * sparse + .5), 400) > IMPROBABLE(12));
+    }
+}
+
+/* The same of mean lives: all alike, exponential, and from nanoseconds to hours; n of them sampled. */
+static double coverage_of_lives(int n, int kind)
+{
+    enum { RUNS = 2000 };
+    double mean = kind == 2 ? exp(2) : 1; /* of exp(2 z) with a normal z: exp(2^2 / 2) */
+    int covered = 0;
+
+    for (int run = 0; run < RUNS; run++) {
+        struct sa_life_sums sums = {0};
+        struct salloc_interval x;
+
+        for (int i = 0; i < n; i++) {
+            double u = sa_draw_uniform(&rng), life = 0.5 + u;
+
+            if (kind == 1)
+                life = -log(u);
+            else if (kind == 2)
+                life = exp(2 * sa_normal_quantile(u));
+            sa_life_sums_add(&sums, 1e-3, 1, life, life * life);
+        }
+        sa_estimate_life(&sums, 0.95, &x);
+        assert_true(x.low <= x.value && x.value <= x.high);
+        covered += x.low <= mean && mean <= x.high;
+    }
+    return (double)covered / RUNS;
+}
+
+static void test_estimate_coverage_of_lives(void **state)
+{
+    static const int samples[] = {4, 5, 10, 30, 100};
+    struct sa_life_sums sums = {0};
+    struct salloc_interval x;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(samples); i++) {
+        double c[3];
+
+        for (int kind = 0; kind < 3; kind++)
+            c[kind] = coverage_of_lives(samples[i], kind);
+        print_message("# %d samples: even %.3f, exponential %.3f, over decades %.3f\n", samples[i],
+                      c[0], c[1], c[2]);
+        assert_true(c[0] > 0.93 && c[1] > 0.9 && c[2] > 0.6);
+    }
+    sa_estimate_life(&sums, 0.95, &x);
+    assert_true(x.value == 0 && x.low == 0 && x.high == INFINITY);
+    sa_life_sums_add(&sums, 0.5, 3, 30, 300);
+    sa_estimate_life(&sums, 0.95, &x);
+    assert_true(x.samples == 3 && x.value == 10 && x.low == 0 && x.high == INFINITY);
+    sums = (struct sa_life_sums){0};
+    sa_life_sums_add(&sums, 1, 2, 30, 500);
+    sa_estimate_life(&sums, 0.95, &x);
+    assert_true(x.value == 15 && x.low == 15 && x.high == 15);
 }
 
 /*
@@ -205,6 +383,10 @@ int main(void)
         cmocka_unit_test_setup(test_estimate_coverage_of_mixtures, setup),
         cmocka_unit_test_setup(test_estimate_coverage_with_rates_of_sizes, setup),
         cmocka_unit_test(test_estimate_of_the_unseen),
+        cmocka_unit_test_setup(test_estimate_coverage_of_values, setup),
+        cmocka_unit_test(test_estimate_values_of_few),
+        cmocka_unit_test_setup(test_estimate_coverage_of_waste, setup),
+        cmocka_unit_test_setup(test_estimate_coverage_of_lives, setup),
     };
 
     return cmocka_run_group_tests_name("estimate_sets", tests, NULL, NULL);

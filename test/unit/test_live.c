@@ -3,7 +3,7 @@
  * The list of live samples against a model that keeps everything: what is live, what was live at the
  * peak, totals per stack, records used again; copies while other threads add and remove.
  *
- * Probabilities are powers of two and sizes whole, so that all sums are exact.
+ * The peak is where the program has most in use, which samples are a small part of. Probabilities are powers of two and sizes whole, so that all sums are exact.
  */
 #include "sampling/live.h"
 
@@ -29,9 +29,20 @@ struct block {
 
 static struct {
     struct block block[MOST], at_peak[MOST];
-    double bytes, peak;
+    double bytes, peak;  /* estimates */
+    double in_use, most; /* what the program has, sampled or not */
     double total_bytes[SITES], total_count[SITES];
 } model;
+
+static void model_use(double bytes)
+{
+    model.in_use += bytes;
+    if (model.in_use > model.most) {
+        model.most = model.in_use;
+        model.peak = model.bytes;
+        memcpy(model.at_peak, model.block, sizeof(model.block));
+    }
+}
 
 static void model_add(struct test_random *r, size_t i)
 {
@@ -45,10 +56,7 @@ static void model_add(struct test_random *r, size_t i)
     model.bytes += (double)b->allocated / b->p;
     model.total_bytes[b->site] += (double)b->allocated / b->p;
     model.total_count[b->site] += 1 / b->p;
-    if (model.bytes > model.peak) {
-        model.peak = model.bytes;
-        memcpy(model.at_peak, model.block, sizeof(model.block));
-    }
+    model_use((double)b->allocated);
 }
 
 static void model_remove(size_t i)
@@ -56,8 +64,23 @@ static void model_remove(size_t i)
     struct block *b = &model.block[i];
 
     model.bytes -= (double)b->allocated / b->p;
-    sa_live_remove(b->sample, NULL);
+    model.in_use -= (double)b->allocated;
+    sample_remove(b->sample);
     b->sample = NULL;
+}
+
+/* Blocks come and go of which none is sampled. */
+static void model_use_unsampled(struct test_random *r)
+{
+    static int64_t unsampled;
+    int64_t bytes = (int64_t)test_random_below(r, 1 << 20) - (1 << 19);
+
+    if (unsampled + bytes < 0)
+        return;
+    unsampled += bytes;
+    sa_in_use_add(bytes);
+    sa_in_use_note(sa_in_use.bytes, 1);
+    model_use((double)bytes);
 }
 
 /* Bytes and blocks per site: of a copy, and of the model. Order does not matter. */
@@ -155,6 +178,8 @@ static void test_live_follows_the_model(void **state)
                 model_remove(i);
             else if (test_random_below(&r, 100) < chance)
                 model_add(&r, i);
+            if (step % 3 == 0)
+                model_use_unsampled(&r);
             if (step % 500 == 0)
                 assert_as_the_model();
         }
@@ -185,20 +210,20 @@ static void test_live_uses_records_again(void **state)
     (void)state;
     a = sample_add(0, 16, 1);
     assert_int_equal(site->references, before + 1);
-    sa_live_remove(a, NULL); /* far below the peak */
+    sample_remove(a); /* far below the peak */
     assert_int_equal(site->references, before);
     b = sample_add(0, 32, 1);
     assert_ptr_equal(a, b);
-    sa_live_remove(b, NULL);
+    sample_remove(b);
     a = sample_add(1, (size_t)1 << 45, 1); /* a new peak: nothing of the old one is kept */
     sa_live_stats(&stats);
     assert_int_equal(stats.kept, 0);
-    sa_live_remove(a, NULL);
+    sample_remove(a);
     sa_live_stats(&stats);
     assert_int_equal(stats.kept, 1);
     b = sample_add(1, 64, 1);
     assert_ptr_not_equal(a, b);
-    sa_live_remove(b, NULL);
+    sample_remove(b);
     for (int i = 0; i < 1000; i++) {
         b = sa_live_new();
         sa_live_drop(b);
@@ -225,7 +250,7 @@ static size_t wave_add(size_t bytes)
 static void wave_remove(size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        sa_live_remove(wave[i], NULL);
+        sample_remove(wave[i]);
 }
 
 static void assert_peak_is_a_wave_of(size_t bytes)
@@ -269,7 +294,7 @@ static void test_live_peak_needs_few_records(void **state)
         assert_in_range(stats.kept, 1, stats.records - WAVE + SITES);
         wave_remove(WAVE);
     }
-    sa_live_remove(sample_add(0, (size_t)1 << 60, 1), NULL);
+    sample_remove(sample_add(0, (size_t)1 << 60, 1));
     for (size_t i = 0; i < SITES; i++) { /* one is this function's, one the new peak's */
         struct sa_stack *s = stack_of(i);
 
@@ -301,7 +326,7 @@ static void test_live_profiles_add_up(void **state)
     assert_true(found > TEST_COUNT(s));
     sa_profile_free(p);
     for (size_t i = 0; i < TEST_COUNT(s); i++)
-        sa_live_remove(s[i], NULL);
+        sample_remove(s[i]);
     p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
     assert_int_equal(p->row_count, 0);
     sa_profile_free(p);
@@ -338,7 +363,7 @@ static void test_live_without_memory(void **state)
     assert_int_equal(p->row_count, 1);
     sa_profile_free(p);
     assert_int_equal(s->stack->references, references);
-    sa_live_remove(s, NULL);
+    sample_remove(s);
 }
 
 #define THREADS 3
@@ -362,7 +387,7 @@ static void add_remove_or_copy(int index, void *arg)
         for (int i = 0; i < 60000; i++) {
             size_t at = test_random_below(&r, HELD);
 
-            sa_live_remove(held[at], NULL);
+            sample_remove(held[at]);
             held[at] = sample_add((uintptr_t)index, 64, 0.5);
             THREAD_CHECK(held[at] != NULL);
         }
@@ -370,7 +395,7 @@ static void add_remove_or_copy(int index, void *arg)
         while (__atomic_load_n(working, __ATOMIC_ACQUIRE) < 2 * (THREADS - 1) + 1)
             ;
         for (int i = 0; i < HELD; i++)
-            sa_live_remove(held[i], NULL);
+            sample_remove(held[i]);
         return;
     }
     while (__atomic_load_n(working, __ATOMIC_ACQUIRE) < THREADS - 1)

@@ -7,7 +7,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/cpu_cache.h"
+#include "alloc/front/cpu_cache_internal.h"
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
 #include "test/support/cmocka.h"
@@ -264,6 +264,34 @@ static void test_report_summary_adds_up_under_load(void **state)
     test_threads_check();
 }
 
+/* No CPU's row has more than the limit that stands above them, also where one has been lent what others have. */
+static void test_report_rows_of_cpus_keep_the_limit(void **state)
+{
+    const char *at;
+    size_t limit, cached, rest, rows = 0;
+    int cpu = 0, ours;
+
+    (void)state;
+    sa_front_free(sa_front_alloc(100, 1, false));
+    while (!sa_cpu_caches[cpu])
+        cpu++;
+    sa_cpu_caches[cpu]->limit_bytes += 12345;
+    sa_cpu_caches[cpu]->available_bytes += 12345;
+    at = strstr(format(), "Bytes in per-CPU caches");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "Bytes in per-CPU caches (per cpu limit: %zu bytes)", &limit), 1);
+    for (at = strstr(at, "\ncpu "); at; at = strstr(at + 1, "\ncpu ")) {
+        if (sscanf(at, "\ncpu %d: %zu bytes ( %*f MiB) with %zu bytes unallocated", &ours, &cached,
+                   &rest) != 3)
+            break;
+        assert_true(cached + rest <= limit);
+        rows++;
+    }
+    assert_true(rows > 0);
+    sa_cpu_caches[cpu]->limit_bytes -= 12345;
+    sa_cpu_caches[cpu]->available_bytes -= 12345;
+}
+
 static void test_report_kind_is_the_ending(void **state)
 {
     (void)state;
@@ -332,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_report_classes_add_up_to_the_summary),
         cmocka_unit_test(test_report_cpus_add_up_to_the_summary),
         cmocka_unit_test(test_report_summary_adds_up_under_load),
+        cmocka_unit_test(test_report_rows_of_cpus_keep_the_limit),
         cmocka_unit_test(test_report_kind_is_the_ending),
         cmocka_unit_test(test_report_keeps_to_a_short_buffer),
         cmocka_unit_test(test_report_goes_to_a_file_descriptor),

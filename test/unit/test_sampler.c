@@ -5,6 +5,9 @@
  */
 #include "test/unit/sampled.h"
 
+#include "alloc/front/cpu_cache.h"
+#include "alloc/middle/central.h"
+#include "alloc/middle/transfer.h"
 #include "alloc/os/thread.h"
 #include "sampling/snapshot.h"
 #include "test/support/child.h"
@@ -88,6 +91,65 @@ static void test_sampler_keeps_proxies(void **state)
         sa_front_free(others[i]);
     }
     assert_nothing_left();
+    set_interval(1);
+}
+
+/* What central free lists, caches and samples say of a class: objects that are out, and blocks that are on none. */
+static size_t objects_out(unsigned cls)
+{
+    struct sa_cpu_class_stats cpu;
+    struct sa_transfer_stats transfer;
+    struct sa_central_stats central;
+
+    sa_cpu_cache_class_stats(cls, &cpu);
+    sa_transfer_stats(cls, &transfer);
+    sa_central_stats(cls, &central);
+    return central.spans * sa_size_classes.of[cls].objects - central.free_objects -
+           transfer.objects - cpu.objects;
+}
+
+/* A sampled block is in use once: an object is held for it, or none is. */
+static void test_sampler_holds_no_second_block(void **state)
+{
+    enum { N = 200 };
+    void *p[N];
+
+    (void)state;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        const struct sa_class *k = &sa_size_classes.of[cls];
+        struct sa_rate most = {.p = 0.125}, more = {.p = 0.126};
+        struct sa_central_stats central;
+        enum sa_proxy rare = sa_sampler_proxy(cls, &most), often = sa_sampler_proxy(cls, &more);
+
+        assert_int_equal(often, k->objects == 1 ? SA_PROXY_NONE : SA_PROXY_HELD);
+        assert_int_equal(rare, k->objects > 1 && k->size > SA_PAGE_BYTES && k->objects <= 64
+                                   ? SA_PROXY_LENT
+                                   : often);
+        for (int lent = 0; lent <= (rare == SA_PROXY_LENT); lent++) {
+            size_t apart = 0;
+
+            set_interval(lent ? 8 * (int64_t)k->size : 1);
+            for (int i = 0; i < N; i++) {
+                p[i] = sa_front_alloc(k->size, 1, false);
+                assert_non_null(p[i]);
+                apart += own_page(p[i]) && (lent || often == SA_PROXY_NONE);
+            }
+            assert_true(live().samples > 0); /* of 200 at p = 0.118: none once in 10^10 */
+            assert_int_equal(sa_sampler_apart(cls), apart);
+            assert_int_equal(objects_out(cls), N - apart);
+            for (int i = 0; i < N; i++)
+                if (!own_page(p[i]))
+                    sa_front_free(p[i]);
+            sa_maintain_release(PTRDIFF_MAX);
+            sa_central_stats(cls, &central);
+            assert_true(lent ? central.spans > 0 : central.free_objects < N * k->objects);
+            for (int i = 0; i < N; i++)
+                if (own_page(p[i]))
+                    sa_front_free(p[i]);
+            assert_int_equal(sa_sampler_apart(cls), 0);
+            assert_nothing_left();
+        }
+    }
     set_interval(1);
 }
 
@@ -368,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_sampler_without_memory_goes_unsampled),
         cmocka_unit_test(test_sampler_gives_pages_of_their_own),
         cmocka_unit_test(test_sampler_keeps_proxies),
+        cmocka_unit_test(test_sampler_holds_no_second_block),
         cmocka_unit_test(test_sampler_aligns),
         cmocka_unit_test(test_sampler_zeroes),
         cmocka_unit_test(test_sampler_does_not_sample_itself),

@@ -100,9 +100,10 @@ static void release_while_freed(void *p)
 {
     struct sa_span *span = sa_pagemap_find((uintptr_t)p);
     unsigned cls;
+    void *object;
 
     span->sample = NULL;
-    sa_sampler_free(span, &cls);
+    sa_sampler_free(span, &cls, &object);
 }
 
 static void free_both(int index, void *arg)

@@ -72,7 +72,7 @@ static void test_vm_coverage_is_what_is_touched(void **state)
 {
     const size_t huge = 2ul << 20, spots = 200;
     unsigned char *p = sa_vm_map(NULL, 6 * huge, "salloc:test"), *at;
-    struct sa_vm_coverage c;
+    struct sa_vm_coverage c, of_mappings;
     bool made;
 
     (void)state;
@@ -92,6 +92,12 @@ static void test_vm_coverage_is_what_is_touched(void **state)
     assert_int_equal(c.resident, spots * page + huge);
     if (made)
         assert_int_equal(c.huge, huge);
+    assert_true(sa_vm_mappings_coverage((uintptr_t)p, (uintptr_t)p + 6 * huge, &of_mappings));
+    assert_int_equal(of_mappings.resident, c.resident);
+    assert_int_equal(of_mappings.huge, c.huge);
+    assert_true(
+        sa_vm_mappings_coverage((uintptr_t)at + 2 * huge, (uintptr_t)at + 3 * huge, &of_mappings));
+    assert_int_equal(of_mappings.resident, 0);
     sa_vm_unmap(p, (size_t)(at + 2 * huge - p));
     sa_vm_unmap(at + 3 * huge, (size_t)(p + 3 * huge - at));
 }

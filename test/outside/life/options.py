@@ -94,8 +94,11 @@ class Options(unittest.TestCase):
 
     def effective(self, conf):
         """The options that are in effect, as the page and as JSON show them."""
-        pages = [run(f'{conf},stats:{self.path("page" + ending)}') and open(self.path('page' + ending), encoding='ascii').read()
-                 for ending in ('.txt', '.json')]
+        pages = []
+        for ending in ('.txt', '.json'):
+            self.unchanged(run(f'{conf},stats:{self.path("page" + ending)}'))
+            with open(self.path('page' + ending), encoding='ascii') as file:
+                pages.append(file.read())
         text = dict(re.findall(r'^PARAMETER salloc_(\w+) (.*)$', pages[0], re.M))
         self.assertEqual(list(text), list(json.loads(pages[1])['options']))
         return text, json.loads(pages[1])['options']
@@ -140,7 +143,8 @@ class Options(unittest.TestCase):
 
     def test_ending_picks_the_format(self):
         for ending, check in (('json', lambda text: self.assertEqual(json.loads(text)['schema_version'], 1)),
-                              ('prom', lambda text: self.assertTrue(text.endswith('\n# EOF\n'))),
+                              ('openmetrics', lambda text: self.assertTrue(text.endswith('\n# EOF\n'))),
+                              ('prom', lambda text: self.assertTrue(text.startswith('# TYPE '))),
                               ('txt', lambda text: self.assertTrue(text.startswith('See salloc/doc/stats.md')))):
             self.unchanged(run('stats:' + self.path('%e.' + ending)))
             name = os.path.basename(PROGRAM) + '.' + ending

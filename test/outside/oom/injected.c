@@ -11,6 +11,7 @@
 #include "test/outside/faults.h"
 #include "test/outside/oom/oom.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 
 static const char *const kinds[FAULT_KINDS] = {"mmap",   "mremap",     "madvise",
@@ -140,9 +141,17 @@ static int start(char *program, char *kind, long n, long failures)
     return status;
 }
 
+static void *idle_thread(void *arg)
+{
+    for (;;)
+        pause();
+    return arg;
+}
+
 int main(int argc, char **argv)
 {
     static const long failures[] = {1, 3, FAULT_NEVER};
+    pthread_t idle;
     int kind = 0;
     long ran = 0, first, most;
 
@@ -150,6 +159,9 @@ int main(int argc, char **argv)
     while (kind < FAULT_KINDS && strcmp(kinds[kind], argv[1]) != 0)
         kind++;
     REQUIRE(kind < FAULT_KINDS);
+    /* Only where there are threads other CPUs are stopped. */
+    if (kind == FAULT_MEMBARRIER && argc == 4)
+        REQUIRE(pthread_create(&idle, NULL, idle_thread, NULL) == 0);
     if (argc == 4)
         return run(kind, strtol(argv[2], NULL, 10), strtol(argv[3], NULL, 10));
     first = kind == FAULT_MMAP ? 40 : 8;

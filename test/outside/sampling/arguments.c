@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #define FAILS(call, error)                                                                         \
@@ -157,13 +158,14 @@ static void test_profile(void)
     FAILS(salloc_profile_estimate(profile, NULL, 0, (enum salloc_estimator) - 1, 0.9, &estimate) ==
               -1,
           EINVAL);
-    FAILS(salloc_profile_estimate(profile, stack, 3, SALLOC_ESTIMATE_WEIGHTED, 0.9, &estimate) ==
-              -1,
-          ENOENT);
-    FAILS(salloc_profile_estimate(profile, stack, SIZE_MAX, SALLOC_ESTIMATE_WEIGHTED, 0.9,
-                                  &estimate) == -1,
-          ENOENT);
     CHECK(memcmp(&estimate, &before, sizeof(estimate)) == 0);
+    /* A stack that is not there is a set without samples. */
+    CHECK(salloc_profile_estimate(profile, stack, 3, SALLOC_ESTIMATE_WEIGHTED, 0.9, &estimate) ==
+          0);
+    CHECK(estimate.samples == 0 && estimate.bytes == 0 && estimate.bytes_low == 0);
+    CHECK(salloc_profile_estimate(profile, stack, SIZE_MAX, SALLOC_ESTIMATE_WEIGHTED, 0.9,
+                                  &estimate) == 0 &&
+          estimate.samples == 0);
     for (int e = 0; e < 4; e++) {
         const double levels[] = {1e-300, 0.5, 0.999999, 1 - 1e-16};
 
@@ -236,37 +238,91 @@ static void test_exec(void)
     CHECK_SAYS(status == 0, "the child ended with %#x", (unsigned)status);
 }
 
-/* Sampling, and every function, on small stacks; with a path a file is written, which needs more. */
-static void *run_small(void *path)
-{
-    salloc_profile_token *token = salloc_start_lifetime_profile();
-    salloc_profile *profile;
+/* --- stack ------------------------------------------------------------------------------------ */
 
+#define STACK (256 << 10)
+
+/* What a thread does on a stack that is measured. */
+struct deed {
+    const char *path;
+    bool idle;
+};
+
+static int pass_over(const struct salloc_profile_sample *s, void *arg)
+{
+    (void)s;
+    (void)arg;
+    return 0;
+}
+
+/* Sampling, and every function but those that write; with a path only what writes. */
+static void *run_measured(void *arg)
+{
+    const struct deed *deed = arg;
+    struct salloc_profile_query query = {
+        .size = sizeof(query), .metric = SALLOC_METRIC_COUNT, .level = 0.9};
+    struct salloc_estimate estimate;
+    struct salloc_interval interval;
+    salloc_profile_token *token;
+    static salloc_profile *profile;
+
+    if (deed->idle)
+        return NULL;
+    if (deed->path) {
+        CHECK(salloc_profile_write_file(profile, deed->path) == 0);
+        return NULL;
+    }
+    token = salloc_start_lifetime_profile();
     allocate(100, 20, 100);
     release(100, 20);
     profile = salloc_profile_token_stop(token);
     REQUIRE(profile && allocations(profile) == 20);
-    CHECK(!path || salloc_profile_write_file(profile, path) == 0);
     salloc_profile_free(profile);
+    for (int type = 0; type <= SALLOC_PROFILE_PEAK_HEAP; type++) {
+        profile = salloc_snapshot_profile((enum salloc_profile_type)type);
+        REQUIRE(profile);
+        CHECK(salloc_profile_iterate_samples(profile, pass_over, NULL) == 0);
+        CHECK(salloc_profile_estimate(profile, NULL, 0, SALLOC_ESTIMATE_WEIGHTED, 0.9, &estimate) ==
+              0);
+        CHECK(salloc_profile_estimate_matching(profile, &query, &interval) == 0);
+        if (type != SALLOC_PROFILE_PEAK_HEAP)
+            salloc_profile_free(profile);
+    }
     return NULL;
 }
 
+static size_t stack_used(struct deed deed)
+{
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_attr_t attr;
+    pthread_t thread;
+    size_t unused = 0;
+
+    REQUIRE(stack != MAP_FAILED);
+    memset(stack, 0x5a, STACK);
+    pthread_attr_init(&attr);
+    REQUIRE(pthread_attr_setstack(&attr, stack, STACK) == 0);
+    REQUIRE(pthread_create(&thread, &attr, run_measured, &deed) == 0);
+    pthread_join(thread, NULL);
+    while (unused < STACK && stack[unused] == 0x5a)
+        unused++;
+    munmap(stack, STACK);
+    return STACK - unused;
+}
+
+/* What the header says of stack, beyond what a thread needs that does nothing; symbols are bound at the first calls. */
 static void test_small_stack(const char *folder)
 {
     static const char *const endings[] = {"pb.gz", "pb", "heap", "jeprof", "collapsed", "txt"};
-    pthread_attr_t attr;
-    pthread_t thread;
+    size_t none = stack_used((struct deed){.idle = true}), used = stack_used((struct deed){0});
     char path[4096];
 
-    pthread_attr_init(&attr);
-    REQUIRE(pthread_attr_setstacksize(&attr, (size_t)sysconf(_SC_THREAD_STACK_MIN)) == 0);
-    REQUIRE(pthread_create(&thread, &attr, run_small, NULL) == 0);
-    pthread_join(thread, NULL);
-    REQUIRE(pthread_attr_setstacksize(&attr, 32 << 10) == 0);
+    CHECK_SAYS(used - none <= 12 << 10, "%zu bytes of stack", used - none);
     for (int i = 0; i < 6; i++) {
         snprintf(path, sizeof(path), "%s/small.%d.%s", folder, getpid(), endings[i]);
-        REQUIRE(pthread_create(&thread, &attr, run_small, path) == 0);
-        pthread_join(thread, NULL);
+        used = stack_used((struct deed){.path = path});
+        CHECK_SAYS(used - none <= 16 << 10, "%s: %zu bytes of stack", endings[i], used - none);
+        check_say("%s: %zu bytes of stack", endings[i], used - none);
         CHECK(unlink(path) == 0);
     }
 }

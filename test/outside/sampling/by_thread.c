@@ -3,7 +3,6 @@
  * Profiles by thread, with the option profile_threads: each thread's blocks are rows with its number, in a child of
  * fork, too, whose only thread has another number than in the parent.
  */
-#define _GNU_SOURCE
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"
 

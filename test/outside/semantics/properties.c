@@ -55,6 +55,28 @@ static void test_errors(void)
     CHECK(set("salloc.samples_taken", 1) == -1 && errno == EPERM);
 }
 
+/* Names of tcmalloc's that the figures of salloc's own tell, too. */
+static void test_names(void)
+{
+    size_t released;
+
+    CHECK(value_of("tcmalloc.metadata_bytes") == value_of("salloc.metadata_bytes") +
+                                                     value_of("salloc.metadata_unallocated_bytes") +
+                                                     value_of("salloc.metadata_unavailable_bytes"));
+    CHECK(value_of("tcmalloc.transfer_cache_free") +
+              value_of("tcmalloc.sharded_transfer_cache_free") ==
+          value_of("salloc.transfer_free_bytes"));
+    CHECK(value_of("tcmalloc.max_total_thread_cache_bytes") == 32 << 20);
+    CHECK(value_of("tcmalloc.page_algorithm") == 1);
+    CHECK(value_of("tcmalloc.experiment.TCMALLOC_TEMERAIRE") == 1);
+    CHECK(value_of("tcmalloc.experiment.TCMALLOC_TEMERAIRE_WITH_SUBRELEASE_V3") == 1);
+    released = value_of("tcmalloc.num_released_release_memory_to_system_bytes");
+    free(malloc(8 << 20));
+    CHECK(value_of("salloc.address_requested_hugepages") >= 4);
+    malloc_trim(0);
+    CHECK(value_of("tcmalloc.num_released_release_memory_to_system_bytes") >= released + (8 << 20));
+}
+
 int main(int argc, char **argv)
 {
     static const char *const intervals[] = {PREFIX "interval", PREFIX "short_interval",
@@ -73,6 +95,7 @@ int main(int argc, char **argv)
     }
     CHECK(value_of("tcmalloc.max_per_cpu_cache_size") == 6 << 20);
     test_settable("tcmalloc.max_per_cpu_cache_size", 1 << 30);
+    test_names();
     test_errors();
     return check_end();
 }

@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #define BLOCKS 20000
-#define ROUNDS 12
+#define ROUNDS 100
 
 static void *blocks[BLOCKS];
 static const char *folder;

@@ -69,6 +69,22 @@ static uintptr_t fill_window(void)
     return start;
 }
 
+/* What reports say that the kernel says is what it says, if not always what it says just now. */
+static void test_coverage(void)
+{
+    long resident, heap;
+    size_t value;
+
+    usleep(500000); /* 100 times what it takes to ask */
+    if (property("salloc.heap_resident_bytes", &value) != 0)
+        return;
+    resident = get("salloc.kernel_resident_bytes");
+    heap = get("salloc.heap_resident_bytes");
+    CHECK_SAYS(labs(resident - heap) <= heap / 50, "%ld, %ld", resident, heap);
+    CHECK(heap > 100l << 20);
+    CHECK(get("salloc.kernel_hugepage_bytes") <= resident);
+}
+
 int main(int argc, char **argv)
 {
     struct figures start;
@@ -99,6 +115,7 @@ int main(int argc, char **argv)
     if (argc > 1) /* else it proves nothing; single blocks may be anywhere (samples, gaps) */
         CHECK_SAYS(outside > BLOCKS / 2, "%ld of %d blocks outside", outside, BLOCKS);
     compare("full", &start, used);
+    test_coverage();
     for (int i = 0; i < BLOCKS; i++) {
         if (i % 10) {
             free(blocks[i]);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The beginning and the end of sampled blocks; see sampled.h. No state: a block belongs to its owner. */
+#include "alloc/front/sampled.h"
+
+#include "alloc/front/cpu_cache.h"
+#include "alloc/middle/central.h"
+
+#include <string.h>
+
+void *sa_sampled_begin(const struct sa_trial *trial, unsigned cls, void *object, size_t content,
+                       size_t size, size_t align)
+{
+    enum sa_proxy proxy = sa_sampler_proxy(cls, &trial->rate);
+    void *p;
+
+    if (proxy == SA_PROXY_LENT && !sa_central_pin(cls, object, true))
+        proxy = SA_PROXY_HELD;
+    p = sa_sampler_take(trial, cls, object, proxy, size, align);
+    if (SA_UNLIKELY(!p)) {
+        if (proxy == SA_PROXY_LENT)
+            sa_central_pin(cls, object, false);
+        return NULL;
+    }
+    memcpy(p, object, content);
+    if (proxy != SA_PROXY_HELD)
+        sa_cpu_cache_return(cls, object);
+    return p;
+}
+
+void sa_sampled_end(struct sa_span *span)
+{
+    unsigned cls;
+    void *object;
+
+    switch (sa_sampler_free(span, &cls, &object)) {
+    case SA_PROXY_HELD:
+        sa_cpu_cache_free(cls, object);
+        break;
+    case SA_PROXY_LENT:
+        sa_central_pin(cls, object, false);
+        sa_cpu_cache_count_free(cls);
+        break;
+    case SA_PROXY_NONE:
+        sa_cpu_cache_count_free(cls);
+        break;
+    }
+}
