@@ -67,9 +67,9 @@ struct sa_snapshot {
     size_t large_blocks, large_bytes;
     struct sa_large_counts large; /* ever */
     struct sa_large_counts ever;  /* of all blocks */
-    size_t sampled_objects; /* that have pages of their own */
-    size_t sampled_bytes;   /* of those pages: what is beyond apart_bytes is metadata */
-    size_t apart_bytes;     /* of apart_objects, by the size of their class */
+    size_t sampled_objects;       /* that have pages of their own */
+    size_t sampled_bytes;         /* of those pages: what is beyond apart_bytes is metadata */
+    size_t apart_bytes;           /* of apart_objects, by the size of their class */
     size_t kept_bytes; /* of freed samples that stay inaccessible for a while, in either heap */
     size_t kept_empty_bytes; /* of those, what holds no memory */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;

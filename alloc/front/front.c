@@ -137,15 +137,15 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
 }
 
 /* A block of a class: an object, or a sampled block for which it stands. */
-static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_trial trial)
+static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_trial *trial)
 {
-    void *p = sa_cpu_cache_alloc(cls, &trial), *sampled = NULL;
+    void *p = sa_cpu_cache_alloc(cls, trial), *sampled = NULL;
 
     sa_cpu_cache_note_use();
     if (SA_UNLIKELY(sa_hardening.on) && p)
         sa_hardened_check_free(p, cls);
-    if (SA_UNLIKELY(trial.won) && p)
-        sampled = sa_sampled_begin(&trial, cls, p, 0, size, align);
+    if (SA_UNLIKELY(trial->won) && p)
+        sampled = sa_sampled_begin(trial, cls, p, 0, size, align);
     if (sampled)
         p = sampled;
     if (SA_UNLIKELY(sa_hardening.on) && p)
@@ -154,7 +154,7 @@ static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_tria
 }
 
 /* *zero: as for sa_large_alloc. */
-static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_trial trial, bool *zero)
+static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_trial *trial, bool *zero)
 {
     if (!cls)
         return sa_large_alloc(size, align, zero);
@@ -174,16 +174,18 @@ static void alloc_recover(unsigned cls, size_t size, bool refused)
     }
 }
 
-static void *alloc_inside(unsigned cls, size_t size, size_t align, struct sa_trial trial, bool zero)
+static void *alloc_inside(unsigned cls, size_t size, size_t align, struct sa_trial *trial,
+                          bool zero)
 {
     uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
-    bool zeroed = zero, refused;
+    bool zeroed = zero, claimed = trial->won, refused;
     void *p = alloc_any(cls, size, align, trial, &zeroed);
 
     if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
         refused = sa_load_relaxed(&sa_limits.refused) != refusals;
         alloc_recover(cls, size, refused);
         zeroed = zero;
+        trial->won = claimed; /* what the failed attempt drew is void */
         p = alloc_any(cls, size, align, trial, &zeroed);
         if (refused && p)
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
@@ -214,7 +216,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     if (SA_UNLIKELY(!sa_gate_enter()))
         return sa_emergency_alloc(size, align);
     front_free_aside();
-    p = alloc_inside(cls, size, align, trial, zero);
+    p = alloc_inside(cls, size, align, &trial, zero);
     front_leave();
     return p;
 }

@@ -2,8 +2,10 @@
 /* The beginning and the end of sampled blocks; see sampled.h. No state: a block belongs to its owner. */
 #include "alloc/front/sampled.h"
 
+#include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/middle/central.h"
+#include "alloc/page_heap/peak.h"
 
 #include <string.h>
 
@@ -22,9 +24,19 @@ void *sa_sampled_begin(const struct sa_trial *trial, unsigned cls, void *object,
         return NULL;
     }
     memcpy(p, object, content);
-    if (proxy != SA_PROXY_HELD)
+    if (proxy != SA_PROXY_HELD) {
+        /* The block stays in use, for the peak, while its object is in a cache again. */
+        sa_in_use_add((int64_t)sa_size_classes.of[cls].size);
         sa_cpu_cache_return(cls, object);
+    }
     return p;
+}
+
+/* The end of a block whose object went back at its beginning. */
+static void sampled_end_returned(unsigned cls)
+{
+    sa_in_use_add(-(int64_t)sa_size_classes.of[cls].size);
+    sa_cpu_cache_count_free(cls);
 }
 
 void sa_sampled_end(struct sa_span *span)
@@ -38,10 +50,10 @@ void sa_sampled_end(struct sa_span *span)
         break;
     case SA_PROXY_LENT:
         sa_central_pin(cls, object, false);
-        sa_cpu_cache_count_free(cls);
+        sampled_end_returned(cls);
         break;
     case SA_PROXY_NONE:
-        sa_cpu_cache_count_free(cls);
+        sampled_end_returned(cls);
         break;
     }
 }

@@ -426,10 +426,9 @@ bool sa_central_pin(unsigned cls, void *object, bool pin)
 {
     struct central *c = &centrals[sa_class_place(cls)];
     struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
-    bool done;
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-    done = !pin || s->pins < UINT16_MAX;
+    bool done = !pin || s->pins < UINT16_MAX;
     s->pins = (uint16_t)(pin ? s->pins + done : s->pins - 1);
     if (!central_load(s))
         empty = central_drop(c, s, 1, NULL);

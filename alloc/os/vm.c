@@ -363,14 +363,10 @@ bool sa_vm_collapse(void *p, size_t bytes)
     return sa_sys_madvise(p, bytes, MADV_COLLAPSE) == 0;
 }
 
-/* Whether a range that was mapped is not any more. The kernel unmaps all of it or nothing. */
-static bool vm_has_hole(const void *p, size_t bytes)
-{
-    return !sa_sys_is_readable(p) || !sa_sys_is_readable((const char *)p + bytes - 1);
-}
-
 enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
 {
+    int failed;
+
     if (sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED) == p) {
         if (SA_UNLIKELY(sa_vm.names))
@@ -380,9 +376,15 @@ enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
     /* Most likely the process has as many mappings as it may have. The kernel sees that before it changes
      * anything: what was there can be used on, and only stays a mapping of its own. */
     sa_add_relaxed(&sa_vm.map_failures, 1);
-    if (vm_has_hole(p, bytes))
-        return SA_VM_LOST;
-    return sa_vm_release(p, bytes) ? SA_VM_ZEROED : SA_VM_KEPT;
+    failed = sa_sys_madvise(p, bytes, MADV_DONTNEED);
+    if (!failed)
+        return SA_VM_ZEROED;
+    sa_add_relaxed(&sa_vm.advise_failures, 1);
+    /* Part of the range is not there any more: the kernel says so, unless other pages refuse the advice first. */
+    return failed == -ENOMEM || !sa_sys_is_readable(p) ||
+                   !sa_sys_is_readable((const char *)p + bytes - 1)
+               ? SA_VM_LOST
+               : SA_VM_KEPT;
 }
 
 bool sa_vm_move(void *from, void *to, size_t bytes)

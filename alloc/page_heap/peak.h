@@ -11,7 +11,8 @@
  * the objects that the middle floor has given out, each by what it occupies, less those in the caches of CPUs. The former is
  * counted as it changes. The latter are only counted where the former is above the high-water mark so far, which it has to be for the mark to
  * rise, and SA_IN_USE_PART of the mark has been given out since: so the mark is that much too low at most. Nothing in this depends on
- * what is sampled: a sampled object's proxy counts, not the pages of its own, and what is kept after a free does not.
+ * what is sampled: of a sampled block its class's size counts, whether a proxy is held for it or not, and what is kept after a
+ * free does not.
  */
 #ifndef SA_PAGE_HEAP_PEAK_H
 #define SA_PAGE_HEAP_PEAK_H
