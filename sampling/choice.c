@@ -20,7 +20,8 @@ static struct {
     uint64_t rng;   /* atomic; the rest too, relaxed, with updates that may be lost */
     uint64_t since; /* samples since the last choice */
     uint64_t chosen, skipped;
-    uint64_t next, next_kept; /* times: not before them; 0: there was no sample yet */
+    /* Times: not before them; 0: there was no sample yet. */
+    uint64_t next, next_kept, next_large;
     uint32_t hand;
     uint8_t counters[COUNTERS];
 } choice;
@@ -35,7 +36,7 @@ SA_INLINE void choice_seed(uint64_t seed)
 void sa_choice_init(uint64_t every, uint64_t seed)
 {
     choice.every = every;
-    choice.next = choice.next_kept = 0;
+    choice.next = choice.next_kept = choice.next_large = 0;
     choice_seed(seed);
 }
 
@@ -121,6 +122,16 @@ bool sa_choice_keep(size_t bytes, uint64_t now_ns)
         return false;
     sa_store_relaxed(&choice.next_kept, now_ns + choice_pause(SA_CHOICE_KEEP_NS, bytes));
     return true;
+}
+
+bool sa_choice_guard_large(uint64_t now_ns)
+{
+    if (choice.every > 1) {
+        if (!choice_is_time(&choice.next_large, now_ns))
+            return false;
+        sa_store_relaxed(&choice.next_large, now_ns + SA_CHOICE_NS);
+    }
+    return choice.every != 0;
 }
 
 void sa_choice_stats(struct sa_choice_stats *ret)

@@ -45,6 +45,9 @@ enum salloc_guarded_status sa_choice_make(const struct sa_stack *stack, size_t b
 /* Whether the pages of a sample that is taken now, and was not chosen, are to be kept when it is freed. */
 bool sa_choice_keep(size_t bytes, uint64_t now_ns);
 
+/* Whether a sampled large block is to end before an inaccessible page. */
+bool sa_choice_guard_large(uint64_t now_ns);
+
 void sa_choice_stats(struct sa_choice_stats *ret);
 
 #endif

@@ -8,6 +8,7 @@
 #include "alloc/os/sys.h"
 #include "sampling/large_found.h"
 #include "sampling/misuse.h"
+#include "sampling/reporting.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -89,9 +90,12 @@ static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *cont
     uintptr_t address = (uintptr_t)info->si_addr;
     struct sa_found found;
 
+    if (sa_misuse_find(address, &found))
+        sa_large_nearer(address, &found);
+    else if (!sa_large_found(address, &found))
+        return;
     /* A block in use is accessible: what faulted there was something else. */
-    if ((sa_misuse_find(address, &found) || sa_large_found(address, &found)) &&
-        (found.state != SA_FOUND_LIVE || found.between))
+    if (found.state != SA_FOUND_LIVE || found.between)
         fault_report(address, &found, context);
 }
 
@@ -117,6 +121,8 @@ static void fault_handler(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
 
+    if (info->si_code > 0 && sa_reporting_fault(context))
+        return;
     if (info->si_code == SEGV_ACCERR)
         fault_look(info, context);
     errno = saved;
@@ -133,15 +139,11 @@ bool sa_fault_may_report(void)
     return sa_load_relaxed(&fault.state) == 1 || !sa_filtered();
 }
 
-void sa_fault_prepare(void)
+static void fault_install(void)
 {
     struct sigaction action = {.sa_sigaction = fault_handler};
-    uint32_t none = 0;
 
-    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() ||
-        !sa_cas_acquire(&fault.state, &none, 1))
-        return;
-    sa_misuse_prepare();
+    sa_reporting_prepare();
     if (sigaction(SIGSEGV, NULL, &fault.before) != 0)
         return;
     if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_IGN)
@@ -155,4 +157,22 @@ void sa_fault_prepare(void)
         action.sa_mask = fault.before.sa_mask;
     }
     sigaction(SIGSEGV, &action, NULL);
+}
+
+void sa_fault_prepare(void)
+{
+    uint32_t none = 0;
+
+    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() ||
+        !sa_cas_acquire(&fault.state, &none, 1))
+        return;
+    fault_install();
+}
+
+void sa_fault_prepare_last(void)
+{
+    if (sa_load_relaxed(&fault.state) != 1) {
+        sa_store_relaxed(&fault.state, 1);
+        fault_install();
+    }
 }

@@ -14,6 +14,9 @@
 /* Once; repeated calls do nothing. */
 void sa_fault_prepare(void);
 
+/* The same where sa_fault_forbid was called, in a process that is about to abort: for faults of its report. */
+void sa_fault_prepare_last(void);
+
 /* Whether faults are, or can be, reported: behind a filter (filter.h) only if the handler is there. */
 bool sa_fault_may_report(void);
 

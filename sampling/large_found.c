@@ -7,6 +7,8 @@
 #include "pagemap/pagemap.h"
 #include "sampling/sampler.h"
 
+uint32_t sa_large_guards;
+
 /* Of a page between two blocks: the one that is nearer. */
 static const struct sa_span *nearer(const struct sa_span *before, uintptr_t address)
 {
@@ -27,13 +29,28 @@ static void describe(const struct sa_span *s, struct sa_found *ret)
     ret->history.requested = s->requested;
 }
 
+void sa_large_nearer(uintptr_t address, struct sa_found *found)
+{
+    const struct sa_span *s = sa_pagemap_find_around(address), *next;
+
+    if (!s || found->state != SA_FOUND_FREED || s->start != found->history.start ||
+        address - s->start < found->history.requested || s->heap != SA_HEAP_ORDINARY)
+        return;
+    next = sa_pagemap_find(sa_span_end(s));
+    if (!next || sa_load_relaxed(&next->state) != SA_SPAN_LARGE ||
+        next->start - address > address - s->start - found->history.requested)
+        return;
+    describe(next, found);
+    found->between = true;
+}
+
 bool sa_large_found(uintptr_t address, struct sa_found *ret)
 {
     const struct sa_span *s = NULL;
     uint8_t state;
 
     /* Where there are no such pages, faults are to pass quickly: some programs live by them. */
-    if (sa_hardening.guards || sa_hardening.quarantine_bytes)
+    if (sa_load_relaxed(&sa_large_guards) || sa_hardening.guards || sa_hardening.quarantine_bytes)
         s = sa_pagemap_find_around(address);
     state = s ? sa_load_relaxed(&s->state) : SA_SPAN_UNUSED;
     if (!s || s->heap != SA_HEAP_ORDINARY || s->requested > sa_span_bytes(s))
@@ -41,6 +58,7 @@ bool sa_large_found(uintptr_t address, struct sa_found *ret)
     if (state == SA_SPAN_KEPT) {
         describe(s, ret);
         ret->state = SA_FOUND_FREED;
+        sa_large_nearer(address, ret);
         return true;
     }
     if (state != SA_SPAN_LARGE || sa_span_end(s) - address > (size_t)s->guard << SA_PAGE_SHIFT)

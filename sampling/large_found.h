@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inaccessible pages of large blocks in the hardened modes: those that follow a block in use, and those of blocks in
- * quarantine. No lock and nothing of its own: what the map and the spans say at the moment.
+ * Inaccessible pages of large blocks: those that follow a block in use (all blocks in the hardened modes, else sampled
+ * ones), and those of blocks in quarantine. No lock: what the map and the spans say at the moment.
  */
 #ifndef SA_SAMPLING_LARGE_FOUND_H
 #define SA_SAMPLING_LARGE_FOUND_H
@@ -9,9 +9,17 @@
 #include "sampling/history.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Blocks that end before an inaccessible page; atomic, relaxed. */
+extern uint32_t sa_large_guards;
 
 /* What is known of an address in such a page. For signal handlers too. */
 bool sa_large_found(uintptr_t address, struct sa_found *ret);
+
+/* Of an address in the pages of a block that was freed, and what is known of that block: if the address lies behind its end, and
+ * nearer to the next block, which is in use, *found becomes what is known of the latter. */
+void sa_large_nearer(uintptr_t address, struct sa_found *found);
 
 #endif

@@ -7,48 +7,31 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
-#include "alloc/os/vm.h"
+#include "pagemap/pagemap.h"
 #include "sampling/guarded.h"
 #include "sampling/kept.h"
 #include "sampling/misuse_frames.h"
+#include "sampling/reporting.h"
+#include "sampling/sampler.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STACK_BYTES (256 * 1024)
-#define WAIT_NS     100000000ll /* for another thread's report, so often: */
-#define WAITS       50
-#define MOST        16 /* reports of a process that survives them */
+#define MOST 16 /* reports of a process that survives them */
 
 /* A report. */
 struct report {
     char what[32];    /* "use after free" */
     char detail[160]; /* what follows the pointer */
     uintptr_t pointer;
-    const char *done; /* "accessed", "freed" */
-    const uintptr_t *pc;
+    const char *done;    /* "accessed", "freed" */
+    const uintptr_t *pc; /* NULL: that of the call of the allocator, which is captured here: */
+    uintptr_t *own;
     unsigned depth;
     const struct sa_found *found;
     uint64_t now;
 };
-
-static struct {
-    uint32_t owner; /* atomic: thread that reports, or 0 */
-    uint32_t count; /* of reports; written by the owner */
-    char *stack;    /* atomic: lowest address */
-} misuse;
-
-void sa_misuse_prepare(void)
-{
-    char *none = NULL, *stack;
-
-    if (sa_load_acquire(&misuse.stack))
-        return;
-    stack = sa_vm_map(NULL, STACK_BYTES, "salloc:report");
-    if (stack && !sa_cas_release(&misuse.stack, &none, stack))
-        sa_vm_unmap(stack, STACK_BYTES);
-}
 
 bool sa_misuse_find(uintptr_t address, struct sa_found *ret)
 {
@@ -83,7 +66,7 @@ static void report_stack(const char *done, uint32_t thread, uint64_t since_ns, c
         sa_fmt_add(&f, " by thread %u", thread);
     if (since_ns != UINT64_MAX)
         sa_fmt_add(&f, ", %.6F s before", (double)since_ns / 1e9);
-    sa_warn("  %s%s:", done, text);
+    sa_reporting_line("  %s%s:", done, text);
     sa_misuse_frames(pc, depth);
 }
 
@@ -94,88 +77,73 @@ static void report_event(const char *done, const struct sa_event *e, uint64_t no
                      e->stack ? e->stack->depth : 0);
 }
 
-static void report_lines(void *arg)
+static void report_first(void *arg)
 {
     const struct report *r = arg;
-    const struct sa_history *h = &r->found->history;
 
-    sa_warn("%s: %p %s", r->what, (void *)r->pointer, r->detail);
-    report_stack(r->done, sa_sys_tid(), UINT64_MAX, r->pc, r->depth);
-    if (r->found->state == SA_FOUND_NOTHING)
-        return;
-    report_event("freed", &h->freed, r->now);
-    report_event("allocated", &h->allocated, r->now);
+    sa_reporting_line("%s: %p %s", r->what, (void *)r->pointer, r->detail);
 }
 
-/* Calls f with another stack pointer. */
-static void call_on_stack(char *top, void (*f)(void *arg), void *arg)
+/* What follows the first line. */
+static void report_now(void *arg)
 {
-#if defined(__x86_64__)
-    __asm__ volatile("mov %%rsp, %%rbx\n\t"
-                     "mov %[top], %%rsp\n\t"
-                     "call *%[f]\n\t"
-                     "mov %%rbx, %%rsp"
-                     : "+D"(arg), [top] "+a"(top), [f] "+d"(f)
-                     :
-                     : "rbx", "rcx", "rsi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2",
-                       "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                       "xmm12", "xmm13", "xmm14", "xmm15", "cc", "memory");
-#elif defined(__aarch64__)
-    register void *x0 __asm__("x0") = arg;
+    const struct report *r = arg;
 
-    __asm__ volatile("mov x19, sp\n\t"
-                     "mov sp, %[top]\n\t"
-                     "blr %[f]\n\t"
-                     "mov sp, x19"
-                     : "+r"(x0)
-                     : [top] "r"(top), [f] "r"(f)
-                     : "x19", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11",
-                       "x12", "x13", "x14", "x15", "x16", "x17", "x30", "v0", "v1", "v2", "v3",
-                       "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
-                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
-                       "v27", "v28", "v29", "v30", "v31", "cc", "memory");
-#else
-    (void)top;
-    f(arg);
-#endif
+    sa_reporting_process();
+    report_stack(r->done, sa_reporting_confined() ? 0 : sa_sys_tid(), UINT64_MAX, r->pc, r->depth);
 }
 
-/* Makes this thread the one that reports. False: another one takes too long. */
-static bool report_begin(void)
+static void report_freed(void *arg)
 {
-    /* Another number for each thread, and never 0; the thread's own may not be asked for (filter.h). */
-    uint32_t self = (uint32_t)((uintptr_t)&sa_thread / sizeof(sa_thread)) | 1u << 31, owner = 0;
+    const struct report *r = arg;
 
-    for (int i = 0; i < WAITS; i++, owner = 0) {
-        if (sa_cas_acquire(&misuse.owner, &owner, self))
-            return true;
-        if (owner == self)
-            return false; /* the report itself failed */
-        sa_sys_futex_wait(&misuse.owner, owner, WAIT_NS);
-    }
-    return false;
+    if (r->found->state != SA_FOUND_NOTHING)
+        report_event("freed", &r->found->history.freed, r->now);
 }
 
-static void report_end(void)
+static void report_allocated(void *arg)
 {
-    sa_store_release(&misuse.owner, 0);
-    sa_sys_futex_wake(&misuse.owner, 1);
+    const struct report *r = arg;
+
+    if (r->found->state != SA_FOUND_NOTHING)
+        report_event("allocated", &r->found->history.allocated, r->now);
 }
 
-static void report(struct report *r)
+/* Each part by itself, so that a fault in one leaves the others. */
+static bool report_part(void (*part)(void *arg), struct report *r)
 {
-    char *stack = sa_load_acquire(&misuse.stack);
+    bool done = sa_reporting_call(part, r);
+
+    if (!done)
+        sa_reporting_line("    (names cannot be read)");
+    return done;
+}
+
+static void report_stacks(struct report *r)
+{
+    if (!report_part(report_now, r))
+        for (unsigned i = 0; i < r->depth; i++)
+            sa_reporting_line("    #%u 0x%zx", i, (size_t)(r->pc[i] - 1));
+    report_part(report_freed, r);
+    report_part(report_allocated, r);
+}
+
+static void report(struct report *r, enum sa_reporting_end end)
+{
+    static uint32_t count; /* written by who reports */
 
     r->now = sa_clock_ns();
-    if (!report_begin())
+    if (!sa_reporting_begin(end))
         return;
-    if (misuse.count++ < MOST) {
-        if (stack)
-            call_on_stack(stack + STACK_BYTES, report_lines, r);
-        else
-            report_lines(r);
+    if (count++ < MOST) {
+        sa_reporting_call(report_first, r);
+        if (!r->pc) {
+            r->depth = sa_reporting_capture(sa_thread.caller, r->own, SA_STACK_MOST);
+            r->pc = r->own;
+        }
+        report_stacks(r);
     }
-    report_end();
+    sa_reporting_finish();
 }
 
 /* Begins a report: the detail is to be added. */
@@ -216,7 +184,7 @@ void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_f
     r.done = access == SA_ACCESS_READ ? "read" : access == SA_ACCESS_WRITE ? "written" : "accessed";
     r.pc = pc;
     r.depth = depth;
-    report(&r);
+    report(&r, SA_REPORTING_FAULTS);
 }
 
 /* Of a call of the allocator: captures its stack, and ends the program. */
@@ -224,11 +192,9 @@ SA_NORETURN static void report_call(struct report *r, const char *done)
 {
     uintptr_t pc[SA_STACK_MOST];
 
-    sa_misuse_prepare();
     r->done = done;
-    r->pc = pc;
-    r->depth = sa_stack_capture(sa_thread.caller, pc, SA_STACK_MOST);
-    report(r);
+    r->own = pc;
+    report(r, SA_REPORTING_ABORTS);
     abort();
 }
 
@@ -286,4 +252,55 @@ void sa_misuse_damage(uintptr_t address, const struct sa_found *found)
     add_block(&f, "", h);
     sa_fmt_add(&f, ", before it was freed");
     report_call(&r, "freed");
+}
+
+/* What is known of the block at a pointer, if it was sampled. */
+static void find_sample(void *arg)
+{
+    struct report *r = arg;
+    struct sa_found *found = (struct sa_found *)r->found;
+    const struct sa_span *span;
+
+    if (sa_misuse_find(r->pointer, found))
+        return;
+    span = r->pointer ? sa_pagemap_find_around(r->pointer) : NULL;
+    if (span && sa_sampler_find(span, found))
+        return;
+    found->state = SA_FOUND_NOTHING;
+}
+
+static const char *done_by(const char *what)
+{
+    if (strcmp(what, "double free") == 0 || strcmp(what, "invalid free") == 0 ||
+        strcmp(what, "sized free") == 0)
+        return "freed";
+    if (strcmp(what, "invalid realloc") == 0 || strcmp(what, "malloc_usable_size") == 0)
+        return "passed";
+    return "found";
+}
+
+static void say_text(void *line)
+{
+    sa_reporting_text(line);
+}
+
+void sa_misuse_fatal(const char *what, const void *pointer, const char *line)
+{
+    uintptr_t pc[SA_STACK_MOST];
+    struct sa_found found = {.state = SA_FOUND_NOTHING};
+    struct report r = {.pointer = (uintptr_t)pointer, .found = &found, .own = pc};
+
+    r.done = done_by(what);
+    r.now = sa_clock_ns();
+    if (!sa_reporting_begin(SA_REPORTING_ABORTS)) {
+        sa_fatal_write(line, strlen(line));
+        return;
+    }
+    sa_reporting_call(say_text, (void *)line);
+    r.depth = sa_reporting_capture(sa_thread.caller, r.own, SA_STACK_MOST);
+    r.pc = r.own;
+    if (!sa_reporting_call(find_sample, &r))
+        found.state = SA_FOUND_NOTHING;
+    report_stacks(&r);
+    sa_reporting_finish();
 }

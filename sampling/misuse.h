@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports of misuse: what was done, to which block, and where it was allocated and freed. Lines on stderr, each in
- * one write, the first like those of sa_fatal. Nothing here allocates, waits for a lock or asks the loader under one,
- * so that a signal handler may report what it interrupted; of threads that report at once the others wait, for a
- * few seconds at most, because the first one's report is about to end the process.
- *
- * Naming functions reads files and takes more stack than a thread may have: reports are made on a stack of their
- * own. What has no name has the offset in its file.
+ * Reports of misuse: what was done, to which block, where it was allocated and freed, and in which process. How a
+ * report is made is in sampling/reporting.h.
  */
 #ifndef SA_SAMPLING_MISUSE_H
 #define SA_SAMPLING_MISUSE_H
@@ -37,7 +32,7 @@ SA_NORETURN SA_COLD void sa_misuse_sized(const void *pointer, const struct sa_fo
 /* Memory beside a block was written, which was found when it was freed. */
 SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_found *found);
 
-/* Maps the stack of reports, before the first fault. Repeated calls do nothing. */
-void sa_misuse_prepare(void);
+/* For sa_fatal_report: the line of a fatal error with the stacks that belong to it. */
+SA_COLD void sa_misuse_fatal(const char *what, const void *pointer, const char *line);
 
 #endif

@@ -2,12 +2,13 @@
 /* Frames of a report; see misuse_frames.h. */
 #include "sampling/misuse_frames.h"
 
-#include "alloc/base/fatal.h"
-#include "alloc/os/filter.h"
 #include "sampling/mappings.h"
+#include "sampling/reporting.h"
 #include "sampling/stack.h"
 #include "sampling/symbols.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 /* A frame and what was found of it: offsets in names, 0 for nothing. */
@@ -56,10 +57,26 @@ static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, u
         symbols[at] = (struct sa_symbol){.address = frames[i].offset};
         frame_of[at] = i;
     }
-    if (!object->vdso && !sa_filtered() && sa_symbols_find(&m, object, symbols, n, names))
+    if (!object->vdso && !sa_reporting_late() && sa_symbols_find(&m, object, symbols, n, names))
         for (unsigned i = 0; i < n; i++)
             frames[frame_of[i]].name = symbols[i].name;
     sa_mappings_free(&m);
+}
+
+/* Without a look at any file. */
+static void plain_frame(uintptr_t pc, unsigned i)
+{
+    const struct link_map *map = NULL;
+    struct dl_find_object found;
+
+    if (_dl_find_object((void *)(pc - 1), &found) == 0)
+        map = found.dlfo_link_map;
+    if (map)
+        sa_reporting_line("    #%u %s+0x%zx", i,
+                          map->l_name[0] ? map->l_name : sa_reporting_program(),
+                          (size_t)(pc - 1 - map->l_addr));
+    else
+        sa_reporting_line("    #%u 0x%zx", i, (size_t)(pc - 1));
 }
 
 void sa_misuse_frames(const uintptr_t *pc, unsigned depth)
@@ -69,18 +86,24 @@ void sa_misuse_frames(const uintptr_t *pc, unsigned depth)
 
     depth = depth < SA_STACK_MOST ? depth : SA_STACK_MOST;
     memset(frames, 0, sizeof(frames));
+    if (sa_reporting_confined()) {
+        for (unsigned i = 0; i < depth; i++)
+            plain_frame(pc[i], i);
+        return;
+    }
     if (depth && sa_buffer_add(&names, 1)) /* 0 means nothing */
         for (unsigned i = 0; i < depth; i++)
             if (!frames[i].path)
                 look_up(pc, frames, depth, i, &names);
     for (unsigned i = 0; i < depth; i++) {
         if (!frames[i].path)
-            sa_warn("    #%u 0x%zx", i, (size_t)(pc[i] - 1));
+            sa_reporting_line("    #%u 0x%zx", i, (size_t)(pc[i] - 1));
         else
-            sa_warn("    #%u %s+0x%zx %s", i, names.data + frames[i].path, (size_t)frames[i].offset,
-                    frames[i].name ? names.data + frames[i].name : "");
+            sa_reporting_line("    #%u %s+0x%zx %s", i, names.data + frames[i].path,
+                              (size_t)frames[i].offset,
+                              frames[i].name ? names.data + frames[i].name : "");
     }
     if (!depth)
-        sa_warn("    (the stack is not known)");
+        sa_reporting_line("    (the stack is not known)");
     sa_buffer_free(&names);
 }

@@ -80,6 +80,7 @@ bool sa_sampler_try(const struct sa_rate *rate)
 void sa_sampler_try_large(size_t bytes, struct sa_trial *ret)
 {
     ret->won = sa_rate_try_size(bytes, &sampler.rng, &ret->rate);
+    ret->bytes = bytes;
 }
 
 /* The stack that called the allocator, in the table. Whoever calls this has set sa_thread.sampling. */
@@ -233,13 +234,13 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
         return;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_fault_may_report() ? sa_choice_make(stack, sa_span_bytes(span), now)
-                                   : SALLOC_GUARDED_DISABLED;
+    status =
+        sa_fault_may_report() ? sa_choice_make(stack, trial->bytes, now) : SALLOC_GUARDED_DISABLED;
     chosen = status == SALLOC_GUARDED_REQUESTED;
     if (chosen)
         status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
-    sampler_leave(sampler_record(trial, span, sa_span_bytes(span), requested, align, NULL, false, 0,
-                                 stack, now, chosen, status));
+    sampler_leave(sampler_record(trial, span, trial->bytes, requested, align, NULL, false, 0, stack,
+                                 now, chosen, status));
 }
 
 SA_COLD void sa_sampler_set_requested(struct sa_span *span, size_t requested)

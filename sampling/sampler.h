@@ -23,6 +23,7 @@
 struct sa_trial {
     bool won;
     struct sa_rate rate;
+    size_t bytes; /* of a large block: what it counts for, if it is sampled */
 };
 
 /*

@@ -17,11 +17,13 @@
 #include "alloc/api/profile_output.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/map_shares.h"
 #include "alloc/front/quarantine.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/topology.h"
@@ -37,7 +39,9 @@
 #include "sampling/fault.h"
 #include "sampling/guarded.h"
 #include "sampling/kept.h"
+#include "sampling/misuse.h"
 #include "sampling/recording.h"
+#include "sampling/reporting.h"
 #include "sampling/sampler.h"
 #include "sampling/stack.h"
 #include "stats/report.h"
@@ -47,6 +51,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 
+#define SLOTS_FEW           128         /* of guarded blocks */
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes */
 
 SA_START_DATA unsigned char sa_init_done;
@@ -125,9 +130,16 @@ void sa_init_slow(void)
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (!sa_init_done) {
         init_options(false);
+        sa_reporting_path = sa_options.report.text;
+        sa_fatal_report = sa_misuse_fatal;
         sa_vm_init();
         sa_vm.names = sa_options.map_names;
         sa_vdso_init();
+        init_ask();
+        /* By default it is little, whatever the kernel allows. */
+        if (SA_HARDENED || sa_options.hardening || sa_options.quarantine ||
+            sa_options.guarded_slots > SLOTS_FEW)
+            sa_map_shares(&sa_options.guarded_slots, &sa_options.sample_quarantine);
         init_hardening();
         sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
         sa_pagemap_init();
@@ -136,7 +148,6 @@ void sa_init_slow(void)
         init_skip(SA_SKIP_SHORT, sa_options.skip_subrelease_short_interval);
         init_skip(SA_SKIP_LONG, sa_options.skip_subrelease_long_interval);
         sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
-        init_ask();
         sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));

@@ -197,14 +197,17 @@ SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
 SA_EXPORT size_t malloc_usable_size(void *p)
 {
     size_t cls = sa_fast_class_of(&sa_hot, p), size;
+    struct sa_caller before;
     int saved = errno;
 
     if (SA_LIKELY(cls != 0))
         return sa_fast_class_bytes(cls);
     if (!p)
         return 0;
+    before = sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC);
     sa_init();
     size = sa_front_size(p, "malloc_usable_size");
     errno = saved;
+    sa_entry_end(before);
     return size;
 }

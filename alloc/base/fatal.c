@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fatal errors and warnings; see fatal.h. The only writer to stderr in the library. */
+/* Fatal errors and warnings; see fatal.h. Whatever the library says on stderr is written here. */
 #include "alloc/base/fatal.h"
 
 #include "alloc/base/fmt.h"
@@ -9,15 +9,32 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+SA_START_DATA sa_fatal_report_fn *sa_fatal_report;
+
+void sa_fatal_write(const char *line, size_t bytes)
+{
+    /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal handler. Nothing
+     * can be done about a closed stderr. */
+    sa_syscall(SYS_write, STDERR_FILENO, line, bytes);
+}
+
 /* One line. File names and the environment may hold anything: what would move a terminal's cursor does not get there. */
-static void fatal_write(struct sa_fmt *f)
+static void fatal_clean(struct sa_fmt *f)
 {
     for (size_t i = 0; i + 1 < f->len; i++)
         if ((unsigned char)f->buf[i] < ' ' || f->buf[i] == 0x7f)
             f->buf[i] = '?';
-    /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal handler. Nothing
-     * can be done about a closed stderr. */
-    sa_syscall(SYS_write, STDERR_FILENO, f->buf, f->len);
+}
+
+/* The line, and what is known beside it. */
+SA_NORETURN static void fatal_end(const char *what, const void *pointer, struct sa_fmt *f)
+{
+    fatal_clean(f);
+    if (sa_fatal_report)
+        sa_fatal_report(what, pointer, f->buf);
+    else
+        sa_fatal_write(f->buf, f->len);
+    abort();
 }
 
 void sa_fatal(const char *what, const void *pointer, const char *detail, ...)
@@ -33,8 +50,7 @@ void sa_fatal(const char *what, const void *pointer, const char *detail, ...)
     va_end(ap);
     f.cap++;
     sa_fmt_add(&f, "\n");
-    fatal_write(&f);
-    abort();
+    fatal_end(what, pointer, &f);
 }
 
 void sa_fatal_internal(const char *file, int line, const char *condition)
@@ -44,22 +60,30 @@ void sa_fatal_internal(const char *file, int line, const char *condition)
 
     sa_fmt_init(&f, buf, sizeof(buf));
     sa_fmt_add(&f, "salloc: internal error: %s:%d: %s\n", file, line, condition);
-    fatal_write(&f);
-    abort();
+    fatal_end("internal error", NULL, &f);
+}
+
+size_t sa_fatal_format(char *buf, size_t cap, const char *format, va_list ap)
+{
+    struct sa_fmt f;
+
+    sa_fmt_init(&f, buf, cap - 1); /* room for the newline even when truncated */
+    sa_fmt_add(&f, "salloc: ");
+    sa_fmt_addv(&f, format, ap);
+    f.cap++;
+    sa_fmt_add(&f, "\n");
+    fatal_clean(&f);
+    return f.len;
 }
 
 void sa_warn(const char *format, ...)
 {
     char buf[400];
-    struct sa_fmt f;
+    size_t bytes;
     va_list ap;
 
-    sa_fmt_init(&f, buf, sizeof(buf) - 1);
-    sa_fmt_add(&f, "salloc: ");
     va_start(ap, format);
-    sa_fmt_addv(&f, format, ap);
+    bytes = sa_fatal_format(buf, sizeof(buf), format, ap);
     va_end(ap);
-    f.cap++;
-    sa_fmt_add(&f, "\n");
-    fatal_write(&f);
+    sa_fatal_write(buf, bytes);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of the line: one line on stderr in one write, then abort. No malloc, no stdio, no lock.
- * Callers drop every allocator lock first, so that a SIGABRT handler that allocates still works.
+ * The end of the line: one line on stderr in one write, the stacks that belong to it (sa_fatal_report),
+ * then abort. No malloc, no stdio, no lock. Callers drop every allocator lock first, so that a SIGABRT
+ * handler that allocates still works.
  */
 #ifndef SA_BASE_FATAL_H
 #define SA_BASE_FATAL_H
 
 #include "alloc/base/attrs.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 
 /* "salloc: <what>: <pointer> <detail>"; detail is a format for sa_fmt_add. */
@@ -18,6 +20,20 @@ SA_NORETURN SA_COLD void sa_fatal_internal(const char *file, int line, const cha
 
 /* One line on stderr that does not end the process (used for option errors). */
 SA_COLD void sa_warn(const char *format, ...);
+
+/*
+ * Writes the line of a fatal error, which ends with a newline, and what is known beside it. Set by the
+ * initialisation to a function of a higher floor. NULL before: the line alone is written.
+ * pointer: what the line is about; NULL: nothing in particular.
+ */
+typedef void sa_fatal_report_fn(const char *what, const void *pointer, const char *line);
+extern sa_fatal_report_fn *sa_fatal_report SA_HIDDEN;
+
+/* A line as sa_warn writes it, with "salloc: " and a newline; its bytes. */
+SA_COLD size_t sa_fatal_format(char *buf, size_t cap, const char *format, va_list ap);
+
+/* Writes a line to stderr in one write. */
+SA_COLD void sa_fatal_write(const char *line, size_t bytes);
 
 #define SA_CHECK(c)                                                                                \
     do {                                                                                           \

@@ -11,12 +11,15 @@
 #include "alloc/base/hardening.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/hardened.h"
+#include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "alloc/page_heap/peak.h"
 #include "pagemap/pagemap.h"
+#include "sampling/choice.h"
 #include "sampling/fault.h"
 #include "sampling/kept.h"
+#include "sampling/large_found.h"
 #include "sampling/sampler.h"
 
 #include <string.h>
@@ -29,10 +32,17 @@
  * place there is none, and what is there twice counts for more. */
 #define COPY_MOST (2ul << 20)
 
-/* Each is a mapping of its own, of which the kernel allows 65530 by default. */
-#define GUARDS_MOST 16384
+/* Guards where only sampled blocks have them. Each guard takes two mappings. */
+#define GUARDS_SAMPLED 256
+#define GUARDS_DEFAULT 8192
 
-static uint32_t large_guards; /* atomic, relaxed */
+static SA_START_DATA size_t guards_most = GUARDS_DEFAULT, guards_sampled = GUARDS_SAMPLED;
+
+void sa_large_init(size_t guards)
+{
+    guards_most = guards;
+    guards_sampled = sa_min(guards, GUARDS_SAMPLED);
+}
 
 static uint64_t allocations[2], frees[2]; /* atomic, relaxed: blocks ever, and their bytes */
 
@@ -64,6 +74,14 @@ static void large_sample(struct sa_span *s, size_t size, size_t align)
     sa_sampler_try_large(sa_span_bytes(s), &trial);
     if (SA_UNLIKELY(trial.won))
         sa_sampler_take_large(&trial, s, size, align);
+}
+
+/* Whether a new block is to end before an inaccessible page. */
+static bool large_wants_guard(const struct sa_trial *trial)
+{
+    return SA_UNLIKELY(sa_hardening.guards) ||
+           (SA_UNLIKELY(trial->won) && sa_load_relaxed(&sa_large_guards) < guards_sampled &&
+            sa_fault_may_report() && sa_choice_guard_large(sa_clock_coarse_ns()));
 }
 
 static void large_unsample(struct sa_span *s)
@@ -99,16 +117,28 @@ void sa_large_free_kept(void *block)
     sa_kept_return(sa_pagemap_span((uintptr_t)block), true);
 }
 
+/* Makes the guard of a sampled block accessible: the block is a little longer then. */
+SA_COLD static bool large_disarm(struct sa_span *s)
+{
+    size_t bytes = (size_t)s->guard << SA_PAGE_SHIFT;
+
+    if (sa_hardening.guards || !sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, true))
+        return false;
+    s->guard = 0;
+    sa_sub_relaxed(&sa_large_guards, 1u);
+    return true;
+}
+
 /* Frees a span, unless the sampler or the quarantine keeps it. */
 static void large_give_back(struct sa_span *s, bool empty)
 {
-    bool hidden = s->guard;
+    bool hidden = s->guard && !large_disarm(s);
 
     large_count(frees, sa_span_bytes(s));
     sa_in_use_add(-(int64_t)sa_span_bytes(s));
     if (SA_UNLIKELY(hidden)) {
         s->moved = 1; /* the page heap maps it afresh */
-        sa_sub_relaxed(&large_guards, 1u);
+        sa_sub_relaxed(&sa_large_guards, 1u);
     }
     if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_keep_large(s, empty))
         return;
@@ -121,63 +151,84 @@ static void large_give_back(struct sa_span *s, bool empty)
 }
 
 /* Pages for a block with what is to be inaccessible, where that is a page of the kernel's. */
-static size_t large_pages_guarded(size_t size)
+static size_t large_pages_guarded(size_t size, bool guard)
 {
-    return SA_LIKELY(!sa_hardening.guards)
-               ? sa_large_pages(size)
-               : sa_align_up(sa_large_pages(size), sa_page_step) + sa_page_step;
+    return SA_LIKELY(!guard) ? sa_large_pages(size)
+                             : sa_align_up(sa_large_pages(size), sa_page_step) + sa_page_step;
 }
 
 size_t sa_large_estimate(size_t size)
 {
     return size > PTRDIFF_MAX
                ? 0
-               : sa_align_up(large_pages_guarded(size), sa_page_step) << SA_PAGE_SHIFT;
+               : sa_align_up(large_pages_guarded(size, sa_hardening.guards), sa_page_step)
+                     << SA_PAGE_SHIFT;
 }
 
-static bool large_guard(void *page, size_t bytes)
-{
-    sa_fault_prepare();
-    return sa_load_relaxed(&large_guards) < GUARDS_MOST && sa_vm_protect(page, bytes, false);
-}
-
-/* Puts what is to show overflows behind a new block. Without it the block is a little longer. */
-static void large_arm(struct sa_span *s)
+/* Puts what is to show overflows behind a new block, if there is a page for it. Without it the block is a little longer. */
+SA_COLD static void large_guard(struct sa_span *s)
 {
     size_t bytes = sa_page_step << SA_PAGE_SHIFT;
 
+    sa_fault_prepare();
+    if (s->requested + bytes > sa_span_bytes(s) ||
+        sa_load_relaxed(&sa_large_guards) >= guards_most ||
+        !sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, false))
+        return;
+    s->guard = (uint8_t)sa_page_step;
+    sa_add_relaxed(&sa_large_guards, 1u);
+}
+
+static void large_arm(struct sa_span *s, bool guard)
+{
     s->guard = 0;
-    if (SA_UNLIKELY(sa_hardening.guards) && large_guard((void *)(sa_span_end(s) - bytes), bytes)) {
-        s->guard = (uint8_t)sa_page_step;
-        sa_add_relaxed(&large_guards, 1u);
-    }
+    if (SA_UNLIKELY(guard))
+        large_guard(s);
     sa_hardened_arm_large((void *)s->start, s->requested, sa_large_bytes(s));
 }
 
-void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
+/* Makes a span a block after its trial. */
+static void *large_begin(struct sa_span *s, size_t size, size_t align, const struct sa_trial *trial,
+                         bool guard)
 {
     large_count(allocations, sa_span_bytes(s));
     s->requested = size;
     s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
-    large_arm(s);
+    large_arm(s, guard);
     sa_in_use_add((int64_t)sa_span_bytes(s));
-    large_sample(s, size, align);
+    sa_cpu_cache_note_use();
+    if (SA_UNLIKELY(trial->won))
+        sa_sampler_take_large(trial, s, size, align);
     return (void *)s->start;
+}
+
+void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
+{
+    struct sa_trial trial;
+
+    sa_sampler_try_large(sa_span_bytes(s), &trial);
+    return large_begin(s, size, align, &trial, large_wants_guard(&trial));
 }
 
 void *sa_large_alloc(size_t size, size_t align, bool *zero)
 {
-    size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1);
+    size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1), pages;
+    struct sa_trial trial;
     struct sa_span *s;
+    bool guard;
 
     if (size > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size), align_pages,
+    /* Before the pages are asked for, as a guard takes one more. That one counts where all blocks have it. */
+    pages = large_pages_guarded(size, sa_hardening.guards);
+    sa_sampler_try_large(pages << SA_PAGE_SHIFT, &trial);
+    guard = large_wants_guard(&trial);
+    s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size, guard), align_pages,
                            *zero ? SA_PAGES_ZERO : SA_PAGES_ANY);
     if (!s)
         return NULL;
     *zero = s->zeroed;
-    return sa_large_begin(s, size, align);
+    return large_begin(s, size, align, &trial, guard);
 }
 
 void sa_large_free(struct sa_span *s)
@@ -189,7 +240,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
 {
     size_t pages, before = s->pages;
 
-    if (size > PTRDIFF_MAX || s->guard)
+    if (size > PTRDIFF_MAX || (s->guard && !large_disarm(s)))
         return false;
     pages = sa_large_pages(size);
     /* A moved block is a mapping of its own, which mremap can move again; longer, it might be two. */
@@ -222,7 +273,7 @@ void *sa_large_move(struct sa_span *old, size_t size)
 
     if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
-    pages = large_pages_guarded(size + size / GROW_PART);
+    pages = large_pages_guarded(size + size / GROW_PART, sa_hardening.guards);
     /* Memory that is there is of use to a copy only. */
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1,
                            bytes <= COPY_MOST ? SA_PAGES_ANY : SA_PAGES_ZERO);

@@ -21,9 +21,9 @@
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
 
-#define PARTS         8            /* of the small blocks */
-#define LARGE_FACTOR  16           /* large ones give up their memory */
-#define LARGE_MOST    1024         /* each is a mapping of its own */
+#define PARTS         8  /* of the small blocks */
+#define LARGE_FACTOR  16 /* large ones give up their memory */
+#define LARGE_MOST    1024
 #define BLOCK_TYPICAL 128          /* bytes */
 #define SMALL_LEAST   (64 * PARTS) /* blocks */
 #define SMALL_MOST    (32768 * PARTS)
@@ -49,6 +49,8 @@ struct kind {
     size_t bytes, count; /* atomic, relaxed */
 };
 
+SA_START_DATA size_t sa_quarantine_most = LARGE_MOST;
+
 static struct part parts[PARTS + 1];
 static struct kind kinds[2] = {{.part_count = PARTS}, {.part_count = 1}};
 
@@ -69,7 +71,7 @@ void sa_quarantine_init(size_t bytes)
     bytes = sa_min(bytes, SA_QUARANTINE_MOST);
     kind_init(&kinds[0], parts, bytes,
               sa_max(sa_min(bytes / BLOCK_TYPICAL, SMALL_MOST), SMALL_LEAST));
-    kind_init(&kinds[1], parts + PARTS, bytes * LARGE_FACTOR, LARGE_MOST);
+    kind_init(&kinds[1], parts + PARTS, bytes * LARGE_FACTOR, sa_quarantine_most);
 }
 
 static size_t block_bytes(struct sa_quarantined b)

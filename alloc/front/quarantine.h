@@ -9,6 +9,8 @@
 #ifndef SA_FRONT_QUARANTINE_H
 #define SA_FRONT_QUARANTINE_H
 
+#include "alloc/base/attrs.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +34,9 @@ struct sa_quarantine_stats {
     size_t large_bytes, large_blocks; /* address space */
     size_t limit_bytes;
 };
+
+/* Large blocks that may be there at a time, as each takes mappings. Set before the first allocation. */
+extern size_t sa_quarantine_most SA_HIDDEN;
 
 /* bytes: of small blocks, and a share of that of address space for large ones; 0: none. */
 void sa_quarantine_init(size_t bytes);

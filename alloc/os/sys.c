@@ -243,6 +243,14 @@ void sa_sys_random(void *ret, size_t bytes)
     sa_syscall(SYS_getrandom, ret, bytes, GRND_NONBLOCK);
 }
 
+int sa_sys_open_mode(int fd)
+{
+    struct stat st;
+    long failed = sa_syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH);
+
+    return failed ? (int)failed : (int)st.st_mode;
+}
+
 int sa_sys_file_identity(int fd, uint64_t ret[2])
 {
     struct stat st;
@@ -291,6 +299,24 @@ uint32_t sa_sys_tid(void)
     long thread = sa_filtered() ? 0 : sa_filter_result(sa_syscall(SYS_gettid));
 
     return thread > 0 ? (uint32_t)thread : 0;
+}
+
+uint64_t sa_sys_unblock(int signal)
+{
+    uint64_t mask = 1ull << (signal - 1), before = 0;
+
+    sa_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &mask, &before, sizeof(mask));
+    return before;
+}
+
+void sa_sys_set_mask(uint64_t mask)
+{
+    sa_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
+int sa_sys_signal_stack(const void *stack, void *ret_before)
+{
+    return (int)sa_syscall(SYS_sigaltstack, stack, ret_before);
 }
 
 int sa_sys_signal_self(int number, void *info)

@@ -48,6 +48,7 @@ int sa_sys_unlink(const char *path);
 long sa_sys_readlink(const char *path, char *buf, size_t cap); /* terminated; the length */
 int sa_sys_file_mode(const char *path);            /* st_mode, not following a link at the end */
 bool sa_sys_file_is_of_proc(const char *path);     /* it lies in the file system of processes */
+int sa_sys_open_mode(int fd);                      /* st_mode of what is open */
 int sa_sys_file_identity(int fd, uint64_t ret[2]); /* the same for what is the same file */
 int sa_sys_file_flags(int fd);                     /* as fcntl's F_GETFL */
 int sa_sys_file_copy(int fd, int least);           /* a new descriptor, not below that */
@@ -60,8 +61,12 @@ void sa_sys_name_thread(const char *name); /* this one; 15 characters */
 void sa_sys_random(void *ret,
                    size_t bytes); /* does not wait; ret is unchanged if there are none yet */
 int sa_sys_pid(void);
-bool sa_sys_is_first_thread(void); /* of the process; also if the kernel does not say */
-uint32_t sa_sys_tid(void);         /* 0 if the kernel does not say, or must not be asked */
+bool sa_sys_is_first_thread(void);   /* of the process; also if the kernel does not say */
+uint32_t sa_sys_tid(void);           /* 0 if the kernel does not say, or must not be asked */
+uint64_t sa_sys_unblock(int signal); /* in this thread; the mask before */
+void sa_sys_set_mask(uint64_t mask); /* of blocked signals, in this thread */
+int sa_sys_signal_stack(const void *stack,
+                        void *ret_before);      /* stack_t of this thread; NULL: none */
 int sa_sys_signal_self(int number, void *info); /* to this thread; info: a siginfo_t */
 uint64_t sa_sys_file_limit(void);               /* bytes that a file may grow to before SIGXFSZ */
 

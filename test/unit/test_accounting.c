@@ -43,11 +43,14 @@ static const struct sa_snapshot *assert_conserved(void)
     return &s;
 }
 
-/* What a block counts as: a guarded one as an object of its class. */
+/* What a block counts as: a guarded one as an object of its class, a large one with the guard behind it. */
 static size_t counted(const void *p)
 {
+    const struct sa_span *span = sa_pagemap_span((uintptr_t)p);
     size_t size = sa_front_size(p, "test");
 
+    if (span->state == SA_SPAN_LARGE)
+        return size + ((size_t)span->guard << SA_PAGE_SHIFT);
     return is_guarded(p) ? sa_size_classes.of[sa_size_class_find(sa_max(size, 1))].size : size;
 }
 

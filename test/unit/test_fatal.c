@@ -5,6 +5,10 @@
  */
 #include "alloc/base/fatal.h"
 
+#include "alloc/os/thread.h"
+#include "alloc/os/vm.h"
+#include "sampling/misuse.h"
+#include "sampling/reporting.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 
@@ -25,6 +29,21 @@ static void die_at_length(void *unused)
     (void)unused;
     memset(text, 'x', sizeof(text) - 1);
     sa_fatal("invalid free", NULL, "%s", text);
+}
+
+static void die_with_stacks(void *unused)
+{
+    (void)unused;
+    sa_vm_init();
+    sa_fatal_report = sa_misuse_fatal;
+    sa_thread.caller = __builtin_dwarf_cfa();
+    die(NULL);
+}
+
+static void die_confined(void *unused)
+{
+    sa_reporting_confine();
+    die_with_stacks(unused);
 }
 
 static void check_fails(void *unused)
@@ -60,6 +79,33 @@ static void test_fatal_writes_one_line_and_aborts(void **state)
     (void)state;
     assert_int_equal(child.signal, SIGABRT);
     assert_string_equal(child.text, "salloc: double free: 0x1234 block 7 of 99, why\n");
+}
+
+static void test_fatal_is_followed_by_the_stack_of_the_caller(void **state)
+{
+    static const char line[] =
+        "salloc: double free: 0x1234 block 7 of 99, why\nsalloc:   in process ";
+    struct test_child child = test_child_run(die_with_stacks, NULL);
+
+    (void)state;
+    assert_int_equal(child.signal, SIGABRT);
+    assert_memory_equal(child.text, line, sizeof(line) - 1);
+    assert_non_null(strstr(child.text, "(test_fatal)\nsalloc:   freed by thread "));
+    assert_non_null(strstr(child.text, " main\n"));
+}
+
+/* Where a filter may kill for system calls: no thread and no names, which take files. */
+static void test_fatal_tells_places_where_it_is_confined(void **state)
+{
+    struct test_child child = test_child_run(die_confined, NULL);
+
+    (void)state;
+    assert_int_equal(child.signal, SIGABRT);
+    assert_non_null(strstr(child.text, "\nsalloc:   in program "));
+    assert_non_null(strstr(child.text, "\nsalloc:   freed:\nsalloc:     #0 "));
+    assert_non_null(strstr(child.text, "test_fatal+0x"));
+    assert_null(strstr(child.text, " main\n"));
+    assert_null(strstr(child.text, "thread"));
 }
 
 static void test_fatal_keeps_the_newline_of_a_long_message(void **state)
@@ -104,6 +150,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fatal_writes_one_line_and_aborts),
+        cmocka_unit_test(test_fatal_is_followed_by_the_stack_of_the_caller),
+        cmocka_unit_test(test_fatal_tells_places_where_it_is_confined),
         cmocka_unit_test(test_fatal_keeps_the_newline_of_a_long_message),
         cmocka_unit_test(test_fatal_check_names_the_condition),
         cmocka_unit_test(test_fatal_warning_does_not_end_the_program),

@@ -6,6 +6,8 @@
  *   EXPECT: regular expression that the text after "salloc: " on stderr matches from its start
  *   ARGS:   axes of values, separated by blanks; an axis is a list like 1,2,8-16; the program runs
  *           once for every combination. Several such lines add up.
+ *   REPORTS: how many lines begin a report, if more than one
+ *   NAMES:  damaged, if names of functions cannot be read; none, if the line is the program's own
  *
  * A program that survives exits with FATAL_SURVIVED; one for which a combination makes no sense
  * with FATAL_SENSELESS.

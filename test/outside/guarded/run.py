@@ -96,7 +96,10 @@ def fault_of(program, vector, environment, wanted, symbols):
         return 'something was said' + text if said != [''] else None
     if not re.match('salloc: ' + wanted.expect, said[0]):
         return f'the first line does not match {wanted.expect!r}' + text
-    stacks = stacks_of(said[1:-1], program, symbols)
+    path = re.escape(os.path.realpath(program))
+    if not environment.get('RUNNER') and not re.fullmatch(rf'salloc:   in process [1-9]\d* \({path}\), thread [1-9]\d* \(.+\)', said[1]):
+        return 'the process and the thread are not named' + text
+    stacks = stacks_of(said[2:-1], program, symbols)
     if stacks is None:
         return 'there is a line that is not understood' + text
     for event, function in wanted.stacks:

@@ -4,6 +4,7 @@
  * program's own.
  *
  * EXPECT: caught at 0x[0-9a-f]+
+ * NAMES: none
  * ARGS: 262144,300000,1048576,5000000 overrun,freed,moved
  */
 #include "test/outside/fatal/fatal.h"
