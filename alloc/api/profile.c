@@ -13,6 +13,7 @@
 #include "alloc/api/init.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/size_class.h"
+#include "alloc/front/cpu_cache.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/central.h"
@@ -145,6 +146,8 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
 
     sa_init();
     if (profile_enter()) {
+        if (type == SALLOC_PROFILE_PEAK_HEAP)
+            sa_cpu_cache_count_use(); /* most may be in use right now */
         profile = sa_snapshot_profile(type, &error);
         if (profile && type == SALLOC_PROFILE_FRAGMENTATION)
             profile->waste_most = waste_now();
