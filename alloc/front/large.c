@@ -225,6 +225,12 @@ void *sa_large_alloc(size_t size, size_t align, bool *zero)
     guard = large_wants_guard(&trial);
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size, guard), align_pages,
                            *zero ? SA_PAGES_ZERO : SA_PAGES_ANY);
+    if (SA_UNLIKELY(!s && guard && !sa_hardening.guards)) {
+        /* Near a limit there may be room for the block, but not for its guard. */
+        guard = false;
+        s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, align_pages,
+                               *zero ? SA_PAGES_ZERO : SA_PAGES_ANY);
+    }
     if (!s)
         return NULL;
     *zero = s->zeroed;
