@@ -246,16 +246,19 @@ bool sa_large_resize(struct sa_span *s, size_t size)
 {
     size_t pages, before = s->pages;
 
-    if (size > PTRDIFF_MAX || (s->guard && !large_disarm(s)))
+    if (size > PTRDIFF_MAX)
         return false;
     pages = sa_large_pages(size);
+    /* A guarded block that grows moves: a realloc that fails must leave its length as it is. */
+    if (SA_UNLIKELY(s->guard) && (sa_hardening.guards || pages > s->pages - (size_t)s->guard))
+        return false;
     /* A moved block is a mapping of its own, which mremap can move again; longer, it might be two. */
     if (pages > s->pages && s->moved)
         return false;
     if (pages > s->pages && !sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
         return false;
     /* Room left by earlier growth is kept unless the block really shrinks. */
-    if (pages < s->pages - s->pages / (GROW_PART / 2))
+    if (pages < s->pages - s->pages / (GROW_PART / 2) && (!s->guard || large_disarm(s)))
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
     sa_hardened_arm_large((void *)s->start, size, sa_large_bytes(s));
