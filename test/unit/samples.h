@@ -3,6 +3,7 @@
 #ifndef SA_TEST_SAMPLES_H
 #define SA_TEST_SAMPLES_H
 
+#include "alloc/base/atomic.h"
 #include "alloc/base/page.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/percpu.h"
@@ -41,7 +42,7 @@ static inline struct sa_sample *sample_add(uintptr_t site, size_t allocated, dou
                             .place = {-1, -1, -1}};
     sa_thread.caller_kind = 0; /* an allocation begins */
     sa_in_use_add((int64_t)allocated);
-    sa_in_use_note(sa_in_use.bytes, 1);
+    sa_in_use_note(sa_load_relaxed(&sa_in_use.bytes), 1);
     sa_live_add(s);
     return s;
 }

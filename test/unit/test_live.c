@@ -79,7 +79,7 @@ static void model_use_unsampled(struct test_random *r)
         return;
     unsampled += bytes;
     sa_in_use_add(bytes);
-    sa_in_use_note(sa_in_use.bytes, 1);
+    sa_in_use_note(sa_load_relaxed(&sa_in_use.bytes), 1);
     model_use((double)bytes);
 }
 

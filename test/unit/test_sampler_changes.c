@@ -376,6 +376,12 @@ static void test_trials_change_without_pause(void **state)
     struct weighed all = {0};
 
     (void)state;
+#ifdef SA_PREEMPT
+    /* A change between a success and its claim voids it (doc/sampling.md). Without rseq nothing but the few nanoseconds
+     * between the two makes that rare, and this build holds threads up in between. */
+    if (!test_per_cpu())
+        skip();
+#endif
     set_pace(BUSY);
     set_interval(500);
     test_threads_run(3, change_or_allocate, &s);
