@@ -19,11 +19,11 @@
 #define KIB 1024ul
 
 /* With other pages than of 4 KiB, fewer classes have a span for each object. */
-static void skip_unless_alone(void)
-{
-    if (sa_page_step != 1 || sa_vm.page_bytes != 4096)
-        skip();
-}
+#define SKIP_UNLESS_ALONE()                                                                        \
+    do {                                                                                           \
+        if (sa_page_step != 1 || sa_vm.page_bytes != 4096)                                         \
+            TEST_SKIP("pages of another size");                                                    \
+    } while (0)
 
 static unsigned class_of(const void *p)
 {
@@ -45,7 +45,7 @@ static void test_grow_stays_in_place(void **state)
     unsigned char *p, *first;
 
     (void)state;
-    skip_unless_alone();
+    SKIP_UNLESS_ALONE();
     set_interval(0);
     p = first = sa_front_alloc(65 * KIB, 1, false);
     fill(p, 65 * KIB, 1);
@@ -73,7 +73,7 @@ static void test_grow_stays_in_place(void **state)
 static void test_grow_makes_blocks_of_the_class(void **state)
 {
     (void)state;
-    skip_unless_alone();
+    SKIP_UNLESS_ALONE();
     set_interval(0);
     for (size_t size = 72 * KIB; size <= SA_MID_MAX; size += 8 * KIB) {
         unsigned char *p = sa_front_realloc(sa_front_alloc(65 * KIB, 1, false), size);
@@ -163,7 +163,7 @@ static void test_grow_of_sampled_blocks(void **state)
     unsigned char *p;
 
     (void)state;
-    skip_unless_alone();
+    SKIP_UNLESS_ALONE();
     set_interval(1);
     p = sa_front_alloc(65 * KIB, 1, false);
     fill(p, 1000, 6);

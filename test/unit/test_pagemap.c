@@ -66,7 +66,7 @@ static void test_pagemap_keeps_its_tables_out_of_hugepages(void **state)
 {
     (void)state;
     if (access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
-        skip();
+        TEST_SKIP("the kernel has no hugepages");
     assert_true(keeps_small(&sa_hot.home_class[SA_HOME_PAGES / 2]));
     assert_true(keeps_small(&sa_hot.home_any_class[SA_HOME_PAGES / 2]));
     assert_true(sa_pagemap_grow(WINDOW(0x457), SA_PAGE_BYTES));

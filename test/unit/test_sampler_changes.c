@@ -380,7 +380,7 @@ static void test_trials_change_without_pause(void **state)
     /* A change between a success and its claim voids it (doc/sampling.md). Without rseq nothing but the few nanoseconds
      * between the two makes that rare, and this build holds threads up in between. */
     if (!test_per_cpu())
-        skip();
+        TEST_SKIP("a thread that is held up between a success and its claim");
 #endif
     set_pace(BUSY);
     set_interval(500);

@@ -79,7 +79,7 @@ static void test_vm_coverage_is_what_is_touched(void **state)
     at = (unsigned char *)sa_align_up((uintptr_t)p, huge);
     sa_vm_no_hugepages(p, 6 * huge);
     if (!sa_vm_coverage((uintptr_t)p, (uintptr_t)p + 6 * huge, &c))
-        skip(); /* the kernel does not tell */
+        TEST_SKIP("the kernel does not tell");
     assert_int_equal(c.resident, 0);
     assert_int_equal(c.huge, 0);
     for (size_t i = 0; i < spots; i++)
