@@ -6,6 +6,9 @@
  * membarrier registration of its only thread, finds every lock free, and has random draws of its own.
  *
  * Without rseq the caches of other threads cannot be stopped: the child forgets what they hold.
+ *
+ * A child that these handlers do not announce is put right by its first slow path (alloc/front/gate.h). No
+ * sequence has to be stopped for it: one that had not committed has changed nothing.
  */
 #include "alloc/api/fork.h"
 
@@ -20,6 +23,7 @@
 #include "alloc/front/thread_slots.h"
 #include "alloc/front/vfork.h"
 #include "alloc/middle/topology.h"
+#include "alloc/os/clock.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"
 #include "sampling/mappings.h"
@@ -38,9 +42,10 @@ static void fork_prepare(void)
     int saved = errno;
 
     sa_init();
-    sa_gate_close();
-    fork_number++;
-    stop_failed = sa_rseq.per_cpu && !sa_cpu_cache_stop_all();
+    if (sa_gate_close()) {
+        fork_number++;
+        stop_failed = sa_rseq.per_cpu && !sa_cpu_cache_stop_all();
+    }
     errno = saved;
 }
 
@@ -48,33 +53,59 @@ static void fork_parent(void)
 {
     int saved = errno;
 
-    if (sa_rseq.per_cpu)
-        sa_cpu_cache_resume_all();
-    sa_gate_open();
+    if (!sa_gate_is_lost()) {
+        if (sa_rseq.per_cpu)
+            sa_cpu_cache_resume_all();
+        sa_gate_open();
+    }
     errno = saved;
 }
 
-static void fork_child(void)
+/* What a child must know, however it was made. */
+static void fork_child_caches(uint64_t number, bool stopped)
 {
-    int saved = errno;
-
     if (!sa_rseq.per_cpu) {
         sa_cpu_cache_abandon_others(sa_percpu_cpu());
         sa_thread_slots_after_fork();
-    } else if (stop_failed) {
+    } else if (!stopped) {
         sa_cpu_cache_abandon_others(-1);
     }
-    sa_sampler_after_fork(fork_number);
+    sa_sampler_after_fork(number);
     sa_cpu_cache_after_fork();
     sa_vfork_after_fork();
     sa_thread.area.tid = 0; /* the only thread has another number now */
     sa_emergency_after_fork();
     sa_topology_after_fork();
     sa_soft_limit_after_fork();
-    sa_gate_reset();
+}
+
+static void fork_child(void)
+{
+    int saved = errno;
+
+    if (!sa_gate_is_lost()) {
+        fork_child_caches(fork_number, !stop_failed);
+        sa_gate_reset();
+    }
     sa_mappings_after_fork();
     sa_at_exit_after_fork();
-    sa_profile_output_after_fork();
+    sa_profile_output_after_fork(true);
+    sa_background_after_fork();
+    errno = saved;
+}
+
+/* Called by the first slow path of a child that was not announced. It makes no thread: it may be one of a signal handler. */
+static SA_COLD void fork_unannounced(bool lost)
+{
+    int saved = errno;
+
+    if (!lost)
+        fork_child_caches(++fork_number ^ sa_clock_ns() << 20, true);
+    else
+        sa_cpu_cache_kick(); /* what is in caches could not be counted, nor sampled */
+    sa_mappings_after_fork();
+    sa_at_exit_after_fork();
+    sa_profile_output_after_fork(false);
     sa_background_after_fork();
     errno = saved;
 }
@@ -84,5 +115,6 @@ extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), voi
 
 SA_START_CODE void sa_fork_register(void)
 {
+    sa_gate_init(fork_unannounced);
     __register_atfork(fork_prepare, fork_parent, fork_child, NULL); /* no library: never unloaded */
 }

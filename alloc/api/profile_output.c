@@ -196,7 +196,7 @@ void sa_profile_output_register(void)
         output_listen();
 }
 
-void sa_profile_output_after_fork(void)
+void sa_profile_output_after_fork(bool threads)
 {
     if (!output_wanted())
         return;
@@ -205,6 +205,7 @@ void sa_profile_output_after_fork(void)
     output.writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (sa_options.profile_signal) {
         sa_store_relaxed(&output.wanted, 0);
-        output_start_thread();
+        if (threads)
+            output_start_thread();
     }
 }

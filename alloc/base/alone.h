@@ -20,7 +20,8 @@
 /* A sanitizer would miss the order that locks give; a build that stresses preemption wants them all. */
 #if __has_include(<sys/single_threaded.h>) && !SA_TSAN && !defined(SA_PREEMPT)
 #include <sys/single_threaded.h>
-#define sa_alone() (__libc_single_threaded != 0)
+#define SA_ALONE_WORD __libc_single_threaded
+#define sa_alone()    (SA_ALONE_WORD != 0)
 #else
 #define sa_alone() false
 #endif

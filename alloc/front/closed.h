@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SA_HOLDS_MOST 1024 /* of one CPU; each is a thread that waits for its child */
+#define SA_HOLDS_MOST 240 /* of one CPU; each is a thread that waits for its child */
 
 /* All zero, also from each of the addresses that stand for holds. Never written. */
 extern uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MOST];

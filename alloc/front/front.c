@@ -278,18 +278,26 @@ static void free_block(struct sa_block b, void *p)
 }
 
 /* For after the fork. A block without room for a link stays allocated. */
-static void put_aside(void *p)
+static SA_NOINLINE void put_aside(void *p)
 {
-    if (sa_block_bytes(block_of(p, "invalid free")) >= sizeof(void *))
+    struct sa_block b = block_of(p, "invalid free");
+
+    if (sa_gate_is_lost()) { /* for good */
+        if (!b.own_page && !sa_hardening.on)
+            sa_emergency_free(p, sa_block_bytes(b));
+    } else if (sa_block_bytes(b) >= sizeof(void *)) {
         sa_emergency_put_aside(p);
+    }
 }
 
 void sa_front_free(void *p)
 {
     size_t size;
 
-    if (SA_UNLIKELY(sa_emergency_owns(p, &size)))
-        return; /* never reused */
+    if (SA_UNLIKELY(sa_emergency_owns(p, &size))) {
+        sa_emergency_free(p, size);
+        return;
+    }
     if (SA_UNLIKELY(!sa_gate_enter())) {
         put_aside(p);
         return;
@@ -340,8 +348,10 @@ void sa_front_free_sized(void *p, size_t size, size_t align)
     size_t emergency_size;
     struct sa_block b;
 
-    if (SA_UNLIKELY(sa_emergency_owns(p, &emergency_size)))
+    if (SA_UNLIKELY(sa_emergency_owns(p, &emergency_size))) {
+        sa_emergency_free(p, emergency_size);
         return;
+    }
     if (SA_UNLIKELY(!sa_gate_enter())) {
         put_aside(p);
         return;

@@ -13,6 +13,15 @@
  * Entering is a sequentially consistent increment followed by a load of `closed`; closing is a
  * store to `closed` followed by loads of the counters (also sequentially consistent): one of the two
  * sees the other. Counters are striped so that threads do not share a line for this.
+ *
+ * Children that fork's handlers do not announce (the bare system call, _Fork). What says that the
+ * gate is open lies on a page that the kernel clears in children. So the child's first slow path finds
+ * the gate closed, and finds out why. The child is a copy of one moment of all threads, of which it has
+ * one. If nobody else was inside the gate then, nothing is half changed, no lock is held, and the
+ * child goes on as one of fork. Otherwise what the lost threads were changing stays so: the gate then
+ * never opens in the child, which allocates by other means for good (alloc/front/emergency.h).
+ * The page is made when there is a second thread (before, nobody can be lost): until then the word that says
+ * that the gate is open is libc's that says that there is one thread.
  */
 #ifndef SA_FRONT_GATE_H
 #define SA_FRONT_GATE_H
@@ -27,15 +36,34 @@
 
 #define SA_GATE_STRIPES 16
 
+/* All zero in a child that was not announced. */
+struct sa_gate_page {
+    char open;          /* atomic: 0 while the gate is closed */
+    uint32_t alive;     /* atomic: 1 */
+    uint32_t repairing; /* atomic: a thread of a child that was not announced */
+};
+
 struct sa_gate {
     struct {
         uint32_t inside; /* atomic */
     } __attribute__((aligned(SA_CACHELINE))) stripe[SA_GATE_STRIPES];
-    uint32_t closed;  /* atomic: 1 or 0, written by who holds `forking` */
-    uint32_t forking; /* atomic: a lock of its own kind, see gate.c */
+    uint32_t closed;           /* atomic: 1 or 0, written by who holds `forking` */
+    uint32_t forking;          /* atomic: a lock of its own kind, see gate.c */
+    struct sa_gate_page *page; /* atomic: const once there is one */
+    uint32_t lost; /* atomic: 1 in a child that was not announced while threads were inside */
 };
 
 extern struct sa_gate sa_gate;
+extern char *sa_gate_open_word; /* atomic: what it points to is 0 while the gate is closed */
+
+/* What each process does once. child: in a child that was not announced, before anything else; lost: see sa_gate. */
+void sa_gate_init(void (*child)(bool lost));
+
+/* Whether this is a child that will not use the allocator's state any more. */
+SA_INLINE bool sa_gate_is_lost(void)
+{
+    return SA_UNLIKELY(sa_load_relaxed(&sa_gate.lost) != 0);
+}
 
 bool sa_gate_enter_closed(unsigned stripe);
 unsigned sa_gate_stripe(void);
@@ -85,7 +113,8 @@ SA_INLINE bool sa_gate_enter(void)
     stripe = sa_gate_stripe();
     sa_gate_move_begin();
     sa_gate_count(stripe, true);
-    if (SA_UNLIKELY(sa_load_seq_cst(&sa_gate.closed)) && !sa_gate_enter_closed(stripe)) {
+    if (SA_UNLIKELY(!sa_load_seq_cst(sa_load_relaxed(&sa_gate_open_word))) &&
+        !sa_gate_enter_closed(stripe)) {
         sa_gate_move_end();
         return false;
     }
@@ -113,8 +142,9 @@ SA_INLINE void sa_gate_leave(void)
  * by longjmp, or waits for itself in some other way, goes on nevertheless.
  *
  * To the thread that closes it the gate stays open: handlers of fork that run later may allocate.
+ * False: this is a lost child, in which nothing is to be done.
  */
-void sa_gate_close(void);
+bool sa_gate_close(void);
 void sa_gate_open(void);
 
 /* Whether a fork is in progress: whatever can wait should. */

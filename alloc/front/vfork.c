@@ -12,6 +12,7 @@
 #define NO_CPU UINT32_MAX
 
 #define HOLD_SLICE_NS 1000000
+#define HOLD_SLICES   10000
 
 /* What a mark is made of: sa_thread's fields, as they were. */
 #define MARK_DEPTH_SHIFT    32
@@ -52,13 +53,17 @@ uint64_t sa_vfork_begin(void)
 {
     int cpu = vfork_cpu();
     uint64_t mark = sa_thread.area.vfork;
+    uint32_t nothing = 0;
 
     mark |= (uint64_t)(sa_thread.gate_depth & 0xff) << MARK_DEPTH_SHIFT;
     mark |= (uint64_t)sa_thread.gate_moving << MARK_MOVING_SHIFT;
     mark |= (uint64_t)sa_thread.sampling << MARK_SAMPLING_SHIFT;
     mark |= sa_thread.area.tid ? MARK_TID_KNOWN : 0;
-    if (cpu >= 0 && !vfork_hold(cpu))
-        return SA_VFORK_REFUSED;
+    for (int i = 0; cpu >= 0 && !vfork_hold(cpu); i++) {
+        if (i == HOLD_SLICES)
+            return SA_VFORK_REFUSED;
+        sa_sys_futex_wait(&nothing, 0, HOLD_SLICE_NS);
+    }
     sa_thread.area.vfork = cpu >= 0 ? (uint32_t)cpu + 1 : NO_CPU;
     return mark;
 }

@@ -53,7 +53,7 @@ static void child_exits(void *unused)
     (void)unused;
     sa_gate_reset();
     sa_mappings_after_fork();
-    sa_profile_output_after_fork();
+    sa_profile_output_after_fork(true);
     write_at_exit();
     CHILD_CHECK(access(sa_options.profile.text, F_OK) == 0);
 }

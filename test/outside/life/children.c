@@ -31,6 +31,9 @@ enum {
     CHILD_SECONDS = 20,
     STACK_BYTES = 256 << 10,
     CHILD_FAILED = 3,
+    LONG_STEPS = 60000,
+    MORE_KIB = 64 << 10, /* LONG_STEPS allocate 200 MiB */
+    FORK_SECONDS = 5,    /* a fork that waits for lost threads takes 10 */
 };
 
 struct block {
@@ -116,8 +119,46 @@ static void *churner(void *arg)
     return NULL;
 }
 
+static void *child_thread(void *arg)
+{
+    struct work w = {.seed = (uintptr_t)arg};
+
+    churn(&w, CHILD_STEPS);
+    drop(&w);
+    return NULL;
+}
+
+/* What a copy of the process does if it lives on: what it frees is used again, it makes threads, and
+ * forks, without waiting for threads that it has not. */
+static void copy_lives(struct work *w)
+{
+    size_t before = check_status("VmData:");
+    pthread_t thread;
+    double begun;
+    int status;
+    pid_t pid;
+
+    for (int i = 0; i < LONG_STEPS / CHILD_STEPS; i++)
+        churn(w, CHILD_STEPS);
+    CHECK_SAYS(check_status("VmData:") < before + MORE_KIB, "%zu KiB more",
+               check_status("VmData:") - before);
+    REQUIRE(pthread_create(&thread, NULL, child_thread, w) == 0);
+    churn(w, CHILD_STEPS);
+    pthread_join(thread, NULL);
+    begun = check_now();
+    pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        alarm(CHILD_SECONDS);
+        churn(w, CHILD_STEPS);
+        _exit(check_failures || corrupt ? CHILD_FAILED : 0);
+    }
+    CHECK_SAYS(check_now() - begun < FORK_SECONDS, "%.1f s", check_now() - begun);
+    REQUIRE(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 /* What each child does: its own blocks, and those that its parent's thread has. */
-static __attribute__((noinline)) int child_work(struct work *w, int creator)
+static __attribute__((noinline)) int child_work(struct work *w, int creator, int n)
 {
     struct work own = {.seed = w->seed ^ 0x5555};
     bool copy = strcmp(kind, "raw") == 0 || strcmp(kind, "_Fork") == 0;
@@ -130,8 +171,12 @@ static __attribute__((noinline)) int child_work(struct work *w, int creator)
         handed[creator] = malloc(100);
         memset(handed[creator], creator, 100);
     }
+    if (copy && n % 8 == 0)
+        copy_lives(w);
     if (strcmp(kind, "exit") != 0)
         drop(&own);
+    if (check_failures)
+        return CHILD_FAILED;
     return __atomic_load_n(&corrupt, __ATOMIC_RELAXED) ? CHILD_FAILED : 0;
 }
 
@@ -145,7 +190,7 @@ struct start {
 static int clone_child(void *arg)
 {
     const struct start *s = arg;
-    int result = child_work(s->work, s->creator);
+    int result = child_work(s->work, s->creator, 1);
     int status = 0;
 
     if (s->nested) {
@@ -168,7 +213,7 @@ static __attribute__((noinline)) pid_t by_vfork(pid_t (*call)(void), struct work
     pid_t pid = call();
 
     if (pid == 0) {
-        int result = child_work(w, creator);
+        int result = child_work(w, creator, n);
 
         if (strcmp(kind, "exit") == 0 && n % 2)
             syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
@@ -203,7 +248,7 @@ static pid_t create(struct work *w, int creator, int n, char *stack)
         pid = bare();
     }
     if (pid == 0)
-        _exit(child_work(w, creator));
+        _exit(child_work(w, creator, n));
     return pid;
 }
 
