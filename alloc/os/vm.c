@@ -20,6 +20,10 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -330,12 +334,24 @@ bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
     return true;
 }
 
-bool sa_vm_release(void *p, size_t bytes)
+/* The kernel refused MADV_DONTNEED. For locked memory it does so with EINVAL, and has other advice from 5.18 on. */
+SA_COLD static bool release_refused(void *p, size_t bytes, int error)
 {
-    if (sa_sys_madvise(p, bytes, MADV_DONTNEED) == 0)
+    int r = error == -EINVAL ? sa_sys_madvise(p, bytes, MADV_DONTNEED_LOCKED) : error;
+
+    if (r == 0)
         return true;
+    if (error == -EINVAL && (r == -EINVAL || r == -EPERM)) /* an older kernel, or a filter */
+        sa_store_relaxed(&sa_vm.keeps_locked, true);
     sa_add_relaxed(&sa_vm.advise_failures, 1);
     return false;
+}
+
+bool sa_vm_release(void *p, size_t bytes)
+{
+    int r = sa_sys_madvise(p, bytes, MADV_DONTNEED);
+
+    return SA_LIKELY(r == 0) || release_refused(p, bytes, r);
 }
 
 bool sa_vm_protect(void *p, size_t bytes, bool accessible)

@@ -11,9 +11,10 @@
 #include <stdint.h>
 
 struct sa_vm {
-    size_t page_bytes;     /* the kernel's page: 4, 16 or 64 KiB; const after init */
-    bool names;            /* give mappings names in /proc/PID/maps; const after init */
-    uint64_t seed;         /* random per process, from the kernel; const after init */
+    size_t page_bytes; /* the kernel's page: 4, 16 or 64 KiB; const after init */
+    bool names;        /* give mappings names in /proc/PID/maps; const after init */
+    bool keeps_locked; /* atomic: locked pages go back with their mapping only, see sa_vm_release */
+    uint64_t seed;     /* random per process, from the kernel; const after init */
     uint64_t map_failures; /* atomic, relaxed counters */
     uint64_t advise_failures;
     /* Atomic, relaxed: address space that is salloc's, by what for; see sa_vm_mapped_bytes. */
@@ -67,8 +68,8 @@ bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret);
 /* What the kernel says of mappings that lie there, or in part, which takes it more. */
 bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret);
 
-/* Gives the pages back; afterwards they read as zero. False if the kernel refused (locked memory):
- * the content is then unchanged. */
+/* Gives the pages back, also locked ones; afterwards they read as zero. False if the kernel refused: the content is then
+ * unchanged. Before Linux 5.18, and behind a filter, it refuses if memory is locked; sa_vm.keeps_locked says so from then on. */
 bool sa_vm_release(void *p, size_t bytes);
 
 /* Makes the range inaccessible, or accessible again, with its content. False if the kernel refused (it has a

@@ -83,18 +83,36 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h)
     return sa_limits_active() ? sa_max(excess, sa_huge_heap_limit_excess(h)) : excess;
 }
 
+/* After a range that was moving has been unmapped, without the lock. */
+static void heap_unmapped(struct sa_huge_heap *h, size_t start, size_t n)
+{
+    sa_huge_heap_set_advice(h, start, n, SA_ADVICE_NONE);
+    h->moving -= n;
+    h->mapped -= n;
+    sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT);
+}
+
 bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
 {
     void *p = hugepage_address(m->hugepage);
     size_t bytes = m->n * SA_HUGE_BYTES;
-    bool ok;
+    bool ok, unmapped;
 
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     ok = sa_vm_release(p, bytes);
+    /* What cannot go back otherwise goes with its address space. */
+    unmapped = !ok && sa_load_relaxed(&sa_vm.keeps_locked);
+    if (unmapped)
+        sa_vm_unmap_space(p, bytes);
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    h->moving -= m->n;
     h->items--;
-    h->refused = !ok;
+    h->refused = !ok && !unmapped;
+    if (unmapped) {
+        heap_unmapped(h, m->hugepage, m->n);
+        h->stats.released_ever_bytes += bytes;
+        return true;
+    }
+    h->moving -= m->n;
     if (ok) {
         sa_huge_map_insert(&h->released, &h->nodes, m->hugepage, m->n, h->now_ns);
         h->stats.released_ever_bytes += bytes;
@@ -246,11 +264,8 @@ static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         sa_vm_unmap_space(hugepage_address(start), n * SA_HUGE_BYTES);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        sa_huge_heap_set_advice(h, start, n, SA_ADVICE_NONE);
-        h->moving -= n;
-        h->mapped -= n;
+        heap_unmapped(h, start, n);
         sa_huge_heap_note(h); /* meanwhile somebody may have counted it as used */
-        sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT);
         done += n;
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);

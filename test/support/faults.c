@@ -47,8 +47,8 @@ void *__wrap_sa_sys_mmap(void *hint, size_t bytes, int prot, int flags)
 int __wrap_sa_sys_madvise(void *p, size_t bytes, int advice)
 {
     if (fault_due(&test_faults.madvise_after, &test_faults.madvise_calls)) {
-        errno = EINVAL;
-        return -EINVAL;
+        errno = EAGAIN; /* not EINVAL, which is for locked memory */
+        return -EAGAIN;
     }
     return __real_sa_sys_madvise(p, bytes, advice);
 }

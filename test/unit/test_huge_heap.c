@@ -9,6 +9,7 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -28,6 +29,7 @@ struct run {
     int steps, check_every;
     size_t map, release, renew, loses, advise;
     enum sa_hugepages choice;
+    bool locked; /* the kernel gives locked pages back with their mapping only */
 };
 
 static void random_run(void *arg)
@@ -37,6 +39,7 @@ static void random_run(void *arg)
     program_begin(run->mode, run->seed);
     sa_page_heap_set_hugepages(HEAP, run->choice);
     fake.advise_fails = run->advise;
+    sa_vm.keeps_locked = run->locked;
     for (int i = 0; i < run->steps; i++) {
         if (i % 1000 == 500) {
             fake.map_fails = run->map;
@@ -87,6 +90,8 @@ static void test_heap_keeps_its_rules_when_calls_fail(void **state)
         {"always [madvise] never\n", 15, 20000, 10, 10, 10, .advise = 30},
         {"[always] madvise never\n", 16, 20000, 10, 10, 10, .advise = 30},
         {"always [madvise] never\n", 17, 5000, 10, .advise = 100},
+        {"always [madvise] never\n", 18, 20000, 10, 10, 100, 10, .locked = true},
+        {"[always] madvise never\n", 19, 20000, 10, 0, 50, .locked = true},
     };
 
     (void)state;
