@@ -20,6 +20,8 @@ void sa_report_limits(struct sa_fmt *f, const struct sa_snapshot *s)
     limit(f, &s->soft, "desired_usage_limit_bytes", "soft");
     limit(f, &s->hard, "hard_usage_limit_bytes", "hard");
     sa_fmt_add(f, "Number of times the program was told of the soft limit: %llu\n", s->soft_calls);
+    sa_fmt_add(f, "Control group: limit %zu, %zu left, soft limit %zu, %llu looks\n",
+               s->group.limit_bytes, s->group.room_bytes, s->group.soft_bytes, s->group.looks);
     sa_fmt_add(f, "Number of pages released by request: %llu\n",
                s->maintain.requested_bytes >> SA_PAGE_SHIFT);
     sa_fmt_add(f, "PARAMETER background_release_rate %zu\n", s->release_rate);

@@ -164,6 +164,7 @@ static void snapshot_limits(struct sa_snapshot *s)
 {
     sa_limits_stats(SA_LIMIT_SOFT, &s->soft);
     sa_limits_stats(SA_LIMIT_HARD, &s->hard);
+    sa_group_limit_stats(&s->group);
     sa_maintain_stats(&s->maintain);
     s->release_rate = sa_maintain_release_rate();
     s->pressure_watched = sa_load_relaxed(&sa_pressure_watched);

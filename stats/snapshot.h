@@ -16,6 +16,7 @@
 #include "alloc/base/page.h"
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/large.h"
+#include "alloc/front/group_limit.h"
 #include "alloc/front/maintain.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/central.h"
@@ -91,6 +92,7 @@ struct sa_snapshot {
     struct sa_sample_rates_stats rates;
     struct sa_guarded_stats guarded;
     struct sa_limit_stats soft, hard;
+    struct sa_group_limit_stats group;
     struct sa_maintain_stats maintain;
     size_t release_rate;
     unsigned pressure_watched; /* enum sa_pressure_source */

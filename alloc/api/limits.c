@@ -65,7 +65,7 @@ SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, size_t byt
 
 SA_EXPORT size_t salloc_get_memory_limit(enum salloc_memory_limit which)
 {
-    return sa_limits_get(which == SALLOC_SOFT_LIMIT ? SA_LIMIT_SOFT : SA_LIMIT_HARD);
+    return sa_limits_own(which == SALLOC_SOFT_LIMIT ? SA_LIMIT_SOFT : SA_LIMIT_HARD);
 }
 
 SA_EXPORT int salloc_set_soft_limit_callback(void (*callback)(void *arg), void *arg)

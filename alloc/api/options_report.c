@@ -23,7 +23,7 @@ static void add_path(struct sa_fmt *f, const char *path)
 /* A limit as an option has it, where none is 0. */
 static size_t limit_in_effect(enum sa_limit_kind kind)
 {
-    size_t bytes = sa_limits_get(kind);
+    size_t bytes = sa_limits_own(kind);
 
     return bytes == SA_NO_LIMIT ? 0 : bytes;
 }

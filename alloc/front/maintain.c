@@ -9,6 +9,7 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/group_limit.h"
 #include "alloc/front/hardened.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/front/soft_limit.h"
@@ -185,7 +186,8 @@ void sa_maintain_poll(void)
         return;
     maintain_due(now);
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
-    if (sa_limits_active()) /* what is free may be so since the last request */
+    /* What is free may be so since the last request. */
+    if (sa_limits_active() || SA_UNLIKELY(sa_group_limit_is_due(now)))
         sa_soft_limit_enforce();
     if (SA_UNLIKELY(sa_load_relaxed(&maintain.want_thread))) {
         sa_store_relaxed(&maintain.want_thread, false);

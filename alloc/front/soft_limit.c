@@ -10,6 +10,7 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/gate.h"
+#include "alloc/front/group_limit.h"
 #include "alloc/middle/transfer.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
@@ -71,6 +72,7 @@ static void enforce(void)
 {
     uint64_t now = sa_clock_coarse_ns();
 
+    sa_group_limit_look(now);
     if (!sa_limits_excess(SA_LIMIT_SOFT))
         return;
     sa_add_relaxed(&sa_limits.hits[SA_LIMIT_SOFT], 1);

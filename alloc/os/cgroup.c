@@ -14,16 +14,9 @@
 
 #define LIMIT_LEAST (1ull << 20)
 #define LIMIT_MOST  (1ull << 62)
-#define LINE_MAX    4096
 
 /* The words of a line of mountinfo up to the optional ones. */
 enum { MOUNT_ROOT = 3, MOUNT_POINT = 4, MOUNT_WORDS = 6 };
-
-struct lines {
-    int fd;
-    size_t len; /* of what has been read */
-    char text[LINE_MAX];
-};
 
 static bool path_join(char *ret, size_t cap, const char *a, const char *b)
 {
@@ -36,7 +29,7 @@ static bool path_join(char *ret, size_t cap, const char *a, const char *b)
     return true;
 }
 
-static bool lines_open(struct lines *l, const char *root, const char *path)
+static bool lines_open(struct sa_cgroup_lines *l, const char *root, const char *path)
 {
     char full[SA_CGROUP_PATH_MAX];
 
@@ -45,8 +38,8 @@ static bool lines_open(struct lines *l, const char *root, const char *path)
     return l->fd >= 0;
 }
 
-/* The next line, terminated, in ret; one that is too long is left out. False at the end, with the file closed. */
-static bool lines_next(struct lines *l, char ret[LINE_MAX])
+/* The next line, terminated, in l->line; one that is too long is left out. False at the end, with the file closed. */
+static bool lines_next(struct sa_cgroup_lines *l)
 {
     bool too_long = false;
 
@@ -56,8 +49,8 @@ static bool lines_next(struct lines *l, char ret[LINE_MAX])
         long got;
 
         if (end) {
-            memcpy(ret, l->text, n);
-            ret[n] = '\0';
+            memcpy(l->line, l->text, n);
+            l->line[n] = '\0';
             l->len -= n + 1;
             memmove(l->text, end + 1, l->len);
             if (!too_long)
@@ -65,11 +58,11 @@ static bool lines_next(struct lines *l, char ret[LINE_MAX])
             too_long = false;
             continue;
         }
-        if (l->len == LINE_MAX) {
+        if (l->len == SA_CGROUP_LINE_MAX) {
             too_long = true;
             l->len = 0;
         }
-        got = sa_sys_read(l->fd, l->text + l->len, LINE_MAX - l->len);
+        got = sa_sys_read(l->fd, l->text + l->len, SA_CGROUP_LINE_MAX - l->len);
         if (got <= 0) {
             sa_sys_close(l->fd);
             return false;
@@ -92,15 +85,15 @@ static bool list_has(const char *list, const char *word)
 }
 
 /* The process's group in its hierarchy, as /proc says. */
-static bool own_group(const char *root, bool v2, char ret[SA_CGROUP_PATH_MAX])
+static bool own_group(struct sa_cgroup_lines *lines, const char *root, bool v2,
+                      char ret[SA_CGROUP_PATH_MAX])
 {
-    struct lines lines;
-    char line[LINE_MAX];
+    const char *line = lines->line;
     bool found = false;
 
-    if (!lines_open(&lines, root, "/proc/self/cgroup"))
+    if (!lines_open(lines, root, "/proc/self/cgroup"))
         return false;
-    while (lines_next(&lines, line)) { /* 0::/path or 4:cpu,memory:/path */
+    while (lines_next(lines)) { /* 0::/path or 4:cpu,memory:/path */
         char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
 
         if (!path || found)
@@ -180,18 +173,18 @@ static const char *below(const char *path, const char *top)
 }
 
 /* The group's folder, and how much of its path is the mount point. */
-static bool find_folder(const char *root, bool v2, char ret[SA_CGROUP_PATH_MAX], size_t *ret_point)
+static bool find_folder(struct sa_cgroup_lines *lines, const char *root, bool v2,
+                        char ret[SA_CGROUP_PATH_MAX], size_t *ret_point)
 {
-    char group[SA_CGROUP_PATH_MAX], line[LINE_MAX], *top = group, *point = group;
-    struct lines lines;
+    char group[SA_CGROUP_PATH_MAX], *top = group, *point = group;
     bool found = false, exact = false;
 
-    if (!own_group(root, v2, group) || !lines_open(&lines, root, "/proc/self/mountinfo"))
+    if (!own_group(lines, root, v2, group) || !lines_open(lines, root, "/proc/self/mountinfo"))
         return false;
-    while (lines_next(&lines, line)) {
+    while (lines_next(lines)) {
         const char *rest;
 
-        if (exact || !parse_mount(line, v2, &top, &point))
+        if (exact || !parse_mount(lines->line, v2, &top, &point))
             continue;
         rest = below(group, top);
         if (found && !rest)
@@ -203,53 +196,140 @@ static bool find_folder(const char *root, bool v2, char ret[SA_CGROUP_PATH_MAX],
     return found;
 }
 
-static uint64_t read_limit(const char *folder, const char *name)
+/* A number with nothing behind it but the end of the line; SA_CGROUP_NONE if it is none. */
+static uint64_t parse_number(const char *text)
 {
-    char path[SA_CGROUP_PATH_MAX], text[64];
     uint64_t v = 0;
     size_t i = 0;
 
-    if (!path_join(path, sizeof(path), folder, name) ||
-        sa_sys_read_file(path, text, sizeof(text)) <= 0)
-        return SA_CGROUP_NONE;
     for (; text[i] >= '0' && text[i] <= '9' && v < LIMIT_MOST; i++)
         v = v * 10 + (uint64_t)(text[i] - '0');
-    if (i == 0 || (text[i] && text[i] != '\n') || v < LIMIT_LEAST || v >= LIMIT_MOST)
-        return SA_CGROUP_NONE;
-    return v;
+    return i == 0 || (text[i] && text[i] != '\n') || v >= LIMIT_MOST ? SA_CGROUP_NONE : v;
 }
 
-static void read_hierarchy(const char *root, bool v2, struct sa_cgroup_limits *ret)
+/* -1: there is no such file. */
+static int read_number(const char *folder, const char *name, uint64_t *ret)
+{
+    char path[SA_CGROUP_PATH_MAX], text[64];
+
+    *ret = SA_CGROUP_NONE;
+    if (!path_join(path, sizeof(path), folder, name) ||
+        sa_sys_read_file(path, text, sizeof(text)) <= 0)
+        return -1;
+    *ret = parse_number(text);
+    return 0;
+}
+
+static uint64_t read_limit(const char *folder, const char *name, bool *seen)
+{
+    uint64_t v;
+
+    *seen |= read_number(folder, name, &v) == 0;
+    return v < LIMIT_LEAST ? SA_CGROUP_NONE : v;
+}
+
+/* What the kernel takes from the group before it runs out: cached parts of files, of those that are in use a half. */
+static uint64_t read_cached(struct sa_cgroup_lines *lines, const char *folder, bool v2)
+{
+    static const char names[2][2][24] = {{"total_inactive_file ", "total_active_file "},
+                                         {"inactive_file ", "active_file "}};
+    uint64_t bytes = 0, v;
+
+    if (!lines_open(lines, folder, "/memory.stat"))
+        return 0;
+    while (lines_next(lines)) {
+        for (unsigned i = 0; i < 2; i++) {
+            size_t len = strlen(names[v2][i]);
+
+            if (strncmp(lines->line, names[v2][i], len) != 0)
+                continue;
+            v = parse_number(lines->line + len);
+            bytes += v == SA_CGROUP_NONE ? 0 : v >> i;
+        }
+    }
+    return bytes;
+}
+
+static void read_room(struct sa_cgroup *g, const char *folder, bool v2, uint64_t limit,
+                      struct sa_cgroup_room *ret)
+{
+    uint64_t used;
+    int64_t room;
+
+    if (limit == SA_CGROUP_NONE)
+        return;
+    read_number(folder, v2 ? "/memory.current" : "/memory.usage_in_bytes", &used);
+    used = used == SA_CGROUP_NONE ? 0 : used;
+    room = (int64_t)(limit - used);
+    if (room >= ret->room)
+        return;
+    if (room < (int64_t)(limit / 2))
+        room += (int64_t)sa_min(read_cached(&g->lines, folder, v2), used);
+    if (room < ret->room)
+        *ret = (struct sa_cgroup_room){.limit = limit, .room = room};
+}
+
+/* The groups of one hierarchy from the process's own upwards. room: NULL, or also how much is left. */
+static void read_hierarchy(struct sa_cgroup *g, bool v2, struct sa_cgroup_limits *ret,
+                           struct sa_cgroup_room *room)
 {
     char folder[SA_CGROUP_PATH_MAX];
-    size_t point, len;
+    size_t len = g->points[v2] ? strlen(g->folders[v2]) : 0;
 
-    if (!find_folder(root, v2, folder, &point))
+    if (!len)
         return;
+    memcpy(folder, g->folders[v2], len + 1);
     for (;;) {
-        ret->max =
-            sa_min(ret->max, read_limit(folder, v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+        const char *name = v2 ? "/memory.max" : "/memory.limit_in_bytes";
+        uint64_t max = read_limit(folder, name, &g->seen), high = SA_CGROUP_NONE;
+
         if (v2)
-            ret->high = sa_min(ret->high, read_limit(folder, "/memory.high"));
+            high = read_limit(folder, "/memory.high", &g->seen);
+        ret->max = sa_min(ret->max, max);
+        ret->high = sa_min(ret->high, high);
+        if (room)
+            read_room(g, folder, v2, sa_min(max, high), room);
         len = strlen(folder);
-        while (len > point && folder[len - 1] != '/')
+        while (len > g->points[v2] && folder[len - 1] != '/')
             len--;
-        if (len <= point)
+        if (len <= g->points[v2])
             break;
         folder[len - 1] = '\0'; /* the group above */
     }
 }
 
+void sa_cgroup_find(struct sa_cgroup *g, const char *root)
+{
+    for (int v2 = 0; v2 < 2; v2++)
+        if (!find_folder(&g->lines, root, v2, g->folders[v2], &g->points[v2]))
+            g->points[v2] = 0;
+}
+
+void sa_cgroup_read_room(struct sa_cgroup *g, struct sa_cgroup_room *ret)
+{
+    struct sa_cgroup_limits limits = {SA_CGROUP_NONE, SA_CGROUP_NONE};
+
+    *ret = (struct sa_cgroup_room){.limit = SA_CGROUP_NONE, .room = INT64_MAX};
+    g->seen = false;
+    read_hierarchy(g, true, &limits, ret);
+    read_hierarchy(g, false, &limits, ret);
+}
+
 void sa_cgroup_read_limits(const char *root, struct sa_cgroup_limits *ret)
 {
+    struct sa_cgroup g;
+
     *ret = (struct sa_cgroup_limits){SA_CGROUP_NONE, SA_CGROUP_NONE};
-    read_hierarchy(root, true, ret);
-    read_hierarchy(root, false, ret);
+    g.seen = false;
+    sa_cgroup_find(&g, root);
+    read_hierarchy(&g, true, ret, NULL);
+    read_hierarchy(&g, false, ret, NULL);
 }
 
 bool sa_cgroup_folder(const char *root, char ret[SA_CGROUP_PATH_MAX])
 {
+    struct sa_cgroup_lines lines;
     size_t point;
 
-    return find_folder(root, true, ret, &point);
+    return find_folder(&lines, root, true, ret, &point);
 }

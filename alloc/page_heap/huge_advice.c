@@ -281,7 +281,7 @@ static bool tail_is_due(const struct sa_huge_heap *h)
 
     return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_LEAST && !h->touches.left_out &&
            probes_are_dense(&h->advisor) && free_pages < h->in_use_pages / TAIL_PART &&
-           (!sa_limits_active() || sa_limits_have_room(LIMIT_ROOM));
+           (!sa_limits_active() || sa_limits_plenty(LIMIT_ROOM));
 }
 
 static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
@@ -299,7 +299,7 @@ static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, s
         return SA_ADVICE_ON;
     if (mode == SA_THP_ALWAYS || use == SA_USE_REGION || h->in_use_pages < DENSE_LEAST)
         return SA_ADVICE_NONE;
-    if (sa_limits_active() && !sa_limits_have_room(LIMIT_ROOM))
+    if (sa_limits_active() && !sa_limits_plenty(LIMIT_ROOM))
         return SA_ADVICE_NONE;
     if (use == SA_USE_LARGE)
         due = large_is_due(h, pages);

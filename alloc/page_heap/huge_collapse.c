@@ -172,7 +172,7 @@ uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
         struct candidate c = {.hugepage = SA_HUGE_NONE};
         unsigned parts;
 
-        if (sa_limits_active() && !sa_limits_have_room(SA_HUGE_BYTES - SMALL_LEAST))
+        if (sa_limits_active() && !sa_limits_plenty(SA_HUGE_BYTES - SMALL_LEAST))
             break;
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         if (sa_huge_heap_collapses(h))

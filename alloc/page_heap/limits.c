@@ -6,22 +6,58 @@
 
 SA_START_DATA struct sa_limits sa_limits;
 
+static void set_active(unsigned char bit, bool on)
+{
+    if (on)
+        __atomic_fetch_or(&sa_limits.active, bit, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_and(&sa_limits.active, (unsigned char)~bit, __ATOMIC_RELEASE);
+}
+
 void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
 {
-    size_t other = sa_limits_get((enum sa_limit_kind)(SA_LIMITS - 1 - kind));
+    size_t other = sa_limits_own((enum sa_limit_kind)(SA_LIMITS - 1 - kind));
 
     sa_store_relaxed(&sa_limits.bytes[kind], bytes);
     sa_store_relaxed(&sa_limits.bytes[SA_LIMITS - 1 - kind], other);
     if (kind == SA_LIMIT_SOFT)
         sa_store_relaxed(&sa_limits.soft_passed, false);
     /* In this order: who sees that there are limits sees which. */
-    sa_store_release(&sa_limits.active, bytes != SA_NO_LIMIT || other != SA_NO_LIMIT);
+    set_active(SA_LIMITS_OWN, bytes != SA_NO_LIMIT || other != SA_NO_LIMIT);
+}
+
+void sa_limits_set_group(size_t bytes)
+{
+    sa_store_relaxed(&sa_limits.group_bytes, bytes);
+    set_active(SA_LIMITS_GROUP, bytes != SA_NO_LIMIT);
+}
+
+size_t sa_limits_own(enum sa_limit_kind kind)
+{
+    return sa_load_acquire(&sa_limits.active) & SA_LIMITS_OWN
+               ? sa_load_relaxed(&sa_limits.bytes[kind])
+               : SA_NO_LIMIT;
 }
 
 size_t sa_limits_get(enum sa_limit_kind kind)
 {
-    return sa_load_acquire(&sa_limits.active) ? sa_load_relaxed(&sa_limits.bytes[kind])
-                                              : SA_NO_LIMIT;
+    size_t own = sa_limits_own(kind);
+
+    if (kind == SA_LIMIT_SOFT && own == SA_NO_LIMIT &&
+        sa_load_acquire(&sa_limits.active) & SA_LIMITS_GROUP)
+        return sa_load_relaxed(&sa_limits.group_bytes);
+    return own;
+}
+
+bool sa_limits_plenty(size_t bytes)
+{
+    return !(sa_load_relaxed(&sa_limits.active) & SA_LIMITS_GROUP) && sa_limits_have_room(bytes);
+}
+
+void sa_limits_watch_passed(void)
+{
+    sa_store_relaxed(&sa_limits.watch, 0);
+    sa_store_relaxed(&sa_limits.soft_due, true);
 }
 
 /* The hard limit for a request of this thread. */
@@ -100,7 +136,7 @@ size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown)
 
 void sa_limits_stats(enum sa_limit_kind kind, struct sa_limit_stats *ret)
 {
-    ret->bytes = sa_limits_get(kind);
+    ret->bytes = sa_limits_own(kind);
     ret->hits = sa_load_relaxed(&sa_limits.hits[kind]);
     ret->shrinks = sa_load_relaxed(&sa_limits.shrinks[kind]);
     ret->released_bytes = sa_load_relaxed(&sa_limits.released_bytes[kind]);

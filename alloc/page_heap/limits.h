@@ -22,15 +22,23 @@
  * by this part of it. */
 #define SA_SOFT_LIMIT_PART 32
 
+/* Bits of `active`: what the program has set; what the front end has set near the limit of the control group. */
+#define SA_LIMITS_OWN   1
+#define SA_LIMITS_GROUP 2
+
 enum sa_limit_kind { SA_LIMIT_SOFT, SA_LIMIT_HARD, SA_LIMITS };
 
 /* All atomic, relaxed. */
 struct sa_limits {
-    bool active;      /* there is a limit */
-    bool soft_due;    /* the footprint has grown beyond the soft limit */
-    bool soft_passed; /* and could not be brought back: the program has been told */
+    unsigned char active; /* there is a limit: bits, as above */
+    bool soft_due;        /* the footprint has grown beyond the soft limit */
+    bool soft_passed;     /* and could not be brought back: the program has been told */
     size_t bytes
         [SA_LIMITS]; /* SA_NO_LIMIT or, where not active, 0: none; written by one thread at a time */
+    size_t
+        group_bytes; /* the soft limit near the limit of the control group, where there is no other */
+    uint64_t
+        watch; /* pages of the footprint at which the front end looks at the control group; 0: never */
     uint64_t refused; /* requests of page heaps beyond the hard limit; a retry counts again */
     /* Times that there was more than the limit allows, of those the ones in which releasing sufficed, and what
      * was released. Written by the front end. */
@@ -41,7 +49,14 @@ struct sa_limits {
 extern struct sa_limits sa_limits;
 
 void sa_limits_set(enum sa_limit_kind kind, size_t bytes);
-size_t sa_limits_get(enum sa_limit_kind kind);
+size_t sa_limits_own(enum sa_limit_kind kind); /* what was set */
+size_t sa_limits_get(enum sa_limit_kind kind); /* what holds */
+
+/* A soft limit that holds where the program has set none. SA_NO_LIMIT: none. */
+void sa_limits_set_group(size_t bytes);
+
+/* The footprint has reached `watch`. */
+void sa_limits_watch_passed(void);
 
 SA_INLINE bool sa_limits_active(void)
 {
@@ -71,6 +86,9 @@ size_t sa_limits_lacking(size_t bytes);
 
 /* Whether the footprint may grow by so much as far as the hard limit goes. A hint: others grow, too. */
 bool sa_limits_have_room(size_t bytes);
+
+/* Whether memory may be taken before it is needed, so much at least: a hint. Not near the limit of the control group. */
+bool sa_limits_plenty(size_t bytes);
 
 /* Notes, and returns, what was released because of a limit. */
 SA_INLINE size_t sa_limits_released(enum sa_limit_kind kind, size_t bytes)

@@ -7,6 +7,7 @@
 #include "alloc/base/page.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/footprint.h"
+#include "alloc/page_heap/limits.h"
 
 struct sa_peak sa_peak;
 SA_START_DATA struct sa_in_use sa_in_use;
@@ -36,6 +37,8 @@ void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)
 
     sa_footprint_note(heap, used_bytes);
     used = sa_footprint_bytes() >> SA_PAGE_SHIFT;
+    if (SA_UNLIKELY(used - 1 >= sa_load_relaxed(&sa_limits.watch) - 1)) /* 0 is never reached */
+        sa_limits_watch_passed();
     peak = sa_load_relaxed(&sa_peak.at_peak);
     if (used <= peak >> 32)
         return;

@@ -142,7 +142,8 @@ enum salloc_memory_limit {
 
 /**
  * Limits what salloc uses: "actual memory used" of the stats page (generic.physical_memory_used), which
- * counts what the program was given whether or not it has touched it. There are no limits at first.
+ * counts what the program was given whether or not it has touched it. There are no limits at first
+ * (but near the limit of the control group memory goes back, see doc/tuning.md, group_limit).
  *
  * The soft limit makes memory go back: whenever more is taken into use, free pages and then what caches hold
  * are given back until there is less than the limit, or nothing is left to give.

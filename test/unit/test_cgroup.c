@@ -143,6 +143,44 @@ static void test_cgroup_mounts_that_show_a_part(void **state)
     assert_limits(NONE, 20 * MIB);
 }
 
+static void assert_room(uint64_t limit, int64_t room)
+{
+    struct sa_cgroup_room r;
+    struct sa_cgroup g;
+
+    sa_cgroup_find(&g, root);
+    sa_cgroup_read_room(&g, &r);
+    assert_int_equal(r.limit, limit);
+    assert_int_equal(r.room, room);
+}
+
+/* Of the group that has least left; where it is little, cached files are no obstacle, those in use by a half. */
+static void test_cgroup_room_is_the_least_of_all(void **state)
+{
+    (void)state;
+    begin_v2();
+    assert_room(NONE, INT64_MAX);
+    put("/sys/fs/cgroup/system.slice/app.service/memory.max", "104857600\n");
+    put("/sys/fs/cgroup/system.slice/app.service/memory.current", "20971520\n");
+    assert_room(100 * MIB, 80 * MIB);
+    put("/sys/fs/cgroup/system.slice/memory.high", "209715200\n");
+    put("/sys/fs/cgroup/system.slice/memory.current", "199229440\n");
+    assert_room(200 * MIB, 10 * MIB);
+    put("/sys/fs/cgroup/system.slice/memory.stat",
+        "anon 7\ninactive_file 4194304\nactive_file 4194304\nunevictable 9999\n");
+    assert_room(200 * MIB, 16 * MIB);
+    put("/sys/fs/cgroup/system.slice/memory.current", "220200960\n");
+    assert_room(200 * MIB, -4 * (int64_t)MIB);
+    put("/proc/self/cgroup", "4:memory:/docker/0123\n");
+    put("/proc/self/mountinfo",
+        "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    put("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "104857600\n");
+    put("/sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "94371840\n");
+    put("/sys/fs/cgroup/memory/docker/memory.stat",
+        "inactive_file 9\ntotal_inactive_file 1048576\ntotal_active_file 2097152\n");
+    assert_room(100 * MIB, 12 * MIB);
+}
+
 static void test_cgroup_limits_that_make_no_sense(void **state)
 {
     static const char *const texts[] = {
@@ -221,6 +259,7 @@ int main(void)
         TEST(test_cgroup_v2_takes_the_least_of_the_groups_above),
         TEST(test_cgroup_v1_and_both),
         TEST(test_cgroup_mounts_that_show_a_part),
+        TEST(test_cgroup_room_is_the_least_of_all),
         TEST(test_cgroup_limits_that_make_no_sense),
         TEST(test_cgroup_files_missing_or_hostile),
     };
