@@ -63,8 +63,8 @@ struct sa_span {
                      * mapped afresh when it is freed */
     union {
         struct {
-            uint8_t align_log; /* LARGE: log2 of the alignment asked for */
-            uint8_t guard; /* LARGE of the ordinary heap: pages at the end that are inaccessible */
+            uint8_t origin; /* LARGE, GUARDED: alloc/base/origin.h */
+            uint8_t guard;  /* LARGE of the ordinary heap: pages at the end that are inaccessible */
         };
         uint16_t pins; /* OBJECTS: live samples for which it stays, see sa_central_pin */
     };

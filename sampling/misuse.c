@@ -4,6 +4,7 @@
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
+#include "alloc/base/rng.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
@@ -146,6 +147,17 @@ static void report(struct report *r, enum sa_reporting_end end)
     sa_reporting_finish();
 }
 
+static const char *done_by(const char *what)
+{
+    if (strcmp(what, "double free") == 0 || strcmp(what, "invalid free") == 0 ||
+        strcmp(what, "sized free") == 0 || strcmp(what, "mismatched free") == 0)
+        return "freed";
+    if (strcmp(what, "invalid realloc") == 0 || strcmp(what, "malloc_usable_size") == 0 ||
+        strcmp(what, "mismatched realloc") == 0)
+        return "passed";
+    return "found";
+}
+
 /* Begins a report: the detail is to be added. */
 static void report_init(struct report *r, struct sa_fmt *detail, const char *what,
                         uintptr_t pointer, const struct sa_found *found)
@@ -239,6 +251,45 @@ void sa_misuse_sized(const void *pointer, const struct sa_found *found, const ch
     report_call(&r, "freed");
 }
 
+/* Whether nothing was said yet about a stack, for the thread that reports. There is room for MOST. */
+static bool mismatch_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count)
+{
+    static uint64_t said[MOST];
+    uint64_t hash = depth;
+
+    for (unsigned i = 0; i < depth; i++)
+        hash = sa_rng_mix(hash ^ pc[i]);
+    for (unsigned i = 0; i < *count; i++)
+        if (said[i] == hash)
+            return false;
+    said[*count] = hash;
+    sa_store_relaxed(count, *count + 1);
+    return true;
+}
+
+void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_found *found,
+                        const char *text)
+{
+    static uint32_t count; /* atomic, relaxed; written by who reports */
+    uintptr_t pc[SA_STACK_MOST];
+    struct report r;
+    struct sa_fmt f;
+
+    if (sa_load_relaxed(&count) == MOST || !sa_reporting_begin(SA_REPORTING_SURVIVES))
+        return;
+    report_init(&r, &f, what, (uintptr_t)pointer, found);
+    sa_fmt_add(&f, "%s", text);
+    r.done = done_by(what);
+    r.now = sa_clock_ns();
+    r.pc = pc;
+    r.depth = sa_reporting_capture(sa_thread.caller, pc, SA_STACK_MOST);
+    if (count < MOST && mismatch_is_new(pc, r.depth, &count)) {
+        sa_reporting_call(report_first, &r);
+        report_stacks(&r);
+    }
+    sa_reporting_finish();
+}
+
 void sa_misuse_damage(uintptr_t address, const struct sa_found *found)
 {
     const struct sa_history *h = &found->history;
@@ -267,16 +318,6 @@ static void find_sample(void *arg)
     if (span && sa_sampler_find(span, found))
         return;
     found->state = SA_FOUND_NOTHING;
-}
-
-static const char *done_by(const char *what)
-{
-    if (strcmp(what, "double free") == 0 || strcmp(what, "invalid free") == 0 ||
-        strcmp(what, "sized free") == 0)
-        return "freed";
-    if (strcmp(what, "invalid realloc") == 0 || strcmp(what, "malloc_usable_size") == 0)
-        return "passed";
-    return "found";
 }
 
 static void say_text(void *line)

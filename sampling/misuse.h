@@ -29,6 +29,11 @@ SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer
 SA_NORETURN SA_COLD void sa_misuse_sized(const void *pointer, const struct sa_found *found,
                                          const char *format, ...);
 
+/* A sampled block is freed or resized by a function that it is not for; text: what follows the pointer. Says so once for
+ * each stack, and the program goes on. */
+SA_COLD void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_found *found,
+                                const char *text);
+
 /* Memory beside a block was written, which was found when it was freed. */
 SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_found *found);
 

@@ -162,8 +162,10 @@ static struct sa_span *sampler_page(size_t bytes, size_t requested, size_t align
         span =
             sa_page_heap_alloc(&sa_page_heap_sampled, (bytes + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT,
                                sa_max(align >> SA_PAGE_SHIFT, 1), SA_PAGES_ANY);
-    if (span)
+    if (span) {
         span->requested = requested;
+        span->origin = sa_caller_origin(align);
+    }
     return span;
 }
 

@@ -21,6 +21,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
 #include "alloc/front/fast.h"
+#include "alloc/front/mismatch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,8 +40,6 @@ extern void _ZdaPv(void *p) SA_WEAK;
 extern void _ZdlPvSt11align_val_t(void *p, size_t align) SA_WEAK;
 extern void _ZdaPvSt11align_val_t(void *p, size_t align) SA_WEAK;
 
-extern __typeof__(free) sa_own_free SA_HIDDEN; /* malloc.c */
-
 /* Whether blocks come from, and go back to, functions of the program's. */
 SA_INLINE bool operators_replaced(void)
 {
@@ -48,10 +47,10 @@ SA_INLINE bool operators_replaced(void)
 }
 
 /* One try without libstdc++'s operators. What the program's operator throws passes through, also out of nothrow forms. */
-static void *new_once(size_t size, size_t align)
+static void *new_once(size_t size, size_t align, sa_entry_kind kind)
 {
     if (!operators_replaced())
-        return sa_entry_alloc(size, align, 0, SALLOC_KIND_NEW, NULL);
+        return sa_entry_alloc(size, align, 0, kind, NULL);
     if (align)
         return sa_replaced_new(true) ? _ZnwmSt11align_val_t(size, align)
                                      : aligned_alloc(align, size);
@@ -59,10 +58,10 @@ static void *new_once(size_t size, size_t align)
 }
 
 /* The same as often as the standard's loop wants it. NULL: there is no handler. */
-static void *new_loop(size_t size, size_t align)
+static void *new_loop(size_t size, size_t align, sa_entry_kind kind)
 {
     for (;;) {
-        void *p = new_once(size, align);
+        void *p = new_once(size, align, kind);
         new_handler handler;
 
         if (p)
@@ -97,13 +96,13 @@ static new_function new_next(const char *name)
 /* There is no memory, or it must be the program's: by libstdc++'s operator of the same name, or as it would. found:
  * atomic, relaxed; that operator, looked up the first time, for the loader is slow, and allocates to say that there is none. */
 SA_COLD static void *new_by_other(new_function *found, const char *name, const void *nothrow,
-                                  size_t size, size_t align)
+                                  size_t size, size_t align, sa_entry_kind kind)
 {
     new_function next = sa_load_relaxed(found);
     void *p;
 
     if (next == NEW_NONE) {
-        p = new_loop(size, align);
+        p = new_loop(size, align, kind);
         if (p)
             return p;
         next = NULL; /* libstdc++, which can throw, may have been loaded since */
@@ -113,11 +112,19 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
         sa_store_relaxed(found, next ? next : NEW_NONE);
     }
     /* (size, align) or (size, align, nothrow); the rest is ignored. libstdc++ rounds the size up without a look at what comes of it. */
-    if (next && align)
-        return next(operators_replaced() ? size : sa_min(size, PTRDIFF_MAX), align, nothrow);
-    if (next)
-        return next(size, nothrow);
-    p = new_loop(size, align);
+    if (next) {
+        bool replaced = operators_replaced();
+
+        if (align)
+            p = next(replaced ? size : sa_min(size, PTRDIFF_MAX), align, nothrow);
+        else
+            p = next(size, nothrow);
+        /* It had the block from malloc, and operator delete of this library will free it. */
+        if (p && !replaced)
+            sa_mismatch_adopt(p, sa_kind_origin(kind, align));
+        return p;
+    }
+    p = new_loop(size, align, kind);
     if (p || nothrow)
         return p;
     if (_ZSt17__throw_bad_allocv)
@@ -126,14 +133,13 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
              "out of memory for %zu bytes, and no libstdc++ to throw bad_alloc", size);
 }
 
-#define NEW(name, nothrow_parameter, nothrow)                                                      \
+#define NEW(name, nothrow_parameter, nothrow, kind)                                                \
     static SA_NOINLINE void *name##_slow(size_t size)                                              \
     {                                                                                              \
         static new_function found;                                                                 \
-        void *p =                                                                                  \
-            operators_replaced() ? NULL : sa_entry_alloc(size, 1, 0, SALLOC_KIND_NEW, SA_CALLER);  \
+        void *p = operators_replaced() ? NULL : sa_entry_alloc(size, 1, 0, kind, SA_CALLER);       \
                                                                                                    \
-        return SA_LIKELY(p != NULL) ? p : new_by_other(&found, #name, nothrow, size, 0);           \
+        return SA_LIKELY(p != NULL) ? p : new_by_other(&found, #name, nothrow, size, 0, kind);     \
     }                                                                                              \
                                                                                                    \
     SA_FAST_ENTRY SA_WEAK void *name(size_t size nothrow_parameter)                                \
@@ -142,7 +148,8 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
     }
 
 /* NULL: there is no memory, or it must be the program's. */
-static SA_NOINLINE void *new_aligned(size_t size, size_t align, const void *caller)
+static SA_NOINLINE void *new_aligned(size_t size, size_t align, sa_entry_kind kind,
+                                     const void *caller)
 {
     void *p;
 
@@ -150,18 +157,21 @@ static SA_NOINLINE void *new_aligned(size_t size, size_t align, const void *call
         return NULL;
     p = sa_entry_alloc_aligned(size, align, sa_hot.cxx_mid_limit);
     if (SA_UNLIKELY(!p) && !operators_replaced())
-        p = sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED, caller);
+        p = sa_entry_alloc(size, align, 0, kind, caller);
     return p;
 }
 
-#define NEW_ALIGNED(name, nothrow_parameter, nothrow)                                              \
+#define NEW_ALIGNED(name, nothrow_parameter, nothrow, kind)                                        \
     SA_EXPORT SA_WEAK void *name(size_t size, size_t align nothrow_parameter)                      \
     {                                                                                              \
         static new_function found;                                                                 \
-        void *p = new_aligned(size, align, SA_CALLER);                                             \
+        void *p = new_aligned(size, align, kind, SA_CALLER);                                       \
                                                                                                    \
-        return SA_LIKELY(p != NULL) ? p : new_by_other(&found, #name, nothrow, size, align);       \
+        return SA_LIKELY(p != NULL) ? p : new_by_other(&found, #name, nothrow, size, align, kind); \
     }
+
+#define ALIGNED_NEW   (SALLOC_KIND_ALIGNED | SA_CALLER_FAMILY(SA_FAMILY_NEW))
+#define ALIGNED_ARRAY (SALLOC_KIND_ALIGNED | SA_CALLER_FAMILY(SA_FAMILY_ARRAY))
 
 #define NOTHING
 #define COMMA_TAG     , const void *tag __attribute__((unused))
@@ -170,23 +180,25 @@ static SA_NOINLINE void *new_aligned(size_t size, size_t align, const void *call
 /* std::nothrow for libstdc++'s operators, which do not look at it. */
 static const char new_nothrow_tag;
 
-NEW(_Znwm, NOTHING, NULL)                             /* operator new(size) */
-NEW(_Znam, NOTHING, NULL)                             /* operator new[](size) */
-NEW(_ZnwmRKSt9nothrow_t, COMMA_TAG, &new_nothrow_tag) /* operator new(size, nothrow) */
-NEW(_ZnamRKSt9nothrow_t, COMMA_TAG, &new_nothrow_tag) /* operator new[](size, nothrow) */
-NEW_ALIGNED(_ZnwmSt11align_val_t, NOTHING, NULL)      /* operator new(size, align) */
-NEW_ALIGNED(_ZnamSt11align_val_t, NOTHING, NULL)
-NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
-NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
+NEW(_Znwm, NOTHING, NULL, SA_ENTRY_NEW)   /* operator new(size) */
+NEW(_Znam, NOTHING, NULL, SA_ENTRY_ARRAY) /* operator new[](size) */
+NEW(_ZnwmRKSt9nothrow_t, COMMA_TAG, &new_nothrow_tag,
+    SA_ENTRY_NEW) /* operator new(size, nothrow) */
+NEW(_ZnamRKSt9nothrow_t, COMMA_TAG, &new_nothrow_tag,
+    SA_ENTRY_ARRAY)                                           /* operator new[](size, nothrow) */
+NEW_ALIGNED(_ZnwmSt11align_val_t, NOTHING, NULL, ALIGNED_NEW) /* operator new(size, align) */
+NEW_ALIGNED(_ZnamSt11align_val_t, NOTHING, NULL, ALIGNED_ARRAY)
+NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_NEW)
+NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_ARRAY)
 
 /* goes_to: the call that the standard describes, if the program has operators or a free of its own. */
-#define DELETE(name, more_parameters, goes_to)                                                     \
+#define DELETE(name, more_parameters, kind, goes_to)                                               \
     static SA_NOINLINE void name##_slow(void *p)                                                   \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
         else                                                                                       \
-            sa_entry_free(p);                                                                      \
+            sa_entry_delete(p, 1, kind);                                                           \
     }                                                                                              \
                                                                                                    \
     SA_FAST_ENTRY SA_WEAK void name(void *p more_parameters)                                       \
@@ -194,13 +206,13 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
         sa_fast_free(SA_FOR_CXX, p, name##_slow);                                                  \
     }
 
-#define DELETE_SIZED(name, goes_to)                                                                \
+#define DELETE_SIZED(name, kind, goes_to)                                                          \
     static SA_NOINLINE void name##_slow(void *p, size_t size)                                      \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
         else                                                                                       \
-            sa_entry_free_sized(p, size, 0);                                                       \
+            sa_entry_free_sized(p, size, 0, kind);                                                 \
     }                                                                                              \
                                                                                                    \
     SA_FAST_ENTRY SA_WEAK void name(void *p, size_t size)                                          \
@@ -209,36 +221,38 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag)
     }
 
 /* The slow path would not know the alignment, so these ask first. */
-#define DELETE_ALIGNED(name, more_parameters, goes_to)                                             \
-    SA_FAST_ENTRY SA_WEAK void name(void *p, size_t align __attribute__((unused)) more_parameters) \
+#define DELETE_ALIGNED(name, more_parameters, kind, goes_to)                                       \
+    SA_FAST_ENTRY SA_WEAK void name(void *p, size_t align more_parameters)                         \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
         else                                                                                       \
-            sa_own_free(p);                                                                        \
+            sa_entry_delete(p, align, kind);                                                       \
     }
 
-#define DELETE_SIZED_ALIGNED(name, goes_to)                                                        \
+#define DELETE_SIZED_ALIGNED(name, kind, goes_to)                                                  \
     SA_EXPORT SA_WEAK void name(void *p, size_t size, size_t align)                                \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
         else if (!sa_entry_free_aligned(p, size, align))                                           \
-            sa_entry_free_sized(p, size, align);                                                   \
+            sa_entry_free_sized(p, size, align, kind);                                             \
     }
 
-DELETE(_ZdlPv, NOTHING, free(p))   /* operator delete(p) */
-DELETE(_ZdaPv, NOTHING, _ZdlPv(p)) /* operator delete[](p) */
-DELETE(_ZdlPvRKSt9nothrow_t, COMMA_TAG, _ZdlPv(p))
-DELETE(_ZdaPvRKSt9nothrow_t, COMMA_TAG, _ZdaPv(p))
-DELETE_SIZED(_ZdlPvm, _ZdlPv(p)) /* operator delete(p, size) */
-DELETE_SIZED(_ZdaPvm, _ZdaPv(p))
-DELETE_ALIGNED(_ZdlPvSt11align_val_t, NOTHING, free(p)) /* operator delete(p, align) */
-DELETE_ALIGNED(_ZdaPvSt11align_val_t, NOTHING, _ZdlPvSt11align_val_t(p, align))
-DELETE_ALIGNED(_ZdlPvSt11align_val_tRKSt9nothrow_t, COMMA_TAG, _ZdlPvSt11align_val_t(p, align))
-DELETE_ALIGNED(_ZdaPvSt11align_val_tRKSt9nothrow_t, COMMA_TAG, _ZdaPvSt11align_val_t(p, align))
-DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t, _ZdlPvSt11align_val_t(p, align))
-DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t, _ZdaPvSt11align_val_t(p, align))
+DELETE(_ZdlPv, NOTHING, SA_ENTRY_NEW, free(p))     /* operator delete(p) */
+DELETE(_ZdaPv, NOTHING, SA_ENTRY_ARRAY, _ZdlPv(p)) /* operator delete[](p) */
+DELETE(_ZdlPvRKSt9nothrow_t, COMMA_TAG, SA_ENTRY_NEW, _ZdlPv(p))
+DELETE(_ZdaPvRKSt9nothrow_t, COMMA_TAG, SA_ENTRY_ARRAY, _ZdaPv(p))
+DELETE_SIZED(_ZdlPvm, SA_ENTRY_NEW, _ZdlPv(p)) /* operator delete(p, size) */
+DELETE_SIZED(_ZdaPvm, SA_ENTRY_ARRAY, _ZdaPv(p))
+DELETE_ALIGNED(_ZdlPvSt11align_val_t, NOTHING, ALIGNED_NEW, free(p)) /* operator delete(p, align) */
+DELETE_ALIGNED(_ZdaPvSt11align_val_t, NOTHING, ALIGNED_ARRAY, _ZdlPvSt11align_val_t(p, align))
+DELETE_ALIGNED(_ZdlPvSt11align_val_tRKSt9nothrow_t, COMMA_TAG, ALIGNED_NEW,
+               _ZdlPvSt11align_val_t(p, align))
+DELETE_ALIGNED(_ZdaPvSt11align_val_tRKSt9nothrow_t, COMMA_TAG, ALIGNED_ARRAY,
+               _ZdaPvSt11align_val_t(p, align))
+DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t, ALIGNED_NEW, _ZdlPvSt11align_val_t(p, align))
+DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t, ALIGNED_ARRAY, _ZdaPvSt11align_val_t(p, align))
 
 extern __typeof__(_Znwm) sa_own_new SA_OWN_NAME_OF(_Znwm);
 extern __typeof__(_Znam) sa_own_new_array SA_OWN_NAME_OF(_Znam);

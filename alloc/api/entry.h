@@ -24,8 +24,14 @@ struct sa_caller {
     unsigned char kind;
 };
 
+/* How an entry point is called: enum salloc_allocation_kind, with SA_CALLER_FAMILY. */
+typedef unsigned sa_entry_kind;
+
+#define SA_ENTRY_NEW   (SALLOC_KIND_NEW | SA_CALLER_FAMILY(SA_FAMILY_NEW))
+#define SA_ENTRY_ARRAY (SALLOC_KIND_NEW | SA_CALLER_FAMILY(SA_FAMILY_ARRAY))
+
 /* Says who calls; what was there before, for sa_entry_end. */
-SA_INLINE struct sa_caller sa_entry_begin(const void *frame, enum salloc_allocation_kind kind)
+SA_INLINE struct sa_caller sa_entry_begin(const void *frame, sa_entry_kind kind)
 {
     struct sa_caller before = {sa_thread.caller, sa_thread.caller_kind};
 
@@ -41,8 +47,8 @@ SA_INLINE void sa_entry_end(struct sa_caller before)
 }
 
 /* As sa_front_alloc, with errno and after making sure that the library is initialised. */
-SA_NOINLINE void *sa_entry_alloc(size_t size, size_t align, int zero,
-                                 enum salloc_allocation_kind kind, const void *caller);
+SA_NOINLINE void *sa_entry_alloc(size_t size, size_t align, int zero, sa_entry_kind kind,
+                                 const void *caller);
 SA_NOINLINE void *sa_entry_malloc(size_t size);
 
 /*
@@ -57,6 +63,9 @@ SA_NOINLINE bool sa_entry_free_fast(void *p);
 /* The same for a block of a known size and alignment, which is looked at. */
 SA_NOINLINE bool sa_entry_free_aligned(void *p, size_t size, size_t align);
 SA_NOINLINE void sa_entry_free(void *p); /* NULL allowed */
-SA_NOINLINE void sa_entry_free_sized(void *p, size_t size, size_t align);
+
+/* The same for operator delete; align: what it is told, else 1. */
+SA_NOINLINE void sa_entry_delete(void *p, size_t align, sa_entry_kind kind);
+SA_NOINLINE void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind);
 
 #endif

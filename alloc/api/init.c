@@ -25,6 +25,7 @@
 #include "alloc/front/group_limit.h"
 #include "alloc/front/maintain.h"
 #include "alloc/front/map_shares.h"
+#include "alloc/front/mismatch.h"
 #include "alloc/front/quarantine.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/middle/topology.h"
@@ -76,8 +77,11 @@ static void init_options(bool quiet)
     else if (options == OPTIONS_NONE)
         sa_options_default(&sa_options);
     /* A report tells addresses, and reads files, with rights that who has started the program does not have. */
-    if (getauxval(AT_SECURE))
+    if (getauxval(AT_SECURE)) {
         sa_options.guarded_sample = sa_options.sample_quarantine = 0;
+        sa_options.mismatch = sa_options.mismatch && sa_options.hardening;
+    }
+    sa_mismatch_on = SA_HARDENED || sa_options.mismatch;
     if (!sa_options.guarded_sample && !sa_options.sample_quarantine)
         sa_fault_forbid();
     options = OPTIONS_READ;

@@ -27,8 +27,7 @@ extern __typeof__(realloc) sa_own_realloc SA_OWN_NAME_OF(realloc);
 extern __typeof__(free_sized) sa_own_free_sized SA_OWN_NAME_OF(free_sized);
 extern __typeof__(free) sa_own_free SA_OWN_NAME_OF(free);
 
-void *sa_entry_alloc(size_t size, size_t align, int zero, enum salloc_allocation_kind kind,
-                     const void *caller)
+void *sa_entry_alloc(size_t size, size_t align, int zero, sa_entry_kind kind, const void *caller)
 {
     struct sa_caller before = sa_entry_begin(caller, kind);
     int saved = errno;
@@ -46,21 +45,22 @@ void *sa_entry_malloc(size_t size)
     return sa_entry_alloc(size, 1, 0, SALLOC_KIND_MALLOC, SA_CALLER);
 }
 
-static SA_NOINLINE void entry_free_for(void *p, const void *caller)
+static SA_NOINLINE void entry_free_for(void *p, size_t align, sa_entry_kind kind,
+                                       const void *caller)
 {
-    struct sa_caller before = sa_entry_begin(caller, SALLOC_KIND_MALLOC);
+    struct sa_caller before = sa_entry_begin(caller, kind);
     int saved = errno;
 
     sa_init();
-    sa_front_free(p);
+    sa_front_free_aligned(p, align);
     errno = saved;
     sa_entry_end(before);
 }
 
 /* The slow part by itself, so that the fast one need not save registers for it. */
-static SA_NOINLINE void entry_free_slow(void *p)
+static SA_NOINLINE void entry_free_slow(void *p, size_t align, sa_entry_kind kind)
 {
-    entry_free_for(p, SA_CALLER);
+    entry_free_for(p, align, kind, SA_CALLER);
 }
 
 bool sa_entry_free_fast(void *p)
@@ -72,12 +72,19 @@ void sa_entry_free(void *p)
 {
     if (sa_fast_free_other(p) || !p)
         return;
-    entry_free_slow(p);
+    entry_free_slow(p, 1, SALLOC_KIND_MALLOC);
 }
 
-void sa_entry_free_sized(void *p, size_t size, size_t align)
+void sa_entry_delete(void *p, size_t align, sa_entry_kind kind)
 {
-    struct sa_caller before = sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC);
+    if (sa_fast_free_other(p) || !p)
+        return;
+    entry_free_slow(p, align, kind);
+}
+
+void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind)
+{
+    struct sa_caller before = sa_entry_begin(SA_CALLER, kind);
     int saved = errno;
 
     if (p) {
@@ -98,7 +105,7 @@ static SA_NOINLINE void entry_free_sized(void *p, size_t size)
     if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
         free(p);
     else
-        sa_entry_free_sized(p, size, 0);
+        sa_entry_free_sized(p, size, 0, SALLOC_KIND_MALLOC);
 }
 
 SA_FAST_ENTRY void *malloc(size_t size)
@@ -123,7 +130,7 @@ SA_FAST_ENTRY void free_aligned_sized(void *p, size_t align, size_t size)
     else if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
         free(p);
     else if (!sa_entry_free_aligned(p, size, align))
-        sa_entry_free_sized(p, size, align);
+        sa_entry_free_sized(p, size, align, SALLOC_KIND_MALLOC);
 }
 
 SA_FAST_ENTRY void *calloc(size_t count, size_t size)
@@ -172,7 +179,7 @@ static SA_NOINLINE void *entry_realloc_moves(void *p, size_t size)
     bytes = sa_fast_class_bytes(cls);
     sa_fast_copy(q, p, bytes < size ? bytes : sa_align_up(size, SA_MIN_ALIGN));
     if (SA_UNLIKELY(!sa_entry_free_fast(p)))
-        entry_free_for(p, SA_CALLER);
+        entry_free_for(p, 1, SALLOC_KIND_MALLOC, SA_CALLER);
     return q;
 }
 

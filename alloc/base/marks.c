@@ -5,13 +5,15 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/origin.h"
 #include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 
 #include <string.h>
 
-#define SIZE_SHIFT 46
-#define HASH_MASK  ((1ull << SIZE_SHIFT) - 1)
+#define SIZE_SHIFT   46
+#define ORIGIN_SHIFT 40 /* 2 bits of the family above 4 of the alignment's logarithm */
+#define HASH_MASK    ((1ull << ORIGIN_SHIFT) - 1)
 
 #define SLACK    0xcb
 #define JUNK_NEW 0xa5
@@ -28,22 +30,23 @@ static uint64_t *mark_of(const void *object, size_t bytes)
 }
 
 /* Mixed twice, with a key each: of one mixing the input can be worked out. */
-static uint64_t mark_hash(const uint64_t *mark, unsigned kind, uint64_t size)
+static uint64_t mark_hash(const uint64_t *mark, unsigned kind, uint64_t told)
 {
-    uint64_t where = (uintptr_t)mark ^ size << SIZE_SHIFT;
+    uint64_t where = (uintptr_t)mark ^ told << ORIGIN_SHIFT;
 
     return sa_rng_mix(sa_rng_mix(where ^ sa_hardening.key[kind]) +
                       sa_hardening.key[(kind + 1) % 3]);
 }
 
-static uint64_t mark_used(const uint64_t *mark, uint64_t size)
+/* told: size and origin, as they stand in the mark. */
+static uint64_t mark_used(const uint64_t *mark, uint64_t told)
 {
-    return size << SIZE_SHIFT | (mark_hash(mark, 0, size) & HASH_MASK) | 1;
+    return told << ORIGIN_SHIFT | (mark_hash(mark, 0, told) & HASH_MASK) | 1;
 }
 
 static enum sa_mark mark_kind(const uint64_t *mark, uint64_t v)
 {
-    if (v == mark_used(mark, v >> SIZE_SHIFT))
+    if (v == mark_used(mark, v >> ORIGIN_SHIFT))
         return SA_MARK_USED;
     if (v == mark_hash(mark, 1, 0))
         return SA_MARK_FREE;
@@ -61,12 +64,19 @@ enum sa_mark sa_mark_read(const void *object, size_t bytes, size_t *ret_size)
     return kind;
 }
 
-void sa_mark_use(void *object, size_t bytes, size_t size)
+unsigned sa_mark_origin(const void *object, size_t bytes)
 {
-    uint64_t *mark = mark_of(object, bytes);
+    unsigned told = (unsigned)(sa_load_relaxed(mark_of(object, bytes)) >> ORIGIN_SHIFT);
+
+    return (told >> 4 & 3) << SA_ORIGIN_FAMILY | (told & 15);
+}
+
+void sa_mark_use(void *object, size_t bytes, size_t size, unsigned origin)
+{
+    uint64_t *mark = mark_of(object, bytes), told = origin >> SA_ORIGIN_FAMILY << 4 | (origin & 15);
 
     sa_slack_fill((char *)object + size, bytes - SA_MARK_BYTES - size);
-    sa_store_relaxed(mark, mark_used(mark, size));
+    sa_store_relaxed(mark, mark_used(mark, size << (SIZE_SHIFT - ORIGIN_SHIFT) | told));
 }
 
 enum sa_mark sa_mark_free(void *object, size_t bytes)

@@ -4,7 +4,8 @@
  * block in use, and of how many bytes, or free, or was never a block. Who does not know the keys cannot make one. A block in use has a
  * pattern between its end and the mark (the slack), a free object is full of junk.
  *
- *   in use:  bits 46..63 bytes asked for, bits 1..45 a keyed hash of address and bytes, bit 0 set
+ *   in use:  bits 46..63 bytes asked for, bits 40..45 the origin, bits 1..39 a keyed hash of address, bytes and origin,
+ *            bit 0 set
  *   free:    a hash of the address with another key
  *   fresh:   the same with a third one; the rest of the object holds anything
  *
@@ -28,8 +29,11 @@ enum sa_mark { SA_MARK_USED, SA_MARK_FREE, SA_MARK_FRESH, SA_MARK_BROKEN };
 /* Of an object of `bytes` bytes. *ret_size is set for SA_MARK_USED only. */
 enum sa_mark sa_mark_read(const void *object, size_t bytes, size_t *ret_size);
 
-/* Makes it a block of size bytes, with its slack. */
-void sa_mark_use(void *object, size_t bytes, size_t size);
+/* The origin (alloc/base/origin.h) of a block in use, which is not checked. */
+unsigned sa_mark_origin(const void *object, size_t bytes);
+
+/* Makes it a block of size bytes, with its slack. Alignments up to 32 KiB have a place in a mark. */
+void sa_mark_use(void *object, size_t bytes, size_t size, unsigned origin);
 
 /* Makes a block a free object in one step; what it was before. */
 enum sa_mark sa_mark_free(void *object, size_t bytes);

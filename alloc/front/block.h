@@ -9,6 +9,8 @@
 struct sa_block {
     unsigned cls;  /* 0: not of a class */
     bool own_page; /* a sampled object: the span is its own, cls the proxy's */
+    uint8_t
+        origin; /* alloc/base/origin.h; SA_ORIGIN_UNKNOWN of an object of a class without a mark */
     struct sa_span
         *span;    /* of a large or sampled block; of others only if it had to be looked up */
     size_t exact; /* bytes asked for, where that is all that the program may use; else 0 */

@@ -20,6 +20,7 @@
 #include "alloc/front/hardened.h"
 #include "alloc/front/large.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/mismatch.h"
 #include "alloc/front/sampled.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
@@ -109,16 +110,16 @@ static void front_free_aside(void)
     while (SA_UNLIKELY(p != NULL)) {
         void *next = *(void **)p;
 
-        sa_front_free(p);
+        sa_front_free_aligned(p, 0);
         p = next;
     }
 }
 
 /* Hardened: makes an object a block; what was guarded has no room for more than itself. */
-static void begin_block(void *p, unsigned cls, size_t size, bool sampled)
+SA_COLD static void begin_block(void *p, unsigned cls, size_t size, size_t align, bool sampled)
 {
     if (!sampled || !sa_guarded_span(sa_pagemap_find((uintptr_t)p)))
-        sa_hardened_begin(p, cls, size);
+        sa_hardened_begin(p, cls, size, sa_caller_origin(align));
     if (sa_hardening.junk_new)
         sa_junk_fill_new(p, size);
 }
@@ -132,7 +133,7 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
     if (!p)
         return NULL;
     sa_hardened_check_free(p, cls);
-    begin_block(p, cls, size, false);
+    begin_block(p, cls, size, align, false);
     return zero ? memset(p, 0, size) : p;
 }
 
@@ -149,7 +150,7 @@ static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_tria
     if (sampled)
         p = sampled;
     if (SA_UNLIKELY(sa_hardening.on) && p)
-        begin_block(p, cls, size, sampled != NULL);
+        begin_block(p, cls, size, align, sampled != NULL);
     return p;
 }
 
@@ -212,7 +213,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
     sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
-    sa_thread.caller_kind &= SA_CALLER_KIND;
+    sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
     if (SA_UNLIKELY(!sa_gate_enter()))
         return sa_emergency_alloc(size, align);
     front_free_aside();
@@ -236,15 +237,17 @@ static size_t exact_bytes(struct sa_block b, const void *p, const char *what)
 static struct sa_block block_of(const void *p, const char *what)
 {
     uintptr_t address = (uintptr_t)p;
-    struct sa_block b = {.cls = sa_pagemap_class(address)};
+    struct sa_block b = {.cls = sa_pagemap_class(address), .origin = SA_ORIGIN_UNKNOWN};
 
     if (b.cls) {
         b.span = sa_pagemap_span(address);
         if (!b.span || sa_class_index(&sa_size_classes.of[b.cls], address - b.span->start) < 0)
             sa_fatal(what, p, "is inside a block of %u bytes, not its start",
                      sa_size_classes.of[b.cls].size);
-        if (SA_UNLIKELY(sa_hardening.marks))
+        if (SA_UNLIKELY(sa_hardening.marks)) {
             b.exact = sa_hardened_size(p, b.cls, what);
+            b.origin = (uint8_t)sa_hardened_origin(p, b.cls);
+        }
         return b;
     }
     b.span = sa_pagemap_find(address);
@@ -254,6 +257,7 @@ static struct sa_block block_of(const void *p, const char *what)
         sa_block_fault(p, what);
     b.cls = sa_sampler_class(b.span);
     b.own_page = b.cls != 0;
+    b.origin = b.span->origin;
     if (SA_UNLIKELY(!b.cls && b.span->heap == SA_HEAP_SAMPLED))
         sa_block_fault(p, what); /* another thread has begun to free it */
     if (SA_UNLIKELY(sa_hardening.marks))
@@ -278,10 +282,8 @@ static void free_block(struct sa_block b, void *p)
 }
 
 /* For after the fork. A block without room for a link stays allocated. */
-static SA_NOINLINE void put_aside(void *p)
+static SA_NOINLINE void put_aside(struct sa_block b, void *p)
 {
-    struct sa_block b = block_of(p, "invalid free");
-
     if (sa_gate_is_lost()) { /* for good */
         if (!b.own_page && !sa_hardening.on)
             sa_emergency_free(p, sa_block_bytes(b));
@@ -290,57 +292,29 @@ static SA_NOINLINE void put_aside(void *p)
     }
 }
 
-void sa_front_free(void *p)
+/* Ends what is a block. */
+static void free_known(struct sa_block b, void *p)
 {
+    if (SA_UNLIKELY(!sa_gate_enter())) {
+        put_aside(b, p);
+        return;
+    }
+    free_block(b, p);
+    front_leave();
+}
+
+void sa_front_free_aligned(void *p, size_t align)
+{
+    struct sa_block b;
     size_t size;
 
     if (SA_UNLIKELY(sa_emergency_owns(p, &size))) {
         sa_emergency_free(p, size);
         return;
     }
-    if (SA_UNLIKELY(!sa_gate_enter())) {
-        put_aside(p);
-        return;
-    }
-    free_block(block_of(p, "invalid free"), p);
-    front_leave();
-}
-
-/* A block is not what a sized free takes it for. */
-SA_NORETURN SA_COLD static void sized_fault(struct sa_block b, const void *p, const char *text,
-                                            size_t a, size_t size)
-{
-    struct sa_found found;
-
-    if ((b.own_page || !b.cls) && sa_sampler_find(b.span, &found))
-        sa_misuse_sized(p, &found, text, a, size);
-    sa_fatal("sized free", p, text, a, size);
-}
-
-/*
- * Whether a block was allocated by these arguments, as far as the block can tell. Of a sampled one what was asked for is
- * known; but a program may also name what malloc_usable_size told it.
- */
-static void check_sized(struct sa_block b, const void *p, size_t size, size_t align)
-{
-    bool known = b.own_page || !b.cls;
-    size_t is = b.exact ? b.exact : known ? b.span->requested : sa_size_classes.of[b.cls].size;
-    bool wrong;
-
-    if (b.exact)
-        wrong = sa_max(size, 1) != is;
-    else if (known)
-        wrong = size < is || size > (b.cls ? sa_block_bytes(b) : is);
-    else
-        wrong = sa_block_class(size, align) != b.cls;
-    if (wrong)
-        sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size);
-    /* Without an alignment: what malloc_usable_size says of a guarded block need not lead to its class. */
-    if (b.cls && (align > SA_MIN_ALIGN || !(b.own_page && sa_guarded_span(b.span))) &&
-        sa_block_class(size, align) != b.cls)
-        sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0);
-    if (!b.cls && align > 1ul << b.span->align_log && align > SA_MIN_ALIGN)
-        sized_fault(b, p, "was not allocated with alignment %zu", align, 0);
+    b = block_of(p, "invalid free");
+    sa_mismatch_check(b, p, align, false);
+    free_known(b, p);
 }
 
 void sa_front_free_sized(void *p, size_t size, size_t align)
@@ -352,24 +326,20 @@ void sa_front_free_sized(void *p, size_t size, size_t align)
         sa_emergency_free(p, emergency_size);
         return;
     }
-    if (SA_UNLIKELY(!sa_gate_enter())) {
-        put_aside(p);
-        return;
-    }
     b = block_of(p, "invalid free");
-    check_sized(b, p, size, align);
-    free_block(b, p);
-    front_leave();
+    sa_mismatch_check_sized(b, p, size, align);
+    sa_mismatch_check(b, p, sa_max(align, 1), false);
+    free_known(b, p);
 }
 
-static void *realloc_copy(void *p, size_t old_size, size_t size)
+static SA_NOINLINE void *realloc_copy(void *p, size_t old_size, size_t size)
 {
     void *q = sa_front_alloc(size, 1, false);
 
     if (!q)
         return NULL;
     memcpy(q, p, sa_min(old_size, size));
-    sa_front_free(p);
+    sa_front_free_aligned(p, 0);
     return q;
 }
 
@@ -381,6 +351,7 @@ SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
         sa_gate_leave();
     }
     s->requested = size;
+    s->origin = 0;
 }
 
 /* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
@@ -398,7 +369,7 @@ static bool realloc_stays(struct sa_block b, void *p, size_t size)
         if (b.own_page)
             realloc_sampled(b.span, size);
         if (SA_UNLIKELY(b.exact))
-            sa_hardened_begin(p, cls, size);
+            sa_hardened_begin(p, cls, size, 0);
         return true;
     }
     if (size > sa_large_bytes(b.span) || size < sa_large_bytes(b.span) / 2)
@@ -406,6 +377,7 @@ static bool realloc_stays(struct sa_block b, void *p, size_t size)
     if (SA_UNLIKELY(b.span->sample != NULL))
         realloc_sampled(b.span, size);
     b.span->requested = size;
+    b.span->origin = 0;
     sa_hardened_arm_large(p, size, sa_large_bytes(b.span));
     return true;
 }
@@ -441,14 +413,15 @@ void *sa_front_realloc(void *p, size_t size)
     if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
     b = block_of(p, "invalid realloc");
-    sa_thread.caller_kind &= SA_CALLER_KIND;
+    sa_mismatch_check(b, p, 1, true);
+    sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
     if (realloc_stays(b, p, size))
         return p;
     if (SA_UNLIKELY(!sa_gate_enter())) {
         q = sa_emergency_alloc(size, 1);
         if (q) {
             memcpy(q, p, sa_min(sa_block_bytes(b), size));
-            put_aside(p);
+            put_aside(b, p);
         }
         return q;
     }

@@ -22,8 +22,14 @@ void sa_front_open_cxx(void);
  * special), zeroed if asked. NULL when there is no memory or the size is impossible. */
 void *sa_front_alloc(size_t size, size_t align, bool zero);
 
-/* Frees a block. Anything else than a block of ours ends the program with a message. */
-void sa_front_free(void *p);
+/* Frees a block. Anything else than a block of ours ends the program with a message. align: what the call is told, as some
+ * operators delete are; 1: nothing; 0: the block may have been allocated by any function. */
+void sa_front_free_aligned(void *p, size_t align);
+
+static inline void sa_front_free(void *p)
+{
+    sa_front_free_aligned(p, 1);
+}
 
 /* Frees a block whose size (and alignment, 0 for none) the caller claims to know. */
 void sa_front_free_sized(void *p, size_t size, size_t align);

@@ -64,10 +64,15 @@ void sa_hardened_check_free(void *object, unsigned cls)
     }
 }
 
-void sa_hardened_begin(void *object, unsigned cls, size_t size)
+void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
 {
     if (sa_hardening.marks)
-        sa_mark_use(object, object_bytes(cls), sa_max(size, 1));
+        sa_mark_use(object, object_bytes(cls), sa_max(size, 1), origin);
+}
+
+unsigned sa_hardened_origin(const void *block, unsigned cls)
+{
+    return sa_mark_origin(block, object_bytes(cls));
 }
 
 /* Nothing is known of the block's size but what its class says. */

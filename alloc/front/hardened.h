@@ -18,12 +18,15 @@
 void sa_hardened_check_free(void *object, unsigned cls);
 
 /* Makes an object, or pages of the sampler's, a block. */
-void sa_hardened_begin(void *object, unsigned cls, size_t size);
+void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin);
 
 /* Bytes of a block in use. `what` is wrong if it is none. */
 size_t sa_hardened_size(const void *block, unsigned cls, const char *what);
 
-/* The same without a message: 0 if it is none. */
+/* How it was allocated (alloc/base/origin.h), if there are marks. */
+unsigned sa_hardened_origin(const void *block, unsigned cls);
+
+/* The bytes without a message: 0 if it is none. */
 size_t sa_hardened_size_if_used(const void *block, unsigned cls);
 
 /* Ends a block: its content is gone. It was just looked at by sa_hardened_size. */

@@ -12,6 +12,7 @@
 #include "alloc/front/cpu_cache.h"
 #include "alloc/front/hardened.h"
 #include "alloc/os/clock.h"
+#include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "alloc/page_heap/peak.h"
@@ -193,7 +194,7 @@ static void *large_begin(struct sa_span *s, size_t size, size_t align, const str
 {
     large_count(allocations, sa_span_bytes(s));
     s->requested = size;
-    s->align_log = (uint8_t)sa_log2(sa_max(align, 1));
+    s->origin = sa_caller_origin(align);
     large_arm(s, guard);
     sa_in_use_add((int64_t)sa_span_bytes(s));
     sa_cpu_cache_note_use();
@@ -261,6 +262,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     if (pages < s->pages - s->pages / (GROW_PART / 2) && (!s->guard || large_disarm(s)))
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
+    s->origin = 0;
     sa_hardened_arm_large((void *)s->start, size, sa_large_bytes(s));
     if (s->pages != before) {
         large_count(allocations, sa_span_bytes(s));

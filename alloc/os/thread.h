@@ -9,6 +9,8 @@
 #define SA_OS_THREAD_H
 
 #include "alloc/base/attrs.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/origin.h"
 
 #include <stdint.h>
 
@@ -38,7 +40,7 @@ struct sa_thread {
     uint8_t gate_broken;
     uint8_t sampling;     /* inside the sampler: what it causes to be allocated is not sampled */
     const void *caller;   /* what called the allocator, see alloc/api/entry.h; NULL: not known */
-    uint8_t caller_kind;  /* enum salloc_allocation_kind, and SA_CALLER_RAISED */
+    uint8_t caller_kind;  /* enum salloc_allocation_kind, and the bits of SA_CALLER_... */
     uint8_t stack_first;  /* see sampling/unwind_own.c */
     uint16_t stack_pages; /* the same */
     uint32_t number;      /* see sa_sample_thread; 0: none yet */
@@ -46,11 +48,26 @@ struct sa_thread {
 
 /* In caller_kind: the call that runs has made the program's use the highest so far, see alloc/page_heap/peak.h. */
 #define SA_CALLER_RAISED 0x80u
-#define SA_CALLER_KIND   0x7fu
+#define SA_CALLER_KIND   0x0fu
+/* And the family of the function that was called. */
+#define SA_CALLER_FAMILY(family) ((unsigned)(family) << 4)
 
 SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the comment above");
 
 extern _Thread_local struct sa_thread sa_thread SA_HIDDEN
     __attribute__((tls_model("initial-exec"), aligned(32)));
+
+/* Origin of the blocks of a call; kind: as caller_kind. align: what it was told. */
+SA_INLINE uint8_t sa_kind_origin(unsigned kind, size_t align)
+{
+    return (uint8_t)((kind & SA_CALLER_FAMILY(3)) << (SA_ORIGIN_FAMILY - 4) |
+                     sa_log2(sa_max(align, 1)));
+}
+
+/* The same for the call that runs. */
+SA_INLINE uint8_t sa_caller_origin(size_t align)
+{
+    return sa_kind_origin(sa_thread.caller_kind, align);
+}
 
 #endif

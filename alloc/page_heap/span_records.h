@@ -54,7 +54,7 @@ static inline void sa_span_begin(struct sa_span *s, bool zeroed)
     s->list = 0;
     s->requested = 0;
     sa_store_relaxed(&s->sample, NULL);
-    s->align_log = 0;
+    s->origin = 0;
     sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     sa_pagemap_set_ends(s);
 }

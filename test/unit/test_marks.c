@@ -3,6 +3,7 @@
 #include "alloc/base/marks.h"
 
 #include "alloc/base/hardening.h"
+#include "alloc/base/origin.h"
 #include "test/support/cmocka.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ static void test_marks_tell_what_an_object_is(void **state)
         sa_mark_fresh(object, bytes);
         assert_int_equal(mark(bytes, &size), SA_MARK_FRESH);
         for (size_t n = 0; n <= bytes - SA_MARK_BYTES; n++) {
-            sa_mark_use(object, bytes, n);
+            sa_mark_use(object, bytes, n, 0);
             assert_int_equal(mark(bytes, &size), SA_MARK_USED);
             assert_int_equal(size, n);
             assert_null(sa_slack_damage(object + n, bytes - SA_MARK_BYTES - n));
@@ -38,6 +39,23 @@ static void test_marks_tell_what_an_object_is(void **state)
     }
 }
 
+/* A mark tells the origin, which changes neither size nor kind, and is not what another origin's mark would be. */
+static void test_marks_tell_the_origin(void **state)
+{
+    size_t size;
+
+    (void)state;
+    for (unsigned family = 0; family < 3; family++)
+        for (unsigned align_log = 0; align_log < 16; align_log++) {
+            unsigned origin = family << SA_ORIGIN_FAMILY | align_log;
+
+            sa_mark_use(object, BYTES, 700, origin);
+            assert_int_equal(sa_mark_origin(object, BYTES), origin);
+            assert_int_equal(mark(BYTES, &size), SA_MARK_USED);
+            assert_int_equal(size, 700);
+        }
+}
+
 /* The first byte behind a block is never zero, so that one zero too many is seen for every size. */
 static void test_marks_see_one_zero_behind_the_block(void **state)
 {
@@ -46,7 +64,7 @@ static void test_marks_see_one_zero_behind_the_block(void **state)
     (void)state;
     for (size_t bytes = 16; bytes <= BYTES; bytes += 16)
         for (size_t n = 0; n <= bytes - SA_MARK_BYTES; n++) {
-            sa_mark_use(object, bytes, n);
+            sa_mark_use(object, bytes, n, 0);
             object[n] = 0;
             if (n == bytes - SA_MARK_BYTES)
                 assert_int_equal(mark(bytes, &size), SA_MARK_BROKEN);
@@ -67,7 +85,7 @@ static void test_marks_break_with_any_bit(void **state)
         if (kind == 2)
             sa_mark_fresh(object, BYTES);
         else
-            sa_mark_use(object, BYTES, 700);
+            sa_mark_use(object, BYTES, 700, 0);
         if (kind == 1)
             sa_mark_free(object, BYTES);
         for (unsigned bit = 0; bit < 64; bit++) {
@@ -87,7 +105,7 @@ static void test_marks_depend_on_place_and_keys(void **state)
     size_t size;
 
     (void)state;
-    sa_mark_use(object, 512, 100);
+    sa_mark_use(object, 512, 100, 0);
     memcpy(object + 512, object, 512);
     assert_int_equal(sa_mark_read(object + 512, 512, &size), SA_MARK_BROKEN);
     sa_hardening_init(&before, other);
@@ -116,6 +134,7 @@ int main(void)
     static const uint64_t secret[4] = {1, 2, 3, 4};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marks_tell_what_an_object_is),
+        cmocka_unit_test(test_marks_tell_the_origin),
         cmocka_unit_test(test_marks_see_one_zero_behind_the_block),
         cmocka_unit_test(test_marks_break_with_any_bit),
         cmocka_unit_test(test_marks_depend_on_place_and_keys),
