@@ -104,14 +104,19 @@ SA_COLD static void stuck_retry(void)
     }
 }
 
+/* Filters of daemons compare the flags with those of libc's malloc: vsftpd's ends the process at any others. */
+static int map_flags(void)
+{
+    return MAP_PRIVATE | MAP_ANONYMOUS | (sa_filtered() ? 0 : MAP_NORESERVE);
+}
+
 static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *count)
 {
     void *p;
 
     if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
         stuck_retry();
-    p = sa_sys_mmap(hint, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    p = sa_sys_mmap(hint, bytes, PROT_READ | PROT_WRITE, map_flags());
     if (!p) {
         sa_add_relaxed(&sa_vm.map_failures, 1);
         return NULL;
@@ -383,8 +388,7 @@ enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
 {
     int failed;
 
-    if (sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED) == p) {
+    if (sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE, map_flags() | MAP_FIXED) == p) {
         if (SA_UNLIKELY(sa_vm.names))
             sa_sys_name_mapping(p, bytes, name);
         return SA_VM_ZEROED;
