@@ -13,25 +13,47 @@
 
 #define FAR_ENOUGH (1ul << 20) /* pages that a large block is looked for */
 
+/*
+ * Leaves for which classes become writable at a time, a power of two: 128 MiB of addresses, for which it takes two system calls.
+ * What is not writable is not populated in a process that locks its memory, and too short for a hugepage is what is.
+ */
+#define OPEN_LEAVES 4ul
+
 struct sa_pagemap sa_pagemap;
 
 static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
 
-/* Of a table a page is touched here and there: each would be 2 MiB where the kernel gives hugepages unasked. */
-static void pagemap_keep_small(void *table, size_t bytes)
+void sa_pagemap_close(void)
 {
-    uintptr_t start = sa_align_up((uintptr_t)table, sa_vm.page_bytes);
+    static SA_START_DATA bool closed;
 
-    sa_vm_no_hugepages((void *)start,
-                       sa_align_down((uintptr_t)table + bytes, sa_vm.page_bytes) - start);
+    if (!closed) /* both tables: one lies behind the other */
+        sa_vm_close(sa_hot.home_class, sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));
+    closed = true;
 }
 
 void sa_pagemap_init(void)
 {
-    pagemap_keep_small(sa_hot.home_class,
-                       sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));
     sa_store_release(&sa_pagemap.root[SA_HOME_START >> SA_HOME_SHIFT].classes,
                      sa_hot.home_any_class);
+}
+
+/*
+ * Makes the classes writable that go with leaf n, and with those around it. Reads go on meanwhile, of pages that hold zeros
+ * before and after. False: nothing has changed, or what has changed holds nothing.
+ */
+static bool pagemap_open_classes(const struct sa_map_node *node, uint8_t *classes, size_t n)
+{
+    size_t leaves = sa_max(OPEN_LEAVES, sa_vm.page_bytes >> SA_MAP_LEAF_BITS);
+    size_t first = sa_align_down(n, leaves), at = first << SA_MAP_LEAF_BITS;
+    size_t bytes = leaves << SA_MAP_LEAF_BITS;
+
+    for (size_t i = first; i < first + leaves; i++)
+        if (node->leaf[i])
+            return true;
+    return (classes != sa_hot.home_any_class ||
+            sa_vm_open(&sa_hot.home_class[at], bytes * sizeof(*sa_hot.home_class), "salloc:map")) &&
+           sa_vm_open(&classes[at], bytes, "salloc:map");
 }
 
 static bool pagemap_grow_leaf(uintptr_t address)
@@ -46,7 +68,7 @@ static bool pagemap_grow_leaf(uintptr_t address)
 
         if (!classes)
             return false;
-        pagemap_keep_small(classes, SA_HOME_PAGES);
+        sa_vm_close(classes, SA_HOME_PAGES);
         sa_store_release(&root->classes, classes);
     }
     if (!node) {
@@ -57,8 +79,11 @@ static bool pagemap_grow_leaf(uintptr_t address)
         sa_store_release(&root->node, node);
     }
     if (!node->leaf[n]) {
-        struct sa_map_leaf *leaf = sa_arena_alloc(sizeof(*leaf), 4096);
+        struct sa_map_leaf *leaf;
 
+        if (!pagemap_open_classes(node, root->classes, n))
+            return false;
+        leaf = sa_arena_alloc(sizeof(*leaf), 4096);
         if (!leaf)
             return false;
         sa_add_relaxed(&sa_pagemap.bytes, sizeof(*leaf));

@@ -57,6 +57,9 @@ extern struct sa_pagemap sa_pagemap;
 /* Makes entries for [start, start + bytes) exist. False when out of memory. */
 bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 
+/* Makes the tables of the home window read-only until there are spans. Does nothing but the first time, before any grow. */
+void sa_pagemap_close(void);
+
 /* Makes the home window's leaf part of the map. Once, before any grow. */
 void sa_pagemap_init(void);
 

@@ -125,6 +125,7 @@ static SA_START_CODE void init_ask(void)
 
     if (given && sa_options.filtered)
         sa_filter_note();
+    sa_pagemap_close(); /* now: the program may lock its memory before it allocates */
     sa_rseq_init(!given || sa_options.per_cpu);
 }
 

@@ -36,6 +36,13 @@
 #endif
 #define SA_HOME_PAGE (SA_HOME_START >> SA_PAGE_SHIFT)
 
+/* Of tables of which parts are made read-only: a page of the kernel's, at most. */
+#if defined(__aarch64__)
+#define SA_TABLE_ALIGN 65536
+#else
+#define SA_TABLE_ALIGN 4096
+#endif
+
 #define SA_ADDRESS_BITS 48 /* user addresses on x86-64 (4-level) and aarch64 */
 
 /* Classes up to here have spans of one page, where the kernel's are not larger. */

@@ -123,8 +123,8 @@ struct sa_hot {
     struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
     struct sa_slab *slabs[SA_SLABS];
     /* Size class (as a header offset) of each page of the home window, if it is a class whose spans are
-     * one page; else 0: another class, large, free or not ours. */
-    uint16_t home_class[SA_HOME_PAGES];
+     * one page; else 0: another class, large, free or not ours. Writable as far as there are spans: pagemap/pagemap.c */
+    uint16_t home_class[SA_HOME_PAGES] __attribute__((aligned(SA_TABLE_ALIGN)));
     /* The class's number, for all classes: the home window's leaf of the radix map. */
     uint8_t home_any_class[SA_HOME_PAGES];
 };

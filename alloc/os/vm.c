@@ -364,6 +364,26 @@ bool sa_vm_protect(void *p, size_t bytes, bool accessible)
     return sa_sys_mprotect(p, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
 }
 
+void sa_vm_close(void *p, size_t bytes)
+{
+    if (sa_filtered())
+        return;
+    sa_sys_mprotect(p, bytes, PROT_READ);
+    sa_sys_madvise(p, bytes, MADV_DONTDUMP);
+}
+
+bool sa_vm_open(void *p, size_t bytes, const char *name)
+{
+    if (!sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)) {
+        sa_add_relaxed(&sa_vm.map_failures, 1);
+        return false;
+    }
+    if (SA_UNLIKELY(sa_vm.names))
+        sa_sys_name_mapping(p, bytes, name);
+    return true;
+}
+
 bool sa_vm_no_hugepages(void *p, size_t bytes)
 {
     return sa_sys_madvise(p, bytes, MADV_NOHUGEPAGE) == 0;

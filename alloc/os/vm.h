@@ -76,6 +76,15 @@ bool sa_vm_release(void *p, size_t bytes);
  * bound on the number of mappings): part of it may be changed. */
 bool sa_vm_protect(void *p, size_t bytes, bool accessible);
 
+/*
+ * Makes a part of a table that nothing was written to read-only and keeps it out of dumps of the process: it then holds no memory,
+ * also in a process that locks its memory. Not behind a filter. Opening makes such a part, which reads as zero, writable, and puts it into dumps again.
+ * One mapping takes the place of another for that, as a filter lets MADV_DODUMP not pass. False if the kernel refused: it is
+ * as before.
+ */
+void sa_vm_close(void *p, size_t bytes);
+bool sa_vm_open(void *p, size_t bytes, const char *name);
+
 /* Advice that stands: keeps the range out of transparent hugepages, or asks for them. False if the kernel refused
  * (it does not know them, or has a bound on the number of mappings): part of it may be changed. */
 bool sa_vm_no_hugepages(void *p, size_t bytes);

@@ -35,6 +35,7 @@ void test_start_floors(void)
     sa_vm_init();
     sa_vdso_init();
     sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
+    sa_pagemap_close();
     sa_pagemap_init();
     sa_page_heap_init(START_SEED);
     sa_rseq_init(start_allows_rseq());

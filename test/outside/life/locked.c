@@ -6,6 +6,8 @@
  *   locked free [filtered]   128 MiB of large blocks, then of small ones, are written to and freed. At most LEFT_KIB more than
  *                            at first are resident a little later; filtered: large blocks only, as
  *                            behind a filter nothing but whole mappings can go back.
+ *   locked start             without a first allocation before that: at most START_KIB resident
+ *   locked dump              nothing locked: mappings that a debugger's dump has, at most START_KIB, and all blocks in them
  */
 #include "test/outside/check.h"
 
@@ -18,6 +20,10 @@
     (56ul                                                                                          \
      << 10) /* 48 MiB that may stay where memory was missing before, and 8 of records and caches */
 #define SECONDS 20.0
+
+#define START_KIB                                                                                  \
+    (16ul                                                                                          \
+     << 10) /* two hugepages of blocks, a slab, records, and the files; the map's tables are 24 MiB */
 
 static size_t first; /* KiB resident before anything was allocated */
 
@@ -67,13 +73,78 @@ static void check_free(size_t bytes)
     CHECK_SAYS(after <= first + LEFT_KIB, "%zu KiB more", after - first);
 }
 
+/* Of mappings without a file, KiB that are not left out of dumps (`dd`); whether p is in one. */
+static size_t dumped(const void *p, bool *ret_has)
+{
+    static char text[1 << 18];
+    int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+    size_t n = 0, sum = 0, kib = 0;
+    unsigned long from, to, inode;
+    bool has = false;
+    ssize_t got;
+
+    REQUIRE(fd >= 0);
+    while ((got = read(fd, text + n, sizeof(text) - 1 - n)) > 0)
+        n += (size_t)got;
+    close(fd);
+    text[n] = '\0';
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        unsigned long start, end, node;
+
+        if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &node) == 3) {
+            from = start;
+            to = end;
+            inode = node;
+        } else if (strncmp(line, "Size:", 5) == 0) {
+            kib = strtoul(line + 5, NULL, 10);
+        } else if (strncmp(line, "VmFlags:", 8) == 0 && !strstr(line, " dd") && !inode) {
+            sum += kib;
+            has = has || (from <= (uintptr_t)p && (uintptr_t)p < to);
+        }
+    }
+    *ret_has = has;
+    return sum;
+}
+
+static void check_dump(void)
+{
+    bool has;
+    void *last;
+    size_t kib;
+
+    for (int i = 0; i < 1000; i++) {
+        void *p = malloc(100);
+
+        REQUIRE(p);
+        CHECK_OPAQUE(p);
+    }
+    kib = dumped(NULL, &has);
+    CHECK_SAYS(kib <= START_KIB, "%zu KiB", kib);
+    last = allocate(LARGE);
+    for (void **p = last; p; p = *p) {
+        dumped(p, &has);
+        CHECK(has);
+    }
+    release(last);
+}
+
 int main(int argc, char **argv)
 {
-    REQUIRE(argc >= 2 && strcmp(argv[1], "free") == 0);
+    REQUIRE(argc >= 2);
     check_begin();
+    if (strcmp(argv[1], "dump") == 0) {
+        check_dump();
+        return check_end();
+    }
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
         SKIP("memory cannot be locked");
+    CHECK_OPAQUE(argv);
+    free(malloc(100));
     first = resident();
+    if (strcmp(argv[1], "start") == 0) {
+        CHECK_SAYS(first <= START_KIB, "%zu KiB", first);
+        return check_end();
+    }
     check_free(LARGE);
     check_free(3 * LARGE + LARGE / 2);
     if (argc == 2)
