@@ -8,6 +8,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/vm.h"
 
 #define EMERGENCY_BYTES (1ul << 20)
@@ -20,6 +21,15 @@ struct emergency {
 
 static struct emergency *first; /* atomic */
 static void *aside;             /* atomic: blocks linked by their first word */
+
+SA_LAYOUT = {
+    SA_LAYOUT_SIZE(struct emergency),
+    SA_LAYOUT_FIELD(struct emergency, next),
+    SA_LAYOUT_FIELD(struct emergency, bytes),
+    SA_LAYOUT_FIELD(struct emergency, used),
+};
+SA_LAYOUT_NAMED_ADDRESS("emergency.first", first);
+SA_LAYOUT_NAMED_ADDRESS("emergency.aside", aside);
 
 static void *emergency_carve(struct emergency *e, size_t size, size_t align)
 {

@@ -33,6 +33,9 @@ struct sa_gate {
     } __attribute__((aligned(SA_CACHELINE))) stripe[SA_GATE_STRIPES];
     uint32_t closed;  /* atomic: 1 or 0, written by who holds `forking` */
     uint32_t forking; /* atomic: a lock of its own kind, see gate.c */
+    /* Not 0: a debugger calls a function, and a thread that is inside may hold a lock that the call needs. A nested slow
+     * path is then turned away, as by a closed gate. Written by debuggers only (debug/calls.py). */
+    uint32_t debugger;
 };
 
 extern struct sa_gate sa_gate;
@@ -72,12 +75,14 @@ SA_INLINE void sa_gate_count(unsigned stripe, bool enter)
         sa_sub_release(inside, 1);
 }
 
-/* False: a fork is in progress and may be waiting for this thread. Nests. */
+/* False: a fork is in progress and may be waiting for this thread, or see `debugger`. Nests. */
 SA_INLINE bool sa_gate_enter(void)
 {
     unsigned stripe;
 
     if (sa_thread.gate_depth) {
+        if (SA_UNLIKELY(sa_load_relaxed(&sa_gate.debugger)))
+            return false;
         sa_thread.gate_depth++;
         return true;
     }
