@@ -51,12 +51,9 @@ static struct {
 static struct entry entries[SA_KEPT_MOST];
 
 SA_LAYOUT = {
-    SA_LAYOUT_SIZE(struct entry),
-    SA_LAYOUT_FIELD(struct entry, span),
-    SA_LAYOUT_FIELD(struct entry, history),
-    SA_LAYOUT_FIELD(struct entry, start),
-    SA_LAYOUT_FIELD(struct entry, end),
-    SA_LAYOUT_VALUE(SA_KEPT_MOST),
+    SA_LAYOUT_SIZE(struct entry),           SA_LAYOUT_FIELD(struct entry, span),
+    SA_LAYOUT_FIELD(struct entry, history), SA_LAYOUT_FIELD(struct entry, start),
+    SA_LAYOUT_FIELD(struct entry, end),     SA_LAYOUT_VALUE(SA_KEPT_MOST),
 };
 SA_LAYOUT_NAMED_ADDRESS("kept.entries", entries);
 

@@ -26,13 +26,19 @@ struct sa_layout {
     static const struct sa_layout sa_layout_here[]                                                 \
         __attribute__((section("salloc_layout"), used, aligned(8)))
 
-#define SA_LAYOUT_VALUE(constant) {#constant, constant}
-#define SA_LAYOUT_SIZE(type)      {#type, sizeof(type)}
+#define SA_LAYOUT_VALUE(constant)                                                                  \
+    {                                                                                              \
+#constant, constant                                                                        \
+    }
+#define SA_LAYOUT_SIZE(type)                                                                       \
+    {                                                                                              \
+#type, sizeof(type)                                                                        \
+    }
 
 /* The offset in the lower half, the size in the upper. */
 #define SA_LAYOUT_FIELD(type, field)                                                               \
     {                                                                                              \
-        #type "." #field,                                                                          \
+#type "." #field,                                                                          \
             (int64_t)(offsetof(type, field) | (uint64_t)sizeof(((type *)0)->field) << 32)          \
     }
 
