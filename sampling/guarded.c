@@ -3,6 +3,7 @@
 #include "sampling/guarded.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
@@ -46,6 +47,13 @@ struct pool {
 };
 
 SA_STATIC_ASSERT(SA_GUARDED_MOST < UINT16_MAX, "numbers of records fit");
+
+SA_LAYOUT = {
+    SA_LAYOUT_FIELD(struct slot, history),
+    SA_LAYOUT_FIELD(struct slot, state),
+    SA_LAYOUT_FIELD(struct slot, cls),
+    SA_LAYOUT_VALUE(STATE_FREE),
+};
 
 static struct {
     struct sa_lock lock;

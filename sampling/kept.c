@@ -3,6 +3,7 @@
 #include "sampling/kept.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/sort.h"
 #include "alloc/os/clock.h"
@@ -48,6 +49,13 @@ static struct {
 
 /* Taken from the last one on: those of a small program share a page with what lies behind them. */
 static struct entry entries[SA_KEPT_MOST];
+
+SA_LAYOUT = {
+    SA_LAYOUT_SIZE(struct entry),           SA_LAYOUT_FIELD(struct entry, span),
+    SA_LAYOUT_FIELD(struct entry, history), SA_LAYOUT_FIELD(struct entry, start),
+    SA_LAYOUT_FIELD(struct entry, end),     SA_LAYOUT_VALUE(SA_KEPT_MOST),
+};
+SA_LAYOUT_NAMED_ADDRESS("kept.entries", entries);
 
 static void kept_lock(void)
 {

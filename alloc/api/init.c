@@ -19,6 +19,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
@@ -69,6 +70,9 @@ static SA_START_DATA bool libc_early = true; /* INIT */
 #else
 static const bool libc_early = false;
 #endif
+
+/* So that a static program gets layout.c, which nothing else refers to. */
+SA_LAYOUT_ADDRESS(sa_layout_main);
 
 static void init_options(bool quiet)
 {

@@ -13,6 +13,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/gate.h"
 #include "alloc/os/sys.h"
@@ -37,6 +38,15 @@ static void *aside;             /* atomic: blocks linked by their first word */
 
 /* In a lost child; atomic, as `aside`. First those of the classes. */
 static void *freed[SA_CLASSES_MAX + LARGE_LISTS];
+
+SA_LAYOUT = {
+    SA_LAYOUT_SIZE(struct emergency),
+    SA_LAYOUT_FIELD(struct emergency, next),
+    SA_LAYOUT_FIELD(struct emergency, bytes),
+    SA_LAYOUT_FIELD(struct emergency, used),
+};
+SA_LAYOUT_NAMED_ADDRESS("emergency.first", first);
+SA_LAYOUT_NAMED_ADDRESS("emergency.aside", aside);
 
 static void *emergency_carve(struct emergency *e, size_t size, size_t align)
 {

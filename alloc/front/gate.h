@@ -51,6 +51,9 @@ struct sa_gate {
     uint32_t forking;          /* atomic: a lock of its own kind, see gate.c */
     struct sa_gate_page *page; /* atomic: const once there is one */
     uint32_t lost; /* atomic: 1 in a child that was not announced while threads were inside */
+    /* Not 0: a debugger calls a function, and a thread that is inside may hold a lock that the call needs. A nested slow
+     * path is then turned away, as by a closed gate. Written by debuggers only (debug/calls.py). */
+    uint32_t debugger;
 };
 
 extern struct sa_gate sa_gate;
@@ -100,12 +103,14 @@ SA_INLINE void sa_gate_count(unsigned stripe, bool enter)
         sa_sub_release(inside, 1);
 }
 
-/* False: a fork is in progress and may be waiting for this thread. Nests. */
+/* False: a fork is in progress and may be waiting for this thread, or see `debugger`. Nests. */
 SA_INLINE bool sa_gate_enter(void)
 {
     unsigned stripe;
 
     if (sa_thread.gate_depth) {
+        if (SA_UNLIKELY(sa_load_relaxed(&sa_gate.debugger)))
+            return false;
         sa_thread.gate_depth++;
         return true;
     }
