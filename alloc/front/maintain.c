@@ -10,6 +10,7 @@
 #include "alloc/front/deferred.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/hardened.h"
+#include "alloc/front/inspect.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/front/soft_limit.h"
 #include "alloc/middle/topology.h"
@@ -123,6 +124,8 @@ static void maintain_pass(uint64_t now)
     if (more) /* it goes on as soon as the program allocates anything */
         sa_cpu_cache_kick();
     sa_sample_rates_tick(now);
+    if (SA_UNLIKELY(sa_hardening.marks))
+        sa_inspect_some();
 }
 
 /* Under the lock. */
