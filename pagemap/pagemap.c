@@ -139,6 +139,28 @@ struct sa_span *sa_pagemap_find_around(uintptr_t address)
     return span && address < sa_span_end(span) ? span : NULL;
 }
 
+struct sa_span *sa_pagemap_next(uintptr_t *at)
+{
+    const uintptr_t step = SA_PAGE_BYTES << SA_MAP_LEAF_BITS;
+    struct sa_map_node *node;
+    struct sa_span *span;
+
+    while (*at >> SA_ADDRESS_BITS == 0) {
+        size_t n = *at >> (SA_PAGE_SHIFT + SA_MAP_LEAF_BITS) & ((1u << SA_MAP_NODE_BITS) - 1);
+
+        node = sa_load_acquire(&sa_pagemap.root[*at >> SA_HOME_SHIFT].node);
+        if (!node || !sa_load_acquire(&node->leaf[n])) {
+            *at = sa_align_down(*at, node ? step : SA_HOME_BYTES) + (node ? step : SA_HOME_BYTES);
+            continue;
+        }
+        span = sa_pagemap_find(*at);
+        *at += SA_PAGE_BYTES;
+        if (span && span->start == *at - SA_PAGE_BYTES)
+            return span;
+    }
+    return NULL;
+}
+
 static void pagemap_set(uintptr_t address, struct sa_span *span)
 {
     size_t page = address >> SA_PAGE_SHIFT;

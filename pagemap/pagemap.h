@@ -98,6 +98,12 @@ struct sa_span *sa_pagemap_find(uintptr_t address);
 /* The same for any address in a large span in use, of which only the ends are known: it is looked for from there down. Slow. */
 struct sa_span *sa_pagemap_find_around(uintptr_t address);
 
+/*
+ * Of spans in use or free, the one that begins at *at or behind it, and *at becomes where to go on; NULL: there is none. All that
+ * was read may have changed meanwhile.
+ */
+struct sa_span *sa_pagemap_next(uintptr_t *at);
+
 /* Requires: entries exist. Sets the first and the last page's span. */
 void sa_pagemap_set_ends(struct sa_span *span);
 

@@ -6,12 +6,12 @@
 #include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/clock.h"
-#include "alloc/os/lock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/choice.h"
+#include "sampling/guarded_slots.h"
 #include "sampling/misuse.h"
 
 #include <string.h>
@@ -20,33 +20,9 @@
 #define TRIES     8   /* places for a pool */
 #define LARGE     8   /* there is one slot of the large kind for so many of the others */
 
-enum state { STATE_FREE, STATE_BUSY, STATE_LIVE };
+#define guarded sa_guarded
 
-/* A slot that has been used. */
-struct slot {
-    struct sa_span span; /* first: a span is turned into its slot */
-    struct sa_history_slot history;
-    uint8_t state; /* GUARDED; atomic */
-    uint8_t cls;
-};
-
-/*
- * Slots of one length, each between two gaps that are never accessible. The records of those that are used first lie together,
- * wherever the slots are: a program that has used few touches a page of them.
- */
-struct pool {
-    size_t wanted;      /* slots; const after init */
-    struct slot *slots; /* atomic: release when the pool is ready */
-    uint16_t *number;   /* of each slot's record, plus 1; 0: it was never used; atomic: release */
-    uintptr_t start;    /* of the first gap; this and the next are const when slots is set */
-    size_t bytes;       /* of a slot */
-    size_t gap, count;
-    bool refused;     /* GUARDED: there is no place for it */
-    size_t allocated; /* GUARDED */
-    uint16_t used;    /* GUARDED: records */
-};
-
-SA_STATIC_ASSERT(SA_GUARDED_MOST < UINT16_MAX, "numbers of records fit");
+struct sa_guarded_state sa_guarded;
 
 SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct slot, history),
@@ -54,16 +30,6 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct slot, cls),
     SA_LAYOUT_VALUE(STATE_FREE),
 };
-
-static struct {
-    struct sa_lock lock;
-    uint64_t rng;        /* atomic */
-    struct pool pool[2]; /* for blocks of up to a page, and of any class */
-    size_t most;         /* GUARDED */
-    uint64_t succeeded;  /* GUARDED */
-    uint64_t failed;     /* GUARDED */
-    uint64_t large;      /* atomic, relaxed */
-} guarded;
 
 static void guarded_lock(void)
 {
@@ -77,9 +43,14 @@ static void guarded_unlock(void)
 
 void sa_guarded_init(size_t slots, uint64_t seed)
 {
-    guarded.pool[0].wanted = sa_min(slots, SA_GUARDED_MOST);
-    guarded.pool[1].wanted = (guarded.pool[0].wanted + LARGE - 1) / LARGE;
+    guarded.pool[POOL_PAGE].wanted = sa_min(slots, SA_GUARDED_MOST);
+    guarded.pool[POOL_LARGE].wanted = (guarded.pool[POOL_PAGE].wanted + LARGE - 1) / LARGE;
     guarded.rng = sa_rng_mix(seed);
+}
+
+SA_COLD void sa_guarded_init_zero(size_t slots)
+{
+    guarded.pool[POOL_ZERO].wanted = sa_min(slots, SA_GUARDED_MOST);
 }
 
 SA_COLD void sa_guarded_seed(uint64_t seed)
@@ -89,8 +60,13 @@ SA_COLD void sa_guarded_seed(uint64_t seed)
 
 static struct pool *pool_of(const struct slot *slot)
 {
-    return &guarded.pool[slot->span.pages >
-                         (sa_max(SA_PAGE_BYTES, sa_vm.page_bytes) >> SA_PAGE_SHIFT)];
+    return &guarded.pool[slot->pool];
+}
+
+/* Whether a block has no bytes, and no access to any. */
+static bool pool_is_zero(size_t requested)
+{
+    return SA_UNLIKELY(!requested) && guarded.pool[POOL_ZERO].wanted;
 }
 
 static size_t pool_bytes(const struct pool *p)
@@ -100,7 +76,7 @@ static size_t pool_bytes(const struct pool *p)
 
 /* Inaccessible, known to the radix map, somewhere in the second half of the sampled window, where the sampled heap
  * does not come. */
-static char *pool_map(size_t bytes)
+SA_COLD static char *pool_map(size_t bytes)
 {
     const uintptr_t half = SA_HOME_START + SA_HOME_BYTES + SA_HOME_BYTES / 2;
 
@@ -120,7 +96,7 @@ static char *pool_map(size_t bytes)
 }
 
 /* Under the lock. */
-static bool pool_make(struct pool *pool, size_t bytes)
+SA_COLD static bool pool_make(struct pool *pool, size_t bytes)
 {
     size_t numbers = sa_align_up(pool->wanted * sizeof(uint16_t), 16);
     size_t table =
@@ -156,15 +132,22 @@ static struct slot *pool_slot(const struct pool *pool, size_t at)
 /* A slot is used for the first time. Under the lock. */
 static struct slot *pool_add(struct pool *pool, size_t at)
 {
-    struct slot *slot = &pool->slots[pool->used++];
+    struct slot *slot = &pool->slots[pool->used];
 
     slot->span.start = pool->start + pool->gap + at * (pool->bytes + pool->gap);
     slot->span.pages = (uint32_t)(pool->bytes >> SA_PAGE_SHIFT);
+    slot->pool = (uint8_t)(pool - guarded.pool);
     slot->span.heap = SA_HEAP_GUARDED;
     slot->span.state = SA_SPAN_GUARDED;
     sa_pagemap_set_pages(&slot->span); /* a block may begin on any of them */
+    sa_store_release(&pool->used, (uint16_t)(pool->used + 1));
     sa_store_release(&pool->number[at], pool->used);
     return slot;
+}
+
+static size_t pools_allocated(void)
+{
+    return guarded.pool[POOL_PAGE].allocated + guarded.pool[POOL_LARGE].allocated;
 }
 
 /* Makes a free slot busy, at random; NULL: there is none. */
@@ -184,7 +167,7 @@ static struct slot *slot_pick(struct pool *pool, size_t bytes)
         slot = slot ? slot : pool_add(pool, at);
         sa_store_relaxed(&slot->state, STATE_BUSY);
         pool->allocated++;
-        guarded.most = sa_max(guarded.most, guarded.pool[0].allocated + guarded.pool[1].allocated);
+        guarded.most = sa_max(guarded.most, pools_allocated());
         guarded.succeeded++;
     } else {
         guarded.failed++;
@@ -212,6 +195,8 @@ static uintptr_t block_low(uintptr_t start)
 
 static uintptr_t block_high(uintptr_t start, size_t bytes)
 {
+    if (pool_is_zero(bytes))
+        return block_low(start);
     return sa_align_up(start + sa_max(bytes, 1), sa_vm.page_bytes);
 }
 
@@ -223,7 +208,8 @@ static size_t block_pages(uintptr_t start, size_t bytes)
 
 static bool block_protect(uintptr_t start, size_t bytes, bool accessible)
 {
-    return sa_vm_protect((void *)block_low(start), block_pages(start, bytes), accessible);
+    return pool_is_zero(bytes) ||
+           sa_vm_protect((void *)block_low(start), block_pages(start, bytes), accessible);
 }
 
 /* Puts the pattern beside the block, and into the block where that has touched its pages already. */
@@ -267,7 +253,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
                                  struct sa_stack *stack, enum salloc_guarded_status *ret_status)
 {
     struct sa_history before, now = {.requested = requested};
-    bool large = requested > SA_PAGE_BYTES;
+    bool large = requested > SA_PAGE_BYTES, none = pool_is_zero(requested);
     struct slot *slot;
 
     if (requested > SA_MID_MAX || align > SA_PAGE_BYTES) {
@@ -276,7 +262,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     }
     *ret_status = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
-    slot = slot_pick(&guarded.pool[large], large ? SA_MID_MAX : SA_PAGE_BYTES);
+    slot = slot_pick(&guarded.pool[none ? POOL_ZERO : large], large ? SA_MID_MAX : SA_PAGE_BYTES);
     if (!slot)
         return NULL;
     before = slot->history.history;
@@ -290,13 +276,15 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     }
     sa_vm_use_reserved(block_pages(now.start, requested));
-    block_fill(now.start, requested);
+    if (!none)
+        block_fill(now.start, requested);
     sa_stack_ref(stack);
     now.allocated = (struct sa_event){stack, sa_clock_ns(), sa_sys_tid()};
     sa_history_write(&slot->history, &now);
     slot->cls = (uint8_t)cls;
     slot->span.requested = requested;
     sa_store_relaxed(&slot->span.sample, NULL);
+    sa_store_relaxed(&slot->object, NULL);
     sa_store_release(&slot->state, STATE_LIVE);
     *ret_status = SALLOC_GUARDED_GUARDED;
     return &slot->span;
@@ -306,7 +294,9 @@ uintptr_t sa_guarded_start(const struct sa_span *span)
 {
     const struct slot *slot = (const struct slot *)span;
 
-    return sa_load_acquire(&slot->state) == STATE_LIVE ? slot->history.history.start : 0;
+    uint8_t state = sa_load_acquire(&slot->state);
+
+    return state == STATE_LIVE || state == STATE_CHECKED ? slot->history.history.start : 0;
 }
 
 unsigned sa_guarded_class(const struct sa_span *span)
@@ -314,19 +304,36 @@ unsigned sa_guarded_class(const struct sa_span *span)
     return ((const struct slot *)span)->cls;
 }
 
+SA_COLD void sa_guarded_set_object(struct sa_span *span, void *object)
+{
+    sa_store_relaxed(&((struct slot *)span)->object, object);
+}
+
+SA_COLD void *sa_guarded_object(const struct sa_span *span)
+{
+    return sa_load_relaxed(&((const struct slot *)span)->object);
+}
+
+void sa_slot_check(const struct slot *slot, bool live)
+{
+    struct sa_found found = {.state = SA_FOUND_LIVE, .history = slot->history.history};
+    uintptr_t damage = pool_is_zero(found.history.requested)
+                           ? 0
+                           : block_damage(found.history.start, found.history.requested);
+
+    if (SA_UNLIKELY(damage))
+        sa_misuse_damage(damage, &found, live);
+}
+
 bool sa_guarded_claim(struct sa_span *span)
 {
     struct slot *slot = (struct slot *)span;
-    struct sa_found found = {.state = SA_FOUND_LIVE};
     uint8_t state = STATE_LIVE;
-    uintptr_t damage;
 
-    if (!sa_cas_acquire(&slot->state, &state, STATE_BUSY))
+    if (!sa_cas_acquire(&slot->state, &state, STATE_BUSY) &&
+        !(state == STATE_CHECKED && sa_slot_claim_checked(slot)))
         return false;
-    found.history = slot->history.history;
-    damage = block_damage(found.history.start, found.history.requested);
-    if (SA_UNLIKELY(damage))
-        sa_misuse_damage(damage, &found);
+    sa_slot_check(slot, false);
     return true;
 }
 
@@ -339,10 +346,13 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
 
     now.freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
     sa_history_write(&slot->history, &now);
+    if (SA_UNLIKELY(sa_load_relaxed(&slot->state) == STATE_LOST))
+        return;
     /* If the kernel refuses, the slot is accessible and free: what is done to it is not found. */
     block_protect(start, bytes, false);
     /* What is locked into memory stays there, and counts as reserved all the same. */
-    sa_vm_release((void *)block_low(start), block_pages(start, bytes));
+    if (!pool_is_zero(bytes))
+        sa_vm_release((void *)block_low(start), block_pages(start, bytes));
     sa_vm_reserve(block_pages(start, bytes));
     slot_give_back(slot, false);
 }
@@ -401,7 +411,10 @@ static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_foun
 
 bool sa_guarded_find(uintptr_t address, struct sa_found *ret)
 {
-    return pool_find(&guarded.pool[0], address, ret) || pool_find(&guarded.pool[1], address, ret);
+    for (size_t i = 0; i < POOLS; i++)
+        if (pool_find(&guarded.pool[i], address, ret))
+            return true;
+    return false;
 }
 
 static void pool_stats(const struct pool *pool, struct sa_guarded_stats *ret)

@@ -47,6 +47,12 @@ struct sa_guarded_stats {
 /* Before the first allocation. slots: at most so many, and an eighth of them for larger blocks; half of either can be in use. */
 void sa_guarded_init(size_t slots, uint64_t seed);
 
+/*
+ * Hardened, the same: blocks of no bytes lie in so many slots of their own, half of which can be in use. Nothing of
+ * these is ever accessible.
+ */
+void sa_guarded_init_zero(size_t slots);
+
 /* The random draws from now on: in a child of fork. */
 void sa_guarded_seed(uint64_t seed);
 
@@ -68,12 +74,22 @@ uintptr_t sa_guarded_start(const struct sa_span *span);
 unsigned sa_guarded_class(const struct sa_span *span);
 
 /*
+ * The object of a class that stands for a guarded block without a sample (alloc/front/watched.h), for the owner of the block; NULL
+ * where there is a sample.
+ */
+void sa_guarded_set_object(struct sa_span *span, void *object);
+void *sa_guarded_object(const struct sa_span *span);
+
+/*
  * Takes a block out of use, in two steps, between which it belongs to the caller. The first fails if
  * somebody else has done it, and does not return if memory beside the block was written; the second takes the
  * reference to the stack over, which may be NULL.
  */
 bool sa_guarded_claim(struct sa_span *span);
 void sa_guarded_free(struct sa_span *span, struct sa_stack *freed);
+
+/* Looks for memory beside the blocks in use that was written; does not return if some was. */
+void sa_guarded_inspect(void);
 
 /* What is known of an address in the pool; false: it is elsewhere. For signal handlers too. */
 bool sa_guarded_find(uintptr_t address, struct sa_found *ret);

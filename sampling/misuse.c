@@ -290,7 +290,7 @@ void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_f
     sa_reporting_finish();
 }
 
-void sa_misuse_damage(uintptr_t address, const struct sa_found *found)
+void sa_misuse_damage(uintptr_t address, const struct sa_found *found, bool live)
 {
     const struct sa_history *h = &found->history;
     struct report r;
@@ -301,8 +301,8 @@ void sa_misuse_damage(uintptr_t address, const struct sa_found *found)
     sa_fmt_add(&f, "was written, ");
     add_place(&f, address, h);
     add_block(&f, "", h);
-    sa_fmt_add(&f, ", before it was freed");
-    report_call(&r, "freed");
+    sa_fmt_add(&f, "%s", live ? ", which is in use" : ", before it was freed");
+    report_call(&r, live ? "found" : "freed");
 }
 
 /* What is known of the block at a pointer, if it was sampled. */

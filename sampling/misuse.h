@@ -34,8 +34,9 @@ SA_NORETURN SA_COLD void sa_misuse_sized(const void *pointer, const struct sa_fo
 SA_COLD void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_found *found,
                                 const char *text);
 
-/* Memory beside a block was written, which was found when it was freed. */
-SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_found *found);
+/* Memory beside a block was written, which was found when it was freed, or while it was in use (live). */
+SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_found *found,
+                                          bool live);
 
 /* For sa_fatal_report: the line of a fatal error with the stacks that belong to it. */
 SA_COLD void sa_misuse_fatal(const char *what, const void *pointer, const char *line);

@@ -296,6 +296,11 @@ static struct sa_stack *sampler_free_stack(bool wanted)
     return stack;
 }
 
+SA_COLD struct sa_stack *sa_sampler_stack(void)
+{
+    return sampler_free_stack(true);
+}
+
 /* What is to be remembered of a block that is freed, with references of its own. */
 static void sampler_remember(const struct sa_sample *s, struct sa_stack *freed,
                              struct sa_history *ret)

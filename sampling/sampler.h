@@ -95,6 +95,9 @@ unsigned sa_sampler_class(const struct sa_span *span);
 /* What is known of the block of such a span, or of a large one, guarded or not; false: it is no sample. For reports. */
 bool sa_sampler_find(const struct sa_span *span, struct sa_found *ret);
 
+/* The stack that called the allocator, with a reference; NULL inside of the sampler. */
+struct sa_stack *sa_sampler_stack(void);
+
 void sa_sampler_stats(struct sa_sampler_stats *ret);
 
 #endif

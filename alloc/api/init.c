@@ -25,10 +25,12 @@
 #include "alloc/front/front.h"
 #include "alloc/front/group_limit.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/inspect.h"
 #include "alloc/front/map_shares.h"
 #include "alloc/front/mismatch.h"
 #include "alloc/front/quarantine.h"
 #include "alloc/front/sample_rates.h"
+#include "alloc/front/watched.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/lock.h"
@@ -52,9 +54,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/auxv.h>
 
-#define SLOTS_FEW           128         /* of guarded blocks */
+#define SLOTS_FEW           128 /* of guarded blocks */
+#define SLOTS_HARDENED      2048
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes */
 
 SA_START_DATA unsigned char sa_init_done;
@@ -105,6 +109,7 @@ static void init_hardening(void)
         .marks = all,
         .scatter = all,
         .guards = all,
+        .watch = all && sa_options.guarded_sample && sa_options.sample_interval,
         .junk_new = (sa_options.junk & SA_JUNK_ALLOC) != 0,
         .junk_freed = all || (sa_options.junk & SA_JUNK_FREE),
         .quarantine_bytes =
@@ -117,6 +122,8 @@ static void init_hardening(void)
     sa_vm_secret(secret, 4);
     sa_hardening_init(&wanted, secret);
     sa_quarantine_init(wanted.quarantine_bytes);
+    if (wanted.watch)
+        sa_watched_init();
 }
 
 /*
@@ -146,6 +153,8 @@ void sa_init_slow(void)
         sa_vm.names = sa_options.map_names;
         sa_vdso_init();
         init_ask();
+        if ((SA_HARDENED || sa_options.hardening) && sa_options.guarded_slots == SLOTS_FEW)
+            sa_options.guarded_slots = SLOTS_HARDENED;
         /* By default it is little, whatever the kernel allows. */
         if (SA_HARDENED || sa_options.hardening || sa_options.quarantine ||
             sa_options.guarded_slots > SLOTS_FEW)
@@ -229,8 +238,10 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
 #endif
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
-    if (SA_HARDENED || (given && sa_options.hardening))
+    if (SA_HARDENED || (given && sa_options.hardening)) {
         sa_init(); /* asks for secrets */
+        atexit(sa_inspect_all);
+    }
     if (given)
         init_what_is_asked_for();
 }

@@ -22,6 +22,7 @@
 #include "alloc/front/maintain.h"
 #include "alloc/front/mismatch.h"
 #include "alloc/front/sampled.h"
+#include "alloc/front/watched.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
@@ -128,12 +129,14 @@ SA_COLD static void begin_block(void *p, unsigned cls, size_t size, size_t align
 static void *alloc_checked(size_t size, size_t align, bool zero)
 {
     unsigned cls = sa_block_class(size, align);
-    void *p = cls ? sa_percpu_pop(cls) : NULL;
+    void *p = cls ? sa_percpu_pop(cls) : NULL, *watched;
 
     if (!p)
         return NULL;
     sa_hardened_check_free(p, cls);
-    begin_block(p, cls, size, align, false);
+    watched = sa_watched_try(cls, p, size, align);
+    p = watched ? watched : p;
+    begin_block(p, cls, size, align, watched != NULL);
     return zero ? memset(p, 0, size) : p;
 }
 
@@ -147,6 +150,8 @@ static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_tria
         sa_hardened_check_free(p, cls);
     if (SA_UNLIKELY(trial->won) && p)
         sampled = sa_sampled_begin(trial, cls, p, 0, size, align);
+    else if (SA_UNLIKELY(sa_hardening.on) && p)
+        sampled = sa_watched_try(cls, p, size, align);
     if (sampled)
         p = sampled;
     if (SA_UNLIKELY(sa_hardening.on) && p)

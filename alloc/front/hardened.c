@@ -195,6 +195,26 @@ void sa_hardened_check_large(const void *block, size_t size, size_t bytes)
         check_slack(block, sa_max(size, 1), bytes);
 }
 
+const void *sa_hardened_junk_damage(const void *object, unsigned cls)
+{
+    return sa_junk_damage(object, object_bytes(cls) - sa_hardening.tail);
+}
+
+const void *sa_hardened_slack_damage(const void *block, unsigned cls, size_t size)
+{
+    return sa_slack_damage((const char *)block + size, object_bytes(cls) - SA_MARK_BYTES - size);
+}
+
+void sa_hardened_say_written(const void *object, unsigned cls, const void *where)
+{
+    written_after_free(object, object_bytes(cls) - sa_hardening.tail, where);
+}
+
+void sa_hardened_say_broken(const void *block, unsigned cls)
+{
+    mark_broken(block, object_bytes(cls));
+}
+
 void sa_hardened_flush(void)
 {
     struct sa_quarantined out;

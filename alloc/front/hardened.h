@@ -42,6 +42,16 @@ bool sa_hardened_keep_large(void *block);
 void sa_hardened_arm_large(void *block, size_t size, size_t bytes);
 void sa_hardened_check_large(const void *block, size_t size, size_t bytes);
 
+/* A look at what lies between the caches and the program, for the first byte that is not as it was left; NULL: none. Nothing
+ * is said of it. An object that is free, and a block in use of `size` bytes, of class cls. */
+const void *sa_hardened_junk_damage(const void *object, unsigned cls);
+const void *sa_hardened_slack_damage(const void *block, unsigned cls, size_t size);
+
+/* Says what was found, as when a block is freed or used again; ends the program. */
+SA_NORETURN SA_COLD void sa_hardened_say_written(const void *object, unsigned cls,
+                                                 const void *where);
+SA_NORETURN SA_COLD void sa_hardened_say_broken(const void *block, unsigned cls);
+
 /* Gives back all that is in the quarantine. Inside of the gate. */
 void sa_hardened_flush(void);
 

@@ -11,6 +11,7 @@
 #include "alloc/front/gate.h"
 #include "alloc/front/group_limit.h"
 #include "alloc/front/hardened.h"
+#include "alloc/front/inspect.h"
 #include "alloc/front/sample_rates.h"
 #include "alloc/front/soft_limit.h"
 #include "alloc/middle/topology.h"
@@ -124,6 +125,8 @@ static void maintain_pass(uint64_t now)
     if (more) /* it goes on as soon as the program allocates anything */
         sa_cpu_cache_kick();
     sa_sample_rates_tick(now);
+    if (SA_UNLIKELY(sa_hardening.marks))
+        sa_inspect_some();
 }
 
 /* Under the lock. */

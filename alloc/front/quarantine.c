@@ -228,6 +228,38 @@ bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret)
     return got;
 }
 
+static struct sa_quarantined part_block(const struct part *part, size_t at)
+{
+    uint64_t block = part->list[at] & ((1ull << CLS_SHIFT) - 1);
+
+    return (struct sa_quarantined){(void *)block, (unsigned)(part->list[at] >> CLS_SHIFT)};
+}
+
+bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at, size_t n,
+                        struct sa_quarantined *ret)
+{
+    const struct kind *kind = &kinds[0];
+    struct part *part;
+    bool found = false;
+
+    if (!kind->parts)
+        return false;
+    part = &kind->parts[*at / kind->room % kind->part_count];
+    if (!part_lock(part))
+        return false;
+    for (size_t i = *at % kind->room; !found && n-- && i < part->count; i++) {
+        *ret = part_block(part, i);
+        found = damaged(*ret);
+        (*at)++;
+    }
+    if (*at % kind->room >= part->count) /* the next part */
+        *at = (*at / kind->room + 1) * kind->room;
+    sa_lock_release(&part->lock, SA_RANK_QUARANTINE);
+    if (*at >= kind->room * kind->part_count)
+        *at = 0;
+    return found;
+}
+
 size_t sa_quarantine_count(unsigned cls)
 {
     const struct kind *kind = &kinds[cls == 0];

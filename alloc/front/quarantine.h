@@ -49,6 +49,13 @@ enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined block);
  */
 bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret);
 
+/*
+ * The first small block that `damaged` says is damaged, of up to n from the place *at on, which becomes where to go on; 0:
+ * from the start. False: none was.
+ */
+bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at, size_t n,
+                        struct sa_quarantined *ret);
+
 /* Blocks of a class that are there. */
 size_t sa_quarantine_count(unsigned cls);
 void sa_quarantine_stats(struct sa_quarantine_stats *ret);

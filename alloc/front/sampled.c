@@ -2,8 +2,10 @@
 /* The beginning and the end of sampled blocks; see sampled.h. No state: a block belongs to its owner. */
 #include "alloc/front/sampled.h"
 
+#include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
+#include "alloc/front/watched.h"
 #include "alloc/middle/central.h"
 #include "alloc/page_heap/peak.h"
 
@@ -44,6 +46,8 @@ void sa_sampled_end(struct sa_span *span)
     unsigned cls;
     void *object;
 
+    if (SA_UNLIKELY(sa_hardening.watch) && sa_watched_end(span))
+        return;
     switch (sa_sampler_free(span, &cls, &object)) {
     case SA_PROXY_HELD:
         sa_cpu_cache_free(cls, object);

@@ -428,9 +428,8 @@ bool sa_central_pin(unsigned cls, void *object, bool pin)
     struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-    bool done = !pin || s->pins < UINT16_MAX;
-    s->pins = (uint16_t)(pin ? s->pins + done : s->pins - 1);
-    if (!central_load(s))
+    bool done = sa_span_pin(s, cls, object, pin);
+    if (done && !central_load(s))
         empty = central_drop(c, s, 1, NULL);
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     central_give_back(empty);

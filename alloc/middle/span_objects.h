@@ -64,6 +64,17 @@ SA_COLD static size_t sa_span_take_scattered(struct sa_span *s, size_t size, voi
     return take;
 }
 
+/* Pins a span of the class, or takes a pin off it. False: it has too many, or is another one. Lock held. */
+SA_COLD static bool sa_span_pin(struct sa_span *s, unsigned cls, const void *object, bool pin)
+{
+    bool done = !pin || (s->state == SA_SPAN_OBJECTS && s->cls == cls && s->pins < UINT16_MAX &&
+                         (uintptr_t)object - s->start < sa_span_bytes(s));
+
+    if (done)
+        s->pins = (uint16_t)(pin ? s->pins + 1 : s->pins - 1);
+    return done;
+}
+
 /* Hardened: what the objects of a new span are. */
 SA_COLD static void sa_span_mark_fresh(struct sa_span *s, size_t size)
 {
