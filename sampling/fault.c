@@ -6,6 +6,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
 #include "sampling/large_found.h"
 #include "sampling/misuse.h"
 #include "sampling/reporting.h"
@@ -163,7 +164,8 @@ void sa_fault_prepare(void)
 {
     uint32_t none = 0;
 
-    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() ||
+    /* A child of vfork has handlers of its own, and shares the note of what is installed. */
+    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() || sa_thread.area.vfork ||
         !sa_cas_acquire(&fault.state, &none, 1))
         return;
     fault_install();

@@ -18,6 +18,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/front/deferred.h"
 #include "alloc/front/maintain.h"
+#include "alloc/front/vfork.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/sys.h"
 #include "include/salloc/salloc.h"
@@ -98,7 +99,9 @@ static int background_start(void)
 /* After a slow path. */
 static void background_start_lazily(void)
 {
-    if (sa_load_relaxed(&background.wanted) && background_start() != 0)
+    if (sa_vfork_is_child()) /* the thread would be one of the child's */
+        sa_maintain_want_thread(true, false);
+    else if (sa_load_relaxed(&background.wanted) && background_start() != 0)
         sa_warn("maintenance_thread: cannot create a thread");
 }
 

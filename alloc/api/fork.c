@@ -18,6 +18,7 @@
 #include "alloc/front/gate.h"
 #include "alloc/front/soft_limit.h"
 #include "alloc/front/thread_slots.h"
+#include "alloc/front/vfork.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"
@@ -65,6 +66,7 @@ static void fork_child(void)
     }
     sa_sampler_after_fork(fork_number);
     sa_cpu_cache_after_fork();
+    sa_vfork_after_fork();
     sa_thread.area.tid = 0; /* the only thread has another number now */
     sa_emergency_after_fork();
     sa_topology_after_fork();

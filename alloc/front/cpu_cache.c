@@ -49,7 +49,8 @@
 
 struct cpu_cache *sa_cpu_caches[SA_SLABS];
 SA_START_DATA uint32_t sa_cpu_cache_forks;
-struct sa_slab sa_slab_empty __attribute__((aligned(SA_CACHELINE)));
+uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MOST]
+    __attribute__((aligned(SA_CACHELINE)));
 
 static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
 static SA_START_DATA int cpu_count;                /* atomic: one above the highest populated */
@@ -112,7 +113,7 @@ static bool cpu_populate(int cpu)
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
             }
             sa_store_release(&sa_cpu_caches[cpu], c);
-            sa_store_release(&sa_hot.slabs[cpu], c->slab);
+            sa_slab_open(cpu, c->slab);
             if (cpu >= sa_load_relaxed(&cpu_count))
                 sa_store_release(&cpu_count, cpu + 1);
         }
@@ -151,6 +152,7 @@ static void cpu_hasten(struct cpu_cache *c, int cpu)
 static bool cpu_revive(int cpu)
 {
     struct cpu_cache *c;
+    bool opened;
 
     if (sa_gate_is_closed())
         return false; /* this thread is the one that forks: nothing may be set going */
@@ -161,10 +163,11 @@ static bool cpu_revive(int cpu)
         return cpu_populate(cpu);
     if (!sa_lock_try(&c->lock, SA_RANK_CPU_CACHE))
         return false; /* stopped by another thread */
-    sa_cpu_cache_publish(c, cpu);
+    opened = sa_cpu_cache_publish(c, cpu);
     sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
-    cpu_hasten(c, cpu);
-    return true;
+    if (opened)
+        cpu_hasten(c, cpu);
+    return opened;
 }
 
 /* The slab that this thread may use now, and its cold part; NULL: go without. */
@@ -176,7 +179,7 @@ static struct cpu_cache *cpu_current(int *ret_cpu)
         *ret_cpu = cpu;
         if (cpu < 0)
             return NULL;
-        if (sa_load_acquire(&sa_hot.slabs[cpu]) != &sa_slab_empty)
+        if (!sa_slab_is_closed(sa_load_acquire(&sa_hot.slabs[cpu])))
             return cpu_cache_get(cpu);
         if (!cpu_revive(cpu))
             return NULL;
@@ -432,7 +435,7 @@ void sa_cpu_cache_kick(void)
 
     for (int cpu = 0; cpu < count; cpu++)
         if (cpu_cache_get(cpu))
-            sa_store_relaxed(&sa_hot.slabs[cpu], &sa_slab_empty);
+            sa_slab_close(cpu);
 }
 
 int sa_cpu_cache_count(void)

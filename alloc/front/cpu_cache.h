@@ -9,6 +9,7 @@
 #ifndef SA_FRONT_CPU_CACHE_H
 #define SA_FRONT_CPU_CACHE_H
 
+#include "alloc/front/closed.h"
 #include "alloc/os/percpu.h"
 #include "alloc/page_heap/peak.h"
 #include "sampling/sampler.h"
@@ -124,7 +125,5 @@ void sa_cpu_cache_after_fork(void);
 
 /* In a child of fork: forgets what caches hold that could not be stopped, all but one. */
 void sa_cpu_cache_abandon_others(int own);
-
-extern struct sa_slab sa_slab_empty;
 
 #endif

@@ -22,7 +22,7 @@
  */
 static bool cpu_stop(int cpu)
 {
-    sa_store_seq_cst(&sa_hot.slabs[cpu], &sa_slab_empty);
+    sa_slab_close(cpu);
     return sa_rseq_fence(cpu);
 }
 
@@ -51,11 +51,11 @@ SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu)
         cpu_void_countdowns(c);
 }
 
-void sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
+bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
 {
     if (SA_UNLIKELY(c->forks != sa_cpu_cache_forks))
         cpu_after_fork(c, cpu);
-    sa_store_release(&sa_hot.slabs[cpu], c->slab);
+    return sa_slab_open(cpu, c->slab);
 }
 
 /* While a fork is in progress (a handler of it may have got us here) all stay stopped. */
@@ -229,7 +229,7 @@ void sa_cpu_cache_rearm(void)
             cpu_resume(c, cpu);
         } else {
             /* Cannot be stopped: whoever works on it next comes by and draws for all classes. */
-            sa_store_seq_cst(&sa_hot.slabs[cpu], &sa_slab_empty);
+            sa_slab_close(cpu);
         }
         sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
     }

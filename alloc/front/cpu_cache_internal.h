@@ -15,7 +15,7 @@ SA_STATIC_ASSERT(SA_MID_MAX == 1 << 18, "8 classes up to 128 bytes, and 8 for ea
  * The cold part of a CPU's cache, in the same mapping as its slab, which follows it.
  *
  * The lock (CPU_CACHE) is held by who moves slots, and by who points slabs[cpu] at the empty slab and back, except for
- * sa_cpu_cache_kick, whose store may be lost. While it is held and slabs[cpu] has been empty for a
+ * sa_cpu_cache_kick, which may be undone at once, and for children of vfork (closed.h). While it is held and slabs[cpu] has been empty for a
  * fence, the slab belongs to the holder; otherwise it belongs to the sequences running on the CPU.
  *
  * Conservation: limit = available + sum over classes of cap * size. Capacity is taken from and
@@ -99,8 +99,8 @@ extern struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
 size_t sa_cpu_cache_push_batch(struct cpu_cache *c, unsigned cls, void *const *objs, size_t n);
 size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, size_t n);
 
-/* Sets a stopped CPU going. Under its lock. */
-void sa_cpu_cache_publish(struct cpu_cache *c, int cpu);
+/* Sets a stopped CPU going, unless it is held (closed.h); whether it goes. Under its lock. */
+bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu);
 
 enum sa_miss { SA_MISS_NONE, SA_MISS_UNDERFLOW, SA_MISS_OVERFLOW };
 

@@ -11,9 +11,7 @@
 #include "alloc/os/percpu.h"
 #include "alloc/os/sys.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <hwloc.h>
 #include <string.h>
 
 static uint8_t discovering; /* atomic */
@@ -31,6 +29,11 @@ bool sa_topology_may_matter(void)
         return false;
     return strcmp(shared, online) != 0;
 }
+
+#if SA_HWLOC
+
+#include <dlfcn.h>
+#include <hwloc.h>
 
 struct hwloc_functions {
     __typeof__(hwloc_topology_init) *init;
@@ -105,6 +108,28 @@ static int topology_ask(void *library, sa_topology_apply *apply)
     return domains;
 }
 
+static int topology_load(sa_topology_apply *apply)
+{
+    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
+    int domains;
+
+    if (!library)
+        return -ENOENT;
+    domains = topology_ask(library, apply);
+    dlclose(library);
+    return domains;
+}
+
+#else
+
+static int topology_load(sa_topology_apply *apply)
+{
+    (void)apply;
+    return -ENOENT;
+}
+
+#endif
+
 void sa_topology_after_fork(void)
 {
     sa_store_relaxed(&discovering, 0);
@@ -112,15 +137,11 @@ void sa_topology_after_fork(void)
 
 int sa_topology_discover(sa_topology_apply *apply)
 {
-    void *library;
     int domains;
 
     if (sa_xchg_acquire(&discovering, 1))
         return (int)sa_transfer_domains();
-    library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
-    domains = library ? topology_ask(library, apply) : -ENOENT;
-    if (library)
-        dlclose(library);
+    domains = topology_load(apply);
     sa_store_release(&discovering, 0);
     return domains;
 }

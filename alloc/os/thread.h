@@ -22,8 +22,9 @@ struct sa_thread_area {
     int32_t cpu_id;
     uint64_t rseq_cs;
     uint32_t flags;
-    uint32_t tid; /* no field of the kernel's: see sa_sample_tid; 0: not known */
-    uint32_t pad[2];
+    uint32_t tid;   /* no field of the kernel's: see sa_sample_tid; 0: not known */
+    uint32_t vfork; /* no field of the kernel's either: see alloc/front/vfork.h; 0: no child */
+    uint32_t pad;
 };
 
 struct sa_thread {

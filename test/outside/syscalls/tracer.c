@@ -334,8 +334,10 @@ int main(int argc, char **argv)
     trace.main = fork();
     if (trace.main == 0)
         start_program(argv[5], argv + 6);
-    if (trace.main < 0 || waitpid(trace.main, &status, 0) != trace.main)
+    if (trace.main < 0)
         die("fork");
+    if (waitpid(trace.main, &status, 0) != trace.main)
+        die("waitpid");
     if (!WIFSTOPPED(status))
         return WIFEXITED(status) ? WEXITSTATUS(status) : 77;
     task_add(trace.main);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Children that no fork handler announces, of a process whose threads allocate all the time.
+ * usage: children KIND CHILDREN [SIGNALS]
+ *
+ *   vfork, __vfork   share memory and thread-local storage with the thread that waits for them
+ *   clone            the same by clone(CLONE_VM | CLONE_VFORK), on a stack of their own
+ *   nested           the same, and each child has a child of that kind
+ *   raw              copies of the process by the system call clone(SIGCHLD), without libc's fork
+ *   _Fork            the same by libc's fork without handlers
+ *   exit             children of vfork that end without a word, some of them by SIGKILL
+ *
+ * Every block is tagged by its owner from end to end, so that a block with two owners is seen.
+ * Proves that children can allocate, that no block has two owners in parent or child, and that
+ * nobody hangs.
+ */
+#include "test/outside/check.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum {
+    LIVE = 64,
+    CREATORS = 2,
+    CHURNERS = 3,
+    CHILD_STEPS = 300,
+    CHILD_SECONDS = 20,
+    STACK_BYTES = 256 << 10,
+    CHILD_FAILED = 3,
+};
+
+struct block {
+    uint64_t *p;
+    size_t words;
+    uint64_t tag;
+};
+
+struct work {
+    uint64_t seed;
+    struct block live[LIVE];
+};
+
+static int stop;               /* atomic */
+static int children;           /* of each creator */
+static const char *kind;       /* what children are */
+static void *handed[CREATORS]; /* what a child has left for its parent */
+static int corrupt;            /* atomic: blocks whose tag was not their owner's */
+static int exec_all;           /* children end by executing a program */
+
+static void tag(struct block *b, uint64_t value)
+{
+    b->tag = value;
+    b->p[0] = b->p[b->words - 1] = b->p[b->words / 2] = value;
+}
+
+static void check_tag(const struct block *b)
+{
+    if (b->p[0] != b->tag || b->p[b->words - 1] != b->tag || b->p[b->words / 2] != b->tag)
+        __atomic_fetch_add(&corrupt, 1, __ATOMIC_RELAXED);
+}
+
+static size_t some_size(uint64_t r)
+{
+    if (r % 64 == 0)
+        return 8 + r / 64 % 300000;
+    return 8 + r / 64 % (r % 8 ? 200 : 4000);
+}
+
+/* Allocates, changes and frees blocks, each looked at before it goes. */
+static void churn(struct work *w, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        uint64_t r = check_random(&w->seed);
+        struct block *b = &w->live[r % LIVE];
+        size_t size = some_size(r >> 8);
+
+        if (b->p)
+            check_tag(b);
+        if (b->p && r >> 62 == 0) {
+            b->p = realloc(b->p, size);
+        } else {
+            free(b->p);
+            b->p = r >> 62 == 1 ? calloc(1, size) : malloc(size);
+            if (b->p && r >> 62 == 1)
+                for (size_t k = 0; k < size / 8; k++)
+                    if (b->p[k])
+                        __atomic_fetch_add(&corrupt, 1, __ATOMIC_RELAXED);
+        }
+        REQUIRE(b->p);
+        b->words = size / 8;
+        tag(b, r);
+    }
+}
+
+static void drop(struct work *w)
+{
+    for (size_t i = 0; i < LIVE; i++) {
+        if (w->live[i].p)
+            check_tag(&w->live[i]);
+        free(w->live[i].p);
+        w->live[i].p = NULL;
+    }
+}
+
+static void *churner(void *arg)
+{
+    struct work w = {.seed = (uintptr_t)arg};
+
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+        churn(&w, 1000);
+    drop(&w);
+    return NULL;
+}
+
+/* What each child does: its own blocks, and those that its parent's thread has. */
+static __attribute__((noinline)) int child_work(struct work *w, int creator)
+{
+    struct work own = {.seed = w->seed ^ 0x5555};
+    bool copy = strcmp(kind, "raw") == 0 || strcmp(kind, "_Fork") == 0;
+
+    if (copy)
+        alarm(CHILD_SECONDS);
+    churn(&own, CHILD_STEPS);
+    churn(w, CHILD_STEPS);
+    if (!copy) {
+        handed[creator] = malloc(100);
+        memset(handed[creator], creator, 100);
+    }
+    if (strcmp(kind, "exit") != 0)
+        drop(&own);
+    return __atomic_load_n(&corrupt, __ATOMIC_RELAXED) ? CHILD_FAILED : 0;
+}
+
+struct start {
+    struct work *work;
+    int creator;
+    bool nested;
+    char *stack;
+};
+
+static int clone_child(void *arg)
+{
+    const struct start *s = arg;
+    int result = child_work(s->work, s->creator);
+    int status = 0;
+
+    if (s->nested) {
+        struct start inner = {s->work, s->creator, false, s->stack};
+        pid_t pid;
+
+        free(handed[s->creator]);
+        pid = clone(clone_child, s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &inner);
+        if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+            result = CHILD_FAILED;
+        churn(s->work, CHILD_STEPS);
+    }
+    _exit(result);
+}
+
+static __attribute__((noinline)) pid_t by_vfork(pid_t (*call)(void), struct work *w, int creator,
+                                                int n)
+{
+    char *const arguments[] = {"true", NULL};
+    pid_t pid = call();
+
+    if (pid == 0) {
+        int result = child_work(w, creator);
+
+        if (strcmp(kind, "exit") == 0 && n % 2)
+            syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+        if (exec_all || n % 16 == 0)
+            if (result == 0)
+                execv("/bin/true", arguments);
+        _exit(result);
+    }
+    return pid;
+}
+
+extern pid_t __vfork(void);
+
+static pid_t create(struct work *w, int creator, int n, char *stack)
+{
+    struct start s = {w, creator, strcmp(kind, "nested") == 0, stack + STACK_BYTES};
+    pid_t pid;
+
+    if (strcmp(kind, "vfork") == 0 || strcmp(kind, "exit") == 0)
+        return by_vfork(vfork, w, creator, n);
+    if (strcmp(kind, "__vfork") == 0)
+        return by_vfork(__vfork, w, creator, n);
+    if (strcmp(kind, "clone") == 0 || s.nested)
+        return clone(clone_child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &s);
+    if (strcmp(kind, "raw") == 0) {
+        pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0ul);
+    } else {
+        pid_t (*bare)(void) = (pid_t(*)(void))dlsym(RTLD_DEFAULT, "_Fork");
+
+        if (!bare)
+            SKIP("libc has no _Fork");
+        pid = bare();
+    }
+    if (pid == 0)
+        _exit(child_work(w, creator));
+    return pid;
+}
+
+static void *creator(void *arg)
+{
+    int self = (int)(uintptr_t)arg;
+    struct work w = {.seed = 1000 + (uintptr_t)arg};
+    char *stack = malloc(2 * STACK_BYTES);
+
+    for (int n = 0; n < children; n++) {
+        int status = 0;
+        pid_t pid;
+
+        churn(&w, 50);
+        pid = create(&w, self, n, stack);
+        REQUIRE(pid > 0);
+        if (handed[self]) {
+            CHECK(*(char *)handed[self] == self);
+            free(handed[self]);
+            handed[self] = NULL;
+        }
+        while (waitpid(pid, &status, 0) == -1 && errno == EINTR)
+            ;
+        if (strcmp(kind, "exit") == 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+            status = 0;
+        CHECK_SAYS(status == 0, "%s %d: status %#x", kind, n, (unsigned)status);
+        if (check_failures > 20)
+            break;
+    }
+    drop(&w);
+    free(stack);
+    return NULL;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+/* Signals interrupt threads, in sequences and slow paths as everywhere, and make them migrate. */
+static void *signaller(void *arg)
+{
+    const pthread_t *threads = arg;
+
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        for (int i = 0; i < CHURNERS + CREATORS; i++)
+            pthread_kill(threads[i], SIGUSR1);
+        usleep(300);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    pthread_t threads[CHURNERS + CREATORS], signals;
+    bool with_signals = argc > 3;
+
+    check_begin();
+    REQUIRE(argc >= 3);
+    kind = argv[1];
+    children = atoi(argv[2]) / CREATORS;
+    exec_all = getenv("SALLOC_TEST_EXEC") != NULL;
+    if (getenv("SALLOC_TEST_FULL"))
+        children *= 20;
+    alarm(getenv("SALLOC_TEST_FULL") ? 600 : 150); /* a dead-lock ends the test */
+    sigaction(SIGUSR1, &action, NULL);
+    for (uintptr_t i = 0; i < CHURNERS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, churner, (void *)(i + 1)) == 0);
+    for (uintptr_t i = 0; i < CREATORS; i++)
+        REQUIRE(pthread_create(&threads[CHURNERS + i], NULL, creator, (void *)i) == 0);
+    if (with_signals)
+        REQUIRE(pthread_create(&signals, NULL, signaller, threads) == 0);
+    for (int i = 0; i < CREATORS; i++)
+        pthread_join(threads[CHURNERS + i], NULL);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    if (with_signals)
+        pthread_join(signals, NULL);
+    for (int i = 0; i < CHURNERS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_SAYS(!corrupt, "%d blocks had two owners", corrupt);
+    return check_end();
+}
