@@ -23,7 +23,6 @@
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/front.h"
-#include "alloc/front/group_limit.h"
 #include "alloc/front/maintain.h"
 #include "alloc/front/inspect.h"
 #include "alloc/front/map_shares.h"
@@ -176,8 +175,6 @@ void sa_init_slow(void)
         sa_sample_rates_optimise(sa_options.optimal_rates);
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);
-        if (sa_options.group_limit)
-            sa_group_limit_start("");
         sa_replaced_init();
         sa_report_options = sa_options_report;
         sa_store_release(&sa_init_done, 1);

@@ -105,6 +105,8 @@ static void set_from_cgroup(unsigned percent)
 
 void sa_limits_read_options(void)
 {
+    if (!sa_options.group_limit)
+        sa_store_relaxed(&sa_limits.watch, 0);
     if (sa_options.limit_from_cgroup)
         set_from_cgroup(sa_options.limit_from_cgroup);
     set_option(SA_LIMIT_SOFT, sa_options.soft_limit);

@@ -49,7 +49,6 @@ static struct {
     struct sa_cgroup group;
     char root[64];
     bool is_near;       /* there is a soft limit */
-    bool marked;        /* there is a mark for the next look, which may have been passed */
     uint64_t search_ns; /* when the group itself is to be looked for */
     uint64_t looked_ns;
     size_t looked_bytes; /* the footprint at the last look */
@@ -58,24 +57,15 @@ static struct {
 
 /* Atomic, relaxed. */
 static struct {
-    uint64_t next_ns; /* when a look is due; 0: never */
     struct sa_group_limit_stats stats;
 } told;
 
-void sa_group_limit_start(const char *root)
+void sa_group_limit_set_root(const char *root)
 {
     size_t len = strlen(root);
 
-    if (len >= sizeof(follow.root))
-        return;
-    memcpy(follow.root, root, len + 1);
-    follow.marked = true;
-    sa_store_relaxed(&sa_limits.watch, SA_GROUP_FIRST_BYTES >> SA_PAGE_SHIFT);
-}
-
-bool sa_group_limit_is_due(uint64_t now_ns)
-{
-    return now_ns - 1 >= sa_load_relaxed(&told.next_ns) - 1; /* 0 is never reached */
+    if (len < sizeof(follow.root))
+        memcpy(follow.root, root, len + 1);
 }
 
 /* Memory of the process that belongs to no file. */
@@ -102,27 +92,26 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t reserve_of(uint64_t limit)
+SA_INLINE int64_t reserve_of(uint64_t limit)
 {
     return (int64_t)sa_min(sa_max(limit / RESERVE_PART, RESERVE_LEAST), RESERVE_MOST);
 }
 
-static void forget(uint64_t next_ns)
+SA_INLINE void forget(uint64_t next_ns)
 {
-    sa_store_relaxed(&told.next_ns, next_ns);
+    sa_store_relaxed(&sa_limits.look_ns, next_ns);
     sa_store_relaxed(&told.stats.limit_bytes, 0);
     sa_store_relaxed(&told.stats.room_bytes, 0);
     sa_store_relaxed(&told.stats.soft_bytes, 0);
     sa_limits_set_group(SA_NO_LIMIT);
     sa_store_relaxed(&sa_limits.watch, 0);
-    follow.is_near = follow.marked = false;
+    follow.is_near = false;
 }
 
 /* A soft limit of so many bytes, or a mark for the next look. */
-static void set_mark(bool near, size_t bytes)
+SA_INLINE void set_mark(bool near, size_t bytes)
 {
     follow.is_near = near;
-    follow.marked = !near;
     sa_limits_set_group(near ? bytes : SA_NO_LIMIT);
     sa_store_relaxed(&sa_limits.watch, near ? 0 : (bytes >> SA_PAGE_SHIFT) + 1);
     sa_store_relaxed(&told.stats.soft_bytes, near ? bytes : 0);
@@ -153,8 +142,8 @@ static void aim_blindly(void)
     size_t limit = sa_load_relaxed(&told.stats.limit_bytes);
     size_t reserve = (size_t)reserve_of(limit) + follow.others_bytes;
 
-    sa_store_relaxed(&told.next_ns, 0);
-    follow.marked = false;
+    sa_store_relaxed(&sa_limits.look_ns, 0);
+    sa_store_relaxed(&sa_limits.watch, 0);
     if (limit)
         set_mark(true, sa_max(limit - sa_min(limit, reserve), limit / 4));
 }
@@ -187,7 +176,7 @@ static void look(uint64_t now)
     sa_store_relaxed(&told.stats.limit_bytes, (size_t)r.limit);
     sa_store_relaxed(&told.stats.room_bytes, (size_t)larger(r.room, 0));
     aim(&r, used);
-    sa_store_relaxed(&told.next_ns, now + (follow.is_near ? NEAR_NS : FAR_NS));
+    sa_store_relaxed(&sa_limits.look_ns, now + (follow.is_near ? NEAR_NS : FAR_NS));
 }
 
 /* Whether the footprint makes a look due: the mark was passed, or the soft limit; but not each time that it is. */
@@ -197,7 +186,7 @@ static bool is_passed(uint64_t now)
     size_t limit = sa_load_relaxed(&told.stats.limit_bytes);
 
     if (!follow.is_near)
-        return follow.marked && !sa_load_relaxed(&sa_limits.watch);
+        return sa_load_relaxed(&sa_limits.watch) == SA_WATCH_PASSED;
     return used > soft && (now - follow.looked_ns >= GROWTH_NS ||
                            used - sa_min(used, follow.looked_bytes) >= limit / GROWTH_PART);
 }

@@ -197,7 +197,7 @@ static bool find_folder(struct sa_cgroup_lines *lines, const char *root, bool v2
 }
 
 /* A number with nothing behind it but the end of the line; SA_CGROUP_NONE if it is none. */
-static uint64_t parse_number(const char *text)
+SA_INLINE uint64_t parse_number(const char *text)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -208,7 +208,7 @@ static uint64_t parse_number(const char *text)
 }
 
 /* -1: there is no such file. */
-static int read_number(const char *folder, const char *name, uint64_t *ret)
+SA_INLINE int read_number(const char *folder, const char *name, uint64_t *ret)
 {
     char path[SA_CGROUP_PATH_MAX], text[64];
 
@@ -220,7 +220,7 @@ static int read_number(const char *folder, const char *name, uint64_t *ret)
     return 0;
 }
 
-static uint64_t read_limit(const char *folder, const char *name, bool *seen)
+SA_INLINE uint64_t read_limit(const char *folder, const char *name, bool *seen)
 {
     uint64_t v;
 

@@ -2,17 +2,10 @@
 /* Limits; see limits.h. */
 #include "alloc/page_heap/limits.h"
 
+#include "alloc/base/page.h"
 #include "alloc/os/thread.h"
 
-SA_START_DATA struct sa_limits sa_limits;
-
-static void set_active(unsigned char bit, bool on)
-{
-    if (on)
-        __atomic_fetch_or(&sa_limits.active, bit, __ATOMIC_RELEASE);
-    else
-        __atomic_fetch_and(&sa_limits.active, (unsigned char)~bit, __ATOMIC_RELEASE);
-}
+SA_START_DATA struct sa_limits sa_limits = {.watch = SA_WATCH_FIRST_BYTES >> SA_PAGE_SHIFT};
 
 void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
 {
@@ -23,13 +16,7 @@ void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
     if (kind == SA_LIMIT_SOFT)
         sa_store_relaxed(&sa_limits.soft_passed, false);
     /* In this order: who sees that there are limits sees which. */
-    set_active(SA_LIMITS_OWN, bytes != SA_NO_LIMIT || other != SA_NO_LIMIT);
-}
-
-void sa_limits_set_group(size_t bytes)
-{
-    sa_store_relaxed(&sa_limits.group_bytes, bytes);
-    set_active(SA_LIMITS_GROUP, bytes != SA_NO_LIMIT);
+    sa_limits_set_active(SA_LIMITS_OWN, bytes != SA_NO_LIMIT || other != SA_NO_LIMIT);
 }
 
 size_t sa_limits_own(enum sa_limit_kind kind)
@@ -49,14 +36,9 @@ size_t sa_limits_get(enum sa_limit_kind kind)
     return own;
 }
 
-bool sa_limits_plenty(size_t bytes)
-{
-    return !(sa_load_relaxed(&sa_limits.active) & SA_LIMITS_GROUP) && sa_limits_have_room(bytes);
-}
-
 void sa_limits_watch_passed(void)
 {
-    sa_store_relaxed(&sa_limits.watch, 0);
+    sa_store_relaxed(&sa_limits.watch, SA_WATCH_PASSED);
     sa_store_relaxed(&sa_limits.soft_due, true);
 }
 

@@ -26,6 +26,12 @@
 #define SA_LIMITS_OWN   1
 #define SA_LIMITS_GROUP 2
 
+/* The first mark: far below any limit that makes sense, and beyond what small programs use. */
+#define SA_WATCH_FIRST_BYTES (16ul << 20)
+
+/* The mark for the next look was reached, and the look is to come. */
+#define SA_WATCH_PASSED UINT64_MAX
+
 enum sa_limit_kind { SA_LIMIT_SOFT, SA_LIMIT_HARD, SA_LIMITS };
 
 /* All atomic, relaxed. */
@@ -37,8 +43,9 @@ struct sa_limits {
         [SA_LIMITS]; /* SA_NO_LIMIT or, where not active, 0: none; written by one thread at a time */
     size_t
         group_bytes; /* the soft limit near the limit of the control group, where there is no other */
-    uint64_t
-        watch; /* pages of the footprint at which the front end looks at the control group; 0: never */
+    /* Pages of the footprint at which the front end looks at the control group; 0: never; SA_WATCH_PASSED. And when it
+     * does in any case; 0: never. */
+    uint64_t watch, look_ns;
     uint64_t refused; /* requests of page heaps beyond the hard limit; a retry counts again */
     /* Times that there was more than the limit allows, of those the ones in which releasing sufficed, and what
      * was released. Written by the front end. */
@@ -52,8 +59,20 @@ void sa_limits_set(enum sa_limit_kind kind, size_t bytes);
 size_t sa_limits_own(enum sa_limit_kind kind); /* what was set */
 size_t sa_limits_get(enum sa_limit_kind kind); /* what holds */
 
+SA_INLINE void sa_limits_set_active(unsigned char bit, bool on)
+{
+    if (on)
+        __atomic_fetch_or(&sa_limits.active, bit, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_and(&sa_limits.active, (unsigned char)~bit, __ATOMIC_RELEASE);
+}
+
 /* A soft limit that holds where the program has set none. SA_NO_LIMIT: none. */
-void sa_limits_set_group(size_t bytes);
+SA_INLINE void sa_limits_set_group(size_t bytes)
+{
+    sa_store_relaxed(&sa_limits.group_bytes, bytes);
+    sa_limits_set_active(SA_LIMITS_GROUP, bytes != SA_NO_LIMIT);
+}
 
 /* The footprint has reached `watch`. */
 void sa_limits_watch_passed(void);
@@ -88,7 +107,10 @@ size_t sa_limits_lacking(size_t bytes);
 bool sa_limits_have_room(size_t bytes);
 
 /* Whether memory may be taken before it is needed, so much at least: a hint. Not near the limit of the control group. */
-bool sa_limits_plenty(size_t bytes);
+SA_INLINE bool sa_limits_plenty(size_t bytes)
+{
+    return !(sa_load_relaxed(&sa_limits.active) & SA_LIMITS_GROUP) && sa_limits_have_room(bytes);
+}
 
 /* Notes, and returns, what was released because of a limit. */
 SA_INLINE size_t sa_limits_released(enum sa_limit_kind kind, size_t bytes)

@@ -37,7 +37,7 @@ void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)
 
     sa_footprint_note(heap, used_bytes);
     used = sa_footprint_bytes() >> SA_PAGE_SHIFT;
-    if (SA_UNLIKELY(used - 1 >= sa_load_relaxed(&sa_limits.watch) - 1)) /* 0 is never reached */
+    if (SA_UNLIKELY(used >= sa_load_relaxed(&sa_limits.watch) - 1)) /* 0 is never reached */
         sa_limits_watch_passed();
     peak = sa_load_relaxed(&sa_peak.at_peak);
     if (used <= peak >> 32)

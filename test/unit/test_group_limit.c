@@ -108,7 +108,8 @@ static void begin(void)
     put_limit(LIMIT);
     test_start(TEST_CACHE_LIMIT);
     put_usage();
-    sa_group_limit_start(root);
+    sa_group_limit_set_root(root);
+    sa_limits.watch = SA_WATCH_FIRST_BYTES >> SA_PAGE_SHIFT;
 }
 
 static void end(void)

@@ -79,7 +79,7 @@ static size_t dumped(const void *p, bool *ret_has)
     static char text[1 << 18];
     int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
     size_t n = 0, sum = 0, kib = 0;
-    unsigned long from, to, inode;
+    unsigned long from = 0, to = 0, inode = 0;
     bool has = false;
     ssize_t got;
 
