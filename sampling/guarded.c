@@ -76,7 +76,7 @@ static size_t pool_bytes(const struct pool *p)
 
 /* Inaccessible, known to the radix map, somewhere in the second half of the sampled window, where the sampled heap
  * does not come. */
-SA_COLD static char *pool_map(size_t bytes)
+static char *pool_map(size_t bytes)
 {
     const uintptr_t half = SA_HOME_START + SA_HOME_BYTES + SA_HOME_BYTES / 2;
 
@@ -96,7 +96,7 @@ SA_COLD static char *pool_map(size_t bytes)
 }
 
 /* Under the lock. */
-SA_COLD static bool pool_make(struct pool *pool, size_t bytes)
+static bool pool_make(struct pool *pool, size_t bytes)
 {
     size_t numbers = sa_align_up(pool->wanted * sizeof(uint16_t), 16);
     size_t table =

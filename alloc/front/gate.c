@@ -65,7 +65,7 @@ static struct sa_gate_page *gate_map_page(void)
     if (page && sa_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
         return page;
     if (page)
-        sa_sys_munmap(page, bytes);
+        sa_vm_unmap(page, bytes);
     return &gate_plain_page;
 }
 

@@ -374,8 +374,7 @@ void sa_vm_close(void *p, size_t bytes)
 
 bool sa_vm_open(void *p, size_t bytes, const char *name)
 {
-    if (!sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)) {
+    if (!sa_sys_mmap(p, bytes, PROT_READ | PROT_WRITE, map_flags() | MAP_FIXED)) {
         sa_add_relaxed(&sa_vm.map_failures, 1);
         return false;
     }

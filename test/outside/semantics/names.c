@@ -110,7 +110,9 @@ static void salloc_exports(const char *name, const ElfW(Sym) * symbol)
     (void)symbol;
     CHECK_SAYS(is_family(name) || strncmp(name, "salloc_", 7) == 0 ||
                    strncmp(name, "_Zn", 3) == 0 || strncmp(name, "_Zd", 3) == 0 ||
-                   strcmp(name, "dlopen") == 0 || strcmp(name, "prctl") == 0,
+                   strcmp(name, "dlopen") == 0 || strcmp(name, "prctl") == 0 ||
+                   strcmp(name, "vfork") == 0 || strcmp(name, "__vfork") == 0 ||
+                   strcmp(name, "clone") == 0,
                "libsalloc.so exports %s", name);
 }
 
