@@ -5,6 +5,8 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
+#include "alloc/os/cpu_relax.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 #include "pagemap/arena.h"
@@ -23,11 +25,41 @@ struct sa_pagemap sa_pagemap;
 
 static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
 
+/* Atomic; written under PAGEMAP: no table is closed, and none will be. */
+static uint8_t all_open;
+
+/* How often the lock is asked for, by who may not wait. */
+#define OPEN_TRIES 1000
+
+void sa_pagemap_open_all(void)
+{
+    bool ok, owns = false;
+
+    if (sa_load_acquire(&all_open))
+        return;
+    for (int i = 0; !owns && i < OPEN_TRIES; i++, sa_cpu_relax())
+        owns = sa_lock_try(&pagemap_lock, SA_RANK_PAGEMAP);
+    if (!owns)
+        return;
+    ok = sa_vm_protect(sa_hot.home_class, sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class),
+                       true);
+    for (size_t i = 0; i < SA_MAP_ROOTS; i++) {
+        uint8_t *classes = sa_pagemap.root[i].classes;
+
+        if (classes && classes != sa_hot.home_any_class)
+            ok = sa_vm_protect(classes, SA_HOME_PAGES, true) && ok;
+    }
+    sa_store_release(&all_open, ok);
+    sa_lock_release(&pagemap_lock, SA_RANK_PAGEMAP);
+}
+
 void sa_pagemap_close(void)
 {
     static SA_START_DATA bool closed;
 
-    if (!closed) /* both tables: one lies behind the other */
+    if (sa_filtered())
+        sa_store_release(&all_open, true);
+    else if (!closed) /* both tables: one lies behind the other */
         sa_vm_close(sa_hot.home_class, sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));
     closed = true;
 }
@@ -48,6 +80,8 @@ static bool pagemap_open_classes(const struct sa_map_node *node, uint8_t *classe
     size_t first = sa_align_down(n, leaves), at = first << SA_MAP_LEAF_BITS;
     size_t bytes = leaves << SA_MAP_LEAF_BITS;
 
+    if (sa_load_acquire(&all_open))
+        return true;
     for (size_t i = first; i < first + leaves; i++)
         if (node->leaf[i])
             return true;

@@ -60,6 +60,10 @@ bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 /* Makes the tables of the home window read-only until there are spans. Does nothing but the first time, before any grow. */
 void sa_pagemap_close(void);
 
+/* Makes all tables writable, when a filter of system calls is about to come: it may forbid what opens them. Only tried: a
+ * child of vfork calls it, too. */
+SA_COLD void sa_pagemap_open_all(void);
+
 /* Makes the home window's leaf part of the map. Once, before any grow. */
 void sa_pagemap_init(void);
 

@@ -334,8 +334,8 @@ static void faults_end(void)
 
 /* --- one report --------------------------------------------------------------------------------- */
 
-/* Makes this thread the owner. */
-static bool own(void)
+/* Makes this thread the owner. A report that the program survives is not waited for: it can be made another time. */
+static bool own(enum sa_reporting_end end)
 {
     uint32_t owner = 0;
 
@@ -344,6 +344,8 @@ static bool own(void)
             return true;
         if (owner == self())
             return false; /* the report itself failed */
+        if (end == SA_REPORTING_SURVIVES)
+            return false;
         sa_sys_futex_wait(&reporting.owner, owner, WAIT_NS);
     }
     return false;
@@ -370,9 +372,14 @@ static int open_file(void)
     return fd;
 }
 
+void sa_reporting_after_fork(void)
+{
+    sa_store_relaxed(&reporting.owner, 0);
+}
+
 bool sa_reporting_begin(enum sa_reporting_end end)
 {
-    if (!own())
+    if (!own(end))
         return false;
     sa_reporting_prepare();
     reporting.end = end;

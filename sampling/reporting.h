@@ -42,6 +42,9 @@ void sa_reporting_prepare(void);
 
 /* Makes this thread the one that reports. False: it reports already, or another one takes too long. */
 bool sa_reporting_begin(enum sa_reporting_end end);
+
+/* In a child of fork: who was reporting does not exist there. */
+void sa_reporting_after_fork(void);
 void sa_reporting_finish(void);
 
 /* The next ones are for the thread that reports. */

@@ -27,6 +27,7 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"
 #include "sampling/mappings.h"
+#include "sampling/reporting.h"
 #include "sampling/sampler.h"
 
 #include <errno.h>
@@ -88,6 +89,7 @@ static void fork_child(void)
         sa_gate_reset();
     }
     sa_mappings_after_fork();
+    sa_reporting_after_fork();
     sa_at_exit_after_fork();
     sa_profile_output_after_fork(true);
     sa_background_after_fork();
@@ -104,6 +106,7 @@ static SA_COLD void fork_unannounced(bool lost)
     else
         sa_cpu_cache_kick(); /* what is in caches could not be counted, nor sampled */
     sa_mappings_after_fork();
+    sa_reporting_after_fork();
     sa_at_exit_after_fork();
     sa_profile_output_after_fork(false);
     sa_background_after_fork();

@@ -58,6 +58,7 @@
 
 #define SLOTS_FEW           128 /* of guarded blocks */
 #define SLOTS_HARDENED      2048
+#define GUARDED_FEW         50          /* of samples, one is guarded */
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes */
 
 SA_START_DATA unsigned char sa_init_done;
@@ -154,6 +155,9 @@ void sa_init_slow(void)
         init_ask();
         if ((SA_HARDENED || sa_options.hardening) && sa_options.guarded_slots == SLOTS_FEW)
             sa_options.guarded_slots = SLOTS_HARDENED;
+        /* A sampled block is not watched: it would be less protected than others. */
+        if ((SA_HARDENED || sa_options.hardening) && sa_options.guarded_sample == GUARDED_FEW)
+            sa_options.guarded_sample = 1;
         /* By default it is little, whatever the kernel allows. */
         if (SA_HARDENED || sa_options.hardening || sa_options.quarantine ||
             sa_options.guarded_slots > SLOTS_FEW)

@@ -7,6 +7,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
 #include "alloc/os/filter.h"
+#include "pagemap/pagemap.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -22,8 +23,11 @@ SA_EXPORT int prctl(int option, ...)
     for (int i = 0; i < 4; i++) /* libc reads as many, too, given or not */
         a[i] = va_arg(ap, unsigned long);
     va_end(ap);
-    if ((option == PR_SET_NO_NEW_PRIVS && a[0]) || option == PR_SET_SECCOMP)
-        sa_filter_note(); /* before there is one */
+    if ((option == PR_SET_NO_NEW_PRIVS && a[0]) ||
+        option == PR_SET_SECCOMP) { /* before there is one */
+        sa_filter_note();
+        sa_pagemap_open_all();
+    }
     result = sa_syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);
     if (!sa_syscall_failed(result))
         return (int)result;

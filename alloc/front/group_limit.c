@@ -24,6 +24,8 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 /* The reserve: this part of the limit, within bounds, or what was handed out and not touched, up to a part of the limit. */
@@ -148,6 +150,16 @@ static void aim_blindly(void)
         set_mark(true, sa_max(limit - sa_min(limit, reserve), limit / 4));
 }
 
+/* Whether no file can be opened just now: then nothing seen does not mean that there is nothing. */
+static bool no_descriptors(void)
+{
+    int fd = sa_sys_open("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+
+    if (fd >= 0)
+        sa_sys_close(fd);
+    return fd == -EMFILE || fd == -ENFILE;
+}
+
 static void look(uint64_t now)
 {
     size_t used = sa_footprint_bytes();
@@ -170,7 +182,7 @@ static void look(uint64_t now)
     sa_cgroup_read_room(&follow.group, &r);
     sa_add_relaxed(&told.stats.looks, 1);
     if (r.limit == SA_CGROUP_NONE) {
-        forget(follow.group.seen ? now + NONE_NS : 0);
+        forget(follow.group.seen || no_descriptors() ? now + NONE_NS : 0);
         return;
     }
     sa_store_relaxed(&told.stats.limit_bytes, (size_t)r.limit);

@@ -109,6 +109,7 @@ static void inspect_objects(struct sa_span *s, uintptr_t start, bool alone)
 
     if (!cls || !sa_central_pin(cls, (void *)start, true))
         return;
+    s = sa_pagemap_span(start); /* another one may have taken its place before */
     for (size_t i = 0; i < k->objects; i++)
         inspect_object(&(struct look){s, (char *)start + i * k->size, cls, i, alone});
     sa_central_pin(cls, (void *)start, false);
@@ -161,7 +162,8 @@ static void inspect_quarantine(size_t *at, size_t n)
 
 void sa_inspect_some(void)
 {
-    if (!sa_hardening.marks)
+    /* In a signal handler: what it has interrupted may be half done. */
+    if (!sa_hardening.marks || sa_thread.gate_depth > 1)
         return;
     inspect_quarantine(&inspection.in_quarantine, QUARANTINED);
     sa_guarded_inspect();

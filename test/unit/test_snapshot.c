@@ -240,7 +240,8 @@ static void test_snapshot_counts_resident_roots(void **state)
     struct sa_snapshot before;
 
     (void)state;
-    assert_true(sa_pagemap_grow(SA_HOME_START + page * SA_PAGE_BYTES, SA_PAGE_BYTES)); /* writable */
+    assert_true(
+        sa_pagemap_grow(SA_HOME_START + page * SA_PAGE_BYTES, SA_PAGE_BYTES)); /* writable */
     before = *take();
     assert_true(before.pagemap_root_resident_bytes > 0);
     sa_hot.home_class[page] = 0;
