@@ -57,7 +57,7 @@ void sa_pagemap_close(void)
 {
     static SA_START_DATA bool closed;
 
-    if (sa_filtered())
+    if (!closed && sa_filtered())
         sa_store_release(&all_open, true);
     else if (!closed) /* both tables: one lies behind the other */
         sa_vm_close(sa_hot.home_class, sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));

@@ -89,8 +89,8 @@ static void gate_make_page(void)
     sa_sys_futex_wake(&sa_gate.forking, 1);
 }
 
-/* In a child that was not announced, of a thread that is counted `own` times. */
-static void gate_repair_child(struct sa_gate_page *page, unsigned own)
+/* In a child that was not announced, of a thread that is counted `own` times, on the stripe. */
+static void gate_repair_child(struct sa_gate_page *page, unsigned own, unsigned stripe)
 {
     uint32_t inside = 0;
     bool lost;
@@ -101,6 +101,8 @@ static void gate_repair_child(struct sa_gate_page *page, unsigned own)
     lost = sa_gate_is_lost() || sa_load_relaxed(&sa_gate.closed) || inside != own;
     for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
         sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
+    if (own)
+        sa_store_relaxed(&sa_gate.stripe[stripe].inside, own);
     sa_store_relaxed(&sa_gate.lost, lost);
     sa_store_relaxed(&sa_gate.closed, 0);
     sa_store_relaxed(&sa_gate.forking, 0);
@@ -123,15 +125,25 @@ static bool gate_look(unsigned stripe, bool counted)
     if (!page && !sa_alone()) {
         gate_make_page();
     } else if (page && !sa_load_acquire(&page->alive)) {
-        if (!sa_xchg_acquire(&page->repairing, 1)) {
-            gate_repair_child(page, own);
-            if (own)
-                sa_store_relaxed(&sa_gate.stripe[stripe].inside, own);
-        }
+        /* In fork's child too, until fork's last handler: threads that handlers before it have made wait for that one. */
+        for (int i = 0; i < GATE_WAIT_SLICES && !sa_thread.gate_depth &&
+                        sa_load_acquire(&sa_gate.closed) && !sa_load_acquire(&page->alive);
+             i++)
+            sa_sys_futex_wait(&page->alive, 0, GATE_WAIT_SLICE_NS);
+        if (sa_load_acquire(&page->alive))
+            return !sa_gate_is_lost();
+        if (!sa_xchg_acquire(&page->repairing, 1))
+            gate_repair_child(page, own, stripe);
         while (!sa_load_acquire(&page->alive)) /* another thread of the child does it */
             sa_sys_futex_wait(&page->alive, 0, GATE_REPAIR_SLICE_NS);
     }
     return !sa_gate_is_lost();
+}
+
+/* Before this thread counts itself: the one that repairs a child must not find others counted. */
+void sa_gate_look(unsigned stripe)
+{
+    gate_look(stripe, false);
 }
 
 bool sa_gate_enter_closed(unsigned stripe)
@@ -193,7 +205,9 @@ bool sa_gate_close(void)
     uint32_t never = 0;
     int patience = gate_patience();
 
-    if (!gate_look(sa_thread.gate_stripe, false))
+    /* Not in a handler of fork that forks itself, before the child is told of the first one. */
+    if (!(sa_thread.gate_depth && sa_load_acquire(&sa_gate.closed)) &&
+        !gate_look(sa_thread.gate_stripe, false))
         return false;
     gate_lock();
     sa_store_seq_cst(&sa_gate.closed, 1);
@@ -229,6 +243,8 @@ void sa_gate_reset(void)
     if (sa_gate.page)
         sa_store_release(&sa_gate.page->alive, 1);
     gate_tell(true);
+    if (sa_gate.page)
+        sa_sys_futex_wake(&sa_gate.page->alive, INT32_MAX);
 }
 
 void sa_gate_repair(void)

@@ -68,6 +68,7 @@ SA_INLINE bool sa_gate_is_lost(void)
     return SA_UNLIKELY(sa_load_relaxed(&sa_gate.lost) != 0);
 }
 
+void sa_gate_look(unsigned stripe);
 bool sa_gate_enter_closed(unsigned stripe);
 unsigned sa_gate_stripe(void);
 void sa_gate_repair(void);
@@ -116,6 +117,8 @@ SA_INLINE bool sa_gate_enter(void)
     }
     /* In this order, a signal handler that allocates in between enters on its own account. */
     stripe = sa_gate_stripe();
+    if (SA_UNLIKELY(!sa_load_relaxed(sa_load_relaxed(&sa_gate_open_word))))
+        sa_gate_look(stripe);
     sa_gate_move_begin();
     sa_gate_count(stripe, true);
     if (SA_UNLIKELY(!sa_load_seq_cst(sa_load_relaxed(&sa_gate_open_word))) &&

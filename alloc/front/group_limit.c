@@ -18,6 +18,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
+#include "alloc/front/vfork.h"
 #include "alloc/os/cgroup.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
@@ -165,6 +166,11 @@ static void look(uint64_t now)
     size_t used = sa_footprint_bytes();
     struct sa_cgroup_room r;
 
+    /* Its files need not be those of the parent, which would find what it says. */
+    if (sa_vfork_is_child()) {
+        sa_store_relaxed(&sa_limits.look_ns, now + NEAR_NS);
+        return;
+    }
     follow.looked_ns = now;
     follow.looked_bytes = used;
     if (sa_limits_own(SA_LIMIT_SOFT) != SA_NO_LIMIT) {

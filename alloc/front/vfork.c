@@ -4,6 +4,7 @@
 
 #include "alloc/front/closed.h"
 #include "alloc/front/gate.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"
 
@@ -19,6 +20,7 @@
 #define MARK_MOVING_SHIFT   40
 #define MARK_SAMPLING_SHIFT 48
 #define MARK_TID_KNOWN      (1ull << 56)
+#define MARK_FILTERED       (1ull << 57)
 
 /* The number that this thread reads; -1: none, or no caches yet, and so nobody who uses them. */
 static int vfork_cpu(void)
@@ -59,6 +61,7 @@ uint64_t sa_vfork_begin(void)
     mark |= (uint64_t)sa_thread.gate_moving << MARK_MOVING_SHIFT;
     mark |= (uint64_t)sa_thread.sampling << MARK_SAMPLING_SHIFT;
     mark |= sa_thread.area.tid ? MARK_TID_KNOWN : 0;
+    mark |= sa_thread.area.filtered ? MARK_FILTERED : 0;
     for (int i = 0; cpu >= 0 && !vfork_hold(cpu); i++) {
         if (i == HOLD_SLICES)
             return SA_VFORK_REFUSED;
@@ -87,6 +90,7 @@ void sa_vfork_end(uint64_t mark)
     uint32_t depth = (uint32_t)(mark >> MARK_DEPTH_SHIFT) & 0xff;
 
     sa_thread.area.vfork = (uint32_t)mark;
+    sa_thread.area.filtered = (mark & MARK_FILTERED) != 0;
     if (held != NO_CPU)
         vfork_let_go((int)held - 1);
     if (!(mark & MARK_TID_KNOWN))
@@ -108,4 +112,6 @@ void sa_vfork_after_fork(void)
             sa_store_relaxed(&sa_hot.slabs[cpu], &sa_slab_empty);
     if (held && held != NO_CPU)
         vfork_hold((int)held - 1);
+    if (sa_thread.area.filtered) /* the memory is its own now */
+        sa_store_relaxed(&sa_filter_known, 1);
 }

@@ -13,6 +13,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/os/thread.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -22,12 +23,17 @@ extern unsigned char sa_filter_known; /* atomic, relaxed: 0 becomes 1, once */
 /* Before each call beyond the list. */
 SA_INLINE bool sa_filtered(void)
 {
-    return SA_UNLIKELY(sa_load_relaxed(&sa_filter_known) != 0);
+    return SA_UNLIKELY((sa_load_relaxed(&sa_filter_known) | sa_thread.area.filtered) != 0);
 }
 
+/* A child of vfork has the memory of its parent, to which the filter does not apply: it notes it for its thread, and
+ * sa_vfork_end forgets it. */
 SA_INLINE void sa_filter_note(void)
 {
-    sa_store_relaxed(&sa_filter_known, 1);
+    if (SA_UNLIKELY(sa_thread.area.vfork))
+        sa_thread.area.filtered = 1;
+    else
+        sa_store_relaxed(&sa_filter_known, 1);
 }
 
 /* The result of a call beyond the list, which is returned. */

@@ -26,7 +26,8 @@ struct sa_thread_area {
     uint32_t flags;
     uint32_t tid;   /* no field of the kernel's: see sa_sample_tid; 0: not known */
     uint32_t vfork; /* no field of the kernel's either: see alloc/front/vfork.h; 0: no child */
-    uint32_t pad;
+    uint32_t
+        filtered; /* nor this: a filter that a child of vfork has for itself, see alloc/os/filter.h */
 };
 
 struct sa_thread {
