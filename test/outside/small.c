@@ -20,7 +20,7 @@
 #define MOST      72
 #define CODE_MOST 32
 #define LIBC_MOST 6
-#define RUNS      12
+#define RUNS      20
 #define SECONDS   0.5
 
 static void *kept[SIZES];
