@@ -117,11 +117,11 @@ SA_INLINE bool sa_gate_enter(void)
     }
     /* In this order, a signal handler that allocates in between enters on its own account. */
     stripe = sa_gate_stripe();
-    if (SA_UNLIKELY(!sa_load_relaxed(sa_load_relaxed(&sa_gate_open_word))))
+    if (SA_UNLIKELY(!sa_load_relaxed(sa_load_acquire(&sa_gate_open_word))))
         sa_gate_look(stripe);
     sa_gate_move_begin();
     sa_gate_count(stripe, true);
-    if (SA_UNLIKELY(!sa_load_seq_cst(sa_load_relaxed(&sa_gate_open_word))) &&
+    if (SA_UNLIKELY(!sa_load_seq_cst(sa_load_acquire(&sa_gate_open_word))) &&
         !sa_gate_enter_closed(stripe)) {
         sa_gate_move_end();
         return false;
