@@ -57,7 +57,7 @@
 #include <sys/auxv.h>
 
 #define SLOTS_FEW           128 /* of guarded blocks */
-#define SLOTS_HARDENED      2048
+#define SLOTS_HARDENED      1024
 #define GUARDED_FEW         50          /* of samples, one is guarded */
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes */
 
