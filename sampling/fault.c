@@ -100,6 +100,17 @@ static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *cont
         fault_report(address, &found, context);
 }
 
+#define NOT_MAPPED ((uintptr_t)-4096) /* the kernel's half: no program can map it */
+
+/*
+ * The default action of SIGSEGV without a system call, which a filter might answer with another signal: the kernel ends the
+ * process at a fault while the signal is blocked, as it is in a handler that was installed in place of the default action.
+ */
+SA_COLD static void fault_end(void)
+{
+    *(volatile char *)NOT_MAPPED = 0;
+}
+
 /* What would have happened without us. */
 static void fault_pass_on(int number, siginfo_t *info, void *context)
 {
@@ -109,6 +120,8 @@ static void fault_pass_on(int number, siginfo_t *info, void *context)
         fault.before.sa_sigaction(number, info, context);
     } else if (fault.before.sa_handler != SIG_DFL && fault.before.sa_handler != SIG_IGN) {
         fault.before.sa_handler(number);
+    } else if (sa_filtered()) {
+        fault_end();
     } else {
         /* The instruction is executed again, and faults; a signal that was sent is sent again. */
         if (sigaction(number, &standard, NULL) != 0)

@@ -252,7 +252,7 @@ static uintptr_t slot_place(const struct slot *slot, size_t requested, size_t al
 struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
                                  struct sa_stack *stack, enum salloc_guarded_status *ret_status)
 {
-    struct sa_history before, now = {.requested = requested};
+    struct sa_history before, now = {0};
     bool large = requested > SA_PAGE_BYTES, none = pool_is_zero(requested);
     struct slot *slot;
 
@@ -262,10 +262,13 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     }
     *ret_status = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
+    if (!none) /* programs may use a byte of a block of none: malloc_usable_size says so of others, too */
+        requested = sa_max(requested, 1);
     slot = slot_pick(&guarded.pool[none ? POOL_ZERO : large], large ? SA_MID_MAX : SA_PAGE_BYTES);
     if (!slot)
         return NULL;
     before = slot->history.history;
+    now.requested = requested;
     now.start = slot_place(slot, requested, align);
     sa_history_write(&slot->history, &(struct sa_history){0});
     sa_history_drop(&before);
@@ -297,6 +300,11 @@ uintptr_t sa_guarded_start(const struct sa_span *span)
     uint8_t state = sa_load_acquire(&slot->state);
 
     return state == STATE_LIVE || state == STATE_CHECKED ? slot->history.history.start : 0;
+}
+
+SA_COLD size_t sa_guarded_bytes(const struct sa_span *span)
+{
+    return ((const struct slot *)span)->history.history.requested;
 }
 
 unsigned sa_guarded_class(const struct sa_span *span)
@@ -342,7 +350,7 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
     struct slot *slot = (struct slot *)span;
     struct sa_history now = slot->history.history;
     uintptr_t start = now.start;
-    size_t bytes = span->requested;
+    size_t bytes = now.requested;
 
     now.freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
     sa_history_write(&slot->history, &now);

@@ -69,6 +69,10 @@ SA_INLINE bool sa_guarded_span(const struct sa_span *span)
     return sa_load_relaxed(&span->state) == SA_SPAN_GUARDED;
 }
 
+/* Bytes of a block in use that the program may use: what was asked for, and one of a block of none, unless those have no
+ * access at all (sa_guarded_init_zero). */
+size_t sa_guarded_bytes(const struct sa_span *span);
+
 /* Of a guarded span: the block's start if it is in use, else 0; the class that stands for it. */
 uintptr_t sa_guarded_start(const struct sa_span *span);
 unsigned sa_guarded_class(const struct sa_span *span);

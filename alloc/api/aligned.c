@@ -86,16 +86,13 @@ SA_EXPORT void *aligned_alloc(size_t align, size_t size)
 
 SA_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
 {
-    int saved = errno;
     void *p;
 
     if (!sa_is_pow2(align) || align % sizeof(void *) != 0)
         return EINVAL;
     p = alloc_aligned(size, align, SA_CALLER);
-    if (SA_UNLIKELY(!p)) {
-        errno = saved;
-        return ENOMEM;
-    }
+    if (SA_UNLIKELY(!p))
+        return ENOMEM; /* in errno, too, as of glibc's: callers look there */
     *ret = p;
     return 0;
 }

@@ -11,7 +11,7 @@
 size_t sa_block_bytes(struct sa_block b)
 {
     if (b.own_page && sa_guarded_span(b.span))
-        return b.span->requested; /* the rest is to show overflows */
+        return sa_guarded_bytes(b.span); /* the rest is to show overflows */
     if (b.exact)
         return b.exact;
     return b.cls ? sa_size_classes.of[b.cls].size : sa_large_bytes(b.span);

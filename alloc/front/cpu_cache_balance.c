@@ -105,12 +105,33 @@ SA_COLD static size_t cpu_pop_all(int cpu)
     return bytes;
 }
 
+/* Changes whenever the fast path has run on the CPU (but for coincidence). */
+static uint64_t cpu_sum(const struct cpu_cache *c, bool *ret_holds)
+{
+    uint64_t sum = 0;
+
+    *ret_holds = false;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_state(c->slab, cls);
+
+        sum = sum * 31 + h;
+        *ret_holds |= sa_state_cap(h) != 0;
+    }
+    return sum;
+}
+
 SA_NOINLINE static size_t cpu_drain(int cpu)
 {
     struct cpu_cache *c = cpu_cache_get(cpu);
     size_t bytes = 0;
+    bool holds;
 
     if (!c)
+        return 0;
+    /* A fence stops the CPU. One that was emptied before, and has not been used since, is left alone: requests that fail
+     * again and again come by here. */
+    cpu_sum(c, &holds);
+    if (!holds)
         return 0;
     sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
     /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. What was not
@@ -140,21 +161,6 @@ size_t sa_cpu_cache_drain(int cpu)
     for (cpu = 0; cpu < count; cpu++)
         bytes += cpu_drain(cpu);
     return bytes;
-}
-
-/* Changes whenever the fast path has run on the CPU (but for coincidence). */
-static uint64_t cpu_sum(const struct cpu_cache *c, bool *ret_holds)
-{
-    uint64_t sum = 0;
-
-    *ret_holds = false;
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        uint64_t h = cpu_state(c->slab, cls);
-
-        sum = sum * 31 + h;
-        *ret_holds |= sa_state_cap(h) != 0;
-    }
-    return sum;
 }
 
 /* Moves unused budget from CPUs that missed little to the one that missed most. */

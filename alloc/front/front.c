@@ -459,7 +459,7 @@ size_t sa_front_size_if_ours(const void *p)
     if (cls && sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0)
         return 0;
     if (!cls && sa_guarded_span(s))
-        return sa_guarded_start(s) == address ? s->requested : 0;
+        return sa_guarded_start(s) == address ? sa_guarded_bytes(s) : 0;
     if (!cls && (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start != address))
         return 0;
     cls = cls ? cls : sa_sampler_class(s);

@@ -155,13 +155,27 @@ static uint64_t maintain_kick_bytes(void)
                                                             : MAINTAIN_KICK_BYTES / 8;
 }
 
+/* Empties the caches, so that address space comes together. Free pages in hugepages that are used hold none, and stay. */
+SA_COLD static void maintain_gather(void)
+{
+    if (sa_gate_is_closed())
+        return;
+    sa_lock_acquire(&maintain.lock, SA_RANK_MAINTAIN);
+    sa_cpu_cache_drain(-1);
+    sa_transfer_flush();
+    sa_kept_retry(true);
+    sa_page_heap_gather(&sa_page_heap_ordinary);
+    sa_page_heap_gather(&sa_page_heap_sampled);
+    sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
+}
+
 /*
  * Objects in caches pin spans; while they do, other demand takes the holes between, and there is no
  * long run any more when one is needed. With enough address space that does not matter.
  */
 static void maintain_defragment(void)
 {
-    sa_maintain_release(PTRDIFF_MAX);
+    maintain_gather();
     sa_store_relaxed(&maintain.kicked_freed, sa_page_heap_freed(&sa_page_heap_ordinary));
 }
 
@@ -237,7 +251,9 @@ size_t sa_maintain_make_room(void)
 void sa_maintain_recover(bool unmap)
 {
     sa_kept_pause();
-    sa_maintain_make_room();
+    sa_kept_flush();
+    sa_hardened_flush();
+    maintain_gather();
     /* Nobody can use what samples have left, but the address space. */
     sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);
     if (unmap)

@@ -457,7 +457,7 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
         return alloc_over_limit(h, pages, align, use, over);
     /* Out of address space: cached and released hugepages together may be a range that is long enough. Or
      * none of them is, and others have to be given up for a new one. */
-    if (sa_huge_heap_release(h, SIZE_MAX / 2))
+    if (sa_huge_heap_gather(h))
         s = heap_alloc(h, pages, align, use, &over);
     if (SA_UNLIKELY(!s && !over) && sa_huge_heap_make_room(h, pages))
         s = heap_alloc(h, pages, align, use, &over);

@@ -148,6 +148,10 @@ void sa_huge_heap_span_emptied(struct sa_huge_heap *h, struct sa_span *span);
 bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *span, size_t pages);
 void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *span, size_t pages);
 size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes);
+
+/* Gives back the hugepages that nobody uses, so that they are one with those that hold no memory: one call for each range. Free
+ * pages of others hold no address space of their own, and stay. */
+size_t sa_huge_heap_gather(struct sa_huge_heap *h);
 void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes);
 
 /* Unmaps as much as a span of so many pages needs, if that much is released. */

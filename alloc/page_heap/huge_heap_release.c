@@ -12,6 +12,7 @@
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
 #define RELEASE_RUN 8                          /* hugepages of one system call at most */
+#define GATHER_RUN  512                        /* the same where address space has run out */
 #define KEPT_MOST   128 /* hugepages that are kept for a program that uses nothing else */
 
 static void *hugepage_address(size_t hugepage)
@@ -123,7 +124,7 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
 }
 
 /* Cached hugepages; pages released. */
-static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool periodic)
+static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, bool periodic)
 {
     size_t done = 0;
 
@@ -133,7 +134,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool periodic
 
         if (!sa_huge_heap_ready(h, 2))
             break;
-        m.n = sa_huge_cache_shed(&h->cache, sa_min(want, RELEASE_RUN), &m.hugepage);
+        m.n = sa_huge_cache_shed(&h->cache, sa_min(want, run), &m.hugepage);
         if (!m.n)
             break;
         h->moving += m.n;
@@ -201,7 +202,7 @@ size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t
                                   bool periodic)
 {
     size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
-    size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), periodic);
+    size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), RELEASE_RUN, periodic);
 
     if (done < pages && !h->refused)
         done += sa_huge_heap_release_regions(h, pages - done, least);
@@ -239,6 +240,21 @@ size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
     sa_huge_heap_flush(h);
     h->refused = false;
     done = sa_huge_heap_release_pages(h, pages, 1, true);
+    sa_huge_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return done << SA_PAGE_SHIFT;
+}
+
+size_t sa_huge_heap_gather(struct sa_huge_heap *h)
+{
+    size_t done;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_flush(h);
+    h->refused = false;
+    done = release_cached(h, h->cache.map.hugepages * SA_HUGE_PAGES, GATHER_RUN, true);
+    if (!h->refused)
+        done += sa_huge_heap_release_regions(h, SIZE_MAX, SA_HUGE_PAGES + 1);
     sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return done << SA_PAGE_SHIFT;
@@ -332,7 +348,7 @@ static void heap_release_idle(struct sa_huge_heap *h, double part)
     }
     want = (size_t)((double)idle[0] * part);
     if (want)
-        done += release_cached(h, want, true);
+        done += release_cached(h, want, RELEASE_RUN, true);
     want = (size_t)((double)idle[1] * part);
     if (want && !h->refused)
         done += sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_LEAST);

@@ -71,6 +71,14 @@ size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
     return h->huge ? sa_huge_heap_release(h->huge, bytes) : sa_span_heap_release(h->plain, bytes);
 }
 
+void sa_page_heap_gather(struct sa_page_heap *h)
+{
+    if (h->huge)
+        sa_huge_heap_gather(h->huge);
+    else
+        sa_span_heap_release(h->plain, PTRDIFF_MAX);
+}
+
 void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
 {
     if (h->huge)

@@ -99,6 +99,9 @@ size_t sa_page_heap_release(struct sa_page_heap *heap, size_t bytes);
  */
 void sa_page_heap_unmap(struct sa_page_heap *heap, size_t bytes);
 
+/* Where address space has run out: gives back what can then be unmapped or joined. */
+void sa_page_heap_gather(struct sa_page_heap *heap);
+
 /*
  * Gives back free memory that has not been needed since earlier calls: a share of it that
  * grows with the time since the last call (all of it after SA_RELEASE_NS). Called from

@@ -35,7 +35,7 @@ static void test_at_the_limit(size_t size, size_t limit)
         errno = 0;
         CHECK(!realloc(head, big + size) && errno == ENOMEM);
         errno = 0;
-        CHECK(posix_memalign(&untouched, 64, big) == ENOMEM && errno == 0 && untouched == &n);
+        CHECK(posix_memalign(&untouched, 64, big) == ENOMEM && errno == ENOMEM && untouched == &n);
     }
     CHECK(head[0] == head[size / sizeof(void *) - 1]);
     for (int i = 0; i < 100; i++) {

@@ -79,6 +79,15 @@ static void test_empty(void)
     free(last);
     free(NULL);
     CHECK(malloc_usable_size(NULL) == 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        char *p = malloc(0);
+
+        if (SA_HARDENED) /* there it has no bytes */
+            break;
+        CHECK(malloc_usable_size(p) >= 1);
+        *p = 1;
+        free(p);
+    }
 }
 
 /* All usable bytes of many blocks at once are theirs alone. */

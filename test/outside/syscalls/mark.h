@@ -6,4 +6,7 @@
 /* A system call that there is not: the tracer lets everything succeed from here on. */
 #define TRACE_MARK 5000
 
+/* Another: its argument is written to the log, between the calls. */
+#define TRACE_NOTE 5001
+
 #endif

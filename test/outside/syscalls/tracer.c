@@ -246,7 +246,9 @@ static void at_call(pid_t pid)
         fprintf(trace.log, "mark\n");
         return;
     }
-    if (info.seccomp.nr == SYS_rt_sigreturn)
+    if (info.seccomp.nr == TRACE_NOTE)
+        fprintf(trace.log, "note %llu\n", (unsigned long long)info.seccomp.args[0]);
+    if (info.seccomp.nr == SYS_rt_sigreturn || info.seccomp.nr == TRACE_NOTE)
         return;
     if (!trace.library.start)
         find_code(pid);
