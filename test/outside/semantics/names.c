@@ -112,7 +112,9 @@ static void salloc_exports(const char *name, const ElfW(Sym) * symbol)
                    strncmp(name, "_Zn", 3) == 0 || strncmp(name, "_Zd", 3) == 0 ||
                    strcmp(name, "dlopen") == 0 || strcmp(name, "prctl") == 0 ||
                    strcmp(name, "vfork") == 0 || strcmp(name, "__vfork") == 0 ||
-                   strcmp(name, "clone") == 0,
+                   strcmp(name, "clone") == 0 || strcmp(name, "madvise") == 0 ||
+                   strcmp(name, "mprotect") == 0 || strcmp(name, "mmap") == 0 ||
+                   strcmp(name, "mmap64") == 0,
                "libsalloc.so exports %s", name);
 }
 
