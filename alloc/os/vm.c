@@ -344,8 +344,11 @@ SA_COLD static bool release_refused(void *p, size_t bytes, int error)
 {
     int r = error == -EINVAL ? sa_sys_madvise(p, bytes, MADV_DONTNEED_LOCKED) : error;
 
-    if (r == 0)
+    if (r == 0) {
+        if (error == -EINVAL)
+            sa_store_relaxed(&sa_vm.locked, true);
         return true;
+    }
     if (error == -EINVAL && (r == -EINVAL || r == -EPERM)) /* an older kernel, or a filter */
         sa_store_relaxed(&sa_vm.keeps_locked, true);
     sa_add_relaxed(&sa_vm.advise_failures, 1);

@@ -14,7 +14,8 @@ struct sa_vm {
     size_t page_bytes; /* the kernel's page: 4, 16 or 64 KiB; const after init */
     bool names;        /* give mappings names in /proc/PID/maps; const after init */
     bool keeps_locked; /* atomic: locked pages go back with their mapping only, see sa_vm_release */
-    uint64_t seed;     /* random per process, from the kernel; const after init */
+    bool locked; /* atomic: locked pages went back by other advice: the process locks its memory */
+    uint64_t seed;         /* random per process, from the kernel; const after init */
     uint64_t map_failures; /* atomic, relaxed counters */
     uint64_t advise_failures;
     /* Atomic, relaxed: address space that is salloc's, by what for; see sa_vm_mapped_bytes. */

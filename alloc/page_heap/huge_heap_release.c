@@ -97,12 +97,13 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
 {
     void *p = hugepage_address(m->hugepage);
     size_t bytes = m->n * SA_HUGE_BYTES;
-    bool ok, unmapped;
+    bool locked = sa_load_relaxed(&sa_vm.locked), ok, unmapped;
 
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    ok = sa_vm_release(p, bytes);
-    /* What cannot go back otherwise goes with its address space. */
-    unmapped = !ok && sa_load_relaxed(&sa_vm.keeps_locked);
+    ok = !locked && sa_vm_release(p, bytes);
+    /* What cannot go back otherwise goes with its address space. So does what is locked: address space that holds nothing
+     * counts against the limit of locked memory. */
+    unmapped = !ok && (locked || sa_load_relaxed(&sa_vm.keeps_locked));
     if (unmapped)
         sa_vm_unmap_space(p, bytes);
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);

@@ -25,7 +25,11 @@
     (16ul                                                                                          \
      << 10) /* two hugepages of blocks, a slab, records, and the files; the map's tables are 24 MiB */
 
-static size_t first; /* KiB resident before anything was allocated */
+/* Address space without memory: 16 MiB are mapped ahead, and 16 MiB went back before it was known that memory is locked. */
+#define SPACE_KIB (32ul << 10)
+
+static size_t first;        /* KiB resident before anything was allocated */
+static size_t first_locked; /* KiB of address space that is locked then */
 
 static size_t resident(void)
 {
@@ -71,6 +75,10 @@ static void check_free(size_t bytes)
     } while (after > first + LEFT_KIB && check_now() < end);
     check_say("blocks of %zu bytes: %zu KiB before, %zu after", bytes, first, after);
     CHECK_SAYS(after <= first + LEFT_KIB, "%zu KiB more", after - first);
+    /* Address space counts against RLIMIT_MEMLOCK, with memory or without. */
+    if (bytes >= LARGE)
+        CHECK_SAYS(check_status("VmLck:") <= first_locked + LEFT_KIB + SPACE_KIB,
+                   "%zu KiB are locked, %zu before", check_status("VmLck:"), first_locked);
 }
 
 /* Of mappings without a file, KiB that are not left out of dumps (`dd`); whether p is in one. */
@@ -141,6 +149,7 @@ int main(int argc, char **argv)
     CHECK_OPAQUE(argv);
     free(malloc(100));
     first = resident();
+    first_locked = check_status("VmLck:");
     if (strcmp(argv[1], "start") == 0) {
         CHECK_SAYS(first <= START_KIB, "%zu KiB", first);
         return check_end();
