@@ -83,4 +83,10 @@ SA_INLINE uintptr_t sa_span_end(const struct sa_span *s)
     return s->start + sa_span_bytes(s);
 }
 
+/* Bytes that the program may use of a large block: without the pages that are inaccessible behind it. */
+SA_INLINE size_t sa_span_usable_bytes(const struct sa_span *span)
+{
+    return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);
+}
+
 #endif

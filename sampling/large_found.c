@@ -5,9 +5,26 @@
 #include "alloc/base/hardening.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
-#include "sampling/sampler.h"
+#include "sampling/guarded.h"
+#include "sampling/recording.h"
 
 uint32_t sa_large_guards;
+
+bool sa_lookup_sample(const struct sa_span *span, struct sa_found *ret)
+{
+    const struct sa_sample *s;
+
+    if (sa_guarded_span(span))
+        return sa_guarded_find(sa_guarded_start(span), ret);
+    s = sa_load_relaxed(&span->state) == SA_SPAN_LARGE ? sa_load_relaxed(&span->sample) : NULL;
+    if (!s)
+        return false;
+    *ret = (struct sa_found){.state = SA_FOUND_LIVE};
+    ret->history.start = span->start;
+    ret->history.requested = span->requested;
+    ret->history.allocated = (struct sa_event){s->stack, s->time_ns, s->tid};
+    return true;
+}
 
 /* Of a page between two blocks: the one that is nearer. */
 static const struct sa_span *nearer(const struct sa_span *before, uintptr_t address)
@@ -22,7 +39,7 @@ static const struct sa_span *nearer(const struct sa_span *before, uintptr_t addr
 
 static void describe(const struct sa_span *s, struct sa_found *ret)
 {
-    if (sa_sampler_find(s, ret))
+    if (sa_lookup_sample(s, ret))
         return;
     *ret = (struct sa_found){.state = SA_FOUND_LIVE};
     ret->history.start = s->start;

@@ -6,6 +6,7 @@
 #ifndef SA_SAMPLING_LARGE_FOUND_H
 #define SA_SAMPLING_LARGE_FOUND_H
 
+#include "pagemap/span.h"
 #include "sampling/history.h"
 
 #include <stdbool.h>
@@ -21,5 +22,8 @@ bool sa_large_found(uintptr_t address, struct sa_found *ret);
 /* Of an address in the pages of a block that was freed, and what is known of that block: if the address lies behind its end, and
  * nearer to the next block, which is in use, *found becomes what is known of the latter. */
 void sa_large_nearer(uintptr_t address, struct sa_found *found);
+
+/* What is known of the block of such a span, or of a large one, guarded or not; false: it is no sample. For reports. */
+bool sa_lookup_sample(const struct sa_span *span, struct sa_found *ret);
 
 #endif

@@ -34,17 +34,7 @@ struct sa_live_stats {
 
 /* Samples copied for a profile. */
 struct sa_copied {
-    struct sa_sample_copy {
-        struct sa_row_key key; /* a reference to the stack is held */
-        uint64_t samples;      /* 1, or as many as were alike; the next three are their sums */
-        double offset, hits, waste;
-        uintptr_t start;   /* address of the block; 0: freed */
-        uintptr_t address; /* the same, also if it was freed; 0: of several */
-        uint32_t tid;      /* the kernel's number of the thread that allocated it; 0: several */
-        uint64_t time_ns;
-        size_t row;                             /* of a profile: the row it is in; SIZE_MAX: none */
-        size_t resident, swapped, locked, zero; /* of a profile: bytes, where known */
-    } * samples;
+    struct sa_sample_copy *samples;
     size_t count, mapped_bytes;
     int64_t time_ns; /* of the peak, since 1970 */
 };

@@ -11,9 +11,9 @@
 #include "pagemap/pagemap.h"
 #include "sampling/guarded.h"
 #include "sampling/kept.h"
+#include "sampling/large_found.h"
 #include "sampling/misuse_frames.h"
 #include "sampling/reporting.h"
-#include "sampling/sampler.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -315,7 +315,7 @@ static void find_sample(void *arg)
     if (sa_misuse_find(r->pointer, found))
         return;
     span = r->pointer ? sa_pagemap_find_around(r->pointer) : NULL;
-    if (span && sa_sampler_find(span, found))
+    if (span && sa_lookup_sample(span, found))
         return;
     found->state = SA_FOUND_NOTHING;
 }

@@ -3,7 +3,6 @@
 #include "sampling/profile.h"
 
 #include "alloc/base/real.h"
-#include "sampling/live.h"
 
 #include <string.h>
 

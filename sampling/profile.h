@@ -37,6 +37,19 @@ struct sa_row {
     uint64_t life_min, life_max;
 };
 
+/* A sample, copied for a profile. */
+struct sa_sample_copy {
+    struct sa_row_key key; /* a reference to the stack is held */
+    uint64_t samples;      /* 1, or as many as were alike; the next three are their sums */
+    double offset, hits, waste;
+    uintptr_t start;   /* address of the block; 0: freed */
+    uintptr_t address; /* the same, also if it was freed; 0: of several */
+    uint32_t tid;      /* the kernel's number of the thread that allocated it; 0: several */
+    uint64_t time_ns;
+    size_t row;                             /* of a profile: the row it is in; SIZE_MAX: none */
+    size_t resident, swapped, locked, zero; /* of a profile: bytes, where known */
+};
+
 struct sa_profile {
     enum salloc_profile_type type;
     int64_t time_ns;         /* since 1970: start of a recording, or the moment */
@@ -63,8 +76,6 @@ struct sa_profile {
     uint64_t samples_dropped; /* samples that could not be kept */
     struct sa_profile *next;  /* of those that wait to be freed, see alloc/api/profile.c */
 };
-
-struct sa_sample_copy;
 
 /* What a row says, for estimates. */
 static inline struct sa_group sa_row_group(const struct sa_row *row)

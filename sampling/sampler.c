@@ -267,22 +267,6 @@ unsigned sa_sampler_class(const struct sa_span *span)
     return s ? s->cls : 0;
 }
 
-bool sa_sampler_find(const struct sa_span *span, struct sa_found *ret)
-{
-    const struct sa_sample *s;
-
-    if (sa_guarded_span(span))
-        return sa_guarded_find(sa_guarded_start(span), ret);
-    s = sa_load_relaxed(&span->state) == SA_SPAN_LARGE ? sa_load_relaxed(&span->sample) : NULL;
-    if (!s)
-        return false;
-    *ret = (struct sa_found){.state = SA_FOUND_LIVE};
-    ret->history.start = span->start;
-    ret->history.requested = span->requested;
-    ret->history.allocated = (struct sa_event){s->stack, s->time_ns, s->tid};
-    return true;
-}
-
 /* The stack that frees, if somebody wants it; NULL inside of the sampler. */
 static struct sa_stack *sampler_free_stack(bool wanted)
 {

@@ -92,9 +92,6 @@ bool sa_sampler_keep_large(struct sa_span *span, bool empty);
 /* Of a span in use: its sample's class, 0 if it is not a sampled object of a class. */
 unsigned sa_sampler_class(const struct sa_span *span);
 
-/* What is known of the block of such a span, or of a large one, guarded or not; false: it is no sample. For reports. */
-bool sa_sampler_find(const struct sa_span *span, struct sa_found *ret);
-
 /* The stack that called the allocator, with a reference; NULL inside of the sampler. */
 struct sa_stack *sa_sampler_stack(void);
 

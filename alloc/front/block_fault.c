@@ -6,6 +6,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
+#include "sampling/large_found.h"
 #include "sampling/misuse.h"
 #include "sampling/sampler.h"
 
@@ -32,7 +33,7 @@ void sa_block_fault(const void *p, const char *what)
     if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start == address)
         sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
                  "lies in memory that is free");
-    if (sa_sampler_find(s, &found))
+    if (sa_lookup_sample(s, &found))
         sa_misuse_pointer(what, p, &found);
     sa_fatal(what, p, "is inside a block of %zu bytes, not its start", s->requested);
 }

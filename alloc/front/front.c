@@ -234,7 +234,7 @@ static size_t exact_bytes(struct sa_block b, const void *p, const char *what)
         return 0;
     if (b.cls)
         return sa_hardened_size(p, b.cls, what);
-    sa_hardened_check_large(p, b.span->requested, sa_large_bytes(b.span));
+    sa_hardened_check_large(p, b.span->requested, sa_span_usable_bytes(b.span));
     return sa_max(b.span->requested, 1);
 }
 
@@ -377,13 +377,13 @@ static bool realloc_stays(struct sa_block b, void *p, size_t size)
             sa_hardened_begin(p, cls, size, 0);
         return true;
     }
-    if (size > sa_large_bytes(b.span) || size < sa_large_bytes(b.span) / 2)
+    if (size > sa_span_usable_bytes(b.span) || size < sa_span_usable_bytes(b.span) / 2)
         return false;
     if (SA_UNLIKELY(b.span->sample != NULL))
         realloc_sampled(b.span, size);
     b.span->requested = size;
     b.span->origin = 0;
-    sa_hardened_arm_large(p, size, sa_large_bytes(b.span));
+    sa_hardened_arm_large(p, size, sa_span_usable_bytes(b.span));
     return true;
 }
 
@@ -465,7 +465,7 @@ size_t sa_front_size_if_ours(const void *p)
     cls = cls ? cls : sa_sampler_class(s);
     if (sa_hardening.marks)
         return cls ? sa_hardened_size_if_used(p, cls) : sa_max(s->requested, 1);
-    return cls ? sa_size_classes.of[cls].size : sa_large_bytes(s);
+    return cls ? sa_size_classes.of[cls].size : sa_span_usable_bytes(s);
 }
 
 size_t sa_front_estimate(size_t size)

@@ -6,9 +6,9 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/cpu_cache.h"
-#include "alloc/front/large.h"
 #include "alloc/front/quarantine.h"
 #include "pagemap/pagemap.h"
+#include "sampling/kept.h"
 
 #include <string.h>
 
@@ -143,7 +143,7 @@ void sa_hardened_end(void *block, unsigned cls)
 static void release(struct sa_quarantined b)
 {
     if (!b.cls) {
-        sa_large_free_kept(b.block);
+        sa_kept_return(sa_pagemap_span((uintptr_t)b.block), true);
         return;
     }
     /* With marks that is done when the object is used again, which also covers the time until then. */

@@ -19,7 +19,6 @@
 #include "alloc/base/size_class.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/hardened.h"
-#include "alloc/front/large.h"
 #include "alloc/front/quarantine.h"
 #include "alloc/middle/central.h"
 #include "alloc/os/clock.h"
@@ -125,7 +124,7 @@ static void inspect_span(struct sa_span *s, uintptr_t start)
         break;
     case SA_SPAN_LARGE:
         if (alone && s->heap == SA_HEAP_ORDINARY)
-            sa_hardened_check_large((void *)start, s->requested, sa_large_bytes(s));
+            sa_hardened_check_large((void *)start, s->requested, sa_span_usable_bytes(s));
         break;
     default:
         break;

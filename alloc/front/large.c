@@ -113,11 +113,6 @@ static bool large_keep(struct sa_span *s, bool *hidden)
     return kept;
 }
 
-void sa_large_free_kept(void *block)
-{
-    sa_kept_return(sa_pagemap_span((uintptr_t)block), true);
-}
-
 /* Makes the guard of a sampled block accessible: the block is a little longer then. */
 SA_COLD static bool large_disarm(struct sa_span *s)
 {
@@ -155,28 +150,28 @@ static void large_give_back(struct sa_span *s, bool empty)
 static size_t large_pages_guarded(size_t size, bool guard)
 {
     return SA_LIKELY(!guard) ? sa_large_pages(size)
-                             : sa_align_up(sa_large_pages(size), sa_page_step) + sa_page_step;
+                             : sa_align_up(sa_large_pages(size), sa_vm.page_step) + sa_vm.page_step;
 }
 
 size_t sa_large_estimate(size_t size)
 {
     return size > PTRDIFF_MAX
                ? 0
-               : sa_align_up(large_pages_guarded(size, sa_hardening.guards), sa_page_step)
+               : sa_align_up(large_pages_guarded(size, sa_hardening.guards), sa_vm.page_step)
                      << SA_PAGE_SHIFT;
 }
 
 /* Puts what is to show overflows behind a new block, if there is a page for it. Without it the block is a little longer. */
 SA_COLD static void large_guard(struct sa_span *s)
 {
-    size_t bytes = sa_page_step << SA_PAGE_SHIFT;
+    size_t bytes = sa_vm.page_step << SA_PAGE_SHIFT;
 
     sa_fault_prepare();
     if (s->requested + bytes > sa_span_bytes(s) ||
         sa_load_relaxed(&sa_large_guards) >= guards_most ||
         !sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, false))
         return;
-    s->guard = (uint8_t)sa_page_step;
+    s->guard = (uint8_t)sa_vm.page_step;
     sa_add_relaxed(&sa_large_guards, 1u);
 }
 
@@ -185,7 +180,7 @@ static void large_arm(struct sa_span *s, bool guard)
     s->guard = 0;
     if (SA_UNLIKELY(guard))
         large_guard(s);
-    sa_hardened_arm_large((void *)s->start, s->requested, sa_large_bytes(s));
+    sa_hardened_arm_large((void *)s->start, s->requested, sa_span_usable_bytes(s));
 }
 
 /* Makes a span a block after its trial. */
@@ -263,7 +258,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
     s->origin = 0;
-    sa_hardened_arm_large((void *)s->start, size, sa_large_bytes(s));
+    sa_hardened_arm_large((void *)s->start, size, sa_span_usable_bytes(s));
     if (s->pages != before) {
         large_count(allocations, sa_span_bytes(s));
         large_count(frees, before << SA_PAGE_SHIFT);
@@ -278,7 +273,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
 
 void *sa_large_move(struct sa_span *old, size_t size)
 {
-    size_t bytes = sa_large_bytes(old), pages;
+    size_t bytes = sa_span_usable_bytes(old), pages;
     struct sa_span *s;
     bool copied;
 

@@ -9,6 +9,7 @@
 #include "alloc/front/hardened.h"
 #include "pagemap/pagemap.h"
 #include "sampling/guarded.h"
+#include "sampling/large_found.h"
 #include "sampling/misuse.h"
 #include "sampling/sampler.h"
 
@@ -58,7 +59,7 @@ void sa_mismatch_found(const void *p, unsigned call, bool resized)
     add_function(&f, resized ? resizer : enders, call);
     if (sa_hardening.marks)
         sa_fatal(what, p, "%s", text);
-    if (span && sa_sampler_find(span, &found))
+    if (span && sa_lookup_sample(span, &found))
         sa_misuse_mismatch(what, p, &found, text);
 }
 
@@ -82,7 +83,7 @@ SA_NORETURN SA_COLD static void sized_fault(struct sa_block b, const void *p, co
 {
     struct sa_found found;
 
-    if ((b.own_page || !b.cls) && sa_sampler_find(b.span, &found))
+    if ((b.own_page || !b.cls) && sa_lookup_sample(b.span, &found))
         sa_misuse_sized(p, &found, text, a, size);
     sa_fatal("sized free", p, text, a, size);
 }

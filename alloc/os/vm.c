@@ -5,6 +5,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
@@ -58,6 +59,7 @@ void sa_vm_init(void)
     sa_vm.page_bytes = getauxval(AT_PAGESZ);
     if (!sa_vm.page_bytes)
         sa_vm.page_bytes = 4096;
+    sa_vm.page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
     if (random) /* libc uses these bytes for its own secrets: mix, so that ours tell nothing */
         memcpy(words, random, sizeof(words));
     sa_vm.seed = sa_rng_mix(words[0] ^ sa_rng_mix(words[1] + SA_RNG_STEP));

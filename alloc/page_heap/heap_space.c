@@ -4,7 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/heap_types.h"
 #include "pagemap/pagemap.h"
 
 #define SPACE_HINTS     8

@@ -445,8 +445,8 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
     if (pages > UINT32_MAX - SA_HUGE_PAGES ||
         (sa_limits_active() && sa_limits_hopeless(pages << SA_PAGE_SHIFT)))
         return NULL;
-    pages = sa_align_up(sa_max(pages, 1), sa_page_step);
-    align = sa_max(align, sa_page_step);
+    pages = sa_align_up(sa_max(pages, 1), sa_vm.page_step);
+    align = sa_max(align, sa_vm.page_step);
     s = heap_alloc(h, pages, align, use, &over);
     if (SA_LIKELY(s != NULL)) {
         if (SA_UNLIKELY(sa_load_relaxed(&h->touches.untouched) == s->start >> SA_HUGE_SHIFT))

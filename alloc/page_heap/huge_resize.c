@@ -16,7 +16,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     size_t before = 0;
     uint32_t more;
 
-    pages = sa_align_up(pages, sa_page_step);
+    pages = sa_align_up(pages, sa_vm.page_step);
     if (pages > UINT32_MAX || pages <= s->pages)
         return pages == s->pages;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
@@ -64,7 +64,7 @@ void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     bool ok = true, zero;
     uint32_t less;
 
-    pages = sa_align_up(pages, sa_page_step);
+    pages = sa_align_up(pages, sa_vm.page_step);
     if (pages >= s->pages)
         return;
     less = (uint32_t)(s->pages - pages);

@@ -9,7 +9,7 @@
 #ifndef SA_PAGE_HEAP_HUGE_STATS_H
 #define SA_PAGE_HEAP_HUGE_STATS_H
 
-#include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/heap_types.h"
 #include "alloc/page_heap/size_info.h"
 #include "alloc/page_heap/span_ages.h"
 
@@ -121,8 +121,5 @@ struct sa_huge_stats {
     uint64_t
         started_ns; /* when the heap first saw the time: rates are over what has passed since */
 };
-
-/* A reading; about 26 KiB, not for a stack. False if the instance is a plain heap. */
-bool sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
 
 #endif

@@ -14,15 +14,12 @@ struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
 static struct sa_huge_heap ordinary;
 static struct sa_span_heap sampled;
 
-size_t sa_page_step;
-
 void sa_page_heap_init(uint64_t seed)
 {
     /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing. Where
      * the kernel does not give the address asked for, spans are elsewhere, and frees are slower. */
     uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
 
-    sa_page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
     sa_huge_heap_init(&ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
     sa_page_heap_ordinary.huge = &ordinary;
     sa_span_heap_init(&sampled, SA_HEAP_SAMPLED, "salloc:sampled", start + SA_HOME_BYTES, true);

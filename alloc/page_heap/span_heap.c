@@ -187,17 +187,17 @@ static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size
 
 static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
 {
-    size_t need = pages + (align > sa_page_step ? align : 0), want;
+    size_t need = pages + (align > sa_vm.page_step ? align : 0), want;
     uintptr_t p;
 
     want = sa_min(sa_max(h->mapped_pages / 8, HEAP_GROW_LEAST), HEAP_GROW_MOST);
-    want = sa_align_up(sa_max(want, need), sa_page_step);
+    want = sa_align_up(sa_max(want, need), sa_vm.page_step);
     p = (uintptr_t)sa_heap_space_map(&h->space, want << SA_PAGE_SHIFT,
-                                     sa_page_step << SA_PAGE_SHIFT);
+                                     sa_vm.page_step << SA_PAGE_SHIFT);
     if (!p && want > need) {
-        want = sa_align_up(need, sa_page_step);
+        want = sa_align_up(need, sa_vm.page_step);
         p = (uintptr_t)sa_heap_space_map(&h->space, want << SA_PAGE_SHIFT,
-                                         sa_page_step << SA_PAGE_SHIFT);
+                                         sa_vm.page_step << SA_PAGE_SHIFT);
     }
     if (!p)
         return false;
@@ -258,10 +258,10 @@ struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t 
     struct sa_span *s;
     size_t over;
 
-    if (pages > UINT32_MAX - sa_page_step)
+    if (pages > UINT32_MAX - sa_vm.page_step)
         return NULL;
-    pages = sa_align_up(sa_max(pages, 1), sa_page_step);
-    align = sa_max(align, sa_page_step);
+    pages = sa_align_up(sa_max(pages, 1), sa_vm.page_step);
+    align = sa_max(align, sa_vm.page_step);
     s = heap_alloc(h, pages, align, &over);
     /* Beyond the hard limit, or out of address space: backed and released neighbours together may be long enough. */
     if (SA_UNLIKELY(!s) && sa_span_heap_release(h, SIZE_MAX / 2))
@@ -352,7 +352,7 @@ bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages
     struct sa_span *next;
     size_t more;
 
-    pages = sa_align_up(pages, sa_page_step);
+    pages = sa_align_up(pages, sa_vm.page_step);
     if (pages > UINT32_MAX)
         return false;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
@@ -380,7 +380,7 @@ void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *s, size_t pages
 {
     struct sa_span *rest;
 
-    pages = sa_align_up(pages, sa_page_step);
+    pages = sa_align_up(pages, sa_vm.page_step);
     if (pages >= s->pages)
         return;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);

@@ -10,7 +10,7 @@
 #include "alloc/page_heap/footprint.h"
 #include "alloc/page_heap/free_lists.h"
 #include "alloc/page_heap/heap_space.h"
-#include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/heap_types.h"
 #include "alloc/page_heap/size_info.h"
 #include "alloc/page_heap/span_ages.h"
 

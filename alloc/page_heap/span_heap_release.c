@@ -18,7 +18,7 @@
 
 size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
 {
-    size_t want = sa_align_up(sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, sa_page_step);
+    size_t want = sa_align_up(sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, sa_vm.page_step);
     size_t done = 0;
     bool ok = true;
 
@@ -73,7 +73,7 @@ static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
             break;
         sa_free_lists_remove(&h->released, s);
         if (s->pages > want - done) {
-            rest = sa_span_heap_split(h, s, sa_align_up(want - done, sa_page_step));
+            rest = sa_span_heap_split(h, s, sa_align_up(want - done, sa_vm.page_step));
             if (rest) {
                 sa_pagemap_set_ends(rest);
                 sa_free_lists_add(&h->released, rest);

@@ -9,6 +9,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge_heap.h"
 #include "alloc/page_heap/limits.h"
+#include "alloc/page_heap/page_heap.h"
 #include "alloc/page_heap/span_heap.h"
 #include "pagemap/pagemap.h"
 #include "test/fuzz/fuzz.h"

@@ -8,6 +8,7 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/fuzz/heap_steps.h"
 #include "test/unit/page_heap_walk.h"
 

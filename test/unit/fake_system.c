@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge_heap.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/support/cmocka.h"
 #include "test/unit/page_heap_walk.h"
 

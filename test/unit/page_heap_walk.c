@@ -4,6 +4,7 @@
 
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge_heap.h"
+#include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "test/support/cmocka.h"
 

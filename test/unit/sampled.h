@@ -8,6 +8,7 @@
 #include "alloc/front/front.h"
 #include "alloc/front/gate.h"
 #include "alloc/front/sample_rates.h"
+#include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/live.h"
 #include "sampling/sampler.h"

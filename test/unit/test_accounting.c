@@ -4,6 +4,7 @@
  * the peak go by, and in use is what the program has. With samples, guarded ones, and freed blocks of all kinds in
  * quarantine, of which those that hold no memory are no part of the footprint.
  */
+#include "alloc/os/vm.h"
 #include "test/unit/guards.h"
 
 #include "alloc/base/hardening.h"

@@ -21,7 +21,7 @@
 /* With other pages than of 4 KiB, fewer classes have a span for each object. */
 #define SKIP_UNLESS_ALONE()                                                                        \
     do {                                                                                           \
-        if (sa_page_step != 1 || sa_vm.page_bytes != 4096)                                         \
+        if (sa_vm.page_step != 1 || sa_vm.page_bytes != 4096)                                      \
             TEST_SKIP("pages of another size");                                                    \
     } while (0)
 

@@ -3,6 +3,7 @@
  * Guarded blocks through the front end, every sample guarded: where they lie, what is accessible and when, slots that run
  * out, system calls that fail. What a fault says is tested by test_misuse.
  */
+#include "alloc/os/vm.h"
 #include "test/unit/guards.h"
 
 #include "test/support/child.h"

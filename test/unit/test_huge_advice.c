@@ -7,6 +7,7 @@
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -491,7 +492,7 @@ int main(void)
     };
 
     test_start_floors();
-    if (sa_page_step != 1 || sa_vm.page_bytes != 4096)
+    if (sa_vm.page_step != 1 || sa_vm.page_bytes != 4096)
         return 77; /* lengths are exact here */
     fake_begin();
     return cmocka_run_group_tests_name("huge_advice", tests, NULL, NULL);

@@ -7,7 +7,9 @@
  * On the system of memory that exists only in tests: see test_huge_heap.c.
  */
 #include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/huge_heap.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -263,7 +265,7 @@ int main(void)
     };
 
     test_start_floors();
-    if (sa_page_step != 1)
+    if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();
     stats = calloc(1, sizeof(*stats));

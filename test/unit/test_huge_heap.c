@@ -10,6 +10,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -359,7 +360,7 @@ int main(void)
     };
 
     test_start_floors();
-    if (sa_page_step != 1)
+    if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();
     return cmocka_run_group_tests_name("huge_heap", tests, NULL, NULL);

@@ -3,9 +3,11 @@
  * Large spans on hugepages that are partly cached and partly without memory, and what is kept for a program that frees
  * all it has again and again; on a system that exists only here.
  */
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/huge_heap.h"
 
 #include "alloc/page_heap/limits.h"
+#include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
@@ -332,7 +334,7 @@ int main(void)
     };
 
     test_start_floors();
-    if (sa_page_step != 1)
+    if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();
     return cmocka_run_group_tests_name("huge_join", tests, NULL, NULL);

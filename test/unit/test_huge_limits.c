@@ -4,10 +4,12 @@
  * limit, a request is refused only if nothing that is free could make room for it, and a refused one leaves
  * all of the heap's rules as they were. Address space that is mapped ahead counts for nobody.
  */
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/limits.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/huge_heap.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -241,7 +243,7 @@ int main(void)
     };
 
     test_start_floors();
-    if (sa_page_step != 1)
+    if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();
     return cmocka_run_group_tests_name("huge_limits", tests, NULL, NULL);

@@ -3,6 +3,8 @@
  * Pages of freed samples that are kept inaccessible, through the front end, every sample chosen: which, how many, what they
  * hold, and when the kernel refuses. What a fault says is tested by test_misuse.
  */
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/unit/guards.h"
 
 #include "alloc/front/large.h"

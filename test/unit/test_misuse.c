@@ -3,6 +3,8 @@
  * What is said of misuse of guarded and kept blocks, and that everything else goes on as without us: handlers that
  * were there before, the default action, signals that were sent. In children: most end.
  */
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/unit/guards.h"
 
 #include "alloc/base/attrs.h"

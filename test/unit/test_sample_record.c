@@ -3,6 +3,7 @@
  * What the record of a sample says besides its sizes: the thread that allocated it, where and when, and whether it is
  * guarded or why not. Every block is sampled.
  */
+#include "alloc/os/vm.h"
 #include "test/unit/guards.h"
 
 #include "alloc/os/clock.h"
