@@ -3,15 +3,12 @@
  * What is said of misuse of guarded and kept blocks, and that everything else goes on as without us: handlers that
  * were there before, the default action, signals that were sent. In children: most end.
  */
-#include "alloc/os/vm.h"
-#include "alloc/page_heap/page_heap.h"
-#include "test/unit/guards.h"
-
 #include "alloc/base/attrs.h"
 #include "alloc/os/thread.h"
 #include "sampling/misuse.h"
 #include "test/support/child.h"
 #include "test/support/start.h"
+#include "test/unit/guards.h"
 
 #include <pthread.h>
 #include <signal.h>
