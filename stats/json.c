@@ -4,7 +4,7 @@
 
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
-#include "stats/figures.h"
+#include "stats/metrics.h"
 #include "stats/report.h"
 
 /* Members of one kind, as an object. */

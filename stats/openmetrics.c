@@ -5,7 +5,7 @@
  */
 #include "stats/openmetrics.h"
 
-#include "stats/figures.h"
+#include "stats/metrics.h"
 
 #include <string.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of figures.def
+ * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of metrics.def
  * as salloc.<name>; and two that the kernel is asked for. No state.
  */
 #include "stats/properties.h"
 
-#include "alloc/front/gate.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
-#include "stats/figures.h"
-#include "stats/reading.h"
+#include "stats/metrics.h"
+#include "stats/report_input.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "stats/report.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/front/cpu_cache.h"
+#include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/os/vm.h"
 #include "stats/json.h"
 #include "stats/openmetrics.h"

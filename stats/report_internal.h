@@ -5,7 +5,7 @@
 #define SA_STATS_REPORT_INTERNAL_H
 
 #include "alloc/base/fmt.h"
-#include "stats/reading.h"
+#include "stats/report_input.h"
 
 #define SA_REPORT_RULE "------------------------------------------------\n"
 

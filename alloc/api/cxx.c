@@ -20,7 +20,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
-#include "alloc/front/fast.h"
+#include "alloc/front/fast_path.h"
 #include "alloc/front/mismatch.h"
 
 #include <dlfcn.h>

@@ -4,16 +4,16 @@
 
 #include "alloc/api/init.h"
 #include "alloc/base/fmt.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/front.h"
-#include "alloc/front/gate.h"
-#include "alloc/front/maintain.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/front/slow_path.h"
+#include "alloc/maintain/maintenance.h"
 #include "alloc/os/lock.h"
-#include "alloc/page_heap/limits.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "stats/properties.h"
 #include "stats/report.h"
-#include "stats/snapshot.h"
+#include "stats/stats_snapshot.h"
 
 #include <errno.h>
 #include <stdlib.h>

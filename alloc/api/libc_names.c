@@ -6,10 +6,10 @@
 #include "alloc/api/init.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/attrs.h"
-#include "alloc/front/gate.h"
-#include "alloc/front/maintain.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/maintain/maintenance.h"
 #include "stats/report.h"
-#include "stats/snapshot.h"
+#include "stats/stats_snapshot.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -10,8 +10,8 @@
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
-#include "alloc/front/fast.h"
-#include "alloc/front/front.h"
+#include "alloc/front/fast_path.h"
+#include "alloc/front/slow_path.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>

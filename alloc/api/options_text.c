@@ -4,9 +4,9 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/quarantine.h"
-#include "sampling/guarded.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/quarantine.h"
+#include "sampling/guard/guarded.h"
 
 #include <signal.h>
 #include <string.h>

@@ -15,10 +15,10 @@
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
-#include "alloc/front/gate.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/os/destination.h"
 #include "alloc/os/sys.h"
-#include "sampling/write.h"
+#include "sampling/export/write.h"
 
 #include <errno.h>
 #include <pthread.h>

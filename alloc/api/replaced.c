@@ -4,8 +4,8 @@
 
 #include "alloc/api/init.h"
 #include "alloc/base/atomic.h"
-#include "alloc/front/front.h"
-#include "alloc/front/gate.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/front/slow_path.h"
 #include "alloc/page_heap/page_heap.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
 /* See hardening.h. */
 #include "alloc/base/hardening.h"
 
-#include "alloc/base/marks.h"
+#include "alloc/base/canary.h"
 
 SA_START_DATA struct sa_hardening sa_hardening;
 

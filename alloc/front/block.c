@@ -6,7 +6,7 @@
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/large.h"
-#include "sampling/guarded.h"
+#include "sampling/guard/guarded.h"
 
 size_t sa_block_bytes(struct sa_block b)
 {

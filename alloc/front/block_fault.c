@@ -6,9 +6,9 @@
 #include "alloc/base/size_class.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
-#include "sampling/large_found.h"
-#include "sampling/misuse.h"
-#include "sampling/sampler.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/guard/pointer_lookup.h"
+#include "sampling/sampler/sampler.h"
 
 #include <string.h>
 

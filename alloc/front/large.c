@@ -5,23 +5,23 @@
  */
 #include "alloc/front/large.h"
 
-#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/hardened.h"
+#include "alloc/base/single_threaded.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/hardened.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
-#include "alloc/page_heap/peak.h"
 #include "pagemap/pagemap.h"
-#include "sampling/choice.h"
-#include "sampling/fault.h"
-#include "sampling/kept.h"
-#include "sampling/large_found.h"
-#include "sampling/sampler.h"
+#include "sampling/guard/fault_handler.h"
+#include "sampling/guard/guard_policy.h"
+#include "sampling/guard/pointer_lookup.h"
+#include "sampling/guard/sample_quarantine.h"
+#include "sampling/sampler/sampler.h"
 
 #include <string.h>
 

@@ -4,10 +4,10 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/front/large.h"
-#include "alloc/front/quarantine.h"
+#include "alloc/hardening/quarantine.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
-#include "sampling/kept.h"
+#include "sampling/guard/sample_quarantine.h"
 
 #define BOUND_DEFAULT 65530 /* where it cannot be read */
 #define BOUND_MOST    (1ul << 32)

@@ -5,13 +5,13 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/base/hardening.h"
-#include "alloc/front/front.h"
-#include "alloc/front/hardened.h"
+#include "alloc/front/slow_path.h"
+#include "alloc/hardening/hardened.h"
 #include "pagemap/pagemap.h"
-#include "sampling/guarded.h"
-#include "sampling/large_found.h"
-#include "sampling/misuse.h"
-#include "sampling/sampler.h"
+#include "sampling/guard/guarded.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/guard/pointer_lookup.h"
+#include "sampling/sampler/sampler.h"
 
 SA_START_DATA bool sa_mismatch_on;
 

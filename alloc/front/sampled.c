@@ -4,10 +4,10 @@
 
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/watched.h"
-#include "alloc/middle/central.h"
-#include "alloc/page_heap/peak.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/watched.h"
+#include "alloc/middle/central_free_list.h"
+#include "alloc/page_heap/account/peak.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef SA_FRONT_SAMPLED_H
 #define SA_FRONT_SAMPLED_H
 
-#include "sampling/sampler.h"
+#include "sampling/sampler/sampler.h"
 
 /*
  * Makes a sampled block in place of an object, which was popped when the trial was won, with the first `content` bytes of

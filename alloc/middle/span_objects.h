@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which objects of a span are free: a bitmap, in the span's record or, of more than 64 objects, beside it. The caller
- * holds the lock of the span's class (central.c); profiles read the bitmap without the lock.
+ * holds the lock of the span's class (central_free_list.c); profiles read the bitmap without the lock.
  */
 #ifndef SA_MIDDLE_SPAN_OBJECTS_H
 #define SA_MIDDLE_SPAN_OBJECTS_H
 
 #include "alloc/base/bits.h"
+#include "alloc/base/canary.h"
 #include "alloc/base/hardening.h"
-#include "alloc/base/marks.h"
 #include "alloc/base/rng.h"
 #include "pagemap/span.h"
 

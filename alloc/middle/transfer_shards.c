@@ -8,7 +8,7 @@
 #include "alloc/middle/transfer_shards.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/middle/transfer.h"
+#include "alloc/middle/transfer_cache.h"
 #include "pagemap/arena.h"
 
 #include <stdbool.h>

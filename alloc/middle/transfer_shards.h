@@ -23,12 +23,12 @@
 #define SA_SHARDS_DOMAIN 16 /* fewer if there are many domains */
 #define SA_DOMAINS_MOST  64
 
-/* One class's stack in one shard; see transfer.c. */
+/* One class's stack in one shard; see transfer_cache.c. */
 struct sa_transfer {
     struct sa_lock lock;
     uint16_t used; /* read by others without the lock, as a hint */
     uint16_t low_water : 14;
-    uint16_t need : 2; /* enum in transfer.c; of stacks that are not shared among shards */
+    uint16_t need : 2; /* enum in transfer_cache.c; of stacks that are not shared among shards */
     void **slots;      /* the word before them says how many; NULL until first needed */
     uint64_t insert_hits, insert_misses, insert_partial;
     uint64_t remove_hits, remove_misses, remove_partial;

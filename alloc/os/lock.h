@@ -2,14 +2,14 @@
 /*
  * A futex lock of one word: 0 free, 1 held, 2 held and somebody may wait. Short spinning first,
  * because every critical section here is short. Acquire orders after the release of the previous
- * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked instruction (alone.h). Debug builds check the order of lock_ranks.def.
+ * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked instruction (single_threaded.h). Debug builds check the order of lock_ranks.def.
  */
 #ifndef SA_OS_LOCK_H
 #define SA_OS_LOCK_H
 
-#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/single_threaded.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -114,7 +114,7 @@ struct sa_hot {
     /* By the byte: an addition and a shift less for each malloc. */
     uint16_t small_class[SA_SMALL_MAX + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_hot_class {
-        uint64_t start_check; /* see alloc/front/fast.h */
+        uint64_t start_check; /* see alloc/front/fast_path.h */
         uint64_t start_mask;
     } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
     uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));

@@ -2,8 +2,8 @@
 /* Finding libc's rseq registration, and fencing; see rseq.h. */
 #include "alloc/os/rseq.h"
 
-#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
+#include "alloc/base/single_threaded.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/sys.h"

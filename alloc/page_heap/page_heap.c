@@ -5,8 +5,8 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge_heap.h"
-#include "alloc/page_heap/span_heap.h"
+#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/plain/span_heap.h"
 
 /* Set up at run time, so that they need no file pages. */
 struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;

@@ -12,7 +12,7 @@
 #ifndef SA_PAGE_HEAP_PAGE_HEAP_H
 #define SA_PAGE_HEAP_PAGE_HEAP_H
 
-#include "alloc/page_heap/heap_types.h"
+#include "alloc/page_heap/account/heap_types.h"
 
 struct sa_huge_heap;
 struct sa_huge_stats;
@@ -78,7 +78,7 @@ bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 /*
  * Has the kernel make hugepages of what lies on small pages, going on with what was found at the last tick, until
  * the thread has spent so much CPU time; the last one may take several milliseconds more. What it
- * has spent, as far as it counts (huge_collapse.c); 0: nothing is left until the next tick.
+ * has spent, as far as it counts (thp_collapse.c); 0: nothing is left until the next tick.
  */
 uint64_t sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns);
 

@@ -8,9 +8,9 @@
  * either the expected number of live samples and how often the 95 % intervals of the live bytes and of
  * the live blocks are right, in simulated runs, also those without a sample.
  */
-#include "sampling/draw.h"
-#include "sampling/estimate.h"
-#include "sampling/optimal.h"
+#include "sampling/estimate/random_variates.h"
+#include "sampling/estimate/estimate.h"
+#include "sampling/estimate/rate_optimizer.h"
 
 #include <math.h>
 #include <stdio.h>

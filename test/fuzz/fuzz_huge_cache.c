@@ -4,7 +4,7 @@
  * that the limit never falls below its least, never rises without a miss or falls but by shrinking, and
  * that the extremes it reports enclose what was seen since the last of them was forgotten.
  */
-#include "alloc/page_heap/huge_cache.h"
+#include "alloc/page_heap/huge/huge_cache.h"
 
 #include "alloc/os/vm.h"
 #include "test/fuzz/fuzz.h"

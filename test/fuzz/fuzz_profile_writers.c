@@ -4,11 +4,11 @@
  * decoded: numbers refer to what is there, strings are UTF-8, each sample has a value for each type. The
  * totals of all formats are the same: those of profile.proto, which are those of the rows.
  */
-#include "sampling/write.h"
+#include "sampling/export/write.h"
 
 #include "alloc/base/utf8.h"
 #include "alloc/os/vm.h"
-#include "sampling/values.h"
+#include "sampling/export/values.h"
 #include "test/fuzz/fuzz.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bitmaps of pages against arrays of booleans: which run is chosen, and every count. */
-#include "alloc/page_heap/range_tracker.h"
+#include "alloc/page_heap/huge/range_tracker.h"
 
 #include "test/fuzz/fuzz.h"
 

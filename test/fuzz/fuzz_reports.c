@@ -6,7 +6,7 @@
  */
 #include "stats/report.h"
 
-#include "stats/reading.h"
+#include "stats/report_input.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/start.h"
 

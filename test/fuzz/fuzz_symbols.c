@@ -4,7 +4,7 @@
  * function of the table that reaches to the address, the best there is, and its name is clean and ends. And
  * build ids out of made-up notes: what is found stands there, and nothing behind the end is read.
  */
-#include "sampling/symbols.h"
+#include "sampling/symbolize/symbols.h"
 
 #include "alloc/base/utf8.h"
 #include "alloc/os/vm.h"

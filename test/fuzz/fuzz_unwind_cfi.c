@@ -5,10 +5,10 @@
  * is read beyond them (they end where their memory ends, each in turn), the answer comes, is the same
  * when asked again, and has no bits that its kind does not have.
  */
-#include "sampling/unwind_cfi.h"
+#include "sampling/stack/unwind_cfi.h"
 
-#include "sampling/unwind.h"
-#include "sampling/unwind_entry.h"
+#include "sampling/stack/unwind.h"
+#include "sampling/stack/unwind_entry.h"
 #include "test/fuzz/fuzz.h"
 
 #ifdef SA_UNWIND_OWN

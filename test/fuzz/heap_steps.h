@@ -10,7 +10,7 @@
 #include "test/fuzz/arena.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/start.h"
-#include "test/unit/fake_system.h"
+#include "test/support/fake_system.h"
 
 #define SPANS 400
 

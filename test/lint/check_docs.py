@@ -46,10 +46,10 @@ def check_ranks(root, findings):
 def check_figures(root, findings):
     """The tables of figures are those of the source, in its order."""
     source = re.findall(r'^SA_(?:HUGE_|CLASS_|CPU_)?FIGURE\((\w+),\s*(\w+),.*?"((?:[^"\\]|\\.)*)"\)',
-                        lint.read(root, 'stats/figures.def'), re.M | re.S)
+                        lint.read(root, 'stats/metrics.def'), re.M | re.S)
     rows = re.findall(r'^\| `(\w+)` \| (gauge|counter) \| (.*) \|$', lint.read(root, 'doc/stats.md'), re.M)
     if len(source) < 50:
-        findings.add('stats/figures.def', None, 'only %d figures found' % len(source))
+        findings.add('stats/metrics.def', None, 'only %d figures found' % len(source))
     for (name, kind, text), row in zip(source, rows):
         if row != (name, kind.lower(), text):
             findings.add('doc/stats.md', None, 'the row of %s should be "| `%s` | %s | %s |"' %

@@ -12,17 +12,43 @@ import sys
 import lint
 
 # From the ground up (doc/design.md). A file belongs to the longest prefix.
-FLOORS = ['include/', 'alloc/base/', 'alloc/os/', 'pagemap/', 'alloc/page_heap/', 'alloc/middle/',
-          'sampling/', 'alloc/front/', 'stats/', 'alloc/api/']
+FLOORS = [
+    'include/',
+    'alloc/base/',
+    'alloc/os/',
+    'pagemap/',
+    'alloc/fork/',
+    'alloc/page_heap/account/',
+    'alloc/page_heap/plain/',
+    'alloc/page_heap/huge/',
+    'alloc/page_heap/',
+    'alloc/middle/',
+    'sampling/estimate/',
+    'sampling/stack/',
+    'sampling/profile/',
+    'sampling/symbolize/',
+    'sampling/record/',
+    'sampling/guard/',
+    'sampling/sampler/',
+    'sampling/snapshot/',
+    'sampling/export/',
+    'alloc/cpu_cache/',
+    'alloc/hardening/',
+    'alloc/maintain/',
+    'alloc/front/',
+    'stats/',
+    'alloc/api/',
+]
 ABOVE = ['perf/', 'test/']  # may include everything, nobody may include them
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 
 
 def floor_of(path):
-    for number, prefix in enumerate(FLOORS):
-        if path.startswith(prefix):
-            return number
+    number = max((n for n, prefix in enumerate(FLOORS) if path.startswith(prefix)),
+                 key=lambda n: len(FLOORS[n]), default=None)
+    if number is not None:
+        return number
     for prefix in ABOVE:
         if path.startswith(prefix):
             return len(FLOORS)

@@ -3,8 +3,8 @@
 #ifndef SA_TEST_COLLECT_H
 #define SA_TEST_COLLECT_H
 
-#include "sampling/out.h"
-#include "sampling/write.h"
+#include "sampling/export/sink.h"
+#include "sampling/export/write.h"
 #include "test/support/cmocka.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Profiles made by hand; see made_profile.h. */
 #include "test/support/made_profile.h"
 
-#include "sampling/residency.h"
+#include "sampling/snapshot/residency.h"
 
 #include <math.h>
 #include <search.h>

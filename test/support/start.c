@@ -4,12 +4,12 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/front.h"
+#include "alloc/front/slow_path.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/limits.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 

@@ -3,7 +3,7 @@
  * Stacks in static programs: whole where there is an index of the frames, else the caller alone, and nothing of
  * libgcc's, which such a program shares with its exceptions. usage: static whole|leaf
  */
-#include "sampling/stack.h"
+#include "sampling/stack/stack.h"
 #include "test/outside/check.h"
 
 #define DEPTH 10
