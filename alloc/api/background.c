@@ -42,7 +42,7 @@ static struct {
     struct sa_pressure pressure; /* the thread's */
 } background;
 
-static void *background_thread(void *unused)
+SA_RARE static void *background_thread(void *unused)
 {
     bool watch = sa_options.pressure;
 
@@ -65,7 +65,7 @@ static void *background_thread(void *unused)
     return unused;
 }
 
-static int background_create(void)
+SA_RARE static int background_create(void)
 {
     sigset_t all, before;
     pthread_attr_t attr;
@@ -97,7 +97,7 @@ static int background_start(void)
 }
 
 /* After a slow path. */
-static void background_start_lazily(void)
+SA_RARE static void background_start_lazily(void)
 {
     if (sa_vfork_is_child()) /* the thread would be one of the child's */
         sa_maintain_want_thread(true, false);
@@ -112,19 +112,19 @@ static void background_want(bool wanted)
     sa_maintain_want_thread(wanted, true);
 }
 
-bool sa_background_is_wanted(void)
+SA_RARE bool sa_background_is_wanted(void)
 {
     return sa_load_relaxed(&background.wanted);
 }
 
-void sa_background_read_options(void)
+SA_RARE void sa_background_read_options(void)
 {
     sa_maintain_set_release_rate(sa_options.release_rate);
     if (sa_options.maintenance_thread || sa_options.pressure)
         background_want(true);
 }
 
-void sa_background_after_fork(void)
+SA_RARE void sa_background_after_fork(void)
 {
     sa_pressure_end(&background.pressure); /* the file was copied */
     sa_store_relaxed(&background.state, NONE);
@@ -132,7 +132,7 @@ void sa_background_after_fork(void)
         sa_maintain_want_thread(true, false);
 }
 
-SA_EXPORT int salloc_start_maintenance_thread(void)
+SA_RARE SA_EXPORT int salloc_start_maintenance_thread(void)
 {
     int saved = errno, error;
 
@@ -145,7 +145,7 @@ SA_EXPORT int salloc_start_maintenance_thread(void)
     return error ? -1 : 0;
 }
 
-SA_EXPORT int salloc_stop_maintenance_thread(void)
+SA_RARE SA_EXPORT int salloc_stop_maintenance_thread(void)
 {
     int saved = errno;
     uint32_t running = RUNNING;
@@ -166,7 +166,7 @@ SA_EXPORT int salloc_stop_maintenance_thread(void)
     return 0;
 }
 
-SA_EXPORT unsigned salloc_process_background_actions(void)
+SA_RARE SA_EXPORT unsigned salloc_process_background_actions(void)
 {
     int saved = errno;
     unsigned ms;
@@ -178,7 +178,7 @@ SA_EXPORT unsigned salloc_process_background_actions(void)
     return ms;
 }
 
-SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
+SA_RARE SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
 {
     if (bytes_per_second > PTRDIFF_MAX) {
         errno = ERANGE;
@@ -188,7 +188,7 @@ SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
     return 0;
 }
 
-SA_EXPORT size_t salloc_get_release_rate(void)
+SA_RARE SA_EXPORT size_t salloc_get_release_rate(void)
 {
     return sa_maintain_release_rate();
 }

@@ -23,14 +23,14 @@
 
 static struct sa_lock control_lock; /* CONTROL: setting properties */
 
-SA_EXPORT const char *salloc_version(void)
+SA_ONCE SA_EXPORT const char *salloc_version(void)
 {
     return SALLOC_VERSION;
 }
 
 /* A report in memory of the program's, which may pass the hard limit: by the first of two hugepages that are touched
  * for it, the report, and earlier ones that are still held. */
-static char *get_stats(enum sa_report_kind kind)
+SA_RARE static char *get_stats(enum sa_report_kind kind)
 {
     int saved = errno;
     size_t cap, past;
@@ -54,27 +54,27 @@ static char *get_stats(enum sa_report_kind kind)
     return shorter ? shorter : text;
 }
 
-SA_EXPORT char *salloc_get_stats(void)
+SA_RARE SA_EXPORT char *salloc_get_stats(void)
 {
     return get_stats(SA_REPORT_TEXT);
 }
 
-SA_EXPORT char *salloc_get_stats_json(void)
+SA_RARE SA_EXPORT char *salloc_get_stats_json(void)
 {
     return get_stats(SA_REPORT_JSON);
 }
 
-SA_EXPORT char *salloc_get_stats_openmetrics(void)
+SA_RARE SA_EXPORT char *salloc_get_stats_openmetrics(void)
 {
     return get_stats(SA_REPORT_OPENMETRICS);
 }
 
-SA_EXPORT char *salloc_get_stats_prometheus(void)
+SA_RARE SA_EXPORT char *salloc_get_stats_prometheus(void)
 {
     return get_stats(SA_REPORT_PROMETHEUS);
 }
 
-SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
+SA_RARE SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
 {
     int saved = errno;
     struct sa_snapshot s;
@@ -111,7 +111,7 @@ static int settable(const char *name)
     return SET_NONE;
 }
 
-SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
+SA_RARE SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
 {
     int saved = errno;
     size_t old;
@@ -153,7 +153,7 @@ SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
     return 0;
 }
 
-SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
+SA_RARE SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
 {
     int saved = errno;
     size_t given = 0;
@@ -167,24 +167,24 @@ SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
     return given;
 }
 
-SA_EXPORT size_t salloc_get_estimated_allocated_size(size_t size)
+SA_RARE SA_EXPORT size_t salloc_get_estimated_allocated_size(size_t size)
 {
     sa_init();
     return sa_front_estimate(size);
 }
 
-SA_EXPORT size_t salloc_get_allocated_size(const void *p)
+SA_RARE SA_EXPORT size_t salloc_get_allocated_size(const void *p)
 {
     sa_init();
     return p ? sa_front_size_if_ours(p) : 0;
 }
 
-SA_EXPORT enum salloc_ownership salloc_get_ownership(const void *p)
+SA_RARE SA_EXPORT enum salloc_ownership salloc_get_ownership(const void *p)
 {
     return salloc_get_allocated_size(p) ? SALLOC_OWNED : SALLOC_NOT_OWNED;
 }
 
-SA_EXPORT int salloc_discover_topology(void)
+SA_RARE SA_EXPORT int salloc_discover_topology(void)
 {
     int saved = errno, domains;
 

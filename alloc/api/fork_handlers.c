@@ -38,7 +38,7 @@ static bool stop_failed;
 /* Of the last fork: all that tells the seeds of two children of a process apart. Written by who has the gate. */
 static uint64_t fork_number;
 
-static void fork_prepare(void)
+SA_RARE static void fork_prepare(void)
 {
     int saved = errno;
 
@@ -50,7 +50,7 @@ static void fork_prepare(void)
     errno = saved;
 }
 
-static void fork_parent(void)
+SA_RARE static void fork_parent(void)
 {
     int saved = errno;
 
@@ -80,7 +80,7 @@ static void fork_child_caches(uint64_t number, bool stopped)
     sa_soft_limit_after_fork();
 }
 
-static void fork_child(void)
+SA_RARE static void fork_child(void)
 {
     int saved = errno;
 

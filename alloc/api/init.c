@@ -187,7 +187,7 @@ void sa_init_slow(void)
     errno = saved;
 }
 
-static void *init_topology(void *unused)
+SA_RARE static void *init_topology(void *unused)
 {
     sa_maintain_topology();
     return unused;
@@ -195,7 +195,7 @@ static void *init_topology(void *unused)
 
 /* Asks for the cache topology on a thread of its own, with all signals blocked: hwloc takes long,
  * allocates, and needs the loader's lock, which this thread may be holding. */
-static void init_start_topology(void)
+SA_RARE static void init_start_topology(void)
 {
     sigset_t all, before;
     pthread_t thread;

@@ -37,7 +37,7 @@ static void limit_take_effect(enum sa_limit_kind kind)
         sa_limits_released(SA_LIMIT_HARD, sa_maintain_release(over));
 }
 
-SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, size_t bytes)
+SA_RARE SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, size_t bytes)
 {
     enum sa_limit_kind kind = which == SALLOC_SOFT_LIMIT ? SA_LIMIT_SOFT : SA_LIMIT_HARD;
     int saved = errno, error = limit_error(bytes);
@@ -63,12 +63,12 @@ SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, size_t byt
     return 0;
 }
 
-SA_EXPORT size_t salloc_get_memory_limit(enum salloc_memory_limit which)
+SA_RARE SA_EXPORT size_t salloc_get_memory_limit(enum salloc_memory_limit which)
 {
     return sa_limits_own(which == SALLOC_SOFT_LIMIT ? SA_LIMIT_SOFT : SA_LIMIT_HARD);
 }
 
-SA_EXPORT int salloc_set_soft_limit_callback(void (*callback)(void *arg), void *arg)
+SA_RARE SA_EXPORT int salloc_set_soft_limit_callback(void (*callback)(void *arg), void *arg)
 {
     int saved = errno;
 
@@ -103,7 +103,7 @@ static void set_from_cgroup(unsigned percent)
         sa_limits_set(SA_LIMIT_HARD, limits.max);
 }
 
-void sa_limits_read_options(void)
+SA_RARE void sa_limits_read_options(void)
 {
     if (!sa_options.group_limit)
         sa_store_relaxed(&sa_limits.watch, 0);

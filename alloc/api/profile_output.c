@@ -81,7 +81,7 @@ static salloc_profile *output_profile(void)
     return output_records() ? output_exchange() : salloc_snapshot_profile(sa_options.profile_type);
 }
 
-static void output_write(void)
+SA_RARE static void output_write(void)
 {
     salloc_profile *profile = NULL;
     int error = EAGAIN;
@@ -101,7 +101,7 @@ static void output_write(void)
         sa_destination_complain("profile ", output.destination.pattern, error);
 }
 
-static void *output_thread(void *unused)
+SA_RARE static void *output_thread(void *unused)
 {
     uint32_t seen = 0;
     sigset_t own;
@@ -123,7 +123,7 @@ static void *output_thread(void *unused)
     return unused;
 }
 
-static void output_start_thread(void)
+SA_RARE static void output_start_thread(void)
 {
     sigset_t all, before;
     pthread_attr_t attr;
@@ -140,7 +140,7 @@ static void output_start_thread(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void output_signal(int number)
+SA_RARE static void output_signal(int number)
 {
     int saved = errno;
 
@@ -181,7 +181,7 @@ static void output_complain(void)
     }
 }
 
-void sa_profile_output_register(void)
+SA_RARE void sa_profile_output_register(void)
 {
     if (output_wanted()) {
         sa_destination_keep(&output.destination, sa_options.profile.text);
@@ -196,7 +196,7 @@ void sa_profile_output_register(void)
         output_listen();
 }
 
-void sa_profile_output_after_fork(bool threads)
+SA_RARE void sa_profile_output_after_fork(bool threads)
 {
     if (!output_wanted())
         return;

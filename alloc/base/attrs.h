@@ -33,6 +33,14 @@
 #define SA_START_CODE __attribute__((noinline, section(".text.startup")))
 #define SA_START_DATA __attribute__((section(".data.start")))
 
+/*
+ * Functions that few programs run, or seldom, in files of others that every program runs. They lie apart, with those of
+ * whole files that are cold (alloc/cold.ld), so that the pages that every program has in memory are few. SA_ONCE: what
+ * most programs run once, soon after their start.
+ */
+#define SA_RARE __attribute__((section(".text.unlikely.rare")))
+#define SA_ONCE __attribute__((section(".text.startup.once")))
+
 /* Assumed size of a cache line; only performance depends on it. */
 #define SA_CACHELINE 64
 

@@ -107,7 +107,7 @@ static inline double power_of_two(int k)
     return real_of((uint64_t)(k + 1023) << 52);
 }
 
-double sa_exp(double x)
+SA_RARE double sa_exp(double x)
 {
     int k;
 
@@ -162,7 +162,7 @@ static double log_gamma_at_2(double z)
     return z * (0.42278433509846713939 + z * sum);
 }
 
-double sa_log_gamma(double x)
+SA_RARE double sa_log_gamma(double x)
 {
     if (x >= 8) {
         double i = 1 / x, i2 = i * i;

@@ -72,7 +72,7 @@ void sa_cpu_cache_init(size_t limit_bytes)
 SA_STATIC_ASSERT(sizeof(struct cpu_cache) <= SA_SLAB_BEGIN && SA_SLAB_BEGIN % SA_CACHELINE == 0,
                  "room before the slab");
 
-size_t sa_cpu_cache_slab_bytes(void)
+SA_RARE size_t sa_cpu_cache_slab_bytes(void)
 {
     size_t n = 0, each;
 
@@ -331,7 +331,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial)
     return obj;
 }
 
-bool sa_cpu_cache_has(unsigned cls)
+SA_RARE bool sa_cpu_cache_has(unsigned cls)
 {
     int cpu;
     struct cpu_cache *c = cpu_current(&cpu);
@@ -339,7 +339,7 @@ bool sa_cpu_cache_has(unsigned cls)
     return (c && sa_state_avail(cpu_state(c->slab, cls))) || sa_transfer_has(cpu, cls);
 }
 
-void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial)
+SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial)
 {
     int cpu;
     struct cpu_cache *c = cpu_current(&cpu);
@@ -358,7 +358,7 @@ SA_NORETURN SA_COLD static void cpu_freed_twice(unsigned cls, void *obj)
              sa_size_classes.of[cls].size);
 }
 
-void sa_cpu_cache_check_freed(unsigned cls, void *obj)
+SA_RARE void sa_cpu_cache_check_freed(unsigned cls, void *obj)
 {
     void *last;
 
@@ -413,23 +413,23 @@ void sa_cpu_cache_free(unsigned cls, void *obj)
     sa_cpu_cache_count_free(cls);
 }
 
-void sa_cpu_cache_count_free(unsigned cls)
+SA_RARE void sa_cpu_cache_count_free(unsigned cls)
 {
     sa_add_relaxed(&sa_cpu_outside[cls].frees, 1);
 }
 
-void sa_cpu_cache_return(unsigned cls, void *obj)
+SA_RARE void sa_cpu_cache_return(unsigned cls, void *obj)
 {
     cpu_count_before(&sa_cpu_outside[cls].frees, 1);
     sa_cpu_cache_free(cls, obj);
 }
 
-size_t sa_cpu_cache_threads_limit(void)
+SA_RARE size_t sa_cpu_cache_threads_limit(void)
 {
     return THREADS_LIMIT;
 }
 
-void sa_cpu_cache_kick(void)
+SA_RARE void sa_cpu_cache_kick(void)
 {
     int count = sa_cpu_cache_count();
 
@@ -448,7 +448,7 @@ size_t sa_cpu_cache_limit(void)
     return (size_t)sa_load_relaxed(&limit_default);
 }
 
-void sa_cpu_cache_set_limit(size_t bytes)
+SA_RARE void sa_cpu_cache_set_limit(size_t bytes)
 {
     int count = sa_cpu_cache_count();
     bool less = (int64_t)bytes < sa_load_relaxed(&limit_default);

@@ -51,7 +51,7 @@ SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu)
         cpu_void_countdowns(c);
 }
 
-bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
+SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
 {
     if (SA_UNLIKELY(c->forks != sa_cpu_cache_forks))
         cpu_after_fork(c, cpu);
@@ -66,7 +66,7 @@ static void cpu_resume(struct cpu_cache *c, int cpu)
 }
 
 /* Passes all objects of a stopped slab on; bytes. Capacities become 0. */
-static size_t cpu_empty(struct cpu_cache *c, int cpu)
+SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu)
 {
     size_t bytes = 0, budget = 0;
 
@@ -105,7 +105,7 @@ SA_COLD static size_t cpu_pop_all(int cpu)
     return bytes;
 }
 
-SA_NOINLINE static size_t cpu_drain(int cpu)
+SA_RARE SA_NOINLINE static size_t cpu_drain(int cpu)
 {
     struct cpu_cache *c = cpu_cache_get(cpu);
     size_t bytes = 0;
@@ -130,7 +130,7 @@ SA_NOINLINE static size_t cpu_drain(int cpu)
     return bytes;
 }
 
-size_t sa_cpu_cache_drain(int cpu)
+SA_RARE size_t sa_cpu_cache_drain(int cpu)
 {
     int count = sa_cpu_cache_count();
     size_t bytes = 0;
@@ -214,7 +214,7 @@ void sa_cpu_cache_tick(void)
         cpu_shuffle(busiest, most);
 }
 
-void sa_cpu_cache_rearm(void)
+SA_RARE void sa_cpu_cache_rearm(void)
 {
     int count = sa_cpu_cache_count();
 
@@ -235,13 +235,13 @@ void sa_cpu_cache_rearm(void)
     }
 }
 
-bool sa_cpu_cache_stop_all(void)
+SA_RARE bool sa_cpu_cache_stop_all(void)
 {
     sa_cpu_cache_kick();
     return sa_cpu_cache_count() == 0 || sa_rseq_fence(-1);
 }
 
-void sa_cpu_cache_resume_all(void)
+SA_RARE void sa_cpu_cache_resume_all(void)
 {
     int count = sa_cpu_cache_count();
 
@@ -263,7 +263,7 @@ SA_COLD void sa_cpu_cache_after_fork(void)
     sa_cpu_cache_kick();
 }
 
-void sa_cpu_cache_abandon_others(int own)
+SA_RARE void sa_cpu_cache_abandon_others(int own)
 {
     int count = sa_cpu_cache_count();
 
@@ -301,7 +301,7 @@ void sa_cpu_cache_count_use(void)
     sa_in_use_note(bytes, caches);
 }
 
-void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
+SA_RARE void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
 {
     struct cpu_cache *c = cpu_cache_get(cpu);
     int64_t unallocated;
@@ -373,7 +373,7 @@ static void cpu_count_read(unsigned cls, struct sa_cpu_class_stats *ret)
     ret->frees = told(&before[cls].frees, now.frees);
 }
 
-void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
+SA_RARE void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
 {
     int count = sa_cpu_cache_count(), populated = 0;
     size_t sum = 0;

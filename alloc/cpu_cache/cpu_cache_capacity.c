@@ -39,7 +39,7 @@ static void budget_give(struct cpu_cache *c, size_t bytes)
 }
 
 /* Lowers a class's capacity on the current CPU to target; bytes of budget that came free. */
-static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t target)
+SA_RARE static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t target)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     uint64_t h = cpu_state(c->slab, cls);

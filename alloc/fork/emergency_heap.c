@@ -48,7 +48,7 @@ SA_LAYOUT = {
 SA_LAYOUT_NAMED_ADDRESS("emergency.first", first);
 SA_LAYOUT_NAMED_ADDRESS("emergency.aside", aside);
 
-static void *emergency_carve(struct emergency *e, size_t size, size_t align)
+SA_RARE static void *emergency_carve(struct emergency *e, size_t size, size_t align)
 {
     size_t need = size + align + 16, at = sa_load_relaxed(&e->used);
     uintptr_t p;
@@ -122,7 +122,7 @@ static void *list_pop(unsigned list)
     return p;
 }
 
-void sa_emergency_free(void *p, size_t bytes)
+SA_RARE void sa_emergency_free(void *p, size_t bytes)
 {
     size_t least = 0;
     unsigned list;
@@ -157,7 +157,7 @@ static void *emergency_reuse(size_t size, size_t align)
     return memset(p, 0, size);
 }
 
-void *sa_emergency_alloc(size_t size, size_t align)
+SA_RARE void *sa_emergency_alloc(size_t size, size_t align)
 {
     struct emergency *e = sa_load_acquire(&first);
     bool lost = sa_gate_is_lost();
@@ -192,7 +192,7 @@ bool sa_emergency_owns(const void *p, size_t *ret_size)
     return false;
 }
 
-void sa_emergency_put_aside(void *p)
+SA_RARE void sa_emergency_put_aside(void *p)
 {
     void *next = sa_load_relaxed(&aside);
 
@@ -208,7 +208,7 @@ void *sa_emergency_take(void)
     return sa_xchg_acquire(&aside, NULL);
 }
 
-void sa_emergency_after_fork(void)
+SA_RARE void sa_emergency_after_fork(void)
 {
     sa_store_relaxed(&aside, NULL);
 }

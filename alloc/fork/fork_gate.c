@@ -117,7 +117,7 @@ static void gate_repair_child(struct sa_gate_page *page, unsigned own, unsigned 
  * The gate looks closed: makes the page if threads have come into being, and repairs a child that was not
  * announced. counted: this thread is, on the stripe. False: the child is lost.
  */
-static bool gate_look(unsigned stripe, bool counted)
+SA_RARE static bool gate_look(unsigned stripe, bool counted)
 {
     struct sa_gate_page *page = sa_load_acquire(&sa_gate.page);
     unsigned own = (sa_thread.gate_depth ? 1 : 0) + counted;
@@ -141,12 +141,12 @@ static bool gate_look(unsigned stripe, bool counted)
 }
 
 /* Before this thread counts itself: the one that repairs a child must not find others counted. */
-void sa_gate_look(unsigned stripe)
+SA_RARE void sa_gate_look(unsigned stripe)
 {
     gate_look(stripe, false);
 }
 
-bool sa_gate_enter_closed(unsigned stripe)
+SA_RARE bool sa_gate_enter_closed(unsigned stripe)
 {
     if (SA_UNLIKELY(!gate_look(stripe, true))) {
         sa_sub_release(&sa_gate.stripe[stripe].inside, 1);
@@ -200,7 +200,7 @@ static void gate_tell(bool open)
         sa_store_seq_cst(&page->open, (char)open);
 }
 
-bool sa_gate_close(void)
+SA_RARE bool sa_gate_close(void)
 {
     uint32_t never = 0;
     int patience = gate_patience();
@@ -220,7 +220,7 @@ bool sa_gate_close(void)
     return true;
 }
 
-void sa_gate_open(void)
+SA_RARE void sa_gate_open(void)
 {
     sa_thread.gate_depth--;
     sa_store_seq_cst(&sa_gate.closed, 0);
@@ -230,7 +230,7 @@ void sa_gate_open(void)
     sa_sys_futex_wake(&sa_gate.forking, 1);
 }
 
-void sa_gate_reset(void)
+SA_RARE void sa_gate_reset(void)
 {
     sa_thread.gate_depth--;
     for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
@@ -247,7 +247,7 @@ void sa_gate_reset(void)
         sa_sys_futex_wake(&sa_gate.page->alive, INT32_MAX);
 }
 
-void sa_gate_repair(void)
+SA_RARE void sa_gate_repair(void)
 {
     sa_thread.gate_broken = 0;
     for (unsigned i = 0; i < SA_GATE_STRIPES; i++)

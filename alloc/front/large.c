@@ -39,7 +39,7 @@
 
 static SA_START_DATA size_t guards_most = GUARDS_DEFAULT, guards_sampled = GUARDS_SAMPLED;
 
-void sa_large_init(size_t guards)
+SA_RARE void sa_large_init(size_t guards)
 {
     guards_most = guards;
     guards_sampled = sa_min(guards, GUARDS_SAMPLED);
@@ -54,7 +54,7 @@ SA_NOINLINE static void large_count(uint64_t *which, size_t bytes)
     sa_count_shared(&which[1], bytes);
 }
 
-void sa_large_counts(struct sa_large_counts *ret)
+SA_RARE void sa_large_counts(struct sa_large_counts *ret)
 {
     ret->allocations = sa_load_relaxed(&allocations[0]);
     ret->allocations_bytes = sa_load_relaxed(&allocations[1]);
@@ -153,7 +153,7 @@ static size_t large_pages_guarded(size_t size, bool guard)
                              : sa_align_up(sa_large_pages(size), sa_vm.page_step) + sa_vm.page_step;
 }
 
-size_t sa_large_estimate(size_t size)
+SA_RARE size_t sa_large_estimate(size_t size)
 {
     return size > PTRDIFF_MAX
                ? 0
@@ -238,7 +238,7 @@ void sa_large_free(struct sa_span *s)
     large_give_back(s, false);
 }
 
-bool sa_large_resize(struct sa_span *s, size_t size)
+SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
 {
     size_t pages, before = s->pages;
 
@@ -271,7 +271,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     return true;
 }
 
-void *sa_large_move(struct sa_span *old, size_t size)
+SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
 {
     size_t bytes = sa_span_usable_bytes(old), pages;
     struct sa_span *s;

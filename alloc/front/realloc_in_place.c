@@ -50,7 +50,7 @@ static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
     return sampled ? sampled : object;
 }
 
-void *sa_grow(struct sa_block b, void *p, size_t size)
+SA_RARE void *sa_grow(struct sa_block b, void *p, size_t size)
 {
     unsigned to = sa_block_class(size, 1);
     size_t bytes = sa_block_bytes(b);

@@ -287,7 +287,7 @@ static void free_block(struct sa_block b, void *p)
 }
 
 /* For after the fork. A block without room for a link stays allocated. */
-static SA_NOINLINE void put_aside(struct sa_block b, void *p)
+SA_RARE static SA_NOINLINE void put_aside(struct sa_block b, void *p)
 {
     if (sa_gate_is_lost()) { /* for good */
         if (!b.own_page && !sa_hardening.on)
@@ -435,7 +435,7 @@ void *sa_front_realloc(void *p, size_t size)
     return q;
 }
 
-size_t sa_front_size(const void *p, const char *what)
+SA_RARE size_t sa_front_size(const void *p, const char *what)
 {
     size_t size;
 
@@ -444,7 +444,7 @@ size_t sa_front_size(const void *p, const char *what)
     return sa_block_bytes(block_of(p, what));
 }
 
-size_t sa_front_size_if_ours(const void *p)
+SA_RARE size_t sa_front_size_if_ours(const void *p)
 {
     uintptr_t address = (uintptr_t)p;
     unsigned cls = sa_pagemap_class(address);
@@ -468,7 +468,7 @@ size_t sa_front_size_if_ours(const void *p)
     return cls ? sa_size_classes.of[cls].size : sa_span_usable_bytes(s);
 }
 
-size_t sa_front_estimate(size_t size)
+SA_RARE size_t sa_front_estimate(size_t size)
 {
     unsigned cls = sa_block_class(size, 1);
 

@@ -182,7 +182,7 @@ bool sa_hardened_keep_large(void *block)
 }
 
 /* A block of no bytes counts as one of a byte, as malloc_usable_size says. */
-void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
+SA_ONCE void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
 {
     size = sa_max(size, 1);
     if (sa_hardening.marks)

@@ -198,7 +198,7 @@ void sa_maintain_poll(void)
     }
 }
 
-unsigned long sa_maintain_release(unsigned long bytes)
+SA_RARE unsigned long sa_maintain_release(unsigned long bytes)
 {
     unsigned long given = 0, slice, got;
 
@@ -219,7 +219,7 @@ unsigned long sa_maintain_release(unsigned long bytes)
     return given;
 }
 
-unsigned long sa_maintain_release_requested(unsigned long bytes)
+SA_RARE unsigned long sa_maintain_release_requested(unsigned long bytes)
 {
     unsigned long given = sa_maintain_release(bytes);
 
@@ -227,14 +227,14 @@ unsigned long sa_maintain_release_requested(unsigned long bytes)
     return given;
 }
 
-size_t sa_maintain_make_room(void)
+SA_RARE size_t sa_maintain_make_room(void)
 {
     sa_kept_flush();
     sa_hardened_flush();
     return sa_maintain_release(PTRDIFF_MAX);
 }
 
-void sa_maintain_recover(bool unmap)
+SA_RARE void sa_maintain_recover(bool unmap)
 {
     sa_kept_pause();
     sa_maintain_make_room();
@@ -249,7 +249,7 @@ void sa_maintain_recover(bool unmap)
     }
 }
 
-static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
+SA_RARE static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
 {
     if (!sa_gate_enter())
         return;
@@ -257,7 +257,7 @@ static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned dom
     sa_gate_leave();
 }
 
-int sa_maintain_topology(void)
+SA_RARE int sa_maintain_topology(void)
 {
     return sa_topology_discover(maintain_split);
 }
@@ -267,7 +267,7 @@ void sa_maintain_set_release_rate(size_t bytes)
     sa_store_relaxed(&background.rate, bytes);
 }
 
-size_t sa_maintain_release_rate(void)
+SA_RARE size_t sa_maintain_release_rate(void)
 {
     return sa_load_relaxed(&background.rate);
 }
@@ -284,7 +284,7 @@ static bool background_collapse(void)
     return spent != 0;
 }
 
-unsigned sa_maintain_background(void)
+SA_RARE unsigned sa_maintain_background(void)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
     unsigned quiet = sa_load_relaxed(&background.quiet);
@@ -307,33 +307,33 @@ unsigned sa_maintain_background(void)
     return quiet > BUSY_CALLS ? QUIET_MS : BUSY_MS;
 }
 
-void sa_maintain_want_thread(bool wanted, bool soon)
+SA_RARE void sa_maintain_want_thread(bool wanted, bool soon)
 {
     if (wanted && !soon)
         sa_store_relaxed(&maintain.next_ns, sa_clock_coarse_ns() + MAINTAIN_NS);
     sa_store_relaxed(&maintain.want_thread, wanted);
 }
 
-uint32_t sa_maintain_wakes(void)
+SA_RARE uint32_t sa_maintain_wakes(void)
 {
     return sa_load_acquire(&background.wakes);
 }
 
-void sa_maintain_sleep(uint32_t wakes, unsigned ms)
+SA_RARE void sa_maintain_sleep(uint32_t wakes, unsigned ms)
 {
     sa_store_seq_cst(&maintain.sleeping, 1); /* before the kernel looks at the number */
     sa_sys_futex_wait(&background.wakes, wakes, (int64_t)ms * 1000000);
     sa_store_relaxed(&maintain.sleeping, 0);
 }
 
-void sa_maintain_wake(void)
+SA_RARE void sa_maintain_wake(void)
 {
     sa_add_seq_cst(&background.wakes, 1);
     if (sa_load_seq_cst(&maintain.sleeping))
         sa_sys_futex_wake(&background.wakes, 1);
 }
 
-void sa_maintain_relieve(void)
+SA_RARE void sa_maintain_relieve(void)
 {
     if (!sa_gate_enter())
         return;
@@ -342,7 +342,7 @@ void sa_maintain_relieve(void)
     sa_gate_leave();
 }
 
-void sa_maintain_stats(struct sa_maintain_stats *ret)
+SA_RARE void sa_maintain_stats(struct sa_maintain_stats *ret)
 {
     ret->passes = sa_load_relaxed(&maintain.passes);
     ret->steady_bytes = sa_load_relaxed(&background.stats.steady_bytes);

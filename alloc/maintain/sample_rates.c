@@ -37,7 +37,7 @@ static struct {
 
 static SA_START_DATA bool optimise; /* const after start */
 
-void sa_sample_rates_set_interval(int64_t bytes)
+SA_RARE void sa_sample_rates_set_interval(int64_t bytes)
 {
     sa_lock_acquire(&rates.lock, SA_RANK_RATES);
     if (bytes > 0 && sa_rates_interval() <= 0) {
@@ -80,7 +80,7 @@ static struct sa_optimal_class rates_of_class(unsigned cls, double interval)
     return c;
 }
 
-static void rates_choose(double interval)
+SA_RARE static void rates_choose(double interval)
 {
     struct sa_optimal_class of[SA_CLASSES_MAX];
     double p[SA_CLASSES_MAX] = {0}, variance;
@@ -114,7 +114,7 @@ void sa_sample_rates_tick(uint64_t now_ns)
     sa_lock_release(&rates.lock, SA_RANK_RATES);
 }
 
-void sa_sample_rates_stats(struct sa_sample_rates_stats *ret)
+SA_RARE void sa_sample_rates_stats(struct sa_sample_rates_stats *ret)
 {
     ret->chosen = sa_load_relaxed(&rates.chosen);
     ret->optimised = ret->chosen != 0;

@@ -172,7 +172,7 @@ static void central_begin(struct sa_span *s)
     sa_pagemap_set_objects(s, sa_size_classes.of[s->cls].map_step);
 }
 
-bool sa_central_has(unsigned cls)
+SA_RARE bool sa_central_has(unsigned cls)
 {
     return (sa_load_relaxed(&centrals[sa_class_place(cls)].filled) & ~(1u << NEW_LIST)) != 0;
 }
@@ -392,7 +392,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 }
 
 /* New spans of every class: those that were there all the time, or all. */
-SA_NOINLINE static void central_each_drop_new(bool all)
+SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
 {
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         struct sa_span *unused;
@@ -417,12 +417,12 @@ void sa_central_plunder(void)
         central_each_drop_new(false);
 }
 
-void sa_central_flush(void)
+SA_RARE void sa_central_flush(void)
 {
     central_each_drop_new(true);
 }
 
-bool sa_central_pin(unsigned cls, void *object, bool pin)
+SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
 {
     struct central *c = &centrals[sa_class_place(cls)];
     struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
@@ -437,7 +437,7 @@ bool sa_central_pin(unsigned cls, void *object, bool pin)
 }
 
 /* A span of one object, in use, becomes one of the class, or none of it any more. */
-static void central_count(unsigned cls, bool joins)
+SA_RARE static void central_count(unsigned cls, bool joins)
 {
     struct central *c = &centrals[sa_class_place(cls)];
     int64_t bytes = sa_size_classes.of[cls].size;
@@ -456,7 +456,7 @@ static void central_count(unsigned cls, bool joins)
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
 }
 
-bool sa_central_extend(struct sa_span *s, unsigned cls)
+SA_RARE bool sa_central_extend(struct sa_span *s, unsigned cls)
 {
     if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, sa_size_classes.of[cls].pages))
         return false;
@@ -467,7 +467,7 @@ bool sa_central_extend(struct sa_span *s, unsigned cls)
     return true;
 }
 
-bool sa_central_extend_large(struct sa_span *s, size_t pages)
+SA_RARE bool sa_central_extend_large(struct sa_span *s, size_t pages)
 {
     if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
         return false;
@@ -479,7 +479,7 @@ bool sa_central_extend_large(struct sa_span *s, size_t pages)
     return true;
 }
 
-void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
+SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
 {
     struct central *c;
 

@@ -87,8 +87,8 @@ static unsigned transfer_shard_for(int cpu, unsigned cls)
 }
 
 /* What the other shards of the domain hold of a class, together; which holds most. NULL: they hold nothing. */
-SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
-                                          struct sa_transfer **ret_fullest)
+SA_RARE SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
+                                                  struct sa_transfer **ret_fullest)
 {
     const struct sa_transfer_others *s = &sa_transfer_others;
     unsigned count = transfer_is_sharded(cls) ? sa_transfer_shard_count() : 1;
@@ -111,7 +111,8 @@ SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
 }
 
 /* The stack to take n from for a CPU whose own is empty; NULL: none, the spans are better. */
-SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, unsigned cls, size_t n)
+SA_RARE SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, unsigned cls,
+                                                               size_t n)
 {
     size_t capacity = transfer_capacity(cls);
     struct sa_transfer *fullest;
@@ -123,7 +124,7 @@ SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, unsigned
 }
 
 /* What the others leave of a class's capacity, which is for all together, to a stack that is to hold `need`. */
-SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t need)
+SA_RARE SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t need)
 {
     size_t capacity = transfer_capacity(cls);
     struct sa_transfer *fullest;
@@ -241,7 +242,7 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
     return got;
 }
 
-bool sa_transfer_has(int cpu, unsigned cls)
+SA_RARE bool sa_transfer_has(int cpu, unsigned cls)
 {
     unsigned number;
 
@@ -288,7 +289,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 }
 
 /* Passes on up to n of the oldest objects. */
-static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n)
+SA_RARE static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n)
 {
     void *objs[SA_MOVE_MOST];
 
@@ -323,7 +324,7 @@ static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
     }
 }
 
-static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
+SA_RARE static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
 {
     size_t idle;
 
@@ -336,7 +337,7 @@ static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
     transfer_drain(t, cls, idle);
 }
 
-static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
+SA_RARE static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
 {
     transfer_drain(t, cls, transfer_capacity(cls));
 }
@@ -347,13 +348,13 @@ void sa_transfer_plunder(void)
     sa_central_plunder();
 }
 
-void sa_transfer_flush(void)
+SA_RARE void sa_transfer_flush(void)
 {
     transfer_each(transfer_flush_one);
     sa_central_flush();
 }
 
-void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
+SA_RARE void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
 {
     unsigned count = sa_transfer_shard_count();
 

@@ -67,12 +67,12 @@ SA_START_CODE void sa_rseq_init(bool allow)
                          : (const char *)&sa_thread.area - (const char *)sa_thread_pointer();
 }
 
-bool sa_rseq_can_fence(void)
+SA_RARE bool sa_rseq_can_fence(void)
 {
     return sa_alone() || !sa_filtered();
 }
 
-bool sa_rseq_fence(int cpu)
+SA_RARE bool sa_rseq_fence(int cpu)
 {
     long r = -1;
 

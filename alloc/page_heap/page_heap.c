@@ -55,7 +55,7 @@ bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages
                    : sa_span_heap_extend(h->plain, s, pages);
 }
 
-void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+SA_RARE void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages)
 {
     if (h->huge)
         sa_huge_heap_shrink(h->huge, s, pages);
@@ -63,12 +63,12 @@ void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages
         sa_span_heap_shrink(h->plain, s, pages);
 }
 
-size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
+SA_RARE size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
 {
     return h->huge ? sa_huge_heap_release(h->huge, bytes) : sa_span_heap_release(h->plain, bytes);
 }
 
-void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
+SA_RARE void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
 {
     if (h->huge)
         sa_huge_heap_unmap(h->huge, bytes);
@@ -95,18 +95,18 @@ uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
 }
 
 /* Free spans of a plain heap are in the map, where whoever asks has looked before. */
-bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
+SA_RARE bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
 {
     return h->huge && sa_huge_heap_is_free(h->huge, address);
 }
 
-void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, uint64_t seconds)
+SA_RARE void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, uint64_t seconds)
 {
     if (h->huge)
         sa_huge_heap_set_skip(h->huge, which, seconds);
 }
 
-uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
+SA_RARE uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
 {
     return h->huge ? sa_load_relaxed(&h->huge->filler.skip_s[which]) : 0;
 }
@@ -122,7 +122,7 @@ uint64_t sa_page_heap_freed(struct sa_page_heap *h)
     return sa_load_relaxed(h->huge ? &h->huge->freed_bytes : &h->plain->freed_bytes);
 }
 
-void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
+SA_RARE void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
 {
     if (h->huge)
         sa_huge_heap_stats(h->huge, ret);
@@ -130,15 +130,15 @@ void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
         sa_span_heap_stats(h->plain, ret);
 }
 
-bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
-                         struct sa_span_ages *ages)
+SA_RARE bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
+                                 struct sa_span_ages *ages)
 {
     if (h->plain)
         sa_span_heap_census(h->plain, sizes, ages);
     return h->plain != NULL;
 }
 
-bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
+SA_RARE bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
 {
     size_t first, end;
 
@@ -151,7 +151,7 @@ bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
     return sa_vm_coverage(first << SA_HUGE_SHIFT, end << SA_HUGE_SHIFT, ret);
 }
 
-bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)
+SA_RARE bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)
 {
     if (h->huge)
         sa_huge_heap_report(h->huge, ret);

@@ -2,6 +2,7 @@
 /* What samples are summed up to; see estimate.h. Every sample comes here; what the sums say is in interval.c. */
 #include "sampling/estimate/estimate.h"
 
+#include "alloc/base/attrs.h"
 void sa_sums_add(struct sa_sums *sums, const struct sa_group *group)
 {
     double n = (double)group->samples, a = group->allocated;
@@ -28,7 +29,7 @@ void sa_sums_add(struct sa_sums *sums, const struct sa_group *group)
     sums->offset_count_variance += n * (t * (t - 1) / (a * a));
 }
 
-void sa_sums_merge(struct sa_sums *into, const struct sa_sums *from)
+SA_RARE void sa_sums_merge(struct sa_sums *into, const struct sa_sums *from)
 {
     into->samples += from->samples;
     into->certain += from->certain;

@@ -47,7 +47,7 @@ static void real_store(double *p, double v)
     __atomic_store(p, &v, __ATOMIC_RELAXED);
 }
 
-double sa_rate_probability(double interval, double bytes)
+SA_RARE double sa_rate_probability(double interval, double bytes)
 {
     double p;
 
@@ -128,7 +128,7 @@ static double larger(double a, double b)
  * What the rates of a copy may miss; what was before them is left out. Blocks without a class are no rarer than the
  * smallest class, as they have the same T; only where classes have rates of their own can they be.
  */
-static void copy_unseen(const struct rates_copy *copy, struct sa_unseen *ret)
+SA_RARE static void copy_unseen(const struct rates_copy *copy, struct sa_unseen *ret)
 {
     int64_t interval = sa_load_relaxed(&copy->interval);
 
@@ -144,7 +144,7 @@ static void copy_unseen(const struct rates_copy *copy, struct sa_unseen *ret)
 }
 
 /* As rates_publish, but first writes down what the rates until now may miss. */
-static void rates_set(int64_t interval, const double *p)
+SA_RARE static void rates_set(int64_t interval, const double *p)
 {
     uint32_t generation = sa_load_relaxed(&rates.generation);
     const struct rates_copy *before = copy_of(generation);
@@ -159,17 +159,17 @@ static void rates_set(int64_t interval, const double *p)
     rates_publish(interval, p);
 }
 
-void sa_rates_set_interval(int64_t interval)
+SA_RARE void sa_rates_set_interval(int64_t interval)
 {
     rates_set(interval > 0 ? interval : 0, NULL);
 }
 
-void sa_rates_set_classes(const double *p)
+SA_RARE void sa_rates_set_classes(const double *p)
 {
     rates_set(sa_rates_interval(), p);
 }
 
-void sa_rates_bound_past(double bytes)
+SA_RARE void sa_rates_bound_past(double bytes)
 {
     real_store(&copy_of(sa_load_relaxed(&rates.generation))->past.bytes, bytes);
 }
@@ -254,7 +254,7 @@ bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret)
     return u <= ret->p;
 }
 
-void sa_rates_unseen(struct sa_unseen *ret)
+SA_RARE void sa_rates_unseen(struct sa_unseen *ret)
 {
     uint32_t generation;
 

@@ -135,12 +135,12 @@ void sa_fault_forbid(void)
     sa_store_relaxed(&fault.state, 2);
 }
 
-bool sa_fault_may_report(void)
+SA_ONCE bool sa_fault_may_report(void)
 {
     return sa_load_relaxed(&fault.state) == 1 || !sa_filtered();
 }
 
-static void fault_install(void)
+SA_ONCE static void fault_install(void)
 {
     struct sigaction action = {.sa_sigaction = fault_handler};
 
@@ -160,7 +160,7 @@ static void fault_install(void)
     sigaction(SIGSEGV, &action, NULL);
 }
 
-void sa_fault_prepare(void)
+SA_ONCE void sa_fault_prepare(void)
 {
     uint32_t none = 0;
 

@@ -134,7 +134,7 @@ bool sa_choice_guard_large(uint64_t now_ns)
     return choice.every != 0;
 }
 
-void sa_choice_stats(struct sa_choice_stats *ret)
+SA_RARE void sa_choice_stats(struct sa_choice_stats *ret)
 {
     ret->every = choice.every;
     ret->chosen = sa_load_relaxed(&choice.chosen);

@@ -409,7 +409,7 @@ static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_foun
     return true;
 }
 
-bool sa_guarded_find(uintptr_t address, struct sa_found *ret)
+SA_RARE bool sa_guarded_find(uintptr_t address, struct sa_found *ret)
 {
     for (size_t i = 0; i < POOLS; i++)
         if (pool_find(&guarded.pool[i], address, ret))
@@ -417,7 +417,7 @@ bool sa_guarded_find(uintptr_t address, struct sa_found *ret)
     return false;
 }
 
-static void pool_stats(const struct pool *pool, struct sa_guarded_stats *ret)
+SA_RARE static void pool_stats(const struct pool *pool, struct sa_guarded_stats *ret)
 {
     size_t slots = pool->slots ? pool->count : 0;
 
@@ -428,7 +428,7 @@ static void pool_stats(const struct pool *pool, struct sa_guarded_stats *ret)
         ret->allowed += (pool->wanted + 1) / 2;
 }
 
-void sa_guarded_stats(struct sa_guarded_stats *ret)
+SA_RARE void sa_guarded_stats(struct sa_guarded_stats *ret)
 {
     struct sa_choice_stats choice;
 

@@ -66,7 +66,7 @@ bool sa_reporting_confined(void)
     return sa_load_relaxed(&reporting.confined) || sa_filtered() || getauxval(AT_SECURE) != 0;
 }
 
-void sa_reporting_prepare(void)
+SA_ONCE void sa_reporting_prepare(void)
 {
     char *none = NULL, *stack;
 

@@ -78,7 +78,7 @@ SA_COLD void sa_kept_seed(uint64_t seed)
     kept.rng = sa_rng_mix(seed);
 }
 
-void sa_kept_pause(void)
+SA_RARE void sa_kept_pause(void)
 {
     sa_store_relaxed(&kept.pause_end, sa_clock_coarse_ns() + PAUSE_NS);
 }
@@ -123,7 +123,7 @@ static void kept_count(const struct entry *e, bool more)
     }
 }
 
-static void entry_take_out(struct entry *e, struct victim *ret)
+SA_RARE static void entry_take_out(struct entry *e, struct victim *ret)
 {
     kept_count(e, false);
     *ret = (struct victim){e->span, e->history.history, e->empty};
@@ -145,7 +145,7 @@ static void span_free(struct sa_span *span, bool empty)
 }
 
 /* A span is put aside, or no more. KEPT. */
-static void refused_count(const struct sa_span *span, bool more)
+SA_RARE static void refused_count(const struct sa_span *span, bool more)
 {
     size_t one = more ? 1 : (size_t)-1, sampled = span->heap == SA_HEAP_SAMPLED ? one : 0;
 
@@ -157,7 +157,7 @@ static void refused_count(const struct sa_span *span, bool more)
 
 /* False: the kernel refused, and the span is put aside: without memory, and all of it inaccessible, as what is accessible
  * counts as data, of which there may be too much. */
-static bool span_give_back(struct sa_span *span)
+SA_RARE static bool span_give_back(struct sa_span *span)
 {
     if (sa_vm_protect((void *)span->start, sa_span_bytes(span), true)) {
         span_free(span, span->zeroed);
@@ -193,14 +193,14 @@ static struct sa_span *take_refused(void)
     return span;
 }
 
-void sa_kept_return(struct sa_span *span, bool empty)
+SA_RARE void sa_kept_return(struct sa_span *span, bool empty)
 {
     sa_store_relaxed(&span->state, SA_SPAN_KEPT);
     span->zeroed = empty;
     span_give_back(span);
 }
 
-static void victim_free(const struct victim *v)
+SA_RARE static void victim_free(const struct victim *v)
 {
     sa_history_drop(&v->history);
     sa_kept_return(v->span, v->empty);
@@ -353,7 +353,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     return true;
 }
 
-void sa_kept_flush(void)
+SA_RARE void sa_kept_flush(void)
 {
     sa_kept_retry(true);
     for (size_t i = 0; i < SA_KEPT_MOST; i++) {
@@ -372,7 +372,7 @@ void sa_kept_flush(void)
     }
 }
 
-bool sa_kept_find(uintptr_t address, struct sa_found *ret)
+SA_RARE bool sa_kept_find(uintptr_t address, struct sa_found *ret)
 {
     for (size_t i = 0; i < SA_KEPT_MOST; i++) {
         const struct entry *e = &entries[i];
@@ -387,7 +387,7 @@ bool sa_kept_find(uintptr_t address, struct sa_found *ret)
     return false;
 }
 
-void sa_kept_stats(struct sa_kept_stats *ret)
+SA_RARE void sa_kept_stats(struct sa_kept_stats *ret)
 {
     kept_lock();
     ret->ever = kept.ever;

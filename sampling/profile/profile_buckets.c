@@ -92,7 +92,7 @@ void sa_rows_trim(struct sa_rows *rows)
     }
 }
 
-void sa_rows_free(struct sa_rows *rows)
+SA_ONCE void sa_rows_free(struct sa_rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         sa_stack_unref(rows->rows[i].key.stack);

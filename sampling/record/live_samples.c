@@ -271,7 +271,7 @@ static double sample_waste(const struct sa_sample *s)
     return objects > 1 && used ? (double)(objects - used) / used : 0;
 }
 
-static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bool is_live)
+SA_RARE static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bool is_live)
 {
     to->key = sa_sample_key(s);
     to->samples = 1;
@@ -296,7 +296,7 @@ static void folded_copy(const struct sa_row *row, struct sa_sample_copy *to)
  * Maps memory for copies of all samples and takes the lock, with which it returns. False, without the lock, when
  * out of memory.
  */
-static bool live_lock_to_copy(struct sa_copied *c)
+SA_RARE static bool live_lock_to_copy(struct sa_copied *c)
 {
     for (;;) {
         struct sa_live_stats stats;
@@ -317,7 +317,7 @@ static bool live_lock_to_copy(struct sa_copied *c)
     }
 }
 
-bool sa_live_copy(bool peak, struct sa_copied *ret)
+SA_RARE bool sa_live_copy(bool peak, struct sa_copied *ret)
 {
     struct past past = {0};
 
@@ -339,7 +339,7 @@ bool sa_live_copy(bool peak, struct sa_copied *ret)
     return true;
 }
 
-void sa_live_unref_copied(struct sa_copied *c)
+SA_RARE void sa_live_unref_copied(struct sa_copied *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         sa_stack_unref(c->samples[i].key.stack);
@@ -347,7 +347,7 @@ void sa_live_unref_copied(struct sa_copied *c)
     }
 }
 
-void sa_live_free_copied(struct sa_copied *c)
+SA_RARE void sa_live_free_copied(struct sa_copied *c)
 {
     sa_live_unref_copied(c);
     if (c->samples)
@@ -355,15 +355,15 @@ void sa_live_free_copied(struct sa_copied *c)
     *c = (struct sa_copied){0};
 }
 
-void sa_live_totals(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
-                    struct sa_sums *ret_evicted)
+SA_RARE void sa_live_totals(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
+                            struct sa_sums *ret_evicted)
 {
     live_lock();
     sa_stack_each(visit, arg, ret_evicted);
     live_unlock();
 }
 
-void sa_live_stats(struct sa_live_stats *ret)
+SA_RARE void sa_live_stats(struct sa_live_stats *ret)
 {
     live_lock();
     ret->samples = live.count;
@@ -375,7 +375,7 @@ void sa_live_stats(struct sa_live_stats *ret)
     live_unlock();
 }
 
-uint64_t sa_live_start(enum salloc_profile_type type)
+SA_RARE uint64_t sa_live_start(enum salloc_profile_type type)
 {
     struct sa_recording r = {.type = type};
     uint64_t handle;
@@ -391,7 +391,8 @@ uint64_t sa_live_start(enum salloc_profile_type type)
     return handle;
 }
 
-enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret, struct sa_copied *ret_censored)
+SA_RARE enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret,
+                                  struct sa_copied *ret_censored)
 {
     enum sa_stop result = SA_STOP_NONE;
     struct sa_recording *r;

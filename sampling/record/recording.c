@@ -42,12 +42,12 @@ void sa_sample_set_by_thread(bool on)
     sa_store_relaxed(&by_thread, on);
 }
 
-bool sa_sample_by_thread_get(void)
+SA_RARE bool sa_sample_by_thread_get(void)
 {
     return sa_load_relaxed(&by_thread);
 }
 
-struct sa_row_key sa_sample_key(const struct sa_sample *s)
+SA_RARE struct sa_row_key sa_sample_key(const struct sa_sample *s)
 {
     return (struct sa_row_key){.stack = s->stack,
                                .p = s->p,
@@ -65,7 +65,7 @@ struct sa_row_key sa_sample_key(const struct sa_sample *s)
                                .tid = sa_load_relaxed(&by_thread) ? s->tid : 0};
 }
 
-uint64_t sa_recordings_start(const struct sa_recording *recording)
+SA_RARE uint64_t sa_recordings_start(const struct sa_recording *recording)
 {
     for (unsigned i = 0; i < SA_RECORDINGS; i++) {
         struct slot *slot = &slots[i];
@@ -91,14 +91,14 @@ static struct slot *slot_get(uint64_t handle)
     return slot->runs && slot->generation == handle / SA_RECORDINGS ? slot : NULL;
 }
 
-struct sa_recording *sa_recordings_get(uint64_t handle)
+SA_RARE struct sa_recording *sa_recordings_get(uint64_t handle)
 {
     struct slot *slot = slot_get(handle);
 
     return slot ? &slot->recording : NULL;
 }
 
-void sa_recordings_end(uint64_t handle)
+SA_RARE void sa_recordings_end(uint64_t handle)
 {
     struct slot *slot = slot_get(handle);
 
@@ -121,7 +121,7 @@ static void row_add(struct sa_row *row, const struct sa_sample *s)
     row->hits += s->hits;
 }
 
-void sa_row_add_life(struct sa_row *row, uint64_t ns)
+SA_RARE void sa_row_add_life(struct sa_row *row, uint64_t ns)
 {
     row->life_sum += (double)ns;
     row->life_squares += (double)ns * (double)ns;
@@ -129,7 +129,7 @@ void sa_row_add_life(struct sa_row *row, uint64_t ns)
     row->life_max = ns > row->life_max ? ns : row->life_max;
 }
 
-static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
+SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
 {
     struct sa_row_key key = sa_sample_key(sample);
 
@@ -150,8 +150,8 @@ void sa_recordings_allocated(const struct sa_sample *sample)
         recordings_add(sample);
 }
 
-void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
-                         uint64_t now_ns)
+SA_RARE void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
+                                 uint64_t now_ns)
 {
     struct sa_row_key key = sa_sample_key(sample);
     struct sa_place here;

@@ -356,12 +356,12 @@ enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **re
     return proxy;
 }
 
-size_t sa_sampler_apart(unsigned cls)
+SA_RARE size_t sa_sampler_apart(unsigned cls)
 {
     return sa_load_relaxed(&apart[cls]);
 }
 
-void sa_sampler_release_large(struct sa_span *span)
+SA_RARE void sa_sampler_release_large(struct sa_span *span)
 {
     sa_live_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
 }
@@ -383,7 +383,7 @@ bool sa_sampler_keep_large(struct sa_span *span, bool empty)
     return keep;
 }
 
-void sa_sampler_stats(struct sa_sampler_stats *ret)
+SA_RARE void sa_sampler_stats(struct sa_sampler_stats *ret)
 {
     ret->taken = sa_load_relaxed(&sampler.taken);
     ret->failed = sa_load_relaxed(&sampler.failed);

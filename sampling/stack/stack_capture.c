@@ -24,7 +24,7 @@ struct walk {
     bool found; /* frame was reached: the rest is the program's, also on another stack */
 };
 
-static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, void *arg)
+SA_RARE static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, void *arg)
 {
     struct walk *w = arg;
     int exact = 0; /* not a return address, but where a signal came */
@@ -58,7 +58,7 @@ static bool libgcc_ready(void)
     return true;
 }
 
-unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most)
+SA_RARE unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most)
 {
     struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .most = most};
 

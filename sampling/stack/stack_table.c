@@ -210,7 +210,7 @@ static void evict(struct sa_stack *s)
 }
 
 /* The slot of an idle stack of this size, evicted; NULL if there is none. */
-static struct sa_stack *replace_idle(unsigned size)
+SA_RARE static struct sa_stack *replace_idle(unsigned size)
 {
     struct links *head = &table.ready[size];
     struct block *b;
@@ -431,8 +431,8 @@ static bool has_totals(const struct sa_stack *s)
     return s->totals.samples || s->totals.certain;
 }
 
-void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
-                   struct sa_sums *ret_evicted)
+SA_RARE void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
+                           struct sa_sums *ret_evicted)
 {
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     for (unsigned i = 0; table.buckets && i < table.used; i++)
@@ -444,7 +444,7 @@ void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
 
-void sa_stack_stats(struct sa_stack_stats *ret)
+SA_RARE void sa_stack_stats(struct sa_stack_stats *ret)
 {
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     *ret = table.stats;
@@ -452,7 +452,7 @@ void sa_stack_stats(struct sa_stack_stats *ret)
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
 
-void sa_stack_table_limit(size_t bytes)
+SA_RARE void sa_stack_table_limit(size_t bytes)
 {
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     table.stats.limit_bytes = bytes;

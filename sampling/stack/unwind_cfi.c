@@ -2,6 +2,7 @@
 /* From call frame information to rules; see unwind_cfi.h. */
 #include "sampling/stack/unwind_cfi.h"
 
+#include "alloc/base/attrs.h"
 #include "sampling/stack/unwind.h"
 #include "sampling/stack/unwind_entry.h"
 
@@ -56,7 +57,7 @@ static void set_reg(struct program *p, uint64_t number, enum how how, int64_t of
         *reg = (struct reg){how, offset, NULL};
 }
 
-static void restore_reg(struct program *p, uint64_t number)
+SA_RARE static void restore_reg(struct program *p, uint64_t number)
 {
     struct reg *reg = reg_of(&p->row, number);
 
@@ -284,7 +285,7 @@ static uint64_t frame_rule(const struct row *row, uintptr_t address)
  * Whether the code there is what ends a signal handler, without a description. As for libgcc, its bytes tell
  * (mov $15, %rax; syscall), and the kernel's ucontext_t, which lies at the stack pointer, has the registers.
  */
-static bool returns_from_signal(const struct sa_unwind_object *object, uintptr_t address)
+SA_RARE static bool returns_from_signal(const struct sa_unwind_object *object, uintptr_t address)
 {
     static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 

@@ -216,7 +216,7 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
 }
 
 /* The kernel wrote the interrupted registers right above the stack pointer. */
-static bool leave_signal(struct cursor *c, uint64_t rule)
+SA_RARE static bool leave_signal(struct cursor *c, uint64_t rule)
 {
     uintptr_t bp = c->sp + (rule >> 16 & 0xffff), sp = c->sp + (rule >> 32 & 0xffff),
               pc = c->sp + (rule >> 48), r10 = c->sp + SA_UCONTEXT_R10;

@@ -217,7 +217,8 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
     return true;
 }
 
-bool sa_unwind_object_has_code(const struct sa_unwind_object *o, uintptr_t address, uintptr_t bytes)
+SA_RARE bool sa_unwind_object_has_code(const struct sa_unwind_object *o, uintptr_t address,
+                                       uintptr_t bytes)
 {
     unsigned count = 0;
     const Elf64_Phdr *p = headers(o, &count);
@@ -322,7 +323,7 @@ static uint64_t hash_entry(uint64_t hash, const uint8_t *entry)
     return hash ^ bytes;
 }
 
-uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *o, uintptr_t address)
+SA_RARE uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *o, uintptr_t address)
 {
     const uint8_t *fde;
     int32_t back;

@@ -51,7 +51,7 @@ void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)
         ;
 }
 
-void sa_peak_stats(struct sa_peak_stats *ret)
+SA_RARE void sa_peak_stats(struct sa_peak_stats *ret)
 {
     uint64_t peak = sa_load_relaxed(&sa_peak.at_peak);
 

@@ -22,7 +22,7 @@ size_t sa_size_info_most(unsigned bucket)
     return bucket < SA_SIZE_EXACT ? bucket : sa_size_info_least(bucket + 1) - 1;
 }
 
-struct sa_size_pages sa_size_info_pages(const struct sa_size_info *info, unsigned bucket)
+SA_RARE struct sa_size_pages sa_size_info_pages(const struct sa_size_info *info, unsigned bucket)
 {
     const struct sa_size_count *c = &info->count[bucket];
 

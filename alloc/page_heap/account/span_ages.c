@@ -4,7 +4,7 @@
 
 static const uint32_t age_ends_s[SA_AGES - 1] = {1, 30, 60, 1800, 3600, 28800};
 
-struct sa_idle sa_span_ages_idle(uint64_t ns)
+SA_RARE struct sa_idle sa_span_ages_idle(uint64_t ns)
 {
     struct sa_idle idle = {.seconds = (double)ns * 1e-9, .age = 0};
 

@@ -264,7 +264,7 @@ bool sa_huge_map_take_at(struct sa_huge_map *map, struct sa_huge_nodes *nodes, s
     return true;
 }
 
-const struct sa_huge_node *sa_huge_map_longest(const struct sa_huge_map *map)
+SA_RARE const struct sa_huge_node *sa_huge_map_longest(const struct sa_huge_map *map)
 {
     const struct sa_huge_node *node = map->root;
 
@@ -273,7 +273,7 @@ const struct sa_huge_node *sa_huge_map_longest(const struct sa_huge_map *map)
     return node;
 }
 
-const struct sa_huge_node *sa_huge_map_shortest(const struct sa_huge_map *map)
+SA_RARE const struct sa_huge_node *sa_huge_map_shortest(const struct sa_huge_map *map)
 {
     const struct sa_huge_node *best = NULL, *node;
     size_t tries = 64; /* of many ranges, a short one is good enough */

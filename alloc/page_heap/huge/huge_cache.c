@@ -112,17 +112,17 @@ size_t sa_huge_cache_take(struct sa_huge_cache *c, size_t n, size_t align)
     return start;
 }
 
-void sa_huge_cache_unuse(struct sa_huge_cache *c, size_t n)
+SA_RARE void sa_huge_cache_unuse(struct sa_huge_cache *c, size_t n)
 {
     cache_set_usage(c, c->usage - n);
 }
 
-void sa_huge_cache_use(struct sa_huge_cache *c, size_t n)
+SA_RARE void sa_huge_cache_use(struct sa_huge_cache *c, size_t n)
 {
     cache_set_usage(c, c->usage + n);
 }
 
-bool sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n)
+SA_RARE bool sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n)
 {
     cache_integrate(c);
     if (!sa_huge_map_take_at(&c->map, c->nodes, start, n))
@@ -131,7 +131,7 @@ bool sa_huge_cache_take_part(struct sa_huge_cache *c, size_t start, size_t n)
     return true;
 }
 
-bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n)
+SA_RARE bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n)
 {
     if (!sa_huge_cache_take_part(c, start, n))
         return false;
@@ -139,14 +139,14 @@ bool sa_huge_cache_take_at(struct sa_huge_cache *c, size_t start, size_t n)
     return true;
 }
 
-void sa_huge_cache_restore(struct sa_huge_cache *c, size_t start, size_t n)
+SA_RARE void sa_huge_cache_restore(struct sa_huge_cache *c, size_t start, size_t n)
 {
     cache_integrate(c);
     sa_huge_map_insert(&c->map, c->nodes, start, n, c->now_ns);
     cache_note_size(c);
 }
 
-void sa_huge_cache_put(struct sa_huge_cache *c, size_t start, size_t n)
+SA_RARE void sa_huge_cache_put(struct sa_huge_cache *c, size_t start, size_t n)
 {
     sa_huge_cache_restore(c, start, n);
     cache_set_usage(c, c->usage - n);
@@ -154,19 +154,19 @@ void sa_huge_cache_put(struct sa_huge_cache *c, size_t start, size_t n)
     c->stats.overflows += sa_huge_cache_excess(c) != 0;
 }
 
-size_t sa_huge_cache_excess(struct sa_huge_cache *c)
+SA_RARE size_t sa_huge_cache_excess(struct sa_huge_cache *c)
 {
     size_t keep = sa_min(c->limit, c->ceiling);
 
     return c->map.hugepages > keep ? c->map.hugepages - keep : 0;
 }
 
-size_t sa_huge_cache_needed(const struct sa_huge_cache *c)
+SA_RARE size_t sa_huge_cache_needed(const struct sa_huge_cache *c)
 {
     return sa_min(sa_min(c->swing, c->peak - c->usage), c->map.hugepages);
 }
 
-bool sa_huge_cache_comes_again(const struct sa_huge_cache *c)
+SA_RARE bool sa_huge_cache_comes_again(const struct sa_huge_cache *c)
 {
     return c->retaken / AGAIN_TIMES >= sa_min(c->swing, c->peak - c->usage);
 }
@@ -194,7 +194,7 @@ void sa_huge_cache_shrink(struct sa_huge_cache *c)
         cache_set_limit(c, c->limit);
 }
 
-size_t sa_huge_cache_shed(struct sa_huge_cache *c, size_t n, size_t *ret_start)
+SA_RARE size_t sa_huge_cache_shed(struct sa_huge_cache *c, size_t n, size_t *ret_start)
 {
     const struct sa_huge_node *node = sa_huge_map_shortest(&c->map);
     size_t start, most;
@@ -211,7 +211,7 @@ size_t sa_huge_cache_shed(struct sa_huge_cache *c, size_t n, size_t *ret_start)
     return most;
 }
 
-void sa_huge_cache_note_released(struct sa_huge_cache *c, size_t n, bool periodic)
+SA_RARE void sa_huge_cache_note_released(struct sa_huge_cache *c, size_t n, bool periodic)
 {
     if (periodic)
         c->stats.periodic_released += n;
@@ -219,14 +219,14 @@ void sa_huge_cache_note_released(struct sa_huge_cache *c, size_t n, bool periodi
         c->stats.fast_released += n;
 }
 
-static struct sa_huge_range cache_range(const struct sa_window *w)
+SA_RARE static struct sa_huge_range cache_range(const struct sa_window *w)
 {
     return (struct sa_huge_range){.min = sa_window_min(w, SA_HUGE_CACHE_REPORT_NS),
                                   .now = w->now,
                                   .max = sa_window_max(w, SA_HUGE_CACHE_REPORT_NS)};
 }
 
-void sa_huge_cache_report(struct sa_huge_cache *c, struct sa_huge_cache_stats *ret)
+SA_RARE void sa_huge_cache_report(struct sa_huge_cache *c, struct sa_huge_cache_stats *ret)
 {
     cache_integrate(c);
     *ret = c->stats;

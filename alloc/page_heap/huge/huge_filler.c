@@ -256,7 +256,7 @@ static struct sa_filler_place tracker_find(struct sa_huge_tracker *t, uint32_t n
     return place;
 }
 
-void sa_huge_filler_cancel(const struct sa_filler_place *place)
+SA_RARE void sa_huge_filler_cancel(const struct sa_filler_place *place)
 {
     sa_range_put(&place->tracker->range, place->at, place->n, true);
 }
@@ -376,14 +376,14 @@ bool sa_huge_filler_extend(struct sa_huge_filler *f, struct sa_huge_tracker *t, 
     return true;
 }
 
-void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
-                         uint32_t n, bool clear)
+SA_RARE void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
+                                 uint32_t n, bool clear)
 {
     sa_range_put(&t->range, at, n, false);
     tracker_give(f, t, at, n, clear);
 }
 
-void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+SA_RARE void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     queue_remove(f, t);
     tracker_unlink(f, t);
@@ -396,13 +396,14 @@ void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     sa_huge_filler_note(f);
 }
 
-void sa_huge_filler_set_tail(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t n)
+SA_RARE void sa_huge_filler_set_tail(struct sa_huge_filler *f, struct sa_huge_tracker *t,
+                                     uint32_t n)
 {
     f->tail_pages += (size_t)n - t->tail_pages;
     t->tail_pages = (uint16_t)n;
 }
 
-void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+SA_RARE void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     f->abandoned_pages += t->tail_pages;
     t->abandoned = (uint16_t)(t->abandoned + t->tail_pages);
@@ -422,7 +423,7 @@ static void set_whole(struct sa_huge_filler *f, struct sa_filler_set *set, bool 
         }
 }
 
-void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole)
+SA_RARE void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole)
 {
     if (f->backs_whole == whole)
         return;

@@ -20,7 +20,7 @@ static struct sa_huge_moment filler_moment(const struct sa_huge_filler *f)
 }
 
 /* Demand has passed what some decisions would have left: they were right. */
-static void skips_confirm(struct sa_huge_filler *f, size_t demand)
+SA_RARE static void skips_confirm(struct sa_huge_filler *f, size_t demand)
 {
     f->skip_level = SIZE_MAX;
     for (unsigned i = 0; i < SA_WINDOW_SLOTS; i++) {
@@ -139,7 +139,8 @@ bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t least)
     return filler_candidate(f, least) != NULL;
 }
 
-bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_filler_release *r)
+SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least,
+                                  struct sa_filler_release *r)
 {
     struct sa_huge_tracker *t = filler_candidate(f, least);
     bool whole;
@@ -169,7 +170,7 @@ bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_fi
     return true;
 }
 
-void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+SA_RARE void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
     t->clear_pages = 0;
@@ -206,7 +207,8 @@ static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     *first = t;
 }
 
-bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r, const uint64_t *done)
+SA_RARE bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
+                                const uint64_t *done)
 {
     struct sa_huge_tracker *t = r->tracker;
     uint32_t cleared = 0;
@@ -269,7 +271,7 @@ static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_s
     }
 }
 
-void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
+SA_RARE void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
 {
     ret->subreleased_pages = f->subreleased_pages;
     ret->broken_hugepages = f->broken_hugepages;

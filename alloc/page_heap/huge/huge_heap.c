@@ -71,7 +71,7 @@ struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
     return h->fresh_trackers++;
 }
 
-void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t)
+SA_RARE void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t)
 {
     t->next = h->unused_trackers;
     h->unused_trackers = t;
@@ -190,8 +190,8 @@ void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool ze
     }
 }
 
-void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
-                        struct sa_huge_moving *moving)
+SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                                struct sa_huge_moving *moving)
 {
     size_t hugepage = t->hugepage;
 
@@ -211,8 +211,8 @@ void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
     sa_huge_heap_drop_tracker(h, t);
 }
 
-void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
-                          struct sa_huge_moving *moving)
+SA_RARE void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                                  struct sa_huge_moving *moving)
 {
     if (!t->broken && (!h->spare || h->spare == t || h->spare->range.taken))
         h->spare = t;
@@ -326,8 +326,8 @@ static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, siz
 }
 
 /* Takes the span's pages back, whoever they came from. The record stays. */
-static void heap_give(struct sa_huge_heap *h, struct sa_span *s, bool zero,
-                      struct sa_huge_moving *moving)
+SA_RARE static void heap_give(struct sa_huge_heap *h, struct sa_span *s, bool zero,
+                              struct sa_huge_moving *moving)
 {
     struct sa_huge_tracker *t = sa_huge_heap_tracker(h, s->start >> SA_HUGE_SHIFT);
     struct sa_huge_region *r;

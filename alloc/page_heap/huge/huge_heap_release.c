@@ -34,7 +34,7 @@ static size_t heap_held_back(const struct sa_huge_heap *h)
  * ones. The latter is released all the same if it stays unused. Neither is more than is in use, so that nothing is left
  * of it when all is freed, unless the program has given back and taken as much again and again.
  */
-static size_t heap_needed(const struct sa_huge_heap *h)
+SA_RARE static size_t heap_needed(const struct sa_huge_heap *h)
 {
     size_t needed = sa_huge_cache_needed(&h->cache), used = h->in_use_pages / SA_HUGE_PAGES;
 
@@ -62,7 +62,7 @@ void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before)
     h->regretted += missing;
 }
 
-size_t sa_huge_heap_excess(struct sa_huge_heap *h)
+SA_RARE size_t sa_huge_heap_excess(struct sa_huge_heap *h)
 {
     size_t keep = sa_max(SA_HUGE_EXCESS_PAGES, h->in_use_pages / 4);
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
@@ -92,7 +92,7 @@ static void heap_unmapped(struct sa_huge_heap *h, size_t start, size_t n)
     sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT);
 }
 
-bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
+SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
 {
     void *p = hugepage_address(m->hugepage);
     size_t bytes = m->n * SA_HUGE_BYTES;
@@ -123,7 +123,7 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
 }
 
 /* Cached hugepages; pages released. */
-static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool periodic)
+SA_RARE static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool periodic)
 {
     size_t done = 0;
 
@@ -146,7 +146,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool periodic
     return done;
 }
 
-bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
+SA_RARE bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
 {
     uintptr_t start = hugepage << SA_HUGE_SHIFT;
     uint32_t end;
@@ -163,7 +163,7 @@ bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *
 }
 
 /* Free pages of the filler's hugepages. */
-static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t least)
+SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t least)
 {
     size_t done = 0;
     bool ok = true;
@@ -197,8 +197,8 @@ static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t leas
     return done;
 }
 
-size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
-                                  bool periodic)
+SA_RARE size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
+                                          bool periodic)
 {
     size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
     size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), periodic);
@@ -211,7 +211,7 @@ size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t
 }
 
 /* After memory was given back: what is too much goes on to the system. Drops the lock. */
-void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
+SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
 {
     size_t excess;
 
@@ -231,7 +231,7 @@ void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving mov
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
+SA_RARE size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
 {
     size_t pages = sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, done;
 
@@ -245,7 +245,7 @@ size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
 }
 
 /* Unmaps released ranges, the longest first, up to so many hugepages. */
-static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
+SA_RARE static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
 {
     size_t done = 0;
 
@@ -271,12 +271,12 @@ static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes)
+SA_RARE void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes)
 {
     heap_unmap(h, (bytes + SA_HUGE_BYTES - 1) / SA_HUGE_BYTES);
 }
 
-bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
+SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
 {
     size_t hugepages = pages / SA_HUGE_PAGES + 1, released;
 
@@ -369,7 +369,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
 
-void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)
+SA_RARE void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_store_relaxed(&h->filler.skip_s[which], sa_min(seconds, SA_SKIP_MOST_S));

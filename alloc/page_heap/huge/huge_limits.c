@@ -8,7 +8,7 @@
 /* Over the soft limit, frees collect this part of it before it goes back: a system call for more than a page. */
 #define SOFT_EXCESS_PART 64
 
-void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
+SA_RARE void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
 {
     size_t used = sa_huge_heap_used(h);
 
@@ -58,7 +58,7 @@ bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages)
     return h->over == 0;
 }
 
-bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
+SA_RARE bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
 {
     /* Where the kernel gives hugepages by itself, the first page of one takes all of it into use. */
     return sa_limits_have_room(
@@ -66,7 +66,7 @@ bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
         << SA_PAGE_SHIFT);
 }
 
-size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h)
+SA_RARE size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h)
 {
     size_t over = sa_limits_excess(SA_LIMIT_SOFT) >> SA_PAGE_SHIFT, used = sa_footprint_bytes();
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);

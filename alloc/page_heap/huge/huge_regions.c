@@ -23,8 +23,8 @@ size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h)
 }
 
 /* In the region with the shortest longest run that may hold the span. */
-static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
-                         struct sa_huge_region **ret, bool *ret_zero)
+SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
+                                 struct sa_huge_region **ret, bool *ret_zero)
 {
     struct sa_huge_region *best = NULL;
     struct sa_region_place place;
@@ -89,8 +89,8 @@ static bool region_grow(struct sa_huge_heap *h)
     return true;
 }
 
-long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
-                               struct sa_huge_region **ret, bool *ret_zero)
+SA_RARE long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
+                                       struct sa_huge_region **ret, bool *ret_zero)
 {
     long at = region_alloc(h, pages, align, ret, ret_zero);
 
@@ -127,7 +127,7 @@ static void drop_empty_regions(struct sa_huge_heap *h)
 }
 
 /* A region is not dropped while pages of it move: they count as taken. */
-size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least)
+SA_RARE size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least)
 {
     struct sa_huge_region *r = h->regions;
     size_t done = 0;

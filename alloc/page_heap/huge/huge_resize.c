@@ -54,7 +54,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     return ok;
 }
 
-void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages)
+SA_RARE void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t pages)
 {
     struct sa_huge_moving moving[2] = {{0}};
     size_t hugepage = s->start >> SA_HUGE_SHIFT;

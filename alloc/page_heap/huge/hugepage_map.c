@@ -51,8 +51,8 @@ bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t 
     return true;
 }
 
-size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
-                           size_t look)
+SA_RARE size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
+                                   size_t look)
 {
     while (hugepage < end) {
         const uintptr_t *window = window_of(owners, hugepage / SA_OWNERS);
@@ -95,8 +95,8 @@ void sa_huge_owner_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t
     *entry = (*entry & SA_OWNER_ADVICE) | owner;
 }
 
-void sa_huge_owner_set_advice(struct sa_huge_owners *owners, size_t hugepage,
-                              enum sa_huge_advice advice)
+SA_RARE void sa_huge_owner_set_advice(struct sa_huge_owners *owners, size_t hugepage,
+                                      enum sa_huge_advice advice)
 {
     uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 

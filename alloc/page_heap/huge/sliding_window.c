@@ -45,7 +45,7 @@ size_t sa_window_max(const struct sa_window *w, uint64_t ns)
     return max;
 }
 
-size_t sa_window_swing(const struct sa_window *w, uint64_t ns)
+SA_RARE size_t sa_window_swing(const struct sa_window *w, uint64_t ns)
 {
     size_t swing = 0;
 
@@ -57,7 +57,7 @@ size_t sa_window_swing(const struct sa_window *w, uint64_t ns)
     return swing;
 }
 
-size_t sa_window_trend(const struct sa_window *w, uint64_t ns)
+SA_RARE size_t sa_window_trend(const struct sa_window *w, uint64_t ns)
 {
     size_t trend = 0;
 

@@ -108,7 +108,7 @@ bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
 }
 
 /* Whether mappings may end where this hugepage begins. */
-static size_t advice_edge(const struct sa_huge_heap *h, size_t hugepage)
+SA_RARE static size_t advice_edge(const struct sa_huge_heap *h, size_t hugepage)
 {
     enum sa_huge_advice a = sa_huge_owner_advice(&h->owners, hugepage - 1);
     enum sa_huge_advice b = sa_huge_owner_advice(&h->owners, hugepage);
@@ -121,7 +121,7 @@ static size_t *advice_count(struct sa_huge_heap *h, enum sa_huge_advice advice)
     return advice == SA_ADVICE_ON ? &h->collapse.advised : &h->collapse.kept_out;
 }
 
-static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_huge_advice advice)
+SA_RARE static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_huge_advice advice)
 {
     enum sa_huge_advice before = sa_huge_owner_advice(&h->owners, hugepage);
 
@@ -136,14 +136,15 @@ static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_huge_advice
         ++*advice_count(h, advice);
 }
 
-void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                             enum sa_huge_advice advice)
+SA_RARE void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                                     enum sa_huge_advice advice)
 {
     for (size_t i = hugepage; i < hugepage + n; i++)
         set_one(h, i, advice);
 }
 
-void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages, bool afresh)
+SA_RARE void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages,
+                                  bool afresh)
 {
     uintptr_t end = start + (pages << SA_PAGE_SHIFT);
 
@@ -156,7 +157,8 @@ void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages,
 }
 
 /* ON or OFF; whether it stands now. */
-static bool advise(struct sa_huge_heap *h, size_t hugepage, size_t n, enum sa_huge_advice advice)
+SA_RARE static bool advise(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                           enum sa_huge_advice advice)
 {
     void *p = (void *)(hugepage << SA_HUGE_SHIFT);
     size_t bytes = n * SA_HUGE_BYTES;
@@ -191,7 +193,7 @@ static void look_at_probe(struct sa_huge_heap *h, size_t hugepage)
         (uint8_t)sa_min(there * 100 / sa_max(handed_out, 1), 100);
 }
 
-static bool probes_are_dense(const struct sa_huge_advisor *a)
+SA_RARE static bool probes_are_dense(const struct sa_huge_advisor *a)
 {
     size_t sum = 0;
 
@@ -238,7 +240,7 @@ static size_t look_at_large(struct sa_huge_extent e)
     return there * 100 / (places * SA_HUGE_BYTES);
 }
 
-void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, size_t n)
+SA_RARE void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, size_t n)
 {
     struct sa_huge_advisor *a = &h->advisor;
     struct sa_huge_extent last = a->large[SA_LARGE_PROBES - 1];
@@ -254,7 +256,7 @@ void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, size_t n)
     a->since_large = 0;
 }
 
-void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage)
+SA_RARE void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage)
 {
     for (int i = 0; i < SA_LARGE_PROBES; i++)
         if (h->advisor.large[i].first == hugepage)
@@ -343,7 +345,7 @@ void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pag
         advise_all(h, hugepage + full, n - full, tail_is_due(h) ? SA_ADVICE_ON : SA_ADVICE_NONE);
 }
 
-bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
+SA_RARE bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
 {
     enum sa_huge_advice stands = sa_huge_owner_advice(&h->owners, hugepage);
 
@@ -355,7 +357,7 @@ bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
     return advise(h, hugepage, 1, SA_ADVICE_OFF);
 }
 
-void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage)
+SA_RARE void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage)
 {
     struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
     enum sa_huge_advice stands = sa_huge_owner_advice(&h->owners, hugepage);

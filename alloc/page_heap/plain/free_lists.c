@@ -77,7 +77,7 @@ struct sa_span *sa_free_lists_find(const struct sa_free_lists *lists, size_t pag
     }
 }
 
-struct sa_span *sa_free_lists_longest(const struct sa_free_lists *lists)
+SA_RARE struct sa_span *sa_free_lists_longest(const struct sa_free_lists *lists)
 {
     for (unsigned word = SA_FREE_LISTS / 64; word-- > 0;)
         if (lists->filled[word])
@@ -97,7 +97,7 @@ static unsigned lists_next(const struct sa_free_lists *lists, unsigned i)
     return SA_FREE_LISTS;
 }
 
-void sa_free_lists_begin(struct sa_free_lists *lists, struct sa_free_walk *w)
+SA_RARE void sa_free_lists_begin(struct sa_free_lists *lists, struct sa_free_walk *w)
 {
     w->list = 0;
     w->at = lists->first[0];
@@ -105,7 +105,8 @@ void sa_free_lists_begin(struct sa_free_lists *lists, struct sa_free_walk *w)
     lists->walks = w;
 }
 
-struct sa_span *sa_free_lists_step(const struct sa_free_lists *lists, struct sa_free_walk *w)
+SA_RARE struct sa_span *sa_free_lists_step(const struct sa_free_lists *lists,
+                                           struct sa_free_walk *w)
 {
     struct sa_span *span;
 
@@ -120,7 +121,7 @@ struct sa_span *sa_free_lists_step(const struct sa_free_lists *lists, struct sa_
     return span;
 }
 
-void sa_free_lists_end(struct sa_free_lists *lists, struct sa_free_walk *walk)
+SA_RARE void sa_free_lists_end(struct sa_free_lists *lists, struct sa_free_walk *walk)
 {
     struct sa_free_walk **w = &lists->walks;
 

@@ -161,7 +161,7 @@ static bool heap_add_mapping(struct sa_span_heap *h, uintptr_t start, size_t byt
  * A block that is longer than a window or more aligned than the heap's growth gets a mapping of
  * exactly its size. When it is freed its pages join the others (cut at window boundaries).
  */
-static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size_t align)
+SA_RARE static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size_t align)
 {
     size_t bytes = pages << SA_PAGE_SHIFT;
     void *p = sa_heap_space_map(&h->space, bytes, align << SA_PAGE_SHIFT);
@@ -347,7 +347,7 @@ static struct sa_span *heap_take_behind(struct sa_span_heap *h, const struct sa_
     return rest ? next : NULL;
 }
 
-bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages)
+SA_RARE bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages)
 {
     struct sa_span *next;
     size_t more;
@@ -376,7 +376,7 @@ bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *s, size_t pages
     return next != NULL;
 }
 
-void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *s, size_t pages)
+SA_RARE void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *s, size_t pages)
 {
     struct sa_span *rest;
 

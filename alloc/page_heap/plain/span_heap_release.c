@@ -16,7 +16,7 @@
 #define HEAP_RELEASE_RUN (4 * MIB_PAGES) /* one system call gives back at most this much */
 #define HEAP_UNMAP_LEAST MIB_PAGES
 
-size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
+SA_RARE size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
 {
     size_t want = sa_align_up(sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, sa_vm.page_step);
     size_t done = 0;
@@ -61,7 +61,7 @@ size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
 }
 
 /* Unmaps released spans of at least so many pages, the longest first, up to bytes in all. */
-static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
+SA_RARE static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
 {
     size_t want = bytes >> SA_PAGE_SHIFT, done = 0;
 
@@ -123,7 +123,7 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
 
-void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
+SA_RARE void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     *ret = h->stats;
@@ -140,8 +140,8 @@ void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
 #define CENSUS_STEP 256
 
 /* Counts free spans of one state. Lock held, but for moments. */
-static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, bool released,
-                        struct sa_span_ages *ages)
+SA_RARE static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, bool released,
+                                struct sa_span_ages *ages)
 {
     const struct sa_span *s;
     struct sa_free_walk walk;
@@ -156,8 +156,8 @@ static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, boo
     sa_free_lists_end(lists, &walk);
 }
 
-void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
-                         struct sa_span_ages *ages)
+SA_RARE void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
+                                 struct sa_span_ages *ages)
 {
     memset(ages, 0, sizeof(*ages));
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
