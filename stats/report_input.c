@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-static struct sa_reading own;
+static struct sa_report_input own;
 static uint32_t own_used; /* atomic */
 
 static size_t reading_bytes(void)
 {
-    return sa_align_up(sizeof(struct sa_reading), sa_max(sa_vm.page_bytes, 4096));
+    return sa_align_up(sizeof(struct sa_report_input), sa_max(sa_vm.page_bytes, 4096));
 }
 
 /*
@@ -45,27 +45,27 @@ static struct sa_vm_coverage reading_coverage(void)
     return (struct sa_vm_coverage){sa_load_relaxed(&last.resident), sa_load_relaxed(&last.huge)};
 }
 
-static void reading_heaps(struct sa_reading *r)
+static void reading_heaps(struct sa_report_input *r)
 {
     uint64_t now;
 
-    if (!sa_gate_enter()) {
-        memset(&r->has_huge, 0, sizeof(*r) - offsetof(struct sa_reading, has_huge));
+    if (!sa_fork_gate_enter()) {
+        memset(&r->has_huge, 0, sizeof(*r) - offsetof(struct sa_report_input, has_huge));
         return;
     }
     r->has_huge = sa_page_heap_huge_stats(&sa_page_heap_ordinary, &r->huge);
     r->coverage = reading_coverage();
     sa_page_heap_census(&sa_page_heap_sampled, &r->sampled_sizes, &r->sampled_ages);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     now = sa_clock_coarse_ns();
     r->seconds = r->has_huge && r->huge.started_ns && now > r->huge.started_ns
                      ? (double)(now - r->huge.started_ns) * 1e-9
                      : 0;
 }
 
-struct sa_reading *sa_reading_take(void)
+struct sa_report_input *sa_report_input_take(void)
 {
-    struct sa_reading *r = &own;
+    struct sa_report_input *r = &own;
 
     if (sa_xchg_acquire(&own_used, 1))
         r = sa_vm_map(NULL, reading_bytes(), "salloc report");
@@ -76,7 +76,7 @@ struct sa_reading *sa_reading_take(void)
     return r;
 }
 
-void sa_reading_release(struct sa_reading *r)
+void sa_report_input_release(struct sa_report_input *r)
 {
     if (r == &own)
         sa_store_release(&own_used, 0);

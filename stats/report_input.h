@@ -11,7 +11,7 @@
 #include "alloc/page_heap/huge/huge_stats.h"
 #include "stats/stats_snapshot.h"
 
-struct sa_reading {
+struct sa_report_input {
     struct sa_snapshot s;
     struct sa_class_detail cls[SA_CLASSES_MAX];
     bool has_huge; /* the ordinary heap is aware of hugepages */
@@ -23,7 +23,7 @@ struct sa_reading {
 };
 
 /* A reading taken now; NULL when out of memory. */
-struct sa_reading *sa_reading_take(void);
-void sa_reading_release(struct sa_reading *reading);
+struct sa_report_input *sa_report_input_take(void);
+void sa_report_input_release(struct sa_report_input *reading);
 
 #endif

@@ -91,9 +91,9 @@ static void snapshot_heaps(struct sa_snapshot *s)
 {
     struct sa_page_heap_stats sampled;
     struct sa_quarantine_stats q;
-    struct sa_kept_stats kept;
+    struct sa_sample_quarantine_stats kept;
 
-    sa_kept_stats(&kept); /* first: what is freed meanwhile is still in use below */
+    sa_sample_quarantine_stats(&kept); /* first: what is freed meanwhile is still in use below */
     sa_quarantine_stats(&q);
     s->quarantine_limit_bytes = q.limit_bytes;
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
@@ -165,8 +165,8 @@ static void snapshot_limits(struct sa_snapshot *s)
     sa_limits_stats(SA_LIMIT_SOFT, &s->soft);
     sa_limits_stats(SA_LIMIT_HARD, &s->hard);
     sa_group_limit_stats(&s->group);
-    sa_maintain_stats(&s->maintain);
-    s->release_rate = sa_maintain_release_rate();
+    sa_maintenance_stats(&s->maintain);
+    s->release_rate = sa_maintenance_release_rate();
     s->pressure_watched = sa_load_relaxed(&sa_pressure_watched);
     s->soft_calls = sa_load_relaxed(&sa_limits.soft_calls);
 }
@@ -194,7 +194,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     memset(s, 0, sizeof(*s));
     if (detail)
         memset(detail, 0, SA_CLASSES_MAX * sizeof(*detail));
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return; /* a fork is in progress, and the locks are not to be touched */
     s->classes = sa_size_classes.count;
     s->system_bytes = sa_vm_mapped_bytes();
@@ -229,7 +229,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     snapshot_metadata(s);
     snapshot_caches(s);
     snapshot_limits(s);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     s->pagemap_root_resident_bytes =
         sa_vm_resident(sa_hot.home_class, sizeof(sa_hot.home_class)) +
         sa_vm_resident(sa_hot.home_any_class, sizeof(sa_hot.home_any_class)) +

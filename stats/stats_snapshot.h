@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One reading of all counters. Each floor is read under its own locks, one after the other, so the
+ * One reading of all counters. Each layer is read under its own locks, one after the other, so the
  * reading is exact while nothing runs and approximate otherwise. (It is all zero if a fork that
  * takes long is in progress.) Bytes in use are what remains of the
  * mapped bytes when everything else is subtracted, so that the rows of the summary always add up:
@@ -93,7 +93,7 @@ struct sa_snapshot {
     struct sa_guarded_stats guarded;
     struct sa_limit_stats soft, hard;
     struct sa_group_limit_stats group;
-    struct sa_maintain_stats maintain;
+    struct sa_maintenance_stats maintain;
     size_t release_rate;
     unsigned pressure_watched; /* enum sa_pressure_source */
     uint64_t soft_calls; /* times that the program was told that it has passed the soft limit */
@@ -106,7 +106,7 @@ struct sa_snapshot {
 
 void sa_snapshot_take(struct sa_snapshot *ret);
 
-/* What each floor says of a class, as it was when the snapshot was made of it. */
+/* What each layer says of a class, as it was when the snapshot was made of it. */
 struct sa_class_detail {
     struct sa_cpu_class_stats cpu;
     struct sa_transfer_stats transfer;

@@ -50,16 +50,16 @@ SA_RARE static void *background_thread(void *unused)
     if (watch)
         sa_pressure_begin(&background.pressure, "");
     for (;;) {
-        uint32_t wakes = sa_maintain_wakes();
+        uint32_t wakes = sa_maintenance_wakes();
         unsigned ms;
 
         if (sa_load_acquire(&background.state) == STOPPING)
             break;
-        ms = sa_maintain_background();
+        ms = sa_maintenance_background();
         if (!watch)
-            sa_maintain_sleep(wakes, ms);
+            sa_maintenance_sleep(wakes, ms);
         else if (sa_pressure_wait(&background.pressure, (unsigned)sa_min(ms, PRESSURE_MS)))
-            sa_maintain_relieve();
+            sa_maintenance_relieve();
     }
     sa_pressure_end(&background.pressure);
     return unused;
@@ -100,7 +100,7 @@ static int background_start(void)
 SA_RARE static void background_start_lazily(void)
 {
     if (sa_vfork_is_child()) /* the thread would be one of the child's */
-        sa_maintain_want_thread(true, false);
+        sa_maintenance_want_thread(true, false);
     else if (sa_load_relaxed(&background.wanted) && background_start() != 0)
         sa_warn("maintenance_thread: cannot create a thread");
 }
@@ -108,8 +108,8 @@ SA_RARE static void background_start_lazily(void)
 static void background_want(bool wanted)
 {
     sa_store_relaxed(&background.wanted, wanted);
-    sa_deferred_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
-    sa_maintain_want_thread(wanted, true);
+    sa_deferred_call_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
+    sa_maintenance_want_thread(wanted, true);
 }
 
 SA_RARE bool sa_background_is_wanted(void)
@@ -119,7 +119,7 @@ SA_RARE bool sa_background_is_wanted(void)
 
 SA_RARE void sa_background_read_options(void)
 {
-    sa_maintain_set_release_rate(sa_options.release_rate);
+    sa_maintenance_set_release_rate(sa_options.release_rate);
     if (sa_options.maintenance_thread || sa_options.pressure)
         background_want(true);
 }
@@ -129,7 +129,7 @@ SA_RARE void sa_background_after_fork(void)
     sa_pressure_end(&background.pressure); /* the file was copied */
     sa_store_relaxed(&background.state, NONE);
     if (sa_load_relaxed(&background.wanted))
-        sa_maintain_want_thread(true, false);
+        sa_maintenance_want_thread(true, false);
 }
 
 SA_RARE SA_EXPORT int salloc_start_maintenance_thread(void)
@@ -159,7 +159,7 @@ SA_RARE SA_EXPORT int salloc_stop_maintenance_thread(void)
         sa_sys_futex_wait(&background.state, STARTING, 1000000);
         running = RUNNING;
     }
-    sa_maintain_wake();
+    sa_maintenance_wake();
     pthread_join(background.thread, NULL);
     sa_store_release(&background.state, NONE);
     errno = saved;
@@ -172,8 +172,8 @@ SA_RARE SA_EXPORT unsigned salloc_process_background_actions(void)
     unsigned ms;
 
     sa_init();
-    ms = sa_maintain_background();
-    sa_deferred_run();
+    ms = sa_maintenance_background();
+    sa_deferred_call_run();
     errno = saved;
     return ms;
 }
@@ -184,11 +184,11 @@ SA_RARE SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
         errno = ERANGE;
         return -1;
     }
-    sa_maintain_set_release_rate(bytes_per_second);
+    sa_maintenance_set_release_rate(bytes_per_second);
     return 0;
 }
 
 SA_RARE SA_EXPORT size_t salloc_get_release_rate(void)
 {
-    return sa_maintain_release_rate();
+    return sa_maintenance_release_rate();
 }

@@ -134,11 +134,11 @@ SA_RARE SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value
             errno = EPERM;
         return -1;
     }
-    if (value > (which == SET_CACHE_LIMIT ? SA_CPU_CACHE_MOST : SA_SKIP_MOST_S)) {
+    if (value > (which == SET_CACHE_LIMIT ? SA_CPU_CACHE_MAX : SA_SKIP_MAX_S)) {
         errno = EINVAL;
         return -1;
     }
-    if (!sa_gate_enter()) {
+    if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
         return -1;
     }
@@ -148,7 +148,7 @@ SA_RARE SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value
     else
         sa_page_heap_set_skip(&sa_page_heap_ordinary, (enum sa_skip)which, value);
     sa_lock_release(&control_lock, SA_RANK_CONTROL);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     errno = saved;
     return 0;
 }
@@ -159,9 +159,9 @@ SA_RARE SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
     size_t given = 0;
 
     sa_init();
-    if (sa_gate_enter()) {
-        given = sa_maintain_release_requested(bytes > PTRDIFF_MAX ? PTRDIFF_MAX : bytes);
-        sa_gate_leave();
+    if (sa_fork_gate_enter()) {
+        given = sa_maintenance_release_requested(bytes > PTRDIFF_MAX ? PTRDIFF_MAX : bytes);
+        sa_fork_gate_leave();
     }
     errno = saved;
     return given;
@@ -189,7 +189,7 @@ SA_RARE SA_EXPORT int salloc_discover_topology(void)
     int saved = errno, domains;
 
     sa_init();
-    domains = sa_maintain_topology();
+    domains = sa_maintenance_topology();
     errno = domains < 0 ? -domains : saved;
     return domains < 0 ? -1 : domains;
 }

@@ -43,7 +43,7 @@ SA_RARE static void fork_prepare(void)
     int saved = errno;
 
     sa_init();
-    if (sa_gate_close()) {
+    if (sa_fork_gate_close()) {
         fork_number++;
         stop_failed = sa_rseq.per_cpu && !sa_cpu_cache_stop_all();
     }
@@ -54,10 +54,10 @@ SA_RARE static void fork_parent(void)
 {
     int saved = errno;
 
-    if (!sa_gate_is_lost()) {
+    if (!sa_fork_gate_is_lost()) {
         if (sa_rseq.per_cpu)
             sa_cpu_cache_resume_all();
-        sa_gate_open();
+        sa_fork_gate_open();
     }
     errno = saved;
 }
@@ -75,7 +75,7 @@ static void fork_child_caches(uint64_t number, bool stopped)
     sa_cpu_cache_after_fork();
     sa_vfork_after_fork();
     sa_thread.area.tid = 0; /* the only thread has another number now */
-    sa_emergency_after_fork();
+    sa_emergency_heap_after_fork();
     sa_topology_after_fork();
     sa_soft_limit_after_fork();
 }
@@ -84,9 +84,9 @@ SA_RARE static void fork_child(void)
 {
     int saved = errno;
 
-    if (!sa_gate_is_lost()) {
+    if (!sa_fork_gate_is_lost()) {
         fork_child_caches(fork_number, !stop_failed);
-        sa_gate_reset();
+        sa_fork_gate_reset();
     }
     sa_mappings_after_fork();
     sa_reporting_after_fork();
@@ -118,6 +118,6 @@ extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), voi
 
 SA_START_CODE void sa_fork_register(void)
 {
-    sa_gate_init(fork_unannounced);
+    sa_fork_gate_init(fork_unannounced);
     __register_atfork(fork_prepare, fork_parent, fork_child, NULL); /* no library: never unloaded */
 }

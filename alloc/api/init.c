@@ -172,9 +172,9 @@ void sa_init_slow(void)
         sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
         sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
-        sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
+        sa_guard_policy_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
-        sa_kept_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
+        sa_sample_quarantine_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
         sa_sample_set_by_thread(sa_options.profile_threads);
         sa_sample_rates_optimise(sa_options.optimal_rates);
         sa_stack_capture_wait(libc_early);
@@ -189,7 +189,7 @@ void sa_init_slow(void)
 
 SA_RARE static void *init_topology(void *unused)
 {
-    sa_maintain_topology();
+    sa_maintenance_topology();
     return unused;
 }
 

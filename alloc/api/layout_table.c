@@ -32,7 +32,7 @@ SA_LAYOUT = {
     SA_LAYOUT_VALUE(SA_SLABS),
     SA_LAYOUT_VALUE(SA_FILLED_MASK),
     SA_LAYOUT_VALUE(SA_RSEQ_CS),
-    SA_LAYOUT_VALUE(SA_SHARDS_MOST),
+    SA_LAYOUT_VALUE(SA_SHARDS_MAX),
     SA_LAYOUT_VALUE(SA_SPAN_OBJECTS),
     SA_LAYOUT_VALUE(SA_SPAN_LARGE),
     SA_LAYOUT_VALUE(SA_SPAN_GUARDED),
@@ -74,7 +74,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_transfer, slots),
     SA_LAYOUT_FIELD(struct sa_transfer_others, at),
 
-    SA_LAYOUT_FIELD(struct sa_gate, debugger),
+    SA_LAYOUT_FIELD(struct sa_fork_gate, debugger),
     SA_LAYOUT_FIELD(struct sa_hardening, on),
 
     SA_LAYOUT_FIELD(struct sa_sample, stack),
@@ -86,11 +86,11 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_stack, depth),
     {"struct sa_stack.pc", offsetof(struct sa_stack, pc)}, /* no array of known length */
 
-    SA_LAYOUT_FIELD(struct sa_history_slot, history),
-    SA_LAYOUT_FIELD(struct sa_history, start),
-    SA_LAYOUT_FIELD(struct sa_history, requested),
-    SA_LAYOUT_FIELD(struct sa_history, allocated),
-    SA_LAYOUT_FIELD(struct sa_history, freed),
+    SA_LAYOUT_FIELD(struct sa_block_history_slot, history),
+    SA_LAYOUT_FIELD(struct sa_block_history, start),
+    SA_LAYOUT_FIELD(struct sa_block_history, requested),
+    SA_LAYOUT_FIELD(struct sa_block_history, allocated),
+    SA_LAYOUT_FIELD(struct sa_block_history, freed),
     SA_LAYOUT_FIELD(struct sa_event, stack),
     SA_LAYOUT_FIELD(struct sa_event, thread),
 };
@@ -100,8 +100,8 @@ SA_LAYOUT_ADDRESS(sa_size_classes);
 SA_LAYOUT_ADDRESS(sa_hot);
 SA_LAYOUT_ADDRESS(sa_rseq);
 SA_LAYOUT_ADDRESS(sa_cpu_caches);
-SA_LAYOUT_ADDRESS(sa_class_order);
+SA_LAYOUT_ADDRESS(sa_first_use);
 SA_LAYOUT_ADDRESS(sa_transfer_first);
 SA_LAYOUT_ADDRESS(sa_transfer_others);
-SA_LAYOUT_ADDRESS(sa_gate);
+SA_LAYOUT_ADDRESS(sa_fork_gate);
 SA_LAYOUT_ADDRESS(sa_hardening);

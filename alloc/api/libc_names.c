@@ -88,14 +88,14 @@ SA_EXPORT int malloc_trim(size_t pad)
     unsigned long given = 0;
 
     sa_init();
-    if (sa_gate_enter()) {
+    if (sa_fork_gate_enter()) {
         struct sa_snapshot s;
 
         sa_snapshot_take(&s);
         /* What is free after the caches are emptied is not known before: ask for all but pad. */
-        given = sa_maintain_release_requested(s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad
-                                                                        : 0);
-        sa_gate_leave();
+        given = sa_maintenance_release_requested(
+            s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad : 0);
+        sa_fork_gate_leave();
     }
     errno = saved;
     return given != 0;

@@ -34,7 +34,7 @@ static void limit_take_effect(enum sa_limit_kind kind)
     if (kind == SA_LIMIT_SOFT)
         sa_soft_limit_enforce();
     else if (over)
-        sa_limits_released(SA_LIMIT_HARD, sa_maintain_release(over));
+        sa_limits_released(SA_LIMIT_HARD, sa_maintenance_release(over));
 }
 
 SA_RARE SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, size_t bytes)
@@ -49,7 +49,7 @@ SA_RARE SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, si
         return -1;
     }
     sa_init();
-    if (!sa_gate_enter()) {
+    if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
         return -1;
     }
@@ -57,8 +57,8 @@ SA_RARE SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, si
     sa_limits_set(kind, bytes);
     sa_lock_release(&limits_lock, SA_RANK_CONTROL);
     limit_take_effect(kind);
-    sa_gate_leave();
-    sa_deferred_run();
+    sa_fork_gate_leave();
+    sa_deferred_call_run();
     errno = saved;
     return 0;
 }
@@ -73,12 +73,12 @@ SA_RARE SA_EXPORT int salloc_set_soft_limit_callback(void (*callback)(void *arg)
     int saved = errno;
 
     sa_init();
-    if (!sa_gate_enter()) {
+    if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
         return -1;
     }
     sa_soft_limit_set_callback(callback, arg);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     errno = saved;
     return 0;
 }

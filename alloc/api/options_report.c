@@ -49,7 +49,7 @@ static void read_effective(struct sa_options *o)
     o->profile_threads = sa_sample_by_thread_get();
     o->soft_limit = limit_in_effect(SA_LIMIT_SOFT);
     o->hard_limit = limit_in_effect(SA_LIMIT_HARD);
-    o->release_rate = sa_maintain_release_rate();
+    o->release_rate = sa_maintenance_release_rate();
     o->maintenance_thread = sa_background_is_wanted();
 }
 

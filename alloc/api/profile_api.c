@@ -37,12 +37,12 @@ static void profile_put_aside(struct sa_profile *profile)
     } while (!sa_cas_release(&aside, &next, profile));
 }
 
-/* As sa_gate_enter. */
+/* As sa_fork_gate_enter. */
 static bool profile_enter(void)
 {
     struct sa_profile *next;
 
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return false;
     for (struct sa_profile *p = sa_xchg_acquire(&aside, NULL); p; p = next) {
         next = p->next;
@@ -68,12 +68,12 @@ SA_EXPORT int salloc_set_sampling_interval(int64_t bytes)
     int saved = errno;
 
     sa_init();
-    if (!sa_gate_enter()) {
+    if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
         return -1;
     }
     sa_sample_rates_set_interval(bytes);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     errno = saved;
     return 0;
 }
@@ -93,9 +93,9 @@ static salloc_profile_token *profile_start(enum salloc_profile_type type)
     uint64_t handle = 0;
 
     sa_init();
-    if (sa_gate_enter()) {
+    if (sa_fork_gate_enter()) {
         handle = sa_live_start(type);
-        sa_gate_leave();
+        sa_fork_gate_leave();
     }
     errno = handle ? saved : EAGAIN;
     return (salloc_profile_token *)(uintptr_t)handle;
@@ -119,7 +119,7 @@ SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
     sa_init();
     if (profile_enter()) {
         profile = sa_snapshot_stop((uint64_t)(uintptr_t)token, &error);
-        sa_gate_leave();
+        sa_fork_gate_leave();
     }
     errno = profile ? saved : error;
     return (salloc_profile *)profile;
@@ -151,7 +151,7 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
         profile = sa_snapshot_profile(type, &error);
         if (profile && type == SALLOC_PROFILE_FRAGMENTATION)
             profile->waste_most = waste_now();
-        sa_gate_leave();
+        sa_fork_gate_leave();
     }
     if (profile)
         sa_snapshot_measure(profile);
@@ -270,7 +270,7 @@ SA_EXPORT void salloc_profile_free(salloc_profile *profile)
         return;
     if (profile_enter()) {
         sa_profile_free((struct sa_profile *)profile);
-        sa_gate_leave();
+        sa_fork_gate_leave();
     } else {
         profile_put_aside((struct sa_profile *)profile);
     }

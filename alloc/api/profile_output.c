@@ -59,7 +59,7 @@ static salloc_profile *output_exchange(void)
     salloc_profile *profile = NULL;
     int error = EAGAIN; /* the last one was stopped, but the next could not be started then */
 
-    if (!sa_gate_enter()) {
+    if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
         return NULL;
     }
@@ -71,7 +71,7 @@ static salloc_profile *output_exchange(void)
         output.recording = NULL;
     if (!output.recording)
         output.recording = output_start();
-    sa_gate_leave();
+    sa_fork_gate_leave();
     errno = error;
     return profile;
 }

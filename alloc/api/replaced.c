@@ -154,10 +154,10 @@ SA_COLD bool sa_replaced_serves_nobody(void)
         return false;
     if (!sa_load_acquire(&sa_init_done))
         return true;
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return false;
     sa_page_heap_stats(&sa_page_heap_ordinary, &ordinary);
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     return ordinary.spans_created + sampled.spans_created == 0;
 }

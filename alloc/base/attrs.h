@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiler attributes and the few constants that every floor shares. */
+/* Compiler attributes and the few constants that every layer shares. */
 #ifndef SA_BASE_ATTRS_H
 #define SA_BASE_ATTRS_H
 

@@ -22,11 +22,11 @@
 
 #define REPEAT(byte) ((byte)*0x0101010101010101ull)
 
-SA_STATIC_ASSERT(SA_MID_MAX - SA_MARK_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes fit into a mark");
+SA_STATIC_ASSERT(SA_MID_MAX - SA_CANARY_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes fit into a mark");
 
 static uint64_t *mark_of(const void *object, size_t bytes)
 {
-    return (uint64_t *)((uintptr_t)object + bytes - SA_MARK_BYTES);
+    return (uint64_t *)((uintptr_t)object + bytes - SA_CANARY_BYTES);
 }
 
 /* Mixed twice, with a key each: of one mixing the input can be worked out. */
@@ -47,46 +47,46 @@ static uint64_t mark_used(const uint64_t *mark, uint64_t told)
 static enum sa_mark mark_kind(const uint64_t *mark, uint64_t v)
 {
     if (v == mark_used(mark, v >> ORIGIN_SHIFT))
-        return SA_MARK_USED;
+        return SA_CANARY_USED;
     if (v == mark_hash(mark, 1, 0))
-        return SA_MARK_FREE;
-    return v == mark_hash(mark, 2, 0) ? SA_MARK_FRESH : SA_MARK_BROKEN;
+        return SA_CANARY_FREE;
+    return v == mark_hash(mark, 2, 0) ? SA_CANARY_FRESH : SA_CANARY_BROKEN;
 }
 
-enum sa_mark sa_mark_read(const void *object, size_t bytes, size_t *ret_size)
+enum sa_mark sa_canary_read(const void *object, size_t bytes, size_t *ret_size)
 {
     const uint64_t *mark = mark_of(object, bytes);
     uint64_t v = sa_load_relaxed(mark);
     enum sa_mark kind = mark_kind(mark, v);
 
-    if (kind == SA_MARK_USED)
+    if (kind == SA_CANARY_USED)
         *ret_size = v >> SIZE_SHIFT;
     return kind;
 }
 
-unsigned sa_mark_origin(const void *object, size_t bytes)
+unsigned sa_canary_origin(const void *object, size_t bytes)
 {
     unsigned told = (unsigned)(sa_load_relaxed(mark_of(object, bytes)) >> ORIGIN_SHIFT);
 
     return (told >> 4 & 3) << SA_ORIGIN_FAMILY | (told & 15);
 }
 
-void sa_mark_use(void *object, size_t bytes, size_t size, unsigned origin)
+void sa_canary_use(void *object, size_t bytes, size_t size, unsigned origin)
 {
     uint64_t *mark = mark_of(object, bytes), told = origin >> SA_ORIGIN_FAMILY << 4 | (origin & 15);
 
-    sa_slack_fill((char *)object + size, bytes - SA_MARK_BYTES - size);
+    sa_slack_fill((char *)object + size, bytes - SA_CANARY_BYTES - size);
     sa_store_relaxed(mark, mark_used(mark, size << (SIZE_SHIFT - ORIGIN_SHIFT) | told));
 }
 
-enum sa_mark sa_mark_free(void *object, size_t bytes)
+enum sa_mark sa_canary_free(void *object, size_t bytes)
 {
     uint64_t *mark = mark_of(object, bytes);
 
     return mark_kind(mark, sa_xchg_acquire(mark, mark_hash(mark, 1, 0)));
 }
 
-void sa_mark_fresh(void *object, size_t bytes)
+void sa_canary_fresh(void *object, size_t bytes)
 {
     uint64_t *mark = mark_of(object, bytes);
 
@@ -95,7 +95,7 @@ void sa_mark_fresh(void *object, size_t bytes)
 
 void sa_slack_fill(void *start, size_t bytes)
 {
-    memset(start, SLACK, sa_min(bytes, SA_SLACK_MOST));
+    memset(start, SLACK, sa_min(bytes, SA_SLACK_MAX));
 }
 
 /* The first byte that is not as given. */
@@ -117,7 +117,7 @@ static const void *damage(const void *start, size_t bytes, unsigned char byte)
 
 const void *sa_slack_damage(const void *start, size_t bytes)
 {
-    return damage(start, sa_min(bytes, SA_SLACK_MOST), SLACK);
+    return damage(start, sa_min(bytes, SA_SLACK_MAX), SLACK);
 }
 
 void sa_junk_fill(void *start, size_t bytes)

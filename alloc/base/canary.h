@@ -20,25 +20,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SA_MARK_BYTES 8
-#define SA_SLACK_MOST                                                                              \
+#define SA_CANARY_BYTES 8
+#define SA_SLACK_MAX                                                                               \
     256 /* bytes of slack that are filled: an overflow begins in the first of them */
 
-enum sa_mark { SA_MARK_USED, SA_MARK_FREE, SA_MARK_FRESH, SA_MARK_BROKEN };
+enum sa_mark { SA_CANARY_USED, SA_CANARY_FREE, SA_CANARY_FRESH, SA_CANARY_BROKEN };
 
-/* Of an object of `bytes` bytes. *ret_size is set for SA_MARK_USED only. */
-enum sa_mark sa_mark_read(const void *object, size_t bytes, size_t *ret_size);
+/* Of an object of `bytes` bytes. *ret_size is set for SA_CANARY_USED only. */
+enum sa_mark sa_canary_read(const void *object, size_t bytes, size_t *ret_size);
 
 /* The origin (alloc/base/origin.h) of a block in use, which is not checked. */
-unsigned sa_mark_origin(const void *object, size_t bytes);
+unsigned sa_canary_origin(const void *object, size_t bytes);
 
 /* Makes it a block of size bytes, with its slack. Alignments up to 32 KiB have a place in a mark. */
-void sa_mark_use(void *object, size_t bytes, size_t size, unsigned origin);
+void sa_canary_use(void *object, size_t bytes, size_t size, unsigned origin);
 
 /* Makes a block a free object in one step; what it was before. */
-enum sa_mark sa_mark_free(void *object, size_t bytes);
+enum sa_mark sa_canary_free(void *object, size_t bytes);
 
-void sa_mark_fresh(void *object, size_t bytes);
+void sa_canary_fresh(void *object, size_t bytes);
 
 /* What lies between the end of a block and what ends it. The first byte that was written, or NULL. */
 void sa_slack_fill(void *start, size_t bytes);

@@ -5,7 +5,7 @@
 #include "alloc/base/fatal.h"
 
 uint8_t sa_class_places[SA_CLASSES_MAX];
-uint8_t sa_class_order[SA_CLASSES_MAX];
+uint8_t sa_first_use[SA_CLASSES_MAX];
 
 unsigned sa_class_place_find(unsigned cls)
 {
@@ -14,8 +14,8 @@ unsigned sa_class_place_find(unsigned cls)
         uint8_t there;
 
         SA_CHECK(i < SA_CLASSES_MAX); /* as many as there are classes, and each takes one */
-        there = sa_load_relaxed(&sa_class_order[i]);
-        if (!there && sa_cas_relaxed(&sa_class_order[i], &there, (uint8_t)cls))
+        there = sa_load_relaxed(&sa_first_use[i]);
+        if (!there && sa_cas_relaxed(&sa_first_use[i], &there, (uint8_t)cls))
             there = (uint8_t)cls;
         if (there == cls) {
             sa_store_relaxed(&sa_class_places[cls], (uint8_t)(i + 1));

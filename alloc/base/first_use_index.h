@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 /* The classes; 0: free, as all behind it. Atomic, relaxed. */
-extern uint8_t sa_class_order[SA_CLASSES_MAX] SA_HIDDEN;
+extern uint8_t sa_first_use[SA_CLASSES_MAX] SA_HIDDEN;
 
 /* By class: its place plus 1, or 0: not known yet. Atomic, relaxed; all who write one write the same. */
 extern uint8_t sa_class_places[SA_CLASSES_MAX] SA_HIDDEN;

@@ -20,17 +20,17 @@
 /* A sanitizer would miss the order that locks give; a build that stresses preemption wants them all. */
 #if __has_include(<sys/single_threaded.h>) && !SA_TSAN && !defined(SA_PREEMPT)
 #include <sys/single_threaded.h>
-#define SA_ALONE_WORD __libc_single_threaded
-#define sa_alone()    (SA_ALONE_WORD != 0)
+#define SA_ALONE_WORD        __libc_single_threaded
+#define sa_single_threaded() (SA_ALONE_WORD != 0)
 #else
-#define sa_alone() false
+#define sa_single_threaded() false
 #endif
 
 /* As sa_add_relaxed, for counts to which signal handlers add, too. */
 SA_INLINE uint64_t sa_count_shared(uint64_t *p, uint64_t v)
 {
 #ifdef __x86_64__
-    if (sa_alone()) {
+    if (sa_single_threaded()) {
         __asm__("xaddq %0, %1" : "+r"(v), "+m"(*p) : : "cc");
         return v;
     }

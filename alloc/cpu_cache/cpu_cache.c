@@ -37,19 +37,19 @@
 #include "alloc/os/vm.h"
 #include "sampling/estimate/random_variates.h"
 
-#define STRIDE_LEAST   16
+#define STRIDE_MIN     16
 #define STRIDE_BUSY_MS 10  /* a countdown that ends sooner gets longer */
 #define STRIDE_IDLE_MS 100 /* one that ends later gets short */
 
 #define THREADS_LIMIT (32l << 20) /* bytes in the caches of all threads, without rseq */
-#define THREAD_LEAST  (64l << 10) /* but each may have this */
+#define THREAD_MIN    (64l << 10) /* but each may have this */
 
 #define ALLOC_TRIES 4
 #define VOID_TRIES  8
 
 struct cpu_cache *sa_cpu_caches[SA_SLABS];
 SA_START_DATA uint32_t sa_cpu_cache_forks;
-uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MOST]
+uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MAX]
     __attribute__((aligned(SA_CACHELINE)));
 
 static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
@@ -90,7 +90,7 @@ static int64_t cpu_limit(void)
 
     if (sa_rseq.per_cpu || share > limit)
         return limit;
-    return share > THREAD_LEAST ? share : THREAD_LEAST;
+    return share > THREAD_MIN ? share : THREAD_MIN;
 }
 
 /* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
@@ -109,7 +109,7 @@ static bool cpu_populate(int cpu)
             c->rng = sa_sampler_stream((unsigned)cpu);
             c->forks = sa_cpu_cache_forks;
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-                c->stride[cls] = STRIDE_LEAST;
+                c->stride[cls] = STRIDE_MIN;
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
             }
             sa_store_release(&sa_cpu_caches[cpu], c);
@@ -143,7 +143,7 @@ static void cpu_void(struct cpu_cache *c, int cpu, unsigned cls)
 static void cpu_hasten(struct cpu_cache *c, int cpu)
 {
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        c->stride[cls] = STRIDE_LEAST;
+        c->stride[cls] = STRIDE_MIN;
         cpu_void(c, cpu, cls);
     }
 }
@@ -154,7 +154,7 @@ static bool cpu_revive(int cpu)
     struct cpu_cache *c;
     bool opened;
 
-    if (sa_gate_is_closed())
+    if (sa_fork_gate_is_closed())
         return false; /* this thread is the one that forks: nothing may be set going */
     if (!sa_rseq.per_cpu && cpu == 0)
         return sa_thread_slots_acquire();
@@ -198,8 +198,8 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     if (since < STRIDE_BUSY_MS)
         stride = (uint32_t)sa_min(stride * 2, SA_UNTIL_MAX);
     else if (since > STRIDE_IDLE_MS)
-        stride = STRIDE_LEAST;
-    failures = sa_draw_failures(&c->rng, rate, stride);
+        stride = STRIDE_MIN;
+    failures = sa_variate_failures(&c->rng, rate, stride);
     due = failures < stride; /* else nothing is known of what follows: it is drawn anew */
     if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
         return false;
@@ -240,13 +240,13 @@ SA_NOINLINE size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, voi
 
 static size_t cpu_move_count(const struct sa_class *k, uint32_t cap)
 {
-    return sa_min(sa_max(k->batch, cap / 2), SA_MOVE_MOST);
+    return sa_min(sa_max(k->batch, cap / 2), SA_MOVE_MAX);
 }
 
 static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    void *objs[SA_MOVE_MOST + 1];
+    void *objs[SA_MOVE_MAX + 1];
     size_t n, pushed = 0;
     uint32_t cap;
 
@@ -264,7 +264,7 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     return objs[n];
 }
 
-void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial)
+void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial)
 {
     int cpu = sa_percpu_cpu();
     struct sa_slab *slab = cpu < 0 ? &sa_slab_empty : sa_load_acquire(&sa_hot.slabs[cpu]);
@@ -280,7 +280,7 @@ void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial)
 
 /* Pops an object off the current CPU's cache, whose state was h lately; rate is from after that. NULL: try again. */
 static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
-                     const struct sa_rate *rate, struct sa_trial *trial)
+                     const struct sa_rate *rate, struct sa_sampling_decision *trial)
 {
     void *obj;
 
@@ -299,7 +299,7 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     return obj;
 }
 
-void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial)
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
 {
     struct sa_rate rate;
     void *obj;
@@ -316,7 +316,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial)
             break;
         if (sa_state_avail(h) == 0) {
             if (!trial->won)
-                *trial = (struct sa_trial){sa_draw_trial(&c->rng, rate.p), rate};
+                *trial = (struct sa_sampling_decision){sa_variate_trial(&c->rng, rate.p), rate};
             return cpu_refill(c, cpu, cls);
         }
         obj = cpu_pop(c, cpu, cls, h, &rate, trial);
@@ -324,7 +324,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial)
             return obj;
     }
     if (!trial->won)
-        *trial = (struct sa_trial){sa_sampler_try(&rate), rate};
+        *trial = (struct sa_sampling_decision){sa_sampler_try(&rate), rate};
     if (!sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1))
         return NULL;
     sa_add_relaxed(&sa_cpu_outside[cls].allocs, 1);
@@ -339,7 +339,7 @@ SA_RARE bool sa_cpu_cache_has(unsigned cls)
     return (c && sa_state_avail(cpu_state(c->slab, cls))) || sa_transfer_has(cpu, cls);
 }
 
-SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial)
+SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_trial)
 {
     int cpu;
     struct cpu_cache *c = cpu_current(&cpu);
@@ -383,7 +383,7 @@ static bool cpu_push(unsigned cls, void *obj)
 static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    void *objs[SA_MOVE_MOST];
+    void *objs[SA_MOVE_MAX];
     uint32_t cap;
     size_t n;
 

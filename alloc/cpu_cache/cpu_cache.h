@@ -39,7 +39,7 @@ void sa_cpu_cache_init(size_t limit_bytes);
  * has left the fast path. A change of the probabilities voids a success that nobody has claimed, and a failure needs no claim, so
  * nothing may come between the fast path and this. cls 0: there is none.
  */
-void sa_cpu_cache_claim(unsigned cls, struct sa_trial *ret_trial);
+void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial);
 
 /* Counts what caches hold; the rest is in use. */
 void sa_cpu_cache_count_use(void);
@@ -48,7 +48,7 @@ void sa_cpu_cache_count_use(void);
  * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this allocation is to be sampled, and how
  * likely that was.
  */
-void *sa_cpu_cache_alloc(unsigned cls, struct sa_trial *trial);
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial);
 
 /* A block is the program's from now on, which may have more in use than ever before: see alloc/page_heap/account/peak.h. */
 SA_INLINE void sa_cpu_cache_note_use(void)
@@ -64,7 +64,7 @@ bool sa_cpu_cache_has(unsigned cls);
 void sa_cpu_cache_check_freed(unsigned cls, void *obj);
 
 /* Whether an object is to be sampled that was not popped; it counts as an allocation. */
-void sa_cpu_cache_try(unsigned cls, struct sa_trial *ret_trial);
+void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_trial);
 
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);
@@ -94,7 +94,7 @@ void sa_cpu_cache_tick(void);
  * threads cannot be emptied and are left alone. */
 size_t sa_cpu_cache_drain(int cpu);
 
-#define SA_CPU_CACHE_MOST (1ul << 30) /* bytes, for each CPU */
+#define SA_CPU_CACHE_MAX (1ul << 30) /* bytes, for each CPU */
 
 /* The capacity limit of each CPU; takes effect as caches are drained and grow. */
 size_t sa_cpu_cache_limit(void);

@@ -61,7 +61,7 @@ SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
 /* While a fork is in progress (a handler of it may have got us here) all stay stopped. */
 static void cpu_resume(struct cpu_cache *c, int cpu)
 {
-    if (!sa_gate_is_closed())
+    if (!sa_fork_gate_is_closed())
         sa_cpu_cache_publish(c, cpu);
 }
 
@@ -77,8 +77,8 @@ SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu)
 
         /* First, so that nothing is in two places if a signal handler forks in between. */
         sa_store_relaxed(&c->slab->header[cls].state, sa_state_with(h, 0, 0));
-        for (uint32_t i = 0; i < avail; i += SA_MOVE_MOST)
-            sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MOST));
+        for (uint32_t i = 0; i < avail; i += SA_MOVE_MAX)
+            sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MAX));
         if (avail)
             cpu_count_after(&c->frees[cls], avail);
         bytes += (size_t)avail * sa_size_classes.of[cls].size;
@@ -91,12 +91,12 @@ SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu)
 /* The same of the CPU that this thread runs on, which need not be stopped. Capacities stay. */
 SA_COLD static size_t cpu_pop_all(int cpu)
 {
-    void *objs[SA_MOVE_MOST];
+    void *objs[SA_MOVE_MAX];
     size_t bytes = 0, n;
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
-        for (size_t popped = 0; popped < SA_SLOTS_MOST; popped += n) {
-            n = sa_percpu_pop_batch(cls, objs, SA_MOVE_MOST);
+        for (size_t popped = 0; popped < SA_SLOTS_MAX; popped += n) {
+            n = sa_percpu_pop_batch(cls, objs, SA_MOVE_MAX);
             if (!n)
                 break;
             sa_transfer_insert(cpu, cls, objs, n);

@@ -11,7 +11,7 @@
 
 /* Allocations between misses of a class above which it gets no more capacity: so many bytes of them, but not fewer. */
 #define APART_BYTES 16384
-#define APART_LEAST 64
+#define APART_MIN   64
 
 /*
  * Where all capacity is given out, what one class gains others lose, and blocks move each time: a class that holds a batch
@@ -46,8 +46,8 @@ SA_RARE static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uin
     uint32_t avail = sa_state_avail(h), cap = sa_state_cap(h);
 
     if (avail > target) {
-        void *objs[SA_MOVE_MOST];
-        size_t n = sa_cpu_cache_pop_batch(c, cls, objs, sa_min(avail - target, SA_MOVE_MOST));
+        void *objs[SA_MOVE_MAX];
+        size_t n = sa_cpu_cache_pop_batch(c, cls, objs, sa_min(avail - target, SA_MOVE_MAX));
 
         if (n)
             sa_transfer_insert(cpu, cls, objs, n);
@@ -98,8 +98,8 @@ static bool cpu_is_beyond(const struct cpu_cache *c, unsigned cls, void **slots)
  */
 SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
 {
-    void *objs[SA_MIDDLE_MOST];
-    size_t n = sa_cpu_cache_pop_batch(c, cls, objs, SA_MIDDLE_MOST), pushed = 0;
+    void *objs[SA_MIDDLE_MAX];
+    size_t n = sa_cpu_cache_pop_batch(c, cls, objs, SA_MIDDLE_MAX), pushed = 0;
     bool moved = false;
 
     if (sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
@@ -135,7 +135,7 @@ static bool cpu_misses_often(struct cpu_cache *c, unsigned cls, uint32_t since, 
     uint32_t apart = (c->apart[cls] + since) / 2;
 
     c->apart[cls] = (uint16_t)apart;
-    return apart < sa_max(sa_max(APART_LEAST, APART_BYTES / sa_size_classes.of[cls].size), cap);
+    return apart < sa_max(sa_max(APART_MIN, APART_BYTES / sa_size_classes.of[cls].size), cap);
 }
 
 uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_miss kind)

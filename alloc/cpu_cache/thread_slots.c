@@ -45,13 +45,13 @@ static void slot_thread_ends(void *unused)
     int number = sa_thread.area.cpu_id;
 
     (void)unused;
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return; /* a fork is in the way: the slab stays with what it holds */
     sa_cpu_cache_drain(number);
     sa_thread.slot_state = SLOT_ENDED;
     sa_thread.area.cpu_id = 0;
     slot_release(number);
-    sa_gate_leave();
+    sa_fork_gate_leave();
 }
 
 static void slot_make_key(void)

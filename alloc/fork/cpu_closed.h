@@ -21,22 +21,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SA_HOLDS_MOST 240 /* of one CPU; each is a thread that waits for its child */
+#define SA_HOLDS_MAX 240 /* of one CPU; each is a thread that waits for its child */
 
 /* All zero, also from each of the addresses that stand for holds. Never written. */
-extern uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MOST];
+extern uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MAX];
 
 /* Of entries without holds. */
 #define sa_slab_empty (*(struct sa_slab *)sa_slab_closed)
 
 SA_INLINE bool sa_slab_is_closed(const struct sa_slab *slab)
 {
-    return (uintptr_t)slab - (uintptr_t)sa_slab_closed <= SA_HOLDS_MOST * sizeof(uint64_t);
+    return (uintptr_t)slab - (uintptr_t)sa_slab_closed <= SA_HOLDS_MAX * sizeof(uint64_t);
 }
 
 SA_INLINE bool sa_slab_is_held(const struct sa_slab *slab)
 {
-    return (uintptr_t)slab - (uintptr_t)sa_slab_closed - 1 < SA_HOLDS_MOST * sizeof(uint64_t);
+    return (uintptr_t)slab - (uintptr_t)sa_slab_closed - 1 < SA_HOLDS_MAX * sizeof(uint64_t);
 }
 
 /* Sends the CPU's operations to the slow path, but for those that have begun; a fence stops them.

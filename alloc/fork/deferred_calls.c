@@ -4,28 +4,28 @@
 
 #include <stddef.h>
 
-typedef void sa_deferred_handler(void);
+typedef void sa_deferred_call_handler(void);
 
-SA_START_DATA uint32_t sa_deferred_due;
+SA_START_DATA uint32_t sa_deferred_call_due;
 
-static sa_deferred_handler *handlers[SA_DEFERRED_WORKS]; /* atomic */
+static sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS]; /* atomic */
 
-void sa_deferred_set_handler(enum sa_deferred_work work, void (*handler)(void))
+void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
 {
     sa_store_release(&handlers[work], handler);
 }
 
-void sa_deferred_request(enum sa_deferred_work work)
+void sa_deferred_call_request(enum sa_deferred_call_work work)
 {
-    __atomic_fetch_or(&sa_deferred_due, 1u << work, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&sa_deferred_call_due, 1u << work, __ATOMIC_RELAXED);
 }
 
-void sa_deferred_do(void)
+void sa_deferred_call_do(void)
 {
-    uint32_t due = sa_xchg_acquire(&sa_deferred_due, 0);
+    uint32_t due = sa_xchg_acquire(&sa_deferred_call_due, 0);
 
     for (unsigned i = 0; i < SA_DEFERRED_WORKS; i++) {
-        sa_deferred_handler *handler = sa_load_acquire(&handlers[i]);
+        sa_deferred_call_handler *handler = sa_load_acquire(&handlers[i]);
 
         if (due >> i & 1 && handler)
             handler();

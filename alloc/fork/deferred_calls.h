@@ -13,23 +13,23 @@
 
 #include <stdint.h>
 
-enum sa_deferred_work {
+enum sa_deferred_call_work {
     SA_DEFERRED_SOFT_LIMIT, /* to tell the program that the soft limit is passed */
     SA_DEFERRED_THREAD,     /* to start the maintenance thread */
     SA_DEFERRED_WORKS,
 };
 
-extern uint32_t sa_deferred_due; /* atomic, relaxed: a bit for each kind of work */
+extern uint32_t sa_deferred_call_due; /* atomic, relaxed: a bit for each kind of work */
 
-void sa_deferred_set_handler(enum sa_deferred_work work, void (*handler)(void));
-void sa_deferred_request(enum sa_deferred_work work);
-void sa_deferred_do(void);
+void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void));
+void sa_deferred_call_request(enum sa_deferred_call_work work);
+void sa_deferred_call_do(void);
 
 /* Outside of the gate: does nothing for a slow path within another. */
-SA_INLINE void sa_deferred_run(void)
+SA_INLINE void sa_deferred_call_run(void)
 {
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_deferred_due)) && !sa_thread.gate_depth)
-        sa_deferred_do();
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_deferred_call_due)) && !sa_thread.gate_depth)
+        sa_deferred_call_do();
 }
 
 #endif

@@ -122,7 +122,7 @@ static void *list_pop(unsigned list)
     return p;
 }
 
-SA_RARE void sa_emergency_free(void *p, size_t bytes)
+SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
 {
     size_t least = 0;
     unsigned list;
@@ -130,7 +130,7 @@ SA_RARE void sa_emergency_free(void *p, size_t bytes)
     uintptr_t from = sa_align_up((uintptr_t)p + sizeof(void *), page);
     uintptr_t to = ((uintptr_t)p + bytes) & ~(page - 1);
 
-    if (!sa_gate_is_lost() || bytes < sizeof(void *))
+    if (!sa_fork_gate_is_lost() || bytes < sizeof(void *))
         return;
     list = list_for(bytes, &least);
     if (bytes >= RETURN_BYTES && to > from)
@@ -157,10 +157,10 @@ static void *emergency_reuse(size_t size, size_t align)
     return memset(p, 0, size);
 }
 
-SA_RARE void *sa_emergency_alloc(size_t size, size_t align)
+SA_RARE void *sa_emergency_heap_alloc(size_t size, size_t align)
 {
     struct emergency *e = sa_load_acquire(&first);
-    bool lost = sa_gate_is_lost();
+    bool lost = sa_fork_gate_is_lost();
     void *p;
 
     if (align < 16)
@@ -179,7 +179,7 @@ SA_RARE void *sa_emergency_alloc(size_t size, size_t align)
     return emergency_map(size, align);
 }
 
-bool sa_emergency_owns(const void *p, size_t *ret_size)
+bool sa_emergency_heap_owns(const void *p, size_t *ret_size)
 {
     for (const struct emergency *e = sa_load_acquire(&first); e; e = e->next) {
         if ((uintptr_t)p - (uintptr_t)e < e->bytes) {
@@ -192,7 +192,7 @@ bool sa_emergency_owns(const void *p, size_t *ret_size)
     return false;
 }
 
-SA_RARE void sa_emergency_put_aside(void *p)
+SA_RARE void sa_emergency_heap_put_aside(void *p)
 {
     void *next = sa_load_relaxed(&aside);
 
@@ -201,14 +201,14 @@ SA_RARE void sa_emergency_put_aside(void *p)
     } while (!sa_cas_release(&aside, &next, p));
 }
 
-void *sa_emergency_take(void)
+void *sa_emergency_heap_take(void)
 {
     if (SA_LIKELY(!sa_load_relaxed(&aside)))
         return NULL;
     return sa_xchg_acquire(&aside, NULL);
 }
 
-SA_RARE void sa_emergency_after_fork(void)
+SA_RARE void sa_emergency_heap_after_fork(void)
 {
     sa_store_relaxed(&aside, NULL);
 }

@@ -20,20 +20,20 @@
 #include <stdint.h>
 
 /* Zeroed; NULL when out of memory. */
-void *sa_emergency_alloc(size_t size, size_t align);
+void *sa_emergency_heap_alloc(size_t size, size_t align);
 
 /* Whether a block is one of these; then *ret_size is its size. */
-bool sa_emergency_owns(const void *p, size_t *ret_size);
+bool sa_emergency_heap_owns(const void *p, size_t *ret_size);
 
 /* In a lost child: uses a block again that has at least so many bytes. Otherwise does nothing. */
-void sa_emergency_free(void *p, size_t bytes);
+void sa_emergency_heap_free(void *p, size_t bytes);
 
-/* Puts a block of the ordinary heap aside; sa_emergency_take returns those, once, linked by
+/* Puts a block of the ordinary heap aside; sa_emergency_heap_take returns those, once, linked by
  * their first word. */
-void sa_emergency_put_aside(void *p);
-void *sa_emergency_take(void);
+void sa_emergency_heap_put_aside(void *p);
+void *sa_emergency_heap_take(void);
 
 /* In a child of fork: what other threads put aside is theirs no more, and stays allocated. */
-void sa_emergency_after_fork(void);
+void sa_emergency_heap_after_fork(void);
 
 #endif

@@ -34,33 +34,33 @@
 
 static char nobody_asked; /* 0 */
 
-struct sa_gate sa_gate;
-SA_START_DATA char *sa_gate_open_word = &nobody_asked;
+struct sa_fork_gate sa_fork_gate;
+SA_START_DATA char *sa_fork_gate_open_word = &nobody_asked;
 
 static void (*gate_child)(bool lost);
 
 /* Where the kernel gives no page that it clears: children that are not announced are not noticed. */
-static struct sa_gate_page gate_plain_page;
+static struct sa_fork_gate_page gate_plain_page;
 
-unsigned sa_gate_stripe(void)
+unsigned sa_fork_gate_stripe(void)
 {
-    return (unsigned)sa_percpu_cpu() % SA_GATE_STRIPES;
+    return (unsigned)sa_percpu_cpu() % SA_FORK_GATE_STRIPES;
 }
 
-SA_START_CODE void sa_gate_init(void (*child)(bool lost))
+SA_START_CODE void sa_fork_gate_init(void (*child)(bool lost))
 {
     gate_child = child;
 #ifdef SA_ALONE_WORD
-    if (sa_alone() && !sa_load_relaxed(&sa_gate.page))
-        sa_store_relaxed(&sa_gate_open_word, &SA_ALONE_WORD);
+    if (sa_single_threaded() && !sa_load_relaxed(&sa_fork_gate.page))
+        sa_store_relaxed(&sa_fork_gate_open_word, &SA_ALONE_WORD);
 #endif
 }
 
 /* The page that children find cleared. */
-static struct sa_gate_page *gate_map_page(void)
+static struct sa_fork_gate_page *gate_map_page(void)
 {
     size_t bytes = sa_max(sa_vm.page_bytes, 4096);
-    struct sa_gate_page *page = sa_filtered() ? NULL : sa_vm_map(NULL, bytes, "salloc:gate");
+    struct sa_fork_gate_page *page = sa_filtered() ? NULL : sa_vm_map(NULL, bytes, "salloc:gate");
 
     if (page && sa_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
         return page;
@@ -75,37 +75,37 @@ static struct sa_gate_page *gate_map_page(void)
  */
 static void gate_make_page(void)
 {
-    struct sa_gate_page *page;
+    struct sa_fork_gate_page *page;
 
-    if (sa_xchg_acquire(&sa_gate.forking, 1))
+    if (sa_xchg_acquire(&sa_fork_gate.forking, 1))
         return;
-    if (!sa_load_relaxed(&sa_gate.page)) {
+    if (!sa_load_relaxed(&sa_fork_gate.page)) {
         page = gate_map_page();
         page->alive = page->open = 1;
-        sa_store_release(&sa_gate.page, page);
-        sa_store_release(&sa_gate_open_word, &page->open);
+        sa_store_release(&sa_fork_gate.page, page);
+        sa_store_release(&sa_fork_gate_open_word, &page->open);
     }
-    sa_store_release(&sa_gate.forking, 0);
-    sa_sys_futex_wake(&sa_gate.forking, 1);
+    sa_store_release(&sa_fork_gate.forking, 0);
+    sa_sys_futex_wake(&sa_fork_gate.forking, 1);
 }
 
 /* In a child that was not announced, of a thread that is counted `own` times, on the stripe. */
-static void gate_repair_child(struct sa_gate_page *page, unsigned own, unsigned stripe)
+static void gate_repair_child(struct sa_fork_gate_page *page, unsigned own, unsigned stripe)
 {
     uint32_t inside = 0;
     bool lost;
 
-    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
-        inside += sa_load_relaxed(&sa_gate.stripe[i].inside);
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        inside += sa_load_relaxed(&sa_fork_gate.stripe[i].inside);
     /* A thread that was in fork itself passed without being counted. */
-    lost = sa_gate_is_lost() || sa_load_relaxed(&sa_gate.closed) || inside != own;
-    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
-        sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
+    lost = sa_fork_gate_is_lost() || sa_load_relaxed(&sa_fork_gate.closed) || inside != own;
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
     if (own)
-        sa_store_relaxed(&sa_gate.stripe[stripe].inside, own);
-    sa_store_relaxed(&sa_gate.lost, lost);
-    sa_store_relaxed(&sa_gate.closed, 0);
-    sa_store_relaxed(&sa_gate.forking, 0);
+        sa_store_relaxed(&sa_fork_gate.stripe[stripe].inside, own);
+    sa_store_relaxed(&sa_fork_gate.lost, lost);
+    sa_store_relaxed(&sa_fork_gate.closed, 0);
+    sa_store_relaxed(&sa_fork_gate.forking, 0);
     if (gate_child)
         gate_child(lost);
     sa_store_seq_cst(&page->open, (char)!lost);
@@ -119,49 +119,49 @@ static void gate_repair_child(struct sa_gate_page *page, unsigned own, unsigned 
  */
 SA_RARE static bool gate_look(unsigned stripe, bool counted)
 {
-    struct sa_gate_page *page = sa_load_acquire(&sa_gate.page);
+    struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
     unsigned own = (sa_thread.gate_depth ? 1 : 0) + counted;
 
-    if (!page && !sa_alone()) {
+    if (!page && !sa_single_threaded()) {
         gate_make_page();
     } else if (page && !sa_load_acquire(&page->alive)) {
         /* In fork's child too, until fork's last handler: threads that handlers before it have made wait for that one. */
         for (int i = 0; i < GATE_WAIT_SLICES && !sa_thread.gate_depth &&
-                        sa_load_acquire(&sa_gate.closed) && !sa_load_acquire(&page->alive);
+                        sa_load_acquire(&sa_fork_gate.closed) && !sa_load_acquire(&page->alive);
              i++)
             sa_sys_futex_wait(&page->alive, 0, GATE_WAIT_SLICE_NS);
         if (sa_load_acquire(&page->alive))
-            return !sa_gate_is_lost();
+            return !sa_fork_gate_is_lost();
         if (!sa_xchg_acquire(&page->repairing, 1))
             gate_repair_child(page, own, stripe);
         while (!sa_load_acquire(&page->alive)) /* another thread of the child does it */
             sa_sys_futex_wait(&page->alive, 0, GATE_REPAIR_SLICE_NS);
     }
-    return !sa_gate_is_lost();
+    return !sa_fork_gate_is_lost();
 }
 
 /* Before this thread counts itself: the one that repairs a child must not find others counted. */
-SA_RARE void sa_gate_look(unsigned stripe)
+SA_RARE void sa_fork_gate_look(unsigned stripe)
 {
     gate_look(stripe, false);
 }
 
-SA_RARE bool sa_gate_enter_closed(unsigned stripe)
+SA_RARE bool sa_fork_gate_enter_closed(unsigned stripe)
 {
     if (SA_UNLIKELY(!gate_look(stripe, true))) {
-        sa_sub_release(&sa_gate.stripe[stripe].inside, 1);
+        sa_sub_release(&sa_fork_gate.stripe[stripe].inside, 1);
         return false;
     }
-    if (!sa_load_seq_cst(&sa_gate.closed))
+    if (!sa_load_seq_cst(&sa_fork_gate.closed))
         return true;
     for (int i = 0; i < GATE_WAIT_SLICES; i++) {
-        sa_sub_release(&sa_gate.stripe[stripe].inside, 1);
-        sa_sys_futex_wait(&sa_gate.closed, 1, GATE_WAIT_SLICE_NS);
-        sa_add_seq_cst(&sa_gate.stripe[stripe].inside, 1);
-        if (!sa_load_seq_cst(&sa_gate.closed))
+        sa_sub_release(&sa_fork_gate.stripe[stripe].inside, 1);
+        sa_sys_futex_wait(&sa_fork_gate.closed, 1, GATE_WAIT_SLICE_NS);
+        sa_add_seq_cst(&sa_fork_gate.stripe[stripe].inside, 1);
+        if (!sa_load_seq_cst(&sa_fork_gate.closed))
             return true;
     }
-    sa_sub_release(&sa_gate.stripe[stripe].inside, 1);
+    sa_sub_release(&sa_fork_gate.stripe[stripe].inside, 1);
     return false;
 }
 
@@ -170,8 +170,8 @@ static bool gate_alone(bool count_moving)
 {
     uint32_t inside = 0, own = sa_thread.gate_depth ? 1 : 0;
 
-    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
-        inside += sa_load_seq_cst(&sa_gate.stripe[i].inside);
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        inside += sa_load_seq_cst(&sa_fork_gate.stripe[i].inside);
     /* fork in a signal handler may have interrupted a slow path of this thread. */
     return inside == own || (count_moving && sa_thread.gate_moving && inside == 1);
 }
@@ -187,30 +187,30 @@ static int gate_patience(void)
  * bounded time. */
 static void gate_lock(void)
 {
-    for (int i = gate_patience() / 20; sa_xchg_acquire(&sa_gate.forking, 1) && i > 0; i--)
-        sa_sys_futex_wait(&sa_gate.forking, 1, GATE_CLOSE_SLICE_NS * 20);
+    for (int i = gate_patience() / 20; sa_xchg_acquire(&sa_fork_gate.forking, 1) && i > 0; i--)
+        sa_sys_futex_wait(&sa_fork_gate.forking, 1, GATE_CLOSE_SLICE_NS * 20);
 }
 
 /* Whether the word that slow paths look at says so. Before there is a page there are no others. */
 static void gate_tell(bool open)
 {
-    struct sa_gate_page *page = sa_load_acquire(&sa_gate.page);
+    struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
 
     if (page)
         sa_store_seq_cst(&page->open, (char)open);
 }
 
-SA_RARE bool sa_gate_close(void)
+SA_RARE bool sa_fork_gate_close(void)
 {
     uint32_t never = 0;
     int patience = gate_patience();
 
     /* Not in a handler of fork that forks itself, before the child is told of the first one. */
-    if (!(sa_thread.gate_depth && sa_load_acquire(&sa_gate.closed)) &&
+    if (!(sa_thread.gate_depth && sa_load_acquire(&sa_fork_gate.closed)) &&
         !gate_look(sa_thread.gate_stripe, false))
         return false;
     gate_lock();
-    sa_store_seq_cst(&sa_gate.closed, 1);
+    sa_store_seq_cst(&sa_fork_gate.closed, 1);
     gate_tell(false);
     for (int i = 0; i < GATE_CLOSE_SPINS && !gate_alone(false); i++)
         sa_cpu_relax();
@@ -220,38 +220,38 @@ SA_RARE bool sa_gate_close(void)
     return true;
 }
 
-SA_RARE void sa_gate_open(void)
+SA_RARE void sa_fork_gate_open(void)
 {
     sa_thread.gate_depth--;
-    sa_store_seq_cst(&sa_gate.closed, 0);
+    sa_store_seq_cst(&sa_fork_gate.closed, 0);
     gate_tell(true);
-    sa_sys_futex_wake(&sa_gate.closed, INT32_MAX);
-    sa_store_release(&sa_gate.forking, 0);
-    sa_sys_futex_wake(&sa_gate.forking, 1);
+    sa_sys_futex_wake(&sa_fork_gate.closed, INT32_MAX);
+    sa_store_release(&sa_fork_gate.forking, 0);
+    sa_sys_futex_wake(&sa_fork_gate.forking, 1);
 }
 
-SA_RARE void sa_gate_reset(void)
+SA_RARE void sa_fork_gate_reset(void)
 {
     sa_thread.gate_depth--;
-    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
-        sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
     if (sa_thread.gate_depth)
-        sa_store_relaxed(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+        sa_store_relaxed(&sa_fork_gate.stripe[sa_thread.gate_stripe].inside, 1);
     sa_thread.gate_broken = sa_thread.gate_moving != 0;
-    sa_store_relaxed(&sa_gate.forking, 0);
-    sa_store_seq_cst(&sa_gate.closed, 0);
-    if (sa_gate.page)
-        sa_store_release(&sa_gate.page->alive, 1);
+    sa_store_relaxed(&sa_fork_gate.forking, 0);
+    sa_store_seq_cst(&sa_fork_gate.closed, 0);
+    if (sa_fork_gate.page)
+        sa_store_release(&sa_fork_gate.page->alive, 1);
     gate_tell(true);
-    if (sa_gate.page)
-        sa_sys_futex_wake(&sa_gate.page->alive, INT32_MAX);
+    if (sa_fork_gate.page)
+        sa_sys_futex_wake(&sa_fork_gate.page->alive, INT32_MAX);
 }
 
-SA_RARE void sa_gate_repair(void)
+SA_RARE void sa_fork_gate_repair(void)
 {
     sa_thread.gate_broken = 0;
-    for (unsigned i = 0; i < SA_GATE_STRIPES; i++)
-        sa_store_relaxed(&sa_gate.stripe[i].inside, 0);
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
     if (sa_thread.gate_depth)
-        sa_store_seq_cst(&sa_gate.stripe[sa_thread.gate_stripe].inside, 1);
+        sa_store_seq_cst(&sa_fork_gate.stripe[sa_thread.gate_stripe].inside, 1);
 }

@@ -34,69 +34,69 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SA_GATE_STRIPES 16
+#define SA_FORK_GATE_STRIPES 16
 
 /* All zero in a child that was not announced. */
-struct sa_gate_page {
+struct sa_fork_gate_page {
     char open;          /* atomic: 0 while the gate is closed */
     uint32_t alive;     /* atomic: 1 */
     uint32_t repairing; /* atomic: a thread of a child that was not announced */
 };
 
-struct sa_gate {
+struct sa_fork_gate {
     struct {
         uint32_t inside; /* atomic */
-    } __attribute__((aligned(SA_CACHELINE))) stripe[SA_GATE_STRIPES];
-    uint32_t closed;           /* atomic: 1 or 0, written by who holds `forking` */
-    uint32_t forking;          /* atomic: a lock of its own kind, see fork_gate.c */
-    struct sa_gate_page *page; /* atomic: const once there is one */
+    } __attribute__((aligned(SA_CACHELINE))) stripe[SA_FORK_GATE_STRIPES];
+    uint32_t closed;                /* atomic: 1 or 0, written by who holds `forking` */
+    uint32_t forking;               /* atomic: a lock of its own kind, see fork_gate.c */
+    struct sa_fork_gate_page *page; /* atomic: const once there is one */
     uint32_t lost; /* atomic: 1 in a child that was not announced while threads were inside */
     /* Not 0: a debugger calls a function, and a thread that is inside may hold a lock that the call needs. A nested slow
      * path is then turned away, as by a closed gate. Written by debuggers only (debug/calls.py). */
     uint32_t debugger;
 };
 
-extern struct sa_gate sa_gate;
-extern char *sa_gate_open_word; /* atomic: what it points to is 0 while the gate is closed */
+extern struct sa_fork_gate sa_fork_gate;
+extern char *sa_fork_gate_open_word; /* atomic: what it points to is 0 while the gate is closed */
 
-/* What each process does once. child: in a child that was not announced, before anything else; lost: see sa_gate. */
-void sa_gate_init(void (*child)(bool lost));
+/* What each process does once. child: in a child that was not announced, before anything else; lost: see sa_fork_gate. */
+void sa_fork_gate_init(void (*child)(bool lost));
 
 /* Whether this is a child that will not use the allocator's state any more. */
-SA_INLINE bool sa_gate_is_lost(void)
+SA_INLINE bool sa_fork_gate_is_lost(void)
 {
-    return SA_UNLIKELY(sa_load_relaxed(&sa_gate.lost) != 0);
+    return SA_UNLIKELY(sa_load_relaxed(&sa_fork_gate.lost) != 0);
 }
 
-void sa_gate_look(unsigned stripe);
-bool sa_gate_enter_closed(unsigned stripe);
-unsigned sa_gate_stripe(void);
-void sa_gate_repair(void);
+void sa_fork_gate_look(unsigned stripe);
+bool sa_fork_gate_enter_closed(unsigned stripe);
+unsigned sa_fork_gate_stripe(void);
+void sa_fork_gate_repair(void);
 
 /*
  * Brackets the instructions during which this thread's count and its depth disagree. A signal
  * handler that forks in between cannot tell whether the thread is counted; its child sets the
  * count right when the interrupted code gets to the end of the bracket. Handlers nest.
  */
-SA_INLINE void sa_gate_move_begin(void)
+SA_INLINE void sa_fork_gate_move_begin(void)
 {
     sa_thread.gate_moving++;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-SA_INLINE void sa_gate_move_end(void)
+SA_INLINE void sa_fork_gate_move_end(void)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (--sa_thread.gate_moving == 0 && SA_UNLIKELY(sa_thread.gate_broken))
-        sa_gate_repair();
+        sa_fork_gate_repair();
 }
 
 /* Signal handlers that come in between enter as often as they leave. */
-SA_INLINE void sa_gate_count(unsigned stripe, bool enter)
+SA_INLINE void sa_fork_gate_count(unsigned stripe, bool enter)
 {
-    uint32_t *inside = &sa_gate.stripe[stripe].inside;
+    uint32_t *inside = &sa_fork_gate.stripe[stripe].inside;
 
-    if (sa_alone())
+    if (sa_single_threaded())
         sa_count_add(inside, enter ? 1 : UINT32_MAX);
     else if (enter)
         sa_add_seq_cst(inside, 1);
@@ -105,43 +105,43 @@ SA_INLINE void sa_gate_count(unsigned stripe, bool enter)
 }
 
 /* False: a fork is in progress and may be waiting for this thread, or see `debugger`. Nests. */
-SA_INLINE bool sa_gate_enter(void)
+SA_INLINE bool sa_fork_gate_enter(void)
 {
     unsigned stripe;
 
     if (sa_thread.gate_depth) {
-        if (SA_UNLIKELY(sa_load_relaxed(&sa_gate.debugger)))
+        if (SA_UNLIKELY(sa_load_relaxed(&sa_fork_gate.debugger)))
             return false;
         sa_thread.gate_depth++;
         return true;
     }
     /* In this order, a signal handler that allocates in between enters on its own account. */
-    stripe = sa_gate_stripe();
-    if (SA_UNLIKELY(!sa_load_relaxed(sa_load_acquire(&sa_gate_open_word))))
-        sa_gate_look(stripe);
-    sa_gate_move_begin();
-    sa_gate_count(stripe, true);
-    if (SA_UNLIKELY(!sa_load_seq_cst(sa_load_acquire(&sa_gate_open_word))) &&
-        !sa_gate_enter_closed(stripe)) {
-        sa_gate_move_end();
+    stripe = sa_fork_gate_stripe();
+    if (SA_UNLIKELY(!sa_load_relaxed(sa_load_acquire(&sa_fork_gate_open_word))))
+        sa_fork_gate_look(stripe);
+    sa_fork_gate_move_begin();
+    sa_fork_gate_count(stripe, true);
+    if (SA_UNLIKELY(!sa_load_seq_cst(sa_load_acquire(&sa_fork_gate_open_word))) &&
+        !sa_fork_gate_enter_closed(stripe)) {
+        sa_fork_gate_move_end();
         return false;
     }
     sa_thread.gate_stripe = (uint16_t)stripe;
     sa_thread.gate_depth = 1;
-    sa_gate_move_end();
+    sa_fork_gate_move_end();
     return true;
 }
 
-SA_INLINE void sa_gate_leave(void)
+SA_INLINE void sa_fork_gate_leave(void)
 {
     if (sa_thread.gate_depth > 1) {
         sa_thread.gate_depth--;
         return;
     }
-    sa_gate_move_begin();
+    sa_fork_gate_move_begin();
     sa_thread.gate_depth = 0;
-    sa_gate_count(sa_thread.gate_stripe, false);
-    sa_gate_move_end();
+    sa_fork_gate_count(sa_thread.gate_stripe, false);
+    sa_fork_gate_move_end();
 }
 
 /*
@@ -152,16 +152,16 @@ SA_INLINE void sa_gate_leave(void)
  * To the thread that closes it the gate stays open: handlers of fork that run later may allocate.
  * False: this is a lost child, in which nothing is to be done.
  */
-bool sa_gate_close(void);
-void sa_gate_open(void);
+bool sa_fork_gate_close(void);
+void sa_fork_gate_open(void);
 
 /* Whether a fork is in progress: whatever can wait should. */
-SA_INLINE bool sa_gate_is_closed(void)
+SA_INLINE bool sa_fork_gate_is_closed(void)
 {
-    return sa_load_seq_cst(&sa_gate.closed);
+    return sa_load_seq_cst(&sa_fork_gate.closed);
 }
 
 /* For the child: opens the gate; this thread is the only one. */
-void sa_gate_reset(void);
+void sa_fork_gate_reset(void);
 
 #endif

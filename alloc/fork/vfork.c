@@ -28,7 +28,7 @@ static int vfork_cpu(void)
     return sa_rseq.per_cpu && sa_hot.mid_limit ? sa_percpu_cpu() : -1;
 }
 
-/* One hold more. False: there are SA_HOLDS_MOST. */
+/* One hold more. False: there are SA_HOLDS_MAX. */
 static bool vfork_hold(int cpu)
 {
     struct sa_slab *is = sa_load_relaxed(&sa_hot.slabs[cpu]), *held;
@@ -97,7 +97,7 @@ void sa_vfork_end(uint64_t mark)
         sa_thread.area.tid = 0; /* the child may have noted its own */
     /* A child that has ended inside a slow path has left what follows as it was then. */
     if (sa_thread.gate_depth && !depth)
-        sa_gate_count(sa_thread.gate_stripe, false);
+        sa_fork_gate_count(sa_thread.gate_stripe, false);
     sa_thread.gate_depth = depth;
     sa_thread.gate_moving = (uint8_t)(mark >> MARK_MOVING_SHIFT);
     sa_thread.sampling = (uint8_t)(mark >> MARK_SAMPLING_SHIFT);

@@ -16,7 +16,7 @@ void sa_block_fault(const void *p, const char *what)
 {
     uintptr_t address = (uintptr_t)p;
     struct sa_span *s = sa_pagemap_find(address);
-    struct sa_found found;
+    struct sa_lookup found;
 
     if (sa_misuse_find(address, &found))
         sa_misuse_pointer(what, p, &found);

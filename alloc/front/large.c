@@ -26,12 +26,12 @@
 #include <string.h>
 
 /* Below this, copying is cheaper than moving pages. */
-#define MOVE_LEAST (1ul << 20)
+#define MOVE_MIN (1ul << 20)
 
 /* Up to this, a block is copied to a place some of which has memory: moved pages would push that out, and would have to be found
  * again, one by one, where they came from and when the block is freed. What is longer is moved even so: in most of such a
  * place there is none, and what is there twice counts for more. */
-#define COPY_MOST (2ul << 20)
+#define COPY_MAX (2ul << 20)
 
 /* Guards where only sampled blocks have them. Each guard takes two mappings. */
 #define GUARDS_SAMPLED 256
@@ -69,7 +69,7 @@ SA_RARE void sa_large_counts(struct sa_large_counts *ret)
  * allocation, or what a sampled block has become would stand for nothing. */
 static void large_sample(struct sa_span *s, size_t size, size_t align)
 {
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
 
     sa_cpu_cache_note_use();
     sa_sampler_try_large(sa_span_bytes(s), &trial);
@@ -78,11 +78,11 @@ static void large_sample(struct sa_span *s, size_t size, size_t align)
 }
 
 /* Whether a new block is to end before an inaccessible page. */
-static bool large_wants_guard(const struct sa_trial *trial)
+static bool large_wants_guard(const struct sa_sampling_decision *trial)
 {
     return SA_UNLIKELY(sa_hardening.guards) ||
            (SA_UNLIKELY(trial->won) && sa_load_relaxed(&sa_large_guards) < guards_sampled &&
-            sa_fault_may_report() && sa_choice_guard_large(sa_clock_coarse_ns()));
+            sa_fault_may_report() && sa_guard_policy_guard_large(sa_clock_coarse_ns()));
 }
 
 static void large_unsample(struct sa_span *s)
@@ -96,7 +96,7 @@ static bool large_keep(struct sa_span *s, bool *hidden)
 {
     bool kept;
 
-    if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_kept_paused())
+    if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_sample_quarantine_paused())
         return false;
     *hidden = true;
     sa_fault_prepare();
@@ -141,7 +141,7 @@ static void large_give_back(struct sa_span *s, bool empty)
     if (large_keep(s, &hidden))
         return;
     if (SA_UNLIKELY(hidden))
-        sa_kept_return(s, empty);
+        sa_sample_quarantine_return(s, empty);
     else
         sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
 }
@@ -184,8 +184,8 @@ static void large_arm(struct sa_span *s, bool guard)
 }
 
 /* Makes a span a block after its trial. */
-static void *large_begin(struct sa_span *s, size_t size, size_t align, const struct sa_trial *trial,
-                         bool guard)
+static void *large_begin(struct sa_span *s, size_t size, size_t align,
+                         const struct sa_sampling_decision *trial, bool guard)
 {
     large_count(allocations, sa_span_bytes(s));
     s->requested = size;
@@ -200,7 +200,7 @@ static void *large_begin(struct sa_span *s, size_t size, size_t align, const str
 
 void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
 {
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
 
     sa_sampler_try_large(sa_span_bytes(s), &trial);
     return large_begin(s, size, align, &trial, large_wants_guard(&trial));
@@ -209,7 +209,7 @@ void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
 void *sa_large_alloc(size_t size, size_t align, bool *zero)
 {
     size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1), pages;
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
     struct sa_span *s;
     bool guard;
 
@@ -277,15 +277,15 @@ SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
     struct sa_span *s;
     bool copied;
 
-    if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
+    if (bytes < MOVE_MIN || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
     pages = large_pages_guarded(size + size / GROW_PART, sa_hardening.guards);
     /* Memory that is there is of use to a copy only. */
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1,
-                           bytes <= COPY_MOST ? SA_PAGES_ANY : SA_PAGES_ZERO);
+                           bytes <= COPY_MAX ? SA_PAGES_ANY : SA_PAGES_ZERO);
     if (!s)
         return NULL;
-    copied = !s->zeroed && bytes <= COPY_MOST;
+    copied = !s->zeroed && bytes <= COPY_MAX;
     if (copied) {
         memcpy((void *)s->start, (void *)old->start, bytes);
     } else if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {

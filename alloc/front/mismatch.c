@@ -43,7 +43,7 @@ void sa_mismatch_found(const void *p, unsigned call, bool resized)
     static const char resizer[][20] = {"realloc"};
     const char *what = resized ? "mismatched realloc" : "mismatched free";
     char text[160] = "";
-    struct sa_found found;
+    struct sa_lookup found;
     struct sa_span *span;
     unsigned origin;
     struct sa_fmt f;
@@ -81,7 +81,7 @@ void sa_mismatch_adopt(void *p, unsigned origin)
 SA_NORETURN SA_COLD static void sized_fault(struct sa_block b, const void *p, const char *text,
                                             size_t a, size_t size)
 {
-    struct sa_found found;
+    struct sa_lookup found;
 
     if ((b.own_page || !b.cls) && sa_lookup_sample(b.span, &found))
         sa_misuse_sized(p, &found, text, a, size);

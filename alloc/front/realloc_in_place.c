@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Realloc of blocks that grow; see realloc_in_place.h. What is done to a block is done by its owner: nothing here is shared but what the
- * floors below guard themselves.
+ * layers below guard themselves.
  *
  * The blocks are those of the classes that have a span for each object. The span is lengthened if what is behind it is free, and
  * becomes one of the class that the new size asks for, as a sized free of it looks at nothing else; or a large block. But a block
@@ -22,13 +22,13 @@
 #include "pagemap/pagemap.h"
 
 /* From here on most classes have a span for each object. */
-#define GROW_LEAST 65536
+#define GROW_MIN 65536
 
 static bool grows_alone(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
 
-    return cls && k->size >= GROW_LEAST && sa_class_alone(k);
+    return cls && k->size >= GROW_MIN && sa_class_alone(k);
 }
 
 /* Whether a block can become one of the class (0: a large one), and should. */
@@ -40,7 +40,7 @@ static bool grow_serves(unsigned cls, unsigned to)
 /* An object that holds `bytes` of content as the program's block: sampled, it is elsewhere. */
 static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
 {
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
     void *sampled = NULL;
 
     sa_cpu_cache_note_use();
@@ -50,7 +50,7 @@ static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
     return sampled ? sampled : object;
 }
 
-SA_RARE void *sa_grow(struct sa_block b, void *p, size_t size)
+SA_RARE void *sa_realloc_in_place(struct sa_block b, void *p, size_t size)
 {
     unsigned to = sa_block_class(size, 1);
     size_t bytes = sa_block_bytes(b);

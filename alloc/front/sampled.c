@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-void *sa_sampled_begin(const struct sa_trial *trial, unsigned cls, void *object, size_t content,
-                       size_t size, size_t align)
+void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+                       size_t content, size_t size, size_t align)
 {
     enum sa_proxy proxy = sa_sampler_proxy(cls, &trial->rate);
     void *p;

@@ -106,7 +106,7 @@ void sa_front_open_cxx(void)
 /* Frees what was put aside while a fork was in progress. */
 static void front_free_aside(void)
 {
-    void *p = sa_emergency_take();
+    void *p = sa_emergency_heap_take();
 
     while (SA_UNLIKELY(p != NULL)) {
         void *next = *(void **)p;
@@ -141,7 +141,8 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
 }
 
 /* A block of a class: an object, or a sampled block for which it stands. */
-static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_trial *trial)
+static void *alloc_small(unsigned cls, size_t size, size_t align,
+                         struct sa_sampling_decision *trial)
 {
     void *p = sa_cpu_cache_alloc(cls, trial), *sampled = NULL;
 
@@ -160,7 +161,8 @@ static void *alloc_small(unsigned cls, size_t size, size_t align, struct sa_tria
 }
 
 /* *zero: as for sa_large_alloc. */
-static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_trial *trial, bool *zero)
+static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampling_decision *trial,
+                       bool *zero)
 {
     if (!cls)
         return sa_large_alloc(size, align, zero);
@@ -174,14 +176,14 @@ static void alloc_recover(unsigned cls, size_t size, bool refused)
     if (refused) {
         sa_add_relaxed(&sa_limits.hits[SA_LIMIT_HARD], 1);
         if (!sa_limits_hopeless(size))
-            sa_limits_released(SA_LIMIT_HARD, sa_maintain_make_room());
+            sa_limits_released(SA_LIMIT_HARD, sa_maintenance_make_room());
     } else { /* out of address space */
-        sa_maintain_recover(cls != 0);
+        sa_maintenance_recover(cls != 0);
     }
 }
 
-static void *alloc_inside(unsigned cls, size_t size, size_t align, struct sa_trial *trial,
-                          bool zero)
+static void *alloc_inside(unsigned cls, size_t size, size_t align,
+                          struct sa_sampling_decision *trial, bool zero)
 {
     uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
     bool zeroed = zero, claimed = trial->won, refused;
@@ -204,23 +206,23 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align, struct sa_tri
 /* The end of a slow path. */
 static void front_leave(void)
 {
-    sa_maintain_poll();
-    sa_gate_leave();
-    sa_deferred_run();
+    sa_maintenance_poll();
+    sa_fork_gate_leave();
+    sa_deferred_call_run();
 }
 
 void *sa_front_alloc(size_t size, size_t align, bool zero)
 {
     unsigned cls = sa_block_class(size, align);
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
     void *p;
 
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
     sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
     sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
-    if (SA_UNLIKELY(!sa_gate_enter()))
-        return sa_emergency_alloc(size, align);
+    if (SA_UNLIKELY(!sa_fork_gate_enter()))
+        return sa_emergency_heap_alloc(size, align);
     front_free_aside();
     p = alloc_inside(cls, size, align, &trial, zero);
     front_leave();
@@ -289,18 +291,18 @@ static void free_block(struct sa_block b, void *p)
 /* For after the fork. A block without room for a link stays allocated. */
 SA_RARE static SA_NOINLINE void put_aside(struct sa_block b, void *p)
 {
-    if (sa_gate_is_lost()) { /* for good */
+    if (sa_fork_gate_is_lost()) { /* for good */
         if (!b.own_page && !sa_hardening.on)
-            sa_emergency_free(p, sa_block_bytes(b));
+            sa_emergency_heap_free(p, sa_block_bytes(b));
     } else if (sa_block_bytes(b) >= sizeof(void *)) {
-        sa_emergency_put_aside(p);
+        sa_emergency_heap_put_aside(p);
     }
 }
 
 /* Ends what is a block. */
 static void free_known(struct sa_block b, void *p)
 {
-    if (SA_UNLIKELY(!sa_gate_enter())) {
+    if (SA_UNLIKELY(!sa_fork_gate_enter())) {
         put_aside(b, p);
         return;
     }
@@ -313,8 +315,8 @@ void sa_front_free_aligned(void *p, size_t align)
     struct sa_block b;
     size_t size;
 
-    if (SA_UNLIKELY(sa_emergency_owns(p, &size))) {
-        sa_emergency_free(p, size);
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &size))) {
+        sa_emergency_heap_free(p, size);
         return;
     }
     b = block_of(p, "invalid free");
@@ -327,8 +329,8 @@ void sa_front_free_sized(void *p, size_t size, size_t align)
     size_t emergency_size;
     struct sa_block b;
 
-    if (SA_UNLIKELY(sa_emergency_owns(p, &emergency_size))) {
-        sa_emergency_free(p, emergency_size);
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &emergency_size))) {
+        sa_emergency_heap_free(p, emergency_size);
         return;
     }
     b = block_of(p, "invalid free");
@@ -351,9 +353,9 @@ static SA_NOINLINE void *realloc_copy(void *p, size_t old_size, size_t size)
 /* A sampled block stays. Its record keeps the old size only while a fork waits for this thread. */
 SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
 {
-    if (s->requested != size && sa_gate_enter()) {
+    if (s->requested != size && sa_fork_gate_enter()) {
         sa_sampler_set_requested(s, size);
-        sa_gate_leave();
+        sa_fork_gate_leave();
     }
     s->requested = size;
     s->origin = 0;
@@ -398,7 +400,7 @@ static void *realloc_inside(struct sa_block b, void *p, size_t size)
         if (q)
             return q;
     }
-    if (size > sa_block_bytes(b) && (q = sa_grow(b, p, size)))
+    if (size > sa_block_bytes(b) && (q = sa_realloc_in_place(b, p, size)))
         return q;
     /* All of it: malloc_usable_size tells the program that it may use the whole block. */
     q = realloc_copy(p, sa_block_bytes(b), size);
@@ -415,15 +417,15 @@ void *sa_front_realloc(void *p, size_t size)
     struct sa_block b;
     void *q;
 
-    if (SA_UNLIKELY(sa_emergency_owns(p, &old_size)))
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
     b = block_of(p, "invalid realloc");
     sa_mismatch_check(b, p, 1, true);
     sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
     if (realloc_stays(b, p, size))
         return p;
-    if (SA_UNLIKELY(!sa_gate_enter())) {
-        q = sa_emergency_alloc(size, 1);
+    if (SA_UNLIKELY(!sa_fork_gate_enter())) {
+        q = sa_emergency_heap_alloc(size, 1);
         if (q) {
             memcpy(q, p, sa_min(sa_block_bytes(b), size));
             put_aside(b, p);
@@ -439,7 +441,7 @@ SA_RARE size_t sa_front_size(const void *p, const char *what)
 {
     size_t size;
 
-    if (SA_UNLIKELY(sa_emergency_owns(p, &size)))
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &size)))
         return size;
     return sa_block_bytes(block_of(p, what));
 }
@@ -451,7 +453,7 @@ SA_RARE size_t sa_front_size_if_ours(const void *p)
     struct sa_span *s;
     size_t size;
 
-    if (sa_emergency_owns(p, &size))
+    if (sa_emergency_heap_owns(p, &size))
         return size;
     s = cls ? sa_pagemap_span(address) : sa_pagemap_find(address);
     if (!s)

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes the front end usable; the floors below are initialised. Sets the limits of the fast path. */
+/* Makes the front end usable; the layers below are initialised. Sets the limits of the fast path. */
 void sa_front_init(size_t cpu_cache_limit);
 
 /* Sets the limits of the fast paths of C++'s operators, too. */

@@ -49,38 +49,38 @@ void sa_hardened_check_free(void *object, unsigned cls)
                  object_bytes(cls));
     if (!sa_hardening.marks)
         return;
-    switch (sa_mark_read(object, object_bytes(cls), &size)) {
-    case SA_MARK_FREE:
+    switch (sa_canary_read(object, object_bytes(cls), &size)) {
+    case SA_CANARY_FREE:
         check_junk(object, cls);
         break;
-    case SA_MARK_FRESH:
+    case SA_CANARY_FRESH:
         break;
-    case SA_MARK_USED:
+    case SA_CANARY_USED:
         sa_fatal("heap corruption", object, "is free and in use (block of %zu bytes)", size);
-    case SA_MARK_BROKEN:
+    case SA_CANARY_BROKEN:
         check_junk(object, cls);
-        written_after_free(object, object_bytes(cls) - SA_MARK_BYTES,
-                           (char *)object + object_bytes(cls) - SA_MARK_BYTES);
+        written_after_free(object, object_bytes(cls) - SA_CANARY_BYTES,
+                           (char *)object + object_bytes(cls) - SA_CANARY_BYTES);
     }
 }
 
 void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
 {
     if (sa_hardening.marks)
-        sa_mark_use(object, object_bytes(cls), sa_max(size, 1), origin);
+        sa_canary_use(object, object_bytes(cls), sa_max(size, 1), origin);
 }
 
 unsigned sa_hardened_origin(const void *block, unsigned cls)
 {
-    return sa_mark_origin(block, object_bytes(cls));
+    return sa_canary_origin(block, object_bytes(cls));
 }
 
 /* Nothing is known of the block's size but what its class says. */
 SA_NORETURN SA_COLD static void mark_broken(const void *block, size_t bytes)
 {
-    sa_fatal("heap buffer overflow", (char *)block + bytes - SA_MARK_BYTES,
+    sa_fatal("heap buffer overflow", (char *)block + bytes - SA_CANARY_BYTES,
              "was written, behind the end of a block of at most %zu bytes at %p",
-             bytes - SA_MARK_BYTES, block);
+             bytes - SA_CANARY_BYTES, block);
 }
 
 static void check_slack(const void *block, size_t size, size_t end)
@@ -97,17 +97,17 @@ size_t sa_hardened_size(const void *block, unsigned cls, const char *what)
 {
     size_t bytes = object_bytes(cls), size = 0;
 
-    switch (sa_mark_read(block, bytes, &size)) {
-    case SA_MARK_USED:
-        check_slack(block, size, bytes - SA_MARK_BYTES);
+    switch (sa_canary_read(block, bytes, &size)) {
+    case SA_CANARY_USED:
+        check_slack(block, size, bytes - SA_CANARY_BYTES);
         break;
-    case SA_MARK_FREE:
+    case SA_CANARY_FREE:
         sa_fatal(is_free_call(what) ? "double free" : what, block,
-                 "was freed before (block of at most %zu bytes)", bytes - SA_MARK_BYTES);
-    case SA_MARK_FRESH:
+                 "was freed before (block of at most %zu bytes)", bytes - SA_CANARY_BYTES);
+    case SA_CANARY_FRESH:
         sa_fatal(what, block, "was not allocated (block of at most %zu bytes)",
-                 bytes - SA_MARK_BYTES);
-    case SA_MARK_BROKEN:
+                 bytes - SA_CANARY_BYTES);
+    case SA_CANARY_BROKEN:
         mark_broken(block, bytes);
     }
     return size;
@@ -117,11 +117,11 @@ size_t sa_hardened_size_if_used(const void *block, unsigned cls)
 {
     size_t size;
 
-    switch (sa_mark_read(block, object_bytes(cls), &size)) {
-    case SA_MARK_USED:
+    switch (sa_canary_read(block, object_bytes(cls), &size)) {
+    case SA_CANARY_USED:
         return size;
-    case SA_MARK_BROKEN:
-        return object_bytes(cls) - SA_MARK_BYTES;
+    case SA_CANARY_BROKEN:
+        return object_bytes(cls) - SA_CANARY_BYTES;
     default:
         return 0;
     }
@@ -132,9 +132,9 @@ void sa_hardened_end(void *block, unsigned cls)
     size_t bytes = object_bytes(cls);
 
     /* Another thread may have been as fast. */
-    if (sa_hardening.marks && SA_UNLIKELY(sa_mark_free(block, bytes) != SA_MARK_USED))
+    if (sa_hardening.marks && SA_UNLIKELY(sa_canary_free(block, bytes) != SA_CANARY_USED))
         sa_fatal("double free", block, "was freed before (block of at most %zu bytes)",
-                 bytes - SA_MARK_BYTES);
+                 bytes - SA_CANARY_BYTES);
     if (sa_hardening.junk_freed)
         sa_junk_fill(block, bytes - sa_hardening.tail);
 }
@@ -143,7 +143,7 @@ void sa_hardened_end(void *block, unsigned cls)
 static void release(struct sa_quarantined b)
 {
     if (!b.cls) {
-        sa_kept_return(sa_pagemap_span((uintptr_t)b.block), true);
+        sa_sample_quarantine_return(sa_pagemap_span((uintptr_t)b.block), true);
         return;
     }
     /* With marks that is done when the object is used again, which also covers the time until then. */
@@ -202,7 +202,7 @@ const void *sa_hardened_junk_damage(const void *object, unsigned cls)
 
 const void *sa_hardened_slack_damage(const void *block, unsigned cls, size_t size)
 {
-    return sa_slack_damage((const char *)block + size, object_bytes(cls) - SA_MARK_BYTES - size);
+    return sa_slack_damage((const char *)block + size, object_bytes(cls) - SA_CANARY_BYTES - size);
 }
 
 void sa_hardened_say_written(const void *object, unsigned cls, const void *where)

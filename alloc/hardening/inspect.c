@@ -59,13 +59,13 @@ static const void *look_once(const struct look *l, enum sa_mark *ret_mark, size_
 {
     bool whole = l->alone || is_free(l);
 
-    *ret_mark = sa_mark_read(l->object, sa_size_classes.of[l->cls].size, ret_size);
+    *ret_mark = sa_canary_read(l->object, sa_size_classes.of[l->cls].size, ret_size);
     switch (*ret_mark) {
-    case SA_MARK_USED:
+    case SA_CANARY_USED:
         return sa_hardened_slack_damage(l->object, l->cls, *ret_size);
-    case SA_MARK_FREE:
+    case SA_CANARY_FREE:
         return whole ? sa_hardened_junk_damage(l->object, l->cls) : NULL;
-    case SA_MARK_BROKEN:
+    case SA_CANARY_BROKEN:
         return l->object;
     default:
         return NULL;
@@ -83,9 +83,9 @@ SA_COLD static void confirm(const struct look *l, enum sa_mark mark, size_t size
         if (look_once(l, &now, &is) != where || now != mark || is != size)
             return;
     }
-    if (mark == SA_MARK_FREE)
+    if (mark == SA_CANARY_FREE)
         sa_hardened_say_written(l->object, l->cls, where);
-    if (mark == SA_MARK_USED)
+    if (mark == SA_CANARY_USED)
         sa_hardened_size(l->object, l->cls, "heap buffer overflow");
     else
         sa_hardened_say_broken(l->object, l->cls);
@@ -116,7 +116,7 @@ static void inspect_objects(struct sa_span *s, uintptr_t start, bool alone)
 
 static void inspect_span(struct sa_span *s, uintptr_t start)
 {
-    bool alone = sa_alone();
+    bool alone = sa_single_threaded();
 
     switch (sa_load_relaxed(&s->state)) {
     case SA_SPAN_OBJECTS:
@@ -176,12 +176,12 @@ void sa_inspect_all(void)
     size_t at = 0;
 
     /* exit was called by a signal handler: what it has interrupted may be half done. */
-    if (!sa_hardening.marks || sa_thread.gate_depth || !sa_gate_enter())
+    if (!sa_hardening.marks || sa_thread.gate_depth || !sa_fork_gate_enter())
         return;
     sa_guarded_inspect();
     do
         inspect_quarantine(&at, QUARANTINED);
     while (at && sa_clock_ns() < until);
     inspect_spans(&from, until);
-    sa_gate_leave();
+    sa_fork_gate_leave();
 }

@@ -23,10 +23,10 @@
 
 #define PARTS         8  /* of the small blocks */
 #define LARGE_FACTOR  16 /* large ones give up their memory */
-#define LARGE_MOST    1024
+#define LARGE_MAX     1024
 #define BLOCK_TYPICAL 128          /* bytes */
-#define SMALL_LEAST   (64 * PARTS) /* blocks */
-#define SMALL_MOST    (32768 * PARTS)
+#define SMALL_MIN     (64 * PARTS) /* blocks */
+#define SMALL_MAX     (32768 * PARTS)
 
 #define CLS_SHIFT  56
 #define LOCK_TRIES 1000
@@ -49,7 +49,7 @@ struct kind {
     size_t bytes, count; /* atomic, relaxed */
 };
 
-SA_START_DATA size_t sa_quarantine_most = LARGE_MOST;
+SA_START_DATA size_t sa_quarantine_most = LARGE_MAX;
 
 static struct part parts[PARTS + 1];
 static struct kind kinds[2] = {{.part_count = PARTS}, {.part_count = 1}};
@@ -68,9 +68,8 @@ static void kind_init(struct kind *kind, struct part *first, size_t limit, size_
 
 void sa_quarantine_init(size_t bytes)
 {
-    bytes = sa_min(bytes, SA_QUARANTINE_MOST);
-    kind_init(&kinds[0], parts, bytes,
-              sa_max(sa_min(bytes / BLOCK_TYPICAL, SMALL_MOST), SMALL_LEAST));
+    bytes = sa_min(bytes, SA_QUARANTINE_MAX);
+    kind_init(&kinds[0], parts, bytes, sa_max(sa_min(bytes / BLOCK_TYPICAL, SMALL_MAX), SMALL_MIN));
     kind_init(&kinds[1], parts + PARTS, bytes * LARGE_FACTOR, sa_quarantine_most);
 }
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_QUARANTINE_MOST (1ul << 40) /* bytes */
+#define SA_QUARANTINE_MAX (1ul << 40) /* bytes */
 
 /* A block, with its class; 0: a large one. */
 struct sa_quarantined {

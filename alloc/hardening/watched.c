@@ -21,13 +21,13 @@
  * A watched block of up to a page costs about 10 us, most of it for two changes of protection and two page faults: one
  * in a millisecond is 1 % of a processor. The first ones take 2.5 ms. Larger blocks count for a token in each LARGE_BYTES more.
  */
-#define TOKENS_MOST 256
+#define TOKENS_MAX  256
 #define TOKEN_NS    1000000ull
 #define REFILL_NS   10000000ull
 #define LARGE_BYTES 16384
 
 /* While there are fewer tokens than this, the block that gets one is drawn: not always the first one after a pause. */
-#define TOKENS_FEW (TOKENS_MOST / 4)
+#define TOKENS_FEW (TOKENS_MAX / 4)
 #define FEW_ONE_IN 8
 
 /* Slots for blocks of no bytes: address space, and a record for each that is used. */
@@ -40,7 +40,7 @@ static struct {
 
 void sa_watched_init(void)
 {
-    watched.tokens = TOKENS_MOST;
+    watched.tokens = TOKENS_MAX;
     sa_guarded_init_zero(ZERO_SLOTS);
 }
 
@@ -53,8 +53,8 @@ static void watched_refill(void)
         return;
     if (!before)
         return;
-    tokens += (int64_t)sa_min((now - before) / TOKEN_NS, TOKENS_MOST);
-    sa_store_relaxed(&watched.tokens, sa_min(tokens, TOKENS_MOST));
+    tokens += (int64_t)sa_min((now - before) / TOKEN_NS, TOKENS_MAX);
+    sa_store_relaxed(&watched.tokens, sa_min(tokens, TOKENS_MAX));
 }
 
 /* Whether the next block of the size is one. */
@@ -98,10 +98,10 @@ void *sa_watched_try(unsigned cls, void *object, size_t size, size_t align)
 {
     void *p;
 
-    if (!watched_due(size) || !sa_gate_enter())
+    if (!watched_due(size) || !sa_fork_gate_enter())
         return NULL;
     p = watched_begin(cls, object, size, align);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     return p;
 }
 

@@ -31,8 +31,8 @@
 
 /* The reserve: this part of the limit, within bounds, or what was handed out and not touched, up to a part of the limit. */
 #define RESERVE_PART   16
-#define RESERVE_LEAST  (2ull << 20)
-#define RESERVE_MOST   (256ull << 20)
+#define RESERVE_MIN    (2ull << 20)
+#define RESERVE_MAX    (256ull << 20)
 #define UNTOUCHED_PART 4
 
 /* Near the limit: no more left than so many reserves. That ends where more is left by another one. */
@@ -97,7 +97,7 @@ static int64_t larger(int64_t a, int64_t b)
 
 SA_INLINE int64_t reserve_of(uint64_t limit)
 {
-    return (int64_t)sa_min(sa_max(limit / RESERVE_PART, RESERVE_LEAST), RESERVE_MOST);
+    return (int64_t)sa_min(sa_max(limit / RESERVE_PART, RESERVE_MIN), RESERVE_MAX);
 }
 
 SA_INLINE void forget(uint64_t next_ns)

@@ -37,7 +37,7 @@
 #define BUSY_CALLS 4
 #define QUIET_MS   4000
 
-#define STEADY_MOST_NS 10000000000ull
+#define STEADY_MAX_NS 10000000000ull
 
 /* Making hugepages may take this part of the time, as far as it counts (thp_collapse.c). Where there is no thread for it, in steps, each of which is within
  * somebody's malloc, and the longer it took the later is the next. */
@@ -70,10 +70,11 @@ static SA_START_DATA struct {
     double steady_due;
     uint64_t thread_ns; /* atomic, relaxed: until then hugepages are left to the thread */
     bool more;          /* atomic, relaxed: the last pass left something for the next */
-    unsigned quiet; /* atomic, relaxed: calls of sa_maintain_background that found nothing to do */
-    uint64_t seen_freed;            /* atomic, relaxed: what it saw */
-    uint32_t wakes;                 /* atomic */
-    struct sa_maintain_stats stats; /* atomic, relaxed; `passes` is above */
+    unsigned
+        quiet; /* atomic, relaxed: calls of sa_maintenance_background that found nothing to do */
+    uint64_t seen_freed;               /* atomic, relaxed: what it saw */
+    uint32_t wakes;                    /* atomic */
+    struct sa_maintenance_stats stats; /* atomic, relaxed; `passes` is above */
 } background;
 
 static size_t maintain_release_some(size_t bytes)
@@ -91,7 +92,7 @@ static size_t maintain_release_some(size_t bytes)
 static void maintain_steady(uint64_t now)
 {
     size_t rate = sa_load_relaxed(&background.rate), due, given;
-    uint64_t elapsed = sa_min(now - background.steady_ns, STEADY_MOST_NS);
+    uint64_t elapsed = sa_min(now - background.steady_ns, STEADY_MAX_NS);
 
     background.steady_ns = now;
     if (SA_UNLIKELY(rate != background.steady_rate)) { /* it counts from now on */
@@ -161,16 +162,16 @@ static uint64_t maintain_kick_bytes(void)
  */
 static void maintain_defragment(void)
 {
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     sa_store_relaxed(&maintain.kicked_freed, sa_page_heap_freed(&sa_page_heap_ordinary));
 }
 
-void sa_maintain_poll(void)
+void sa_maintenance_poll(void)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
     uint64_t now = sa_clock_coarse_ns();
 
-    if (SA_UNLIKELY(sa_gate_is_closed()))
+    if (SA_UNLIKELY(sa_fork_gate_is_closed()))
         return; /* this thread is the one that forks: nothing may be set going */
 
     if (SA_UNLIKELY(sa_load_relaxed(&sa_limits.soft_due)))
@@ -179,7 +180,7 @@ void sa_maintain_poll(void)
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
         if (SA_UNLIKELY(sa_load_relaxed(&maintain.sleeping)))
-            sa_maintain_wake();
+            sa_maintenance_wake();
         if (sa_load_relaxed(&sa_vm.map_failures))
             maintain_defragment();
     }
@@ -194,80 +195,80 @@ void sa_maintain_poll(void)
         sa_soft_limit_enforce();
     if (SA_UNLIKELY(sa_load_relaxed(&maintain.want_thread))) {
         sa_store_relaxed(&maintain.want_thread, false);
-        sa_deferred_request(SA_DEFERRED_THREAD);
+        sa_deferred_call_request(SA_DEFERRED_THREAD);
     }
 }
 
-SA_RARE unsigned long sa_maintain_release(unsigned long bytes)
+SA_RARE unsigned long sa_maintenance_release(unsigned long bytes)
 {
     unsigned long given = 0, slice, got;
 
-    if (sa_gate_is_closed())
+    if (sa_fork_gate_is_closed())
         return 0;
     sa_lock_acquire(&maintain.lock, SA_RANK_MAINTAIN);
     sa_cpu_cache_drain(-1);
     sa_transfer_flush();
-    sa_kept_retry(true);
+    sa_sample_quarantine_retry(true);
     do { /* in slices, so that a fork need not wait for all of it */
         slice = sa_min(bytes - given, MAINTAIN_SLICE_BYTES);
         got = sa_page_heap_release(&sa_page_heap_ordinary, slice);
         given += got;
-    } while (given < bytes && got >= slice && !sa_gate_is_closed());
+    } while (given < bytes && got >= slice && !sa_fork_gate_is_closed());
     if (given < bytes)
         given += sa_page_heap_release(&sa_page_heap_sampled, bytes - given);
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
     return given;
 }
 
-SA_RARE unsigned long sa_maintain_release_requested(unsigned long bytes)
+SA_RARE unsigned long sa_maintenance_release_requested(unsigned long bytes)
 {
-    unsigned long given = sa_maintain_release(bytes);
+    unsigned long given = sa_maintenance_release(bytes);
 
     sa_add_relaxed(&background.stats.requested_bytes, given);
     return given;
 }
 
-SA_RARE size_t sa_maintain_make_room(void)
+SA_RARE size_t sa_maintenance_make_room(void)
 {
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     sa_hardened_flush();
-    return sa_maintain_release(PTRDIFF_MAX);
+    return sa_maintenance_release(PTRDIFF_MAX);
 }
 
-SA_RARE void sa_maintain_recover(bool unmap)
+SA_RARE void sa_maintenance_recover(bool unmap)
 {
-    sa_kept_pause();
-    sa_maintain_make_room();
+    sa_sample_quarantine_pause();
+    sa_maintenance_make_room();
     /* Nobody can use what samples have left, but the address space. */
     sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);
     if (unmap)
         sa_page_heap_unmap(&sa_page_heap_ordinary, MAINTAIN_UNMAP_BYTES);
     /* What is inaccessible does not count as data, what is free does. */
-    if (SA_UNLIKELY(!sa_kept_retry(true))) {
+    if (SA_UNLIKELY(!sa_sample_quarantine_retry(true))) {
         sa_page_heap_unmap(&sa_page_heap_ordinary, PTRDIFF_MAX);
-        sa_kept_retry(true);
+        sa_sample_quarantine_retry(true);
     }
 }
 
 SA_RARE static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
 {
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return;
     sa_transfer_split(domain_of, cpus, domains);
-    sa_gate_leave();
+    sa_fork_gate_leave();
 }
 
-SA_RARE int sa_maintain_topology(void)
+SA_RARE int sa_maintenance_topology(void)
 {
     return sa_topology_discover(maintain_split);
 }
 
-void sa_maintain_set_release_rate(size_t bytes)
+void sa_maintenance_set_release_rate(size_t bytes)
 {
     sa_store_relaxed(&background.rate, bytes);
 }
 
-SA_RARE size_t sa_maintain_release_rate(void)
+SA_RARE size_t sa_maintenance_release_rate(void)
 {
     return sa_load_relaxed(&background.rate);
 }
@@ -284,18 +285,18 @@ static bool background_collapse(void)
     return spent != 0;
 }
 
-SA_RARE unsigned sa_maintain_background(void)
+SA_RARE unsigned sa_maintenance_background(void)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
     unsigned quiet = sa_load_relaxed(&background.quiet);
     bool collapsed;
 
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return BUSY_MS;
     sa_store_relaxed(&background.thread_ns, sa_clock_coarse_ns() + THREAD_AWAY_NS);
-    sa_maintain_poll();
+    sa_maintenance_poll();
     collapsed = background_collapse();
-    sa_gate_leave();
+    sa_fork_gate_leave();
     if (collapsed || sa_load_relaxed(&background.more) ||
         freed != sa_load_relaxed(&background.seen_freed))
         quiet = 0;
@@ -307,42 +308,42 @@ SA_RARE unsigned sa_maintain_background(void)
     return quiet > BUSY_CALLS ? QUIET_MS : BUSY_MS;
 }
 
-SA_RARE void sa_maintain_want_thread(bool wanted, bool soon)
+SA_RARE void sa_maintenance_want_thread(bool wanted, bool soon)
 {
     if (wanted && !soon)
         sa_store_relaxed(&maintain.next_ns, sa_clock_coarse_ns() + MAINTAIN_NS);
     sa_store_relaxed(&maintain.want_thread, wanted);
 }
 
-SA_RARE uint32_t sa_maintain_wakes(void)
+SA_RARE uint32_t sa_maintenance_wakes(void)
 {
     return sa_load_acquire(&background.wakes);
 }
 
-SA_RARE void sa_maintain_sleep(uint32_t wakes, unsigned ms)
+SA_RARE void sa_maintenance_sleep(uint32_t wakes, unsigned ms)
 {
     sa_store_seq_cst(&maintain.sleeping, 1); /* before the kernel looks at the number */
     sa_sys_futex_wait(&background.wakes, wakes, (int64_t)ms * 1000000);
     sa_store_relaxed(&maintain.sleeping, 0);
 }
 
-SA_RARE void sa_maintain_wake(void)
+SA_RARE void sa_maintenance_wake(void)
 {
     sa_add_seq_cst(&background.wakes, 1);
     if (sa_load_seq_cst(&maintain.sleeping))
         sa_sys_futex_wake(&background.wakes, 1);
 }
 
-SA_RARE void sa_maintain_relieve(void)
+SA_RARE void sa_maintenance_relieve(void)
 {
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return;
     sa_add_relaxed(&background.stats.pressures, 1);
-    sa_add_relaxed(&background.stats.pressure_bytes, sa_maintain_release(PTRDIFF_MAX));
-    sa_gate_leave();
+    sa_add_relaxed(&background.stats.pressure_bytes, sa_maintenance_release(PTRDIFF_MAX));
+    sa_fork_gate_leave();
 }
 
-SA_RARE void sa_maintain_stats(struct sa_maintain_stats *ret)
+SA_RARE void sa_maintenance_stats(struct sa_maintenance_stats *ret)
 {
     ret->passes = sa_load_relaxed(&maintain.passes);
     ret->steady_bytes = sa_load_relaxed(&background.stats.steady_bytes);

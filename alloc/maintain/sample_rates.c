@@ -23,7 +23,7 @@
 #include "sampling/sampler/sampler.h"
 
 #define CHOOSE_FIRST_NS 1000000000ull
-#define CHOOSE_MOST_NS  60000000000ull
+#define CHOOSE_MAX_NS   60000000000ull
 #define FLOOR_SHARE     0.1 /* of the default: a class that wakes up is seen, if late */
 
 static struct {
@@ -58,10 +58,10 @@ void sa_sample_rates_optimise(bool on)
 }
 
 /* What the allocator's counters say of a class. */
-static struct sa_optimal_class rates_of_class(unsigned cls, double interval)
+static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interval)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
-    struct sa_optimal_class c = {.size = k->size};
+    struct sa_rate_optimizer_class c = {.size = k->size};
     struct sa_cpu_class_stats cpu;
     struct sa_transfer_stats transfer;
     struct sa_central_stats central;
@@ -82,12 +82,12 @@ static struct sa_optimal_class rates_of_class(unsigned cls, double interval)
 
 SA_RARE static void rates_choose(double interval)
 {
-    struct sa_optimal_class of[SA_CLASSES_MAX];
+    struct sa_rate_optimizer_class of[SA_CLASSES_MAX];
     double p[SA_CLASSES_MAX] = {0}, variance;
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         of[cls] = rates_of_class(cls, interval);
-    variance = sa_optimal_rates(of + 1, sa_size_classes.count - 1, FLOOR_SHARE);
+    variance = sa_rate_optimizer_rates(of + 1, sa_size_classes.count - 1, FLOOR_SHARE);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         p[cls] = of[cls].p;
     sa_rates_set_classes(p);
@@ -109,7 +109,7 @@ void sa_sample_rates_tick(uint64_t now_ns)
         rates_choose((double)interval);
         wait = sa_max(rates.wait_ns, CHOOSE_FIRST_NS);
         rates.next_ns = now_ns + wait;
-        rates.wait_ns = sa_min(2 * wait, CHOOSE_MOST_NS);
+        rates.wait_ns = sa_min(2 * wait, CHOOSE_MAX_NS);
     }
     sa_lock_release(&rates.lock, SA_RANK_RATES);
 }

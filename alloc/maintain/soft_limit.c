@@ -29,7 +29,7 @@
 #define WAIT_PART 64
 
 /* How often one thread does the others' work, which do not wait for it, before it goes on with its own. */
-#define ROUNDS_MOST 4
+#define ROUNDS_MAX 4
 
 /* One slice of a release: a fork need not wait for all of it. */
 #define SLICE_BYTES (64ul << 20)
@@ -53,7 +53,7 @@ static void release_pages(void)
     for (unsigned i = 0; i < sizeof(heaps) / sizeof(heaps[0]); i++) {
         size_t over, given = 1;
 
-        while (given && (over = sa_limits_excess(SA_LIMIT_SOFT)) && !sa_gate_is_closed()) {
+        while (given && (over = sa_limits_excess(SA_LIMIT_SOFT)) && !sa_fork_gate_is_closed()) {
             given = sa_page_heap_release(heaps[i], sa_min(over, SLICE_BYTES));
             sa_limits_released(SA_LIMIT_SOFT, given);
         }
@@ -91,7 +91,7 @@ static void enforce(void)
     } else if (!sa_load_relaxed(&sa_limits.soft_passed)) {
         sa_store_relaxed(&sa_limits.soft_passed, true);
         if (soft.callback)
-            sa_deferred_request(SA_DEFERRED_SOFT_LIMIT);
+            sa_deferred_call_request(SA_DEFERRED_SOFT_LIMIT);
     }
 }
 
@@ -109,7 +109,7 @@ static bool enter(void)
 
 void sa_soft_limit_enforce(void)
 {
-    int rounds = ROUNDS_MOST;
+    int rounds = ROUNDS_MAX;
 
     do {
         if (!enter())
@@ -117,7 +117,7 @@ void sa_soft_limit_enforce(void)
         sa_store_relaxed(&sa_limits.soft_due, false);
         enforce();
         sa_lock_release(&soft.lock, SA_RANK_LIMIT);
-    } while (sa_load_relaxed(&sa_limits.soft_due) && --rounds > 0 && !sa_gate_is_closed());
+    } while (sa_load_relaxed(&sa_limits.soft_due) && --rounds > 0 && !sa_fork_gate_is_closed());
 }
 
 /* Outside of the gate. What the callback does may make the next call due: that is the next slow path's. */
@@ -131,22 +131,22 @@ static void tell(void)
         sa_store_release(&soft.again, true);
         return;
     }
-    if (sa_gate_enter()) {
+    if (sa_fork_gate_enter()) {
         sa_lock_acquire(&soft.lock, SA_RANK_LIMIT);
         callback = soft.callback;
         arg = soft.arg;
         sa_lock_release(&soft.lock, SA_RANK_LIMIT);
-        sa_gate_leave();
+        sa_fork_gate_leave();
         if (callback) {
             sa_add_relaxed(&sa_limits.soft_calls, 1);
             callback(arg);
         }
     } else {
-        sa_deferred_request(SA_DEFERRED_SOFT_LIMIT);
+        sa_deferred_call_request(SA_DEFERRED_SOFT_LIMIT);
     }
     sa_store_release(&soft.caller, NULL);
     if (SA_UNLIKELY(sa_xchg_acquire(&soft.again, false)))
-        sa_deferred_request(SA_DEFERRED_SOFT_LIMIT);
+        sa_deferred_call_request(SA_DEFERRED_SOFT_LIMIT);
 }
 
 void sa_soft_limit_set_callback(void (*callback)(void *arg), void *arg)
@@ -156,7 +156,7 @@ void sa_soft_limit_set_callback(void (*callback)(void *arg), void *arg)
     soft.arg = arg;
     sa_store_relaxed(&sa_limits.soft_passed, false); /* who was not told before is told now */
     sa_lock_release(&soft.lock, SA_RANK_LIMIT);
-    sa_deferred_set_handler(SA_DEFERRED_SOFT_LIMIT, tell);
+    sa_deferred_call_set_handler(SA_DEFERRED_SOFT_LIMIT, tell);
 }
 
 void sa_soft_limit_after_fork(void)

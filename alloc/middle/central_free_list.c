@@ -46,7 +46,7 @@
 
 /* New spans are taken in runs of this part of those that the class has, if these have many objects. */
 #define RUN_PART 32
-#define RUN_MOST 16
+#define RUN_MAX  16
 
 struct central {
     struct sa_lock lock;
@@ -183,13 +183,13 @@ static size_t central_run(const struct central *c, unsigned cls)
     if (sa_size_classes.of[cls].objects <= DENSE_OBJECTS || sa_hardening.marks ||
         sa_limits_active())
         return 1; /* marked spans are written; where memory is limited nothing is taken that may not be used */
-    return sa_min(sa_max(c->spans / RUN_PART, 1), RUN_MOST);
+    return sa_min(sa_max(c->spans / RUN_PART, 1), RUN_MAX);
 }
 
 /* New spans, up to so many; how many. The lock is held, but not meanwhile. */
 static size_t central_grow(struct central *c, unsigned cls, size_t run)
 {
-    struct sa_span *made[RUN_MOST];
+    struct sa_span *made[RUN_MAX];
     size_t n = 0;
 
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);

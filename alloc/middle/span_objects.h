@@ -79,7 +79,7 @@ SA_COLD static bool sa_span_pin(struct sa_span *s, unsigned cls, const void *obj
 SA_COLD static void sa_span_mark_fresh(struct sa_span *s, size_t size)
 {
     for (size_t i = 0; i < s->objects; i++)
-        sa_mark_fresh((void *)(s->start + i * size), size);
+        sa_canary_fresh((void *)(s->start + i * size), size);
 }
 
 #endif

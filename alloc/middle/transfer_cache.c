@@ -291,13 +291,13 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 /* Passes on up to n of the oldest objects. */
 SA_RARE static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n)
 {
-    void *objs[SA_MOVE_MOST];
+    void *objs[SA_MOVE_MAX];
 
     while (n) {
         size_t k;
 
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
-        k = sa_min(sa_min(n, SA_MOVE_MOST), t->used);
+        k = sa_min(sa_min(n, SA_MOVE_MAX), t->used);
         if (k) {
             memcpy(objs, t->slots, k * sizeof(*objs));
             memmove(t->slots, t->slots + k, (t->used - k) * sizeof(*objs));

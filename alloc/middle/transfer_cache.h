@@ -17,7 +17,7 @@
  * array in order goes through both in step, and where they are equally far from a multiple of 4 KiB
  * processors take the load from one for the store to the other, and wait. They would stay so for ever.
  */
-#define SA_MOVE_MOST 448
+#define SA_MOVE_MAX 448
 
 struct sa_transfer_stats {
     size_t objects;
@@ -27,7 +27,7 @@ struct sa_transfer_stats {
     size_t sharded; /* of the objects, those in shards of CPUs */
 };
 
-/* Takes up to n <= SA_MOVE_MOST objects for a CPU; how many. 0 only when out of memory. */
+/* Takes up to n <= SA_MOVE_MAX objects for a CPU; how many. 0 only when out of memory. */
 size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n);
 
 /* Whether there are objects that a CPU would get, without those of the central list; a hint. */

@@ -48,7 +48,7 @@ SA_INLINE bool sa_lock_take(struct sa_lock *lock)
 {
     uint32_t free_word = 0;
 
-    if (!sa_alone())
+    if (!sa_single_threaded())
         return sa_cas_acquire(&lock->word, &free_word, 1);
     if (sa_load_relaxed(&lock->word) != 0)
         return false;
@@ -61,7 +61,7 @@ SA_INLINE uint32_t sa_lock_give(struct sa_lock *lock)
 {
     uint32_t word;
 
-    if (!sa_alone())
+    if (!sa_single_threaded())
         return sa_xchg_release(&lock->word, 0);
     word = sa_load_relaxed(&lock->word);
     sa_store_release(&lock->word, 0);

@@ -65,7 +65,7 @@
 #define SA_POP_ONE          0x10008u /* one object less, one count less */
 #define SA_UNTIL_SHIFT      16
 #define SA_UNTIL_MAX        0x7fffu
-#define SA_SLOTS_MOST       (SA_FILLED_MASK / 8) /* capacity of a class at most */
+#define SA_SLOTS_MAX        (SA_FILLED_MASK / 8) /* capacity of a class at most */
 #define SA_CAP_OFFSET       4
 #define SA_STATE_DUE        (1ull << 48)
 #define SA_GENERATION_SHIFT 49

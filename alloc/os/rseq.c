@@ -69,14 +69,14 @@ SA_START_CODE void sa_rseq_init(bool allow)
 
 SA_RARE bool sa_rseq_can_fence(void)
 {
-    return sa_alone() || !sa_filtered();
+    return sa_single_threaded() || !sa_filtered();
 }
 
 SA_RARE bool sa_rseq_fence(int cpu)
 {
     long r = -1;
 
-    if (sa_alone())
+    if (sa_single_threaded())
         return true; /* nobody else is in a critical section, and signals have ended this thread's */
     if (sa_filtered())
         return false;

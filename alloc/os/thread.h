@@ -37,7 +37,7 @@ struct sa_thread {
     uint16_t past_limit; /* MiB by which its requests may pass the hard limit, see sa_limits_over */
     uint32_t held_ranks; /* debug builds: bit per lock rank held */
     uint8_t slot_state;  /* enum in alloc/cpu_cache/thread_slots.c */
-    uint8_t gate_moving; /* see sa_gate_moves */
+    uint8_t gate_moving; /* see sa_fork_gate_moves */
     uint8_t gate_broken;
     uint8_t sampling;     /* inside the sampler: what it causes to be allocated is not sampled */
     const void *caller;   /* what called the allocator, see alloc/api/entry.h; NULL: not known */

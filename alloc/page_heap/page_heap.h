@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The back end: spans from address space and back. This is the interface that the floors above
+ * The back end: spans from address space and back. This is the interface that the layers above
  * use. Ordinary spans come from a hugepage-aware heap (huge_heap.h), sampled ones from a plain heap of spans
  * (span_heap.h). Pages of one instance lie in one address window where the kernel lets them, so that an
  * address tells the instance.

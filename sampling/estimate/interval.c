@@ -17,7 +17,7 @@
 #define MANY_SAMPLES 1e5
 
 /* A sample that would stand for more tells nothing. */
-#define WEIGHT_MOST 1e18
+#define WEIGHT_MAX 1e18
 
 /*
  * Part of the error that the lower end may use as long as the upper end cannot fail because even one sample would
@@ -174,7 +174,7 @@ static double unseen_high(const struct quantity *quantity, double weight, double
 
     if (!(weight > 1))
         return quantity->known;
-    if (weight > WEIGHT_MOST)
+    if (weight > WEIGHT_MAX)
         return INFINITY;
     fit = fit_to(mean, variance, (p + weight - 1) / variance);
     if (fit.s > MANY_SAMPLES)

@@ -14,24 +14,24 @@
 #include <stdbool.h>
 
 /* Uniform in (0, 1]. */
-SA_INLINE double sa_draw_real(uint64_t bits)
+SA_INLINE double sa_variate_real(uint64_t bits)
 {
     return (double)((bits >> 11) + 1) * 0x1p-53;
 }
 
-SA_INLINE double sa_draw_uniform(uint64_t *rng)
+SA_INLINE double sa_variate_uniform(uint64_t *rng)
 {
-    return sa_draw_real(sa_rng_next(rng));
+    return sa_variate_real(sa_rng_next(rng));
 }
 
 /* One trial. */
-SA_INLINE bool sa_draw_trial(uint64_t *rng, double p)
+SA_INLINE bool sa_variate_trial(uint64_t *rng, double p)
 {
-    return p > 0 && sa_draw_uniform(rng) <= p;
+    return p > 0 && sa_variate_uniform(rng) <= p;
 }
 
 /* Failures before the next success; `most` if they are at least as many. */
-SA_INLINE uint32_t sa_draw_failures(uint64_t *rng, const struct sa_rate *rate, uint32_t most)
+SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate, uint32_t most)
 {
     double n;
 
@@ -39,7 +39,7 @@ SA_INLINE uint32_t sa_draw_failures(uint64_t *rng, const struct sa_rate *rate, u
         return most;
     if (rate->p >= 1)
         return 0;
-    n = sa_log(sa_draw_uniform(rng)) / rate->log_fail;
+    n = sa_log(sa_variate_uniform(rng)) / rate->log_fail;
     return n < most ? (uint32_t)n : most;
 }
 
@@ -47,19 +47,19 @@ SA_INLINE uint32_t sa_draw_failures(uint64_t *rng, const struct sa_rate *rate, u
  * Number of the first byte (1 .. bytes) of a sampled block whose trial succeeded, given that one did. `own` is a generator that
  * nobody else uses; the rate is that of a block of so many bytes.
  */
-SA_INLINE double sa_draw_offset(uint64_t *own, const struct sa_rate *rate, double bytes)
+SA_INLINE double sa_variate_offset(uint64_t *own, const struct sa_rate *rate, double bytes)
 {
     double n;
 
     if (rate->p >= 1)
         return 1;
-    n = sa_log1p(-(1 - sa_draw_real(sa_rng_own(own))) * rate->p) / (rate->log_fail / bytes);
+    n = sa_log1p(-(1 - sa_variate_real(sa_rng_own(own))) * rate->p) / (rate->log_fail / bytes);
     return n < bytes - 1 ? (double)(uint64_t)n + 1 : bytes;
 }
 
 /* How many of the block's byte trials succeeded, given that the first was number offset. The same arguments. */
-SA_INLINE double sa_draw_hits(uint64_t *own, const struct sa_rate *rate, double bytes,
-                              double offset)
+SA_INLINE double sa_variate_hits(uint64_t *own, const struct sa_rate *rate, double bytes,
+                                 double offset)
 {
     double n = 1, u, gap, log_fail;
 
@@ -67,7 +67,7 @@ SA_INLINE double sa_draw_hits(uint64_t *own, const struct sa_rate *rate, double 
         return bytes;                  /* T is 1: every byte */
     log_fail = rate->log_fail / bytes; /* of one byte: log(1-1/T) */
     for (;; n++) {
-        u = sa_draw_real(sa_rng_own(own));
+        u = sa_variate_real(sa_rng_own(own));
         if (u - 1 <= log_fail * (bytes - offset)) /* so is log(u), which is less */
             return n;
         gap = sa_log(u) / log_fail; /* its whole part fail */

@@ -8,12 +8,12 @@
 #include "alloc/base/math.h"
 
 /* p without the factor c. */
-static double weight(const struct sa_optimal_class *class)
+static double weight(const struct sa_rate_optimizer_class *class)
 {
     return class->size * sa_sqrt(class->live / class->allocations);
 }
 
-static double rate(const struct sa_optimal_class *class, double c, double floor_share)
+static double rate(const struct sa_rate_optimizer_class *class, double c, double floor_share)
 {
     double p, least = floor_share * class->p_default;
 
@@ -23,8 +23,8 @@ static double rate(const struct sa_optimal_class *class, double c, double floor_
     return p < least ? least : p > 1 ? 1 : p;
 }
 
-static double expected_samples(const struct sa_optimal_class *classes, size_t count, double c,
-                               double floor_share)
+static double expected_samples(const struct sa_rate_optimizer_class *classes, size_t count,
+                               double c, double floor_share)
 {
     double sum = 0;
 
@@ -34,17 +34,18 @@ static double expected_samples(const struct sa_optimal_class *classes, size_t co
     return sum;
 }
 
-static double variance(const struct sa_optimal_class *class, double p)
+static double variance(const struct sa_rate_optimizer_class *class, double p)
 {
     return class->live > 0 && p > 0 ? class->size * class->size * class->live * (1 - p) / p : 0;
 }
 
-double sa_optimal_rates(struct sa_optimal_class *classes, size_t count, double floor_share)
+double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t count,
+                               double floor_share)
 {
     double budget = 0, before = 0, after = 0, low = 0, high = 0;
 
     for (size_t i = 0; i < count; i++) {
-        struct sa_optimal_class *class = &classes[i];
+        struct sa_rate_optimizer_class *class = &classes[i];
 
         class->p = class->p_default;
         if (!(class->allocations > 0))

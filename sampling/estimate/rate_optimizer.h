@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-struct sa_optimal_class {
+struct sa_rate_optimizer_class {
     double size;
     double allocations; /* how often it is allocated, over any time */
     double live;        /* blocks that are */
@@ -25,6 +25,7 @@ struct sa_optimal_class {
  * Returns by what factor the variance fell: that by default over that by p; 1 if both are 0,
  * infinite if only the latter is.
  */
-double sa_optimal_rates(struct sa_optimal_class *classes, size_t count, double floor_share);
+double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t count,
+                               double floor_share);
 
 #endif

@@ -245,7 +245,7 @@ bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret)
     if (interval < 1)
         return false;
     if (interval > 1 && log_fail * (double)bytes >= LOG_CERTAIN) {
-        u = sa_draw_uniform(rng);
+        u = sa_variate_uniform(rng);
         if (u > -log_fail * (double)bytes) /* which is above p */
             return false;
     }

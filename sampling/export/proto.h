@@ -59,24 +59,24 @@ static inline void sa_proto_message(struct sa_proto *m, unsigned field,
 }
 
 /* To the output, as fields of the outermost message. */
-static inline void sa_proto_put_number(struct sa_out *out, unsigned field, uint64_t v)
+static inline void sa_proto_put_number(struct sa_sink *out, unsigned field, uint64_t v)
 {
     struct sa_proto m;
 
     m.used = 0;
     sa_proto_number(&m, field, v);
-    sa_out_put(out, m.bytes, m.used);
+    sa_sink_put(out, m.bytes, m.used);
 }
 
-static inline void sa_proto_put_bytes(struct sa_out *out, unsigned field, const void *data,
+static inline void sa_proto_put_bytes(struct sa_sink *out, unsigned field, const void *data,
                                       size_t bytes)
 {
     uint8_t head[20];
     size_t n = sa_proto_encode(head, (uint64_t)field << 3 | SA_WIRE_BYTES);
 
     n += sa_proto_encode(head + n, bytes);
-    sa_out_put(out, head, n);
-    sa_out_put(out, data, bytes);
+    sa_sink_put(out, head, n);
+    sa_sink_put(out, data, bytes);
 }
 
 #endif

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#define OUT_BYTES (((sizeof(struct sa_out) + 65535) / 65536) * 65536)
+#define OUT_BYTES (((sizeof(struct sa_sink) + 65535) / 65536) * 65536)
 
-static void crc_init(struct sa_out *out)
+static void crc_init(struct sa_sink *out)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t c = i;
@@ -22,17 +22,17 @@ static void crc_init(struct sa_out *out)
     out->crc = ~0u;
 }
 
-static void pass_on(struct sa_out *out, const void *data, size_t bytes)
+static void pass_on(struct sa_sink *out, const void *data, size_t bytes)
 {
     if (!out->error)
         out->error = out->sink(out->arg, data, bytes);
 }
 
-struct sa_out *sa_out_open(int (*sink)(void *, const void *, size_t), void *arg, bool gzip)
+struct sa_sink *sa_sink_open(int (*sink)(void *, const void *, size_t), void *arg, bool gzip)
 {
     /* magic, deflate, no flags, no time, no extra flags, unix */
     static const uint8_t header[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
-    struct sa_out *out = sa_vm_map(NULL, OUT_BYTES, "salloc output");
+    struct sa_sink *out = sa_vm_map(NULL, OUT_BYTES, "salloc output");
 
     if (!out)
         return NULL;
@@ -46,7 +46,7 @@ struct sa_out *sa_out_open(int (*sink)(void *, const void *, size_t), void *arg,
     return out;
 }
 
-static void flush(struct sa_out *out, bool last)
+static void flush(struct sa_sink *out, bool last)
 {
     if (out->gzip) { /* BFINAL, BTYPE 00, then the length and its complement */
         uint8_t head[5] = {last, (uint8_t)out->used, (uint8_t)(out->used >> 8), (uint8_t)~out->used,
@@ -61,13 +61,13 @@ static void flush(struct sa_out *out, bool last)
     out->used = 0;
 }
 
-void sa_out_put(struct sa_out *out, const void *data, size_t bytes)
+void sa_sink_put(struct sa_sink *out, const void *data, size_t bytes)
 {
     const char *from = data;
 
     out->total += bytes;
     while (bytes) {
-        size_t n = SA_OUT_BLOCK - out->used;
+        size_t n = SA_SINK_BLOCK - out->used;
 
         if (n > bytes)
             n = bytes;
@@ -75,17 +75,17 @@ void sa_out_put(struct sa_out *out, const void *data, size_t bytes)
         out->used += n;
         from += n;
         bytes -= n;
-        if (out->used == SA_OUT_BLOCK)
+        if (out->used == SA_SINK_BLOCK)
             flush(out, false);
     }
 }
 
-void sa_out_string(struct sa_out *out, const char *s)
+void sa_sink_string(struct sa_sink *out, const char *s)
 {
-    sa_out_put(out, s, strlen(s));
+    sa_sink_put(out, s, strlen(s));
 }
 
-void sa_out_text(struct sa_out *out, const char *format, ...)
+void sa_sink_text(struct sa_sink *out, const char *format, ...)
 {
     char line[512];
     struct sa_fmt f;
@@ -95,10 +95,10 @@ void sa_out_text(struct sa_out *out, const char *format, ...)
     va_start(ap, format);
     sa_fmt_addv(&f, format, ap);
     va_end(ap);
-    sa_out_put(out, line, f.len);
+    sa_sink_put(out, line, f.len);
 }
 
-int sa_out_close(struct sa_out *out)
+int sa_sink_close(struct sa_sink *out)
 {
     int error;
 

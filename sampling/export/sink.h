@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_OUT_BLOCK 65535 /* the most that a stored block can hold */
+#define SA_SINK_BLOCK 65535 /* the most that a stored block can hold */
 
-struct sa_out {
+struct sa_sink {
     int (*sink)(void *arg, const void *data, size_t bytes); /* 0 or a negative errno */
     void *arg;
     int error; /* 0, or a negative errno */
@@ -22,20 +22,20 @@ struct sa_out {
     uint32_t crc, crc_table[256];
     uint64_t total; /* bytes put, before gzip */
     size_t used;
-    uint8_t block[SA_OUT_BLOCK];
+    uint8_t block[SA_SINK_BLOCK];
 };
 
 /* NULL: no memory. */
-struct sa_out *sa_out_open(int (*sink)(void *arg, const void *data, size_t bytes), void *arg,
-                           bool gzip);
+struct sa_sink *sa_sink_open(int (*sink)(void *arg, const void *data, size_t bytes), void *arg,
+                             bool gzip);
 
-void sa_out_put(struct sa_out *out, const void *data, size_t bytes);
-void sa_out_string(struct sa_out *out, const char *s);
+void sa_sink_put(struct sa_sink *out, const void *data, size_t bytes);
+void sa_sink_string(struct sa_sink *out, const char *s);
 
 /* At most 500 characters, in the formats of alloc/base/fmt.h. */
-void sa_out_text(struct sa_out *out, const char *format, ...);
+void sa_sink_text(struct sa_sink *out, const char *format, ...);
 
 /* Passes on the rest and frees the memory: 0 or the first error. */
-int sa_out_close(struct sa_out *out);
+int sa_sink_close(struct sa_sink *out);
 
 #endif

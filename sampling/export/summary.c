@@ -8,7 +8,7 @@
 
 /* A sampling interval is suggested with which at least so many samples are expected. */
 #define SAMPLES_ENOUGH 100
-#define INTERVAL_LEAST 1024
+#define INTERVAL_MIN   1024
 
 static const struct {
     const char *name, *what;
@@ -93,7 +93,7 @@ static bool add_hint(const struct sa_profile *profile, const struct sa_by_stack 
         return false;
     if (of_now && profile->used_bytes && bytes > (double)profile->used_bytes)
         bytes = (double)profile->used_bytes;
-    while (interval > INTERVAL_LEAST &&
+    while (interval > INTERVAL_MIN &&
            (interval >= profile->interval || bytes / (double)interval < SAMPLES_ENOUGH))
         interval /= 2;
     if (interval >= profile->interval)
@@ -146,7 +146,7 @@ bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack 
 }
 
 void sa_summary_put(const struct sa_profile *profile, const struct sa_by_stack *all,
-                    const char *prefix, struct sa_out *out)
+                    const char *prefix, struct sa_sink *out)
 {
     char text[512];
     struct sa_fmt f;
@@ -155,8 +155,8 @@ void sa_summary_put(const struct sa_profile *profile, const struct sa_by_stack *
         sa_fmt_init(&f, text, sizeof(text));
         if (!sa_summary_line(profile, all, i, &f))
             break;
-        sa_out_string(out, prefix);
-        sa_out_string(out, text);
-        sa_out_string(out, "\n");
+        sa_sink_string(out, prefix);
+        sa_sink_string(out, text);
+        sa_sink_string(out, "\n");
     }
 }

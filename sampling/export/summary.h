@@ -16,6 +16,6 @@ bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack 
 
 /* Puts all of these lines, each behind the prefix. */
 void sa_summary_put(const struct sa_profile *profile, const struct sa_by_stack *all,
-                    const char *prefix, struct sa_out *out);
+                    const char *prefix, struct sa_sink *out);
 
 #endif

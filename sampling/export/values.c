@@ -13,7 +13,7 @@ static uint64_t whole(double x)
     return x >= 1e18 ? (uint64_t)1e18 : x > 0 ? (uint64_t)(x + 0.5) : 0;
 }
 
-void sa_values_of_row(const struct sa_row *row, struct sa_values *ret)
+void sa_values_of_row(const struct sa_bucket *row, struct sa_values *ret)
 {
     double weight = 1 / row->key.p, bytes = weight * (double)row->key.allocated;
 
@@ -36,7 +36,7 @@ void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)
 /* A row, or a total, of a stack. */
 struct part {
     const struct sa_stack *stack;
-    const struct sa_row *row; /* NULL: a total */
+    const struct sa_bucket *row; /* NULL: a total */
     const struct sa_total *total;
 };
 
@@ -56,7 +56,7 @@ static bool bytes_before(const void *a, const void *b)
     return x->stack->hash < y->stack->hash;
 }
 
-static void add_lives(struct sa_lives *to, const struct sa_row *row, uint64_t blocks)
+static void add_lives(struct sa_lives *to, const struct sa_bucket *row, uint64_t blocks)
 {
     to->min = to->weight == 0 || row->life_min < to->min ? row->life_min : to->min;
     to->max = row->life_max > to->max ? row->life_max : to->max;
@@ -71,7 +71,7 @@ static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
     struct sa_values values;
 
     if (part->row) {
-        struct sa_group group = sa_row_group(part->row);
+        struct sa_group group = sa_bucket_group(part->row);
 
         sa_values_of_row(part->row, &values);
         to->count += values.count;

@@ -19,7 +19,7 @@ struct sa_values {
     uint64_t resident, swapped, locked, zero; /* heap, where known */
 };
 
-void sa_values_of_row(const struct sa_row *row, struct sa_values *ret);
+void sa_values_of_row(const struct sa_bucket *row, struct sa_values *ret);
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret);
 
 /* How long blocks have lived: nanoseconds. */

@@ -10,12 +10,12 @@
 #include "sampling/export/sink.h"
 #include "sampling/profile/profile.h"
 
-/* Each puts a whole file: 0 or -ENOMEM. What the output met is the output's (sa_out_close). */
-int sa_write_proto(const struct sa_profile *profile, struct sa_out *out);
-int sa_write_gperftools(const struct sa_profile *profile, struct sa_out *out);
-int sa_write_jeprof(const struct sa_profile *profile, struct sa_out *out);
-int sa_write_collapsed(const struct sa_profile *profile, struct sa_out *out);
-int sa_write_report(const struct sa_profile *profile, struct sa_out *out);
+/* Each puts a whole file: 0 or -ENOMEM. What the output met is the output's (sa_sink_close). */
+int sa_write_proto(const struct sa_profile *profile, struct sa_sink *out);
+int sa_write_gperftools(const struct sa_profile *profile, struct sa_sink *out);
+int sa_write_jeprof(const struct sa_profile *profile, struct sa_sink *out);
+int sa_write_collapsed(const struct sa_profile *profile, struct sa_sink *out);
+int sa_write_report(const struct sa_profile *profile, struct sa_sink *out);
 
 /* As salloc_profile_write_file, but returns 0 or a negative errno. */
 int sa_profile_write_file(const struct sa_profile *profile, const char *pattern);

@@ -8,16 +8,16 @@
 #include "sampling/export/values.h"
 #include "sampling/symbolize/frames.h"
 
-static void put_name(struct sa_out *out, const char *name)
+static void put_name(struct sa_sink *out, const char *name)
 {
     for (; *name; name++) {
         char c = *name == ';' ? ':' : *name;
 
-        sa_out_put(out, &c, 1);
+        sa_sink_put(out, &c, 1);
     }
 }
 
-int sa_write_collapsed(const struct sa_profile *profile, struct sa_out *out)
+int sa_write_collapsed(const struct sa_profile *profile, struct sa_sink *out)
 {
     struct sa_buffer stacks = {NULL, 0, 0};
     struct sa_frames frames;
@@ -35,9 +35,9 @@ int sa_write_collapsed(const struct sa_profile *profile, struct sa_out *out)
             continue;
         while (depth-- > 0) {
             put_name(out, sa_frames_name(&frames, sa_frames_pc(stack[i].stack, depth)));
-            sa_out_string(out, depth ? ";" : " ");
+            sa_sink_string(out, depth ? ";" : " ");
         }
-        sa_out_text(out, "%llu\n", (unsigned long long)stack[i].bytes);
+        sa_sink_text(out, "%llu\n", (unsigned long long)stack[i].bytes);
     }
     sa_buffer_free(&stacks);
     sa_frames_free(&frames);

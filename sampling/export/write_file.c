@@ -12,7 +12,7 @@
 
 struct format {
     const char *ending;
-    int (*write)(const struct sa_profile *profile, struct sa_out *out);
+    int (*write)(const struct sa_profile *profile, struct sa_sink *out);
     bool gzip;
 };
 
@@ -58,13 +58,13 @@ static int sink(void *file, const void *data, size_t bytes)
 static int write_into(const struct sa_profile *profile, const struct format *format,
                       struct sa_file *file)
 {
-    struct sa_out *out = sa_out_open(sink, file, format->gzip);
+    struct sa_sink *out = sa_sink_open(sink, file, format->gzip);
     int failed, closed;
 
     if (!out)
         return -ENOMEM;
     failed = format->write(profile, out);
-    closed = sa_out_close(out);
+    closed = sa_sink_close(out);
     return failed ? failed : closed;
 }
 

@@ -121,13 +121,13 @@ enum {
 static const char known[] = STRINGS(X);
 #undef X
 
-#define TYPES_MOST 8
+#define TYPES_MAX 8
 
 /* The sample types of each type of profile, as name, unit, and what must be known (SA_KNOWS_...) for it to be there; and
  * the one that readers show first. It comes last, as some readers take the last. */
 static const struct {
     uint8_t count, first;
-    uint8_t types[TYPES_MOST][3];
+    uint8_t types[TYPES_MAX][3];
 } sample_types[] = {
     [SALLOC_PROFILE_HEAP] = {8,
                              S_INUSE_SPACE,
@@ -167,7 +167,7 @@ enum { AT_RESIDENT = 2, AT_SWAPPED, AT_LOCKED, AT_ZERO, AT_INUSE };
 
 struct writer {
     const struct sa_profile *profile;
-    struct sa_out *out;
+    struct sa_sink *out;
     struct sa_frames frames;
     uint64_t strings; /* so far */
     struct {
@@ -242,7 +242,7 @@ static void begin_sample(struct writer *w, struct sa_proto *m, const struct sa_s
     struct sa_proto packed;
 
     m->used = packed.used = 0;
-    for (size_t i = 0; i < depth && i < SA_STACK_MOST; i++)
+    for (size_t i = 0; i < depth && i < SA_STACK_MAX; i++)
         sa_proto_varint(&packed, sa_frames_find(&w->frames, sa_frames_pc(from, i)) + 1);
     sa_proto_message(m, SAMPLE_LOCATION, &packed);
     packed.used = 0;
@@ -280,7 +280,7 @@ static void add_thread(struct writer *w, struct sa_proto *m, uint32_t tid)
     add_word(m, S_THREAD, w->threads[at].string);
 }
 
-static void add_block_labels(struct sa_proto *m, const struct sa_row_key *key)
+static void add_block_labels(struct sa_proto *m, const struct sa_bucket_key *key)
 {
     static const uint8_t kinds[] = {[SALLOC_KIND_MALLOC] = S_MALLOC,
                                     [SALLOC_KIND_NEW] = S_NEW,
@@ -293,7 +293,7 @@ static void add_block_labels(struct sa_proto *m, const struct sa_row_key *key)
     add_word(m, S_GUARDED_STATUS, guarded_word(key->guarded));
 }
 
-static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const struct sa_row *row)
+static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const struct sa_bucket *row)
 {
     struct salloc_profile_sample s;
 
@@ -310,14 +310,14 @@ static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const stru
     add_active(m, S_ACTIVE_THREAD, row->key.same_thread);
 }
 
-static void put_row(struct writer *w, const struct sa_row *row)
+static void put_row(struct writer *w, const struct sa_bucket *row)
 {
     enum salloc_profile_type type = w->profile->type;
     unsigned at = type == SALLOC_PROFILE_HEAP        ? AT_INUSE
                   : type == SALLOC_PROFILE_PEAK_HEAP ? AT_PEAK
                   : row->key.censored                ? AT_CENSORED
                                                      : AT_ALLOC;
-    uint64_t values[TYPES_MOST] = {0};
+    uint64_t values[TYPES_MAX] = {0};
     struct sa_values v;
     struct sa_proto m;
 
@@ -338,7 +338,7 @@ static void put_row(struct writer *w, const struct sa_row *row)
     put_message(w, PROFILE_SAMPLE, &m);
     if (type == SALLOC_PROFILE_LIFETIMES && !row->key.censored) { /* the other end of the pair */
         begin_sample(w, &m, row->key.free_stack,
-                     (uint64_t[TYPES_MOST]){[AT_FREED] = v.count, v.bytes});
+                     (uint64_t[TYPES_MAX]){[AT_FREED] = v.count, v.bytes});
         add_block_labels(&m, &row->key);
         add_thread(w, &m, row->key.free_tid);
         add_lifetime_labels(w, &m, row);
@@ -356,7 +356,7 @@ static void put_samples(struct writer *w)
         struct sa_proto m;
 
         sa_values_of_total(total, &v);
-        begin_sample(w, &m, total->stack, (uint64_t[TYPES_MOST]){[AT_ALLOC] = v.count, v.bytes});
+        begin_sample(w, &m, total->stack, (uint64_t[TYPES_MAX]){[AT_ALLOC] = v.count, v.bytes});
         put_message(w, PROFILE_SAMPLE, &m);
     }
 }
@@ -386,7 +386,7 @@ static void put_mappings(struct writer *w)
         struct sa_proto m;
 
         if (i == object->segment) { /* the object's first */
-            char hex[2 * SA_BUILD_ID_MOST + 1], *path;
+            char hex[2 * SA_BUILD_ID_MAX + 1], *path;
             struct sa_fmt f;
 
             /* All strings are UTF-8, and nobody opens this file any more. */
@@ -476,7 +476,7 @@ static void put_head(struct writer *w)
     sa_proto_put_number(w->out, PROFILE_DEFAULT_TYPE, sample_types[type].first);
 }
 
-int sa_write_proto(const struct sa_profile *profile, struct sa_out *out)
+int sa_write_proto(const struct sa_profile *profile, struct sa_sink *out)
 {
     struct writer w = {.profile = profile, .out = out};
     struct sa_buffer stacks = {NULL, 0, 0};

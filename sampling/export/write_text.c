@@ -24,23 +24,23 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static void put_stack(struct sa_out *out, const struct sa_stack *stack)
+static void put_stack(struct sa_sink *out, const struct sa_stack *stack)
 {
-    sa_out_string(out, "@");
+    sa_sink_string(out, "@");
     for (size_t i = 0; i < sa_frames_depth(stack); i++)
-        sa_out_text(out, " 0x%zx", (size_t)sa_frames_pc(stack, i));
+        sa_sink_text(out, " 0x%zx", (size_t)sa_frames_pc(stack, i));
 }
 
-static void put_maps(struct sa_out *out)
+static void put_maps(struct sa_sink *out)
 {
     int fd = sa_sys_open("/proc/self/maps", O_RDONLY, 0);
     char chunk[4096];
     long n = 0;
 
-    sa_out_string(out, "\nMAPPED_LIBRARIES:\n");
+    sa_sink_string(out, "\nMAPPED_LIBRARIES:\n");
     while (fd >= 0 && ((n = sa_sys_read(fd, chunk, sizeof(chunk))) > 0 || n == -EINTR))
         if (n > 0)
-            sa_out_put(out, chunk, (size_t)n);
+            sa_sink_put(out, chunk, (size_t)n);
     if (fd >= 0)
         sa_sys_close(fd);
 }
@@ -55,14 +55,14 @@ static struct numbers numbers_of(const struct sa_by_stack *s)
     return (struct numbers){s->count, s->bytes, s->alloc_count, s->alloc_bytes};
 }
 
-static void put_numbers(struct sa_out *out, const struct numbers *n)
+static void put_numbers(struct sa_sink *out, const struct numbers *n)
 {
-    sa_out_text(out, "%6llu: %8llu [%6llu: %8llu]", (unsigned long long)n->count,
-                (unsigned long long)n->bytes, (unsigned long long)n->alloc_count,
-                (unsigned long long)n->alloc_bytes);
+    sa_sink_text(out, "%6llu: %8llu [%6llu: %8llu]", (unsigned long long)n->count,
+                 (unsigned long long)n->bytes, (unsigned long long)n->alloc_count,
+                 (unsigned long long)n->alloc_bytes);
 }
 
-int sa_write_gperftools(const struct sa_profile *profile, struct sa_out *out)
+int sa_write_gperftools(const struct sa_profile *profile, struct sa_sink *out)
 {
     struct sa_buffer stacks = {NULL, 0, 0};
     struct sa_by_stack all;
@@ -73,17 +73,17 @@ int sa_write_gperftools(const struct sa_profile *profile, struct sa_out *out)
     if (failed)
         return failed;
     n = numbers_of(&all);
-    sa_out_string(out, "heap profile: ");
+    sa_sink_string(out, "heap profile: ");
     put_numbers(out, &n);
-    sa_out_string(out, " @ heapprofile\n");
+    sa_sink_string(out, " @ heapprofile\n");
     sa_summary_put(profile, &all, "# ", out);
     stack = (const struct sa_by_stack *)stacks.data;
     for (size_t i = 0; i < stacks.used / sizeof(*stack); i++) {
         n = numbers_of(&stack[i]);
         put_numbers(out, &n);
-        sa_out_string(out, " ");
+        sa_sink_string(out, " ");
         put_stack(out, stack[i].stack);
-        sa_out_string(out, "\n");
+        sa_sink_string(out, "\n");
     }
     put_maps(out);
     sa_buffer_free(&stacks);
@@ -139,14 +139,14 @@ static void invert(uint64_t *count, uint64_t *bytes, struct carry *carry)
     carry->bytes += (double)*bytes * factor - b;
 }
 
-static void put_thread(struct sa_out *out, const struct numbers *n)
+static void put_thread(struct sa_sink *out, const struct numbers *n)
 {
-    sa_out_text(out, "  t*: %llu: %llu [%llu: %llu]\n", (unsigned long long)n->count,
-                (unsigned long long)n->bytes, (unsigned long long)n->alloc_count,
-                (unsigned long long)n->alloc_bytes);
+    sa_sink_text(out, "  t*: %llu: %llu [%llu: %llu]\n", (unsigned long long)n->count,
+                 (unsigned long long)n->bytes, (unsigned long long)n->alloc_count,
+                 (unsigned long long)n->alloc_bytes);
 }
 
-int sa_write_jeprof(const struct sa_profile *profile, struct sa_out *out)
+int sa_write_jeprof(const struct sa_profile *profile, struct sa_sink *out)
 {
     struct sa_buffer stacks = {NULL, 0, 0};
     struct carry carry = {0, 0}, alloc_carry = {0, 0};
@@ -168,12 +168,12 @@ int sa_write_jeprof(const struct sa_profile *profile, struct sa_out *out)
         all.alloc_count += stack[i].alloc_count;
         all.alloc_bytes += stack[i].alloc_bytes;
     }
-    sa_out_string(out, "heap_v2/1\n");
+    sa_sink_string(out, "heap_v2/1\n");
     put_thread(out, &all);
     sa_summary_put(profile, &said, "# ", out);
     for (size_t i = 0; i < count; i++) {
         put_stack(out, stack[i].stack);
-        sa_out_string(out, "\n");
+        sa_sink_string(out, "\n");
         n = numbers_of(&stack[i]);
         put_thread(out, &n);
     }

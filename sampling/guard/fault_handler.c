@@ -23,7 +23,7 @@ static struct {
     struct sigaction before; /* const after installation */
 } fault;
 
-#define CAPTURED (SA_STACK_MOST + 16) /* frames: of this file, too */
+#define CAPTURED (SA_STACK_MAX + 16) /* frames: of this file, too */
 
 #if defined(__aarch64__)
 #define ESR_WRITE (1u << 6)
@@ -78,7 +78,7 @@ static unsigned fault_stack(const ucontext_t *context, uintptr_t *pc)
 }
 
 /* Out of line: the faults of others do not need this much stack. */
-static SA_NOINLINE void fault_report(uintptr_t address, const struct sa_found *found,
+static SA_NOINLINE void fault_report(uintptr_t address, const struct sa_lookup *found,
                                      const ucontext_t *context)
 {
     uintptr_t pc[CAPTURED];
@@ -89,14 +89,14 @@ static SA_NOINLINE void fault_report(uintptr_t address, const struct sa_found *f
 static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;
-    struct sa_found found;
+    struct sa_lookup found;
 
     if (sa_misuse_find(address, &found))
-        sa_large_nearer(address, &found);
-    else if (!sa_large_found(address, &found))
+        sa_lookup_nearer(address, &found);
+    else if (!sa_lookup_large(address, &found))
         return;
     /* A block in use is accessible: what faulted there was something else. */
-    if (found.state != SA_FOUND_LIVE || found.between)
+    if (found.state != SA_LOOKUP_LIVE || found.between)
         fault_report(address, &found, context);
 }
 

@@ -33,14 +33,14 @@ SA_INLINE void choice_seed(uint64_t seed)
     choice.since = choice.every > 1 ? sa_rng_next(&choice.rng) % choice.every : 0;
 }
 
-void sa_choice_init(uint64_t every, uint64_t seed)
+void sa_guard_policy_init(uint64_t every, uint64_t seed)
 {
     choice.every = every;
     choice.next = choice.next_kept = choice.next_large = 0;
     choice_seed(seed);
 }
 
-SA_COLD void sa_choice_seed(uint64_t seed)
+SA_COLD void sa_guard_policy_seed(uint64_t seed)
 {
     choice_seed(seed);
 }
@@ -83,17 +83,17 @@ static bool choice_is_time(uint64_t *next, uint64_t now)
     uint64_t at = sa_load_relaxed(next);
 
     if (SA_UNLIKELY(!at))
-        sa_store_relaxed(next, at = now + SA_CHOICE_FIRST_NS);
+        sa_store_relaxed(next, at = now + SA_GUARD_POLICY_FIRST_NS);
     return now >= at;
 }
 
 static uint64_t choice_pause(uint64_t least, size_t bytes)
 {
-    return least + sa_min(bytes, SA_CHOICE_MOST_BYTES) * SA_CHOICE_BYTE_NS;
+    return least + sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES) * SA_GUARD_POLICY_BYTE_NS;
 }
 
-enum salloc_guarded_status sa_choice_make(const struct sa_stack *stack, size_t bytes,
-                                          uint64_t now_ns)
+enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, size_t bytes,
+                                                uint64_t now_ns)
 {
     uint64_t since;
     bool turn;
@@ -109,32 +109,32 @@ enum salloc_guarded_status sa_choice_make(const struct sa_stack *stack, size_t b
             /* The next sample, perhaps. */
             return turn ? SALLOC_GUARDED_FILTERED : SALLOC_GUARDED_RATE_LIMITED;
         }
-        sa_store_relaxed(&choice.next, now_ns + choice_pause(SA_CHOICE_NS, bytes));
+        sa_store_relaxed(&choice.next, now_ns + choice_pause(SA_GUARD_POLICY_NS, bytes));
         sa_store_relaxed(&choice.since, 0);
     }
     sa_count_add(&choice.chosen, 1);
     return SALLOC_GUARDED_REQUESTED;
 }
 
-bool sa_choice_keep(size_t bytes, uint64_t now_ns)
+bool sa_guard_policy_keep(size_t bytes, uint64_t now_ns)
 {
     if (!choice_is_time(&choice.next_kept, now_ns))
         return false;
-    sa_store_relaxed(&choice.next_kept, now_ns + choice_pause(SA_CHOICE_KEEP_NS, bytes));
+    sa_store_relaxed(&choice.next_kept, now_ns + choice_pause(SA_GUARD_POLICY_KEEP_NS, bytes));
     return true;
 }
 
-bool sa_choice_guard_large(uint64_t now_ns)
+bool sa_guard_policy_guard_large(uint64_t now_ns)
 {
     if (choice.every > 1) {
         if (!choice_is_time(&choice.next_large, now_ns))
             return false;
-        sa_store_relaxed(&choice.next_large, now_ns + SA_CHOICE_NS);
+        sa_store_relaxed(&choice.next_large, now_ns + SA_GUARD_POLICY_NS);
     }
     return choice.every != 0;
 }
 
-SA_RARE void sa_choice_stats(struct sa_choice_stats *ret)
+SA_RARE void sa_guard_policy_stats(struct sa_guard_policy_stats *ret)
 {
     ret->every = choice.every;
     ret->chosen = sa_load_relaxed(&choice.chosen);

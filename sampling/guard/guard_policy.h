@@ -19,35 +19,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_CHOICE_NS         20000000     /* from one choice to the next, at least */
-#define SA_CHOICE_KEEP_NS    10000000     /* the same for pages that are kept */
-#define SA_CHOICE_BYTE_NS    256          /* more than that for each byte of the last one, */
-#define SA_CHOICE_MOST_BYTES (32ul << 20) /* up to so many */
+#define SA_GUARD_POLICY_NS        20000000     /* from one choice to the next, at least */
+#define SA_GUARD_POLICY_KEEP_NS   10000000     /* the same for pages that are kept */
+#define SA_GUARD_POLICY_BYTE_NS   256          /* more than that for each byte of the last one, */
+#define SA_GUARD_POLICY_MAX_BYTES (32ul << 20) /* up to so many */
 
-#define SA_CHOICE_FIRST_NS 250000000 /* from the first sample to the first choice */
+#define SA_GUARD_POLICY_FIRST_NS 250000000 /* from the first sample to the first choice */
 
-struct sa_choice_stats {
+struct sa_guard_policy_stats {
     uint64_t every;   /* one sample in so many; 0: none */
     uint64_t chosen;  /* ever */
     uint64_t skipped; /* it was one's turn, but its stack had its share, or the pace was too high */
 };
 
 /* Before the first allocation. every: one sample in so many, 1: all of them, whatever their stack; 0: none. */
-void sa_choice_init(uint64_t every, uint64_t seed);
+void sa_guard_policy_init(uint64_t every, uint64_t seed);
 
 /* The random draws from now on, and how many samples come before the next choice: in a child of fork. */
-void sa_choice_seed(uint64_t seed);
+void sa_guard_policy_seed(uint64_t seed);
 
 /* Whether the sample that is being taken is to be guarded: REQUESTED, or why not. */
-enum salloc_guarded_status sa_choice_make(const struct sa_stack *stack, size_t bytes,
-                                          uint64_t now_ns);
+enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, size_t bytes,
+                                                uint64_t now_ns);
 
 /* Whether the pages of a sample that is taken now, and was not chosen, are to be kept when it is freed. */
-bool sa_choice_keep(size_t bytes, uint64_t now_ns);
+bool sa_guard_policy_keep(size_t bytes, uint64_t now_ns);
 
 /* Whether a sampled large block is to end before an inaccessible page. */
-bool sa_choice_guard_large(uint64_t now_ns);
+bool sa_guard_policy_guard_large(uint64_t now_ns);
 
-void sa_choice_stats(struct sa_choice_stats *ret);
+void sa_guard_policy_stats(struct sa_guard_policy_stats *ret);
 
 #endif

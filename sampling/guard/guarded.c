@@ -43,14 +43,14 @@ static void guarded_unlock(void)
 
 void sa_guarded_init(size_t slots, uint64_t seed)
 {
-    guarded.pool[POOL_PAGE].wanted = sa_min(slots, SA_GUARDED_MOST);
+    guarded.pool[POOL_PAGE].wanted = sa_min(slots, SA_GUARDED_MAX);
     guarded.pool[POOL_LARGE].wanted = (guarded.pool[POOL_PAGE].wanted + LARGE - 1) / LARGE;
     guarded.rng = sa_rng_mix(seed);
 }
 
 SA_COLD void sa_guarded_init_zero(size_t slots)
 {
-    guarded.pool[POOL_ZERO].wanted = sa_min(slots, SA_GUARDED_MOST);
+    guarded.pool[POOL_ZERO].wanted = sa_min(slots, SA_GUARDED_MAX);
 }
 
 SA_COLD void sa_guarded_seed(uint64_t seed)
@@ -252,7 +252,7 @@ static uintptr_t slot_place(const struct slot *slot, size_t requested, size_t al
 struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
                                  struct sa_stack *stack, enum salloc_guarded_status *ret_status)
 {
-    struct sa_history before, now = {.requested = requested};
+    struct sa_block_history before, now = {.requested = requested};
     bool large = requested > SA_PAGE_BYTES, none = pool_is_zero(requested);
     struct slot *slot;
 
@@ -267,8 +267,8 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     before = slot->history.history;
     now.start = slot_place(slot, requested, align);
-    sa_history_write(&slot->history, &(struct sa_history){0});
-    sa_history_drop(&before);
+    sa_block_history_write(&slot->history, &(struct sa_block_history){0});
+    sa_block_history_drop(&before);
     if (!block_protect(now.start, requested, true)) {
         block_protect(now.start, requested, false);
         slot_give_back(slot, true);
@@ -280,7 +280,7 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         block_fill(now.start, requested);
     sa_stack_ref(stack);
     now.allocated = (struct sa_event){stack, sa_clock_ns(), sa_sys_tid()};
-    sa_history_write(&slot->history, &now);
+    sa_block_history_write(&slot->history, &now);
     slot->cls = (uint8_t)cls;
     slot->span.requested = requested;
     sa_store_relaxed(&slot->span.sample, NULL);
@@ -316,7 +316,7 @@ SA_COLD void *sa_guarded_object(const struct sa_span *span)
 
 void sa_slot_check(const struct slot *slot, bool live)
 {
-    struct sa_found found = {.state = SA_FOUND_LIVE, .history = slot->history.history};
+    struct sa_lookup found = {.state = SA_LOOKUP_LIVE, .history = slot->history.history};
     uintptr_t damage = pool_is_zero(found.history.requested)
                            ? 0
                            : block_damage(found.history.start, found.history.requested);
@@ -340,12 +340,12 @@ bool sa_guarded_claim(struct sa_span *span)
 void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
 {
     struct slot *slot = (struct slot *)span;
-    struct sa_history now = slot->history.history;
+    struct sa_block_history now = slot->history.history;
     uintptr_t start = now.start;
     size_t bytes = span->requested;
 
     now.freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
-    sa_history_write(&slot->history, &now);
+    sa_block_history_write(&slot->history, &now);
     if (SA_UNLIKELY(sa_load_relaxed(&slot->state) == STATE_LOST))
         return;
     /* If the kernel refuses, the slot is accessible and free: what is done to it is not found. */
@@ -358,33 +358,33 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
 }
 
 /* How far an address is from a block. */
-static uintptr_t distance(uintptr_t address, const struct sa_history *h)
+static uintptr_t distance(uintptr_t address, const struct sa_block_history *h)
 {
     uintptr_t end = h->start + h->requested;
 
     return address < h->start ? h->start - address : address < end ? 0 : address - end;
 }
 
-static void slot_read(const struct slot *slot, struct sa_found *ret)
+static void slot_read(const struct slot *slot, struct sa_lookup *ret)
 {
-    ret->state = SA_FOUND_NOTHING;
-    if (slot && sa_history_read(&slot->history, &ret->history))
-        ret->state = ret->history.freed.time_ns ? SA_FOUND_FREED : SA_FOUND_LIVE;
+    ret->state = SA_LOOKUP_NOTHING;
+    if (slot && sa_block_history_read(&slot->history, &ret->history))
+        ret->state = ret->history.freed.time_ns ? SA_LOOKUP_FREED : SA_LOOKUP_LIVE;
 }
 
 /* What is known of an address in a slot: beside the pages of a block in use nothing is accessible. */
-static void slot_find(const struct slot *slot, uintptr_t address, struct sa_found *ret)
+static void slot_find(const struct slot *slot, uintptr_t address, struct sa_lookup *ret)
 {
-    const struct sa_history *h = &ret->history;
+    const struct sa_block_history *h = &ret->history;
 
     slot_read(slot, ret);
-    ret->between = ret->state == SA_FOUND_LIVE &&
+    ret->between = ret->state == SA_LOOKUP_LIVE &&
                    (address < block_low(h->start) || address >= block_high(h->start, h->requested));
 }
 
-static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_found *ret)
+static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_lookup *ret)
 {
-    struct sa_found right;
+    struct sa_lookup right;
     size_t at, offset;
 
     if (!sa_load_acquire(&pool->slots) || address - pool->start >= pool_bytes(pool))
@@ -395,21 +395,21 @@ static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_foun
         slot_find(pool_slot(pool, at), address, ret);
         return true;
     }
-    ret->state = right.state = SA_FOUND_NOTHING;
+    ret->state = right.state = SA_LOOKUP_NOTHING;
     if (at > 0)
         slot_read(pool_slot(pool, at - 1), ret);
     if (at < pool->count)
         slot_read(pool_slot(pool, at), &right);
     /* The block that is in use, else the nearer one. */
     if (right.state < ret->state ||
-        (right.state == ret->state && right.state != SA_FOUND_NOTHING &&
+        (right.state == ret->state && right.state != SA_LOOKUP_NOTHING &&
          distance(address, &right.history) < distance(address, &ret->history)))
         *ret = right;
     ret->between = true;
     return true;
 }
 
-SA_RARE bool sa_guarded_find(uintptr_t address, struct sa_found *ret)
+SA_RARE bool sa_guarded_find(uintptr_t address, struct sa_lookup *ret)
 {
     for (size_t i = 0; i < POOLS; i++)
         if (pool_find(&guarded.pool[i], address, ret))
@@ -430,9 +430,9 @@ SA_RARE static void pool_stats(const struct pool *pool, struct sa_guarded_stats 
 
 SA_RARE void sa_guarded_stats(struct sa_guarded_stats *ret)
 {
-    struct sa_choice_stats choice;
+    struct sa_guard_policy_stats choice;
 
-    sa_choice_stats(&choice);
+    sa_guard_policy_stats(&choice);
     *ret = (struct sa_guarded_stats){.every = choice.every, .skipped = choice.skipped};
     ret->large = sa_load_relaxed(&guarded.large);
     guarded_lock();

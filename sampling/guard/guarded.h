@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_GUARDED_MOST 16384 /* slots of a page; each is a mapping of its own while it is in use */
+#define SA_GUARDED_MAX 16384 /* slots of a page; each is a mapping of its own while it is in use */
 
 /*
  * The pattern. The block's own bytes hold it, too, at first, on each page of which the block has only a part: there the
@@ -92,7 +92,7 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed);
 void sa_guarded_inspect(void);
 
 /* What is known of an address in the pool; false: it is elsewhere. For signal handlers too. */
-bool sa_guarded_find(uintptr_t address, struct sa_found *ret);
+bool sa_guarded_find(uintptr_t address, struct sa_lookup *ret);
 
 void sa_guarded_stats(struct sa_guarded_stats *ret);
 

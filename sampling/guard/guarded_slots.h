@@ -15,7 +15,7 @@ enum state { STATE_FREE, STATE_BUSY, STATE_LIVE, STATE_CHECKED, STATE_LOST };
 /* A slot that has been used. */
 struct slot {
     struct sa_span span; /* first: a span is turned into its slot */
-    struct sa_history_slot history;
+    struct sa_block_history_slot history;
     uint8_t state; /* GUARDED; atomic */
     uint8_t cls;
     uint8_t pool; /* which; const once it is used */
@@ -38,7 +38,7 @@ struct pool {
     uint16_t used;    /* GUARDED: records; atomic: release */
 };
 
-SA_STATIC_ASSERT(SA_GUARDED_MOST < UINT16_MAX, "numbers of records fit");
+SA_STATIC_ASSERT(SA_GUARDED_MAX < UINT16_MAX, "numbers of records fit");
 
 struct sa_guarded_state {
     struct sa_lock lock;

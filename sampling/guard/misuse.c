@@ -30,17 +30,17 @@ struct report {
     const uintptr_t *pc; /* NULL: that of the call of the allocator, which is captured here: */
     uintptr_t *own;
     unsigned depth;
-    const struct sa_found *found;
+    const struct sa_lookup *found;
     uint64_t now;
 };
 
-bool sa_misuse_find(uintptr_t address, struct sa_found *ret)
+bool sa_misuse_find(uintptr_t address, struct sa_lookup *ret)
 {
-    return sa_guarded_find(address, ret) || sa_kept_find(address, ret);
+    return sa_guarded_find(address, ret) || sa_sample_quarantine_find(address, ret);
 }
 
 /* Where it is, of which block; in words. */
-static void add_place(struct sa_fmt *f, uintptr_t address, const struct sa_history *h)
+static void add_place(struct sa_fmt *f, uintptr_t address, const struct sa_block_history *h)
 {
     if (address < h->start)
         sa_fmt_add(f, "%zu bytes before the start of", (size_t)(h->start - address));
@@ -50,7 +50,7 @@ static void add_place(struct sa_fmt *f, uintptr_t address, const struct sa_histo
         sa_fmt_add(f, "at offset %zu of", (size_t)(address - h->start));
 }
 
-static void add_block(struct sa_fmt *f, const char *kind, const struct sa_history *h)
+static void add_block(struct sa_fmt *f, const char *kind, const struct sa_block_history *h)
 {
     sa_fmt_add(f, " a %sblock of %zu bytes at %p", kind, h->requested, (void *)h->start);
 }
@@ -98,7 +98,7 @@ static void report_freed(void *arg)
 {
     const struct report *r = arg;
 
-    if (r->found->state != SA_FOUND_NOTHING)
+    if (r->found->state != SA_LOOKUP_NOTHING)
         report_event("freed", &r->found->history.freed, r->now);
 }
 
@@ -106,7 +106,7 @@ static void report_allocated(void *arg)
 {
     const struct report *r = arg;
 
-    if (r->found->state != SA_FOUND_NOTHING)
+    if (r->found->state != SA_LOOKUP_NOTHING)
         report_event("allocated", &r->found->history.allocated, r->now);
 }
 
@@ -139,7 +139,7 @@ static void report(struct report *r, enum sa_reporting_end end)
     if (count++ < MOST) {
         sa_reporting_call(report_first, r);
         if (!r->pc) {
-            r->depth = sa_reporting_capture(sa_thread.caller, r->own, SA_STACK_MOST);
+            r->depth = sa_reporting_capture(sa_thread.caller, r->own, SA_STACK_MAX);
             r->pc = r->own;
         }
         report_stacks(r);
@@ -160,7 +160,7 @@ static const char *done_by(const char *what)
 
 /* Begins a report: the detail is to be added. */
 static void report_init(struct report *r, struct sa_fmt *detail, const char *what,
-                        uintptr_t pointer, const struct sa_found *found)
+                        uintptr_t pointer, const struct sa_lookup *found)
 {
     struct sa_fmt f;
 
@@ -172,26 +172,26 @@ static void report_init(struct report *r, struct sa_fmt *detail, const char *wha
     sa_fmt_init(detail, r->detail, sizeof(r->detail));
 }
 
-void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_found *found,
+void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_lookup *found,
                      const uintptr_t *pc, unsigned depth)
 {
     static const char *const names[] = {"access", "read", "write"};
-    const struct sa_history *h = &found->history;
+    const struct sa_block_history *h = &found->history;
     struct report r;
     struct sa_fmt f;
 
     report_init(&r, &f,
-                found->state == SA_FOUND_FREED     ? "use after free"
-                : found->state == SA_FOUND_NOTHING ? "invalid access"
-                : address < h->start               ? "heap buffer underflow"
-                                                   : "heap buffer overflow",
+                found->state == SA_LOOKUP_FREED     ? "use after free"
+                : found->state == SA_LOOKUP_NOTHING ? "invalid access"
+                : address < h->start                ? "heap buffer underflow"
+                                                    : "heap buffer overflow",
                 address, found);
     sa_fmt_add(&f, "%s ", names[access]);
-    if (found->state == SA_FOUND_NOTHING) {
+    if (found->state == SA_LOOKUP_NOTHING) {
         sa_fmt_add(&f, "of guarded memory that holds no block");
     } else {
         add_place(&f, address, h);
-        add_block(&f, found->state == SA_FOUND_FREED ? "freed " : "", h);
+        add_block(&f, found->state == SA_LOOKUP_FREED ? "freed " : "", h);
     }
     r.done = access == SA_ACCESS_READ ? "read" : access == SA_ACCESS_WRITE ? "written" : "accessed";
     r.pc = pc;
@@ -202,7 +202,7 @@ void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_f
 /* Of a call of the allocator: captures its stack, and ends the program. */
 SA_NORETURN static void report_call(struct report *r, const char *done)
 {
-    uintptr_t pc[SA_STACK_MOST];
+    uintptr_t pc[SA_STACK_MAX];
 
     r->done = done;
     r->own = pc;
@@ -210,20 +210,20 @@ SA_NORETURN static void report_call(struct report *r, const char *done)
     abort();
 }
 
-void sa_misuse_pointer(const char *what, const void *pointer, const struct sa_found *found)
+void sa_misuse_pointer(const char *what, const void *pointer, const struct sa_lookup *found)
 {
-    const struct sa_history *h = &found->history;
+    const struct sa_block_history *h = &found->history;
     uintptr_t address = (uintptr_t)pointer;
     bool is_free = strcmp(what, "invalid free") == 0;
     struct report r;
     struct sa_fmt f;
 
-    if (found->state == SA_FOUND_FREED && is_free && address == h->start)
+    if (found->state == SA_LOOKUP_FREED && is_free && address == h->start)
         what = "double free";
     report_init(&r, &f, what, address, found);
-    if (found->state == SA_FOUND_NOTHING) {
+    if (found->state == SA_LOOKUP_NOTHING) {
         sa_fmt_add(&f, "was not allocated by salloc");
-    } else if (found->state == SA_FOUND_FREED) {
+    } else if (found->state == SA_LOOKUP_FREED) {
         sa_fmt_add(&f, "lies in memory that is free, ");
         add_place(&f, address, h);
         add_block(&f, "freed ", h);
@@ -238,7 +238,7 @@ void sa_misuse_pointer(const char *what, const void *pointer, const struct sa_fo
     report_call(&r, is_free ? "freed" : "passed");
 }
 
-void sa_misuse_sized(const void *pointer, const struct sa_found *found, const char *format, ...)
+void sa_misuse_sized(const void *pointer, const struct sa_lookup *found, const char *format, ...)
 {
     struct report r;
     struct sa_fmt f;
@@ -267,11 +267,11 @@ static bool mismatch_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count
     return true;
 }
 
-void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_found *found,
+void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_lookup *found,
                         const char *text)
 {
     static uint32_t count; /* atomic, relaxed; written by who reports */
-    uintptr_t pc[SA_STACK_MOST];
+    uintptr_t pc[SA_STACK_MAX];
     struct report r;
     struct sa_fmt f;
 
@@ -282,7 +282,7 @@ void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_f
     r.done = done_by(what);
     r.now = sa_clock_ns();
     r.pc = pc;
-    r.depth = sa_reporting_capture(sa_thread.caller, pc, SA_STACK_MOST);
+    r.depth = sa_reporting_capture(sa_thread.caller, pc, SA_STACK_MAX);
     if (count < MOST && mismatch_is_new(pc, r.depth, &count)) {
         sa_reporting_call(report_first, &r);
         report_stacks(&r);
@@ -290,9 +290,9 @@ void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_f
     sa_reporting_finish();
 }
 
-void sa_misuse_damage(uintptr_t address, const struct sa_found *found, bool live)
+void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found, bool live)
 {
-    const struct sa_history *h = &found->history;
+    const struct sa_block_history *h = &found->history;
     struct report r;
     struct sa_fmt f;
 
@@ -309,7 +309,7 @@ void sa_misuse_damage(uintptr_t address, const struct sa_found *found, bool live
 static void find_sample(void *arg)
 {
     struct report *r = arg;
-    struct sa_found *found = (struct sa_found *)r->found;
+    struct sa_lookup *found = (struct sa_lookup *)r->found;
     const struct sa_span *span;
 
     if (sa_misuse_find(r->pointer, found))
@@ -317,7 +317,7 @@ static void find_sample(void *arg)
     span = r->pointer ? sa_pagemap_find_around(r->pointer) : NULL;
     if (span && sa_lookup_sample(span, found))
         return;
-    found->state = SA_FOUND_NOTHING;
+    found->state = SA_LOOKUP_NOTHING;
 }
 
 static void say_text(void *line)
@@ -327,8 +327,8 @@ static void say_text(void *line)
 
 void sa_misuse_fatal(const char *what, const void *pointer, const char *line)
 {
-    uintptr_t pc[SA_STACK_MOST];
-    struct sa_found found = {.state = SA_FOUND_NOTHING};
+    uintptr_t pc[SA_STACK_MAX];
+    struct sa_lookup found = {.state = SA_LOOKUP_NOTHING};
     struct report r = {.pointer = (uintptr_t)pointer, .found = &found, .own = pc};
 
     r.done = done_by(what);
@@ -338,10 +338,10 @@ void sa_misuse_fatal(const char *what, const void *pointer, const char *line)
         return;
     }
     sa_reporting_call(say_text, (void *)line);
-    r.depth = sa_reporting_capture(sa_thread.caller, r.own, SA_STACK_MOST);
+    r.depth = sa_reporting_capture(sa_thread.caller, r.own, SA_STACK_MAX);
     r.pc = r.own;
     if (!sa_reporting_call(find_sample, &r))
-        found.state = SA_FOUND_NOTHING;
+        found.state = SA_LOOKUP_NOTHING;
     report_stacks(&r);
     sa_reporting_finish();
 }

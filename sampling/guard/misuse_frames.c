@@ -32,8 +32,8 @@ static size_t copy_path(struct sa_buffer *names, const char *path)
 static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, unsigned first,
                     struct sa_buffer *names)
 {
-    struct sa_symbol symbols[SA_STACK_MOST];
-    unsigned frame_of[SA_STACK_MOST], n = 0;
+    struct sa_symbol symbols[SA_STACK_MAX];
+    unsigned frame_of[SA_STACK_MAX], n = 0;
     const struct sa_object *object;
     struct sa_mappings m;
     size_t path;
@@ -81,10 +81,10 @@ static void plain_frame(uintptr_t pc, unsigned i)
 
 void sa_misuse_frames(const uintptr_t *pc, unsigned depth)
 {
-    struct frame frames[SA_STACK_MOST];
+    struct frame frames[SA_STACK_MAX];
     struct sa_buffer names = {NULL, 0, 0};
 
-    depth = depth < SA_STACK_MOST ? depth : SA_STACK_MOST;
+    depth = depth < SA_STACK_MAX ? depth : SA_STACK_MAX;
     memset(frames, 0, sizeof(frames));
     if (sa_reporting_confined()) {
         for (unsigned i = 0; i < depth; i++)

@@ -10,7 +10,7 @@
 
 uint32_t sa_large_guards;
 
-bool sa_lookup_sample(const struct sa_span *span, struct sa_found *ret)
+bool sa_lookup_sample(const struct sa_span *span, struct sa_lookup *ret)
 {
     const struct sa_sample *s;
 
@@ -19,7 +19,7 @@ bool sa_lookup_sample(const struct sa_span *span, struct sa_found *ret)
     s = sa_load_relaxed(&span->state) == SA_SPAN_LARGE ? sa_load_relaxed(&span->sample) : NULL;
     if (!s)
         return false;
-    *ret = (struct sa_found){.state = SA_FOUND_LIVE};
+    *ret = (struct sa_lookup){.state = SA_LOOKUP_LIVE};
     ret->history.start = span->start;
     ret->history.requested = span->requested;
     ret->history.allocated = (struct sa_event){s->stack, s->time_ns, s->tid};
@@ -37,20 +37,20 @@ static const struct sa_span *nearer(const struct sa_span *before, uintptr_t addr
                : before;
 }
 
-static void describe(const struct sa_span *s, struct sa_found *ret)
+static void describe(const struct sa_span *s, struct sa_lookup *ret)
 {
     if (sa_lookup_sample(s, ret))
         return;
-    *ret = (struct sa_found){.state = SA_FOUND_LIVE};
+    *ret = (struct sa_lookup){.state = SA_LOOKUP_LIVE};
     ret->history.start = s->start;
     ret->history.requested = s->requested;
 }
 
-void sa_large_nearer(uintptr_t address, struct sa_found *found)
+void sa_lookup_nearer(uintptr_t address, struct sa_lookup *found)
 {
     const struct sa_span *s = sa_pagemap_find_around(address), *next;
 
-    if (!s || found->state != SA_FOUND_FREED || s->start != found->history.start ||
+    if (!s || found->state != SA_LOOKUP_FREED || s->start != found->history.start ||
         address - s->start < found->history.requested || s->heap != SA_HEAP_ORDINARY)
         return;
     next = sa_pagemap_find(sa_span_end(s));
@@ -61,7 +61,7 @@ void sa_large_nearer(uintptr_t address, struct sa_found *found)
     found->between = true;
 }
 
-bool sa_large_found(uintptr_t address, struct sa_found *ret)
+bool sa_lookup_large(uintptr_t address, struct sa_lookup *ret)
 {
     const struct sa_span *s = NULL;
     uint8_t state;
@@ -74,8 +74,8 @@ bool sa_large_found(uintptr_t address, struct sa_found *ret)
         return false;
     if (state == SA_SPAN_KEPT) {
         describe(s, ret);
-        ret->state = SA_FOUND_FREED;
-        sa_large_nearer(address, ret);
+        ret->state = SA_LOOKUP_FREED;
+        sa_lookup_nearer(address, ret);
         return true;
     }
     if (state != SA_SPAN_LARGE || sa_span_end(s) - address > (size_t)s->guard << SA_PAGE_SHIFT)

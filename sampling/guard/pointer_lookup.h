@@ -17,13 +17,13 @@
 extern uint32_t sa_large_guards;
 
 /* What is known of an address in such a page. For signal handlers too. */
-bool sa_large_found(uintptr_t address, struct sa_found *ret);
+bool sa_lookup_large(uintptr_t address, struct sa_lookup *ret);
 
 /* Of an address in the pages of a block that was freed, and what is known of that block: if the address lies behind its end, and
  * nearer to the next block, which is in use, *found becomes what is known of the latter. */
-void sa_large_nearer(uintptr_t address, struct sa_found *found);
+void sa_lookup_nearer(uintptr_t address, struct sa_lookup *found);
 
 /* What is known of the block of such a span, or of a large one, guarded or not; false: it is no sample. For reports. */
-bool sa_lookup_sample(const struct sa_span *span, struct sa_found *ret);
+bool sa_lookup_sample(const struct sa_span *span, struct sa_lookup *ret);
 
 #endif

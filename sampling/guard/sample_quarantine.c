@@ -17,14 +17,14 @@
  * together they give it up, with one call for neighbours. In between spans keep it.
  */
 #define EMPTY_ABOVE 32768 /* bytes: when they are kept */
-#define FULL_MOST   8     /* short ones: when there are more */
+#define FULL_MAX    8     /* short ones: when there are more */
 
 #define VICTIMS  8 /* at most so many go for one that comes */
 #define PAUSE_NS (10ull * 1000000000)
 
 struct entry {
     struct sa_span *span; /* KEPT; NULL: no entry */
-    struct sa_history_slot history;
+    struct sa_block_history_slot history;
     uintptr_t start, end; /* atomic, for readers without the lock */
     bool ready;           /* KEPT: may be chosen to go */
     bool empty;
@@ -48,12 +48,12 @@ static struct {
 } kept;
 
 /* Taken from the last one on: those of a small program share a page with what lies behind them. */
-static struct entry entries[SA_KEPT_MOST];
+static struct entry entries[SA_SAMPLE_QUARANTINE_MAX];
 
 SA_LAYOUT = {
     SA_LAYOUT_SIZE(struct entry),           SA_LAYOUT_FIELD(struct entry, span),
     SA_LAYOUT_FIELD(struct entry, history), SA_LAYOUT_FIELD(struct entry, start),
-    SA_LAYOUT_FIELD(struct entry, end),     SA_LAYOUT_VALUE(SA_KEPT_MOST),
+    SA_LAYOUT_FIELD(struct entry, end),     SA_LAYOUT_VALUE(SA_SAMPLE_QUARANTINE_MAX),
 };
 SA_LAYOUT_NAMED_ADDRESS("kept.entries", entries);
 
@@ -67,30 +67,30 @@ static void kept_unlock(void)
     sa_lock_release(&kept.lock, SA_RANK_KEPT);
 }
 
-void sa_kept_init(size_t bytes, uint64_t seed)
+void sa_sample_quarantine_init(size_t bytes, uint64_t seed)
 {
     kept.limit = bytes;
     kept.rng = sa_rng_mix(seed);
 }
 
-SA_COLD void sa_kept_seed(uint64_t seed)
+SA_COLD void sa_sample_quarantine_seed(uint64_t seed)
 {
     kept.rng = sa_rng_mix(seed);
 }
 
-SA_RARE void sa_kept_pause(void)
+SA_RARE void sa_sample_quarantine_pause(void)
 {
     sa_store_relaxed(&kept.pause_end, sa_clock_coarse_ns() + PAUSE_NS);
 }
 
-bool sa_kept_paused(void)
+bool sa_sample_quarantine_paused(void)
 {
     uint64_t end = sa_load_relaxed(&kept.pause_end);
 
     return SA_UNLIKELY(end != 0) && sa_clock_coarse_ns() < end;
 }
 
-bool sa_kept_wants(size_t bytes)
+bool sa_sample_quarantine_wants(size_t bytes)
 {
     return bytes <= kept.limit;
 }
@@ -98,7 +98,7 @@ bool sa_kept_wants(size_t bytes)
 /* What an entry was, for its span to be given back without the lock. */
 struct victim {
     struct sa_span *span;
-    struct sa_history history;
+    struct sa_block_history history;
     bool empty;
 };
 
@@ -127,7 +127,7 @@ SA_RARE static void entry_take_out(struct entry *e, struct victim *ret)
 {
     kept_count(e, false);
     *ret = (struct victim){e->span, e->history.history, e->empty};
-    sa_history_write(&e->history, &(struct sa_history){0});
+    sa_block_history_write(&e->history, &(struct sa_block_history){0});
     sa_store_relaxed(&e->end, 0);
     e->span = NULL;
     e->ready = false;
@@ -193,7 +193,7 @@ static struct sa_span *take_refused(void)
     return span;
 }
 
-SA_RARE void sa_kept_return(struct sa_span *span, bool empty)
+SA_RARE void sa_sample_quarantine_return(struct sa_span *span, bool empty)
 {
     sa_store_relaxed(&span->state, SA_SPAN_KEPT);
     span->zeroed = empty;
@@ -202,11 +202,11 @@ SA_RARE void sa_kept_return(struct sa_span *span, bool empty)
 
 SA_RARE static void victim_free(const struct victim *v)
 {
-    sa_history_drop(&v->history);
-    sa_kept_return(v->span, v->empty);
+    sa_block_history_drop(&v->history);
+    sa_sample_quarantine_return(v->span, v->empty);
 }
 
-bool sa_kept_retry(bool all)
+bool sa_sample_quarantine_retry(bool all)
 {
     size_t n = sa_load_relaxed(&kept.refused_count);
     bool done = true;
@@ -224,16 +224,18 @@ bool sa_kept_retry(bool all)
 /* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL: there is none. */
 static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsigned *ret_count)
 {
-    bool full = kept.count == SA_KEPT_MOST || kept.bytes + bytes > kept.limit;
-    size_t at = full ? sa_rng_next(&kept.rng) % SA_KEPT_MOST : SA_KEPT_MOST - 1;
+    bool full = kept.count == SA_SAMPLE_QUARANTINE_MAX || kept.bytes + bytes > kept.limit;
+    size_t at =
+        full ? sa_rng_next(&kept.rng) % SA_SAMPLE_QUARANTINE_MAX : SA_SAMPLE_QUARANTINE_MAX - 1;
     struct entry *place = NULL;
     unsigned n = 0;
 
-    for (size_t i = 0; i < SA_KEPT_MOST; i++, at = at ? at - 1 : SA_KEPT_MOST - 1) {
+    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX;
+         i++, at = at ? at - 1 : SA_SAMPLE_QUARANTINE_MAX - 1) {
         struct entry *e = &entries[at];
 
         if (e->span && e->ready && n < VICTIMS &&
-            (kept.count == SA_KEPT_MOST || kept.bytes + bytes > kept.limit))
+            (kept.count == SA_SAMPLE_QUARANTINE_MAX || kept.bytes + bytes > kept.limit))
             entry_take_out(e, &victims[n++]);
         if (!e->span && !place)
             place = e;
@@ -255,7 +257,7 @@ static size_t kept_take_full(struct entry **ret)
     size_t n = 0;
 
     kept_lock();
-    for (size_t i = 0; i < SA_KEPT_MOST && !kept.emptying; i++) {
+    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX && !kept.emptying; i++) {
         struct entry *e = &entries[i];
 
         if (e->span && e->ready && !e->empty && span_is_short(e->span)) {
@@ -283,13 +285,13 @@ static void kept_emptied(struct entry **taken, size_t n, size_t emptied)
     }
     kept.emptying = false;
     if (emptied < n)
-        kept.full_from = kept.ever + SA_KEPT_MOST;
+        kept.full_from = kept.ever + SA_SAMPLE_QUARANTINE_MAX;
     kept_unlock();
 }
 
 SA_NOINLINE static void kept_empty_short(void)
 {
-    struct entry *full[SA_KEPT_MOST];
+    struct entry *full[SA_SAMPLE_QUARANTINE_MAX];
     size_t n = kept_take_full(full), emptied = 0, next;
     bool done = true;
 
@@ -306,7 +308,8 @@ SA_NOINLINE static void kept_empty_short(void)
         kept_emptied(full, n, emptied);
 }
 
-bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool empty)
+bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
+                              bool empty)
 {
     size_t bytes = sa_span_bytes(span);
     struct victim victims[VICTIMS];
@@ -314,8 +317,8 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     bool done, full;
     unsigned n;
 
-    sa_kept_retry(false);
-    if (sa_kept_paused())
+    sa_sample_quarantine_retry(false);
+    if (sa_sample_quarantine_paused())
         return false;
     kept_lock();
     e = kept_make_room(bytes, victims, &n);
@@ -324,7 +327,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
         e->empty = empty || bytes > EMPTY_ABOVE;
         sa_store_relaxed(&e->start, span->start);
         sa_store_relaxed(&e->end, span->start + bytes);
-        sa_history_write(&e->history, history);
+        sa_block_history_write(&e->history, history);
         kept_count(e, true);
         kept.ever++;
     }
@@ -342,7 +345,7 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     e->ready = true;
     if (!done)
         entry_take_out(e, &victims[0]);
-    full = kept.full > FULL_MOST && !kept.emptying && kept.ever >= kept.full_from;
+    full = kept.full > FULL_MAX && !kept.emptying && kept.ever >= kept.full_from;
     kept_unlock();
     if (!done) { /* locked memory, or too many mappings: as if it had never been kept */
         victims[0].empty = empty;
@@ -353,10 +356,10 @@ bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool em
     return true;
 }
 
-SA_RARE void sa_kept_flush(void)
+SA_RARE void sa_sample_quarantine_flush(void)
 {
-    sa_kept_retry(true);
-    for (size_t i = 0; i < SA_KEPT_MOST; i++) {
+    sa_sample_quarantine_retry(true);
+    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX; i++) {
         struct entry *e = &entries[i];
         struct victim victim;
         bool taken = false;
@@ -372,14 +375,14 @@ SA_RARE void sa_kept_flush(void)
     }
 }
 
-SA_RARE bool sa_kept_find(uintptr_t address, struct sa_found *ret)
+SA_RARE bool sa_sample_quarantine_find(uintptr_t address, struct sa_lookup *ret)
 {
-    for (size_t i = 0; i < SA_KEPT_MOST; i++) {
+    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX; i++) {
         const struct entry *e = &entries[i];
 
         if (address >= sa_load_relaxed(&e->start) && address < sa_load_relaxed(&e->end) &&
-            sa_history_read(&e->history, &ret->history)) {
-            ret->state = SA_FOUND_FREED;
+            sa_block_history_read(&e->history, &ret->history)) {
+            ret->state = SA_LOOKUP_FREED;
             ret->between = false;
             return true;
         }
@@ -387,7 +390,7 @@ SA_RARE bool sa_kept_find(uintptr_t address, struct sa_found *ret)
     return false;
 }
 
-SA_RARE void sa_kept_stats(struct sa_kept_stats *ret)
+SA_RARE void sa_sample_quarantine_stats(struct sa_sample_quarantine_stats *ret)
 {
     kept_lock();
     ret->ever = kept.ever;

@@ -17,9 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_KEPT_MOST 128
+#define SA_SAMPLE_QUARANTINE_MAX 128
 
-struct sa_kept_stats {
+struct sa_sample_quarantine_stats {
     uint64_t ever;        /* spans that were kept */
     size_t spans;         /* now, those put aside and those of the sampled heap among them */
     size_t bytes;         /* of all of them: address space */
@@ -30,42 +30,43 @@ struct sa_kept_stats {
 };
 
 /* Before the first allocation. bytes: at most so many, 0: nothing is kept. */
-void sa_kept_init(size_t bytes, uint64_t seed);
+void sa_sample_quarantine_init(size_t bytes, uint64_t seed);
 
 /* The random draws from now on: in a child of fork. */
-void sa_kept_seed(uint64_t seed);
+void sa_sample_quarantine_seed(uint64_t seed);
 
 /*
  * There is no memory for a request: nothing is kept for ten seconds. What is inaccessible does not count as data
  * (RLIMIT_DATA), so that others could take its place, and it could not be made accessible any more.
  */
-void sa_kept_pause(void);
-bool sa_kept_paused(void);
+void sa_sample_quarantine_pause(void);
+bool sa_sample_quarantine_paused(void);
 
 /* Whether a span of so many bytes can be kept: the history is then worth having. */
-bool sa_kept_wants(size_t bytes);
+bool sa_sample_quarantine_wants(size_t bytes);
 
 /*
  * Keeps a span whose block was freed, and takes over the references in its history. empty: its pages
  * hold no memory. False: it was not, and they are still the caller's.
  */
-bool sa_kept_put(struct sa_span *span, const struct sa_history *history, bool empty);
+bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
+                              bool empty);
 
 /*
  * A span that was freed, and of which a part may be inaccessible, goes back to its page heap; where the kernel does not make it
  * accessible, which at a limit it may refuse, it is put aside. empty: its pages hold no memory.
  */
-void sa_kept_return(struct sa_span *span, bool empty);
+void sa_sample_quarantine_return(struct sa_span *span, bool empty);
 
 /* Those that were put aside go back, all that can or only until one is refused again. False: one was. */
-bool sa_kept_retry(bool all);
+bool sa_sample_quarantine_retry(bool all);
 
 /* Gives all back to the page heaps. */
-void sa_kept_flush(void);
+void sa_sample_quarantine_flush(void);
 
 /* What is known of an address in a span that is kept. For signal handlers too. */
-bool sa_kept_find(uintptr_t address, struct sa_found *ret);
+bool sa_sample_quarantine_find(uintptr_t address, struct sa_lookup *ret);
 
-void sa_kept_stats(struct sa_kept_stats *ret);
+void sa_sample_quarantine_stats(struct sa_sample_quarantine_stats *ret);
 
 #endif

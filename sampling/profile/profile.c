@@ -22,7 +22,7 @@ static void set_not_freed(struct salloc_profile_sample *ret)
     ret->same_cpu = ret->same_vcpu = ret->same_l3 = ret->same_numa = ret->same_thread = -1;
 }
 
-static void set_lifetimes(const struct sa_row *row, struct salloc_profile_sample *ret)
+static void set_lifetimes(const struct sa_bucket *row, struct salloc_profile_sample *ret)
 {
     double n = (double)row->samples, mean = n > 0 ? row->life_sum / n : 0;
     double variance = n > 0 ? row->life_squares / n - mean * mean : 0;
@@ -39,7 +39,7 @@ static void set_lifetimes(const struct sa_row *row, struct salloc_profile_sample
     ret->lifetime_max = row->life_max;
 }
 
-void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row *row,
+void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_bucket *row,
                            struct salloc_profile_sample *ret)
 {
     double count = (double)row->samples / row->key.p;
@@ -83,17 +83,17 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row
 bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
                               struct salloc_profile_sample *ret)
 {
-    struct sa_row row;
+    struct sa_bucket row;
 
     if (single->row == SIZE_MAX)
         return false;
-    row = (struct sa_row){.key = profile->rows[single->row].key,
-                          .samples = single->samples,
-                          .resident = (double)single->resident,
-                          .swapped = (double)single->swapped,
-                          .locked = (double)single->locked,
-                          .zero = (double)single->zero,
-                          .waste = single->waste};
+    row = (struct sa_bucket){.key = profile->rows[single->row].key,
+                             .samples = single->samples,
+                             .resident = (double)single->resident,
+                             .swapped = (double)single->swapped,
+                             .locked = (double)single->locked,
+                             .zero = (double)single->zero,
+                             .waste = single->waste};
     sa_profile_row_sample(profile, &row, ret);
     ret->address = (const void *)single->address;
     ret->thread = single->tid;
@@ -121,7 +121,7 @@ bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *st
 
     memset(ret, 0, sizeof(*ret));
     for (size_t i = 0; i < profile->row_count; i++) {
-        struct sa_group group = sa_row_group(&profile->rows[i]);
+        struct sa_group group = sa_bucket_group(&profile->rows[i]);
 
         if (stack && profile->rows[i].key.stack != stack)
             continue;

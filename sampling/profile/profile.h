@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 /* What samples of one row have in common. Compared as bytes: no padding but zeros. */
-struct sa_row_key {
+struct sa_bucket_key {
     struct sa_stack *stack;      /* a reference is held */
     struct sa_stack *free_stack; /* the same, or NULL */
     double p, interval;
@@ -26,8 +26,8 @@ struct sa_row_key {
     uint32_t tid, free_tid; /* the kernel's numbers; 0: rows are not by thread */
 };
 
-struct sa_row {
-    struct sa_row_key key;
+struct sa_bucket {
+    struct sa_bucket_key key;
     uint64_t samples;
     double offsets, hits; /* as in struct sa_group */
     /* HEAP: bytes of the sampled blocks themselves, not extrapolated; see sampling/snapshot/residency.h. */
@@ -39,8 +39,8 @@ struct sa_row {
 
 /* A sample, copied for a profile. */
 struct sa_sample_copy {
-    struct sa_row_key key; /* a reference to the stack is held */
-    uint64_t samples;      /* 1, or as many as were alike; the next three are their sums */
+    struct sa_bucket_key key; /* a reference to the stack is held */
+    uint64_t samples;         /* 1, or as many as were alike; the next three are their sums */
     double offset, hits, waste;
     uintptr_t start;   /* address of the block; 0: freed */
     uintptr_t address; /* the same, also if it was freed; 0: of several */
@@ -64,7 +64,7 @@ struct sa_profile {
     double waste_most; /* FRAGMENTATION: all free bytes on spans; INFINITY: not known */
     int64_t clock_ns;  /* to be added to their times for those since 1970 */
     size_t row_count;
-    struct sa_row *rows;
+    struct sa_bucket *rows;
     /* HEAP: what was ever allocated, per stack (key with stack only; sums instead of samples). */
     size_t total_count;
     struct sa_total {
@@ -78,7 +78,7 @@ struct sa_profile {
 };
 
 /* What a row says, for estimates. */
-static inline struct sa_group sa_row_group(const struct sa_row *row)
+static inline struct sa_group sa_bucket_group(const struct sa_bucket *row)
 {
     return (struct sa_group){.p = row->key.p,
                              .interval = row->key.interval,
@@ -89,7 +89,7 @@ static inline struct sa_group sa_row_group(const struct sa_row *row)
 }
 
 /* The public view of a row, or of a total. */
-void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_row *row,
+void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_bucket *row,
                            struct salloc_profile_sample *ret);
 void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_total *total,
                              struct salloc_profile_sample *ret);

@@ -12,11 +12,11 @@
 
 static size_t rows_bytes(size_t cap)
 {
-    return sa_align_up(cap * (sizeof(struct sa_row) + 2 * sizeof(uint32_t)),
+    return sa_align_up(cap * (sizeof(struct sa_bucket) + 2 * sizeof(uint32_t)),
                        sa_max(sa_vm.page_bytes, 4096));
 }
 
-static uint64_t rows_hash(const struct sa_row_key *key)
+static uint64_t rows_hash(const struct sa_bucket_key *key)
 {
     const uint64_t *words = (const uint64_t *)key;
     uint64_t hash = 0;
@@ -27,7 +27,7 @@ static uint64_t rows_hash(const struct sa_row_key *key)
 }
 
 /* The index entry of a key: its row's, or the empty one where it belongs. */
-static uint32_t *rows_entry(const struct sa_rows *rows, const struct sa_row_key *key)
+static uint32_t *rows_entry(const struct sa_buckets *rows, const struct sa_bucket_key *key)
 {
     size_t mask = 2 * rows->cap - 1, at = rows_hash(key) & mask;
 
@@ -36,13 +36,13 @@ static uint32_t *rows_entry(const struct sa_rows *rows, const struct sa_row_key 
     return &rows->index[at];
 }
 
-static bool rows_grow(struct sa_rows *rows)
+static bool rows_grow(struct sa_buckets *rows)
 {
     size_t cap = rows->cap ? 2 * rows->cap : ROWS_FIRST;
-    struct sa_rows more = {
+    struct sa_buckets more = {
         .count = rows->count, .cap = cap, .bytes = rows_bytes(cap), .dropped = rows->dropped};
 
-    if (cap > SA_ROWS_MOST)
+    if (cap > SA_ROWS_MAX)
         return false;
     more.rows = sa_vm_map(NULL, more.bytes, "salloc:profile");
     if (!more.rows)
@@ -58,9 +58,9 @@ static bool rows_grow(struct sa_rows *rows)
     return true;
 }
 
-struct sa_row *sa_rows_find(struct sa_rows *rows, const struct sa_row_key *key)
+struct sa_bucket *sa_buckets_find(struct sa_buckets *rows, const struct sa_bucket_key *key)
 {
-    struct sa_row *row;
+    struct sa_bucket *row;
     uint32_t *entry;
 
     if (rows->cap) {
@@ -82,7 +82,7 @@ struct sa_row *sa_rows_find(struct sa_rows *rows, const struct sa_row_key *key)
     return row;
 }
 
-void sa_rows_trim(struct sa_rows *rows)
+void sa_buckets_trim(struct sa_buckets *rows)
 {
     size_t used = sa_align_up(rows->count * sizeof(*rows->rows), sa_max(sa_vm.page_bytes, 4096));
 
@@ -92,7 +92,7 @@ void sa_rows_trim(struct sa_rows *rows)
     }
 }
 
-SA_ONCE void sa_rows_free(struct sa_rows *rows)
+SA_ONCE void sa_buckets_free(struct sa_buckets *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         sa_stack_unref(rows->rows[i].key.stack);
@@ -101,5 +101,5 @@ SA_ONCE void sa_rows_free(struct sa_rows *rows)
     }
     if (rows->cap)
         sa_vm_unmap(rows->rows, rows->bytes);
-    *rows = (struct sa_rows){0};
+    *rows = (struct sa_buckets){0};
 }

@@ -20,7 +20,7 @@ static struct {
     struct sa_sample *first;  /* live, newest first */
     struct sa_sample *gone;   /* freed since the peak, but live then; linked by next */
     struct sa_sample *unused; /* linked by next */
-    struct sa_rows folded;    /* what other records of gone samples said */
+    struct sa_buckets folded; /* what other records of gone samples said */
     size_t count, gone_count;
     size_t created;  /* records ever made; atomic, relaxed */
     uint64_t newest; /* number of the last sample taken */
@@ -35,7 +35,7 @@ static struct {
 /* What was kept for an earlier peak. */
 struct past {
     struct sa_sample *list;
-    struct sa_rows rows;
+    struct sa_buckets rows;
 };
 
 static void live_lock(void)
@@ -63,8 +63,8 @@ static void live_fold(void)
         return;
     for (int i = 0; i < FOLDED; i++) {
         struct sa_sample *s = live.gone;
-        struct sa_row_key key = sa_sample_key(s);
-        struct sa_row *row = sa_rows_find(&live.folded, &key);
+        struct sa_bucket_key key = sa_sample_key(s);
+        struct sa_bucket *row = sa_buckets_find(&live.folded, &key);
 
         if (!row)
             return;
@@ -115,7 +115,7 @@ void sa_live_drop(struct sa_sample *s)
 static void live_forget(struct past *past)
 {
     if (past->rows.cap)
-        sa_rows_free(&past->rows);
+        sa_buckets_free(&past->rows);
     while (past->list) {
         struct sa_sample *s = past->list;
 
@@ -144,7 +144,7 @@ static void live_move_peak(struct past *ret)
     if (live.gone || live.folded.cap) {
         *ret = (struct past){live.gone, live.folded};
         live.gone = NULL;
-        live.folded = (struct sa_rows){0};
+        live.folded = (struct sa_buckets){0};
         live.gone_count = 0;
     }
     live.peak_bytes = live.bytes;
@@ -285,7 +285,7 @@ SA_RARE static void sample_copy(const struct sa_sample *s, struct sa_sample_copy
     sa_stack_ref(s->stack);
 }
 
-static void folded_copy(const struct sa_row *row, struct sa_sample_copy *to)
+static void folded_copy(const struct sa_bucket *row, struct sa_sample_copy *to)
 {
     *to = (struct sa_sample_copy){
         .key = row->key, .samples = row->samples, .offset = row->offsets, .hits = row->hits};

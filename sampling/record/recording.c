@@ -47,22 +47,22 @@ SA_RARE bool sa_sample_by_thread_get(void)
     return sa_load_relaxed(&by_thread);
 }
 
-SA_RARE struct sa_row_key sa_sample_key(const struct sa_sample *s)
+SA_RARE struct sa_bucket_key sa_sample_key(const struct sa_sample *s)
 {
-    return (struct sa_row_key){.stack = s->stack,
-                               .p = s->p,
-                               .interval = s->interval,
-                               .allocated = s->allocated,
-                               .requested = s->requested,
-                               .align = s->align,
-                               .kind = s->kind,
-                               .guarded = s->guarded,
-                               .same_cpu = SA_SAME_NONE,
-                               .same_vcpu = SA_SAME_NONE,
-                               .same_l3 = SA_SAME_NONE,
-                               .same_numa = SA_SAME_NONE,
-                               .same_thread = SA_SAME_NONE,
-                               .tid = sa_load_relaxed(&by_thread) ? s->tid : 0};
+    return (struct sa_bucket_key){.stack = s->stack,
+                                  .p = s->p,
+                                  .interval = s->interval,
+                                  .allocated = s->allocated,
+                                  .requested = s->requested,
+                                  .align = s->align,
+                                  .kind = s->kind,
+                                  .guarded = s->guarded,
+                                  .same_cpu = SA_SAME_NONE,
+                                  .same_vcpu = SA_SAME_NONE,
+                                  .same_l3 = SA_SAME_NONE,
+                                  .same_numa = SA_SAME_NONE,
+                                  .same_thread = SA_SAME_NONE,
+                                  .tid = sa_load_relaxed(&by_thread) ? s->tid : 0};
 }
 
 SA_RARE uint64_t sa_recordings_start(const struct sa_recording *recording)
@@ -114,14 +114,14 @@ bool sa_recordings_want_frees(void)
     return sa_load_relaxed(&want_frees) != 0;
 }
 
-static void row_add(struct sa_row *row, const struct sa_sample *s)
+static void row_add(struct sa_bucket *row, const struct sa_sample *s)
 {
     row->samples++;
     row->offsets += s->offset;
     row->hits += s->hits;
 }
 
-SA_RARE void sa_row_add_life(struct sa_row *row, uint64_t ns)
+SA_RARE void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns)
 {
     row->life_sum += (double)ns;
     row->life_squares += (double)ns * (double)ns;
@@ -131,14 +131,14 @@ SA_RARE void sa_row_add_life(struct sa_row *row, uint64_t ns)
 
 SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
 {
-    struct sa_row_key key = sa_sample_key(sample);
+    struct sa_bucket_key key = sa_sample_key(sample);
 
     for (uint64_t left = filled; left; left &= left - 1) {
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
-        struct sa_row *row = NULL;
+        struct sa_bucket *row = NULL;
 
         if (r->type == SALLOC_PROFILE_ALLOCATIONS)
-            row = sa_rows_find(&r->rows, &key);
+            row = sa_buckets_find(&r->rows, &key);
         if (row)
             row_add(row, sample);
     }
@@ -153,7 +153,7 @@ void sa_recordings_allocated(const struct sa_sample *sample)
 SA_RARE void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
                                  uint64_t now_ns)
 {
-    struct sa_row_key key = sa_sample_key(sample);
+    struct sa_bucket_key key = sa_sample_key(sample);
     struct sa_place here;
 
     sa_place_here(&here);
@@ -166,13 +166,13 @@ SA_RARE void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack
     key.same_thread = sample->thread == sa_sample_thread();
     for (uint64_t left = filled; left; left &= left - 1) {
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
-        struct sa_row *row = NULL;
+        struct sa_bucket *row = NULL;
 
         if (r->type == SALLOC_PROFILE_LIFETIMES && sample->number > r->since)
-            row = sa_rows_find(&r->rows, &key);
+            row = sa_buckets_find(&r->rows, &key);
         if (!row)
             continue;
         row_add(row, sample);
-        sa_row_add_life(row, now_ns - sample->time_ns);
+        sa_bucket_add_life(row, now_ns - sample->time_ns);
     }
 }

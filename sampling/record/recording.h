@@ -49,7 +49,7 @@ struct sa_recording {
     int64_t start_ns;              /* since 1970 */
     uint64_t start_monotonic_ns;
     uint32_t rates; /* sa_rates_generation at the start */
-    struct sa_rows rows;
+    struct sa_buckets rows;
 };
 
 /* A number of the calling thread that no other thread ever has, as its address may when it has ended. */
@@ -66,7 +66,7 @@ void sa_sample_set_by_thread(bool on);
 bool sa_sample_by_thread_get(void);
 
 /* The key that a sample has in a profile. */
-struct sa_row_key sa_sample_key(const struct sa_sample *sample);
+struct sa_bucket_key sa_sample_key(const struct sa_sample *sample);
 
 /* A handle, or 0 if all slots are taken. */
 uint64_t sa_recordings_start(const struct sa_recording *recording);
@@ -84,6 +84,6 @@ void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_s
                          uint64_t now_ns);
 
 /* A lifetime in a row. */
-void sa_row_add_life(struct sa_row *row, uint64_t ns);
+void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns);
 
 #endif

@@ -26,7 +26,7 @@
 
 /* A proxy is lent only up to this probability. The objects of sampled blocks are used by others, so that spans hold fewer
  * of the class by this part; if nearly all were sampled, a few objects would be lent again and again. */
-#define LENT_MOST_P 0.125
+#define LENT_MAX_P 0.125
 
 static SA_START_DATA struct {
     uint64_t seed;  /* const after init and in between forks */
@@ -62,9 +62,9 @@ SA_COLD static void sampler_seed_others(void)
 {
     if (!sa_xchg_acquire(&sampler.forked, 0))
         return;
-    sa_choice_seed(sa_sampler_stream(SA_SLABS));
+    sa_guard_policy_seed(sa_sampler_stream(SA_SLABS));
     sa_guarded_seed(sa_sampler_stream(SA_SLABS + 1));
-    sa_kept_seed(sa_sampler_stream(SA_SLABS + 2));
+    sa_sample_quarantine_seed(sa_sampler_stream(SA_SLABS + 2));
 }
 
 uint64_t sa_sampler_stream(unsigned number)
@@ -74,10 +74,10 @@ uint64_t sa_sampler_stream(unsigned number)
 
 bool sa_sampler_try(const struct sa_rate *rate)
 {
-    return sa_draw_trial(&sampler.rng, rate->p);
+    return sa_variate_trial(&sampler.rng, rate->p);
 }
 
-void sa_sampler_try_large(size_t bytes, struct sa_trial *ret)
+void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
 {
     ret->won = sa_rate_try_size(bytes, &sampler.rng, &ret->rate);
     ret->bytes = bytes;
@@ -86,15 +86,15 @@ void sa_sampler_try_large(size_t bytes, struct sa_trial *ret)
 /* The stack that called the allocator, in the table. Whoever calls this has set sa_thread.sampling. */
 static struct sa_stack *sampler_stack(void)
 {
-    uintptr_t pc[SA_STACK_MOST];
+    uintptr_t pc[SA_STACK_MAX];
 
-    return sa_stack_intern(pc, sa_stack_capture(sa_thread.caller, pc, SA_STACK_MOST));
+    return sa_stack_intern(pc, sa_stack_capture(sa_thread.caller, pc, SA_STACK_MAX));
 }
 
 /* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack over. */
-static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, size_t allocated,
-                           size_t requested, size_t align, void *proxy, bool lent, unsigned cls,
-                           struct sa_stack *stack, uint64_t now, bool chosen,
+static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_span *span,
+                           size_t allocated, size_t requested, size_t align, void *proxy, bool lent,
+                           unsigned cls, struct sa_stack *stack, uint64_t now, bool chosen,
                            enum salloc_guarded_status status)
 {
     uint64_t rng = sa_rng_next(&sampler.rng);
@@ -111,8 +111,8 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->kind = sa_thread.caller_kind & SA_CALLER_KIND;
     s->p = trial->rate.p;
     s->interval = trial->rate.interval;
-    s->offset = sa_draw_offset(&rng, &trial->rate, (double)allocated);
-    s->hits = sa_draw_hits(&rng, &trial->rate, (double)allocated, s->offset);
+    s->offset = sa_variate_offset(&rng, &trial->rate, (double)allocated);
+    s->hits = sa_variate_hits(&rng, &trial->rate, (double)allocated, s->offset);
     s->allocated = allocated;
     s->requested = requested;
     s->align = align > SA_MIN_ALIGN ? align : 0;
@@ -124,7 +124,7 @@ static bool sampler_record(const struct sa_trial *trial, struct sa_span *span, s
     s->guarded = (int8_t)status;
     s->chosen = chosen;
     s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_fault_may_report() &&
-                         sa_choice_keep(allocated, now));
+                         sa_guard_policy_keep(allocated, now));
     s->time_ns = s->keep ? sa_clock_ns() : now;
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
@@ -186,12 +186,12 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate)
     if (k->objects == 1)
         return SA_PROXY_NONE;
     /* Profiles look for the object of a lent one in the span's own bitmap. */
-    return k->size > SA_PAGE_BYTES && rate->p <= LENT_MOST_P && k->objects <= 64 ? SA_PROXY_LENT
-                                                                                 : SA_PROXY_HELD;
+    return k->size > SA_PAGE_BYTES && rate->p <= LENT_MAX_P && k->objects <= 64 ? SA_PROXY_LENT
+                                                                                : SA_PROXY_HELD;
 }
 
-void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *object, enum sa_proxy proxy,
-                      size_t requested, size_t align)
+void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+                      enum sa_proxy proxy, size_t requested, size_t align)
 {
     size_t bytes = sa_size_classes.of[cls].size;
     struct sa_stack *stack;
@@ -205,7 +205,8 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *object, 
         return NULL;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_fault_may_report() ? sa_choice_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
+    status =
+        sa_fault_may_report() ? sa_guard_policy_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
     chosen = status == SALLOC_GUARDED_REQUESTED;
     span = sampler_page(bytes, requested, align, cls, stack, &status);
     if (span) {
@@ -224,8 +225,8 @@ void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *object, 
     return recorded ? p : NULL;
 }
 
-void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, size_t requested,
-                           size_t align)
+void sa_sampler_take_large(const struct sa_sampling_decision *trial, struct sa_span *span,
+                           size_t requested, size_t align)
 {
     enum salloc_guarded_status status;
     struct sa_stack *stack;
@@ -236,8 +237,8 @@ void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, s
         return;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status =
-        sa_fault_may_report() ? sa_choice_make(stack, trial->bytes, now) : SALLOC_GUARDED_DISABLED;
+    status = sa_fault_may_report() ? sa_guard_policy_make(stack, trial->bytes, now)
+                                   : SALLOC_GUARDED_DISABLED;
     chosen = status == SALLOC_GUARDED_REQUESTED;
     if (chosen)
         status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
@@ -287,7 +288,7 @@ SA_COLD struct sa_stack *sa_sampler_stack(void)
 
 /* What is to be remembered of a block that is freed, with references of its own. */
 static void sampler_remember(const struct sa_sample *s, struct sa_stack *freed,
-                             struct sa_history *ret)
+                             struct sa_block_history *ret)
 {
     sa_fault_prepare();
     sa_stack_ref(s->stack);
@@ -303,7 +304,7 @@ static struct sa_sample *sampler_take_record(struct sa_span *span)
 {
     struct sa_sample *s;
 
-    if (!sa_alone())
+    if (!sa_single_threaded())
         return sa_xchg_acquire(&span->sample, NULL);
     s = span->sample;
     span->sample = NULL;
@@ -314,12 +315,12 @@ static struct sa_sample *sampler_take_record(struct sa_span *span)
 static struct sa_sample *sampler_claim(struct sa_span *span)
 {
     struct sa_sample *s = NULL;
-    struct sa_found found;
+    struct sa_lookup found;
 
     if (!sa_guarded_span(span) || sa_guarded_claim(span))
         s = sampler_take_record(span);
     if (SA_UNLIKELY(!s)) {
-        if (sa_misuse_find(span->start, &found) && found.state == SA_FOUND_FREED)
+        if (sa_misuse_find(span->start, &found) && found.state == SA_LOOKUP_FREED)
             sa_misuse_pointer("invalid free", (void *)found.history.start, &found);
         sa_fatal("double free", (void *)span->start, "is being freed by another thread");
     }
@@ -330,11 +331,11 @@ enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **re
 {
     struct sa_sample *s = sampler_claim(span);
     bool guarded = sa_guarded_span(span), keep;
-    struct sa_history history;
+    struct sa_block_history history;
     struct sa_stack *stack;
     enum sa_proxy proxy = !s->proxy ? SA_PROXY_NONE : s->lent ? SA_PROXY_LENT : SA_PROXY_HELD;
 
-    keep = !guarded && sa_kept_wants(sa_span_bytes(span)) && s->keep;
+    keep = !guarded && sa_sample_quarantine_wants(sa_span_bytes(span)) && s->keep;
     stack = sampler_free_stack(guarded || keep || sa_live_wants_free_stacks());
     *ret_cls = s->cls;
     *ret_proxy = s->proxy;
@@ -347,8 +348,8 @@ enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **re
     sa_live_remove(s, stack);
     if (guarded)
         sa_guarded_free(span, stack);
-    if (keep && !sa_kept_put(span, &history, false)) {
-        sa_history_drop(&history);
+    if (keep && !sa_sample_quarantine_put(span, &history, false)) {
+        sa_block_history_drop(&history);
         keep = false;
     }
     if (!guarded && !keep)
@@ -369,15 +370,15 @@ SA_RARE void sa_sampler_release_large(struct sa_span *span)
 bool sa_sampler_keep_large(struct sa_span *span, bool empty)
 {
     struct sa_sample *s = sampler_claim(span);
-    bool keep = s->chosen && sa_kept_wants(sa_span_bytes(span));
+    bool keep = s->chosen && sa_sample_quarantine_wants(sa_span_bytes(span));
     struct sa_stack *stack = sampler_free_stack(keep || sa_live_wants_free_stacks());
-    struct sa_history history;
+    struct sa_block_history history;
 
     if (keep)
         sampler_remember(s, stack, &history);
     sa_live_remove(s, stack);
-    if (keep && !sa_kept_put(span, &history, empty)) {
-        sa_history_drop(&history);
+    if (keep && !sa_sample_quarantine_put(span, &history, empty)) {
+        sa_block_history_drop(&history);
         keep = false;
     }
     return keep;

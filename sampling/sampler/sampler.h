@@ -20,7 +20,7 @@
 #include <stdbool.h>
 
 /* Whether an allocation is to be sampled, and how likely it was. */
-struct sa_trial {
+struct sa_sampling_decision {
     bool won;
     struct sa_rate rate;
     size_t bytes; /* of a large block: what it counts for, if it is sampled */
@@ -54,7 +54,7 @@ uint64_t sa_sampler_stream(unsigned number);
 bool sa_sampler_try(const struct sa_rate *rate);
 
 /* The same for a block without a class. */
-void sa_sampler_try_large(size_t bytes, struct sa_trial *ret);
+void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret);
 
 enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate);
 
@@ -63,12 +63,12 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate);
  * it: then the object is to be used as if not sampled. Unless the object is held, it is the caller's in either case.
  * requested and align: what the program asked for.
  */
-void *sa_sampler_take(const struct sa_trial *trial, unsigned cls, void *object, enum sa_proxy proxy,
-                      size_t requested, size_t align);
+void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+                      enum sa_proxy proxy, size_t requested, size_t align);
 
 /* Records a large block whose trial was won. */
-void sa_sampler_take_large(const struct sa_trial *trial, struct sa_span *span, size_t requested,
-                           size_t align);
+void sa_sampler_take_large(const struct sa_sampling_decision *trial, struct sa_span *span,
+                           size_t requested, size_t align);
 
 /* The record of a block that realloc leaves where it is, with as many pages, if it has one: the size is another one. */
 void sa_sampler_set_requested(struct sa_span *span, size_t requested);

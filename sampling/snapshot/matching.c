@@ -97,7 +97,7 @@ static bool query_takes(const struct salloc_profile_query *query,
 static void pick_single(struct picked *picked, const struct salloc_profile_query *query,
                         const struct sa_sample_copy *single)
 {
-    const struct sa_row_key *key = &single->key;
+    const struct sa_bucket_key *key = &single->key;
     struct sa_group group = {.p = key->p,
                              .interval = key->interval,
                              .allocated = (double)key->allocated,
@@ -109,9 +109,9 @@ static void pick_single(struct picked *picked, const struct salloc_profile_query
     sa_value_sums_add(&picked->values, key->p, metric_value(query->metric, single));
 }
 
-static void pick_row(struct picked *picked, const struct sa_row *row)
+static void pick_row(struct picked *picked, const struct sa_bucket *row)
 {
-    struct sa_group group = sa_row_group(row);
+    struct sa_group group = sa_bucket_group(row);
 
     sa_sums_add(&picked->sums, &group);
     sa_life_sums_add(&picked->lives, row->key.p, row->samples, row->life_sum, row->life_squares);

@@ -20,7 +20,7 @@
 /* A profile with what its memory is. The struct has a mapping of its own. */
 struct profile_memory {
     struct sa_profile profile;
-    struct sa_rows rows;
+    struct sa_buckets rows;
     size_t totals_cap, totals_bytes;
     bool totals_short;        /* there was no memory for all of them */
     struct sa_copied singles; /* of profiles that keep them, without references to stacks */
@@ -81,7 +81,7 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
     struct sa_sampler_stats sampler;
 
     /* A program may hold profiles for long, and limits count all that is mapped. */
-    sa_rows_trim(&m->rows);
+    sa_buckets_trim(&m->rows);
     m->totals_bytes = map_trim(m->profile.totals, m->totals_bytes,
                                m->profile.total_count * sizeof(struct sa_total));
     m->singles.mapped_bytes = map_trim(m->singles.samples, m->singles.mapped_bytes,
@@ -106,7 +106,7 @@ void sa_profile_free(struct sa_profile *profile)
 {
     struct profile_memory *m = (struct profile_memory *)profile;
 
-    sa_rows_free(&m->rows);
+    sa_buckets_free(&m->rows);
     sa_live_free_copied(&m->singles);
     for (size_t i = 0; i < profile->total_count; i++)
         sa_stack_unref(profile->totals[i].stack);
@@ -120,7 +120,7 @@ static void profile_add_copied(struct profile_memory *m, const struct sa_copied 
 {
     for (size_t i = 0; i < copied->count; i++) {
         struct sa_sample_copy *s = &copied->samples[i];
-        struct sa_row *row = sa_rows_find(&m->rows, &s->key);
+        struct sa_bucket *row = sa_buckets_find(&m->rows, &s->key);
 
         if (!row) {
             s->row = SIZE_MAX;
@@ -241,7 +241,7 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
     profile_add_copied(m, &copied);
     sa_live_unref_copied(&copied);
     m->singles = copied;
-    if (m->rows.dropped && m->rows.count < SA_ROWS_MOST) { /* no memory, rather than too many */
+    if (m->rows.dropped && m->rows.count < SA_ROWS_MAX) { /* no memory, rather than too many */
         sa_profile_free(&m->profile);
         return NULL;
     }
@@ -255,17 +255,17 @@ static void profile_add_censored(struct profile_memory *m, const struct sa_copie
 
     for (size_t i = 0; i < copied->count; i++) {
         const struct sa_sample_copy *s = &copied->samples[i];
-        struct sa_row_key key = s->key;
-        struct sa_row *row;
+        struct sa_bucket_key key = s->key;
+        struct sa_bucket *row;
 
         key.censored = 1;
-        row = sa_rows_find(&m->rows, &key);
+        row = sa_buckets_find(&m->rows, &key);
         if (!row)
             continue;
         row->samples++;
         row->offsets += s->offset;
         row->hits += s->hits;
-        sa_row_add_life(row, now - s->time_ns);
+        sa_bucket_add_life(row, now - s->time_ns);
     }
 }
 

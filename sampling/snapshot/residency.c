@@ -157,7 +157,7 @@ void sa_residency_open(struct sa_residency *r, size_t ranges)
     r->memory = sa_sys_open("/proc/self/mem", O_RDONLY, 0);
     r->knows = 0;
     r->looks = (uint8_t)sa_max(sa_min(SA_RESIDENCY_LOOKS_SUM / (ranges + 1), SA_RESIDENCY_LOOKS),
-                               SA_RESIDENCY_LOOKS_LEAST);
+                               SA_RESIDENCY_LOOKS_MIN);
     /* The stack is in memory. */
     if (sa_residency_of(r, (uintptr_t)&probe, sizeof(probe), &known) && known.resident)
         r->knows |= SA_KNOWS_PAGES;

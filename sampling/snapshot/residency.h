@@ -21,8 +21,8 @@
 #define SA_RESIDENCY_LOOKS 64
 
 /* Ranges of many pages are looked at in fewer parts for zeros, where there are many ranges: 2.5 us each. */
-#define SA_RESIDENCY_LOOKS_LEAST 4
-#define SA_RESIDENCY_LOOKS_SUM   16384
+#define SA_RESIDENCY_LOOKS_MIN 4
+#define SA_RESIDENCY_LOOKS_SUM 16384
 
 /* What can be known. */
 enum {

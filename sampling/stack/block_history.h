@@ -3,8 +3,8 @@
  * What is remembered of a block that is guarded, or whose pages are kept inaccessible after it was freed: for the
  * report of its misuse.
  *
- * A history is written by whoever owns the block, with sa_history_write, and read at any
- * moment, from signal handlers too, by sa_history_read: it holds only if nothing was written meanwhile. What
+ * A history is written by whoever owns the block, with sa_block_history_write, and read at any
+ * moment, from signal handlers too, by sa_block_history_read: it holds only if nothing was written meanwhile. What
  * the stacks are is const while a reference to them is held.
  */
 #ifndef SA_SAMPLING_STACK_BLOCK_HISTORY_H
@@ -25,27 +25,28 @@ struct sa_event {
     uint32_t thread; /* the kernel's number */
 };
 
-struct sa_history {
+struct sa_block_history {
     uintptr_t start; /* of the block; 0: there is none */
     size_t requested;
     struct sa_event allocated, freed;
 };
 
 /* With a version: odd while it is written. Read and written word by word, as that happens at the same time. */
-struct sa_history_slot {
+struct sa_block_history_slot {
     uint32_t version; /* atomic */
     union {
-        struct sa_history history;
-        uint64_t words[sizeof(struct sa_history) / 8]; /* atomic, relaxed */
+        struct sa_block_history history;
+        uint64_t words[sizeof(struct sa_block_history) / 8]; /* atomic, relaxed */
     };
 };
 
-SA_STATIC_ASSERT(sizeof(struct sa_history) % 8 == 0, "it is copied in words");
+SA_STATIC_ASSERT(sizeof(struct sa_block_history) % 8 == 0, "it is copied in words");
 
 /* By the owner of the block. */
-SA_INLINE void sa_history_write(struct sa_history_slot *h, const struct sa_history *history)
+SA_INLINE void sa_block_history_write(struct sa_block_history_slot *h,
+                                      const struct sa_block_history *history)
 {
-    struct sa_history_slot copy = {.history = *history};
+    struct sa_block_history_slot copy = {.history = *history};
 
     sa_store_relaxed(&h->version, h->version + 1);
     __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -55,10 +56,11 @@ SA_INLINE void sa_history_write(struct sa_history_slot *h, const struct sa_histo
 }
 
 /* By anybody. False: there is none, or it changed meanwhile. */
-SA_INLINE bool sa_history_read(const struct sa_history_slot *h, struct sa_history *ret)
+SA_INLINE bool sa_block_history_read(const struct sa_block_history_slot *h,
+                                     struct sa_block_history *ret)
 {
     uint32_t version = sa_load_acquire(&h->version);
-    struct sa_history_slot copy;
+    struct sa_block_history_slot copy;
 
     for (size_t i = 0; i < sizeof(h->words) / sizeof(h->words[0]); i++)
         copy.words[i] = sa_load_relaxed(&h->words[i]);
@@ -68,7 +70,7 @@ SA_INLINE bool sa_history_read(const struct sa_history_slot *h, struct sa_histor
 }
 
 /* Gives the references back. */
-SA_INLINE void sa_history_drop(const struct sa_history *h)
+SA_INLINE void sa_block_history_drop(const struct sa_block_history *h)
 {
     if (h->allocated.stack)
         sa_stack_unref(h->allocated.stack);
@@ -77,16 +79,16 @@ SA_INLINE void sa_history_drop(const struct sa_history *h)
 }
 
 /* The state that a block was found in. */
-enum sa_found_state {
-    SA_FOUND_LIVE,
-    SA_FOUND_FREED,
-    SA_FOUND_NOTHING /* guarded memory that no block has had yet */
+enum sa_lookup_state {
+    SA_LOOKUP_LIVE,
+    SA_LOOKUP_FREED,
+    SA_LOOKUP_NOTHING /* guarded memory that no block has had yet */
 };
 
-struct sa_found {
-    enum sa_found_state state;
+struct sa_lookup {
+    enum sa_lookup_state state;
     bool between; /* in a page between guarded slots */
-    struct sa_history history;
+    struct sa_block_history history;
 };
 
 #endif

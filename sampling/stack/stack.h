@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_STACK_MOST 64 /* frames */
+#define SA_STACK_MAX 64 /* frames */
 
 struct sa_stack {
     struct sa_stack *next; /* STACKS: in the bucket */

@@ -67,7 +67,7 @@ SA_RARE unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned mos
     return w.n;
 }
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 extern const char _DYNAMIC[] SA_WEAK SA_HIDDEN;
 #endif
 
@@ -80,14 +80,14 @@ void sa_stack_capture_wait(bool wait)
 
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
 {
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
     unsigned n;
 #endif
 
     if (SA_UNLIKELY(waiting))
         return 0;
-#ifdef SA_UNWIND_OWN
-    if (SA_LIKELY(sa_unwind_own(frame, pc, most, &n)) || !_DYNAMIC)
+#ifdef SA_UNWIND_FAST
+    if (SA_LIKELY(sa_unwind_fast(frame, pc, most, &n)) || !_DYNAMIC)
         return n;
 #endif
     return sa_unwind_libgcc(frame, pc, most);

@@ -28,12 +28,12 @@
 #define BUCKETS      (1u << 16)
 #define FEWEST       512                /* buckets in use */
 #define CHUNK_FIRST  ((size_t)64 << 10) /* mapped at a time; doubled up to the most */
-#define CHUNK_MOST   ((size_t)1 << 20)
-#define DEFAULT_MOST ((size_t)32 << 20)
+#define CHUNK_MAX    ((size_t)1 << 20)
+#define DEFAULT_MAX  ((size_t)32 << 20)
 #define CLOCK_BLOCKS 16 /* looked at for a stack that was not used lately */
 
 /* Frames that fit into a slot of each size. */
-static const uint8_t slot_frames[] = {4, 8, 12, 16, 24, 32, 48, SA_STACK_MOST};
+static const uint8_t slot_frames[] = {4, 8, 12, 16, 24, 32, 48, SA_STACK_MAX};
 #define SIZES (sizeof(slot_frames) / sizeof(*slot_frames))
 
 struct links {
@@ -66,7 +66,7 @@ static struct {
     uint32_t now;                     /* counts stacks added */
     struct sa_sums evicted;
     struct sa_stack_stats stats;
-} table = {.used = FEWEST, .half = FEWEST, .chunk = CHUNK_FIRST, .stats.limit_bytes = DEFAULT_MOST};
+} table = {.used = FEWEST, .half = FEWEST, .chunk = CHUNK_FIRST, .stats.limit_bytes = DEFAULT_MAX};
 
 struct sa_stack sa_stack_unknown;
 
@@ -246,7 +246,7 @@ static struct block *new_block(void)
         if (!p)
             return NULL;
         table.stats.bytes += bytes;
-        table.chunk = sa_min(2 * table.chunk, CHUNK_MOST);
+        table.chunk = sa_min(2 * table.chunk, CHUNK_MAX);
         table.next = (uintptr_t)p;
         table.end = table.next + bytes;
     }
@@ -382,8 +382,8 @@ struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth)
     struct sa_stack *s = NULL;
     uint64_t hash;
 
-    if (depth > SA_STACK_MOST)
-        depth = SA_STACK_MOST;
+    if (depth > SA_STACK_MAX)
+        depth = SA_STACK_MAX;
     hash = hash_of(pc, depth);
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     if (depth && start()) {

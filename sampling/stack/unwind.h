@@ -14,15 +14,15 @@
 
 /* Our own needs glibc 2.35, which finds the object of an address without a lock. */
 #if defined(__x86_64__) && defined(__LP64__) && defined(DLFO_STRUCT_HAS_EH_DBASE)
-#define SA_UNWIND_OWN 1
+#define SA_UNWIND_FAST 1
 #endif
 
 /* The compiler's unwinder, linked statically. */
 unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most);
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 /* Ours, several times faster. False: there is a frame that only libgcc can leave, it is the last one given. */
-bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count);
+bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count);
 #endif
 
 #endif

@@ -4,14 +4,14 @@
 
 #include "sampling/stack/unwind.h"
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 #include "sampling/stack/unwind_cfi.h"
 
-#define CACHE_LEAST 256
+#define CACHE_MIN 256
 
 struct sa_unwind_cached sa_unwind_cache[1 << SA_UNWIND_CACHE_BITS] __attribute__((aligned(4096)));
-uint32_t sa_unwind_cache_mask = CACHE_LEAST - 1;
+uint32_t sa_unwind_cache_mask = CACHE_MIN - 1;
 static uint32_t replaced_count; /* atomic, relaxed, and updates may be lost */
 
 /* An entry makes way for another. */

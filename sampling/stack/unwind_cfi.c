@@ -6,7 +6,7 @@
 #include "sampling/stack/unwind.h"
 #include "sampling/stack/unwind_entry.h"
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 #include <string.h>
 

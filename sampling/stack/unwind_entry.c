@@ -5,7 +5,7 @@
 #include "sampling/stack/unwind.h"
 #include "sampling/stack/unwind_pages.h"
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
  */
 #include "sampling/stack/unwind.h"
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
@@ -23,12 +23,12 @@
 
 #include <stddef.h>
 
-#define OBJECTS    4                    /* of one stack, remembered during the walk */
-#define INNER_MOST 64                   /* frames of the allocator itself */
-#define FRAME_MOST ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
-#define RED_ZONE   128                  /* below the stack pointer, in use */
-#define PAGE       ((uintptr_t)4096)
-#define NEAR_TOP   ((uintptr_t)65536) /* where the outermost frame of a thread is */
+#define OBJECTS   4                    /* of one stack, remembered during the walk */
+#define INNER_MAX 64                   /* frames of the allocator itself */
+#define FRAME_MAX ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
+#define RED_ZONE  128                  /* below the stack pointer, in use */
+#define PAGE      ((uintptr_t)4096)
+#define NEAR_TOP  ((uintptr_t)65536) /* where the outermost frame of a thread is */
 
 extern void *__libc_stack_end SA_WEAK;
 
@@ -162,7 +162,7 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
 }
 
 /* What may become a step of a path. The first step of all is the only one whose address is exact. */
-static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t rule,
+static void path_add(struct sa_trace_cache_made *made, const struct cursor *c, uint64_t rule,
                      const struct sa_unwind_object *o)
 {
     unsigned kind = rule & SA_RULE_KIND;
@@ -173,11 +173,12 @@ static void path_add(struct sa_path_made *made, const struct cursor *c, uint64_t
         made->going = false;
         return;
     }
-    while (i < made->count && made->step[i].rule != SA_PATH_OBJECT(o->identity))
+    while (i < made->count && made->step[i].rule != SA_TRACE_CACHE_OBJECT(o->identity))
         i++;
     if (!o->permanent && i == made->count)
-        sa_path_add(made, c->pc, SA_PATH_OBJECT(o->identity));
-    sa_path_add(made, c->pc, sa_path_is_plain(rule) ? rule | SA_PATH_PLAIN : rule);
+        sa_trace_cache_add(made, c->pc, SA_TRACE_CACHE_OBJECT(o->identity));
+    sa_trace_cache_add(made, c->pc,
+                       sa_trace_cache_is_plain(rule) ? rule | SA_TRACE_CACHE_PLAIN : rule);
 }
 
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
@@ -186,12 +187,12 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
     uintptr_t cfa = base + (uintptr_t)((int64_t)rule >> 32), at;
 
     if (rule & SA_RULE_CFA_STORED) {
-        if (!in_frame(c, cfa, c->top) || cfa - c->sp > FRAME_MOST)
+        if (!in_frame(c, cfa, c->top) || cfa - c->sp > FRAME_MAX)
             return false;
         cfa = read_stack(cfa);
     }
     /* The return address is in the frame, as in_frame has it. */
-    if (cfa - c->sp - 1 >= FRAME_MOST || cfa % 8 || cfa > c->top ||
+    if (cfa - c->sp - 1 >= FRAME_MAX || cfa % 8 || cfa > c->top ||
         (SA_UNLIKELY(cfa - 8 >= c->readable) && !read_further(c, cfa - 8)))
         return false;
     if (rule & SA_RULE_RBP_AT_CFA) {
@@ -278,7 +279,7 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
         return false;
     }
     w->found = w->found || w->c.sp >= w->frame;
-    if (!w->c.pc || (!w->found && ++w->inner == INNER_MOST))
+    if (!w->c.pc || (!w->found && ++w->inner == INNER_MAX))
         return false;
     if (w->found)
         w->pc[w->n++] = w->c.pc + w->c.exact;
@@ -290,7 +291,7 @@ SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t l
 {
     uintptr_t cfa = state->sp + (uintptr_t)((int64_t)rule >> 32), at;
 
-    if (SA_LIKELY(rule & SA_PATH_PLAIN)) {
+    if (SA_LIKELY(rule & SA_TRACE_CACHE_PLAIN)) {
         if (cfa > limit)
             return false;
         if (rule & SA_RULE_RBP_AT_CFA)
@@ -303,7 +304,7 @@ SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t l
         cfa += state->bp - state->sp;
     if ((rule & (SA_RULE_KIND | SA_RULE_CFA_STORED | SA_RULE_CFA_R10 | SA_RULE_RBP_AT_RBP)) !=
             SA_RULE_FRAME ||
-        cfa - state->sp - 1 >= FRAME_MOST || cfa % 8 || cfa > limit)
+        cfa - state->sp - 1 >= FRAME_MAX || cfa % 8 || cfa > limit)
         return false;
     if (rule & SA_RULE_RBP_AT_CFA) {
         at = cfa + (uintptr_t)(int16_t)(rule >> 16);
@@ -321,7 +322,7 @@ SA_NOINLINE static bool is_object(uintptr_t pc, uint64_t rule)
 {
     struct sa_unwind_object o;
 
-    return sa_unwind_object_find(pc - 1, &o) && SA_PATH_OBJECT(o.identity) == rule;
+    return sa_unwind_object_find(pc - 1, &o) && SA_TRACE_CACHE_OBJECT(o.identity) == rule;
 }
 
 /*
@@ -334,8 +335,8 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
     struct state state = {w->c.pc, w->c.sp, w->c.bp}, next;
     uintptr_t limit = w->c.top < w->c.readable ? w->c.top : w->c.readable, frame = w->frame;
     uintptr_t *pc = w->pc, *pc_end = pc + w->most; /* none is there yet */
-    const struct sa_path_step *step = path->step;
-    const struct sa_path_step *end = step + sa_load_relaxed(&path->count);
+    const struct sa_trace_cache_step *step = path->step;
+    const struct sa_trace_cache_step *end = step + sa_load_relaxed(&path->count);
     uint64_t rule = 0;
 
     *ret_followed = step != end;
@@ -378,7 +379,7 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
 }
 
 /* By rules looked up one by one, the first of which may be known. They are added to `made`, if it is not NULL. */
-SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_path_made *made)
+SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_cache_made *made)
 {
     struct objects objects;
 
@@ -396,10 +397,10 @@ SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_path_made *made)
 /* The same, remembered as a path. */
 SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_path *path)
 {
-    struct sa_path_made made = {.count = 0, .going = true};
+    struct sa_trace_cache_made made = {.count = 0, .going = true};
 
     walk_on(w, 0, &made);
-    sa_path_set(path, &made);
+    sa_trace_cache_set(path, &made);
 }
 
 /* The path of the walks that begin as this one does, or NULL. */
@@ -407,10 +408,11 @@ SA_INLINE struct sa_path *walk_path(struct walk *w)
 {
     if (w->frame - w->c.sp > PAGE || !in_frame(&w->c, w->frame - 8, w->c.top))
         return NULL;
-    return sa_path_of(read_stack(w->frame - 8), w->frame);
+    return sa_trace_cache_of(read_stack(w->frame - 8), w->frame);
 }
 
-SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count)
+SA_NOINLINE bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most,
+                                unsigned *ret_count)
 {
     struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .most = most};
     uintptr_t start, sp, bp;
@@ -423,10 +425,10 @@ SA_NOINLINE bool sa_unwind_own(const void *frame, uintptr_t *pc, unsigned most, 
                      : "=&r"(start), "=&r"(sp), "=&r"(bp));
     walk_begin(&w, start, sp, bp);
     path = walk_path(&w);
-    if (path && goes_on && sp % 8 == 0 && sa_path_begin(path, &sequence)) {
+    if (path && goes_on && sp % 8 == 0 && sa_trace_cache_begin(path, &sequence)) {
         goes_on = walk_follow(&w, path, &rule, &followed);
-        if (SA_LIKELY(sa_path_is_whole(path, sequence))) {
-            sa_path_end(path, followed);
+        if (SA_LIKELY(sa_trace_cache_is_whole(path, sequence))) {
+            sa_trace_cache_end(path, followed);
         } else {
             walk_begin(&w, start, sp, bp);
             goes_on = true;

@@ -4,7 +4,7 @@
 
 #include "sampling/stack/unwind.h"
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/rng.h"
@@ -37,15 +37,15 @@ static struct {
  * address, and has the same build id in the same place, is the same; to see that takes less than to find the build id.
  * Entries are taken in turn, and stay.
  */
-#define SEEN    8
-#define ID_MOST 32 /* bytes */
+#define SEEN   8
+#define ID_MAX 32 /* bytes */
 
 static struct {
     uint32_t state; /* atomic, as above; the rest is const once KNOWN */
     struct sa_unwind_object object;
     const uint8_t *id_at;
     uint8_t id_bytes;
-    uint8_t id[ID_MOST];
+    uint8_t id[ID_MAX];
 } seen[SEEN];
 
 struct build_id {
@@ -179,7 +179,7 @@ static bool find_seen(struct sa_unwind_object *o)
 
 static void remember_seen(const struct sa_unwind_object *o, struct build_id id)
 {
-    if (!id.at || id.bytes > ID_MOST || (uintptr_t)id.at + id.bytes > o->start + HEADER_BYTES)
+    if (!id.at || id.bytes > ID_MAX || (uintptr_t)id.at + id.bytes > o->start + HEADER_BYTES)
         return;
     for (unsigned i = 0; i < SEEN; i++) {
         uint32_t unknown = UNKNOWN;

@@ -5,7 +5,7 @@
 #include "alloc/os/sys.h"
 #include "sampling/stack/unwind.h"
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 #include <sys/mman.h>
 

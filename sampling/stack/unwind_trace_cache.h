@@ -24,71 +24,71 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SA_PATH_STEPS 48
-#define SA_PATH_BITS  4 /* paths kept; those that were used first share pages */
+#define SA_TRACE_CACHE_STEPS 48
+#define SA_TRACE_CACHE_BITS  4 /* paths kept; those that were used first share pages */
 
 /* A path is written after so many walks one after the other that left it: stacks that do not come again cost little. */
-#define SA_PATH_PATIENCE 4
+#define SA_TRACE_CACHE_PATIENCE 4
 
-struct sa_path_step {
+struct sa_trace_cache_step {
     uintptr_t pc; /* as the walk has it; atomic, relaxed, as the others */
     uint64_t rule;
 };
 
 /* In a rule: that it is plain (below), so that but for the end of the stack nothing has to be looked at. */
-#define SA_PATH_PLAIN (1 << 8)
+#define SA_TRACE_CACHE_PLAIN (1 << 8)
 
 /* Instead of a rule: the address is in an object of this identity, but for the lowest bits. */
-#define SA_PATH_OBJECT(identity) ((identity) | SA_RULE_KIND)
+#define SA_TRACE_CACHE_OBJECT(identity) ((identity) | SA_RULE_KIND)
 
 struct sa_path {
     uint32_t sequence; /* atomic: odd while the steps are being written */
     uint32_t count;    /* of steps; atomic, relaxed */
     uint32_t left;     /* walks in a row that left it; atomic, relaxed, and updates may be lost */
-    struct sa_path_step step[SA_PATH_STEPS];
+    struct sa_trace_cache_step step[SA_TRACE_CACHE_STEPS];
 } __attribute__((aligned(SA_CACHELINE)));
 
 /* What a walk that is to become a path has met. */
-struct sa_path_made {
+struct sa_trace_cache_made {
     uint32_t count;
     bool going; /* not yet at a step that cannot be part of one */
-    struct sa_path_step step[SA_PATH_STEPS];
+    struct sa_trace_cache_step step[SA_TRACE_CACHE_STEPS];
 };
 
-extern struct sa_path sa_paths[1 << SA_PATH_BITS] SA_HIDDEN;
+extern struct sa_path sa_trace_caches[1 << SA_TRACE_CACHE_BITS] SA_HIDDEN;
 
 /* By where walks begin: the number of the path plus 1, or 0: it has none yet. Atomic, relaxed. */
-extern uint8_t sa_path_numbers[1 << SA_PATH_BITS] SA_HIDDEN;
+extern uint8_t sa_trace_cache_numbers[1 << SA_TRACE_CACHE_BITS] SA_HIDDEN;
 
 /* Gives it one. */
-struct sa_path *sa_path_first_of(uint8_t *number);
+struct sa_path *sa_trace_cache_first_of(uint8_t *number);
 
 /* For walks that begin with the same call, at the same depth, or not far from it. */
-SA_INLINE struct sa_path *sa_path_of(uintptr_t return_address, uintptr_t frame)
+SA_INLINE struct sa_path *sa_trace_cache_of(uintptr_t return_address, uintptr_t frame)
 {
-    uint8_t *number =
-        &sa_path_numbers[(return_address ^ frame << 32) * SA_RNG_STEP >> (64 - SA_PATH_BITS)];
+    uint8_t *number = &sa_trace_cache_numbers[(return_address ^ frame << 32) * SA_RNG_STEP >>
+                                              (64 - SA_TRACE_CACHE_BITS)];
     unsigned n = sa_load_relaxed(number);
 
-    return SA_LIKELY(n) ? &sa_paths[n - 1] : sa_path_first_of(number);
+    return SA_LIKELY(n) ? &sa_trace_caches[n - 1] : sa_trace_cache_first_of(number);
 }
 
 /* False: nobody can follow it now. */
-SA_INLINE bool sa_path_begin(const struct sa_path *path, uint32_t *ret_sequence)
+SA_INLINE bool sa_trace_cache_begin(const struct sa_path *path, uint32_t *ret_sequence)
 {
     *ret_sequence = sa_load_acquire(&path->sequence);
-    return *ret_sequence % 2 == 0 && sa_load_relaxed(&path->left) < SA_PATH_PATIENCE;
+    return *ret_sequence % 2 == 0 && sa_load_relaxed(&path->left) < SA_TRACE_CACHE_PATIENCE;
 }
 
-/* Whether what was read since sa_path_begin belongs together. */
-SA_INLINE bool sa_path_is_whole(const struct sa_path *path, uint32_t sequence)
+/* Whether what was read since sa_trace_cache_begin belongs together. */
+SA_INLINE bool sa_trace_cache_is_whole(const struct sa_path *path, uint32_t sequence)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return sa_load_relaxed(&path->sequence) == sequence;
 }
 
 /* The walk followed it to its end, or left it before. */
-SA_INLINE void sa_path_end(struct sa_path *path, bool followed)
+SA_INLINE void sa_trace_cache_end(struct sa_path *path, bool followed)
 {
     uint32_t left = sa_load_relaxed(&path->left);
 
@@ -98,17 +98,17 @@ SA_INLINE void sa_path_end(struct sa_path *path, bool followed)
         sa_store_relaxed(&path->left, 0);
 }
 
-SA_INLINE void sa_path_add(struct sa_path_made *made, uintptr_t pc, uint64_t rule)
+SA_INLINE void sa_trace_cache_add(struct sa_trace_cache_made *made, uintptr_t pc, uint64_t rule)
 {
-    made->going = made->going && made->count < SA_PATH_STEPS;
+    made->going = made->going && made->count < SA_TRACE_CACHE_STEPS;
     if (made->going)
-        made->step[made->count++] = (struct sa_path_step){pc, rule};
+        made->step[made->count++] = (struct sa_trace_cache_step){pc, rule};
 }
 
 /* Whether a rule, followed from an aligned stack pointer, leads to a frame above it with all that it reads inside. */
-bool sa_path_is_plain(uint64_t rule);
+bool sa_trace_cache_is_plain(uint64_t rule);
 
 /* Unless somebody else is writing it. */
-void sa_path_set(struct sa_path *path, const struct sa_path_made *made);
+void sa_trace_cache_set(struct sa_path *path, const struct sa_trace_cache_made *made);
 
 #endif

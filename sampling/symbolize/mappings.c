@@ -26,7 +26,7 @@ static bool in_child; /* written while there is one thread */
 
 extern struct r_debug _r_debug SA_WEAK;
 
-size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MOST])
+size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MAX])
 {
     ElfW(Nhdr) note;
 
@@ -40,7 +40,7 @@ size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret
         if (content > bytes || note.n_descsz > bytes - content)
             return 0;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz > 0 &&
-            note.n_descsz <= SA_BUILD_ID_MOST && memcmp(notes + name, "GNU", 4) == 0) {
+            note.n_descsz <= SA_BUILD_ID_MAX && memcmp(notes + name, "GNU", 4) == 0) {
             memcpy(ret, notes + content, note.n_descsz);
             return note.n_descsz;
         }

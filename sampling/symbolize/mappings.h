@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_BUILD_ID_MOST 32
+#define SA_BUILD_ID_MAX 32
 
 /* A PT_LOAD of an object. */
 struct sa_segment {
@@ -33,7 +33,7 @@ struct sa_object {
     bool main; /* the program itself */
     bool vdso;
     uint8_t build_id_bytes; /* 0: none */
-    uint8_t build_id[SA_BUILD_ID_MOST];
+    uint8_t build_id[SA_BUILD_ID_MAX];
 };
 
 struct sa_mappings {
@@ -82,6 +82,6 @@ const struct sa_segment *sa_mappings_find(const struct sa_mappings *m, uintptr_t
 
 /* The build id in the notes of an object, looked for in `bytes` of them with that alignment; the number of
  * its bytes, 0 if there is none. */
-size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MOST]);
+size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MAX]);
 
 #endif

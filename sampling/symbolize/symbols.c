@@ -19,9 +19,9 @@
 #define NAME_MOST 8192 /* longer names are cut */
 #define SECTIONS  65536
 #define UNSIZED   4096 /* how far a function without a size is believed to reach */
-#define OFFERS_MOST                                                                                \
+#define OFFERS_MAX                                                                                 \
     (1 << 26) /* no file that is right comes near; keeps a wrong one from taking hours */
-#define HEADERS_MOST 256
+#define HEADERS_MAX 256
 
 static bool read_at(int fd, void *buf, size_t bytes, uint64_t offset)
 {
@@ -151,7 +151,7 @@ static bool scan(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
     uint64_t left = table->sh_size / sizeof(Elf64_Sym), at = table->sh_offset, offers = 0;
     bool any = false;
 
-    while (left && offers < OFFERS_MOST) {
+    while (left && offers < OFFERS_MAX) {
         size_t n = left < CHUNK / sizeof(Elf64_Sym) ? left : CHUNK / sizeof(Elf64_Sym);
 
         if (!read_at(fd, chunk, n * sizeof(*chunk), at))
@@ -230,10 +230,10 @@ static bool is_loaded_file(int fd, const struct sa_mappings *m, const struct sa_
     bool same_id = !object->build_id_bytes;
 
     if (!read_header(fd, &header) || header.e_phentsize != sizeof(part) ||
-        header.e_phnum > HEADERS_MOST)
+        header.e_phnum > HEADERS_MAX)
         return false;
     for (unsigned i = 0; i < header.e_phnum; i++) {
-        uint8_t notes[1024], id[SA_BUILD_ID_MOST];
+        uint8_t notes[1024], id[SA_BUILD_ID_MAX];
 
         if (!read_at(fd, &part, sizeof(part), header.e_phoff + i * sizeof(part)))
             return false;

@@ -46,7 +46,7 @@ static void check(void)
 
     FUZZ_EQUAL(cache.usage, used);
     FUZZ_EQUAL(cache.map.hugepages, cached);
-    FUZZ_CHECK(cache.limit >= SA_HUGE_CACHE_LEAST);
+    FUZZ_CHECK(cache.limit >= SA_HUGE_CACHE_MIN);
     FUZZ_EQUAL(sa_huge_cache_excess(&cache), cached > cache.limit && cache.limit < cache.ceiling
                                                  ? cached - cache.limit
                                              : cached > cache.ceiling ? cached - cache.ceiling

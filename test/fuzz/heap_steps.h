@@ -23,7 +23,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
     setenv("CMOCKA_TEST_ABORT", "1", 1); /* of the checks that this shares with unit tests */
-    test_start_floors();
+    test_start_layers();
     if (sa_vm.page_step != 1) {
         fprintf(stderr, "lengths are exact only where the kernel's pages are small\n");
         exit(77);

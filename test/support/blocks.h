@@ -11,7 +11,7 @@
 
 static inline void assert_nothing_in_use(void)
 {
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     assert_int_equal(heap_in_use(), 0);
 }
 

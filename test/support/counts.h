@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the middle floor and the page heap count, as values. */
+/* What the middle layer and the page heap count, as values. */
 #ifndef TEST_SUPPORT_COUNTS_H
 #define TEST_SUPPORT_COUNTS_H
 

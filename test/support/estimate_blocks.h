@@ -39,15 +39,15 @@ static inline uint64_t take(const struct blocks *b, struct sa_sums *sums)
         return 0;
     }
     for (double at = 0;;) {
-        at += floor(log(sa_draw_uniform(&rng)) / rate.log_fail) + 1;
+        at += floor(log(sa_variate_uniform(&rng)) / rate.log_fail) + 1;
         if (at > b->count)
             break;
 
-        double offset = sa_draw_offset(&rng, &rate, b->size);
+        double offset = sa_variate_offset(&rng, &rate, b->size);
 
         group.samples++;
         group.offsets += offset;
-        group.hits += sa_draw_hits(&rng, &rate, b->size, offset);
+        group.hits += sa_variate_hits(&rng, &rate, b->size, offset);
     }
     sa_sums_add(sums, &group);
     return group.samples;

@@ -235,11 +235,11 @@ void fake_check_advice(void)
 {
     struct sa_huge_heap *h = sa_page_heap_ordinary.huge;
     size_t on = 0, off = 0, edges = 0;
-    enum sa_huge_advice before = SA_ADVICE_NONE;
+    enum sa_thp_policy before = SA_ADVICE_NONE;
 
     for (size_t i = 0; i <= FAKE_PAGES; i += SA_HUGE_PAGES) {
-        enum sa_huge_advice a =
-            sa_huge_owner_advice(&h->owners, (SA_HOME_START >> SA_HUGE_SHIFT) + i / SA_HUGE_PAGES);
+        enum sa_thp_policy a = sa_hugepage_map_advice(&h->owners, (SA_HOME_START >> SA_HUGE_SHIFT) +
+                                                                      i / SA_HUGE_PAGES);
 
         on += a == SA_ADVICE_ON;
         off += a == SA_ADVICE_OFF;

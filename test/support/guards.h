@@ -18,9 +18,9 @@
 /* Every sample is guarded; deterministic. */
 static inline void guard_all(void)
 {
-    sa_choice_init(1, 1);
+    sa_guard_policy_init(1, 1);
     sa_guarded_init(GUARD_SLOTS, 2);
-    sa_kept_init(GUARD_KEPT, 3);
+    sa_sample_quarantine_init(GUARD_KEPT, 3);
 }
 
 static inline bool is_guarded(const void *p)
@@ -58,18 +58,18 @@ static inline struct sa_guarded_stats guarded(void)
     return s;
 }
 
-static inline struct sa_kept_stats kept(void)
+static inline struct sa_sample_quarantine_stats kept(void)
 {
-    struct sa_kept_stats s;
+    struct sa_sample_quarantine_stats s;
 
-    sa_kept_stats(&s);
+    sa_sample_quarantine_stats(&s);
     return s;
 }
 
 /* Of guarded blocks and kept pages. */
 static inline void assert_no_guards_left(void)
 {
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     assert_nothing_left();
     assert_int_equal(guarded().allocated, 0);
     assert_int_equal(guarded().quarantined, guarded().slots);

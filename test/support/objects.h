@@ -5,7 +5,7 @@
  * show at once, in whichever thread is the second.
  *
  * All words of an object are the allocator's own between give and take except the first, which the
- * middle and front floors do not write while an object is free. A fresh span reads as something
+ * middle and front layers do not write while an object is free. A fresh span reads as something
  * else than the tag of a live object; memory that was live in an earlier life had its tag cleared.
  */
 #ifndef TEST_SUPPORT_OBJECTS_H

@@ -16,10 +16,10 @@ void __real_sa_vm_unmap_space(void *p, size_t bytes);
 void __wrap_sa_vm_unmap_space(void *p, size_t bytes);
 
 /* What the heap holds: ranges that do not touch each other. */
-#define RANGES_MOST 4096
+#define RANGES_MAX 4096
 static struct range {
     uintptr_t start, end;
-} ranges[RANGES_MOST];
+} ranges[RANGES_MAX];
 static size_t range_count;
 
 static void range_add(uintptr_t start, uintptr_t end)
@@ -37,7 +37,7 @@ static void range_add(uintptr_t start, uintptr_t end)
             i++;
         }
     }
-    assert_true(range_count < RANGES_MOST);
+    assert_true(range_count < RANGES_MAX);
     ranges[range_count++] = (struct range){start, end};
 }
 

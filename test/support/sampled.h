@@ -18,9 +18,9 @@
 
 static inline void set_interval(int64_t interval)
 {
-    sa_gate_enter();
+    sa_fork_gate_enter();
     sa_sample_rates_set_interval(interval);
-    sa_gate_leave();
+    sa_fork_gate_leave();
 }
 
 static inline struct sa_live_stats live(void)

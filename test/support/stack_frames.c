@@ -23,15 +23,15 @@ NOINLINE void stack_frames_inner(const void *frame, unsigned depth, struct stack
 NOINLINE void capture(void)
 {
     ENTER;
-    stack_frames_inner(__builtin_dwarf_cfa(), 3, &captured, SA_STACK_MOST);
+    stack_frames_inner(__builtin_dwarf_cfa(), 3, &captured, SA_STACK_MAX);
     BARRIER;
 }
 
 /* The stack begins with what was noted, innermost first. */
 void stack_frames_expect(void)
 {
-    assert_true(captured.n >= expected.n || captured.n == SA_STACK_MOST);
-    for (unsigned i = 0; i < expected.n && i < SA_STACK_MOST; i++)
+    assert_true(captured.n >= expected.n || captured.n == SA_STACK_MAX);
+    for (unsigned i = 0; i < expected.n && i < SA_STACK_MAX; i++)
         assert_int_equal(captured.pc[i], expected.pc[expected.n - 1 - i]);
 }
 

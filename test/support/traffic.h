@@ -22,7 +22,7 @@ static inline void traffic_until(const uint64_t *done, uint64_t seed, size_t rel
             sa_front_free(held[i]);
         held[i] = held[i] ? NULL : sa_front_alloc(test_random_size(&r, 16), 1, false);
         if (test_random_below(&r, release_every) == 0)
-            sa_maintain_release(PTRDIFF_MAX);
+            sa_maintenance_release(PTRDIFF_MAX);
     }
     for (size_t i = 0; i < TEST_COUNT(held); i++)
         if (held[i])

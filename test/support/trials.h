@@ -53,7 +53,7 @@ struct tally {
 
 static inline void *try_alloc(unsigned cls, double p, struct tally *t)
 {
-    struct sa_trial trial = {.won = false};
+    struct sa_sampling_decision trial = {.won = false};
     void *obj = sa_percpu_pop(cls);
 
     if (!obj) {
@@ -98,9 +98,9 @@ static inline void assert_fair(const struct tally *t, const char *what)
 
 static inline void set_interval(int64_t interval)
 {
-    assert_true(sa_gate_enter());
+    assert_true(sa_fork_gate_enter());
     sa_sample_rates_set_interval(interval);
-    sa_gate_leave();
+    sa_fork_gate_leave();
 }
 
 /* One object that comes and goes. */

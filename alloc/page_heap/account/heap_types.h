@@ -41,7 +41,7 @@ enum sa_pages_use { SA_PAGES_ANY, SA_PAGES_DENSE, SA_PAGES_ZERO };
 /* The rules for how much demand is expected back; see sa_page_heap_set_skip. */
 enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
 
-#define SA_SKIP_MOST_S 300
+#define SA_SKIP_MAX_S 300
 
 /* Free memory that was not needed for so long is given back. */
 #define SA_RELEASE_NS 2000000000ull

@@ -2,7 +2,7 @@
 /*
  * Limits on the footprint (footprint.h). Page heaps ask here, with their lock held, when they take pages into
  * use that held no memory: over the hard limit they leave it and fail, over the soft limit the request stands,
- * and `soft_due` tells the floors above to release something. Without limits that is a load and a compare.
+ * and `soft_due` tells the layers above to release something. Without limits that is a load and a compare.
  *
  * The hard limit holds between heaps without a lock that they share: each first says what it has taken, then
  * reads what all have (both sequentially consistent), so of two that take the last of it at once at least one sees

@@ -22,7 +22,7 @@ void sa_in_use_note(int64_t bytes, int caches)
             most = bytes;
         }
     sa_store_relaxed(&sa_in_use.next, sa_load_relaxed(&sa_in_use.given) +
-                                          sa_max(most / SA_IN_USE_PART, SA_IN_USE_LEAST) * caches);
+                                          sa_max(most / SA_IN_USE_PART, SA_IN_USE_MIN) * caches);
 }
 
 SA_COLD void sa_in_use_restart(void)

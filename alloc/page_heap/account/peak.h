@@ -8,7 +8,7 @@
  * they are of the same moment without a lock of their own: pages of SA_PAGE_BYTES, 32 bits each.
  *
  * Beside it, the moment of the peak profile: the program had most in use, counted and not estimated. In use are large blocks and
- * the objects that the middle floor has given out, each by what it occupies, less those in the caches of CPUs. The former is
+ * the objects that the middle layer has given out, each by what it occupies, less those in the caches of CPUs. The former is
  * counted as it changes. The latter are only counted where the former is above the high-water mark so far, which it has to be for the mark to
  * rise, and SA_IN_USE_PART of the mark has been given out since: so the mark is that much too low at most. Nothing in this depends on
  * what is sampled: of a sampled block its class's size counts, whether a proxy is held for it or not, and what is kept after a
@@ -30,8 +30,8 @@ struct sa_peak {
     uint64_t at_peak;        /* atomic: used pages << 32 | estimate in pages */
 };
 
-#define SA_IN_USE_PART  256
-#define SA_IN_USE_LEAST 65536 /* bytes, where the mark is low */
+#define SA_IN_USE_PART 256
+#define SA_IN_USE_MIN  65536 /* bytes, where the mark is low */
 
 struct sa_in_use {
     int64_t bytes; /* atomic, relaxed: given out, cached or not */

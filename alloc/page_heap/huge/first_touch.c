@@ -19,18 +19,18 @@
 #include "alloc/os/vm.h"
 
 /* In use: from here on hugepages are asked for in any case. */
-#define TOUCH_MOST (768ul << 20 >> SA_PAGE_SHIFT)
+#define TOUCH_MAX (768ul << 20 >> SA_PAGE_SHIFT)
 
 /* In use: from here on those that were left out are made up for. */
-#define MAKE_UP_LEAST (256ul << 20 >> SA_PAGE_SHIFT)
+#define MAKE_UP_MIN (256ul << 20 >> SA_PAGE_SHIFT)
 
 /* A first touch that takes so long is slow: of a hugepage, of a small page. */
 #define SLOW_NS       1000000
 #define SLOW_SMALL_NS 5000
 
 /* After how many hugepages another one is advised, or timed: at first, at most. */
-#define LEAVE_OUT_LEAST 4
-#define LEAVE_OUT_MOST  64
+#define LEAVE_OUT_MIN 4
+#define LEAVE_OUT_MAX 64
 
 /* On so many hugepages in a row small pages must be slow; of each, at most so many are touched. */
 #define SMALL_TRIES 3
@@ -42,7 +42,7 @@ bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
     struct sa_huge_touches *a = &h->touches;
     bool left_out = a->left_out > 0;
 
-    if (h->in_use_pages >= TOUCH_MOST)
+    if (h->in_use_pages >= TOUCH_MAX)
         return false;
     if (left_out) {
         a->left_out -= (unsigned)sa_min(a->left_out, n);
@@ -79,7 +79,7 @@ static void touched_hugepage(struct sa_huge_touches *a, bool slow)
     if (a->left_out || a->not_timed)
         return; /* by what another thread has found meanwhile */
     if (slow)
-        a->leave_out = a->leave_out ? sa_min(2 * a->leave_out, LEAVE_OUT_MOST) : LEAVE_OUT_LEAST;
+        a->leave_out = a->leave_out ? sa_min(2 * a->leave_out, LEAVE_OUT_MAX) : LEAVE_OUT_MIN;
     else
         a->leave_out = 0;
     a->left_out = a->leave_out;
@@ -92,7 +92,7 @@ static void touched_small(struct sa_huge_touches *a, bool slow)
         a->try_small = 0;
     else if (a->try_small && --a->try_small == 0) {
         a->left_out = a->leave_out = 0;
-        a->not_timed = LEAVE_OUT_MOST;
+        a->not_timed = LEAVE_OUT_MAX;
     }
 }
 
@@ -131,5 +131,5 @@ bool sa_huge_heap_makes_up(struct sa_huge_heap *h)
     bool owes = h->touches.to_make_up > 0;
 
     h->touches.to_make_up -= owes;
-    return owes && h->in_use_pages >= MAKE_UP_LEAST;
+    return owes && h->in_use_pages >= MAKE_UP_MIN;
 }

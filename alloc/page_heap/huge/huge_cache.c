@@ -6,15 +6,15 @@
 
 /* What was given back and taken so many times is likely to be taken again; more is not counted, so that it is forgotten soon. */
 #define AGAIN_TIMES 4
-#define AGAIN_MOST  8
+#define AGAIN_MAX   8
 
 void sa_huge_cache_init(struct sa_huge_cache *c, struct sa_huge_nodes *nodes)
 {
     c->nodes = nodes;
-    c->limit = SA_HUGE_CACHE_LEAST;
+    c->limit = SA_HUGE_CACHE_MIN;
     c->ceiling = SIZE_MAX;
     c->usage_s.slot_ns = SA_HUGE_CACHE_NS / 4;
-    c->usage_min.slot_ns = SA_HUGE_CACHE_REPORT_NS / SA_WINDOW_SLOTS;
+    c->usage_min.slot_ns = SA_HUGE_CACHE_REPORT_NS / SA_SLIDING_WINDOW_SLOTS;
     c->off_peak_min.slot_ns = c->usage_min.slot_ns;
     c->size_min.slot_ns = c->usage_min.slot_ns;
 }
@@ -23,7 +23,7 @@ static void cache_note_size(struct sa_huge_cache *c)
 {
     c->least_size = sa_min(c->least_size, c->map.hugepages);
     c->low_water = sa_min(c->low_water, c->map.hugepages);
-    sa_window_add(&c->size_min, c->map.hugepages);
+    sa_sliding_window_add(&c->size_min, c->map.hugepages);
 }
 
 /* Adds up the area under the curve of the size; before each change of it. */
@@ -39,9 +39,9 @@ static void cache_set_usage(struct sa_huge_cache *c, size_t usage)
 {
     c->usage = usage;
     c->peak = sa_max(c->peak, usage);
-    sa_window_add(&c->usage_s, usage);
-    sa_window_add(&c->usage_min, usage);
-    sa_window_add(&c->off_peak_min, c->peak - usage);
+    sa_sliding_window_add(&c->usage_s, usage);
+    sa_sliding_window_add(&c->usage_min, usage);
+    sa_sliding_window_add(&c->off_peak_min, c->peak - usage);
 }
 
 static void cache_forget(struct sa_huge_cache *c, uint64_t now_ns)
@@ -64,11 +64,11 @@ void sa_huge_cache_tick(struct sa_huge_cache *c, uint64_t now_ns)
     }
     c->now_ns = now_ns;
     cache_integrate(c);
-    sa_window_advance(&c->usage_s, now_ns);
-    c->peak = sa_window_max(&c->usage_s, SA_HUGE_CACHE_NS);
-    sa_window_advance(&c->usage_min, now_ns);
-    sa_window_advance(&c->off_peak_min, now_ns);
-    sa_window_advance(&c->size_min, now_ns);
+    sa_sliding_window_advance(&c->usage_s, now_ns);
+    c->peak = sa_sliding_window_max(&c->usage_s, SA_HUGE_CACHE_NS);
+    sa_sliding_window_advance(&c->usage_min, now_ns);
+    sa_sliding_window_advance(&c->off_peak_min, now_ns);
+    sa_sliding_window_advance(&c->size_min, now_ns);
     cache_set_usage(c, c->usage);
     cache_note_size(c);
 }
@@ -84,8 +84,8 @@ static void cache_set_limit(struct sa_huge_cache *c, size_t limit)
  * hugepages are worth keeping at all, the swing how many there are even if others are free elsewhere. */
 static void cache_grow_limit(struct sa_huge_cache *c)
 {
-    size_t fell = sa_window_max(&c->off_peak_min, SA_HUGE_CACHE_NS);
-    size_t rose = c->usage - sa_window_min(&c->usage_s, SA_HUGE_CACHE_NS);
+    size_t fell = sa_sliding_window_max(&c->off_peak_min, SA_HUGE_CACHE_NS);
+    size_t rose = c->usage - sa_sliding_window_min(&c->usage_s, SA_HUGE_CACHE_NS);
     size_t limit = sa_min(fell, rose);
 
     c->swing = sa_max(c->swing, limit);
@@ -100,7 +100,7 @@ size_t sa_huge_cache_take(struct sa_huge_cache *c, size_t n, size_t align)
 
     cache_integrate(c);
     start = sa_huge_map_take(&c->map, c->nodes, n, align);
-    c->retaken = sa_min(c->retaken + sa_min(n, c->peak - c->usage), AGAIN_MOST * c->peak);
+    c->retaken = sa_min(c->retaken + sa_min(n, c->peak - c->usage), AGAIN_MAX * c->peak);
     cache_set_usage(c, c->usage + n);
     if (start != SA_HUGE_NONE) {
         c->stats.hits++;
@@ -177,8 +177,8 @@ static void cache_forget_swing(struct sa_huge_cache *c)
     size_t swung = 0;
 
     if (c->retaken / AGAIN_TIMES >= c->swing)
-        swung = sa_window_max(&c->usage_s, SA_HUGE_CACHE_SHRINK_NS) -
-                sa_window_min(&c->usage_s, SA_HUGE_CACHE_SHRINK_NS);
+        swung = sa_sliding_window_max(&c->usage_s, SA_HUGE_CACHE_SHRINK_NS) -
+                sa_sliding_window_min(&c->usage_s, SA_HUGE_CACHE_SHRINK_NS);
     c->swing = sa_max(c->swing / 2, sa_min(c->swing, swung));
 }
 
@@ -189,7 +189,7 @@ void sa_huge_cache_shrink(struct sa_huge_cache *c)
     cache_forget_swing(c);
     if (c->least_size >= c->limit / 5)
         cache_set_limit(c, sa_max(c->limit - sa_min(c->limit, sa_max(c->least_size / 2, 1)),
-                                  SA_HUGE_CACHE_LEAST));
+                                  SA_HUGE_CACHE_MIN));
     else
         cache_set_limit(c, c->limit);
 }
@@ -219,11 +219,11 @@ SA_RARE void sa_huge_cache_note_released(struct sa_huge_cache *c, size_t n, bool
         c->stats.fast_released += n;
 }
 
-SA_RARE static struct sa_huge_range cache_range(const struct sa_window *w)
+SA_RARE static struct sa_huge_range cache_range(const struct sa_sliding_window *w)
 {
-    return (struct sa_huge_range){.min = sa_window_min(w, SA_HUGE_CACHE_REPORT_NS),
+    return (struct sa_huge_range){.min = sa_sliding_window_min(w, SA_HUGE_CACHE_REPORT_NS),
                                   .now = w->now,
-                                  .max = sa_window_max(w, SA_HUGE_CACHE_REPORT_NS)};
+                                  .max = sa_sliding_window_max(w, SA_HUGE_CACHE_REPORT_NS)};
 }
 
 SA_RARE void sa_huge_cache_report(struct sa_huge_cache *c, struct sa_huge_cache_stats *ret)

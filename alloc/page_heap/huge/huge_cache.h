@@ -15,7 +15,7 @@
 #include "alloc/page_heap/huge/huge_stats.h"
 #include "alloc/page_heap/huge/sliding_window.h"
 
-#define SA_HUGE_CACHE_LEAST     24 /* the limit never falls below: what the heap keeps in any case */
+#define SA_HUGE_CACHE_MIN       24 /* the limit never falls below: what the heap keeps in any case */
 #define SA_HUGE_CACHE_NS        1000000000ull
 #define SA_HUGE_CACHE_SHRINK_NS 2000000000ull
 #define SA_HUGE_CACHE_REPORT_NS 600000000000ull
@@ -33,7 +33,8 @@ struct sa_huge_cache {
     uint64_t limit_changed_ns, now_ns;
     size_t least_size; /* since the limit changed */
     size_t low_water;  /* least size since the heap last looked */
-    struct sa_window usage_s, usage_min, off_peak_min, size_min; /* of a second, of ten minutes */
+    struct sa_sliding_window usage_s, usage_min, off_peak_min,
+        size_min; /* of a second, of ten minutes */
     double cached_hp_s;
     uint64_t cached_since_ns;
     struct sa_huge_cache_stats stats;

@@ -13,7 +13,7 @@
 /* One that has this many is a candidate again when it fills up. */
 #define FILLER_NOT_FULL 64
 
-#define COLLAPSES_MOST 8
+#define COLLAPSES_MAX 8
 
 void sa_huge_filler_init(struct sa_huge_filler *f)
 {
@@ -144,7 +144,7 @@ static void tracker_queue(struct sa_huge_filler *f, struct sa_huge_tracker *t)
         t->collapses = 0;
         queue_remove(f, t);
     } else if (free_pages < FILLER_NEARLY_FULL && !t->queued && (t->broken || !t->whole) &&
-               t->collapses < COLLAPSES_MOST) {
+               t->collapses < COLLAPSES_MAX) {
         queue_add(f, t);
     }
 }

@@ -34,7 +34,7 @@
 #define SA_FILLER_BUCKETS                                                                          \
     (SA_HUGE_PAGES / 8 + 2) /* free pages with memory: none, 1 to 7, 8 to 15, ... */
 #define SA_FILLER_SLOT_NS   5000000000ull
-#define SA_FILLER_REPORT_NS (SA_FILLER_SLOT_NS * SA_WINDOW_SLOTS) /* five minutes */
+#define SA_FILLER_REPORT_NS (SA_FILLER_SLOT_NS * SA_SLIDING_WINDOW_SLOTS) /* five minutes */
 
 struct sa_huge_tracker {
     struct sa_huge_tracker *next, *prev;             /* list; next also links unused records */
@@ -95,14 +95,14 @@ struct sa_huge_filler {
     size_t abandoned_pages; /* of former tails that others still share a hugepage with */
     uint64_t now_ns;
     size_t low_water; /* least free pages with memory since the last look */
-    struct sa_window demand, free_min, backed_min;
+    struct sa_sliding_window demand, free_min, backed_min;
     size_t skip_level;         /* the least of those that wait, or SIZE_MAX */
     uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, broken_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
     /* Last: large, little of it is touched. A list of sparse hugepages lies beside that of dense ones, and a page has
      * those of 32 lengths. */
-    struct sa_filler_slot slots[SA_WINDOW_SLOTS];
+    struct sa_filler_slot slots[SA_SLIDING_WINDOW_SLOTS];
     struct sa_huge_tracker *lists[SA_HUGE_KINDS][SA_FILLER_LISTS][2] __attribute__((aligned(4096)));
 };
 

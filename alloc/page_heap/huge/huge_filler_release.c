@@ -23,7 +23,7 @@ static struct sa_huge_moment filler_moment(const struct sa_huge_filler *f)
 SA_RARE static void skips_confirm(struct sa_huge_filler *f, size_t demand)
 {
     f->skip_level = SIZE_MAX;
-    for (unsigned i = 0; i < SA_WINDOW_SLOTS; i++) {
+    for (unsigned i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
         struct sa_filler_skip *s = &f->slots[i].skip;
 
         if (s->count && demand > s->level) {
@@ -43,9 +43,9 @@ void sa_huge_filler_note(struct sa_huge_filler *f)
     size_t hugepages;
 
     f->low_water = sa_min(f->low_water, backed);
-    sa_window_add(&f->demand, demand);
-    sa_window_add(&f->free_min, f->hugepages * SA_HUGE_PAGES - f->taken_pages);
-    sa_window_add(&f->backed_min, backed);
+    sa_sliding_window_add(&f->demand, demand);
+    sa_sliding_window_add(&f->free_min, f->hugepages * SA_HUGE_PAGES - f->taken_pages);
+    sa_sliding_window_add(&f->backed_min, backed);
     peak = &f->slots[f->demand.at].peak_demand;
     if (demand > peak->used_pages)
         *peak = filler_moment(f);
@@ -63,13 +63,13 @@ void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
     struct sa_huge_moment now = filler_moment(f);
 
     f->now_ns = now_ns;
-    sa_window_advance(&f->demand, now_ns);
-    sa_window_advance(&f->free_min, now_ns);
-    sa_window_advance(&f->backed_min, now_ns);
-    passed = before ? sa_min(f->demand.slot - before, SA_WINDOW_SLOTS) : 1;
+    sa_sliding_window_advance(&f->demand, now_ns);
+    sa_sliding_window_advance(&f->free_min, now_ns);
+    sa_sliding_window_advance(&f->backed_min, now_ns);
+    passed = before ? sa_min(f->demand.slot - before, SA_SLIDING_WINDOW_SLOTS) : 1;
     for (uint64_t i = 0; i < passed; i++) {
         struct sa_filler_slot *slot =
-            &f->slots[(f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS];
+            &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
 
         slot->peak_demand = slot->peak_hugepages = now;
         slot->skip.count = 0; /* its time is over: it was wrong */
@@ -85,12 +85,12 @@ static size_t filler_expected(const struct sa_huge_filler *f)
     size_t expected = 0;
 
     if (f->skip_s[SA_SKIP_PEAK])
-        return sa_window_max(&f->demand, f->skip_s[SA_SKIP_PEAK] * second);
+        return sa_sliding_window_max(&f->demand, f->skip_s[SA_SKIP_PEAK] * second);
     if (f->skip_s[SA_SKIP_SHORT])
-        expected += sa_window_swing(&f->demand, f->skip_s[SA_SKIP_SHORT] * second);
+        expected += sa_sliding_window_swing(&f->demand, f->skip_s[SA_SKIP_SHORT] * second);
     if (f->skip_s[SA_SKIP_LONG])
-        expected += sa_window_trend(&f->demand, f->skip_s[SA_SKIP_LONG] * second);
-    return expected ? sa_min(expected, sa_window_max(&f->demand, SA_FILLER_REPORT_NS)) : 0;
+        expected += sa_sliding_window_trend(&f->demand, f->skip_s[SA_SKIP_LONG] * second);
+    return expected ? sa_min(expected, sa_sliding_window_max(&f->demand, SA_FILLER_REPORT_NS)) : 0;
 }
 
 size_t sa_huge_filler_held_back(const struct sa_huge_filler *f)
@@ -236,7 +236,7 @@ SA_RARE bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_relea
 
 static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
 {
-    for (unsigned i = 0; i < SA_WINDOW_SLOTS; i++) {
+    for (unsigned i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
         const struct sa_filler_skip *s = &f->slots[i].skip;
 
         ret->pending += s->count;
@@ -260,9 +260,9 @@ static size_t moment_hugepages(const struct sa_huge_moment *m)
 static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
 {
     ret->peak_demand = ret->peak_hugepages = filler_moment(f);
-    for (size_t i = 0; i < SA_WINDOW_SLOTS; i++) {
+    for (size_t i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
         const struct sa_filler_slot *slot =
-            &f->slots[(f->demand.at + SA_WINDOW_SLOTS - i) % SA_WINDOW_SLOTS];
+            &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
 
         if (slot->peak_demand.used_pages > ret->peak_demand.used_pages)
             ret->peak_demand = slot->peak_demand;
@@ -275,8 +275,8 @@ SA_RARE void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_hug
 {
     ret->subreleased_pages = f->subreleased_pages;
     ret->broken_hugepages = f->broken_hugepages;
-    ret->min_free_pages = sa_window_min(&f->free_min, SA_FILLER_REPORT_NS);
-    ret->min_free_backed_pages = sa_window_min(&f->backed_min, SA_FILLER_REPORT_NS);
+    ret->min_free_pages = sa_sliding_window_min(&f->free_min, SA_FILLER_REPORT_NS);
+    ret->min_free_backed_pages = sa_sliding_window_min(&f->backed_min, SA_FILLER_REPORT_NS);
     report_peaks(f, ret);
     report_skips(f, ret);
 }

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define GROW_MOST   8  /* hugepages mapped ahead at most */
+#define GROW_MAX    8  /* hugepages mapped ahead at most */
 #define GROW_PART   32 /* of what is mapped, this part is mapped ahead */
 #define NODES_AHEAD 16
 
@@ -30,14 +30,14 @@ void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name,
 
 struct sa_huge_tracker *sa_huge_heap_tracker(const struct sa_huge_heap *h, size_t hugepage)
 {
-    uintptr_t owner = sa_huge_owner(&h->owners, hugepage);
+    uintptr_t owner = sa_hugepage_map(&h->owners, hugepage);
 
     return owner & SA_HUGE_OWNER_REGION ? NULL : (struct sa_huge_tracker *)owner;
 }
 
 struct sa_huge_region *sa_huge_heap_region(const struct sa_huge_heap *h, size_t hugepage)
 {
-    uintptr_t owner = sa_huge_owner(&h->owners, hugepage);
+    uintptr_t owner = sa_hugepage_map(&h->owners, hugepage);
 
     return owner & SA_HUGE_OWNER_REGION ? (struct sa_huge_region *)(owner & ~SA_HUGE_OWNER_REGION)
                                         : NULL;
@@ -81,14 +81,14 @@ void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_
                         uint32_t clear_from)
 {
     sa_huge_filler_prepare(t, hugepage, clear_from, sa_huge_heap_comes_whole(h, hugepage));
-    t->no_hugepages = sa_huge_owner_advice(&h->owners, hugepage) == SA_ADVICE_OFF;
-    sa_huge_owner_set(&h->owners, hugepage, (uintptr_t)t);
+    t->no_hugepages = sa_hugepage_map_advice(&h->owners, hugepage) == SA_ADVICE_OFF;
+    sa_hugepage_map_set(&h->owners, hugepage, (uintptr_t)t);
     h->items++;
 }
 
 size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
 {
-    size_t want = sa_max(n, sa_min(h->mapped / GROW_PART, GROW_MOST)), start;
+    size_t want = sa_max(n, sa_min(h->mapped / GROW_PART, GROW_MAX)), start;
     void *p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
 
     if (!p && want > n) {
@@ -198,7 +198,7 @@ SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *
     if (h->spare == t)
         h->spare = NULL;
     sa_huge_filler_remove(&h->filler, t);
-    sa_huge_owner_set(&h->owners, hugepage, 0);
+    sa_hugepage_map_set(&h->owners, hugepage, 0);
     if (t->broken && t->clear_pages < SA_HUGE_PAGES) {
         /* Partly without memory, it would not serve as a hugepage: all of it goes back. */
         sa_huge_cache_unuse(&h->cache, 1);

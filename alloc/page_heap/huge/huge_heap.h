@@ -34,7 +34,7 @@
 #define SA_HUGE_EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
 
 /* A hugepage that has fewer free pages than this is not broken but by request. */
-#define SA_HUGE_BREAK_LEAST 32
+#define SA_HUGE_BREAK_MIN 32
 
 /* Spans of up to so many pages always lie in the filler. */
 #define SA_HUGE_SMALL_PAGES (SA_HUGE_PAGES / 2)
@@ -303,7 +303,7 @@ void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages,
 
 /* Notes what stands; no system call. */
 void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                             enum sa_huge_advice advice);
+                             enum sa_thp_policy advice);
 
 /* Whether the first touch of a hugepage without memory brings all of it, or may. */
 bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage);

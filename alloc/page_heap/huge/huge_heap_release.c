@@ -12,7 +12,7 @@
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
 #define RELEASE_RUN 8                          /* hugepages of one system call at most */
-#define KEPT_MOST   128 /* hugepages that are kept for a program that uses nothing else */
+#define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
 
 static void *hugepage_address(size_t hugepage)
 {
@@ -42,7 +42,7 @@ SA_RARE static size_t heap_needed(const struct sa_huge_heap *h)
         return 0;
     if (needed <= used)
         return needed;
-    return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MOST)) : used;
+    return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MAX)) : used;
 }
 
 static size_t heap_between(const struct sa_huge_heap *h)
@@ -223,8 +223,7 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
     excess = sa_huge_heap_excess(h);
     if (SA_UNLIKELY(excess)) {
         sa_huge_heap_flush(h); /* what was freed last may be needed where it goes */
-        h->owed +=
-            sa_huge_heap_release_pages(h, sa_huge_heap_excess(h), SA_HUGE_BREAK_LEAST, false);
+        h->owed += sa_huge_heap_release_pages(h, sa_huge_heap_excess(h), SA_HUGE_BREAK_MIN, false);
     }
     if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
@@ -335,10 +334,10 @@ static void heap_release_idle(struct sa_huge_heap *h, double part)
         done += release_cached(h, want, true);
     want = (size_t)((double)idle[1] * part);
     if (want && !h->refused)
-        done += sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_LEAST);
+        done += sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_MIN);
     want = sa_huge_filler_may_release(&h->filler, (size_t)((double)idle[2] * part));
     if (want && !h->refused)
-        done += release_filler(h, want, SA_HUGE_BREAK_LEAST);
+        done += release_filler(h, want, SA_HUGE_BREAK_MIN);
     heap_forget(h, done, part);
 }
 
@@ -359,7 +358,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     heap_release_idle(h, part);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_heap_region_backed(h);
-    if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_LEAST))
+    if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_MIN))
         left += sa_huge_filler_backed(&h->filler);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     /* Where address space has turned out to be limited, others need it too (stacks of threads, files):
@@ -372,6 +371,6 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
 SA_RARE void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    sa_store_relaxed(&h->filler.skip_s[which], sa_min(seconds, SA_SKIP_MOST_S));
+    sa_store_relaxed(&h->filler.skip_s[which], sa_min(seconds, SA_SKIP_MAX_S));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

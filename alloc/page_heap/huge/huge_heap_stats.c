@@ -54,7 +54,7 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 /* Begins to load a tracker that is likely to be counted soon. */
 static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
 {
-    uintptr_t owner = hugepage < h->end ? sa_huge_owner(&h->owners, hugepage) : 0;
+    uintptr_t owner = hugepage < h->end ? sa_hugepage_map(&h->owners, hugepage) : 0;
 
     for (size_t i = SA_CACHELINE; owner && i < sizeof(struct sa_huge_tracker); i += SA_CACHELINE)
         __builtin_prefetch((const char *)owner + i);
@@ -69,7 +69,7 @@ static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_h
 
         at = sa_huge_owners_next(&h->owners, at, h->end, CENSUS_LOOK);
         census_fetch(h, at + CENSUS_NEAR);
-        owner = sa_huge_owner(&h->owners, at);
+        owner = sa_hugepage_map(&h->owners, at);
         if (!owner)
             return at;
         if (owner & SA_HUGE_OWNER_REGION) {

@@ -63,7 +63,7 @@ static void tail_add(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t h
 static void tail_remove(struct sa_huge_heap *h, struct sa_huge_tracker *t)
 {
     sa_huge_filler_remove(&h->filler, t);
-    sa_huge_owner_set(&h->owners, t->hugepage, 0);
+    sa_hugepage_map_set(&h->owners, t->hugepage, 0);
     h->items--;
 }
 

@@ -82,7 +82,7 @@ static bool region_grow(struct sa_huge_heap *h)
     r->whole = sa_huge_heap_comes_whole(h, hugepage); /* as the others do */
     sa_huge_cache_use(&h->cache, SA_REGION_HUGEPAGES);
     for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
-        sa_huge_owner_set(&h->owners, hugepage + i, (uintptr_t)r | SA_HUGE_OWNER_REGION);
+        sa_hugepage_map_set(&h->owners, hugepage + i, (uintptr_t)r | SA_HUGE_OWNER_REGION);
     r->next = h->regions;
     h->regions = r;
     h->items++;
@@ -105,7 +105,7 @@ static void region_drop(struct sa_huge_heap *h, struct sa_huge_region *r)
     size_t hugepage = r->hugepage;
 
     for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
-        sa_huge_owner_set(&h->owners, hugepage + i, 0);
+        sa_hugepage_map_set(&h->owners, hugepage + i, 0);
     r->next = h->unused_regions;
     h->unused_regions = r;
     h->items--;

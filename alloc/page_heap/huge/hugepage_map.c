@@ -78,25 +78,25 @@ static uintptr_t owner_entry(const struct sa_huge_owners *owners, size_t hugepag
     return window ? window[hugepage % SA_OWNERS] : 0;
 }
 
-uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage)
+uintptr_t sa_hugepage_map(const struct sa_huge_owners *owners, size_t hugepage)
 {
     return owner_entry(owners, hugepage) & ~SA_OWNER_ADVICE;
 }
 
-enum sa_huge_advice sa_huge_owner_advice(const struct sa_huge_owners *owners, size_t hugepage)
+enum sa_thp_policy sa_hugepage_map_advice(const struct sa_huge_owners *owners, size_t hugepage)
 {
     return (owner_entry(owners, hugepage) & SA_OWNER_ADVICE) >> SA_OWNER_ADVICE_SHIFT;
 }
 
-void sa_huge_owner_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner)
+void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner)
 {
     uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 
     *entry = (*entry & SA_OWNER_ADVICE) | owner;
 }
 
-SA_RARE void sa_huge_owner_set_advice(struct sa_huge_owners *owners, size_t hugepage,
-                                      enum sa_huge_advice advice)
+SA_RARE void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hugepage,
+                                        enum sa_thp_policy advice)
 {
     uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 

@@ -19,7 +19,7 @@
 #define SA_OWNERS        (1ul << (SA_HOME_SHIFT - SA_HUGE_SHIFT)) /* of a window */
 #define SA_OWNER_WINDOWS (1ul << (SA_ADDRESS_BITS - SA_HOME_SHIFT))
 
-enum sa_huge_advice {
+enum sa_thp_policy {
     SA_ADVICE_NONE,
     SA_ADVICE_ON,    /* MADV_HUGEPAGE */
     SA_ADVICE_OFF,   /* MADV_NOHUGEPAGE */
@@ -45,14 +45,14 @@ size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage,
                            size_t look);
 
 /* The entry, or 0 where none exists. */
-uintptr_t sa_huge_owner(const struct sa_huge_owners *owners, size_t hugepage);
+uintptr_t sa_hugepage_map(const struct sa_huge_owners *owners, size_t hugepage);
 
 /* Requires: the entry exists. */
-void sa_huge_owner_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner);
+void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner);
 
 /* The advice: NONE where no entry exists. To set it, it must. */
-enum sa_huge_advice sa_huge_owner_advice(const struct sa_huge_owners *owners, size_t hugepage);
-void sa_huge_owner_set_advice(struct sa_huge_owners *owners, size_t hugepage,
-                              enum sa_huge_advice advice);
+enum sa_thp_policy sa_hugepage_map_advice(const struct sa_huge_owners *owners, size_t hugepage);
+void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hugepage,
+                                enum sa_thp_policy advice);
 
 #endif

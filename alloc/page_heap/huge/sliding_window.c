@@ -4,30 +4,30 @@
 
 #include "alloc/base/bits.h"
 
-static size_t slot_at(const struct sa_window *w, uint64_t ago)
+static size_t slot_at(const struct sa_sliding_window *w, uint64_t ago)
 {
-    return w->at >= ago ? w->at - ago : w->at + SA_WINDOW_SLOTS - ago;
+    return w->at >= ago ? w->at - ago : w->at + SA_SLIDING_WINDOW_SLOTS - ago;
 }
 
-void sa_window_advance(struct sa_window *w, uint64_t now_ns)
+void sa_sliding_window_advance(struct sa_sliding_window *w, uint64_t now_ns)
 {
     uint64_t slot = now_ns / w->slot_ns + 1, steps;
 
     if (slot <= w->slot)
         return;
-    steps = w->slot ? sa_min(slot - w->slot, SA_WINDOW_SLOTS) : SA_WINDOW_SLOTS;
-    w->at = w->slot ? (w->at + (slot - w->slot)) % SA_WINDOW_SLOTS : 0;
+    steps = w->slot ? sa_min(slot - w->slot, SA_SLIDING_WINDOW_SLOTS) : SA_SLIDING_WINDOW_SLOTS;
+    w->at = w->slot ? (w->at + (slot - w->slot)) % SA_SLIDING_WINDOW_SLOTS : 0;
     w->slot = slot;
     for (uint64_t i = 0; i < steps; i++)
-        w->min[slot_at(w, i)] = w->max[slot_at(w, i)] = sa_window_entry(w->now);
+        w->min[slot_at(w, i)] = w->max[slot_at(w, i)] = sa_sliding_window_entry(w->now);
 }
 
-static uint64_t slots_of(const struct sa_window *w, uint64_t ns)
+static uint64_t slots_of(const struct sa_sliding_window *w, uint64_t ns)
 {
-    return sa_min(sa_max((ns + w->slot_ns - 1) / w->slot_ns, 1), SA_WINDOW_SLOTS);
+    return sa_min(sa_max((ns + w->slot_ns - 1) / w->slot_ns, 1), SA_SLIDING_WINDOW_SLOTS);
 }
 
-size_t sa_window_min(const struct sa_window *w, uint64_t ns)
+size_t sa_sliding_window_min(const struct sa_sliding_window *w, uint64_t ns)
 {
     size_t min = w->now;
 
@@ -36,7 +36,7 @@ size_t sa_window_min(const struct sa_window *w, uint64_t ns)
     return min;
 }
 
-size_t sa_window_max(const struct sa_window *w, uint64_t ns)
+size_t sa_sliding_window_max(const struct sa_sliding_window *w, uint64_t ns)
 {
     size_t max = w->now;
 
@@ -45,7 +45,7 @@ size_t sa_window_max(const struct sa_window *w, uint64_t ns)
     return max;
 }
 
-SA_RARE size_t sa_window_swing(const struct sa_window *w, uint64_t ns)
+SA_RARE size_t sa_sliding_window_swing(const struct sa_sliding_window *w, uint64_t ns)
 {
     size_t swing = 0;
 
@@ -57,7 +57,7 @@ SA_RARE size_t sa_window_swing(const struct sa_window *w, uint64_t ns)
     return swing;
 }
 
-SA_RARE size_t sa_window_trend(const struct sa_window *w, uint64_t ns)
+SA_RARE size_t sa_sliding_window_trend(const struct sa_sliding_window *w, uint64_t ns)
 {
     size_t trend = 0;
 

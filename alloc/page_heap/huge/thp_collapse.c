@@ -22,12 +22,12 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 
-#define COLLAPSE_MOST 64 /* hugepages in a call */
-#define LARGE_LEAST   (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
-#define SMALL_LEAST   (SA_HUGE_BYTES / 100 * SA_HUGE_DENSE_PERCENT)
-#define LARGE_PASSES  3  /* times that a large span is gone through */
-#define FAILURES_MOST 16 /* in a row; the kernel has no hugepages, most likely */
-#define PAUSE_NS      10000000000ull
+#define COLLAPSE_MAX 64 /* hugepages in a call */
+#define LARGE_MIN    (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
+#define SMALL_MIN    (SA_HUGE_BYTES / 100 * SA_HUGE_DENSE_PERCENT)
+#define LARGE_PASSES 3  /* times that a large span is gone through */
+#define FAILURES_MAX 16 /* in a row; the kernel has no hugepages, most likely */
+#define PAUSE_NS     10000000000ull
 
 /* Of the time that a hugepage takes one part in so many counts, where it stands for one that was left out before, for which the program has
  * not paid then; and in a large heap. */
@@ -54,7 +54,7 @@ static void leave_large(struct sa_huge_heap *h, struct sa_span *s)
 /* The next hugepage of a large span; SA_HUGE_NONE: none. Lock held. */
 static size_t next_large(struct sa_huge_heap *h)
 {
-    for (int tries = 0; tries < COLLAPSE_MOST; tries++) {
+    for (int tries = 0; tries < COLLAPSE_MAX; tries++) {
         struct sa_span *s = h->large_cursor;
 
         if (!s) {
@@ -88,7 +88,7 @@ static size_t next_of_region(struct sa_huge_heap *h)
 
 static struct candidate next_candidate(struct sa_huge_heap *h)
 {
-    struct candidate c = {SA_HUGE_NONE, SMALL_LEAST, h->stats.released_ever_bytes};
+    struct candidate c = {SA_HUGE_NONE, SMALL_MIN, h->stats.released_ever_bytes};
     struct sa_collapse_round *round = &h->collapse_round;
     struct sa_huge_tracker *t;
 
@@ -103,7 +103,7 @@ static struct candidate next_candidate(struct sa_huge_heap *h)
         return c;
     }
     round->queued = 0;
-    c.least = LARGE_LEAST;
+    c.least = LARGE_MIN;
     if (!round->regions) {
         c.hugepage = next_of_region(h);
         round->regions = c.hugepage == SA_HUGE_NONE;
@@ -147,7 +147,7 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
     parts = made && sa_huge_heap_makes_up(h) ? MAKE_UP_PARTS : parts;
     if (made)
         h->collapse.failures = 0;
-    else if (outcome == REFUSED && ++h->collapse.failures % FAILURES_MOST == 0)
+    else if (outcome == REFUSED && ++h->collapse.failures % FAILURES_MAX == 0)
         h->collapse_pause_ns = h->now_ns + PAUSE_NS;
     /* What was given back meanwhile may have been of this hugepage. */
     made = made && h->stats.released_ever_bytes == c->released;
@@ -168,11 +168,11 @@ uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
 {
     uint64_t start = 0, spent = 0, counted = 0, before;
 
-    for (int i = 0; i < COLLAPSE_MOST; i++) {
+    for (int i = 0; i < COLLAPSE_MAX; i++) {
         struct candidate c = {.hugepage = SA_HUGE_NONE};
         unsigned parts;
 
-        if (sa_limits_active() && !sa_limits_plenty(SA_HUGE_BYTES - SMALL_LEAST))
+        if (sa_limits_active() && !sa_limits_plenty(SA_HUGE_BYTES - SMALL_MIN))
             break;
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         if (sa_huge_heap_collapses(h))

@@ -36,16 +36,16 @@
 #define MODE_HUGEPAGES 16 /* a heap of fewer does not ask */
 
 /* In use, before hugepages of either kind are advised. */
-#define DENSE_LEAST  (64ul << 20 >> SA_PAGE_SHIFT)
-#define SPARSE_LEAST (256ul << 20 >> SA_PAGE_SHIFT)
+#define DENSE_MIN  (64ul << 20 >> SA_PAGE_SHIFT)
+#define SPARSE_MIN (256ul << 20 >> SA_PAGE_SHIFT)
 
 /* A heap that is not large, or owes hugepages, is made whole only when it is so old. */
 #define YOUNG_NS 5000000000ull
 
 /* One of so many is left to small pages: one of PROBE_PART of the filler's, within these bounds. */
-#define PROBE_EVERY      8
-#define PROBE_EVERY_MOST 32
-#define PROBE_PART       64
+#define PROBE_EVERY     8
+#define PROBE_EVERY_MAX 32
+#define PROBE_PART      64
 
 /* A large span is looked at in so many places, of which this much is to have memory; one of more than this part of what
  * is in use is not advised. */
@@ -100,7 +100,7 @@ bool sa_huge_heap_collapses(struct sa_huge_heap *h)
 
 bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
 {
-    enum sa_huge_advice advice = sa_huge_owner_advice(&h->owners, hugepage);
+    enum sa_thp_policy advice = sa_hugepage_map_advice(&h->owners, hugepage);
 
     if (advice == SA_ADVICE_MIXED) /* the part with its first touch may be advised */
         return h->thp == SA_THP_MADVISE || h->thp == SA_THP_ALWAYS;
@@ -110,25 +110,25 @@ bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
 /* Whether mappings may end where this hugepage begins. */
 SA_RARE static size_t advice_edge(const struct sa_huge_heap *h, size_t hugepage)
 {
-    enum sa_huge_advice a = sa_huge_owner_advice(&h->owners, hugepage - 1);
-    enum sa_huge_advice b = sa_huge_owner_advice(&h->owners, hugepage);
+    enum sa_thp_policy a = sa_hugepage_map_advice(&h->owners, hugepage - 1);
+    enum sa_thp_policy b = sa_hugepage_map_advice(&h->owners, hugepage);
 
     return a != b || a == SA_ADVICE_MIXED;
 }
 
-static size_t *advice_count(struct sa_huge_heap *h, enum sa_huge_advice advice)
+static size_t *advice_count(struct sa_huge_heap *h, enum sa_thp_policy advice)
 {
     return advice == SA_ADVICE_ON ? &h->collapse.advised : &h->collapse.kept_out;
 }
 
-SA_RARE static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_huge_advice advice)
+SA_RARE static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_thp_policy advice)
 {
-    enum sa_huge_advice before = sa_huge_owner_advice(&h->owners, hugepage);
+    enum sa_thp_policy before = sa_hugepage_map_advice(&h->owners, hugepage);
 
     if (before == advice)
         return;
     h->advisor.edges -= advice_edge(h, hugepage) + advice_edge(h, hugepage + 1);
-    sa_huge_owner_set_advice(&h->owners, hugepage, advice);
+    sa_hugepage_map_set_advice(&h->owners, hugepage, advice);
     h->advisor.edges += advice_edge(h, hugepage) + advice_edge(h, hugepage + 1);
     if (before == SA_ADVICE_ON || before == SA_ADVICE_OFF)
         --*advice_count(h, before);
@@ -137,7 +137,7 @@ SA_RARE static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_hug
 }
 
 SA_RARE void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                                     enum sa_huge_advice advice)
+                                     enum sa_thp_policy advice)
 {
     for (size_t i = hugepage; i < hugepage + n; i++)
         set_one(h, i, advice);
@@ -151,14 +151,14 @@ SA_RARE void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_
     for (size_t i = start >> SA_HUGE_SHIFT; i << SA_HUGE_SHIFT < end; i++) {
         bool all = i << SA_HUGE_SHIFT >= start && (i + 1) << SA_HUGE_SHIFT <= end;
 
-        if (!afresh || sa_huge_owner_advice(&h->owners, i) != SA_ADVICE_NONE)
+        if (!afresh || sa_hugepage_map_advice(&h->owners, i) != SA_ADVICE_NONE)
             set_one(h, i, all && afresh ? SA_ADVICE_NONE : SA_ADVICE_MIXED);
     }
 }
 
 /* ON or OFF; whether it stands now. */
 SA_RARE static bool advise(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                           enum sa_huge_advice advice)
+                           enum sa_thp_policy advice)
 {
     void *p = (void *)(hugepage << SA_HUGE_SHIFT);
     size_t bytes = n * SA_HUGE_BYTES;
@@ -217,14 +217,14 @@ static bool sparse_is_due(struct sa_huge_heap *h)
 {
     struct sa_huge_advisor *a = &h->advisor;
 
-    if (h->in_use_pages < SPARSE_LEAST / 2)
+    if (h->in_use_pages < SPARSE_MIN / 2)
         return false;
     look_at_probe(h, a->probes[SA_PROBES - 1]);
     memmove(&a->probes[1], &a->probes[0], sizeof(a->probes) - sizeof(a->probes[0]));
     a->probes[0] = 0;
-    return h->in_use_pages >= SPARSE_LEAST && probes_are_dense(a) &&
+    return h->in_use_pages >= SPARSE_MIN && probes_are_dense(a) &&
            ++a->since_probe <
-               sa_min(sa_max(h->filler.hugepages / PROBE_PART, PROBE_EVERY), PROBE_EVERY_MOST);
+               sa_min(sa_max(h->filler.hugepages / PROBE_PART, PROBE_EVERY), PROBE_EVERY_MAX);
 }
 
 /* Percent of a large span that has memory, in some places. */
@@ -246,8 +246,8 @@ SA_RARE void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, s
     struct sa_huge_extent last = a->large[SA_LARGE_PROBES - 1];
 
     if (h->thp != SA_THP_MADVISE || h->choice != SA_HUGEPAGES_AUTO ||
-        h->in_use_pages < SPARSE_LEAST / 2 ||
-        sa_huge_owner_advice(&h->owners, hugepage) == SA_ADVICE_ON)
+        h->in_use_pages < SPARSE_MIN / 2 ||
+        sa_hugepage_map_advice(&h->owners, hugepage) == SA_ADVICE_ON)
         return;
     if (last.n)
         a->large_seen[a->large_looks++ % SA_LARGE_PROBES] = (uint8_t)look_at_large(last);
@@ -267,7 +267,7 @@ static bool large_is_due(struct sa_huge_heap *h, size_t pages)
 {
     struct sa_huge_advisor *a = &h->advisor;
 
-    if (h->in_use_pages < SPARSE_LEAST || pages > h->in_use_pages / LARGE_PART)
+    if (h->in_use_pages < SPARSE_MIN || pages > h->in_use_pages / LARGE_PART)
         return false;
     for (int i = 0; i < SA_LARGE_PROBES; i++)
         if (a->large_seen[i] < LARGE_PERCENT)
@@ -281,13 +281,13 @@ static bool tail_is_due(const struct sa_huge_heap *h)
 {
     size_t free_pages = h->filler.hugepages * SA_HUGE_PAGES - h->filler.taken_pages;
 
-    return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_LEAST && !h->touches.left_out &&
+    return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_MIN && !h->touches.left_out &&
            probes_are_dense(&h->advisor) && free_pages < h->in_use_pages / TAIL_PART &&
            (!sa_limits_active() || sa_limits_plenty(LIMIT_ROOM));
 }
 
-static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
-                                      enum sa_huge_use use)
+static enum sa_thp_policy advice_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
+                                     enum sa_huge_use use)
 {
     size_t n;
     bool due;
@@ -299,7 +299,7 @@ static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, s
         return mode == SA_THP_ALWAYS ? SA_ADVICE_OFF : SA_ADVICE_NONE;
     if (h->choice == SA_HUGEPAGES_ALWAYS)
         return SA_ADVICE_ON;
-    if (mode == SA_THP_ALWAYS || use == SA_USE_REGION || h->in_use_pages < DENSE_LEAST)
+    if (mode == SA_THP_ALWAYS || use == SA_USE_REGION || h->in_use_pages < DENSE_MIN)
         return SA_ADVICE_NONE;
     if (sa_limits_active() && !sa_limits_plenty(LIMIT_ROOM))
         return SA_ADVICE_NONE;
@@ -312,9 +312,9 @@ static enum sa_huge_advice advice_for(struct sa_huge_heap *h, size_t hugepage, s
 }
 
 /* Makes the advice stand where it does not. */
-static void advise_all(struct sa_huge_heap *h, size_t hugepage, size_t n, enum sa_huge_advice want)
+static void advise_all(struct sa_huge_heap *h, size_t hugepage, size_t n, enum sa_thp_policy want)
 {
-    enum sa_huge_advice same = want;
+    enum sa_thp_policy same = want;
 
     if (want == SA_ADVICE_NONE) { /* which cannot be given; this comes to the same */
         if (h->thp != SA_THP_MADVISE && h->thp != SA_THP_ALWAYS)
@@ -322,7 +322,7 @@ static void advise_all(struct sa_huge_heap *h, size_t hugepage, size_t n, enum s
         want = h->thp == SA_THP_ALWAYS ? SA_ADVICE_ON : SA_ADVICE_OFF;
     }
     for (size_t i = hugepage; i < hugepage + n; i++) {
-        enum sa_huge_advice stands = sa_huge_owner_advice(&h->owners, i);
+        enum sa_thp_policy stands = sa_hugepage_map_advice(&h->owners, i);
 
         if (stands != want && stands != same) {
             if (!advise(h, hugepage, n, want))
@@ -335,7 +335,7 @@ static void advise_all(struct sa_huge_heap *h, size_t hugepage, size_t n, enum s
 void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
                              enum sa_huge_use use)
 {
-    enum sa_huge_advice want = advice_for(h, hugepage, pages, use);
+    enum sa_thp_policy want = advice_for(h, hugepage, pages, use);
     size_t n = sa_align_up(pages, SA_HUGE_PAGES) / SA_HUGE_PAGES, full = n;
 
     if (use == SA_USE_LARGE && h->choice == SA_HUGEPAGES_AUTO)
@@ -347,7 +347,7 @@ void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pag
 
 SA_RARE bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
 {
-    enum sa_huge_advice stands = sa_huge_owner_advice(&h->owners, hugepage);
+    enum sa_thp_policy stands = sa_hugepage_map_advice(&h->owners, hugepage);
 
     if (stands == SA_ADVICE_OFF)
         return true;
@@ -360,7 +360,7 @@ SA_RARE bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
 SA_RARE void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage)
 {
     struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
-    enum sa_huge_advice stands = sa_huge_owner_advice(&h->owners, hugepage);
+    enum sa_thp_policy stands = sa_hugepage_map_advice(&h->owners, hugepage);
 
     if (stands == SA_ADVICE_NONE || stands == SA_ADVICE_ON || (t && t->moving_pages))
         return;

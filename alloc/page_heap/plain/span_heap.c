@@ -23,8 +23,8 @@
 #include "alloc/page_heap/account/span_records.h"
 #include "pagemap/pagemap.h"
 
-#define HEAP_GROW_LEAST (1 * MIB_PAGES)
-#define HEAP_GROW_MOST  (16 * MIB_PAGES)
+#define HEAP_GROW_MIN   (1 * MIB_PAGES)
+#define HEAP_GROW_MAX   (16 * MIB_PAGES)
 #define HEAP_EXCESS     (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
 #define HEAP_TRIM_ALIGN MIB_PAGES /* alignments above this do not keep the slack they needed */
 
@@ -190,7 +190,7 @@ static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
     size_t need = pages + (align > sa_vm.page_step ? align : 0), want;
     uintptr_t p;
 
-    want = sa_min(sa_max(h->mapped_pages / 8, HEAP_GROW_LEAST), HEAP_GROW_MOST);
+    want = sa_min(sa_max(h->mapped_pages / 8, HEAP_GROW_MIN), HEAP_GROW_MAX);
     want = sa_align_up(sa_max(want, need), sa_vm.page_step);
     p = (uintptr_t)sa_heap_space_map(&h->space, want << SA_PAGE_SHIFT,
                                      sa_vm.page_step << SA_PAGE_SHIFT);

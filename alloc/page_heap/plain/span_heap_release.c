@@ -14,7 +14,7 @@
 
 #define HEAP_KEEP        (1 * MIB_PAGES) /* a tick leaves this much */
 #define HEAP_RELEASE_RUN (4 * MIB_PAGES) /* one system call gives back at most this much */
-#define HEAP_UNMAP_LEAST MIB_PAGES
+#define HEAP_UNMAP_MIN   MIB_PAGES
 
 SA_RARE size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
 {
@@ -118,7 +118,7 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     /* Where address space has turned out to be limited, others need it too (stacks of threads, files):
      * long runs without memory are unmapped. Otherwise they are kept, which costs nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
-        heap_unmap(h, HEAP_UNMAP_LEAST, SIZE_MAX);
+        heap_unmap(h, HEAP_UNMAP_MIN, SIZE_MAX);
     left = sa_load_relaxed(&h->backed.pages);
     return left > HEAP_KEEP + HEAP_KEEP / 4;
 }

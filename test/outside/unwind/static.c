@@ -8,12 +8,12 @@
 
 #define DEPTH 10
 
-static uintptr_t returns[DEPTH + 1], pc[SA_STACK_MOST];
+static uintptr_t returns[DEPTH + 1], pc[SA_STACK_MAX];
 static unsigned count;
 
 __attribute__((noinline)) static void capture(const void *frame)
 {
-    count = sa_stack_capture(frame, pc, SA_STACK_MOST);
+    count = sa_stack_capture(frame, pc, SA_STACK_MAX);
     __asm__ volatile("" ::: "memory");
 }
 

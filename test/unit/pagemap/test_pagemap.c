@@ -38,7 +38,7 @@ static struct sa_span *set_span(struct sa_span *s, uintptr_t start, uint32_t pag
 static int set_up(void **state)
 {
     (void)state;
-    test_start_floors();
+    test_start_layers();
     return 0;
 }
 

@@ -25,7 +25,7 @@ static bool ends_with(const char *name, const char *ending)
 static const char *const reserved[] = {"_total",  "_info",    "_count", "_sum",
                                        "_bucket", "_created", "_gcount"};
 
-static void check_names(const struct sa_figure *figures, size_t count)
+static void check_names(const struct sa_metric *figures, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         assert_true(strspn(figures[i].name, "abcdefghijklmnopqrstuvwxyz_") ==
@@ -39,22 +39,22 @@ static void check_names(const struct sa_figure *figures, size_t count)
 }
 
 /* With its prefix a figure of a set is none of the whole. */
-static void check_prefixed(const char *prefix, const struct sa_figure *figures, size_t count)
+static void check_prefixed(const char *prefix, const struct sa_metric *figures, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         char name[100];
 
         strcpy(name, prefix);
         strcat(name, figures[i].name);
-        for (size_t k = 0; k < SA_FIGURES; k++)
-            assert_string_not_equal(name, sa_figures[k].name);
+        for (size_t k = 0; k < SA_METRICS; k++)
+            assert_string_not_equal(name, sa_metrics[k].name);
     }
 }
 
 static void test_figures_have_usable_names(void **state)
 {
     (void)state;
-    check_names(sa_figures, SA_FIGURES);
+    check_names(sa_metrics, SA_METRICS);
     check_names(sa_huge_figures, SA_HUGE_FIGURES);
     check_names(sa_class_figures, SA_CLASS_FIGURES);
     check_names(sa_cpu_figures, SA_CPU_FIGURES);
@@ -65,11 +65,11 @@ static void test_figures_have_usable_names(void **state)
 
 static uint64_t figure(const struct sa_snapshot *s, const char *name)
 {
-    uint64_t values[SA_FIGURES];
+    uint64_t values[SA_METRICS];
 
-    sa_figures_read(s, values);
-    for (size_t i = 0; i < SA_FIGURES; i++)
-        if (strcmp(sa_figures[i].name, name) == 0)
+    sa_metrics_read(s, values);
+    for (size_t i = 0; i < SA_METRICS; i++)
+        if (strcmp(sa_metrics[i].name, name) == 0)
             return values[i];
     fail_msg("no figure %s", name);
     return 0;
@@ -98,16 +98,16 @@ static void test_figures_are_the_snapshots(void **state)
 static void test_figures_are_properties(void **state)
 {
     struct sa_snapshot s;
-    uint64_t values[SA_FIGURES];
+    uint64_t values[SA_METRICS];
     size_t value = 77;
 
     (void)state;
     sa_snapshot_take(&s);
-    sa_figures_read(&s, values);
-    for (size_t i = 0; i < SA_FIGURES; i++) {
+    sa_metrics_read(&s, values);
+    for (size_t i = 0; i < SA_METRICS; i++) {
         char name[100] = "salloc.";
 
-        strcat(name, sa_figures[i].name);
+        strcat(name, sa_metrics[i].name);
         assert_true(sa_property_read(&s, name, &value));
         assert_int_equal(value, values[i]);
     }
@@ -116,8 +116,8 @@ static void test_figures_are_properties(void **state)
 
         strcat(name, sa_huge_figures[i].name);
         assert_true(sa_property_read(&s, name, &value));
-        for (size_t k = 0; k < SA_FIGURES; k++)
-            assert_string_not_equal(sa_huge_figures[i].name, sa_figures[k].name);
+        for (size_t k = 0; k < SA_METRICS; k++)
+            assert_string_not_equal(sa_huge_figures[i].name, sa_metrics[k].name);
     }
     assert_true(sa_property_read(&s, "salloc.address_requested_hugepages", &value) && value > 0);
     value = 77;
@@ -134,7 +134,8 @@ static void test_figures_are_properties(void **state)
 /* The library's own reading serves one; others get memory, or nothing when there is none. */
 static void test_figures_are_read_by_several_at_once(void **state)
 {
-    struct sa_reading *first = sa_reading_take(), *second = sa_reading_take(), *third;
+    struct sa_report_input *first = sa_report_input_take(), *second = sa_report_input_take(),
+                           *third;
     size_t mapped = sa_vm_mapped_bytes();
 
     (void)state;
@@ -142,14 +143,14 @@ static void test_figures_are_read_by_several_at_once(void **state)
     assert_non_null(second);
     assert_ptr_not_equal(first, second);
     test_faults.mmap_after = 0;
-    assert_null(sa_reading_take());
-    sa_reading_release(first);
-    third = sa_reading_take(); /* needs no memory */
+    assert_null(sa_report_input_take());
+    sa_report_input_release(first);
+    third = sa_report_input_take(); /* needs no memory */
     assert_ptr_equal(third, first);
     test_faults_clear();
     assert_true(third->s.classes > 1 && third->cls[1].cpu.allowed > 0);
-    sa_reading_release(third);
-    sa_reading_release(second);
+    sa_report_input_release(third);
+    sa_report_input_release(second);
     assert_true(sa_vm_mapped_bytes() < mapped);
 }
 

@@ -101,7 +101,7 @@ static void test_report_summary_adds_up_at_rest(void **state)
     assert_true(summary_adds_up(format()));
     use_memory();
     assert_true(summary_adds_up(format()));
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     assert_true(summary_adds_up(format()));
 }
 

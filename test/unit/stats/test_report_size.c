@@ -91,8 +91,8 @@ void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *re
 {
     __real_sa_cpu_cache_class_stats(cls, ret);
     if (extreme) /* as many slots as a class can have */
-        *ret = (struct sa_cpu_class_stats){SA_SLOTS_MOST, SA_SLOTS_MOST, SA_SLOTS_MOST,
-                                           SA_SLOTS_MOST, SA_SLOTS_MOST, MOST_COUNT};
+        *ret = (struct sa_cpu_class_stats){SA_SLOTS_MAX, SA_SLOTS_MAX, SA_SLOTS_MAX,
+                                           SA_SLOTS_MAX, SA_SLOTS_MAX, MOST_COUNT};
 }
 
 static void fill_words(void *of, size_t bytes, size_t value)
@@ -191,8 +191,8 @@ static void check_fits(enum sa_report_kind kind)
     struct sa_fmt f;
     size_t mapped;
 
-    assert_true(sa_gate_enter()); /* the first time it may map a page of its own */
-    sa_gate_leave();
+    assert_true(sa_fork_gate_enter()); /* the first time it may map a page of its own */
+    sa_fork_gate_leave();
     mapped = sa_vm_mapped_bytes();
     assert_non_null(report);
     assert_true(before > 0); /* that one was seen */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reading of all counters: exact at rest, to the byte, floor by floor; and never a sum that does
+ * The reading of all counters: exact at rest, to the byte, layer by layer; and never a sum that does
  * not add up, whatever moves while it is taken.
  *
  * The program is linked with --wrap for sa_transfer_stats, so that a test can move objects between
- * the reading of one floor and the next.
+ * the reading of one layer and the next.
  */
 #include "stats/stats_snapshot.h"
 
@@ -125,7 +125,7 @@ static void test_snapshot_is_exact_at_rest(void **state)
             sa_front_free(blocks[i]);
     assert_int_equal(take()->in_use_bytes, 0);
     assert_true(adds_up(take()));
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     assert_int_equal(take()->heap.in_use_bytes, 0);
     assert_true(adds_up(take()));
 }
@@ -214,7 +214,7 @@ static void test_snapshot_counts_all_metadata(void **state)
     assert_int_equal(after.system_bytes, sa_vm_mapped_bytes());
 }
 
-/* At rest the rows are what was mapped, to the byte: memory that belongs to no floor counts as metadata. */
+/* At rest the rows are what was mapped, to the byte: memory that belongs to no layer counts as metadata. */
 static void test_snapshot_counts_all_that_is_mapped(void **state)
 {
     struct sa_snapshot before = *take(), after;

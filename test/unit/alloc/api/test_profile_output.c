@@ -51,7 +51,7 @@ static pthread_t forking;
 static void child_exits(void *unused)
 {
     (void)unused;
-    sa_gate_reset();
+    sa_fork_gate_reset();
     sa_mappings_after_fork();
     sa_profile_output_after_fork(true);
     write_at_exit();
@@ -61,9 +61,9 @@ static void child_exits(void *unused)
 /* As fork and its handlers do. */
 static void *fork_now(void *unused)
 {
-    sa_gate_close();
+    sa_fork_gate_close();
     child = test_child_run(child_exits, NULL);
-    sa_gate_open();
+    sa_fork_gate_open();
     __atomic_store_n(&forked, 1, __ATOMIC_RELEASE);
     return unused;
 }
@@ -79,7 +79,7 @@ salloc_profile *__wrap_salloc_profile_token_stop(salloc_profile_token *token)
     if (forks) {
         forks = 0;
         assert_int_equal(pthread_create(&forking, NULL, fork_now, NULL), 0);
-        while (!sa_gate_is_closed() && !__atomic_load_n(&forked, __ATOMIC_ACQUIRE))
+        while (!sa_fork_gate_is_closed() && !__atomic_load_n(&forked, __ATOMIC_ACQUIRE))
             usleep(1000);
         for (int i = 0; i < 200 && !__atomic_load_n(&forked, __ATOMIC_ACQUIRE); i++)
             usleep(1000);

@@ -15,7 +15,7 @@ static _Alignas(16) unsigned char object[BYTES];
 static enum sa_mark mark(size_t bytes, size_t *ret_size)
 {
     *ret_size = SIZE_MAX;
-    return sa_mark_read(object, bytes, ret_size);
+    return sa_canary_read(object, bytes, ret_size);
 }
 
 /* An object is what it was made last, and a block has the size it was made with, whatever that is. */
@@ -25,17 +25,17 @@ static void test_marks_tell_what_an_object_is(void **state)
 
     (void)state;
     for (size_t bytes = 16; bytes <= BYTES; bytes += 16) {
-        sa_mark_fresh(object, bytes);
-        assert_int_equal(mark(bytes, &size), SA_MARK_FRESH);
-        for (size_t n = 0; n <= bytes - SA_MARK_BYTES; n++) {
-            sa_mark_use(object, bytes, n, 0);
-            assert_int_equal(mark(bytes, &size), SA_MARK_USED);
+        sa_canary_fresh(object, bytes);
+        assert_int_equal(mark(bytes, &size), SA_CANARY_FRESH);
+        for (size_t n = 0; n <= bytes - SA_CANARY_BYTES; n++) {
+            sa_canary_use(object, bytes, n, 0);
+            assert_int_equal(mark(bytes, &size), SA_CANARY_USED);
             assert_int_equal(size, n);
-            assert_null(sa_slack_damage(object + n, bytes - SA_MARK_BYTES - n));
+            assert_null(sa_slack_damage(object + n, bytes - SA_CANARY_BYTES - n));
         }
-        assert_int_equal(sa_mark_free(object, bytes), SA_MARK_USED);
-        assert_int_equal(mark(bytes, &size), SA_MARK_FREE);
-        assert_int_equal(sa_mark_free(object, bytes), SA_MARK_FREE);
+        assert_int_equal(sa_canary_free(object, bytes), SA_CANARY_USED);
+        assert_int_equal(mark(bytes, &size), SA_CANARY_FREE);
+        assert_int_equal(sa_canary_free(object, bytes), SA_CANARY_FREE);
     }
 }
 
@@ -49,9 +49,9 @@ static void test_marks_tell_the_origin(void **state)
         for (unsigned align_log = 0; align_log < 16; align_log++) {
             unsigned origin = family << SA_ORIGIN_FAMILY | align_log;
 
-            sa_mark_use(object, BYTES, 700, origin);
-            assert_int_equal(sa_mark_origin(object, BYTES), origin);
-            assert_int_equal(mark(BYTES, &size), SA_MARK_USED);
+            sa_canary_use(object, BYTES, 700, origin);
+            assert_int_equal(sa_canary_origin(object, BYTES), origin);
+            assert_int_equal(mark(BYTES, &size), SA_CANARY_USED);
             assert_int_equal(size, 700);
         }
 }
@@ -63,13 +63,13 @@ static void test_marks_see_one_zero_behind_the_block(void **state)
 
     (void)state;
     for (size_t bytes = 16; bytes <= BYTES; bytes += 16)
-        for (size_t n = 0; n <= bytes - SA_MARK_BYTES; n++) {
-            sa_mark_use(object, bytes, n, 0);
+        for (size_t n = 0; n <= bytes - SA_CANARY_BYTES; n++) {
+            sa_canary_use(object, bytes, n, 0);
             object[n] = 0;
-            if (n == bytes - SA_MARK_BYTES)
-                assert_int_equal(mark(bytes, &size), SA_MARK_BROKEN);
+            if (n == bytes - SA_CANARY_BYTES)
+                assert_int_equal(mark(bytes, &size), SA_CANARY_BROKEN);
             else
-                assert_ptr_equal(sa_slack_damage(object + n, bytes - SA_MARK_BYTES - n),
+                assert_ptr_equal(sa_slack_damage(object + n, bytes - SA_CANARY_BYTES - n),
                                  object + n);
         }
 }
@@ -77,23 +77,23 @@ static void test_marks_see_one_zero_behind_the_block(void **state)
 /* Every single bit of a mark counts, of each kind. */
 static void test_marks_break_with_any_bit(void **state)
 {
-    unsigned char *at = object + BYTES - SA_MARK_BYTES;
+    unsigned char *at = object + BYTES - SA_CANARY_BYTES;
     size_t size;
 
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
         if (kind == 2)
-            sa_mark_fresh(object, BYTES);
+            sa_canary_fresh(object, BYTES);
         else
-            sa_mark_use(object, BYTES, 700, 0);
+            sa_canary_use(object, BYTES, 700, 0);
         if (kind == 1)
-            sa_mark_free(object, BYTES);
+            sa_canary_free(object, BYTES);
         for (unsigned bit = 0; bit < 64; bit++) {
             at[bit / 8] ^= (unsigned char)(1u << bit % 8);
-            assert_int_equal(mark(BYTES, &size), SA_MARK_BROKEN);
+            assert_int_equal(mark(BYTES, &size), SA_CANARY_BROKEN);
             at[bit / 8] ^= (unsigned char)(1u << bit % 8);
         }
-        assert_int_not_equal(mark(BYTES, &size), SA_MARK_BROKEN);
+        assert_int_not_equal(mark(BYTES, &size), SA_CANARY_BROKEN);
     }
 }
 
@@ -105,13 +105,13 @@ static void test_marks_depend_on_place_and_keys(void **state)
     size_t size;
 
     (void)state;
-    sa_mark_use(object, 512, 100, 0);
+    sa_canary_use(object, 512, 100, 0);
     memcpy(object + 512, object, 512);
-    assert_int_equal(sa_mark_read(object + 512, 512, &size), SA_MARK_BROKEN);
+    assert_int_equal(sa_canary_read(object + 512, 512, &size), SA_CANARY_BROKEN);
     sa_hardening_init(&before, other);
-    assert_int_equal(mark(512, &size), SA_MARK_BROKEN);
+    assert_int_equal(mark(512, &size), SA_CANARY_BROKEN);
     sa_hardening = before;
-    assert_int_equal(mark(512, &size), SA_MARK_USED);
+    assert_int_equal(mark(512, &size), SA_CANARY_USED);
 }
 
 /* Of junk, the first byte that differs is found, wherever it is. */

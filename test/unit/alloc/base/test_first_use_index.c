@@ -26,7 +26,7 @@ static void ask(int index, void *arg)
 static void forget(void)
 {
     memset(sa_class_places, 0, sizeof(sa_class_places));
-    memset(sa_class_order, 0, sizeof(sa_class_order));
+    memset(sa_first_use, 0, sizeof(sa_first_use));
 }
 
 static void test_class_order_is_one_for_all(void **state)

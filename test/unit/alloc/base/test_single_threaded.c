@@ -30,10 +30,10 @@ static void flag_in_child(void *arg)
 
     (void)arg;
 #if __has_include(<sys/single_threaded.h>) && !SA_TSAN && !defined(SA_PREEMPT)
-    CHILD_CHECK(sa_alone());
+    CHILD_CHECK(sa_single_threaded());
 #endif
     CHILD_CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0);
-    CHILD_CHECK(!sa_alone());
+    CHILD_CHECK(!sa_single_threaded());
     CHILD_CHECK(pthread_join(thread, NULL) == 0);
 }
 
@@ -54,10 +54,10 @@ static void on_step(int number, siginfo_t *info, void *context)
 
     (void)number;
     (void)info;
-    if (sa_gate_enter()) {
+    if (sa_fork_gate_enter()) {
         if (sa_lock_try(&lock, SA_RANK_ARENA))
             sa_lock_release(&lock, SA_RANK_ARENA);
-        sa_gate_leave();
+        sa_fork_gate_leave();
     }
     sa_count_shared(&shared, 3);
     handled++;
@@ -75,19 +75,19 @@ static void interrupted_in_child(void *arg)
     CHILD_CHECK(raise(SIGTRAP) == 0);
     for (uint64_t i = 0; i < rounds; i++) {
         sa_count_shared(&shared, 1);
-        CHILD_CHECK(sa_gate_enter());
+        CHILD_CHECK(sa_fork_gate_enter());
         sa_lock_acquire(&lock, SA_RANK_ARENA);
         CHILD_CHECK(lock.word == 1);
         sa_lock_release(&lock, SA_RANK_ARENA);
-        sa_gate_leave();
+        sa_fork_gate_leave();
     }
     stepping = 0;
     CHILD_CHECK(raise(SIGTRAP) == 0);
     CHILD_CHECK(handled > 10 * rounds);
     CHILD_CHECK(shared == rounds + 3 * handled);
     CHILD_CHECK(lock.word == 0);
-    for (unsigned k = 0; k < SA_GATE_STRIPES; k++)
-        CHILD_CHECK(sa_gate.stripe[k].inside == 0);
+    for (unsigned k = 0; k < SA_FORK_GATE_STRIPES; k++)
+        CHILD_CHECK(sa_fork_gate.stripe[k].inside == 0);
 }
 
 static void test_alone_is_interrupted(void **state)
@@ -107,9 +107,9 @@ static void *wait_for_lock(void *arg)
 
 static void *close_gate(void *arg)
 {
-    sa_gate_close();
+    sa_fork_gate_close();
     __atomic_store_n((int *)arg, 1, __ATOMIC_RELAXED);
-    sa_gate_open();
+    sa_fork_gate_open();
     return NULL;
 }
 
@@ -120,7 +120,7 @@ static void begun_in_child(void *arg)
     int got = 0, closed = 0;
 
     (void)arg;
-    CHILD_CHECK(sa_gate_enter());
+    CHILD_CHECK(sa_fork_gate_enter());
     sa_lock_acquire(&lock, SA_RANK_ARENA);
     CHILD_CHECK(pthread_create(&waits, NULL, wait_for_lock, &got) == 0);
     CHILD_CHECK(pthread_create(&closes, NULL, close_gate, &closed) == 0);
@@ -130,7 +130,7 @@ static void begun_in_child(void *arg)
     sa_lock_release(&lock, SA_RANK_ARENA);
     CHILD_CHECK(pthread_join(waits, NULL) == 0);
     CHILD_CHECK(got == 1);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     CHILD_CHECK(pthread_join(closes, NULL) == 0);
     CHILD_CHECK(closed == 1);
     CHILD_CHECK(lock.word == 0);

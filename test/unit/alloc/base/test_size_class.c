@@ -129,8 +129,8 @@ static void test_size_class_batches_fit_what_moves_them(void **state)
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
 
-            assert_in_range(c->batch, 2, SA_MOVE_MOST);
-            assert_in_range(c->most, c->batch, SA_SLOTS_MOST);
+            assert_in_range(c->batch, 2, SA_MOVE_MAX);
+            assert_in_range(c->most, c->batch, SA_SLOTS_MAX);
             assert_true(page > 0);
         }
     }
@@ -147,20 +147,20 @@ static void test_size_class_slots_do_not_overlap(void **state)
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
 
-            assert_in_range(c->near, sa_min(c->batch, c->most), SA_NEAR_MOST);
+            assert_in_range(c->near, sa_min(c->batch, c->most), SA_NEAR_MAX);
             assert_true(c->near_begin >= next + 1);
             next = (size_t)c->near_begin + c->near;
         }
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
-            size_t middle = sa_class_slots(c, (uint32_t)sa_min(SA_MIDDLE_MOST, c->most));
+            size_t middle = sa_class_slots(c, (uint32_t)sa_min(SA_MIDDLE_MAX, c->most));
 
-            if (c->most <= SA_MIDDLE_MOST) {
+            if (c->most <= SA_MIDDLE_MAX) {
                 assert_int_equal(middle, c->begin);
                 continue;
             }
             assert_true(middle >= next + 1);
-            next = middle + SA_MIDDLE_MOST;
+            next = middle + SA_MIDDLE_MAX;
         }
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
@@ -173,7 +173,7 @@ static void test_size_class_slots_do_not_overlap(void **state)
             }
             assert_true(c->begin >= next + 1);
             /* A few hundred lie in one page, with the word before them. */
-            if (c->most > SA_MIDDLE_MOST)
+            if (c->most > SA_MIDDLE_MAX)
                 assert_true((BEGIN_WORDS + c->begin - 1) % 512 + 361 <= 512);
             next = (size_t)c->begin + c->most;
         }

@@ -26,7 +26,7 @@
 /* Sampling is off here. */
 static void *cache_alloc(unsigned cls)
 {
-    struct sa_trial trial = {.won = false};
+    struct sa_sampling_decision trial = {.won = false};
     void *obj = sa_cpu_cache_alloc(cls, &trial);
 
     assert_false(trial.won);

@@ -12,7 +12,7 @@
 
 static void *cache_alloc(unsigned cls)
 {
-    struct sa_trial trial = {.won = false};
+    struct sa_sampling_decision trial = {.won = false};
 
     return sa_cpu_cache_alloc(cls, &trial);
 }

@@ -26,9 +26,9 @@ static void test_emergency_owns_nothing_at_first(void **state)
     int local;
 
     (void)state;
-    assert_false(sa_emergency_owns(NULL, &size));
-    assert_false(sa_emergency_owns(&local, &size));
-    assert_null(sa_emergency_take());
+    assert_false(sa_emergency_heap_owns(NULL, &size));
+    assert_false(sa_emergency_heap_owns(&local, &size));
+    assert_null(sa_emergency_heap_take());
 }
 
 static void test_emergency_blocks_are_aligned_zeroed_and_disjoint(void **state)
@@ -51,11 +51,11 @@ static void test_emergency_blocks_are_aligned_zeroed_and_disjoint(void **state)
         if (i == 250)
             size = 0;
         carved[i].size = size;
-        carved[i].p = sa_emergency_alloc(size, align);
+        carved[i].p = sa_emergency_heap_alloc(size, align);
         assert_non_null(carved[i].p);
         assert_int_equal((uintptr_t)carved[i].p % (align < 16 ? 16 : align), 0);
         assert_true(is_zero(carved[i].p, size));
-        assert_true(sa_emergency_owns(carved[i].p, &is));
+        assert_true(sa_emergency_heap_owns(carved[i].p, &is));
         assert_in_range(is, size, size + 15);
         memset(carved[i].p, i % 255 + 1, size);
     }
@@ -67,14 +67,14 @@ static void test_emergency_blocks_are_aligned_zeroed_and_disjoint(void **state)
 static void test_emergency_refuses_impossible_sizes(void **state)
 {
     (void)state;
-    assert_null(sa_emergency_alloc(SIZE_MAX, 1));
-    assert_null(sa_emergency_alloc(SIZE_MAX / 2, 1));
-    assert_null(sa_emergency_alloc((size_t)1 << 60, 1));
-    assert_null(sa_emergency_alloc(1, (size_t)1 << 62));
+    assert_null(sa_emergency_heap_alloc(SIZE_MAX, 1));
+    assert_null(sa_emergency_heap_alloc(SIZE_MAX / 2, 1));
+    assert_null(sa_emergency_heap_alloc((size_t)1 << 60, 1));
+    assert_null(sa_emergency_heap_alloc(1, (size_t)1 << 62));
     test_faults.mmap_after = 0;
-    assert_null(sa_emergency_alloc(8 << 20, 1));
+    assert_null(sa_emergency_heap_alloc(8 << 20, 1));
     test_faults_clear();
-    assert_non_null(sa_emergency_alloc(8 << 20, 1));
+    assert_non_null(sa_emergency_heap_alloc(8 << 20, 1));
 }
 
 static void test_emergency_keeps_what_is_put_aside(void **state)
@@ -84,14 +84,14 @@ static void test_emergency_keeps_what_is_put_aside(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++)
-        sa_emergency_put_aside(put[i]);
-    for (p = sa_emergency_take(); p; p = *(void **)p, n++)
+        sa_emergency_heap_put_aside(put[i]);
+    for (p = sa_emergency_heap_take(); p; p = *(void **)p, n++)
         assert_ptr_equal(p, put[2 - n]);
     assert_int_equal(n, 3);
-    assert_null(sa_emergency_take());
-    sa_emergency_put_aside(put[0]);
-    sa_emergency_after_fork();
-    assert_null(sa_emergency_take());
+    assert_null(sa_emergency_heap_take());
+    sa_emergency_heap_put_aside(put[0]);
+    sa_emergency_heap_after_fork();
+    assert_null(sa_emergency_heap_take());
 }
 
 #define THREAD_BLOCKS 2000
@@ -104,14 +104,14 @@ static void carve_and_put(int index, void *arg)
     (void)arg;
     for (int i = 0; i < THREAD_BLOCKS; i++) {
         size_t size = 16 + (size_t)(i % 50) * 16;
-        unsigned char *p = sa_emergency_alloc(size, 16);
+        unsigned char *p = sa_emergency_heap_alloc(size, 16);
 
         THREAD_CHECK(p && is_zero(p, size));
         memset(p, index + 1, size);
         THREAD_CHECK(p[0] == index + 1 && p[size - 1] == index + 1);
-        sa_emergency_put_aside(&aside[index][i]);
+        sa_emergency_heap_put_aside(&aside[index][i]);
         if (i % 100 == 0)
-            for (void **q = sa_emergency_take(); q; q = *q)
+            for (void **q = sa_emergency_heap_take(); q; q = *q)
                 __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED);
     }
 }
@@ -121,7 +121,7 @@ static void test_emergency_serves_threads(void **state)
     (void)state;
     test_threads_run(4, carve_and_put, NULL);
     test_threads_check();
-    for (void **q = sa_emergency_take(); q; q = *q)
+    for (void **q = sa_emergency_heap_take(); q; q = *q)
         taken++;
     assert_int_equal(taken, 4 * THREAD_BLOCKS);
 }
@@ -139,7 +139,7 @@ static void behind_the_gate(int index, void *arg)
     (void)index;
     (void)arg;
     blocks.fresh = sa_front_alloc(1000, 64, true);
-    THREAD_CHECK(blocks.fresh && sa_emergency_owns(blocks.fresh, &size) && size >= 1000);
+    THREAD_CHECK(blocks.fresh && sa_emergency_heap_owns(blocks.fresh, &size) && size >= 1000);
     THREAD_CHECK((uintptr_t)blocks.fresh % 64 == 0);
     THREAD_CHECK(is_zero(blocks.fresh, 1000));
     memset(blocks.fresh, 5, 1000);
@@ -148,7 +148,7 @@ static void behind_the_gate(int index, void *arg)
     sa_front_free(blocks.small); /* put aside */
     sa_front_free_sized(blocks.large, 1 << 20, 0);
     blocks.grown = sa_front_realloc(blocks.grown, 5000);
-    THREAD_CHECK(blocks.grown && sa_emergency_owns(blocks.grown, &size));
+    THREAD_CHECK(blocks.grown && sa_emergency_heap_owns(blocks.grown, &size));
     for (int i = 0; i < 100; i++)
         THREAD_CHECK(blocks.grown[i] == 7);
 }
@@ -163,19 +163,19 @@ static void test_emergency_serves_the_allocator_while_the_gate_is_closed(void **
     blocks.large = sa_front_alloc(1 << 20, 1, false);
     blocks.grown = sa_front_alloc(100, 1, false);
     memset(blocks.grown, 7, 100);
-    sa_gate_close();
+    sa_fork_gate_close();
     test_threads_run(1, behind_the_gate, NULL);
     test_threads_check();
-    sa_gate_open();
+    sa_fork_gate_open();
 
     again = sa_front_alloc(100, 1, false); /* takes up what was put aside */
     assert_non_null(again);
-    assert_false(sa_emergency_owns(again, &size));
-    assert_null(sa_emergency_take());
+    assert_false(sa_emergency_heap_owns(again, &size));
+    assert_null(sa_emergency_heap_take());
     /* The large block is back; a small one cannot be told from one in a cache. */
     assert_int_equal(sa_front_size_if_ours(blocks.large), 0);
     blocks.fresh = sa_front_realloc(blocks.fresh, 3000); /* moves to the heap */
-    assert_true(blocks.fresh && !sa_emergency_owns(blocks.fresh, &size));
+    assert_true(blocks.fresh && !sa_emergency_heap_owns(blocks.fresh, &size));
     for (int i = 0; i < 1000; i++)
         assert_int_equal(blocks.fresh[i], 5);
     sa_front_free(blocks.grown); /* nothing happens */

@@ -95,7 +95,7 @@ static void test_accounting_conserves(void **state)
         traffic(i, 6000, 16);
         traffic(i, 2000, 22);
     }
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     assert_conserved();
 }
 
@@ -135,7 +135,7 @@ static void test_accounting_of_what_holds_no_memory(void **state)
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
         loop(sizes[i], 1); /* the sampler keeps them: all are chosen */
-        sa_kept_flush();
+        sa_sample_quarantine_flush();
         loop(sizes[i], 0); /* the quarantine does */
     }
 }
@@ -157,12 +157,12 @@ static void test_accounting_of_what_is_put_aside(void **state)
         }
     in_use = assert_conserved()->in_use_bytes;
     refuse_access = true;
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     assert_int_equal(assert_conserved()->in_use_bytes, in_use);
     refuse_access = false;
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     assert_int_equal(assert_conserved()->in_use_bytes, in_use);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     assert_conserved();
 }
 
@@ -201,7 +201,7 @@ int main(void)
     };
     uint64_t secret[4] = {1, 2, 3, 4};
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     sa_hardening_init(&(struct sa_hardening){.quarantine_bytes = 8 * MIB}, secret);
     sa_quarantine_init(8 * MIB);

@@ -151,7 +151,7 @@ static void test_grow_does_not_fill_caches(void **state)
                     assert_in_range(cached(cls), 0, settled + 1);
             }
         }
-        sa_maintain_release(PTRDIFF_MAX);
+        sa_maintenance_release(PTRDIFF_MAX);
     }
     set_interval(0);
     assert_nothing_in_use();
@@ -317,7 +317,7 @@ int main(void)
         cmocka_unit_test(test_grow_is_tried),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     test_start(TEST_CACHE_LIMIT);
     return cmocka_run_group_tests_name("grow", tests, NULL, NULL);

@@ -153,7 +153,7 @@ static void test_front_zeroes(void **state)
         sa_front_free(p);
         sa_front_free(q);
         if (round % 100 == 0)
-            sa_maintain_release(test_random_below(&r, 64 * MIB));
+            sa_maintenance_release(test_random_below(&r, 64 * MIB));
     }
     assert_nothing_in_use();
 }
@@ -344,7 +344,7 @@ static void run_out(void *unused)
     CHILD_CHECK((b[n++] = sa_front_alloc(100 * MIB, 1, false)) != NULL);
     while (n)
         sa_front_free(b[--n]);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     CHILD_CHECK(heap_in_use() == 0);
 }
 

@@ -53,7 +53,7 @@ static void free_twice_with_others_between(void *arg)
     for (int i = 0; i < 40; i++)
         free_it(p[i]);
     free_it(p[20]);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
 }
 
 static void free_after_release(void *arg)
@@ -62,7 +62,7 @@ static void free_after_release(void *arg)
     void *p = sa_front_alloc(m->size, 1, false);
 
     free_it(p);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     free_it(p);
 }
 

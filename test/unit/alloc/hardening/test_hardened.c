@@ -254,7 +254,7 @@ int main(void)
         cmocka_unit_test(test_hardened_out_of_memory),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_hardening_init(&(struct sa_hardening){.marks = true,
                                              .scatter = true,
                                              .guards = true,

@@ -185,7 +185,7 @@ int main(void)
         cmocka_unit_test(test_quarantine_refuses_what_is_too_large),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_hardening_init(&(struct sa_hardening){.quarantine_bytes = LIMIT}, secret);
     sa_quarantine_init(LIMIT);
     return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);

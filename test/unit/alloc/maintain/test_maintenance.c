@@ -141,10 +141,10 @@ static void test_maintain_release_gives_back_at_once(void **state)
 {
     (void)state;
     use_and_free(500, 30 * MIB);
-    assert_true(sa_maintain_release(PTRDIFF_MAX) > 0);
+    assert_true(sa_maintenance_release(PTRDIFF_MAX) > 0);
     assert_int_equal(heap().backed_bytes, 0);
     assert_int_equal(resident(), heap().in_use_bytes);
-    assert_int_equal(sa_maintain_release(PTRDIFF_MAX), 0);
+    assert_int_equal(sa_maintenance_release(PTRDIFF_MAX), 0);
 }
 
 static void test_maintain_release_of_a_part(void **state)
@@ -154,42 +154,42 @@ static void test_maintain_release_of_a_part(void **state)
 
     (void)state;
     use_and_free(MIB, 40 * MIB);
-    given = sa_maintain_release(10 * MIB);
+    given = sa_maintenance_release(10 * MIB);
     assert_in_range(given, 10 * MIB, 11 * MIB);
     assert_true(heap().backed_bytes >= 29 * MIB);
     sa_front_free(used);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
 }
 
 /* Memory that is used over and over is not idle: only a rate gives it back, and no more than it says. */
 static void test_maintain_releases_at_the_rate(void **state)
 {
-    struct sa_maintain_stats before, after;
+    struct sa_maintenance_stats before, after;
 
     (void)state;
-    sa_maintain_release(PTRDIFF_MAX);
-    sa_maintain_set_release_rate(2 * MIB);
-    assert_int_equal(sa_maintain_release_rate(), 2 * MIB);
+    sa_maintenance_release(PTRDIFF_MAX);
+    sa_maintenance_set_release_rate(2 * MIB);
+    assert_int_equal(sa_maintenance_release_rate(), 2 * MIB);
     little_work(1); /* the rate counts from here */
     use_and_free(MIB, 30 * MIB);
-    sa_maintain_stats(&before);
+    sa_maintenance_stats(&before);
     for (int i = 0; i < 40; i++) { /* ten seconds */
         let_pass(0.25);
         use_and_free(MIB, 30 * MIB);
     }
-    sa_maintain_stats(&after);
+    sa_maintenance_stats(&after);
     /* In whole hugepages; what was given too much is taken into account. */
     assert_in_range(after.steady_bytes - before.steady_bytes, 18 * MIB, 23 * MIB);
     /* A long sleep earns no more than ten seconds. */
     let_pass(1000);
-    sa_maintain_stats(&before);
+    sa_maintenance_stats(&before);
     use_and_free(MIB, 30 * MIB);
-    sa_maintain_stats(&after);
+    sa_maintenance_stats(&after);
     assert_in_range(after.steady_bytes - before.steady_bytes, 0, 22 * MIB);
-    sa_maintain_set_release_rate(0);
-    sa_maintain_stats(&before);
+    sa_maintenance_set_release_rate(0);
+    sa_maintenance_stats(&before);
     little_work(2);
-    sa_maintain_stats(&after);
+    sa_maintenance_stats(&after);
     assert_int_equal(after.steady_bytes, before.steady_bytes);
     assert_true(after.passes > before.passes);
 }
@@ -202,20 +202,20 @@ static void background_gives_back(size_t block)
 
     use_and_free(block, 100 * MIB);
     while (seconds < 10 && resident() > 1 * MIB + 4 * TEST_CACHE_LIMIT) {
-        ms = sa_maintain_background();
+        ms = sa_maintenance_background();
         assert_int_equal(ms, 500);
         let_pass(ms * 1e-3);
         seconds += ms * 1e-3;
     }
     assert_in_range(resident(), 0, 1 * MIB + 4 * TEST_CACHE_LIMIT);
     for (int i = 0; i < 40 && ms == 500; i++) {
-        ms = sa_maintain_background();
+        ms = sa_maintenance_background();
         let_pass(ms * 1e-3);
     }
     assert_int_equal(ms, 4000);
-    assert_int_equal(sa_maintain_background(), 4000);
+    assert_int_equal(sa_maintenance_background(), 4000);
     sa_front_free(sa_front_alloc(MIB, 1, false));
-    assert_int_equal(sa_maintain_background(), 500);
+    assert_int_equal(sa_maintenance_background(), 500);
 }
 
 static void test_maintain_in_the_background(void **state)
@@ -271,13 +271,13 @@ static void test_maintain_collapses_in_steps(void **state)
     assert_int_equal(collapses_after(0.11), 1);
 
     collapse.calls = 0;
-    assert_int_equal(sa_maintain_background(), 500);
+    assert_int_equal(sa_maintenance_background(), 500);
     assert_int_equal(collapse.calls, 1);
     assert_int_equal(collapse.most_ns, 6250000);
     for (int i = 0; i < 7; i++)
         assert_int_equal(collapses_after(1), 0);
     collapse.calls = 0;
-    assert_int_equal(sa_maintain_background(), 500);
+    assert_int_equal(sa_maintenance_background(), 500);
     assert_int_equal(collapse.calls, 1);
     assert_int_equal(collapses_after(9), 1); /* it has gone */
     collapse.left = 0;
@@ -289,12 +289,12 @@ static void sleeper(int index, void *arg)
     uint32_t *woken = arg, wakes;
 
     if (index == 0) {
-        wakes = sa_maintain_wakes();
+        wakes = sa_maintenance_wakes();
         __atomic_store_n(woken, 1, __ATOMIC_RELEASE);
-        for (int i = 0; i < 100 && sa_maintain_wakes() == wakes; i++)
-            sa_maintain_sleep(wakes, 100);
-        THREAD_CHECK(sa_maintain_wakes() != wakes);
-        sa_maintain_sleep(wakes, 1000000); /* too late: returns at once */
+        for (int i = 0; i < 100 && sa_maintenance_wakes() == wakes; i++)
+            sa_maintenance_sleep(wakes, 100);
+        THREAD_CHECK(sa_maintenance_wakes() != wakes);
+        sa_maintenance_sleep(wakes, 1000000); /* too late: returns at once */
         __atomic_store_n(woken, 2, __ATOMIC_RELEASE);
         return;
     }
@@ -317,13 +317,13 @@ static void test_maintain_wakes_who_sleeps(void **state)
 
 static void test_maintain_relieves_pressure(void **state)
 {
-    struct sa_maintain_stats before, after;
+    struct sa_maintenance_stats before, after;
 
     (void)state;
     use_and_free(500, 30 * MIB);
-    sa_maintain_stats(&before);
-    sa_maintain_relieve();
-    sa_maintain_stats(&after);
+    sa_maintenance_stats(&before);
+    sa_maintenance_relieve();
+    sa_maintenance_stats(&after);
     assert_int_equal(heap().backed_bytes, 0);
     assert_int_equal(after.pressures, before.pressures + 1);
     assert_true(after.pressure_bytes - before.pressure_bytes > MIB);
@@ -339,7 +339,7 @@ static void poll_in_thread(int index, void *arg)
         sa_front_free(p);
         let_pass(0.01);
         if (i % 500 == 0)
-            sa_maintain_release(MIB);
+            sa_maintenance_release(MIB);
     }
 }
 

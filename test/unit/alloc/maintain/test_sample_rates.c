@@ -32,9 +32,9 @@ static void work(void)
 
 static void tick(uint64_t now)
 {
-    assert_true(sa_gate_enter());
+    assert_true(sa_fork_gate_enter());
     sa_sample_rates_tick(now);
-    sa_gate_leave();
+    sa_fork_gate_leave();
 }
 
 static void test_sample_rates(void **state)
@@ -73,9 +73,9 @@ static void test_sample_rates(void **state)
     tick(22 * SECOND);
     assert_int_equal(sa_rates_generation(), generation + 1);
 
-    assert_true(sa_gate_enter());
+    assert_true(sa_fork_gate_enter());
     sa_sample_rates_set_interval(INTERVAL);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     assert_true(sa_rate_of_class(large).p == by_default);
     for (int i = 0; i < KEPT; i++)
         sa_front_free(kept[i]);

@@ -20,9 +20,9 @@
 
 #include <string.h>
 
-#define HELD_MOST 6000
+#define HELD_MAX 6000
 
-static void *held[HELD_MOST];
+static void *held[HELD_MAX];
 static size_t held_count;
 
 /* As many calls as it takes; fewer than n only when out of memory. */
@@ -75,7 +75,7 @@ static void assert_utilization(unsigned cls)
     static struct {
         const struct sa_span *span;
         unsigned live;
-    } seen[2 * HELD_MOST];
+    } seen[2 * HELD_MAX];
     size_t expected[SA_CENTRAL_BUCKETS] = {0};
     struct sa_central_stats s = central_stats(cls);
 
@@ -127,7 +127,7 @@ static void random_class(unsigned cls, int steps)
         /* Swings between nearly all and nearly nothing held. */
         size_t chance = step / 200 % 2 ? 3 : 7, n = 1 + test_random_below(&r, 200);
 
-        if (test_random_below(&r, 10) < chance && held_count + n <= HELD_MOST)
+        if (test_random_below(&r, 10) < chance && held_count + n <= HELD_MAX)
             take(cls, n);
         else if (held_count)
             give_random(&r, cls, sa_min(n, held_count));
@@ -495,6 +495,6 @@ int main(void)
         cmocka_unit_test(test_central_hands_nothing_out_twice_to_threads),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("central", tests, NULL, NULL);
 }

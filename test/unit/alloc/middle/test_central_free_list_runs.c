@@ -17,10 +17,10 @@
 #define SPANS 640 /* of a class: runs of 16, the longest, from 512 on */
 #define RUN   16
 
-#define OBJECTS_MOST 256
+#define OBJECTS_MAX 256
 
 /* Objects in the order in which they came, a span's worth at a time. */
-static void *held[2][SPANS * OBJECTS_MOST];
+static void *held[2][SPANS * OBJECTS_MAX];
 static size_t holds[2];
 
 static void hold_span(int which, unsigned cls)
@@ -75,7 +75,7 @@ static void test_runs_lie_side_by_side(void **state)
     size_t in_use = heap_in_use();
 
     (void)state;
-    assert_true(sa_size_classes.of[a].objects <= OBJECTS_MOST);
+    assert_true(sa_size_classes.of[a].objects <= OBJECTS_MAX);
     assert_int_equal(sa_size_classes.of[a].pages, 1);
     assert_int_equal(sa_size_classes.of[b].pages, 1);
     for (int i = 0; i < SPANS; i++) {
@@ -277,6 +277,6 @@ int main(void)
         cmocka_unit_test(test_runs_are_not_for_all),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("central_runs", tests, NULL, NULL);
 }

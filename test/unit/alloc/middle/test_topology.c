@@ -62,6 +62,6 @@ int main(void)
         cmocka_unit_test(test_topology_is_asked_once_at_a_time),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("topology", tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void test_transfer_counts_hits_and_misses(void **state)
 {
     const size_t batch = sa_size_classes.of[CLS].batch;
     struct sa_transfer_stats before = transfer_stats(CLS), after;
-    void *objs[SA_MOVE_MOST];
+    void *objs[SA_MOVE_MAX];
 
     (void)state;
     assert_int_equal(sa_transfer_remove(0, CLS, objs, batch), batch); /* miss */
@@ -76,7 +76,7 @@ static void test_transfer_is_bounded(void **state)
     uint64_t before;
 
     (void)state;
-    assert_true(most > 0 && most + SA_MOVE_MOST < TEST_COUNT(many));
+    assert_true(most > 0 && most + SA_MOVE_MAX < TEST_COUNT(many));
     assert_int_equal(transfer_stats(cls).capacity,
                      0);           /* no memory for a class that was never used */
     take_and_give(cls, most + 10); /* the next time it has been missed */
@@ -216,6 +216,6 @@ int main(void)
         cmocka_unit_test(test_transfer_passes_on_the_oldest),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("transfer", tests, NULL, NULL);
 }

@@ -130,18 +130,18 @@ static void takes_much_before_spans(void *unused)
 static void takes_little_from_many(void *unused)
 {
     const size_t capacity = transfer_stats(CLS).max_capacity, each = capacity / SA_SHARDS_DOMAIN;
-    void *out[SA_MOVE_MOST];
+    void *out[SA_MOVE_MAX];
     size_t before;
 
     (void)unused;
-    CHILD_CHECK(4 * SA_MOVE_MOST > each);
+    CHILD_CHECK(4 * SA_MOVE_MAX > each);
     hold(CLS, capacity / 4);
     before = central_stats(CLS).spans;
     for (int cpu = 0; cpu < 4; cpu++)
         insert(cpu, CLS, held + (size_t)cpu * each, each);
-    CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MOST) == sa_min(each, SA_MOVE_MOST));
+    CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MAX) == sa_min(each, SA_MOVE_MAX));
     CHILD_CHECK(central_stats(CLS).spans == before);
-    CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MOST) > 0);
+    CHILD_CHECK(sa_transfer_remove(4, CLS, out, SA_MOVE_MAX) > 0);
     CHILD_CHECK(central_stats(CLS).spans > before);
 }
 
@@ -181,7 +181,7 @@ static void does_not_grow_beyond_its_share(void *unused)
     insert(2, CLS, held + 16 * least, least);
     before = transfer_stats(CLS).objects;
     CHILD_CHECK(before == 17 * least);
-    insert(0, CLS, held + 17 * least, SA_MOVE_MOST);
+    insert(0, CLS, held + 17 * least, SA_MOVE_MAX);
     CHILD_CHECK(transfer_stats(CLS).objects == before);
 }
 
@@ -336,7 +336,7 @@ static void split_leaves_none_out(void *unused)
         domain_of[cpu] = (uint8_t)(cpu < 160 ? cpu / 20 : 8 + cpu % 56);
     for (int cpu = 0; cpu < SA_SHARDS_DOMAIN; cpu++)
         sa_transfer_shard_of(cpu);
-    CHILD_CHECK(sa_transfer_split(domain_of, MANY, SA_DOMAINS_MOST) == 1);
+    CHILD_CHECK(sa_transfer_split(domain_of, MANY, SA_DOMAINS_MAX) == 1);
     for (int cpu = 0; cpu < MANY; cpu++) {
         unsigned number = sa_transfer_shard_of(cpu);
 
@@ -375,7 +375,7 @@ static void churn(int index, void *unused)
     (void)unused;
     for (int step = 0; step < 4000; step++) {
         unsigned cls = CLS;
-        size_t n = 1 + test_random_below(&r, SA_MOVE_MOST);
+        size_t n = 1 + test_random_below(&r, SA_MOVE_MAX);
 
         if (test_random_below(&r, 2) && count + n <= TEST_COUNT(mine)) {
             n = sa_transfer_remove(index, cls, mine + count, n);
@@ -397,8 +397,8 @@ static void churn(int index, void *unused)
     }
     for (size_t i = 0; i < count; i++)
         THREAD_CHECK(object_give_up(mine[i]));
-    for (size_t i = 0; i < count; i += SA_MOVE_MOST)
-        sa_transfer_insert(index, CLS, mine + i, sa_min(count - i, SA_MOVE_MOST));
+    for (size_t i = 0; i < count; i += SA_MOVE_MAX)
+        sa_transfer_insert(index, CLS, mine + i, sa_min(count - i, SA_MOVE_MAX));
 }
 
 static void test_shards_hand_nothing_out_twice(void **state)
@@ -465,6 +465,6 @@ int main(void)
         cmocka_unit_test(test_shards_hand_nothing_out_twice_across_domains),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("transfer_shards", tests, NULL, NULL);
 }

@@ -278,26 +278,26 @@ static void test_percpu_counts_at_their_limits(void **state)
     void **slots;
 
     (void)state;
-    large = test_slab_new(SA_SLOTS_MOST);
+    large = test_slab_new(SA_SLOTS_MAX);
     use_slab(large);
     slots = large->header[CLS].slots;
-    large->header[CLS].state = sa_state_make(0, SA_UNTIL_MAX, SA_SLOTS_MOST);
-    for (uint32_t i = 0; i < SA_SLOTS_MOST; i++) {
+    large->header[CLS].state = sa_state_make(0, SA_UNTIL_MAX, SA_SLOTS_MAX);
+    for (uint32_t i = 0; i < SA_SLOTS_MAX; i++) {
         assert_int_equal(sa_percpu_push(CLS, new_object()), SA_PUSHED);
         assert_int_equal(large->header[CLS].state,
-                         sa_state_make(i + 1, SA_UNTIL_MAX, SA_SLOTS_MOST));
+                         sa_state_make(i + 1, SA_UNTIL_MAX, SA_SLOTS_MAX));
     }
     assert_int_equal(sa_percpu_push(CLS, new_object()), SA_PUSH_FULL);
-    for (uint32_t i = SA_SLOTS_MOST; i-- > 0;) {
+    for (uint32_t i = SA_SLOTS_MAX; i-- > 0;) {
         assert_ptr_equal(sa_percpu_pop(CLS), slots[i]);
         assert_int_equal(large->header[CLS].state,
-                         sa_state_make(i, SA_UNTIL_MAX - (SA_SLOTS_MOST - i), SA_SLOTS_MOST));
+                         sa_state_make(i, SA_UNTIL_MAX - (SA_SLOTS_MAX - i), SA_SLOTS_MAX));
     }
     assert_null(sa_percpu_pop(CLS)); /* empty, the countdown still running */
-    large->header[CLS].state = sa_state_make(SA_SLOTS_MOST, 1, SA_SLOTS_MOST);
+    large->header[CLS].state = sa_state_make(SA_SLOTS_MAX, 1, SA_SLOTS_MAX);
     assert_non_null(sa_percpu_pop(CLS));
     assert_null(sa_percpu_pop(CLS)); /* objects, but the countdown has ended */
-    assert_int_equal(large->header[CLS].state, sa_state_make(SA_SLOTS_MOST - 1, 0, SA_SLOTS_MOST));
+    assert_int_equal(large->header[CLS].state, sa_state_make(SA_SLOTS_MAX - 1, 0, SA_SLOTS_MAX));
     use_slab(slab);
     free(large);
 }

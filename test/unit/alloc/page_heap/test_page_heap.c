@@ -495,6 +495,6 @@ int main(void)
         cmocka_unit_test(test_page_heap_serves_more_than_a_window),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("page_heap", tests, NULL, NULL);
 }

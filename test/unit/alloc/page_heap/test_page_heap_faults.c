@@ -353,6 +353,6 @@ int main(void)
         cmocka_unit_test(test_page_heap_grows_over_the_edge_of_a_window),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("page_heap_faults", tests, NULL, NULL);
 }

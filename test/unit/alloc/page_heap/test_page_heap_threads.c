@@ -97,6 +97,6 @@ int main(void)
         cmocka_unit_test(test_page_heap_serves_threads),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("page_heap_threads", tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void test_estimate_coverage_of_mixtures(void **state)
             for (size_t i = 0; i < n; i++)
                 mean += b[i].count * b[i].p;
             for (size_t i = 0; i < n; i++) {
-                b[i].count = floor(b[i].count * expected[j] / mean + sa_draw_uniform(&rng));
+                b[i].count = floor(b[i].count * expected[j] / mean + sa_variate_uniform(&rng));
                 count += b[i].count;
                 bytes += b[i].count * b[i].size;
             }
@@ -101,22 +101,22 @@ static void test_estimate_coverage_with_rates_of_sizes(void **state)
     (void)state;
     for (int set = 0; set < SETS; set++) {
         double count = 0, bytes = 0, intervals[SIZES], mean = 0;
-        double expected = exp(6 * sa_draw_uniform(&rng) - 1);
+        double expected = exp(6 * sa_variate_uniform(&rng) - 1);
         struct sa_unseen unseen = {0};
         struct blocks b[SIZES];
         int bytes_covered = 0, count_covered = 0;
 
         for (int i = 0; i < SIZES; i++) {
             b[i].size = 16 << i;
-            intervals[i] = T * exp(6.8 * (sa_draw_uniform(&rng) - 0.5));
+            intervals[i] = T * exp(6.8 * (sa_variate_uniform(&rng) - 0.5));
             b[i].p = -expm1(b[i].size * log1p(-1 / intervals[i]));
-            b[i].count = exp(6 * sa_draw_uniform(&rng)) / b[i].size;
+            b[i].count = exp(6 * sa_variate_uniform(&rng)) / b[i].size;
             mean += b[i].count * b[i].p;
             unseen.bytes = fmax(unseen.bytes, intervals[i]);
             unseen.blocks = fmax(unseen.blocks, 1 / b[i].p);
         }
         for (int i = 0; i < SIZES; i++) {
-            b[i].count = floor(b[i].count * expected / mean + sa_draw_uniform(&rng));
+            b[i].count = floor(b[i].count * expected / mean + sa_variate_uniform(&rng));
             count += b[i].count;
             bytes += b[i].count * b[i].size;
         }
@@ -130,7 +130,7 @@ static void test_estimate_coverage_with_rates_of_sizes(void **state)
                     .p = b[i].p, .interval = intervals[i], .allocated = b[i].size};
 
                 for (double at = 0; at <= b[i].count; group.samples++)
-                    at += floor(log(sa_draw_uniform(&rng)) / rate.log_fail) + 1;
+                    at += floor(log(sa_variate_uniform(&rng)) / rate.log_fail) + 1;
                 group.samples--;
                 sa_sums_add(&sums, &group);
             }
@@ -150,9 +150,9 @@ static void test_estimate_coverage_with_rates_of_sizes(void **state)
 /* What a block has of something: none, all of its bytes, or any part of them. */
 static double part_of(double size)
 {
-    double u = sa_draw_uniform(&rng);
+    double u = sa_variate_uniform(&rng);
 
-    return u < 0.3 ? 0 : u < 0.5 ? size : size * sa_draw_uniform(&rng);
+    return u < 0.3 ? 0 : u < 0.5 ? size : size * sa_variate_uniform(&rng);
 }
 
 /*
@@ -168,7 +168,7 @@ static void test_estimate_coverage_of_values(void **state)
 
     (void)state;
     for (int set = 0; set < SETS; set++) {
-        double expected = exp(5 * sa_draw_uniform(&rng) - 0.5), truth = 0;
+        double expected = exp(5 * sa_variate_uniform(&rng) - 0.5), truth = 0;
         double size = 4096 << set % 9, p = probability(size);
         size_t n = (size_t)(expected / p) + 1, small = (size_t)(expected / probability(4096) / 2);
         int covered = 0;
@@ -182,7 +182,7 @@ static void test_estimate_coverage_of_values(void **state)
             for (size_t i = 0; i < n + small; i++) {
                 double chance = i < n ? p : probability(4096);
 
-                if (sa_draw_uniform(&rng) <= chance)
+                if (sa_variate_uniform(&rng) <= chance)
                     sa_value_sums_add(&sums, chance, value[i]);
             }
             sa_estimate_value(&sums, &unseen, 0.95, &x);
@@ -237,7 +237,8 @@ static double coverage_of_waste(double expected, int sparse)
 
     /* Spans with so many live objects of 64; each has its part of the free ones. */
     for (size_t i = 0; i < n;) {
-        int live = sparse ? 1 + (int)(OBJECTS * pow(sa_draw_uniform(&rng), 4)) : 8 + (int)(i % 16);
+        int live =
+            sparse ? 1 + (int)(OBJECTS * pow(sa_variate_uniform(&rng), 4)) : 8 + (int)(i % 16);
 
         for (int k = 0; k < live && i < n; k++, i++)
             truth += waste[i] = size * (OBJECTS - live) / live;
@@ -247,7 +248,7 @@ static double coverage_of_waste(double expected, int sparse)
         struct salloc_interval x;
 
         for (size_t i = 0; i < n; i++)
-            if (sa_draw_uniform(&rng) <= p)
+            if (sa_variate_uniform(&rng) <= p)
                 sa_value_sums_add(&sums, p, waste[i]);
 
         sa_estimate_value(&sums, &unseen, 0.95, &x);
@@ -283,7 +284,7 @@ static double coverage_of_lives(int n, int kind)
         struct salloc_interval x;
 
         for (int i = 0; i < n; i++) {
-            double u = sa_draw_uniform(&rng), life = 0.5 + u;
+            double u = sa_variate_uniform(&rng), life = 0.5 + u;
 
             if (kind == 1)
                 life = -log(u);

@@ -78,7 +78,7 @@ static void check_failures(double p)
             edge[n++] = (uint32_t)at;
     }
     for (int i = 0; i < DRAWS; i++) {
-        uint32_t f = sa_draw_failures(&rng, &rate, UINT32_MAX);
+        uint32_t f = sa_variate_failures(&rng, &rate, UINT32_MAX);
         int at = 0;
 
         while (f > edge[at])
@@ -118,7 +118,7 @@ static void test_draw_failures_stop_at_the_most(void **state)
         uint64_t rng = 2;
 
         for (int k = 0; k < DRAWS; k++) {
-            uint32_t f = sa_draw_failures(&rng, &rate, c[i].most);
+            uint32_t f = sa_variate_failures(&rng, &rate, c[i].most);
 
             assert_true(f <= c[i].most);
             seen += f == c[i].most;
@@ -137,7 +137,7 @@ static void test_draw_trials_succeed_with_p(void **state)
         double won = 0;
 
         for (int k = 0; k < DRAWS; k++)
-            won += sa_draw_trial(&rng, p[i]);
+            won += sa_variate_trial(&rng, p[i]);
         assert_true(fabs(won - p[i] * DRAWS) <= 5 * sqrt(p[i] * (1 - p[i]) * DRAWS));
     }
 }
@@ -161,7 +161,7 @@ static void test_draw_offsets_are_truncated_geometric(void **state)
         uint64_t rng = 4;
 
         for (int k = 0; k < DRAWS; k++) {
-            double f = sa_draw_offset(&rng, &rate, bytes);
+            double f = sa_variate_offset(&rng, &rate, bytes);
 
             assert_true(f >= 1 && f <= bytes && f == floor(f));
             seen[(int)((f - 1) * n / bytes)]++;
@@ -189,8 +189,8 @@ static void test_draw_hits_are_binomial(void **state)
         uint64_t rng = 5;
 
         for (int k = 0; k < DRAWS; k++) {
-            double offset = sa_draw_offset(&rng, &rate, bytes);
-            double hits = sa_draw_hits(&rng, &rate, bytes, offset);
+            double offset = sa_variate_offset(&rng, &rate, bytes);
+            double hits = sa_variate_hits(&rng, &rate, bytes, offset);
 
             assert_true(hits >= 1 && hits <= bytes - offset + 1 && hits == floor(hits));
             seen[hits < 63 ? (int)hits : 63]++;
@@ -225,8 +225,8 @@ static void test_draw_estimators_are_unbiased(void **state)
         uint64_t rng = 6;
 
         for (int k = 0; k < DRAWS; k++) {
-            double offset = sa_draw_offset(&rng, &rate, a);
-            double value[2] = {t + a - offset, t * sa_draw_hits(&rng, &rate, a, offset)};
+            double offset = sa_variate_offset(&rng, &rate, a);
+            double value[2] = {t + a - offset, t * sa_variate_hits(&rng, &rate, a, offset)};
 
             for (int e = 0; e < 2; e++) {
                 sum[e] += value[e] - a / p;
@@ -250,13 +250,13 @@ static void test_draw_bounds_hold_with_extreme_rates(void **state)
             uint64_t rng = 7;
 
             for (int k = 0; k < 2000; k++) {
-                double offset = sa_draw_offset(&rng, &rate, sizes[j]);
-                double hits = sa_draw_hits(&rng, &rate, sizes[j], offset);
+                double offset = sa_variate_offset(&rng, &rate, sizes[j]);
+                double hits = sa_variate_hits(&rng, &rate, sizes[j], offset);
 
                 assert_true(offset >= 1 && offset <= sizes[j]);
                 assert_true(hits >= 1 && hits <= sizes[j] - offset + 1);
-                assert_true(sa_draw_failures(&rng, &rate, 0) == 0);
-                assert_in_range(sa_draw_failures(&rng, &rate, 32767), 0, 32767);
+                assert_true(sa_variate_failures(&rng, &rate, 0) == 0);
+                assert_in_range(sa_variate_failures(&rng, &rate, 32767), 0, 32767);
             }
         }
     }
@@ -269,12 +269,12 @@ static void test_draw_certain_and_never(void **state)
 
     (void)state;
     for (int k = 0; k < 1000; k++) {
-        assert_int_equal(sa_draw_failures(&rng, &certain, 100), 0);
-        assert_int_equal(sa_draw_failures(&rng, &never, 100), 100);
-        assert_true(sa_draw_offset(&rng, &certain, 48) == 1);
-        assert_true(sa_draw_hits(&rng, &certain, 48, 1) == 48);
-        assert_true(sa_draw_trial(&rng, 1));
-        assert_false(sa_draw_trial(&rng, 0));
+        assert_int_equal(sa_variate_failures(&rng, &certain, 100), 0);
+        assert_int_equal(sa_variate_failures(&rng, &never, 100), 100);
+        assert_true(sa_variate_offset(&rng, &certain, 48) == 1);
+        assert_true(sa_variate_hits(&rng, &certain, 48, 1) == 48);
+        assert_true(sa_variate_trial(&rng, 1));
+        assert_false(sa_variate_trial(&rng, 0));
     }
 }
 
@@ -291,6 +291,6 @@ int main(void)
         cmocka_unit_test(test_draw_certain_and_never),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("draw", tests, NULL, NULL);
 }

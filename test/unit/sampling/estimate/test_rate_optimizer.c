@@ -21,7 +21,7 @@ static double uniform(void)
 }
 
 /* A heap of random sizes, turnover and live blocks: some classes idle, some with nothing live. */
-static void random_classes(struct sa_optimal_class *c, double interval)
+static void random_classes(struct sa_rate_optimizer_class *c, double interval)
 {
     for (int i = 0; i < CLASSES; i++) {
         c[i].size = floor(16 * exp(uniform() * 9.5));
@@ -34,7 +34,7 @@ static void random_classes(struct sa_optimal_class *c, double interval)
     }
 }
 
-static double spent(const struct sa_optimal_class *c, int by_default)
+static double spent(const struct sa_rate_optimizer_class *c, int by_default)
 {
     double sum = 0;
 
@@ -43,12 +43,12 @@ static double spent(const struct sa_optimal_class *c, int by_default)
     return sum;
 }
 
-static double variance_of(const struct sa_optimal_class *c, double p)
+static double variance_of(const struct sa_rate_optimizer_class *c, double p)
 {
     return c->live > 0 ? c->size * c->size * c->live * (1 - p) / p : 0;
 }
 
-static double variance(const struct sa_optimal_class *c, int by_default)
+static double variance(const struct sa_rate_optimizer_class *c, int by_default)
 {
     double sum = 0;
 
@@ -66,13 +66,13 @@ static int setup(void **state)
 
 static void test_optimal_spends_the_default_within_limits(void **state)
 {
-    struct sa_optimal_class c[CLASSES];
+    struct sa_rate_optimizer_class c[CLASSES];
 
     (void)state;
     for (int round = 0; round < 300; round++) {
         random_classes(c, 1024 << round % 12);
 
-        double ratio = sa_optimal_rates(c, CLASSES, FLOOR);
+        double ratio = sa_rate_optimizer_rates(c, CLASSES, FLOOR);
 
         /* With nothing uncertain left there is nothing to spend more on. */
         assert_true(spent(c, 0) <= spent(c, 1) * (1 + 1e-9));
@@ -92,13 +92,13 @@ static void test_optimal_spends_the_default_within_limits(void **state)
 static void test_optimal_cannot_be_improved(void **state)
 {
     static const double parts[] = {1e-6, 1e-3, 0.1, 0.7};
-    struct sa_optimal_class c[CLASSES];
+    struct sa_rate_optimizer_class c[CLASSES];
     long moves = 0;
 
     (void)state;
     for (int round = 0; round < 60; round++) {
         random_classes(c, 1024 << round % 12);
-        sa_optimal_rates(c, CLASSES, FLOOR);
+        sa_rate_optimizer_rates(c, CLASSES, FLOOR);
         for (int i = 0; i < CLASSES; i++)
             for (int j = 0; j < CLASSES; j++)
                 for (size_t k = 0; k < TEST_COUNT(parts); k++) {
@@ -124,46 +124,46 @@ static void test_optimal_cannot_be_improved(void **state)
 /* A heap in which everything lives as long, and is small, is sampled in the same way as by default. */
 static void test_optimal_is_the_default_where_it_is_best(void **state)
 {
-    struct sa_optimal_class c[CLASSES];
+    struct sa_rate_optimizer_class c[CLASSES];
 
     (void)state;
     for (int i = 0; i < CLASSES; i++)
-        c[i] = (struct sa_optimal_class){.size = 16 * (i + 1),
-                                         .allocations = 1000 * (i + 1),
-                                         .live = 10 * (i + 1),
-                                         .p_default = 16e-7 * (i + 1)};
-    assert_true(fabs(sa_optimal_rates(c, CLASSES, FLOOR) - 1) < 1e-9);
+        c[i] = (struct sa_rate_optimizer_class){.size = 16 * (i + 1),
+                                                .allocations = 1000 * (i + 1),
+                                                .live = 10 * (i + 1),
+                                                .p_default = 16e-7 * (i + 1)};
+    assert_true(fabs(sa_rate_optimizer_rates(c, CLASSES, FLOOR) - 1) < 1e-9);
     for (int i = 0; i < CLASSES; i++)
         assert_true(fabs(c[i].p / c[i].p_default - 1) < 1e-9);
 }
 
 static void test_optimal_of_nothing(void **state)
 {
-    struct sa_optimal_class none = {.size = 16, .p_default = 0.25}, dead = none, full = none;
+    struct sa_rate_optimizer_class none = {.size = 16, .p_default = 0.25}, dead = none, full = none;
 
     (void)state;
-    assert_true(sa_optimal_rates(&none, 0, FLOOR) == 1);
-    assert_true(sa_optimal_rates(&none, 1, FLOOR) == 1 && none.p == 0.25);
+    assert_true(sa_rate_optimizer_rates(&none, 0, FLOOR) == 1);
+    assert_true(sa_rate_optimizer_rates(&none, 1, FLOOR) == 1 && none.p == 0.25);
     dead.allocations = 100;
-    assert_true(sa_optimal_rates(&dead, 1, FLOOR) == 1 && dead.p == 0.25);
+    assert_true(sa_rate_optimizer_rates(&dead, 1, FLOOR) == 1 && dead.p == 0.25);
     full.allocations = full.live = 100;
     full.p_default = 1;
-    assert_true(sa_optimal_rates(&full, 1, FLOOR) == 1 && full.p == 1);
+    assert_true(sa_rate_optimizer_rates(&full, 1, FLOOR) == 1 && full.p == 1);
     full.p_default = 0; /* sampling is off */
-    assert_true(sa_optimal_rates(&full, 1, FLOOR) == 1 && full.p == 0);
+    assert_true(sa_rate_optimizer_rates(&full, 1, FLOOR) == 1 && full.p == 0);
 
-    /* One class lives, the other only costs: the floor goes to the latter, the rest to the former. */
-    struct sa_optimal_class two[] = {
+    /* One class lives, the other only costs: the layer goes to the latter, the rest to the former. */
+    struct sa_rate_optimizer_class two[] = {
         {.size = 64, .allocations = 1000, .live = 0, .p_default = 0.01},
         {.size = 64, .allocations = 1000, .live = 500, .p_default = 0.01},
     };
 
-    assert_true(fabs(sa_optimal_rates(two, 2, FLOOR) - (99 / (1 / 0.019 - 1))) < 1e-6);
+    assert_true(fabs(sa_rate_optimizer_rates(two, 2, FLOOR) - (99 / (1 / 0.019 - 1))) < 1e-6);
     assert_true(fabs(two[0].p - 0.001) < 1e-12 && fabs(two[1].p - 0.019) < 1e-12);
 
     /* What lives becomes certain, and the budget is not used up: nothing is left of the variance. */
     two[1].allocations = two[1].live = 1;
-    assert_true(sa_optimal_rates(two, 2, FLOOR) == INFINITY);
+    assert_true(sa_rate_optimizer_rates(two, 2, FLOOR) == INFINITY);
     assert_true(two[1].p == 1);
 }
 

@@ -302,6 +302,6 @@ int main(void)
         cmocka_unit_test(test_rates_are_never_seen_mixed),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("rates", tests, NULL, NULL);
 }

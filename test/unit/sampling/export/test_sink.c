@@ -65,12 +65,12 @@ static void check_gzip(const struct collected *c, size_t bytes)
 static void check(size_t bytes, size_t piece, bool gzip)
 {
     struct collected c = {NULL, 0};
-    struct sa_out *out = sa_out_open(collect_sink, &c, gzip);
+    struct sa_sink *out = sa_sink_open(collect_sink, &c, gzip);
 
     assert_non_null(out);
     for (size_t i = 0; i < bytes; i += piece)
-        sa_out_put(out, input + i, bytes - i < piece ? bytes - i : piece);
-    assert_int_equal(sa_out_close(out), 0);
+        sa_sink_put(out, input + i, bytes - i < piece ? bytes - i : piece);
+    assert_int_equal(sa_sink_close(out), 0);
     if (gzip) {
         check_gzip(&c, bytes);
     } else {
@@ -109,14 +109,14 @@ static int full(void *arg, const void *data, size_t bytes)
 /* The first error is the one reported, and nobody is asked after it. */
 static void test_out_keeps_the_first_error(void **state)
 {
-    struct sa_out *out = sa_out_open(full, NULL, false);
+    struct sa_sink *out = sa_sink_open(full, NULL, false);
 
     (void)state;
     assert_non_null(out);
-    sa_out_put(out, input, MOST);
-    sa_out_text(out, "%d", 1);
+    sa_sink_put(out, input, MOST);
+    sa_sink_text(out, "%d", 1);
     assert_int_equal(out->error, -ENOSPC);
-    assert_int_equal(sa_out_close(out), -ENOSPC);
+    assert_int_equal(sa_sink_close(out), -ENOSPC);
     assert_int_equal(calls, 2);
 }
 
@@ -125,7 +125,7 @@ static void test_out_without_memory(void **state)
     (void)state;
     test_faults_clear();
     test_faults.mmap_after = 0;
-    assert_null(sa_out_open(full, NULL, false));
+    assert_null(sa_sink_open(full, NULL, false));
     test_faults_clear();
 }
 

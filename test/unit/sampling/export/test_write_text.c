@@ -140,7 +140,7 @@ static void test_report_of_lifetimes(void **state)
 {
     struct sa_profile profile = *made_profile(SALLOC_PROFILE_LIFETIMES);
     struct collected c = collect(sa_write_report, &profile);
-    struct sa_row lived[2];
+    struct sa_bucket lived[2];
 
     (void)state;
     assert_non_null(strstr(
@@ -218,7 +218,7 @@ static void test_summary_without_samples(void **state)
 #define STACKS 500
 
 static _Alignas(16) char stacks[STACKS][sizeof(struct sa_stack) + 16];
-static struct sa_row rows[STACKS];
+static struct sa_bucket rows[STACKS];
 
 /* As jeprof 5.3 reads it, which adds up in doubles and cuts off. */
 static void read_jeprof(const char *text, uint64_t *ret_count, uint64_t *ret_bytes)

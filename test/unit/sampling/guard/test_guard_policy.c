@@ -19,7 +19,7 @@ static struct sa_stack *stack(uint64_t hash)
 
 static bool is_chosen(const struct sa_stack *s, size_t bytes, uint64_t now)
 {
-    return sa_choice_make(s, bytes, now) == SALLOC_GUARDED_REQUESTED;
+    return sa_guard_policy_make(s, bytes, now) == SALLOC_GUARDED_REQUESTED;
 }
 
 static unsigned chosen_of(unsigned samples, unsigned stacks, uint64_t gap_ns)
@@ -36,9 +36,9 @@ static unsigned chosen_of(unsigned samples, unsigned stacks, uint64_t gap_ns)
 static void test_choice_all_or_none(void **state)
 {
     (void)state;
-    sa_choice_init(1, 1);
+    sa_guard_policy_init(1, 1);
     assert_int_equal(chosen_of(1000, 1, 0), 1000);
-    sa_choice_init(0, 1);
+    sa_guard_policy_init(0, 1);
     assert_int_equal(chosen_of(1000, 1000, SECOND), 0);
 }
 
@@ -51,7 +51,7 @@ static void test_choice_one_in_so_many(void **state)
     for (uint64_t seed = 1; seed <= 100; seed++) {
         unsigned first = 0;
 
-        sa_choice_init(50, seed);
+        sa_guard_policy_init(50, seed);
         while (!is_chosen(stack(first << 20 | seed), 100, now_ns) && first < 1000) {
             now_ns += SECOND;
             first++;
@@ -82,14 +82,14 @@ static void test_choice_one_in_so_many(void **state)
  */
 static void test_choice_spares_stacks_that_were_chosen(void **state)
 {
-    struct sa_choice_stats s;
+    struct sa_guard_policy_stats s;
     unsigned alone, others;
 
     (void)state;
-    sa_choice_init(2, 7);
+    sa_guard_policy_init(2, 7);
     alone = chosen_of(20000, 1, SECOND);
     assert_in_range(alone, 49, 196);
-    sa_choice_stats(&s);
+    sa_guard_policy_stats(&s);
     assert_int_equal(s.every, 2);
     assert_true(s.skipped > 9000);
     /* A new one is chosen at once. */
@@ -110,7 +110,7 @@ static void test_choice_forgets(void **state)
     unsigned before, again;
 
     (void)state;
-    sa_choice_init(2, 9);
+    sa_guard_policy_init(2, 9);
     before = chosen_of(2000, 1, SECOND);
     for (unsigned i = 0; i < 8000; i++) {
         now_ns += SECOND;
@@ -126,40 +126,41 @@ static void test_choice_has_a_pace(void **state)
     unsigned chosen = 0, kept = 0;
 
     (void)state;
-    sa_choice_init(2, 3);
+    sa_guard_policy_init(2, 3);
     is_chosen(stack(0), 100, now_ns);
-    sa_choice_keep(100, now_ns);
-    now_ns += SA_CHOICE_FIRST_NS;
+    sa_guard_policy_keep(100, now_ns);
+    now_ns += SA_GUARD_POLICY_FIRST_NS;
     for (unsigned i = 0; i < 1000000; i++) { /* a second, at a microsecond each */
         now_ns += 1000;
         chosen += is_chosen(stack(i), 100, now_ns);
-        kept += sa_choice_keep(100, now_ns);
+        kept += sa_guard_policy_keep(100, now_ns);
     }
-    assert_in_range(chosen, SECOND / SA_CHOICE_NS * 9 / 10, SECOND / SA_CHOICE_NS + 1);
-    assert_in_range(kept, SECOND / SA_CHOICE_KEEP_NS * 9 / 10, SECOND / SA_CHOICE_KEEP_NS + 1);
+    assert_in_range(chosen, SECOND / SA_GUARD_POLICY_NS * 9 / 10, SECOND / SA_GUARD_POLICY_NS + 1);
+    assert_in_range(kept, SECOND / SA_GUARD_POLICY_KEEP_NS * 9 / 10,
+                    SECOND / SA_GUARD_POLICY_KEEP_NS + 1);
 }
 
 /* What is large makes the next one wait longer: 256 ns for each byte, of 1 MiB at each choice or page that is kept. */
 static void test_choice_has_a_pace_for_bytes(void **state)
 {
-    const uint64_t pause = SA_CHOICE_BYTE_NS << 20;
+    const uint64_t pause = SA_GUARD_POLICY_BYTE_NS << 20;
     unsigned chosen = 0, kept = 0;
 
     (void)state;
-    sa_choice_init(2, 3);
+    sa_guard_policy_init(2, 3);
     for (unsigned i = 0; i < 1000000; i++) { /* ten seconds */
         now_ns += 10000;
         chosen += is_chosen(stack(i), 1 << 20, now_ns);
-        kept += sa_choice_keep(1 << 20, now_ns);
+        kept += sa_guard_policy_keep(1 << 20, now_ns);
     }
-    assert_in_range(chosen, 10 * SECOND / (SA_CHOICE_NS + pause) * 9 / 10,
-                    10 * SECOND / (SA_CHOICE_NS + pause) + 1);
-    assert_in_range(kept, 10 * SECOND / (SA_CHOICE_KEEP_NS + pause) * 9 / 10,
-                    10 * SECOND / (SA_CHOICE_KEEP_NS + pause) + 1);
+    assert_in_range(chosen, 10 * SECOND / (SA_GUARD_POLICY_NS + pause) * 9 / 10,
+                    10 * SECOND / (SA_GUARD_POLICY_NS + pause) + 1);
+    assert_in_range(kept, 10 * SECOND / (SA_GUARD_POLICY_KEEP_NS + pause) * 9 / 10,
+                    10 * SECOND / (SA_GUARD_POLICY_KEEP_NS + pause) + 1);
     /* However large it was, it does not take more than some seconds. */
     now_ns += SECOND;
-    assert_true(sa_choice_keep(SIZE_MAX, now_ns));
-    assert_true(sa_choice_keep(1, now_ns + 9 * SECOND));
+    assert_true(sa_guard_policy_keep(SIZE_MAX, now_ns));
+    assert_true(sa_guard_policy_keep(1, now_ns + 9 * SECOND));
 }
 
 /* Nothing is chosen, nor kept, just after the first sample of the process. */
@@ -168,16 +169,16 @@ static void test_choice_begins_late(void **state)
     uint64_t start;
 
     (void)state;
-    sa_choice_init(2, 5);
+    sa_guard_policy_init(2, 5);
     start = now_ns += SECOND;
-    for (uint64_t at = 0; at < SA_CHOICE_FIRST_NS; at += SA_CHOICE_FIRST_NS / 1000) {
+    for (uint64_t at = 0; at < SA_GUARD_POLICY_FIRST_NS; at += SA_GUARD_POLICY_FIRST_NS / 1000) {
         assert_false(is_chosen(stack(at), 100, start + at));
-        assert_false(sa_choice_keep(100, start + at));
+        assert_false(sa_guard_policy_keep(100, start + at));
     }
-    assert_true(is_chosen(stack(1), 100, start + SA_CHOICE_FIRST_NS));
-    assert_true(sa_choice_keep(100, start + SA_CHOICE_FIRST_NS));
+    assert_true(is_chosen(stack(1), 100, start + SA_GUARD_POLICY_FIRST_NS));
+    assert_true(sa_guard_policy_keep(100, start + SA_GUARD_POLICY_FIRST_NS));
     /* All of them are all of them. */
-    sa_choice_init(1, 5);
+    sa_guard_policy_init(1, 5);
     assert_true(is_chosen(stack(1), 100, 1));
 }
 
@@ -187,20 +188,21 @@ static void test_choice_says_why_not(void **state)
     unsigned filtered = 0;
 
     (void)state;
-    sa_choice_init(2, 5);
+    sa_guard_policy_init(2, 5);
     is_chosen(stack(1), 100, now_ns);
-    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_RATE_LIMITED); /* soon */
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns),
+                     SALLOC_GUARDED_RATE_LIMITED); /* soon */
     now_ns += SECOND;
-    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_REQUESTED);
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_REQUESTED);
     now_ns += SECOND;
-    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_RATE_LIMITED);
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_RATE_LIMITED);
     for (unsigned i = 0; i < 1000; i++) {
         now_ns += SECOND;
-        filtered += sa_choice_make(stack(1), 100, now_ns) == SALLOC_GUARDED_FILTERED;
+        filtered += sa_guard_policy_make(stack(1), 100, now_ns) == SALLOC_GUARDED_FILTERED;
     }
     assert_true(filtered > 900);
-    sa_choice_init(0, 5);
-    assert_int_equal(sa_choice_make(stack(1), 100, now_ns), SALLOC_GUARDED_DISABLED);
+    sa_guard_policy_init(0, 5);
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_DISABLED);
 }
 
 int main(void)

@@ -293,8 +293,8 @@ static void test_guarded_survives_without_a_pool(void **state)
     void *p;
 
     (void)state;
-    sa_choice_init(0, 1);
-    sa_kept_init(0, 1);
+    sa_guard_policy_init(0, 1);
+    sa_sample_quarantine_init(0, 1);
     for (size_t size = 100; size <= 20000; size *= 200) { /* pages for samples */
         p = sa_front_alloc(size, 1, false);
         assert_true(own_page(p));
@@ -312,8 +312,8 @@ static void test_guarded_can_be_off(void **state)
     char *p;
 
     (void)state;
-    sa_choice_init(0, 1);
-    sa_kept_init(0, 1);
+    sa_guard_policy_init(0, 1);
+    sa_sample_quarantine_init(0, 1);
     for (int i = 0; i < 1000; i++) {
         p = sa_front_alloc(i % 2 ? 100 : MIB, 1, false);
         assert_false(is_guarded(p));
@@ -364,7 +364,7 @@ static void *volatile passed[PASSED]; /* atomic */
 /* One thread allocates, another frees, a third looks for addresses. */
 static void pass_on(int index, void *arg)
 {
-    struct sa_found found;
+    struct sa_lookup found;
 
     (void)arg;
     for (size_t i = 0; i < PASSED; i++) {
@@ -376,8 +376,9 @@ static void pass_on(int index, void *arg)
         } else {
             void *p = __atomic_load_n(&passed[i], __ATOMIC_ACQUIRE);
 
-            if (p && (sa_guarded_find((uintptr_t)p, &found) || sa_kept_find((uintptr_t)p, &found)))
-                THREAD_CHECK(found.state == SA_FOUND_NOTHING ||
+            if (p && (sa_guarded_find((uintptr_t)p, &found) ||
+                      sa_sample_quarantine_find((uintptr_t)p, &found)))
+                THREAD_CHECK(found.state == SA_LOOKUP_NOTHING ||
                              (found.history.start && found.history.allocated.stack));
         }
     }
@@ -409,7 +410,7 @@ int main(void)
         cmocka_unit_test(test_guarded_serves_threads),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     test_start(TEST_CACHE_LIMIT);
     return cmocka_run_group_tests_name("guarded", tests, NULL, NULL);

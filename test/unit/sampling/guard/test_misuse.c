@@ -120,10 +120,10 @@ static void size_of_freed(const struct misuse *m)
 static void unused_slot(const struct misuse *m)
 {
     char *p = sa_front_alloc(m->size, 1, false);
-    struct sa_found found;
+    struct sa_lookup found;
 
     for (uintptr_t at = page_of(p); sa_guarded_find(at, &found); at += SA_PAGE_BYTES)
-        if (found.state == SA_FOUND_NOTHING)
+        if (found.state == SA_LOOKUP_NOTHING)
             read_byte((const char *)at);
 }
 
@@ -491,7 +491,7 @@ int main(void)
         cmocka_unit_test(test_misuse_by_threads_at_once),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     test_start(TEST_CACHE_LIMIT);
     guard_all();

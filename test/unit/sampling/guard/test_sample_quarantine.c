@@ -33,7 +33,7 @@ static void take_large_slots(char **p)
         p[n] = sa_front_alloc(SA_PAGE_BYTES + 1, 1, false);
     while (is_guarded(p[n++]));
     sa_front_free(p[--n]);
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     p[n] = NULL;
 }
 
@@ -47,7 +47,7 @@ static void free_large_slots(char **p)
 static void test_kept_pages(void **state)
 {
     static const size_t sizes[] = {8193, 20000, 32768, 100000, 262144, 262145, MIB, 16 * MIB};
-    struct sa_kept_stats s;
+    struct sa_sample_quarantine_stats s;
     char *slots[GUARD_SLOTS];
     size_t bytes = 0;
 
@@ -72,7 +72,7 @@ static void test_kept_pages(void **state)
     }
     s = kept();
     assert_true(s.spans >= 1 && s.empty_bytes <= s.bytes);
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     assert_int_equal(kept().spans, 0);
     free_large_slots(slots);
     assert_no_guards_left();
@@ -82,7 +82,7 @@ static void test_kept_pages(void **state)
 static void test_kept_short_pages_hold_little(void **state)
 {
     static char *small[GUARD_SLOTS];
-    static unsigned char *p[2 * SA_KEPT_MOST];
+    static unsigned char *p[2 * SA_SAMPLE_QUARANTINE_MAX];
     size_t span = sa_max(SA_PAGE_BYTES, sa_vm.page_bytes), held = 0, n = 0;
 
     (void)state;
@@ -97,7 +97,7 @@ static void test_kept_short_pages_hold_little(void **state)
         }
         for (size_t i = 0; i < TEST_COUNT(p); i++)
             sa_front_free(p[i]);
-        assert_int_equal(kept().spans, SA_KEPT_MOST);
+        assert_int_equal(kept().spans, SA_SAMPLE_QUARANTINE_MAX);
     }
     for (size_t i = 0; i < TEST_COUNT(p); i++)
         if (!accessible((uintptr_t)p[i]))
@@ -128,7 +128,7 @@ static void test_kept_no_more_than_it_may(void **state)
         assert_true(q && (i % 2 == 0 || is_zero(q, size)));
         memset(q, 1, size);
         sa_front_free(q);
-        assert_true(kept().bytes <= GUARD_KEPT && kept().spans <= SA_KEPT_MOST);
+        assert_true(kept().bytes <= GUARD_KEPT && kept().spans <= SA_SAMPLE_QUARANTINE_MAX);
         assert_true(kept().sampled_bytes <= kept().bytes && kept().sampled_spans <= kept().spans);
     }
     free_large_slots(slots);
@@ -167,12 +167,12 @@ static void test_kept_gives_back_what_stays_inaccessible(void **state)
         assert_false(accessible((uintptr_t)p[i]));
     }
     refuse_access = true;
-    sa_kept_flush();
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
+    sa_sample_quarantine_flush();
     for (size_t i = 0; i < TEST_COUNT(sizes); i++)
         assert_false(accessible((uintptr_t)p[i]));
     refuse_access = false;
-    sa_kept_flush();
+    sa_sample_quarantine_flush();
     for (size_t i = 0; i < TEST_COUNT(sizes); i++)
         assert_true(accessible((uintptr_t)p[i]));
     free_large_slots(slots);
@@ -197,19 +197,19 @@ static void test_kept_returns_what_is_partly_inaccessible(void **state)
     }
     refuse_access = true;
     for (int i = 0; i < N; i++)
-        sa_kept_return(spans[i], false);
-    assert_false(sa_kept_retry(true));
-    assert_false(sa_kept_retry(false));
+        sa_sample_quarantine_return(spans[i], false);
+    assert_false(sa_sample_quarantine_retry(true));
+    assert_false(sa_sample_quarantine_retry(false));
     for (int i = 0; i < N; i++) {
         assert_int_equal(spans[i]->state, SA_SPAN_KEPT);
         assert_false(accessible(spans[i]->start));
         assert_int_equal(sa_vm_resident((void *)spans[i]->start, sa_span_bytes(spans[i])), 0);
     }
     refuse_access = false;
-    assert_true(sa_kept_retry(true));
+    assert_true(sa_sample_quarantine_retry(true));
     for (int i = 0; i < N; i++)
         assert_true(accessible(spans[i]->start));
-    assert_true(sa_kept_retry(true)); /* nothing is left */
+    assert_true(sa_sample_quarantine_retry(true)); /* nothing is left */
 }
 
 /* Pages that are locked into memory cannot be emptied, and are not kept. */
@@ -237,7 +237,7 @@ int main(void)
         cmocka_unit_test(test_kept_survives_locked_memory),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     test_start(TEST_CACHE_LIMIT);
     guard_all();

@@ -459,7 +459,7 @@ static void test_live_tells_threads_apart(void **state)
     p = sa_snapshot_stop(lives, &error);
     assert_true(p && p->row_count == 3);
     for (size_t i = 0; i < 3; i++) {
-        const struct sa_row_key *key = &p->rows[i].key;
+        const struct sa_bucket_key *key = &p->rows[i].key;
 
         assert_int_equal(key->free_tid, key->censored ? 0 : sa_sample_tid(false));
         assert_true(key->censored ? key->tid > 100 : key->tid == 100);
@@ -486,6 +486,6 @@ int main(void)
         cmocka_unit_test(test_live_tells_threads_apart),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
 }

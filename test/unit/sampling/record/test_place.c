@@ -139,6 +139,6 @@ int main(void)
         cmocka_unit_test(test_place_compares_what_is_known),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }

@@ -217,7 +217,7 @@ static void test_recording_knows_lifetimes_of_0(void **state)
 }
 
 /* The row of a recording that has but one. */
-static struct salloc_profile_sample only_row(uint64_t handle, struct sa_row_key *ret_key)
+static struct salloc_profile_sample only_row(uint64_t handle, struct sa_bucket_key *ret_key)
 {
     struct sa_profile *p = stop(handle);
     struct salloc_profile_sample view;
@@ -239,7 +239,7 @@ static void test_recording_tells_who_freed(void **state)
         uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
         struct sa_sample *s = sample_add(1, 64, 0.5);
         struct salloc_profile_sample view;
-        struct sa_row_key key;
+        struct sa_bucket_key key;
 
         sa_place_here(&here);
         assert_true(s->place.cpu == here.cpu && s->place.node == here.node);
@@ -271,7 +271,7 @@ static void test_recording_tells_what_is_not_known(void **state)
     uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
     struct sa_sample *s = sample_add(1, 64, 0.5);
     struct salloc_profile_sample view;
-    struct sa_row_key key;
+    struct sa_bucket_key key;
 
     (void)state;
     s->place = (struct sa_place){SA_SLABS - 1, -1, -1}; /* a CPU of which nothing was read */
@@ -340,7 +340,7 @@ static void test_recording_reports_censored_apart(void **state)
     p = stop(handle);
     assert_int_equal(p->row_count, 2);
     for (size_t i = 0; i < 2; i++) {
-        const struct sa_row *row = &p->rows[i];
+        const struct sa_bucket *row = &p->rows[i];
         struct salloc_profile_sample view;
 
         sa_profile_row_sample(p, row, &view);
@@ -481,7 +481,7 @@ int main(void)
         cmocka_unit_test(test_profile_tells_of_evicted_stacks), /* the table stays full */
     };
 
-    test_start_floors();
+    test_start_layers();
     test_pin();
     return cmocka_run_group_tests_name("recording", tests, NULL, NULL);
 }

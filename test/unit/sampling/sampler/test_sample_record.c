@@ -50,9 +50,9 @@ static int status_of(size_t size, size_t align)
     struct sa_profile *profile;
     struct salloc_profile_sample row;
 
-    sa_gate_enter();
+    sa_fork_gate_enter();
     profile = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     assert_true(profile && profile->row_count == 1);
     sa_profile_row_sample(profile, &profile->rows[0], &row);
     assert_int_equal(row.guarded_status, status);
@@ -83,13 +83,13 @@ static void test_record_says_whether_it_is_guarded(void **state)
     }
     for (size_t i = 0; i < GUARD_SLOTS; i++)
         sa_front_free(p[i]);
-    sa_choice_init(0, 1);
+    sa_guard_policy_init(0, 1);
     assert_int_equal(status_of(100, 1), SALLOC_GUARDED_DISABLED);
     assert_int_equal(status_of(SA_MID_MAX + 1, 1), SALLOC_GUARDED_DISABLED);
-    sa_choice_init(1000000, 1); /* none in the first moments */
+    sa_guard_policy_init(1000000, 1); /* none in the first moments */
     assert_int_equal(status_of(100, 1), SALLOC_GUARDED_RATE_LIMITED);
     assert_int_equal(status_of(SA_MID_MAX + 1, 1), SALLOC_GUARDED_RATE_LIMITED);
-    sa_choice_init(0, 1);
+    sa_guard_policy_init(0, 1);
     assert_no_guards_left();
 }
 
@@ -113,7 +113,7 @@ static void test_record_says_where_and_when(void **state)
             assert_in_range(copy.time_ns, before, sa_clock_ns());
             assert_int_equal(copy.tid, sa_sys_tid());
             sa_front_free(p);
-            sa_choice_init(0, 1);
+            sa_guard_policy_init(0, 1);
         }
     assert_no_guards_left();
 }
@@ -171,9 +171,9 @@ static unsigned measure(size_t *ret_resident, size_t *ret_zero)
     unsigned knows;
     int error;
 
-    sa_gate_enter();
+    sa_fork_gate_enter();
     profile = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     assert_true(profile && profile->row_count == 1);
     sa_snapshot_measure(profile);
     knows = profile->knows;
@@ -227,7 +227,7 @@ static void test_record_of_a_guarded_block_counts_what_was_written(void **state)
         assert_true(resident >= size && zero == resident);
         sa_front_free(p);
     }
-    sa_choice_init(0, 1);
+    sa_guard_policy_init(0, 1);
     assert_no_guards_left();
 }
 
@@ -241,9 +241,9 @@ int main(void)
         cmocka_unit_test(test_record_of_a_guarded_block_counts_what_was_written),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
-    sa_choice_init(0, 1);
+    sa_guard_policy_init(0, 1);
     test_start(TEST_CACHE_LIMIT);
     return cmocka_run_group_tests_name("sample_record", tests, NULL, NULL);
 }

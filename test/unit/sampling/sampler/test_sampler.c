@@ -140,7 +140,7 @@ static void test_sampler_holds_no_second_block(void **state)
             for (int i = 0; i < N; i++)
                 if (!own_page(p[i]))
                     sa_front_free(p[i]);
-            sa_maintain_release(PTRDIFF_MAX);
+            sa_maintenance_release(PTRDIFF_MAX);
             sa_central_stats(cls, &central);
             assert_true(lent ? central.spans > 0 : central.free_objects < N * k->objects);
             for (int i = 0; i < N; i++)
@@ -193,7 +193,7 @@ static void test_sampler_zeroes(void **state)
         memset(p, 0xaa, sa_front_size(p, "test"));
         sa_front_free(p);
         if (round % 300 == 0)
-            sa_maintain_release(PTRDIFF_MAX);
+            sa_maintenance_release(PTRDIFF_MAX);
     }
     assert_nothing_left();
 }
@@ -252,7 +252,7 @@ static void no_pages(void *unused)
     for (size_t i = 0; i <= n; i++)
         sa_front_free_sized(b[i], 64, 0);
     CHILD_CHECK(live().samples == 0 && sampled_in_use() == 0);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     CHILD_CHECK(heap_in_use() == 0);
 }
 
@@ -294,7 +294,7 @@ static void no_records(void *unused)
     for (size_t i = 0; i < N; i++)
         sa_front_free(b[i]);
     CHILD_CHECK(live().samples == 0 && sampled_in_use() == 0);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     CHILD_CHECK(heap_in_use() == 0);
 }
 
@@ -355,7 +355,7 @@ static void test_sampler_measures_residency_apart(void **state)
     sa_snapshot_measure(p);
     assert_int_equal(p->row_count, 2);
     for (size_t i = 0; i < 2; i++) {
-        const struct sa_row *row = &p->rows[i];
+        const struct sa_bucket *row = &p->rows[i];
 
         if (row->key.allocated == bytes)
             assert_in_range((size_t)row->resident, touched, bytes / 2);
@@ -403,14 +403,14 @@ static void pass_on(int index, void *arg)
             struct sa_profile *p;
             int error;
 
-            sa_gate_enter();
+            sa_fork_gate_enter();
             p = sa_snapshot_profile((enum salloc_profile_type)(i / 100 % 3), &error);
             THREAD_CHECK(p != NULL);
             for (size_t k = 0; p && k < p->row_count; k++)
                 THREAD_CHECK(p->rows[k].samples > 0 && p->rows[k].key.p == 1);
             if (p)
                 sa_profile_free(p);
-            sa_gate_leave();
+            sa_fork_gate_leave();
         }
     }
 }
@@ -440,7 +440,7 @@ int main(void)
         cmocka_unit_test(test_sampler_serves_threads),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     test_start(TEST_CACHE_LIMIT);
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);

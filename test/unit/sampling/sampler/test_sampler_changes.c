@@ -138,7 +138,7 @@ static void test_trials_change_in_the_middle_of_a_fork(void **state)
         TEST_SKIP("caches of threads are not stopped");
     set_interval(0);
     cycle(cls, 0, 10, &t);
-    sa_gate_close();
+    sa_fork_gate_close();
     assert_true(sa_cpu_cache_stop_all());
     set_interval(1);
     sa_cpu_cache_set_limit(LIMIT - 1); /* empties them */
@@ -146,7 +146,7 @@ static void test_trials_change_in_the_middle_of_a_fork(void **state)
     for (int cpu = 0; cpu < sa_cpu_cache_count(); cpu++)
         assert_ptr_equal(sa_hot.slabs[cpu], &sa_slab_empty);
     sa_cpu_cache_resume_all();
-    sa_gate_open();
+    sa_fork_gate_open();
     cycle(cls, 1, 10, &t);
     assert_true(t.won == t.expected);
     sa_cpu_cache_set_limit(LIMIT);
@@ -238,9 +238,9 @@ static void switch_or_allocate(int index, void *arg)
     pin(index % (int)sysconf(_SC_NPROCESSORS_ONLN));
     if (index == 0) {
         for (uint32_t i = 1; i <= 300; i++) {
-            THREAD_CHECK(sa_gate_enter());
+            THREAD_CHECK(sa_fork_gate_enter());
             sa_sample_rates_set_interval(i % 2);
-            sa_gate_leave();
+            sa_fork_gate_leave();
             __atomic_store_n(&s->phase, i, __ATOMIC_SEQ_CST);
             nanosleep(&(struct timespec){0, 200000}, NULL);
             __atomic_store_n(&s->phase, 0, __ATOMIC_SEQ_CST); /* being changed */
@@ -279,14 +279,14 @@ struct weighed {
 
 static void weigh(unsigned cls, struct weighed *w)
 {
-    struct sa_trial trial = {.won = false};
+    struct sa_sampling_decision trial = {.won = false};
     void *obj = sa_percpu_pop(cls);
 
     if (!obj) {
         sa_cpu_cache_claim(cls, &trial);
-        if (sa_gate_enter()) {
+        if (sa_fork_gate_enter()) {
             obj = sa_cpu_cache_alloc(cls, &trial);
-            sa_gate_leave();
+            sa_fork_gate_leave();
         }
     }
     THREAD_CHECK(obj != NULL);
@@ -358,9 +358,9 @@ static void change_or_allocate(int index, void *arg)
 
     if (index == 0) {
         for (int i = 0; i < s->changes; i++) {
-            THREAD_CHECK(sa_gate_enter());
+            THREAD_CHECK(sa_fork_gate_enter());
             sa_sample_rates_set_interval(i % 2 ? 300 : 500);
-            sa_gate_leave();
+            sa_fork_gate_leave();
             pause_without_fence();
         }
         __atomic_store_n(&s->done, 1, __ATOMIC_SEQ_CST);
@@ -404,10 +404,10 @@ static void change_and_drain(int index, void *arg)
     if (index == 0) {
         while (__atomic_load_n(stage, __ATOMIC_ACQUIRE) == 0)
             ;
-        THREAD_CHECK(sa_gate_enter());
+        THREAD_CHECK(sa_fork_gate_enter());
         sa_sample_rates_set_interval(1);
         sa_cpu_cache_drain(-1);
-        sa_gate_leave();
+        sa_fork_gate_leave();
         __atomic_store_n(stage, 2, __ATOMIC_RELEASE);
         return;
     }
@@ -448,7 +448,7 @@ int main(void)
         cmocka_unit_test(test_trials_change_in_drained_caches),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(0, 1);
     test_start(LIMIT);
     test_pin();

@@ -57,7 +57,7 @@ static void free_twice_after_release(void *arg)
     char *p = sampled(((const struct misuse *)arg)->size), *keep = sampled(100);
 
     sa_front_free(p);
-    sa_maintain_release(PTRDIFF_MAX);
+    sa_maintenance_release(PTRDIFF_MAX);
     sa_front_free(p);
     sa_front_free(keep);
 }
@@ -241,7 +241,7 @@ int main(void)
         cmocka_unit_test(test_sampler_free_in_unused_address_space),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     test_start(TEST_CACHE_LIMIT);
     return cmocka_run_group_tests_name("sampler_misuse", tests, NULL, NULL);

@@ -255,7 +255,7 @@ int main(void)
         cmocka_unit_test(test_sampler_record_has_the_size_asked_for_last),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(1, 1);
     test_start(TEST_CACHE_LIMIT);
     return cmocka_run_group_tests_name("sampler_resize", tests, NULL, NULL);

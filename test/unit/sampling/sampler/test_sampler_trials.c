@@ -240,7 +240,7 @@ int main(void)
         cmocka_unit_test(test_trials_are_independent),
     };
 
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(0, 1);
     test_start(LIMIT);
     test_pin();

@@ -291,6 +291,6 @@ int main(void)
         cmocka_unit_test(test_residency_that_cannot_be_known),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("residency", tests, set_up, tear_down);
 }

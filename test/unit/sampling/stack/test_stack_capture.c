@@ -67,7 +67,7 @@ static void test_stack_capture_cuts_deep_stacks(void **state)
 
     (void)state;
     stack_frames_next(200);
-    assert_int_equal(captured.n, SA_STACK_MOST);
+    assert_int_equal(captured.n, SA_STACK_MAX);
     stack_frames_expect();
     for (unsigned most = 0; most < 4; most++) {
         memset(&s, 0, sizeof(s));
@@ -202,7 +202,7 @@ static void test_stack_capture_ends_at_unknown_code(void **state)
 }
 #endif
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 /*
  * Code that says its frame is found by rbp, and puts a number of the caller's choice there: broken chains.
  * call_broken(rbp, fn) calls fn; broken_return(address) pushes an address to which nobody will return.
@@ -294,7 +294,7 @@ static void *capture_in_thread(void *arg)
     struct stack s;
 
     for (int i = 0; i < 20000; i++) {
-        stack_frames_inner(__builtin_dwarf_cfa(), (unsigned)i % 8, &s, SA_STACK_MOST);
+        stack_frames_inner(__builtin_dwarf_cfa(), (unsigned)i % 8, &s, SA_STACK_MAX);
         if (s.n < 1 || s.n > 6)
             *(bool *)arg = true;
     }
@@ -320,11 +320,11 @@ static double time_of(unsigned (*way)(const void *, uintptr_t *, unsigned))
 {
     enum { ROUNDS = 20000 };
     struct timespec from, to;
-    uintptr_t pc[SA_STACK_MOST];
+    uintptr_t pc[SA_STACK_MAX];
 
     clock_gettime(CLOCK_MONOTONIC, &from);
     for (int i = 0; i < ROUNDS; i++)
-        way(__builtin_dwarf_cfa(), pc, SA_STACK_MOST);
+        way(__builtin_dwarf_cfa(), pc, SA_STACK_MAX);
     clock_gettime(CLOCK_MONOTONIC, &to);
     return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / ROUNDS;
 }
@@ -361,7 +361,7 @@ int main(void)
         cmocka_unit_test_setup(test_stack_capture_ends_with_the_thread, stack_frames_start),
         cmocka_unit_test_setup(test_stack_capture_serves_coroutines, stack_frames_start),
         cmocka_unit_test_setup(test_stack_capture_serves_vfork, stack_frames_start),
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
         cmocka_unit_test_setup(test_stack_capture_survives_broken_chains, stack_frames_start),
 #endif
         cmocka_unit_test_setup(test_stack_capture_serves_threads, stack_frames_start),

@@ -203,8 +203,8 @@ NOINLINE static void check_interrupted(void)
 
     libgcc.n = sa_unwind_libgcc(__builtin_dwarf_cfa(), libgcc.pc, MOST);
     may_lose = leaves_aligned(&libgcc);
-#ifdef SA_UNWIND_OWN
-    if (sa_unwind_own(__builtin_dwarf_cfa(), own.pc, MOST, &n)) {
+#ifdef SA_UNWIND_FAST
+    if (sa_unwind_fast(__builtin_dwarf_cfa(), own.pc, MOST, &n)) {
         if (!(may_lose && libgcc.n < n) &&
             (n != libgcc.n || memcmp(own.pc, libgcc.pc, n * sizeof(*own.pc)) != 0)) {
             signal_failures++;
@@ -284,7 +284,7 @@ static void test_stack_signals_serves_profilers(void **state)
     assert_int_equal(signal_failures, 0);
 }
 
-#if defined(SA_UNWIND_OWN) && !defined(SANITIZED)
+#if defined(SA_UNWIND_FAST) && !defined(SANITIZED)
 static volatile sig_atomic_t single_step;
 
 static void on_step(int number, siginfo_t *info, void *context)
@@ -333,7 +333,7 @@ int main(void)
         cmocka_unit_test_setup(test_stack_signals_passes_plain_restorers, stack_frames_start),
 #endif
         cmocka_unit_test_setup(test_stack_signals_serves_profilers, stack_frames_start),
-#if defined(SA_UNWIND_OWN) && !defined(SANITIZED)
+#if defined(SA_UNWIND_FAST) && !defined(SANITIZED)
         cmocka_unit_test_setup(test_stack_signals_agrees_at_every_instruction, stack_frames_start),
 #endif
     };

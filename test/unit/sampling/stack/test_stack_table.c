@@ -34,7 +34,7 @@ static void fill(uintptr_t *pc, unsigned depth, uint64_t test, uint64_t number)
 
 static struct sa_stack *intern(unsigned depth, uint64_t test, uint64_t number)
 {
-    uintptr_t pc[SA_STACK_MOST];
+    uintptr_t pc[SA_STACK_MAX];
 
     fill(pc, depth, test, number);
     return sa_stack_intern(pc, depth);
@@ -42,7 +42,7 @@ static struct sa_stack *intern(unsigned depth, uint64_t test, uint64_t number)
 
 static bool is_intact(const struct sa_stack *s, unsigned depth, uint64_t test, uint64_t number)
 {
-    uintptr_t pc[SA_STACK_MOST];
+    uintptr_t pc[SA_STACK_MAX];
 
     fill(pc, depth, test, number);
     return s->depth == depth && memcmp(s->pc, pc, depth * sizeof(*pc)) == 0;
@@ -88,16 +88,16 @@ static void assert_within_limit(void)
 /* The same addresses give the same record, whatever was interned in between; others give another. */
 static void test_stack_table_keeps_one_copy(void **state)
 {
-    struct sa_stack *first[SA_STACK_MOST + 1];
+    struct sa_stack *first[SA_STACK_MAX + 1];
 
     (void)state;
     assert_int_equal(stats().bytes, 0);
-    for (unsigned depth = 1; depth <= SA_STACK_MOST; depth++) { /* each is the start of the next */
+    for (unsigned depth = 1; depth <= SA_STACK_MAX; depth++) { /* each is the start of the next */
         first[depth] = intern(depth, 1, 7);
         for (unsigned i = 1; i < depth; i++)
             assert_ptr_not_equal(first[depth], first[i]);
     }
-    for (unsigned depth = 1; depth <= SA_STACK_MOST; depth++) {
+    for (unsigned depth = 1; depth <= SA_STACK_MAX; depth++) {
         assert_ptr_equal(intern(depth, 1, 7), first[depth]);
         assert_true(is_intact(first[depth], depth, 1, 7));
         assert_int_equal(first[depth]->references, 2);
@@ -106,7 +106,7 @@ static void test_stack_table_keeps_one_copy(void **state)
             sa_stack_unref(first[depth]);
         assert_int_equal(first[depth]->references, 0);
     }
-    assert_int_equal(stats().stacks, SA_STACK_MOST);
+    assert_int_equal(stats().stacks, SA_STACK_MAX);
     assert_int_equal(stats().dropped, 0);
     assert_within_limit();
 }
@@ -137,7 +137,7 @@ static void test_stack_table_finds_all_while_it_grows(void **state)
 static void test_stack_table_tells_single_addresses_apart(void **state)
 {
     struct sa_stack *base = intern(20, 2, 1), *s;
-    uintptr_t pc[SA_STACK_MOST];
+    uintptr_t pc[SA_STACK_MAX];
 
     (void)state;
     for (unsigned i = 0; i < 20; i++) {
@@ -180,7 +180,7 @@ static void test_stack_table_stays_under_its_limit(void **state)
     (void)state;
     sa_stack_table_limit(16 * MIB);
     for (uint64_t n = 0; n < count; n++) {
-        struct sa_stack *s = intern(1 + (unsigned)test_random_below(&r, SA_STACK_MOST), 3, n);
+        struct sa_stack *s = intern(1 + (unsigned)test_random_below(&r, SA_STACK_MAX), 3, n);
 
         count_sample(s);
         sa_stack_unref(s);
@@ -207,7 +207,7 @@ static void test_stack_table_drops_when_all_are_referred_to(void **state)
 
     (void)state;
     for (unsigned n = 0; n < COUNT; n++) {
-        stacks[n] = intern(1 + n % SA_STACK_MOST, 4, n);
+        stacks[n] = intern(1 + n % SA_STACK_MAX, 4, n);
         count_sample(stacks[n]);
         dropped += stacks[n] == &sa_stack_unknown;
     }
@@ -217,12 +217,12 @@ static void test_stack_table_drops_when_all_are_referred_to(void **state)
     assert_int_equal(after.dropped - before.dropped, dropped);
     for (unsigned n = 0; n < COUNT; n++) {
         if (stacks[n] != &sa_stack_unknown)
-            assert_true(is_intact(stacks[n], 1 + n % SA_STACK_MOST, 4, n));
+            assert_true(is_intact(stacks[n], 1 + n % SA_STACK_MAX, 4, n));
         sa_stack_unref(stacks[n]);
     }
     assert_no_sample_lost();
     for (unsigned n = 0; n < 1000; n++) {
-        struct sa_stack *s = intern(1 + n % SA_STACK_MOST, 5, n);
+        struct sa_stack *s = intern(1 + n % SA_STACK_MAX, 5, n);
 
         assert_ptr_not_equal(s, &sa_stack_unknown);
         sa_stack_unref(s);
@@ -235,7 +235,7 @@ static void test_stack_table_moves_memory_between_sizes(void **state)
 {
     (void)state;
     for (unsigned round = 0; round < 4; round++) {
-        unsigned depth = round % 2 ? SA_STACK_MOST : 3;
+        unsigned depth = round % 2 ? SA_STACK_MAX : 3;
         uint64_t dropped = stats().dropped;
 
         for (uint64_t n = 0; n < 150000; n++)
@@ -280,15 +280,15 @@ static void test_stack_table_survives_without_memory(void **state)
     dropped = stats().dropped;
     test_faults.mmap_after = 0;
     for (unsigned n = 0; n < COUNT; n++) /* at first by evicting */
-        stacks[n] = intern(SA_STACK_MOST, 12, n);
+        stacks[n] = intern(SA_STACK_MAX, 12, n);
     test_faults_clear();
     for (unsigned n = 0; n < COUNT; n++)
         kept += stacks[n] != &sa_stack_unknown;
     assert_true(kept < COUNT);
     assert_int_equal(stats().dropped - dropped, COUNT - kept);
-    assert_ptr_not_equal(intern(SA_STACK_MOST, 12, COUNT), &sa_stack_unknown);
-    sa_stack_unref(intern(SA_STACK_MOST, 12, COUNT));
-    sa_stack_unref(intern(SA_STACK_MOST, 12, COUNT));
+    assert_ptr_not_equal(intern(SA_STACK_MAX, 12, COUNT), &sa_stack_unknown);
+    sa_stack_unref(intern(SA_STACK_MAX, 12, COUNT));
+    sa_stack_unref(intern(SA_STACK_MAX, 12, COUNT));
     for (unsigned n = 0; n < COUNT; n++)
         sa_stack_unref(stacks[n]);
     assert_no_sample_lost();
@@ -309,11 +309,11 @@ static void use_in_thread(int index, void *arg)
 
         if (held[at]) {
             THREAD_CHECK(held[at] == &sa_stack_unknown ||
-                         is_intact(held[at], 1 + numbers[at] % SA_STACK_MOST, 13, numbers[at]));
+                         is_intact(held[at], 1 + numbers[at] % SA_STACK_MAX, 13, numbers[at]));
             sa_stack_unref(held[at]);
         }
         numbers[at] = number;
-        held[at] = intern(1 + number % SA_STACK_MOST, 13, number);
+        held[at] = intern(1 + number % SA_STACK_MAX, 13, number);
         pthread_mutex_lock(&totals_mutex); /* as SAMPLES */
         count_sample(held[at]);
         pthread_mutex_unlock(&totals_mutex);

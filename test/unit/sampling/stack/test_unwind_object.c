@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 /* As the loader has it, with the identity that was found. */
 static void check(uintptr_t address, uint64_t identity)

@@ -14,7 +14,7 @@
 #include <sys/personality.h>
 #include <unistd.h>
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 extern void *__libc_stack_end;
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 enum { DEPTHS = 40 };
 
@@ -29,8 +29,8 @@ static uint32_t written(void)
 {
     uint32_t n = 0;
 
-    for (unsigned i = 0; i < TEST_COUNT(sa_paths); i++)
-        n += sa_paths[i].sequence / 2;
+    for (unsigned i = 0; i < TEST_COUNT(sa_trace_caches); i++)
+        n += sa_trace_caches[i].sequence / 2;
     return n;
 }
 
@@ -39,10 +39,10 @@ static struct sa_path *only_path(void)
 {
     struct sa_path *found = NULL;
 
-    for (unsigned i = 0; i < TEST_COUNT(sa_paths); i++)
-        if (sa_paths[i].count) {
+    for (unsigned i = 0; i < TEST_COUNT(sa_trace_caches); i++)
+        if (sa_trace_caches[i].count) {
             assert_null(found);
-            found = &sa_paths[i];
+            found = &sa_trace_caches[i];
         }
     assert_non_null(found);
     return found;
@@ -56,8 +56,8 @@ static struct sa_path *only_path_if(bool is_there)
 static int forget(void **state)
 {
     (void)state;
-    memset(sa_paths, 0, sizeof(sa_paths));
-    memset(sa_path_numbers, 0, sizeof(sa_path_numbers));
+    memset(sa_trace_caches, 0, sizeof(sa_trace_caches));
+    memset(sa_trace_cache_numbers, 0, sizeof(sa_trace_cache_numbers));
     return 0;
 }
 
@@ -68,11 +68,11 @@ static void test_unwind_path_is_followed(void **state)
 
     (void)state;
     for (int i = 0; i < 100; i++) { /* one call, or it is another stack */
-        assert_int_equal(written(), i > SA_PATH_PATIENCE);
+        assert_int_equal(written(), i > SA_TRACE_CACHE_PATIENCE);
         expect_depth(5);
         first = i ? first : captured;
         assert_memory_equal(&captured, &first, sizeof(first));
-        if (i >= SA_PATH_PATIENCE) {
+        if (i >= SA_TRACE_CACHE_PATIENCE) {
             assert_true(only_path()->count > 5);
             assert_int_equal(only_path()->left, 0);
         }
@@ -84,7 +84,7 @@ static void test_unwind_path_is_left_where_stacks_differ(void **state)
 {
     (void)state;
     /* Wherever the stack is, they have one path. */
-    memset(sa_path_numbers, 1, sizeof(sa_path_numbers));
+    memset(sa_trace_cache_numbers, 1, sizeof(sa_trace_cache_numbers));
     for (unsigned round = 0; round < 40; round++)
         for (unsigned depth = 0; depth < DEPTHS; depth++)
             for (unsigned again = 0; again <= round % 8; again++)
@@ -110,7 +110,7 @@ static void test_unwind_path_stops_where_asked(void **state)
 
     (void)state;
     for (int i = 0; i < 10; i++)
-        n = inner(SA_STACK_MOST, whole);
+        n = inner(SA_STACK_MAX, whole);
     assert_true(n > 2);
     for (unsigned most = 0; most <= n; most++) {
         assert_int_equal(inner(most, some), most);
@@ -156,7 +156,7 @@ static void test_unwind_path_is_only_a_guess(void **state)
     (void)state;
     for (uint32_t i = 0; i <= 10 + 2 * right.count; i++) { /* one call, or it is another stack */
         expect_depth(3);
-        path = only_path_if(i >= SA_PATH_PATIENCE);
+        path = only_path_if(i >= SA_TRACE_CACHE_PATIENCE);
         if (i == 9)
             right = *path;
         if (i < 9)
@@ -173,15 +173,15 @@ static void test_unwind_path_is_only_a_guess(void **state)
 
 /* --- threads ----------------------------------------------------------------------------------- */
 
-static struct sa_path_made made[2];
+static struct sa_trace_cache_made made[2];
 static bool stop; /* atomic */
 
 static void *write_paths(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; !sa_load_relaxed(&stop); i++)
-        for (unsigned k = 0; k < TEST_COUNT(sa_paths); k++)
-            sa_path_set(&sa_paths[k], &made[i % 2]);
+        for (unsigned k = 0; k < TEST_COUNT(sa_trace_caches); k++)
+            sa_trace_cache_set(&sa_trace_caches[k], &made[i % 2]);
     return NULL;
 }
 
@@ -218,16 +218,16 @@ static void test_unwind_path_tells_that_it_was_written(void **state)
     uint32_t sequence;
 
     (void)state;
-    assert_true(sa_path_begin(&path, &sequence));
-    assert_true(sa_path_is_whole(&path, sequence));
-    sa_path_set(&path, &made[0]);
-    assert_false(sa_path_is_whole(&path, sequence));
-    assert_true(sa_path_begin(&path, &sequence));
+    assert_true(sa_trace_cache_begin(&path, &sequence));
+    assert_true(sa_trace_cache_is_whole(&path, sequence));
+    sa_trace_cache_set(&path, &made[0]);
+    assert_false(sa_trace_cache_is_whole(&path, sequence));
+    assert_true(sa_trace_cache_begin(&path, &sequence));
     path.sequence++; /* as while it is being written */
-    assert_false(sa_path_is_whole(&path, sequence));
-    assert_false(sa_path_begin(&path, &sequence));
-    sa_path_set(&path, &made[0]);
-    assert_false(sa_path_begin(&path, &sequence));
+    assert_false(sa_trace_cache_is_whole(&path, sequence));
+    assert_false(sa_trace_cache_begin(&path, &sequence));
+    sa_trace_cache_set(&path, &made[0]);
+    assert_false(sa_trace_cache_begin(&path, &sequence));
 }
 
 /* Made rules on both sides of each bound. */
@@ -260,7 +260,7 @@ static void test_unwind_path_knows_plain_rules(void **state)
     for (size_t i = 0; i < TEST_COUNT(rules); i++) {
         uint64_t rule = (uint64_t)rules[i].cfa << 32 | (uint64_t)(uint16_t)rules[i].rbp << 16;
 
-        assert_int_equal(sa_path_is_plain(rule | rules[i].flags), rules[i].plain);
+        assert_int_equal(sa_trace_cache_is_plain(rule | rules[i].flags), rules[i].plain);
     }
 }
 

@@ -285,7 +285,7 @@ static void test_build_id_notes(void **state)
     uint32_t notes[] = {4, 4, 1, 0x554e47, 0, /* another note of "GNU" */
                         4, 8, 3, 0x554e47, 0x44332211, 0x88776655};
     const uint8_t *bytes = (const uint8_t *)notes;
-    uint8_t id[SA_BUILD_ID_MOST];
+    uint8_t id[SA_BUILD_ID_MAX];
 
     (void)state;
     assert_int_equal(sa_build_id(bytes, sizeof(notes), 4, id), 8);

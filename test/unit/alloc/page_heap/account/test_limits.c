@@ -243,7 +243,7 @@ static void below_use(void *unused)
     footprint = sa_footprint_bytes();
     sa_limits_set(SA_LIMIT_SOFT, 10 * MIB);
     CHILD_CHECK(add(&used, 100));
-    sa_maintain_release(sa_limits_excess(SA_LIMIT_SOFT));
+    sa_maintenance_release(sa_limits_excess(SA_LIMIT_SOFT));
     CHILD_CHECK(sa_footprint_bytes() < footprint - 15 * MIB);
     sa_limits_set(SA_LIMIT_HARD, 1);
     CHILD_CHECK(!sa_front_alloc(MIB, 1, false));

@@ -333,7 +333,7 @@ int main(void)
         cmocka_unit_test(test_heap_keeps_no_more_than_its_bound),
     };
 
-    test_start_floors();
+    test_start_layers();
     if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();

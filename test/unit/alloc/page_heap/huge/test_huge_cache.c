@@ -13,7 +13,7 @@
 
 #define HUGEPAGES 512
 #define SECOND    1000000000ull
-#define LEAST     SA_HUGE_CACHE_LEAST
+#define LEAST     SA_HUGE_CACHE_MIN
 
 static struct sa_huge_nodes nodes;
 static struct sa_huge_cache cache;
@@ -196,17 +196,17 @@ static void test_window_remembers_slots(void **state)
         uint64_t slot;
         size_t value;
     } all[SAMPLES * 2];
-    struct sa_window w = {.slot_ns = 1000};
+    struct sa_sliding_window w = {.slot_ns = 1000};
     struct test_random r = {0x717e};
     uint64_t now = 5000;
     size_t n = 0, value = 7;
 
     (void)state;
-    sa_window_add(&w, value);
-    sa_window_advance(&w, now);
+    sa_sliding_window_add(&w, value);
+    sa_sliding_window_advance(&w, now);
     for (int i = 0; i < SAMPLES; i++) {
         uint64_t passed = test_random_below(&r, 4) ? 0 : test_random_below(&r, 5000);
-        uint64_t slots = 1 + test_random_below(&r, SA_WINDOW_SLOTS);
+        uint64_t slots = 1 + test_random_below(&r, SA_SLIDING_WINDOW_SLOTS);
         size_t min = value, max = value, swing = 0, trend = 0;
 
         for (uint64_t s = (now + passed) / 1000; passed && s * 1000 > now; s--)
@@ -215,9 +215,9 @@ static void test_window_remembers_slots(void **state)
                 all[n++].value = value;
             }
         now += passed;
-        sa_window_advance(&w, now);
+        sa_sliding_window_advance(&w, now);
         value = test_random_below(&r, 1000);
-        sa_window_add(&w, value);
+        sa_sliding_window_add(&w, value);
         if (n == SAMPLES * 2)
             break;
         all[n].slot = now / 1000;
@@ -239,10 +239,10 @@ static void test_window_remembers_slots(void **state)
             swing = slot_max - slot_min > swing ? slot_max - slot_min : swing;
             trend = slot_min > trend ? slot_min : trend;
         }
-        assert_int_equal(sa_window_min(&w, slots * 1000), min);
-        assert_int_equal(sa_window_max(&w, slots * 1000), max);
-        assert_int_equal(sa_window_swing(&w, slots * 1000), swing);
-        assert_int_equal(sa_window_trend(&w, slots * 1000), trend);
+        assert_int_equal(sa_sliding_window_min(&w, slots * 1000), min);
+        assert_int_equal(sa_sliding_window_max(&w, slots * 1000), max);
+        assert_int_equal(sa_sliding_window_swing(&w, slots * 1000), swing);
+        assert_int_equal(sa_sliding_window_trend(&w, slots * 1000), trend);
     }
 }
 

@@ -359,7 +359,7 @@ int main(void)
         cmocka_unit_test(test_heap_reports_all_of_its_pages),
     };
 
-    test_start_floors();
+    test_start_layers();
     if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();

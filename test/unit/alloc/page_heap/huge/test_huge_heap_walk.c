@@ -22,7 +22,7 @@
 #define HEAP      (&sa_page_heap_ordinary)
 #define HUGEPAGES 3000
 #define SPANS     (4 * HUGEPAGES)
-#define STEP_MOST 128
+#define STEP_MAX  128
 
 static struct sa_huge_stats *stats, *model;
 static struct sa_span *stays[SPANS], *moves[SPANS];
@@ -115,7 +115,7 @@ static void check_runs(const struct sa_huge_filler *f, const struct sa_huge_trac
 void __wrap_sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
                                  struct sa_huge_filler_stats *ret, struct sa_span_ages *ages)
 {
-    assert_true(++trackers_held <= STEP_MOST);
+    assert_true(++trackers_held <= STEP_MAX);
     __real_sa_huge_filler_count(f, t, ret, ages);
     if (!busy)
         check_runs(f, t);
@@ -194,7 +194,7 @@ static void count_quiet(void *unused)
     sa_page_heap_huge_stats(HEAP, stats);
     count_filler();
     assert_true(stats->filler.hugepages > 2000);
-    assert_true(pauses >= stats->filler.hugepages / STEP_MOST + stats->region.regions);
+    assert_true(pauses >= stats->filler.hugepages / STEP_MAX + stats->region.regions);
     assert_true(stats->region.regions >= 1);
     assert_true(stats->filler.released > 10);
     assert_int_equal(stats->filler.hugepages, model->filler.hugepages);
@@ -236,7 +236,7 @@ static void count_busy(void *unused)
         sa_page_heap_huge_stats(HEAP, stats);
         busy = false;
         all = (HEAP->huge->end - HEAP->huge->first) * SA_HUGE_PAGES;
-        assert_true(pauses >= stays_count / 3 / STEP_MOST);
+        assert_true(pauses >= stays_count / 3 / STEP_MAX);
         assert_true(stats->filler.used_pages + stats->region.used_pages >= stay_pages);
         assert_true(stats->filler.used_pages + stats->filler.free_pages +
                         stats->filler.unmapped_pages + stats->region.used_pages +
@@ -264,7 +264,7 @@ int main(void)
         cmocka_unit_test(test_census_of_a_changing_heap_counts_what_stays),
     };
 
-    test_start_floors();
+    test_start_layers();
     if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();

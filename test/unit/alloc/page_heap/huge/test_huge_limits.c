@@ -242,7 +242,7 @@ int main(void)
         cmocka_unit_test(test_growth_is_never_seen_as_used),
     };
 
-    test_start_floors();
+    test_start_layers();
     if (sa_vm.page_step != 1)
         return 77; /* lengths are exact here */
     fake_begin();

@@ -30,9 +30,9 @@ static void add(size_t hugepage)
 {
     size_t i = count;
 
-    if (sa_huge_owner(&owners, hugepage))
+    if (sa_hugepage_map(&owners, hugepage))
         return;
-    sa_huge_owner_set(&owners, hugepage, hugepage * 16);
+    sa_hugepage_map_set(&owners, hugepage, hugepage * 16);
     for (count++; i > 0 && set[i - 1] > hugepage; i--)
         set[i] = set[i - 1];
     set[i] = hugepage;
@@ -57,8 +57,8 @@ static void test_owners_are_found(void **state)
         add(parts[part].start + test_random_below(&r, parts[part].length));
     }
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(sa_huge_owner(&owners, set[i]), set[i] * 16);
-    assert_int_equal(sa_huge_owner(&owners, HOME + 3 * SA_OWNERS), 0);
+        assert_int_equal(sa_hugepage_map(&owners, set[i]), set[i] * 16);
+    assert_int_equal(sa_hugepage_map(&owners, HOME + 3 * SA_OWNERS), 0);
 }
 
 /* All entries in their order, however few are looked at in one go. */
@@ -71,7 +71,7 @@ static void test_owners_are_walked_over(void **state)
         size_t at = 0, seen = 0;
 
         while ((at = sa_huge_owners_next(&owners, at, END, looks[l])) < END) {
-            if (sa_huge_owner(&owners, at)) {
+            if (sa_hugepage_map(&owners, at)) {
                 assert_true(seen < count);
                 assert_int_equal(at, set[seen++]);
             } else {
@@ -90,6 +90,6 @@ int main(void)
         cmocka_unit_test(test_owners_are_walked_over),
     };
 
-    test_start_floors();
+    test_start_layers();
     return cmocka_run_group_tests_name("huge_owner", tests, NULL, NULL);
 }

@@ -491,7 +491,7 @@ int main(void)
         cmocka_unit_test(test_advice_makes_only_used_hugepages_whole),
     };
 
-    test_start_floors();
+    test_start_layers();
     if (sa_vm.page_step != 1 || sa_vm.page_bytes != 4096)
         return 77; /* lengths are exact here */
     fake_begin();
