@@ -397,3 +397,9 @@ SA_RARE void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *r
     ret->average = populated ? (double)sum / populated : 0;
     cpu_count_read(cls, ret);
 }
+
+SA_RARE void sa_cpu_cache_set_limit(size_t bytes)
+{
+    if (sa_cpu_cache_change_limit(bytes))
+        sa_cpu_cache_drain(-1);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cpu_cache.c, cpu_cache_capacity.c and cpu_cache_balance.c share; see cpu_cache.h. */
+/* What the files of this folder share; see cpu_cache.h. */
 #ifndef SA_CPU_CACHE_CPU_CACHE_INTERNAL_H
 #define SA_CPU_CACHE_CPU_CACHE_INTERNAL_H
 
@@ -98,6 +98,15 @@ extern struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
 /* As the sequences, of objects that the program neither allocates nor frees. */
 size_t sa_cpu_cache_push_batch(struct cpu_cache *c, unsigned cls, void *const *objs, size_t n);
 size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, size_t n);
+
+/* The first countdowns of a class on a CPU: allocations. */
+#define STRIDE_MIN 16
+
+/* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
+bool sa_cpu_cache_populate(int cpu);
+
+/* Gives all caches another limit; whether it is less than before, so that they may hold more than it. */
+bool sa_cpu_cache_change_limit(size_t bytes);
 
 /* Sets a stopped CPU going, unless it is held (cpu_closed.h); whether it goes. Under its lock. */
 bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu);
