@@ -14,8 +14,6 @@ MOST = 2
 
 # Cycles that are still there, by the objects in them. A knot may lose members; it may not gain any.
 KNOTS = [
-    {'alloc_page_heap_huge_' + name for name in
-     ('huge_large_spans', 'huge_heap_release', 'thp_policy', 'coalesce', 'huge_heap', 'huge_regions', 'huge_limits')},
     {'sampling_guard_' + name for name in
      ('guarded_inspect', 'misuse_frames', 'fault_handler', 'reporting', 'misuse', 'guarded', 'pointer_lookup')},
 ]

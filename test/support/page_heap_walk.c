@@ -194,7 +194,7 @@ static void walk_region(const struct sa_huge_region *r)
     for (uint32_t i = 0; i < SA_REGION_HUGEPAGES; i++) {
         assert_int_equal(r->taken[i], sa_bits_count(r->words, i * SA_HUGE_PAGES, SA_HUGE_PAGES));
         assert_int_equal(r->clears[i], sa_bits_count(r->clear, i * SA_HUGE_PAGES, SA_HUGE_PAGES));
-        assert_ptr_equal(sa_huge_heap_region(heap, r->hugepage + i), r);
+        assert_ptr_equal(sa_hugepage_map_region(&heap->owners, r->hugepage + i), r);
         clear_pages += r->clears[i];
     }
     for (uint32_t i = 0; i < SA_REGION_PAGES / 64; i++)
@@ -208,8 +208,8 @@ static void walk_region(const struct sa_huge_region *r)
 /* The hugepage, and where the next thing begins. */
 static size_t walk_hugepage(size_t hugepage)
 {
-    struct sa_huge_tracker *t = sa_huge_heap_tracker(heap, hugepage);
-    struct sa_huge_region *r = sa_huge_heap_region(heap, hugepage);
+    struct sa_huge_tracker *t = sa_hugepage_map_tracker(&heap->owners, hugepage);
+    struct sa_huge_region *r = sa_hugepage_map_region(&heap->owners, hugepage);
     const struct sa_huge_node *cached = sa_huge_map_find(&heap->cache.map, hugepage);
     const struct sa_huge_node *released = sa_huge_map_find(&heap->released, hugepage);
     struct sa_span *s;

@@ -159,7 +159,7 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret);
 void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret);
 void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds);
 
-/* Between the files of this module; lock held unless said otherwise. */
+/* Between the files of this module; lock held unless said otherwise. The supply of hugepages: huge_supply.c. */
 
 /* A range on its way to the system: taken out under the lock, released without it. */
 struct sa_huge_moving {
@@ -221,9 +221,6 @@ void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving mov
 bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done);
 
 /* Regions: huge_regions.c. */
-
-/* Free pages that hold memory. */
-size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h);
 
 /* Pages of a region, of a new one where that is due: the first, or -1. */
 long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
@@ -324,15 +321,11 @@ void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s);
  * Lock held. */
 bool sa_huge_heap_makes_up(struct sa_huge_heap *h);
 
-/* Who owns a page: at most one is set. */
-struct sa_huge_tracker *sa_huge_heap_tracker(const struct sa_huge_heap *h, size_t hugepage);
-struct sa_huge_region *sa_huge_heap_region(const struct sa_huge_heap *h, size_t hugepage);
-
 /* Pages that are free and hold memory. */
 SA_INLINE size_t sa_huge_heap_backed(const struct sa_huge_heap *h)
 {
     return sa_huge_filler_backed(&h->filler) + h->cache.map.hugepages * SA_HUGE_PAGES +
-           (SA_UNLIKELY(h->regions != NULL) ? sa_huge_heap_region_backed(h) : 0);
+           (SA_UNLIKELY(h->regions != NULL) ? sa_huge_regions_backed(h->regions) : 0);
 }
 
 /* Pages that are free and hold none. */
@@ -370,7 +363,5 @@ SA_INLINE uint32_t sa_huge_page_in(uintptr_t address)
 {
     return (uint32_t)(address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES;
 }
-
-#define SA_HUGE_OWNER_REGION 1ul /* in an entry of the owners: it is a region */
 
 #endif

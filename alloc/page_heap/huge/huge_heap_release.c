@@ -24,7 +24,7 @@ static size_t heap_held_back(const struct sa_huge_heap *h)
 {
     size_t held = sa_huge_filler_held_back(&h->filler);
 
-    if (held && h->recent && sa_huge_heap_tracker(h, h->recent->start >> SA_HUGE_SHIFT))
+    if (held && h->recent && sa_hugepage_map_tracker(&h->owners, h->recent->start >> SA_HUGE_SHIFT))
         held += h->recent->pages;
     return held;
 }
@@ -49,7 +49,7 @@ static size_t heap_between(const struct sa_huge_heap *h)
 {
     return sa_limits_active()
                ? 0
-               : sa_min(sa_huge_filler_backed(&h->filler) + sa_huge_heap_region_backed(h),
+               : sa_min(sa_huge_filler_backed(&h->filler) + sa_huge_regions_backed(h->regions),
                         h->in_use_pages);
 }
 
@@ -144,22 +144,6 @@ SA_RARE static size_t release_cached(struct sa_huge_heap *h, size_t pages, bool 
         done += m.n * SA_HUGE_PAGES;
     }
     return done;
-}
-
-SA_RARE bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
-{
-    uintptr_t start = hugepage << SA_HUGE_SHIFT;
-    uint32_t end;
-
-    for (uint32_t at = sa_bits_next(mask, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
-         at = sa_bits_next(mask, SA_HUGE_PAGES, end, true)) {
-        end = sa_bits_next(mask, SA_HUGE_PAGES, at, false);
-        if (!sa_vm_release((void *)(start + ((uintptr_t)at << SA_PAGE_SHIFT)),
-                           (size_t)(end - at) << SA_PAGE_SHIFT))
-            return false;
-        sa_bits_fill(done, at, end - at, true);
-    }
-    return true;
 }
 
 /* Free pages of the filler's hugepages. */
@@ -292,10 +276,10 @@ SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
 static void heap_idle(struct sa_huge_heap *h, size_t idle[3])
 {
     idle[0] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
-    idle[1] = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
+    idle[1] = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
     idle[2] = sa_min(h->filler.low_water, sa_huge_filler_backed(&h->filler));
     h->cache.low_water = h->cache.map.hugepages;
-    h->region_low_water = sa_huge_heap_region_backed(h);
+    h->region_low_water = sa_huge_regions_backed(h->regions);
     h->filler.low_water = sa_huge_filler_backed(&h->filler);
 }
 
@@ -357,7 +341,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     part = (double)elapsed / (double)SA_RELEASE_NS;
     heap_release_idle(h, part);
     sa_huge_heap_note(h);
-    left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_heap_region_backed(h);
+    left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
     if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_MIN))
         left += sa_huge_filler_backed(&h->filler);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);

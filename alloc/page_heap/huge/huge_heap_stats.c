@@ -161,8 +161,8 @@ static bool address_is_free(const struct sa_huge_heap *h, uintptr_t address)
 {
     const struct sa_span *recent = h->recent;
     size_t hugepage = address >> SA_HUGE_SHIFT;
-    struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
-    struct sa_huge_region *r = sa_huge_heap_region(h, hugepage);
+    struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, hugepage);
+    struct sa_huge_region *r = sa_hugepage_map_region(&h->owners, hugepage);
 
     if (recent && address - recent->start < sa_span_bytes(recent))
         return true;

@@ -106,7 +106,7 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
 static bool tail_free(struct sa_huge_heap *h, size_t hugepage, uint32_t n, bool zero,
                       struct sa_huge_moving *moving)
 {
-    struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
+    struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, hugepage);
 
     if (t->range.taken == n && !t->broken && !zero) { /* most often */
         tail_remove(h, t);
@@ -168,7 +168,8 @@ bool sa_huge_large_extend(struct sa_huge_heap *h, struct sa_span *s, size_t page
 {
     struct extent old = extent_of(s->start, s->pages), new = extent_of(s->start, pages);
     size_t have = old.full + (old.tail != 0), want = new.full + (new.tail != 0);
-    struct sa_huge_tracker *t = old.tail ? sa_huge_heap_tracker(h, old.first + old.full) : NULL;
+    struct sa_huge_tracker *t =
+        old.tail ? sa_hugepage_map_tracker(&h->owners, old.first + old.full) : NULL;
     bool zero = false;
 
     if (t && new.full == old.full) { /* stays within its last hugepage */
@@ -210,7 +211,7 @@ bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t page
     bool whole;
 
     if (old.full == new.full) { /* both tails are in the same hugepage */
-        t = sa_huge_heap_tracker(h, old.first + old.full);
+        t = sa_hugepage_map_tracker(&h->owners, old.first + old.full);
         if (new.tail) {
             sa_huge_filler_trim(&h->filler, t, new.tail, old.tail - new.tail, zero);
             sa_huge_filler_set_tail(&h->filler, t, new.tail);

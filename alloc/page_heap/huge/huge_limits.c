@@ -28,7 +28,7 @@ static size_t too_long(const struct sa_huge_heap *h, size_t pages)
         (longest && longest->length * SA_HUGE_PAGES >= pages && (!h->regions || h->refused)))
         return 0;
     if (h->refused)
-        pages -= sa_min(pages, sa_huge_heap_region_backed(h));
+        pages -= sa_min(pages, sa_huge_regions_backed(h->regions));
     over = sa_limits_lacking(pages << SA_PAGE_SHIFT);
     if (over)
         sa_add_relaxed(&sa_limits.refused, 1);

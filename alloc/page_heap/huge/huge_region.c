@@ -196,3 +196,12 @@ void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region
                          sa_span_ages_idle(now_ns - r->since_ns[at / SA_HUGE_PAGES]));
     }
 }
+
+size_t sa_huge_regions_backed(const struct sa_huge_region *first)
+{
+    size_t pages = 0;
+
+    for (const struct sa_huge_region *r = first; r; r = r->next)
+        pages += sa_huge_region_backed(r);
+    return pages;
+}

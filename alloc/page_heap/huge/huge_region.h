@@ -83,4 +83,7 @@ size_t sa_huge_region_backed(const struct sa_huge_region *r);
 void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region_stats *ret,
                            struct sa_span_ages *ages, uint64_t now_ns);
 
+/* Free pages that hold memory, of all regions of a list. */
+size_t sa_huge_regions_backed(const struct sa_huge_region *first);
+
 #endif

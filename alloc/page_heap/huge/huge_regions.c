@@ -13,15 +13,6 @@
 /* A region is made when rounding up to hugepages has wasted this much. */
 #define REGION_SLACK (64ul << 20 >> SA_PAGE_SHIFT)
 
-size_t sa_huge_heap_region_backed(const struct sa_huge_heap *h)
-{
-    size_t pages = 0;
-
-    for (struct sa_huge_region *r = h->regions; r; r = r->next)
-        pages += sa_huge_region_backed(r);
-    return pages;
-}
-
 /* In the region with the shortest longest run that may hold the span. */
 SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
                                  struct sa_huge_region **ret, bool *ret_zero)
@@ -42,7 +33,7 @@ SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t al
         return -1;
     }
     sa_huge_region_commit(best, &place, best->whole);
-    h->region_low_water = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
+    h->region_low_water = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
     *ret = best;
     *ret_zero = place.zero;
     return place.at;
@@ -152,7 +143,7 @@ SA_RARE size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages
         h->refused = !ok;
         sa_huge_region_end(r, &release, released, h->now_ns);
         count = sa_bits_count(released, 0, SA_HUGE_PAGES);
-        h->region_low_water = sa_min(h->region_low_water, sa_huge_heap_region_backed(h));
+        h->region_low_water = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
         h->stats.released_ever_bytes += (uint64_t)count << SA_PAGE_SHIFT;
         done += count;
     }

@@ -28,8 +28,8 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         return false;
     }
     before = sa_huge_heap_used(h);
-    t = sa_huge_heap_tracker(h, hugepage);
-    r = sa_huge_heap_region(h, hugepage);
+    t = sa_hugepage_map_tracker(&h->owners, hugepage);
+    r = sa_hugepage_map_region(&h->owners, hugepage);
     if (t)
         ok = sa_huge_filler_extend(&h->filler, t, sa_huge_page_in(s->start) + s->pages, more);
     else if (r)
@@ -78,8 +78,8 @@ SA_RARE void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size
     sa_huge_heap_flush(h);
     if (s->moved)
         sa_huge_heap_renewed(h, s->start + (pages << SA_PAGE_SHIFT), less, zero);
-    t = sa_huge_heap_tracker(h, hugepage);
-    r = sa_huge_heap_region(h, hugepage);
+    t = sa_hugepage_map_tracker(&h->owners, hugepage);
+    r = sa_hugepage_map_region(&h->owners, hugepage);
     if (t)
         sa_huge_filler_trim(&h->filler, t, sa_huge_page_in(s->start) + (uint32_t)pages, less, zero);
     else if (r)

@@ -102,3 +102,19 @@ SA_RARE void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hu
 
     *entry = (*entry & ~SA_OWNER_ADVICE) | (uintptr_t)advice << SA_OWNER_ADVICE_SHIFT;
 }
+
+struct sa_huge_tracker *sa_hugepage_map_tracker(const struct sa_huge_owners *owners,
+                                                size_t hugepage)
+{
+    uintptr_t owner = sa_hugepage_map(owners, hugepage);
+
+    return owner & SA_HUGE_OWNER_REGION ? NULL : (struct sa_huge_tracker *)owner;
+}
+
+struct sa_huge_region *sa_hugepage_map_region(const struct sa_huge_owners *owners, size_t hugepage)
+{
+    uintptr_t owner = sa_hugepage_map(owners, hugepage);
+
+    return owner & SA_HUGE_OWNER_REGION ? (struct sa_huge_region *)(owner & ~SA_HUGE_OWNER_REGION)
+                                        : NULL;
+}

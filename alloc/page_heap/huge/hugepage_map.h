@@ -47,6 +47,16 @@ size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage,
 /* The entry, or 0 where none exists. */
 uintptr_t sa_hugepage_map(const struct sa_huge_owners *owners, size_t hugepage);
 
+/* In an entry: it is a region, else a tracker. */
+#define SA_HUGE_OWNER_REGION 1ul
+
+/* Who owns a hugepage: at most one of the two. */
+struct sa_huge_tracker;
+struct sa_huge_region;
+struct sa_huge_tracker *sa_hugepage_map_tracker(const struct sa_huge_owners *owners,
+                                                size_t hugepage);
+struct sa_huge_region *sa_hugepage_map_region(const struct sa_huge_owners *owners, size_t hugepage);
+
 /* Requires: the entry exists. */
 void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner);
 

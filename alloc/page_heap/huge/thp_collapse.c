@@ -151,12 +151,12 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
         h->collapse_pause_ns = h->now_ns + PAUSE_NS;
     /* What was given back meanwhile may have been of this hugepage. */
     made = made && h->stats.released_ever_bytes == c->released;
-    t = sa_huge_heap_tracker(h, c->hugepage);
+    t = sa_hugepage_map_tracker(&h->owners, c->hugepage);
     if (t && made && !t->moving_pages)
         sa_huge_filler_made_whole(&h->filler, t);
     else if (t) /* objects in caches may not have been used yet */
         sa_huge_filler_place(&h->filler, t);
-    r = sa_huge_heap_region(h, c->hugepage);
+    r = sa_hugepage_map_region(&h->owners, c->hugepage);
     if (r)
         sa_huge_region_looked(r, (uint32_t)(c->hugepage - r->hugepage), made && !r->moving_pages);
     sa_huge_heap_note(h);

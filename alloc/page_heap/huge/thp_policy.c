@@ -180,7 +180,7 @@ SA_RARE static bool advise(struct sa_huge_heap *h, size_t hugepage, size_t n,
  * of rounding to size classes; of those handed out last, because they still lie in caches. */
 static void look_at_probe(struct sa_huge_heap *h, size_t hugepage)
 {
-    struct sa_huge_tracker *t = hugepage ? sa_huge_heap_tracker(h, hugepage) : NULL;
+    struct sa_huge_tracker *t = hugepage ? sa_hugepage_map_tracker(&h->owners, hugepage) : NULL;
     struct sa_huge_advisor *a = &h->advisor;
     size_t handed_out, there;
 
@@ -359,7 +359,7 @@ SA_RARE bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
 
 SA_RARE void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage)
 {
-    struct sa_huge_tracker *t = sa_huge_heap_tracker(h, hugepage);
+    struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, hugepage);
     enum sa_thp_policy stands = sa_hugepage_map_advice(&h->owners, hugepage);
 
     if (stands == SA_ADVICE_NONE || stands == SA_ADVICE_ON || (t && t->moving_pages))
