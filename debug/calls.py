@@ -47,8 +47,8 @@ class Calls:
 
     def tell(self, on):
         for library in libraries():
-            offset, size = library.field['sa_gate.debugger']
-            gdb.selected_inferior().write_memory(library.variable['sa_gate'] + offset, on.to_bytes(size, 'little'))
+            offset, size = library.field['sa_fork_gate.debugger']
+            gdb.selected_inferior().write_memory(library.variable['sa_fork_gate'] + offset, on.to_bytes(size, 'little'))
 
     def begin(self, ptid):
         self.of_thread.setdefault(ptid, []).append(interrupted_section())

@@ -121,9 +121,9 @@ class Heap:
 
     def transfer_caches(self):
         others = self.variable['sa_transfer_others'] + self.library.field['sa_transfer_others.at'][0]
-        shards = list(self.memory.words(others, self.constant['SA_SHARDS_MOST']))
+        shards = list(self.memory.words(others, self.constant['SA_SHARDS_MAX']))
         shards[0] = self.variable['sa_transfer_first']
-        order = self.memory.read(self.variable['sa_class_order'], self.class_count())
+        order = self.memory.read(self.variable['sa_first_use'], self.class_count())
         for shard in filter(None, shards):
             for place, cls in enumerate(order):
                 stack = shard + place * self.constant['sa_transfer']
@@ -160,13 +160,13 @@ class Heap:
             yield from self.stack_lines('%s by thread %d' % (title, self.get(event, 'sa_event.thread')), stack)
 
     def history_lines(self, slot):
-        history = slot + self.library.field['sa_history_slot.history'][0]
+        history = slot + self.library.field['sa_block_history_slot.history'][0]
         for name, title in ('allocated', 'allocated'), ('freed', 'freed'):
-            yield from self.event_lines(title, history + self.library.field['sa_history.' + name][0])
+            yield from self.event_lines(title, history + self.library.field['sa_block_history.' + name][0])
 
     def history_block(self, slot):
-        history = slot + self.library.field['sa_history_slot.history'][0]
-        return self.get(history, 'sa_history.start'), self.get(history, 'sa_history.requested')
+        history = slot + self.library.field['sa_block_history_slot.history'][0]
+        return self.get(history, 'sa_block_history.start'), self.get(history, 'sa_block_history.requested')
 
     def describe(self, address):
         """Lines about an address."""
@@ -248,7 +248,7 @@ class Heap:
         yield from self.history_lines(slot)
 
     def describe_kept(self, address, span):
-        for i in range(self.constant['SA_KEPT_MOST']):
+        for i in range(self.constant['SA_SAMPLE_QUARANTINE_MAX']):
             entry = self.variable['kept.entries'] + i * self.constant['entry']
             if self.get(entry, 'entry.span') == span:
                 slot = entry + self.library.field['entry.history'][0]

@@ -6,7 +6,7 @@ Two parts:
 
 * Calls of functions in the program (call, print, compile) are made safe at any instruction. The kernel restarts a critical
   section that is interrupted, unless its thread is sent elsewhere first, which a call does; so a section that a call has
-  interrupted is armed again when the call has ended. While a call runs, the library is told so (sa_gate.debugger).
+  interrupted is armed again when the call has ended. While a call runs, the library is told so (sa_fork_gate.debugger).
 * `salloc info`, `salloc heap` and `salloc stats` read the heap of a process or of a core. They read memory and call nothing.
 
 What is known of the library's records is in its section salloc_layout (alloc/base/layout.h).

@@ -77,7 +77,7 @@ void *sa_arena_alloc(size_t bytes, size_t align)
     return (void *)at;
 }
 
-void sa_arena_stats(struct sa_arena_stats *ret)
+SA_RARE void sa_arena_stats(struct sa_arena_stats *ret)
 {
     sa_lock_acquire(&arena.lock, SA_RANK_ARENA);
     *ret = arena.stats;

@@ -161,7 +161,7 @@ static bool pagemap_has(uintptr_t address)
            sa_load_acquire(&sa_pagemap.root[address >> SA_HOME_SHIFT].node);
 }
 
-struct sa_span *sa_pagemap_find_around(uintptr_t address)
+SA_RARE struct sa_span *sa_pagemap_find_around(uintptr_t address)
 {
     struct sa_span *span = sa_pagemap_find(address);
     uintptr_t at = address;
@@ -173,7 +173,7 @@ struct sa_span *sa_pagemap_find_around(uintptr_t address)
     return span && address < sa_span_end(span) ? span : NULL;
 }
 
-struct sa_span *sa_pagemap_next(uintptr_t *at)
+SA_RARE struct sa_span *sa_pagemap_next(uintptr_t *at)
 {
     const uintptr_t step = SA_PAGE_BYTES << SA_MAP_LEAF_BITS;
     struct sa_map_node *node;

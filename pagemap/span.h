@@ -27,11 +27,11 @@ enum sa_span_state {
     SA_SPAN_MOVING,   /* free; being released or grown, belongs to the thread that does it */
     SA_SPAN_OBJECTS,  /* in use: objects of a class */
     SA_SPAN_LARGE,    /* in use: one block */
-    SA_SPAN_GUARDED,  /* a slot of guarded blocks, in use or not: sampling/guarded.h */
-    SA_SPAN_KEPT,     /* of a block that was freed; inaccessible: sampling/kept.h */
+    SA_SPAN_GUARDED,  /* a slot of guarded blocks, in use or not: sampling/guard/guarded.h */
+    SA_SPAN_KEPT, /* of a block that was freed; inaccessible: sampling/guard/sample_quarantine.h */
 };
 
-struct sa_sample; /* sampling/recording.h */
+struct sa_sample; /* sampling/record/recording.h */
 
 /* In place of a list: in use, but the pages hold no memory, and the page heap does not count them as used. */
 #define SA_SPAN_EMPTIED 0xff
@@ -81,6 +81,12 @@ SA_INLINE size_t sa_span_bytes(const struct sa_span *s)
 SA_INLINE uintptr_t sa_span_end(const struct sa_span *s)
 {
     return s->start + sa_span_bytes(s);
+}
+
+/* Bytes that the program may use of a large block: without the pages that are inaccessible behind it. */
+SA_INLINE size_t sa_span_usable_bytes(const struct sa_span *span)
+{
+    return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);
 }
 
 #endif

@@ -34,8 +34,8 @@ static void calloc_run(const struct perf_run *run)
 /* A buffer from 16 bytes to 1 MiB by appending: one item is one realloc. */
 #define APPEND_FIRST 16
 #define APPEND_STEP  256
-#define APPEND_MOST  MIB
-#define APPENDS      ((APPEND_MOST - APPEND_FIRST) / APPEND_STEP)
+#define APPEND_MAX   MIB
+#define APPENDS      ((APPEND_MAX - APPEND_FIRST) / APPEND_STEP)
 
 static void append_run(const struct perf_run *run)
 {

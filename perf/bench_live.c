@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define SIZE_LEAST 16u
-#define OCTAVES    6
+#define SIZE_MIN 16u
+#define OCTAVES  6
 
 #define THREADS 2
 #define LIVE    10000 /* blocks of each thread in "random" */
@@ -24,7 +24,7 @@
 static size_t random_size(uint64_t random)
 {
     unsigned octave = (unsigned)__builtin_ctzll(random >> 40 | 1u << (OCTAVES - 1));
-    size_t least = SIZE_LEAST << octave;
+    size_t least = SIZE_MIN << octave;
 
     return least + (random >> 28 & (least - 1));
 }

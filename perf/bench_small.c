@@ -115,10 +115,10 @@ static void realloc_small_run(const struct perf_run *run)
 
 /* ---- batches of 32-byte blocks ---- */
 
-#define BATCH_MOST 10000
+#define BATCH_MAX  10000
 #define BATCH_SIZE 32
 
-static void *batch[BATCH_MOST];
+static void *batch[BATCH_MAX];
 
 static void batch_fill(size_t n)
 {
@@ -159,7 +159,7 @@ const struct perf_case perf_small[] = {
     {.name = "new_delete", .run = new_delete_run, .args = {16}, .items = 1},
     {.name = "pair_aligned", .run = aligned_run, .args = {64, 4096}, .items = 1},
     {.name = "realloc_small", .run = realloc_small_run, .items = SMALL_DOUBLINGS},
-    {.name = "batch_fifo", .run = batch_fifo_run, .args = {32, 1000, BATCH_MOST}},
-    {.name = "batch_lifo", .run = batch_lifo_run, .args = {32, 1000, BATCH_MOST}},
+    {.name = "batch_fifo", .run = batch_fifo_run, .args = {32, 1000, BATCH_MAX}},
+    {.name = "batch_lifo", .run = batch_lifo_run, .args = {32, 1000, BATCH_MAX}},
     {.name = NULL},
 };

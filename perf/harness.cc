@@ -131,8 +131,8 @@ std::string case_name(const perf_case &c, int64_t arg)
 
 void register_case(const perf_case &c)
 {
-    for (size_t a = 0; a == 0 || (a < PERF_ARGS_MOST && c.args[a]); a++) {
-        for (size_t t = 0; t == 0 || (t < PERF_THREADS_MOST && c.threads[t]); t++) {
+    for (size_t a = 0; a == 0 || (a < PERF_ARGS_MAX && c.args[a]); a++) {
+        for (size_t t = 0; t == 0 || (t < PERF_THREADS_MAX && c.threads[t]); t++) {
             int64_t arg = c.args[a];
             auto *b = benchmark::RegisterBenchmark(
                 case_name(c, arg).c_str(),

@@ -19,8 +19,8 @@
 extern "C" {
 #endif
 
-#define PERF_ARGS_MOST    8
-#define PERF_THREADS_MOST 4
+#define PERF_ARGS_MAX    8
+#define PERF_THREADS_MAX 4
 
 struct perf_run {
     uint64_t iterations; /* to do in this call, by each thread */
@@ -34,8 +34,8 @@ struct perf_case {
     void (*setup)(const struct perf_run *run); /* or NULL */
     void (*run)(const struct perf_run *run);
     void (*teardown)(const struct perf_run *run); /* or NULL */
-    int64_t args[PERF_ARGS_MOST];                 /* ended by 0; none: one run without */
-    unsigned threads[PERF_THREADS_MOST];          /* ended by 0; none: one thread */
+    int64_t args[PERF_ARGS_MAX];                  /* ended by 0; none: one run without */
+    unsigned threads[PERF_THREADS_MAX];           /* ended by 0; none: one thread */
     /* What one iteration counts for, in operations; 0: as many as the argument says. */
     uint64_t items;
     /* The threads work on the same items (a pipeline): only those of thread 0 count. */

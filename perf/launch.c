@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PRELOADS_MOST 16
+#define PRELOADS_MAX 16
 
 extern char **environ;
 
@@ -82,7 +82,7 @@ static size_t preloads_parse(char *list, char **ret)
     size_t n = 0;
 
     for (char *at = strtok(list, ","); at; at = strtok(NULL, ",")) {
-        if (n == PRELOADS_MOST)
+        if (n == PRELOADS_MAX)
             die("preloads", E2BIG);
         ret[n] = NULL;
         if (strcmp(at, "-") != 0 && asprintf(&ret[n], "LD_PRELOAD=%s", at) < 0)
@@ -94,7 +94,7 @@ static size_t preloads_parse(char *list, char **ret)
 
 int main(int argc, char **argv)
 {
-    char *preload[PRELOADS_MOST], **env;
+    char *preload[PRELOADS_MAX], **env;
     size_t preloads;
     long count;
     int fd;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS_MOST = 10000, INTERVALS = 4 };
+enum { ROUNDS_MAX = 10000, INTERVALS = 4 };
 
 static const int64_t intervals[INTERVALS] = {0, 2 << 20, 512 << 10, 64 << 10};
 static const char *const names[INTERVALS] = {"off", "2 MiB", "512 KiB", "64 KiB"};
@@ -56,13 +56,13 @@ static double quantile(double *values, int count, double q)
 
 int main(int argc, char **argv)
 {
-    static double ratio[INTERVALS][ROUNDS_MOST], base[INTERVALS * ROUNDS_MOST];
+    static double ratio[INTERVALS][ROUNDS_MAX], base[INTERVALS * ROUNDS_MAX];
     int rounds = argc > 1 ? atoi(argv[1]) : 100;
     double milliseconds = argc > 2 ? strtod(argv[2], NULL) : 20;
     int (*set)(int64_t) = (int (*)(int64_t))dlsym(RTLD_DEFAULT, "salloc_set_sampling_interval");
 
-    if (!set || rounds < 1 || rounds > ROUNDS_MOST) {
-        fprintf(stderr, "preload libsalloc.so; 1 to %d rounds\n", ROUNDS_MOST);
+    if (!set || rounds < 1 || rounds > ROUNDS_MAX) {
+        fprintf(stderr, "preload libsalloc.so; 1 to %d rounds\n", ROUNDS_MAX);
         return 1;
     }
     printf("  bytes  ns a pair  medians of the ratio to no sampling (quartiles)\n%18s", "");

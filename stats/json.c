@@ -4,12 +4,12 @@
 
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
-#include "stats/figures.h"
+#include "stats/metrics.h"
 #include "stats/report.h"
 
 /* Members of one kind, as an object. */
-static void members(struct sa_fmt *f, const struct sa_figure *figures, const uint64_t *values,
-                    size_t count, enum sa_figure_kind kind, const char *between)
+static void members(struct sa_fmt *f, const struct sa_metric *figures, const uint64_t *values,
+                    size_t count, enum sa_metric_kind kind, const char *between)
 {
     const char *separator = "";
 
@@ -23,13 +23,13 @@ static void members(struct sa_fmt *f, const struct sa_figure *figures, const uin
     sa_fmt_add(f, "}");
 }
 
-static void both_kinds(struct sa_fmt *f, const struct sa_figure *figures, const uint64_t *values,
+static void both_kinds(struct sa_fmt *f, const struct sa_metric *figures, const uint64_t *values,
                        size_t count, const char *between)
 {
     sa_fmt_add(f, "\"gauges\": ");
-    members(f, figures, values, count, SA_FIGURE_GAUGE, between);
+    members(f, figures, values, count, SA_METRIC_GAUGE, between);
     sa_fmt_add(f, ", \"counters\": ");
-    members(f, figures, values, count, SA_FIGURE_COUNTER, between);
+    members(f, figures, values, count, SA_METRIC_COUNTER, between);
 }
 
 static void head(struct sa_fmt *f, const struct sa_snapshot *s)
@@ -49,7 +49,7 @@ static void head(struct sa_fmt *f, const struct sa_snapshot *s)
     }
 }
 
-static void hugepages(struct sa_fmt *f, const struct sa_reading *r)
+static void hugepages(struct sa_fmt *f, const struct sa_report_input *r)
 {
     uint64_t values[SA_HUGE_FIGURES];
 
@@ -61,7 +61,7 @@ static void hugepages(struct sa_fmt *f, const struct sa_reading *r)
     sa_fmt_add(f, "},\n");
 }
 
-static void classes(struct sa_fmt *f, const struct sa_reading *r)
+static void classes(struct sa_fmt *f, const struct sa_report_input *r)
 {
     uint64_t values[SA_CLASS_FIGURES];
 
@@ -103,8 +103,8 @@ static void cpus(struct sa_fmt *f)
 
 void sa_json_format(struct sa_fmt *f)
 {
-    struct sa_reading *r = sa_reading_take();
-    uint64_t values[SA_FIGURES];
+    struct sa_report_input *r = sa_report_input_take();
+    uint64_t values[SA_METRICS];
 
     if (!r) {
         sa_fmt_add(f,
@@ -113,12 +113,12 @@ void sa_json_format(struct sa_fmt *f)
                    SA_JSON_SCHEMA_VERSION);
         return;
     }
-    sa_figures_read(&r->s, values);
+    sa_metrics_read(&r->s, values);
     head(f, &r->s);
-    both_kinds(f, sa_figures, values, SA_FIGURES, "\n  ");
+    both_kinds(f, sa_metrics, values, SA_METRICS, "\n  ");
     sa_fmt_add(f, ",\n");
     hugepages(f, r);
     classes(f, r);
     cpus(f);
-    sa_reading_release(r);
+    sa_report_input_release(r);
 }

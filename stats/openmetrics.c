@@ -5,7 +5,7 @@
  */
 #include "stats/openmetrics.h"
 
-#include "stats/figures.h"
+#include "stats/metrics.h"
 
 #include <string.h>
 
@@ -25,18 +25,18 @@ static const char *unit_of(const char *name)
     return NULL;
 }
 
-static const char *total_of(const struct sa_figure *figure)
+static const char *total_of(const struct sa_metric *figure)
 {
-    return figure->kind == SA_FIGURE_COUNTER ? "_total" : "";
+    return figure->kind == SA_METRIC_COUNTER ? "_total" : "";
 }
 
 /* What comes before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
-static void family(const struct writer *w, const char *set, const struct sa_figure *figure)
+static void family(const struct writer *w, const char *set, const struct sa_metric *figure)
 {
     const char *unit = unit_of(figure->name), *end = w->classic ? total_of(figure) : "";
 
     sa_fmt_add(w->f, "# TYPE salloc_%s%s%s %s\n", set, figure->name, end,
-               figure->kind == SA_FIGURE_COUNTER ? "counter" : "gauge");
+               figure->kind == SA_METRIC_COUNTER ? "counter" : "gauge");
     if (unit && !w->classic)
         sa_fmt_add(w->f, "# UNIT salloc_%s%s %s\n", set, figure->name, unit);
     sa_fmt_add(w->f, "# HELP salloc_%s%s%s %s\n", set, figure->name, end, figure->help);
@@ -52,7 +52,7 @@ static void labels(const struct writer *w, const char *own)
     sa_fmt_add(w->f, " ");
 }
 
-static void sample(const struct writer *w, const char *set, const struct sa_figure *figure,
+static void sample(const struct writer *w, const char *set, const struct sa_metric *figure,
                    const char *own, uint64_t value)
 {
     sa_fmt_add(w->f, "salloc_%s%s%s", set, figure->name, total_of(figure));
@@ -61,7 +61,7 @@ static void sample(const struct writer *w, const char *set, const struct sa_figu
 }
 
 /* Families of one sample each. */
-static void plain(const struct writer *w, const char *set, const struct sa_figure *figures,
+static void plain(const struct writer *w, const char *set, const struct sa_metric *figures,
                   const uint64_t *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -87,10 +87,10 @@ static void build(const struct writer *w, const struct sa_snapshot *s)
 
 static void whole(const struct writer *w, const struct sa_snapshot *s)
 {
-    uint64_t values[SA_FIGURES];
+    uint64_t values[SA_METRICS];
 
-    sa_figures_read(s, values);
-    plain(w, "", sa_figures, values, SA_FIGURES);
+    sa_metrics_read(s, values);
+    plain(w, "", sa_metrics, values, SA_METRICS);
     sa_fmt_add(w->f, "# TYPE salloc_realized_fragmentation_ratio gauge\n");
     if (!w->classic)
         sa_fmt_add(w->f, "# UNIT salloc_realized_fragmentation_ratio ratio\n");
@@ -100,7 +100,7 @@ static void whole(const struct writer *w, const struct sa_snapshot *s)
     sa_fmt_add(w->f, "%.6F\n", sa_snapshot_fragmentation(s));
 }
 
-static void hugepages(const struct writer *w, const struct sa_reading *r)
+static void hugepages(const struct writer *w, const struct sa_report_input *r)
 {
     uint64_t values[SA_HUGE_FIGURES];
 
@@ -111,7 +111,7 @@ static void hugepages(const struct writer *w, const struct sa_reading *r)
 }
 
 /* Classes that never had a span are left out: each would be two dozen series of zeros. */
-static void classes(const struct writer *w, const struct sa_reading *r)
+static void classes(const struct writer *w, const struct sa_report_input *r)
 {
     uint64_t values[SA_CLASS_FIGURES];
 
@@ -156,7 +156,7 @@ static void cpus(const struct writer *w)
 
 static void format(const struct writer *w)
 {
-    struct sa_reading *r = sa_reading_take();
+    struct sa_report_input *r = sa_report_input_take();
 
     if (r) {
         build(w, &r->s);
@@ -164,7 +164,7 @@ static void format(const struct writer *w)
         hugepages(w, r);
         classes(w, r);
         cpus(w);
-        sa_reading_release(r);
+        sa_report_input_release(r);
     }
 }
 
@@ -176,13 +176,13 @@ void sa_openmetrics_format(struct sa_fmt *f)
 
 void sa_prometheus_format(struct sa_fmt *f, const char *file)
 {
-    char common[SA_PROMETHEUS_FILE_MOST + sizeof("file=\"\"")];
+    char common[SA_PROMETHEUS_FILE_MAX + sizeof("file=\"\"")];
     struct sa_fmt label;
     size_t len = strlen(file);
 
     sa_fmt_init(&label, common, sizeof(common));
     if (len) {
-        file += len - (len < SA_PROMETHEUS_FILE_MOST ? len : SA_PROMETHEUS_FILE_MOST);
+        file += len - (len < SA_PROMETHEUS_FILE_MAX ? len : SA_PROMETHEUS_FILE_MAX);
         sa_fmt_add(&label, "file=\"");
         for (; *file; file++)
             sa_fmt_add(&label, "%c",

@@ -14,11 +14,11 @@ void sa_openmetrics_format(struct sa_fmt *f);
 
 /*
  * The same, in the format of Prometheus. file: the value of a label of all samples, which tells this file from others that
- * one collector reads: it refuses the same sample twice. At most its last SA_PROMETHEUS_FILE_MOST characters, with '_' for
+ * one collector reads: it refuses the same sample twice. At most its last SA_PROMETHEUS_FILE_MAX characters, with '_' for
  * what is not printable ASCII, a quote or a backslash. Empty: no such label.
  */
 void sa_prometheus_format(struct sa_fmt *f, const char *file);
 
-#define SA_PROMETHEUS_FILE_MOST 64
+#define SA_PROMETHEUS_FILE_MAX 64
 
 #endif

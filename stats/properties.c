@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of figures.def
+ * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of metrics.def
  * as salloc.<name>; and two that the kernel is asked for. No state.
  */
 #include "stats/properties.h"
 
-#include "alloc/front/gate.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
-#include "stats/figures.h"
-#include "stats/reading.h"
+#include "stats/metrics.h"
+#include "stats/report_input.h"
 
 #include <string.h>
 
@@ -101,11 +101,11 @@ static bool read_experiment(const struct sa_snapshot *s, const char *name, size_
 
 static bool read_figure(const struct sa_snapshot *s, const char *name, size_t *ret)
 {
-    uint64_t values[SA_FIGURES];
+    uint64_t values[SA_METRICS];
 
-    for (size_t i = 0; i < SA_FIGURES; i++) {
-        if (strcmp(name, sa_figures[i].name) == 0) {
-            sa_figures_read(s, values);
+    for (size_t i = 0; i < SA_METRICS; i++) {
+        if (strcmp(name, sa_metrics[i].name) == 0) {
+            sa_metrics_read(s, values);
             *ret = values[i];
             return true;
         }
@@ -117,7 +117,7 @@ static bool read_figure(const struct sa_snapshot *s, const char *name, size_t *r
 static bool read_huge(const char *name, size_t *ret)
 {
     uint64_t values[SA_HUGE_FIGURES];
-    struct sa_reading *r;
+    struct sa_report_input *r;
     size_t i = 0;
     bool ok;
 
@@ -125,7 +125,7 @@ static bool read_huge(const char *name, size_t *ret)
         i++;
     if (i == SA_HUGE_FIGURES)
         return false;
-    r = sa_reading_take();
+    r = sa_report_input_take();
     if (!r)
         return false;
     ok = r->has_huge;
@@ -133,7 +133,7 @@ static bool read_huge(const char *name, size_t *ret)
         sa_huge_figures_read(r, values);
         *ret = values[i];
     }
-    sa_reading_release(r);
+    sa_report_input_release(r);
     return ok;
 }
 
@@ -143,10 +143,10 @@ static bool read_coverage(const char *name, size_t *ret)
     bool huge = strcmp(name, "heap_hugepage_bytes") == 0, ok;
     struct sa_vm_coverage coverage;
 
-    if ((!huge && strcmp(name, "heap_resident_bytes") != 0) || !sa_gate_enter())
+    if ((!huge && strcmp(name, "heap_resident_bytes") != 0) || !sa_fork_gate_enter())
         return false;
     ok = sa_page_heap_coverage(&sa_page_heap_ordinary, &coverage);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     if (ok)
         *ret = huge ? coverage.huge : coverage.resident;
     return ok;

@@ -3,7 +3,7 @@
 #ifndef SA_STATS_PROPERTIES_H
 #define SA_STATS_PROPERTIES_H
 
-#include "stats/snapshot.h"
+#include "stats/stats_snapshot.h"
 
 #include <stdbool.h>
 

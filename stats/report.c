@@ -3,7 +3,7 @@
 #include "stats/report.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/front/cpu_cache.h"
+#include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/os/vm.h"
 #include "stats/json.h"
 #include "stats/openmetrics.h"
@@ -19,7 +19,7 @@
 
 void (*sa_report_options)(struct sa_fmt *f, bool json);
 
-static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
+static void format_sections(struct sa_fmt *f, const struct sa_report_input *r)
 {
     sa_report_summary(f, &r->s);
     sa_report_metadata(f, &r->s);
@@ -50,11 +50,11 @@ static void format_sections(struct sa_fmt *f, const struct sa_reading *r)
 
 void sa_report_format(struct sa_fmt *f)
 {
-    struct sa_reading *r = sa_reading_take();
+    struct sa_report_input *r = sa_report_input_take();
 
     if (r) {
         format_sections(f, r);
-        sa_reading_release(r);
+        sa_report_input_release(r);
     } else {
         sa_fmt_add(f, "salloc: no memory for a stats page\n");
     }

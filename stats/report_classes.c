@@ -30,7 +30,7 @@ void sa_report_classes(struct sa_fmt *f, const struct sa_snapshot *s)
     }
 }
 
-void sa_report_utilization(struct sa_fmt *f, const struct sa_reading *r)
+void sa_report_utilization(struct sa_fmt *f, const struct sa_report_input *r)
 {
     sa_fmt_add(f, SA_REPORT_RULE
                "Central cache freelist: Span utilization histogram\n"
@@ -45,7 +45,7 @@ void sa_report_utilization(struct sa_fmt *f, const struct sa_reading *r)
     }
 }
 
-void sa_report_transfer(struct sa_fmt *f, const struct sa_reading *r)
+void sa_report_transfer(struct sa_fmt *f, const struct sa_report_input *r)
 {
     size_t cumulative = 0;
 
@@ -69,7 +69,7 @@ void sa_report_transfer(struct sa_fmt *f, const struct sa_reading *r)
     }
 }
 
-void sa_report_capacities(struct sa_fmt *f, const struct sa_reading *r)
+void sa_report_capacities(struct sa_fmt *f, const struct sa_report_input *r)
 {
     sa_fmt_add(f,
                SA_REPORT_RULE "Size class capacity statistics in per-cpu caches\n" SA_REPORT_RULE);

@@ -4,7 +4,7 @@
  * number of a thread's cache, and none is marked as active: which threads run is not known.
  */
 #include "alloc/base/bits.h"
-#include "alloc/front/cpu_cache.h"
+#include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "stats/report_internal.h"

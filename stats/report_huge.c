@@ -166,7 +166,7 @@ static void allocator(struct sa_fmt *f, const struct sa_huge_address_stats *s)
                s->in_use, s->free);
 }
 
-void sa_report_huge(struct sa_fmt *f, const struct sa_reading *r)
+void sa_report_huge(struct sa_fmt *f, const struct sa_report_input *r)
 {
     static const char label[] = "HugePageAware";
     const struct sa_huge_stats *h = &r->huge;

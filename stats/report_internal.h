@@ -5,7 +5,7 @@
 #define SA_STATS_REPORT_INTERNAL_H
 
 #include "alloc/base/fmt.h"
-#include "stats/reading.h"
+#include "stats/report_input.h"
 
 #define SA_REPORT_RULE "------------------------------------------------\n"
 
@@ -25,9 +25,9 @@ void sa_report_process(struct sa_fmt *f, const struct sa_snapshot *s);
 
 /* report_classes.c */
 void sa_report_classes(struct sa_fmt *f, const struct sa_snapshot *s);
-void sa_report_utilization(struct sa_fmt *f, const struct sa_reading *r);
-void sa_report_transfer(struct sa_fmt *f, const struct sa_reading *r);
-void sa_report_capacities(struct sa_fmt *f, const struct sa_reading *r);
+void sa_report_utilization(struct sa_fmt *f, const struct sa_report_input *r);
+void sa_report_transfer(struct sa_fmt *f, const struct sa_report_input *r);
+void sa_report_capacities(struct sa_fmt *f, const struct sa_report_input *r);
 
 /* report_cpus.c */
 void sa_report_cpus(struct sa_fmt *f, const struct sa_snapshot *s);
@@ -47,6 +47,6 @@ void sa_report_guarded(struct sa_fmt *f, const struct sa_snapshot *s);
 void sa_report_system(struct sa_fmt *f, const struct sa_snapshot *s);
 
 /* report_huge.c; nothing if the heap is a plain one */
-void sa_report_huge(struct sa_fmt *f, const struct sa_reading *r);
+void sa_report_huge(struct sa_fmt *f, const struct sa_report_input *r);
 
 #endif

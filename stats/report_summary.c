@@ -2,7 +2,7 @@
 /* The sections of the stats page that tell of the whole; see report_internal.h. */
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
-#include "sampling/recording.h"
+#include "sampling/record/recording.h"
 #include "stats/report_internal.h"
 
 static void row(struct sa_fmt *f, char sign, size_t bytes, const char *what)

@@ -8,7 +8,7 @@
 #include "alloc/api/init.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
-#include "alloc/front/fast.h"
+#include "alloc/front/fast_path.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>

@@ -16,9 +16,9 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
-#include "alloc/front/deferred.h"
-#include "alloc/front/maintain.h"
-#include "alloc/front/vfork.h"
+#include "alloc/fork/deferred_calls.h"
+#include "alloc/fork/vfork.h"
+#include "alloc/maintain/maintenance.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/sys.h"
 #include "include/salloc/salloc.h"
@@ -42,7 +42,7 @@ static struct {
     struct sa_pressure pressure; /* the thread's */
 } background;
 
-static void *background_thread(void *unused)
+SA_RARE static void *background_thread(void *unused)
 {
     bool watch = sa_options.pressure;
 
@@ -50,22 +50,22 @@ static void *background_thread(void *unused)
     if (watch)
         sa_pressure_begin(&background.pressure, "");
     for (;;) {
-        uint32_t wakes = sa_maintain_wakes();
+        uint32_t wakes = sa_maintenance_wakes();
         unsigned ms;
 
         if (sa_load_acquire(&background.state) == STOPPING)
             break;
-        ms = sa_maintain_background();
+        ms = sa_maintenance_background();
         if (!watch)
-            sa_maintain_sleep(wakes, ms);
+            sa_maintenance_sleep(wakes, ms);
         else if (sa_pressure_wait(&background.pressure, (unsigned)sa_min(ms, PRESSURE_MS)))
-            sa_maintain_relieve();
+            sa_maintenance_relieve();
     }
     sa_pressure_end(&background.pressure);
     return unused;
 }
 
-static int background_create(void)
+SA_RARE static int background_create(void)
 {
     sigset_t all, before;
     pthread_attr_t attr;
@@ -97,10 +97,10 @@ static int background_start(void)
 }
 
 /* After a slow path. */
-static void background_start_lazily(void)
+SA_RARE static void background_start_lazily(void)
 {
     if (sa_vfork_is_child()) /* the thread would be one of the child's */
-        sa_maintain_want_thread(true, false);
+        sa_maintenance_want_thread(true, false);
     else if (sa_load_relaxed(&background.wanted) && background_start() != 0)
         sa_warn("maintenance_thread: cannot create a thread");
 }
@@ -108,31 +108,31 @@ static void background_start_lazily(void)
 static void background_want(bool wanted)
 {
     sa_store_relaxed(&background.wanted, wanted);
-    sa_deferred_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
-    sa_maintain_want_thread(wanted, true);
+    sa_deferred_call_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
+    sa_maintenance_want_thread(wanted, true);
 }
 
-bool sa_background_is_wanted(void)
+SA_RARE bool sa_background_is_wanted(void)
 {
     return sa_load_relaxed(&background.wanted);
 }
 
-void sa_background_read_options(void)
+SA_RARE void sa_background_read_options(void)
 {
-    sa_maintain_set_release_rate(sa_options.release_rate);
+    sa_maintenance_set_release_rate(sa_options.release_rate);
     if (sa_options.maintenance_thread || sa_options.pressure)
         background_want(true);
 }
 
-void sa_background_after_fork(void)
+SA_RARE void sa_background_after_fork(void)
 {
     sa_pressure_end(&background.pressure); /* the file was copied */
     sa_store_relaxed(&background.state, NONE);
     if (sa_load_relaxed(&background.wanted))
-        sa_maintain_want_thread(true, false);
+        sa_maintenance_want_thread(true, false);
 }
 
-SA_EXPORT int salloc_start_maintenance_thread(void)
+SA_RARE SA_EXPORT int salloc_start_maintenance_thread(void)
 {
     int saved = errno, error;
 
@@ -145,7 +145,7 @@ SA_EXPORT int salloc_start_maintenance_thread(void)
     return error ? -1 : 0;
 }
 
-SA_EXPORT int salloc_stop_maintenance_thread(void)
+SA_RARE SA_EXPORT int salloc_stop_maintenance_thread(void)
 {
     int saved = errno;
     uint32_t running = RUNNING;
@@ -159,36 +159,36 @@ SA_EXPORT int salloc_stop_maintenance_thread(void)
         sa_sys_futex_wait(&background.state, STARTING, 1000000);
         running = RUNNING;
     }
-    sa_maintain_wake();
+    sa_maintenance_wake();
     pthread_join(background.thread, NULL);
     sa_store_release(&background.state, NONE);
     errno = saved;
     return 0;
 }
 
-SA_EXPORT unsigned salloc_process_background_actions(void)
+SA_RARE SA_EXPORT unsigned salloc_process_background_actions(void)
 {
     int saved = errno;
     unsigned ms;
 
     sa_init();
-    ms = sa_maintain_background();
-    sa_deferred_run();
+    ms = sa_maintenance_background();
+    sa_deferred_call_run();
     errno = saved;
     return ms;
 }
 
-SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
+SA_RARE SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
 {
     if (bytes_per_second > PTRDIFF_MAX) {
         errno = ERANGE;
         return -1;
     }
-    sa_maintain_set_release_rate(bytes_per_second);
+    sa_maintenance_set_release_rate(bytes_per_second);
     return 0;
 }
 
-SA_EXPORT size_t salloc_get_release_rate(void)
+SA_RARE SA_EXPORT size_t salloc_get_release_rate(void)
 {
-    return sa_maintain_release_rate();
+    return sa_maintenance_release_rate();
 }

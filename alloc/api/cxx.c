@@ -20,7 +20,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
-#include "alloc/front/fast.h"
+#include "alloc/front/fast_path.h"
 #include "alloc/front/mismatch.h"
 
 #include <dlfcn.h>
@@ -148,8 +148,8 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
     }
 
 /* NULL: there is no memory, or it must be the program's. */
-static SA_NOINLINE void *new_aligned(size_t size, size_t align, sa_entry_kind kind,
-                                     const void *caller)
+SA_RARE static SA_NOINLINE void *new_aligned(size_t size, size_t align, sa_entry_kind kind,
+                                             const void *caller)
 {
     void *p;
 
@@ -162,7 +162,7 @@ static SA_NOINLINE void *new_aligned(size_t size, size_t align, sa_entry_kind ki
 }
 
 #define NEW_ALIGNED(name, nothrow_parameter, nothrow, kind)                                        \
-    SA_EXPORT SA_WEAK void *name(size_t size, size_t align nothrow_parameter)                      \
+    SA_RARE SA_EXPORT SA_WEAK void *name(size_t size, size_t align nothrow_parameter)              \
     {                                                                                              \
         static new_function found;                                                                 \
         void *p = new_aligned(size, align, kind, SA_CALLER);                                       \
@@ -222,7 +222,7 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_ARRA
 
 /* The slow path would not know the alignment, so these ask first. */
 #define DELETE_ALIGNED(name, more_parameters, kind, goes_to)                                       \
-    SA_FAST_ENTRY SA_WEAK void name(void *p, size_t align more_parameters)                         \
+    SA_RARE SA_FAST_ENTRY SA_WEAK void name(void *p, size_t align more_parameters)                 \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \
@@ -231,7 +231,7 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_ARRA
     }
 
 #define DELETE_SIZED_ALIGNED(name, kind, goes_to)                                                  \
-    SA_EXPORT SA_WEAK void name(void *p, size_t size, size_t align)                                \
+    SA_RARE SA_EXPORT SA_WEAK void name(void *p, size_t size, size_t align)                        \
     {                                                                                              \
         if (operators_replaced())                                                                  \
             goes_to;                                                                               \

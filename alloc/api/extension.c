@@ -4,16 +4,16 @@
 
 #include "alloc/api/init.h"
 #include "alloc/base/fmt.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/front.h"
-#include "alloc/front/gate.h"
-#include "alloc/front/maintain.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/front/slow_path.h"
+#include "alloc/maintain/maintenance.h"
 #include "alloc/os/lock.h"
-#include "alloc/page_heap/limits.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "stats/properties.h"
 #include "stats/report.h"
-#include "stats/snapshot.h"
+#include "stats/stats_snapshot.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,14 +23,14 @@
 
 static struct sa_lock control_lock; /* CONTROL: setting properties */
 
-SA_EXPORT const char *salloc_version(void)
+SA_ONCE SA_EXPORT const char *salloc_version(void)
 {
     return SALLOC_VERSION;
 }
 
 /* A report in memory of the program's, which may pass the hard limit: by the first of two hugepages that are touched
  * for it, the report, and earlier ones that are still held. */
-static char *get_stats(enum sa_report_kind kind)
+SA_RARE static char *get_stats(enum sa_report_kind kind)
 {
     int saved = errno;
     size_t cap, past;
@@ -54,27 +54,27 @@ static char *get_stats(enum sa_report_kind kind)
     return shorter ? shorter : text;
 }
 
-SA_EXPORT char *salloc_get_stats(void)
+SA_RARE SA_EXPORT char *salloc_get_stats(void)
 {
     return get_stats(SA_REPORT_TEXT);
 }
 
-SA_EXPORT char *salloc_get_stats_json(void)
+SA_RARE SA_EXPORT char *salloc_get_stats_json(void)
 {
     return get_stats(SA_REPORT_JSON);
 }
 
-SA_EXPORT char *salloc_get_stats_openmetrics(void)
+SA_RARE SA_EXPORT char *salloc_get_stats_openmetrics(void)
 {
     return get_stats(SA_REPORT_OPENMETRICS);
 }
 
-SA_EXPORT char *salloc_get_stats_prometheus(void)
+SA_RARE SA_EXPORT char *salloc_get_stats_prometheus(void)
 {
     return get_stats(SA_REPORT_PROMETHEUS);
 }
 
-SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
+SA_RARE SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *value)
 {
     int saved = errno;
     struct sa_snapshot s;
@@ -111,7 +111,7 @@ static int settable(const char *name)
     return SET_NONE;
 }
 
-SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
+SA_RARE SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
 {
     int saved = errno;
     size_t old;
@@ -134,11 +134,11 @@ SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
             errno = EPERM;
         return -1;
     }
-    if (value > (which == SET_CACHE_LIMIT ? SA_CPU_CACHE_MOST : SA_SKIP_MOST_S)) {
+    if (value > (which == SET_CACHE_LIMIT ? SA_CPU_CACHE_MAX : SA_SKIP_MAX_S)) {
         errno = EINVAL;
         return -1;
     }
-    if (!sa_gate_enter()) {
+    if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
         return -1;
     }
@@ -148,48 +148,48 @@ SA_EXPORT int salloc_set_numeric_property(const char *name, size_t value)
     else
         sa_page_heap_set_skip(&sa_page_heap_ordinary, (enum sa_skip)which, value);
     sa_lock_release(&control_lock, SA_RANK_CONTROL);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     errno = saved;
     return 0;
 }
 
-SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
+SA_RARE SA_EXPORT size_t salloc_release_free_memory(size_t bytes)
 {
     int saved = errno;
     size_t given = 0;
 
     sa_init();
-    if (sa_gate_enter()) {
-        given = sa_maintain_release_requested(bytes > PTRDIFF_MAX ? PTRDIFF_MAX : bytes);
-        sa_gate_leave();
+    if (sa_fork_gate_enter()) {
+        given = sa_maintenance_release_requested(bytes > PTRDIFF_MAX ? PTRDIFF_MAX : bytes);
+        sa_fork_gate_leave();
     }
     errno = saved;
     return given;
 }
 
-SA_EXPORT size_t salloc_get_estimated_allocated_size(size_t size)
+SA_RARE SA_EXPORT size_t salloc_get_estimated_allocated_size(size_t size)
 {
     sa_init();
     return sa_front_estimate(size);
 }
 
-SA_EXPORT size_t salloc_get_allocated_size(const void *p)
+SA_RARE SA_EXPORT size_t salloc_get_allocated_size(const void *p)
 {
     sa_init();
     return p ? sa_front_size_if_ours(p) : 0;
 }
 
-SA_EXPORT enum salloc_ownership salloc_get_ownership(const void *p)
+SA_RARE SA_EXPORT enum salloc_ownership salloc_get_ownership(const void *p)
 {
     return salloc_get_allocated_size(p) ? SALLOC_OWNED : SALLOC_NOT_OWNED;
 }
 
-SA_EXPORT int salloc_discover_topology(void)
+SA_RARE SA_EXPORT int salloc_discover_topology(void)
 {
     int saved = errno, domains;
 
     sa_init();
-    domains = sa_maintain_topology();
+    domains = sa_maintenance_topology();
     errno = domains < 0 ? -domains : saved;
     return domains < 0 ? -1 : domains;
 }

@@ -10,8 +10,8 @@
 
 #include "alloc/api/at_exit.h"
 #include "alloc/api/background.h"
-#include "alloc/api/fork.h"
-#include "alloc/api/limits.h"
+#include "alloc/api/fork_handlers.h"
+#include "alloc/api/limit_options.h"
 #include "alloc/api/options.h"
 #include "alloc/api/options_text.h"
 #include "alloc/api/profile_output.h"
@@ -22,14 +22,14 @@
 #include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/front.h"
-#include "alloc/front/maintain.h"
-#include "alloc/front/inspect.h"
 #include "alloc/front/map_shares.h"
 #include "alloc/front/mismatch.h"
-#include "alloc/front/quarantine.h"
-#include "alloc/front/sample_rates.h"
-#include "alloc/front/watched.h"
+#include "alloc/front/slow_path.h"
+#include "alloc/hardening/inspect.h"
+#include "alloc/hardening/quarantine.h"
+#include "alloc/hardening/watched.h"
+#include "alloc/maintain/maintenance.h"
+#include "alloc/maintain/sample_rates.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/lock.h"
@@ -39,15 +39,15 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
-#include "sampling/choice.h"
-#include "sampling/fault.h"
-#include "sampling/guarded.h"
-#include "sampling/kept.h"
-#include "sampling/misuse.h"
-#include "sampling/recording.h"
-#include "sampling/reporting.h"
-#include "sampling/sampler.h"
-#include "sampling/stack.h"
+#include "sampling/guard/fault_handler.h"
+#include "sampling/guard/guard_policy.h"
+#include "sampling/guard/guarded.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/guard/reporting.h"
+#include "sampling/guard/sample_quarantine.h"
+#include "sampling/record/recording.h"
+#include "sampling/sampler/sampler.h"
+#include "sampling/stack/stack.h"
 #include "stats/report.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ static SA_START_DATA bool libc_early = true; /* INIT */
 static const bool libc_early = false;
 #endif
 
-/* So that a static program gets layout.c, which nothing else refers to. */
+/* So that a static program gets layout_table.c, which nothing else refers to. */
 SA_LAYOUT_ADDRESS(sa_layout_main);
 
 static void init_options(bool quiet)
@@ -172,9 +172,9 @@ void sa_init_slow(void)
         sa_page_heap_set_hugepages(&sa_page_heap_ordinary, sa_options.hugepages);
         sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
-        sa_choice_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
+        sa_guard_policy_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
-        sa_kept_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
+        sa_sample_quarantine_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
         sa_sample_set_by_thread(sa_options.profile_threads);
         sa_sample_rates_optimise(sa_options.optimal_rates);
         sa_stack_capture_wait(libc_early);
@@ -187,15 +187,15 @@ void sa_init_slow(void)
     errno = saved;
 }
 
-static void *init_topology(void *unused)
+SA_RARE static void *init_topology(void *unused)
 {
-    sa_maintain_topology();
+    sa_maintenance_topology();
     return unused;
 }
 
 /* Asks for the cache topology on a thread of its own, with all signals blocked: hwloc takes long,
  * allocates, and needs the loader's lock, which this thread may be holding. */
-static void init_start_topology(void)
+SA_RARE static void init_start_topology(void)
 {
     sigset_t all, before;
     pthread_t thread;

@@ -6,10 +6,10 @@
 #include "alloc/api/init.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/attrs.h"
-#include "alloc/front/gate.h"
-#include "alloc/front/maintain.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/maintain/maintenance.h"
 #include "stats/report.h"
-#include "stats/snapshot.h"
+#include "stats/stats_snapshot.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -88,14 +88,14 @@ SA_EXPORT int malloc_trim(size_t pad)
     unsigned long given = 0;
 
     sa_init();
-    if (sa_gate_enter()) {
+    if (sa_fork_gate_enter()) {
         struct sa_snapshot s;
 
         sa_snapshot_take(&s);
         /* What is free after the caches are emptied is not known before: ask for all but pad. */
-        given = sa_maintain_release_requested(s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad
-                                                                        : 0);
-        sa_gate_leave();
+        given = sa_maintenance_release_requested(
+            s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad : 0);
+        sa_fork_gate_leave();
     }
     errno = saved;
     return given != 0;

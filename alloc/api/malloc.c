@@ -10,8 +10,8 @@
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
-#include "alloc/front/fast.h"
-#include "alloc/front/front.h"
+#include "alloc/front/fast_path.h"
+#include "alloc/front/slow_path.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>
@@ -123,7 +123,7 @@ SA_FAST_ENTRY void free_sized(void *p, size_t size)
     sa_fast_free_sized(SA_FOR_C, p, size, entry_free_sized);
 }
 
-SA_FAST_ENTRY void free_aligned_sized(void *p, size_t align, size_t size)
+SA_RARE SA_FAST_ENTRY void free_aligned_sized(void *p, size_t align, size_t size)
 {
     if (align <= SA_MIN_ALIGN)
         sa_own_free_sized(p, size);
@@ -188,7 +188,7 @@ SA_FAST_ENTRY void *realloc(void *p, size_t size)
     return sa_fast_realloc_stays(p, size) ? p : entry_realloc_moves(p, size);
 }
 
-SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
+SA_RARE SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
 {
     size_t bytes;
 
@@ -201,7 +201,7 @@ SA_EXPORT void *reallocarray(void *p, size_t count, size_t size)
     return sa_own_realloc(p, bytes);
 }
 
-SA_EXPORT size_t malloc_usable_size(void *p)
+SA_RARE SA_EXPORT size_t malloc_usable_size(void *p)
 {
     size_t cls = sa_fast_class_of(&sa_hot, p), size;
     struct sa_caller before;

@@ -377,7 +377,7 @@ static SA_COLD void options_read(const char *text, bool quiet)
     }
 }
 
-void sa_options_read(bool quiet)
+SA_RARE void sa_options_read(bool quiet)
 {
     const char *text = getauxval(AT_SECURE) ? NULL : options_find();
 

@@ -4,13 +4,13 @@
 #include "alloc/api/options_text.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/maintain.h"
-#include "alloc/front/quarantine.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/quarantine.h"
+#include "alloc/maintain/maintenance.h"
 #include "alloc/os/rseq.h"
-#include "alloc/page_heap/limits.h"
-#include "sampling/rates.h"
-#include "sampling/recording.h"
+#include "alloc/page_heap/account/limits.h"
+#include "sampling/estimate/rates.h"
+#include "sampling/record/recording.h"
 
 /* What is not plain text, and what would end a string of JSON, is left out of a path. */
 static void add_path(struct sa_fmt *f, const char *path)
@@ -49,7 +49,7 @@ static void read_effective(struct sa_options *o)
     o->profile_threads = sa_sample_by_thread_get();
     o->soft_limit = limit_in_effect(SA_LIMIT_SOFT);
     o->hard_limit = limit_in_effect(SA_LIMIT_HARD);
-    o->release_rate = sa_maintain_release_rate();
+    o->release_rate = sa_maintenance_release_rate();
     o->maintenance_thread = sa_background_is_wanted();
 }
 

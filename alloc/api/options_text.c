@@ -4,9 +4,9 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/quarantine.h"
-#include "sampling/guarded.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/quarantine.h"
+#include "sampling/guard/guarded.h"
 
 #include <signal.h>
 #include <string.h>
@@ -182,7 +182,7 @@ void sa_option_add_allowed(struct sa_fmt *f, const struct sa_option_info *info)
     }
 }
 
-#define KEY_MOST 31
+#define KEY_MAX 31
 
 static int lower(char c)
 {
@@ -192,7 +192,7 @@ static int lower(char c)
 /* Letters to add, drop or change (Levenshtein). */
 static size_t distance(const char *a, size_t n, const char *b)
 {
-    size_t row[KEY_MOST + 1], m = strlen(b);
+    size_t row[KEY_MAX + 1], m = strlen(b);
 
     for (size_t j = 0; j <= m; j++)
         row[j] = j;
@@ -215,7 +215,7 @@ const struct sa_option_info *sa_option_nearest(const char *key, size_t len)
     const struct sa_option_info *nearest = NULL;
     size_t least = len / 3 + 1; /* more than a third would be another word */
 
-    if (len > KEY_MOST)
+    if (len > KEY_MAX)
         return NULL;
     for (size_t i = 0; i < SA_OPTIONS; i++) {
         size_t d = distance(key, len, sa_option_infos[i].key);

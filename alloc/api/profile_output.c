@@ -15,10 +15,10 @@
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
-#include "alloc/front/gate.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/os/destination.h"
 #include "alloc/os/sys.h"
-#include "sampling/write.h"
+#include "sampling/export/write.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -59,7 +59,7 @@ static salloc_profile *output_exchange(void)
     salloc_profile *profile = NULL;
     int error = EAGAIN; /* the last one was stopped, but the next could not be started then */
 
-    if (!sa_gate_enter()) {
+    if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
         return NULL;
     }
@@ -71,7 +71,7 @@ static salloc_profile *output_exchange(void)
         output.recording = NULL;
     if (!output.recording)
         output.recording = output_start();
-    sa_gate_leave();
+    sa_fork_gate_leave();
     errno = error;
     return profile;
 }
@@ -81,7 +81,7 @@ static salloc_profile *output_profile(void)
     return output_records() ? output_exchange() : salloc_snapshot_profile(sa_options.profile_type);
 }
 
-static void output_write(void)
+SA_RARE static void output_write(void)
 {
     salloc_profile *profile = NULL;
     int error = EAGAIN;
@@ -101,7 +101,7 @@ static void output_write(void)
         sa_destination_complain("profile ", output.destination.pattern, error);
 }
 
-static void *output_thread(void *unused)
+SA_RARE static void *output_thread(void *unused)
 {
     uint32_t seen = 0;
     sigset_t own;
@@ -123,7 +123,7 @@ static void *output_thread(void *unused)
     return unused;
 }
 
-static void output_start_thread(void)
+SA_RARE static void output_start_thread(void)
 {
     sigset_t all, before;
     pthread_attr_t attr;
@@ -140,7 +140,7 @@ static void output_start_thread(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void output_signal(int number)
+SA_RARE static void output_signal(int number)
 {
     int saved = errno;
 
@@ -181,7 +181,7 @@ static void output_complain(void)
     }
 }
 
-void sa_profile_output_register(void)
+SA_RARE void sa_profile_output_register(void)
 {
     if (output_wanted()) {
         sa_destination_keep(&output.destination, sa_options.profile.text);
@@ -196,7 +196,7 @@ void sa_profile_output_register(void)
         output_listen();
 }
 
-void sa_profile_output_after_fork(bool threads)
+SA_RARE void sa_profile_output_after_fork(bool threads)
 {
     if (!output_wanted())
         return;

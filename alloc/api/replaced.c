@@ -4,8 +4,8 @@
 
 #include "alloc/api/init.h"
 #include "alloc/base/atomic.h"
-#include "alloc/front/front.h"
-#include "alloc/front/gate.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/front/slow_path.h"
 #include "alloc/page_heap/page_heap.h"
 
 #include <dlfcn.h>
@@ -154,10 +154,10 @@ SA_COLD bool sa_replaced_serves_nobody(void)
         return false;
     if (!sa_load_acquire(&sa_init_done))
         return true;
-    if (!sa_gate_enter())
+    if (!sa_fork_gate_enter())
         return false;
     sa_page_heap_stats(&sa_page_heap_ordinary, &ordinary);
     sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
-    sa_gate_leave();
+    sa_fork_gate_leave();
     return ordinary.spans_created + sampled.spans_created == 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiler attributes and the few constants that every floor shares. */
+/* Compiler attributes and the few constants that every layer shares. */
 #ifndef SA_BASE_ATTRS_H
 #define SA_BASE_ATTRS_H
 
@@ -32,6 +32,14 @@
  */
 #define SA_START_CODE __attribute__((noinline, section(".text.startup")))
 #define SA_START_DATA __attribute__((section(".data.start")))
+
+/*
+ * Functions that few programs run, or seldom, in files of others that every program runs. They lie apart, with those of
+ * whole files that are cold (alloc/cold.ld), so that the pages that every program has in memory are few. SA_ONCE: what
+ * most programs run once, soon after their start.
+ */
+#define SA_RARE __attribute__((section(".text.unlikely.rare")))
+#define SA_ONCE __attribute__((section(".text.startup.once")))
 
 /* Assumed size of a cache line; only performance depends on it. */
 #define SA_CACHELINE 64

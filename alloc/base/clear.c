@@ -19,9 +19,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-#define WIDE_LEAST 2048u
-#define WIDE_MOST  65536u
-#define TURN       128u /* bytes in a turn of the loop */
+#define WIDE_MIN 2048u
+#define WIDE_MAX 65536u
+#define TURN     128u /* bytes in a turn of the loop */
 
 enum { WIDE_UNKNOWN, WIDE_NO, WIDE_YES };
 
@@ -72,9 +72,9 @@ __attribute__((target("avx2"))) static void clear_wide(void *p, size_t bytes)
 
 void *sa_clear_warm(void *p, size_t bytes)
 {
-    if (SA_LIKELY(bytes < WIDE_LEAST))
+    if (SA_LIKELY(bytes < WIDE_MIN))
         return memset(p, 0, bytes);
-    if (bytes > WIDE_MOST || !has_wide())
+    if (bytes > WIDE_MAX || !has_wide())
         sa_clear(p, bytes);
     else if (bytes >= SA_CLEAR_LONG)
         sa_clear_in_turns(p, bytes, clear_wide);

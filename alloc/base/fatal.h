@@ -23,7 +23,7 @@ SA_COLD void sa_warn(const char *format, ...);
 
 /*
  * Writes the line of a fatal error, which ends with a newline, and what is known beside it. Set by the
- * initialisation to a function of a higher floor. NULL before: the line alone is written.
+ * initialisation to a function of a higher layer. NULL before: the line alone is written.
  * pointer: what the line is about; NULL: nothing in particular.
  */
 typedef void sa_fatal_report_fn(const char *what, const void *pointer, const char *line);

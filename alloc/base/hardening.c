@@ -2,7 +2,7 @@
 /* See hardening.h. */
 #include "alloc/base/hardening.h"
 
-#include "alloc/base/marks.h"
+#include "alloc/base/canary.h"
 
 SA_START_DATA struct sa_hardening sa_hardening;
 
@@ -12,7 +12,7 @@ void sa_hardening_init(const struct sa_hardening *wanted, const uint64_t secret[
     for (int i = 0; i < 3; i++)
         sa_hardening.key[i] = secret[i];
     sa_hardening.rng = secret[3];
-    sa_hardening.tail = wanted->marks ? SA_MARK_BYTES : 0;
+    sa_hardening.tail = wanted->marks ? SA_CANARY_BYTES : 0;
     sa_hardening.on = wanted->marks || wanted->scatter || wanted->guards || wanted->junk_new ||
                       wanted->junk_freed || wanted->quarantine_bytes;
 }

@@ -15,10 +15,10 @@
 
 struct sa_hardening {
     bool on;         /* any of these */
-    bool marks;      /* blocks end with a mark (alloc/base/marks.h), and their sizes are exact */
+    bool marks;      /* blocks end with a mark (alloc/base/canary.h), and their sizes are exact */
     bool scatter;    /* objects are handed out from random places of their span */
     bool guards;     /* large blocks end before an inaccessible page */
-    bool watch;      /* others are guarded as far as a budget goes (alloc/front/watched.h) */
+    bool watch;      /* others are guarded as far as a budget goes (alloc/hardening/watched.h) */
     bool junk_new;   /* blocks are filled when they are allocated */
     bool junk_freed; /* and when they are freed */
     size_t tail;     /* bytes of each object of a class that its block cannot have */

@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#define YIELD_ONE_IN  64
-#define SLEEP_ONE_IN  2048
-#define SLEEP_MOST_NS 200000
+#define YIELD_ONE_IN 64
+#define SLEEP_ONE_IN 2048
+#define SLEEP_MAX_NS 200000
 
 static _Thread_local uint64_t preempt_random; /* 0: not seeded */
 
@@ -26,7 +26,7 @@ void sa_preempt(void)
         preempt_random = sa_rng_mix((uint64_t)sa_syscall(SYS_gettid));
     r = sa_rng_mix(preempt_random += SA_RNG_STEP);
     if (r % SLEEP_ONE_IN == 1) {
-        nap.tv_nsec = (long)((r >> 32) % SLEEP_MOST_NS);
+        nap.tv_nsec = (long)((r >> 32) % SLEEP_MAX_NS);
         sa_syscall(SYS_nanosleep, &nap, NULL);
     } else if (r % YIELD_ONE_IN == 0) {
         sa_syscall(SYS_sched_yield);

@@ -7,8 +7,8 @@
 #ifndef SA_BASE_RNG_H
 #define SA_BASE_RNG_H
 
-#include "alloc/base/alone.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/single_threaded.h"
 
 #include <stdint.h>
 

@@ -7,10 +7,10 @@
 struct sa_size_classes sa_size_classes;
 
 #define CLASS_BATCH_BYTES 65536
-#define CLASS_BATCH_MOST  32
+#define CLASS_BATCH_MAX   32
 #define CLASS_NEAR_ONLY   16 /* classes of so small a capacity have one place in a slab */
 
-SA_STATIC_ASSERT(CLASS_BATCH_MOST <= SA_NEAR_MOST && CLASS_NEAR_ONLY <= SA_NEAR_MOST, "as said");
+SA_STATIC_ASSERT(CLASS_BATCH_MAX <= SA_NEAR_MAX && CLASS_NEAR_ONLY <= SA_NEAR_MAX, "as said");
 
 /*
  * Slots of classes that have many begin at a multiple of 4 KiB, so that a few hundred of them lie in one page; or some words
@@ -95,7 +95,7 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
         c->size = (uint32_t)size;
         class_shape(c, step);
         c->objects = (uint16_t)(((size_t)c->pages << SA_PAGE_SHIFT) / size);
-        c->batch = (uint16_t)sa_min(sa_max(CLASS_BATCH_BYTES / size, 2), CLASS_BATCH_MOST);
+        c->batch = (uint16_t)sa_min(sa_max(CLASS_BATCH_BYTES / size, 2), CLASS_BATCH_MAX);
         c->most = class_most(size);
         c->check = UINT64_MAX / size + 1;
         c->near = c->most <= CLASS_NEAR_ONLY ? c->most : c->batch;
@@ -107,17 +107,17 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
     for (unsigned cls = 1; cls < n; cls++) {
         struct sa_class *c = &sa_size_classes.of[cls];
 
-        if (c->most <= SA_MIDDLE_MOST)
+        if (c->most <= SA_MIDDLE_MAX)
             continue;
         c->middle_begin = (uint16_t)(words + 1);
-        words += 1 + SA_MIDDLE_MOST;
+        words += 1 + SA_MIDDLE_MAX;
     }
     for (unsigned cls = 1; cls < n; cls++) {
         struct sa_class *c = &sa_size_classes.of[cls];
 
         if (c->near == c->most)
             continue;
-        if (c->most > SA_MIDDLE_MOST) {
+        if (c->most > SA_MIDDLE_MAX) {
             words += slab_begin_words;
             words = (unsigned)sa_align_up(words, CLASS_PAGE_WORDS) +
                     cls % CLASS_STAGGERS * CLASS_STAGGER_WORDS;

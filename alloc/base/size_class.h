@@ -20,14 +20,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_NEAR_MOST   32
-#define SA_MIDDLE_MOST 96
+#define SA_NEAR_MAX   32
+#define SA_MIDDLE_MAX 96
 
 struct sa_class {
     uint32_t size;    /* bytes of an object */
     uint16_t pages;   /* length of its spans */
     uint16_t objects; /* that fit on a span */
-    uint16_t batch;   /* objects moved between the floors at a time */
+    uint16_t batch;   /* objects moved between the layers at a time */
     uint16_t most;    /* capacity of a per-CPU cache at most */
     /* First slot in a slab, in words from its start; the word before it stays 0. The slots of a class are in one of
      * three places, see sa_class_slots: a program touches few pages where all classes' few slots lie together. */
@@ -60,7 +60,7 @@ static inline uint32_t sa_class_slots(const struct sa_class *c, uint32_t capacit
 {
     if (capacity <= c->near)
         return c->near_begin;
-    return capacity <= SA_MIDDLE_MOST && c->most > SA_MIDDLE_MOST ? c->middle_begin : c->begin;
+    return capacity <= SA_MIDDLE_MAX && c->most > SA_MIDDLE_MAX ? c->middle_begin : c->begin;
 }
 
 /*

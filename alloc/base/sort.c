@@ -28,7 +28,7 @@ static void sift(char *items, size_t count, size_t bytes, size_t at, const char 
 void sa_sort(void *array, size_t count, size_t bytes, bool (*before)(const void *, const void *))
 {
     char *items = array;
-    char item[SA_SORT_ITEM_MOST] __attribute__((aligned(16)));
+    char item[SA_SORT_ITEM_MAX] __attribute__((aligned(16)));
 
     SA_CHECK(bytes <= sizeof(item));
     for (size_t i = count / 2; i-- > 0;) {

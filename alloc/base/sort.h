@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SA_SORT_ITEM_MOST 256 /* bytes of an element */
+#define SA_SORT_ITEM_MAX 256 /* bytes of an element */
 
 /* Elements that are `before` others come first. before must be a strict weak order. */
 void sa_sort(void *items, size_t count, size_t item_bytes,

@@ -6,7 +6,7 @@
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/large.h"
-#include "sampling/guarded.h"
+#include "sampling/guard/guarded.h"
 
 size_t sa_block_bytes(struct sa_block b)
 {
@@ -14,7 +14,7 @@ size_t sa_block_bytes(struct sa_block b)
         return sa_guarded_bytes(b.span); /* the rest is to show overflows */
     if (b.exact)
         return b.exact;
-    return b.cls ? sa_size_classes.of[b.cls].size : sa_large_bytes(b.span);
+    return b.cls ? sa_size_classes.of[b.cls].size : sa_span_usable_bytes(b.span);
 }
 
 unsigned sa_block_class(size_t size, size_t align)

@@ -6,8 +6,9 @@
 #include "alloc/base/size_class.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
-#include "sampling/misuse.h"
-#include "sampling/sampler.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/guard/pointer_lookup.h"
+#include "sampling/sampler/sampler.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ void sa_block_fault(const void *p, const char *what)
 {
     uintptr_t address = (uintptr_t)p;
     struct sa_span *s = sa_pagemap_find(address);
-    struct sa_found found;
+    struct sa_lookup found;
 
     if (sa_misuse_find(address, &found))
         sa_misuse_pointer(what, p, &found);
@@ -32,7 +33,7 @@ void sa_block_fault(const void *p, const char *what)
     if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start == address)
         sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
                  "lies in memory that is free");
-    if (sa_sampler_find(s, &found))
+    if (sa_lookup_sample(s, &found))
         sa_misuse_pointer(what, p, &found);
     sa_fatal(what, p, "is inside a block of %zu bytes, not its start", s->requested);
 }

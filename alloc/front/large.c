@@ -5,33 +5,33 @@
  */
 #include "alloc/front/large.h"
 
-#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/hardened.h"
+#include "alloc/base/single_threaded.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/hardened.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
-#include "alloc/page_heap/peak.h"
 #include "pagemap/pagemap.h"
-#include "sampling/choice.h"
-#include "sampling/fault.h"
-#include "sampling/kept.h"
-#include "sampling/large_found.h"
-#include "sampling/sampler.h"
+#include "sampling/guard/fault_handler.h"
+#include "sampling/guard/guard_policy.h"
+#include "sampling/guard/pointer_lookup.h"
+#include "sampling/guard/sample_quarantine.h"
+#include "sampling/sampler/sampler.h"
 
 #include <string.h>
 
 /* Below this, copying is cheaper than moving pages. */
-#define MOVE_LEAST (1ul << 20)
+#define MOVE_MIN (1ul << 20)
 
 /* Up to this, a block is copied to a place some of which has memory: moved pages would push that out, and would have to be found
  * again, one by one, where they came from and when the block is freed. What is longer is moved even so: in most of such a
  * place there is none, and what is there twice counts for more. */
-#define COPY_MOST (2ul << 20)
+#define COPY_MAX (2ul << 20)
 
 /* Guards where only sampled blocks have them. Each guard takes two mappings. */
 #define GUARDS_SAMPLED 256
@@ -39,7 +39,7 @@
 
 static SA_START_DATA size_t guards_most = GUARDS_DEFAULT, guards_sampled = GUARDS_SAMPLED;
 
-void sa_large_init(size_t guards)
+SA_RARE void sa_large_init(size_t guards)
 {
     guards_most = guards;
     guards_sampled = sa_min(guards, GUARDS_SAMPLED);
@@ -54,7 +54,7 @@ SA_NOINLINE static void large_count(uint64_t *which, size_t bytes)
     sa_count_shared(&which[1], bytes);
 }
 
-void sa_large_counts(struct sa_large_counts *ret)
+SA_RARE void sa_large_counts(struct sa_large_counts *ret)
 {
     ret->allocations = sa_load_relaxed(&allocations[0]);
     ret->allocations_bytes = sa_load_relaxed(&allocations[1]);
@@ -69,7 +69,7 @@ void sa_large_counts(struct sa_large_counts *ret)
  * allocation, or what a sampled block has become would stand for nothing. */
 static void large_sample(struct sa_span *s, size_t size, size_t align)
 {
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
 
     sa_cpu_cache_note_use();
     sa_sampler_try_large(sa_span_bytes(s), &trial);
@@ -78,11 +78,11 @@ static void large_sample(struct sa_span *s, size_t size, size_t align)
 }
 
 /* Whether a new block is to end before an inaccessible page. */
-static bool large_wants_guard(const struct sa_trial *trial)
+static bool large_wants_guard(const struct sa_sampling_decision *trial)
 {
     return SA_UNLIKELY(sa_hardening.guards) ||
            (SA_UNLIKELY(trial->won) && sa_load_relaxed(&sa_large_guards) < guards_sampled &&
-            sa_fault_may_report() && sa_choice_guard_large(sa_clock_coarse_ns()));
+            sa_fault_may_report() && sa_guard_policy_guard_large(sa_clock_coarse_ns()));
 }
 
 static void large_unsample(struct sa_span *s)
@@ -96,7 +96,7 @@ static bool large_keep(struct sa_span *s, bool *hidden)
 {
     bool kept;
 
-    if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_kept_paused())
+    if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_sample_quarantine_paused())
         return false;
     *hidden = true;
     sa_fault_prepare();
@@ -111,11 +111,6 @@ static bool large_keep(struct sa_span *s, bool *hidden)
     if (!kept)
         sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     return kept;
-}
-
-void sa_large_free_kept(void *block)
-{
-    sa_kept_return(sa_pagemap_span((uintptr_t)block), true);
 }
 
 /* Makes the guard of a sampled block accessible: the block is a little longer then. */
@@ -146,7 +141,7 @@ static void large_give_back(struct sa_span *s, bool empty)
     if (large_keep(s, &hidden))
         return;
     if (SA_UNLIKELY(hidden))
-        sa_kept_return(s, empty);
+        sa_sample_quarantine_return(s, empty);
     else
         sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
 }
@@ -155,28 +150,28 @@ static void large_give_back(struct sa_span *s, bool empty)
 static size_t large_pages_guarded(size_t size, bool guard)
 {
     return SA_LIKELY(!guard) ? sa_large_pages(size)
-                             : sa_align_up(sa_large_pages(size), sa_page_step) + sa_page_step;
+                             : sa_align_up(sa_large_pages(size), sa_vm.page_step) + sa_vm.page_step;
 }
 
-size_t sa_large_estimate(size_t size)
+SA_RARE size_t sa_large_estimate(size_t size)
 {
     return size > PTRDIFF_MAX
                ? 0
-               : sa_align_up(large_pages_guarded(size, sa_hardening.guards), sa_page_step)
+               : sa_align_up(large_pages_guarded(size, sa_hardening.guards), sa_vm.page_step)
                      << SA_PAGE_SHIFT;
 }
 
 /* Puts what is to show overflows behind a new block, if there is a page for it. Without it the block is a little longer. */
 SA_COLD static void large_guard(struct sa_span *s)
 {
-    size_t bytes = sa_page_step << SA_PAGE_SHIFT;
+    size_t bytes = sa_vm.page_step << SA_PAGE_SHIFT;
 
     sa_fault_prepare();
     if (s->requested + bytes > sa_span_bytes(s) ||
         sa_load_relaxed(&sa_large_guards) >= guards_most ||
         !sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, false))
         return;
-    s->guard = (uint8_t)sa_page_step;
+    s->guard = (uint8_t)sa_vm.page_step;
     sa_add_relaxed(&sa_large_guards, 1u);
 }
 
@@ -185,12 +180,12 @@ static void large_arm(struct sa_span *s, bool guard)
     s->guard = 0;
     if (SA_UNLIKELY(guard))
         large_guard(s);
-    sa_hardened_arm_large((void *)s->start, s->requested, sa_large_bytes(s));
+    sa_hardened_arm_large((void *)s->start, s->requested, sa_span_usable_bytes(s));
 }
 
 /* Makes a span a block after its trial. */
-static void *large_begin(struct sa_span *s, size_t size, size_t align, const struct sa_trial *trial,
-                         bool guard)
+static void *large_begin(struct sa_span *s, size_t size, size_t align,
+                         const struct sa_sampling_decision *trial, bool guard)
 {
     large_count(allocations, sa_span_bytes(s));
     s->requested = size;
@@ -205,7 +200,7 @@ static void *large_begin(struct sa_span *s, size_t size, size_t align, const str
 
 void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
 {
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
 
     sa_sampler_try_large(sa_span_bytes(s), &trial);
     return large_begin(s, size, align, &trial, large_wants_guard(&trial));
@@ -214,7 +209,7 @@ void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
 void *sa_large_alloc(size_t size, size_t align, bool *zero)
 {
     size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1), pages;
-    struct sa_trial trial;
+    struct sa_sampling_decision trial;
     struct sa_span *s;
     bool guard;
 
@@ -243,7 +238,7 @@ void sa_large_free(struct sa_span *s)
     large_give_back(s, false);
 }
 
-bool sa_large_resize(struct sa_span *s, size_t size)
+SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
 {
     size_t pages, before = s->pages;
 
@@ -263,7 +258,7 @@ bool sa_large_resize(struct sa_span *s, size_t size)
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
     s->origin = 0;
-    sa_hardened_arm_large((void *)s->start, size, sa_large_bytes(s));
+    sa_hardened_arm_large((void *)s->start, size, sa_span_usable_bytes(s));
     if (s->pages != before) {
         large_count(allocations, sa_span_bytes(s));
         large_count(frees, before << SA_PAGE_SHIFT);
@@ -276,21 +271,21 @@ bool sa_large_resize(struct sa_span *s, size_t size)
     return true;
 }
 
-void *sa_large_move(struct sa_span *old, size_t size)
+SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
 {
-    size_t bytes = sa_large_bytes(old), pages;
+    size_t bytes = sa_span_usable_bytes(old), pages;
     struct sa_span *s;
     bool copied;
 
-    if (bytes < MOVE_LEAST || size < bytes || size > PTRDIFF_MAX / 2)
+    if (bytes < MOVE_MIN || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
     pages = large_pages_guarded(size + size / GROW_PART, sa_hardening.guards);
     /* Memory that is there is of use to a copy only. */
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1,
-                           bytes <= COPY_MOST ? SA_PAGES_ANY : SA_PAGES_ZERO);
+                           bytes <= COPY_MAX ? SA_PAGES_ANY : SA_PAGES_ZERO);
     if (!s)
         return NULL;
-    copied = !s->zeroed && bytes <= COPY_MOST;
+    copied = !s->zeroed && bytes <= COPY_MAX;
     if (copied) {
         memcpy((void *)s->start, (void *)old->start, bytes);
     } else if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {

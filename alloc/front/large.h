@@ -6,12 +6,6 @@
 #include "alloc/base/bits.h"
 #include "pagemap/span.h"
 
-/* What a program may use of a block. */
-SA_INLINE size_t sa_large_bytes(const struct sa_span *span)
-{
-    return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);
-}
-
 /* Pages for so many bytes, without what shows overflows. */
 SA_INLINE size_t sa_large_pages(size_t size)
 {
@@ -37,9 +31,6 @@ void sa_large_free(struct sa_span *span);
 
 /* Makes a span a block, which is sampled or not: the block. */
 void *sa_large_begin(struct sa_span *span, size_t size, size_t align);
-
-/* Of a block that was in the quarantine. */
-void sa_large_free_kept(void *block);
 
 /* Changes the size in place; false if that cannot be done. */
 bool sa_large_resize(struct sa_span *span, size_t size);

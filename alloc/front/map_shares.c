@@ -4,13 +4,13 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/front/large.h"
-#include "alloc/front/quarantine.h"
+#include "alloc/hardening/quarantine.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
-#include "sampling/kept.h"
+#include "sampling/guard/sample_quarantine.h"
 
 #define BOUND_DEFAULT 65530 /* where it cannot be read */
-#define BOUND_MOST    (1ul << 32)
+#define BOUND_MAX     (1ul << 32)
 
 static size_t read_bound(void)
 {
@@ -19,7 +19,7 @@ static size_t read_bound(void)
 
     if (sa_filtered() || sa_sys_read_file("/proc/sys/vm/max_map_count", text, sizeof(text)) <= 0)
         return BOUND_DEFAULT;
-    for (const char *c = text; *c >= '0' && *c <= '9' && bound < BOUND_MOST; c++)
+    for (const char *c = text; *c >= '0' && *c <= '9' && bound < BOUND_MAX; c++)
         bound = bound * 10 + (size_t)(*c - '0');
     return bound;
 }
@@ -29,10 +29,10 @@ void sa_map_shares(size_t *slots, size_t *kept)
     size_t half = read_bound() / 2, others;
 
     *slots = sa_min(*slots, half / 4);
-    if (half < 8 * SA_KEPT_MOST)
+    if (half < 8 * SA_SAMPLE_QUARANTINE_MAX)
         *kept = 0;
     sa_quarantine_most = sa_min(sa_quarantine_most, half / 16);
     /* Half of the slots can be in use, and of the large ones, of which there are an eighth. */
-    others = 2 * SA_KEPT_MOST + *slots + *slots / 8 + 4 + 2 * sa_quarantine_most;
+    others = 2 * SA_SAMPLE_QUARANTINE_MAX + *slots + *slots / 8 + 4 + 2 * sa_quarantine_most;
     sa_large_init(half > others ? (half - others) / 2 : 0);
 }

@@ -5,12 +5,13 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/base/hardening.h"
-#include "alloc/front/front.h"
-#include "alloc/front/hardened.h"
+#include "alloc/front/slow_path.h"
+#include "alloc/hardening/hardened.h"
 #include "pagemap/pagemap.h"
-#include "sampling/guarded.h"
-#include "sampling/misuse.h"
-#include "sampling/sampler.h"
+#include "sampling/guard/guarded.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/guard/pointer_lookup.h"
+#include "sampling/sampler/sampler.h"
 
 SA_START_DATA bool sa_mismatch_on;
 
@@ -42,7 +43,7 @@ void sa_mismatch_found(const void *p, unsigned call, bool resized)
     static const char resizer[][20] = {"realloc"};
     const char *what = resized ? "mismatched realloc" : "mismatched free";
     char text[160] = "";
-    struct sa_found found;
+    struct sa_lookup found;
     struct sa_span *span;
     unsigned origin;
     struct sa_fmt f;
@@ -58,7 +59,7 @@ void sa_mismatch_found(const void *p, unsigned call, bool resized)
     add_function(&f, resized ? resizer : enders, call);
     if (sa_hardening.marks)
         sa_fatal(what, p, "%s", text);
-    if (span && sa_sampler_find(span, &found))
+    if (span && sa_lookup_sample(span, &found))
         sa_misuse_mismatch(what, p, &found, text);
 }
 
@@ -80,9 +81,9 @@ void sa_mismatch_adopt(void *p, unsigned origin)
 SA_NORETURN SA_COLD static void sized_fault(struct sa_block b, const void *p, const char *text,
                                             size_t a, size_t size)
 {
-    struct sa_found found;
+    struct sa_lookup found;
 
-    if ((b.own_page || !b.cls) && sa_sampler_find(b.span, &found))
+    if ((b.own_page || !b.cls) && sa_lookup_sample(b.span, &found))
         sa_misuse_sized(p, &found, text, a, size);
     sa_fatal("sized free", p, text, a, size);
 }

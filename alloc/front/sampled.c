@@ -4,15 +4,15 @@
 
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/cpu_cache.h"
-#include "alloc/front/watched.h"
-#include "alloc/middle/central.h"
-#include "alloc/page_heap/peak.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/watched.h"
+#include "alloc/middle/central_free_list.h"
+#include "alloc/page_heap/account/peak.h"
 
 #include <string.h>
 
-void *sa_sampled_begin(const struct sa_trial *trial, unsigned cls, void *object, size_t content,
-                       size_t size, size_t align)
+void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+                       size_t content, size_t size, size_t align)
 {
     enum sa_proxy proxy = sa_sampler_proxy(cls, &trial->rate);
     void *p;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which objects of a span are free: a bitmap, in the span's record or, of more than 64 objects, beside it. The caller
- * holds the lock of the span's class (central.c); profiles read the bitmap without the lock.
+ * holds the lock of the span's class (central_free_list.c); profiles read the bitmap without the lock.
  */
 #ifndef SA_MIDDLE_SPAN_OBJECTS_H
 #define SA_MIDDLE_SPAN_OBJECTS_H
 
 #include "alloc/base/bits.h"
+#include "alloc/base/canary.h"
 #include "alloc/base/hardening.h"
-#include "alloc/base/marks.h"
 #include "alloc/base/rng.h"
 #include "pagemap/span.h"
 
@@ -79,7 +79,7 @@ SA_COLD static bool sa_span_pin(struct sa_span *s, unsigned cls, const void *obj
 SA_COLD static void sa_span_mark_fresh(struct sa_span *s, size_t size)
 {
     for (size_t i = 0; i < s->objects; i++)
-        sa_mark_fresh((void *)(s->start + i * size), size);
+        sa_canary_fresh((void *)(s->start + i * size), size);
 }
 
 #endif

@@ -7,7 +7,7 @@
 #include "alloc/middle/topology.h"
 
 #include "alloc/base/atomic.h"
-#include "alloc/middle/transfer.h"
+#include "alloc/middle/transfer_cache.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/sys.h"
 

@@ -8,15 +8,15 @@
 #include "alloc/middle/transfer_shards.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/middle/transfer.h"
+#include "alloc/middle/transfer_cache.h"
 #include "pagemap/arena.h"
 
 #include <stdbool.h>
 
 #define CLAIMING 255
 
-SA_STATIC_ASSERT(SA_SHARDS_MOST >= SA_DOMAINS_MOST + SA_SHARDS_DOMAIN, "one for each domain");
-SA_STATIC_ASSERT(SA_SHARDS_MOST < CLAIMING, "numbers and CLAIMING are told apart");
+SA_STATIC_ASSERT(SA_SHARDS_MAX >= SA_DOMAINS_MAX + SA_SHARDS_DOMAIN, "one for each domain");
+SA_STATIC_ASSERT(SA_SHARDS_MAX < CLAIMING, "numbers and CLAIMING are told apart");
 
 SA_START_DATA struct sa_transfer_shards sa_transfer_shards;
 struct sa_transfer_others sa_transfer_others;
@@ -29,7 +29,7 @@ static bool shard_is_of(unsigned number, unsigned domain)
            sa_transfer_shard(number);
 }
 
-/* A new shard; its number, or SA_SHARDS_MOST: there is no more, or no memory. */
+/* A new shard; its number, or SA_SHARDS_MAX: there is no more, or no memory. */
 static unsigned shard_new(unsigned domain)
 {
     struct sa_transfer_others *s = &sa_transfer_others;
@@ -37,13 +37,13 @@ static unsigned shard_new(unsigned domain)
     uint32_t more = sa_load_relaxed(&sa_transfer_shards.more);
 
     do {
-        if (more + 1 == SA_SHARDS_MOST)
-            return SA_SHARDS_MOST;
+        if (more + 1 == SA_SHARDS_MAX)
+            return SA_SHARDS_MAX;
     } while (!sa_cas_relaxed(&sa_transfer_shards.more, &more, more + 1));
     shard = sa_arena_alloc(sizeof(*shard) * SA_CLASSES_MAX, SA_CACHELINE);
     sa_store_relaxed(&s->domain[more + 1], (uint8_t)domain);
     sa_store_release(&s->at[more + 1], shard);
-    return shard ? more + 1 : SA_SHARDS_MOST;
+    return shard ? more + 1 : SA_SHARDS_MAX;
 }
 
 /* One of those that the domain has, or the first. */
@@ -60,7 +60,7 @@ static unsigned shard_shared(unsigned domain, unsigned which)
 /* How many shards a domain may have: there are enough for each, beside those that were claimed before domains were known. */
 static unsigned shards_of_domain(void)
 {
-    unsigned share = (SA_SHARDS_MOST - SA_SHARDS_DOMAIN) / sa_transfer_domains();
+    unsigned share = (SA_SHARDS_MAX - SA_SHARDS_DOMAIN) / sa_transfer_domains();
 
     return sa_min(share, SA_SHARDS_DOMAIN);
 }
@@ -69,7 +69,7 @@ unsigned sa_transfer_claim(int cpu)
 {
     struct sa_transfer_others *s = &sa_transfer_others;
     unsigned domain = sa_load_relaxed(&s->domain_of_cpu[cpu]);
-    unsigned count = sa_transfer_shard_count(), here = 0, number = SA_SHARDS_MOST;
+    unsigned count = sa_transfer_shard_count(), here = 0, number = SA_SHARDS_MAX;
     uint8_t entry = 0;
 
     if (!sa_cas_relaxed(&s->of_cpu[cpu], &entry, CLAIMING))
@@ -78,7 +78,7 @@ unsigned sa_transfer_claim(int cpu)
         here += shard_is_of(n, domain);
     if (here < shards_of_domain())
         number = shard_new(domain);
-    if (number == SA_SHARDS_MOST)
+    if (number == SA_SHARDS_MAX)
         number = shard_shared(domain, here ? (unsigned)cpu % here : 0);
     sa_store_seq_cst(&s->of_cpu[cpu], (uint8_t)(number + 1));
     /* A split looks at what domain a CPU has a shard of when all domains are written. */
@@ -91,16 +91,16 @@ unsigned sa_transfer_claim(int cpu)
 int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
 {
     struct sa_transfer_others *s = &sa_transfer_others;
-    bool named[SA_SHARDS_MOST] = {false};
+    bool named[SA_SHARDS_MAX] = {false};
 
-    if (domains < 2 || domains > SA_DOMAINS_MOST || sa_transfer_domains() != 1)
+    if (domains < 2 || domains > SA_DOMAINS_MAX || sa_transfer_domains() != 1)
         return 0;
     for (unsigned cpu = 0; cpu < cpus && cpu < SA_SLABS; cpu++) {
         bool first = (int)cpu + 1 == sa_load_relaxed(&sa_transfer_shards.first);
         unsigned number = first ? 0 : sa_load_relaxed(&s->of_cpu[cpu]) - 1;
 
         sa_store_seq_cst(&s->domain_of_cpu[cpu], domain_of[cpu]);
-        if (number >= SA_SHARDS_MOST)
+        if (number >= SA_SHARDS_MAX)
             continue;
         if (first || (number && !named[number]))
             sa_store_relaxed(&s->domain[number], domain_of[cpu]);
@@ -109,7 +109,7 @@ int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
     for (unsigned cpu = 0; cpu < cpus && cpu < SA_SLABS; cpu++) {
         unsigned number = sa_load_seq_cst(&s->of_cpu[cpu]) - 1;
 
-        if (number < SA_SHARDS_MOST && sa_load_relaxed(&s->domain[number]) != domain_of[cpu])
+        if (number < SA_SHARDS_MAX && sa_load_relaxed(&s->domain[number]) != domain_of[cpu])
             sa_store_relaxed(&s->of_cpu[cpu], 0); /* shared: it needs another one now */
     }
     sa_store_release(&sa_transfer_shards.domains, domains);

@@ -19,16 +19,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SA_SHARDS_MOST   128
+#define SA_SHARDS_MAX    128
 #define SA_SHARDS_DOMAIN 16 /* fewer if there are many domains */
-#define SA_DOMAINS_MOST  64
+#define SA_DOMAINS_MAX   64
 
-/* One class's stack in one shard; see transfer.c. */
+/* One class's stack in one shard; see transfer_cache.c. */
 struct sa_transfer {
     struct sa_lock lock;
     uint16_t used; /* read by others without the lock, as a hint */
     uint16_t low_water : 14;
-    uint16_t need : 2; /* enum in transfer.c; of stacks that are not shared among shards */
+    uint16_t need : 2; /* enum in transfer_cache.c; of stacks that are not shared among shards */
     void **slots;      /* the word before them says how many; NULL until first needed */
     uint64_t insert_hits, insert_misses, insert_partial;
     uint64_t remove_hits, remove_misses, remove_partial;
@@ -47,8 +47,8 @@ extern struct sa_transfer_shards sa_transfer_shards SA_HIDDEN;
 /* What is needed when a second CPU comes. */
 struct sa_transfer_others {
     /* Atomic: published with release by who claimed the number; by sa_class_place. */
-    struct sa_transfer *at[SA_SHARDS_MOST];
-    uint8_t domain[SA_SHARDS_MOST]; /* atomic, relaxed: of the CPUs that use it */
+    struct sa_transfer *at[SA_SHARDS_MAX];
+    uint8_t domain[SA_SHARDS_MAX]; /* atomic, relaxed: of the CPUs that use it */
     uint8_t of_cpu
         [SA_SLABS]; /* atomic: one more than the number of its shard; 0: none yet, or the first CPU */
     uint8_t domain_of_cpu[SA_SLABS]; /* atomic, relaxed: written by sa_transfer_split */
@@ -84,7 +84,7 @@ SA_INLINE unsigned sa_transfer_shard_of(int cpu)
         (!first && sa_cas_relaxed(&sa_transfer_shards.first, &first, cpu + 1)))
         return 0;
     number = sa_load_acquire(&sa_transfer_others.of_cpu[cpu]);
-    return SA_LIKELY(number - 1 < SA_SHARDS_MOST) ? number - 1 : sa_transfer_claim(cpu);
+    return SA_LIKELY(number - 1 < SA_SHARDS_MAX) ? number - 1 : sa_transfer_claim(cpu);
 }
 
 #endif

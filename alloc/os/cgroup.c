@@ -12,8 +12,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define LIMIT_LEAST (1ull << 20)
-#define LIMIT_MOST  (1ull << 62)
+#define LIMIT_MIN (1ull << 20)
+#define LIMIT_MAX (1ull << 62)
 
 /* The words of a line of mountinfo up to the optional ones. */
 enum { MOUNT_ROOT = 3, MOUNT_POINT = 4, MOUNT_WORDS = 6 };
@@ -202,9 +202,9 @@ SA_INLINE uint64_t parse_number(const char *text)
     uint64_t v = 0;
     size_t i = 0;
 
-    for (; text[i] >= '0' && text[i] <= '9' && v < LIMIT_MOST; i++)
+    for (; text[i] >= '0' && text[i] <= '9' && v < LIMIT_MAX; i++)
         v = v * 10 + (uint64_t)(text[i] - '0');
-    return i == 0 || (text[i] && text[i] != '\n') || v >= LIMIT_MOST ? SA_CGROUP_NONE : v;
+    return i == 0 || (text[i] && text[i] != '\n') || v >= LIMIT_MAX ? SA_CGROUP_NONE : v;
 }
 
 /* -1: there is no such file. */
@@ -225,7 +225,7 @@ SA_INLINE uint64_t read_limit(const char *folder, const char *name, bool *seen)
     uint64_t v;
 
     *seen |= read_number(folder, name, &v) == 0;
-    return v < LIMIT_LEAST ? SA_CGROUP_NONE : v;
+    return v < LIMIT_MIN ? SA_CGROUP_NONE : v;
 }
 
 /* What the kernel takes from the group before it runs out: cached parts of files, of those that are in use a half. */

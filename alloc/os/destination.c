@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Copies lie above the numbers that programs expect for their next file. */
-#define COPY_LEAST 200
+#define COPY_MIN 200
 
 /* Of a path in a message: the end says more than the beginning. */
 #define SHOWN 220
@@ -143,7 +143,7 @@ int sa_destination_keep(struct sa_destination *d, const char *pattern)
         if (!failed)
             failed = try_path(d);
     } else if (!failed) {
-        d->copy = sa_sys_file_copy(d->number, COPY_LEAST);
+        d->copy = sa_sys_file_copy(d->number, COPY_MIN);
         if (d->copy < 0)
             d->copy = sa_sys_file_copy(d->number, 0);
     }

@@ -10,7 +10,7 @@
 #define LOCK_SPINS 100
 #define YIELD_NS   20000 /* about as long as it takes a thread to wake up */
 
-void sa_lock_wait(struct sa_lock *lock)
+SA_RARE void sa_lock_wait(struct sa_lock *lock)
 {
     for (int i = 0; i < LOCK_SPINS; i++) {
         uint32_t free_word = 0;
@@ -25,12 +25,12 @@ void sa_lock_wait(struct sa_lock *lock)
         sa_sys_futex_wait(&lock->word, 2, -1);
 }
 
-void sa_lock_wake(struct sa_lock *lock)
+SA_RARE void sa_lock_wake(struct sa_lock *lock)
 {
     sa_sys_futex_wake(&lock->word, 1);
 }
 
-void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank)
+SA_RARE void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank)
 {
     uint32_t nothing = 0;
 

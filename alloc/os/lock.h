@@ -2,14 +2,14 @@
 /*
  * A futex lock of one word: 0 free, 1 held, 2 held and somebody may wait. Short spinning first,
  * because every critical section here is short. Acquire orders after the release of the previous
- * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked instruction (alone.h). Debug builds check the order of lock_ranks.def.
+ * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked instruction (single_threaded.h). Debug builds check the order of lock_ranks.def.
  */
 #ifndef SA_OS_LOCK_H
 #define SA_OS_LOCK_H
 
-#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/single_threaded.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,7 +48,7 @@ SA_INLINE bool sa_lock_take(struct sa_lock *lock)
 {
     uint32_t free_word = 0;
 
-    if (!sa_alone())
+    if (!sa_single_threaded())
         return sa_cas_acquire(&lock->word, &free_word, 1);
     if (sa_load_relaxed(&lock->word) != 0)
         return false;
@@ -61,7 +61,7 @@ SA_INLINE uint32_t sa_lock_give(struct sa_lock *lock)
 {
     uint32_t word;
 
-    if (!sa_alone())
+    if (!sa_single_threaded())
         return sa_xchg_release(&lock->word, 0);
     word = sa_load_relaxed(&lock->word);
     sa_store_release(&lock->word, 0);

@@ -65,7 +65,7 @@
 #define SA_POP_ONE          0x10008u /* one object less, one count less */
 #define SA_UNTIL_SHIFT      16
 #define SA_UNTIL_MAX        0x7fffu
-#define SA_SLOTS_MOST       (SA_FILLED_MASK / 8) /* capacity of a class at most */
+#define SA_SLOTS_MAX        (SA_FILLED_MASK / 8) /* capacity of a class at most */
 #define SA_CAP_OFFSET       4
 #define SA_STATE_DUE        (1ull << 48)
 #define SA_GENERATION_SHIFT 49
@@ -114,7 +114,7 @@ struct sa_hot {
     /* By the byte: an addition and a shift less for each malloc. */
     uint16_t small_class[SA_SMALL_MAX + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_hot_class {
-        uint64_t start_check; /* see alloc/front/fast.h */
+        uint64_t start_check; /* see alloc/front/fast_path.h */
         uint64_t start_mask;
     } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
     uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));

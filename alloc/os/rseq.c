@@ -2,8 +2,8 @@
 /* Finding libc's rseq registration, and fencing; see rseq.h. */
 #include "alloc/os/rseq.h"
 
-#include "alloc/base/alone.h"
 #include "alloc/base/atomic.h"
+#include "alloc/base/single_threaded.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/sys.h"
@@ -67,16 +67,16 @@ SA_START_CODE void sa_rseq_init(bool allow)
                          : (const char *)&sa_thread.area - (const char *)sa_thread_pointer();
 }
 
-bool sa_rseq_can_fence(void)
+SA_RARE bool sa_rseq_can_fence(void)
 {
-    return sa_alone() || !sa_filtered();
+    return sa_single_threaded() || !sa_filtered();
 }
 
-bool sa_rseq_fence(int cpu)
+SA_RARE bool sa_rseq_fence(int cpu)
 {
     long r = -1;
 
-    if (sa_alone())
+    if (sa_single_threaded())
         return true; /* nobody else is in a critical section, and signals have ended this thread's */
     if (sa_filtered())
         return false;

@@ -31,14 +31,14 @@
 
 #define ADVICE_TRIES 10 /* the kernel asks to try again when it is short of memory for itself */
 
-void sa_sys_futex_wait(uint32_t *word, uint32_t expect, int64_t ns)
+SA_RARE void sa_sys_futex_wait(uint32_t *word, uint32_t expect, int64_t ns)
 {
     struct timespec ts = {ns / 1000000000, ns % 1000000000};
 
     sa_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expect, ns < 0 ? NULL : &ts, NULL, 0);
 }
 
-void sa_sys_futex_wake(uint32_t *word, int waiters)
+SA_RARE void sa_sys_futex_wake(uint32_t *word, int waiters)
 {
     sa_syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, waiters, NULL, NULL, 0);
 }
@@ -88,7 +88,7 @@ bool sa_sys_is_readable(const void *p)
     return sa_syscall(SYS_futex, word, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, word, 0) != -EFAULT;
 }
 
-void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target)
+SA_RARE void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target)
 {
     long r = sa_syscall(SYS_mremap, old, old_bytes, new_bytes, flags, target);
 
@@ -100,7 +100,7 @@ int sa_sys_membarrier(int command, unsigned flags, int cpu)
     return (int)sa_syscall(SYS_membarrier, command, flags, cpu);
 }
 
-void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
+SA_RARE void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
 {
     if (!sa_filtered())
         sa_syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, bytes, name);
@@ -116,7 +116,7 @@ unsigned sa_sys_cpu_numbers(void)
     return bytes > 0 ? (unsigned)bytes * 8 : UINT_MAX;
 }
 
-int sa_sys_affinity(void *ret, size_t bytes)
+SA_RARE int sa_sys_affinity(void *ret, size_t bytes)
 {
     return (int)sa_syscall(SYS_sched_getaffinity, 0, bytes, ret);
 }
@@ -141,47 +141,47 @@ long sa_sys_read_file(const char *path, char *buf, size_t cap)
     return (long)len;
 }
 
-int sa_sys_open(const char *path, int flags, int mode)
+SA_RARE int sa_sys_open(const char *path, int flags, int mode)
 {
     return (int)sa_syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
 }
 
-int sa_sys_close(int fd)
+SA_RARE int sa_sys_close(int fd)
 {
     return (int)sa_syscall(SYS_close, fd);
 }
 
-long sa_sys_read(int fd, void *buf, size_t bytes)
+SA_RARE long sa_sys_read(int fd, void *buf, size_t bytes)
 {
     return sa_syscall(SYS_read, fd, buf, bytes);
 }
 
-long sa_sys_pread(int fd, void *buf, size_t bytes, uint64_t offset)
+SA_RARE long sa_sys_pread(int fd, void *buf, size_t bytes, uint64_t offset)
 {
     return sa_syscall(SYS_pread64, fd, buf, bytes, offset);
 }
 
-long sa_sys_write(int fd, const void *buf, size_t bytes)
+SA_RARE long sa_sys_write(int fd, const void *buf, size_t bytes)
 {
     return sa_syscall(SYS_write, fd, buf, bytes);
 }
 
-int sa_sys_link(const char *from, const char *to)
+SA_RARE int sa_sys_link(const char *from, const char *to)
 {
     return (int)sa_syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
 }
 
-int sa_sys_rename(const char *from, const char *to)
+SA_RARE int sa_sys_rename(const char *from, const char *to)
 {
     return (int)sa_syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
-int sa_sys_unlink(const char *path)
+SA_RARE int sa_sys_unlink(const char *path)
 {
     return (int)sa_syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
-long sa_sys_readlink(const char *path, char *buf, size_t cap)
+SA_RARE long sa_sys_readlink(const char *path, char *buf, size_t cap)
 {
     long n = sa_syscall(SYS_readlinkat, AT_FDCWD, path, buf, cap - 1);
 
@@ -191,7 +191,7 @@ long sa_sys_readlink(const char *path, char *buf, size_t cap)
     return n;
 }
 
-int sa_sys_file_mode(const char *path)
+SA_RARE int sa_sys_file_mode(const char *path)
 {
     struct stat st; /* libc's is the kernel's on the architectures that we have */
 
@@ -200,29 +200,29 @@ int sa_sys_file_mode(const char *path)
     return r < 0 ? (int)r : (int)st.st_mode;
 }
 
-bool sa_sys_file_is_of_proc(const char *path)
+SA_RARE bool sa_sys_file_is_of_proc(const char *path)
 {
     struct statfs fs;
 
     return sa_syscall(SYS_statfs, path, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-int sa_sys_file_flags(int fd)
+SA_RARE int sa_sys_file_flags(int fd)
 {
     return (int)sa_syscall(SYS_fcntl, fd, F_GETFL);
 }
 
-int sa_sys_file_copy(int fd, int least)
+SA_RARE int sa_sys_file_copy(int fd, int least)
 {
     return (int)sa_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
 }
 
-long sa_sys_file_folder(char *buf, size_t cap)
+SA_RARE long sa_sys_file_folder(char *buf, size_t cap)
 {
     return sa_syscall(SYS_getcwd, buf, cap);
 }
 
-long sa_sys_file_write_quiet(int fd, const void *buf, size_t bytes)
+SA_RARE long sa_sys_file_write_quiet(int fd, const void *buf, size_t bytes)
 {
     static const struct timespec at_once;
     uint64_t both = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1), before, pending = 0;
@@ -243,7 +243,7 @@ void sa_sys_random(void *ret, size_t bytes)
     sa_syscall(SYS_getrandom, ret, bytes, GRND_NONBLOCK);
 }
 
-int sa_sys_open_mode(int fd)
+SA_RARE int sa_sys_open_mode(int fd)
 {
     struct stat st;
     long failed = sa_syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH);
@@ -251,7 +251,7 @@ int sa_sys_open_mode(int fd)
     return failed ? (int)failed : (int)st.st_mode;
 }
 
-int sa_sys_file_identity(int fd, uint64_t ret[2])
+SA_RARE int sa_sys_file_identity(int fd, uint64_t ret[2])
 {
     struct stat st;
     long r = sa_syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH);
@@ -263,7 +263,7 @@ int sa_sys_file_identity(int fd, uint64_t ret[2])
     return 0;
 }
 
-int sa_sys_poll(int fd, int events, unsigned ms)
+SA_RARE int sa_sys_poll(int fd, int events, unsigned ms)
 {
     struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
     struct pollfd p = {.fd = fd, .events = (short)events};
@@ -272,17 +272,17 @@ int sa_sys_poll(int fd, int events, unsigned ms)
     return n < 0 ? (int)n : n ? p.revents : 0;
 }
 
-int sa_sys_ioctl(int fd, unsigned long request, void *arg)
+SA_RARE int sa_sys_ioctl(int fd, unsigned long request, void *arg)
 {
     return (int)sa_syscall(SYS_ioctl, fd, request, arg);
 }
 
-void sa_sys_name_thread(const char *name)
+SA_RARE void sa_sys_name_thread(const char *name)
 {
     sa_syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
 }
 
-int sa_sys_pid(void)
+SA_RARE int sa_sys_pid(void)
 {
     return (int)sa_syscall(SYS_getpid);
 }
@@ -301,7 +301,7 @@ uint32_t sa_sys_tid(void)
     return thread > 0 ? (uint32_t)thread : 0;
 }
 
-uint64_t sa_sys_unblock(int signal)
+SA_RARE uint64_t sa_sys_unblock(int signal)
 {
     uint64_t mask = 1ull << (signal - 1), before = 0;
 
@@ -309,22 +309,22 @@ uint64_t sa_sys_unblock(int signal)
     return before;
 }
 
-void sa_sys_set_mask(uint64_t mask)
+SA_RARE void sa_sys_set_mask(uint64_t mask)
 {
     sa_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
-int sa_sys_signal_stack(const void *stack, void *ret_before)
+SA_RARE int sa_sys_signal_stack(const void *stack, void *ret_before)
 {
     return (int)sa_syscall(SYS_sigaltstack, stack, ret_before);
 }
 
-int sa_sys_signal_self(int number, void *info)
+SA_RARE int sa_sys_signal_self(int number, void *info)
 {
     return (int)sa_syscall(SYS_rt_tgsigqueueinfo, sa_sys_pid(), sa_sys_tid(), number, info);
 }
 
-uint64_t sa_sys_file_limit(void)
+SA_RARE uint64_t sa_sys_file_limit(void)
 {
     struct rlimit limit; /* 64 bits wide, as the kernel's, on the architectures that we have */
 

@@ -25,29 +25,29 @@ struct sa_thread_area {
     uint64_t rseq_cs;
     uint32_t flags;
     uint32_t tid;   /* no field of the kernel's: see sa_sample_tid; 0: not known */
-    uint32_t vfork; /* no field of the kernel's either: see alloc/front/vfork.h; 0: no child */
+    uint32_t vfork; /* no field of the kernel's either: see alloc/fork/vfork.h; 0: no child */
     uint32_t
         filtered; /* nor this: a filter that a child of vfork has for itself, see alloc/os/filter.h */
 };
 
 struct sa_thread {
     struct sa_thread_area area;
-    uint32_t gate_depth;  /* nesting of slow paths, see alloc/front/gate.h */
+    uint32_t gate_depth;  /* nesting of slow paths, see alloc/fork/fork_gate.h */
     uint16_t gate_stripe; /* counter that this thread entered by */
     uint16_t past_limit; /* MiB by which its requests may pass the hard limit, see sa_limits_over */
     uint32_t held_ranks; /* debug builds: bit per lock rank held */
-    uint8_t slot_state;  /* enum in alloc/front/thread_slots.c */
-    uint8_t gate_moving; /* see sa_gate_moves */
+    uint8_t slot_state;  /* enum in alloc/cpu_cache/thread_slots.c */
+    uint8_t gate_moving; /* see sa_fork_gate_moves */
     uint8_t gate_broken;
     uint8_t sampling;     /* inside the sampler: what it causes to be allocated is not sampled */
     const void *caller;   /* what called the allocator, see alloc/api/entry.h; NULL: not known */
     uint8_t caller_kind;  /* enum salloc_allocation_kind, and the bits of SA_CALLER_... */
-    uint8_t stack_first;  /* see sampling/unwind_own.c */
+    uint8_t stack_first;  /* see sampling/stack/unwind_fast.c */
     uint16_t stack_pages; /* the same */
     uint32_t number;      /* see sa_sample_thread; 0: none yet */
 };
 
-/* In caller_kind: the call that runs has made the program's use the highest so far, see alloc/page_heap/peak.h. */
+/* In caller_kind: the call that runs has made the program's use the highest so far, see alloc/page_heap/account/peak.h. */
 #define SA_CALLER_RAISED 0x80u
 #define SA_CALLER_KIND   0x0fu
 /* And the family of the function that was called. */

@@ -5,6 +5,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
@@ -58,12 +59,13 @@ void sa_vm_init(void)
     sa_vm.page_bytes = getauxval(AT_PAGESZ);
     if (!sa_vm.page_bytes)
         sa_vm.page_bytes = 4096;
+    sa_vm.page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
     if (random) /* libc uses these bytes for its own secrets: mix, so that ours tell nothing */
         memcpy(words, random, sizeof(words));
     sa_vm.seed = sa_rng_mix(words[0] ^ sa_rng_mix(words[1] + SA_RNG_STEP));
 }
 
-void sa_vm_secret(uint64_t *ret, unsigned count)
+SA_RARE void sa_vm_secret(uint64_t *ret, unsigned count)
 {
     uint64_t at = sa_vm.seed;
 
@@ -156,13 +158,13 @@ void sa_vm_reserve(size_t bytes)
     sa_sub_relaxed(&sa_vm.used_bytes, bytes);
 }
 
-uint64_t sa_vm_mapped_bytes(void)
+SA_RARE uint64_t sa_vm_mapped_bytes(void)
 {
     return sa_load_relaxed(&sa_vm.used_bytes) + sa_load_relaxed(&sa_vm.reserved_bytes) +
            sa_load_relaxed(&sa_vm.space_bytes);
 }
 
-void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
+SA_RARE void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
 {
     void *moved = sa_sys_mremap(p, old_bytes, bytes, MREMAP_MAYMOVE, NULL);
 
@@ -203,7 +205,7 @@ void sa_vm_unmap_space(void *p, size_t bytes)
 #define PAGEMAP_ENTRIES 512 /* read at a time: a hugepage's */
 
 /* By the calls that the loader makes at start: filters of launchers let them pass, unlike mincore. */
-size_t sa_vm_resident(const void *p, size_t bytes)
+SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
 {
     size_t at = (uintptr_t)p / sa_vm.page_bytes, pages = 0;
     size_t end = sa_align_up((uintptr_t)p + bytes, sa_vm.page_bytes) / sa_vm.page_bytes;
@@ -277,7 +279,7 @@ static void smaps_line(const char *line, uintptr_t start, uintptr_t end, bool *i
     }
 }
 
-bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
+SA_RARE bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
 {
     char text[2048], line[64]; /* of which the beginning is enough */
     struct sa_vm_coverage sum = {0, 0};
@@ -306,7 +308,7 @@ bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_covera
     return n == 0;
 }
 
-bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
+SA_RARE bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
 {
     struct scan_range found[SCAN_RANGES];
     struct scan scan = {.size = sizeof(scan),
@@ -391,22 +393,22 @@ bool sa_vm_no_hugepages(void *p, size_t bytes)
     return sa_sys_madvise(p, bytes, MADV_NOHUGEPAGE) == 0;
 }
 
-bool sa_vm_hugepages(void *p, size_t bytes)
+SA_RARE bool sa_vm_hugepages(void *p, size_t bytes)
 {
     return sa_sys_madvise(p, bytes, MADV_HUGEPAGE) == 0;
 }
 
-void sa_vm_touch(void *p)
+SA_RARE void sa_vm_touch(void *p)
 {
     *(volatile char *)p = 0;
 }
 
-bool sa_vm_collapse(void *p, size_t bytes)
+SA_RARE bool sa_vm_collapse(void *p, size_t bytes)
 {
     return sa_sys_madvise(p, bytes, MADV_COLLAPSE) == 0;
 }
 
-enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
+SA_RARE enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
 {
     int failed;
 
@@ -429,7 +431,7 @@ enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
                : SA_VM_KEPT;
 }
 
-bool sa_vm_move(void *from, void *to, size_t bytes)
+SA_RARE bool sa_vm_move(void *from, void *to, size_t bytes)
 {
     return sa_sys_mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
                          to) == to;

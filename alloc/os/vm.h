@@ -12,6 +12,7 @@
 
 struct sa_vm {
     size_t page_bytes; /* the kernel's page: 4, 16 or 64 KiB; const after init */
+    size_t page_step;  /* kernel pages in pages of salloc's, at least 1; const after init */
     bool names;        /* give mappings names in /proc/PID/maps; const after init */
     bool keeps_locked; /* atomic: locked pages go back with their mapping only, see sa_vm_release */
     bool locked; /* atomic: locked pages went back by other advice: the process locks its memory */

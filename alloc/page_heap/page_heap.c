@@ -5,8 +5,8 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge_heap.h"
-#include "alloc/page_heap/span_heap.h"
+#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/plain/span_heap.h"
 
 /* Set up at run time, so that they need no file pages. */
 struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
@@ -14,15 +14,12 @@ struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
 static struct sa_huge_heap ordinary;
 static struct sa_span_heap sampled;
 
-size_t sa_page_step;
-
 void sa_page_heap_init(uint64_t seed)
 {
     /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing. Where
      * the kernel does not give the address asked for, spans are elsewhere, and frees are slower. */
     uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
 
-    sa_page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
     sa_huge_heap_init(&ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
     sa_page_heap_ordinary.huge = &ordinary;
     sa_span_heap_init(&sampled, SA_HEAP_SAMPLED, "salloc:sampled", start + SA_HOME_BYTES, true);
@@ -58,7 +55,7 @@ bool sa_page_heap_extend(struct sa_page_heap *h, struct sa_span *s, size_t pages
                    : sa_span_heap_extend(h->plain, s, pages);
 }
 
-void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+SA_RARE void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages)
 {
     if (h->huge)
         sa_huge_heap_shrink(h->huge, s, pages);
@@ -66,12 +63,12 @@ void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size_t pages
         sa_span_heap_shrink(h->plain, s, pages);
 }
 
-size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
+SA_RARE size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
 {
     return h->huge ? sa_huge_heap_release(h->huge, bytes) : sa_span_heap_release(h->plain, bytes);
 }
 
-void sa_page_heap_gather(struct sa_page_heap *h)
+SA_RARE void sa_page_heap_gather(struct sa_page_heap *h)
 {
     if (h->huge)
         sa_huge_heap_gather(h->huge);
@@ -79,7 +76,7 @@ void sa_page_heap_gather(struct sa_page_heap *h)
         sa_span_heap_release(h->plain, PTRDIFF_MAX);
 }
 
-void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
+SA_RARE void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
 {
     if (h->huge)
         sa_huge_heap_unmap(h->huge, bytes);
@@ -106,18 +103,18 @@ uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
 }
 
 /* Free spans of a plain heap are in the map, where whoever asks has looked before. */
-bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
+SA_RARE bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
 {
     return h->huge && sa_huge_heap_is_free(h->huge, address);
 }
 
-void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, uint64_t seconds)
+SA_RARE void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, uint64_t seconds)
 {
     if (h->huge)
         sa_huge_heap_set_skip(h->huge, which, seconds);
 }
 
-uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
+SA_RARE uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
 {
     return h->huge ? sa_load_relaxed(&h->huge->filler.skip_s[which]) : 0;
 }
@@ -133,7 +130,7 @@ uint64_t sa_page_heap_freed(struct sa_page_heap *h)
     return sa_load_relaxed(h->huge ? &h->huge->freed_bytes : &h->plain->freed_bytes);
 }
 
-void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
+SA_RARE void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
 {
     if (h->huge)
         sa_huge_heap_stats(h->huge, ret);
@@ -141,15 +138,15 @@ void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
         sa_span_heap_stats(h->plain, ret);
 }
 
-bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
-                         struct sa_span_ages *ages)
+SA_RARE bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
+                                 struct sa_span_ages *ages)
 {
     if (h->plain)
         sa_span_heap_census(h->plain, sizes, ages);
     return h->plain != NULL;
 }
 
-bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
+SA_RARE bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
 {
     size_t first, end;
 
@@ -162,7 +159,7 @@ bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
     return sa_vm_coverage(first << SA_HUGE_SHIFT, end << SA_HUGE_SHIFT, ret);
 }
 
-bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)
+SA_RARE bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)
 {
     if (h->huge)
         sa_huge_heap_report(h->huge, ret);

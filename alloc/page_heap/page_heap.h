@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The back end: spans from address space and back. This is the interface that the floors above
+ * The back end: spans from address space and back. This is the interface that the layers above
  * use. Ordinary spans come from a hugepage-aware heap (huge_heap.h), sampled ones from a plain heap of spans
  * (span_heap.h). Pages of one instance lie in one address window where the kernel lets them, so that an
  * address tells the instance.
@@ -12,28 +12,10 @@
 #ifndef SA_PAGE_HEAP_PAGE_HEAP_H
 #define SA_PAGE_HEAP_PAGE_HEAP_H
 
-#include "pagemap/span.h"
-
-struct sa_page_heap_stats {
-    size_t mapped_bytes;   /* address space obtained from the kernel = the four below */
-    size_t in_use_bytes;   /* spans handed out */
-    size_t backed_bytes;   /* free, holding memory */
-    size_t released_bytes; /* free, holding none */
-    size_t moving_bytes;   /* free, on its way from backed to released at this moment */
-    size_t empty_bytes;    /* of those in use, spans that hold no memory */
-    size_t spans_in_use;   /* records */
-    size_t spans_created;
-    uint64_t grown, released_ever_bytes, extended;
-};
-
-/* What the user wants of the kernel's transparent hugepages. */
-enum sa_hugepages {
-    SA_HUGEPAGES_AUTO, /* where they cost next to no memory */
-    SA_HUGEPAGES_OFF,  /* none */
-    SA_HUGEPAGES_ALWAYS, /* wherever the system gives them, though memory that is not touched is lost */
-};
+#include "alloc/page_heap/account/heap_types.h"
 
 struct sa_huge_heap;
+struct sa_huge_stats;
 struct sa_span_heap;
 struct sa_size_info;
 struct sa_span_ages;
@@ -49,21 +31,8 @@ struct sa_page_heap {
  * fails), so that a sampled block is never taken for an ordinary one, and its pages are never part of
  * a hugepage.
  */
-extern size_t sa_page_step; /* kernel pages in salloc pages, at least 1; const after init */
-
 extern struct sa_page_heap sa_page_heap_ordinary;
 extern struct sa_page_heap sa_page_heap_sampled;
-
-/* Their numbers, which spans bear. */
-enum { SA_HEAP_ORDINARY = 1, SA_HEAP_SAMPLED, SA_HEAP_GUARDED /* none: no page heap's */ };
-
-SA_INLINE bool sa_page_heap_sampled_address(uintptr_t address)
-{
-    return address >> SA_HOME_SHIFT == (SA_HOME_START >> SA_HOME_SHIFT) + 1;
-}
-
-/* What pages are for: DENSE: many objects, so that they are likely to stay in use; ZERO: they had better be zero, and without memory, already. */
-enum sa_pages_use { SA_PAGES_ANY, SA_PAGES_DENSE, SA_PAGES_ZERO };
 
 /* Once, before anything else; chooses where the heaps begin from the seed. */
 void sa_page_heap_init(uint64_t seed);
@@ -112,7 +81,7 @@ bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 /*
  * Has the kernel make hugepages of what lies on small pages, going on with what was found at the last tick, until
  * the thread has spent so much CPU time; the last one may take several milliseconds more. What it
- * has spent, as far as it counts (huge_collapse.c); 0: nothing is left until the next tick.
+ * has spent, as far as it counts (thp_collapse.c); 0: nothing is left until the next tick.
  */
 uint64_t sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns);
 
@@ -125,10 +94,6 @@ bool sa_page_heap_is_free(struct sa_page_heap *heap, uintptr_t address);
  * back: as high as the highest of the last "peak" interval; or, where that is 0, the largest swing of the last "short"
  * plus the highest low of the last "long" interval. 0 switches a rule off; all are off at first. At most 5 minutes.
  */
-enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
-
-#define SA_SKIP_MOST_S 300
-
 void sa_page_heap_set_skip(struct sa_page_heap *heap, enum sa_skip which, uint64_t seconds);
 uint64_t sa_page_heap_skip(struct sa_page_heap *heap, enum sa_skip which);
 
@@ -145,11 +110,12 @@ void sa_page_heap_stats(struct sa_page_heap *heap, struct sa_page_heap_stats *re
 struct sa_vm_coverage;
 bool sa_page_heap_coverage(struct sa_page_heap *heap, struct sa_vm_coverage *ret);
 
+/* A reading; about 26 KiB, not for a stack. False if the instance is a plain heap. */
+bool sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
+
 /* Lengths asked for, and free runs by length and age; about 25 KiB together. False if the instance is not a plain
  * heap. */
 bool sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
                          struct sa_span_ages *ages);
-
-#define SA_RELEASE_NS 2000000000ull
 
 #endif

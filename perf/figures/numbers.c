@@ -3,10 +3,10 @@
  * The numbers behind the figures and the table of coverage in doc/sampling.md, from the library's own
  * functions. usage: salloc-figures points (lines of figure, curve, x, y, separated by tabs) | coverage (a table)
  */
-#include "alloc/base/real.h"
-#include "sampling/beta.h"
-#include "sampling/estimate.h"
-#include "sampling/rates.h"
+#include "alloc/base/math.h"
+#include "sampling/estimate/negative_binomial.h"
+#include "sampling/estimate/estimate.h"
+#include "sampling/estimate/rates.h"
 
 #include <math.h>
 #include <stdio.h>

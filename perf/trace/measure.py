@@ -58,8 +58,8 @@ def programs(folder):
         ('awk: words of the same, with their lines', ['awk', WORDS_AWK] + modules),
         ('git log --stat -p', ['git', '-C', clone, 'log', '--stat', '-p']),
         ('git repack -adf', ['git', '-C', clone, 'repack', '-adfq']),
-        ('gcc -O2 alloc/page_heap/span_heap.c', compile_c + [os.path.join(ROOT, 'alloc/page_heap/span_heap.c')]),
-        ('gcc -O2 test/unit/test_estimate.c', compile_c + [os.path.join(ROOT, 'test/unit/test_estimate.c')]),
+        ('gcc -O2 alloc/page_heap/plain/span_heap.c', compile_c + [os.path.join(ROOT, 'alloc/page_heap/plain/span_heap.c')]),
+        ('gcc -O2 test/unit/sampling/estimate/test_estimate.c', compile_c + [os.path.join(ROOT, 'test/unit/sampling/estimate/test_estimate.c')]),
     ]
 
 

@@ -8,9 +8,9 @@
  * either the expected number of live samples and how often the 95 % intervals of the live bytes and of
  * the live blocks are right, in simulated runs, also those without a sample.
  */
-#include "sampling/draw.h"
-#include "sampling/estimate.h"
-#include "sampling/optimal.h"
+#include "sampling/estimate/random_variates.h"
+#include "sampling/estimate/estimate.h"
+#include "sampling/estimate/rate_optimizer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,17 +21,18 @@
 #define CERTAIN 0.99
 #define RUNS    2000
 
-static struct sa_optimal_class classes[1024];
+static struct sa_rate_optimizer_class classes[1024];
 
 /* Samples live blocks of the class: by the gaps between those that are included. */
-static void take(const struct sa_optimal_class *c, double p, uint64_t *seed, struct sa_sums *sums)
+static void take(const struct sa_rate_optimizer_class *c, double p, uint64_t *seed,
+                 struct sa_sums *sums)
 {
     struct sa_group group = {.p = p > CERTAIN ? 1 : p, .interval = 1, .allocated = c->size};
 
     if (group.p < 1)
         group.interval = -1 / expm1(log1p(-p) / c->size);
     for (double at = 0;;) {
-        at += group.p < 1 ? floor(log(sa_draw_uniform(seed)) / log1p(-p)) + 1 : 1;
+        at += group.p < 1 ? floor(log(sa_variate_uniform(seed)) / log1p(-p)) + 1 : 1;
         if (at > c->live)
             break;
         group.samples++;
@@ -79,7 +80,7 @@ static void simulate(size_t count, int optimal, double interval, double bytes, d
 
 int main(int argc, char **argv)
 {
-    static struct sa_optimal_class blocks[512];
+    static struct sa_rate_optimizer_class blocks[512];
     double interval = argc > 1 ? atof(argv[1]) : 0, size, allocations, live;
     double samples = 0, bytes = 0, alive = 0, large = 0, before = 0, after = 0;
     size_t count = 0, larger = 0;
@@ -99,11 +100,11 @@ int main(int argc, char **argv)
         alive += live;
         large += strcmp(kind, "large") ? 0 : size * size * live * (1 - p) / p;
         *(strcmp(kind, "large") ? &classes[count++] : &blocks[larger++]) =
-            (struct sa_optimal_class){size, allocations, live, p, p};
+            (struct sa_rate_optimizer_class){size, allocations, live, p, p};
     }
-    sa_optimal_rates(classes, count, FLOOR);
+    sa_rate_optimizer_rates(classes, count, FLOOR);
     for (size_t i = 0; i < count; i++) {
-        struct sa_optimal_class *c = &classes[i];
+        struct sa_rate_optimizer_class *c = &classes[i];
 
         before += c->size * c->size * c->live * (1 - c->p_default) / c->p_default;
         after += c->size * c->size * c->live * (1 - c->p) / c->p;

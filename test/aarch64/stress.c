@@ -31,10 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BLOCKS       256 /* per thread */
-#define MAILBOXES    64
-#define THREADS_MOST 64
-#define SIGNAL_US    3000
+#define BLOCKS      256 /* per thread */
+#define MAILBOXES   64
+#define THREADS_MAX 64
+#define SIGNAL_US   3000
 
 struct block {
     unsigned char *p;
@@ -53,7 +53,7 @@ static _Atomic(struct block *) mailbox[MAILBOXES];
 static atomic_bool stop;
 static atomic_ulong signals;
 static atomic_uint spoil;
-static struct worker workers[THREADS_MOST];
+static struct worker workers[THREADS_MAX];
 static int (*get_property)(const char *, size_t *);
 static size_t (*release_memory)(size_t);
 
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     get_property =
         (int (*)(const char *, size_t *))dlsym(RTLD_DEFAULT, "salloc_get_numeric_property");
     release_memory = (size_t(*)(size_t))dlsym(RTLD_DEFAULT, "salloc_release_free_memory");
-    if (length <= 0 || !threads || threads > THREADS_MOST || !get_property || !release_memory) {
+    if (length <= 0 || !threads || threads > THREADS_MAX || !get_property || !release_memory) {
         printf("stress: not run under salloc, or wrong arguments\n");
         return 2;
     }

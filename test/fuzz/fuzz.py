@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BYTES_MOST = 4096
-FILES_MOST = 60
+BYTES_MAX = 4096
+FILES_MAX = 60
 
 
 def environment():
@@ -38,7 +38,7 @@ def fuzz(program, name, build, seconds):
     os.makedirs(work, exist_ok=True)
     os.makedirs(corpus, exist_ok=True)
     os.makedirs(os.path.join(build, 'found'), exist_ok=True)
-    result = subprocess.run([program, work, corpus, '-max_total_time=%d' % seconds, '-max_len=%d' % BYTES_MOST,
+    result = subprocess.run([program, work, corpus, '-max_total_time=%d' % seconds, '-max_len=%d' % BYTES_MAX,
                              '-timeout=60', '-len_control=20', '-rss_limit_mb=4096', '-print_final_stats=1', '-verbosity=0',
                              '-artifact_prefix=%s/%s-' % (os.path.join(build, 'found'), name)],
                             env=environment(), capture_output=True, text=True, errors='replace')
@@ -57,19 +57,19 @@ def merge(program, name, build):
     work = os.path.join(build, 'work', name)
     with tempfile.TemporaryDirectory() as folder:
         sources = [f for f in (corpus, work) if os.path.isdir(f)]
-        subprocess.run([program, '-merge=1', '-max_len=%d' % BYTES_MOST, folder] + sources, env=environment(),
+        subprocess.run([program, '-merge=1', '-max_len=%d' % BYTES_MAX, folder] + sources, env=environment(),
                        check=True, capture_output=True)
         files = sorted(os.listdir(folder), key=lambda f: os.path.getsize(os.path.join(folder, f)))
         print('%s: %d files cover it, %d bytes' % (
             name, len(files), sum(os.path.getsize(os.path.join(folder, f)) for f in files)))
         # More than enough for a test: of sizes from the least to the most.
-        if len(files) > FILES_MOST:
-            files = [files[i * len(files) // FILES_MOST] for i in range(FILES_MOST)]
+        if len(files) > FILES_MAX:
+            files = [files[i * len(files) // FILES_MAX] for i in range(FILES_MAX)]
         for old in os.listdir(corpus):
             if len(old) == 40:
                 os.unlink(os.path.join(corpus, old))
         for f in files:
-            if len(f) == 40 and os.path.getsize(os.path.join(folder, f)) <= BYTES_MOST:
+            if len(f) == 40 and os.path.getsize(os.path.join(folder, f)) <= BYTES_MAX:
                 shutil.copy(os.path.join(folder, f), corpus)
 
 

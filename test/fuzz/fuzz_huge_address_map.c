@@ -4,7 +4,7 @@
  * put in: what is found, that neighbours merge, order, heap order and longest ranges of the nodes, the
  * number of nodes, and that the age of a range lies between those of its parts.
  */
-#include "alloc/page_heap/huge_address_map.h"
+#include "alloc/page_heap/huge/huge_address_map.h"
 
 #include "alloc/os/vm.h"
 #include "test/fuzz/fuzz.h"

@@ -4,7 +4,7 @@
  * that the limit never falls below its least, never rises without a miss or falls but by shrinking, and
  * that the extremes it reports enclose what was seen since the last of them was forgotten.
  */
-#include "alloc/page_heap/huge_cache.h"
+#include "alloc/page_heap/huge/huge_cache.h"
 
 #include "alloc/os/vm.h"
 #include "test/fuzz/fuzz.h"
@@ -46,7 +46,7 @@ static void check(void)
 
     FUZZ_EQUAL(cache.usage, used);
     FUZZ_EQUAL(cache.map.hugepages, cached);
-    FUZZ_CHECK(cache.limit >= SA_HUGE_CACHE_LEAST);
+    FUZZ_CHECK(cache.limit >= SA_HUGE_CACHE_MIN);
     FUZZ_EQUAL(sa_huge_cache_excess(&cache), cached > cache.limit && cache.limit < cache.ceiling
                                                  ? cached - cache.limit
                                              : cached > cache.ceiling ? cached - cache.ceiling

@@ -3,7 +3,7 @@
  * The filler against arrays that say of each page whether it is taken, free or clear: what is given out and of
  * which hugepage, what is released, what the sums are, tails of large spans, and decisions not to release.
  */
-#include "alloc/page_heap/huge_filler.h"
+#include "alloc/page_heap/huge/huge_filler.h"
 
 #include "test/fuzz/fuzz.h"
 

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole hugepage-aware heap on a system of memory that is only numbers (test/unit/fake_system.h), whose
+ * The whole hugepage-aware heap on a system of memory that is only numbers (test/support/fake_system.h), whose
  * calls fail when the input says so, as do requests for records and those beyond limits. Spans do not overlap, lie where memory
  * is mapped, are zero if they are said to be; nothing in use is released or unmapped; the
- * invariants hold (test/unit/page_heap_walk.h), the figures add up, and what is freed can all be given back.
+ * invariants hold (test/support/page_heap_walk.h), the figures add up, and what is freed can all be given back.
  */
-#include "alloc/page_heap/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/page_heap/page_heap.h"
 #include "test/fuzz/heap_steps.h"
-#include "test/unit/page_heap_walk.h"
+#include "test/support/page_heap_walk.h"
 
-#define HEAP       (&sa_page_heap_ordinary)
-#define PAGES_MOST (SA_HUGE_PAGES * 700) /* more than a region has */
+#define HEAP      (&sa_page_heap_ordinary)
+#define PAGES_MAX (SA_HUGE_PAGES * 700) /* more than a region has */
 
 static size_t pick_pages(struct fuzz_input *in)
 {
     switch (fuzz_byte(in) % 16) {
     case 0:
-        return 1 + fuzz_below(in, fuzz_byte(in) % 8 ? 3000 : PAGES_MOST);
+        return 1 + fuzz_below(in, fuzz_byte(in) % 8 ? 3000 : PAGES_MAX);
     case 1:
         return SA_HUGE_PAGES * (1 + fuzz_below(in, 6));
     case 2:
@@ -111,7 +112,7 @@ static void resize(struct fuzz_input *in, unsigned i)
     }
 }
 
-static void check_figures(void)
+static void check_metrics(void)
 {
     static struct sa_huge_stats s;
     size_t released = 0, backed = 0, in_use = lost;
@@ -207,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             page_heap_check();
     }
     page_heap_check();
-    check_figures();
+    check_metrics();
     faults_end();
     fake.advise_fails = 0;
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
@@ -218,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sa_page_heap_collapse(HEAP, UINT64_MAX);
     sa_page_heap_release(HEAP, PTRDIFF_MAX);
     page_heap_check();
-    check_figures();
+    check_metrics();
     FUZZ_EQUAL(HEAP->huge->in_use_pages, lost);
     FUZZ_EQUAL(sa_huge_heap_backed(HEAP->huge), 0);
     return 0;

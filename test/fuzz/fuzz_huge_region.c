@@ -3,7 +3,7 @@
  * A region against arrays that say of each page who has it and whether it has memory: what is given out, what
  * is known to be zero, what is released, and its counts.
  */
-#include "alloc/page_heap/huge_region.h"
+#include "alloc/page_heap/huge/huge_region.h"
 
 #include "test/fuzz/fuzz.h"
 

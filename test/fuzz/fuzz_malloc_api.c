@@ -7,16 +7,16 @@
  */
 #include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
-#include "alloc/front/front.h"
-#include "alloc/front/gate.h"
-#include "alloc/front/maintain.h"
-#include "alloc/front/sample_rates.h"
+#include "alloc/front/slow_path.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/maintain/maintenance.h"
+#include "alloc/maintain/sample_rates.h"
 #include "alloc/os/vm.h"
-#include "sampling/choice.h"
-#include "sampling/guarded.h"
-#include "sampling/kept.h"
-#include "sampling/live.h"
-#include "sampling/sampler.h"
+#include "sampling/guard/guard_policy.h"
+#include "sampling/guard/guarded.h"
+#include "sampling/guard/sample_quarantine.h"
+#include "sampling/record/live_samples.h"
+#include "sampling/sampler/sampler.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/faults.h"
 #include "test/support/start.h"
@@ -24,7 +24,7 @@
 #include <errno.h>
 
 #define BLOCKS     128
-#define LIVE_MOST  (64ul << 20)
+#define LIVE_MAX   (64ul << 20)
 #define GUARD_KEPT (4ul << 20)
 #define SENTINEL   12345 /* errno before each call */
 
@@ -73,11 +73,11 @@ bool sa_replaced_malloc(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    test_start_floors();
+    test_start_layers();
     sa_sampler_init(0, 1);
-    sa_choice_init(1, 2);
+    sa_guard_policy_init(1, 2);
     sa_guarded_init(32, 3);
-    sa_kept_init(GUARD_KEPT, 4);
+    sa_sample_quarantine_init(GUARD_KEPT, 4);
     test_start(TEST_CACHE_LIMIT);
     sa_init_done = 1;
     return 0;
@@ -174,7 +174,7 @@ static size_t pick_size(struct fuzz_input *in)
 static bool too_much(size_t size)
 {
     return count == BLOCKS ||
-           (!impossible(size, 1) && size < 1ul << 40 && live_bytes + size > LIVE_MOST);
+           (!impossible(size, 1) && size < 1ul << 40 && live_bytes + size > LIVE_MAX);
 }
 
 static void take(struct fuzz_input *in)
@@ -222,7 +222,7 @@ static void take_aligned(struct fuzz_input *in)
     void *p = (void *)1;
     int result;
 
-    if (too_much(size) || (align > LIVE_MOST && align < 1ul << 47))
+    if (too_much(size) || (align > LIVE_MAX && align < 1ul << 47))
         return;
     errno = SENTINEL;
     switch (fuzz_byte(in) % 5) {
@@ -346,10 +346,10 @@ static void set_sampling(struct fuzz_input *in)
     static int64_t now; /* a change stops all CPUs, which takes its time */
     int64_t interval = intervals[fuzz_below(in, 4)];
 
-    if (interval == now || !sa_gate_enter())
+    if (interval == now || !sa_fork_gate_enter())
         return;
     sa_sample_rates_set_interval(now = interval);
-    sa_gate_leave();
+    sa_fork_gate_leave();
 }
 
 static void step(struct fuzz_input *in)

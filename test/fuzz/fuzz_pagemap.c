@@ -20,7 +20,7 @@ static unsigned count;
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
-    test_start_floors();
+    test_start_layers();
     return 0;
 }
 

@@ -4,11 +4,11 @@
  * decoded: numbers refer to what is there, strings are UTF-8, each sample has a value for each type. The
  * totals of all formats are the same: those of profile.proto, which are those of the rows.
  */
-#include "sampling/write.h"
+#include "sampling/export/write.h"
 
 #include "alloc/base/utf8.h"
 #include "alloc/os/vm.h"
-#include "sampling/values.h"
+#include "sampling/export/values.h"
 #include "test/fuzz/fuzz.h"
 
 #include <math.h>
@@ -18,10 +18,10 @@
 #define TYPES  8
 
 static struct sa_profile profile;
-static struct sa_row rows[ROWS];
+static struct sa_bucket rows[ROWS];
 static struct sa_total totals[STACKS];
 static _Alignas(
-    16) char stack_bytes[STACKS][sizeof(struct sa_stack) + SA_STACK_MOST * sizeof(uintptr_t)];
+    16) char stack_bytes[STACKS][sizeof(struct sa_stack) + SA_STACK_MAX * sizeof(uintptr_t)];
 
 static struct sa_stack *stack_at(size_t i)
 {
@@ -37,7 +37,7 @@ static void make_stacks(struct fuzz_input *in)
     for (size_t i = 0; i < STACKS; i++) {
         struct sa_stack *s = stack_at(i);
 
-        s->depth = (uint16_t)fuzz_below(in, fuzz_byte(in) % 8 ? 5 : SA_STACK_MOST + 1);
+        s->depth = (uint16_t)fuzz_below(in, fuzz_byte(in) % 8 ? 5 : SA_STACK_MAX + 1);
         s->hash = i;
         for (unsigned k = 0; k < s->depth; k++)
             s->pc[k] = 1 + (mix & 1    ? (uintptr_t)make_stacks + fuzz_below(in, 65536)
@@ -47,7 +47,7 @@ static void make_stacks(struct fuzz_input *in)
     }
 }
 
-static void make_row(struct fuzz_input *in, struct sa_row *r)
+static void make_row(struct fuzz_input *in, struct sa_bucket *r)
 {
     double interval = (double)((uint64_t)1 << fuzz_below(in, 41));
     size_t allocated = fuzz_size(in, 32);
@@ -114,11 +114,11 @@ static void make_profile(struct fuzz_input *in)
     if (profile.type == SALLOC_PROFILE_HEAP)
         profile.total_count = fuzz_below(in, STACKS + 1);
     for (size_t i = 0; i < profile.total_count; i++) {
-        struct sa_row more;
+        struct sa_bucket more;
         struct sa_group group;
 
         make_row(in, &more);
-        group = sa_row_group(&more);
+        group = sa_bucket_group(&more);
         memset(&totals[i], 0, sizeof(totals[i]));
         totals[i].stack = stack_at(i);
         sa_sums_add(&totals[i].sums, &group);
@@ -144,12 +144,12 @@ static int sink(void *arg, const void *data, size_t n)
     return 0;
 }
 
-static struct text write_with(int (*write)(const struct sa_profile *, struct sa_out *), bool gzip)
+static struct text write_with(int (*write)(const struct sa_profile *, struct sa_sink *), bool gzip)
 {
     struct text t = {NULL, 0};
-    struct sa_out *out = sa_out_open(sink, &t, gzip);
+    struct sa_sink *out = sa_sink_open(sink, &t, gzip);
 
-    FUZZ_CHECK(out && write(&profile, out) == 0 && sa_out_close(out) == 0);
+    FUZZ_CHECK(out && write(&profile, out) == 0 && sa_sink_close(out) == 0);
     return t.data ? t : (sink(&t, "", 0), t);
 }
 
@@ -274,7 +274,7 @@ static void check_sample(struct message m, uint64_t *sums)
             uint64_t v = varint(&f.inside);
 
             if (f.number == 1)
-                FUZZ_CHECK(v >= 1 && v <= there_are[4] && ++locations <= SA_STACK_MOST);
+                FUZZ_CHECK(v >= 1 && v <= there_are[4] && ++locations <= SA_STACK_MAX);
             else
                 sums[values++] += v;
             FUZZ_CHECK(values <= there_are[1]);

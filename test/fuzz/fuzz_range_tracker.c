@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bitmaps of pages against arrays of booleans: which run is chosen, and every count. */
-#include "alloc/page_heap/range_tracker.h"
+#include "alloc/page_heap/huge/range_tracker.h"
 
 #include "test/fuzz/fuzz.h"
 
-#define PAGES_MOST 1024
-#define HELD_MOST  512
+#define PAGES_MAX 1024
+#define HELD_MAX  512
 
-static bool model[PAGES_MOST];
+static bool model[PAGES_MAX];
 static struct sa_range_tracker tracker;
 static struct {
     uint32_t at, n;
-} held[HELD_MOST];
+} held[HELD_MAX];
 static unsigned count;
 
 static uint32_t run_end(uint32_t at)
@@ -72,7 +72,7 @@ static void take(struct fuzz_input *in)
     uint32_t n = (uint32_t)fuzz_size(in, 10), align = 1u << fuzz_below(in, 8), at;
     long expect, got;
 
-    if (n > tracker.pages || count == HELD_MOST)
+    if (n > tracker.pages || count == HELD_MAX)
         return;
     if (fuzz_byte(in) % 4) {
         expect = model_find(n, align);
@@ -127,7 +127,7 @@ static void lengthen(struct fuzz_input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, data + size};
-    uint32_t pages = 64 * (1 + (uint32_t)fuzz_below(&in, PAGES_MOST / 64));
+    uint32_t pages = 64 * (1 + (uint32_t)fuzz_below(&in, PAGES_MAX / 64));
     /* Exactly as long as it has to be. */
     uint64_t *words = calloc(pages / 64, sizeof(*words));
 

@@ -6,7 +6,7 @@
  */
 #include "stats/report.h"
 
-#include "stats/reading.h"
+#include "stats/report_input.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/start.h"
 
@@ -14,8 +14,8 @@
 
 static const uint8_t *figures, *figures_end; /* what of the input is figures; repeated */
 
-struct sa_reading *__real_sa_reading_take(void);
-struct sa_reading *__wrap_sa_reading_take(void);
+struct sa_report_input *__real_sa_report_input_take(void);
+struct sa_report_input *__wrap_sa_report_input_take(void);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -45,9 +45,9 @@ static void make_up(void *of, size_t bytes)
 #define MAKE_UP(first, last)                                                                       \
     make_up(&(first), (size_t)((char *)&(last) - (char *)&(first)) + sizeof(last))
 
-struct sa_reading *__wrap_sa_reading_take(void)
+struct sa_report_input *__wrap_sa_report_input_take(void)
 {
-    struct sa_reading *r = __real_sa_reading_take();
+    struct sa_report_input *r = __real_sa_report_input_take();
 
     FUZZ_CHECK(r);
     MAKE_UP(r->s.heap, r->s.arena);

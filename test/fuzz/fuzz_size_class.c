@@ -7,7 +7,7 @@
 #include "alloc/base/size_class.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/front/front.h"
+#include "alloc/front/slow_path.h"
 #include "alloc/os/percpu.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/start.h"

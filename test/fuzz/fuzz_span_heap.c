@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain heap of spans on a system of memory that is only numbers (test/unit/fake_system.h), whose calls
+ * The plain heap of spans on a system of memory that is only numbers (test/support/fake_system.h), whose calls
  * fail when the input says so, as do requests for records. The spans that the map knows fill what is
  * mapped, ends and states are right, free neighbours of one state are merged, the sums are the
  * heap's figures, and what is freed can all be given back.
  */
-#include "alloc/page_heap/span_heap.h"
+#include "alloc/page_heap/plain/span_heap.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "test/fuzz/heap_steps.h"
-#include "test/unit/page_heap_walk.h"
+#include "test/support/page_heap_walk.h"
 
 static struct sa_span_heap heap;
 

@@ -4,7 +4,7 @@
  * function of the table that reaches to the address, the best there is, and its name is clean and ends. And
  * build ids out of made-up notes: what is found stands there, and nothing behind the end is read.
  */
-#include "sampling/symbols.h"
+#include "sampling/symbolize/symbols.h"
 
 #include "alloc/base/utf8.h"
 #include "alloc/os/vm.h"
@@ -14,12 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FILE_MOST 4096
-#define SECTIONS  6
-#define ASKED     8
-#define UNSIZED   4096 /* a function without a size reaches so far */
+#define FILE_MAX 4096
+#define SECTIONS 6
+#define ASKED    8
+#define UNSIZED  4096 /* a function without a size reaches so far */
 
-static uint8_t file[FILE_MOST];
+static uint8_t file[FILE_MAX];
 static size_t bytes;
 static int fd = -1;
 
@@ -61,7 +61,7 @@ static void make_file(struct fuzz_input *in)
     if (how % 16 == 1)
         header.e_shoff = fuzz_number(in, 8);
     memcpy(file, &header, sizeof(header));
-    bytes = fuzz_left(in) < FILE_MOST - at ? fuzz_left(in) : FILE_MOST - at;
+    bytes = fuzz_left(in) < FILE_MAX - at ? fuzz_left(in) : FILE_MAX - at;
     memcpy(file + at, in->at, bytes);
     bytes += at;
     if (how % 16 == 2)
@@ -195,10 +195,10 @@ static void ask(bool dynamic, const uint64_t *addresses)
 static void try_notes(struct fuzz_input *in)
 {
     size_t align = fuzz_byte(in), n;
-    uint8_t *notes = fuzz_bytes(in, 512, &n), id[SA_BUILD_ID_MOST];
+    uint8_t *notes = fuzz_bytes(in, 512, &n), id[SA_BUILD_ID_MAX];
     size_t got = sa_build_id(notes, n, align, id);
 
-    FUZZ_CHECK(got <= SA_BUILD_ID_MOST && (!got || memmem(notes, n, id, got)));
+    FUZZ_CHECK(got <= SA_BUILD_ID_MAX && (!got || memmem(notes, n, id, got)));
     free(notes);
 }
 

@@ -5,20 +5,20 @@
  * is read beyond them (they end where their memory ends, each in turn), the answer comes, is the same
  * when asked again, and has no bits that its kind does not have.
  */
-#include "sampling/unwind_cfi.h"
+#include "sampling/stack/unwind_cfi.h"
 
-#include "sampling/unwind.h"
-#include "sampling/unwind_entry.h"
+#include "sampling/stack/unwind.h"
+#include "sampling/stack/unwind_entry.h"
 #include "test/fuzz/fuzz.h"
 
-#ifdef SA_UNWIND_OWN
+#ifdef SA_UNWIND_FAST
 
 #include <elf.h>
 #include <sys/mman.h>
 
 #define INDEX_BYTES 20 /* header, and a table of one */
 #define CODE_BYTES  64
-#define ENTRY_MOST  400
+#define ENTRY_MAX   400
 
 static struct {
     Elf64_Ehdr header;
@@ -122,14 +122,14 @@ static void ask_about_entry(struct sa_unwind_object *object, uint8_t *index, con
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, data + size};
-    size_t cie_bytes = 1 + fuzz_below(&in, ENTRY_MOST / 4), fde_bytes;
+    size_t cie_bytes = 1 + fuzz_below(&in, ENTRY_MAX / 4), fde_bytes;
     bool cie_last = fuzz_byte(&in) % 2;
     struct sa_unwind_object object = {.start = (uintptr_t)&file, .end = (uintptr_t)(&file + 1)};
     uint8_t *tables, *cie, *fde;
 
     make_file(&in);
     fde_bytes = fuzz_left(&in) > cie_bytes ? fuzz_left(&in) - cie_bytes : 1;
-    fde_bytes = fde_bytes < ENTRY_MOST ? fde_bytes : ENTRY_MOST;
+    fde_bytes = fde_bytes < ENTRY_MAX ? fde_bytes : ENTRY_MAX;
     tables = malloc(INDEX_BYTES + 8 + cie_bytes + 8 + fde_bytes);
     FUZZ_CHECK(tables);
     cie = tables + INDEX_BYTES + (cie_last ? 8 + fde_bytes : 0);

@@ -6,10 +6,11 @@
 #ifndef SA_TEST_FUZZ_HEAP_STEPS_H
 #define SA_TEST_FUZZ_HEAP_STEPS_H
 
+#include "alloc/os/vm.h"
 #include "test/fuzz/arena.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/start.h"
-#include "test/unit/fake_system.h"
+#include "test/support/fake_system.h"
 
 #define SPANS 400
 
@@ -22,8 +23,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
     setenv("CMOCKA_TEST_ABORT", "1", 1); /* of the checks that this shares with unit tests */
-    test_start_floors();
-    if (sa_page_step != 1) {
+    test_start_layers();
+    if (sa_vm.page_step != 1) {
         fprintf(stderr, "lengths are exact only where the kernel's pages are small\n");
         exit(77);
     }

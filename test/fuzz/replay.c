@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MOST 1000
-#define BYTES_MOST 4096
+#define FILES_MAX  1000
+#define BYTES_MAX  4096
 #define LONG       16384 /* one in LONG_EVERY */
 #define LONG_EVERY 100
 
@@ -25,7 +25,7 @@ static struct input {
     char *name;
     uint8_t *data;
     size_t size;
-} files[FILES_MOST];
+} files[FILES_MAX];
 static size_t count;
 
 static char current[300]; /* what runs */
@@ -95,7 +95,7 @@ static void read_file(const char *path)
     FUZZ_CHECK(f);
     input->name = strdup(path);
     input->data = malloc(1 << 20);
-    FUZZ_CHECK(count < FILES_MOST && input->name && input->data);
+    FUZZ_CHECK(count < FILES_MAX && input->name && input->data);
     input->size = fread(input->data, 1, 1 << 20, f);
     input->data = realloc(input->data, input->size + 1);
     fclose(f);
@@ -136,8 +136,8 @@ static size_t changed_file(struct test_random *r, uint8_t *to)
 {
     const struct input *a = &files[test_random_below(r, count)];
     const struct input *b = &files[test_random_below(r, count)];
-    size_t a_most = a->size < BYTES_MOST ? a->size : BYTES_MOST;
-    size_t b_most = b->size < BYTES_MOST ? b->size : BYTES_MOST;
+    size_t a_most = a->size < BYTES_MAX ? a->size : BYTES_MAX;
+    size_t b_most = b->size < BYTES_MAX ? b->size : BYTES_MAX;
     size_t keep = test_random_below(r, 2) ? a_most : test_random_below(r, a_most + 1), n = keep;
 
     memcpy(to, a->data, keep);

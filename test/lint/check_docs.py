@@ -43,13 +43,13 @@ def check_ranks(root, findings):
     return len(ranks)
 
 
-def check_figures(root, findings):
+def check_metrics(root, findings):
     """The tables of figures are those of the source, in its order."""
-    source = re.findall(r'^SA_(?:HUGE_|CLASS_|CPU_)?FIGURE\((\w+),\s*(\w+),.*?"((?:[^"\\]|\\.)*)"\)',
-                        lint.read(root, 'stats/figures.def'), re.M | re.S)
+    source = re.findall(r'^SA_(?:HUGE_|CLASS_|CPU_)?METRIC\((\w+),\s*(\w+),.*?"((?:[^"\\]|\\.)*)"\)',
+                        lint.read(root, 'stats/metrics.def'), re.M | re.S)
     rows = re.findall(r'^\| `(\w+)` \| (gauge|counter) \| (.*) \|$', lint.read(root, 'doc/stats.md'), re.M)
     if len(source) < 50:
-        findings.add('stats/figures.def', None, 'only %d figures found' % len(source))
+        findings.add('stats/metrics.def', None, 'only %d figures found' % len(source))
     for (name, kind, text), row in zip(source, rows):
         if row != (name, kind.lower(), text):
             findings.add('doc/stats.md', None, 'the row of %s should be "| `%s` | %s | %s |"' %
@@ -136,7 +136,7 @@ def main(root, library=None):
     options, ranks = check_options(root, findings), check_ranks(root, findings)
     links = check_links(root, findings)
     check_paths(root, findings)
-    figures = check_figures(root, findings)
+    figures = check_metrics(root, findings)
     kinds = check_page(root, library, findings) if library else 0
     findings.finish('%d options, %d lock ranks, %d links, %d figures, %d kinds of lines of the stats page' %
                     (options, ranks, links, figures, kinds))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Includes go down only: a folder is a floor, and a file may include its own floor and lower ones.
+"""Includes go down only: a folder is a layer, and a file may include its own layer and lower ones.
 
 Also that every include in quotes is a full path from the root of the repository, to a file that exists.
 usage: check_layers.py ROOT
@@ -12,20 +12,46 @@ import sys
 import lint
 
 # From the ground up (doc/design.md). A file belongs to the longest prefix.
-FLOORS = ['include/', 'alloc/base/', 'alloc/os/', 'pagemap/', 'alloc/page_heap/', 'alloc/middle/',
-          'sampling/', 'alloc/front/', 'stats/', 'alloc/api/']
+LAYERS = [
+    'include/',
+    'alloc/base/',
+    'alloc/os/',
+    'pagemap/',
+    'alloc/fork/',
+    'alloc/page_heap/account/',
+    'alloc/page_heap/plain/',
+    'alloc/page_heap/huge/',
+    'alloc/page_heap/',
+    'alloc/middle/',
+    'sampling/estimate/',
+    'sampling/stack/',
+    'sampling/profile/',
+    'sampling/symbolize/',
+    'sampling/record/',
+    'sampling/guard/',
+    'sampling/sampler/',
+    'sampling/snapshot/',
+    'sampling/export/',
+    'alloc/cpu_cache/',
+    'alloc/hardening/',
+    'alloc/maintain/',
+    'alloc/front/',
+    'stats/',
+    'alloc/api/',
+]
 ABOVE = ['perf/', 'test/']  # may include everything, nobody may include them
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 
 
-def floor_of(path):
-    for number, prefix in enumerate(FLOORS):
-        if path.startswith(prefix):
-            return number
+def layer_of(path):
+    number = max((n for n, prefix in enumerate(LAYERS) if path.startswith(prefix)),
+                 key=lambda n: len(LAYERS[n]), default=None)
+    if number is not None:
+        return number
     for prefix in ABOVE:
         if path.startswith(prefix):
-            return len(FLOORS)
+            return len(LAYERS)
     return None
 
 
@@ -35,9 +61,9 @@ def main(root):
     for path in lint.source_files(root, lint.C_FILE):
         text = re.sub(r'/\*.*?\*/', lambda m: '\n' * m.group(0).count('\n'), lint.read(root, path),
                       flags=re.S)
-        floor = floor_of(path)
-        if floor is None:
-            findings.add(path, 1, 'is in no floor: add its folder to check_layers.py')
+        layer = layer_of(path)
+        if layer is None:
+            findings.add(path, 1, 'is in no layer: add its folder to check_layers.py')
             continue
         for match in INCLUDE.finditer(text):
             line = text.count('\n', 0, match.start(2)) + 1
@@ -53,10 +79,10 @@ def main(root):
                 findings.add(path, line, '"%s" is not a path from the root of the repository' % target)
                 continue
             edges += 1
-            to = floor_of(target)
-            if to is None or to > floor:
-                findings.add(path, line, 'includes "%s", which is on a higher floor' % target)
-            elif to == len(FLOORS) and path.split('/')[0] != target.split('/')[0]:
+            to = layer_of(target)
+            if to is None or to > layer:
+                findings.add(path, line, 'includes "%s", which is on a higher layer' % target)
+            elif to == len(LAYERS) and path.split('/')[0] != target.split('/')[0]:
                 findings.add(path, line, 'includes "%s" of another folder' % target)
     if edges < 100:
         findings.add(root, None, 'only %d includes seen: this check looks at the wrong place' % edges)

@@ -17,7 +17,7 @@ PAGE = 4096
 RELOCATIONS = 130  # of addresses in the library itself; half of them are those of critical sections
 NEAR = 64 << 10
 ALL_CODE = 128 << 10
-FRAMES = 6600  # of .eh_frame, from its start: to the end of what describes sa_unwind_own
+FRAMES = 6600  # of .eh_frame, from its start: to the end of what describes sa_unwind_fast
 START_CODE = ['init_constructor', 'options_find', 'sa_options_given', 'sa_fork_register']
 
 

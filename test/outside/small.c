@@ -16,12 +16,12 @@
 #include <sys/personality.h>
 #include <sys/wait.h>
 
-#define SIZES     30
-#define MOST      72
-#define CODE_MOST 32
-#define LIBC_MOST 6
-#define RUNS      20
-#define SECONDS   0.5
+#define SIZES    30
+#define MOST     72
+#define CODE_MAX 32
+#define LIBC_MAX 6
+#define RUNS     20
+#define SECONDS  0.5
 
 static void *kept[SIZES];
 
@@ -131,8 +131,8 @@ int main(int argc, char **argv)
         with.libc -= ask(getenv("LD_PRELOAD"), "sample_interval:0").libc;
         check_say("%d pages of code, %d of the C library for samples, %d others more", with.code,
                   with.libc, with.own);
-        CHECK(with.code > 0 && with.code <= CODE_MOST);
-        CHECK(with.libc <= LIBC_MOST);
+        CHECK(with.code > 0 && with.code <= CODE_MAX);
+        CHECK(with.libc <= LIBC_MAX);
         least = with.own < least ? with.own : least;
     }
     CHECK_SAYS(least <= MOST, "%d pages", least);

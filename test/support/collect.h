@@ -3,8 +3,8 @@
 #ifndef SA_TEST_COLLECT_H
 #define SA_TEST_COLLECT_H
 
-#include "sampling/out.h"
-#include "sampling/write.h"
+#include "sampling/export/sink.h"
+#include "sampling/export/write.h"
 #include "test/support/cmocka.h"
 
 #include <stdlib.h>
@@ -28,15 +28,15 @@ static inline int collect_sink(void *arg, const void *data, size_t bytes)
 }
 
 /* The caller frees its data. */
-static inline struct collected collect(int (*write)(const struct sa_profile *, struct sa_out *),
+static inline struct collected collect(int (*write)(const struct sa_profile *, struct sa_sink *),
                                        const struct sa_profile *profile)
 {
     struct collected c = {NULL, 0};
-    struct sa_out *out = sa_out_open(collect_sink, &c, false);
+    struct sa_sink *out = sa_sink_open(collect_sink, &c, false);
 
     assert_non_null(out);
     assert_int_equal(write(profile, out), 0);
-    assert_int_equal(sa_out_close(out), 0);
+    assert_int_equal(sa_sink_close(out), 0);
     assert_non_null(c.data);
     return c;
 }

@@ -2,7 +2,7 @@
 /* Profiles made by hand; see made_profile.h. */
 #include "test/support/made_profile.h"
 
-#include "sampling/residency.h"
+#include "sampling/snapshot/residency.h"
 
 #include <math.h>
 #include <search.h>
@@ -56,9 +56,9 @@ const struct sa_stack *made_stack(unsigned which)
     return stack_at(which);
 }
 
-static struct sa_row row(unsigned stack, size_t allocated, size_t requested, uint64_t samples)
+static struct sa_bucket row(unsigned stack, size_t allocated, size_t requested, uint64_t samples)
 {
-    struct sa_row r;
+    struct sa_bucket r;
 
     memset(&r, 0, sizeof(r));
     r.key.stack = (struct sa_stack *)made_stack(stack);
@@ -75,7 +75,7 @@ static struct sa_row row(unsigned stack, size_t allocated, size_t requested, uin
 
 #define ROWS 8
 
-static size_t make_rows(struct sa_row *rows)
+static size_t make_rows(struct sa_bucket *rows)
 {
     rows[0] = row(MADE_LEAF, 64, 50, 3);
     rows[1] = row(MADE_LEAF, 8, 1, 1);
@@ -98,7 +98,7 @@ static size_t make_rows(struct sa_row *rows)
     return ROWS;
 }
 
-static void set_ends(struct sa_row *rows)
+static void set_ends(struct sa_bucket *rows)
 {
     for (size_t i = 0; i < ROWS; i++) {
         double n = (double)rows[i].samples;
@@ -124,8 +124,8 @@ static void make_totals(struct sa_profile *profile, struct sa_total *totals)
     profile->totals = totals;
     profile->total_count = 2;
     for (size_t i = 0; i < 2; i++) {
-        struct sa_row more = row(MADE_LEAF + (unsigned)i, 64, 64, 40 + i);
-        struct sa_group group = sa_row_group(&more);
+        struct sa_bucket more = row(MADE_LEAF + (unsigned)i, 64, 64, 40 + i);
+        struct sa_group group = sa_bucket_group(&more);
 
         memset(&totals[i], 0, sizeof(totals[i]));
         totals[i].stack = more.key.stack;
@@ -137,7 +137,7 @@ const struct sa_profile *made_profile(enum salloc_profile_type type)
 {
     static struct {
         struct sa_profile profile;
-        struct sa_row rows[ROWS];
+        struct sa_bucket rows[ROWS];
         struct sa_total totals[2];
     } made[SALLOC_PROFILE_LIFETIMES + 1];
     struct sa_profile *profile = &made[type].profile;

@@ -6,7 +6,7 @@
 #ifndef SA_TEST_MADE_PROFILE_H
 #define SA_TEST_MADE_PROFILE_H
 
-#include "sampling/profile.h"
+#include "sampling/profile/profile.h"
 
 /* Where the stacks of the rows begin; the names are those of the functions. */
 enum {

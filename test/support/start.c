@@ -4,12 +4,12 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/size_class.h"
-#include "alloc/front/front.h"
+#include "alloc/front/slow_path.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/limits.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 
@@ -26,7 +26,7 @@ static bool start_allows_rseq(void)
     return !SA_TSAN && !(caches && strcmp(caches, "thread") == 0);
 }
 
-void test_start_floors(void)
+void test_start_layers(void)
 {
     static bool started;
 
@@ -47,7 +47,7 @@ void test_start(size_t cpu_cache_limit)
 {
     static bool started;
 
-    test_start_floors();
+    test_start_layers();
     if (started)
         return;
     started = true;
@@ -56,7 +56,7 @@ void test_start(size_t cpu_cache_limit)
 
 bool test_per_cpu(void)
 {
-    test_start_floors();
+    test_start_layers();
     return sa_rseq.per_cpu;
 }
 

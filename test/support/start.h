@@ -12,8 +12,8 @@
 
 #define TEST_CACHE_LIMIT (1536u * 1024)
 
-/* The floors below the front end: tables, page heap (its window from a fixed seed), rseq. */
-void test_start_floors(void);
+/* The layers below the front end: tables, page heap (its window from a fixed seed), rseq. */
+void test_start_layers(void);
 
 /* Everything, with a limit for each CPU's cache. */
 void test_start(size_t cpu_cache_limit);

@@ -29,10 +29,10 @@ static void *thread_main(void *arg)
 
 void test_threads_run(int count, test_thread_fn *fn, void *arg)
 {
-    struct thread threads[TEST_THREADS_MOST];
+    struct thread threads[TEST_THREADS_MAX];
     pthread_barrier_t barrier;
 
-    assert_in_range(count, 1, TEST_THREADS_MOST);
+    assert_in_range(count, 1, TEST_THREADS_MAX);
     pthread_barrier_init(&barrier, NULL, (unsigned)count);
     for (int i = 0; i < count; i++) {
         threads[i] = (struct thread){.index = i, .fn = fn, .arg = arg, .barrier = &barrier};

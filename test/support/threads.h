@@ -3,7 +3,7 @@
 #ifndef SA_TEST_THREADS_H
 #define SA_TEST_THREADS_H
 
-#define TEST_THREADS_MOST 64
+#define TEST_THREADS_MAX 64
 
 typedef void test_thread_fn(int index, void *arg);
 

@@ -22,11 +22,11 @@
 #include <sys/mman.h>
 
 #define ROUNDS       50
-#define SAMPLES_SITE 200 /* expected of each site, so many as fit into BLOCKS_MOST */
+#define SAMPLES_SITE 200 /* expected of each site, so many as fit into BLOCKS_MAX */
 #define MISSES_SITE  60
-#define BLOCKS_MOST  60000
-#define BLOCKS_LEAST 50
-#define LIVE_MOST    (1u << 22)
+#define BLOCKS_MAX   60000
+#define BLOCKS_MIN   50
+#define LIVE_MAX     (1u << 22)
 
 /* --- the load ---------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static size_t site_blocks(unsigned site, double t)
 
     if (p < 0.99 && n < MISSES_SITE / (1 - p))
         n = MISSES_SITE / (1 - p);
-    n = n > BLOCKS_MOST ? BLOCKS_MOST : n < BLOCKS_LEAST ? BLOCKS_LEAST : n;
+    n = n > BLOCKS_MAX ? BLOCKS_MAX : n < BLOCKS_MIN ? BLOCKS_MIN : n;
     return (size_t)n / ROUNDS;
 }
 
@@ -65,7 +65,7 @@ static void allocate(unsigned site, enum how how)
     void *p = site_function[site](costly ? BY_MALLOC : how, NULL, size);
 
     same_now_ns += 100;
-    REQUIRE(p && live < LIVE_MOST);
+    REQUIRE(p && live < LIVE_MAX);
     truth_add(&truth, &blocks[live++], site, p, size, interval);
 }
 
@@ -343,7 +343,7 @@ int main(int argc, char **argv)
     check_begin();
     sched_getaffinity(0, sizeof(allowed), &allowed);
     pin(0);
-    blocks = mmap(NULL, LIVE_MOST * sizeof(*blocks), PROT_READ | PROT_WRITE,
+    blocks = mmap(NULL, LIVE_MAX * sizeof(*blocks), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(blocks != MAP_FAILED);
     set_interval(t);

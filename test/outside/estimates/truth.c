@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-#define STACKS_MOST 20000
+#define STACKS_MAX 20000
 /* Of both, or the distribution is too skewed: 5 deviations have a chance of up to 6 in a million. */
-#define SAMPLES_LEAST 20
+#define SAMPLES_MIN 20
 
 static void add(struct amount *to, const struct truth_block *b, double sign)
 {
@@ -55,8 +55,8 @@ void truth_remove(struct truth *truth, const struct truth_block *b)
 
 /* Different stacks of a profile. */
 struct stacks {
-    const void *const *pc[STACKS_MOST];
-    size_t depth[STACKS_MOST], count;
+    const void *const *pc[STACKS_MAX];
+    size_t depth[STACKS_MAX], count;
 };
 
 static int collect(const struct salloc_profile_sample *sample, void *arg)
@@ -66,7 +66,7 @@ static int collect(const struct salloc_profile_sample *sample, void *arg)
     for (size_t i = 0; i < s->count; i++)
         if (s->pc[i] == sample->stack)
             return 0;
-    REQUIRE(s->count < STACKS_MOST);
+    REQUIRE(s->count < STACKS_MAX);
     s->pc[s->count] = sample->stack;
     s->depth[s->count++] = sample->depth;
     return 0;
@@ -115,7 +115,7 @@ static void compare(const struct truth *truth, int span, int estimator,
     for (unsigned site = 0; site < SITES; site++) {
         const struct amount *a = &truth->site[site][span];
         bool certain = a->samples < 1e-9;
-        bool many = a->samples >= SAMPLES_LEAST && a->misses >= SAMPLES_LEAST;
+        bool many = a->samples >= SAMPLES_MIN && a->misses >= SAMPLES_MIN;
 
         ret->sites[span] += many;
         for (int unit = 0; unit < UNITS; unit++) {

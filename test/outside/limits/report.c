@@ -12,10 +12,10 @@
 
 #define MIB (1ul << 20)
 
-enum { LIMIT_MIB = 64, ROUNDS = 200, HELD_MOST = 1000 };
+enum { LIMIT_MIB = 64, ROUNDS = 200, HELD_MAX = 1000 };
 
 /* What salloc.h says, on a machine with fewer than a thousand CPUs, and a little for records. */
-#define PAST_MOST (7 * MIB + MIB / 4)
+#define PAST_MAX (7 * MIB + MIB / 4)
 
 typedef char *get_function(void);
 
@@ -52,14 +52,14 @@ static void again_and_again(get_function *get, const char *name)
 
 static void held(get_function *get)
 {
-    static char *texts[HELD_MOST];
+    static char *texts[HELD_MAX];
     size_t n = 0, used;
 
-    while (n < HELD_MOST && (texts[n] = get()))
+    while (n < HELD_MAX && (texts[n] = get()))
         n++;
     used = check_property("generic.physical_memory_used");
-    CHECK_SAYS(n >= 4 && n < HELD_MOST, "%zu at once", n);
-    CHECK_SAYS(used <= LIMIT_MIB * MIB + PAST_MOST, "%zu bytes", used);
+    CHECK_SAYS(n >= 4 && n < HELD_MAX, "%zu at once", n);
+    CHECK_SAYS(used <= LIMIT_MIB * MIB + PAST_MAX, "%zu bytes", used);
     full();
     while (n)
         free(texts[--n]);

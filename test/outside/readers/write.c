@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a profile made by hand: TYPE PATH ... */
 #include "alloc/os/vm.h"
-#include "sampling/write.h"
+#include "sampling/export/write.h"
 #include "test/support/made_profile.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-enum { BLOCKS = 1500, ROUNDS = 800, MAPPINGS_MOST = 200 };
+enum { BLOCKS = 1500, ROUNDS = 800, MAPPINGS_MAX = 200 };
 
 static void *blocks[BLOCKS];
 static char path[4096];
@@ -124,7 +124,7 @@ static void each_refused(const char *what, salloc_profile *(*make)(void))
         salloc_profile_free(profile);
         if (!failed)
             break;
-        REQUIRE(n < MAPPINGS_MOST);
+        REQUIRE(n < MAPPINGS_MAX);
     }
     check_say("%s: %ld mappings", what, n);
     CHECK(n > 0);

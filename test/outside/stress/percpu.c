@@ -24,7 +24,7 @@ enum {
     OBJECTS = 20000,
     MOST_THREADS = 256,
     STOCK = 64,
-    CAP_MOST = 200,
+    CAP_MAX = 200,
     THREADS_A_CPU = 6
 };
 
@@ -129,7 +129,7 @@ static void change_header(struct worker *w, uint32_t cls)
     int32_t cpu = sa_percpu_cpu();
     struct sa_slab *slab = sa_load_acquire(&sa_hot.slabs[cpu]);
     uint64_t h = sa_load_relaxed(&slab->header[cls].state);
-    uint32_t avail = sa_state_avail(h), cap = (uint32_t)(check_random(&w->seed) % CAP_MOST) + 1;
+    uint32_t avail = sa_state_avail(h), cap = (uint32_t)(check_random(&w->seed) % CAP_MAX) + 1;
 
     if (slab == &empty)
         return;
@@ -159,7 +159,7 @@ static void move_slots(struct worker *w, uint32_t cls)
     if (check_random(&w->seed) % 8 == 0)
         sched_yield();
     if (sa_state_avail(h) == 0 &&
-        sa_percpu_move(cpu, slab, cls, h, from == first ? first + CAP_MOST + 1 : first))
+        sa_percpu_move(cpu, slab, cls, h, from == first ? first + CAP_MAX + 1 : first))
         sa_add_relaxed(&moved, 1);
 }
 
@@ -260,7 +260,7 @@ static void inspect(struct sa_slab *slab, uint64_t *seed, struct object *(*loose
         struct sa_header *header = &slab->header[cls];
         uint32_t avail = sa_state_avail(header->state), cap = sa_state_cap(header->state);
 
-        REQUIRE(avail <= cap && cap <= CAP_MOST);
+        REQUIRE(avail <= cap && cap <= CAP_MAX);
         REQUIRE(header->slots[-1] == NULL);
         for (uint32_t i = 0; i < avail; i++) {
             struct object *o = header->slots[i];
@@ -322,7 +322,7 @@ static int make_slabs(void)
         slabs[cpu] = calloc(1, sizeof(struct sa_slab));
         REQUIRE(slabs[cpu]);
         for (uint32_t cls = 1; cls <= CLASSES; cls++) {
-            void **slots = calloc(2 * (CAP_MOST + 1), sizeof(void *));
+            void **slots = calloc(2 * (CAP_MAX + 1), sizeof(void *));
 
             REQUIRE(slots);
             slabs[cpu]->header[cls].slots = first_slots[cpu][cls] = slots + 1;

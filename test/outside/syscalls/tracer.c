@@ -49,7 +49,7 @@
 #define STACK_WORDS   400
 #define RULES         64
 #define TASKS         256
-#define FAULTS_MOST   300000 /* more are a loop without end */
+#define FAULTS_MAX    300000 /* more are a loop without end */
 
 enum how { FAIL, SHORTEN, NO_HINT };
 
@@ -265,7 +265,7 @@ static void at_call(pid_t pid)
             (unsigned long long)info.seccomp.args[0], (unsigned long long)info.seccomp.args[1],
             (unsigned long long)info.seccomp.args[2], (unsigned long long)info.seccomp.args[3],
             due ? " fault" : "");
-    if (due && ++trace.faults == FAULTS_MOST)
+    if (due && ++trace.faults == FAULTS_MAX)
         end_all(250);
     if (due)
         apply(pid, r, &info);

@@ -14,7 +14,7 @@ import tempfile
 
 COMPARE = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-SOURCE = os.path.join(ROOT, 'sampling/unwind_cfi.c')
+SOURCE = os.path.join(ROOT, 'sampling/stack/unwind_cfi.c')
 
 PERL = 'my %h; for my $i (1..50000) { $h{$i} = "x$i"; } my @s = sort { $a cmp $b } values %h;'
 PYTHON = '''

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into a program, captures the stack of every so many calls of malloc in both ways (sampling/unwind.h)
+ * Preloaded into a program, captures the stack of every so many calls of malloc in both ways (sampling/stack/unwind.h)
  * and compares them. At exit it appends a line to the file UNWIND_COMPARE names, and before it up to ten stacks
  * that differ. UNWIND_EVERY: how many calls.
  */
-#include "sampling/stack.h"
-#include "sampling/unwind.h"
+#include "sampling/stack/stack.h"
+#include "sampling/stack/unwind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -78,7 +78,7 @@ static void print(int fd, const char *what, const uintptr_t *pc, unsigned n)
 
 __attribute__((noinline)) static void compare(const void *frame)
 {
-    uintptr_t own[SA_STACK_MOST], libgcc[SA_STACK_MOST];
+    uintptr_t own[SA_STACK_MAX], libgcc[SA_STACK_MAX];
     unsigned n = 0, m = 0;
     unsigned long t[3];
     bool done = false, own_first = __atomic_fetch_add(&sums.stacks, 1, __ATOMIC_RELAXED) % 2;
@@ -87,14 +87,14 @@ __attribute__((noinline)) static void compare(const void *frame)
     /* Whoever comes second finds the stack in the processor's caches: take turns. */
     t[0] = now();
     if (own_first)
-        done = sa_unwind_own(frame, own, SA_STACK_MOST, &n);
+        done = sa_unwind_fast(frame, own, SA_STACK_MAX, &n);
     else
-        m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MOST);
+        m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MAX);
     t[1] = now();
     if (own_first)
-        m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MOST);
+        m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MAX);
     else
-        done = sa_unwind_own(frame, own, SA_STACK_MOST, &n);
+        done = sa_unwind_fast(frame, own, SA_STACK_MAX, &n);
     t[2] = now();
     count_time(own_times, own_first ? t[1] - t[0] : t[2] - t[1]);
     count_time(libgcc_times, own_first ? t[2] - t[1] : t[1] - t[0]);

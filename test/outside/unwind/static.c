@@ -3,17 +3,17 @@
  * Stacks in static programs: whole where there is an index of the frames, else the caller alone, and nothing of
  * libgcc's, which such a program shares with its exceptions. usage: static whole|leaf
  */
-#include "sampling/stack.h"
+#include "sampling/stack/stack.h"
 #include "test/outside/check.h"
 
 #define DEPTH 10
 
-static uintptr_t returns[DEPTH + 1], pc[SA_STACK_MOST];
+static uintptr_t returns[DEPTH + 1], pc[SA_STACK_MAX];
 static unsigned count;
 
 __attribute__((noinline)) static void capture(const void *frame)
 {
-    count = sa_stack_capture(frame, pc, SA_STACK_MOST);
+    count = sa_stack_capture(frame, pc, SA_STACK_MAX);
     __asm__ volatile("" ::: "memory");
 }
 

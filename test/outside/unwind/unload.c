@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Libraries come and go, one to the address of the other, while stacks are captured through them: rules of the one
- * must not be used for the other. Both ways of walking (sampling/unwind.h) and the return addresses that the functions
+ * must not be used for the other. Both ways of walking (sampling/stack/unwind.h) and the return addresses that the functions
  * know of themselves must agree. All the while a signal comes 1000 times a second, in the middle of the loader too, and
  * its handler does the same. usage: unload LIBRARY... (any number, loaded in turns)
  */
-#include "sampling/stack.h"
-#include "sampling/unwind.h"
+#include "sampling/stack/stack.h"
+#include "sampling/stack/unwind.h"
 #include "test/outside/check.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #define THREADS 2
 
 struct seen {
-    uintptr_t own[SA_STACK_MOST], libgcc[SA_STACK_MOST], returns[2];
+    uintptr_t own[SA_STACK_MAX], libgcc[SA_STACK_MAX], returns[2];
     unsigned own_count, libgcc_count;
 };
 
@@ -25,8 +25,8 @@ static _Thread_local struct seen seen;
 
 __attribute__((noinline)) static void capture(const void *frame)
 {
-    seen.own_count = sa_stack_capture(frame, seen.own, SA_STACK_MOST);
-    seen.libgcc_count = sa_unwind_libgcc(frame, seen.libgcc, SA_STACK_MOST);
+    seen.own_count = sa_stack_capture(frame, seen.own, SA_STACK_MAX);
+    seen.libgcc_count = sa_unwind_libgcc(frame, seen.libgcc, SA_STACK_MAX);
 }
 
 __attribute__((noinline)) static void called_back(void)
@@ -99,15 +99,15 @@ static void *take_turns_in_thread(void *arg)
     return NULL;
 }
 
-#define SIGNALS_LEAST 10
+#define SIGNALS_MIN 10
 
 static unsigned interrupted, disagreed; /* atomic */
 
 static void on_timer(int number)
 {
-    uintptr_t own[SA_STACK_MOST], libgcc[SA_STACK_MOST];
-    unsigned n = sa_stack_capture(__builtin_dwarf_cfa(), own, SA_STACK_MOST);
-    unsigned m = sa_unwind_libgcc(__builtin_dwarf_cfa(), libgcc, SA_STACK_MOST);
+    uintptr_t own[SA_STACK_MAX], libgcc[SA_STACK_MAX];
+    unsigned n = sa_stack_capture(__builtin_dwarf_cfa(), own, SA_STACK_MAX);
+    unsigned m = sa_unwind_libgcc(__builtin_dwarf_cfa(), libgcc, SA_STACK_MAX);
 
     (void)number;
     __atomic_fetch_add(&interrupted, 1, __ATOMIC_RELAXED);
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
         }
         for (int i = 0; i < THREADS; i++)
             pthread_join(threads[i], NULL);
-    } while (__atomic_load_n(&interrupted, __ATOMIC_RELAXED) <= SIGNALS_LEAST);
+    } while (__atomic_load_n(&interrupted, __ATOMIC_RELAXED) <= SIGNALS_MIN);
     set_timer(0);
     CHECK_SAYS(disagreed == 0, "%u of %u", disagreed, interrupted);
     check_say("%u signals", interrupted);

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* The handlers of fork; see fork.c. */
-#ifndef SA_API_FORK_H
-#define SA_API_FORK_H
-
-/* Registers the handlers that make the allocator usable in a child of a threaded process. */
-void sa_fork_register(void);
-
-#endif

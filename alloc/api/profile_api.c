@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The profile functions; contracts in include/salloc/profile.h. Whatever takes a lock of the allocator does
+ * so inside the gate; reading and writing a finished profile needs neither.
+ *
+ * A profile that is freed while a fork keeps the gate closed is put aside: the fork may be waiting for a lock
+ * that this thread holds. Whoever enters next frees it.
+ *
+ * A token is the handle of a recording made to look like a pointer: it is never followed.
+ */
+#include "include/salloc/profile.h"
+
+#include "alloc/api/init.h"
+#include "alloc/base/atomic.h"
+#include "alloc/base/size_class.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/maintain/sample_rates.h"
+#include "alloc/middle/central_free_list.h"
+#include "sampling/estimate/rates.h"
+#include "sampling/export/write.h"
+#include "sampling/record/live_samples.h"
+#include "sampling/snapshot/matching.h"
+#include "sampling/snapshot/profile_snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct sa_profile *aside; /* atomic: linked by next */
+
+static void profile_put_aside(struct sa_profile *profile)
+{
+    struct sa_profile *next = sa_load_relaxed(&aside);
+
+    do {
+        profile->next = next;
+    } while (!sa_cas_release(&aside, &next, profile));
+}
+
+/* As sa_fork_gate_enter. */
+static bool profile_enter(void)
+{
+    struct sa_profile *next;
+
+    if (!sa_fork_gate_enter())
+        return false;
+    for (struct sa_profile *p = sa_xchg_acquire(&aside, NULL); p; p = next) {
+        next = p->next;
+        sa_profile_free(p);
+    }
+    return true;
+}
+
+/* The public type is the internal one under another name. */
+static const struct sa_profile *profile_of(const salloc_profile *profile)
+{
+    return (const struct sa_profile *)profile;
+}
+
+SA_EXPORT int64_t salloc_get_sampling_interval(void)
+{
+    sa_init();
+    return sa_rates_interval();
+}
+
+SA_EXPORT int salloc_set_sampling_interval(int64_t bytes)
+{
+    int saved = errno;
+
+    sa_init();
+    if (!sa_fork_gate_enter()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    sa_sample_rates_set_interval(bytes);
+    sa_fork_gate_leave();
+    errno = saved;
+    return 0;
+}
+
+SA_EXPORT void salloc_set_profile_threads(int on)
+{
+    int saved = errno;
+
+    sa_init();
+    sa_sample_set_by_thread(on != 0);
+    errno = saved;
+}
+
+static salloc_profile_token *profile_start(enum salloc_profile_type type)
+{
+    int saved = errno;
+    uint64_t handle = 0;
+
+    sa_init();
+    if (sa_fork_gate_enter()) {
+        handle = sa_live_start(type);
+        sa_fork_gate_leave();
+    }
+    errno = handle ? saved : EAGAIN;
+    return (salloc_profile_token *)(uintptr_t)handle;
+}
+
+SA_EXPORT salloc_profile_token *salloc_start_allocation_profile(void)
+{
+    return profile_start(SALLOC_PROFILE_ALLOCATIONS);
+}
+
+SA_EXPORT salloc_profile_token *salloc_start_lifetime_profile(void)
+{
+    return profile_start(SALLOC_PROFILE_LIFETIMES);
+}
+
+SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
+{
+    int saved = errno, error = EAGAIN;
+    struct sa_profile *profile = NULL;
+
+    sa_init();
+    if (profile_enter()) {
+        profile = sa_snapshot_stop((uint64_t)(uintptr_t)token, &error);
+        sa_fork_gate_leave();
+    }
+    errno = profile ? saved : error;
+    return (salloc_profile *)profile;
+}
+
+/* Free bytes on spans of which something is in use: what blocks in use hold up is a part of them. */
+static double waste_now(void)
+{
+    double bytes = 0;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        struct sa_central_stats stats;
+
+        sa_central_stats(cls, &stats);
+        bytes += (double)stats.free_objects * (double)sa_size_classes.of[cls].size;
+    }
+    return bytes;
+}
+
+SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
+{
+    int saved = errno, error = EAGAIN;
+    struct sa_profile *profile = NULL;
+
+    sa_init();
+    if (profile_enter()) {
+        if (type == SALLOC_PROFILE_PEAK_HEAP)
+            sa_cpu_cache_count_use(); /* most may be in use right now */
+        profile = sa_snapshot_profile(type, &error);
+        if (profile && type == SALLOC_PROFILE_FRAGMENTATION)
+            profile->waste_most = waste_now();
+        sa_fork_gate_leave();
+    }
+    if (profile)
+        sa_snapshot_measure(profile);
+    errno = profile ? saved : error;
+    return (salloc_profile *)profile;
+}
+
+SA_EXPORT int salloc_profile_iterate(const salloc_profile *profile,
+                                     int (*callback)(const struct salloc_profile_sample *sample,
+                                                     void *arg),
+                                     void *arg)
+{
+    const struct sa_profile *p = profile_of(profile);
+    struct salloc_profile_sample sample;
+    int stop = 0;
+
+    if (!p || !callback) {
+        errno = EINVAL;
+        return -1;
+    }
+    for (size_t i = 0; !stop && i < p->row_count; i++) {
+        sa_profile_row_sample(p, &p->rows[i], &sample);
+        stop = callback(&sample, arg);
+    }
+    for (size_t i = 0; !stop && i < p->total_count; i++) {
+        sa_profile_total_sample(p, &p->totals[i], &sample);
+        stop = callback(&sample, arg);
+    }
+    return stop;
+}
+
+SA_EXPORT int salloc_profile_iterate_samples(
+    const salloc_profile *profile,
+    int (*callback)(const struct salloc_profile_sample *sample, void *arg), void *arg)
+{
+    const struct sa_profile *p = profile_of(profile);
+    struct salloc_profile_sample sample;
+    int stop = 0;
+
+    if (!p || !callback || p->type == SALLOC_PROFILE_ALLOCATIONS ||
+        p->type == SALLOC_PROFILE_LIFETIMES) {
+        errno = EINVAL;
+        return -1;
+    }
+    for (size_t i = 0; !stop && i < p->single_count; i++)
+        if (sa_profile_single_sample(p, &p->singles[i], &sample))
+            stop = callback(&sample, arg);
+    return stop;
+}
+
+static bool stack_is(const struct sa_stack *s, const void *const *stack, size_t depth)
+{
+    return s->depth == depth && memcmp(s->pc, stack, depth * sizeof(*stack)) == 0;
+}
+
+static const struct sa_stack *stack_find(const struct sa_profile *p, const void *const *stack,
+                                         size_t depth)
+{
+    for (size_t i = 0; i < p->row_count; i++)
+        if (stack_is(p->rows[i].key.stack, stack, depth))
+            return p->rows[i].key.stack;
+    for (size_t i = 0; i < p->total_count; i++)
+        if (stack_is(p->totals[i].stack, stack, depth))
+            return p->totals[i].stack;
+    return NULL;
+}
+
+SA_EXPORT int salloc_profile_estimate(const salloc_profile *profile, const void *const *stack,
+                                      size_t depth, enum salloc_estimator estimator, double level,
+                                      struct salloc_estimate *ret)
+{
+    const struct sa_profile *p = profile_of(profile);
+    const struct sa_stack *of = NULL;
+    struct sa_sums sums = {0};
+
+    if (!p || !ret || !(level > 0 && level < 1) || (unsigned)estimator > SALLOC_ESTIMATE_FAILED ||
+        (!stack && depth)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (stack)
+        of = stack_find(p, stack, depth);
+    if (!stack || of) /* one that is not there has no samples */
+        sa_profile_sums(p, of, &sums);
+    sa_estimate(&sums, &p->unseen, estimator, level, ret);
+    return 0;
+}
+
+SA_EXPORT int salloc_profile_estimate_matching(const salloc_profile *profile,
+                                               const struct salloc_profile_query *query,
+                                               struct salloc_interval *ret)
+{
+    int saved = errno, error = EINVAL;
+
+    if (profile && query && ret)
+        error = -sa_profile_estimate_matching(profile_of(profile), query, ret);
+    errno = error ? error : saved;
+    return error ? -1 : 0;
+}
+
+SA_EXPORT int salloc_profile_write_file(const salloc_profile *profile, const char *path)
+{
+    int saved = errno, error = EINVAL;
+
+    if (profile && path)
+        error = -sa_profile_write_file(profile_of(profile), path);
+    errno = error ? error : saved;
+    return error ? -1 : 0;
+}
+
+SA_EXPORT void salloc_profile_free(salloc_profile *profile)
+{
+    int saved = errno;
+
+    if (!profile)
+        return;
+    if (profile_enter()) {
+        sa_profile_free((struct sa_profile *)profile);
+        sa_fork_gate_leave();
+    } else {
+        profile_put_aside((struct sa_profile *)profile);
+    }
+    errno = saved;
+}

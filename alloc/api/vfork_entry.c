@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vfork, and clone with CLONE_VM and CLONE_VFORK, exported so that their children can allocate: see
+ * alloc/fork/vfork.h. posix_spawn, system and popen call neither. All other clones go to libc's at
+ * once.
+ *
+ * vfork returns twice, on one stack. What the parent needs afterwards, the return address and the
+ * mark, is therefore kept in registers, of which each process has its own. It makes the system call
+ * itself, for what calls libc's cannot return twice. On x86-64 the child leaves by a jump: where
+ * the processor has a shadow stack, the child shares it with its parent and must leave the parent's
+ * return address on it, as libc's vfork does.
+ */
+#include "alloc/fork/vfork.h"
+
+#include "alloc/api/init.h"
+#include "alloc/base/attrs.h"
+#include "alloc/base/syscall.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/types.h>
+
+/* Called by the assembly below. */
+SA_HIDDEN uint64_t sa_vfork_before(void) __attribute__((used));
+SA_HIDDEN int sa_vfork_after(long result, uint64_t mark) __attribute__((used));
+SA_HIDDEN int sa_vfork_refuse(void) __attribute__((used));
+
+#if defined(__x86_64__)
+__asm__(".pushsection .text.sa_vfork,\"ax\",@progbits\n\t"
+        ".balign 16\n\t"
+        ".globl vfork\n\t"
+        ".type vfork,@function\n"
+        "vfork:\n\t"
+        ".cfi_startproc\n\t"
+        "endbr64\n\t"
+        "subq $8,%rsp\n\t"
+        ".cfi_adjust_cfa_offset 8\n\t"
+        "call sa_vfork_before\n\t"
+        "addq $8,%rsp\n\t"
+        ".cfi_adjust_cfa_offset -8\n\t"
+        "cmpq $-1,%rax\n\t" /* SA_VFORK_REFUSED */
+        "je sa_vfork_refuse\n\t"
+        "movq %rax,%rsi\n\t"
+        "popq %rdi\n\t"
+        ".cfi_adjust_cfa_offset -8\n\t"
+        ".cfi_register %rip,%rdi\n\t"
+        "movl $58,%eax\n\t" /* SYS_vfork */
+        "syscall\n\t"
+        "pushq %rdi\n\t"
+        ".cfi_adjust_cfa_offset 8\n\t"
+        ".cfi_offset %rip,-8\n\t"
+        "testq %rax,%rax\n\t"
+        "jz 1f\n\t"
+        "movq %rax,%rdi\n\t"
+        "jmp sa_vfork_after\n"
+        "1: subq $8,%rsp\n\t"
+        ".cfi_adjust_cfa_offset 8\n\t"
+        "call sa_vfork_child\n\t"
+        "addq $8,%rsp\n\t"
+        ".cfi_adjust_cfa_offset -8\n\t"
+        "xorl %eax,%eax\n\t"
+        "popq %rdi\n\t"
+        ".cfi_adjust_cfa_offset -8\n\t"
+        ".cfi_register %rip,%rdi\n\t"
+        "jmp *%rdi\n\t"
+        ".cfi_endproc\n\t"
+        ".size vfork,.-vfork\n\t"
+        ".weak __vfork\n\t" /* libc.a has it, too */
+        ".set __vfork,vfork\n\t"
+        ".popsection");
+SA_STATIC_ASSERT(SYS_vfork == 58, "as above");
+#else
+__asm__(".pushsection .text.sa_vfork,\"ax\",%progbits\n\t"
+        ".balign 16\n\t"
+        ".globl vfork\n\t"
+        ".type vfork,%function\n"
+        "vfork:\n\t"
+        ".cfi_startproc\n\t"
+        "hint #34\n\t" /* bti c */
+        "stp x29,x30,[sp,#-16]!\n\t"
+        ".cfi_def_cfa_offset 16\n\t"
+        ".cfi_offset x29,-16\n\t"
+        ".cfi_offset x30,-8\n\t"
+        "bl sa_vfork_before\n\t"
+        "ldp x29,x30,[sp],#16\n\t"
+        ".cfi_restore x29\n\t"
+        ".cfi_restore x30\n\t"
+        ".cfi_def_cfa_offset 0\n\t"
+        "cmn x0,#1\n\t" /* SA_VFORK_REFUSED */
+        "b.eq sa_vfork_refuse\n\t"
+        "mov x9,x0\n\t"
+        "mov x0,#0x4111\n\t" /* CLONE_VM | CLONE_VFORK | SIGCHLD */
+        "mov x1,#0\n\t"
+        "mov x2,#0\n\t"
+        "mov x3,#0\n\t"
+        "mov x4,#0\n\t"
+        "mov x8,#220\n\t" /* SYS_clone */
+        "svc #0\n\t"
+        "cbz x0,1f\n\t"
+        "mov x1,x9\n\t"
+        "b sa_vfork_after\n"
+        "1: stp x29,x30,[sp,#-16]!\n\t"
+        ".cfi_def_cfa_offset 16\n\t"
+        ".cfi_offset x29,-16\n\t"
+        ".cfi_offset x30,-8\n\t"
+        "bl sa_vfork_child\n\t"
+        "ldp x29,x30,[sp],#16\n\t"
+        ".cfi_restore x29\n\t"
+        ".cfi_restore x30\n\t"
+        ".cfi_def_cfa_offset 0\n\t"
+        "mov w0,#0\n\t"
+        "ret\n\t"
+        ".cfi_endproc\n\t"
+        ".size vfork,.-vfork\n\t"
+        ".weak __vfork\n\t" /* libc.a has it, too */
+        ".set __vfork,vfork\n\t"
+        ".popsection");
+SA_STATIC_ASSERT(SYS_clone == 220, "as above");
+#endif
+
+uint64_t sa_vfork_before(void)
+{
+    return sa_vfork_begin();
+}
+
+int sa_vfork_after(long result, uint64_t mark)
+{
+    sa_vfork_end(mark);
+    if (!sa_syscall_failed(result))
+        return (int)result;
+    errno = (int)-result;
+    return -1;
+}
+
+int sa_vfork_refuse(void)
+{
+    errno = EAGAIN;
+    return -1;
+}
+
+/* libc's clone, by its other name. */
+extern int __clone(int (*function)(void *), void *stack, int flags, void *arg, ...);
+
+struct start {
+    int (*function)(void *);
+    void *arg;
+};
+
+static int clone_start(void *arg)
+{
+    const struct start *s = arg; /* on the stack of the thread that waits */
+
+    sa_vfork_child();
+    return s->function(s->arg);
+}
+
+static int clone_waiting(const struct start *start, void *stack, int flags, pid_t *parent_tid,
+                         void *tls, pid_t *child_tid)
+{
+    uint64_t mark = sa_vfork_before();
+    int pid;
+
+    if (mark == SA_VFORK_REFUSED)
+        return sa_vfork_refuse();
+    pid = __clone(clone_start, stack, flags, (void *)start, parent_tid, tls, child_tid);
+    sa_vfork_end(mark);
+    return pid;
+}
+
+SA_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *arg, ...)
+{
+    const int waits = CLONE_VM | CLONE_VFORK;
+    pid_t *parent_tid, *child_tid;
+    va_list ap;
+    void *tls;
+
+    va_start(ap, arg); /* libc reads as many, too, given or not */
+    parent_tid = va_arg(ap, pid_t *);
+    tls = va_arg(ap, void *);
+    child_tid = va_arg(ap, pid_t *);
+    va_end(ap);
+    /* A child with thread-local storage of its own would not be in the parent's. */
+    if ((flags & (waits | CLONE_SETTLS | CLONE_THREAD)) != waits || !function)
+        return __clone(function, stack, flags, arg, parent_tid, tls, child_tid);
+    return clone_waiting(&(struct start){function, arg}, stack, flags, parent_tid, tls, child_tid);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Marks, slack and junk; see canary.h. No state but the keys. */
+#include "alloc/base/canary.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/hardening.h"
+#include "alloc/base/origin.h"
+#include "alloc/base/page.h"
+#include "alloc/base/rng.h"
+
+#include <string.h>
+
+#define SIZE_SHIFT   46
+#define ORIGIN_SHIFT 40 /* 2 bits of the family above 4 of the alignment's logarithm */
+#define HASH_MASK    ((1ull << ORIGIN_SHIFT) - 1)
+
+#define SLACK    0xcb
+#define JUNK_NEW 0xa5
+#define JUNK_FREE                                                                                  \
+    0xdb /* eight of them are no address, so that what follows such a pointer faults */
+
+#define REPEAT(byte) ((byte)*0x0101010101010101ull)
+
+SA_STATIC_ASSERT(SA_MID_MAX - SA_CANARY_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes fit into a mark");
+
+static uint64_t *mark_of(const void *object, size_t bytes)
+{
+    return (uint64_t *)((uintptr_t)object + bytes - SA_CANARY_BYTES);
+}
+
+/* Mixed twice, with a key each: of one mixing the input can be worked out. */
+static uint64_t mark_hash(const uint64_t *mark, unsigned kind, uint64_t told)
+{
+    uint64_t where = (uintptr_t)mark ^ told << ORIGIN_SHIFT;
+
+    return sa_rng_mix(sa_rng_mix(where ^ sa_hardening.key[kind]) +
+                      sa_hardening.key[(kind + 1) % 3]);
+}
+
+/* told: size and origin, as they stand in the mark. */
+static uint64_t mark_used(const uint64_t *mark, uint64_t told)
+{
+    return told << ORIGIN_SHIFT | (mark_hash(mark, 0, told) & HASH_MASK) | 1;
+}
+
+static enum sa_mark mark_kind(const uint64_t *mark, uint64_t v)
+{
+    if (v == mark_used(mark, v >> ORIGIN_SHIFT))
+        return SA_CANARY_USED;
+    if (v == mark_hash(mark, 1, 0))
+        return SA_CANARY_FREE;
+    return v == mark_hash(mark, 2, 0) ? SA_CANARY_FRESH : SA_CANARY_BROKEN;
+}
+
+enum sa_mark sa_canary_read(const void *object, size_t bytes, size_t *ret_size)
+{
+    const uint64_t *mark = mark_of(object, bytes);
+    uint64_t v = sa_load_relaxed(mark);
+    enum sa_mark kind = mark_kind(mark, v);
+
+    if (kind == SA_CANARY_USED)
+        *ret_size = v >> SIZE_SHIFT;
+    return kind;
+}
+
+unsigned sa_canary_origin(const void *object, size_t bytes)
+{
+    unsigned told = (unsigned)(sa_load_relaxed(mark_of(object, bytes)) >> ORIGIN_SHIFT);
+
+    return (told >> 4 & 3) << SA_ORIGIN_FAMILY | (told & 15);
+}
+
+void sa_canary_use(void *object, size_t bytes, size_t size, unsigned origin)
+{
+    uint64_t *mark = mark_of(object, bytes), told = origin >> SA_ORIGIN_FAMILY << 4 | (origin & 15);
+
+    sa_slack_fill((char *)object + size, bytes - SA_CANARY_BYTES - size);
+    sa_store_relaxed(mark, mark_used(mark, size << (SIZE_SHIFT - ORIGIN_SHIFT) | told));
+}
+
+enum sa_mark sa_canary_free(void *object, size_t bytes)
+{
+    uint64_t *mark = mark_of(object, bytes);
+
+    return mark_kind(mark, sa_xchg_acquire(mark, mark_hash(mark, 1, 0)));
+}
+
+void sa_canary_fresh(void *object, size_t bytes)
+{
+    uint64_t *mark = mark_of(object, bytes);
+
+    sa_store_relaxed(mark, mark_hash(mark, 2, 0));
+}
+
+void sa_slack_fill(void *start, size_t bytes)
+{
+    memset(start, SLACK, sa_min(bytes, SA_SLACK_MAX));
+}
+
+/* The first byte that is not as given. */
+static const void *damage(const void *start, size_t bytes, unsigned char byte)
+{
+    const unsigned char *at = start, *end = at + bytes;
+    uint64_t word;
+
+    for (; at + sizeof(word) <= end; at += sizeof(word)) {
+        memcpy(&word, at, sizeof(word));
+        if (SA_UNLIKELY(word != REPEAT(byte)))
+            break;
+    }
+    for (; at < end; at++)
+        if (SA_UNLIKELY(*at != byte))
+            return at;
+    return NULL;
+}
+
+const void *sa_slack_damage(const void *start, size_t bytes)
+{
+    return damage(start, sa_min(bytes, SA_SLACK_MAX), SLACK);
+}
+
+void sa_junk_fill(void *start, size_t bytes)
+{
+    memset(start, JUNK_FREE, bytes);
+}
+
+const void *sa_junk_damage(const void *start, size_t bytes)
+{
+    return damage(start, bytes, JUNK_FREE);
+}
+
+void sa_junk_fill_new(void *start, size_t bytes)
+{
+    memset(start, JUNK_NEW, bytes);
+}

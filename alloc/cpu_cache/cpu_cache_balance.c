@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The per-CPU caches from a distance: stopping them, emptying idle ones, moving budget to where the
+ * misses are, reading them for the stats. Everything that changes another CPU's slab does it under
+ * that cache's lock with the CPU stopped.
+ */
+#include "alloc/cpu_cache/cpu_cache.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/cpu_cache/cpu_cache_internal.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/middle/transfer_cache.h"
+#include "alloc/os/rseq.h"
+
+/* A CPU keeps at least this part of its limit when budget moves to busier ones. */
+#define SHUFFLE_KEEP_PART 4
+#define SHUFFLE_PART      20 /* and a busy one gets this part of the limit at a time */
+
+/*
+ * Stops one CPU: afterwards its slab belongs to the caller. False if the kernel would not fence;
+ * nothing may then be changed.
+ */
+static bool cpu_stop(int cpu)
+{
+    sa_slab_close(cpu);
+    return sa_rseq_fence(cpu);
+}
+
+/* A countdown of 0 that is not due: the next pop of every class draws a new one. */
+SA_COLD static void cpu_void_countdowns(struct cpu_cache *c)
+{
+    uint32_t generation = sa_rates_generation();
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_state(c->slab, cls);
+
+        cpu_count_before(&c->allocs[cls], sa_state_until(h));
+        sa_store_relaxed(&c->slab->header[cls].state, sa_state_arm(h, 0, false, generation));
+    }
+}
+
+/*
+ * The first use in a child of fork: nobody has used the slab since the fork. A thread's own cache may be in a sequence that
+ * the handler of a signal has interrupted, and whoever revives it voids its countdowns, by sequences.
+ */
+SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu)
+{
+    c->rng = sa_sampler_stream((unsigned)cpu);
+    c->forks = sa_cpu_cache_forks;
+    if (sa_rseq.per_cpu)
+        cpu_void_countdowns(c);
+}
+
+SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
+{
+    if (SA_UNLIKELY(c->forks != sa_cpu_cache_forks))
+        cpu_after_fork(c, cpu);
+    return sa_slab_open(cpu, c->slab);
+}
+
+/* While a fork is in progress (a handler of it may have got us here) all stay stopped. */
+static void cpu_resume(struct cpu_cache *c, int cpu)
+{
+    if (!sa_fork_gate_is_closed())
+        sa_cpu_cache_publish(c, cpu);
+}
+
+/* Passes all objects of a stopped slab on; bytes. Capacities become 0. */
+SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu)
+{
+    size_t bytes = 0, budget = 0;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_state(c->slab, cls);
+        void **slots = c->slab->header[cls].slots;
+        uint32_t avail = sa_state_avail(h);
+
+        /* First, so that nothing is in two places if a signal handler forks in between. */
+        sa_store_relaxed(&c->slab->header[cls].state, sa_state_with(h, 0, 0));
+        for (uint32_t i = 0; i < avail; i += SA_MOVE_MAX)
+            sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MAX));
+        if (avail)
+            cpu_count_after(&c->frees[cls], avail);
+        bytes += (size_t)avail * sa_size_classes.of[cls].size;
+        budget += (size_t)sa_state_cap(h) * sa_size_classes.of[cls].size;
+    }
+    sa_add_relaxed(&c->available_bytes, (int64_t)budget);
+    return bytes;
+}
+
+/* The same of the CPU that this thread runs on, which need not be stopped. Capacities stay. */
+SA_COLD static size_t cpu_pop_all(int cpu)
+{
+    void *objs[SA_MOVE_MAX];
+    size_t bytes = 0, n;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        for (size_t popped = 0; popped < SA_SLOTS_MAX; popped += n) {
+            n = sa_percpu_pop_batch(cls, objs, SA_MOVE_MAX);
+            if (!n)
+                break;
+            sa_transfer_insert(cpu, cls, objs, n);
+            bytes += n * sa_size_classes.of[cls].size;
+        }
+    return bytes;
+}
+
+/* Changes whenever the fast path has run on the CPU (but for coincidence). */
+static uint64_t cpu_sum(const struct cpu_cache *c, bool *ret_holds)
+{
+    uint64_t sum = 0;
+
+    *ret_holds = false;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_state(c->slab, cls);
+
+        sum = sum * 31 + h;
+        *ret_holds |= sa_state_cap(h) != 0;
+    }
+    return sum;
+}
+
+SA_RARE SA_NOINLINE static size_t cpu_drain(int cpu)
+{
+    struct cpu_cache *c = cpu_cache_get(cpu);
+    size_t bytes = 0;
+    bool holds;
+
+    if (!c)
+        return 0;
+    /* A fence stops the CPU. One that was emptied before, and has not been used since, is left alone: requests that fail
+     * again and again come by here. */
+    cpu_sum(c, &holds);
+    if (!holds)
+        return 0;
+    sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
+    /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. What was not
+     * stopped is not resumed: it may look empty because its countdowns are void. */
+    if (!sa_rseq.per_cpu) {
+        if (cpu == sa_percpu_cpu())
+            bytes = cpu_empty(c, cpu);
+    } else if (!sa_rseq_can_fence()) {
+        if (cpu == sa_percpu_cpu())
+            bytes = cpu_pop_all(cpu);
+    } else if (cpu_stop(cpu)) {
+        bytes = cpu_empty(c, cpu);
+        cpu_resume(c, cpu);
+    }
+    sa_add_relaxed(&c->reclaims, 1);
+    sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
+    return bytes;
+}
+
+SA_RARE size_t sa_cpu_cache_drain(int cpu)
+{
+    int count = sa_cpu_cache_count();
+    size_t bytes = 0;
+
+    if (cpu >= 0)
+        return cpu < count ? cpu_drain(cpu) : 0;
+    for (cpu = 0; cpu < count; cpu++)
+        bytes += cpu_drain(cpu);
+    return bytes;
+}
+
+/* Moves unused budget from CPUs that missed little to the one that missed most. */
+static void cpu_shuffle(int busiest, uint64_t most)
+{
+    int64_t limit = (int64_t)sa_cpu_cache_limit(), moved = 0;
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count && moved < limit / SHUFFLE_PART; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+        int64_t have, take;
+
+        if (!c || cpu == busiest || c->tick_delta > most / 4)
+            continue;
+        have = sa_load_relaxed(&c->available_bytes);
+        take = limit / SHUFFLE_PART - moved;
+        if (take > have)
+            take = have;
+        if (take > sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_PART)
+            take = sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_PART;
+        if (take <= 0 || !sa_cas_relaxed(&c->available_bytes, &have, have - take))
+            continue;
+        sa_sub_relaxed(&c->limit_bytes, take);
+        moved += take;
+    }
+    sa_add_relaxed(&cpu_cache_get(busiest)->limit_bytes, moved);
+    sa_add_relaxed(&cpu_cache_get(busiest)->available_bytes, moved);
+}
+
+void sa_cpu_cache_tick(void)
+{
+    int count = sa_cpu_cache_count(), busiest = -1;
+    uint64_t most = 0;
+
+    if (!sa_rseq.per_cpu)
+        return;
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+        uint64_t misses, sum;
+        bool holds;
+
+        if (!c)
+            continue;
+        misses = sa_load_relaxed(&c->underflows) + sa_load_relaxed(&c->overflows);
+        c->tick_delta = misses - c->tick_misses;
+        c->tick_misses = misses;
+        sum = cpu_sum(c, &holds);
+        if (holds && sum == c->tick_sum)
+            cpu_drain(cpu);
+        c->tick_sum = sum;
+        if (c->tick_delta > most) {
+            most = c->tick_delta;
+            busiest = cpu;
+        }
+    }
+    if (busiest >= 0)
+        cpu_shuffle(busiest, most);
+}
+
+SA_RARE void sa_cpu_cache_rearm(void)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c)
+            continue;
+        sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
+        if (sa_rseq.per_cpu && cpu_stop(cpu)) {
+            cpu_void_countdowns(c);
+            cpu_resume(c, cpu);
+        } else {
+            /* Cannot be stopped: whoever works on it next comes by and draws for all classes. */
+            sa_slab_close(cpu);
+        }
+        sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
+    }
+}
+
+SA_RARE bool sa_cpu_cache_stop_all(void)
+{
+    sa_cpu_cache_kick();
+    return sa_cpu_cache_count() == 0 || sa_rseq_fence(-1);
+}
+
+SA_RARE void sa_cpu_cache_resume_all(void)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it; or he moves slots, and
+         * the next slow path revives it. (He is this thread, interrupted by the signal handler that forks.) */
+        if (c && sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
+            sa_cpu_cache_publish(c, cpu);
+            sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
+        }
+    }
+}
+
+SA_COLD void sa_cpu_cache_after_fork(void)
+{
+    sa_cpu_cache_forks++;
+    sa_cpu_cache_kick();
+}
+
+SA_RARE void sa_cpu_cache_abandon_others(int own)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c || cpu == own)
+            continue;
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+            uint64_t h = cpu_state(c->slab, cls);
+
+            cpu_count_before(&c->allocs[cls], sa_state_until(h));
+            c->slab->header[cls].state = sa_state_make(0, 0, 0);
+            cpu_count_after(&c->frees[cls], sa_state_avail(h));
+        }
+        c->available_bytes = c->limit_bytes;
+    }
+}
+
+void sa_cpu_cache_count_use(void)
+{
+    int count = sa_cpu_cache_count(), caches = 1;
+    int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c)
+            continue;
+        caches++;
+        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+            bytes -=
+                (int64_t)sa_state_avail(cpu_state(c->slab, cls)) * sa_size_classes.of[cls].size;
+    }
+    sa_in_use_note(bytes, caches);
+}
+
+SA_RARE void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
+{
+    struct cpu_cache *c = cpu_cache_get(cpu);
+    int64_t unallocated;
+
+    *ret = (struct sa_cpu_cache_stats){0};
+    if (!c)
+        return;
+    ret->populated = true;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        uint64_t h = cpu_state(c->slab, cls);
+
+        ret->used_bytes += (size_t)sa_state_avail(h) * sa_size_classes.of[cls].size;
+        ret->capacity_bytes += (size_t)sa_state_cap(h) * sa_size_classes.of[cls].size;
+    }
+    unallocated = sa_load_relaxed(&c->available_bytes);
+    ret->unallocated_bytes = unallocated > 0 ? (size_t)unallocated : 0;
+    ret->limit_bytes = (size_t)sa_load_relaxed(&c->limit_bytes);
+    ret->underflows = sa_load_relaxed(&c->underflows);
+    ret->overflows = sa_load_relaxed(&c->overflows);
+    ret->reclaims = sa_load_relaxed(&c->reclaims);
+}
+
+#define COUNT_TRIES 8
+
+/* Adds what one cache has counted of a class: its sums and its state must belong together, see cpu_count_before. */
+static void cpu_count_add(const struct cpu_cache *c, unsigned cls, struct sa_cpu_outside *to)
+{
+    uint64_t allocs, frees, h;
+    int64_t more_allocs = 0, more_frees = 0;
+
+    for (int tries = 0; tries < COUNT_TRIES; tries++) {
+        allocs = sa_load_acquire(&c->allocs[cls]);
+        frees = sa_load_acquire(&c->frees[cls]);
+        h = sa_load_acquire(&c->slab->header[cls].state);
+        more_allocs = (int64_t)(sa_load_acquire(&c->allocs[cls]) - allocs);
+        more_frees = (int64_t)(sa_load_acquire(&c->frees[cls]) - frees);
+        if (!more_allocs && !more_frees)
+            break;
+    }
+    allocs += more_allocs < 0 ? (uint64_t)more_allocs : 0;
+    frees += more_frees < 0 ? (uint64_t)more_frees : 0;
+    to->allocs += allocs - sa_state_until(h);
+    to->frees += allocs - sa_state_until(h) + frees + sa_state_avail(h);
+}
+
+/* The most that was ever told, so that no count goes down. What was too little may have been less than nothing. */
+static uint64_t told(uint64_t *before, uint64_t now)
+{
+    uint64_t most = sa_load_relaxed(before);
+
+    now = (int64_t)now < 0 ? 0 : now;
+
+    while (now > most && !sa_cas_relaxed(before, &most, now))
+        ;
+    return sa_max(now, most);
+}
+
+static void cpu_count_read(unsigned cls, struct sa_cpu_class_stats *ret)
+{
+    static struct sa_cpu_outside before[SA_CLASSES_MAX]; /* atomic, relaxed */
+    struct sa_cpu_outside now = {.allocs = sa_load_relaxed(&sa_cpu_outside[cls].allocs),
+                                 .frees = sa_load_relaxed(&sa_cpu_outside[cls].frees)};
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++)
+        if (cpu_cache_get(cpu))
+            cpu_count_add(cpu_cache_get(cpu), cls, &now);
+    ret->allocations = told(&before[cls].allocs, now.allocs);
+    ret->frees = told(&before[cls].frees, now.frees);
+}
+
+SA_RARE void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
+{
+    int count = sa_cpu_cache_count(), populated = 0;
+    size_t sum = 0;
+
+    *ret = (struct sa_cpu_class_stats){.allowed = sa_size_classes.of[cls].most};
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+        uint64_t h;
+        size_t cap;
+
+        if (!c)
+            continue;
+        h = cpu_state(c->slab, cls);
+        cap = sa_state_cap(h);
+        ret->objects += sa_state_avail(h);
+        ret->least = populated ? sa_min(ret->least, cap) : cap;
+        ret->most = sa_max(ret->most, cap);
+        sum += cap;
+        populated++;
+    }
+    ret->average = populated ? (double)sum / populated : 0;
+    cpu_count_read(cls, ret);
+}
+
+SA_RARE void sa_cpu_cache_set_limit(size_t bytes)
+{
+    if (sa_cpu_cache_change_limit(bytes))
+        sa_cpu_cache_drain(-1);
+}

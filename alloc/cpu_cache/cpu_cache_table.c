@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of the per-CPU caches: one entry for each CPU, how many there are, their limit, and the batches that slow
+ * paths move, which are counted. cpu_cache_internal.h says who may touch a cache, and how allocations and frees are counted.
+ *
+ * An entry is made once, at the first use of the CPU, with populate_lock held, and stays.
+ */
+#include "alloc/base/bits.h"
+#include "alloc/cpu_cache/cpu_cache_internal.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/vm.h"
+#include "sampling/sampler/sampler.h"
+
+#define THREADS_LIMIT (32l << 20) /* bytes in the caches of all threads, without rseq */
+#define THREAD_MIN    (64l << 10) /* but each may have this */
+
+struct cpu_cache *sa_cpu_caches[SA_SLABS];
+SA_START_DATA uint32_t sa_cpu_cache_forks;
+uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MAX]
+    __attribute__((aligned(SA_CACHELINE)));
+
+static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
+static SA_START_DATA int cpu_count;                /* atomic: one above the highest populated */
+static SA_START_DATA int64_t limit_default;        /* atomic, relaxed */
+
+/* Where there was no cache to use. Atomic: see cpu_count_before. */
+struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
+
+void sa_cpu_cache_init(size_t limit_bytes)
+{
+    limit_default = (int64_t)limit_bytes;
+    sa_hot.slab_guard[0] = sa_hot.slab_guard[1] = &sa_slab_empty;
+    /* Only the entries that can be used: touching all of them would cost a process that does
+     * nothing else a tenth of its life. A thread's own entry is set when it gets its number. */
+    for (size_t i = 0; i < (sa_rseq.per_cpu ? sa_rseq.cpus : 1); i++)
+        sa_hot.slabs[i] = &sa_slab_empty;
+}
+
+SA_STATIC_ASSERT(sizeof(struct cpu_cache) <= SA_SLAB_BEGIN && SA_SLAB_BEGIN % SA_CACHELINE == 0,
+                 "room before the slab");
+
+SA_RARE size_t sa_cpu_cache_slab_bytes(void)
+{
+    size_t n = 0, each;
+
+    each = sa_align_up(SA_SLAB_BEGIN + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
+    for (int i = 0; i < sa_cpu_cache_count(); i++)
+        n += cpu_cache_get(i) ? each : 0;
+    return n;
+}
+
+/* Threads, of which there may be many more than CPUs, share a sum. */
+static int64_t cpu_limit(void)
+{
+    int64_t limit = sa_load_relaxed(&limit_default);
+    int64_t share = THREADS_LIMIT / (sa_load_relaxed(&cpu_count) + 1);
+
+    if (sa_rseq.per_cpu || share > limit)
+        return limit;
+    return share > THREAD_MIN ? share : THREAD_MIN;
+}
+
+bool sa_cpu_cache_populate(int cpu)
+{
+    size_t bytes = sa_align_up(SA_SLAB_BEGIN + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
+    struct cpu_cache *c;
+
+    sa_lock_acquire(&populate_lock, SA_RANK_CPU_CACHE);
+    c = sa_cpu_caches[cpu];
+    if (!c) {
+        c = sa_vm_map(NULL, bytes, "salloc:cpu cache");
+        if (c) {
+            c->slab = (struct sa_slab *)((char *)c + SA_SLAB_BEGIN);
+            c->limit_bytes = c->available_bytes = cpu_limit();
+            c->rng = sa_sampler_stream((unsigned)cpu);
+            c->forks = sa_cpu_cache_forks;
+            for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+                c->stride[cls] = STRIDE_MIN;
+                c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
+            }
+            sa_store_release(&sa_cpu_caches[cpu], c);
+            sa_slab_open(cpu, c->slab);
+            if (cpu >= sa_load_relaxed(&cpu_count))
+                sa_store_release(&cpu_count, cpu + 1);
+        }
+    }
+    sa_lock_release(&populate_lock, SA_RANK_CPU_CACHE);
+    return c != NULL;
+}
+
+/* Between what comes before and after, also where the processor changes the order of stores. */
+SA_NOINLINE void sa_cpu_count(uint64_t *sum, uint64_t more)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    sa_count_shared(sum, more);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+SA_NOINLINE size_t sa_cpu_cache_push_batch(struct cpu_cache *c, unsigned cls, void *const *objs,
+                                           size_t n)
+{
+    size_t pushed;
+
+    cpu_count_before(&c->frees[cls], n);
+    pushed = sa_percpu_push_batch(cls, objs, n);
+    if (pushed < n)
+        cpu_count_after(&c->frees[cls], n - pushed);
+    return pushed;
+}
+
+SA_NOINLINE size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, size_t n)
+{
+    size_t popped = sa_percpu_pop_batch(cls, objs, n);
+
+    if (popped)
+        cpu_count_after(&c->frees[cls], popped);
+    return popped;
+}
+
+SA_RARE size_t sa_cpu_cache_threads_limit(void)
+{
+    return THREADS_LIMIT;
+}
+
+SA_RARE void sa_cpu_cache_kick(void)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++)
+        if (cpu_cache_get(cpu))
+            sa_slab_close(cpu);
+}
+
+int sa_cpu_cache_count(void)
+{
+    return sa_load_acquire(&cpu_count);
+}
+
+size_t sa_cpu_cache_limit(void)
+{
+    return (size_t)sa_load_relaxed(&limit_default);
+}
+
+SA_RARE bool sa_cpu_cache_change_limit(size_t bytes)
+{
+    int count = sa_cpu_cache_count();
+    bool less = (int64_t)bytes < sa_load_relaxed(&limit_default);
+
+    sa_store_relaxed(&limit_default, (int64_t)bytes);
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+        int64_t more;
+
+        if (!c)
+            continue;
+        more = (int64_t)bytes - sa_load_relaxed(&c->limit_bytes);
+        /* available may become negative: no class grows until enough has been given back. */
+        sa_add_relaxed(&c->limit_bytes, more);
+        sa_add_relaxed(&c->available_bytes, more);
+    }
+    return less;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slab numbers for threads; see thread_slots.h. The lock (THREAD_SLOTS) guards the stack of free
+ * numbers. The thread-local state tells where in its life a thread is:
+ *
+ *   NEW -> REGISTERING -> OWNER -> ENDED     (NEW -> WITHOUT when numbers have run out)
+ *
+ * The end of a thread is learnt through a pthread key, made when the first thread needs it: libc's list
+ * of thread-local destructors would not use up a key, but takes the loader's lock, which may be held
+ * by a thread that waits for this one. Setting the value may allocate: REGISTERING sends that
+ * allocation past the cache. After ENDED, destructors that run later allocate without a cache.
+ */
+#include "alloc/cpu_cache/thread_slots.h"
+
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/thread.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+enum slot_state { SLOT_NEW, SLOT_REGISTERING, SLOT_OWNER, SLOT_WITHOUT, SLOT_ENDED };
+
+static struct {
+    struct sa_lock lock;
+    unsigned created; /* numbers 1 .. created have been handed out */
+    unsigned free_count;
+    uint16_t free[SA_SLABS];
+    pthread_key_t key; /* const after key_once */
+    bool have_key;
+} slots;
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+static void slot_release(int number)
+{
+    sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    slots.free[slots.free_count++] = (uint16_t)number;
+    sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+}
+
+static void slot_thread_ends(void *unused)
+{
+    int number = sa_thread.area.cpu_id;
+
+    (void)unused;
+    if (!sa_fork_gate_enter())
+        return; /* a fork is in the way: the slab stays with what it holds */
+    sa_cpu_cache_drain(number);
+    sa_thread.slot_state = SLOT_ENDED;
+    sa_thread.area.cpu_id = 0;
+    slot_release(number);
+    sa_fork_gate_leave();
+}
+
+static void slot_make_key(void)
+{
+    slots.have_key = pthread_key_create(&slots.key, slot_thread_ends) == 0;
+}
+
+bool sa_thread_slots_acquire(void)
+{
+    int number = 0;
+
+    if (sa_thread.slot_state != SLOT_NEW)
+        return false;
+    sa_thread.slot_state = SLOT_REGISTERING;
+    pthread_once(&key_once, slot_make_key);
+    if (!slots.have_key || pthread_setspecific(slots.key, &slots) != 0) {
+        sa_thread.slot_state = SLOT_WITHOUT;
+        return false;
+    }
+    sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    if (slots.free_count)
+        number = slots.free[--slots.free_count];
+    else if (slots.created < SA_SLABS - 1)
+        number = (int)sa_add_relaxed(&slots.created, 1) + 1;
+    sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+    if (number) /* a slab comes with its first use */
+        sa_store_release(&sa_hot.slabs[number], &sa_slab_empty);
+    sa_thread.slot_state = number ? SLOT_OWNER : SLOT_WITHOUT;
+    sa_thread.area.cpu_id = number;
+    return number != 0;
+}
+
+void sa_thread_slots_after_fork(void)
+{
+    int own = sa_thread.area.cpu_id;
+
+    slots.free_count = 0;
+    for (unsigned number = slots.created; number > 0; number--)
+        if ((int)number != own)
+            slots.free[slots.free_count++] = (uint16_t)number;
+}
+
+unsigned sa_thread_slots_in_use(void)
+{
+    unsigned n;
+
+    sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    n = slots.created - slots.free_count;
+    sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+    return n;
+}
+
+unsigned sa_thread_slots_created(void)
+{
+    return sa_load_relaxed(&slots.created);
+}

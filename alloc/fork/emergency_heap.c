@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Emergency memory; see emergency_heap.h. Blocks have a 16-byte header with their size. Mappings are kept
+ * in a list that only grows; a block is recognised by the mapping it lies in. All shared words are
+ * atomic: `first` is published with release and read with acquire.
+ *
+ * The lists of a lost child. A push is a compare and swap of the head. A pop takes all there is with an
+ * exchange: from then on nobody else has those blocks, so that their links do not change. What is put back
+ * goes to an empty list, or else block by block. A list that is taken for a moment looks empty to others, who then
+ * carve a new block.
+ */
+#include "alloc/fork/emergency_heap.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
+#include "alloc/base/size_class.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define EMERGENCY_BYTES (1ul << 20)
+#define EMERGENCY_TRIES 4  /* mappings that are looked into for room */
+#define LARGE_LISTS     48 /* of powers of two, from the largest class on */
+#define RETURN_BYTES    (256ul << 10)
+
+struct emergency {
+    struct emergency *next; /* const once published */
+    size_t bytes;           /* const */
+    size_t used;            /* atomic */
+};
+
+static struct emergency *first; /* atomic */
+static void *aside;             /* atomic: blocks linked by their first word */
+
+/* In a lost child; atomic, as `aside`. First those of the classes. */
+static void *freed[SA_CLASSES_MAX + LARGE_LISTS];
+
+SA_LAYOUT = {
+    SA_LAYOUT_SIZE(struct emergency),
+    SA_LAYOUT_FIELD(struct emergency, next),
+    SA_LAYOUT_FIELD(struct emergency, bytes),
+    SA_LAYOUT_FIELD(struct emergency, used),
+};
+SA_LAYOUT_NAMED_ADDRESS("emergency.first", first);
+SA_LAYOUT_NAMED_ADDRESS("emergency.aside", aside);
+
+SA_RARE static void *emergency_carve(struct emergency *e, size_t size, size_t align)
+{
+    size_t need = size + align + 16, at = sa_load_relaxed(&e->used);
+    uintptr_t p;
+
+    do {
+        if (e->bytes - at < need)
+            return NULL;
+    } while (!sa_cas_relaxed(&e->used, &at, at + need));
+    p = sa_align_up((uintptr_t)e + at + 16, align);
+    ((size_t *)p)[-1] = size;
+    return (void *)p;
+}
+
+/* A block from a new mapping, which others may then use too. */
+static void *emergency_map(size_t size, size_t align)
+{
+    size_t bytes =
+        sa_align_up(sa_max(EMERGENCY_BYTES, sizeof(struct emergency) + size + align + 16),
+                    sa_max(sa_vm.page_bytes, 4096));
+    struct emergency *e = sa_vm_map(NULL, bytes, "salloc:emergency");
+    void *p;
+
+    if (!e)
+        return NULL;
+    e->bytes = bytes;
+    e->used = sizeof(*e);
+    p = emergency_carve(e, size, align);
+    e->next = sa_load_acquire(&first);
+    while (!sa_cas_release(&first, &e->next, e))
+        ;
+    return p;
+}
+
+/* The list from which a request is served, and the size that its blocks have at least. */
+static unsigned list_for(size_t size, size_t *ret_bytes)
+{
+    unsigned list = SA_CLASSES_MAX;
+
+    if (size <= SA_MID_MAX) {
+        list = sa_size_class_find(sa_max(size, 1));
+        *ret_bytes = sa_size_classes.of[list].size;
+        return list;
+    }
+    for (*ret_bytes = SA_MID_MAX * 2; *ret_bytes < size; *ret_bytes *= 2)
+        list++;
+    return list;
+}
+
+static void list_push(unsigned list, void *p)
+{
+    void *next = sa_load_relaxed(&freed[list]);
+
+    do {
+        *(void **)p = next;
+    } while (!sa_cas_release(&freed[list], &next, p));
+}
+
+/* NULL: there is none. */
+static void *list_pop(unsigned list)
+{
+    void *p = sa_xchg_acquire(&freed[list], NULL), *rest = p ? *(void **)p : NULL, *none = NULL;
+
+    if (!rest || sa_cas_release(&freed[list], &none, rest))
+        return p;
+    while (rest) { /* somebody has freed a block in between */
+        void *next = *(void **)rest;
+
+        list_push(list, rest);
+        rest = next;
+    }
+    return p;
+}
+
+SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
+{
+    size_t least = 0;
+    unsigned list;
+    uintptr_t page = sa_max(sa_vm.page_bytes, 4096);
+    uintptr_t from = sa_align_up((uintptr_t)p + sizeof(void *), page);
+    uintptr_t to = ((uintptr_t)p + bytes) & ~(page - 1);
+
+    if (!sa_fork_gate_is_lost() || bytes < sizeof(void *))
+        return;
+    list = list_for(bytes, &least);
+    if (bytes >= RETURN_BYTES && to > from)
+        sa_sys_madvise((void *)from, to - from, MADV_DONTNEED);
+    if (least > bytes) /* the blocks of the list before have at most so many */
+        list = list == SA_CLASSES_MAX ? sa_size_classes.count - 1 : list - 1;
+    if (list)
+        list_push(list, p);
+}
+
+/* A block that a lost child has freed, cleared; NULL: none that is aligned so. */
+static void *emergency_reuse(size_t size, size_t align)
+{
+    size_t bytes;
+    unsigned list = list_for(size, &bytes);
+    void *p = list_pop(list);
+
+    if (!p)
+        return NULL;
+    if ((uintptr_t)p % align) {
+        list_push(list, p);
+        return NULL;
+    }
+    return memset(p, 0, size);
+}
+
+SA_RARE void *sa_emergency_heap_alloc(size_t size, size_t align)
+{
+    struct emergency *e = sa_load_acquire(&first);
+    bool lost = sa_fork_gate_is_lost();
+    void *p;
+
+    if (align < 16)
+        align = 16;
+    if (size > SIZE_MAX / 4 || align > SIZE_MAX / 4)
+        return NULL;
+    if (SA_UNLIKELY(lost)) {
+        if ((p = emergency_reuse(size, align)))
+            return p;
+        list_for(size, &size);
+    }
+    size = sa_align_up(size, 16);
+    for (int tries = 0; e && tries < EMERGENCY_TRIES; tries++, e = e->next)
+        if ((p = emergency_carve(e, size, align)))
+            return p;
+    return emergency_map(size, align);
+}
+
+bool sa_emergency_heap_owns(const void *p, size_t *ret_size)
+{
+    for (const struct emergency *e = sa_load_acquire(&first); e; e = e->next) {
+        if ((uintptr_t)p - (uintptr_t)e < e->bytes) {
+            if ((uintptr_t)p % 16 || (uintptr_t)p - (uintptr_t)e < sizeof(*e) + 16)
+                return false; /* not the start of a block */
+            *ret_size = ((const size_t *)p)[-1];
+            return true;
+        }
+    }
+    return false;
+}
+
+SA_RARE void sa_emergency_heap_put_aside(void *p)
+{
+    void *next = sa_load_relaxed(&aside);
+
+    do {
+        *(void **)p = next;
+    } while (!sa_cas_release(&aside, &next, p));
+}
+
+void *sa_emergency_heap_take(void)
+{
+    if (SA_LIKELY(!sa_load_relaxed(&aside)))
+        return NULL;
+    return sa_xchg_acquire(&aside, NULL);
+}
+
+SA_RARE void sa_emergency_heap_after_fork(void)
+{
+    sa_store_relaxed(&aside, NULL);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gate between slow paths and fork; see fork_gate.h. */
+#include "alloc/fork/fork_gate.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/cpu_relax.h"
+#include "alloc/os/filter.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
+
+#include <sys/mman.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+/* How long a thread waits for a fork before it goes on without the allocator's state. */
+#define GATE_WAIT_SLICE_NS 1000000
+#define GATE_WAIT_SLICES   50
+
+/*
+ * How long fork waits for the others. They cannot need long unless they are not scheduled. But if this
+ * thread is itself inside (it forks in a signal handler that interrupted a slow path), the others may
+ * wait for a lock that it holds.
+ */
+#define GATE_CLOSE_SPINS      1000
+#define GATE_CLOSE_SLICE_NS   50000
+#define GATE_CLOSE_SLICES     100000 /* 10 s or more, as a slice is at least a tick of the clock */
+#define GATE_CLOSE_SLICES_OWN 2000
+#define GATE_MOVING_SLICES    20
+
+#define GATE_REPAIR_SLICE_NS 1000000
+
+static char nobody_asked; /* 0 */
+
+struct sa_fork_gate sa_fork_gate;
+SA_START_DATA char *sa_fork_gate_open_word = &nobody_asked;
+
+static void (*gate_child)(bool lost);
+
+/* Where the kernel gives no page that it clears: children that are not announced are not noticed. */
+static struct sa_fork_gate_page gate_plain_page;
+
+unsigned sa_fork_gate_stripe(void)
+{
+    return (unsigned)sa_percpu_cpu() % SA_FORK_GATE_STRIPES;
+}
+
+SA_START_CODE void sa_fork_gate_init(void (*child)(bool lost))
+{
+    gate_child = child;
+#ifdef SA_ALONE_WORD
+    if (sa_single_threaded() && !sa_load_relaxed(&sa_fork_gate.page))
+        sa_store_relaxed(&sa_fork_gate_open_word, &SA_ALONE_WORD);
+#endif
+}
+
+/* The page that children find cleared. */
+static struct sa_fork_gate_page *gate_map_page(void)
+{
+    size_t bytes = sa_max(sa_vm.page_bytes, 4096);
+    struct sa_fork_gate_page *page = sa_filtered() ? NULL : sa_vm_map(NULL, bytes, "salloc:gate");
+
+    if (page && sa_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
+        return page;
+    if (page)
+        sa_vm_unmap(page, bytes);
+    return &gate_plain_page;
+}
+
+/*
+ * Makes the page, with the lock that forks hold, so that nobody closes the gate meanwhile. If a fork is in
+ * progress the next slow path will do it.
+ */
+static void gate_make_page(void)
+{
+    struct sa_fork_gate_page *page;
+
+    if (sa_xchg_acquire(&sa_fork_gate.forking, 1))
+        return;
+    if (!sa_load_relaxed(&sa_fork_gate.page)) {
+        page = gate_map_page();
+        page->alive = page->open = 1;
+        sa_store_release(&sa_fork_gate.page, page);
+        sa_store_release(&sa_fork_gate_open_word, &page->open);
+    }
+    sa_store_release(&sa_fork_gate.forking, 0);
+    sa_sys_futex_wake(&sa_fork_gate.forking, 1);
+}
+
+/* In a child that was not announced, of a thread that is counted `own` times, on the stripe. */
+static void gate_repair_child(struct sa_fork_gate_page *page, unsigned own, unsigned stripe)
+{
+    uint32_t inside = 0;
+    bool lost;
+
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        inside += sa_load_relaxed(&sa_fork_gate.stripe[i].inside);
+    /* A thread that was in fork itself passed without being counted. */
+    lost = sa_fork_gate_is_lost() || sa_load_relaxed(&sa_fork_gate.closed) || inside != own;
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
+    if (own)
+        sa_store_relaxed(&sa_fork_gate.stripe[stripe].inside, own);
+    sa_store_relaxed(&sa_fork_gate.lost, lost);
+    sa_store_relaxed(&sa_fork_gate.closed, 0);
+    sa_store_relaxed(&sa_fork_gate.forking, 0);
+    if (gate_child)
+        gate_child(lost);
+    sa_store_seq_cst(&page->open, (char)!lost);
+    sa_store_release(&page->alive, 1);
+    sa_sys_futex_wake(&page->alive, INT32_MAX);
+}
+
+/*
+ * The gate looks closed: makes the page if threads have come into being, and repairs a child that was not
+ * announced. counted: this thread is, on the stripe. False: the child is lost.
+ */
+SA_RARE static bool gate_look(unsigned stripe, bool counted)
+{
+    struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
+    unsigned own = (sa_thread.gate_depth ? 1 : 0) + counted;
+
+    if (!page && !sa_single_threaded()) {
+        gate_make_page();
+    } else if (page && !sa_load_acquire(&page->alive)) {
+        /* In fork's child too, until fork's last handler: threads that handlers before it have made wait for that one. */
+        for (int i = 0; i < GATE_WAIT_SLICES && !sa_thread.gate_depth &&
+                        sa_load_acquire(&sa_fork_gate.closed) && !sa_load_acquire(&page->alive);
+             i++)
+            sa_sys_futex_wait(&page->alive, 0, GATE_WAIT_SLICE_NS);
+        if (sa_load_acquire(&page->alive))
+            return !sa_fork_gate_is_lost();
+        if (!sa_xchg_acquire(&page->repairing, 1))
+            gate_repair_child(page, own, stripe);
+        while (!sa_load_acquire(&page->alive)) /* another thread of the child does it */
+            sa_sys_futex_wait(&page->alive, 0, GATE_REPAIR_SLICE_NS);
+    }
+    return !sa_fork_gate_is_lost();
+}
+
+/* Before this thread counts itself: the one that repairs a child must not find others counted. */
+SA_RARE void sa_fork_gate_look(unsigned stripe)
+{
+    gate_look(stripe, false);
+}
+
+SA_RARE bool sa_fork_gate_enter_closed(unsigned stripe)
+{
+    if (SA_UNLIKELY(!gate_look(stripe, true))) {
+        sa_sub_release(&sa_fork_gate.stripe[stripe].inside, 1);
+        return false;
+    }
+    if (!sa_load_seq_cst(&sa_fork_gate.closed))
+        return true;
+    for (int i = 0; i < GATE_WAIT_SLICES; i++) {
+        sa_sub_release(&sa_fork_gate.stripe[stripe].inside, 1);
+        sa_sys_futex_wait(&sa_fork_gate.closed, 1, GATE_WAIT_SLICE_NS);
+        sa_add_seq_cst(&sa_fork_gate.stripe[stripe].inside, 1);
+        if (!sa_load_seq_cst(&sa_fork_gate.closed))
+            return true;
+    }
+    sa_sub_release(&sa_fork_gate.stripe[stripe].inside, 1);
+    return false;
+}
+
+/* Whether nobody but this thread, which may itself be inside, is. */
+static bool gate_alone(bool count_moving)
+{
+    uint32_t inside = 0, own = sa_thread.gate_depth ? 1 : 0;
+
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        inside += sa_load_seq_cst(&sa_fork_gate.stripe[i].inside);
+    /* fork in a signal handler may have interrupted a slow path of this thread. */
+    return inside == own || (count_moving && sa_thread.gate_moving && inside == 1);
+}
+
+/* How many slices are worth waiting. */
+static int gate_patience(void)
+{
+    return sa_thread.gate_depth || sa_thread.gate_moving ? GATE_CLOSE_SLICES_OWN
+                                                         : GATE_CLOSE_SLICES;
+}
+
+/* One fork at a time. Not a futex lock, because its holder changes hands by fork, and to wait for a
+ * bounded time. */
+static void gate_lock(void)
+{
+    for (int i = gate_patience() / 20; sa_xchg_acquire(&sa_fork_gate.forking, 1) && i > 0; i--)
+        sa_sys_futex_wait(&sa_fork_gate.forking, 1, GATE_CLOSE_SLICE_NS * 20);
+}
+
+/* Whether the word that slow paths look at says so. Before there is a page there are no others. */
+static void gate_tell(bool open)
+{
+    struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
+
+    if (page)
+        sa_store_seq_cst(&page->open, (char)open);
+}
+
+SA_RARE bool sa_fork_gate_close(void)
+{
+    uint32_t never = 0;
+    int patience = gate_patience();
+
+    /* Not in a handler of fork that forks itself, before the child is told of the first one. */
+    if (!(sa_thread.gate_depth && sa_load_acquire(&sa_fork_gate.closed)) &&
+        !gate_look(sa_thread.gate_stripe, false))
+        return false;
+    gate_lock();
+    sa_store_seq_cst(&sa_fork_gate.closed, 1);
+    gate_tell(false);
+    for (int i = 0; i < GATE_CLOSE_SPINS && !gate_alone(false); i++)
+        sa_cpu_relax();
+    for (int i = 0; i < patience && !gate_alone(i > GATE_MOVING_SLICES); i++)
+        sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
+    sa_thread.gate_depth++; /* not counted: this thread passes */
+    return true;
+}
+
+SA_RARE void sa_fork_gate_open(void)
+{
+    sa_thread.gate_depth--;
+    sa_store_seq_cst(&sa_fork_gate.closed, 0);
+    gate_tell(true);
+    sa_sys_futex_wake(&sa_fork_gate.closed, INT32_MAX);
+    sa_store_release(&sa_fork_gate.forking, 0);
+    sa_sys_futex_wake(&sa_fork_gate.forking, 1);
+}
+
+SA_RARE void sa_fork_gate_reset(void)
+{
+    sa_thread.gate_depth--;
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
+    if (sa_thread.gate_depth)
+        sa_store_relaxed(&sa_fork_gate.stripe[sa_thread.gate_stripe].inside, 1);
+    sa_thread.gate_broken = sa_thread.gate_moving != 0;
+    sa_store_relaxed(&sa_fork_gate.forking, 0);
+    sa_store_seq_cst(&sa_fork_gate.closed, 0);
+    if (sa_fork_gate.page)
+        sa_store_release(&sa_fork_gate.page->alive, 1);
+    gate_tell(true);
+    if (sa_fork_gate.page)
+        sa_sys_futex_wake(&sa_fork_gate.page->alive, INT32_MAX);
+}
+
+SA_RARE void sa_fork_gate_repair(void)
+{
+    sa_thread.gate_broken = 0;
+    for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
+        sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
+    if (sa_thread.gate_depth)
+        sa_store_seq_cst(&sa_fork_gate.stripe[sa_thread.gate_stripe].inside, 1);
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slow paths, top to bottom; see slow_path.h. Each enters the gate, works, polls maintenance and
+ * leaves. Frees begin with what is known of the pointer: the class of its page, else its span.
+ */
+#include "alloc/front/slow_path.h"
+
+#include "alloc/base/clear.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/hardening.h"
+#include "alloc/base/size_class.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/fork/deferred_calls.h"
+#include "alloc/fork/emergency_heap.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/front/block.h"
+#include "alloc/front/block_fault.h"
+#include "alloc/front/fast_path.h"
+#include "alloc/front/large.h"
+#include "alloc/front/mismatch.h"
+#include "alloc/front/realloc_in_place.h"
+#include "alloc/front/sampled.h"
+#include "alloc/hardening/hardened.h"
+#include "alloc/hardening/watched.h"
+#include "alloc/maintain/maintenance.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+#include "sampling/guard/guarded.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/sampler/sampler.h"
+
+#include <string.h>
+
+/*
+ * The multiplier of the test in fast_path.h. Any m of ceil(2^64 / size) + d passes multiples of the size up to some quotient, from which
+ * on it fails all: the one that fails from the number of the objects on also tells what is behind the last of them.
+ */
+static uint64_t front_start_check(const struct sa_class *k)
+{
+    uint64_t excess = k->check * k->size; /* over 2^64 */
+    uint64_t most = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1);
+
+    if (k->objects == 1)
+        most = (1ull << SA_START_SHIFT) + k->size;
+    return k->check + (most - excess) / k->size;
+}
+
+static void front_init_tables(void)
+{
+    for (size_t i = 0; i <= SA_SMALL_MAX; i++)
+        sa_hot.small_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i, 1)));
+    for (size_t i = SA_SMALL_MAX / 128; i <= SA_MID_MAX / 128; i++)
+        sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(i * 128));
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        const struct sa_class *k = &sa_size_classes.of[cls];
+        bool whole_pages = k->map_step != SA_PAGE_BYTES || k->size == SA_PAGE_BYTES;
+        size_t period = whole_pages ? SA_PAGE_BYTES : (size_t)k->pages << SA_PAGE_SHIFT;
+
+        sa_hot.of_class[cls].start_mask = period - 1;
+        sa_hot.of_class[cls].start_check =
+            whole_pages ? UINT64_MAX / SA_PAGE_BYTES + 1 : front_start_check(k);
+    }
+}
+
+/*
+ * So that every operation comes to the slow path: no size is below the limits (but 0, whose class is 0, a cache that is
+ * always empty and full), and no address of the home window is the start of an object. That one-page classes are not
+ * in the table that free looks at first is left to the page map.
+ */
+static void front_close_fast_paths(void)
+{
+    sa_hot.mid_limit = 1;
+    sa_hot.mid_class[0] = 0;
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        sa_hot.of_class[cls].start_mask = UINT64_MAX;
+        sa_hot.of_class[cls].start_check = 1ull << (SA_START_SHIFT - SA_HOME_SHIFT);
+    }
+}
+
+void sa_front_init(size_t cpu_cache_limit)
+{
+    front_init_tables();
+    sa_cpu_cache_init(cpu_cache_limit);
+    sa_hot.rseq_offset = sa_rseq.offset;
+    if (sa_hardening.on) {
+        front_close_fast_paths();
+        return;
+    }
+    sa_hot.mid_limit = SA_MID_MAX + 1;
+    sa_store_release(&sa_hot.small_limit, SA_SMALL_MAX + 1);
+}
+
+void sa_front_open_cxx(void)
+{
+    if (sa_hardening.on)
+        return;
+    sa_hot.cxx_mid_limit = SA_MID_MAX + 1;
+    sa_hot.cxx_home_pages = SA_HOME_PAGES;
+    sa_store_release(&sa_hot.cxx_small_limit, SA_SMALL_MAX + 1);
+}
+
+/* Frees what was put aside while a fork was in progress. */
+static void front_free_aside(void)
+{
+    void *p = sa_emergency_heap_take();
+
+    while (SA_UNLIKELY(p != NULL)) {
+        void *next = *(void **)p;
+
+        sa_front_free_aligned(p, 0);
+        p = next;
+    }
+}
+
+/* Hardened: makes an object a block; what was guarded has no room for more than itself. */
+SA_COLD static void begin_block(void *p, unsigned cls, size_t size, size_t align, bool sampled)
+{
+    if (!sampled || !sa_guarded_span(sa_pagemap_find((uintptr_t)p)))
+        sa_hardened_begin(p, cls, size, sa_caller_origin(align));
+    if (sa_hardening.junk_new)
+        sa_junk_fill_new(p, size);
+}
+
+/* Hardened: the fast path, with checks. NULL: the slow one has to look. */
+static void *alloc_checked(size_t size, size_t align, bool zero)
+{
+    unsigned cls = sa_block_class(size, align);
+    void *p = cls ? sa_percpu_pop(cls) : NULL, *watched;
+
+    if (!p)
+        return NULL;
+    sa_hardened_check_free(p, cls);
+    watched = sa_watched_try(cls, p, size, align);
+    p = watched ? watched : p;
+    begin_block(p, cls, size, align, watched != NULL);
+    return zero ? memset(p, 0, size) : p;
+}
+
+/* A block of a class: an object, or a sampled block for which it stands. */
+static void *alloc_small(unsigned cls, size_t size, size_t align,
+                         struct sa_sampling_decision *trial)
+{
+    void *p = sa_cpu_cache_alloc(cls, trial), *sampled = NULL;
+
+    sa_cpu_cache_note_use();
+    if (SA_UNLIKELY(sa_hardening.on) && p)
+        sa_hardened_check_free(p, cls);
+    if (SA_UNLIKELY(trial->won) && p)
+        sampled = sa_sampled_begin(trial, cls, p, 0, size, align);
+    else if (SA_UNLIKELY(sa_hardening.on) && p)
+        sampled = sa_watched_try(cls, p, size, align);
+    if (sampled)
+        p = sampled;
+    if (SA_UNLIKELY(sa_hardening.on) && p)
+        begin_block(p, cls, size, align, sampled != NULL);
+    return p;
+}
+
+/* *zero: as for sa_large_alloc. */
+static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampling_decision *trial,
+                       bool *zero)
+{
+    if (!cls)
+        return sa_large_alloc(size, align, zero);
+    *zero = false;
+    return alloc_small(cls, size, align, trial);
+}
+
+/* Makes room for a request that has failed. What the caches hold may be all that it takes. */
+static void alloc_recover(unsigned cls, size_t size, bool refused)
+{
+    if (refused) {
+        sa_add_relaxed(&sa_limits.hits[SA_LIMIT_HARD], 1);
+        if (!sa_limits_hopeless(size))
+            sa_limits_released(SA_LIMIT_HARD, sa_maintenance_make_room());
+    } else { /* out of address space */
+        sa_maintenance_recover(cls != 0);
+    }
+}
+
+static void *alloc_inside(unsigned cls, size_t size, size_t align,
+                          struct sa_sampling_decision *trial, bool zero)
+{
+    uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
+    bool zeroed = zero, claimed = trial->won, refused;
+    void *p = alloc_any(cls, size, align, trial, &zeroed);
+
+    if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
+        refused = sa_load_relaxed(&sa_limits.refused) != refusals;
+        alloc_recover(cls, size, refused);
+        zeroed = zero;
+        trial->won = claimed; /* what the failed attempt drew is void */
+        p = alloc_any(cls, size, align, trial, &zeroed);
+        if (refused && p)
+            sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
+    }
+    if (zero && p && !zeroed)
+        sa_clear(p, size);
+    return p;
+}
+
+/* The end of a slow path. */
+static void front_leave(void)
+{
+    sa_maintenance_poll();
+    sa_fork_gate_leave();
+    sa_deferred_call_run();
+}
+
+void *sa_front_alloc(size_t size, size_t align, bool zero)
+{
+    unsigned cls = sa_block_class(size, align);
+    struct sa_sampling_decision trial;
+    void *p;
+
+    if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
+        return p;
+    sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
+    sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
+    if (SA_UNLIKELY(!sa_fork_gate_enter()))
+        return sa_emergency_heap_alloc(size, align);
+    front_free_aside();
+    p = alloc_inside(cls, size, align, &trial, zero);
+    front_leave();
+    return p;
+}
+
+/* Hardened: the bytes of a large or sampled block, whose end is looked at. */
+static size_t exact_bytes(struct sa_block b, const void *p, const char *what)
+{
+    if (b.own_page && sa_guarded_span(b.span))
+        return 0;
+    if (b.cls)
+        return sa_hardened_size(p, b.cls, what);
+    sa_hardened_check_large(p, b.span->requested, sa_span_usable_bytes(b.span));
+    return sa_max(b.span->requested, 1);
+}
+
+/* Finds out what p is; anything but the start of a block ends the program. */
+static struct sa_block block_of(const void *p, const char *what)
+{
+    uintptr_t address = (uintptr_t)p;
+    struct sa_block b = {.cls = sa_pagemap_class(address), .origin = SA_ORIGIN_UNKNOWN};
+
+    if (b.cls) {
+        b.span = sa_pagemap_span(address);
+        if (!b.span || sa_class_index(&sa_size_classes.of[b.cls], address - b.span->start) < 0)
+            sa_fatal(what, p, "is inside a block of %u bytes, not its start",
+                     sa_size_classes.of[b.cls].size);
+        if (SA_UNLIKELY(sa_hardening.marks)) {
+            b.exact = sa_hardened_size(p, b.cls, what);
+            b.origin = (uint8_t)sa_hardened_origin(p, b.cls);
+        }
+        return b;
+    }
+    b.span = sa_pagemap_find(address);
+    if (SA_UNLIKELY(!b.span || b.span->start != address ||
+                    sa_load_relaxed(&b.span->state) != SA_SPAN_LARGE) &&
+        !(b.span && sa_guarded_span(b.span) && sa_guarded_start(b.span) == address))
+        sa_block_fault(p, what);
+    b.cls = sa_sampler_class(b.span);
+    b.own_page = b.cls != 0;
+    b.origin = b.span->origin;
+    if (SA_UNLIKELY(!b.cls && b.span->heap == SA_HEAP_SAMPLED))
+        sa_block_fault(p, what); /* another thread has begun to free it */
+    if (SA_UNLIKELY(sa_hardening.marks))
+        b.exact = exact_bytes(b, p, what);
+    return b;
+}
+
+static void free_block(struct sa_block b, void *p)
+{
+    bool ends = sa_hardening.on && b.cls && !(b.own_page && sa_guarded_span(b.span));
+
+    if (SA_UNLIKELY(ends))
+        sa_hardened_end(p, b.cls);
+    if (b.own_page)
+        sa_sampled_end(b.span);
+    else if (SA_UNLIKELY(sa_hardening.on) && b.cls)
+        sa_hardened_free(p, b.cls);
+    else if (b.cls)
+        sa_cpu_cache_free(b.cls, p);
+    else
+        sa_large_free(b.span);
+}
+
+/* For after the fork. A block without room for a link stays allocated. */
+SA_RARE static SA_NOINLINE void put_aside(struct sa_block b, void *p)
+{
+    if (sa_fork_gate_is_lost()) { /* for good */
+        if (!b.own_page && !sa_hardening.on)
+            sa_emergency_heap_free(p, sa_block_bytes(b));
+    } else if (sa_block_bytes(b) >= sizeof(void *)) {
+        sa_emergency_heap_put_aside(p);
+    }
+}
+
+/* Ends what is a block. */
+static void free_known(struct sa_block b, void *p)
+{
+    if (SA_UNLIKELY(!sa_fork_gate_enter())) {
+        put_aside(b, p);
+        return;
+    }
+    free_block(b, p);
+    front_leave();
+}
+
+void sa_front_free_aligned(void *p, size_t align)
+{
+    struct sa_block b;
+    size_t size;
+
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &size))) {
+        sa_emergency_heap_free(p, size);
+        return;
+    }
+    b = block_of(p, "invalid free");
+    sa_mismatch_check(b, p, align, false);
+    free_known(b, p);
+}
+
+void sa_front_free_sized(void *p, size_t size, size_t align)
+{
+    size_t emergency_size;
+    struct sa_block b;
+
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &emergency_size))) {
+        sa_emergency_heap_free(p, emergency_size);
+        return;
+    }
+    b = block_of(p, "invalid free");
+    sa_mismatch_check_sized(b, p, size, align);
+    sa_mismatch_check(b, p, sa_max(align, 1), false);
+    free_known(b, p);
+}
+
+static SA_NOINLINE void *realloc_copy(void *p, size_t old_size, size_t size)
+{
+    void *q = sa_front_alloc(size, 1, false);
+
+    if (!q)
+        return NULL;
+    memcpy(q, p, sa_min(old_size, size));
+    sa_front_free_aligned(p, 0);
+    return q;
+}
+
+/* A sampled block stays. Its record keeps the old size only while a fork waits for this thread. */
+SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
+{
+    if (s->requested != size && sa_fork_gate_enter()) {
+        sa_sampler_set_requested(s, size);
+        sa_fork_gate_leave();
+    }
+    s->requested = size;
+    s->origin = 0;
+}
+
+/* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
+static bool realloc_stays(struct sa_block b, void *p, size_t size)
+{
+    unsigned cls = sa_block_class(size, 1);
+
+    /* A guarded block moves, so that what is left of the old one is guarded, too. */
+    if (b.own_page && sa_guarded_span(b.span))
+        return size == b.span->requested;
+    /* The class must be the one that a sized free of the new size would name. */
+    if (b.cls || cls) {
+        if (b.cls != cls)
+            return false;
+        if (b.own_page)
+            realloc_sampled(b.span, size);
+        if (SA_UNLIKELY(b.exact))
+            sa_hardened_begin(p, cls, size, 0);
+        return true;
+    }
+    if (size > sa_span_usable_bytes(b.span) || size < sa_span_usable_bytes(b.span) / 2)
+        return false;
+    if (SA_UNLIKELY(b.span->sample != NULL))
+        realloc_sampled(b.span, size);
+    b.span->requested = size;
+    b.span->origin = 0;
+    sa_hardened_arm_large(p, size, sa_span_usable_bytes(b.span));
+    return true;
+}
+
+static void *realloc_inside(struct sa_block b, void *p, size_t size)
+{
+    void *q;
+
+    if (!b.cls && sa_block_class(size, 1) == 0) {
+        if (sa_large_resize(b.span, size))
+            return p;
+        q = sa_large_move(b.span, size);
+        if (q)
+            return q;
+    }
+    if (size > sa_block_bytes(b) && (q = sa_realloc_in_place(b, p, size)))
+        return q;
+    /* All of it: malloc_usable_size tells the program that it may use the whole block. */
+    q = realloc_copy(p, sa_block_bytes(b), size);
+    /* Caches and free memory were given back: under a hard limit there may be room now for what is missing. */
+    if (SA_UNLIKELY(!q) && sa_limits_active() && !b.cls && sa_block_class(size, 1) == 0 &&
+        sa_large_resize(b.span, size))
+        return p;
+    return q;
+}
+
+void *sa_front_realloc(void *p, size_t size)
+{
+    size_t old_size;
+    struct sa_block b;
+    void *q;
+
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &old_size)))
+        return realloc_copy(p, old_size, size);
+    b = block_of(p, "invalid realloc");
+    sa_mismatch_check(b, p, 1, true);
+    sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
+    if (realloc_stays(b, p, size))
+        return p;
+    if (SA_UNLIKELY(!sa_fork_gate_enter())) {
+        q = sa_emergency_heap_alloc(size, 1);
+        if (q) {
+            memcpy(q, p, sa_min(sa_block_bytes(b), size));
+            put_aside(b, p);
+        }
+        return q;
+    }
+    q = realloc_inside(b, p, size);
+    front_leave();
+    return q;
+}
+
+SA_RARE size_t sa_front_size(const void *p, const char *what)
+{
+    size_t size;
+
+    if (SA_UNLIKELY(sa_emergency_heap_owns(p, &size)))
+        return size;
+    return sa_block_bytes(block_of(p, what));
+}
+
+SA_RARE size_t sa_front_size_if_ours(const void *p)
+{
+    uintptr_t address = (uintptr_t)p;
+    unsigned cls = sa_pagemap_class(address);
+    struct sa_span *s;
+    size_t size;
+
+    if (sa_emergency_heap_owns(p, &size))
+        return size;
+    s = cls ? sa_pagemap_span(address) : sa_pagemap_find(address);
+    if (!s)
+        return 0;
+    if (cls && sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0)
+        return 0;
+    if (!cls && sa_guarded_span(s))
+        return sa_guarded_start(s) == address ? sa_guarded_bytes(s) : 0;
+    if (!cls && (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start != address))
+        return 0;
+    cls = cls ? cls : sa_sampler_class(s);
+    if (sa_hardening.marks)
+        return cls ? sa_hardened_size_if_used(p, cls) : sa_max(s->requested, 1);
+    return cls ? sa_size_classes.of[cls].size : sa_span_usable_bytes(s);
+}
+
+SA_RARE size_t sa_front_estimate(size_t size)
+{
+    unsigned cls = sa_block_class(size, 1);
+
+    return cls ? sa_size_classes.of[cls].size : sa_large_estimate(size);
+}

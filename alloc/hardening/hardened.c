@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of objects; see hardened.h. */
+#include "alloc/hardening/hardened.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/size_class.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/hardening/quarantine.h"
+#include "pagemap/pagemap.h"
+#include "sampling/guard/sample_quarantine.h"
+
+#include <string.h>
+
+static size_t object_bytes(unsigned cls)
+{
+    return sa_size_classes.of[cls].size;
+}
+
+static bool is_free_call(const char *what)
+{
+    return strcmp(what, "invalid free") == 0;
+}
+
+SA_NORETURN SA_COLD static void written_after_free(const void *object, size_t bytes,
+                                                   const void *where)
+{
+    sa_fatal("use after free", where,
+             "was written, at offset %zu of a freed block of %zu bytes at %p",
+             (size_t)((uintptr_t)where - (uintptr_t)object), bytes, object);
+}
+
+/* Junk, as it was filled in when the block was freed. */
+static void check_junk(const void *object, unsigned cls)
+{
+    size_t bytes = object_bytes(cls) - sa_hardening.tail;
+    const void *where = sa_junk_damage(object, bytes);
+
+    if (SA_UNLIKELY(where != NULL))
+        written_after_free(object, bytes, where);
+}
+
+void sa_hardened_check_free(void *object, unsigned cls)
+{
+    size_t size;
+
+    if (SA_UNLIKELY(sa_pagemap_class((uintptr_t)object) != cls))
+        sa_fatal("heap corruption", object, "was handed out as a block of %zu bytes, and is none",
+                 object_bytes(cls));
+    if (!sa_hardening.marks)
+        return;
+    switch (sa_canary_read(object, object_bytes(cls), &size)) {
+    case SA_CANARY_FREE:
+        check_junk(object, cls);
+        break;
+    case SA_CANARY_FRESH:
+        break;
+    case SA_CANARY_USED:
+        sa_fatal("heap corruption", object, "is free and in use (block of %zu bytes)", size);
+    case SA_CANARY_BROKEN:
+        check_junk(object, cls);
+        written_after_free(object, object_bytes(cls) - SA_CANARY_BYTES,
+                           (char *)object + object_bytes(cls) - SA_CANARY_BYTES);
+    }
+}
+
+void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
+{
+    if (sa_hardening.marks)
+        sa_canary_use(object, object_bytes(cls), sa_max(size, 1), origin);
+}
+
+unsigned sa_hardened_origin(const void *block, unsigned cls)
+{
+    return sa_canary_origin(block, object_bytes(cls));
+}
+
+/* Nothing is known of the block's size but what its class says. */
+SA_NORETURN SA_COLD static void mark_broken(const void *block, size_t bytes)
+{
+    sa_fatal("heap buffer overflow", (char *)block + bytes - SA_CANARY_BYTES,
+             "was written, behind the end of a block of at most %zu bytes at %p",
+             bytes - SA_CANARY_BYTES, block);
+}
+
+static void check_slack(const void *block, size_t size, size_t end)
+{
+    const char *where = sa_slack_damage((const char *)block + size, end - size);
+
+    if (SA_UNLIKELY(where != NULL))
+        sa_fatal("heap buffer overflow", where,
+                 "was written, %zu bytes behind the end of a block of %zu bytes at %p",
+                 (size_t)((uintptr_t)where - (uintptr_t)block) - size, size, block);
+}
+
+size_t sa_hardened_size(const void *block, unsigned cls, const char *what)
+{
+    size_t bytes = object_bytes(cls), size = 0;
+
+    switch (sa_canary_read(block, bytes, &size)) {
+    case SA_CANARY_USED:
+        check_slack(block, size, bytes - SA_CANARY_BYTES);
+        break;
+    case SA_CANARY_FREE:
+        sa_fatal(is_free_call(what) ? "double free" : what, block,
+                 "was freed before (block of at most %zu bytes)", bytes - SA_CANARY_BYTES);
+    case SA_CANARY_FRESH:
+        sa_fatal(what, block, "was not allocated (block of at most %zu bytes)",
+                 bytes - SA_CANARY_BYTES);
+    case SA_CANARY_BROKEN:
+        mark_broken(block, bytes);
+    }
+    return size;
+}
+
+size_t sa_hardened_size_if_used(const void *block, unsigned cls)
+{
+    size_t size;
+
+    switch (sa_canary_read(block, object_bytes(cls), &size)) {
+    case SA_CANARY_USED:
+        return size;
+    case SA_CANARY_BROKEN:
+        return object_bytes(cls) - SA_CANARY_BYTES;
+    default:
+        return 0;
+    }
+}
+
+void sa_hardened_end(void *block, unsigned cls)
+{
+    size_t bytes = object_bytes(cls);
+
+    /* Another thread may have been as fast. */
+    if (sa_hardening.marks && SA_UNLIKELY(sa_canary_free(block, bytes) != SA_CANARY_USED))
+        sa_fatal("double free", block, "was freed before (block of at most %zu bytes)",
+                 bytes - SA_CANARY_BYTES);
+    if (sa_hardening.junk_freed)
+        sa_junk_fill(block, bytes - sa_hardening.tail);
+}
+
+/* Gives back what left the quarantine. */
+static void release(struct sa_quarantined b)
+{
+    if (!b.cls) {
+        sa_sample_quarantine_return(sa_pagemap_span((uintptr_t)b.block), true);
+        return;
+    }
+    /* With marks that is done when the object is used again, which also covers the time until then. */
+    if (sa_hardening.junk_freed && !sa_hardening.marks)
+        check_junk(b.block, b.cls);
+    sa_cpu_cache_return(b.cls, b.block);
+}
+
+static bool quarantine(struct sa_quarantined b)
+{
+    enum sa_quarantine_result result;
+    struct sa_quarantined out;
+
+    if (!sa_hardening.quarantine_bytes)
+        return false;
+    result = sa_quarantine_put(b);
+    if (SA_UNLIKELY(result == SA_QUARANTINE_TWICE))
+        sa_fatal("double free", b.block, "was freed before (block of %zu bytes)",
+                 object_bytes(b.cls));
+    while (sa_quarantine_take(b.cls == 0, false, &out))
+        release(out);
+    return result == SA_QUARANTINE_TAKEN;
+}
+
+void sa_hardened_free(void *object, unsigned cls)
+{
+    if (quarantine((struct sa_quarantined){object, cls}))
+        sa_cpu_cache_count_free(cls);
+    else
+        sa_cpu_cache_free(cls, object);
+}
+
+bool sa_hardened_keep_large(void *block)
+{
+    return quarantine((struct sa_quarantined){block, 0});
+}
+
+/* A block of no bytes counts as one of a byte, as malloc_usable_size says. */
+SA_ONCE void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
+{
+    size = sa_max(size, 1);
+    if (sa_hardening.marks)
+        sa_slack_fill((char *)block + size, bytes - size);
+}
+
+void sa_hardened_check_large(const void *block, size_t size, size_t bytes)
+{
+    if (sa_hardening.marks)
+        check_slack(block, sa_max(size, 1), bytes);
+}
+
+const void *sa_hardened_junk_damage(const void *object, unsigned cls)
+{
+    return sa_junk_damage(object, object_bytes(cls) - sa_hardening.tail);
+}
+
+const void *sa_hardened_slack_damage(const void *block, unsigned cls, size_t size)
+{
+    return sa_slack_damage((const char *)block + size, object_bytes(cls) - SA_CANARY_BYTES - size);
+}
+
+void sa_hardened_say_written(const void *object, unsigned cls, const void *where)
+{
+    written_after_free(object, object_bytes(cls) - sa_hardening.tail, where);
+}
+
+void sa_hardened_say_broken(const void *block, unsigned cls)
+{
+    mark_broken(block, object_bytes(cls));
+}
+
+void sa_hardened_flush(void)
+{
+    struct sa_quarantined out;
+
+    while (sa_hardening.quarantine_bytes &&
+           (sa_quarantine_take(false, true, &out) || sa_quarantine_take(true, true, &out)))
+        release(out);
+}

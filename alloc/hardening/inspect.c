@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inspections; see inspect.h. Other threads allocate and free meanwhile, so that nothing may be believed that was read once:
+ *
+ * - Spans. A span that is pinned stays a span of its class, so that its memory can be read. Large and sampled spans cannot be
+ *   pinned: they are looked at only in a process of one thread.
+ * - Blocks in use. The slack is filled before the mark is written, and the mark changes before anything else does when a block
+ *   is freed. In between, with the same mark, the slack is as it was filled: damage counts that is still there, under the
+ *   same mark, at each of CONFIRM looks. Only a block that realloc changes in place, back and forth, has the same mark again
+ *   at once, and would have to meet every one of them.
+ * - Free objects. Junk is filled in after the mark was written, so that the mark alone does not tell that it is complete. That is
+ *   certain of objects in the quarantine, under its lock, and of those that are free in their span's bitmap, as long as they are:
+ *   the bit is looked at again, as above, the round trip to be free again leads through the quarantine.
+ */
+#include "alloc/hardening/inspect.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/single_threaded.h"
+#include "alloc/base/size_class.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/hardening/hardened.h"
+#include "alloc/hardening/quarantine.h"
+#include "alloc/middle/central_free_list.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/cpu_relax.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+#include "sampling/guard/guarded.h"
+
+#define SOME_NS     500000    /* of a pass of maintenance, which comes twice a second */
+#define ALL_NS      250000000 /* at exit */
+#define CONFIRM     64        /* looks */
+#define RELAX       32        /* between two of them: some microseconds */
+#define QUARANTINED 4096      /* objects in a pass */
+
+static struct {
+    uintptr_t at; /* MAINTAIN: where the next pass goes on */
+    size_t in_quarantine;
+} inspection;
+
+struct look {
+    const struct sa_span *span;
+    const void *object;
+    unsigned cls;
+    size_t index;
+    bool alone; /* no other thread is there */
+};
+
+static bool is_free(const struct look *l)
+{
+    const struct sa_span *s = l->span;
+    const uint64_t *bits = s->objects <= 64 ? &s->bits : s->more_bits;
+
+    return (sa_load_relaxed(&bits[l->index / 64]) >> l->index % 64 & 1) != 0;
+}
+
+/* What is wrong with an object: its mark, and the byte that was written; NULL: nothing. */
+static const void *look_once(const struct look *l, enum sa_mark *ret_mark, size_t *ret_size)
+{
+    bool whole = l->alone || is_free(l);
+
+    *ret_mark = sa_canary_read(l->object, sa_size_classes.of[l->cls].size, ret_size);
+    switch (*ret_mark) {
+    case SA_CANARY_USED:
+        return sa_hardened_slack_damage(l->object, l->cls, *ret_size);
+    case SA_CANARY_FREE:
+        return whole ? sa_hardened_junk_damage(l->object, l->cls) : NULL;
+    case SA_CANARY_BROKEN:
+        return l->object;
+    default:
+        return NULL;
+    }
+}
+
+SA_COLD static void confirm(const struct look *l, enum sa_mark mark, size_t size, const void *where)
+{
+    enum sa_mark now;
+    size_t is = size;
+
+    for (int i = 0; i < CONFIRM; i++) {
+        for (int k = 0; k < RELAX; k++)
+            sa_cpu_relax();
+        if (look_once(l, &now, &is) != where || now != mark || is != size)
+            return;
+    }
+    if (mark == SA_CANARY_FREE)
+        sa_hardened_say_written(l->object, l->cls, where);
+    if (mark == SA_CANARY_USED)
+        sa_hardened_size(l->object, l->cls, "heap buffer overflow");
+    else
+        sa_hardened_say_broken(l->object, l->cls);
+}
+
+static void inspect_object(const struct look *l)
+{
+    enum sa_mark mark;
+    size_t size = 0;
+    const void *where = look_once(l, &mark, &size);
+
+    if (SA_UNLIKELY(where != NULL))
+        confirm(l, mark, size, where);
+}
+
+static void inspect_objects(struct sa_span *s, uintptr_t start, bool alone)
+{
+    unsigned cls = sa_pagemap_class(start);
+    const struct sa_class *k = &sa_size_classes.of[cls];
+
+    if (!cls || !sa_central_pin(cls, (void *)start, true))
+        return;
+    s = sa_pagemap_span(start); /* another one may have taken its place before */
+    for (size_t i = 0; i < k->objects; i++)
+        inspect_object(&(struct look){s, (char *)start + i * k->size, cls, i, alone});
+    sa_central_pin(cls, (void *)start, false);
+}
+
+static void inspect_span(struct sa_span *s, uintptr_t start)
+{
+    bool alone = sa_single_threaded();
+
+    switch (sa_load_relaxed(&s->state)) {
+    case SA_SPAN_OBJECTS:
+        inspect_objects(s, start, alone);
+        break;
+    case SA_SPAN_LARGE:
+        if (alone && s->heap == SA_HEAP_ORDINARY)
+            sa_hardened_check_large((void *)start, s->requested, sa_span_usable_bytes(s));
+        break;
+    default:
+        break;
+    }
+}
+
+/* False: the time is over. */
+static bool inspect_spans(uintptr_t *at, uint64_t until_ns)
+{
+    struct sa_span *s;
+
+    while ((s = sa_pagemap_next(at))) {
+        inspect_span(s, *at - SA_PAGE_BYTES);
+        if (sa_clock_ns() >= until_ns)
+            return false;
+    }
+    *at = 0;
+    return true;
+}
+
+static bool junk_damaged(struct sa_quarantined b)
+{
+    return sa_hardened_junk_damage(b.block, b.cls) != NULL;
+}
+
+static void inspect_quarantine(size_t *at, size_t n)
+{
+    struct sa_quarantined b;
+
+    if (!sa_hardening.junk_freed || !sa_quarantine_find(junk_damaged, at, n, &b))
+        return;
+    sa_hardened_say_written(b.block, b.cls, sa_hardened_junk_damage(b.block, b.cls));
+}
+
+void sa_inspect_some(void)
+{
+    /* In a signal handler: what it has interrupted may be half done. */
+    if (!sa_hardening.marks || sa_thread.gate_depth > 1)
+        return;
+    inspect_quarantine(&inspection.in_quarantine, QUARANTINED);
+    sa_guarded_inspect();
+    inspect_spans(&inspection.at, sa_clock_ns() + SOME_NS);
+}
+
+void sa_inspect_all(void)
+{
+    uint64_t until = sa_clock_ns() + ALL_NS;
+    uintptr_t from = 0;
+    size_t at = 0;
+
+    /* exit was called by a signal handler: what it has interrupted may be half done. */
+    if (!sa_hardening.marks || sa_thread.gate_depth || !sa_fork_gate_enter())
+        return;
+    sa_guarded_inspect();
+    do
+        inspect_quarantine(&at, QUARANTINED);
+    while (at && sa_clock_ns() < until);
+    inspect_spans(&from, until);
+    sa_fork_gate_leave();
+}

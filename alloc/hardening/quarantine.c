@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Freed blocks that are kept from use; see quarantine.h.
+ *
+ * Small blocks are split into parts by their address, so that threads do not all want one lock, and so that a block that
+ * comes twice is found: each part has a set of what it holds, beside the list that victims are chosen from. A part at random
+ * gives up a block, or another one if that is much fuller, which keeps them within their room. (Always the fuller of two would hardly
+ * ever be the emptiest: blocks that go round come back to the part that they left.)
+ *
+ * Invariants, under the lock of a part (QUARANTINE): the list and the set, if there is one, hold the same blocks; of_class adds up to the
+ * list. The sums of a kind are atomic, and follow.
+ */
+#include "alloc/hardening/quarantine.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/hardening.h"
+#include "alloc/base/rng.h"
+#include "alloc/base/size_class.h"
+#include "alloc/os/cpu_relax.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/vm.h"
+#include "pagemap/pagemap.h"
+
+#define PARTS         8  /* of the small blocks */
+#define LARGE_FACTOR  16 /* large ones give up their memory */
+#define LARGE_MAX     1024
+#define BLOCK_TYPICAL 128          /* bytes */
+#define SMALL_MIN     (64 * PARTS) /* blocks */
+#define SMALL_MAX     (32768 * PARTS)
+
+#define CLS_SHIFT  56
+#define LOCK_TRIES 1000
+
+struct part {
+    struct sa_lock lock;
+    size_t count;   /* QUARANTINE; atomic, as others compare parts by it */
+    uint64_t *list; /* QUARANTINE, and all below: block, and class in the upper byte; or NULL */
+    uint64_t *set;  /* of blocks; 0: nothing */
+    uint32_t of_class[SA_CLASSES_MAX];
+} __attribute__((aligned(SA_CACHELINE)));
+
+/* Small blocks, or large ones. */
+struct kind {
+    struct part *parts;
+    unsigned part_count;
+    unsigned set_log;    /* log2 of the entries of a set */
+    size_t limit, most;  /* const after init: of all parts */
+    size_t room;         /* const after init: of each part */
+    size_t bytes, count; /* atomic, relaxed */
+};
+
+SA_START_DATA size_t sa_quarantine_most = LARGE_MAX;
+
+static struct part parts[PARTS + 1];
+static struct kind kinds[2] = {{.part_count = PARTS}, {.part_count = 1}};
+
+static void kind_init(struct kind *kind, struct part *first, size_t limit, size_t most)
+{
+    size_t share = most / kind->part_count;
+
+    kind->parts = first;
+    kind->limit = limit;
+    kind->most = most;
+    /* Parts do not fill up evenly. */
+    kind->room = share + share / 4 + 64;
+    kind->set_log = sa_log2(kind->room + kind->room / 2) + 1;
+}
+
+void sa_quarantine_init(size_t bytes)
+{
+    bytes = sa_min(bytes, SA_QUARANTINE_MAX);
+    kind_init(&kinds[0], parts, bytes, sa_max(sa_min(bytes / BLOCK_TYPICAL, SMALL_MAX), SMALL_MIN));
+    kind_init(&kinds[1], parts + PARTS, bytes * LARGE_FACTOR, sa_quarantine_most);
+}
+
+static size_t block_bytes(struct sa_quarantined b)
+{
+    return b.cls ? sa_size_classes.of[b.cls].size
+                 : sa_span_bytes(sa_pagemap_span((uintptr_t)b.block));
+}
+
+static uint64_t hash(uint64_t block)
+{
+    return sa_rng_mix(block ^ sa_hardening.key[2]);
+}
+
+/* Where a block is in the set, or the place where it would be. */
+static size_t set_find(const struct kind *kind, const struct part *part, uint64_t block)
+{
+    size_t mask = (1ul << kind->set_log) - 1, at = hash(block) >> (64 - kind->set_log);
+
+    while (part->set[at] && part->set[at] != block)
+        at = (at + 1) & mask;
+    return at;
+}
+
+/* Empties a place, and moves what would not be found any more into it. */
+static void set_remove(const struct kind *kind, struct part *part, uint64_t block)
+{
+    size_t mask = (1ul << kind->set_log) - 1, hole = set_find(kind, part, block), at = hole;
+
+    while (part->set[at = (at + 1) & mask]) {
+        size_t home = hash(part->set[at]) >> (64 - kind->set_log);
+
+        if (((at - home) & mask) >= ((at - hole) & mask)) {
+            part->set[hole] = part->set[at];
+            hole = at;
+        }
+    }
+    part->set[hole] = 0;
+}
+
+/* False: not to be had. A signal handler may have interrupted who holds it, on this very thread. */
+static bool part_lock(struct part *part)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (sa_lock_try(&part->lock, SA_RANK_QUARANTINE))
+            return true;
+        sa_cpu_relax();
+    }
+    return false;
+}
+
+/* The tables, in one mapping. */
+static bool part_prepare(const struct kind *kind, struct part *part)
+{
+    size_t set = sa_hardening.marks ? 0 : sizeof(*part->set) << kind->set_log;
+    size_t list = kind->room * sizeof(*part->list);
+    char *p;
+
+    if (SA_LIKELY(part->list != NULL))
+        return true;
+    p = sa_vm_map(NULL, sa_align_up(list + set, sa_vm.page_bytes), "salloc:quarantine");
+    if (!p)
+        return false;
+    part->set = set ? (uint64_t *)p : NULL;
+    part->list = (uint64_t *)(p + set);
+    return true;
+}
+
+static enum sa_quarantine_result part_put(struct kind *kind, struct part *part,
+                                          struct sa_quarantined b)
+{
+    uint64_t block = (uintptr_t)b.block;
+
+    if (!part_prepare(kind, part) || part->count == kind->room)
+        return SA_QUARANTINE_REFUSED;
+    if (part->set) {
+        size_t at = set_find(kind, part, block);
+
+        if (part->set[at])
+            return SA_QUARANTINE_TWICE;
+        part->set[at] = block;
+    }
+    part->list[part->count] = block | (uint64_t)b.cls << CLS_SHIFT;
+    sa_store_relaxed(&part->count, part->count + 1);
+    part->of_class[b.cls]++;
+    return SA_QUARANTINE_TAKEN;
+}
+
+enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined b)
+{
+    struct kind *kind = &kinds[b.cls == 0];
+    struct part *part = &kind->parts[hash((uintptr_t)b.block) % kind->part_count];
+    size_t bytes = block_bytes(b);
+    enum sa_quarantine_result result;
+
+    if (bytes > kind->limit / PARTS)
+        return SA_QUARANTINE_REFUSED;
+    if (!part_lock(part))
+        return SA_QUARANTINE_REFUSED;
+    result = part_put(kind, part, b);
+    sa_lock_release(&part->lock, SA_RANK_QUARANTINE);
+    if (result == SA_QUARANTINE_TAKEN) {
+        sa_add_relaxed(&kind->bytes, bytes);
+        sa_add_relaxed(&kind->count, 1ul);
+    }
+    return result;
+}
+
+/* One block at random. Lock held. */
+static struct sa_quarantined part_take(struct kind *kind, struct part *part, uint64_t random)
+{
+    size_t at = random % part->count;
+    uint64_t block = part->list[at] & ((1ull << CLS_SHIFT) - 1);
+    unsigned cls = (unsigned)(part->list[at] >> CLS_SHIFT);
+
+    part->list[at] = part->list[part->count - 1];
+    sa_store_relaxed(&part->count, part->count - 1);
+    part->of_class[cls]--;
+    if (part->set)
+        set_remove(kind, part, block);
+    return (struct sa_quarantined){(void *)block, cls};
+}
+
+bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret)
+{
+    struct kind *kind = &kinds[large];
+    uint64_t random;
+    unsigned first, second;
+    size_t here;
+    bool got = false;
+
+    if (!all && sa_load_relaxed(&kind->bytes) <= kind->limit &&
+        sa_load_relaxed(&kind->count) <= kind->most)
+        return false;
+    random = sa_rng_next(&sa_hardening.rng);
+    first = random % kind->part_count;
+    second = (random >> 8) % kind->part_count;
+    here = sa_load_relaxed(&kind->parts[first].count);
+    if (sa_load_relaxed(&kind->parts[second].count) > here + here / 8 + 8)
+        first = second;
+    for (unsigned i = 0; !got && i < kind->part_count; i++) {
+        struct part *part = &kind->parts[(first + i) % kind->part_count];
+
+        if (!part_lock(part))
+            continue;
+        got = part->count != 0;
+        if (got)
+            *ret = part_take(kind, part, random >> 16);
+        sa_lock_release(&part->lock, SA_RANK_QUARANTINE);
+    }
+    if (got) {
+        sa_sub_relaxed(&kind->bytes, block_bytes(*ret));
+        sa_sub_relaxed(&kind->count, 1ul);
+    }
+    return got;
+}
+
+static struct sa_quarantined part_block(const struct part *part, size_t at)
+{
+    uint64_t block = part->list[at] & ((1ull << CLS_SHIFT) - 1);
+
+    return (struct sa_quarantined){(void *)block, (unsigned)(part->list[at] >> CLS_SHIFT)};
+}
+
+bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at, size_t n,
+                        struct sa_quarantined *ret)
+{
+    const struct kind *kind = &kinds[0];
+    struct part *part;
+    bool found = false;
+
+    if (!kind->parts)
+        return false;
+    part = &kind->parts[*at / kind->room % kind->part_count];
+    if (!part_lock(part))
+        return false;
+    for (size_t i = *at % kind->room; !found && n-- && i < part->count; i++) {
+        *ret = part_block(part, i);
+        found = damaged(*ret);
+        (*at)++;
+    }
+    if (*at % kind->room >= part->count) /* the next part */
+        *at = (*at / kind->room + 1) * kind->room;
+    sa_lock_release(&part->lock, SA_RANK_QUARANTINE);
+    if (*at >= kind->room * kind->part_count)
+        *at = 0;
+    return found;
+}
+
+size_t sa_quarantine_count(unsigned cls)
+{
+    const struct kind *kind = &kinds[cls == 0];
+    size_t n = 0;
+
+    for (unsigned i = 0; kind->parts && i < kind->part_count; i++) {
+        sa_lock_acquire(&kind->parts[i].lock, SA_RANK_QUARANTINE);
+        n += kind->parts[i].of_class[cls];
+        sa_lock_release(&kind->parts[i].lock, SA_RANK_QUARANTINE);
+    }
+    return n;
+}
+
+void sa_quarantine_stats(struct sa_quarantine_stats *ret)
+{
+    ret->limit_bytes = kinds[0].limit;
+    ret->small_bytes = sa_load_relaxed(&kinds[0].bytes);
+    ret->small_blocks = sa_load_relaxed(&kinds[0].count);
+    ret->large_bytes = sa_load_relaxed(&kinds[1].bytes);
+    ret->large_blocks = sa_load_relaxed(&kinds[1].count);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control group's limit; see group_limit.h.
+ *
+ * A look reads what the group has left (`room`). The kernel counts memory when it is touched, the footprint when it is handed
+ * out, and other processes share the group. So a look is a forecast only for the next part of the room: the next look
+ * comes when the footprint has grown by half of what may still be taken. Where little is left (`is_near`), that mark is a soft limit:
+ * it makes slow paths come by the moment that it is passed, and the page heap keeps no free memory for later demand. Where
+ * only the reserve is left, the soft limit lies below the footprint by what is missing, and memory goes back.
+ *
+ * The reserve is for what grows without the allocator: stacks, page tables, other processes, files that the program maps;
+ * and for what was handed out but not touched.
+ *
+ * Everything here is guarded by the lock LIMIT, but for what is said to be atomic.
+ */
+#include "alloc/maintain/group_limit.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/page.h"
+#include "alloc/fork/vfork.h"
+#include "alloc/os/cgroup.h"
+#include "alloc/os/filter.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* The reserve: this part of the limit, within bounds, or what was handed out and not touched, up to a part of the limit. */
+#define RESERVE_PART   16
+#define RESERVE_MIN    (2ull << 20)
+#define RESERVE_MAX    (256ull << 20)
+#define UNTOUCHED_PART 4
+
+/* Near the limit: no more left than so many reserves. That ends where more is left by another one. */
+#define NEAR_RESERVES 3
+
+/* The next look at the earliest: a growth by this part of the limit later, or this time. */
+#define GROWTH_PART 256
+#define GROWTH_NS   20000000ull
+
+/* Looks by time: near a limit, far from it, without one (or with one of the program's own). And for the group itself. */
+#define NEAR_NS   500000000ull
+#define FAR_NS    2000000000ull
+#define NONE_NS   8000000000ull
+#define SEARCH_NS 8000000000ull
+
+static struct {
+    struct sa_cgroup group;
+    char root[64];
+    bool is_near;       /* there is a soft limit */
+    uint64_t search_ns; /* when the group itself is to be looked for */
+    uint64_t looked_ns;
+    size_t looked_bytes; /* the footprint at the last look */
+    size_t others_bytes; /* what of the limit was not the heap's at the last look */
+} follow;
+
+/* Atomic, relaxed. */
+static struct {
+    struct sa_group_limit_stats stats;
+} told;
+
+void sa_group_limit_set_root(const char *root)
+{
+    size_t len = strlen(root);
+
+    if (len < sizeof(follow.root))
+        memcpy(follow.root, root, len + 1);
+}
+
+/* Memory of the process that belongs to no file. */
+static size_t anonymous_bytes(void)
+{
+    char path[sizeof(follow.root) + 32], text[128];
+    size_t len = strlen(follow.root), pages[3] = {0}, word = 0;
+
+    memcpy(path, follow.root, len);
+    memcpy(path + len, "/proc/self/statm", sizeof("/proc/self/statm"));
+    if (sa_sys_read_file(path, text, sizeof(text)) <= 0)
+        return SIZE_MAX;
+    for (const char *s = text; *s && word < 3; s++) { /* size, resident, shared */
+        if (*s >= '0' && *s <= '9')
+            pages[word] = pages[word] * 10 + (size_t)(*s - '0');
+        else
+            word++;
+    }
+    return word < 3 || pages[1] < pages[2] ? SIZE_MAX : (pages[1] - pages[2]) * sa_vm.page_bytes;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+SA_INLINE int64_t reserve_of(uint64_t limit)
+{
+    return (int64_t)sa_min(sa_max(limit / RESERVE_PART, RESERVE_MIN), RESERVE_MAX);
+}
+
+SA_INLINE void forget(uint64_t next_ns)
+{
+    sa_store_relaxed(&sa_limits.look_ns, next_ns);
+    sa_store_relaxed(&told.stats.limit_bytes, 0);
+    sa_store_relaxed(&told.stats.room_bytes, 0);
+    sa_store_relaxed(&told.stats.soft_bytes, 0);
+    sa_limits_set_group(SA_NO_LIMIT);
+    sa_store_relaxed(&sa_limits.watch, 0);
+    follow.is_near = false;
+}
+
+/* A soft limit of so many bytes, or a mark for the next look. */
+SA_INLINE void set_mark(bool near, size_t bytes)
+{
+    follow.is_near = near;
+    sa_limits_set_group(near ? bytes : SA_NO_LIMIT);
+    sa_store_relaxed(&sa_limits.watch, near ? 0 : (bytes >> SA_PAGE_SHIFT) + 1);
+    sa_store_relaxed(&told.stats.soft_bytes, near ? bytes : 0);
+}
+
+/* This much is left of a limit that is known. */
+static void aim(const struct sa_cgroup_room *r, size_t used)
+{
+    int64_t least = reserve_of(r->limit), reserve = least, step;
+    size_t touched = sa_min(used, anonymous_bytes()), untouched = used - touched;
+    size_t taken = (size_t)((int64_t)r->limit - r->room);
+    bool near = r->room <= least * (NEAR_RESERVES + follow.is_near);
+
+    reserve = larger(reserve, (int64_t)sa_min(untouched, r->limit / UNTOUCHED_PART));
+    follow.others_bytes = taken - sa_min(taken, touched);
+    step = r->room - reserve;
+    if (step > 0)
+        step /= 2;
+    if (near)
+        set_mark(true, (size_t)larger((int64_t)used + step, (int64_t)used / 2));
+    else /* where more was handed out than is left, and not touched, what is left counts */
+        set_mark(false, used + (size_t)larger(larger(step, r->room / 4), least));
+}
+
+/* Behind a filter nothing is read: what was read last is all that is known. */
+static void aim_blindly(void)
+{
+    size_t limit = sa_load_relaxed(&told.stats.limit_bytes);
+    size_t reserve = (size_t)reserve_of(limit) + follow.others_bytes;
+
+    sa_store_relaxed(&sa_limits.look_ns, 0);
+    sa_store_relaxed(&sa_limits.watch, 0);
+    if (limit)
+        set_mark(true, sa_max(limit - sa_min(limit, reserve), limit / 4));
+}
+
+/* Whether no file can be opened just now: then nothing seen does not mean that there is nothing. */
+static bool no_descriptors(void)
+{
+    int fd = sa_sys_open("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
+
+    if (fd >= 0)
+        sa_sys_close(fd);
+    return fd == -EMFILE || fd == -ENFILE;
+}
+
+static void look(uint64_t now)
+{
+    size_t used = sa_footprint_bytes();
+    struct sa_cgroup_room r;
+
+    /* Its files need not be those of the parent, which would find what it says. */
+    if (sa_vfork_is_child()) {
+        sa_store_relaxed(&sa_limits.look_ns, now + NEAR_NS);
+        return;
+    }
+    follow.looked_ns = now;
+    follow.looked_bytes = used;
+    if (sa_limits_own(SA_LIMIT_SOFT) != SA_NO_LIMIT) {
+        forget(now + NONE_NS);
+        return;
+    }
+    if (sa_filtered()) {
+        aim_blindly();
+        return;
+    }
+    if (now >= follow.search_ns) {
+        sa_cgroup_find(&follow.group, follow.root);
+        follow.search_ns = now + SEARCH_NS;
+    }
+    sa_cgroup_read_room(&follow.group, &r);
+    sa_add_relaxed(&told.stats.looks, 1);
+    if (r.limit == SA_CGROUP_NONE) {
+        forget(follow.group.seen || no_descriptors() ? now + NONE_NS : 0);
+        return;
+    }
+    sa_store_relaxed(&told.stats.limit_bytes, (size_t)r.limit);
+    sa_store_relaxed(&told.stats.room_bytes, (size_t)larger(r.room, 0));
+    aim(&r, used);
+    sa_store_relaxed(&sa_limits.look_ns, now + (follow.is_near ? NEAR_NS : FAR_NS));
+}
+
+/* Whether the footprint makes a look due: the mark was passed, or the soft limit; but not each time that it is. */
+static bool is_passed(uint64_t now)
+{
+    size_t soft = sa_load_relaxed(&told.stats.soft_bytes), used = sa_footprint_bytes();
+    size_t limit = sa_load_relaxed(&told.stats.limit_bytes);
+
+    if (!follow.is_near)
+        return sa_load_relaxed(&sa_limits.watch) == SA_WATCH_PASSED;
+    return used > soft && (now - follow.looked_ns >= GROWTH_NS ||
+                           used - sa_min(used, follow.looked_bytes) >= limit / GROWTH_PART);
+}
+
+void sa_group_limit_look(uint64_t now_ns)
+{
+    if (sa_group_limit_is_due(now_ns) || is_passed(now_ns))
+        look(now_ns);
+}
+
+void sa_group_limit_stats(struct sa_group_limit_stats *ret)
+{
+    ret->limit_bytes = sa_load_relaxed(&told.stats.limit_bytes);
+    ret->room_bytes = sa_load_relaxed(&told.stats.room_bytes);
+    ret->soft_bytes = sa_load_relaxed(&told.stats.soft_bytes);
+    ret->looks = sa_load_relaxed(&told.stats.looks);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changing sampling probabilities; see sample_rates.h. The lock (RATES) guards everything in the struct but
+ * what the stats page reads, which is atomic.
+ *
+ * Choosing by class: what counts is how often each class is allocated lately (half as much for every choice
+ * before) and how many of its blocks are live now. Choices come ever more rarely, up to once a minute:
+ * each one voids the countdowns of all CPUs.
+ */
+#include "alloc/maintain/sample_rates.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/middle/central_free_list.h"
+#include "alloc/middle/transfer_cache.h"
+#include "alloc/os/lock.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/peak.h"
+#include "sampling/estimate/rate_optimizer.h"
+#include "sampling/estimate/rates.h"
+#include "sampling/sampler/sampler.h"
+
+#define CHOOSE_FIRST_NS 1000000000ull
+#define CHOOSE_MAX_NS   60000000000ull
+#define FLOOR_SHARE     0.1 /* of the default: a class that wakes up is seen, if late */
+
+static struct {
+    struct sa_lock lock;
+    uint64_t next_ns, wait_ns;     /* wait_ns 0: CHOOSE_FIRST_NS */
+    uint64_t seen[SA_CLASSES_MAX]; /* allocations at the last choice */
+    double weight[SA_CLASSES_MAX]; /* allocations, older ones counting less */
+    uint64_t chosen;               /* atomic, relaxed */
+    double variance;               /* atomic, relaxed */
+} rates;
+
+static SA_START_DATA bool optimise; /* const after start */
+
+SA_RARE void sa_sample_rates_set_interval(int64_t bytes)
+{
+    sa_lock_acquire(&rates.lock, SA_RANK_RATES);
+    if (bytes > 0 && sa_rates_interval() <= 0) {
+        sa_in_use_restart();
+        sa_cpu_cache_count_use();
+    }
+    sa_rates_set_interval(bytes);
+    sa_cpu_cache_rearm();
+    sa_rates_bound_past((double)sa_footprint_bytes());
+    rates.wait_ns = 0;
+    rates.next_ns = 0;
+    sa_lock_release(&rates.lock, SA_RANK_RATES);
+}
+
+void sa_sample_rates_optimise(bool on)
+{
+    optimise = on;
+}
+
+/* What the allocator's counters say of a class. */
+static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interval)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct sa_rate_optimizer_class c = {.size = k->size};
+    struct sa_cpu_class_stats cpu;
+    struct sa_transfer_stats transfer;
+    struct sa_central_stats central;
+    size_t all, unused;
+
+    sa_cpu_cache_class_stats(cls, &cpu);
+    sa_transfer_stats(cls, &transfer);
+    sa_central_stats(cls, &central);
+    all = central.spans * k->objects;
+    unused = cpu.objects + transfer.objects + central.free_objects;
+    c.live = (double)(all - sa_min(unused, all) + sa_sampler_apart(cls));
+    rates.weight[cls] = rates.weight[cls] / 2 + (double)(cpu.allocations - rates.seen[cls]);
+    rates.seen[cls] = cpu.allocations;
+    c.allocations = rates.weight[cls];
+    c.p_default = c.p = sa_rate_probability(interval, k->size);
+    return c;
+}
+
+SA_RARE static void rates_choose(double interval)
+{
+    struct sa_rate_optimizer_class of[SA_CLASSES_MAX];
+    double p[SA_CLASSES_MAX] = {0}, variance;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        of[cls] = rates_of_class(cls, interval);
+    variance = sa_rate_optimizer_rates(of + 1, sa_size_classes.count - 1, FLOOR_SHARE);
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        p[cls] = of[cls].p;
+    sa_rates_set_classes(p);
+    sa_cpu_cache_rearm();
+    sa_rates_bound_past((double)sa_footprint_bytes());
+    __atomic_store(&rates.variance, &variance, __ATOMIC_RELAXED);
+    sa_count_add(&rates.chosen, 1);
+}
+
+void sa_sample_rates_tick(uint64_t now_ns)
+{
+    uint64_t wait;
+    int64_t interval;
+
+    if (!optimise || !sa_lock_try(&rates.lock, SA_RANK_RATES))
+        return;
+    interval = sa_rates_interval();
+    if (now_ns >= rates.next_ns && interval > 1) {
+        rates_choose((double)interval);
+        wait = sa_max(rates.wait_ns, CHOOSE_FIRST_NS);
+        rates.next_ns = now_ns + wait;
+        rates.wait_ns = sa_min(2 * wait, CHOOSE_MAX_NS);
+    }
+    sa_lock_release(&rates.lock, SA_RANK_RATES);
+}
+
+SA_RARE void sa_sample_rates_stats(struct sa_sample_rates_stats *ret)
+{
+    ret->chosen = sa_load_relaxed(&rates.chosen);
+    ret->optimised = ret->chosen != 0;
+    __atomic_load(&rates.variance, &ret->variance, __ATOMIC_RELAXED);
+}

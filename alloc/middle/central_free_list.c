@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Central free lists; see central_free_list.h.
+ *
+ * Each span has a bitmap of its free objects; freed objects themselves are never written, so memory
+ * that nobody uses is not touched. Spans with free objects are in one of eight lists by the number
+ * of live ones; a span without free objects is in none. One without live ones is new, or on its way
+ * to the page heap. One lock per class (CENTRAL) guards its lists, the bitmaps and live counts of
+ * its spans. The page heap is called without it.
+ *
+ * A class of many spans takes several new ones at a time: classes that grow side by side would lie on every other page
+ * otherwise, and who goes through the blocks of one would find no two pages in a row. They are given back when the class shrinks,
+ * or if they were not needed for a while.
+ *
+ * Invariants: C1  free_objects = sum over spans of (objects - live).
+ *             C2  span->list names the list the span is in, or NO_LIST.
+ *             C3  utilization adds up to spans: each is counted where its live objects put it.
+ */
+#include "alloc/middle/central_free_list.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/first_use_index.h"
+#include "alloc/base/hardening.h"
+#include "alloc/base/size_class.h"
+#include "alloc/middle/span_objects.h"
+#include "alloc/os/lock.h"
+#include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/account/peak.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+#include <string.h>
+
+#define LISTS    8
+#define NEW_LIST (LISTS - 1) /* new spans; those of a run in the order in which they came */
+#define NO_LIST  LISTS
+
+/* Spans of more objects than this are likely to stay in use for long: see the page heap. */
+#define DENSE_OBJECTS 16
+
+/* New spans of one call beyond the first are at most this part of those that the class has; none if they have fewer objects. */
+#define FRESH_PART    16
+#define FRESH_OBJECTS 4
+
+/* New spans are taken in runs of this part of those that the class has, if these have many objects. */
+#define RUN_PART 32
+#define RUN_MAX  16
+
+struct central {
+    struct sa_lock lock;
+    uint8_t filled;               /* bit set = list not empty; read without the lock, as a hint */
+    struct sa_span *lists[LISTS]; /* list 0: fullest spans */
+    uint32_t new_least;           /* new spans since sa_central_plunder, at least */
+    uint64_t *unused_bits;        /* bitmaps of returned spans, linked through their first word */
+    size_t free_objects, spans;
+    uint64_t requested, returned;
+    uint32_t utilization[SA_CENTRAL_BUCKETS]; /* spans by live objects */
+} __attribute__((aligned(SA_CACHELINE)));
+
+static struct central centrals[SA_CLASSES_MAX]; /* by sa_class_place */
+static SA_START_DATA bool central_runs; /* atomic, relaxed: there was a run of more than one span */
+
+/* Live objects; a span that is pinned has at least one. */
+static unsigned central_load(const struct sa_span *s)
+{
+    return s->live || !s->pins ? s->live : 1;
+}
+
+/* Fuller spans come first; below 17 objects live counts are told apart one by one at the end. */
+static unsigned central_list_for(const struct sa_span *s)
+{
+    unsigned live = central_load(s);
+
+    if (!live)
+        return NEW_LIST;
+    return NEW_LIST - sa_min(s->objects <= 16 ? live : (unsigned)sa_log2(live) + 1, NEW_LIST);
+}
+
+static void central_unlink(struct central *c, struct sa_span *s)
+{
+    if (s->list == NO_LIST)
+        return;
+    if (s->next)
+        s->next->prev = s->prev;
+    if (s->prev)
+        s->prev->next = s->next;
+    else if (!(c->lists[s->list] = s->next))
+        sa_store_relaxed(&c->filled, (uint8_t)(c->filled & ~(1u << s->list)));
+    s->list = NO_LIST;
+}
+
+static void central_link(struct central *c, struct sa_span *s, unsigned list)
+{
+    s->prev = NULL;
+    s->next = c->lists[list];
+    if (s->next)
+        s->next->prev = s;
+    c->lists[list] = s;
+    sa_store_relaxed(&c->filled, (uint8_t)(c->filled | 1u << list));
+    s->list = (uint8_t)list;
+}
+
+static unsigned central_bucket(unsigned live)
+{
+    return live ? (unsigned)sa_min(sa_log2(live) + 1, SA_CENTRAL_BUCKETS - 1) : 0;
+}
+
+/* Puts a span with `before` live objects, until their number changed, where it belongs. */
+static void central_place(struct central *c, struct sa_span *s, unsigned before)
+{
+    unsigned list = s->live == s->objects ? NO_LIST : central_list_for(s);
+
+    c->utilization[central_bucket(before)]--;
+    c->utilization[central_bucket(central_load(s))]++;
+
+    if (list == s->list)
+        return;
+    central_unlink(c, s);
+    if (list != NO_LIST)
+        central_link(c, s, list);
+}
+
+/* A span from the page heap, all objects free, in no list, and none of the class for others yet. No lock held. */
+static struct sa_span *central_new_span(unsigned cls, struct central *c)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    bool aligned = k->map_step == SA_PAGE_BYTES && sa_is_pow2(k->pages);
+    struct sa_span *s =
+        sa_page_heap_alloc(&sa_page_heap_ordinary, k->pages, aligned ? k->pages : 1,
+                           k->objects > DENSE_OBJECTS ? SA_PAGES_DENSE : SA_PAGES_ANY);
+    uint64_t *bits;
+
+    if (!s)
+        return NULL;
+    s->objects = k->objects;
+    sa_store_relaxed(&s->live, 0);
+    s->pins = 0;
+    s->list = NO_LIST;
+    if (k->objects > 64) {
+        sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+        bits = c->unused_bits;
+        if (bits)
+            c->unused_bits = (uint64_t *)bits[0];
+        sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+        if (!bits)
+            bits = sa_arena_alloc(sa_span_words(s) * 8, 8);
+        if (!bits) {
+            sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+            return NULL;
+        }
+        s->more_bits = bits;
+    }
+    bits = sa_span_bits(s);
+    for (size_t w = 0; w < sa_span_words(s); w++)
+        bits[w] = ~0ull;
+    if (k->objects % 64)
+        bits[sa_span_words(s) - 1] = (1ull << k->objects % 64) - 1;
+    if (SA_UNLIKELY(sa_hardening.marks))
+        sa_span_mark_fresh(s, k->size);
+    s->cls = (uint8_t)cls;
+    sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+    sa_pagemap_set_pages(s);
+    return s;
+}
+
+/* The first object of a new span is taken: from now on pointers into it may be right. Lock held. */
+static void central_begin(struct sa_span *s)
+{
+    sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
+    sa_pagemap_set_objects(s, sa_size_classes.of[s->cls].map_step);
+}
+
+SA_RARE bool sa_central_has(unsigned cls)
+{
+    return (sa_load_relaxed(&centrals[sa_class_place(cls)].filled) & ~(1u << NEW_LIST)) != 0;
+}
+
+/* How many new spans a class takes at a time. Lock held. */
+static size_t central_run(const struct central *c, unsigned cls)
+{
+    if (sa_size_classes.of[cls].objects <= DENSE_OBJECTS || sa_hardening.marks ||
+        sa_limits_active())
+        return 1; /* marked spans are written; where memory is limited nothing is taken that may not be used */
+    return sa_min(sa_max(c->spans / RUN_PART, 1), RUN_MAX);
+}
+
+/* New spans, up to so many; how many. The lock is held, but not meanwhile. */
+static size_t central_grow(struct central *c, unsigned cls, size_t run)
+{
+    struct sa_span *made[RUN_MAX];
+    size_t n = 0;
+
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    while (n < run && (made[n] = central_new_span(cls, c)))
+        n++;
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    if (n > 1)
+        sa_store_relaxed(&central_runs, true);
+    for (size_t i = n; i--;) { /* the first will be the first to be used */
+        central_link(c, made[i], NEW_LIST);
+        c->free_objects += made[i]->objects;
+    }
+    c->spans += n;
+    c->requested += n;
+    c->utilization[0] += (uint32_t)n;
+    return n;
+}
+
+size_t sa_central_remove(unsigned cls, void **objs, size_t n)
+{
+    struct central *c = &centrals[sa_class_place(cls)];
+    size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
+    void **end = objs + n; /* from the first span come those that are handed out first */
+
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    while (got < n) {
+        struct sa_span *s;
+        unsigned before;
+        size_t took, made;
+
+        /* One new span is enough for a class of few spans; one of many will need as many as make up the batch. */
+        if (!c->filled && got &&
+            ((fresh + 1) * FRESH_PART > c->spans ||
+             sa_size_classes.of[cls].objects < FRESH_OBJECTS))
+            break;
+        if (!c->filled) {
+            made = central_grow(c, cls, central_run(c, cls));
+            if (!made)
+                break;
+            fresh += made;
+            continue; /* others may have been here meanwhile */
+        }
+        s = c->lists[sa_lowest_bit(c->filled)];
+        before = central_load(s);
+        if (!before)
+            central_begin(s);
+        took = SA_UNLIKELY(sa_hardening.scatter) ? sa_span_take_scattered(s, size, end, n - got)
+                                                 : sa_span_take(s, size, end, n - got);
+        end -= took;
+        c->free_objects -= took;
+        got += took;
+        central_place(c, s, before);
+        c->new_least = sa_min(c->new_least, c->utilization[0]);
+    }
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    if (SA_UNLIKELY(end != objs))
+        memmove(objs, end, got * sizeof(*objs));
+    /* Nobody has used them lately, and they are going to be, one after the other. */
+    for (size_t i = got; i--;)
+        __builtin_prefetch(objs[i], 1);
+    return got;
+}
+
+/* Takes a span without live objects, `before` until just now, off a class. Lock held. The caller gives it back. */
+static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsigned before,
+                                    struct sa_span *next)
+{
+    central_unlink(c, s);
+    c->free_objects -= s->objects;
+    c->spans--;
+    c->returned++;
+    c->utilization[central_bucket(before)]--;
+    s->next = next;
+    s->zeroed = s->zeroed && !before && !sa_hardening.marks; /* nothing was written yet */
+    sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+    if (s->objects > 64) {
+        s->more_bits[0] = (uint64_t)c->unused_bits;
+        c->unused_bits = s->more_bits;
+    }
+    return s;
+}
+
+/* Takes up to n new spans off a class. Lock held. */
+static struct sa_span *central_drop_new(struct central *c, size_t n, struct sa_span *next)
+{
+    while (n-- && c->lists[NEW_LIST])
+        next = central_drop(c, c->lists[NEW_LIST], 0, next);
+    return next;
+}
+
+/* Gives spans that a class has dropped to the page heap. No lock held. */
+static void central_give_back(struct sa_span *s)
+{
+    while (s) {
+        struct sa_span *next = s->next;
+
+        sa_pagemap_clear_classes(s);
+        sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+        s = next;
+    }
+}
+
+enum central_fault { FAULT_NONE, FAULT_FOREIGN, FAULT_TWICE };
+
+/*
+ * Puts objects back on the span of the first one; how many there were before one of another span, or a wrong one. A word of
+ * the bitmap is written when the next one is another: each object would wait for the one before otherwise. Lock held.
+ */
+static size_t central_put(unsigned cls, struct central *c, struct sa_span *s, void *const *objs,
+                          size_t n, enum central_fault *ret_fault)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    uint64_t none = 0, *at = &none, word = 0; /* what is written next, and its place */
+    uint64_t *bits;
+    size_t bytes, i;
+
+    if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS) {
+        /* A span that is moving: all its objects were free already. */
+        *ret_fault = s && s->state == SA_SPAN_MOVING ? FAULT_TWICE : FAULT_FOREIGN;
+        return 0;
+    }
+    bits = sa_span_bits(s);
+    bytes = sa_span_bytes(s);
+    for (i = 0; i < n; i++) {
+        size_t offset = (uintptr_t)objs[i] - s->start;
+        long index = sa_class_index(k, offset);
+
+        if (i && offset >= bytes)
+            break; /* of another span: never the first, whatever the map says */
+        if (SA_UNLIKELY(index < 0)) {
+            *ret_fault = FAULT_FOREIGN;
+            break;
+        }
+        if (at != bits + index / 64) {
+            sa_store_relaxed(at, word);
+            at = bits + index / 64;
+            word = *at;
+        }
+        if (SA_UNLIKELY(word & 1ull << index % 64)) {
+            *ret_fault = FAULT_TWICE;
+            break;
+        }
+        word |= 1ull << index % 64;
+    }
+    sa_store_relaxed(at, word);
+    sa_store_relaxed(&s->live, (uint16_t)(s->live - i));
+    c->free_objects += i;
+    return i;
+}
+
+/* Objects that a program frees in another order than it allocated them lie on as many spans: so that the processor waits
+ * for all of their records at once, and nobody for the lock meanwhile. */
+static void prefetch_spans(void *const *objs, size_t n)
+{
+    uintptr_t page = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uintptr_t p = (uintptr_t)objs[i];
+
+        if (p >> SA_PAGE_SHIFT == page)
+            continue;
+        page = p >> SA_PAGE_SHIFT;
+        __builtin_prefetch(sa_pagemap_span(p), 1);
+    }
+}
+
+void sa_central_insert(unsigned cls, void *const *objs, size_t n)
+{
+    struct central *c = &centrals[sa_class_place(cls)];
+    struct sa_span *empty = NULL;
+    enum central_fault fault = FAULT_NONE;
+    size_t i = 0;
+
+    prefetch_spans(objs, n);
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    while (i < n) {
+        struct sa_span *s = sa_pagemap_span((uintptr_t)objs[i]);
+        unsigned before = s ? central_load(s) : 0;
+
+        i += central_put(cls, c, s, objs + i, n - i, &fault);
+        if (SA_UNLIKELY(fault != FAULT_NONE))
+            break;
+        if (central_load(s) == 0)
+            empty = central_drop(
+                c, s, before, central_drop_new(c, c->utilization[0] >= central_run(c, cls), empty));
+        else
+            central_place(c, s, before);
+    }
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    if (SA_UNLIKELY(fault == FAULT_FOREIGN) &&
+        sa_page_heap_is_free(&sa_page_heap_ordinary, (uintptr_t)objs[i]))
+        fault = FAULT_TWICE; /* all objects of the span were free already, and the span is, too */
+    if (SA_UNLIKELY(fault == FAULT_TWICE))
+        sa_fatal("double free", objs[i], "was freed before (block of %u bytes)",
+                 sa_size_classes.of[cls].size);
+    if (SA_UNLIKELY(fault == FAULT_FOREIGN))
+        sa_fatal("invalid free", objs[i], "is not the start of a block of %u bytes",
+                 sa_size_classes.of[cls].size);
+    central_give_back(empty);
+}
+
+/* New spans of every class: those that were there all the time, or all. */
+SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
+{
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        struct sa_span *unused;
+        struct central *c;
+
+        if (!sa_class_has_place(cls))
+            continue;
+        c = &centrals[sa_class_place(cls)];
+        if (!(sa_load_relaxed(&c->filled) & 1u << NEW_LIST))
+            continue;
+        sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+        unused = central_drop_new(c, all ? SIZE_MAX : c->new_least, NULL);
+        c->new_least = c->utilization[0];
+        sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+        central_give_back(unused);
+    }
+}
+
+void sa_central_plunder(void)
+{
+    if (sa_load_relaxed(&central_runs))
+        central_each_drop_new(false);
+}
+
+SA_RARE void sa_central_flush(void)
+{
+    central_each_drop_new(true);
+}
+
+SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
+{
+    struct central *c = &centrals[sa_class_place(cls)];
+    struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
+
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    bool done = sa_span_pin(s, cls, object, pin);
+    if (done && !central_load(s))
+        empty = central_drop(c, s, 1, NULL);
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    central_give_back(empty);
+    return done;
+}
+
+/* A span of one object, in use, becomes one of the class, or none of it any more. */
+SA_RARE static void central_count(unsigned cls, bool joins)
+{
+    struct central *c = &centrals[sa_class_place(cls)];
+    int64_t bytes = sa_size_classes.of[cls].size;
+
+    sa_in_use_add(joins ? bytes : -bytes);
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    if (joins) {
+        c->spans++;
+        c->requested++;
+        c->utilization[central_bucket(1)]++;
+    } else {
+        c->spans--;
+        c->returned++;
+        c->utilization[central_bucket(1)]--;
+    }
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+}
+
+SA_RARE bool sa_central_extend(struct sa_span *s, unsigned cls)
+{
+    if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, sa_size_classes.of[cls].pages))
+        return false;
+    central_count(s->cls, false);
+    s->cls = (uint8_t)cls;
+    sa_pagemap_set_objects(s, sa_size_classes.of[cls].map_step);
+    central_count(cls, true);
+    return true;
+}
+
+SA_RARE bool sa_central_extend_large(struct sa_span *s, size_t pages)
+{
+    if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
+        return false;
+    central_count(s->cls, false);
+    sa_pagemap_clear_classes(s);
+    s->cls = 0;
+    sa_store_relaxed(&s->sample, NULL);
+    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    return true;
+}
+
+SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
+{
+    struct central *c;
+
+    *ret = (struct sa_central_stats){0};
+    if (!sa_class_has_place(cls))
+        return;
+    c = &centrals[sa_class_place(cls)];
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    ret->free_objects = c->free_objects;
+    ret->spans = c->spans;
+    ret->pages = c->spans * sa_size_classes.of[cls].pages;
+    ret->spans_requested = c->requested;
+    ret->spans_returned = c->returned;
+    for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
+        ret->utilization[i] = c->utilization[i];
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transfer caches; see transfer_cache.h, and transfer_shards.h for which stacks there are. A lock (TRANSFER) for each guards it. The
+ * central free list is called without it.
+ *
+ * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
+ * number of objects since the last plunder; that many have been of no use.
+ *
+ * A CPU whose own stack is empty takes from the others only where they have much, or the spans nothing: moving a few to and fro would mix
+ * what lies side by side, and leaving many would need new spans for them.
+ *
+ * A stack begins short and becomes four times as long when it is full. While short it is in an arena, so that those of all classes
+ * share few pages in a small program; what it had before is lost. Then it moves to where its class has room for the capacity,
+ * of which it touches what it uses.
+ */
+#include "alloc/middle/transfer_cache.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/first_use_index.h"
+#include "alloc/base/size_class.h"
+#include "alloc/middle/central_free_list.h"
+#include "alloc/middle/transfer_shards.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/peak.h"
+#include "pagemap/arena.h"
+
+#include <string.h>
+
+/*
+ * Of each class, unless a batch is more; less of the forty or so from 8 KiB on, of which an object costs the page heap little beside
+ * its use. Less makes it slower to pass many blocks from thread to thread at a time, more is in no use where a program's
+ * arrays grow through the classes: each has that much left behind.
+ */
+#define TRANSFER_OBJECTS    8192
+#define TRANSFER_BYTES      524288
+#define TRANSFER_LONG       8192
+#define TRANSFER_BYTES_LONG 262144
+
+/*
+ * Blocks up to this size are in shards: few of those above share a line with others. Where the others hold this part of a class's capacity, a
+ * CPU takes from the fullest, and where spans have nothing, if that has so many times what is wanted.
+ */
+#define SHARDED_BYTES 256
+#define MUCH_PART     4
+#define ENOUGH        4
+
+#define ROOM_FIRST  32 /* slots */
+#define ROOM_GROWS  4  /* times */
+#define PACKED_PART 4  /* of a page of the kernel's */
+
+SA_STATIC_ASSERT(TRANSFER_OBJECTS < 1 << 14, "counts fit");
+
+/*
+ * A stack that is all there is of its class holds only this part of the capacity, or a batch, until a CPU asks in vain for what it did
+ * not have room for; and again when it holds something of which nobody has taken any between two plunders. Arrays that grow
+ * leave blocks behind in one class after the other, which nobody wants again: they are better in spans, which become free. Not so
+ * where CPUs have shards: then what one lacks is what another has lost.
+ */
+#define SHORT_PART 8
+
+enum {
+    TRANSFER_SHORT,
+    TRANSFER_LOST, /* short, and something did not fit */
+    TRANSFER_FULL,
+    TRANSFER_IDLE, /* full, and nothing was taken since the last plunder */
+};
+
+static size_t transfer_capacity(unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    size_t bytes = k->size < TRANSFER_LONG ? TRANSFER_BYTES : TRANSFER_BYTES_LONG;
+
+    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, bytes / k->size));
+}
+
+/* Where there are several domains, all classes are. */
+static bool transfer_is_sharded(unsigned cls)
+{
+    return sa_size_classes.of[cls].size <= SHARDED_BYTES ||
+           sa_load_relaxed(&sa_transfer_shards.domains) > 1;
+}
+
+static unsigned transfer_shard_for(int cpu, unsigned cls)
+{
+    return transfer_is_sharded(cls) ? sa_transfer_shard_of(cpu) : 0;
+}
+
+/* What the other shards of the domain hold of a class, together; which holds most. NULL: they hold nothing. */
+SA_RARE SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
+                                                  struct sa_transfer **ret_fullest)
+{
+    const struct sa_transfer_others *s = &sa_transfer_others;
+    unsigned count = transfer_is_sharded(cls) ? sa_transfer_shard_count() : 1;
+    unsigned domain = sa_load_relaxed(&s->domain[number]);
+    size_t all = 0, most = 0;
+
+    *ret_fullest = NULL;
+    for (unsigned n = 0; n < count; n++) {
+        struct sa_transfer *t =
+            n == number || sa_load_relaxed(&s->domain[n]) != domain ? NULL : sa_transfer_shard(n);
+        size_t used = t ? sa_load_relaxed(&t[sa_class_place(cls)].used) : 0;
+
+        all += used;
+        if (used > most) {
+            most = used;
+            *ret_fullest = t + sa_class_place(cls);
+        }
+    }
+    return all;
+}
+
+/* The stack to take n from for a CPU whose own is empty; NULL: none, the spans are better. */
+SA_RARE SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, unsigned cls,
+                                                               size_t n)
+{
+    size_t capacity = transfer_capacity(cls);
+    struct sa_transfer *fullest;
+    size_t all = transfer_others(number, cls, &fullest);
+
+    if (!all || all >= capacity / MUCH_PART)
+        return fullest;
+    return sa_central_has(cls) || sa_load_relaxed(&fullest->used) < ENOUGH * n ? NULL : fullest;
+}
+
+/* What the others leave of a class's capacity, which is for all together, to a stack that is to hold `need`. */
+SA_RARE SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t need)
+{
+    size_t capacity = transfer_capacity(cls);
+    struct sa_transfer *fullest;
+
+    if (need <= capacity / SA_SHARDS_DOMAIN)
+        return capacity; /* all may hold so much */
+    return capacity - sa_min(transfer_others(number, cls, &fullest), capacity);
+}
+
+static bool transfer_is_sole(unsigned cls)
+{
+    return !transfer_is_sharded(cls) || sa_transfer_shard_count() == 1;
+}
+
+/* How many a sole stack may hold. */
+static size_t transfer_sole_most(const struct sa_transfer *t, unsigned cls)
+{
+    size_t capacity = transfer_capacity(cls);
+
+    return t->need >= TRANSFER_FULL ? capacity
+                                    : sa_max(sa_size_classes.of[cls].batch, capacity / SHORT_PART);
+}
+
+static size_t transfer_room(const struct sa_transfer *t)
+{
+    return t->slots ? (uintptr_t)t->slots[-1] : 0;
+}
+
+/* Whether so many slots are in an arena: from a quarter of a page on, a mapping of their own is worth it. */
+static bool transfer_is_packed(size_t room)
+{
+    return (room + 1) * sizeof(void *) <= sa_vm.page_bytes / PACKED_PART;
+}
+
+/* An empty place with room for so many, or for the capacity. */
+static void **transfer_place(size_t room, size_t capacity)
+{
+    void **slots =
+        transfer_is_packed(room)
+            ? sa_arena_alloc((room + 1) * sizeof(*slots), sizeof(*slots))
+            : sa_vm_map_reserved(sa_align_up((capacity + 1) * sizeof(*slots), sa_vm.page_bytes),
+                                 "salloc:metadata");
+
+    return slots ? slots + 1 : NULL;
+}
+
+/* Room for so many, or for as many as there can be, or as there is memory for. */
+SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need, size_t capacity)
+{
+    size_t before = transfer_room(t), mapped = transfer_is_packed(before) ? 0 : before;
+    size_t room = before;
+    void **slots = t->slots;
+
+    do
+        room = sa_min(room ? ROOM_GROWS * room : ROOM_FIRST, capacity);
+    while (room < need && room < capacity);
+    if (!mapped)
+        slots = transfer_place(room, capacity);
+    if (!slots && !before) {
+        room = sa_min(ROOM_FIRST, capacity);
+        slots = transfer_place(room, capacity);
+    }
+    if (!slots)
+        return;
+    if (!transfer_is_packed(room))
+        sa_vm_use_reserved((room - mapped) * sizeof(*slots));
+    if (!mapped && t->used)
+        memcpy(slots, t->slots, t->used * sizeof(*slots));
+    slots[-1] = (void *)room;
+    t->slots = slots;
+}
+
+/* Takes up to n objects off a stack; how many. */
+static size_t transfer_take(struct sa_transfer *t, unsigned cls, void **objs, size_t n)
+{
+    size_t got;
+
+    sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    got = sa_min(t->used, n);
+    if (got) {
+        sa_store_relaxed(&t->used, (uint16_t)(t->used - got));
+        memcpy(objs, t->slots + t->used, got * sizeof(*objs));
+        if (t->used < t->low_water)
+            t->low_water = t->used;
+    }
+    if (t->need == TRANSFER_IDLE)
+        t->need = TRANSFER_FULL;
+    if (got == n) {
+        t->remove_hits++;
+    } else {
+        t->remove_misses++;
+        t->remove_partial += n != sa_size_classes.of[cls].batch;
+        if (t->need == TRANSFER_LOST)
+            t->need = TRANSFER_FULL;
+    }
+    sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    return got;
+}
+
+size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
+{
+    unsigned number = transfer_shard_for(cpu, cls);
+    struct sa_transfer *own = sa_transfer_shard(number) + sa_class_place(cls), *other = NULL;
+    size_t got;
+
+    if (!sa_load_relaxed(&own->used) && sa_transfer_shard_count() > 1)
+        other = transfer_choose(number, cls, n);
+    got = transfer_take(other ? other : own, cls, objs, n);
+    /* What is there is enough to go on with; only an empty stack is worth another lock. */
+    if (!got)
+        got = sa_central_remove(cls, objs, n);
+    if (SA_UNLIKELY(!got) && transfer_others(number, cls, &other))
+        got = transfer_take(other, cls, objs, n);
+    sa_in_use_add((int64_t)(got * sa_size_classes.of[cls].size));
+    return got;
+}
+
+SA_RARE bool sa_transfer_has(int cpu, unsigned cls)
+{
+    unsigned number;
+
+    if (!sa_class_has_place(cls))
+        return false;
+    number = transfer_shard_for(cpu, cls);
+    return sa_load_relaxed(&sa_transfer_shard(number)[sa_class_place(cls)].used) ||
+           (sa_transfer_shard_count() > 1 && transfer_choose(number, cls, 1));
+}
+
+void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
+{
+    unsigned number = transfer_shard_for(cpu, cls);
+    struct sa_transfer *t = sa_transfer_shard(number) + sa_class_place(cls);
+    size_t most, room, fit = 0;
+
+    sa_in_use_add(-(int64_t)(n * sa_size_classes.of[cls].size));
+    sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    most = transfer_is_sole(cls) ? transfer_sole_most(t, cls)
+                                 : transfer_share(number, cls, t->used + n);
+    room = transfer_room(t);
+    if (SA_UNLIKELY(t->used + n > room) && room < most) {
+        transfer_grow(t, sa_min(t->used + n, most), transfer_capacity(cls));
+        room = transfer_room(t);
+    }
+    room = sa_min(room, most);
+    if (room > t->used)
+        fit = sa_min(room - t->used, n);
+    if (fit) {
+        memcpy(t->slots + t->used, objs, fit * sizeof(*objs));
+        sa_store_relaxed(&t->used, (uint16_t)(t->used + fit));
+    }
+    if (fit == n) {
+        t->insert_hits++;
+    } else {
+        t->insert_misses++;
+        t->insert_partial += n != sa_size_classes.of[cls].batch;
+        if (t->need == TRANSFER_SHORT)
+            t->need = TRANSFER_LOST;
+    }
+    sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    if (fit < n)
+        sa_central_insert(cls, objs + fit, n - fit);
+}
+
+/* Passes on up to n of the oldest objects. */
+SA_RARE static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n)
+{
+    void *objs[SA_MOVE_MAX];
+
+    while (n) {
+        size_t k;
+
+        sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+        k = sa_min(sa_min(n, SA_MOVE_MAX), t->used);
+        if (k) {
+            memcpy(objs, t->slots, k * sizeof(*objs));
+            memmove(t->slots, t->slots + k, (t->used - k) * sizeof(*objs));
+            sa_store_relaxed(&t->used, (uint16_t)(t->used - k));
+            if (t->used < t->low_water)
+                t->low_water = t->used;
+        }
+        sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+        if (!k)
+            return;
+        sa_central_insert(cls, objs, k);
+        n -= k;
+    }
+}
+
+static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
+{
+    for (unsigned n = 0; n < sa_transfer_shard_count(); n++) {
+        struct sa_transfer *of = sa_transfer_shard(n);
+
+        for (unsigned cls = 1; of && cls < sa_size_classes.count; cls++)
+            if (sa_class_has_place(cls) && sa_load_relaxed(&of[sa_class_place(cls)].used))
+                visit(&of[sa_class_place(cls)], cls);
+    }
+}
+
+SA_RARE static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
+{
+    size_t idle;
+
+    sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    idle = t->low_water;
+    if (t->need >= TRANSFER_FULL)
+        t->need = t->need == TRANSFER_IDLE ? TRANSFER_SHORT : TRANSFER_IDLE;
+    t->low_water = t->used;
+    sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    transfer_drain(t, cls, idle);
+}
+
+SA_RARE static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
+{
+    transfer_drain(t, cls, transfer_capacity(cls));
+}
+
+void sa_transfer_plunder(void)
+{
+    transfer_each(transfer_plunder_one);
+    sa_central_plunder();
+}
+
+SA_RARE void sa_transfer_flush(void)
+{
+    transfer_each(transfer_flush_one);
+    sa_central_flush();
+}
+
+SA_RARE void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
+{
+    unsigned count = sa_transfer_shard_count();
+
+    *ret =
+        (struct sa_transfer_stats){.max_capacity = transfer_capacity(cls) * sa_transfer_domains()};
+    for (unsigned n = 0; n < count && sa_class_has_place(cls); n++) {
+        struct sa_transfer *t = sa_transfer_shard(n);
+
+        if (!t)
+            continue;
+        t += sa_class_place(cls);
+        sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+        ret->objects += t->used;
+        ret->sharded += transfer_is_sole(cls) ? 0 : t->used;
+        ret->capacity += transfer_is_sole(cls)
+                             ? sa_min(transfer_room(t), transfer_sole_most(t, cls))
+                             : transfer_room(t);
+        ret->insert_hits += t->insert_hits;
+        ret->insert_misses += t->insert_misses;
+        ret->insert_partial += t->insert_partial;
+        ret->remove_hits += t->remove_hits;
+        ret->remove_misses += t->remove_misses;
+        ret->remove_partial += t->remove_partial;
+        sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+    }
+    ret->capacity = sa_max(sa_min(ret->capacity, ret->max_capacity), ret->objects);
+}

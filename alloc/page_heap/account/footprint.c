@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What salloc uses; see footprint.h. */
+#include "alloc/page_heap/account/footprint.h"
+
+#include "alloc/os/vm.h"
+
+SA_START_DATA struct sa_footprint sa_footprint;
+
+size_t sa_footprint_bytes(void)
+{
+    uint64_t used = sa_load_relaxed(&sa_vm.used_bytes);
+
+    for (unsigned i = 0; i < SA_FOOTPRINT_HEAPS; i++)
+        used += sa_load_seq_cst(&sa_footprint.used[i]); /* see sa_limits_over */
+    return used;
+}

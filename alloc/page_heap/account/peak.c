@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The peak of used memory; see peak.h. */
+#include "alloc/page_heap/account/peak.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/page.h"
+#include "alloc/os/thread.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/limits.h"
+
+struct sa_peak sa_peak;
+SA_START_DATA struct sa_in_use sa_in_use;
+
+void sa_in_use_note(int64_t bytes, int caches)
+{
+    int64_t most = sa_load_relaxed(&sa_in_use.most);
+
+    while (bytes > most)
+        if (sa_cas_relaxed(&sa_in_use.most, &most, bytes)) {
+            sa_thread.caller_kind |= SA_CALLER_RAISED;
+            most = bytes;
+        }
+    sa_store_relaxed(&sa_in_use.next, sa_load_relaxed(&sa_in_use.given) +
+                                          sa_max(most / SA_IN_USE_PART, SA_IN_USE_MIN) * caches);
+}
+
+SA_COLD void sa_in_use_restart(void)
+{
+    sa_store_relaxed(&sa_in_use.most, 0);
+    sa_store_relaxed(&sa_in_use.next, 0);
+}
+
+void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)
+{
+    uint64_t used, estimate, peak;
+
+    sa_footprint_note(heap, used_bytes);
+    used = sa_footprint_bytes() >> SA_PAGE_SHIFT;
+    if (SA_UNLIKELY(used >= sa_load_relaxed(&sa_limits.watch) - 1)) /* 0 is never reached */
+        sa_limits_watch_passed();
+    peak = sa_load_relaxed(&sa_peak.at_peak);
+    if (used <= peak >> 32)
+        return;
+    /* With no sample at all nothing is known of the rest. */
+    estimate = sa_load_relaxed(&sa_peak.estimate_bytes);
+    if (estimate)
+        estimate = sa_min((estimate + more_bytes) >> SA_PAGE_SHIFT, UINT32_MAX);
+    while (used > peak >> 32 &&
+           !sa_cas_relaxed(&sa_peak.at_peak, &peak, sa_min(used, UINT32_MAX) << 32 | estimate))
+        ;
+}
+
+SA_RARE void sa_peak_stats(struct sa_peak_stats *ret)
+{
+    uint64_t peak = sa_load_relaxed(&sa_peak.at_peak);
+
+    ret->used_bytes = (peak >> 32) << SA_PAGE_SHIFT;
+    ret->estimate_bytes = (peak & UINT32_MAX) << SA_PAGE_SHIFT;
+}

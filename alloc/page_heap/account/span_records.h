@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What both page heaps do with span records: take one, give one up, and make one a span in use. Records
+ * that nobody uses are linked by next; the heap's lock guards the list and the count.
+ */
+#ifndef SA_PAGE_HEAP_ACCOUNT_SPAN_RECORDS_H
+#define SA_PAGE_HEAP_ACCOUNT_SPAN_RECORDS_H
+
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+/* NULL when out of memory. number: of the heap that it belongs to; created: how many it ever made. */
+static inline struct sa_span *sa_span_record_new(struct sa_span **unused, uint8_t number,
+                                                 size_t *created)
+{
+    struct sa_span *s = *unused;
+
+    if (s) {
+        *unused = s->next;
+    } else {
+        s = sa_arena_alloc(sizeof(*s), 8);
+        if (!s)
+            return NULL;
+        (*created)++;
+        s->heap = number;
+    }
+    return s;
+}
+
+static inline void sa_span_record_drop(struct sa_span **unused, struct sa_span *s)
+{
+    sa_store_relaxed(&s->state, SA_SPAN_UNUSED);
+    s->next = *unused;
+    *unused = s;
+}
+
+/* The pages of a span in use hold no memory from now on, or it is freed; *pages: of such spans. False: nothing has
+ * changed. Lock held. */
+static inline bool sa_span_emptied(struct sa_span *s, bool emptied, size_t *pages)
+{
+    if (SA_LIKELY((s->list == SA_SPAN_EMPTIED) == emptied))
+        return false;
+    s->list = emptied ? SA_SPAN_EMPTIED : 0;
+    *pages += emptied ? s->pages : -(size_t)s->pages;
+    return true;
+}
+
+/* Hands a span out, whose start and length are set: nothing is left in it of what it was before. */
+static inline void sa_span_begin(struct sa_span *s, bool zeroed)
+{
+    s->zeroed = zeroed;
+    s->moved = 0;
+    s->cls = 0;
+    s->list = 0;
+    s->requested = 0;
+    sa_store_relaxed(&s->sample, NULL);
+    s->origin = 0;
+    sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+    sa_pagemap_set_ends(s);
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges that are partly in the cache and partly without memory, for large spans that neither the cache nor the released ranges
+ * should serve alone: a program whose large blocks differ in size seldom finds one that is cached in one piece, and all
+ * of a fresh one would have to be found by the kernel, while the cached pieces are in nobody's use. The lock is held.
+ *
+ * Not under a limit, which goes by what has no memory yet, and not where all is to be zero, which a fresh range is already.
+ */
+#include "alloc/base/bits.h"
+#include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/huge/huge_heap.h"
+
+#define LOOKS     32 /* cached ranges that are looked at */
+#define STRETCHES 64 /* of one range to be joined */
+
+/* A stretch of [at, end) that is one range's: where it ends; at itself if it is not free. */
+static size_t stretch_end(const struct sa_huge_heap *h, size_t at, size_t end, bool *ret_cached)
+{
+    const struct sa_huge_node *node = sa_huge_map_find(&h->cache.map, at);
+
+    *ret_cached = node != NULL;
+    if (!node)
+        node = sa_huge_map_find(&h->released, at);
+    return node ? sa_min(node->start + node->length, end) : at;
+}
+
+/* How many of the n hugepages are cached; 0 if some are not free, or all lie in too many pieces. */
+static size_t join_cached(const struct sa_huge_heap *h, size_t start, size_t n)
+{
+    size_t sum = 0, next;
+    int stretches = 0;
+    bool cached;
+
+    for (size_t at = start; at < start + n; at = next) {
+        next = stretch_end(h, at, start + n, &cached);
+        if (next == at || ++stretches > STRETCHES)
+            return 0;
+        sum += cached ? next - at : 0;
+    }
+    return sum;
+}
+
+/* All of them are free; whether the last has no memory. Ranges are taken whole, but for those at both ends, of which a part
+ * stays: no node is needed. */
+static bool join_take(struct sa_huge_heap *h, size_t start, size_t n)
+{
+    size_t next;
+    bool cached = false;
+
+    for (size_t at = start; at < start + n; at = next) {
+        next = stretch_end(h, at, start + n, &cached);
+        if (cached) {
+            sa_huge_cache_take_part(&h->cache, at, next - at);
+        } else {
+            sa_huge_map_take_at(&h->released, &h->nodes, at, next - at);
+            if (h->choice != SA_HUGEPAGES_AUTO ||
+                h->thp != SA_THP_MADVISE) /* else what stands may stay */
+                sa_huge_heap_advise_for(h, at, (next - at) * SA_HUGE_PAGES, SA_USE_LARGE);
+        }
+    }
+    return !cached;
+}
+
+size_t sa_huge_heap_join(struct sa_huge_heap *h, size_t n, bool *ret_last_fresh)
+{
+    const struct sa_huge_node *node = sa_huge_map_from(&h->cache.map, 0);
+    size_t best = SA_HUGE_NONE, most = n / 2; /* with more memory than without */
+
+    if (sa_limits_active() || h->cache.map.hugepages <= most)
+        return SA_HUGE_NONE;
+    for (int looks = 0; node && looks < LOOKS; looks++) {
+        size_t end = node->start + node->length, starts[2] = {node->start, end > n ? end - n : end};
+
+        for (int i = 0; i < 2; i++) {
+            size_t cached = join_cached(h, starts[i], n);
+
+            if (cached > most) {
+                most = cached;
+                best = starts[i];
+            }
+        }
+        node = sa_huge_map_from(&h->cache.map, end);
+    }
+    if (best != SA_HUGE_NONE)
+        *ret_last_fresh = join_take(h, best, n);
+    return best;
+}
+
+bool sa_huge_heap_join_at(struct sa_huge_heap *h, size_t start, size_t n, bool *ret_last_fresh)
+{
+    if (sa_limits_active() || !join_cached(h, start, n))
+        return false;
+    *ret_last_fresh = join_take(h, start, n);
+    return true;
+}

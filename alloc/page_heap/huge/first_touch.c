@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * First touches of hugepages that take long. The kernel of a virtual machine may tell the host of its free memory, by the
+ * hugepage, and the host takes it away. A page without memory then costs ten microseconds more at its first touch, and a hugepage 512
+ * times that; while small pages come from memory that was used and freed lately, as long as there is such. A heap
+ * that lives long has a hugepage's price back by and by; most programs with a small one have ended before.
+ *
+ * So as long as the heap is not very large, the first touch of a hugepage of the filler's that is advised is made by the thread that
+ * takes it, and timed. After one that is slow the next hugepages are left to small pages, twice as many each time. On the first of
+ * these small pages are timed, too: where they are slow, nothing is gained by them, and hugepages are advised again.
+ * As many as were left out are made whole the sooner when the heap is large (thp_collapse.c).
+ *
+ * All is under the heap's lock; `untouched` is also read without.
+ */
+#include "alloc/page_heap/huge/huge_heap.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/vm.h"
+
+/* In use: from here on hugepages are asked for in any case. */
+#define TOUCH_MAX (768ul << 20 >> SA_PAGE_SHIFT)
+
+/* In use: from here on those that were left out are made up for. */
+#define MAKE_UP_MIN (256ul << 20 >> SA_PAGE_SHIFT)
+
+/* A first touch that takes so long is slow: of a hugepage, of a small page. */
+#define SLOW_NS       1000000
+#define SLOW_SMALL_NS 5000
+
+/* After how many hugepages another one is advised, or timed: at first, at most. */
+#define LEAVE_OUT_MIN 4
+#define LEAVE_OUT_MAX 64
+
+/* On so many hugepages in a row small pages must be slow; of each, at most so many are touched. */
+#define SMALL_TRIES 3
+#define SMALL_PAGES 4
+
+bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                             enum sa_huge_use use)
+{
+    struct sa_huge_touches *a = &h->touches;
+    bool left_out = a->left_out > 0;
+
+    if (h->in_use_pages >= TOUCH_MAX)
+        return false;
+    if (left_out) {
+        a->left_out -= (unsigned)sa_min(a->left_out, n);
+        a->to_make_up = sa_min(a->to_make_up + n, h->mapped); /* some may be gone again */
+    } else if (a->not_timed) {
+        a->not_timed -= (unsigned)sa_min(a->not_timed, n);
+        return false;
+    }
+    if (use != SA_USE_LARGE && (!left_out || a->try_small)) {
+        a->small = left_out;
+        sa_store_relaxed(&a->untouched, hugepage);
+    }
+    return left_out;
+}
+
+void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage)
+{
+    if (h->touches.untouched == hugepage)
+        sa_store_relaxed(&h->touches.untouched, 0);
+}
+
+/* Nanoseconds of CPU time that first touches take, at so many places. */
+static uint64_t touch(uintptr_t start, size_t places)
+{
+    uint64_t begin = sa_clock_thread_cpu_ns();
+
+    for (size_t i = 0; i < places; i++)
+        sa_vm_touch((void *)(start + i * sa_vm.page_bytes));
+    return sa_clock_thread_cpu_ns() - begin;
+}
+
+static void touched_hugepage(struct sa_huge_touches *a, bool slow)
+{
+    if (a->left_out || a->not_timed)
+        return; /* by what another thread has found meanwhile */
+    if (slow)
+        a->leave_out = a->leave_out ? sa_min(2 * a->leave_out, LEAVE_OUT_MAX) : LEAVE_OUT_MIN;
+    else
+        a->leave_out = 0;
+    a->left_out = a->leave_out;
+    a->try_small = SMALL_TRIES;
+}
+
+static void touched_small(struct sa_huge_touches *a, bool slow)
+{
+    if (!slow)
+        a->try_small = 0;
+    else if (a->try_small && --a->try_small == 0) {
+        a->left_out = a->leave_out = 0;
+        a->not_timed = LEAVE_OUT_MAX;
+    }
+}
+
+void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s)
+{
+    struct sa_huge_touches *a = &h->touches;
+    size_t hugepage = s->start >> SA_HUGE_SHIFT, places = 0;
+    bool first, small;
+    uint64_t ns;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    first = a->untouched == hugepage; /* of several threads with spans on it, one is */
+    small = a->small;
+    if (first)
+        sa_store_relaxed(&a->untouched, 0);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    if (!first)
+        return;
+    if (small) { /* the first small page takes a page of the kernel's tables, too, and does not count */
+        places = sa_min(sa_span_bytes(s) / sa_vm.page_bytes, SMALL_PAGES);
+        sa_vm_touch((void *)s->start);
+        ns = touch(s->start + sa_vm.page_bytes, places - 1);
+    } else {
+        ns = touch(s->start, 1);
+    }
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    if (small)
+        touched_small(a, ns >= (places - 1) * SLOW_SMALL_NS);
+    else
+        touched_hugepage(a, ns >= SLOW_NS);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+bool sa_huge_heap_makes_up(struct sa_huge_heap *h)
+{
+    bool owes = h->touches.to_make_up > 0;
+
+    h->touches.to_make_up -= owes;
+    return owes && h->in_use_pages >= MAKE_UP_MIN;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranges of hugepages that nobody uses, by address: a treap whose nodes know the longest range below them.
+ * Neighbouring ranges merge. The heap has two: ranges without memory (the address map proper), and
+ * ranges with memory (the cache).
+ *
+ * Nodes come from a store that the trees share. A tree needs a node for an insert or a split in the worst
+ * case, and freeing memory must not fail: whoever takes a range out makes sure beforehand that the store can
+ * serve what may follow (sa_huge_nodes_ready). No lock of its own; numbers are addresses in hugepages.
+ */
+#ifndef SA_PAGE_HEAP_HUGE_HUGE_ADDRESS_MAP_H
+#define SA_PAGE_HEAP_HUGE_HUGE_ADDRESS_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sa_huge_node {
+    size_t start, length;
+    size_t longest;    /* range of this node and those below it */
+    uint64_t since_ns; /* when the range became what it is; the mean over its parts */
+    uint64_t priority;
+    struct sa_huge_node *left, *right; /* right also links unused nodes */
+};
+
+struct sa_huge_nodes {
+    struct sa_huge_node *unused;
+    size_t unused_count, created;
+    uint64_t random;
+};
+
+struct sa_huge_map {
+    struct sa_huge_node *root;
+    size_t hugepages, ranges;
+};
+
+/* Makes sure that n nodes are unused. False when out of memory. */
+bool sa_huge_nodes_ready(struct sa_huge_nodes *nodes, size_t n);
+
+/* Requires an unused node. The range touches no range of the tree but at its ends. */
+void sa_huge_map_insert(struct sa_huge_map *map, struct sa_huge_nodes *nodes, size_t start,
+                        size_t length, uint64_t since_ns);
+
+#define SA_HUGE_NONE SIZE_MAX
+
+/*
+ * Takes n hugepages out of the shortest range that the descent finds to hold them, from its start; or the
+ * n at a multiple of align, which must then be ready to cost a node more. Their number, or SA_HUGE_NONE.
+ */
+size_t sa_huge_map_take(struct sa_huge_map *map, struct sa_huge_nodes *nodes, size_t n,
+                        size_t align);
+
+/* Takes exactly [start, start + n) out, if all of it is one range's. Requires an unused node. */
+bool sa_huge_map_take_at(struct sa_huge_map *map, struct sa_huge_nodes *nodes, size_t start,
+                         size_t n);
+
+/* The range that holds the hugepage, or NULL. */
+const struct sa_huge_node *sa_huge_map_find(const struct sa_huge_map *map, size_t hugepage);
+
+/* The longest range, the shortest range, or NULL. */
+const struct sa_huge_node *sa_huge_map_longest(const struct sa_huge_map *map);
+const struct sa_huge_node *sa_huge_map_shortest(const struct sa_huge_map *map);
+
+/* The range that begins at or follows the hugepage number, or NULL: to walk over all. */
+const struct sa_huge_node *sa_huge_map_from(const struct sa_huge_map *map, size_t hugepage);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the filler gives back and what it remembers: release of free pages out of hugepages that are
+ * partly taken, the decisions not to and whether they were right, and figures of that. See huge_filler.h.
+ */
+#include "alloc/page_heap/huge/huge_filler.h"
+
+#include "alloc/base/bits.h"
+
+static struct sa_huge_moment filler_moment(const struct sa_huge_filler *f)
+{
+    struct sa_huge_moment m;
+
+    m.used_pages = f->taken_pages - f->moving_pages;
+    m.free_pages = sa_huge_filler_backed(f);
+    m.unmapped_pages = f->hugepages * SA_HUGE_PAGES - f->taken_pages - m.free_pages;
+    for (int kind = 0; kind < SA_HUGE_KINDS; kind++)
+        m.hugepages[kind] = f->kinds[kind];
+    return m;
+}
+
+/* Demand has passed what some decisions would have left: they were right. */
+SA_RARE static void skips_confirm(struct sa_huge_filler *f, size_t demand)
+{
+    f->skip_level = SIZE_MAX;
+    for (unsigned i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
+        struct sa_filler_skip *s = &f->slots[i].skip;
+
+        if (s->count && demand > s->level) {
+            f->correct += s->count;
+            f->correct_pages += s->pages;
+            s->count = 0;
+        } else if (s->count) {
+            f->skip_level = sa_min(f->skip_level, s->level);
+        }
+    }
+}
+
+void sa_huge_filler_note(struct sa_huge_filler *f)
+{
+    size_t demand = f->taken_pages - f->moving_pages, backed = sa_huge_filler_backed(f);
+    struct sa_huge_moment *peak;
+    size_t hugepages;
+
+    f->low_water = sa_min(f->low_water, backed);
+    sa_sliding_window_add(&f->demand, demand);
+    sa_sliding_window_add(&f->free_min, f->hugepages * SA_HUGE_PAGES - f->taken_pages);
+    sa_sliding_window_add(&f->backed_min, backed);
+    peak = &f->slots[f->demand.at].peak_demand;
+    if (demand > peak->used_pages)
+        *peak = filler_moment(f);
+    peak = &f->slots[f->demand.at].peak_hugepages;
+    hugepages = peak->hugepages[0] + peak->hugepages[1] + peak->hugepages[2] + peak->hugepages[3];
+    if (f->hugepages > hugepages)
+        *peak = filler_moment(f);
+    if (demand > f->skip_level)
+        skips_confirm(f, demand);
+}
+
+void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
+{
+    uint64_t before = f->demand.slot, passed;
+    struct sa_huge_moment now = filler_moment(f);
+
+    f->now_ns = now_ns;
+    sa_sliding_window_advance(&f->demand, now_ns);
+    sa_sliding_window_advance(&f->free_min, now_ns);
+    sa_sliding_window_advance(&f->backed_min, now_ns);
+    passed = before ? sa_min(f->demand.slot - before, SA_SLIDING_WINDOW_SLOTS) : 1;
+    for (uint64_t i = 0; i < passed; i++) {
+        struct sa_filler_slot *slot =
+            &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
+
+        slot->peak_demand = slot->peak_hugepages = now;
+        slot->skip.count = 0; /* its time is over: it was wrong */
+    }
+    if (passed && f->skip_level != SIZE_MAX)
+        skips_confirm(f, 0);
+}
+
+/* Demand that the recent past makes likely. */
+static size_t filler_expected(const struct sa_huge_filler *f)
+{
+    const uint64_t second = 1000000000;
+    size_t expected = 0;
+
+    if (f->skip_s[SA_SKIP_PEAK])
+        return sa_sliding_window_max(&f->demand, f->skip_s[SA_SKIP_PEAK] * second);
+    if (f->skip_s[SA_SKIP_SHORT])
+        expected += sa_sliding_window_swing(&f->demand, f->skip_s[SA_SKIP_SHORT] * second);
+    if (f->skip_s[SA_SKIP_LONG])
+        expected += sa_sliding_window_trend(&f->demand, f->skip_s[SA_SKIP_LONG] * second);
+    return expected ? sa_min(expected, sa_sliding_window_max(&f->demand, SA_FILLER_REPORT_NS)) : 0;
+}
+
+size_t sa_huge_filler_held_back(const struct sa_huge_filler *f)
+{
+    size_t demand = f->taken_pages - f->moving_pages, expected = filler_expected(f);
+
+    return expected > demand ? sa_min(expected - demand, sa_huge_filler_backed(f)) : 0;
+}
+
+size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
+{
+    size_t backed = sa_huge_filler_backed(f);
+    size_t may = sa_min(pages, backed - sa_huge_filler_held_back(f)), level;
+    struct sa_filler_skip *s;
+
+    if (may == pages)
+        return pages;
+    level = f->taken_pages - f->moving_pages + backed - sa_min(backed, pages);
+    s = &f->slots[f->demand.at].skip;
+    s->level = s->count ? sa_max(s->level, level) : level;
+    s->pages = (s->count ? s->pages : 0) + pages - may;
+    s->count++;
+    f->skipped++;
+    f->skipped_pages += pages - may;
+    f->skip_level = sa_min(f->skip_level, s->level);
+    return may;
+}
+
+static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f, uint32_t least)
+{
+    for (int broken = 1; broken >= 0; broken--)
+        for (unsigned b = SA_FILLER_BUCKETS - 1; b > 0; b--) {
+            struct sa_huge_tracker *t = f->buckets[broken][b];
+
+            if (!t)
+                continue;
+            if (broken || sa_huge_tracker_backed(t) >= least)
+                return t;
+            break;
+        }
+    return NULL;
+}
+
+bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t least)
+{
+    return filler_candidate(f, least) != NULL;
+}
+
+SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least,
+                                  struct sa_filler_release *r)
+{
+    struct sa_huge_tracker *t = filler_candidate(f, least);
+    bool whole;
+
+    if (!t)
+        return false;
+    whole = t->whole && !t->broken;
+    r->tracker = t;
+    r->pages = sa_huge_tracker_backed(t);
+    for (int i = 0; i < SA_HUGE_WORDS; i++) {
+        r->mask[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
+        t->taken[i] |= r->mask[i];
+        if (whole) /* what was clear is now among the pages to release */
+            t->clear[i] = 0;
+    }
+    if (whole) {
+        f->clear_pages[2] -= t->clear_pages;
+        t->clear_pages = 0;
+    }
+    t->range.taken += r->pages;
+    t->moving_pages = (uint16_t)(t->moving_pages + r->pages);
+    f->taken_pages += r->pages;
+    f->moving_pages += r->pages;
+    sa_range_take(&t->range, 0, 0, false); /* finds the longest run anew */
+    sa_huge_filler_place(f, t);
+    sa_huge_filler_note(f);
+    return true;
+}
+
+SA_RARE void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+{
+    f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
+    t->clear_pages = 0;
+    for (int i = 0; i < SA_HUGE_WORDS; i++)
+        t->clear[i] = 0;
+    t->whole = true;
+    sa_huge_filler_changed(f, t);
+}
+
+/* The hugepage is in pieces from now on. */
+static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+{
+    struct sa_huge_tracker **first;
+    unsigned clears = sa_huge_tracker_clears(t);
+
+    if (t->broken)
+        return;
+    /* Out of the bucket of one state, into that of the other. */
+    if (t->free_next)
+        t->free_next->free_prev = t->free_prev;
+    if (t->free_prev)
+        t->free_prev->free_next = t->free_next;
+    else
+        f->buckets[0][t->bucket] = t->free_next;
+    t->broken = true;
+    f->clear_pages[clears] -= t->clear_pages;
+    f->clear_pages[1] += t->clear_pages;
+    f->broken_hugepages++;
+    first = &f->buckets[1][t->bucket];
+    t->free_prev = NULL;
+    t->free_next = *first;
+    if (*first)
+        (*first)->free_prev = t;
+    *first = t;
+}
+
+SA_RARE bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
+                                const uint64_t *done)
+{
+    struct sa_huge_tracker *t = r->tracker;
+    uint32_t cleared = 0;
+
+    for (int i = 0; i < SA_HUGE_WORDS; i++) {
+        t->taken[i] &= ~r->mask[i];
+        t->clear[i] |= done[i];
+        cleared += (uint32_t)__builtin_popcountll(done[i]);
+    }
+    t->range.taken -= r->pages;
+    t->moving_pages = (uint16_t)(t->moving_pages - r->pages);
+    f->taken_pages -= r->pages;
+    f->moving_pages -= r->pages;
+    t->clear_pages = (uint16_t)(t->clear_pages + cleared);
+    f->clear_pages[sa_huge_tracker_clears(t)] += cleared;
+    f->subreleased_pages += cleared;
+    if (cleared && t->range.taken)
+        tracker_break(f, t);
+    t->clean = t->range.taken == 0 && cleared == SA_HUGE_PAGES;
+    sa_range_take(&t->range, 0, 0, false);
+    sa_huge_filler_place(f, t);
+    sa_huge_filler_note(f);
+    return t->range.taken == 0;
+}
+
+static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
+{
+    for (unsigned i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
+        const struct sa_filler_skip *s = &f->slots[i].skip;
+
+        ret->pending += s->count;
+        ret->pending_pages += s->count ? s->pages : 0;
+    }
+    ret->skipped = f->skipped;
+    ret->skipped_pages = f->skipped_pages;
+    ret->correct = f->correct;
+    ret->correct_pages = f->correct_pages;
+    for (int i = 0; i < SA_SKIPS; i++)
+        ret->skip_s[i] = f->skip_s[i];
+    ret->skip_check_s = SA_FILLER_REPORT_NS / 1000000000u;
+}
+
+static size_t moment_hugepages(const struct sa_huge_moment *m)
+{
+    return m->hugepages[0] + m->hugepages[1] + m->hugepages[2] + m->hugepages[3];
+}
+
+/* Of equal peaks the latest. */
+static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
+{
+    ret->peak_demand = ret->peak_hugepages = filler_moment(f);
+    for (size_t i = 0; i < SA_SLIDING_WINDOW_SLOTS; i++) {
+        const struct sa_filler_slot *slot =
+            &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
+
+        if (slot->peak_demand.used_pages > ret->peak_demand.used_pages)
+            ret->peak_demand = slot->peak_demand;
+        if (moment_hugepages(&slot->peak_hugepages) > moment_hugepages(&ret->peak_hugepages))
+            ret->peak_hugepages = slot->peak_hugepages;
+    }
+}
+
+SA_RARE void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
+{
+    ret->subreleased_pages = f->subreleased_pages;
+    ret->broken_hugepages = f->broken_hugepages;
+    ret->min_free_pages = sa_sliding_window_min(&f->free_min, SA_FILLER_REPORT_NS);
+    ret->min_free_backed_pages = sa_sliding_window_min(&f->backed_min, SA_FILLER_REPORT_NS);
+    report_peaks(f, ret);
+    report_skips(f, ret);
+}

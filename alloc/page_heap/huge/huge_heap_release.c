@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the hugepage-aware heap gives memory back: by amount, by time, and address space; see huge_heap.h.
+ * The order is: cached hugepages, free hugepages of regions, free pages of the filler's. System calls
+ * are made without the lock, on ranges that are out of reach meanwhile (H1).
+ */
+#include "alloc/page_heap/huge/huge_heap.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
+
+#define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
+#define RELEASE_RUN 8                          /* hugepages of one system call at most */
+#define GATHER_RUN  512                        /* the same where address space has run out */
+#define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
+
+static void *hugepage_address(size_t hugepage)
+{
+    return (void *)(hugepage << SA_HUGE_SHIFT);
+}
+
+/* Free pages of the filler that are kept, and with them the span that was freed last, which it takes for used. */
+static size_t heap_held_back(const struct sa_huge_heap *h)
+{
+    size_t held = sa_huge_filler_held_back(&h->filler);
+
+    if (held && h->recent && sa_hugepage_map_tracker(&h->owners, h->recent->start >> SA_HUGE_SHIFT))
+        held += h->recent->pages;
+    return held;
+}
+
+/*
+ * What is no excess however much is free: cached hugepages that are likely to be needed, and what lies between spans in partly used
+ * ones. The latter is released all the same if it stays unused. Neither is more than is in use, so that nothing is left
+ * of it when all is freed, unless the program has given back and taken as much again and again.
+ */
+SA_RARE static size_t heap_needed(const struct sa_huge_heap *h)
+{
+    size_t needed = sa_huge_cache_needed(&h->cache), used = h->in_use_pages / SA_HUGE_PAGES;
+
+    if (sa_limits_active())
+        return 0;
+    if (needed <= used)
+        return needed;
+    return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MAX)) : used;
+}
+
+static size_t heap_between(const struct sa_huge_heap *h)
+{
+    return sa_limits_active()
+               ? 0
+               : sa_min(sa_huge_filler_backed(&h->filler) + sa_huge_regions_backed(h->regions),
+                        h->in_use_pages);
+}
+
+void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before)
+{
+    size_t used = sa_huge_heap_used(h),
+           missing = used > before ? sa_min(used - before, h->owed) : 0;
+
+    h->owed -= missing;
+    h->regretted += missing;
+}
+
+SA_RARE size_t sa_huge_heap_excess(struct sa_huge_heap *h)
+{
+    size_t keep = sa_max(SA_HUGE_EXCESS_PAGES, h->in_use_pages / 4);
+    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
+    size_t needed = heap_needed(h);
+
+    keep += needed * SA_HUGE_PAGES + heap_between(h);
+    /* As much as may be used and missing: in the last second that was all that has been used. */
+    h->regretted =
+        sa_min(h->regretted, sa_max(SA_HUGE_EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
+    keep = sa_min(keep, sa_max(SA_HUGE_SPARE_PAGES, h->in_use_pages / 2) + h->regretted);
+    keep = sa_max(keep, needed * SA_HUGE_PAGES); /* which is not released by what follows */
+    h->cache.ceiling = keep / SA_HUGE_PAGES;
+    if (h->refused)
+        return 0;
+    cached = sa_huge_cache_excess(&h->cache) * SA_HUGE_PAGES;
+    excess = sa_max(cached, backed > keep ? backed - keep : 0);
+    excess = excess ? sa_min(excess, backed - heap_held_back(h)) : 0;
+    return sa_limits_active() ? sa_max(excess, sa_huge_heap_limit_excess(h)) : excess;
+}
+
+/* After a range that was moving has been unmapped, without the lock. */
+static void heap_unmapped(struct sa_huge_heap *h, size_t start, size_t n)
+{
+    sa_huge_heap_set_advice(h, start, n, SA_ADVICE_NONE);
+    h->moving -= n;
+    h->mapped -= n;
+    sa_heap_space_unmapped(&h->space, start << SA_HUGE_SHIFT);
+}
+
+SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *m)
+{
+    void *p = hugepage_address(m->hugepage);
+    size_t bytes = m->n * SA_HUGE_BYTES;
+    bool locked = sa_load_relaxed(&sa_vm.locked), ok, unmapped;
+
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    ok = !locked && sa_vm_release(p, bytes);
+    /* What cannot go back otherwise goes with its address space. So does what is locked: address space that holds nothing
+     * counts against the limit of locked memory. */
+    unmapped = !ok && (locked || sa_load_relaxed(&sa_vm.keeps_locked));
+    if (unmapped)
+        sa_vm_unmap_space(p, bytes);
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    h->items--;
+    h->refused = !ok && !unmapped;
+    if (unmapped) {
+        heap_unmapped(h, m->hugepage, m->n);
+        h->stats.released_ever_bytes += bytes;
+        return true;
+    }
+    h->moving -= m->n;
+    if (ok) {
+        sa_huge_map_insert(&h->released, &h->nodes, m->hugepage, m->n, h->now_ns);
+        h->stats.released_ever_bytes += bytes;
+    } else {
+        sa_huge_cache_restore(&h->cache, m->hugepage, m->n);
+    }
+    return ok;
+}
+
+/* Cached hugepages; pages released. */
+static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, bool periodic)
+{
+    size_t done = 0;
+
+    while (done < pages) {
+        size_t want = (pages - done + SA_HUGE_PAGES - 1) / SA_HUGE_PAGES;
+        struct sa_huge_moving m = {.n = 0};
+
+        if (!sa_huge_heap_ready(h, 2))
+            break;
+        m.n = sa_huge_cache_shed(&h->cache, sa_min(want, run), &m.hugepage);
+        if (!m.n)
+            break;
+        h->moving += m.n;
+        h->items++;
+        if (!sa_huge_heap_move(h, &m))
+            break;
+        sa_huge_cache_note_released(&h->cache, m.n, periodic);
+        done += m.n * SA_HUGE_PAGES;
+    }
+    return done;
+}
+
+/* Free pages of the filler's hugepages. */
+SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t least)
+{
+    size_t done = 0;
+    bool ok = true;
+
+    while (ok && done < pages) {
+        uint64_t released[SA_HUGE_WORDS] = {0};
+        struct sa_huge_moving moving = {.n = 0};
+        struct sa_filler_release r;
+        bool empty;
+        uint32_t count;
+
+        if (!sa_huge_heap_ready(h, 2) || !sa_huge_filler_begin(&h->filler, least, &r))
+            break;
+        if (r.tracker->range.taken > r.pages && sa_huge_heap_keep_out(h, r.tracker->hugepage))
+            r.tracker->no_hugepages = true;
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+        ok = sa_huge_heap_release_runs(r.tracker->hugepage, r.mask, released);
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        h->refused = !ok;
+        count = sa_bits_count(released, 0, SA_HUGE_PAGES);
+        done += count;
+        h->stats.released_ever_bytes += (uint64_t)count << SA_PAGE_SHIFT;
+        empty = sa_huge_filler_end(&h->filler, &r, released);
+        if (empty && ok)
+            sa_huge_heap_evict(h, r.tracker, &moving);
+        else if (empty) /* elsewhere all of it would count as having memory */
+            sa_huge_heap_emptied(h, r.tracker, &moving);
+        if (moving.n)
+            ok = sa_huge_heap_move(h, &moving) && ok;
+    }
+    return done;
+}
+
+SA_RARE size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
+                                          bool periodic)
+{
+    size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
+    size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), RELEASE_RUN, periodic);
+
+    if (done < pages && !h->refused)
+        done += sa_huge_heap_release_regions(h, pages - done, least);
+    if (done < pages && !h->refused)
+        done += release_filler(h, pages - done, least);
+    return done;
+}
+
+/* After memory was given back: what is too much goes on to the system. Drops the lock. */
+SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
+{
+    size_t excess;
+
+    for (int i = 0; i < 2; i++)
+        if (SA_UNLIKELY(moving[i].n))
+            sa_huge_heap_move(h, &moving[i]);
+    if (sa_limits_active()) /* what is more than a limit allows is excess, too */
+        sa_huge_heap_note(h);
+    excess = sa_huge_heap_excess(h);
+    if (SA_UNLIKELY(excess)) {
+        sa_huge_heap_flush(h); /* what was freed last may be needed where it goes */
+        h->owed += sa_huge_heap_release_pages(h, sa_huge_heap_excess(h), SA_HUGE_BREAK_MIN, false);
+    }
+    if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
+        sa_huge_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+SA_RARE size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
+{
+    size_t pages = sa_align_up(bytes, SA_PAGE_BYTES) >> SA_PAGE_SHIFT, done;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_flush(h);
+    h->refused = false;
+    done = sa_huge_heap_release_pages(h, pages, 1, true);
+    sa_huge_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return done << SA_PAGE_SHIFT;
+}
+
+SA_RARE size_t sa_huge_heap_gather(struct sa_huge_heap *h)
+{
+    size_t done;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_flush(h);
+    h->refused = false;
+    done = release_cached(h, h->cache.map.hugepages * SA_HUGE_PAGES, GATHER_RUN, true);
+    if (!h->refused)
+        done += sa_huge_heap_release_regions(h, SIZE_MAX, SA_HUGE_PAGES + 1);
+    sa_huge_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return done << SA_PAGE_SHIFT;
+}
+
+/* Unmaps released ranges, the longest first, up to so many hugepages. */
+SA_RARE static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
+{
+    size_t done = 0;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_flush(h);
+    while (done < hugepages) {
+        const struct sa_huge_node *node = sa_huge_map_longest(&h->released);
+        size_t start, n;
+
+        if (!node)
+            break;
+        n = sa_min(node->length, hugepages - done);
+        start = node->start + node->length - n;
+        sa_huge_map_take_at(&h->released, &h->nodes, start, n);
+        h->moving += n;
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+        sa_vm_unmap_space(hugepage_address(start), n * SA_HUGE_BYTES);
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        heap_unmapped(h, start, n);
+        sa_huge_heap_note(h); /* meanwhile somebody may have counted it as used */
+        done += n;
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+SA_RARE void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes)
+{
+    heap_unmap(h, (bytes + SA_HUGE_BYTES - 1) / SA_HUGE_BYTES);
+}
+
+SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
+{
+    size_t hugepages = pages / SA_HUGE_PAGES + 1, released;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    released = h->released.hugepages;
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    if (released < hugepages)
+        return false;
+    heap_unmap(h, hugepages);
+    return true;
+}
+
+/* What lay unused since the last tick, in each component; their marks begin anew. */
+static void heap_idle(struct sa_huge_heap *h, size_t idle[3])
+{
+    idle[0] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
+    idle[1] = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
+    idle[2] = sa_min(h->filler.low_water, sa_huge_filler_backed(&h->filler));
+    h->cache.low_water = h->cache.map.hugepages;
+    h->region_low_water = sa_huge_regions_backed(h->regions);
+    h->filler.low_water = sa_huge_filler_backed(&h->filler);
+}
+
+static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns)
+{
+    if (!h->started_ns)
+        h->started_ns = now_ns;
+    h->now_ns = now_ns;
+    sa_huge_cache_tick(&h->cache, now_ns);
+    sa_huge_filler_tick(&h->filler, now_ns);
+}
+
+/* What was in use since the last tick is kept for a reason: only what lay unused is forgotten, and what is not there. */
+static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
+{
+    size_t absent = h->regretted - sa_min(h->regretted, sa_huge_heap_backed(h));
+
+    h->owed -= (size_t)((double)h->owed * part);
+    h->regretted -= sa_min((size_t)((double)h->regretted * part / 2), sa_max(unused, absent));
+}
+
+/* Releases the part of what is idle that the time since the last tick has earned. */
+static void heap_release_idle(struct sa_huge_heap *h, double part)
+{
+    size_t idle[3], keep = HEAP_KEEP, want, done = 0;
+
+    heap_idle(h, idle);
+    for (int i = 2; i >= 0; i--) { /* what is kept is best kept in the filler */
+        size_t kept = sa_min(keep, idle[i]);
+
+        idle[i] -= kept;
+        keep -= kept;
+    }
+    want = (size_t)((double)idle[0] * part);
+    if (want)
+        done += release_cached(h, want, RELEASE_RUN, true);
+    want = (size_t)((double)idle[1] * part);
+    if (want && !h->refused)
+        done += sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_MIN);
+    want = sa_huge_filler_may_release(&h->filler, (size_t)((double)idle[2] * part));
+    if (want && !h->refused)
+        done += release_filler(h, want, SA_HUGE_BREAK_MIN);
+    heap_forget(h, done, part);
+}
+
+bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
+{
+    uint64_t elapsed;
+    size_t left;
+    double part;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_flush(h);
+    elapsed = now_ns > h->now_ns ? sa_min(now_ns - h->now_ns, SA_RELEASE_NS) : 0;
+    heap_set_time(h, sa_max(now_ns, h->now_ns));
+    sa_huge_cache_shrink(&h->cache);
+    h->refused = false;
+    h->collapse_round = (struct sa_collapse_round){.begun = false};
+    part = (double)elapsed / (double)SA_RELEASE_NS;
+    heap_release_idle(h, part);
+    sa_huge_heap_note(h);
+    left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
+    if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_MIN))
+        left += sa_huge_filler_backed(&h->filler);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    /* Where address space has turned out to be limited, others need it too (stacks of threads, files):
+     * what holds no memory is unmapped. Otherwise it is kept, which costs nothing. */
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
+        heap_unmap(h, SIZE_MAX);
+    return left > HEAP_KEEP + HEAP_KEEP / 4;
+}
+
+SA_RARE void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_store_relaxed(&h->filler.skip_s[which], sa_min(seconds, SA_SKIP_MAX_S));
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}

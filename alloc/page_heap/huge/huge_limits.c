@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What limits (limits.h) mean for the hugepage-aware heap; see huge_heap.h. The lock is held. */
+#include "alloc/page_heap/account/limits.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/page_heap/huge/huge_heap.h"
+
+/* Over the soft limit, frees collect this part of it before it goes back: a system call for more than a page. */
+#define SOFT_EXCESS_PART 64
+
+SA_RARE void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
+{
+    size_t used = sa_huge_heap_used(h);
+
+    sa_limits_over(h->number, used << SA_PAGE_SHIFT,
+                   used > before ? (used - before) << SA_PAGE_SHIFT : 0);
+}
+
+/* By how much a long span is beyond the hard limit wherever it is placed, as far as that can be told. */
+static size_t too_long(const struct sa_huge_heap *h, size_t pages)
+{
+    const struct sa_huge_node *longest = sa_huge_map_longest(&h->cache.map);
+    size_t over;
+
+    /* A region's free pages, which go first, may hold memory or not: unless the kernel takes none back, it is given
+     * back rather than counted on. */
+    if (pages < SA_HUGE_PAGES ||
+        (longest && longest->length * SA_HUGE_PAGES >= pages && (!h->regions || h->refused)))
+        return 0;
+    if (h->refused)
+        pages -= sa_min(pages, sa_huge_regions_backed(h->regions));
+    over = sa_limits_lacking(pages << SA_PAGE_SHIFT);
+    if (over)
+        sa_add_relaxed(&sa_limits.refused, 1);
+    return over;
+}
+
+bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages)
+{
+    h->over = 0;
+    h->before = SIZE_MAX;
+    if (sa_limits_active()) {
+        h->before = sa_huge_heap_used(h);
+        sa_huge_heap_note(h); /* what was given back just now may have changed it */
+        h->over = too_long(h, pages);
+    }
+    return h->over == 0;
+}
+
+bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages)
+{
+    if (SA_LIKELY(h->before == SIZE_MAX))
+        return true;
+    h->over =
+        sa_limits_over(h->number, (h->before + pages) << SA_PAGE_SHIFT, pages << SA_PAGE_SHIFT);
+    if (h->over)
+        sa_footprint_note(h->number, h->before << SA_PAGE_SHIFT);
+    return h->over == 0;
+}
+
+SA_RARE bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
+{
+    /* Where the kernel gives hugepages by itself, the first page of one takes all of it into use. */
+    return sa_limits_have_room(
+        (pages + (h->thp == SA_THP_ALWAYS || h->choice == SA_HUGEPAGES_ALWAYS ? SA_HUGE_PAGES : 0))
+        << SA_PAGE_SHIFT);
+}
+
+SA_RARE size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h)
+{
+    size_t over = sa_limits_excess(SA_LIMIT_SOFT) >> SA_PAGE_SHIFT, used = sa_footprint_bytes();
+    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
+    size_t least = sa_limits_get(SA_LIMIT_SOFT) / SOFT_EXCESS_PART >> SA_PAGE_SHIFT;
+    /* A hugepage that becomes free counts as if all of it had been touched, and so even frees can pass the limit. */
+    size_t hard = sa_limits_excess(SA_LIMIT_HARD) >> SA_PAGE_SHIFT;
+
+    if (!h->refused)
+        sa_limits_rearm(used - sa_min(used, backed << SA_PAGE_SHIFT));
+    return sa_min(backed > least ? sa_max(over, hard) : hard, backed);
+}

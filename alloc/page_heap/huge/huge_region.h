@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A region: a gibibyte of hugepages in which spans of awkward lengths are packed, best fit, without regard to
+ * where hugepages end. Used when rounding such spans up to hugepages has wasted enough.
+ *
+ * A page is taken, free with memory, or clear: free without memory, reading as zero. Free pages are given
+ * back by the hugepage, the emptiest first. No lock of its own, no system call: sa_huge_region_begin
+ * marks pages as taken, sa_huge_region_end says which of them were released. Pages are counted from the
+ * start of the region.
+ */
+#ifndef SA_PAGE_HEAP_HUGE_HUGE_REGION_H
+#define SA_PAGE_HEAP_HUGE_HUGE_REGION_H
+
+#include "alloc/page_heap/huge/huge_stats.h"
+#include "alloc/page_heap/huge/range_tracker.h"
+
+#define SA_REGION_HUGEPAGES 512
+#define SA_REGION_PAGES     (SA_REGION_HUGEPAGES * SA_HUGE_PAGES)
+
+struct sa_huge_region {
+    struct sa_huge_region *next;
+    size_t hugepage; /* number of the first */
+    bool whole;      /* the kernel gives its hugepages memory for all their pages at once */
+    struct sa_range_tracker range;
+    uint32_t moving_pages, clear_pages;
+    uint16_t taken[SA_REGION_HUGEPAGES];  /* pages of each hugepage, moving ones too */
+    uint16_t clears[SA_REGION_HUGEPAGES]; /* clear pages of each */
+    uint8_t looks[SA_REGION_HUGEPAGES];   /* times that each was to be collapsed, see next_full */
+    uint64_t
+        since_ns[SA_REGION_HUGEPAGES]; /* when pages of it last became free, or were released */
+    uint64_t words[SA_REGION_PAGES / 64];
+    uint64_t clear[SA_REGION_PAGES / 64];
+};
+
+struct sa_region_release {
+    uint32_t index;                    /* hugepage of the region */
+    uint64_t mask[SA_HUGE_PAGES / 64]; /* the pages to release */
+    uint32_t pages;
+    bool empty; /* nothing of the hugepage is in use */
+};
+
+/* Requires zeroed memory. All pages are clear. */
+void sa_huge_region_init(struct sa_huge_region *r, size_t hugepage, uint64_t now_ns);
+
+struct sa_region_place {
+    long at; /* -1: no room */
+    uint32_t n;
+    uint32_t grows; /* pages, also others of their hugepages, that hold no memory so far and will */
+    bool zero;
+};
+
+/* n pages. whole: a hugepage that was clear will have memory for all its pages. Next is one of the two below. */
+struct sa_region_place sa_huge_region_find(struct sa_huge_region *r, uint32_t n, uint32_t align,
+                                           bool whole);
+
+/* They are taken; or it is as if they had never been looked for. */
+void sa_huge_region_commit(struct sa_huge_region *r, const struct sa_region_place *place,
+                           bool whole);
+void sa_huge_region_cancel(struct sa_huge_region *r, const struct sa_region_place *place);
+
+void sa_huge_region_put(struct sa_huge_region *r, uint32_t at, uint32_t n, bool counted,
+                        uint64_t now_ns);
+
+bool sa_huge_region_extend(struct sa_huge_region *r, uint32_t at, uint32_t n, bool whole);
+
+/* The hugepage with most free pages that hold memory, if it has `least` of them or is empty. */
+bool sa_huge_region_begin(struct sa_huge_region *r, uint32_t least, struct sa_region_release *ret);
+
+/* done: the pages that were released. */
+void sa_huge_region_end(struct sa_huge_region *r, const struct sa_region_release *release,
+                        const uint64_t *done, uint64_t now_ns);
+
+/* The first hugepage from `from` on that is nearly all taken and was not looked at often since pages of it
+ * were released; SA_REGION_HUGEPAGES: none. */
+uint32_t sa_huge_region_next_full(const struct sa_huge_region *r, uint32_t from);
+
+/* It was looked at; made: the kernel has given it memory everywhere. */
+void sa_huge_region_looked(struct sa_huge_region *r, uint32_t index, bool made);
+
+/* Free pages with memory. */
+size_t sa_huge_region_backed(const struct sa_huge_region *r);
+
+void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region_stats *ret,
+                           struct sa_span_ages *ages, uint64_t now_ns);
+
+/* Free pages that hold memory, of all regions of a list. */
+size_t sa_huge_regions_backed(const struct sa_huge_region *first);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supply of whole hugepages, for the filler, for regions and for large spans: from the cache, from the released ones or
+ * from the system, and back. A hugepage of the filler has a tracker, which comes and goes with it; one that is empty
+ * may be kept as the spare. See huge_heap.h; the lock (PAGE_HEAP) is held unless a function says otherwise.
+ */
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/huge/huge_heap.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+#include <string.h>
+
+#define GROW_MAX    8  /* hugepages mapped ahead at most */
+#define GROW_PART   32 /* of what is mapped, this part is mapped ahead */
+#define NODES_AHEAD 16
+
+/* Trackers get memory one by one up to so many, and then so many at once: about 4 KiB. */
+#define TRACKERS_ALONE    32
+#define TRACKERS_TOGETHER 21
+
+/* A request may split a range, map another, and add an item for itself and one for its tail. */
+bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more)
+{
+    if (SA_LIKELY(h->nodes.unused_count >= h->items + more))
+        return true;
+    sa_huge_nodes_ready(&h->nodes, h->items + more + NODES_AHEAD);
+    return h->nodes.unused_count >= h->items + more;
+}
+
+/* In a large heap they lie side by side: reports look at all of them, and other records would be in between. */
+struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
+{
+    struct sa_huge_tracker *t = h->unused_trackers;
+
+    if (t) {
+        h->unused_trackers = t->next;
+        return t;
+    }
+    if (!h->fresh_count && h->filler.hugepages >= TRACKERS_ALONE) {
+        h->fresh_trackers = sa_arena_alloc(TRACKERS_TOGETHER * sizeof(*t), SA_CACHELINE);
+        h->fresh_count = h->fresh_trackers ? TRACKERS_TOGETHER : 0;
+    }
+    if (!h->fresh_count)
+        return sa_arena_alloc(sizeof(*t), SA_CACHELINE);
+    h->fresh_count--;
+    return h->fresh_trackers++;
+}
+
+SA_RARE void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t)
+{
+    t->next = h->unused_trackers;
+    h->unused_trackers = t;
+}
+
+void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage,
+                        uint32_t clear_from)
+{
+    sa_huge_filler_prepare(t, hugepage, clear_from, sa_huge_heap_comes_whole(h, hugepage));
+    t->no_hugepages = sa_hugepage_map_advice(&h->owners, hugepage) == SA_ADVICE_OFF;
+    sa_hugepage_map_set(&h->owners, hugepage, (uintptr_t)t);
+    h->items++;
+}
+
+size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
+{
+    size_t want = sa_max(n, sa_min(h->mapped / GROW_PART, GROW_MAX)), start;
+    void *p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
+
+    if (!p && want > n) {
+        want = n;
+        p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
+    }
+    if (!p)
+        return SA_HUGE_NONE;
+    start = (uintptr_t)p >> SA_HUGE_SHIFT;
+    if (!sa_huge_owners_grow(&h->owners, start, want)) {
+        sa_vm_unmap_space(p, want * SA_HUGE_BYTES);
+        return SA_HUGE_NONE;
+    }
+    h->first = h->end ? sa_min(h->first, start) : start;
+    h->end = sa_max(h->end, start + want);
+    h->mapped += want;
+    h->stats.grown++;
+    sa_huge_map_insert(&h->released, &h->nodes, start, want, h->now_ns);
+    return start;
+}
+
+size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align)
+{
+    size_t start = sa_huge_map_take(&h->released, &h->nodes, n, align);
+
+    if (start == SA_HUGE_NONE) {
+        start = sa_huge_heap_grow(h, n, align);
+        if (start != SA_HUGE_NONE)
+            sa_huge_map_take_at(&h->released, &h->nodes, start, n);
+    }
+    return start;
+}
+
+/* Puts the spare hugepage with the others before more is mapped. Under a limit not if all of it would count as having
+ * memory then, and does not now. */
+static bool heap_give_up_spare(struct sa_huge_heap *h)
+{
+    struct sa_huge_moving none = {.n = 0};
+    uint32_t backed;
+
+    if (!h->spare || h->spare->range.taken)
+        return false;
+    backed = sa_huge_tracker_backed(h->spare);
+    if (h->before != SIZE_MAX && backed && backed < SA_HUGE_PAGES)
+        return false;
+    sa_huge_heap_evict(h, h->spare, &none);
+    return true;
+}
+
+/* Pages for which hugepages without memory get some. */
+static size_t taken_grows(const struct sa_huge_heap *h, size_t start, size_t pages)
+{
+    return sa_huge_heap_comes_whole(h, start + pages / SA_HUGE_PAGES)
+               ? sa_align_up(pages, SA_HUGE_PAGES)
+               : pages;
+}
+
+size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enum sa_huge_use use,
+                         struct sa_huge_fresh *ret_fresh)
+{
+    size_t n = sa_align_up(pages, SA_HUGE_PAGES) / SA_HUGE_PAGES;
+    size_t start = sa_huge_cache_take(&h->cache, n, align);
+    bool fresh = true;
+
+    *ret_fresh = (struct sa_huge_fresh){.all = false, .last = false};
+    if (start == SA_HUGE_NONE && n > 1 && align == 1 && !h->to_be_zero)
+        start = sa_huge_heap_join(h, n, &ret_fresh->last);
+    if (start != SA_HUGE_NONE)
+        return start;
+    start = sa_huge_map_take(&h->released, &h->nodes, n, align);
+    if (start == SA_HUGE_NONE && heap_give_up_spare(h)) {
+        start = sa_huge_map_take(&h->cache.map, &h->nodes, n, align);
+        fresh = false;
+    }
+    if (start == SA_HUGE_NONE) {
+        start = sa_huge_heap_take_released(h, n, align);
+        fresh = true;
+    }
+    if (start == SA_HUGE_NONE) {
+        sa_huge_cache_unuse(&h->cache, n);
+        return start;
+    }
+    *ret_fresh = (struct sa_huge_fresh){.all = fresh, .last = fresh};
+    if (fresh)
+        sa_huge_heap_advise_for(h, start, pages, use);
+    if (sa_huge_heap_admits(h, fresh ? taken_grows(h, start, pages) : 0))
+        return start;
+    sa_huge_heap_put(h, start, n, fresh);
+    return SA_HUGE_NONE;
+}
+
+void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero)
+{
+    if (zero) {
+        sa_huge_cache_unuse(&h->cache, n);
+        sa_huge_map_insert(&h->released, &h->nodes, hugepage, n, h->now_ns);
+    } else {
+        sa_huge_cache_put(&h->cache, hugepage, n);
+    }
+}
+
+SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                                struct sa_huge_moving *moving)
+{
+    size_t hugepage = t->hugepage;
+
+    if (h->spare == t)
+        h->spare = NULL;
+    sa_huge_filler_remove(&h->filler, t);
+    sa_hugepage_map_set(&h->owners, hugepage, 0);
+    if (t->broken && t->clear_pages < SA_HUGE_PAGES) {
+        /* Partly without memory, it would not serve as a hugepage: all of it goes back. */
+        sa_huge_cache_unuse(&h->cache, 1);
+        *moving = (struct sa_huge_moving){.hugepage = hugepage, .n = 1};
+        h->moving++; /* the tracker's item becomes the moving range's */
+    } else {
+        h->items--;
+        sa_huge_heap_put(h, hugepage, 1, t->clean || sa_huge_tracker_backed(t) == 0);
+    }
+    sa_huge_heap_drop_tracker(h, t);
+}
+
+SA_RARE void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
+                                  struct sa_huge_moving *moving)
+{
+    if (!t->broken && (!h->spare || h->spare == t || h->spare->range.taken))
+        h->spare = t;
+    else
+        sa_huge_heap_evict(h, t, moving);
+}
+
+SA_RARE bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
+{
+    uintptr_t start = hugepage << SA_HUGE_SHIFT;
+    uint32_t end;
+
+    for (uint32_t at = sa_bits_next(mask, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
+         at = sa_bits_next(mask, SA_HUGE_PAGES, end, true)) {
+        end = sa_bits_next(mask, SA_HUGE_PAGES, at, false);
+        if (!sa_vm_release((void *)(start + ((uintptr_t)at << SA_PAGE_SHIFT)),
+                           (size_t)(end - at) << SA_PAGE_SHIFT))
+            return false;
+        sa_bits_fill(done, at, end - at, true);
+    }
+    return true;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which pages of a fixed run are taken: a bitmap, with the length of the longest free run at hand. Serves a
+ * hugepage (256 pages) as well as a region (131072).
+ *
+ * The words belong to whoever embeds the tracker and begin as zero. No lock of its own. Positions and
+ * lengths are in pages; a range passed in lies inside the run.
+ */
+#ifndef SA_PAGE_HEAP_HUGE_RANGE_TRACKER_H
+#define SA_PAGE_HEAP_HUGE_RANGE_TRACKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sa_range_tracker {
+    uint64_t *words; /* bit set = page taken */
+    uint32_t pages;  /* length of the run, a multiple of 64 */
+    uint32_t taken;
+    uint32_t longest;     /* length of the longest free run */
+    uint32_t allocations; /* ranges taken by alloc and take, less those given back by put */
+};
+
+void sa_range_init(struct sa_range_tracker *t, uint64_t *words, uint32_t pages);
+
+/*
+ * Takes n pages that begin at a multiple of align (a power of two): of the free runs that hold them the
+ * shortest, the first of those. The position, or -1.
+ */
+long sa_range_alloc(struct sa_range_tracker *t, uint32_t n, uint32_t align);
+
+/* Takes [at, at + n), which must be free; counts as an allocation if `counted`. */
+void sa_range_take(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool counted);
+
+/* Takes the first n pages of a run of which nothing is taken; an allocation. */
+void sa_range_take_first(struct sa_range_tracker *t, uint32_t n);
+
+/* Gives [at, at + n) back, all of it taken. */
+void sa_range_put(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool counted);
+
+/* Whether [at, at + n) is free. False if it does not lie in the run. */
+bool sa_range_is_free(const struct sa_range_tracker *t, uint32_t at, uint32_t n);
+
+/* Plain bitmaps: the first position from `from` on whose bit is `set`, or `bits`. */
+uint32_t sa_bits_next(const uint64_t *words, uint32_t bits, uint32_t from, bool set);
+
+void sa_bits_fill(uint64_t *words, uint32_t at, uint32_t n, bool set);
+
+/* How many of [at, at + n) are set. */
+uint32_t sa_bits_count(const uint64_t *words, uint32_t at, uint32_t n);
+
+#endif

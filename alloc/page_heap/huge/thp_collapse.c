@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hugepages that the kernel did not make when they were first touched, because there was no advice for it (see
+ * thp_policy.c) or because pages of them were given back since: those that are nearly all taken and in
+ * memory are made whole one by one, with MADV_COLLAPSE. What is not in memory stays so: a hugepage that would grow by
+ * more than a fifth (a 32nd of a large span) is left alone.
+ *
+ * A round goes once through all candidates there are. It begins with a tick, and goes on with each call, which ends
+ * after the hugepage with which it has used up its time: one takes a tenth of a millisecond, or several where a
+ * virtual machine's host must first find memory for it.
+ *
+ * A small heap is left alone for some seconds, and each that left hugepages out because they are slow here (sa_huge_heap_collapses, with
+ * what every program runs: nothing here is that): programs that end by then, such as compilers, would pay for it and gain nothing.
+ *
+ * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed meanwhile: the kernel
+ * keeps contents in any case, and at worst one hugepage more has memory than is counted.
+ */
+#include "alloc/page_heap/huge/huge_heap.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/limits.h"
+
+#define COLLAPSE_MAX 64 /* hugepages in a call */
+#define LARGE_MIN    (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
+#define SMALL_MIN    (SA_HUGE_BYTES / 100 * SA_HUGE_DENSE_PERCENT)
+#define LARGE_PASSES 3  /* times that a large span is gone through */
+#define FAILURES_MAX 16 /* in a row; the kernel has no hugepages, most likely */
+#define PAUSE_NS     10000000000ull
+
+/* Of the time that a hugepage takes one part in so many counts, where it stands for one that was left out before, for which the program has
+ * not paid then; and in a large heap. */
+#define MAKE_UP_PARTS 12
+#define LARGE_PARTS   4
+
+/* A hugepage to be looked at. */
+struct candidate {
+    size_t hugepage;   /* SA_HUGE_NONE: there is none */
+    size_t least;      /* bytes in memory that make it worth while */
+    uint64_t released; /* bytes that the heap had released when it was picked */
+};
+
+/* Leaves the large span at the cursor: if all of it was made whole, for good. */
+static void leave_large(struct sa_huge_heap *h, struct sa_span *s)
+{
+    if (s->objects < LARGE_PASSES)
+        s->objects = h->large_missed ? s->objects + 1u : LARGE_PASSES;
+    h->large_cursor = s->next;
+    h->cursor_hugepage = 0;
+    h->large_missed = 0;
+}
+
+/* The next hugepage of a large span; SA_HUGE_NONE: none. Lock held. */
+static size_t next_large(struct sa_huge_heap *h)
+{
+    for (int tries = 0; tries < COLLAPSE_MAX; tries++) {
+        struct sa_span *s = h->large_cursor;
+
+        if (!s) {
+            h->large_cursor = h->large_spans;
+            h->cursor_hugepage = 0;
+            h->large_missed = 0;
+            return SA_HUGE_NONE;
+        }
+        if (s->objects < LARGE_PASSES && h->cursor_hugepage < s->pages / SA_HUGE_PAGES)
+            return (s->start >> SA_HUGE_SHIFT) + h->cursor_hugepage++;
+        leave_large(h, s);
+    }
+    return SA_HUGE_NONE;
+}
+
+/* The next hugepage of a region. */
+static size_t next_of_region(struct sa_huge_heap *h)
+{
+    size_t next = SA_HUGE_NONE, from = h->region_cursor;
+
+    for (struct sa_huge_region *r = h->regions; r; r = r->next) {
+        size_t at = sa_huge_region_next_full(
+            r, (uint32_t)sa_min(from - sa_min(from, r->hugepage), SA_REGION_HUGEPAGES));
+
+        if (at < SA_REGION_HUGEPAGES)
+            next = sa_min(next, r->hugepage + at);
+    }
+    h->region_cursor = next == SA_HUGE_NONE ? 0 : next + 1;
+    return next;
+}
+
+static struct candidate next_candidate(struct sa_huge_heap *h)
+{
+    struct candidate c = {SA_HUGE_NONE, SMALL_MIN, h->stats.released_ever_bytes};
+    struct sa_collapse_round *round = &h->collapse_round;
+    struct sa_huge_tracker *t;
+
+    if (!round->begun) { /* what is queued again meanwhile is for the next round */
+        round->begun = true;
+        round->queued = h->filler.queued;
+    }
+    t = round->queued ? sa_huge_filler_next_full(&h->filler) : NULL;
+    if (t) {
+        round->queued--;
+        c.hugepage = t->hugepage;
+        return c;
+    }
+    round->queued = 0;
+    c.least = LARGE_MIN;
+    if (!round->regions) {
+        c.hugepage = next_of_region(h);
+        round->regions = c.hugepage == SA_HUGE_NONE;
+    }
+    if (c.hugepage == SA_HUGE_NONE && !round->large) {
+        c.hugepage = next_large(h);
+        round->large = c.hugepage == SA_HUGE_NONE;
+    }
+    return c;
+}
+
+enum outcome { SPARSE, REFUSED, MADE };
+
+static enum outcome collapse(struct sa_huge_heap *h, const struct candidate *c)
+{
+    void *p = (void *)(c->hugepage << SA_HUGE_SHIFT);
+
+    if (sa_vm_resident(p, SA_HUGE_BYTES) < c->least)
+        return SPARSE;
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_huge_heap_let_in(h, c->hugepage);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return sa_vm_collapse(p, SA_HUGE_BYTES) ? MADE : REFUSED;
+}
+
+/* One part in how many counts of the time that it took. */
+static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
+                              enum outcome outcome)
+{
+    struct sa_huge_tracker *t;
+    struct sa_huge_region *r;
+    bool made = outcome == MADE;
+    unsigned parts;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    h->collapse.tried++;
+    h->collapse.made += made;
+    h->collapse.sparse += outcome == SPARSE;
+    h->large_missed += !made;
+    parts = h->in_use_pages >= SA_HUGE_LARGE_HEAP ? LARGE_PARTS : 1;
+    parts = made && sa_huge_heap_makes_up(h) ? MAKE_UP_PARTS : parts;
+    if (made)
+        h->collapse.failures = 0;
+    else if (outcome == REFUSED && ++h->collapse.failures % FAILURES_MAX == 0)
+        h->collapse_pause_ns = h->now_ns + PAUSE_NS;
+    /* What was given back meanwhile may have been of this hugepage. */
+    made = made && h->stats.released_ever_bytes == c->released;
+    t = sa_hugepage_map_tracker(&h->owners, c->hugepage);
+    if (t && made && !t->moving_pages)
+        sa_huge_filler_made_whole(&h->filler, t);
+    else if (t) /* objects in caches may not have been used yet */
+        sa_huge_filler_place(&h->filler, t);
+    r = sa_hugepage_map_region(&h->owners, c->hugepage);
+    if (r)
+        sa_huge_region_looked(r, (uint32_t)(c->hugepage - r->hugepage), made && !r->moving_pages);
+    sa_huge_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return parts;
+}
+
+uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
+{
+    uint64_t start = 0, spent = 0, counted = 0, before;
+
+    for (int i = 0; i < COLLAPSE_MAX; i++) {
+        struct candidate c = {.hugepage = SA_HUGE_NONE};
+        unsigned parts;
+
+        if (sa_limits_active() && !sa_limits_plenty(SA_HUGE_BYTES - SMALL_MIN))
+            break;
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        if (sa_huge_heap_collapses(h))
+            c = next_candidate(h);
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+        if (c.hugepage == SA_HUGE_NONE)
+            break;
+        if (!start)
+            start = sa_clock_thread_cpu_ns();
+        before = spent;
+        parts = collapse_note(h, &c, collapse(h, &c));
+        spent = sa_max(sa_clock_thread_cpu_ns() - start, 1);
+        counted += (spent - before) / parts;
+        if (spent > most_ns)
+            break;
+    }
+    return spent ? sa_max(counted, 1) : 0;
+}

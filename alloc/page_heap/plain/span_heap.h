@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plain page heap: free spans by length, in records of their own. It serves the sampled region, where
+ * hugepages are of no use. span_heap.c has its invariants.
+ */
+#ifndef SA_PAGE_HEAP_PLAIN_SPAN_HEAP_H
+#define SA_PAGE_HEAP_PLAIN_SPAN_HEAP_H
+
+#include "alloc/os/lock.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/heap_space.h"
+#include "alloc/page_heap/account/heap_types.h"
+#include "alloc/page_heap/account/size_info.h"
+#include "alloc/page_heap/account/span_ages.h"
+#include "alloc/page_heap/plain/free_lists.h"
+
+#define MIB_PAGES (1048576 >> SA_PAGE_SHIFT)
+
+struct sa_span_heap {
+    struct sa_lock lock; /* PAGE_HEAP; guards everything below */
+    uint8_t number;
+    struct sa_heap_space space;
+    struct sa_span *unused; /* records, linked by next */
+    size_t mapped_pages, in_use_pages, moving_pages;
+    size_t empty_pages; /* of spans in use that hold no memory */
+    size_t low_water;   /* least backed pages since the last tick */
+    uint64_t now_ns;
+    bool refused;         /* the kernel would not take memory back: only ticks try again */
+    uint64_t freed_bytes; /* atomic, relaxed for readers */
+    struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
+    struct sa_free_lists backed, released;
+    struct sa_size_info sizes;
+};
+
+void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name, uintptr_t hint,
+                       bool own_window);
+
+/* The functions of page_heap.h. */
+struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t align);
+void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *span, bool zero);
+void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *span);
+bool sa_span_heap_extend(struct sa_span_heap *h, struct sa_span *span, size_t pages);
+void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *span, size_t pages);
+size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes);
+void sa_span_heap_unmap(struct sa_span_heap *h, size_t bytes);
+bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns);
+void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret);
+void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
+                         struct sa_span_ages *ages);
+
+/* Between the files of this module, with the lock held. */
+
+/* Adds a free span (state set, in no list) to the lists, merged with its neighbours (P3). */
+void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s);
+
+/* Cuts a span (in no list) after the first pages; the new record for the rest, or NULL. */
+struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, size_t pages);
+
+void sa_span_heap_drop_record(struct sa_span_heap *h, struct sa_span *s);
+
+/* What holds memory, free or not. */
+SA_INLINE size_t sa_span_heap_used_bytes(const struct sa_span_heap *h)
+{
+    return (h->mapped_pages - h->released.pages - h->empty_pages) << SA_PAGE_SHIFT;
+}
+
+/* Says so, after it has changed; see footprint.h. */
+SA_INLINE void sa_span_heap_note(const struct sa_span_heap *h)
+{
+    sa_footprint_note(h->number, sa_span_heap_used_bytes(h));
+}
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Probabilities of counts. Factorials of numbers up to 1e12 would lose all digits when divided, so a point of
+ * the binomial distribution is built from deviances, which are small where probability is (C. Loader, "Fast
+ * and accurate computation of binomial probabilities", 2000); sums over points are the continued fraction
+ * of the incomplete beta function, started from the point at their end.
+ */
+#include "sampling/estimate/negative_binomial.h"
+
+#include "alloc/base/attrs.h"
+#include "alloc/base/math.h"
+
+#include <stdint.h>
+
+#define HALF_LOG_2PI 0.91893853320467274178
+#define TWO_PI       6.28318530717958647693
+
+/* log n! minus Stirling's (n + 1/2) log n - n + log(2 pi) / 2. */
+static double stirling_rest(double n)
+{
+    double i = 1 / n, i2 = i * i;
+
+    if (n < 10)
+        return sa_log_gamma(n + 1) - (n + 0.5) * sa_log(n) + n - HALF_LOG_2PI;
+    return i *
+           (1.0 / 12 - i2 * (1.0 / 360 -
+                             i2 * (1.0 / 1260 -
+                                   i2 * (1.0 / 1680 - i2 * (1.0 / 1188 - i2 * (691.0 / 360360))))));
+}
+
+/* x log(x / mean) - (x - mean), where the difference is d: no cancellation when it is small. */
+static double deviance(double x, double mean, double d)
+{
+    double v = d / (x + mean), v2 = v * v;
+
+    if (v2 > 0.01)
+        return x * sa_log(x / mean) - d;
+
+    double sum = d * v, term = 2 * x * v, before;
+
+    for (int i = 3; i < 40; i += 2) {
+        term *= v2;
+        before = sum;
+        sum += term / i;
+        if (sum == before)
+            break;
+    }
+    return sum;
+}
+
+double sa_binomial_point(double k, double n, double p)
+{
+    double rest = n - k, q = 1 - p;
+
+    if (k <= 0)
+        return sa_exp(n * sa_log1p(-p));
+    if (rest <= 0)
+        return sa_exp(n * sa_log(p));
+
+    /* q is rounded: the second mean follows from the first. */
+    double mean = n * p, d = k - mean;
+    double e = stirling_rest(n) - stirling_rest(k) - stirling_rest(rest) - deviance(k, mean, d) -
+               deviance(rest, p < 0.5 ? n - mean : n * q, -d);
+
+    return sa_sqrt(n / (TWO_PI * k * rest)) * sa_exp(e);
+}
+
+/*
+ * I_x(a, b) B(a, b) / (x^a y^b) with y = 1-x: the continued fraction of DLMF 8.17.22, two steps in one (as in A.
+ * Didonato and A. Morris, "Algorithm 708", 1992), because so the difference a y - b x stands alone: where
+ * x is within 1e-6 of 1 the single steps would lose six digits. Evaluated by the modified Lentz method, whose
+ * denominators are positive here.
+ */
+static double beta_fraction(double x, double y, double a, double b)
+{
+    double difference = a * y - b * x + 1;
+    double c = a * difference / (a + 1), d = 0, h = c;
+
+    for (int m = 1; m < 20000; m++) {
+        double k = a + 2.0 * m, square = (k - 1) * (k - 1);
+        double over = (a + m - 1) * (a + b + m - 1) * m * (b - m) * x * x / square;
+        double under =
+            m + m * (b - m) * x / (k - 1) + (a + m) * (difference + m * (1 + y)) / (k + 1);
+
+        d = 1 / (under + over * d);
+        c = under + over / c;
+
+        double step = c * d;
+
+        h *= step;
+        if (step - 1 < 1e-15 && 1 - step < 1e-15)
+            break;
+    }
+    return 1 / h;
+}
+
+double sa_negative_binomial_at(double f, double s, double p, double point)
+{
+    double q = 1 - p, a = s, b = f + 1;
+
+    /* p^a q^b / B(a, b) is a q times the point. The fraction converges fast on one side of the mean. */
+    if (p * (a + b) <= a)
+        return point * a * q * beta_fraction(p, q, a, b);
+    return 1 - point * a * q * beta_fraction(q, p, b, a);
+}
+
+double sa_negative_binomial(double f, double s, double p)
+{
+    return sa_negative_binomial_at(f, s, p, sa_binomial_point(s, s + f, p));
+}
+
+/* Without its fraction; beyond 2^62 there is none. */
+static double whole(double x)
+{
+    return x < 0x1p62 ? (double)(int64_t)x : x;
+}
+
+double sa_negative_binomial_quantile(double probability, double s, double p)
+{
+    double low = -1, high = s / p + 1;
+
+    /* From here on low is under, or -1, and at the end high is not. */
+    while (sa_negative_binomial(high, s, p) < probability) {
+        low = high;
+        high *= 2;
+    }
+    high = whole(high) + 1;
+    low = whole(low);
+    while (high - low > 1) {
+        double middle = whole((low + high) / 2);
+
+        if (middle <= low || middle >= high)
+            break; /* numbers so large that they have no next integer */
+        if (sa_negative_binomial(middle, s, p) < probability)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+double sa_normal_quantile(double probability)
+{
+    double tail = probability < 0.5 ? probability : 1 - probability;
+
+    if (tail <= 0)
+        return probability < 0.5 ? -40 : 40;
+
+    double low = 0, high = 40;
+
+    /* The tail beyond z is the density times the continued fraction 1/(z + 1/(z + 2/(z + ...))). */
+    for (int i = 0; i < 48; i++) {
+        double z = (low + high) / 2, t = z;
+        double beyond;
+
+        if (z > 1.5) {
+            for (int k = 60; k > 0; k--)
+                t = z + k / t;
+            beyond = sa_exp(-z * z / 2 - HALF_LOG_2PI) / t;
+        } else {
+            double term = z, sum = z;
+
+            for (int k = 1; k < 30; k++)
+                sum += (term *= z * z / (2 * k + 1));
+            beyond = 0.5 - sum * sa_exp(-z * z / 2 - HALF_LOG_2PI);
+        }
+        if (beyond > tail)
+            low = z;
+        else
+            high = z;
+    }
+    return probability < 0.5 ? -low : low;
+}
+
+double sa_student_quantile(double probability, double freedom)
+{
+    double z = sa_normal_quantile(probability), y = z * z, n = freedom;
+
+    /* The first terms of Cornish and Fisher's expansion. */
+    return z * (1 + (y + 1) / (4 * n) + ((5 * y + 16) * y + 3) / (96 * n * n) +
+                (((3 * y + 19) * y + 17) * y - 15) / (384 * n * n * n) +
+                ((((79 * y + 776) * y + 1482) * y - 1920) * y - 945) / (92160 * n * n * n * n));
+}

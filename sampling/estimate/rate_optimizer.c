@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * p = c size sqrt(live / allocations), cut off at both ends; the expected number of samples grows with c, so
+ * that halving finds the c which spends what the default does.
+ */
+#include "sampling/estimate/rate_optimizer.h"
+
+#include "alloc/base/math.h"
+
+/* p without the factor c. */
+static double weight(const struct sa_rate_optimizer_class *class)
+{
+    return class->size * sa_sqrt(class->live / class->allocations);
+}
+
+static double rate(const struct sa_rate_optimizer_class *class, double c, double floor_share)
+{
+    double p, least = floor_share * class->p_default;
+
+    if (!(class->allocations > 0))
+        return class->p_default;
+    p = c * weight(class);
+    return p < least ? least : p > 1 ? 1 : p;
+}
+
+static double expected_samples(const struct sa_rate_optimizer_class *classes, size_t count,
+                               double c, double floor_share)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (classes[i].allocations > 0)
+            sum += classes[i].allocations * rate(&classes[i], c, floor_share);
+    return sum;
+}
+
+static double variance(const struct sa_rate_optimizer_class *class, double p)
+{
+    return class->live > 0 && p > 0 ? class->size * class->size * class->live * (1 - p) / p : 0;
+}
+
+double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t count,
+                               double floor_share)
+{
+    double budget = 0, before = 0, after = 0, low = 0, high = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct sa_rate_optimizer_class *class = &classes[i];
+
+        class->p = class->p_default;
+        if (!(class->allocations > 0))
+            continue;
+        budget += class->allocations * class->p_default;
+        if (class->live > 0 && class->p_default > 0) {
+            /* From here on c alone would take the class up to 1. */
+            double full = 1 / weight(class);
+
+            high = full > high ? full : high;
+        }
+    }
+    if (!(high > 0) || !(budget > 0))
+        return 1;
+
+    if (expected_samples(classes, count, high, floor_share) <= budget) {
+        /* All that has something live is certain, and there is budget to spare. */
+        low = high;
+    } else {
+        for (int i = 0; i < 200 && high - low > 1e-14 * high; i++) {
+            double c = (low + high) / 2;
+
+            if (expected_samples(classes, count, c, floor_share) <= budget)
+                low = c;
+            else
+                high = c;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        classes[i].p = rate(&classes[i], low, floor_share);
+        before += variance(&classes[i], classes[i].p_default);
+        after += variance(&classes[i], classes[i].p);
+    }
+    if (after > 0)
+        return before / after;
+    return before > 0 ? __builtin_inf() : 1;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounding, and sums over stacks; see values.h. */
+#include "sampling/export/values.h"
+
+#include "alloc/base/sort.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Files hold signed numbers of 64 bits; sums of a few rows must fit, too. */
+static uint64_t whole(double x)
+{
+    return x >= 1e18 ? (uint64_t)1e18 : x > 0 ? (uint64_t)(x + 0.5) : 0;
+}
+
+void sa_values_of_row(const struct sa_bucket *row, struct sa_values *ret)
+{
+    double weight = 1 / row->key.p, bytes = weight * (double)row->key.allocated;
+
+    ret->count = whole((double)row->samples * weight);
+    ret->bytes = whole((double)row->samples * bytes);
+    ret->waste = whole(row->waste * bytes);
+    ret->resident = whole(row->resident * weight);
+    ret->swapped = whole(row->swapped * weight);
+    ret->locked = whole(row->locked * weight);
+    ret->zero = whole(row->zero * weight);
+}
+
+void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->count = whole(total->sums.count + (double)total->sums.certain);
+    ret->bytes = whole(total->sums.bytes + total->sums.certain_bytes);
+}
+
+/* A row, or a total, of a stack. */
+struct part {
+    const struct sa_stack *stack;
+    const struct sa_bucket *row; /* NULL: a total */
+    const struct sa_total *total;
+};
+
+static bool part_before(const void *a, const void *b)
+{
+    return ((const struct part *)a)->stack < ((const struct part *)b)->stack;
+}
+
+static bool bytes_before(const void *a, const void *b)
+{
+    const struct sa_by_stack *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes;
+    if (x->alloc_bytes != y->alloc_bytes)
+        return x->alloc_bytes > y->alloc_bytes;
+    return x->stack->hash < y->stack->hash;
+}
+
+static void add_lives(struct sa_lives *to, const struct sa_bucket *row, uint64_t blocks)
+{
+    to->min = to->weight == 0 || row->life_min < to->min ? row->life_min : to->min;
+    to->max = row->life_max > to->max ? row->life_max : to->max;
+    to->blocks += blocks;
+    to->weight += (double)row->samples / row->key.p;
+    to->sum += row->life_sum / row->key.p;
+}
+
+static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
+                     const struct part *part)
+{
+    struct sa_values values;
+
+    if (part->row) {
+        struct sa_group group = sa_bucket_group(part->row);
+
+        sa_values_of_row(part->row, &values);
+        to->count += values.count;
+        if (profile->type == SALLOC_PROFILE_FRAGMENTATION) {
+            to->bytes += values.waste;
+            to->inuse_bytes += values.bytes;
+        } else {
+            to->bytes += values.bytes;
+        }
+        if (profile->type == SALLOC_PROFILE_LIFETIMES)
+            add_lives(part->row->key.censored ? &to->censored : &to->freed, part->row,
+                      values.count);
+        sa_sums_add(&to->sums, &group);
+        return;
+    }
+    sa_values_of_total(part->total, &values);
+    if (profile->type == SALLOC_PROFILE_ALLOCATIONS) {
+        to->count += values.count;
+        to->bytes += values.bytes;
+        sa_sums_merge(&to->sums, &part->total->sums);
+    } else {
+        to->alloc_count += values.count;
+        to->alloc_bytes += values.bytes;
+    }
+}
+
+static int collect_parts(const struct sa_profile *profile, struct sa_buffer *ret)
+{
+    size_t count = profile->row_count + profile->total_count;
+    struct part *part = sa_buffer_add(ret, count * sizeof(*part));
+
+    if (!part)
+        return -ENOMEM;
+    for (size_t i = 0; i < profile->row_count; i++)
+        *part++ = (struct part){profile->rows[i].key.stack, &profile->rows[i], NULL};
+    for (size_t i = 0; i < profile->total_count; i++)
+        *part++ = (struct part){profile->totals[i].stack, NULL, &profile->totals[i]};
+    sa_sort(ret->data, count, sizeof(*part), part_before);
+    return 0;
+}
+
+int sa_values_by_stack(const struct sa_profile *profile, struct sa_buffer *ret,
+                       struct sa_by_stack *ret_all)
+{
+    struct sa_buffer parts = {NULL, 0, 0}, stacks = {NULL, 0, 0};
+    struct sa_by_stack all = {NULL}, *last = NULL;
+    int failed = collect_parts(profile, &parts);
+    const struct part *part = (const struct part *)parts.data;
+    size_t count = parts.used / sizeof(*part);
+
+    for (size_t i = 0; !failed && i < count; i++, part++) {
+        if (i == 0 || part->stack != part[-1].stack) {
+            last = sa_buffer_add(&stacks, sizeof(*last));
+            if (!last) {
+                failed = -ENOMEM;
+                break;
+            }
+            last->stack = part->stack;
+        }
+        add_part(profile, last, part);
+        add_part(profile, &all, part);
+    }
+    sa_buffer_free(&parts);
+    if (failed) {
+        sa_buffer_free(&stacks);
+        return failed;
+    }
+    sa_sort(stacks.data, stacks.used / sizeof(*last), sizeof(*last), bytes_before);
+    if (ret_all)
+        *ret_all = all;
+    *ret = stacks;
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile into a file whose ending says the format; see write.h. No state. */
+#include "sampling/export/write.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/destination.h"
+#include "alloc/os/file.h"
+#include "alloc/os/vm.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct format {
+    const char *ending;
+    int (*write)(const struct sa_profile *profile, struct sa_sink *out);
+    bool gzip;
+};
+
+static const struct format formats[] = {
+    {".pb.gz", sa_write_proto, true},          {".pb", sa_write_proto, false},
+    {".heap", sa_write_gperftools, false},     {".jeprof", sa_write_jeprof, false},
+    {".collapsed", sa_write_collapsed, false}, {".folded", sa_write_collapsed, false},
+    {".txt", sa_write_report, false},
+};
+
+static const struct format *format_of_ending(const char *pattern)
+{
+    size_t length = strlen(pattern);
+
+    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+        size_t n = strlen(formats[i].ending);
+
+        if (length >= n && strcmp(pattern + length - n, formats[i].ending) == 0)
+            return &formats[i];
+    }
+    return NULL;
+}
+
+/* A descriptor that is named without an ending gets the table. */
+static const struct format *format_of(const char *pattern)
+{
+    const char *ending;
+    int number = sa_destination_number(pattern, &ending);
+
+    return format_of_ending(number >= 0 ? ending ? ending : ".txt" : pattern);
+}
+
+int sa_profile_check_path(const char *pattern)
+{
+    return format_of(pattern) ? sa_file_check_pattern(pattern) : -EINVAL;
+}
+
+static int sink(void *file, const void *data, size_t bytes)
+{
+    return sa_file_write(file, data, bytes);
+}
+
+static int write_into(const struct sa_profile *profile, const struct format *format,
+                      struct sa_file *file)
+{
+    struct sa_sink *out = sa_sink_open(sink, file, format->gzip);
+    int failed, closed;
+
+    if (!out)
+        return -ENOMEM;
+    failed = format->write(profile, out);
+    closed = sa_sink_close(out);
+    return failed ? failed : closed;
+}
+
+/* All that is too large for the stack of every thread. */
+struct room {
+    struct sa_file file;
+    struct sa_destination destination;
+    char path[SA_FILE_PATH_MAX];
+};
+
+#define ROOM_BYTES sa_align_up(sizeof(struct room), 65536)
+
+static int write_to(const struct sa_profile *profile, const struct sa_destination *d,
+                    struct room *room)
+{
+    const struct format *format = format_of(d->pattern);
+    int failed = format ? 0 : -EINVAL;
+
+    if (!failed)
+        failed = sa_destination_begin(d, &room->file, room->path, format->write == sa_write_report);
+    if (failed)
+        return failed;
+    failed = write_into(profile, format, &room->file);
+    if (failed)
+        sa_file_abandon(&room->file);
+    else
+        failed = sa_file_commit(&room->file);
+    return failed;
+}
+
+int sa_profile_write_to(const struct sa_profile *profile, const struct sa_destination *d)
+{
+    struct room *room = sa_vm_map(NULL, ROOM_BYTES, "salloc file");
+    int failed;
+
+    if (!room)
+        return -ENOMEM;
+    failed = write_to(profile, d, room);
+    sa_vm_unmap(room, ROOM_BYTES);
+    return failed;
+}
+
+int sa_profile_write_file(const struct sa_profile *profile, const char *pattern)
+{
+    struct room *room;
+    int failed = sa_profile_check_path(pattern);
+
+    if (failed)
+        return failed;
+    room = sa_vm_map(NULL, ROOM_BYTES, "salloc file");
+    if (!room)
+        return -ENOMEM;
+    failed = sa_destination_init(&room->destination, pattern);
+    if (!failed)
+        failed = write_to(profile, &room->destination, room);
+    sa_vm_unmap(room, ROOM_BYTES);
+    return failed;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report in memory; see abort_message.h. State: the text, of the thread that reports. */
+#include "sampling/guard/abort_message.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_BYTES (64 * 1024) /* mapped; three stacks of 64 frames with long names fit */
+
+/* As libc has it, in a mapping of its own: libc unmaps it when it has another message. */
+struct message {
+    unsigned bytes; /* of the mapping */
+    char text[];
+};
+
+static struct message *message;
+static size_t used;
+static bool is_libcs;
+
+const char *salloc_abort_message;
+
+/* The tables of an object in which the loader finds symbols. */
+struct tables {
+    const ElfW(Sym) * symbols;
+    const char *names;
+    const uint32_t *hash; /* DT_GNU_HASH */
+};
+
+/* An address in a dynamic section, which most loaders relocate in place. */
+static uintptr_t dynamic_address(const struct link_map *map, uintptr_t p)
+{
+    return p < map->l_addr ? map->l_addr + p : p;
+}
+
+static bool find_tables(const struct link_map *map, struct tables *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    for (const ElfW(Dyn) *d = map->l_ld; d && d->d_tag != DT_NULL; d++) {
+        uintptr_t p = dynamic_address(map, d->d_un.d_ptr);
+
+        if (d->d_tag == DT_SYMTAB)
+            ret->symbols = (const ElfW(Sym) *)p;
+        else if (d->d_tag == DT_STRTAB)
+            ret->names = (const char *)p;
+        else if (d->d_tag == DT_GNU_HASH)
+            ret->hash = (const uint32_t *)p;
+    }
+    return ret->symbols && ret->names && ret->hash;
+}
+
+/* DT_GNU_HASH: buckets, index of the first symbol, words of the filter, its shift; filter, buckets, chains. */
+static const ElfW(Sym) * find_symbol(const struct tables *t, const char *name)
+{
+    uint32_t buckets = t->hash[0], first = t->hash[1], hash = 5381;
+    const uint32_t *bucket = t->hash + 4 + t->hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *chain = bucket + buckets;
+    uint32_t i;
+
+    for (const char *c = name; *c; c++)
+        hash = hash * 33 + (unsigned char)*c;
+    i = buckets ? bucket[hash % buckets] : 0;
+    for (; i >= first && i; i++) {
+        if ((chain[i - first] | 1) == (hash | 1) &&
+            strcmp(t->names + t->symbols[i].st_name, name) == 0)
+            return &t->symbols[i];
+        if (chain[i - first] & 1)
+            break;
+    }
+    return NULL;
+}
+
+/* libc's variable, in the object that abort belongs to; NULL: it has none. */
+static struct message **find_variable(void)
+{
+    struct dl_find_object found;
+    const ElfW(Sym) *symbol = NULL;
+    struct tables tables;
+
+    if (_dl_find_object((void *)abort, &found) != 0 || !found.dlfo_link_map)
+        return NULL;
+    if (find_tables(found.dlfo_link_map, &tables))
+        symbol = find_symbol(&tables, "__abort_msg");
+    if (!symbol || symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT ||
+        symbol->st_size != sizeof(struct message *))
+        return NULL;
+    return (struct message **)(found.dlfo_link_map->l_addr + symbol->st_value);
+}
+
+void sa_abort_message_begin(bool aborts)
+{
+    struct message **variable = aborts ? find_variable() : NULL;
+
+    /* What libc was told of belongs to it, and may be unmapped by now. */
+    if (message && !is_libcs)
+        sa_vm_unmap(message, MESSAGE_BYTES);
+    message = sa_vm_map(NULL, MESSAGE_BYTES, "salloc:report");
+    is_libcs = variable != NULL;
+    used = 0;
+    salloc_abort_message = message ? message->text : NULL;
+    if (!message)
+        return;
+    message->bytes = MESSAGE_BYTES;
+    if (variable)
+        *variable = message;
+}
+
+void sa_abort_message_add(const char *text, size_t bytes)
+{
+    if (!message)
+        return;
+    bytes = sa_min(bytes, MESSAGE_BYTES - sizeof(*message) - 1 - used);
+    memcpy(message->text + used, text, bytes);
+    used += bytes;
+    message->text[used] = '\0';
+}

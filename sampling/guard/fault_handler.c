@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults; see fault_handler.h. */
+#include "sampling/guard/fault_handler.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/attrs.h"
+#include "alloc/os/filter.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/guard/pointer_lookup.h"
+#include "sampling/guard/reporting.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+static struct {
+    uint32_t state;          /* atomic: 0; 1: installed, or being so; 2: never will be */
+    struct sigaction before; /* const after installation */
+} fault;
+
+#define CAPTURED (SA_STACK_MAX + 16) /* frames: of this file, too */
+
+#if defined(__aarch64__)
+#define ESR_WRITE (1u << 6)
+
+/* The syndrome, among the records that the kernel appends to the registers. */
+static enum sa_access fault_access(const ucontext_t *context)
+{
+    const struct _aarch64_ctx *at = (const void *)context->uc_mcontext.__reserved;
+    const char *end = (const char *)at + sizeof(context->uc_mcontext.__reserved);
+
+    while ((const char *)(at + 1) <= end && at->magic && at->size) {
+        if (at->magic == ESR_MAGIC)
+            return ((const struct esr_context *)at)->esr & ESR_WRITE ? SA_ACCESS_WRITE
+                                                                     : SA_ACCESS_READ;
+        at = (const void *)((const char *)at + at->size);
+    }
+    return SA_ACCESS;
+}
+
+static uintptr_t fault_pc(const ucontext_t *context)
+{
+    return context->uc_mcontext.pc;
+}
+#elif defined(__x86_64__)
+#define ERROR_WRITE 2
+
+static enum sa_access fault_access(const ucontext_t *context)
+{
+    return context->uc_mcontext.gregs[REG_ERR] & ERROR_WRITE ? SA_ACCESS_WRITE : SA_ACCESS_READ;
+}
+
+static uintptr_t fault_pc(const ucontext_t *context)
+{
+    return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+}
+#endif
+
+/* The interrupted stack: what was captured from here on, without the frames of this file. */
+static unsigned fault_stack(const ucontext_t *context, uintptr_t *pc)
+{
+    uintptr_t leaf = fault_pc(context) + 1;
+    unsigned n = sa_stack_capture(NULL, pc, CAPTURED), first = 0;
+
+    while (first < n && pc[first] != leaf)
+        first++;
+    if (first == n) {
+        pc[0] = leaf;
+        return 1;
+    }
+    memmove(pc, pc + first, (n - first) * sizeof(*pc));
+    return n - first;
+}
+
+/* Out of line: the faults of others do not need this much stack. */
+static SA_NOINLINE void fault_report(uintptr_t address, const struct sa_lookup *found,
+                                     const ucontext_t *context)
+{
+    uintptr_t pc[CAPTURED];
+
+    sa_misuse_fault(address, fault_access(context), found, pc, fault_stack(context, pc));
+}
+
+static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *context)
+{
+    uintptr_t address = (uintptr_t)info->si_addr;
+    struct sa_lookup found;
+
+    if (sa_misuse_find(address, &found))
+        sa_lookup_nearer(address, &found);
+    else if (!sa_lookup_large(address, &found))
+        return;
+    /* A block in use is accessible: what faulted there was something else. */
+    if (found.state != SA_LOOKUP_LIVE || found.between)
+        fault_report(address, &found, context);
+}
+
+#define NOT_MAPPED ((uintptr_t)-4096) /* the kernel's half: no program can map it */
+
+/*
+ * The default action of SIGSEGV without a system call, which a filter might answer with another signal: the kernel ends the
+ * process at a fault while the signal is blocked, as it is in a handler that was installed in place of the default action.
+ */
+SA_COLD static void fault_end(void)
+{
+    *(volatile char *)NOT_MAPPED = 0;
+}
+
+/* What would have happened without us. */
+static void fault_pass_on(int number, siginfo_t *info, void *context)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+
+    if (fault.before.sa_flags & SA_SIGINFO) {
+        fault.before.sa_sigaction(number, info, context);
+    } else if (fault.before.sa_handler != SIG_DFL && fault.before.sa_handler != SIG_IGN) {
+        fault.before.sa_handler(number);
+    } else if (sa_filtered()) {
+        fault_end();
+    } else {
+        /* The instruction is executed again, and faults; a signal that was sent is sent again. */
+        if (sigaction(number, &standard, NULL) != 0)
+            abort(); /* a filter of system calls: it would come here for ever */
+        if (info->si_code <= 0)
+            sa_sys_signal_self(number, info);
+    }
+}
+
+static void fault_handler(int number, siginfo_t *info, void *context)
+{
+    int saved = errno;
+
+    if (info->si_code > 0 && sa_reporting_fault(context))
+        return;
+    if (info->si_code == SEGV_ACCERR)
+        fault_look(info, context);
+    errno = saved;
+    fault_pass_on(number, info, context);
+}
+
+void sa_fault_forbid(void)
+{
+    sa_store_relaxed(&fault.state, 2);
+}
+
+SA_ONCE bool sa_fault_may_report(void)
+{
+    return sa_load_relaxed(&fault.state) == 1 || !sa_filtered();
+}
+
+SA_ONCE static void fault_install(void)
+{
+    struct sigaction action = {.sa_sigaction = fault_handler};
+
+    sa_reporting_prepare();
+    if (sigaction(SIGSEGV, NULL, &fault.before) != 0)
+        return;
+    if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_IGN)
+        return; /* inherited by programs that this one starts, as a handler is not */
+    if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_DFL) {
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigfillset(&action.sa_mask);
+    } else {
+        /* As the kernel would call that one. */
+        action.sa_flags = fault.before.sa_flags | SA_SIGINFO;
+        action.sa_mask = fault.before.sa_mask;
+    }
+    sigaction(SIGSEGV, &action, NULL);
+}
+
+SA_ONCE void sa_fault_prepare(void)
+{
+    uint32_t none = 0;
+
+    /* A child of vfork has handlers of its own, and shares the note of what is installed. */
+    if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() || sa_thread.area.vfork ||
+        !sa_cas_acquire(&fault.state, &none, 1))
+        return;
+    fault_install();
+}
+
+void sa_fault_prepare_last(void)
+{
+    if (sa_load_relaxed(&fault.state) != 1) {
+        sa_store_relaxed(&fault.state, 1);
+        fault_install();
+    }
+}

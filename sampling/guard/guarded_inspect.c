@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A look at guarded blocks in use; see guarded.h. */
+#include "alloc/os/cpu_relax.h"
+#include "alloc/os/thread.h"
+#include "sampling/guard/guarded_slots.h"
+
+/*
+ * A block is freed while sa_guarded_inspect looks at it: waits for that. If this is a signal handler on the very thread that
+ * looks, that would be for ever, and the pages must stay accessible: the slot is lost.
+ */
+bool sa_slot_claim_checked(struct slot *slot)
+{
+    uint8_t state;
+
+    for (;;) {
+        state = STATE_LIVE;
+        if (sa_cas_acquire(&slot->state, &state, STATE_BUSY))
+            return true;
+        if (state != STATE_CHECKED)
+            return false;
+        if (sa_thread.sampling)
+            return sa_cas_acquire(&slot->state, &state, STATE_LOST);
+        sa_cpu_relax();
+    }
+}
+
+static void slot_inspect(struct slot *slot)
+{
+    uint8_t state = STATE_LIVE;
+
+    if (!sa_cas_acquire(&slot->state, &state, STATE_CHECKED))
+        return;
+    sa_slot_check(slot, true);
+    state = STATE_CHECKED;
+    sa_cas_acquire(&slot->state, &state, STATE_LIVE);
+}
+
+void sa_guarded_inspect(void)
+{
+    /* A handler that frees what is being looked at, on this thread, can tell by it. */
+    if (sa_thread.sampling)
+        return;
+    sa_thread.sampling = 1;
+    for (size_t i = 0; i < POOLS; i++) {
+        struct pool *pool = &sa_guarded.pool[i];
+        struct slot *slots = sa_load_acquire(&pool->slots);
+
+        for (size_t at = 0; slots && at < sa_load_acquire(&pool->used); at++)
+            slot_inspect(&slots[at]);
+    }
+    sa_thread.sampling = 0;
+}

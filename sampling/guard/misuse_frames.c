@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames of a report; see misuse_frames.h. */
+#include "sampling/guard/misuse_frames.h"
+
+#include "sampling/guard/reporting.h"
+#include "sampling/stack/stack.h"
+#include "sampling/symbolize/mappings.h"
+#include "sampling/symbolize/symbols.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+/* A frame and what was found of it: offsets in names, 0 for nothing. */
+struct frame {
+    uintptr_t offset; /* in the file of its object, or the address */
+    size_t path, name;
+};
+
+static size_t copy_path(struct sa_buffer *names, const char *path)
+{
+    size_t bytes = strlen(path) + 1, at = names->used;
+    char *copy = sa_buffer_add(names, bytes);
+
+    if (!copy)
+        return 0;
+    memcpy(copy, path, bytes);
+    return at;
+}
+
+/* Finds out about all frames that are in the object of one of them. */
+static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, unsigned first,
+                    struct sa_buffer *names)
+{
+    struct sa_symbol symbols[SA_STACK_MAX];
+    unsigned frame_of[SA_STACK_MAX], n = 0;
+    const struct sa_object *object;
+    struct sa_mappings m;
+    size_t path;
+
+    if (sa_mappings_of(pc[first] - 1, &m) != 0)
+        return;
+    object = sa_mappings_object(&m, 0);
+    path = copy_path(names, sa_mappings_name(&m, object));
+    for (unsigned i = first; i < depth; i++) {
+        unsigned at;
+
+        if (frames[i].path || !sa_mappings_find(&m, pc[i] - 1))
+            continue;
+        frames[i].path = path;
+        frames[i].offset = pc[i] - 1 - object->base;
+        /* Sorted by address, as the search wants them. */
+        for (at = n++; at && symbols[at - 1].address > frames[i].offset; at--) {
+            symbols[at] = symbols[at - 1];
+            frame_of[at] = frame_of[at - 1];
+        }
+        symbols[at] = (struct sa_symbol){.address = frames[i].offset};
+        frame_of[at] = i;
+    }
+    if (!object->vdso && !sa_reporting_late() && sa_symbols_find(&m, object, symbols, n, names))
+        for (unsigned i = 0; i < n; i++)
+            frames[frame_of[i]].name = symbols[i].name;
+    sa_mappings_free(&m);
+}
+
+/* Without a look at any file. */
+static void plain_frame(uintptr_t pc, unsigned i)
+{
+    const struct link_map *map = NULL;
+    struct dl_find_object found;
+
+    if (_dl_find_object((void *)(pc - 1), &found) == 0)
+        map = found.dlfo_link_map;
+    if (map)
+        sa_reporting_line("    #%u %s+0x%zx", i,
+                          map->l_name[0] ? map->l_name : sa_reporting_program(),
+                          (size_t)(pc - 1 - map->l_addr));
+    else
+        sa_reporting_line("    #%u 0x%zx", i, (size_t)(pc - 1));
+}
+
+void sa_misuse_frames(const uintptr_t *pc, unsigned depth)
+{
+    struct frame frames[SA_STACK_MAX];
+    struct sa_buffer names = {NULL, 0, 0};
+
+    depth = depth < SA_STACK_MAX ? depth : SA_STACK_MAX;
+    memset(frames, 0, sizeof(frames));
+    if (sa_reporting_confined()) {
+        for (unsigned i = 0; i < depth; i++)
+            plain_frame(pc[i], i);
+        return;
+    }
+    if (depth && sa_buffer_add(&names, 1)) /* 0 means nothing */
+        for (unsigned i = 0; i < depth; i++)
+            if (!frames[i].path)
+                look_up(pc, frames, depth, i, &names);
+    for (unsigned i = 0; i < depth; i++) {
+        if (!frames[i].path)
+            sa_reporting_line("    #%u 0x%zx", i, (size_t)(pc[i] - 1));
+        else
+            sa_reporting_line("    #%u %s+0x%zx %s", i, names.data + frames[i].path,
+                              (size_t)frames[i].offset,
+                              frames[i].name ? names.data + frames[i].name : "");
+    }
+    if (!depth)
+        sa_reporting_line("    (the stack is not known)");
+    sa_buffer_free(&names);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How reports are made; see reporting.h. State: the thread that reports (atomic); all other belongs to that thread.
+ *
+ * Faults: sa_reporting_call keeps the stack pointer from which it called. The handler of SIGSEGV lets the interrupted
+ * thread go on behind that call. The alternate signal stack is off meanwhile: the handler whose report this is may run
+ * on it, and a second signal would overwrite its frame.
+ */
+#include "sampling/guard/reporting.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/fatal.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/file.h"
+#include "alloc/os/filter.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
+#include "alloc/os/vm.h"
+#include "sampling/guard/abort_message.h"
+#include "sampling/guard/fault_handler.h"
+#include "sampling/stack/stack.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+
+#define STACK_BYTES (256 * 1024)
+#define WAIT_NS     100000000ll /* for another thread's report, so often: */
+#define WAITS       50
+#define LINE_BYTES  1024
+
+SA_START_DATA const char *sa_reporting_path;
+
+static struct {
+    uint32_t owner; /* atomic: thread that reports (see self), or 0 */
+    char *stack;    /* atomic: lowest address */
+    bool confined;  /* atomic, relaxed */
+    /* Of the thread that reports: */
+    enum sa_reporting_end end;
+    bool said;        /* the first line */
+    int fd;           /* of the file; -1: none */
+    uint64_t late_ns; /* when no more names are looked for */
+    void *fault_sp;   /* atomic, relaxed: where to go on after a fault; NULL: nowhere */
+    bool may_fault;   /* faults are caught, and: */
+    uint64_t mask;    /* of blocked signals, before */
+} reporting;
+
+/* A number of this thread that takes no system call: where its variables are. */
+static uint32_t self(void)
+{
+    return (uint32_t)((uintptr_t)&sa_thread >> 6) | 1;
+}
+
+void sa_reporting_confine(void)
+{
+    sa_store_relaxed(&reporting.confined, true);
+}
+
+bool sa_reporting_confined(void)
+{
+    return sa_load_relaxed(&reporting.confined) || sa_filtered() || getauxval(AT_SECURE) != 0;
+}
+
+SA_ONCE void sa_reporting_prepare(void)
+{
+    char *none = NULL, *stack;
+
+    if (sa_load_acquire(&reporting.stack))
+        return;
+    stack = sa_vm_map(NULL, STACK_BYTES, "salloc:report");
+    if (stack && !sa_cas_release(&reporting.stack, &none, stack))
+        sa_vm_unmap(stack, STACK_BYTES);
+}
+
+/* --- calls that may fault ----------------------------------------------------------------------- */
+
+/*
+ * Calls f(arg) with another stack pointer (top; NULL: this one), after storing its own in *sp. 1, or 0 if the handler of
+ * SIGSEGV has set the stack pointer to *sp and gone on at sa_reporting_faulted. All registers that a
+ * function must keep are on the stack.
+ */
+#if defined(__x86_64__)
+extern int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp) SA_HIDDEN;
+extern const char sa_reporting_faulted[] SA_HIDDEN;
+
+__asm__(".pushsection .text.unlikely.sa_reporting_switch,\"ax\",@progbits\n"
+        ".globl sa_reporting_switch\n"
+        ".hidden sa_reporting_switch\n"
+        ".type sa_reporting_switch, @function\n"
+        "sa_reporting_switch:\n\t"
+        ".cfi_startproc\n\t"
+        "push %rbp\n\t"
+        ".cfi_def_cfa_offset 16\n\t"
+        ".cfi_offset rbp, -16\n\t"
+        "push %rbx\n\t"
+        ".cfi_def_cfa_offset 24\n\t"
+        ".cfi_offset rbx, -24\n\t"
+        "mov %rsp, %rbp\n\t"
+        ".cfi_def_cfa rbp, 24\n\t"
+        "push %r12\n\t"
+        "push %r13\n\t"
+        "push %r14\n\t"
+        "push %r15\n\t"
+        "push %rbp\n\t" /* and the stack is aligned */
+        "mov %rsp, (%rcx)\n\t"
+        "test %rdi, %rdi\n\t"
+        "cmovnz %rdi, %rsp\n\t"
+        "mov %rdx, %rdi\n\t"
+        "call *%rsi\n\t"
+        "lea -40(%rbp), %rsp\n\t"
+        "mov $1, %eax\n\t"
+        "jmp 1f\n"
+        ".globl sa_reporting_faulted\n"
+        ".hidden sa_reporting_faulted\n"
+        "sa_reporting_faulted:\n\t"
+        "xor %eax, %eax\n"
+        "1:\n\t"
+        "pop %rbp\n\t"
+        "pop %r15\n\t"
+        "pop %r14\n\t"
+        "pop %r13\n\t"
+        "pop %r12\n\t"
+        "pop %rbx\n\t"
+        ".cfi_def_cfa rsp, 16\n\t"
+        "pop %rbp\n\t"
+        ".cfi_def_cfa_offset 8\n\t"
+        "ret\n\t"
+        ".cfi_endproc\n"
+        ".size sa_reporting_switch, . - sa_reporting_switch\n"
+        ".popsection\n");
+#elif defined(__aarch64__)
+extern int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp) SA_HIDDEN;
+extern const char sa_reporting_faulted[] SA_HIDDEN;
+
+__asm__(".pushsection .text.unlikely.sa_reporting_switch,\"ax\",@progbits\n"
+        ".globl sa_reporting_switch\n"
+        ".hidden sa_reporting_switch\n"
+        ".type sa_reporting_switch, %function\n"
+        "sa_reporting_switch:\n\t"
+        ".cfi_startproc\n\t"
+        "stp x29, x30, [sp, #-160]!\n\t"
+        ".cfi_def_cfa_offset 160\n\t"
+        ".cfi_offset x29, -160\n\t"
+        ".cfi_offset x30, -152\n\t"
+        "mov x29, sp\n\t"
+        ".cfi_def_cfa x29, 160\n\t"
+        "stp x19, x20, [sp, #16]\n\t"
+        "stp x21, x22, [sp, #32]\n\t"
+        "stp x23, x24, [sp, #48]\n\t"
+        "stp x25, x26, [sp, #64]\n\t"
+        "stp x27, x28, [sp, #80]\n\t"
+        "stp d8, d9, [sp, #96]\n\t"
+        "stp d10, d11, [sp, #112]\n\t"
+        "stp d12, d13, [sp, #128]\n\t"
+        "stp d14, d15, [sp, #144]\n\t"
+        "mov x9, sp\n\t"
+        "str x9, [x3]\n\t"
+        "cbz x0, 1f\n\t"
+        "mov sp, x0\n"
+        "1:\n\t"
+        "mov x0, x2\n\t"
+        "blr x1\n\t"
+        "mov sp, x29\n\t"
+        "mov w0, #1\n\t"
+        "b 2f\n"
+        ".globl sa_reporting_faulted\n"
+        ".hidden sa_reporting_faulted\n"
+        "sa_reporting_faulted:\n\t"
+        "mov w0, #0\n"
+        "2:\n\t"
+        "ldp x19, x20, [sp, #16]\n\t"
+        "ldp x21, x22, [sp, #32]\n\t"
+        "ldp x23, x24, [sp, #48]\n\t"
+        "ldp x25, x26, [sp, #64]\n\t"
+        "ldp x27, x28, [sp, #80]\n\t"
+        "ldp d8, d9, [sp, #96]\n\t"
+        "ldp d10, d11, [sp, #112]\n\t"
+        "ldp d12, d13, [sp, #128]\n\t"
+        "ldp d14, d15, [sp, #144]\n\t"
+        "ldp x29, x30, [sp], #160\n\t"
+        ".cfi_def_cfa sp, 0\n\t"
+        ".cfi_restore x29\n\t"
+        ".cfi_restore x30\n\t"
+        "ret\n\t"
+        ".cfi_endproc\n"
+        ".size sa_reporting_switch, . - sa_reporting_switch\n"
+        ".popsection\n");
+#else
+static const char sa_reporting_faulted[1];
+
+static int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp)
+{
+    (void)top;
+    (void)sp; /* faults are not caught */
+    f(arg);
+    return 1;
+}
+#endif
+
+static bool call_on(char *top, void (*f)(void *arg), void *arg)
+{
+    void *sp = NULL;
+    bool done;
+
+    /* The switch stores its stack pointer where the handler looks for it, unless faults are not caught. */
+    done = sa_reporting_switch(top, f, arg, reporting.may_fault ? &reporting.fault_sp : &sp);
+    sa_store_relaxed(&reporting.fault_sp, NULL);
+    return done;
+}
+
+struct call {
+    void (*f)(void *arg);
+    void *arg;
+    stack_t alternate; /* before */
+    bool off;          /* it is to be set again */
+};
+
+/* On the stack of reports, from where the alternate stack can be taken off even if a handler runs on it. */
+static void call_there(void *arg)
+{
+    static const stack_t off = {.ss_flags = SS_DISABLE};
+    struct call *c = arg;
+
+    c->off = reporting.may_fault && sa_sys_signal_stack(&off, &c->alternate) == 0;
+    c->alternate.ss_flags &= ~SS_ONSTACK;
+    c->f(c->arg);
+}
+
+bool sa_reporting_call(void (*f)(void *arg), void *arg)
+{
+    char *stack = sa_load_acquire(&reporting.stack);
+    struct call c = {.f = f, .arg = arg};
+    bool done;
+
+    if (!stack)
+        return call_on(NULL, f, arg);
+    done = call_on(stack + STACK_BYTES, call_there, &c);
+    if (c.off)
+        sa_sys_signal_stack(&c.alternate, NULL);
+    return done;
+}
+
+struct capture {
+    const void *frame;
+    uintptr_t *pc;
+    unsigned most, n;
+};
+
+static void capture(void *arg)
+{
+    struct capture *c = arg;
+
+    c->n = sa_stack_capture(c->frame, c->pc, c->most);
+}
+
+/* Where the loader has put the code at an address; NULL: not known. */
+static const void *object_of(uintptr_t pc)
+{
+    struct dl_find_object found;
+
+    return _dl_find_object((void *)pc, &found) == 0 ? found.dlfo_map_start : NULL;
+}
+
+/* Of a stack from here on: leaves the frames of this library out, if the program called it, and has a file of its own. */
+static unsigned leave_out_own(uintptr_t *pc, unsigned n)
+{
+    const void *own = object_of((uintptr_t)&sa_reporting_capture);
+    unsigned first = 0;
+
+    if (own == object_of(getauxval(AT_ENTRY)))
+        return n;
+    while (first < n && object_of(pc[first] - 1) == own)
+        first++;
+    if (first == n)
+        return n;
+    memmove(pc, pc + first, (n - first) * sizeof(*pc));
+    return n - first;
+}
+
+unsigned sa_reporting_capture(const void *frame, uintptr_t *pc, unsigned most)
+{
+    struct capture c = {frame, pc, most, 0};
+
+    memset(pc, 0, most * sizeof(*pc));
+    if (!call_on(NULL, capture, &c))
+        for (c.n = 0; c.n < most && pc[c.n];) /* those that were reached */
+            c.n++;
+    return frame ? c.n : leave_out_own(pc, c.n);
+}
+
+bool sa_reporting_fault(void *context)
+{
+    ucontext_t *c = context;
+    void *sp;
+
+    if (SA_LIKELY(!sa_load_relaxed(&reporting.owner)) ||
+        sa_load_relaxed(&reporting.owner) != self() || !(sp = sa_load_relaxed(&reporting.fault_sp)))
+        return false;
+    sa_store_relaxed(&reporting.fault_sp, NULL);
+#if defined(__x86_64__)
+    c->uc_mcontext.gregs[REG_RSP] = (greg_t)(uintptr_t)sp;
+    c->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)sa_reporting_faulted;
+#elif defined(__aarch64__)
+    c->uc_mcontext.sp = (uintptr_t)sp;
+    c->uc_mcontext.pc = (uintptr_t)sa_reporting_faulted;
+#else
+    (void)c;
+#endif
+    return true;
+}
+
+/* From here on faults of this thread come to the handler, also where a handler has begun this report. */
+static void faults_begin(void)
+{
+    reporting.may_fault = !sa_reporting_confined();
+    if (!reporting.may_fault)
+        return;
+    if (reporting.end == SA_REPORTING_ABORTS)
+        sa_fault_prepare_last();
+    reporting.mask = sa_sys_unblock(SIGSEGV);
+}
+
+static void faults_end(void)
+{
+    if (reporting.may_fault)
+        sa_sys_set_mask(reporting.mask);
+    reporting.may_fault = false;
+}
+
+/* --- one report --------------------------------------------------------------------------------- */
+
+/* Makes this thread the owner. A report that the program survives is not waited for: it can be made another time. */
+static bool own(enum sa_reporting_end end)
+{
+    uint32_t owner = 0;
+
+    for (int i = 0; i < WAITS; i++, owner = 0) {
+        if (sa_cas_acquire(&reporting.owner, &owner, self()))
+            return true;
+        if (owner == self())
+            return false; /* the report itself failed */
+        if (end == SA_REPORTING_SURVIVES)
+            return false;
+        sa_sys_futex_wait(&reporting.owner, owner, WAIT_NS);
+    }
+    return false;
+}
+
+/* The file, if it is one: what waits or does something when it is opened is left alone. */
+static int open_file(void)
+{
+    char path[SA_FILE_PATH_MAX];
+    int mode, fd;
+
+    if (!sa_reporting_path || !sa_reporting_path[0] || sa_reporting_confined() ||
+        sa_file_expand(sa_reporting_path, path, sizeof(path)) != 0)
+        return -1;
+    mode = sa_sys_file_mode(path);
+    if (mode >= 0 && !S_ISREG(mode))
+        return -1;
+    fd =
+        sa_sys_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (fd >= 0 && !S_ISREG(sa_sys_open_mode(fd))) {
+        sa_sys_close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void sa_reporting_after_fork(void)
+{
+    sa_store_relaxed(&reporting.owner, 0);
+}
+
+bool sa_reporting_begin(enum sa_reporting_end end)
+{
+    if (!own(end))
+        return false;
+    sa_reporting_prepare();
+    reporting.end = end;
+    reporting.late_ns = sa_clock_ns() + SA_REPORTING_SECONDS * 1000000000ull;
+    reporting.fd = -1;
+    reporting.said = false;
+    return true;
+}
+
+void sa_reporting_finish(void)
+{
+    faults_end();
+    if (reporting.fd >= 0)
+        sa_sys_close(reporting.fd);
+    reporting.fd = -1;
+    sa_store_release(&reporting.owner, 0);
+    sa_sys_futex_wake(&reporting.owner, 1);
+}
+
+void sa_reporting_text(const char *line)
+{
+    size_t bytes = strlen(line);
+
+    sa_fatal_write(line, bytes);
+    if (!reporting.said) { /* whatever happens now, the first line is there */
+        reporting.said = true;
+        faults_begin();
+        reporting.fd = open_file();
+        sa_abort_message_begin(reporting.end == SA_REPORTING_ABORTS);
+    }
+    if (reporting.end != SA_REPORTING_SURVIVES)
+        sa_abort_message_add(line, bytes);
+    if (reporting.fd >= 0)
+        sa_sys_file_write_quiet(reporting.fd, line, bytes);
+}
+
+void sa_reporting_line(const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list ap;
+
+    va_start(ap, format);
+    sa_fatal_format(line, sizeof(line), format, ap);
+    va_end(ap);
+    sa_reporting_text(line);
+}
+
+bool sa_reporting_late(void)
+{
+    return sa_clock_ns() > reporting.late_ns;
+}
+
+static void process_line(void)
+{
+    char path[SA_FILE_PATH_MAX / 4], name[32];
+    long length = sa_sys_readlink("/proc/self/exe", path, sizeof(path));
+
+    if (sa_sys_read_file("/proc/thread-self/comm", name, sizeof(name)) <= 0)
+        name[0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    sa_reporting_line("  in process %d (%s), thread %u (%s)", sa_sys_pid(),
+                      length > 0 ? path : sa_reporting_program(), sa_sys_tid(), name);
+}
+
+const char *sa_reporting_program(void)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN);
+
+    return path ? path : "?";
+}
+
+void sa_reporting_process(void)
+{
+    if (sa_reporting_confined())
+        sa_reporting_line("  in program %s", sa_reporting_program());
+    else
+        process_line();
+}

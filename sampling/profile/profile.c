@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a profile says, for the public functions; see profile.h. No state. */
+#include "sampling/profile/profile.h"
+
+#include "alloc/base/math.h"
+
+#include <string.h>
+
+static void set_stack(const struct sa_stack *stack, const void *const **ret, size_t *ret_depth)
+{
+    *ret = stack ? (const void *const *)stack->pc : NULL;
+    *ret_depth = stack ? stack->depth : 0;
+}
+
+static int same_or_not(int same)
+{
+    return same < 0 ? -1 : same;
+}
+
+static void set_not_freed(struct salloc_profile_sample *ret)
+{
+    ret->same_cpu = ret->same_vcpu = ret->same_l3 = ret->same_numa = ret->same_thread = -1;
+}
+
+static void set_lifetimes(const struct sa_bucket *row, struct salloc_profile_sample *ret)
+{
+    double n = (double)row->samples, mean = n > 0 ? row->life_sum / n : 0;
+    double variance = n > 0 ? row->life_squares / n - mean * mean : 0;
+
+    ret->censored = row->key.censored;
+    ret->same_cpu = same_or_not(row->key.same_cpu);
+    ret->same_vcpu = same_or_not(row->key.same_vcpu);
+    ret->same_l3 = same_or_not(row->key.same_l3);
+    ret->same_numa = same_or_not(row->key.same_numa);
+    ret->same_thread = same_or_not(row->key.same_thread);
+    ret->lifetime_mean = mean;
+    ret->lifetime_deviation = variance > 0 ? sa_sqrt(variance) : 0;
+    ret->lifetime_min = row->life_min;
+    ret->lifetime_max = row->life_max;
+}
+
+void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_bucket *row,
+                           struct salloc_profile_sample *ret)
+{
+    double count = (double)row->samples / row->key.p;
+    double bytes = count * (double)row->key.allocated;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->size = sizeof(*ret);
+    set_stack(row->key.stack, &ret->stack, &ret->depth);
+    ret->kind = (enum salloc_allocation_kind)row->key.kind;
+    ret->allocated_size = row->key.allocated;
+    ret->requested_size = row->key.requested;
+    ret->alignment = row->key.align;
+    ret->probability = row->key.p;
+    ret->interval = row->key.interval;
+    ret->samples = row->samples;
+    ret->thread = row->key.tid;
+    ret->guarded_status = (enum salloc_guarded_status)row->key.guarded;
+    if (profile->type == SALLOC_PROFILE_ALLOCATIONS || profile->type == SALLOC_PROFILE_LIFETIMES) {
+        ret->alloc_count = count;
+        ret->alloc_bytes = bytes;
+    } else {
+        ret->inuse_count = count;
+        ret->inuse_bytes = bytes;
+    }
+    set_not_freed(ret);
+    if (profile->type == SALLOC_PROFILE_LIFETIMES) {
+        ret->free_thread = row->key.free_tid;
+        set_stack(row->key.free_stack, &ret->free_stack, &ret->free_depth);
+        set_lifetimes(row, ret);
+    }
+    if (profile->type == SALLOC_PROFILE_HEAP) {
+        ret->resident_bytes = row->resident / row->key.p;
+        ret->swapped_bytes = row->swapped / row->key.p;
+        ret->locked_bytes = row->locked / row->key.p;
+        ret->zero_bytes = row->zero / row->key.p;
+    }
+    if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
+        ret->fragmentation_bytes = row->waste * (double)row->key.allocated / row->key.p;
+}
+
+bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
+                              struct salloc_profile_sample *ret)
+{
+    struct sa_bucket row;
+
+    if (single->row == SIZE_MAX)
+        return false;
+    row = (struct sa_bucket){.key = profile->rows[single->row].key,
+                             .samples = single->samples,
+                             .resident = (double)single->resident,
+                             .swapped = (double)single->swapped,
+                             .locked = (double)single->locked,
+                             .zero = (double)single->zero,
+                             .waste = single->waste};
+    sa_profile_row_sample(profile, &row, ret);
+    ret->address = (const void *)single->address;
+    ret->thread = single->tid;
+    ret->time_ns = single->time_ns ? (int64_t)single->time_ns + profile->clock_ns : 0;
+    return true;
+}
+
+void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_total *total,
+                             struct salloc_profile_sample *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->size = sizeof(*ret);
+    set_stack(total->stack, &ret->stack, &ret->depth);
+    ret->interval = (double)profile->interval;
+    ret->samples = total->sums.samples + total->sums.certain;
+    ret->alloc_count = total->sums.count + (double)total->sums.certain;
+    ret->alloc_bytes = total->sums.bytes + total->sums.certain_bytes;
+    set_not_freed(ret);
+}
+
+bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *stack,
+                     struct sa_sums *ret)
+{
+    bool any = stack == NULL;
+
+    memset(ret, 0, sizeof(*ret));
+    for (size_t i = 0; i < profile->row_count; i++) {
+        struct sa_group group = sa_bucket_group(&profile->rows[i]);
+
+        if (stack && profile->rows[i].key.stack != stack)
+            continue;
+        sa_sums_add(ret, &group);
+        any = true;
+    }
+    /* The totals of a heap profile are of all that ever was, not of what is in use. */
+    for (size_t i = 0; i < profile->total_count; i++) {
+        if (stack && profile->totals[i].stack != stack)
+            continue;
+        if (profile->type == SALLOC_PROFILE_ALLOCATIONS)
+            sa_sums_merge(ret, &profile->totals[i].sums);
+        any = true;
+    }
+    return any;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The live samples and what is kept of those that are not; see live_samples.h. Everything below is under SAMPLES. */
+#include "sampling/record/live_samples.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/thread.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/peak.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+#define FOLDED 64 /* records of gone samples that make room at a time */
+
+static struct {
+    struct sa_lock lock;
+    struct sa_sample *first;  /* live, newest first */
+    struct sa_sample *gone;   /* freed since the peak, but live then; linked by next */
+    struct sa_sample *unused; /* linked by next */
+    struct sa_buckets folded; /* what other records of gone samples said */
+    size_t count, gone_count;
+    size_t created;  /* records ever made; atomic, relaxed */
+    uint64_t newest; /* number of the last sample taken */
+    double bytes;    /* estimate of what is live */
+    double slack;    /* of that, what was not asked for */
+    int64_t most;    /* the high-water mark when it was looked at last: sa_in_use */
+    double peak_bytes;
+    uint64_t peak_number; /* the heap was largest when this sample had been taken, and no other */
+    int64_t peak_time_ns;
+} live;
+
+/* What was kept for an earlier peak. */
+struct past {
+    struct sa_sample *list;
+    struct sa_buckets rows;
+};
+
+static void live_lock(void)
+{
+    sa_lock_acquire(&live.lock, SA_RANK_SAMPLES);
+}
+
+static void live_unlock(void)
+{
+    sa_lock_release(&live.lock, SA_RANK_SAMPLES);
+}
+
+static double sample_weight(const struct sa_sample *s)
+{
+    return (double)s->allocated / s->p;
+}
+
+/*
+ * Records of gone samples become free, and rows instead; not those for which the rows have no room. So there are not
+ * many more records than there ever were live samples.
+ */
+static void live_fold(void)
+{
+    if (live.gone_count < FOLDED)
+        return;
+    for (int i = 0; i < FOLDED; i++) {
+        struct sa_sample *s = live.gone;
+        struct sa_bucket_key key = sa_sample_key(s);
+        struct sa_bucket *row = sa_buckets_find(&live.folded, &key);
+
+        if (!row)
+            return;
+        row->samples++;
+        row->offsets += s->offset;
+        row->hits += s->hits;
+        sa_stack_unref(s->stack);
+        live.gone = s->next;
+        live.gone_count--;
+        s->next = live.unused;
+        live.unused = s;
+    }
+}
+
+struct sa_sample *sa_live_new(void)
+{
+    struct sa_sample *s;
+
+    live_lock();
+    if (!live.unused)
+        live_fold();
+    s = live.unused;
+    if (s)
+        live.unused = s->next;
+    live_unlock();
+    if (s)
+        return s;
+    s = sa_arena_alloc(sizeof(*s), 8);
+    if (s)
+        sa_add_relaxed(&live.created, 1);
+    return s;
+}
+
+static void live_drop(struct sa_sample *s)
+{
+    s->next = live.unused;
+    live.unused = s;
+}
+
+void sa_live_drop(struct sa_sample *s)
+{
+    live_lock();
+    live_drop(s);
+    live_unlock();
+}
+
+/* Called without the lock. */
+static void live_forget(struct past *past)
+{
+    if (past->rows.cap)
+        sa_buckets_free(&past->rows);
+    while (past->list) {
+        struct sa_sample *s = past->list;
+
+        past->list = s->next;
+        sa_stack_unref(s->stack);
+        sa_live_drop(s);
+    }
+}
+
+/* The estimate has changed. */
+static void live_bytes_changed(double bytes)
+{
+    live.bytes = bytes;
+    sa_store_relaxed(&sa_peak.estimate_bytes, bytes > 0 ? (uint64_t)bytes : 0);
+}
+
+/* What the blocks for which the sample stands have, and the program did not ask for. */
+SA_INLINE double sample_slack(const struct sa_sample *s)
+{
+    return s->allocated > s->requested ? (double)(s->allocated - s->requested) / s->p : 0;
+}
+
+/* The peak is now. */
+static void live_move_peak(struct past *ret)
+{
+    if (live.gone || live.folded.cap) {
+        *ret = (struct past){live.gone, live.folded};
+        live.gone = NULL;
+        live.folded = (struct sa_buckets){0};
+        live.gone_count = 0;
+    }
+    live.peak_bytes = live.bytes;
+    live.peak_number = live.newest;
+    live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
+}
+
+/*
+ * Before the list changes. If the program had more in use, since the list has changed last, than ever before, then what
+ * is in the list was live at that time.
+ */
+static void live_look(struct past *ret)
+{
+    int64_t most = sa_load_relaxed(&sa_in_use.most);
+
+    if (most == live.most)
+        return;
+    live.most = most;
+    live_move_peak(ret);
+}
+
+void sa_live_add(struct sa_sample *s)
+{
+    struct sa_group group = {.p = s->p,
+                             .interval = s->interval,
+                             .allocated = (double)s->allocated,
+                             .samples = 1,
+                             .offsets = s->offset,
+                             .hits = s->hits};
+    struct past past = {0};
+
+    live_lock();
+    live_look(&past);
+    s->number = ++live.newest;
+    s->prev = NULL;
+    s->next = live.first;
+    if (s->next)
+        s->next->prev = s;
+    live.first = s;
+    live.count++;
+    live_bytes_changed(live.bytes + sample_weight(s));
+    s->slack = sample_slack(s);
+    live.slack += s->slack;
+    if (sa_thread.caller_kind & SA_CALLER_RAISED)
+        live_move_peak(&past);                     /* the block is what made it the most */
+    if (SA_UNLIKELY(sa_recordings_want_frees())) { /* of lifetimes */
+        s->time_ns = sa_clock_ns();
+        sa_place_here(&s->place);
+    }
+    sa_sums_add(&s->stack->totals, &group);
+    sa_recordings_allocated(s);
+    live_unlock();
+    live_forget(&past);
+}
+
+SA_COLD void sa_live_set_requested(struct sa_sample *s, size_t requested)
+{
+    live_lock();
+    live.slack -= s->slack;
+    s->requested = requested;
+    s->slack = sample_slack(s);
+    live.slack += s->slack;
+    live_unlock();
+}
+
+bool sa_live_wants_free_stacks(void)
+{
+    return sa_recordings_want_frees();
+}
+
+void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
+{
+    struct sa_stack *stack = s->stack;
+    struct past past = {0};
+    bool keep;
+
+    live_lock();
+    live_look(&past);
+    if (s->next)
+        s->next->prev = s->prev;
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        live.first = s->next;
+    live.count--;
+    /* Sums of doubles drift: nothing is exactly nothing. */
+    live_bytes_changed(live.count ? live.bytes - sample_weight(s) : 0);
+    live.slack = live.count ? live.slack - s->slack : 0;
+    if (sa_recordings_want_frees())
+        sa_recordings_freed(s, free_stack, sa_clock_ns());
+    keep = s->number <= live.peak_number;
+    if (keep) {
+        s->next = live.gone;
+        live.gone = s;
+        live.gone_count++;
+    } else {
+        live_drop(s);
+    }
+    live_unlock();
+    live_forget(&past);
+    if (!keep)
+        sa_stack_unref(stack);
+    if (free_stack)
+        sa_stack_unref(free_stack);
+}
+
+/* Whether a proxy that is lent is free on its span at this moment. */
+static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
+{
+    long index = sa_class_index(&sa_size_classes.of[s->cls], (uintptr_t)s->proxy - span->start);
+
+    return s->lent && index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
+}
+
+/* Objects free on the span of the proxy for each one that is not: the free memory that this sample's
+ * likes keep from being used for anything else. A proxy that is lent counts as held. */
+static double sample_waste(const struct sa_sample *s)
+{
+    const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
+    unsigned objects = span ? span->objects : 0, used = span ? sa_load_relaxed(&span->live) : 0;
+
+    if (span && proxy_is_free(s, span))
+        used = sa_min(used + 1, objects); /* the two were read one after the other */
+    return objects > 1 && used ? (double)(objects - used) / used : 0;
+}
+
+SA_RARE static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bool is_live)
+{
+    to->key = sa_sample_key(s);
+    to->samples = 1;
+    to->offset = s->offset;
+    to->hits = s->hits;
+    to->waste = is_live ? sample_waste(s) : 0;
+    to->start = is_live ? s->address : 0;
+    to->address = s->address;
+    to->tid = s->tid;
+    to->time_ns = s->time_ns;
+    sa_stack_ref(s->stack);
+}
+
+static void folded_copy(const struct sa_bucket *row, struct sa_sample_copy *to)
+{
+    *to = (struct sa_sample_copy){
+        .key = row->key, .samples = row->samples, .offset = row->offsets, .hits = row->hits};
+    sa_stack_ref(row->key.stack);
+}
+
+/*
+ * Maps memory for copies of all samples and takes the lock, with which it returns. False, without the lock, when
+ * out of memory.
+ */
+SA_RARE static bool live_lock_to_copy(struct sa_copied *c)
+{
+    for (;;) {
+        struct sa_live_stats stats;
+        size_t cap;
+
+        sa_live_stats(&stats);
+        cap = (stats.samples + stats.kept) * 9 / 8 + 64;
+        c->mapped_bytes = sa_align_up(cap * sizeof(*c->samples), sa_max(sa_vm.page_bytes, 4096));
+        c->samples = sa_vm_map(NULL, c->mapped_bytes, "salloc:profile");
+        c->count = 0;
+        if (!c->samples)
+            return false;
+        live_lock();
+        if (live.count + live.gone_count + live.folded.count <= cap)
+            return true;
+        live_unlock();
+        sa_vm_unmap(c->samples, c->mapped_bytes);
+    }
+}
+
+SA_RARE bool sa_live_copy(bool peak, struct sa_copied *ret)
+{
+    struct past past = {0};
+
+    live_lock();
+    live_look(&past);
+    live_unlock();
+    live_forget(&past);
+    if (!live_lock_to_copy(ret))
+        return false;
+    for (const struct sa_sample *s = live.first; s; s = s->next)
+        if (!peak || s->number <= live.peak_number)
+            sample_copy(s, &ret->samples[ret->count++], true);
+    for (const struct sa_sample *s = peak ? live.gone : NULL; s; s = s->next)
+        sample_copy(s, &ret->samples[ret->count++], false);
+    for (size_t i = 0; peak && i < live.folded.count; i++)
+        folded_copy(&live.folded.rows[i], &ret->samples[ret->count++]);
+    ret->time_ns = live.peak_time_ns;
+    live_unlock();
+    return true;
+}
+
+SA_RARE void sa_live_unref_copied(struct sa_copied *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        sa_stack_unref(c->samples[i].key.stack);
+        c->samples[i].key.stack = &sa_stack_unknown;
+    }
+}
+
+SA_RARE void sa_live_free_copied(struct sa_copied *c)
+{
+    sa_live_unref_copied(c);
+    if (c->samples)
+        sa_vm_unmap(c->samples, c->mapped_bytes);
+    *c = (struct sa_copied){0};
+}
+
+SA_RARE void sa_live_totals(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
+                            struct sa_sums *ret_evicted)
+{
+    live_lock();
+    sa_stack_each(visit, arg, ret_evicted);
+    live_unlock();
+}
+
+SA_RARE void sa_live_stats(struct sa_live_stats *ret)
+{
+    live_lock();
+    ret->samples = live.count;
+    ret->kept = live.gone_count + live.folded.count;
+    ret->records = sa_load_relaxed(&live.created);
+    ret->bytes = live.bytes;
+    ret->peak_bytes = live.peak_bytes;
+    ret->slack_bytes = live.slack > 0 ? live.slack : 0;
+    live_unlock();
+}
+
+SA_RARE uint64_t sa_live_start(enum salloc_profile_type type)
+{
+    struct sa_recording r = {.type = type};
+    uint64_t handle;
+
+    r.start_ns = (int64_t)sa_clock_calendar_ns();
+    if (type == SALLOC_PROFILE_LIFETIMES)
+        sa_place_learn_caches();
+    live_lock();
+    r.start_monotonic_ns = sa_clock_ns();
+    r.since = live.newest;
+    handle = sa_recordings_start(&r);
+    live_unlock();
+    return handle;
+}
+
+SA_RARE enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret,
+                                  struct sa_copied *ret_censored)
+{
+    enum sa_stop result = SA_STOP_NONE;
+    struct sa_recording *r;
+
+    if (!live_lock_to_copy(ret_censored))
+        return SA_STOP_NO_MEMORY;
+    r = sa_recordings_get(handle);
+    if (r) {
+        *ret = *r;
+        for (const struct sa_sample *s = live.first;
+             r->type == SALLOC_PROFILE_LIFETIMES && s && s->number > r->since; s = s->next)
+            sample_copy(s, &ret_censored->samples[ret_censored->count++], true);
+        sa_recordings_end(handle);
+        result = SA_STOPPED;
+    }
+    live_unlock();
+    if (!r)
+        sa_live_free_copied(ret_censored);
+    return result;
+}

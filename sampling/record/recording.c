@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recordings of allocations and lifetimes; see recording.h. Everything is under SAMPLES. */
+#include "sampling/record/recording.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
+#include "sampling/estimate/rates.h"
+
+static struct slot {
+    bool runs;
+    uint64_t generation; /* of the handle; grows with each use */
+    struct sa_recording recording;
+} slots[SA_RECORDINGS];
+
+static uint64_t filled; /* bit set = slot runs */
+static uint32_t
+    want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
+
+static bool by_thread; /* atomic, relaxed */
+
+uint32_t sa_sample_thread(void)
+{
+    static uint32_t numbers; /* atomic */
+
+    if (!sa_thread.number)
+        sa_thread.number = sa_add_relaxed(&numbers, 1) + 1;
+    return sa_thread.number;
+}
+
+uint32_t sa_sample_tid(bool exact)
+{
+    if (exact || !sa_thread.area.tid)
+        sa_thread.area.tid = sa_sys_tid();
+    return sa_thread.area.tid;
+}
+
+void sa_sample_set_by_thread(bool on)
+{
+    sa_store_relaxed(&by_thread, on);
+}
+
+SA_RARE bool sa_sample_by_thread_get(void)
+{
+    return sa_load_relaxed(&by_thread);
+}
+
+SA_RARE struct sa_bucket_key sa_sample_key(const struct sa_sample *s)
+{
+    return (struct sa_bucket_key){.stack = s->stack,
+                                  .p = s->p,
+                                  .interval = s->interval,
+                                  .allocated = s->allocated,
+                                  .requested = s->requested,
+                                  .align = s->align,
+                                  .kind = s->kind,
+                                  .guarded = s->guarded,
+                                  .same_cpu = SA_SAME_NONE,
+                                  .same_vcpu = SA_SAME_NONE,
+                                  .same_l3 = SA_SAME_NONE,
+                                  .same_numa = SA_SAME_NONE,
+                                  .same_thread = SA_SAME_NONE,
+                                  .tid = sa_load_relaxed(&by_thread) ? s->tid : 0};
+}
+
+SA_RARE uint64_t sa_recordings_start(const struct sa_recording *recording)
+{
+    for (unsigned i = 0; i < SA_RECORDINGS; i++) {
+        struct slot *slot = &slots[i];
+
+        if (slot->runs)
+            continue;
+        slot->runs = true;
+        slot->generation++;
+        slot->recording = *recording;
+        slot->recording.rates = sa_rates_generation();
+        filled |= 1ull << i;
+        if (recording->type == SALLOC_PROFILE_LIFETIMES)
+            sa_count_add(&want_frees, 1);
+        return slot->generation * SA_RECORDINGS + i;
+    }
+    return 0;
+}
+
+static struct slot *slot_get(uint64_t handle)
+{
+    struct slot *slot = &slots[handle % SA_RECORDINGS];
+
+    return slot->runs && slot->generation == handle / SA_RECORDINGS ? slot : NULL;
+}
+
+SA_RARE struct sa_recording *sa_recordings_get(uint64_t handle)
+{
+    struct slot *slot = slot_get(handle);
+
+    return slot ? &slot->recording : NULL;
+}
+
+SA_RARE void sa_recordings_end(uint64_t handle)
+{
+    struct slot *slot = slot_get(handle);
+
+    slot->runs = false;
+    filled &= ~(1ull << (slot - slots));
+    if (slot->recording.type == SALLOC_PROFILE_LIFETIMES)
+        sa_count_add(&want_frees, -1);
+    slot->recording = (struct sa_recording){0};
+}
+
+bool sa_recordings_want_frees(void)
+{
+    return sa_load_relaxed(&want_frees) != 0;
+}
+
+static void row_add(struct sa_bucket *row, const struct sa_sample *s)
+{
+    row->samples++;
+    row->offsets += s->offset;
+    row->hits += s->hits;
+}
+
+SA_RARE void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns)
+{
+    row->life_sum += (double)ns;
+    row->life_squares += (double)ns * (double)ns;
+    row->life_min = row->samples == 1 || ns < row->life_min ? ns : row->life_min;
+    row->life_max = ns > row->life_max ? ns : row->life_max;
+}
+
+SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
+{
+    struct sa_bucket_key key = sa_sample_key(sample);
+
+    for (uint64_t left = filled; left; left &= left - 1) {
+        struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
+        struct sa_bucket *row = NULL;
+
+        if (r->type == SALLOC_PROFILE_ALLOCATIONS)
+            row = sa_buckets_find(&r->rows, &key);
+        if (row)
+            row_add(row, sample);
+    }
+}
+
+void sa_recordings_allocated(const struct sa_sample *sample)
+{
+    if (SA_UNLIKELY(filled))
+        recordings_add(sample);
+}
+
+SA_RARE void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
+                                 uint64_t now_ns)
+{
+    struct sa_bucket_key key = sa_sample_key(sample);
+    struct sa_place here;
+
+    sa_place_here(&here);
+    key.free_stack = free_stack ? free_stack : &sa_stack_unknown;
+    key.free_tid = sa_load_relaxed(&by_thread) ? sa_sample_tid(false) : 0;
+    key.same_cpu = sa_same(sample->place.cpu, here.cpu);
+    key.same_vcpu = sa_same(sample->place.vcpu, here.vcpu);
+    key.same_l3 = sa_same(sa_place_l3(sample->place.cpu), sa_place_l3(here.cpu));
+    key.same_numa = sa_same(sample->place.node, here.node);
+    key.same_thread = sample->thread == sa_sample_thread();
+    for (uint64_t left = filled; left; left &= left - 1) {
+        struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
+        struct sa_bucket *row = NULL;
+
+        if (r->type == SALLOC_PROFILE_LIFETIMES && sample->number > r->since)
+            row = sa_buckets_find(&r->rows, &key);
+        if (!row)
+            continue;
+        row_add(row, sample);
+        sa_bucket_add_life(row, now_ns - sample->time_ns);
+    }
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of threads, for files of profiles. */
+#ifndef SA_SAMPLING_RECORD_THREAD_NAME_H
+#define SA_SAMPLING_RECORD_THREAD_NAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SA_THREAD_NAME_BYTES 64
+
+/*
+ * The name of a thread of this process, as the kernel has it now; its number, if it has ended or has no name. Valid
+ * UTF-8, terminated.
+ */
+void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES]);
+
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking and releasing samples; see sampler.h. State: the generator (atomic), counters (atomic, relaxed). A
+ * record belongs to this code until it is in the list of live ones, and again after it was taken out; the
+ * block's owner is the only one who frees it.
+ */
+#include "sampling/sampler/sampler.h"
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/single_threaded.h"
+#include "alloc/base/size_class.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
+#include "alloc/page_heap/page_heap.h"
+#include "sampling/estimate/random_variates.h"
+#include "sampling/guard/fault_handler.h"
+#include "sampling/guard/guard_policy.h"
+#include "sampling/guard/guarded.h"
+#include "sampling/guard/misuse.h"
+#include "sampling/guard/sample_quarantine.h"
+#include "sampling/record/live_samples.h"
+
+/* A proxy is lent only up to this probability. The objects of sampled blocks are used by others, so that spans hold fewer
+ * of the class by this part; if nearly all were sampled, a few objects would be lent again and again. */
+#define LENT_MAX_P 0.125
+
+static SA_START_DATA struct {
+    uint64_t seed;  /* const after init and in between forks */
+    uint64_t rng;   /* atomic: draws that belong to no CPU */
+    uint64_t taken; /* atomic, relaxed */
+    uint64_t failed;
+    uint32_t
+        forked; /* atomic: what is chosen to be guarded and kept follows draws from before a fork */
+} sampler;
+
+static size_t apart[SA_CLASSES_MAX]; /* atomic, relaxed */
+
+static void sampler_seed(uint64_t seed)
+{
+    sampler.seed = seed;
+    sampler.rng = sa_rng_mix(seed ^ SA_RNG_STEP);
+}
+
+void sa_sampler_init(int64_t interval, uint64_t seed)
+{
+    sampler_seed(seed);
+    sa_rates_init(interval);
+}
+
+SA_COLD void sa_sampler_after_fork(uint64_t number)
+{
+    sampler_seed(sa_rng_mix(sa_rng_mix(sampler.seed) + number * SA_RNG_STEP));
+    sampler.forked = 1;
+}
+
+/* The first sample in a child of fork: others' generators are not on pages that every child writes to. */
+SA_COLD static void sampler_seed_others(void)
+{
+    if (!sa_xchg_acquire(&sampler.forked, 0))
+        return;
+    sa_guard_policy_seed(sa_sampler_stream(SA_SLABS));
+    sa_guarded_seed(sa_sampler_stream(SA_SLABS + 1));
+    sa_sample_quarantine_seed(sa_sampler_stream(SA_SLABS + 2));
+}
+
+uint64_t sa_sampler_stream(unsigned number)
+{
+    return sa_rng_mix(sampler.seed + (number + 1ull) * 0xd1342543de82ef95ull);
+}
+
+bool sa_sampler_try(const struct sa_rate *rate)
+{
+    return sa_variate_trial(&sampler.rng, rate->p);
+}
+
+void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
+{
+    ret->won = sa_rate_try_size(bytes, &sampler.rng, &ret->rate);
+    ret->bytes = bytes;
+}
+
+/* The stack that called the allocator, in the table. Whoever calls this has set sa_thread.sampling. */
+static struct sa_stack *sampler_stack(void)
+{
+    uintptr_t pc[SA_STACK_MAX];
+
+    return sa_stack_intern(pc, sa_stack_capture(sa_thread.caller, pc, SA_STACK_MAX));
+}
+
+/* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack over. */
+static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_span *span,
+                           size_t allocated, size_t requested, size_t align, void *proxy, bool lent,
+                           unsigned cls, struct sa_stack *stack, uint64_t now, bool chosen,
+                           enum salloc_guarded_status status)
+{
+    uint64_t rng = sa_rng_next(&sampler.rng);
+    struct sa_sample *s = sa_live_new();
+
+    if (!s) {
+        sa_stack_unref(stack);
+        return false;
+    }
+    s->span = span;
+    s->proxy = proxy;
+    s->lent = lent;
+    s->cls = (uint8_t)cls;
+    s->kind = sa_thread.caller_kind & SA_CALLER_KIND;
+    s->p = trial->rate.p;
+    s->interval = trial->rate.interval;
+    s->offset = sa_variate_offset(&rng, &trial->rate, (double)allocated);
+    s->hits = sa_variate_hits(&rng, &trial->rate, (double)allocated, s->offset);
+    s->allocated = allocated;
+    s->requested = requested;
+    s->align = align > SA_MIN_ALIGN ? align : 0;
+    s->stack = stack;
+    s->thread = sa_sample_thread();
+    s->tid = sa_sample_tid(chosen);
+    s->place = (struct sa_place){-1, -1, -1};
+    s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
+    s->guarded = (int8_t)status;
+    s->chosen = chosen;
+    s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_fault_may_report() &&
+                         sa_guard_policy_keep(allocated, now));
+    s->time_ns = s->keep ? sa_clock_ns() : now;
+    sa_store_relaxed(&span->sample, s);
+    sa_live_add(s);
+    return true;
+}
+
+/* Brackets the sampler's work; false: this thread is inside already. */
+static bool sampler_enter(void)
+{
+    if (sa_thread.sampling)
+        return false;
+    sa_thread.sampling = 1;
+    if (SA_UNLIKELY(sa_load_relaxed(&sampler.forked)))
+        sampler_seed_others();
+    return true;
+}
+
+static void sampler_leave(bool recorded)
+{
+    sa_count_shared(recorded ? &sampler.taken : &sampler.failed, 1);
+    sa_thread.sampling = 0;
+}
+
+/* A page for an object of a class: guarded if that is requested, and there is a slot. */
+static struct sa_span *sampler_page(size_t bytes, size_t requested, size_t align, unsigned cls,
+                                    struct sa_stack *stack, enum salloc_guarded_status *status)
+{
+    struct sa_span *span = NULL;
+
+    if (SA_UNLIKELY(*status == SALLOC_GUARDED_REQUESTED)) {
+        sa_fault_prepare();
+        span = sa_guarded_alloc(requested, align, cls, stack, status);
+    }
+    if (!span)
+        span =
+            sa_page_heap_alloc(&sa_page_heap_sampled, (bytes + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT,
+                               sa_max(align >> SA_PAGE_SHIFT, 1), SA_PAGES_ANY);
+    if (span) {
+        span->requested = requested;
+        span->origin = sa_caller_origin(align);
+    }
+    return span;
+}
+
+static void sampler_give_back(struct sa_span *span)
+{
+    if (sa_guarded_span(span)) {
+        sa_guarded_claim(span);
+        sa_guarded_free(span, NULL);
+    } else {
+        sa_page_heap_free(&sa_page_heap_sampled, span, span->zeroed);
+    }
+}
+
+enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+
+    if (k->objects == 1)
+        return SA_PROXY_NONE;
+    /* Profiles look for the object of a lent one in the span's own bitmap. */
+    return k->size > SA_PAGE_BYTES && rate->p <= LENT_MAX_P && k->objects <= 64 ? SA_PROXY_LENT
+                                                                                : SA_PROXY_HELD;
+}
+
+void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+                      enum sa_proxy proxy, size_t requested, size_t align)
+{
+    size_t bytes = sa_size_classes.of[cls].size;
+    struct sa_stack *stack;
+    struct sa_span *span;
+    enum salloc_guarded_status status;
+    bool recorded = false, chosen;
+    uint64_t now;
+    void *p = NULL;
+
+    if (!sampler_enter())
+        return NULL;
+    stack = sampler_stack();
+    now = sa_clock_coarse_ns();
+    status =
+        sa_fault_may_report() ? sa_guard_policy_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
+    chosen = status == SALLOC_GUARDED_REQUESTED;
+    span = sampler_page(bytes, requested, align, cls, stack, &status);
+    if (span) {
+        p = (void *)(sa_guarded_span(span) ? sa_guarded_start(span) : span->start);
+        recorded = sampler_record(trial, span, bytes, requested, align,
+                                  proxy == SA_PROXY_NONE ? NULL : object, proxy == SA_PROXY_LENT,
+                                  cls, stack, now, chosen, status);
+        if (!recorded)
+            sampler_give_back(span);
+        else if (proxy != SA_PROXY_HELD)
+            sa_add_relaxed(&apart[cls], 1);
+    } else {
+        sa_stack_unref(stack);
+    }
+    sampler_leave(recorded);
+    return recorded ? p : NULL;
+}
+
+void sa_sampler_take_large(const struct sa_sampling_decision *trial, struct sa_span *span,
+                           size_t requested, size_t align)
+{
+    enum salloc_guarded_status status;
+    struct sa_stack *stack;
+    uint64_t now;
+    bool chosen;
+
+    if (!sampler_enter())
+        return;
+    stack = sampler_stack();
+    now = sa_clock_coarse_ns();
+    status = sa_fault_may_report() ? sa_guard_policy_make(stack, trial->bytes, now)
+                                   : SALLOC_GUARDED_DISABLED;
+    chosen = status == SALLOC_GUARDED_REQUESTED;
+    if (chosen)
+        status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
+    sampler_leave(sampler_record(trial, span, trial->bytes, requested, align, NULL, false, 0, stack,
+                                 now, chosen, status));
+}
+
+SA_COLD void sa_sampler_set_requested(struct sa_span *span, size_t requested)
+{
+    struct sa_sample *s = sa_load_relaxed(&span->sample);
+
+    if (s)
+        sa_live_set_requested(s, requested);
+}
+
+unsigned sa_sampler_class(const struct sa_span *span)
+{
+    const struct sa_sample *s;
+
+    /* The span may change hands meanwhile, if whoever asks does not own the block. Those of the sampled heap
+     * never hold objects: what stands there is always a record, or NULL. */
+    if (span->heap == SA_HEAP_GUARDED)
+        return sa_guarded_class(span);
+    if (span->heap != SA_HEAP_SAMPLED)
+        return 0;
+    s = sa_load_relaxed(&span->sample);
+    return s ? s->cls : 0;
+}
+
+/* The stack that frees, if somebody wants it; NULL inside of the sampler. */
+static struct sa_stack *sampler_free_stack(bool wanted)
+{
+    struct sa_stack *stack;
+
+    if (!wanted || sa_thread.sampling)
+        return NULL;
+    sa_thread.sampling = 1;
+    stack = sampler_stack();
+    sa_thread.sampling = 0;
+    return stack;
+}
+
+SA_COLD struct sa_stack *sa_sampler_stack(void)
+{
+    return sampler_free_stack(true);
+}
+
+/* What is to be remembered of a block that is freed, with references of its own. */
+static void sampler_remember(const struct sa_sample *s, struct sa_stack *freed,
+                             struct sa_block_history *ret)
+{
+    sa_fault_prepare();
+    sa_stack_ref(s->stack);
+    if (freed)
+        sa_stack_ref(freed);
+    ret->start = s->span->start;
+    ret->requested = s->span->requested;
+    ret->allocated = (struct sa_event){s->stack, s->time_ns, s->tid};
+    ret->freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
+}
+
+static struct sa_sample *sampler_take_record(struct sa_span *span)
+{
+    struct sa_sample *s;
+
+    if (!sa_single_threaded())
+        return sa_xchg_acquire(&span->sample, NULL);
+    s = span->sample;
+    span->sample = NULL;
+    return s;
+}
+
+/* Takes a block's record from its span; whoever comes second frees the block a second time. */
+static struct sa_sample *sampler_claim(struct sa_span *span)
+{
+    struct sa_sample *s = NULL;
+    struct sa_lookup found;
+
+    if (!sa_guarded_span(span) || sa_guarded_claim(span))
+        s = sampler_take_record(span);
+    if (SA_UNLIKELY(!s)) {
+        if (sa_misuse_find(span->start, &found) && found.state == SA_LOOKUP_FREED)
+            sa_misuse_pointer("invalid free", (void *)found.history.start, &found);
+        sa_fatal("double free", (void *)span->start, "is being freed by another thread");
+    }
+    return s;
+}
+
+enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **ret_proxy)
+{
+    struct sa_sample *s = sampler_claim(span);
+    bool guarded = sa_guarded_span(span), keep;
+    struct sa_block_history history;
+    struct sa_stack *stack;
+    enum sa_proxy proxy = !s->proxy ? SA_PROXY_NONE : s->lent ? SA_PROXY_LENT : SA_PROXY_HELD;
+
+    keep = !guarded && sa_sample_quarantine_wants(sa_span_bytes(span)) && s->keep;
+    stack = sampler_free_stack(guarded || keep || sa_live_wants_free_stacks());
+    *ret_cls = s->cls;
+    *ret_proxy = s->proxy;
+    if (proxy != SA_PROXY_HELD)
+        sa_sub_relaxed(&apart[s->cls], 1);
+    if (keep)
+        sampler_remember(s, stack, &history);
+    if (guarded && stack)
+        sa_stack_ref(stack);
+    sa_live_remove(s, stack);
+    if (guarded)
+        sa_guarded_free(span, stack);
+    if (keep && !sa_sample_quarantine_put(span, &history, false)) {
+        sa_block_history_drop(&history);
+        keep = false;
+    }
+    if (!guarded && !keep)
+        sa_page_heap_free(&sa_page_heap_sampled, span, false);
+    return proxy;
+}
+
+SA_RARE size_t sa_sampler_apart(unsigned cls)
+{
+    return sa_load_relaxed(&apart[cls]);
+}
+
+SA_RARE void sa_sampler_release_large(struct sa_span *span)
+{
+    sa_live_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
+}
+
+bool sa_sampler_keep_large(struct sa_span *span, bool empty)
+{
+    struct sa_sample *s = sampler_claim(span);
+    bool keep = s->chosen && sa_sample_quarantine_wants(sa_span_bytes(span));
+    struct sa_stack *stack = sampler_free_stack(keep || sa_live_wants_free_stacks());
+    struct sa_block_history history;
+
+    if (keep)
+        sampler_remember(s, stack, &history);
+    sa_live_remove(s, stack);
+    if (keep && !sa_sample_quarantine_put(span, &history, empty)) {
+        sa_block_history_drop(&history);
+        keep = false;
+    }
+    return keep;
+}
+
+SA_RARE void sa_sampler_stats(struct sa_sampler_stats *ret)
+{
+    ret->taken = sa_load_relaxed(&sampler.taken);
+    ret->failed = sa_load_relaxed(&sampler.failed);
+}

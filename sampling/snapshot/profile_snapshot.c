@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making profiles; see profile_snapshot.h. A profile under construction belongs to the thread that makes it. */
+#include "sampling/snapshot/profile_snapshot.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "sampling/estimate/rates.h"
+#include "sampling/guard/guarded.h"
+#include "sampling/record/live_samples.h"
+#include "sampling/sampler/sampler.h"
+#include "sampling/snapshot/residency.h"
+
+#include <errno.h>
+#include <math.h>
+
+#define TOTALS_FIRST 1024
+
+/* A profile with what its memory is. The struct has a mapping of its own. */
+struct profile_memory {
+    struct sa_profile profile;
+    struct sa_buckets rows;
+    size_t totals_cap, totals_bytes;
+    bool totals_short;        /* there was no memory for all of them */
+    struct sa_copied singles; /* of profiles that keep them, without references to stacks */
+};
+
+static size_t map_bytes(size_t bytes)
+{
+    return sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096));
+}
+
+/* Gives up the end of a mapping; what is left of it. */
+static size_t map_trim(void *p, size_t bytes, size_t used)
+{
+    size_t left = sa_min(sa_max(map_bytes(used), map_bytes(1)), bytes);
+
+    if (left < bytes)
+        sa_vm_unmap((char *)p + left, bytes - left);
+    return left;
+}
+
+static struct profile_memory *profile_new(enum salloc_profile_type type)
+{
+    struct profile_memory *m =
+        sa_vm_map(NULL, map_bytes(sizeof(struct profile_memory)), "salloc:profile");
+
+    if (m) {
+        m->profile.type = type;
+        m->profile.time_ns = (int64_t)sa_clock_calendar_ns();
+        m->profile.interval = sa_rates_interval();
+    }
+    return m;
+}
+
+/*
+ * What a profile's samples may have missed. Blocks that live now and are older than the last change of the rates
+ * are bounded in number; of other sets nothing is known but when they began.
+ */
+static void profile_set_unseen(struct sa_profile *profile, uint32_t rates)
+{
+    struct sa_unseen *u = &profile->unseen;
+
+    sa_rates_unseen(u);
+    if (profile->type == SALLOC_PROFILE_HEAP || profile->type == SALLOC_PROFILE_FRAGMENTATION)
+        return;
+    if (rates != sa_rates_generation()) {
+        if (u->bytes < u->past_bytes_weight)
+            u->bytes = u->past_bytes_weight;
+        if (u->blocks < u->past_blocks_weight)
+            u->blocks = u->past_blocks_weight;
+    }
+    u->past_bytes_weight = u->past_blocks_weight = u->past_bytes = u->past_blocks = 0;
+}
+
+/* Everything that a profile says about what is missing from it. rates: the generation at the start of a recording. */
+static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rates)
+{
+    struct sa_stack_stats stacks;
+    struct sa_sampler_stats sampler;
+
+    /* A program may hold profiles for long, and limits count all that is mapped. */
+    sa_buckets_trim(&m->rows);
+    m->totals_bytes = map_trim(m->profile.totals, m->totals_bytes,
+                               m->profile.total_count * sizeof(struct sa_total));
+    m->singles.mapped_bytes = map_trim(m->singles.samples, m->singles.mapped_bytes,
+                                       m->singles.count * sizeof(*m->singles.samples));
+    sa_stack_stats(&stacks);
+    sa_sampler_stats(&sampler);
+    m->profile.waste_most = INFINITY;
+    m->profile.singles = m->singles.samples;
+    m->profile.single_count = m->singles.count;
+    m->profile.clock_ns = (int64_t)(sa_clock_calendar_ns() - sa_clock_ns());
+    m->profile.rows = m->rows.rows;
+    m->profile.row_count = m->rows.count;
+    m->profile.stacks_dropped = stacks.dropped;
+    m->profile.stacks_evicted = stacks.evicted_samples;
+    m->profile.samples_dropped = sampler.failed + m->rows.dropped;
+    profile_set_unseen(&m->profile, rates);
+    m->profile.used_bytes = sa_footprint_bytes();
+    return &m->profile;
+}
+
+void sa_profile_free(struct sa_profile *profile)
+{
+    struct profile_memory *m = (struct profile_memory *)profile;
+
+    sa_buckets_free(&m->rows);
+    sa_live_free_copied(&m->singles);
+    for (size_t i = 0; i < profile->total_count; i++)
+        sa_stack_unref(profile->totals[i].stack);
+    if (m->totals_cap)
+        sa_vm_unmap(profile->totals, m->totals_bytes);
+    sa_vm_unmap(m, map_bytes(sizeof(*m)));
+}
+
+/* Sorts copied samples into rows. */
+static void profile_add_copied(struct profile_memory *m, const struct sa_copied *copied)
+{
+    for (size_t i = 0; i < copied->count; i++) {
+        struct sa_sample_copy *s = &copied->samples[i];
+        struct sa_bucket *row = sa_buckets_find(&m->rows, &s->key);
+
+        if (!row) {
+            s->row = SIZE_MAX;
+            continue;
+        }
+        s->row = (size_t)(row - m->rows.rows);
+        row->samples += s->samples;
+        row->offsets += s->offset;
+        row->hits += s->hits;
+        row->waste += s->waste;
+    }
+}
+
+static bool sample_residency(const struct sa_residency *pages, const struct sa_sample_copy *s,
+                             struct sa_resident *ret)
+{
+    if (s->key.guarded == SALLOC_GUARDED_GUARDED)
+        return sa_residency_of_filled(pages, s->start, s->key.allocated, s->key.requested,
+                                      SA_GUARDED_FILL, ret);
+    return sa_residency_of(pages, s->start, s->key.allocated, ret);
+}
+
+void sa_snapshot_measure(struct sa_profile *profile)
+{
+    struct profile_memory *m = (struct profile_memory *)profile;
+    struct sa_residency pages;
+    struct sa_resident resident;
+
+    if (profile->type != SALLOC_PROFILE_HEAP)
+        return;
+    sa_residency_open(&pages, m->singles.count);
+    profile->knows = pages.knows;
+    for (size_t i = 0; i < m->singles.count; i++) {
+        struct sa_sample_copy *s = &m->singles.samples[i];
+
+        if (s->start && s->row != SIZE_MAX && sample_residency(&pages, s, &resident)) {
+            s->resident = resident.resident;
+            s->swapped = resident.swapped;
+            s->locked = resident.locked;
+            s->zero = resident.zero;
+            m->rows.rows[s->row].resident += (double)resident.resident;
+            m->rows.rows[s->row].swapped += (double)resident.swapped;
+            m->rows.rows[s->row].locked += (double)resident.locked;
+            m->rows.rows[s->row].zero += (double)resident.zero;
+        }
+    }
+    sa_residency_close(&pages);
+}
+
+static bool totals_grow(struct profile_memory *m)
+{
+    size_t cap = m->totals_cap ? 2 * m->totals_cap : TOTALS_FIRST;
+    size_t bytes = map_bytes(cap * sizeof(struct sa_total));
+    struct sa_total *more = sa_vm_map(NULL, bytes, "salloc:profile");
+
+    if (!more)
+        return false;
+    for (size_t i = 0; i < m->profile.total_count; i++)
+        more[i] = m->profile.totals[i];
+    if (m->totals_cap)
+        sa_vm_unmap(m->profile.totals, m->totals_bytes);
+    m->profile.totals = more;
+    m->totals_cap = cap;
+    m->totals_bytes = bytes;
+    return true;
+}
+
+static void totals_visit(struct sa_stack *stack, void *arg)
+{
+    struct profile_memory *m = arg;
+
+    if (m->totals_short)
+        return;
+    if (m->profile.total_count == m->totals_cap && !totals_grow(m)) {
+        m->totals_short = true;
+        return;
+    }
+    sa_stack_ref_locked(stack);
+    m->profile.totals[m->profile.total_count++] = (struct sa_total){stack, stack->totals};
+}
+
+/* What was ever allocated, per stack; what no longer has a stack goes to the unknown one. */
+static bool profile_add_totals(struct profile_memory *m)
+{
+    struct sa_sums evicted = {0};
+
+    sa_live_totals(totals_visit, m, &evicted);
+    if (!m->totals_short && (evicted.samples || evicted.certain) &&
+        (m->profile.total_count < m->totals_cap || totals_grow(m))) {
+        sa_stack_ref(&sa_stack_unknown);
+        m->profile.totals[m->profile.total_count++] = (struct sa_total){&sa_stack_unknown, evicted};
+    }
+    return !m->totals_short;
+}
+
+struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_error)
+{
+    bool live = type != SALLOC_PROFILE_ALLOCATIONS;
+    struct sa_copied copied = {0};
+    struct profile_memory *m;
+
+    *ret_error = EINVAL;
+    if (type != SALLOC_PROFILE_HEAP && type != SALLOC_PROFILE_FRAGMENTATION &&
+        type != SALLOC_PROFILE_PEAK_HEAP && type != SALLOC_PROFILE_ALLOCATIONS)
+        return NULL;
+    *ret_error = ENOMEM;
+    m = profile_new(type);
+    if (!m)
+        return NULL;
+    if ((live && !sa_live_copy(type == SALLOC_PROFILE_PEAK_HEAP, &copied)) ||
+        ((type == SALLOC_PROFILE_HEAP || !live) && !profile_add_totals(m))) {
+        sa_live_free_copied(&copied);
+        sa_profile_free(&m->profile);
+        return NULL;
+    }
+    if (type == SALLOC_PROFILE_PEAK_HEAP && copied.time_ns)
+        m->profile.time_ns = copied.time_ns;
+    profile_add_copied(m, &copied);
+    sa_live_unref_copied(&copied);
+    m->singles = copied;
+    if (m->rows.dropped && m->rows.count < SA_ROWS_MAX) { /* no memory, rather than too many */
+        sa_profile_free(&m->profile);
+        return NULL;
+    }
+    return profile_finish(m, 0);
+}
+
+/* What was still allocated when a recording of lifetimes ended. */
+static void profile_add_censored(struct profile_memory *m, const struct sa_copied *copied)
+{
+    uint64_t now = sa_clock_ns();
+
+    for (size_t i = 0; i < copied->count; i++) {
+        const struct sa_sample_copy *s = &copied->samples[i];
+        struct sa_bucket_key key = s->key;
+        struct sa_bucket *row;
+
+        key.censored = 1;
+        row = sa_buckets_find(&m->rows, &key);
+        if (!row)
+            continue;
+        row->samples++;
+        row->offsets += s->offset;
+        row->hits += s->hits;
+        sa_bucket_add_life(row, now - s->time_ns);
+    }
+}
+
+struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error)
+{
+    struct profile_memory *m = profile_new(SALLOC_PROFILE_ALLOCATIONS);
+    struct sa_recording recording;
+    struct sa_copied copied = {0};
+    enum sa_stop stop = SA_STOP_NO_MEMORY;
+
+    if (m)
+        stop = sa_live_stop(handle, &recording, &copied);
+    *ret_error = stop == SA_STOP_NONE ? EINVAL : ENOMEM;
+    if (stop != SA_STOPPED) {
+        if (m)
+            sa_profile_free(&m->profile);
+        return NULL;
+    }
+    m->profile.type = recording.type;
+    m->profile.time_ns = recording.start_ns;
+    m->profile.duration_ns = (int64_t)(sa_clock_ns() - recording.start_monotonic_ns);
+    m->rows = recording.rows;
+    profile_add_censored(m, &copied);
+    sa_live_free_copied(&copied);
+    return profile_finish(m, recording.rates);
+}

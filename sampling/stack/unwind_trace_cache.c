@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing paths; see unwind_trace_cache.h. A process that is forked while another thread writes one never uses it
+ * again.
+ */
+#include "sampling/stack/unwind_trace_cache.h"
+
+#include "alloc/base/bits.h"
+#include "sampling/stack/unwind.h"
+
+#ifdef SA_UNWIND_FAST
+
+struct sa_path sa_trace_caches[1 << SA_TRACE_CACHE_BITS];
+uint8_t sa_trace_cache_numbers[1 << SA_TRACE_CACHE_BITS];
+static uint8_t numbers_used; /* atomic, relaxed */
+
+#define FRAME_MAX (1 << 30) /* bytes: the walker believes no more either */
+
+/* Who does this at the same time may get the same path for another place: it is a guess there, too. */
+struct sa_path *sa_trace_cache_first_of(uint8_t *number)
+{
+    unsigned n = sa_min(sa_load_relaxed(&numbers_used) + 1u, 1u << SA_TRACE_CACHE_BITS);
+
+    sa_store_relaxed(&numbers_used, (uint8_t)n);
+    sa_store_relaxed(number, (uint8_t)n);
+    return &sa_trace_caches[n - 1];
+}
+
+bool sa_trace_cache_is_plain(uint64_t rule)
+{
+    int64_t cfa = (int64_t)rule >> 32, rbp = (int16_t)(rule >> 16);
+
+    if ((rule & 0xffff & ~(uint64_t)SA_RULE_RBP_AT_CFA) != SA_RULE_FRAME || cfa < 8 ||
+        cfa > FRAME_MAX || cfa % 8)
+        return false;
+    return !(rule & SA_RULE_RBP_AT_CFA) || (rbp % 8 == 0 && rbp <= -8 && rbp >= -cfa);
+}
+
+void sa_trace_cache_set(struct sa_path *path, const struct sa_trace_cache_made *made)
+{
+    uint32_t sequence = sa_load_relaxed(&path->sequence);
+
+    if (sequence % 2 || !sa_cas_acquire(&path->sequence, &sequence, sequence + 1))
+        return;
+    /* Who sees any of the stores below sees the one above, too. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < made->count; i++) {
+        sa_store_relaxed(&path->step[i].pc, made->step[i].pc);
+        sa_store_relaxed(&path->step[i].rule, made->step[i].rule);
+    }
+    sa_store_relaxed(&path->count, made->count);
+    sa_store_relaxed(&path->left, 0);
+    sa_store_release(&path->sequence, sequence + 2);
+}
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Symbol tables; see symbols.h. One pass over the table, in chunks, offers each function to the addresses
+ * that it covers; the best offer wins. Then the names of the winners are read.
+ */
+#include "sampling/symbolize/symbols.h"
+
+#include "alloc/base/fmt.h"
+#include "alloc/base/utf8.h"
+#include "alloc/os/sys.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+
+#define CHUNK     3072 /* on the stack, of any thread */
+#define NAME_MOST 8192 /* longer names are cut */
+#define SECTIONS  65536
+#define UNSIZED   4096 /* how far a function without a size is believed to reach */
+#define OFFERS_MAX                                                                                 \
+    (1 << 26) /* no file that is right comes near; keeps a wrong one from taking hours */
+#define HEADERS_MAX 256
+
+static bool read_at(int fd, void *buf, size_t bytes, uint64_t offset)
+{
+    char *to = buf;
+
+    while (bytes) {
+        long n = sa_sys_pread(fd, to, bytes, offset);
+
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to += n;
+        offset += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+static bool read_header(int fd, Elf64_Ehdr *ret)
+{
+    return read_at(fd, ret, sizeof(*ret), 0) && memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 &&
+           ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_ident[EI_DATA] == ELFDATA2LSB;
+}
+
+/* The section of a type, and the one with its strings. */
+static bool find_table(int fd, uint32_t type, Elf64_Shdr *ret_table, Elf64_Shdr *ret_strings)
+{
+    Elf64_Ehdr header;
+    Elf64_Shdr section;
+    uint64_t count;
+
+    if (!read_header(fd, &header) || !header.e_shoff || header.e_shentsize != sizeof(section))
+        return false;
+    count = header.e_shnum;
+    if (!count) { /* more than fit there */
+        if (!read_at(fd, &section, sizeof(section), header.e_shoff))
+            return false;
+        count = section.sh_size;
+    }
+    if (count > SECTIONS)
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!read_at(fd, &section, sizeof(section), header.e_shoff + i * sizeof(section)))
+            return false;
+        if (section.sh_type != type)
+            continue;
+        *ret_table = section;
+        return section.sh_entsize == sizeof(Elf64_Sym) && section.sh_link < count &&
+               read_at(fd, ret_strings, sizeof(*ret_strings),
+                       header.e_shoff + section.sh_link * sizeof(section)) &&
+               ret_strings->sh_type == SHT_STRTAB;
+    }
+    return false;
+}
+
+/* Higher is better: a function with a size, then the one that others can refer to. */
+static uint8_t rank_of(const Elf64_Sym *symbol)
+{
+    unsigned binding = ELF64_ST_BIND(symbol->st_info);
+
+    return (uint8_t)((symbol->st_size ? 4 : 0) + (binding == STB_GLOBAL ? 2 : 0) +
+                     (binding == STB_WEAK ? 1 : 0));
+}
+
+/* Names at most 63 long are compared, which is enough to be the same in every run. */
+static bool name_is_better(int fd, uint64_t name, uint64_t than)
+{
+    char a[64] = "", b[64] = "";
+    size_t a_lines = 0, b_lines = 0;
+
+    if (!read_at(fd, a, sizeof(a) - 1, name) || !read_at(fd, b, sizeof(b) - 1, than))
+        return false;
+    while (a[a_lines] == '_')
+        a_lines++;
+    while (b[b_lines] == '_')
+        b_lines++;
+    return a_lines != b_lines ? a_lines < b_lines : strcmp(a, b) < 0;
+}
+
+static bool is_better(int fd, const Elf64_Sym *symbol, uint64_t name_at,
+                      const struct sa_symbol *than)
+{
+    uint8_t rank = rank_of(symbol);
+
+    if (!than->name_at)
+        return true;
+    if (rank / 4 != than->rank / 4)
+        return rank > than->rank;
+    if (symbol->st_value != than->value)
+        return symbol->st_value > than->value;
+    if (rank != than->rank)
+        return rank > than->rank;
+    return name_is_better(fd, name_at, than->name_at);
+}
+
+/* Offers a function to the addresses it covers; how many. */
+static size_t offer(int fd, const Elf64_Sym *symbol, uint64_t name_at, struct sa_symbol *symbols,
+                    size_t count)
+{
+    uint64_t size = symbol->st_size ? symbol->st_size : UNSIZED;
+    size_t low = 0, high = count, first;
+
+    while (low < high) { /* the first address that is not below it */
+        size_t middle = low + (high - low) / 2;
+
+        if (symbols[middle].address < symbol->st_value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (first = low; low < count && symbols[low].address - symbol->st_value < size; low++)
+        if (is_better(fd, symbol, name_at, &symbols[low])) {
+            symbols[low].value = symbol->st_value;
+            symbols[low].size = symbol->st_size;
+            symbols[low].name_at = name_at;
+            symbols[low].rank = rank_of(symbol);
+        }
+    return low - first;
+}
+
+/* Whether the table has any function. */
+static bool scan(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
+                 struct sa_symbol *symbols, size_t count)
+{
+    Elf64_Sym chunk[CHUNK / sizeof(Elf64_Sym)];
+    uint64_t left = table->sh_size / sizeof(Elf64_Sym), at = table->sh_offset, offers = 0;
+    bool any = false;
+
+    while (left && offers < OFFERS_MAX) {
+        size_t n = left < CHUNK / sizeof(Elf64_Sym) ? left : CHUNK / sizeof(Elf64_Sym);
+
+        if (!read_at(fd, chunk, n * sizeof(*chunk), at))
+            break;
+        for (size_t i = 0; i < n; i++) {
+            unsigned type = ELF64_ST_TYPE(chunk[i].st_info);
+
+            if ((type == STT_FUNC || type == STT_GNU_IFUNC) && chunk[i].st_shndx != SHN_UNDEF &&
+                chunk[i].st_name && chunk[i].st_name < strings->sh_size) {
+                any = true;
+                offers +=
+                    offer(fd, &chunk[i], strings->sh_offset + chunk[i].st_name, symbols, count);
+            }
+        }
+        at += n * sizeof(*chunk);
+        left -= n;
+    }
+    return any;
+}
+
+/* Copies a name out of the file; 0 if it is not there. */
+static size_t copy_name(int fd, uint64_t at, struct sa_buffer *names)
+{
+    size_t start = names->used, length = 0;
+    const char *end = NULL;
+
+    while (!end && length < NAME_MOST) { /* short pieces: most names are */
+        size_t piece = length ? 1024 : 128;
+        char *to = sa_buffer_add(names, piece + 1); /* and an end */
+        long n = to ? sa_sys_pread(fd, to, piece, at + length) : 0;
+
+        if (n <= 0) {
+            names->used = start;
+            return 0;
+        }
+        end = memchr(to, '\0', (size_t)n);
+        length += end ? (size_t)(end - to) : (size_t)n;
+        names->used = start + length;
+    }
+    for (size_t i = 1; i < length; i++) /* name@version, as some tables have it */
+        if (names->data[start + i] == '@')
+            length = i;
+    sa_utf8_clean(names->data + start, length);
+    names->data[start + length] = '\0'; /* there is room: of the last piece's end */
+    names->used = length ? start + length + 1 : start;
+    return length ? start : 0;
+}
+
+bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t count,
+                        struct sa_buffer *names)
+{
+    Elf64_Shdr table, strings;
+    bool any;
+
+    if (!find_table(fd, dynamic ? SHT_DYNSYM : SHT_SYMTAB, &table, &strings))
+        return false;
+    any = scan(fd, &table, &strings, symbols, count);
+    for (size_t i = 0; i < count; i++) {
+        struct sa_symbol *s = &symbols[i];
+
+        /* Neighbours are mostly in the same function. */
+        if (i && s->name_at && s->name_at == s[-1].name_at)
+            s->name = s[-1].name;
+        else if (s->name_at)
+            s->name = copy_name(fd, s->name_at, names);
+    }
+    return any;
+}
+
+/* Whether the file is what was loaded: the same segments, and the same build id if there is one. */
+static bool is_loaded_file(int fd, const struct sa_mappings *m, const struct sa_object *object)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr part;
+    unsigned loads = 0;
+    bool same_id = !object->build_id_bytes;
+
+    if (!read_header(fd, &header) || header.e_phentsize != sizeof(part) ||
+        header.e_phnum > HEADERS_MAX)
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        uint8_t notes[1024], id[SA_BUILD_ID_MAX];
+
+        if (!read_at(fd, &part, sizeof(part), header.e_phoff + i * sizeof(part)))
+            return false;
+        if (part.p_type == PT_LOAD) {
+            const struct sa_segment *s = sa_mappings_segment(m, object->segment + loads);
+
+            if (loads++ >= object->segments || s->vaddr != part.p_vaddr ||
+                s->offset != part.p_offset || s->file_bytes != part.p_filesz)
+                return false;
+        }
+        if (part.p_type == PT_NOTE && !same_id && part.p_filesz <= sizeof(notes) &&
+            read_at(fd, notes, part.p_filesz, part.p_offset))
+            same_id =
+                sa_build_id(notes, part.p_filesz, part.p_align, id) == object->build_id_bytes &&
+                memcmp(id, object->build_id, object->build_id_bytes) == 0;
+    }
+    return loads == object->segments && same_id;
+}
+
+static int open_debug_file(const struct sa_object *object)
+{
+    char path[128];
+    struct sa_fmt f;
+
+    if (object->build_id_bytes < 2)
+        return -ENOENT;
+    sa_fmt_init(&f, path, sizeof(path));
+    sa_fmt_add(&f, "/usr/lib/debug/.build-id/%02x/", object->build_id[0]);
+    for (size_t i = 1; i < object->build_id_bytes; i++)
+        sa_fmt_add(&f, "%02x", object->build_id[i]);
+    sa_fmt_add(&f, ".debug");
+    return sa_sys_open(path, O_RDONLY, 0);
+}
+
+bool sa_symbols_find(const struct sa_mappings *mappings, const struct sa_object *object,
+                     struct sa_symbol *symbols, size_t count, struct sa_buffer *names)
+{
+    /* The program can be opened by this name even if it was deleted. */
+    const char *path = object->main ? "/proc/self/exe" : sa_mappings_name(mappings, object);
+    int fd = sa_sys_open(path, O_RDONLY | O_NONBLOCK, 0), debug;
+    bool found = false, loaded = fd >= 0 && is_loaded_file(fd, mappings, object);
+
+    if (loaded)
+        found = sa_symbols_find_in(fd, false, symbols, count, names);
+    if (!found) {
+        debug = open_debug_file(object);
+        if (debug >= 0) {
+            found = sa_symbols_find_in(debug, false, symbols, count, names);
+            sa_sys_close(debug);
+        }
+    }
+    if (!found && loaded)
+        found = sa_symbols_find_in(fd, true, symbols, count, names);
+    if (fd >= 0)
+        sa_sys_close(fd);
+    return found;
+}

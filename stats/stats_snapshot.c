@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading all counters; see stats_snapshot.h for what the reading promises. No state, no allocation. */
+#include "stats/stats_snapshot.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/base/size_class.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/cpu_cache/thread_slots.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/hardening/quarantine.h"
+#include "alloc/middle/central_free_list.h"
+#include "alloc/middle/transfer_cache.h"
+#include "alloc/os/filter.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/pressure.h"
+#include "alloc/os/rseq.h"
+#include "alloc/os/sys.h"
+#include "alloc/os/vm.h"
+#include "pagemap/pagemap.h"
+#include "sampling/estimate/rates.h"
+#include "sampling/guard/sample_quarantine.h"
+
+#include <string.h>
+
+const char *const sa_experiment_names[SA_EXPERIMENTS] = {
+    [SA_EXPERIMENT_PER_CPU] = "SALLOC_PER_CPU",
+    [SA_EXPERIMENT_LLC_DOMAINS] = "SALLOC_LLC_DOMAINS",
+    [SA_EXPERIMENT_OPTIMAL_RATES] = "SALLOC_OPTIMAL_RATES",
+};
+
+/* Two numbers of /proc/self/statm: size and resident, in kernel pages. */
+static void snapshot_process(struct sa_snapshot *s)
+{
+    char text[128];
+    size_t pages[2] = {0, 0};
+    const char *p = text;
+
+    if (sa_filtered() || sa_sys_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
+        return;
+    for (int i = 0; i < 2; i++, p++)
+        for (; *p >= '0' && *p <= '9'; p++)
+            pages[i] = pages[i] * 10 + (size_t)(*p - '0');
+    s->mapped_bytes = pages[0] * sa_vm.page_bytes;
+    s->resident_bytes = pages[1] * sa_vm.page_bytes;
+}
+
+static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_detail *detail)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct sa_snapshot_class *c = &s->cls[cls];
+    struct sa_class_detail d;
+    size_t all;
+
+    sa_cpu_cache_class_stats(cls, &d.cpu);
+    sa_transfer_stats(cls, &d.transfer);
+    sa_central_stats(cls, &d.central);
+    if (detail)
+        detail[cls] = d;
+    c->size = k->size;
+    /* What moved from one to the next in between was seen twice: no more than there are. */
+    all = d.central.spans * k->objects;
+    c->central_objects = sa_min(d.central.free_objects, all);
+    c->transfer_objects = sa_min(d.transfer.objects, all - c->central_objects);
+    c->cpu_objects = sa_min(d.cpu.objects, all - c->central_objects - c->transfer_objects);
+    c->quarantine_objects = sa_min(sa_quarantine_count(cls),
+                                   all - c->central_objects - c->transfer_objects - c->cpu_objects);
+    c->free_objects =
+        c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
+    c->apart_objects = sa_sampler_apart(cls);
+    c->spans = d.central.spans;
+    c->pages = d.central.pages;
+    c->spans_requested = d.central.spans_requested;
+    c->spans_returned = d.central.spans_returned;
+    s->apart_bytes += c->apart_objects * k->size;
+    s->cpu_bytes += c->cpu_objects * k->size;
+    s->transfer_bytes += c->transfer_objects * k->size;
+    s->sharded_bytes += sa_min(d.transfer.sharded, c->transfer_objects) * k->size;
+    c->allocations = d.cpu.allocations;
+    c->frees = d.cpu.frees;
+    s->ever.allocations += c->allocations;
+    s->ever.allocations_bytes += c->allocations * k->size;
+    s->ever.frees += c->frees;
+    s->ever.frees_bytes += c->frees * k->size;
+    s->quarantine_bytes += c->quarantine_objects * k->size;
+    s->central_bytes +=
+        c->central_objects * k->size +
+        d.central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
+}
+
+static void snapshot_heaps(struct sa_snapshot *s)
+{
+    struct sa_page_heap_stats sampled;
+    struct sa_quarantine_stats q;
+    struct sa_sample_quarantine_stats kept;
+
+    sa_sample_quarantine_stats(&kept); /* first: what is freed meanwhile is still in use below */
+    sa_quarantine_stats(&q);
+    s->quarantine_limit_bytes = q.limit_bytes;
+    sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
+    sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
+    for (int i = 0; i < SA_SKIPS; i++)
+        s->skip_s[i] = sa_page_heap_skip(&sa_page_heap_ordinary, (enum sa_skip)i);
+    s->hugepage_aware = sa_page_heap_ordinary.huge != NULL;
+    s->sampled_objects = sampled.spans_in_use;
+    s->sampled_bytes = sampled.in_use_bytes;
+    s->heap.mapped_bytes += sampled.mapped_bytes;
+    s->heap.in_use_bytes += sampled.in_use_bytes;
+    s->heap.backed_bytes += sampled.backed_bytes;
+    s->heap.released_bytes += sampled.released_bytes;
+    s->heap.moving_bytes += sampled.moving_bytes;
+    s->heap.spans_in_use += sampled.spans_in_use;
+    s->heap.spans_created += sampled.spans_created;
+    s->heap.grown += sampled.grown;
+    s->heap.released_ever_bytes += sampled.released_ever_bytes;
+    /* To the heaps they are in use; the program has freed them. */
+    kept.spans += q.large_blocks;
+    kept.bytes += q.large_bytes;
+    kept.bytes = sa_min(kept.bytes, s->heap.in_use_bytes);
+    s->sampled_objects -= sa_min(kept.sampled_spans, s->sampled_objects);
+    s->sampled_bytes -= sa_min(kept.sampled_bytes, s->sampled_bytes);
+    s->heap.spans_in_use -= sa_min(kept.spans, s->heap.spans_in_use);
+    s->heap.in_use_bytes -= kept.bytes;
+    s->kept_empty_bytes = sa_min(s->heap.empty_bytes + sampled.empty_bytes, kept.bytes);
+    s->kept_bytes = kept.bytes;
+    s->heap.released_bytes += s->kept_empty_bytes;
+    s->heap.backed_bytes += kept.bytes - s->kept_empty_bytes;
+    /* A sample is in use once: by its proxy if that is held, else as an object of its class. What its pages are beyond
+     * that remains for the metadata, which the guarded blocks' pages are in already. */
+    s->heap.mapped_bytes += s->apart_bytes - s->sampled_bytes;
+    s->heap.in_use_bytes += s->apart_bytes - s->sampled_bytes;
+}
+
+static void snapshot_sampling(struct sa_snapshot *s)
+{
+    int64_t interval;
+
+    sa_sampler_stats(&s->sampler);
+    interval = sa_rates_interval();
+    s->sampling_interval = interval > 0 ? (size_t)interval : 0;
+    sa_live_stats(&s->live);
+    sa_stack_stats(&s->stacks);
+    sa_sample_rates_stats(&s->rates);
+    sa_guarded_stats(&s->guarded);
+    sa_peak_stats(&s->peak);
+}
+
+static void snapshot_metadata(struct sa_snapshot *s)
+{
+    size_t known;
+
+    s->pagemap_bytes = sa_load_relaxed(&sa_pagemap.bytes);
+    s->slab_bytes = sa_cpu_cache_slab_bytes();
+    s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes + s->stacks.bytes;
+    s->released_bytes = s->heap.released_bytes + s->reserved_bytes;
+    known = s->heap.mapped_bytes + s->metadata_bytes + s->arena.unallocated_bytes +
+            s->arena.unavailable_bytes + s->reserved_bytes;
+    /* What was mapped since the total was read is not missing from it. */
+    s->other_bytes = s->system_bytes > known ? s->system_bytes - known : 0;
+    s->metadata_bytes += s->other_bytes;
+    s->system_bytes = known + s->other_bytes;
+}
+
+static void snapshot_limits(struct sa_snapshot *s)
+{
+    sa_limits_stats(SA_LIMIT_SOFT, &s->soft);
+    sa_limits_stats(SA_LIMIT_HARD, &s->hard);
+    sa_group_limit_stats(&s->group);
+    sa_maintenance_stats(&s->maintain);
+    s->release_rate = sa_maintenance_release_rate();
+    s->pressure_watched = sa_load_relaxed(&sa_pressure_watched);
+    s->soft_calls = sa_load_relaxed(&sa_limits.soft_calls);
+}
+
+static void snapshot_caches(struct sa_snapshot *s)
+{
+    s->cpu_cache_limit = sa_cpu_cache_limit();
+    s->threads_limit = sa_cpu_cache_threads_limit();
+    s->domains = sa_transfer_domains();
+    s->threads_in_use = sa_thread_slots_in_use();
+    s->threads_created = sa_thread_slots_created();
+    s->restarts = sa_load_relaxed(&sa_hot.aborts);
+    s->fences = sa_load_relaxed(&sa_rseq.fences);
+    s->map_failures = sa_load_relaxed(&sa_vm.map_failures);
+    s->advise_failures = sa_load_relaxed(&sa_vm.advise_failures);
+    s->experiment[SA_EXPERIMENT_PER_CPU] = sa_rseq.per_cpu;
+    s->experiment[SA_EXPERIMENT_LLC_DOMAINS] = s->domains > 1;
+    s->experiment[SA_EXPERIMENT_OPTIMAL_RATES] = s->rates.optimised;
+}
+
+void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *detail)
+{
+    size_t class_pages = 0, class_spans = 0, other;
+
+    memset(s, 0, sizeof(*s));
+    if (detail)
+        memset(detail, 0, SA_CLASSES_MAX * sizeof(*detail));
+    if (!sa_fork_gate_enter())
+        return; /* a fork is in progress, and the locks are not to be touched */
+    s->classes = sa_size_classes.count;
+    s->system_bytes = sa_vm_mapped_bytes();
+    s->reserved_bytes = sa_load_relaxed(&sa_vm.reserved_bytes);
+    for (unsigned cls = 1; cls < s->classes; cls++) {
+        snapshot_class(s, cls, detail);
+        class_pages += s->cls[cls].pages;
+        class_spans += s->cls[cls].spans;
+    }
+    sa_large_counts(&s->large);
+    s->ever.allocations += s->large.allocations;
+    s->ever.allocations_bytes += s->large.allocations_bytes;
+    s->ever.frees += s->large.frees;
+    s->ever.frees_bytes += s->large.frees_bytes;
+    snapshot_heaps(s);
+    sa_arena_stats(&s->arena);
+    other = s->cpu_bytes + s->transfer_bytes + s->central_bytes + s->quarantine_bytes;
+    if (other > s->heap.in_use_bytes) { /* spans may have been returned in between */
+        s->heap.mapped_bytes += other - s->heap.in_use_bytes;
+        s->heap.in_use_bytes = other;
+    }
+    s->in_use_bytes = s->heap.in_use_bytes - other;
+    other = (class_pages << SA_PAGE_SHIFT) + s->apart_bytes;
+    s->large_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
+    other = class_spans + s->sampled_objects;
+    s->large_blocks = s->heap.spans_in_use - sa_min(s->heap.spans_in_use, other);
+    if (!sa_rseq.per_cpu) {
+        s->thread_bytes = s->cpu_bytes;
+        s->cpu_bytes = 0;
+    }
+    snapshot_sampling(s);
+    snapshot_metadata(s);
+    snapshot_caches(s);
+    snapshot_limits(s);
+    sa_fork_gate_leave();
+    s->pagemap_root_resident_bytes =
+        sa_vm_resident(sa_hot.home_class, sizeof(sa_hot.home_class)) +
+        sa_vm_resident(sa_hot.home_any_class, sizeof(sa_hot.home_any_class)) +
+        sa_vm_resident(&sa_pagemap, sizeof(sa_pagemap));
+    snapshot_process(s);
+}
+
+void sa_snapshot_take(struct sa_snapshot *s)
+{
+    sa_snapshot_take_detailed(s, NULL);
+}
+
+size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s)
+{
+    return s->heap.backed_bytes + s->heap.moving_bytes;
+}
+
+size_t sa_snapshot_actual(const struct sa_snapshot *s)
+{
+    return s->heap.mapped_bytes - s->heap.released_bytes + s->metadata_bytes +
+           s->arena.unallocated_bytes + s->arena.unavailable_bytes;
+}
+
+double sa_snapshot_fragmentation(const struct sa_snapshot *s)
+{
+    double used = (double)s->peak.used_bytes, estimate = (double)s->peak.estimate_bytes;
+
+    return estimate > 0 && used > estimate ? (used - estimate) / estimate : 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The peak of used memory: noted when pages are handed out, of what heaps and the rest of salloc use, with the
+ * estimate of that moment; of several heaps together; never lower than before.
+ *
+ * What is used besides the heaps' is what the tests set: no heap is started.
+ */
+#include "alloc/page_heap/account/peak.h"
+
+#include "alloc/base/page.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "test/support/cmocka.h"
+#include "test/support/threads.h"
+
+#include <string.h>
+
+#define PAGES(n) ((size_t)(n)*SA_PAGE_BYTES)
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&sa_peak, 0, sizeof(sa_peak));
+    memset(&sa_footprint, 0, sizeof(sa_footprint));
+    sa_vm.used_bytes = 0;
+    return 0;
+}
+
+static void assert_peak(size_t used_pages, size_t estimate_pages)
+{
+    struct sa_peak_stats s;
+
+    sa_peak_stats(&s);
+    assert_int_equal(s.used_bytes, PAGES(used_pages));
+    assert_int_equal(s.estimate_bytes, PAGES(estimate_pages));
+}
+
+static void test_peak_is_what_is_used(void **state)
+{
+    (void)state;
+    assert_peak(0, 0);
+    sa_vm.used_bytes = PAGES(100);
+    sa_vm.space_bytes = sa_vm.reserved_bytes = PAGES(1000); /* neither counts */
+    sa_peak.estimate_bytes = PAGES(300);
+    sa_peak_note(1, PAGES(500), PAGES(5));
+    assert_peak(600, 305);
+    sa_peak.estimate_bytes = PAGES(700);
+    sa_peak_note(1, PAGES(500), PAGES(5)); /* no more than before: the first moment stays */
+    assert_peak(600, 305);
+    sa_peak_note(1, PAGES(501), PAGES(1));
+    assert_peak(601, 701);
+    sa_peak_note(1, 0, PAGES(1));
+    assert_peak(601, 701);
+}
+
+static void test_peak_is_of_all_heaps(void **state)
+{
+    (void)state;
+    sa_vm.used_bytes = PAGES(10);
+    sa_peak_note(1, PAGES(90), 0);
+    assert_peak(100, 0);
+    sa_peak_note(2, PAGES(50), 0);
+    assert_peak(150, 0);
+    sa_peak_note(1, PAGES(40), 0);
+    assert_peak(150, 0);
+    sa_peak_note(2, PAGES(800), 0);
+    assert_peak(850, 0);
+}
+
+/* Without a sample the program's use is not known: not "what was just handed out". */
+static void test_peak_without_samples_has_no_estimate(void **state)
+{
+    (void)state;
+    sa_peak_note(1, PAGES(10), PAGES(9));
+    assert_peak(10, 0);
+}
+
+/* Sizes beyond 32 bits of pages stay at their most and do not spill into each other. */
+static void test_peak_keeps_to_its_fields(void **state)
+{
+    (void)state;
+    sa_peak.estimate_bytes = PAGES(1ul << 34);
+    sa_peak_note(1, PAGES(1ul << 35), 0);
+    assert_peak(UINT32_MAX, UINT32_MAX);
+}
+
+static void climb(int index, void *arg)
+{
+    (void)arg;
+    for (size_t i = 1; i <= 100000; i++) {
+        sa_peak_note((unsigned)index, PAGES(i), 0);
+        if (i % 1000 == 0) {
+            struct sa_peak_stats s;
+
+            sa_peak_stats(&s);
+            THREAD_CHECK(s.used_bytes <= PAGES(200000));
+        }
+    }
+}
+
+/* Two heaps note at once, and the last state is the highest: it must not be lost. */
+static void test_peak_of_two_threads_is_the_highest(void **state)
+{
+    (void)state;
+    test_threads_run(2, climb, NULL);
+    test_threads_check();
+    assert_peak(200000, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_peak_is_what_is_used, set_up),
+        cmocka_unit_test_setup(test_peak_is_of_all_heaps, set_up),
+        cmocka_unit_test_setup(test_peak_without_samples_has_no_estimate, set_up),
+        cmocka_unit_test_setup(test_peak_keeps_to_its_fields, set_up),
+        cmocka_unit_test_setup(test_peak_of_two_threads_is_the_highest, set_up),
+    };
+
+    return cmocka_run_group_tests_name("peak", tests, NULL, NULL);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which samples are chosen to be guarded: how many, of which stacks, how soon after each other. */
+#include "sampling/guard/guard_policy.h"
+
+#include "test/support/cmocka.h"
+
+#define SECOND 1000000000ull
+
+static uint64_t now_ns = SECOND;
+
+/* Stacks with hashes of their own. */
+static struct sa_stack *stack(uint64_t hash)
+{
+    static struct sa_stack s;
+
+    s.hash = hash;
+    return &s;
+}
+
+static bool is_chosen(const struct sa_stack *s, size_t bytes, uint64_t now)
+{
+    return sa_guard_policy_make(s, bytes, now) == SALLOC_GUARDED_REQUESTED;
+}
+
+static unsigned chosen_of(unsigned samples, unsigned stacks, uint64_t gap_ns)
+{
+    unsigned chosen = 0;
+
+    for (unsigned i = 0; i < samples; i++) {
+        now_ns += gap_ns;
+        chosen += is_chosen(stack(i % stacks), 100, now_ns);
+    }
+    return chosen;
+}
+
+static void test_choice_all_or_none(void **state)
+{
+    (void)state;
+    sa_guard_policy_init(1, 1);
+    assert_int_equal(chosen_of(1000, 1, 0), 1000);
+    sa_guard_policy_init(0, 1);
+    assert_int_equal(chosen_of(1000, 1000, SECOND), 0);
+}
+
+/* With stacks that do not repeat one in so many, from anywhere in the first round. */
+static void test_choice_one_in_so_many(void **state)
+{
+    unsigned firsts = 0, chosen = 0, since = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        unsigned first = 0;
+
+        sa_guard_policy_init(50, seed);
+        while (!is_chosen(stack(first << 20 | seed), 100, now_ns) && first < 1000) {
+            now_ns += SECOND;
+            first++;
+        }
+        assert_true(first < 50);
+        firsts += first;
+    }
+    /* Uniform in 0 .. 49: the mean of 100 is 24.5 with deviation 1.44; 8 is 5.5 of them. */
+    assert_true(firsts > 1650 && firsts < 3250);
+    for (unsigned i = 0; i < 100000; i++) {
+        now_ns += SECOND;
+        since++;
+        if (is_chosen(stack(1 + (uint64_t)i * 1000), 100, now_ns)) {
+            assert_true(chosen == 0 || since >= 50);
+            since = 0;
+            chosen++;
+        }
+    }
+    /* Both counters of a stack are another's with chance 0.4 %; then it may be the next one's turn. */
+    assert_in_range(chosen, 1990, 2000);
+}
+
+/*
+ * One stack that has all the samples gets few choices: after n of them the chance is 2^-n, and a counter is
+ * halved after 1024 times that it was not let through. From n to 2n takes about 2^2n times: that is 1024 for n = 5. So it
+ * settles at 5 choices in 1024 samples: 98 of 20000. (Each is a geometric number with deviation 100 %; half and twice as
+ * many are 5 deviations and more.)
+ */
+static void test_choice_spares_stacks_that_were_chosen(void **state)
+{
+    struct sa_guard_policy_stats s;
+    unsigned alone, others;
+
+    (void)state;
+    sa_guard_policy_init(2, 7);
+    alone = chosen_of(20000, 1, SECOND);
+    assert_in_range(alone, 49, 196);
+    sa_guard_policy_stats(&s);
+    assert_int_equal(s.every, 2);
+    assert_true(s.skipped > 9000);
+    /* A new one is chosen at once. */
+    now_ns += SECOND;
+    assert_true(is_chosen(stack(12345), 100, now_ns));
+    /* Many stacks get nearly all of the choices that there are: 4000 of 8000, with few each. */
+    others = 0;
+    for (unsigned i = 0; i < 8000; i++) {
+        now_ns += SECOND;
+        others += is_chosen(stack(1000 + i), 100, now_ns);
+    }
+    assert_true(others > 3600 && others <= 4000);
+}
+
+/* What was long ago does not matter: the stack is chosen again when others have been. */
+static void test_choice_forgets(void **state)
+{
+    unsigned before, again;
+
+    (void)state;
+    sa_guard_policy_init(2, 9);
+    before = chosen_of(2000, 1, SECOND);
+    for (unsigned i = 0; i < 8000; i++) {
+        now_ns += SECOND;
+        is_chosen(stack(5000 + i), 100, now_ns);
+    }
+    again = chosen_of(2000, 1, SECOND);
+    assert_true(before >= 4 && again >= 4);
+}
+
+/* However many samples there are, choices keep their distance; and so do pages that are kept. */
+static void test_choice_has_a_pace(void **state)
+{
+    unsigned chosen = 0, kept = 0;
+
+    (void)state;
+    sa_guard_policy_init(2, 3);
+    is_chosen(stack(0), 100, now_ns);
+    sa_guard_policy_keep(100, now_ns);
+    now_ns += SA_GUARD_POLICY_FIRST_NS;
+    for (unsigned i = 0; i < 1000000; i++) { /* a second, at a microsecond each */
+        now_ns += 1000;
+        chosen += is_chosen(stack(i), 100, now_ns);
+        kept += sa_guard_policy_keep(100, now_ns);
+    }
+    assert_in_range(chosen, SECOND / SA_GUARD_POLICY_NS * 9 / 10, SECOND / SA_GUARD_POLICY_NS + 1);
+    assert_in_range(kept, SECOND / SA_GUARD_POLICY_KEEP_NS * 9 / 10,
+                    SECOND / SA_GUARD_POLICY_KEEP_NS + 1);
+}
+
+/* What is large makes the next one wait longer: 256 ns for each byte, of 1 MiB at each choice or page that is kept. */
+static void test_choice_has_a_pace_for_bytes(void **state)
+{
+    const uint64_t pause = SA_GUARD_POLICY_BYTE_NS << 20;
+    unsigned chosen = 0, kept = 0;
+
+    (void)state;
+    sa_guard_policy_init(2, 3);
+    for (unsigned i = 0; i < 1000000; i++) { /* ten seconds */
+        now_ns += 10000;
+        chosen += is_chosen(stack(i), 1 << 20, now_ns);
+        kept += sa_guard_policy_keep(1 << 20, now_ns);
+    }
+    assert_in_range(chosen, 10 * SECOND / (SA_GUARD_POLICY_NS + pause) * 9 / 10,
+                    10 * SECOND / (SA_GUARD_POLICY_NS + pause) + 1);
+    assert_in_range(kept, 10 * SECOND / (SA_GUARD_POLICY_KEEP_NS + pause) * 9 / 10,
+                    10 * SECOND / (SA_GUARD_POLICY_KEEP_NS + pause) + 1);
+    /* However large it was, it does not take more than some seconds. */
+    now_ns += SECOND;
+    assert_true(sa_guard_policy_keep(SIZE_MAX, now_ns));
+    assert_true(sa_guard_policy_keep(1, now_ns + 9 * SECOND));
+}
+
+/* Nothing is chosen, nor kept, just after the first sample of the process. */
+static void test_choice_begins_late(void **state)
+{
+    uint64_t start;
+
+    (void)state;
+    sa_guard_policy_init(2, 5);
+    start = now_ns += SECOND;
+    for (uint64_t at = 0; at < SA_GUARD_POLICY_FIRST_NS; at += SA_GUARD_POLICY_FIRST_NS / 1000) {
+        assert_false(is_chosen(stack(at), 100, start + at));
+        assert_false(sa_guard_policy_keep(100, start + at));
+    }
+    assert_true(is_chosen(stack(1), 100, start + SA_GUARD_POLICY_FIRST_NS));
+    assert_true(sa_guard_policy_keep(100, start + SA_GUARD_POLICY_FIRST_NS));
+    /* All of them are all of them. */
+    sa_guard_policy_init(1, 5);
+    assert_true(is_chosen(stack(1), 100, 1));
+}
+
+/* Who is not chosen is told why: not its turn, too soon, its stack had its share, none are. */
+static void test_choice_says_why_not(void **state)
+{
+    unsigned filtered = 0;
+
+    (void)state;
+    sa_guard_policy_init(2, 5);
+    is_chosen(stack(1), 100, now_ns);
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns),
+                     SALLOC_GUARDED_RATE_LIMITED); /* soon */
+    now_ns += SECOND;
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_REQUESTED);
+    now_ns += SECOND;
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_RATE_LIMITED);
+    for (unsigned i = 0; i < 1000; i++) {
+        now_ns += SECOND;
+        filtered += sa_guard_policy_make(stack(1), 100, now_ns) == SALLOC_GUARDED_FILTERED;
+    }
+    assert_true(filtered > 900);
+    sa_guard_policy_init(0, 5);
+    assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_DISABLED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choice_all_or_none),
+        cmocka_unit_test(test_choice_one_in_so_many),
+        cmocka_unit_test(test_choice_spares_stacks_that_were_chosen),
+        cmocka_unit_test(test_choice_forgets),
+        cmocka_unit_test(test_choice_has_a_pace),
+        cmocka_unit_test(test_choice_has_a_pace_for_bytes),
+        cmocka_unit_test(test_choice_begins_late),
+        cmocka_unit_test(test_choice_says_why_not),
+    };
+
+    return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The figures for machines: names that every format can bear and no two of which are the same in any of them, values that are
+ * the snapshot's; readings, of which there may be several; properties by name.
+ */
+#include "stats/metrics.h"
+
+#include "alloc/front/slow_path.h"
+#include "alloc/os/vm.h"
+#include "stats/properties.h"
+#include "test/support/cmocka.h"
+#include "test/support/faults.h"
+#include "test/support/start.h"
+
+#include <string.h>
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t len = strlen(name), n = strlen(ending);
+
+    return len >= n && strcmp(name + len - n, ending) == 0;
+}
+
+/* What OpenMetrics keeps for itself. */
+static const char *const reserved[] = {"_total",  "_info",    "_count", "_sum",
+                                       "_bucket", "_created", "_gcount"};
+
+static void check_names(const struct sa_metric *figures, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_true(strspn(figures[i].name, "abcdefghijklmnopqrstuvwxyz_") ==
+                    strlen(figures[i].name));
+        assert_true(figures[i].help[0] != '\0' && !strpbrk(figures[i].help, "\\\"\n"));
+        for (size_t r = 0; r < TEST_COUNT(reserved); r++)
+            assert_false(ends_with(figures[i].name, reserved[r]));
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(figures[i].name, figures[k].name);
+    }
+}
+
+/* With its prefix a figure of a set is none of the whole. */
+static void check_prefixed(const char *prefix, const struct sa_metric *figures, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char name[100];
+
+        strcpy(name, prefix);
+        strcat(name, figures[i].name);
+        for (size_t k = 0; k < SA_METRICS; k++)
+            assert_string_not_equal(name, sa_metrics[k].name);
+    }
+}
+
+static void test_figures_have_usable_names(void **state)
+{
+    (void)state;
+    check_names(sa_metrics, SA_METRICS);
+    check_names(sa_huge_figures, SA_HUGE_FIGURES);
+    check_names(sa_class_figures, SA_CLASS_FIGURES);
+    check_names(sa_cpu_figures, SA_CPU_FIGURES);
+    check_prefixed("hugepages_", sa_huge_figures, SA_HUGE_FIGURES);
+    check_prefixed("class_", sa_class_figures, SA_CLASS_FIGURES);
+    check_prefixed("cpu_", sa_cpu_figures, SA_CPU_FIGURES);
+}
+
+static uint64_t figure(const struct sa_snapshot *s, const char *name)
+{
+    uint64_t values[SA_METRICS];
+
+    sa_metrics_read(s, values);
+    for (size_t i = 0; i < SA_METRICS; i++)
+        if (strcmp(sa_metrics[i].name, name) == 0)
+            return values[i];
+    fail_msg("no figure %s", name);
+    return 0;
+}
+
+static void test_figures_are_the_snapshots(void **state)
+{
+    struct sa_snapshot s;
+    void *block = sa_front_alloc(3 << 20, 1, false);
+    uint64_t before;
+
+    (void)state;
+    sa_snapshot_take(&s);
+    assert_int_equal(figure(&s, "allocated_bytes"), s.in_use_bytes);
+    assert_int_equal(figure(&s, "large_bytes"), 3 << 20);
+    assert_int_equal(figure(&s, "large_blocks"), 1);
+    assert_int_equal(figure(&s, "physical_bytes") + figure(&s, "released_bytes"),
+                     figure(&s, "virtual_bytes"));
+    assert_int_equal(figure(&s, "system_bytes"), sa_vm_mapped_bytes());
+    before = figure(&s, "allocated_bytes");
+    sa_front_free(block);
+    sa_snapshot_take(&s);
+    assert_int_equal(figure(&s, "allocated_bytes"), before - (3 << 20));
+}
+
+static void test_figures_are_properties(void **state)
+{
+    struct sa_snapshot s;
+    uint64_t values[SA_METRICS];
+    size_t value = 77;
+
+    (void)state;
+    sa_snapshot_take(&s);
+    sa_metrics_read(&s, values);
+    for (size_t i = 0; i < SA_METRICS; i++) {
+        char name[100] = "salloc.";
+
+        strcat(name, sa_metrics[i].name);
+        assert_true(sa_property_read(&s, name, &value));
+        assert_int_equal(value, values[i]);
+    }
+    for (size_t i = 0; i < SA_HUGE_FIGURES; i++) {
+        char name[100] = "salloc.";
+
+        strcat(name, sa_huge_figures[i].name);
+        assert_true(sa_property_read(&s, name, &value));
+        for (size_t k = 0; k < SA_METRICS; k++)
+            assert_string_not_equal(sa_huge_figures[i].name, sa_metrics[k].name);
+    }
+    assert_true(sa_property_read(&s, "salloc.address_requested_hugepages", &value) && value > 0);
+    value = 77;
+    assert_false(sa_property_read(&s, "salloc.", &value));
+    assert_false(sa_property_read(&s, "salloc.allocated", &value));
+    assert_false(sa_property_read(&s, "allocated_bytes", &value));
+    assert_false(sa_property_read(&s, "tcmalloc.experiment.", &value));
+    assert_false(sa_property_read(&s, "", &value));
+    assert_int_equal(value, 77);
+    assert_true(sa_property_read(&s, "tcmalloc.experiment.SALLOC_PER_CPU", &value));
+    assert_int_equal(value, test_per_cpu());
+}
+
+/* The library's own reading serves one; others get memory, or nothing when there is none. */
+static void test_figures_are_read_by_several_at_once(void **state)
+{
+    struct sa_report_input *first = sa_report_input_take(), *second = sa_report_input_take(),
+                           *third;
+    size_t mapped = sa_vm_mapped_bytes();
+
+    (void)state;
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_ptr_not_equal(first, second);
+    test_faults.mmap_after = 0;
+    assert_null(sa_report_input_take());
+    sa_report_input_release(first);
+    third = sa_report_input_take(); /* needs no memory */
+    assert_ptr_equal(third, first);
+    test_faults_clear();
+    assert_true(third->s.classes > 1 && third->cls[1].cpu.allowed > 0);
+    sa_report_input_release(third);
+    sa_report_input_release(second);
+    assert_true(sa_vm_mapped_bytes() < mapped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_figures_have_usable_names),
+        cmocka_unit_test(test_figures_are_the_snapshots),
+        cmocka_unit_test(test_figures_are_properties),
+        cmocka_unit_test(test_figures_are_read_by_several_at_once),
+    };
+
+    test_start(TEST_CACHE_LIMIT);
+    return cmocka_run_group_tests_name("figures", tests, NULL, NULL);
+}
