@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * madvise, mprotect, mmap and mmap64, exported to learn what a program does to the pages of its large blocks: marks that children
- * of fork see, other access, other mappings. The page heap maps such a block afresh when it is freed, as after mremap. The
- * calls themselves are what libc's are.
+ * madvise and mprotect, exported to learn what a program does to the pages of its large blocks: marks that children of fork see,
+ * and other access. The page heap maps such a block afresh when it is freed, as after mremap. The calls themselves are
+ * what libc's are.
+ *
+ * mmap is not exported: a mapping over a block is rare, and libraries that are preloaded to watch mmap would not be called.
  *
  * Who writes: `moved` belongs to the owner of the block, which is the program that makes the call.
  */
@@ -21,8 +23,6 @@
 #endif
 
 #if !SA_ASAN && !SA_TSAN /* sanitizers have functions of these names */
-
-#define OFFSET_STEP 4096 /* of which libc wants multiples */
 
 static bool is_heap(uintptr_t address)
 {
@@ -65,33 +65,6 @@ SA_EXPORT int mprotect(void *p, size_t bytes, int access)
     if (access != (PROT_READ | PROT_WRITE))
         note(p, bytes);
     return (int)result(sa_syscall(SYS_mprotect, p, bytes, access));
-}
-
-/* By these names: headers may turn one of them into the other. */
-SA_EXPORT void *sa_mapped_mmap(void *p, size_t bytes, int access, int flags, int fd,
-                               long offset) __asm__("mmap");
-SA_EXPORT void *sa_mapped_mmap64(void *p, size_t bytes, int access, int flags, int fd,
-                                 long offset) __asm__("mmap64");
-
-SA_INLINE void *map(void *p, size_t bytes, int access, int flags, int fd, long offset)
-{
-    if (offset & (OFFSET_STEP - 1)) {
-        errno = EINVAL;
-        return MAP_FAILED;
-    }
-    if (flags & MAP_FIXED)
-        note(p, bytes);
-    return (void *)result(sa_syscall(SYS_mmap, p, bytes, access, flags, fd, offset));
-}
-
-void *sa_mapped_mmap(void *p, size_t bytes, int access, int flags, int fd, long offset)
-{
-    return map(p, bytes, access, flags, fd, offset);
-}
-
-void *sa_mapped_mmap64(void *p, size_t bytes, int access, int flags, int fd, long offset)
-{
-    return map(p, bytes, access, flags, fd, offset);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large blocks on whose pages a program leaves marks, other access, or another mapping, and that it frees then: a block that
+ * Large blocks on whose pages a program leaves marks or other access, and that it frees then: a block that
  * comes later at their place is as any other. It can be written to, is zero where calloc gave it, and is there in a child.
  * Blocks without marks keep their memory, so that a loop of malloc and free has few page faults.
  */
@@ -14,10 +14,9 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-enum { WIPE, DONT_FORK, READ_ONLY, NO_ACCESS, FILE_OVER, SHARED_OVER, KINDS };
+enum { WIPE, DONT_FORK, READ_ONLY, NO_ACCESS, KINDS };
 
-static const char *const names[] = {"MADV_WIPEONFORK", "MADV_DONTFORK",    "PROT_READ",
-                                    "PROT_NONE",       "a file's mapping", "a shared mapping"};
+static const char *const names[] = {"MADV_WIPEONFORK", "MADV_DONTFORK", "PROT_READ", "PROT_NONE"};
 
 /* Blocks that lose their memory when they are freed have two faults each at least: a hugepage's, and one of the rest. */
 enum { ROUNDS = 40, LOOPS = 2000, FAULTS_MOST = LOOPS, TOGETHER = 6 };
@@ -30,7 +29,6 @@ static bool set(int kind, char *p, size_t size, int where)
     size_t pages = (size + page - 1) / page;
     char *from = where == 0 ? p : p + (where == 1 ? pages / 3 : pages - 1) * page;
     size_t bytes = where == 0 ? pages * page : page;
-    void *got;
 
     switch (kind) {
     case WIPE:
@@ -39,19 +37,8 @@ static bool set(int kind, char *p, size_t size, int where)
         return madvise(from, bytes, MADV_DONTFORK) == 0;
     case READ_ONLY:
         return mprotect(from, bytes, PROT_READ) == 0;
-    case NO_ACCESS:
-        return mprotect(from, bytes, PROT_NONE) == 0;
-    case FILE_OVER: {
-        int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-
-        got = mmap(from, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0);
-        close(fd);
-        return got == from;
-    }
     default:
-        got = mmap(from, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1,
-                   0);
-        return got == from;
+        return mprotect(from, bytes, PROT_NONE) == 0;
     }
 }
 
@@ -137,7 +124,7 @@ static long faults(void)
 /* Blocks that nobody has marked keep their memory. */
 static void check_unmarked(size_t size)
 {
-    long before;
+    long before = 0;
 
     for (int i = 0; i < LOOPS; i++) {
         char *p = malloc(size);

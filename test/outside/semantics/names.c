@@ -113,8 +113,7 @@ static void salloc_exports(const char *name, const ElfW(Sym) * symbol)
                    strcmp(name, "dlopen") == 0 || strcmp(name, "prctl") == 0 ||
                    strcmp(name, "vfork") == 0 || strcmp(name, "__vfork") == 0 ||
                    strcmp(name, "clone") == 0 || strcmp(name, "madvise") == 0 ||
-                   strcmp(name, "mprotect") == 0 || strcmp(name, "mmap") == 0 ||
-                   strcmp(name, "mmap64") == 0,
+                   strcmp(name, "mprotect") == 0,
                "libsalloc.so exports %s", name);
 }
 
