@@ -8,7 +8,7 @@
  * Without rseq the caches of other threads cannot be stopped: the child forgets what they hold.
  *
  * A child that these handlers do not announce is put right by its first slow path (alloc/fork/fork_gate.h). No
- * sequence has to be stopped for it: one that had not committed has changed nothing.
+ * sequence of its parent has to be stopped for it: one that had not committed has changed nothing.
  */
 #include "alloc/api/fork_handlers.h"
 
@@ -101,10 +101,16 @@ static SA_COLD void fork_unannounced(bool lost)
 {
     int saved = errno;
 
-    if (!lost)
+    if (!lost) {
         fork_child_caches(++fork_number ^ sa_clock_ns() << 20, true);
-    else
+        /* The child may have threads by now that have only run fast paths. One of them may be inside a sequence on a slab that
+         * was closed just now, and would commit what it has read of the header before. The slow paths of all threads wait for
+         * this one, so nobody changes a slab before the fence. Without a fence the headers stay as they are. */
+        if (sa_rseq.per_cpu && !sa_rseq_fence(-1))
+            sa_cpu_cache_keep_countdowns();
+    } else {
         sa_cpu_cache_kick(); /* what is in caches could not be counted, nor sampled */
+    }
     sa_mappings_after_fork();
     sa_reporting_after_fork();
     sa_at_exit_after_fork();

@@ -123,6 +123,13 @@ void sa_cpu_cache_resume_all(void);
  */
 void sa_cpu_cache_after_fork(void);
 
+/*
+ * After that, in a child with other threads that could not be fenced: gives all CPUs generators of the child's own, and leaves
+ * the countdowns as they are. To void them would write headers that a sequence may be about to write. What was drawn before then
+ * decides about the child's first samples, as in its parent.
+ */
+void sa_cpu_cache_keep_countdowns(void);
+
 /* In a child of fork: forgets what caches hold that could not be stopped, all but one. */
 void sa_cpu_cache_abandon_others(int own);
 

@@ -269,6 +269,20 @@ SA_COLD void sa_cpu_cache_after_fork(void)
     sa_cpu_cache_kick();
 }
 
+SA_COLD void sa_cpu_cache_keep_countdowns(void)
+{
+    int count = sa_cpu_cache_count();
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        struct cpu_cache *c = cpu_cache_get(cpu);
+
+        if (!c)
+            continue;
+        c->rng = sa_sampler_stream((unsigned)cpu);
+        c->forks = sa_cpu_cache_forks;
+    }
+}
+
 SA_RARE void sa_cpu_cache_abandon_others(int own)
 {
     int count = sa_cpu_cache_count();
