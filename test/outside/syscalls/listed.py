@@ -48,8 +48,8 @@ def documented(path):
     """The names in the first columns of the tables of the section, rule by rule."""
     with open(path, encoding="utf-8") as file:
         section = file.read().split("## Filters of system calls")[1].split("\n## ")[0]
-    rules = re.split(r"^\d\. ", section, flags=re.M)[1:]
-    return [set(re.findall(r"`([a-z_0-9]+)`", " ".join(re.findall(r"^ *\| *(`[^|]*)\|", rule, re.M)))) for rule in rules]
+    rules = re.split(r"^\*\*(?=(?:When|Behind|Without) )", section, flags=re.M)[1:]
+    return [set(re.findall(r"`([a-z_0-9]+)`", " ".join(re.findall(r"^\| *(`[^|]*)\|", rule, re.M)))) for rule in rules]
 
 
 def name(call):
