@@ -14,8 +14,8 @@
 #define ARENA_BLOCK_BYTES (256 * 1024)
 
 /*
- * Records of so many bytes are tables of which a program may touch little: they are carved from the block's end
- * downwards, so that those that are used as a whole lie together.
+ * Records of so many bytes are tables of which a program may touch little: they are carved from the
+ * block's end downwards, so that those that are used as a whole lie together.
  */
 #define ARENA_TABLE_BYTES 4096
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for salloc's own records: carved from blocks in order, never given back; small ones lie together, apart from
- * large ones. Records that come and go are kept on free lists by their owners. Fresh memory is zero.
+ * Memory for salloc's own records: carved from blocks in order, never given back; small ones lie
+ * together, apart from large ones. Records that come and go are kept on free lists by their owners.
+ * Fresh memory is zero.
  *
  * Identity, used by the stats: mapped = allocated + unallocated + unavailable, where unavailable is
  * what was left of a block when a larger request opened the next one.

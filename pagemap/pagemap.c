@@ -16,8 +16,9 @@
 #define FAR_ENOUGH (1ul << 20) /* pages that a large block is looked for */
 
 /*
- * Leaves for which classes become writable at a time, a power of two: 128 MiB of addresses, for which it takes two system calls.
- * What is not writable is not populated in a process that locks its memory, and too short for a hugepage is what is.
+ * Leaves for which classes become writable at a time, a power of two: 128 MiB of addresses, for
+ * which it takes two system calls. What is not writable is not populated in a process that locks
+ * its memory, and too short for a hugepage is what is.
  */
 #define OPEN_LEAVES 4ul
 
@@ -71,8 +72,9 @@ void sa_pagemap_init(void)
 }
 
 /*
- * Makes the classes writable that go with leaf n, and with those around it. Reads go on meanwhile, of pages that hold zeros
- * before and after. False: nothing has changed, or what has changed holds nothing.
+ * Makes the classes writable that go with leaf n, and with those around it. Reads go on meanwhile,
+ * of pages that hold zeros before and after. False: nothing has changed, or what has changed holds
+ * nothing.
  */
 static bool pagemap_open_classes(const struct sa_map_node *node, uint8_t *classes, size_t n)
 {

@@ -10,11 +10,12 @@
  *   spans:   12 bits root, 11 bits node, 12 bits leaf of pointers (a leaf spans 32 MiB).
  *
  * Readers take no lock. A node is published with a release store after it is zeroed, and is never
- * removed, so a reader sees null or a valid node. What an entry says is only meaningful to who holds
- * something on the page (an object, a span): the entry of a page changes only while nobody does,
- * and the allocator's own hand-over (cache, list or lock) orders the change before the next reader. (Or the owner of
- * the only object of a span changes it, which grows: whoever gets the object from it gets the entries, too.)
- * Readers with a pointer of unknown origin use sa_pagemap_find, which verifies what it finds.
+ * removed, so a reader sees null or a valid node. What an entry says is only meaningful to who
+ * holds something on the page (an object, a span): the entry of a page changes only while nobody
+ * does, and the allocator's own hand-over (cache, list or lock) orders the change before the next
+ * reader. (Or the owner of the only object of a span changes it, which grows: whoever gets the
+ * object from it gets the entries, too.) Readers with a pointer of unknown origin use
+ * sa_pagemap_find, which verifies what it finds.
  *
  * Entries of the spans tree: every page of an OBJECTS span; first and last page of others. Entries
  * in between may be stale.
@@ -46,8 +47,8 @@ struct sa_map_root {
 };
 
 struct sa_pagemap {
-    /* Atomic, relaxed: nodes, leaves, and the part of class leaves that is in use. A class leaf is mapped for a whole window and
-     * used as far as there are span leaves. */
+    /* Atomic, relaxed: nodes, leaves, and the part of class leaves that is in use. A class leaf is
+     * mapped for a whole window and used as far as there are span leaves. */
     uint64_t bytes;
     struct sa_map_root root[SA_MAP_ROOTS];
 };
@@ -57,11 +58,12 @@ extern struct sa_pagemap sa_pagemap;
 /* Makes entries for [start, start + bytes) exist. False when out of memory. */
 bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 
-/* Makes the tables of the home window read-only until there are spans. Does nothing but the first time, before any grow. */
+/* Makes the tables of the home window read-only until there are spans. Does nothing but the first
+ * time, before any grow. */
 void sa_pagemap_close(void);
 
-/* Makes all tables writable, when a filter of system calls is about to come: it may forbid what opens them. Only tried: a
- * child of vfork calls it, too. */
+/* Makes all tables writable, when a filter of system calls is about to come: it may forbid what
+ * opens them. Only tried: a child of vfork calls it, too. */
 SA_COLD void sa_pagemap_open_all(void);
 
 /* Makes the home window's leaf part of the map. Once, before any grow. */
@@ -99,12 +101,13 @@ SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
 /* The span in use or free that contains the address, or NULL. Safe for any address. */
 struct sa_span *sa_pagemap_find(uintptr_t address);
 
-/* The same for any address in a large span in use, of which only the ends are known: it is looked for from there down. Slow. */
+/* The same for any address in a large span in use, of which only the ends are known: it is looked
+ * for from there down. Slow. */
 struct sa_span *sa_pagemap_find_around(uintptr_t address);
 
 /*
- * Of spans in use or free, the one that begins at *at or behind it, and *at becomes where to go on; NULL: there is none. All that
- * was read may have changed meanwhile.
+ * Of spans in use or free, the one that begins at *at or behind it, and *at becomes where to go on;
+ * NULL: there is none. All that was read may have changed meanwhile.
  */
 struct sa_span *sa_pagemap_next(uintptr_t *at);
 
@@ -114,8 +117,8 @@ void sa_pagemap_set_ends(struct sa_span *span);
 /* Requires: entries exist. Sets every page's span; the pages have no class. */
 void sa_pagemap_set_pages(struct sa_span *span);
 
-/* Requires: entries exist. Sets every page's span, and the class of every page that begins a multiple
- * of step bytes into the span to span->cls; the others have none. */
+/* Requires: entries exist. Sets every page's span, and the class of every page that begins a
+ * multiple of step bytes into the span to span->cls; the others have none. */
 void sa_pagemap_set_objects(struct sa_span *span, size_t step);
 
 /* Sets the class of every page of the span to 0. */

@@ -33,7 +33,8 @@ enum sa_span_state {
 
 struct sa_sample; /* sampling/record/recording.h */
 
-/* In place of a list: in use, but the pages hold no memory, and the page heap does not count them as used. */
+/* In place of a list: in use, but the pages hold no memory, and the page heap does not count them
+ * as used. */
 #define SA_SPAN_EMPTIED 0xff
 
 struct sa_span {
@@ -55,12 +56,11 @@ struct sa_span {
         struct sa_sample *sample; /* LARGE: the record of a sampled block, or NULL; atomic */
     };
     uint16_t objects; /* OBJECTS: how many fit; LARGE: the page heap's own */
-    uint16_t
-        live; /* OBJECTS: how many are not on this span (in caches or in use); atomic: profiles read it */
+    uint16_t live; /* OBJECTS: how many are not on this span (in caches or in use); atomic: profiles
+                      read it */
     uint8_t zeroed; /* set by the page heap: content was zero when it was handed out */
-    uint8_t
-        moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours: it is
-                     * mapped afresh when it is freed */
+    uint8_t moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours: it
+                    * is mapped afresh when it is freed */
     union {
         struct {
             uint8_t origin; /* LARGE, GUARDED: alloc/base/origin.h */
@@ -83,7 +83,8 @@ SA_INLINE uintptr_t sa_span_end(const struct sa_span *s)
     return s->start + sa_span_bytes(s);
 }
 
-/* Bytes that the program may use of a large block: without the pages that are inaccessible behind it. */
+/* Bytes that the program may use of a large block: without the pages that are inaccessible behind
+ * it. */
 SA_INLINE size_t sa_span_usable_bytes(const struct sa_span *span)
 {
     return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of all sizes, most of a page and more: what is timed is how often caches of few objects miss, and how often memory is
- * given back to the kernel and found again.
+ * Blocks of all sizes, most of a page and more: what is timed is how often caches of few objects
+ * miss, and how often memory is given back to the kernel and found again.
  *
- * Sizes are as frequent in one doubling as in another, and even within it. In "grow" a buffer grows by half until it has its final
- * size, as a vector does.
+ * Sizes are as frequent in one doubling as in another, and even within it. In "grow" a buffer grows
+ * by half until it has its final size, as a vector does.
  */
 #include "perf/harness.h"
 
@@ -17,7 +17,8 @@
 #define LONG    100    /* live blocks from 32 KiB to 4 MiB */
 #define BUFFERS 100    /* that grow from 1 KiB to between 2 KiB and 1 MiB */
 
-/* From least << 0 to least << octaves, from bits of a random number that perf_below does not depend on. */
+/* From least << 0 to least << octaves, from bits of a random number that perf_below does not depend
+ * on. */
 static size_t even_size(uint64_t random, size_t least, unsigned octaves)
 {
     size_t from = least << (random >> 8 & 0xffff) * octaves / 0x10000;
@@ -69,7 +70,8 @@ static void little_teardown(const struct perf_run *run)
     free_all(little, LITTLE);
 }
 
-/* ---- refill: structures of 45 MiB are built and freed; one item is one malloc and its free ---- */
+/* ---- refill: structures of 45 MiB are built and freed; one item is one malloc and its free
+ * ---- */
 
 static char *refilled[REFILL];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Producer and consumer: one thread allocates blocks of 64 bytes, another frees them. Every block is
- * freed on another CPU than the one it was allocated on, so none comes back through the producer's
- * own cache: what is timed is how memory travels between the two.
+ * Producer and consumer: one thread allocates blocks of 64 bytes, another frees them. Every block
+ * is freed on another CPU than the one it was allocated on, so none comes back through the
+ * producer's own cache: what is timed is how memory travels between the two.
  *
  * In the first case the threads leave the blocks alone, so that only the allocator is seen. In the
  * second the producer writes them and the consumer reads them, as programs do: each block is then

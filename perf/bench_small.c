@@ -95,7 +95,8 @@ static void aligned_run(const struct perf_run *run)
     }
 }
 
-/* ---- realloc: a string or a vector that doubles from 16 bytes to 2 KiB; one item is one realloc ---- */
+/* ---- realloc: a string or a vector that doubles from 16 bytes to 2 KiB; one item is one realloc
+ * ---- */
 
 #define SMALL_DOUBLINGS 8
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Structures whose time goes into cache misses on their nodes, so that what is compared is how densely and in which
- * order an allocator places blocks, not how fast it answers: a binary search tree of random keys, built by insertion, walked in
- * order and freed, and a list of records. One item is one node.
+ * Structures whose time goes into cache misses on their nodes, so that what is compared is how
+ * densely and in which order an allocator places blocks, not how fast it answers: a binary search
+ * tree of random keys, built by insertion, walked in order and freed, and a list of records. One
+ * item is one node.
  */
 #include "perf/harness.h"
 
@@ -68,7 +69,8 @@ static void tree_run(const struct perf_run *run)
     }
 }
 
-/* ---- list: records of three blocks, linked in the order in which they were made, gone through ten times ---- */
+/* ---- list: records of three blocks, linked in the order in which they were made, gone through ten
+ * times ---- */
 
 #define RECORDS 400000
 #define WALKS   10

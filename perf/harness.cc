@@ -63,7 +63,8 @@ class pinned
     cpu_set_t before_;
 };
 
-/* How long this thread has been ready to run and not running, in ns; 0 where the kernel does not say. */
+/* How long this thread has been ready to run and not running, in ns; 0 where the kernel does not
+ * say. */
 double waited_ns()
 {
     char text[64];

@@ -2,12 +2,13 @@
 /*
  * What it costs to poll the reports of a busy program.
  *
- *   cost    CPU time of one report, each format, of a heap of many spans in all states; and the share of one CPU that one
- *           report a second takes
- *   stalls  one thread allocates and frees on a CPU of its own, while another asks for reports without a pause (far
- *           more often than anybody would), or only keeps its CPU as busy: calls of malloc or free that take over
- *           a millisecond, and the longest. Most of those are calls during which the kernel let somebody else run; what is left
- *           has waited for a lock, or was long by itself.
+ *   cost    CPU time of one report, each format, of a heap of many spans in all states; and the
+ *           share of one CPU that one report a second takes
+ *   stalls  one thread allocates and frees on a CPU of its own, while another asks for reports
+ *           without a pause (far more often than anybody would), or only keeps its CPU as busy:
+ *           calls of malloc or free that take over a millisecond, and the longest. Most of those
+ *           are calls during which the kernel let somebody else run; what is left has waited for a
+ *           lock, or was long by itself.
  *
  * usage: poll [SECONDS-FOR-EACH-STALL-MEASUREMENT [MIB]]    with libsalloc.so preloaded
  */

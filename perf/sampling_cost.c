@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sampling costs a loop of malloc and free, in one process: the interval takes turns, off in between, and each turn
- * is compared with the turn without sampling right before it. Medians of the ratios are what is left of the
- * machine's noise; the ratio of "off" to itself says how much that is.
+ * What sampling costs a loop of malloc and free, in one process: the interval takes turns, off in
+ * between, and each turn is compared with the turn without sampling right before it. Medians of the
+ * ratios are what is left of the machine's noise; the ratio of "off" to itself says how much that
+ * is.
  *
  * usage: salloc-sampling-cost [ROUNDS [MILLISECONDS]]    with libsalloc.so preloaded
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hugepages are worth: two heaps of the same blocks of mixed sizes, one with them and one without
- * (SALLOC_CONF=hugepages:off), each in a process of its own, and a walk over a ring of pointers through blocks on
- * as many different pages as there are, of which each step misses the TLB. The walks of the two alternate, so that
- * whatever else the machine does hits both. Also shown: how long filling took, how much memory each has, how much
- * of it lies on hugepages, and the longest call of malloc and free between filling and walking, which is when hugepages are
+ * What hugepages are worth: two heaps of the same blocks of mixed sizes, one with them and one
+ * without (SALLOC_CONF=hugepages:off), each in a process of its own, and a walk over a ring of
+ * pointers through blocks on as many different pages as there are, of which each step misses the
+ * TLB. The walks of the two alternate, so that whatever else the machine does hits both. Also
+ * shown: how long filling took, how much memory each has, how much of it lies on hugepages, and the
+ * longest call of malloc and free between filling and walking, which is when hugepages are
  * collapsed.
  *
  * usage: salloc-walk [MIB [WALKS [SECONDS]]], with libsalloc.so preloaded
@@ -22,7 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NODES      (1u << 18) /* of the ring: each on a page of its own, as far as there are that many */
+#define NODES                                                                                      \
+    (1u << 18) /* of the ring: each on a page of its own, as far as there are that many            \
+                */
 #define MOST_WALKS 101
 #define SIZE_LOG   22 /* blocks below 4 MiB */
 #define MIB        (1ul << 20)
@@ -188,8 +191,8 @@ static long interrupted(void)
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
-/* Little enough to be nothing, and enough for the allocator to do its rounds. The longest call in ms, of those that the
- * kernel did not interrupt. */
+/* Little enough to be nothing, and enough for the allocator to do its rounds. The longest call in
+ * ms, of those that the kernel did not interrupt. */
 static double idle(double seconds)
 {
     double end = clock_s(CLOCK_MONOTONIC) + seconds, longest = 0;

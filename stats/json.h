@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report as JSON: one object with schema_version, integers only (sizes in bytes), counters apart from gauges.
- * Names stay as they are while schema_version does; new ones may come.
+ * The report as JSON: one object with schema_version, integers only (sizes in bytes), counters
+ * apart from gauges. Names stay as they are while schema_version does; new ones may come.
  */
 #ifndef SA_STATS_JSON_H
 #define SA_STATS_JSON_H

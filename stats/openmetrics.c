@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report in the text formats of OpenMetrics and of Prometheus; see openmetrics.h. A counter's family has the name
- * without "_total" in OpenMetrics and with it in Prometheus.
+ * The report in the text formats of OpenMetrics and of Prometheus; see openmetrics.h. A counter's
+ * family has the name without "_total" in OpenMetrics and with it in Prometheus.
  */
 #include "stats/openmetrics.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of metrics.def
- * as salloc.<name>; and two that the kernel is asked for. No state.
+ * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of
+ * metrics.def as salloc.<name>; and two that the kernel is asked for. No state.
  */
 #include "stats/properties.h"
 

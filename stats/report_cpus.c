@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sections of the stats page with a line for each CPU; see report_internal.h. Where caches are per thread, "cpu" is the
- * number of a thread's cache, and none is marked as active: which threads run is not known.
+ * The sections of the stats page with a line for each CPU; see report_internal.h. Where caches are
+ * per thread, "cpu" is the number of a thread's cache, and none is marked as active: which threads
+ * run is not known.
  */
 #include "alloc/base/bits.h"
 #include "alloc/cpu_cache/cpu_cache.h"
@@ -21,8 +22,8 @@ static void read_allowed(const struct sa_snapshot *s, struct allowed *ret)
         sa_sys_affinity(ret, sizeof(*ret));
 }
 
-/* What the cache of a CPU may hold: the limit of all, unless others that miss less have lent it some of theirs, or it has not
- * given back so far what a lower limit does not allow. */
+/* What the cache of a CPU may hold: the limit of all, unless others that miss less have lent it
+ * some of theirs, or it has not given back so far what a lower limit does not allow. */
 static size_t highest_limit(const struct sa_snapshot *s)
 {
     size_t highest = s->cpu_cache_limit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sections of the stats page that both page heaps have, each under its label, those about guarded allocations and
- * the system's memory; see report_internal.h.
+ * The sections of the stats page that both page heaps have, each under its label, those about
+ * guarded allocations and the system's memory; see report_internal.h.
  */
 #include "stats/report_internal.h"
 

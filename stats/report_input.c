@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readings and where they lie; see report_input.h. State: the library's own instance and whether it is in use. */
+/* Readings and where they lie; see report_input.h. State: the library's own instance and whether it
+ * is in use. */
 #include "stats/report_input.h"
 
 #include "alloc/base/atomic.h"
@@ -19,8 +20,8 @@ static size_t reading_bytes(void)
 }
 
 /*
- * The kernel walks its page tables for this, which may take milliseconds: as often as that is COVERAGE_PART of the time at
- * most, and in between what it said last.
+ * The kernel walks its page tables for this, which may take milliseconds: as often as that is
+ * COVERAGE_PART of the time at most, and in between what it said last.
  */
 #define COVERAGE_PART 100
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All that a report is made of, read at one time: too much for the stack of a small thread, so it lies in memory of
- * its own. One instance is part of the library, so that a report can be had when there is no memory left;
- * whoever comes while that one is in use gets a mapping.
+ * All that a report is made of, read at one time: too much for the stack of a small thread, so it
+ * lies in memory of its own. One instance is part of the library, so that a report can be had when
+ * there is no memory left; whoever comes while that one is in use gets a mapping.
  */
 #ifndef SA_STATS_REPORT_INPUT_H
 #define SA_STATS_REPORT_INPUT_H

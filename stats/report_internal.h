@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sections of the stats page; see report.h. Each writes its lines from a snapshot, in the order of the
- * document. */
+/* The sections of the stats page; see report.h. Each writes its lines from a snapshot, in the order
+ * of the document. */
 #ifndef SA_STATS_REPORT_INTERNAL_H
 #define SA_STATS_REPORT_INTERNAL_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The section of the stats page about limits and what else gives memory back; see report_internal.h. */
+/* The section of the stats page about limits and what else gives memory back; see
+ * report_internal.h. */
 #include "stats/report_internal.h"
 
 static void limit(struct sa_fmt *f, const struct sa_limit_stats *l, const char *parameter,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading all counters; see stats_snapshot.h for what the reading promises. No state, no allocation. */
+/* Reading all counters; see stats_snapshot.h for what the reading promises. No state, no
+ * allocation. */
 #include "stats/stats_snapshot.h"
 
 #include "alloc/base/bits.h"
@@ -124,8 +125,9 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->kept_bytes = kept.bytes;
     s->heap.released_bytes += s->kept_empty_bytes;
     s->heap.backed_bytes += kept.bytes - s->kept_empty_bytes;
-    /* A sample is in use once: by its proxy if that is held, else as an object of its class. What its pages are beyond
-     * that remains for the metadata, which the guarded blocks' pages are in already. */
+    /* A sample is in use once: by its proxy if that is held, else as an object of its class. What
+     * its pages are beyond that remains for the metadata, which the guarded blocks' pages are in
+     * already. */
     s->heap.mapped_bytes += s->apart_bytes - s->sampled_bytes;
     s->heap.in_use_bytes += s->apart_bytes - s->sampled_bytes;
 }

@@ -5,10 +5,12 @@
  * takes long is in progress.) Bytes in use are what remains of the
  * mapped bytes when everything else is subtracted, so that the rows of the summary always add up:
  *
- *   mapped = in use + page heap (backed) + central + cpu + transfer + quarantine + released (+ moving)
+ *   mapped = in use + page heap (backed) + central + cpu + transfer + quarantine + released (+
+ *   moving)
  *
- * Metadata is everything else that salloc has mapped, so at rest the sum of all rows is sa_vm_mapped_bytes() to
- * the byte. What lies in the library's own data (the radix map's roots and home leaf) is not mapped and not counted.
+ * Metadata is everything else that salloc has mapped, so at rest the sum of all rows is
+ * sa_vm_mapped_bytes() to the byte. What lies in the library's own data (the radix map's roots and
+ * home leaf) is not mapped and not counted.
  */
 #ifndef SA_STATS_STATS_SNAPSHOT_H
 #define SA_STATS_STATS_SNAPSHOT_H
@@ -75,9 +77,8 @@ struct sa_snapshot {
     size_t kept_empty_bytes; /* of those, what holds no memory */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;
     size_t metadata_bytes; /* arena in use, slabs, stacks, and the rest: */
-    size_t
-        other_bytes; /* tables by address, guarded blocks, emergency memory, profiles that the program
-                              holds, buffers of reports */
+    size_t other_bytes;    /* tables by address, guarded blocks, emergency memory, profiles that the
+                              program    holds, buffers of reports */
     size_t reserved_bytes; /* parts of tables by address and of the guarded pool, not used so far */
     size_t released_bytes; /* holds no memory: spans, and what is reserved */
     size_t system_bytes;   /* address space that salloc has */
@@ -126,8 +127,8 @@ SA_INLINE size_t sa_snapshot_limit(const struct sa_limit_stats *limit)
 size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s);
 size_t sa_snapshot_actual(const struct sa_snapshot *s); /* "actual memory used" */
 
-/* What was used at the peak beyond what the program had in use, relative to the latter; 0 if that is not
- * known. */
+/* What was used at the peak beyond what the program had in use, relative to the latter; 0 if that
+ * is not known. */
 double sa_snapshot_fragmentation(const struct sa_snapshot *s);
 
 #endif

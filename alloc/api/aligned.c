@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aligned allocation. An alignment that is not a power of two: posix_memalign and aligned_alloc fail
- * with EINVAL; memalign rounds it up, as glibc's does. Any power of two is served while there is
- * address space for it.
+ * Aligned allocation. An alignment that is not a power of two: posix_memalign and aligned_alloc
+ * fail with EINVAL; memalign rounds it up, as glibc's does. Any power of two is served while there
+ * is address space for it.
  */
 #include "alloc/api/entry.h"
 #include "alloc/api/init.h"
@@ -13,7 +13,8 @@
 
 #include <errno.h>
 
-/* The class, as a header offset, of blocks of the size with the alignment; 0: the slow path has to look. */
+/* The class, as a header offset, of blocks of the size with the alignment; 0: the slow path has to
+ * look. */
 SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
 {
     size_t need, cls;
@@ -29,7 +30,8 @@ SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
     return cls;
 }
 
-/* One function for all, this and the next: a sequence of instructions costs two relocations wherever it stands. */
+/* One function for all, this and the next: a sequence of instructions costs two relocations
+ * wherever it stands. */
 void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit)
 {
     size_t cls;

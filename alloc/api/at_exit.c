@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports at exit. Nothing is torn down: memory stays valid for whatever runs later. A report is a file that
- * is complete or not there (alloc/os/file.h).
+ * Reports at exit. Nothing is torn down: memory stays valid for whatever runs later. A report is a
+ * file that is complete or not there (alloc/os/file.h).
  */
 #include "alloc/api/at_exit.h"
 

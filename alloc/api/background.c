@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The maintenance thread; see background.h. It does what slow paths do by elapsed time, so that memory of a program that
- * calls nothing goes back, too. It is started by the first slow path that comes by maintenance after it was asked for,
- * after its own work and outside of the gate, so that a process that does little has none; a child of fork
- * starts its own in the same way. It handles no signal and calls nothing of the program's.
+ * The maintenance thread; see background.h. It does what slow paths do by elapsed time, so that
+ * memory of a program that calls nothing goes back, too. It is started by the first slow path that
+ * comes by maintenance after it was asked for, after its own work and outside of the gate, so that
+ * a process that does little has none; a child of fork starts its own in the same way. It handles
+ * no signal and calls nothing of the program's.
  *
- * `state` says who may touch the rest: who takes it from NONE to STARTING starts the thread, who takes it from RUNNING to
- * STOPPING waits for its end.
+ * `state` says who may touch the rest: who takes it from NONE to STARTING starts the thread, who
+ * takes it from RUNNING to STOPPING waits for its end.
  */
 #include "alloc/api/background.h"
 
@@ -27,7 +28,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* More than it needs; the static thread-local memory of the program and all its libraries lies there, too. */
+/* More than it needs; the static thread-local memory of the program and all its libraries lies
+ * there, too. */
 #define STACK_BYTES (256 * 1024)
 
 /* While pressure is watched, the wait is not cut short by other things. */

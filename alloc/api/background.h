@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The maintenance thread: options maintenance_thread and pressure, release_rate, and its functions in include/salloc/salloc.h. */
+/* The maintenance thread: options maintenance_thread and pressure, release_rate, and its functions
+ * in include/salloc/salloc.h. */
 #ifndef SA_API_BACKGROUND_H
 #define SA_API_BACKGROUND_H
 

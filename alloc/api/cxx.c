@@ -9,10 +9,11 @@
  * libstdc++'s operators are not linked; there the handler and the throwing function are called
  * through weak references.
  *
- * A program may define some of the operators itself, and expects that the others go back to those: new[] to new, sized
- * delete to the unsized one, and so on (replaced.h says when). Then a block comes from libstdc++'s operator of the same
- * name, which does so, and returns to the operator that the standard names: goes_to below. All are weak, so that a
- * program with operators of its own can be linked with the static library.
+ * A program may define some of the operators itself, and expects that the others go back to those:
+ * new[] to new, sized delete to the unsized one, and so on (replaced.h says when). Then a block
+ * comes from libstdc++'s operator of the same name, which does so, and returns to the operator that
+ * the standard names: goes_to below. All are weak, so that a program with operators of its own can
+ * be linked with the static library.
  */
 #include "alloc/api/entry.h"
 #include "alloc/api/replaced.h"
@@ -46,7 +47,8 @@ SA_INLINE bool operators_replaced(void)
     return SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_cxx();
 }
 
-/* One try without libstdc++'s operators. What the program's operator throws passes through, also out of nothrow forms. */
+/* One try without libstdc++'s operators. What the program's operator throws passes through, also
+ * out of nothrow forms. */
 static void *new_once(size_t size, size_t align, sa_entry_kind kind)
 {
     if (!operators_replaced())
@@ -93,8 +95,9 @@ static new_function new_next(const char *name)
 
 #define NEW_NONE ((new_function)1) /* looked for in vain */
 
-/* There is no memory, or it must be the program's: by libstdc++'s operator of the same name, or as it would. found:
- * atomic, relaxed; that operator, looked up the first time, for the loader is slow, and allocates to say that there is none. */
+/* There is no memory, or it must be the program's: by libstdc++'s operator of the same name, or as
+ * it would. found: atomic, relaxed; that operator, looked up the first time, for the loader is
+ * slow, and allocates to say that there is none. */
 SA_COLD static void *new_by_other(new_function *found, const char *name, const void *nothrow,
                                   size_t size, size_t align, sa_entry_kind kind)
 {
@@ -111,7 +114,8 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
         next = new_next(name);
         sa_store_relaxed(found, next ? next : NEW_NONE);
     }
-    /* (size, align) or (size, align, nothrow); the rest is ignored. libstdc++ rounds the size up without a look at what comes of it. */
+    /* (size, align) or (size, align, nothrow); the rest is ignored. libstdc++ rounds the size up
+     * without a look at what comes of it. */
     if (next) {
         bool replaced = operators_replaced();
 
@@ -191,7 +195,8 @@ NEW_ALIGNED(_ZnamSt11align_val_t, NOTHING, NULL, ALIGNED_ARRAY)
 NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_NEW)
 NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_ARRAY)
 
-/* goes_to: the call that the standard describes, if the program has operators or a free of its own. */
+/* goes_to: the call that the standard describes, if the program has operators or a free of its
+ * own. */
 #define DELETE(name, more_parameters, kind, goes_to)                                               \
     static SA_NOINLINE void name##_slow(void *p)                                                   \
     {                                                                                              \

@@ -7,8 +7,8 @@
  * The call to the real dlopen is a tail call: dlopen looks at its return address to find the
  * caller's search path, and must see the program, not this library.
  *
- * In a static program nothing is behind this dlopen, whose place in the archive is before libc's. There libc's dlmopen
- * does the same; it has one search path and one namespace.
+ * In a static program nothing is behind this dlopen, whose place in the archive is before libc's.
+ * There libc's dlmopen does the same; it has one search path and one namespace.
  */
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"

@@ -3,9 +3,10 @@
  * What the entry points share: the only place where errno is set. Slow paths may disturb errno; a
  * successful call leaves it as it was, a failed allocation sets ENOMEM.
  *
- * It is also where the sampler learns who called: SA_CALLER is the address that the stack pointer had when the
- * function in which it stands was called (DWARF's canonical frame address). What was called by jumps from
- * an entry point has the entry point's. Calls nest: a signal handler allocates inside of a slow path.
+ * It is also where the sampler learns who called: SA_CALLER is the address that the stack pointer
+ * had when the function in which it stands was called (DWARF's canonical frame address). What was
+ * called by jumps from an entry point has the entry point's. Calls nest: a signal handler allocates
+ * inside of a slow path.
  */
 #ifndef SA_API_ENTRY_H
 #define SA_API_ENTRY_H
@@ -52,8 +53,9 @@ SA_NOINLINE void *sa_entry_alloc(size_t size, size_t align, int zero, sa_entry_k
 SA_NOINLINE void *sa_entry_malloc(size_t size);
 
 /*
- * The fast path of an allocation with an alignment, a power of two: NULL if the slow one has to look. The class is the first of
- * those from `size` on that are multiples of the alignment, as spans begin on a page. limit: the mid_limit that counts.
+ * The fast path of an allocation with an alignment, a power of two: NULL if the slow one has to
+ * look. The class is the first of those from `size` on that are multiples of the alignment, as
+ * spans begin on a page. limit: the mid_limit that counts.
  */
 SA_NOINLINE void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit);
 

@@ -28,8 +28,8 @@ SA_ONCE SA_EXPORT const char *salloc_version(void)
     return SALLOC_VERSION;
 }
 
-/* A report in memory of the program's, which may pass the hard limit: by the first of two hugepages that are touched
- * for it, the report, and earlier ones that are still held. */
+/* A report in memory of the program's, which may pass the hard limit: by the first of two hugepages
+ * that are touched for it, the report, and earlier ones that are still held. */
 SA_RARE static char *get_stats(enum sa_report_kind kind)
 {
     int saved = errno;
@@ -93,7 +93,8 @@ SA_RARE SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *valu
     return 0;
 }
 
-/* Figures that can be set: the intervals of the page heap, by their numbers there, and the limit of caches. */
+/* Figures that can be set: the intervals of the page heap, by their numbers there, and the limit of
+ * caches. */
 enum { SET_NONE = -1, SET_CACHE_LIMIT = SA_SKIPS };
 
 static int settable(const char *name)

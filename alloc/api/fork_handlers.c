@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fork. Before: close the gate and stop the per-CPU caches, so that nothing is half changed while
- * the address space is copied. No lock is held meanwhile (the argument is in alloc/fork/fork_gate.h).
- * After, in the parent and the child: let everything go on. The child keeps the rseq and the
- * membarrier registration of its only thread, finds every lock free, and has random draws of its own.
+ * the address space is copied. No lock is held meanwhile (the argument is in
+ * alloc/fork/fork_gate.h). After, in the parent and the child: let everything go on. The child
+ * keeps the rseq and the membarrier registration of its only thread, finds every lock free, and has
+ * random draws of its own.
  *
  * Without rseq the caches of other threads cannot be stopped: the child forgets what they hold.
  *
- * A child that these handlers do not announce is put right by its first slow path (alloc/fork/fork_gate.h). No
- * sequence of its parent has to be stopped for it: one that had not committed has changed nothing.
+ * A child that these handlers do not announce is put right by its first slow path
+ * (alloc/fork/fork_gate.h). No sequence of its parent has to be stopped for it: one that had not
+ * committed has changed nothing.
  */
 #include "alloc/api/fork_handlers.h"
 
@@ -35,7 +37,8 @@
 /* Whether the kernel refused the fence (seccomp, mostly); written and read by who has the gate. */
 static bool stop_failed;
 
-/* Of the last fork: all that tells the seeds of two children of a process apart. Written by who has the gate. */
+/* Of the last fork: all that tells the seeds of two children of a process apart. Written by who has
+ * the gate. */
 static uint64_t fork_number;
 
 SA_RARE static void fork_prepare(void)
@@ -96,16 +99,18 @@ SA_RARE static void fork_child(void)
     errno = saved;
 }
 
-/* Called by the first slow path of a child that was not announced. It makes no thread: it may be one of a signal handler. */
+/* Called by the first slow path of a child that was not announced. It makes no thread: it may be
+ * one of a signal handler. */
 static SA_COLD void fork_unannounced(bool lost)
 {
     int saved = errno;
 
     if (!lost) {
         fork_child_caches(++fork_number ^ sa_clock_ns() << 20, true);
-        /* The child may have threads by now that have only run fast paths. One of them may be inside a sequence on a slab that
-         * was closed just now, and would commit what it has read of the header before. The slow paths of all threads wait for
-         * this one, so nobody changes a slab before the fence. Without a fence the headers stay as they are. */
+        /* The child may have threads by now that have only run fast paths. One of them may be
+         * inside a sequence on a slab that was closed just now, and would commit what it has read
+         * of the header before. The slow paths of all threads wait for this one, so nobody changes
+         * a slab before the fence. Without a fence the headers stay as they are. */
         if (sa_rseq.per_cpu && !sa_rseq_fence(-1))
             sa_cpu_cache_keep_countdowns();
     } else {

@@ -3,8 +3,8 @@
  * Start-up, in two steps.
  *
  * The first allocation, which may come before any constructor has run and before libc is
- * initialised, makes the allocator itself usable: no libc function that allocates, no lock of libc's.
- * The constructor adds what needs a working libc: fork handlers, reports at exit.
+ * initialised, makes the allocator itself usable: no libc function that allocates, no lock of
+ * libc's. The constructor adds what needs a working libc: fork handlers, reports at exit.
  */
 #include "alloc/api/init.h"
 
@@ -65,7 +65,8 @@ SA_START_DATA unsigned char sa_init_done;
 
 static SA_START_DATA struct sa_lock init_lock; /* INIT */
 
-/* What is known of the options. Nobody gave any: they are what sa_options_default says, which is still to be stored. */
+/* What is known of the options. Nobody gave any: they are what sa_options_default says, which is
+ * still to be stored. */
 static SA_START_DATA enum { OPTIONS_UNKNOWN, OPTIONS_NONE, OPTIONS_READ } options; /* INIT */
 
 /* Whether libc may not be ready for whoever allocates first. */
@@ -84,7 +85,8 @@ static void init_options(bool quiet)
         sa_options_read(quiet);
     else if (options == OPTIONS_NONE)
         sa_options_default(&sa_options);
-    /* A report tells addresses, and reads files, with rights that who has started the program does not have. */
+    /* A report tells addresses, and reads files, with rights that who has started the program does
+     * not have. */
     if (getauxval(AT_SECURE)) {
         sa_options.guarded_sample = sa_options.sample_quarantine = 0;
         sa_options.mismatch = sa_options.mismatch && sa_options.hardening;
@@ -127,8 +129,8 @@ static void init_hardening(void)
 }
 
 /*
- * What start-up needs of the kernel. It is asked when the library is loaded: at the first allocation,
- * which may come much later, a filter of the program's may allow nothing of it.
+ * What start-up needs of the kernel. It is asked when the library is loaded: at the first
+ * allocation, which may come much later, a filter of the program's may allow nothing of it.
  */
 static SA_START_CODE void init_ask(void)
 {
@@ -207,7 +209,8 @@ SA_RARE static void init_start_topology(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* What the options ask for. By default that is nothing, so it need not be called if there are none. */
+/* What the options ask for. By default that is nothing, so it need not be called if there are
+ * none. */
 static SA_COLD void init_what_is_asked_for(void)
 {
     sa_limits_read_options();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a debugger is told of records and variables that several files know; see alloc/base/layout.h. */
+/* What a debugger is told of records and variables that several files know; see
+ * alloc/base/layout.h. */
 #include "alloc/base/layout.h"
 
 #include "alloc/base/first_use_index.h"

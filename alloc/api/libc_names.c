@@ -178,7 +178,8 @@ SA_EXPORT struct mallinfo __libc_mallinfo(void)
     return mallinfo_clamped();
 }
 
-/* XML in the shape of glibc's: "fast" is what caches and quarantine hold, "rest" is free on spans, and free spans. */
+/* XML in the shape of glibc's: "fast" is what caches and quarantine hold, "rest" is free on spans,
+ * and free spans. */
 SA_EXPORT int malloc_info(int options, FILE *out)
 {
     size_t cached = 0, central = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on memory, as the program and the options set them; contracts in include/salloc/salloc.h. */
+/* Limits on memory, as the program and the options set them; contracts in
+ * include/salloc/salloc.h. */
 #include "alloc/api/limit_options.h"
 
 #include "alloc/api/init.h"
@@ -89,7 +90,8 @@ static void set_option(enum sa_limit_kind kind, size_t bytes)
         sa_limits_set(kind, bytes);
 }
 
-/* What the control group may have is all that there is; where it is slowed down, or nearly has all, memory goes back. */
+/* What the control group may have is all that there is; where it is slowed down, or nearly has all,
+ * memory goes back. */
 static void set_from_cgroup(unsigned percent)
 {
     struct sa_cgroup_limits limits;

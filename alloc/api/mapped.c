@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * madvise and mprotect, exported to learn what a program does to the pages of its large blocks: marks that children of fork see,
- * and other access. The page heap maps such a block afresh when it is freed, as after mremap. The calls themselves are
- * what libc's are.
+ * madvise and mprotect, exported to learn what a program does to the pages of its large blocks:
+ * marks that children of fork see, and other access. The page heap maps such a block afresh when it
+ * is freed, as after mremap. The calls themselves are what libc's are.
  *
- * mmap is not exported: a mapping over a block is rare, and libraries that are preloaded to watch mmap would not be called.
+ * mmap is not exported: a mapping over a block is rare, and libraries that are preloaded to watch
+ * mmap would not be called.
  *
  * Who writes: `moved` belongs to the owner of the block, which is the program that makes the call.
  */

@@ -244,7 +244,8 @@ static enum verdict set_value(const struct sa_option_info *info, struct sa_optio
     return again ? AGAIN : FINE;
 }
 
-/* One line: what is wrong with which item, and what would be right. info: of its key, or of the nearest. */
+/* One line: what is wrong with which item, and what would be right. info: of its key, or of the
+ * nearest. */
 static void complaint_add(struct sa_fmt *f, enum verdict verdict, struct piece item,
                           const struct sa_option_info *info)
 {

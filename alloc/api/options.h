@@ -53,8 +53,8 @@ void sa_options_read(bool quiet);
 #define SA_OPTION_COMPLAINTS_BYTES ((SA_OPTION_COMPLAINTS + 1) * 384)
 
 /*
- * Parses one string into the options; what was wrong goes to complaints, each with a newline (empty if nothing). Whether
- * there was an item "help".
+ * Parses one string into the options; what was wrong goes to complaints, each with a newline (empty
+ * if nothing). Whether there was an item "help".
  */
 bool sa_options_parse(struct sa_options *options, const char *text, char *complaints, size_t cap);
 

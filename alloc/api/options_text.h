@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the keys of SALLOC_CONF are: for the parser, for SALLOC_CONF=help, and for reports, which show the options that
- * are in effect. All of it is const; nothing here allocates.
+ * What the keys of SALLOC_CONF are: for the parser, for SALLOC_CONF=help, and for reports, which
+ * show the options that are in effect. All of it is const; nothing here allocates.
  */
 #ifndef SA_API_OPTIONS_TEXT_H
 #define SA_API_OPTIONS_TEXT_H
@@ -59,7 +59,8 @@ const struct sa_option_info *sa_option_nearest(const char *key, size_t len);
 /* A line on stderr for each key. */
 void sa_options_help(void);
 
-/* In options_report.c. The options that are in effect, where functions have changed some: as lines of the stats page, or as a JSON object. */
+/* In options_report.c. The options that are in effect, where functions have changed some: as lines
+ * of the stats page, or as a JSON object. */
 void sa_options_report(struct sa_fmt *f, bool json);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * prctl, exported to learn of filters of system calls: a process that may not do everything has to
- * ask for PR_SET_NO_NEW_PRIVS before it sets up a filter, by prctl or by seccomp. The call itself is
- * what libc's is, made without libc's, because children of vfork and of threaded programs call it.
+ * ask for PR_SET_NO_NEW_PRIVS before it sets up a filter, by prctl or by seccomp. The call itself
+ * is what libc's is, made without libc's, because children of vfork and of threaded programs call
+ * it.
  */
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"

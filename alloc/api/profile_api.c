@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile functions; contracts in include/salloc/profile.h. Whatever takes a lock of the allocator does
- * so inside the gate; reading and writing a finished profile needs neither.
+ * The profile functions; contracts in include/salloc/profile.h. Whatever takes a lock of the
+ * allocator does so inside the gate; reading and writing a finished profile needs neither.
  *
- * A profile that is freed while a fork keeps the gate closed is put aside: the fork may be waiting for a lock
- * that this thread holds. Whoever enters next frees it.
+ * A profile that is freed while a fork keeps the gate closed is put aside: the fork may be waiting
+ * for a lock that this thread holds. Whoever enters next frees it.
  *
  * A token is the handle of a recording made to look like a pointer: it is never followed.
  */
@@ -125,7 +125,8 @@ SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
     return (salloc_profile *)profile;
 }
 
-/* Free bytes on spans of which something is in use: what blocks in use hold up is a part of them. */
+/* Free bytes on spans of which something is in use: what blocks in use hold up is a part of
+ * them. */
 static double waste_now(void)
 {
     double bytes = 0;

@@ -2,9 +2,10 @@
 /*
  * Writing profiles at exit and at a signal; see doc/tuning.md.
  *
- * A signal handler may interrupt anything, so it only wakes a thread, which exists if profile_signal is set. The
- * thread blocks all other signals and waits for nothing but that word: where the program blocks this one in all
- * of its threads, to wait for it or for no reason, it comes here. A child of fork gets a thread of its own.
+ * A signal handler may interrupt anything, so it only wakes a thread, which exists if
+ * profile_signal is set. The thread blocks all other signals and waits for nothing but that word:
+ * where the program blocks this one in all of its threads, to wait for it or for no reason, it
+ * comes here. A child of fork gets a thread of its own.
  *
  * A recording is followed by the next inside the gate, so that a child of fork has one that runs.
  */
@@ -53,7 +54,8 @@ static salloc_profile_token *output_start(void)
                                                                  : salloc_start_lifetime_profile();
 }
 
-/* What was recorded until now, and starts the next recording; one that cannot be stopped now goes on. */
+/* What was recorded until now, and starts the next recording; one that cannot be stopped now goes
+ * on. */
 static salloc_profile *output_exchange(void)
 {
     salloc_profile *profile = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See replaced.h. Addresses are compared at initialisation, which costs nothing; only if they differ is the loader asked. */
+/* See replaced.h. Addresses are compared at initialisation, which costs nothing; only if they
+ * differ is the loader asked. */
 #include "alloc/api/replaced.h"
 
 #include "alloc/api/init.h"
@@ -73,9 +74,9 @@ void sa_replaced_init(void)
 }
 
 /*
- * Whether what is found first is neither ours nor behind this library. In an executable at a fixed address that takes the
- * address of a function, the address is that of its own jump to the function, for everybody: its symbol has one,
- * but defines nothing.
+ * Whether what is found first is neither ours nor behind this library. In an executable at a fixed
+ * address that takes the address of a function, the address is that of its own jump to the
+ * function, for everybody: its symbol has one, but defines nothing.
  */
 static bool is_replaced(void *first, void *own, const char *name)
 {

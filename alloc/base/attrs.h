@@ -18,7 +18,8 @@
 #define SA_TEXT(name)  SA_TEXT_(name)
 #define SA_TEXT_(name) #name
 
-/* A second, hidden name of an exported function: ours, whatever the loader finds for the first name. */
+/* A second, hidden name of an exported function: ours, whatever the loader finds for the first
+ * name. */
 #if defined(__has_attribute) && __has_attribute(copy)
 #define SA_OWN_NAME_OF(function) SA_HIDDEN __attribute__((alias(SA_TEXT(function)), copy(function)))
 #else
@@ -26,17 +27,17 @@
 #endif
 
 /*
- * What every process runs and writes at start, also one that never allocates: code beside the symbol table
- * and variables beside the relocated ones, on pages that the loader has touched already. There is also room for
- * small variables that the first allocation writes.
+ * What every process runs and writes at start, also one that never allocates: code beside the
+ * symbol table and variables beside the relocated ones, on pages that the loader has touched
+ * already. There is also room for small variables that the first allocation writes.
  */
 #define SA_START_CODE __attribute__((noinline, section(".text.startup")))
 #define SA_START_DATA __attribute__((section(".data.start")))
 
 /*
- * Functions that few programs run, or seldom, in files of others that every program runs. They lie apart, with those of
- * whole files that are cold (alloc/cold.ld), so that the pages that every program has in memory are few. SA_ONCE: what
- * most programs run once, soon after their start.
+ * Functions that few programs run, or seldom, in files of others that every program runs. They lie
+ * apart, with those of whole files that are cold (alloc/cold.ld), so that the pages that every
+ * program has in memory are few. SA_ONCE: what most programs run once, soon after their start.
  */
 #define SA_RARE __attribute__((section(".text.unlikely.rare")))
 #define SA_ONCE __attribute__((section(".text.startup.once")))

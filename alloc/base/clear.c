@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clearing blocks that are warm. From 2 KiB on the C library's memset is one string instruction on the processors of today,
- * which goes easy on the caches and is quickest where memory is cold. On an AMD EPYC a loop of 32-byte stores clears what is in the
- * second-level cache in two thirds of the time (4 KiB in 21 instead of 31 ns, 64 KiB in 290 instead of 410; in the third-level cache
- * it takes a tenth more, out of any cache a third), so it is for blocks that were freed lately, up to a size that such a cache holds.
- * An Intel Xeon is quicker by an eighth at 4 KiB and as quick above.
+ * Clearing blocks that are warm. From 2 KiB on the C library's memset is one string instruction on
+ * the processors of today, which goes easy on the caches and is quickest where memory is cold. On
+ * an AMD EPYC a loop of 32-byte stores clears what is in the second-level cache in two thirds of
+ * the time (4 KiB in 21 instead of 31 ns, 64 KiB in 290 instead of 410; in the third-level cache it
+ * takes a tenth more, out of any cache a third), so it is for blocks that were freed lately, up to
+ * a size that such a cache holds. An Intel Xeon is quicker by an eighth at 4 KiB and as quick
+ * above.
  *
  * The only shared word is cpu_wide: every thread that finds it unknown writes the same.
  */
@@ -29,7 +31,8 @@ static int cpu_wide; /* atomic, relaxed */
 
 #define XCR0_VECTORS 6u /* the kernel keeps both halves of the 32-byte registers */
 
-/* Asked when the first such block is cleared, not at start: in a virtual machine CPUID leaves it. */
+/* Asked when the first such block is cleared, not at start: in a virtual machine CPUID leaves
+ * it. */
 __attribute__((target("xsave"))) SA_COLD static bool find_wide(void)
 {
     unsigned a, b, c, d;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clearing long blocks: every second time in parts, from the last to the first. Always in one order, a block that is longer than a
- * cache would push each of its lines out just before the line's turn; so, what was cleared last is cleared first. It pays for the
- * first-level cache from its size to ten times that, and for the second-level one likewise: less than half of the time at 64 KiB, a
- * quarter less at 128 KiB, 2 % at 1 MiB, a tenth at 2 to 8 MiB (doc/perf.md). The parts are shorter than a first-level cache, as
- * each is cleared forwards and would push out the end of itself otherwise. A program that has gone through the block in between
- * leaves its end in the cache: then the turn from the end is quicker, and the other as slow as ever.
+ * Clearing long blocks: every second time in parts, from the last to the first. Always in one
+ * order, a block that is longer than a cache would push each of its lines out just before the
+ * line's turn; so, what was cleared last is cleared first. It pays for the first-level cache from
+ * its size to ten times that, and for the second-level one likewise: less than half of the time at
+ * 64 KiB, a quarter less at 128 KiB, 2 % at 1 MiB, a tenth at 2 to 8 MiB (doc/perf.md). The parts
+ * are shorter than a first-level cache, as each is cleared forwards and would push out the end of
+ * itself otherwise. A program that has gone through the block in between leaves its end in the
+ * cache: then the turn from the end is quicker, and the other as slow as ever.
  *
- * Shared words: for each block, by its address, which way it was cleared last; some share one, so that now and then a block is
- * cleared the same way twice. One for all would go from CPU to CPU each time, which takes as long as clearing 8 KiB.
+ * Shared words: for each block, by its address, which way it was cleared last; some share one, so
+ * that now and then a block is cleared the same way twice. One for all would go from CPU to CPU
+ * each time, which takes as long as clearing 8 KiB.
  */
 #include "alloc/base/atomic.h"
 #include "alloc/base/clear.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What errors are called in messages. libc's strerror may allocate and asks the locale, and the function that does
- * neither is missing in older ones. Async-signal-safe, no state.
+ * What errors are called in messages. libc's strerror may allocate and asks the locale, and the
+ * function that does neither is missing in older ones. Async-signal-safe, no state.
  */
 #ifndef SA_BASE_ERROR_WORDS_H
 #define SA_BASE_ERROR_WORDS_H

@@ -13,12 +13,13 @@ SA_START_DATA sa_fatal_report_fn *sa_fatal_report;
 
 void sa_fatal_write(const char *line, size_t bytes)
 {
-    /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal handler. Nothing
-     * can be done about a closed stderr. */
+    /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal
+     * handler. Nothing can be done about a closed stderr. */
     sa_syscall(SYS_write, STDERR_FILENO, line, bytes);
 }
 
-/* One line. File names and the environment may hold anything: what would move a terminal's cursor does not get there. */
+/* One line. File names and the environment may hold anything: what would move a terminal's cursor
+ * does not get there. */
 static void fatal_clean(struct sa_fmt *f)
 {
     for (size_t i = 0; i + 1 < f->len; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of the line: one line on stderr in one write, the stacks that belong to it (sa_fatal_report),
- * then abort. No malloc, no stdio, no lock. Callers drop every allocator lock first, so that a SIGABRT
- * handler that allocates still works.
+ * The end of the line: one line on stderr in one write, the stacks that belong to it
+ * (sa_fatal_report), then abort. No malloc, no stdio, no lock. Callers drop every allocator lock
+ * first, so that a SIGABRT handler that allocates still works.
  */
 #ifndef SA_BASE_FATAL_H
 #define SA_BASE_FATAL_H
@@ -22,8 +22,8 @@ SA_NORETURN SA_COLD void sa_fatal_internal(const char *file, int line, const cha
 SA_COLD void sa_warn(const char *format, ...);
 
 /*
- * Writes the line of a fatal error, which ends with a newline, and what is known beside it. Set by the
- * initialisation to a function of a higher layer. NULL before: the line alone is written.
+ * Writes the line of a fatal error, which ends with a newline, and what is known beside it. Set by
+ * the initialisation to a function of a higher layer. NULL before: the line alone is written.
  * pointer: what the line is about; NULL: nothing in particular.
  */
 typedef void sa_fatal_report_fn(const char *what, const void *pointer, const char *line);

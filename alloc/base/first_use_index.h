@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size classes in the order of their first use. A program uses some thirty of them, anywhere among all: tables that have
- * something for each class lie in this order, and only their beginning is touched.
+ * Size classes in the order of their first use. A program uses some thirty of them, anywhere among
+ * all: tables that have something for each class lie in this order, and only their beginning is
+ * touched.
  *
- * An entry of the order is written once, by whoever takes it, and no entry is skipped; so a class has one place, the
- * same for everybody. What is remembered by class (sa_class_places) only saves the search. No lock: signal handlers, and a child
- * forked at any instruction, find their class or the next entry that is free.
+ * An entry of the order is written once, by whoever takes it, and no entry is skipped; so a class
+ * has one place, the same for everybody. What is remembered by class (sa_class_places) only saves
+ * the search. No lock: signal handlers, and a child forked at any instruction, find their class or
+ * the next entry that is free.
  */
 #ifndef SA_BASE_FIRST_USE_INDEX_H
 #define SA_BASE_FIRST_USE_INDEX_H
@@ -20,7 +22,8 @@
 /* The classes; 0: free, as all behind it. Atomic, relaxed. */
 extern uint8_t sa_first_use[SA_CLASSES_MAX] SA_HIDDEN;
 
-/* By class: its place plus 1, or 0: not known yet. Atomic, relaxed; all who write one write the same. */
+/* By class: its place plus 1, or 0: not known yet. Atomic, relaxed; all who write one write the
+ * same. */
 extern uint8_t sa_class_places[SA_CLASSES_MAX] SA_HIDDEN;
 
 /* Finds the place of a class, or takes the next one. */
@@ -34,7 +37,8 @@ SA_INLINE unsigned sa_class_place(unsigned cls)
     return SA_LIKELY(place) ? place - 1 : sa_class_place_find(cls);
 }
 
-/* Whether it may have been used; false: nothing was written for it yet that this thread could know of. */
+/* Whether it may have been used; false: nothing was written for it yet that this thread could know
+ * of. */
 SA_INLINE bool sa_class_has_place(unsigned cls)
 {
     return sa_load_relaxed(&sa_class_places[cls]) != 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is hardened in this process. Everything is const after sa_hardening_init, which comes before the first
- * allocation. Where anything is on, the limits of the fast path stay closed, so that every operation
- * comes to the slow path, where these are looked at; where nothing is, that costs nothing.
+ * What is hardened in this process. Everything is const after sa_hardening_init, which comes before
+ * the first allocation. Where anything is on, the limits of the fast path stay closed, so that
+ * every operation comes to the slow path, where these are looked at; where nothing is, that costs
+ * nothing.
  */
 #ifndef SA_BASE_HARDENING_H
 #define SA_BASE_HARDENING_H

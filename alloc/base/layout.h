@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's description of itself for debuggers (debug/library.py): where its variables lie, and where the
- * fields of its records. It is part of the library, so that it always fits it, and is found by the name of its section, so
- * that neither debug information nor symbols are needed. The library never reads it: it costs no memory in a process.
+ * The library's description of itself for debuggers (debug/library.py): where its variables lie,
+ * and where the fields of its records. It is part of the library, so that it always fits it, and is
+ * found by the name of its section, so that neither debug information nor symbols are needed. The
+ * library never reads it: it costs no memory in a process.
  *
- * The section is a list of struct sa_layout. Places that hold 0 between the records of two files are padding.
+ * The section is a list of struct sa_layout. Places that hold 0 between the records of two files
+ * are padding.
  */
 #ifndef SA_BASE_LAYOUT_H
 #define SA_BASE_LAYOUT_H
@@ -21,7 +23,8 @@ struct sa_layout {
     int64_t value;
 };
 
-/* The constants of a file. A variable of no use to the file, for the section: SA_LAYOUT = { ... }; */
+/* The constants of a file. A variable of no use to the file, for the section: SA_LAYOUT = { ...
+ * }; */
 #define SA_LAYOUT                                                                                  \
     static const struct sa_layout sa_layout_here[]                                                 \
         __attribute__((section("salloc_layout"), used, aligned(8)))
@@ -42,8 +45,8 @@ struct sa_layout {
             (int64_t)(offsetof(type, field) | (uint64_t)sizeof(((type *)0)->field) << 32)          \
     }
 
-/* A variable, also a static one, which is then named for its file: its distance from the value's own place, which the
- * linker knows. */
+/* A variable, also a static one, which is then named for its file: its distance from the value's
+ * own place, which the linker knows. */
 #define SA_LAYOUT_ADDRESS(variable) SA_LAYOUT_NAMED_ADDRESS(#variable, variable)
 
 #define SA_LAYOUT_NAMED_ADDRESS(name, variable)                                                    \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logarithm, exponential and log-gamma from power series after a reduction of the argument that loses
- * nothing: log in s = (m-1)/(m+1), which is small and exact enough at both ends of the range of m; exp in
- * the remainder of x / ln 2; log-gamma at 2, where it is zero, in x-2 (there, and at 1, the error must
- * stay small relative to a vanishing result), and by Stirling's series from 8. No state.
+ * Logarithm, exponential and log-gamma from power series after a reduction of the argument that
+ * loses nothing: log in s = (m-1)/(m+1), which is small and exact enough at both ends of the range
+ * of m; exp in the remainder of x / ln 2; log-gamma at 2, where it is zero, in x-2 (there, and at
+ * 1, the error must stay small relative to a vanishing result), and by Stirling's series from 8. No
+ * state.
  */
 #include "alloc/base/math.h"
 
@@ -32,8 +33,8 @@ static inline double real_of(uint64_t u)
 }
 
 /*
- * 2 atanh(s) for |s| <= 0.1716: the terms left out are below 1e-17 of the sum. Pairs of terms instead of
- * a single chain, so that a processor has several to work on.
+ * 2 atanh(s) for |s| <= 0.1716: the terms left out are below 1e-17 of the sum. Pairs of terms
+ * instead of a single chain, so that a processor has several to work on.
  */
 static inline double atanh_twice(double s)
 {

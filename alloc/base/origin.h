@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a block was allocated, in a byte: the family of functions in bits 6 and 7, the binary logarithm of the alignment
- * that was asked for in the others (0: none). A call that frees has an origin, too: that of the blocks that it may have.
+ * How a block was allocated, in a byte: the family of functions in bits 6 and 7, the binary
+ * logarithm of the alignment that was asked for in the others (0: none). A call that frees has an
+ * origin, too: that of the blocks that it may have.
  */
 #ifndef SA_BASE_ORIGIN_H
 #define SA_BASE_ORIGIN_H
@@ -29,8 +30,8 @@ SA_INLINE size_t sa_origin_align(unsigned origin)
 }
 
 /*
- * Whether a block may be freed by a call: the family is the same, and so is the alignment, which free and realloc
- * are not told.
+ * Whether a block may be freed by a call: the family is the same, and so is the alignment, which
+ * free and realloc are not told.
  */
 SA_INLINE bool sa_origin_fits(unsigned block, unsigned call)
 {

@@ -4,9 +4,9 @@
  * larger, spans are multiples of those (sa_size_class_init and the page heap round up).
  *
  * The home window is the 64 GiB of address space, aligned to its size, in which ordinary spans are
- * placed; the fast path maps only addresses of that window. Where it is is a constant, because free()
- * is measurably faster for not having to load it; where in it the heap begins is random. Memory
- * beyond it works the same, by way of the radix map on the slow path.
+ * placed; the fast path maps only addresses of that window. Where it is is a constant, because
+ * free() is measurably faster for not having to load it; where in it the heap begins is random.
+ * Memory beyond it works the same, by way of the radix map on the slow path.
  */
 #ifndef SA_BASE_PAGE_H
 #define SA_BASE_PAGE_H
@@ -23,9 +23,9 @@
 #define SA_HOME_PAGES (1ul << (SA_HOME_SHIFT - SA_PAGE_SHIFT))
 
 /*
- * Far from where programs, the kernel and other runtimes put things, and below 2^44, so that the page
- * number is an immediate operand. On aarch64, within the 39 bits that small configurations have. The
- * sanitizers leave other places to programs.
+ * Far from where programs, the kernel and other runtimes put things, and below 2^44, so that the
+ * page number is an immediate operand. On aarch64, within the 39 bits that small configurations
+ * have. The sanitizers leave other places to programs.
  */
 #if SA_ASAN
 #define SA_HOME_START (0x3000ul << 32)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the process has one thread. Then what else would need a locked instruction, several nanoseconds each, can do
- * without: nobody is there but signal handlers of this thread, and they leave locks and counts as they
- * find them, or a single instruction is enough.
+ * Whether the process has one thread. Then what else would need a locked instruction, several
+ * nanoseconds each, can do without: nobody is there but signal handlers of this thread, and they
+ * leave locks and counts as they find them, or a single instruction is enough.
  *
- * libc tells: pthread_create clears the flag before there is another thread. So it cannot change between the question and
- * what is done about it (glibc's own malloc relies on the same). It may change while a lock is held; so the words
- * in memory are the same either way.
+ * libc tells: pthread_create clears the flag before there is another thread. So it cannot change
+ * between the question and what is done about it (glibc's own malloc relies on the same). It may
+ * change while a lock is held; so the words in memory are the same either way.
  */
 #ifndef SA_BASE_SINGLE_THREADED_H
 #define SA_BASE_SINGLE_THREADED_H
@@ -17,7 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A sanitizer would miss the order that locks give; a build that stresses preemption wants them all. */
+/* A sanitizer would miss the order that locks give; a build that stresses preemption wants them
+ * all. */
 #if __has_include(<sys/single_threaded.h>) && !SA_TSAN && !defined(SA_PREEMPT)
 #include <sys/single_threaded.h>
 #define SA_ALONE_WORD        __libc_single_threaded

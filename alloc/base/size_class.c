@@ -13,9 +13,9 @@ struct sa_size_classes sa_size_classes;
 SA_STATIC_ASSERT(CLASS_BATCH_MAX <= SA_NEAR_MAX && CLASS_NEAR_ONLY <= SA_NEAR_MAX, "as said");
 
 /*
- * Slots of classes that have many begin at a multiple of 4 KiB, so that a few hundred of them lie in one page; or some words
- * further, differing from class to class: otherwise the stacks of all classes would compete for the same few sets of the
- * first-level cache.
+ * Slots of classes that have many begin at a multiple of 4 KiB, so that a few hundred of them lie
+ * in one page; or some words further, differing from class to class: otherwise the stacks of all
+ * classes would compete for the same few sets of the first-level cache.
  */
 #define CLASS_PAGE_WORDS    512
 #define CLASS_STAGGERS      7
@@ -47,9 +47,9 @@ static size_t class_fewest(size_t size)
 }
 
 /*
- * The size of a class, from the step that it has and the one before it: where more of a page would be left over than may be, the
- * most of which one more fits. Classes with spans of one page are freed by the fast path. Above SA_SMALL_MAX the tables of that path know
- * multiples of 128 only.
+ * The size of a class, from the step that it has and the one before it: where more of a page would
+ * be left over than may be, the most of which one more fits. Classes with spans of one page are
+ * freed by the fast path. Above SA_SMALL_MAX the tables of that path know multiples of 128 only.
  */
 static size_t class_size(size_t step, size_t before)
 {

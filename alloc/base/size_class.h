@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size classes: multiples of 16 up to 128 bytes, then eight steps to each doubling up to 256 KiB (but 816 bytes, of which ten fit
- * on a page, for 832), so that above 128 bytes at most 1/9 of an object is lost to rounding. The tables are computed
- * at start, because the length of a span depends on the kernel's page size.
+ * Size classes: multiples of 16 up to 128 bytes, then eight steps to each doubling up to 256 KiB
+ * (but 816 bytes, of which ten fit on a page, for 832), so that above 128 bytes at most 1/9 of an
+ * object is lost to rounding. The tables are computed at start, because the length of a span
+ * depends on the kernel's page size.
  *
- * Shape of spans. free() must tell the start of an object from its middle knowing only the address and
- * the class. So a span either is a power of two long and aligned to its length, and the offset is the
- * low part of the address; or its objects are whole pages, and only the pages where objects start are
- * entered in the map with their class.
+ * Shape of spans. free() must tell the start of an object from its middle knowing only the address
+ * and the class. So a span either is a power of two long and aligned to its length, and the offset
+ * is the low part of the address; or its objects are whole pages, and only the pages where objects
+ * start are entered in the map with their class.
  *
  * Everything here is constant after sa_size_class_init.
  */
@@ -29,8 +30,9 @@ struct sa_class {
     uint16_t objects; /* that fit on a span */
     uint16_t batch;   /* objects moved between the layers at a time */
     uint16_t most;    /* capacity of a per-CPU cache at most */
-    /* First slot in a slab, in words from its start; the word before it stays 0. The slots of a class are in one of
-     * three places, see sa_class_slots: a program touches few pages where all classes' few slots lie together. */
+    /* First slot in a slab, in words from its start; the word before it stays 0. The slots of a
+     * class are in one of three places, see sa_class_slots: a program touches few pages where all
+     * classes' few slots lie together. */
     uint16_t near; /* slots at near_begin */
     uint16_t near_begin, middle_begin;
     uint32_t begin;
@@ -47,8 +49,8 @@ struct sa_size_classes {
 extern struct sa_size_classes sa_size_classes;
 
 /*
- * slab_header_words: words before the slots of a slab; slab_begin_words: before the slab, since a page began. page_bytes: the
- * kernel's.
+ * slab_header_words: words before the slots of a slab; slab_begin_words: before the slab, since a
+ * page began. page_bytes: the kernel's.
  */
 void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned slab_header_words);
 

@@ -8,22 +8,24 @@
  * so that any interleaving is correct: what has been popped is owned, what could not be pushed is
  * passed on, a header that changed in between is read again.
  *
- * The countdown. Every pop is a trial of the sampler, with the class's probability; until_sample counts
- * those that are known to fail. When it ends, the next pop succeeds (the state says "due"), or no
- * more is known and the countdown is drawn anew: trials are independent, so it may be cut short anywhere,
- * provided that the decision does not depend on what was drawn. Objects that are handed out without
- * a pop are tried one by one.
+ * The countdown. Every pop is a trial of the sampler, with the class's probability; until_sample
+ * counts those that are known to fail. When it ends, the next pop succeeds (the state says "due"),
+ * or no more is known and the countdown is drawn anew: trials are independent, so it may be cut
+ * short anywhere, provided that the decision does not depend on what was drawn. Objects that are
+ * handed out without a pop are tried one by one.
  *
- * A change of the probabilities. All that is not known by then is drawn again: what is left of a countdown is void, at
- * one moment for each CPU, while it is stopped. What is known by then stays, failure or success alike, with the probability by which
- * it was drawn. That of a failure is known when its pop ends. That of a success is known when the pop fails: the allocation
- * then claims it as soon as it gets here (sa_cpu_cache_claim), in a few nanoseconds, of which a change can take it away. And a
- * success that comes after the new probabilities are published, but before this CPU was stopped, has the old one, as the
- * failures beside it; so the success names its generation, and rates.c remembers the last ones.
+ * A change of the probabilities. All that is not known by then is drawn again: what is left of a
+ * countdown is void, at one moment for each CPU, while it is stopped. What is known by then stays,
+ * failure or success alike, with the probability by which it was drawn. That of a failure is known
+ * when its pop ends. That of a success is known when the pop fails: the allocation then claims it
+ * as soon as it gets here (sa_cpu_cache_claim), in a few nanoseconds, of which a change can take it
+ * away. And a success that comes after the new probabilities are published, but before this CPU was
+ * stopped, has the old one, as the failures beside it; so the success names its generation, and
+ * rates.c remembers the last ones.
  *
- * It also is what brings a quiet program to the slow path now and then, where maintenance is polled: a
- * class whose countdown ends rarely gets a short one, one that ends it often a long one, so that the
- * cost stays below one slow path in ten milliseconds.
+ * It also is what brings a quiet program to the slow path now and then, where maintenance is
+ * polled: a class whose countdown ends rarely gets a short one, one that ends it often a long one,
+ * so that the cost stays below one slow path in ten milliseconds.
  */
 #include "alloc/cpu_cache/cpu_cache.h"
 
@@ -43,7 +45,8 @@
 #define ALLOC_TRIES 4
 #define VOID_TRIES  8
 
-/* Ends a countdown of the current CPU, if it still is the one given: the next pop draws a new one. */
+/* Ends a countdown of the current CPU, if it still is the one given: the next pop draws a new
+ * one. */
 static void cpu_void(struct cpu_cache *c, int cpu, unsigned cls)
 {
     for (int tries = 0; tries < VOID_TRIES; tries++) {
@@ -162,15 +165,17 @@ void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial)
     struct sa_slab *slab = cpu < 0 ? &sa_slab_empty : sa_load_acquire(&sa_hot.slabs[cpu]);
     uint64_t h = cpu_state(slab, cls);
 
-    /* A countdown is a matter of pops. The rate is read first: a countdown that is still there then has not been overtaken by
-     * more than one change. The state is then that of one that has ended. */
+    /* A countdown is a matter of pops. The rate is read first: a countdown that is still there then
+     * has not been overtaken by more than one change. The state is then that of one that has ended.
+     */
     ret_trial->won =
         SA_UNLIKELY(sa_state_is_due(h)) && sa_state_avail(h) != 0 &&
         sa_rate_of_class_then(cls, sa_state_generation(h), SA_GENERATION_MASK, &ret_trial->rate) &&
         sa_percpu_replace(cpu, slab, cls, h, sa_state_arm(h, 0, false, sa_state_generation(h)));
 }
 
-/* Pops an object off the current CPU's cache, whose state was h lately; rate is from after that. NULL: try again. */
+/* Pops an object off the current CPU's cache, whose state was h lately; rate is from after that.
+ * NULL: try again. */
 static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
                      const struct sa_rate *rate, struct sa_sampling_decision *trial)
 {
@@ -201,8 +206,8 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
         struct cpu_cache *c = cpu_current(&cpu);
         uint64_t h = c ? sa_load_acquire(&c->slab->header[cls].state) : 0;
 
-        /* In this order: whoever changes the probabilities from now on changes the state, too, so that a
-         * countdown which was drawn by the old ones is not stored. */
+        /* In this order: whoever changes the probabilities from now on changes the state, too, so
+         * that a countdown which was drawn by the old ones is not stored. */
         rate = sa_rate_of_class(cls);
         if (!c)
             break;

@@ -35,9 +35,10 @@ struct sa_cpu_class_stats {
 void sa_cpu_cache_init(size_t limit_bytes);
 
 /*
- * Whether the current CPU's countdown has ended with a success, which then is the caller's: the beginning of an allocation that
- * has left the fast path. A change of the probabilities voids a success that nobody has claimed, and a failure needs no claim, so
- * nothing may come between the fast path and this. cls 0: there is none.
+ * Whether the current CPU's countdown has ended with a success, which then is the caller's: the
+ * beginning of an allocation that has left the fast path. A change of the probabilities voids a
+ * success that nobody has claimed, and a failure needs no claim, so nothing may come between the
+ * fast path and this. cls 0: there is none.
  */
 void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial);
 
@@ -45,12 +46,13 @@ void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial);
 void sa_cpu_cache_count_use(void);
 
 /*
- * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this allocation is to be sampled, and how
- * likely that was.
+ * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this
+ * allocation is to be sampled, and how likely that was.
  */
 void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial);
 
-/* A block is the program's from now on, which may have more in use than ever before: see alloc/page_heap/account/peak.h. */
+/* A block is the program's from now on, which may have more in use than ever before: see
+ * alloc/page_heap/account/peak.h. */
 SA_INLINE void sa_cpu_cache_note_use(void)
 {
     if (SA_UNLIKELY(sa_in_use_may_be_most()))
@@ -60,7 +62,8 @@ SA_INLINE void sa_cpu_cache_note_use(void)
 /* Whether an allocation would find a cached object; a hint. */
 bool sa_cpu_cache_has(unsigned cls);
 
-/* Ends the program if the object, which is said to be in use, is the one that the current CPU's cache took back last. */
+/* Ends the program if the object, which is said to be in use, is the one that the current CPU's
+ * cache took back last. */
 void sa_cpu_cache_check_freed(unsigned cls, void *obj);
 
 /* Whether an object is to be sampled that was not popped; it counts as an allocation. */
@@ -69,7 +72,8 @@ void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_trial);
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);
 
-/* Counts a free of a block of the class whose object does not come back, or later, by sa_cpu_cache_return. */
+/* Counts a free of a block of the class whose object does not come back, or later, by
+ * sa_cpu_cache_return. */
 void sa_cpu_cache_count_free(unsigned cls);
 
 /* As sa_cpu_cache_free, but no free that counts. */
@@ -82,8 +86,8 @@ void sa_cpu_cache_return(unsigned cls, void *obj);
 void sa_cpu_cache_kick(void);
 
 /*
- * Voids all countdowns, after probabilities have changed: when it returns, no allocation that begins then
- * is tried with the old ones.
+ * Voids all countdowns, after probabilities have changed: when it returns, no allocation that
+ * begins then is tried with the old ones.
  */
 void sa_cpu_cache_rearm(void);
 
@@ -100,7 +104,8 @@ size_t sa_cpu_cache_drain(int cpu);
 size_t sa_cpu_cache_limit(void);
 void sa_cpu_cache_set_limit(size_t bytes);
 
-/* What the caches of all threads together may hold, where there are such; each may have a little in any case. */
+/* What the caches of all threads together may hold, where there are such; each may have a little in
+ * any case. */
 size_t sa_cpu_cache_threads_limit(void);
 
 /* One above the highest populated CPU. */
@@ -117,16 +122,18 @@ bool sa_cpu_cache_stop_all(void);
 void sa_cpu_cache_resume_all(void);
 
 /*
- * In a child of fork, after sa_sampler_after_fork: the next operation on each CPU gives it a generator of the child's own and
- * voids what was drawn before. What was drawn says nothing of the child's allocations, which are trials of their own. Each cache
- * is written to by whoever uses it: a child that ends soon copies one, not those of all CPUs.
+ * In a child of fork, after sa_sampler_after_fork: the next operation on each CPU gives it a
+ * generator of the child's own and voids what was drawn before. What was drawn says nothing of the
+ * child's allocations, which are trials of their own. Each cache is written to by whoever uses it:
+ * a child that ends soon copies one, not those of all CPUs.
  */
 void sa_cpu_cache_after_fork(void);
 
 /*
- * After that, in a child with other threads that could not be fenced: gives all CPUs generators of the child's own, and leaves
- * the countdowns as they are. To void them would write headers that a sequence may be about to write. What was drawn before then
- * decides about the child's first samples, as in its parent.
+ * After that, in a child with other threads that could not be fenced: gives all CPUs generators of
+ * the child's own, and leaves the countdowns as they are. To void them would write headers that a
+ * sequence may be about to write. What was drawn before then decides about the child's first
+ * samples, as in its parent.
  */
 void sa_cpu_cache_keep_countdowns(void);
 

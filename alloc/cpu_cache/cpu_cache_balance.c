@@ -40,8 +40,9 @@ SA_COLD static void cpu_void_countdowns(struct cpu_cache *c)
 }
 
 /*
- * The first use in a child of fork: nobody has used the slab since the fork. A thread's own cache may be in a sequence that
- * the handler of a signal has interrupted, and whoever revives it voids its countdowns, by sequences.
+ * The first use in a child of fork: nobody has used the slab since the fork. A thread's own cache
+ * may be in a sequence that the handler of a signal has interrupted, and whoever revives it voids
+ * its countdowns, by sequences.
  */
 SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu)
 {
@@ -128,14 +129,14 @@ SA_RARE SA_NOINLINE static size_t cpu_drain(int cpu)
 
     if (!c)
         return 0;
-    /* A fence stops the CPU. One that was emptied before, and has not been used since, is left alone: requests that fail
-     * again and again come by here. */
+    /* A fence stops the CPU. One that was emptied before, and has not been used since, is left
+     * alone: requests that fail again and again come by here. */
     cpu_sum(c, &holds);
     if (!holds)
         return 0;
     sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
-    /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. What was not
-     * stopped is not resumed: it may look empty because its countdowns are void. */
+    /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. What
+     * was not stopped is not resumed: it may look empty because its countdowns are void. */
     if (!sa_rseq.per_cpu) {
         if (cpu == sa_percpu_cpu())
             bytes = cpu_empty(c, cpu);
@@ -254,8 +255,9 @@ SA_RARE void sa_cpu_cache_resume_all(void)
     for (int cpu = 0; cpu < count; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
 
-        /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it; or he moves slots, and
-         * the next slow path revives it. (He is this thread, interrupted by the signal handler that forks.) */
+        /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it;
+         * or he moves slots, and the next slow path revives it. (He is this thread, interrupted by
+         * the signal handler that forks.) */
         if (c && sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
             sa_cpu_cache_publish(c, cpu);
             sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
@@ -346,7 +348,8 @@ SA_RARE void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
 
 #define COUNT_TRIES 8
 
-/* Adds what one cache has counted of a class: its sums and its state must belong together, see cpu_count_before. */
+/* Adds what one cache has counted of a class: its sums and its state must belong together, see
+ * cpu_count_before. */
 static void cpu_count_add(const struct cpu_cache *c, unsigned cls, struct sa_cpu_outside *to)
 {
     uint64_t allocs, frees, h;
@@ -367,7 +370,8 @@ static void cpu_count_add(const struct cpu_cache *c, unsigned cls, struct sa_cpu
     to->frees += allocs - sa_state_until(h) + frees + sa_state_avail(h);
 }
 
-/* The most that was ever told, so that no count goes down. What was too little may have been less than nothing. */
+/* The most that was ever told, so that no count goes down. What was too little may have been less
+ * than nothing. */
 static uint64_t told(uint64_t *before, uint64_t now)
 {
     uint64_t most = sa_load_relaxed(before);

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capacity of the per-CPU caches: how much of a CPU's limit each class has, from the slow paths of that CPU. They run at
- * the same time and preempt each other anywhere, see cpu_cache.c; capacity is taken from and given back to available_bytes before and
- * after a header changes, see cpu_cache_internal.h.
+ * Capacity of the per-CPU caches: how much of a CPU's limit each class has, from the slow paths of
+ * that CPU. They run at the same time and preempt each other anywhere, see cpu_cache.c; capacity is
+ * taken from and given back to available_bytes before and after a header changes, see
+ * cpu_cache_internal.h.
  */
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/middle/transfer_cache.h"
 
-/* Allocations between misses of a class above which it gets no more capacity: so many bytes of them, but not fewer. */
+/* Allocations between misses of a class above which it gets no more capacity: so many bytes of
+ * them, but not fewer. */
 #define APART_BYTES 16384
 #define APART_MIN   64
 
 /*
- * Where all capacity is given out, what one class gains others lose, and blocks move each time: a class that holds a batch
- * takes some in one miss of so many, from those of so many classes that have not missed.
+ * Where all capacity is given out, what one class gains others lose, and blocks move each time: a
+ * class that holds a batch takes some in one miss of so many, from those of so many classes that
+ * have not missed.
  */
 #define STEAL_EVERY   8
 #define STEAL_VICTIMS 16
@@ -92,9 +95,9 @@ static bool cpu_is_beyond(const struct cpu_cache *c, unsigned cls, void **slots)
 }
 
 /*
- * Gives a class on the current CPU slots further on; false: somebody else is at it, or its state changes all the time.
- * What it holds is taken out meanwhile: slots move while nothing is filled. Whoever moves them has the lock, so that
- * nobody moves them back who has seen less.
+ * Gives a class on the current CPU slots further on; false: somebody else is at it, or its state
+ * changes all the time. What it holds is taken out meanwhile: slots move while nothing is filled.
+ * Whoever moves them has the lock, so that nobody moves them back who has seen less.
  */
 SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
 {
@@ -125,10 +128,11 @@ static bool cpu_has_room(struct cpu_cache *c, int cpu, unsigned cls, uint32_t ca
 }
 
 /*
- * A class missed after a miss of the other kind. Whether that was so soon, of late, that more capacity is worth its memory.
- * Where many blocks are allocated and then freed again, no more than the cache holds are allocated in between. Where they come
- * and go at random it is many times that, unless the cache is tiny. A miss costs some 200 ns, so that above the bounds it is less than
- * 3 ns for each block of 256 bytes or more, and 0.2 for the smallest.
+ * A class missed after a miss of the other kind. Whether that was so soon, of late, that more
+ * capacity is worth its memory. Where many blocks are allocated and then freed again, no more than
+ * the cache holds are allocated in between. Where they come and go at random it is many times that,
+ * unless the cache is tiny. A miss costs some 200 ns, so that above the bounds it is less than 3 ns
+ * for each block of 256 bytes or more, and 0.2 for the smallest.
  */
 static bool cpu_misses_often(struct cpu_cache *c, unsigned cls, uint32_t since, uint32_t cap)
 {

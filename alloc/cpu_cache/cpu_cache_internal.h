@@ -14,9 +14,10 @@ SA_STATIC_ASSERT(SA_MID_MAX == 1 << 18, "8 classes up to 128 bytes, and 8 for ea
 /*
  * The cold part of a CPU's cache, in the same mapping as its slab, which follows it.
  *
- * The lock (CPU_CACHE) is held by who moves slots, and by who points slabs[cpu] at the empty slab and back, except for
- * sa_cpu_cache_kick, which may be undone at once, and for children of vfork (cpu_closed.h). While it is held and slabs[cpu] has been empty for a
- * fence, the slab belongs to the holder; otherwise it belongs to the sequences running on the CPU.
+ * The lock (CPU_CACHE) is held by who moves slots, and by who points slabs[cpu] at the empty slab
+ * and back, except for sa_cpu_cache_kick, which may be undone at once, and for children of vfork
+ * (cpu_closed.h). While it is held and slabs[cpu] has been empty for a fence, the slab belongs to
+ * the holder; otherwise it belongs to the sequences running on the CPU.
  *
  * Conservation: limit = available + sum over classes of cap * size. Capacity is taken from and
  * returned to `available` before and after the header changes; a failed change is undone.
@@ -56,18 +57,22 @@ static inline uint64_t cpu_state(const struct sa_slab *slab, unsigned cls)
 }
 
 /*
- * Allocations and frees are counted at no instruction of the fast paths: a pop takes one off the countdown and off what is
- * filled, a push adds one to what is filled. With what slow paths do to the two,
+ * Allocations and frees are counted at no instruction of the fast paths: a pop takes one off the
+ * countdown and off what is filled, a push adds one to what is filled. With what slow paths do to
+ * the two,
  *
  *   allocs[cls] = sum of what countdowns were made longer by, and allocations that were no pop
- *   frees[cls] = sum of what was filled less by other than pops and pushes, and frees less allocations that were neither
+ *   frees[cls] = sum of what was filled less by other than pops and pushes, and frees less
+ *   allocations that were neither
  *
- * the allocations ever are allocs - until, and the frees ever are that + frees + filled, as sums over all CPUs (a slow path
- * may have moved to another CPU than the one that it adds to). Both sums are modulo 2^64.
+ * the allocations ever are allocs - until, and the frees ever are that + frees + filled, as sums
+ * over all CPUs (a slow path may have moved to another CPU than the one that it adds to). Both sums
+ * are modulo 2^64.
  *
- * What is read while a slow path is between its change and its count is too little, never too much: what makes a sum smaller
- * is counted before the change that it is for, what makes it larger after it. What was counted for a change that was then
- * not made is taken back as what makes the sum larger.
+ * What is read while a slow path is between its change and its count is too little, never too much:
+ * what makes a sum smaller is counted before the change that it is for, what makes it larger after
+ * it. What was counted for a change that was then not made is taken back as what makes the sum
+ * larger.
  */
 void sa_cpu_count(uint64_t *sum, uint64_t more);
 
@@ -105,7 +110,8 @@ size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, si
 /* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
 bool sa_cpu_cache_populate(int cpu);
 
-/* Gives all caches another limit; whether it is less than before, so that they may hold more than it. */
+/* Gives all caches another limit; whether it is less than before, so that they may hold more than
+ * it. */
 bool sa_cpu_cache_change_limit(size_t bytes);
 
 /* Sets a stopped CPU going, unless it is held (cpu_closed.h); whether it goes. Under its lock. */
@@ -114,9 +120,9 @@ bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu);
 enum sa_miss { SA_MISS_NONE, SA_MISS_UNDERFLOW, SA_MISS_OVERFLOW };
 
 /*
- * A class missed on the current CPU: gives it more capacity where that would have helped, which is always for a small
- * one, and else when misses alternate (a run of one kind only means that the load grows or
- * shrinks) and are frequent. The capacity afterwards.
+ * A class missed on the current CPU: gives it more capacity where that would have helped, which is
+ * always for a small one, and else when misses alternate (a run of one kind only means that the
+ * load grows or shrinks) and are frequent. The capacity afterwards.
  */
 uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_miss kind);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of the per-CPU caches: one entry for each CPU, how many there are, their limit, and the batches that slow
- * paths move, which are counted. cpu_cache_internal.h says who may touch a cache, and how allocations and frees are counted.
+ * The table of the per-CPU caches: one entry for each CPU, how many there are, their limit, and the
+ * batches that slow paths move, which are counted. cpu_cache_internal.h says who may touch a cache,
+ * and how allocations and frees are counted.
  *
  * An entry is made once, at the first use of the CPU, with populate_lock held, and stays.
  */

@@ -5,10 +5,10 @@
  *
  *   NEW -> REGISTERING -> OWNER -> ENDED     (NEW -> WITHOUT when numbers have run out)
  *
- * The end of a thread is learnt through a pthread key, made when the first thread needs it: libc's list
- * of thread-local destructors would not use up a key, but takes the loader's lock, which may be held
- * by a thread that waits for this one. Setting the value may allocate: REGISTERING sends that
- * allocation past the cache. After ENDED, destructors that run later allocate without a cache.
+ * The end of a thread is learnt through a pthread key, made when the first thread needs it: libc's
+ * list of thread-local destructors would not use up a key, but takes the loader's lock, which may
+ * be held by a thread that waits for this one. Setting the value may allocate: REGISTERING sends
+ * that allocation past the cache. After ENDED, destructors that run later allocate without a cache.
  */
 #include "alloc/cpu_cache/thread_slots.h"
 

@@ -39,8 +39,8 @@ SA_INLINE bool sa_slab_is_held(const struct sa_slab *slab)
     return (uintptr_t)slab - (uintptr_t)sa_slab_closed - 1 < SA_HOLDS_MAX * sizeof(uint64_t);
 }
 
-/* Sends the CPU's operations to the slow path, but for those that have begun; a fence stops them.
- */
+/* Sends the CPU's operations to the slow path, but for those that have begun; a fence stops
+ * them. */
 SA_INLINE void sa_slab_close(int cpu)
 {
     struct sa_slab *is = sa_load_relaxed(&sa_hot.slabs[cpu]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that a slow path finds to be due but that may run code which is not the allocator's, so that it must be outside
- * of the gate and of all locks: it is done by the slow path that leaves the gate next, as its last act. errno may
- * change. Handlers are set at start, before their work can be requested.
+ * Work that a slow path finds to be due but that may run code which is not the allocator's, so that
+ * it must be outside of the gate and of all locks: it is done by the slow path that leaves the gate
+ * next, as its last act. errno may change. Handlers are set at start, before their work can be
+ * requested.
  */
 #ifndef SA_FORK_DEFERRED_CALLS_H
 #define SA_FORK_DEFERRED_CALLS_H

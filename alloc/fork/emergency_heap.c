@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency memory; see emergency_heap.h. Blocks have a 16-byte header with their size. Mappings are kept
- * in a list that only grows; a block is recognised by the mapping it lies in. All shared words are
- * atomic: `first` is published with release and read with acquire.
+ * Emergency memory; see emergency_heap.h. Blocks have a 16-byte header with their size. Mappings
+ * are kept in a list that only grows; a block is recognised by the mapping it lies in. All shared
+ * words are atomic: `first` is published with release and read with acquire.
  *
- * The lists of a lost child. A push is a compare and swap of the head. A pop takes all there is with an
- * exchange: from then on nobody else has those blocks, so that their links do not change. What is put back
- * goes to an empty list, or else block by block. A list that is taken for a moment looks empty to others, who then
- * carve a new block.
+ * The lists of a lost child. A push is a compare and swap of the head. A pop takes all there is
+ * with an exchange: from then on nobody else has those blocks, so that their links do not change.
+ * What is put back goes to an empty list, or else block by block. A list that is taken for a moment
+ * looks empty to others, who then carve a new block.
  */
 #include "alloc/fork/emergency_heap.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory while the gate is closed (see fork_gate.h): blocks carved from a mapping by an atomic add, frees
- * put on a list. Rarely used, and not reused: a block's memory goes back with its mapping, which is
- * never. What matters is that it needs no lock.
+ * Memory while the gate is closed (see fork_gate.h): blocks carved from a mapping by an atomic add,
+ * frees put on a list. Rarely used, and not reused: a block's memory goes back with its mapping,
+ * which is never. What matters is that it needs no lock.
  *
- * A lost child (fork_gate.h) has nothing else for good. There blocks are of the size classes, and what is
- * freed is used again: for each class a list without a lock. Whoever allocates takes the whole list, keeps one
- * block and puts the rest back, so that no list can change under a reader. Blocks of the ordinary heap that
- * the child frees come to the same lists: in the child nobody else will use them. Blocks above the
- * largest class have lists by the power of two; their pages are given back to the system when they are freed.
+ * A lost child (fork_gate.h) has nothing else for good. There blocks are of the size classes, and
+ * what is freed is used again: for each class a list without a lock. Whoever allocates takes the
+ * whole list, keeps one block and puts the rest back, so that no list can change under a reader.
+ * Blocks of the ordinary heap that the child frees come to the same lists: in the child nobody else
+ * will use them. Blocks above the largest class have lists by the power of two; their pages are
+ * given back to the system when they are freed.
  */
 #ifndef SA_FORK_EMERGENCY_HEAP_H
 #define SA_FORK_EMERGENCY_HEAP_H

@@ -20,9 +20,9 @@
 #define GATE_WAIT_SLICES   50
 
 /*
- * How long fork waits for the others. They cannot need long unless they are not scheduled. But if this
- * thread is itself inside (it forks in a signal handler that interrupted a slow path), the others may
- * wait for a lock that it holds.
+ * How long fork waits for the others. They cannot need long unless they are not scheduled. But if
+ * this thread is itself inside (it forks in a signal handler that interrupted a slow path), the
+ * others may wait for a lock that it holds.
  */
 #define GATE_CLOSE_SPINS      1000
 #define GATE_CLOSE_SLICE_NS   50000
@@ -39,7 +39,8 @@ SA_START_DATA char *sa_fork_gate_open_word = &nobody_asked;
 
 static void (*gate_child)(bool lost);
 
-/* Where the kernel gives no page that it clears: children that are not announced are not noticed. */
+/* Where the kernel gives no page that it clears: children that are not announced are not
+ * noticed. */
 static struct sa_fork_gate_page gate_plain_page;
 
 unsigned sa_fork_gate_stripe(void)
@@ -70,8 +71,8 @@ static struct sa_fork_gate_page *gate_map_page(void)
 }
 
 /*
- * Makes the page, with the lock that forks hold, so that nobody closes the gate meanwhile. If a fork is in
- * progress the next slow path will do it.
+ * Makes the page, with the lock that forks hold, so that nobody closes the gate meanwhile. If a
+ * fork is in progress the next slow path will do it.
  */
 static void gate_make_page(void)
 {
@@ -114,8 +115,8 @@ static void gate_repair_child(struct sa_fork_gate_page *page, unsigned own, unsi
 }
 
 /*
- * The gate looks closed: makes the page if threads have come into being, and repairs a child that was not
- * announced. counted: this thread is, on the stripe. False: the child is lost.
+ * The gate looks closed: makes the page if threads have come into being, and repairs a child that
+ * was not announced. counted: this thread is, on the stripe. False: the child is lost.
  */
 SA_RARE static bool gate_look(unsigned stripe, bool counted)
 {
@@ -125,7 +126,8 @@ SA_RARE static bool gate_look(unsigned stripe, bool counted)
     if (!page && !sa_single_threaded()) {
         gate_make_page();
     } else if (page && !sa_load_acquire(&page->alive)) {
-        /* In fork's child too, until fork's last handler: threads that handlers before it have made wait for that one. */
+        /* In fork's child too, until fork's last handler: threads that handlers before it have made
+         * wait for that one. */
         for (int i = 0; i < GATE_WAIT_SLICES && !sa_thread.gate_depth &&
                         sa_load_acquire(&sa_fork_gate.closed) && !sa_load_acquire(&page->alive);
              i++)

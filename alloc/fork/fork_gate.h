@@ -11,17 +11,18 @@
  * state: allocations come from emergency memory, frees are put aside (alloc/fork/emergency_heap.h).
  *
  * Entering is a sequentially consistent increment followed by a load of `closed`; closing is a
- * store to `closed` followed by loads of the counters (also sequentially consistent): one of the two
- * sees the other. Counters are striped so that threads do not share a line for this.
+ * store to `closed` followed by loads of the counters (also sequentially consistent): one of the
+ * two sees the other. Counters are striped so that threads do not share a line for this.
  *
  * Children that fork's handlers do not announce (the bare system call, _Fork). What says that the
- * gate is open lies on a page that the kernel clears in children. So the child's first slow path finds
- * the gate closed, and finds out why. The child is a copy of one moment of all threads, of which it has
- * one. If nobody else was inside the gate then, nothing is half changed, no lock is held, and the
- * child goes on as one of fork. Otherwise what the lost threads were changing stays so: the gate then
- * never opens in the child, which allocates by other means for good (alloc/fork/emergency_heap.h).
- * The page is made when there is a second thread (before, nobody can be lost): until then the word that says
- * that the gate is open is libc's that says that there is one thread.
+ * gate is open lies on a page that the kernel clears in children. So the child's first slow path
+ * finds the gate closed, and finds out why. The child is a copy of one moment of all threads, of
+ * which it has one. If nobody else was inside the gate then, nothing is half changed, no lock is
+ * held, and the child goes on as one of fork. Otherwise what the lost threads were changing stays
+ * so: the gate then never opens in the child, which allocates by other means for good
+ * (alloc/fork/emergency_heap.h). The page is made when there is a second thread (before, nobody can
+ * be lost): until then the word that says that the gate is open is libc's that says that there is
+ * one thread.
  */
 #ifndef SA_FORK_FORK_GATE_H
 #define SA_FORK_FORK_GATE_H
@@ -51,15 +52,17 @@ struct sa_fork_gate {
     uint32_t forking;               /* atomic: a lock of its own kind, see fork_gate.c */
     struct sa_fork_gate_page *page; /* atomic: const once there is one */
     uint32_t lost; /* atomic: 1 in a child that was not announced while threads were inside */
-    /* Not 0: a debugger calls a function, and a thread that is inside may hold a lock that the call needs. A nested slow
-     * path is then turned away, as by a closed gate. Written by debuggers only (debug/calls.py). */
+    /* Not 0: a debugger calls a function, and a thread that is inside may hold a lock that the call
+     * needs. A nested slow path is then turned away, as by a closed gate. Written by debuggers only
+     * (debug/calls.py). */
     uint32_t debugger;
 };
 
 extern struct sa_fork_gate sa_fork_gate;
 extern char *sa_fork_gate_open_word; /* atomic: what it points to is 0 while the gate is closed */
 
-/* What each process does once. child: in a child that was not announced, before anything else; lost: see sa_fork_gate. */
+/* What each process does once. child: in a child that was not announced, before anything else;
+ * lost: see sa_fork_gate. */
 void sa_fork_gate_init(void (*child)(bool lost));
 
 /* Whether this is a child that will not use the allocator's state any more. */
@@ -146,8 +149,8 @@ SA_INLINE void sa_fork_gate_leave(void)
 
 /*
  * For fork: closes the gate and waits until no other thread is inside. Threads that fork at once do
- * it one after the other. Every wait is bounded, by seconds, so that a program that left a slow path
- * by longjmp, or waits for itself in some other way, goes on nevertheless.
+ * it one after the other. Every wait is bounded, by seconds, so that a program that left a slow
+ * path by longjmp, or waits for itself in some other way, goes on nevertheless.
  *
  * To the thread that closes it the gate stays open: handlers of fork that run later may allocate.
  * False: this is a lost child, in which nothing is to be done.

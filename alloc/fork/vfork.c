@@ -8,8 +8,8 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"
 
-/* In sa_thread.area.vfork: no CPU is held. Otherwise it is the number of the one that is, plus 1.
- */
+/* In sa_thread.area.vfork: no CPU is held. Otherwise it is the number of the one that is, plus
+ * 1. */
 #define NO_CPU UINT32_MAX
 
 #define HOLD_SLICE_NS 1000000

@@ -5,8 +5,8 @@
 
 #include "alloc/base/attrs.h"
 
-/* Of a pointer to no class that is not the start of a large or sampled block: says so, with all that is known of the
- * memory there, and ends the program. what: as sa_fatal. */
+/* Of a pointer to no class that is not the start of a large or sampled block: says so, with all
+ * that is known of the memory there, and ends the program. what: as sa_fatal. */
 SA_NORETURN SA_COLD void sa_block_fault(const void *p, const char *what);
 
 #endif

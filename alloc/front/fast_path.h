@@ -6,9 +6,10 @@
  * malloc: the size limit also says "not initialised" (it is 0 then). The test of the packed header
  *         also says: cache empty, countdown ended, CPU never used, cache stopped, rseq missing.
  *         A sequence that the kernel restarts leaves too: the slow path begins it again.
- * free:   the window test also says: NULL, not ours, sampled, beyond the home window. Class 0, whose
- *         cache is always empty and full, says: class with longer spans, large block, not ours, not
- *         initialised. The test of the object's start catches pointers into the middle of a block.
+ * free:   the window test also says: NULL, not ours, sampled, beyond the home window. Class 0,
+ *         whose cache is always empty and full, says: class with longer spans, large block, not
+ *         ours, not initialised. The test of the object's start catches pointers into the middle of
+ *         a block.
  */
 #ifndef SA_FRONT_FAST_PATH_H
 #define SA_FRONT_FAST_PATH_H
@@ -37,7 +38,8 @@ typedef void *sa_alloc_slow(size_t size);
 typedef void sa_free_slow(void *p);
 typedef void sa_free_sized_slow(void *p, size_t size);
 
-/* Whose fast path it is: C++'s operators have limits of their own, which are 0 where they must ask first. A constant, too. */
+/* Whose fast path it is: C++'s operators have limits of their own, which are 0 where they must ask
+ * first. A constant, too. */
 enum sa_fast_for { SA_FOR_C, SA_FOR_CXX };
 
 /* Clears an object: whole 16-byte units, of which every object consists. */
@@ -77,11 +79,12 @@ leave:
 }
 
 /*
- * Whether an object starts at an offset into its span. With m = (2^64 + e) / size for some e, offset * m modulo 2^64 is quotient * e for a
- * multiple of size, and at least m otherwise, as long as quotient * e + (size - 1) * m stays below 2^64. m is chosen (slow_path.c) so that
- * quotient * e is below 2^47 for the last object of a span, and not below for what is behind it: so it is at any
- * quotient up to there. Sizes are below 2^16 here (larger ones are whole pages): m is above 2^48, and e, which is at most 2^47 +
- * size, adds less than 2^48 to (size - 1) / size * 2^64.
+ * Whether an object starts at an offset into its span. With m = (2^64 + e) / size for some e,
+ * offset * m modulo 2^64 is quotient * e for a multiple of size, and at least m otherwise, as long
+ * as quotient * e + (size - 1) * m stays below 2^64. m is chosen (slow_path.c) so that quotient * e
+ * is below 2^47 for the last object of a span, and not below for what is behind it: so it is at any
+ * quotient up to there. Sizes are below 2^16 here (larger ones are whole pages): m is above 2^48,
+ * and e, which is at most 2^47 + size, adds less than 2^48 to (size - 1) / size * 2^64.
  */
 #define SA_START_SHIFT 47
 
@@ -129,8 +132,8 @@ SA_INLINE size_t sa_fast_class_of(const struct sa_hot *hot, const void *p)
     return ((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT ? 0 : cls;
 }
 
-/* The same for all classes, also those with spans of several pages, which the fast path leaves alone: for the
- * beginning of its slow path. Whether the block was taken. */
+/* The same for all classes, also those with spans of several pages, which the fast path leaves
+ * alone: for the beginning of its slow path. Whether the block was taken. */
 SA_INLINE bool sa_fast_free_other(void *p)
 {
     struct sa_hot *hot = &sa_hot;

@@ -28,9 +28,10 @@
 /* Below this, copying is cheaper than moving pages. */
 #define MOVE_MIN (1ul << 20)
 
-/* Up to this, a block is copied to a place some of which has memory: moved pages would push that out, and would have to be found
- * again, one by one, where they came from and when the block is freed. What is longer is moved even so: in most of such a
- * place there is none, and what is there twice counts for more. */
+/* Up to this, a block is copied to a place some of which has memory: moved pages would push that
+ * out, and would have to be found again, one by one, where they came from and when the block is
+ * freed. What is longer is moved even so: in most of such a place there is none, and what is there
+ * twice counts for more. */
 #define COPY_MAX (2ul << 20)
 
 /* Guards where only sampled blocks have them. Each guard takes two mappings. */
@@ -65,8 +66,8 @@ SA_RARE void sa_large_counts(struct sa_large_counts *ret)
 /* A block that has grown before probably grows again: a moved block gets this part more room. */
 #define GROW_PART 8
 
-/* Every block is tried by itself, and again when its length changes: a resize counts as a free and an
- * allocation, or what a sampled block has become would stand for nothing. */
+/* Every block is tried by itself, and again when its length changes: a resize counts as a free and
+ * an allocation, or what a sampled block has become would stand for nothing. */
 static void large_sample(struct sa_span *s, size_t size, size_t align)
 {
     struct sa_sampling_decision trial;
@@ -91,7 +92,8 @@ static void large_unsample(struct sa_span *s)
         sa_sampler_release_large(s);
 }
 
-/* Puts a freed span into the quarantine, inaccessible and without memory. *hidden: it may be inaccessible in any case. */
+/* Puts a freed span into the quarantine, inaccessible and without memory. *hidden: it may be
+ * inaccessible in any case. */
 static bool large_keep(struct sa_span *s, bool *hidden)
 {
     bool kept;
@@ -161,7 +163,8 @@ SA_RARE size_t sa_large_estimate(size_t size)
                      << SA_PAGE_SHIFT;
 }
 
-/* Puts what is to show overflows behind a new block, if there is a page for it. Without it the block is a little longer. */
+/* Puts what is to show overflows behind a new block, if there is a page for it. Without it the
+ * block is a little longer. */
 SA_COLD static void large_guard(struct sa_span *s)
 {
     size_t bytes = sa_vm.page_step << SA_PAGE_SHIFT;
@@ -215,7 +218,8 @@ void *sa_large_alloc(size_t size, size_t align, bool *zero)
 
     if (size > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    /* Before the pages are asked for, as a guard takes one more. That one counts where all blocks have it. */
+    /* Before the pages are asked for, as a guard takes one more. That one counts where all blocks
+     * have it. */
     pages = large_pages_guarded(size, sa_hardening.guards);
     sa_sampler_try_large(pages << SA_PAGE_SHIFT, &trial);
     guard = large_wants_guard(&trial);
@@ -248,7 +252,8 @@ SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
     /* A guarded block that grows moves: a realloc that fails must leave its length as it is. */
     if (SA_UNLIKELY(s->guard) && (sa_hardening.guards || pages > s->pages - (size_t)s->guard))
         return false;
-    /* A moved block is a mapping of its own, which mremap can move again; longer, it might be two. */
+    /* A moved block is a mapping of its own, which mremap can move again; longer, it might be
+     * two. */
     if (pages > s->pages && s->moved)
         return false;
     if (pages > s->pages && !sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
@@ -289,15 +294,15 @@ SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
     if (copied) {
         memcpy((void *)s->start, (void *)old->start, bytes);
     } else if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {
-        /* Some kernels unmap the target before they find out that they cannot. A span marked as moved
-         * is mapped afresh when it is freed. */
+        /* Some kernels unmap the target before they find out that they cannot. A span marked as
+         * moved is mapped afresh when it is freed. */
         s->moved = 1;
         sa_page_heap_free(&sa_page_heap_ordinary, s, true);
         return NULL;
     }
     s->moved = !copied;
-    /* In this order: the block was never there twice, which would count for the peak. Where the old pages have gone,
-     * what is left reads as zero. */
+    /* In this order: the block was never there twice, which would count for the peak. Where the old
+     * pages have gone, what is left reads as zero. */
     large_give_back(old, !copied);
     return sa_large_begin(s, size, 1);
 }

@@ -25,7 +25,8 @@ size_t sa_large_estimate(size_t size);
 /* Before the first allocation: the most blocks that end before an inaccessible page at a time. */
 void sa_large_init(size_t guards);
 
-/* align: a power of two, any size. *zero: before, whether the content is to be zero; afterwards, whether it is known to be. */
+/* align: a power of two, any size. *zero: before, whether the content is to be zero; afterwards,
+ * whether it is known to be. */
 void *sa_large_alloc(size_t size, size_t align, bool *zero);
 void sa_large_free(struct sa_span *span);
 

@@ -102,7 +102,8 @@ void sa_mismatch_check_sized(struct sa_block b, const void *p, size_t size, size
         wrong = sa_block_class(size, align) != b.cls;
     if (wrong)
         sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size);
-    /* Without an alignment: what malloc_usable_size says of a guarded block need not lead to its class. */
+    /* Without an alignment: what malloc_usable_size says of a guarded block need not lead to its
+     * class. */
     if (b.cls && (align > SA_MIN_ALIGN || !(b.own_page && sa_guarded_span(b.span))) &&
         sa_block_class(size, align) != b.cls)
         sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0);

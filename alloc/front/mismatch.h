@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that another function frees than the one that belongs to what allocated them: new and free, malloc and
- * delete, new[] and delete, operators with an alignment and operators without one.
+ * Blocks that another function frees than the one that belongs to what allocated them: new and
+ * free, malloc and delete, new[] and delete, operators with an alignment and operators without one.
  *
- * A sampled block is reported, once for each stack, and the program goes on. Where blocks have marks, all are looked at, and the
- * first mismatch ends the program. Of other blocks nothing is known. The block belongs to the caller: nothing is shared.
+ * A sampled block is reported, once for each stack, and the program goes on. Where blocks have
+ * marks, all are looked at, and the first mismatch ends the program. Of other blocks nothing is
+ * known. The block belongs to the caller: nothing is shared.
  */
 #ifndef SA_FRONT_MISMATCH_H
 #define SA_FRONT_MISMATCH_H
@@ -22,7 +23,8 @@ extern bool sa_mismatch_on SA_HIDDEN;
 /* call: the origin that the block should have. Outside of the gate, as a report may take long. */
 SA_COLD void sa_mismatch_found(const void *p, unsigned call, bool resized);
 
-/* Looks whether the function that was called may free or resize the block. align: as for sa_front_free_aligned. */
+/* Looks whether the function that was called may free or resize the block. align: as for
+ * sa_front_free_aligned. */
 SA_INLINE void sa_mismatch_check(struct sa_block b, const void *p, size_t align, bool resized)
 {
     unsigned call = sa_caller_origin(align);
@@ -31,7 +33,8 @@ SA_INLINE void sa_mismatch_check(struct sa_block b, const void *p, size_t align,
         sa_mismatch_found(p, call, resized);
 }
 
-/* Whether a sized free may name an alignment (0: none). A smaller one of a large block is only wrong where all is checked. */
+/* Whether a sized free may name an alignment (0: none). A smaller one of a large block is only
+ * wrong where all is checked. */
 SA_INLINE bool sa_mismatch_align_fits(struct sa_block b, size_t align)
 {
     size_t is = sa_max(sa_origin_align(b.origin), SA_MIN_ALIGN);
@@ -41,8 +44,9 @@ SA_INLINE bool sa_mismatch_align_fits(struct sa_block b, size_t align)
 }
 
 /*
- * Ends the program if a sized free names another size or alignment than the block was allocated with, as far as the block can
- * tell. Of a sampled one what was asked for is known; but a program may also name what malloc_usable_size told it.
+ * Ends the program if a sized free names another size or alignment than the block was allocated
+ * with, as far as the block can tell. Of a sampled one what was asked for is known; but a program
+ * may also name what malloc_usable_size told it.
  */
 void sa_mismatch_check_sized(struct sa_block b, const void *p, size_t size, size_t align);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Realloc of blocks that grow; see realloc_in_place.h. What is done to a block is done by its owner: nothing here is shared but what the
- * layers below guard themselves.
+ * Realloc of blocks that grow; see realloc_in_place.h. What is done to a block is done by its
+ * owner: nothing here is shared but what the layers below guard themselves.
  *
- * The blocks are those of the classes that have a span for each object. The span is lengthened if what is behind it is free, and
- * becomes one of the class that the new size asks for, as a sized free of it looks at nothing else; or a large block. But a block
- * of that class that lies in a cache is better: to copy to it takes no lock of the page heap, and a program that lets
- * blocks grow and frees them finds the ones that it has freed.
+ * The blocks are those of the classes that have a span for each object. The span is lengthened if
+ * what is behind it is free, and becomes one of the class that the new size asks for, as a sized
+ * free of it looks at nothing else; or a large block. But a block of that class that lies in a
+ * cache is better: to copy to it takes no lock of the page heap, and a program that lets blocks
+ * grow and frees them finds the ones that it has freed.
  *
- * A growth is a free and an allocation: the new block is sampled or not by a trial of its own. A sampled block does not
- * grow: no span of the ordinary heap is its own.
+ * A growth is a free and an allocation: the new block is sampled or not by a trial of its own. A
+ * sampled block does not grow: no span of the ordinary heap is its own.
  */
 #include "alloc/front/realloc_in_place.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The beginning and the end of sampled blocks; see sampled.h. No state: a block belongs to its owner. */
+/* The beginning and the end of sampled blocks; see sampled.h. No state: a block belongs to its
+ * owner. */
 #include "alloc/front/sampled.h"
 
 #include "alloc/base/hardening.h"

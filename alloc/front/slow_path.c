@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slow paths, top to bottom; see slow_path.h. Each enters the gate, works, polls maintenance and
- * leaves. Frees begin with what is known of the pointer: the class of its page, else its span.
+ * The slow paths, top to bottom; see slow_path.h. Each enters the gate, works, polls maintenance
+ * and leaves. Frees begin with what is known of the pointer: the class of its page, else its span.
  */
 #include "alloc/front/slow_path.h"
 
@@ -36,8 +36,9 @@
 #include <string.h>
 
 /*
- * The multiplier of the test in fast_path.h. Any m of ceil(2^64 / size) + d passes multiples of the size up to some quotient, from which
- * on it fails all: the one that fails from the number of the objects on also tells what is behind the last of them.
+ * The multiplier of the test in fast_path.h. Any m of ceil(2^64 / size) + d passes multiples of the
+ * size up to some quotient, from which on it fails all: the one that fails from the number of the
+ * objects on also tells what is behind the last of them.
  */
 static uint64_t front_start_check(const struct sa_class *k)
 {
@@ -67,9 +68,10 @@ static void front_init_tables(void)
 }
 
 /*
- * So that every operation comes to the slow path: no size is below the limits (but 0, whose class is 0, a cache that is
- * always empty and full), and no address of the home window is the start of an object. That one-page classes are not
- * in the table that free looks at first is left to the page map.
+ * So that every operation comes to the slow path: no size is below the limits (but 0, whose class
+ * is 0, a cache that is always empty and full), and no address of the home window is the start of
+ * an object. That one-page classes are not in the table that free looks at first is left to the
+ * page map.
  */
 static void front_close_fast_paths(void)
 {
@@ -404,7 +406,8 @@ static void *realloc_inside(struct sa_block b, void *p, size_t size)
         return q;
     /* All of it: malloc_usable_size tells the program that it may use the whole block. */
     q = realloc_copy(p, sa_block_bytes(b), size);
-    /* Caches and free memory were given back: under a hard limit there may be room now for what is missing. */
+    /* Caches and free memory were given back: under a hard limit there may be room now for what is
+     * missing. */
     if (SA_UNLIKELY(!q) && sa_limits_active() && !b.cls && sa_block_class(size, 1) == 0 &&
         sa_large_resize(b.span, size))
         return p;

@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes the front end usable; the layers below are initialised. Sets the limits of the fast path. */
+/* Makes the front end usable; the layers below are initialised. Sets the limits of the fast
+ * path. */
 void sa_front_init(size_t cpu_cache_limit);
 
 /* Sets the limits of the fast paths of C++'s operators, too. */
@@ -22,8 +23,9 @@ void sa_front_open_cxx(void);
  * special), zeroed if asked. NULL when there is no memory or the size is impossible. */
 void *sa_front_alloc(size_t size, size_t align, bool zero);
 
-/* Frees a block. Anything else than a block of ours ends the program with a message. align: what the call is told, as some
- * operators delete are; 1: nothing; 0: the block may have been allocated by any function. */
+/* Frees a block. Anything else than a block of ours ends the program with a message. align: what
+ * the call is told, as some operators delete are; 1: nothing; 0: the block may have been allocated
+ * by any function. */
 void sa_front_free_aligned(void *p, size_t align);
 
 static inline void sa_front_free(void *p)

@@ -146,7 +146,8 @@ static void release(struct sa_quarantined b)
         sa_sample_quarantine_return(sa_pagemap_span((uintptr_t)b.block), true);
         return;
     }
-    /* With marks that is done when the object is used again, which also covers the time until then. */
+    /* With marks that is done when the object is used again, which also covers the time until
+     * then. */
     if (sa_hardening.junk_freed && !sa_hardening.marks)
         check_junk(b.block, b.cls);
     sa_cpu_cache_return(b.cls, b.block);

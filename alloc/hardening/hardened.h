@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of the hardened modes, on objects of classes: between the caches, which hand them out and take them
- * back, and the program. Whatever is wrong ends the program with a line that names the block.
+ * The checks of the hardened modes, on objects of classes: between the caches, which hand them out
+ * and take them back, and the program. Whatever is wrong ends the program with a line that names
+ * the block.
  *
  * A block belongs to its caller: nothing here is shared but the quarantine.
  */
@@ -42,8 +43,9 @@ bool sa_hardened_keep_large(void *block);
 void sa_hardened_arm_large(void *block, size_t size, size_t bytes);
 void sa_hardened_check_large(const void *block, size_t size, size_t bytes);
 
-/* A look at what lies between the caches and the program, for the first byte that is not as it was left; NULL: none. Nothing
- * is said of it. An object that is free, and a block in use of `size` bytes, of class cls. */
+/* A look at what lies between the caches and the program, for the first byte that is not as it was
+ * left; NULL: none. Nothing is said of it. An object that is free, and a block in use of `size`
+ * bytes, of class cls. */
 const void *sa_hardened_junk_damage(const void *object, unsigned cls);
 const void *sa_hardened_slack_damage(const void *block, unsigned cls, size_t size);
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inspections; see inspect.h. Other threads allocate and free meanwhile, so that nothing may be believed that was read once:
+ * Inspections; see inspect.h. Other threads allocate and free meanwhile, so that nothing may be
+ * believed that was read once:
  *
- * - Spans. A span that is pinned stays a span of its class, so that its memory can be read. Large and sampled spans cannot be
- *   pinned: they are looked at only in a process of one thread.
- * - Blocks in use. The slack is filled before the mark is written, and the mark changes before anything else does when a block
- *   is freed. In between, with the same mark, the slack is as it was filled: damage counts that is still there, under the
- *   same mark, at each of CONFIRM looks. Only a block that realloc changes in place, back and forth, has the same mark again
- *   at once, and would have to meet every one of them.
- * - Free objects. Junk is filled in after the mark was written, so that the mark alone does not tell that it is complete. That is
- *   certain of objects in the quarantine, under its lock, and of those that are free in their span's bitmap, as long as they are:
- *   the bit is looked at again, as above, the round trip to be free again leads through the quarantine.
+ * - Spans. A span that is pinned stays a span of its class, so that its memory can be read. Large
+ *   and sampled spans cannot be pinned: they are looked at only in a process of one thread.
+ * - Blocks in use. The slack is filled before the mark is written, and the mark changes before
+ *   anything else does when a block is freed. In between, with the same mark, the slack is as it
+ *   was filled: damage counts that is still there, under the same mark, at each of CONFIRM looks.
+ *   Only a block that realloc changes in place, back and forth, has the same mark again at once,
+ *   and would have to meet every one of them.
+ * - Free objects. Junk is filled in after the mark was written, so that the mark alone does not
+ *   tell that it is complete. That is certain of objects in the quarantine, under its lock, and of
+ *   those that are free in their span's bitmap, as long as they are: the bit is looked at again, as
+ *   above, the round trip to be free again leads through the quarantine.
  */
 #include "alloc/hardening/inspect.h"
 

@@ -2,13 +2,14 @@
 /*
  * Freed blocks that are kept from use; see quarantine.h.
  *
- * Small blocks are split into parts by their address, so that threads do not all want one lock, and so that a block that
- * comes twice is found: each part has a set of what it holds, beside the list that victims are chosen from. A part at random
- * gives up a block, or another one if that is much fuller, which keeps them within their room. (Always the fuller of two would hardly
- * ever be the emptiest: blocks that go round come back to the part that they left.)
+ * Small blocks are split into parts by their address, so that threads do not all want one lock, and
+ * so that a block that comes twice is found: each part has a set of what it holds, beside the list
+ * that victims are chosen from. A part at random gives up a block, or another one if that is much
+ * fuller, which keeps them within their room. (Always the fuller of two would hardly ever be the
+ * emptiest: blocks that go round come back to the part that they left.)
  *
- * Invariants, under the lock of a part (QUARANTINE): the list and the set, if there is one, hold the same blocks; of_class adds up to the
- * list. The sums of a kind are atomic, and follow.
+ * Invariants, under the lock of a part (QUARANTINE): the list and the set, if there is one, hold
+ * the same blocks; of_class adds up to the list. The sums of a kind are atomic, and follow.
  */
 #include "alloc/hardening/quarantine.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Freed blocks that are kept from being used again for a while: how long is random. The quarantine holds
- * addresses and does nothing to the blocks. Small blocks and large ones, whose memory has gone back, have a share each, bounded
- * by bytes and by number.
+ * Freed blocks that are kept from being used again for a while: how long is random. The quarantine
+ * holds addresses and does nothing to the blocks. Small blocks and large ones, whose memory has
+ * gone back, have a share each, bounded by bytes and by number.
  *
  * The caller is inside of the gate. Nothing is called with a lock held but mmap for the tables.
  */
@@ -35,7 +35,8 @@ struct sa_quarantine_stats {
     size_t limit_bytes;
 };
 
-/* Large blocks that may be there at a time, as each takes mappings. Set before the first allocation. */
+/* Large blocks that may be there at a time, as each takes mappings. Set before the first
+ * allocation. */
 extern size_t sa_quarantine_most SA_HIDDEN;
 
 /* bytes: of small blocks, and a share of that of address space for large ones; 0: none. */
@@ -44,14 +45,14 @@ void sa_quarantine_init(size_t bytes);
 enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined block);
 
 /*
- * Takes a block out, at random, if there are more than there may be of the kind (of small ones, or large ones), or
- * in any case (all). False: none.
+ * Takes a block out, at random, if there are more than there may be of the kind (of small ones, or
+ * large ones), or in any case (all). False: none.
  */
 bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret);
 
 /*
- * The first small block that `damaged` says is damaged, of up to n from the place *at on, which becomes where to go on; 0:
- * from the start. False: none was.
+ * The first small block that `damaged` says is damaged, of up to n from the place *at on, which
+ * becomes where to go on; 0: from the start. False: none was.
  */
 bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at, size_t n,
                         struct sa_quarantined *ret);

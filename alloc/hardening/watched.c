@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watched blocks; see watched.h. State: a bucket of tokens, one for each block. It is full at first, and fills
- * up at a pace. All of it is atomic, relaxed: a token more or less does no harm.
+ * Watched blocks; see watched.h. State: a bucket of tokens, one for each block. It is full at
+ * first, and fills up at a pace. All of it is atomic, relaxed: a token more or less does no harm.
  */
 #include "alloc/hardening/watched.h"
 
@@ -18,15 +18,17 @@
 #include "sampling/sampler/sampler.h"
 
 /*
- * A watched block of up to a page costs about 10 us, most of it for two changes of protection and two page faults: one
- * in a millisecond is 1 % of a processor. The first ones take 2.5 ms. Larger blocks count for a token in each LARGE_BYTES more.
+ * A watched block of up to a page costs about 10 us, most of it for two changes of protection and
+ * two page faults: one in a millisecond is 1 % of a processor. The first ones take 2.5 ms. Larger
+ * blocks count for a token in each LARGE_BYTES more.
  */
 #define TOKENS_MAX  256
 #define TOKEN_NS    1000000ull
 #define REFILL_NS   10000000ull
 #define LARGE_BYTES 16384
 
-/* While there are fewer tokens than this, the block that gets one is drawn: not always the first one after a pause. */
+/* While there are fewer tokens than this, the block that gets one is drawn: not always the first
+ * one after a pause. */
 #define TOKENS_FEW (TOKENS_MAX / 4)
 #define FEW_ONE_IN 8
 

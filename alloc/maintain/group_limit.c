@@ -2,14 +2,16 @@
 /*
  * The control group's limit; see group_limit.h.
  *
- * A look reads what the group has left (`room`). The kernel counts memory when it is touched, the footprint when it is handed
- * out, and other processes share the group. So a look is a forecast only for the next part of the room: the next look
- * comes when the footprint has grown by half of what may still be taken. Where little is left (`is_near`), that mark is a soft limit:
- * it makes slow paths come by the moment that it is passed, and the page heap keeps no free memory for later demand. Where
- * only the reserve is left, the soft limit lies below the footprint by what is missing, and memory goes back.
+ * A look reads what the group has left (`room`). The kernel counts memory when it is touched, the
+ * footprint when it is handed out, and other processes share the group. So a look is a forecast
+ * only for the next part of the room: the next look comes when the footprint has grown by half of
+ * what may still be taken. Where little is left (`is_near`), that mark is a soft limit: it makes
+ * slow paths come by the moment that it is passed, and the page heap keeps no free memory for later
+ * demand. Where only the reserve is left, the soft limit lies below the footprint by what is
+ * missing, and memory goes back.
  *
- * The reserve is for what grows without the allocator: stacks, page tables, other processes, files that the program maps;
- * and for what was handed out but not touched.
+ * The reserve is for what grows without the allocator: stacks, page tables, other processes, files
+ * that the program maps; and for what was handed out but not touched.
  *
  * Everything here is guarded by the lock LIMIT, but for what is said to be atomic.
  */
@@ -29,20 +31,23 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The reserve: this part of the limit, within bounds, or what was handed out and not touched, up to a part of the limit. */
+/* The reserve: this part of the limit, within bounds, or what was handed out and not touched, up to
+ * a part of the limit. */
 #define RESERVE_PART   16
 #define RESERVE_MIN    (2ull << 20)
 #define RESERVE_MAX    (256ull << 20)
 #define UNTOUCHED_PART 4
 
-/* Near the limit: no more left than so many reserves. That ends where more is left by another one. */
+/* Near the limit: no more left than so many reserves. That ends where more is left by another
+ * one. */
 #define NEAR_RESERVES 3
 
 /* The next look at the earliest: a growth by this part of the limit later, or this time. */
 #define GROWTH_PART 256
 #define GROWTH_NS   20000000ull
 
-/* Looks by time: near a limit, far from it, without one (or with one of the program's own). And for the group itself. */
+/* Looks by time: near a limit, far from it, without one (or with one of the program's own). And for
+ * the group itself. */
 #define NEAR_NS   500000000ull
 #define FAR_NS    2000000000ull
 #define NONE_NS   8000000000ull
@@ -197,7 +202,8 @@ static void look(uint64_t now)
     sa_store_relaxed(&sa_limits.look_ns, now + (follow.is_near ? NEAR_NS : FAR_NS));
 }
 
-/* Whether the footprint makes a look due: the mark was passed, or the soft limit; but not each time that it is. */
+/* Whether the footprint makes a look due: the mark was passed, or the soft limit; but not each time
+ * that it is. */
 static bool is_passed(uint64_t now)
 {
     size_t soft = sa_load_relaxed(&told.stats.soft_bytes), used = sa_footprint_bytes();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maintenance; see maintenance.h. The lock (MAINTAIN) is only ever tried: one pass at a time, and nobody
- * waits for it, except for an explicit release.
+ * Maintenance; see maintenance.h. The lock (MAINTAIN) is only ever tried: one pass at a time, and
+ * nobody waits for it, except for an explicit release.
  */
 #include "alloc/maintain/maintenance.h"
 
@@ -39,8 +39,9 @@
 
 #define STEADY_MAX_NS 10000000000ull
 
-/* Making hugepages may take this part of the time, as far as it counts (thp_collapse.c). Where there is no thread for it, in steps, each of which is within
- * somebody's malloc, and the longer it took the later is the next. */
+/* Making hugepages may take this part of the time, as far as it counts (thp_collapse.c). Where
+ * there is no thread for it, in steps, each of which is within somebody's malloc, and the longer it
+ * took the later is the next. */
 #define COLLAPSE_PART    80
 #define COLLAPSE_STEP_NS 500000
 #define COLLAPSE_NS      (BUSY_MS * 1000000ull / COLLAPSE_PART)
@@ -63,8 +64,8 @@ static SA_START_DATA struct {
 /* What few programs use. The first pass looks at it. */
 static SA_START_DATA struct {
     size_t rate; /* atomic, relaxed: bytes in a second */
-    /* Under the lock: when the rate was last looked at, what it was, and the bytes that it has earned since; less than 0:
-     * more went than had to. */
+    /* Under the lock: when the rate was last looked at, what it was, and the bytes that it has
+     * earned since; less than 0: more went than had to. */
     uint64_t steady_ns;
     size_t steady_rate;
     double steady_due;
@@ -86,8 +87,8 @@ static size_t maintain_release_some(size_t bytes)
 }
 
 /*
- * What the release rate has earned since the last pass, but no more than in ten seconds. Where less is free than that,
- * nothing is saved for later.
+ * What the release rate has earned since the last pass, but no more than in ten seconds. Where less
+ * is free than that, nothing is saved for later.
  */
 static void maintain_steady(uint64_t now)
 {
@@ -156,7 +157,8 @@ static uint64_t maintain_kick_bytes(void)
                                                             : MAINTAIN_KICK_BYTES / 8;
 }
 
-/* Empties the caches, so that address space comes together. Free pages in hugepages that are used hold none, and stay. */
+/* Empties the caches, so that address space comes together. Free pages in hugepages that are used
+ * hold none, and stay. */
 SA_RARE static void maintain_gather(void)
 {
     if (sa_fork_gate_is_closed())

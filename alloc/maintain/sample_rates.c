@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing sampling probabilities; see sample_rates.h. The lock (RATES) guards everything in the struct but
- * what the stats page reads, which is atomic.
+ * Changing sampling probabilities; see sample_rates.h. The lock (RATES) guards everything in the
+ * struct but what the stats page reads, which is atomic.
  *
- * Choosing by class: what counts is how often each class is allocated lately (half as much for every choice
- * before) and how many of its blocks are live now. Choices come ever more rarely, up to once a minute:
- * each one voids the countdowns of all CPUs.
+ * Choosing by class: what counts is how often each class is allocated lately (half as much for
+ * every choice before) and how many of its blocks are live now. Choices come ever more rarely, up
+ * to once a minute: each one voids the countdowns of all CPUs.
  */
 #include "alloc/maintain/sample_rates.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing how likely blocks are sampled, in all threads at once; and, if asked for, choosing the probability
- * of each size class by what the program does with it (sampling/estimate/rate_optimizer.h). The lock is RATES.
+ * Changing how likely blocks are sampled, in all threads at once; and, if asked for, choosing the
+ * probability of each size class by what the program does with it
+ * (sampling/estimate/rate_optimizer.h). The lock is RATES.
  */
 #ifndef SA_MAINTAIN_SAMPLE_RATES_H
 #define SA_MAINTAIN_SAMPLE_RATES_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The soft limit; see soft_limit.h. One thread at a time releases, under LIMIT, which is only tried: whoever finds it
- * held leaves `soft_due` set, and the holder looks again when it has let go. Far beyond the limit it is waited for: if the
- * one that releases does not get a processor, the others would go on to take memory for milliseconds.
+ * The soft limit; see soft_limit.h. One thread at a time releases, under LIMIT, which is only
+ * tried: whoever finds it held leaves `soft_due` set, and the holder looks again when it has let
+ * go. Far beyond the limit it is waited for: if the one that releases does not get a processor, the
+ * others would go on to take memory for milliseconds.
  */
 #include "alloc/maintain/soft_limit.h"
 
@@ -19,8 +20,8 @@
 #include "alloc/page_heap/page_heap.h"
 
 /*
- * Emptying caches costs everybody. While it does not help, it is tried again when this time has gone by, or when the
- * footprint has grown by this part of the limit.
+ * Emptying caches costs everybody. While it does not help, it is tried again when this time has
+ * gone by, or when the footprint has grown by this part of the limit.
  */
 #define DRAIN_NS   100000000ull
 #define DRAIN_PART 64
@@ -28,7 +29,8 @@
 /* Beyond the limit by more than this part of it, threads wait for the one that releases. */
 #define WAIT_PART 64
 
-/* How often one thread does the others' work, which do not wait for it, before it goes on with its own. */
+/* How often one thread does the others' work, which do not wait for it, before it goes on with its
+ * own. */
 #define ROUNDS_MAX 4
 
 /* One slice of a release: a fork need not wait for all of it. */
@@ -95,7 +97,8 @@ static void enforce(void)
     }
 }
 
-/* False: another thread is at it. A signal handler, which may have interrupted that one's, never waits. */
+/* False: another thread is at it. A signal handler, which may have interrupted that one's, never
+ * waits. */
 static bool enter(void)
 {
     if (sa_lock_try(&soft.lock, SA_RANK_LIMIT))
@@ -120,7 +123,8 @@ void sa_soft_limit_enforce(void)
     } while (sa_load_relaxed(&sa_limits.soft_due) && --rounds > 0 && !sa_fork_gate_is_closed());
 }
 
-/* Outside of the gate. What the callback does may make the next call due: that is the next slow path's. */
+/* Outside of the gate. What the callback does may make the next call due: that is the next slow
+ * path's. */
 static void tell(void)
 {
     const void *nobody = NULL;

@@ -2,15 +2,13 @@
 /*
  * Central free lists; see central_free_list.h.
  *
- * Each span has a bitmap of its free objects; freed objects themselves are never written, so memory
- * that nobody uses is not touched. Spans with free objects are in one of eight lists by the number
- * of live ones; a span without free objects is in none. One without live ones is new, or on its way
- * to the page heap. One lock per class (CENTRAL) guards its lists, the bitmaps and live counts of
- * its spans. The page heap is called without it.
+ * Each span has a bitmap of its free objects. Freed objects are never written, so unused memory is
+ * not touched. A span with free objects is in one of eight lists by its live objects; one without
+ * is in none. A span without live objects is new, or on its way to the page heap. The lock of the
+ * class (CENTRAL) guards its lists, bitmaps and live counts. The page heap is called without it.
  *
- * A class of many spans takes several new ones at a time: classes that grow side by side would lie on every other page
- * otherwise, and who goes through the blocks of one would find no two pages in a row. They are given back when the class shrinks,
- * or if they were not needed for a while.
+ * A class of many spans takes several neighbours at a time. Classes that grow side by side would
+ * otherwise each get every other page. Spans that are not needed for a while go back.
  *
  * Invariants: C1  free_objects = sum over spans of (objects - live).
  *             C2  span->list names the list the span is in, or NO_LIST.
@@ -40,11 +38,11 @@
 /* Spans of more objects than this are likely to stay in use for long: see the page heap. */
 #define DENSE_OBJECTS 16
 
-/* New spans of one call beyond the first are at most this part of those that the class has; none if they have fewer objects. */
+/* New spans of a call beyond the first: at most this part of the class's; none of fewer objects. */
 #define FRESH_PART    16
 #define FRESH_OBJECTS 4
 
-/* New spans are taken in runs of this part of those that the class has, if these have many objects. */
+/* New spans of many objects are taken in runs of this part of those that the class has. */
 #define RUN_PART 32
 #define RUN_MAX  16
 
@@ -122,7 +120,7 @@ static void central_place(struct central *c, struct sa_span *s, unsigned before)
         central_link(c, s, list);
 }
 
-/* A span from the page heap, all objects free, in no list, and none of the class for others yet. No lock held. */
+/* A span from the page heap: objects free, in no list, not yet of the class. No lock held. */
 static struct sa_span *central_new_span(unsigned cls, struct central *c)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -182,7 +180,8 @@ static size_t central_run(const struct central *c, unsigned cls)
 {
     if (sa_size_classes.of[cls].objects <= DENSE_OBJECTS || sa_hardening.marks ||
         sa_limits_active())
-        return 1; /* marked spans are written; where memory is limited nothing is taken that may not be used */
+        return 1; /* marked spans are written; where memory is limited nothing is taken that may not
+                     be used */
     return sa_min(sa_max(c->spans / RUN_PART, 1), RUN_MAX);
 }
 
@@ -220,7 +219,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         unsigned before;
         size_t took, made;
 
-        /* One new span is enough for a class of few spans; one of many will need as many as make up the batch. */
+        /* A class of few spans makes do with one new span, one of many completes the batch. */
         if (!c->filled && got &&
             ((fresh + 1) * FRESH_PART > c->spans ||
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
@@ -253,7 +252,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
     return got;
 }
 
-/* Takes a span without live objects, `before` until just now, off a class. Lock held. The caller gives it back. */
+/* Takes an empty span, until now with `before` live, off a class, to be given back. Lock held. */
 static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsigned before,
                                     struct sa_span *next)
 {
@@ -295,8 +294,9 @@ static void central_give_back(struct sa_span *s)
 enum central_fault { FAULT_NONE, FAULT_FOREIGN, FAULT_TWICE };
 
 /*
- * Puts objects back on the span of the first one; how many there were before one of another span, or a wrong one. A word of
- * the bitmap is written when the next one is another: each object would wait for the one before otherwise. Lock held.
+ * Puts objects back on the span of the first one; how many there were before one of another span,
+ * or a wrong one. A word of the bitmap is written when the next one is another: each object would
+ * wait for the one before otherwise. Lock held.
  */
 static size_t central_put(unsigned cls, struct central *c, struct sa_span *s, void *const *objs,
                           size_t n, enum central_fault *ret_fault)
@@ -340,8 +340,8 @@ static size_t central_put(unsigned cls, struct central *c, struct sa_span *s, vo
     return i;
 }
 
-/* Objects that a program frees in another order than it allocated them lie on as many spans: so that the processor waits
- * for all of their records at once, and nobody for the lock meanwhile. */
+/* Objects that a program frees in another order than it allocated them lie on as many spans: so
+ * that the processor waits for all of their records at once, and nobody for the lock meanwhile. */
 static void prefetch_spans(void *const *objs, size_t n)
 {
     uintptr_t page = 0;

@@ -23,8 +23,9 @@ struct sa_central_stats {
 };
 
 /*
- * Takes up to n objects; how many. 0 only when out of memory. For the first there may be a new span; what else is not there
- * is worth new ones only for a class of many spans, before somebody wants it.
+ * Takes up to n objects; how many. 0 only when out of memory. For the first there may be a new
+ * span; what else is not there is worth new ones only for a class of many spans, before somebody
+ * wants it.
  */
 size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 
@@ -37,19 +38,20 @@ bool sa_central_has(unsigned cls);
  */
 void sa_central_insert(unsigned cls, void *const *objs, size_t n);
 
-/* Gives new spans back that no object was taken from since the last call; or all that there are now. */
+/* Gives new spans back that no object was taken from since the last call; or all that there are
+ * now. */
 void sa_central_plunder(void);
 void sa_central_flush(void);
 
 /*
- * Keeps the span of an object that the caller has from going back to the page heap, whatever becomes of the object; or
- * lets go of it. False: it has as many pins as there may be.
+ * Keeps the span of an object that the caller has from going back to the page heap, whatever
+ * becomes of the object; or lets go of it. False: it has as many pins as there may be.
  */
 bool sa_central_pin(unsigned cls, void *object, bool pin);
 
 /*
- * Lengthens the span of an object that has it to itself (sa_class_alone) and is the caller's, so that it is one of another
- * class; or LARGE, and the caller's. False: what is behind it is in use.
+ * Lengthens the span of an object that has it to itself (sa_class_alone) and is the caller's, so
+ * that it is one of another class; or LARGE, and the caller's. False: what is behind it is in use.
  */
 bool sa_central_extend(struct sa_span *span, unsigned cls);
 bool sa_central_extend_large(struct sa_span *span, size_t pages);

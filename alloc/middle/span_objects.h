@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which objects of a span are free: a bitmap, in the span's record or, of more than 64 objects, beside it. The caller
- * holds the lock of the span's class (central_free_list.c); profiles read the bitmap without the lock.
+ * Which objects of a span are free: a bitmap, in the span's record or, of more than 64 objects,
+ * beside it. The caller holds the lock of the span's class (central_free_list.c); profiles read the
+ * bitmap without the lock.
  */
 #ifndef SA_MIDDLE_SPAN_OBJECTS_H
 #define SA_MIDDLE_SPAN_OBJECTS_H
@@ -23,8 +24,8 @@ SA_INLINE size_t sa_span_words(const struct sa_span *s)
 }
 
 /*
- * Takes up to n free objects off a span, the lowest ones, and writes them before `end`, highest first: caches are stacks, so that a
- * program gets them in the order of their addresses. Lock held.
+ * Takes up to n free objects off a span, the lowest ones, and writes them before `end`, highest
+ * first: caches are stacks, so that a program gets them in the order of their addresses. Lock held.
  */
 static inline size_t sa_span_take(struct sa_span *s, size_t size, void **end, size_t n)
 {
@@ -64,7 +65,8 @@ SA_COLD static size_t sa_span_take_scattered(struct sa_span *s, size_t size, voi
     return take;
 }
 
-/* Pins a span of the class, or takes a pin off it. False: it has too many, or is another one. Lock held. */
+/* Pins a span of the class, or takes a pin off it. False: it has too many, or is another one. Lock
+ * held. */
 SA_COLD static bool sa_span_pin(struct sa_span *s, unsigned cls, const void *object, bool pin)
 {
     bool done = !pin || (s->state == SA_SPAN_OBJECTS && s->cls == cls && s->pins < UINT16_MAX &&

@@ -13,9 +13,9 @@
 bool sa_topology_may_matter(void);
 
 /*
- * Loads hwloc, asks it, and passes what it says of each CPU on if there are several domains. Allocates
- * and takes the loader's lock: no lock may be held, and not from inside the gate; what is called must
- * enter it. Domains in use, or a negative errno.
+ * Loads hwloc, asks it, and passes what it says of each CPU on if there are several domains.
+ * Allocates and takes the loader's lock: no lock may be held, and not from inside the gate; what is
+ * called must enter it. Domains in use, or a negative errno.
  */
 typedef void sa_topology_apply(const uint8_t *domain_of, unsigned cpus, unsigned domains);
 int sa_topology_discover(sa_topology_apply *apply);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfer caches; see transfer_cache.h, and transfer_shards.h for which stacks there are. A lock (TRANSFER) for each guards it. The
- * central free list is called without it.
+ * Transfer caches; see transfer_cache.h, and transfer_shards.h for which stacks there are. A lock
+ * (TRANSFER) for each guards it. The central free list is called without it.
  *
  * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
  * number of objects since the last plunder; that many have been of no use.
  *
- * A CPU whose own stack is empty takes from the others only where they have much, or the spans nothing: moving a few to and fro would mix
- * what lies side by side, and leaving many would need new spans for them.
+ * A CPU whose own stack is empty takes from the others only where they have much, or the spans
+ * nothing: moving a few to and fro would mix what lies side by side, and leaving many would need
+ * new spans for them.
  *
- * A stack begins short and becomes four times as long when it is full. While short it is in an arena, so that those of all classes
- * share few pages in a small program; what it had before is lost. Then it moves to where its class has room for the capacity,
- * of which it touches what it uses.
+ * A stack begins short and becomes four times as long when it is full. While short it is in an
+ * arena, so that those of all classes share few pages in a small program; what it had before is
+ * lost. Then it moves to where its class has room for the capacity, of which it touches what it
+ * uses.
  */
 #include "alloc/middle/transfer_cache.h"
 
@@ -28,9 +30,10 @@
 #include <string.h>
 
 /*
- * Of each class, unless a batch is more; less of the forty or so from 8 KiB on, of which an object costs the page heap little beside
- * its use. Less makes it slower to pass many blocks from thread to thread at a time, more is in no use where a program's
- * arrays grow through the classes: each has that much left behind.
+ * Of each class, unless a batch is more; less of the forty or so from 8 KiB on, of which an object
+ * costs the page heap little beside its use. Less makes it slower to pass many blocks from thread
+ * to thread at a time, more is in no use where a program's arrays grow through the classes: each
+ * has that much left behind.
  */
 #define TRANSFER_OBJECTS    8192
 #define TRANSFER_BYTES      524288
@@ -38,8 +41,9 @@
 #define TRANSFER_BYTES_LONG 262144
 
 /*
- * Blocks up to this size are in shards: few of those above share a line with others. Where the others hold this part of a class's capacity, a
- * CPU takes from the fullest, and where spans have nothing, if that has so many times what is wanted.
+ * Blocks up to this size are in shards: few of those above share a line with others. Where the
+ * others hold this part of a class's capacity, a CPU takes from the fullest, and where spans have
+ * nothing, if that has so many times what is wanted.
  */
 #define SHARDED_BYTES 256
 #define MUCH_PART     4
@@ -52,9 +56,10 @@
 SA_STATIC_ASSERT(TRANSFER_OBJECTS < 1 << 14, "counts fit");
 
 /*
- * A stack that is all there is of its class holds only this part of the capacity, or a batch, until a CPU asks in vain for what it did
- * not have room for; and again when it holds something of which nobody has taken any between two plunders. Arrays that grow
- * leave blocks behind in one class after the other, which nobody wants again: they are better in spans, which become free. Not so
+ * A stack that is all there is of its class holds only this part of the capacity, or a batch, until
+ * a CPU asks in vain for what it did not have room for; and again when it holds something of which
+ * nobody has taken any between two plunders. Arrays that grow leave blocks behind in one class
+ * after the other, which nobody wants again: they are better in spans, which become free. Not so
  * where CPUs have shards: then what one lacks is what another has lost.
  */
 #define SHORT_PART 8
@@ -86,7 +91,8 @@ static unsigned transfer_shard_for(int cpu, unsigned cls)
     return transfer_is_sharded(cls) ? sa_transfer_shard_of(cpu) : 0;
 }
 
-/* What the other shards of the domain hold of a class, together; which holds most. NULL: they hold nothing. */
+/* What the other shards of the domain hold of a class, together; which holds most. NULL: they hold
+ * nothing. */
 SA_RARE SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
                                                   struct sa_transfer **ret_fullest)
 {
@@ -123,7 +129,8 @@ SA_RARE SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, 
     return sa_central_has(cls) || sa_load_relaxed(&fullest->used) < ENOUGH * n ? NULL : fullest;
 }
 
-/* What the others leave of a class's capacity, which is for all together, to a stack that is to hold `need`. */
+/* What the others leave of a class's capacity, which is for all together, to a stack that is to
+ * hold `need`. */
 SA_RARE SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t need)
 {
     size_t capacity = transfer_capacity(cls);
@@ -153,7 +160,8 @@ static size_t transfer_room(const struct sa_transfer *t)
     return t->slots ? (uintptr_t)t->slots[-1] : 0;
 }
 
-/* Whether so many slots are in an arena: from a quarter of a page on, a mapping of their own is worth it. */
+/* Whether so many slots are in an arena: from a quarter of a page on, a mapping of their own is
+ * worth it. */
 static bool transfer_is_packed(size_t room)
 {
     return (room + 1) * sizeof(void *) <= sa_vm.page_bytes / PACKED_PART;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Claiming shards of the transfer cache, and their domains; see transfer_shards.h. No lock: a CPU's entry in of_cpu goes from 0 to
- * CLAIMING, which one thread does, and from there to a number; only a split sets it back, or who finds that one came between. Threads of the CPU that come by meanwhile
- * use the first shard. Any number that is there will do for any CPU: domains and numbers decide how soon what is freed is found, not
- * whether.
+ * Claiming shards of the transfer cache, and their domains; see transfer_shards.h. No lock: a CPU's
+ * entry in of_cpu goes from 0 to CLAIMING, which one thread does, and from there to a number; only
+ * a split sets it back, or who finds that one came between. Threads of the CPU that come by
+ * meanwhile use the first shard. Any number that is there will do for any CPU: domains and numbers
+ * decide how soon what is freed is found, not whether.
  */
 #include "alloc/middle/transfer_shards.h"
 
@@ -57,7 +58,8 @@ static unsigned shard_shared(unsigned domain, unsigned which)
     return number;
 }
 
-/* How many shards a domain may have: there are enough for each, beside those that were claimed before domains were known. */
+/* How many shards a domain may have: there are enough for each, beside those that were claimed
+ * before domains were known. */
 static unsigned shards_of_domain(void)
 {
     unsigned share = (SA_SHARDS_MAX - SA_SHARDS_DOMAIN) / sa_transfer_domains();

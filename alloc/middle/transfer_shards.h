@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stacks of the transfer cache a CPU uses: its own shard, which has one for each class. So a CPU gets back first what it freed
- * itself: that is in its caches still, and lies between other blocks of the same threads. Blocks of two threads in one line of memory
- * make each write of one a miss of the other, for as long as they live.
+ * Which stacks of the transfer cache a CPU uses: its own shard, which has one for each class. So a
+ * CPU gets back first what it freed itself: that is in its caches still, and lies between other
+ * blocks of the same threads. Blocks of two threads in one line of memory make each write of one a
+ * miss of the other, for as long as they live.
  *
- * A CPU claims a shard when it first needs one. There are so many for each domain (last-level cache) and in all; beyond, CPUs share.
- * What a CPU does not have, it may take from the other shards of its domain.
+ * A CPU claims a shard when it first needs one. There are so many for each domain (last-level
+ * cache) and in all; beyond, CPUs share. What a CPU does not have, it may take from the other
+ * shards of its domain.
  */
 #ifndef SA_MIDDLE_TRANSFER_SHARDS_H
 #define SA_MIDDLE_TRANSFER_SHARDS_H
@@ -35,10 +37,10 @@ struct sa_transfer {
 } __attribute__((aligned(SA_CACHELINE)));
 
 struct sa_transfer_shards {
-    int32_t
-        first; /* atomic, relaxed, written once: one more than the CPU whose shard is number 0; 0: none yet */
-    uint32_t
-        more; /* atomic: further numbers that were claimed; there may be no shard behind some of them */
+    int32_t first; /* atomic, relaxed, written once: one more than the CPU whose shard is number 0;
+                      0: none yet */
+    uint32_t more; /* atomic: further numbers that were claimed; there may be no shard behind some
+                      of them */
     uint32_t domains; /* atomic, written once; 0 counts as 1 */
 };
 
@@ -49,8 +51,8 @@ struct sa_transfer_others {
     /* Atomic: published with release by who claimed the number; by sa_class_place. */
     struct sa_transfer *at[SA_SHARDS_MAX];
     uint8_t domain[SA_SHARDS_MAX]; /* atomic, relaxed: of the CPUs that use it */
-    uint8_t of_cpu
-        [SA_SLABS]; /* atomic: one more than the number of its shard; 0: none yet, or the first CPU */
+    uint8_t of_cpu[SA_SLABS]; /* atomic: one more than the number of its shard; 0: none yet, or the
+                                 first CPU */
     uint8_t domain_of_cpu[SA_SLABS]; /* atomic, relaxed: written by sa_transfer_split */
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control groups; see cgroup.h. /proc/self/cgroup names the group within its hierarchy, /proc/self/mountinfo tells where
- * a hierarchy, or the part of it below some group, is mounted. Where the two do not fit (another name space),
- * the mount point is the nearest group that can be seen.
+ * Control groups; see cgroup.h. /proc/self/cgroup names the group within its hierarchy,
+ * /proc/self/mountinfo tells where a hierarchy, or the part of it below some group, is mounted.
+ * Where the two do not fit (another name space), the mount point is the nearest group that can be
+ * seen.
  */
 #include "alloc/os/cgroup.h"
 
@@ -38,7 +39,8 @@ static bool lines_open(struct sa_cgroup_lines *l, const char *root, const char *
     return l->fd >= 0;
 }
 
-/* The next line, terminated, in l->line; one that is too long is left out. False at the end, with the file closed. */
+/* The next line, terminated, in l->line; one that is too long is left out. False at the end, with
+ * the file closed. */
 static bool lines_next(struct sa_cgroup_lines *l)
 {
     bool too_long = false;
@@ -228,7 +230,8 @@ SA_INLINE uint64_t read_limit(const char *folder, const char *name, bool *seen)
     return v < LIMIT_MIN ? SA_CGROUP_NONE : v;
 }
 
-/* What the kernel takes from the group before it runs out: cached parts of files, of those that are in use a half. */
+/* What the kernel takes from the group before it runs out: cached parts of files, of those that are
+ * in use a half. */
 static uint64_t read_cached(struct sa_cgroup_lines *lines, const char *folder, bool v2)
 {
     static const char names[2][2][24] = {{"total_inactive_file ", "total_active_file "},
@@ -269,7 +272,8 @@ static void read_room(struct sa_cgroup *g, const char *folder, bool v2, uint64_t
         *ret = (struct sa_cgroup_room){.limit = limit, .room = room};
 }
 
-/* The groups of one hierarchy from the process's own upwards. room: NULL, or also how much is left. */
+/* The groups of one hierarchy from the process's own upwards. room: NULL, or also how much is
+ * left. */
 static void read_hierarchy(struct sa_cgroup *g, bool v2, struct sa_cgroup_limits *ret,
                            struct sa_cgroup_room *room)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits that the process's control group has on memory, and how much is left, read from /proc and the group's files.
- * No allocation, a few dozen system calls. Functions that take a struct sa_cgroup use 4 KiB of stack, the others 16.
+ * Limits that the process's control group has on memory, and how much is left, read from /proc and
+ * the group's files. No allocation, a few dozen system calls. Functions that take a struct
+ * sa_cgroup use 4 KiB of stack, the others 16.
  */
 #ifndef SA_OS_CGROUP_H
 #define SA_OS_CGROUP_H
@@ -43,8 +44,9 @@ struct sa_cgroup_limits {
 };
 
 /*
- * The least of the group and those that it is in, as far as they can be seen, version 1 and 2. What is missing or makes
- * no sense (less than 1 MiB, more than 2^62, not a number) is no limit. root: before every path; "" but in tests.
+ * The least of the group and those that it is in, as far as they can be seen, version 1 and 2. What
+ * is missing or makes no sense (less than 1 MiB, more than 2^62, not a number) is no limit. root:
+ * before every path; "" but in tests.
  */
 void sa_cgroup_read_limits(const char *root, struct sa_cgroup_limits *ret);
 
@@ -52,8 +54,9 @@ void sa_cgroup_read_limits(const char *root, struct sa_cgroup_limits *ret);
 void sa_cgroup_find(struct sa_cgroup *g, const char *root);
 
 /*
- * The limit (memory.max, memory.high, memory.limit_in_bytes) of the group that has least left, and how much is left: cached files
- * count as free, those in active use by a half. After sa_cgroup_find.
+ * The limit (memory.max, memory.high, memory.limit_in_bytes) of the group that has least left, and
+ * how much is left: cached files count as free, those in active use by a half. After
+ * sa_cgroup_find.
  */
 void sa_cgroup_read_room(struct sa_cgroup *g, struct sa_cgroup_room *ret);
 

@@ -21,7 +21,8 @@ SA_INLINE uint64_t sa_clock_ns(void)
     return sa_vdso_clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Of the calling thread, in the kernel too: a system call. Behind a filter, the time that has passed. */
+/* Of the calling thread, in the kernel too: a system call. Behind a filter, the time that has
+ * passed. */
 SA_INLINE uint64_t sa_clock_thread_cpu_ns(void)
 {
     if (sa_filtered())

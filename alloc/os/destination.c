@@ -18,7 +18,8 @@
 /* Of a path in a message: the end says more than the beginning. */
 #define SHOWN 220
 
-/* The number at the start of the text, and what follows it; -1: none, or one that no descriptor has. */
+/* The number at the start of the text, and what follows it; -1: none, or one that no descriptor
+ * has. */
 static int parse_number(const char *text, const char **ret_rest)
 {
     const char *p = text;

@@ -114,8 +114,9 @@ static bool is_in_proc(char *path)
 }
 
 /*
- * 0 if a file may take the place of what the path names. A link may be replaced if it leads to a file, a folder or
- * nothing, but not if it leads to one of /proc, even if nothing is there now: that was, or will be, an open file.
+ * 0 if a file may take the place of what the path names. A link may be replaced if it leads to a
+ * file, a folder or nothing, but not if it leads to one of /proc, even if nothing is there now:
+ * that was, or will be, an open file.
  */
 static int check_place(struct sa_file *file)
 {
@@ -243,8 +244,8 @@ int sa_file_write(struct sa_file *file, const void *data, size_t bytes)
     return 0;
 }
 
-/* Gives a nameless file its name, in one step if nobody has it, so that no other is left if the process is killed.
- * Else the temporary one: a link cannot replace, a rename can. */
+/* Gives a nameless file its name, in one step if nobody has it, so that no other is left if the
+ * process is killed. Else the temporary one: a link cannot replace, a rename can. */
 static int give_name(struct sa_file *file)
 {
     char link[64];

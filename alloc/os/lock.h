@@ -2,7 +2,8 @@
 /*
  * A futex lock of one word: 0 free, 1 held, 2 held and somebody may wait. Short spinning first,
  * because every critical section here is short. Acquire orders after the release of the previous
- * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked instruction (single_threaded.h). Debug builds check the order of lock_ranks.def.
+ * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked
+ * instruction (single_threaded.h). Debug builds check the order of lock_ranks.def.
  */
 #ifndef SA_OS_LOCK_H
 #define SA_OS_LOCK_H
@@ -28,11 +29,12 @@ struct sa_lock {
 void sa_lock_wait(struct sa_lock *lock);
 void sa_lock_wake(struct sa_lock *lock);
 
-/* Lets go of the lock and takes it again. If somebody waits for it, that one is given time to get it in between. */
+/* Lets go of the lock and takes it again. If somebody waits for it, that one is given time to get
+ * it in between. */
 void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank);
 
-/* Before a lock is waited for; once it is held; before it is let go: so a signal handler that can take a lock never finds
- * that lock's rank held. */
+/* Before a lock is waited for; once it is held; before it is let go: so a signal handler that can
+ * take a lock never finds that lock's rank held. */
 #ifdef SA_DEBUG
 void sa_lock_rank_check(enum sa_lock_rank rank);
 void sa_lock_rank_acquired(enum sa_lock_rank rank);

@@ -10,9 +10,10 @@
  *                     bit  31      borrow
  *                     bits 32..47  cap           bytes of slots that may be filled (filled <= cap)
  *                     bit  48      due           the pop at the end of the countdown is sampled
- *                     bits 49..63  generation    of the probabilities that the countdown was drawn by
- *   slots (8 bytes):  address of the class's first slot; the word before it is always 0. Changes only by move,
- *                     under the cache's lock
+ *                     bits 49..63  generation    of the probabilities that the countdown was drawn
+ *                                  by
+ *   slots (8 bytes):  address of the class's first slot; the word before it is always 0. Changes
+ *                     only by move, under the cache's lock
  *
  * A header of zero is an empty cache that accepts nothing: every operation on it goes slow. That is
  * what a CPU never seen, a slab being changed by another thread and a stopped cache look like.
@@ -39,10 +40,10 @@
  * store; everything stored before it goes to slots that no other sequence reads until the commit;
  * preemption, migration and signals restart a sequence that has not committed.
  *
- * What shapes them is the chain of dependent instructions from one operation to the next on the same
- * header: the packed word is always accessed 32 bits wide on the fast path, headers and slots without
- * an index register (stores then forward to the next load at little cost), and classes and counts are
- * kept as byte offsets, so that an addition makes an address.
+ * What shapes them is the chain of dependent instructions from one operation to the next on the
+ * same header: the packed word is always accessed 32 bits wide on the fast path, headers and slots
+ * without an index register (stores then forward to the next load at little cost), and classes and
+ * counts are kept as byte offsets, so that an addition makes an address.
  *
  * cpu is read sign-extended, so that a thread whose rseq is not registered (cpu_id -1 or -2) uses
  * slab_guard, which is always empty.
@@ -94,8 +95,8 @@ struct sa_slab {
 
 /*
  * Everything that the fast paths read, behind one base register. Written by the initialisation
- * before the limits become non-zero and constant afterwards (those of C++'s operators become non-zero later, if at
- * all), except for slabs[] (written under
+ * before the limits become non-zero and constant afterwards (those of C++'s operators become
+ * non-zero later, if at all), except for slabs[] (written under
  * the CPU's cache lock, read inside sequences) and home_class[] (written under the lock of whoever
  * owns the span, read by whoever owns an object on the page).
  */
@@ -106,8 +107,8 @@ struct sa_hot {
     uint64_t mid_limit;
     /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
     int64_t rseq_offset;
-    /* The same limits for C++'s operators, and the pages at which delete looks: 0 also where a program has operators of
-     * its own (alloc/api/replaced.h). */
+    /* The same limits for C++'s operators, and the pages at which delete looks: 0 also where a
+     * program has operators of its own (alloc/api/replaced.h). */
     uint64_t cxx_small_limit;
     uint64_t cxx_mid_limit;
     uint64_t cxx_home_pages;
@@ -122,8 +123,9 @@ struct sa_hot {
     uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
     struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
     struct sa_slab *slabs[SA_SLABS];
-    /* Size class (as a header offset) of each page of the home window, if it is a class whose spans are
-     * one page; else 0: another class, large, free or not ours. Writable as far as there are spans: pagemap/pagemap.c */
+    /* Size class (as a header offset) of each page of the home window, if it is a class whose spans
+     * are one page; else 0: another class, large, free or not ours. Writable as far as there are
+     * spans: pagemap/pagemap.c */
     uint16_t home_class[SA_HOME_PAGES] __attribute__((aligned(SA_TABLE_ALIGN)));
     /* The class's number, for all classes: the home window's leaf of the radix map. */
     uint8_t home_any_class[SA_HOME_PAGES];
@@ -135,9 +137,10 @@ SA_STATIC_ASSERT(offsetof(struct sa_hot, slab_guard) + 16 == offsetof(struct sa_
                  "slab_guard is slabs[-2] and slabs[-1]");
 
 /*
- * Follows a label that sequences jump to, where its block would be empty otherwise. gcc 12 loses the copy
- * of a value on the edge from an asm goto with outputs to such a label (gcc bugs 110420, 110422): a
- * pop that failed returned whatever was in a register instead of NULL. test_percpu found it.
+ * Follows a label that sequences jump to, where its block would be empty otherwise. gcc 12 loses
+ * the copy of a value on the edge from an asm goto with outputs to such a label (gcc bugs 110420,
+ * 110422): a pop that failed returned whatever was in a register instead of NULL. test_percpu found
+ * it.
  */
 #define SA_PERCPU_LABEL __asm__ volatile("")
 

@@ -85,8 +85,8 @@ SA_INLINE void *sa_thread_pointer(void)
 }
 
 /*
- * The two of the fast path. cls is a header offset, and is consumed: the header's address is made in
- * its register, so after an abort control goes to the label `again`, where the caller works the
+ * The two of the fast path. cls is a header offset, and is consumed: the header's address is made
+ * in its register, so after an abort control goes to the label `again`, where the caller works the
  * class out once more. Both leave through labels without having changed anything.
  */
 

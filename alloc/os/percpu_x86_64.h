@@ -58,8 +58,8 @@
                     "leaq (%[cpu],%[cls]), %[head]\n\t"
 #define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
 
-/* Copies %[k] > 0 words, one and two for what is over a multiple of four, then four at a time. Restarted, it
- * begins again: it only ever writes where nobody reads yet. */
+/* Copies %[k] > 0 words, one and two for what is over a multiple of four, then four at a time.
+ * Restarted, it begins again: it only ever writes where nobody reads yet. */
 #define SA_PERCPU_COPY(from, to)                                                                   \
     "xorl %k[i], %k[i]\n\t"                                                                        \
     "testb $1, %b[k]\n\t"                                                                         \
@@ -102,8 +102,8 @@ SA_INLINE void *sa_thread_pointer(void)
 }
 
 /*
- * The two of the fast path. cls is a header offset, and is consumed: the header's address is made in
- * its register, so after an abort control goes to the label `again`, where the caller must work
+ * The two of the fast path. cls is a header offset, and is consumed: the header's address is made
+ * in its register, so after an abort control goes to the label `again`, where the caller must work
  * the class out once more. Both leave through labels without having changed anything.
  */
 

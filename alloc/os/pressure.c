@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * Pressure is when some task has waited for this part of a window. Without privileges a window must be a multiple of
- * two seconds.
+ * Pressure is when some task has waited for this part of a window. Without privileges a window must
+ * be a multiple of two seconds.
  */
 #define WAITED_US 150000ull
 #define WINDOW_US 2000000ull

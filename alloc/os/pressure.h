@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pressure as the kernel tells it (PSI: the time that tasks wait for memory), of the process's control group where
- * it has one of version 2, else of the system. Belongs to one thread.
+ * Memory pressure as the kernel tells it (PSI: the time that tasks wait for memory), of the
+ * process's control group where it has one of version 2, else of the system. Belongs to one thread.
  *
- * The kernel wakes who waits for it where it allows that (a trigger; without privileges since Linux 6.4);
- * elsewhere the time waited so far is read now and then.
+ * The kernel wakes who waits for it where it allows that (a trigger; without privileges since
+ * Linux 6.4); elsewhere the time waited so far is read now and then.
  */
 #ifndef SA_OS_PRESSURE_H
 #define SA_OS_PRESSURE_H

@@ -77,7 +77,8 @@ SA_RARE bool sa_rseq_fence(int cpu)
     long r = -1;
 
     if (sa_single_threaded())
-        return true; /* nobody else is in a critical section, and signals have ended this thread's */
+        return true; /* nobody else is in a critical section, and signals have ended this thread's
+                      */
     if (sa_filtered())
         return false;
     sa_add_relaxed(&sa_rseq.fences, 1);

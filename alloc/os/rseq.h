@@ -23,8 +23,8 @@ struct sa_rseq {
 
 extern struct sa_rseq sa_rseq;
 
-/* allow: false forces a slab per thread (an option). Makes two system calls: for when the library is
- * loaded, before the program can have a filter. Later calls change nothing. */
+/* allow: false forces a slab per thread (an option). Makes two system calls: for when the library
+ * is loaded, before the program can have a filter. Later calls change nothing. */
 void sa_rseq_init(bool allow);
 
 /*

@@ -78,8 +78,8 @@ int sa_sys_msync(void *p, size_t bytes, int flags)
 }
 
 /*
- * A futex operation that compares the word with a number and then wakes and moves nobody: the kernel
- * reads the word and changes nothing. A filter that lets locks work lets this call pass.
+ * A futex operation that compares the word with a number and then wakes and moves nobody: the
+ * kernel reads the word and changes nothing. A filter that lets locks work lets this call pass.
  */
 bool sa_sys_is_readable(const void *p)
 {

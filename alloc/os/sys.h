@@ -3,7 +3,8 @@
  * System calls by name. They are made as instructions (alloc/base/syscall.h), not through libc:
  * programs interpose libc's functions with hooks that allocate. Results are the kernel's: 0 or a
  * value, or a negative errno. errno itself stays as it is. What a filter may kill the process for
- * (filter.h) is not called behind a filter, where that is said; the rest is for whoever asks for it.
+ * (filter.h) is not called behind a filter, where that is said; the rest is for whoever asks for
+ * it.
  */
 #ifndef SA_OS_SYS_H
 #define SA_OS_SYS_H
@@ -29,8 +30,8 @@ void sa_sys_name_mapping(void *p, size_t bytes, const char *name); /* not behind
 /* A bound on the CPU numbers that the kernel can ever report (UINT_MAX if it is not known). */
 unsigned sa_sys_cpu_numbers(void);
 
-/* Sets bit i of ret for each CPU i < 8 * bytes that this thread may run on; the bytes that were written, or
- * -errno. */
+/* Sets bit i of ret for each CPU i < 8 * bytes that this thread may run on; the bytes that were
+ * written, or -errno. */
 int sa_sys_affinity(void *ret, size_t bytes);
 
 /* Reads at most cap - 1 bytes of a small file and terminates them; the length or -errno. */

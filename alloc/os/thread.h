@@ -24,10 +24,10 @@ struct sa_thread_area {
     int32_t cpu_id;
     uint64_t rseq_cs;
     uint32_t flags;
-    uint32_t tid;   /* no field of the kernel's: see sa_sample_tid; 0: not known */
-    uint32_t vfork; /* no field of the kernel's either: see alloc/fork/vfork.h; 0: no child */
-    uint32_t
-        filtered; /* nor this: a filter that a child of vfork has for itself, see alloc/os/filter.h */
+    uint32_t tid;      /* no field of the kernel's: see sa_sample_tid; 0: not known */
+    uint32_t vfork;    /* no field of the kernel's either: see alloc/fork/vfork.h; 0: no child */
+    uint32_t filtered; /* nor this: a filter that a child of vfork has for itself, see
+                          alloc/os/filter.h */
 };
 
 struct sa_thread {
@@ -47,7 +47,8 @@ struct sa_thread {
     uint32_t number;      /* see sa_sample_thread; 0: none yet */
 };
 
-/* In caller_kind: the call that runs has made the program's use the highest so far, see alloc/page_heap/account/peak.h. */
+/* In caller_kind: the call that runs has made the program's use the highest so far, see
+ * alloc/page_heap/account/peak.h. */
 #define SA_CALLER_RAISED 0x80u
 #define SA_CALLER_KIND   0x0fu
 /* And the family of the function that was called. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of the vDSO, the kernel's code in the process. libc's clock_gettime and sched_getcpu end
- * up there too, but programs and preloaded libraries interpose those with functions that allocate.
- * Without a vDSO (vdso=0, some emulators) both are system calls.
+ * Functions of the vDSO, the kernel's code in the process. libc's clock_gettime and sched_getcpu
+ * end up there too, but programs and preloaded libraries interpose those with functions that
+ * allocate. Without a vDSO (vdso=0, some emulators) both are system calls.
  */
 #ifndef SA_OS_VDSO_H
 #define SA_OS_VDSO_H

@@ -29,7 +29,8 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* The kernel orders the end of one mapping before the beginning of the next at its place. Thread sanitizers do not see it. */
+/* The kernel orders the end of one mapping before the beginning of the next at its place. Thread
+ * sanitizers do not see it. */
 #if SA_TSAN
 #include <sanitizer/tsan_interface.h>
 static char unmapped;
@@ -106,7 +107,8 @@ SA_COLD static void stuck_retry(void)
     }
 }
 
-/* Filters of daemons compare the flags with those of libc's malloc: vsftpd's ends the process at any others. */
+/* Filters of daemons compare the flags with those of libc's malloc: vsftpd's ends the process at
+ * any others. */
 static int map_flags(void)
 {
     return MAP_PRIVATE | MAP_ANONYMOUS | (sa_filtered() ? 0 : MAP_NORESERVE);
@@ -204,7 +206,8 @@ void sa_vm_unmap_space(void *p, size_t bytes)
 #define PAGEMAP_PRESENT (1ull << 63)
 #define PAGEMAP_ENTRIES 512 /* read at a time: a hugepage's */
 
-/* By the calls that the loader makes at start: filters of launchers let them pass, unlike mincore. */
+/* By the calls that the loader makes at start: filters of launchers let them pass, unlike
+ * mincore. */
 SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
 {
     size_t at = (uintptr_t)p / sa_vm.page_bytes, pages = 0;
@@ -261,7 +264,8 @@ static uintptr_t smaps_number(const char **text, unsigned base)
     }
 }
 
-/* Adds what a line says of the mapping that began last, of which *inside says whether it is in the range. */
+/* Adds what a line says of the mapping that began last, of which *inside says whether it is in the
+ * range. */
 static void smaps_line(const char *line, uintptr_t start, uintptr_t end, bool *inside,
                        struct sa_vm_coverage *sum)
 {
@@ -341,7 +345,8 @@ SA_RARE bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverag
     return true;
 }
 
-/* The kernel refused MADV_DONTNEED. For locked memory it does so with EINVAL, and has other advice from 5.18 on. */
+/* The kernel refused MADV_DONTNEED. For locked memory it does so with EINVAL, and has other advice
+ * from 5.18 on. */
 SA_COLD static bool release_refused(void *p, size_t bytes, int error)
 {
     int r = error == -EINVAL ? sa_sys_madvise(p, bytes, MADV_DONTNEED_LOCKED) : error;
@@ -417,14 +422,15 @@ SA_RARE enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
             sa_sys_name_mapping(p, bytes, name);
         return SA_VM_ZEROED;
     }
-    /* Most likely the process has as many mappings as it may have. The kernel sees that before it changes
-     * anything: what was there can be used on, and only stays a mapping of its own. */
+    /* Most likely the process has as many mappings as it may have. The kernel sees that before it
+     * changes anything: what was there can be used on, and only stays a mapping of its own. */
     sa_add_relaxed(&sa_vm.map_failures, 1);
     failed = sa_sys_madvise(p, bytes, MADV_DONTNEED);
     if (!failed)
         return SA_VM_ZEROED;
     sa_add_relaxed(&sa_vm.advise_failures, 1);
-    /* Part of the range is not there any more: the kernel says so, unless other pages refuse the advice first. */
+    /* Part of the range is not there any more: the kernel says so, unless other pages refuse the
+     * advice first. */
     return failed == -ENOMEM || !sa_sys_is_readable(p) ||
                    !sa_sys_is_readable((const char *)p + bytes - 1)
                ? SA_VM_LOST

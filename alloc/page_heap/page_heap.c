@@ -16,8 +16,9 @@ static struct sa_span_heap sampled;
 
 void sa_page_heap_init(uint64_t seed)
 {
-    /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing. Where
-     * the kernel does not give the address asked for, spans are elsewhere, and frees are slower. */
+    /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing.
+     * Where the kernel does not give the address asked for, spans are elsewhere, and frees are
+     * slower. */
     uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
 
     sa_huge_heap_init(&ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
@@ -95,7 +96,8 @@ uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
 
     if (!h->huge)
         return 0;
-    /* Asked here, as few programs need the code that makes hugepages, and no other is to have it in memory. */
+    /* Asked here, as few programs need the code that makes hugepages, and no other is to have it in
+     * memory. */
     sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
     due = sa_huge_heap_collapses(h->huge);
     sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);

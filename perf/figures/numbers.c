@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers behind the figures and the table of coverage in doc/sampling.md, from the library's own
- * functions. usage: salloc-figures points (lines of figure, curve, x, y, separated by tabs) | coverage (a table)
+ * The numbers behind the figures and the table of coverage in doc/sampling.md, from the library's
+ * own functions. usage: salloc-figures points (lines of figure, curve, x, y, separated by tabs) |
+ * coverage (a table)
  */
 #include "alloc/base/math.h"
 #include "sampling/estimate/negative_binomial.h"
@@ -28,7 +29,8 @@ static void point(const char *figure, const char *curve, double x, double y)
     printf("%s\t%s\t%.6g\t%.6g\n", figure, curve, x, y);
 }
 
-/* Mean of |samples - n p| / (n p) of n blocks: de Moivre's formula for the binomial distribution. */
+/* Mean of |samples - n p| / (n p) of n blocks: de Moivre's formula for the binomial
+ * distribution. */
 static double mean_error(double n, double p)
 {
     double next = floor(n * p) + 1;
@@ -86,8 +88,8 @@ static void print_points(void)
     }
 }
 
-/* Chance that the 95 % interval of n blocks has n in it, given a sample; *ret_all: or, without one, that
- * the bound on what was not seen does. */
+/* Chance that the 95 % interval of n blocks has n in it, given a sample; *ret_all: or, without one,
+ * that the bound on what was not seen does. */
 static double coverage(double n, double p, double *ret_all)
 {
     double mean = n * p, covered = 0, none = sa_exp(n * sa_log1p(-p));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By what factor optimal rates lower the variance of the estimate of live bytes, at equal numbers of samples.
- * usage: salloc-trace-rates INTERVAL < table
- * The table has lines of kind (class or large), size, allocations, live blocks. Large blocks keep the default
- * rate, and their share of the variance is in both figures. Prints the samples expected of all allocations, the
- * standard deviation relative to the live bytes by default and with optimal rates, and the factor; then for
- * either the expected number of live samples and how often the 95 % intervals of the live bytes and of
- * the live blocks are right, in simulated runs, also those without a sample.
+ * By what factor optimal rates lower the variance of the estimate of live bytes, at equal numbers
+ * of samples. usage: salloc-trace-rates INTERVAL < table The table has lines of kind (class or
+ * large), size, allocations, live blocks. Large blocks keep the default rate, and their share of
+ * the variance is in both figures. Prints the samples expected of all allocations, the standard
+ * deviation relative to the live bytes by default and with optimal rates, and the factor; then for
+ * either the expected number of live samples and how often the 95 % intervals of the live bytes and
+ * of the live blocks are right, in simulated runs, also those without a sample.
  */
 #include "sampling/estimate/random_variates.h"
 #include "sampling/estimate/estimate.h"
@@ -41,7 +41,8 @@ static void take(const struct sa_rate_optimizer_class *c, double p, uint64_t *se
         sa_sums_add(sums, &group);
 }
 
-/* What of all classes may go unseen; unsampled ones of the smallest size cannot be told from those that do not exist. */
+/* What of all classes may go unseen; unsampled ones of the smallest size cannot be told from those
+ * that do not exist. */
 static struct sa_unseen unseen_of(size_t count, int optimal, double interval)
 {
     struct sa_unseen u = {.bytes = interval};

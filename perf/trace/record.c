@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into a program, records what salloc's counters would show in it: allocations and live blocks per
- * size class, at three moments: when most bytes were live (peak), when the bytes ever allocated last
- * reached a power of two (middle, a moment that has nothing to do with what is live), at exit. Memory comes from libc, with a header in front of each
- * block. Every process (children, too) appends to a file of its own in the folder SALLOC_TRACE_DIR: lines of
- * moment, kind, size of the blocks, allocations, live blocks. Counters are relaxed atomics; a peak is copied while
- * others may allocate.
+ * Preloaded into a program, records what salloc's counters would show in it: allocations and live
+ * blocks per size class, at three moments: when most bytes were live (peak), when the bytes ever
+ * allocated last reached a power of two (middle, a moment that has nothing to do with what is
+ * live), at exit. Memory comes from libc, with a header in front of each block. Every process
+ * (children, too) appends to a file of its own in the folder SALLOC_TRACE_DIR: lines of moment,
+ * kind, size of the blocks, allocations, live blocks. Counters are relaxed atomics; a peak is
+ * copied while others may allocate.
  */
 #include "alloc/base/size_class.h"
 

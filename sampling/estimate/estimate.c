@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What samples are summed up to; see estimate.h. Every sample comes here; what the sums say is in interval.c. */
+/* What samples are summed up to; see estimate.h. Every sample comes here; what the sums say is in
+ * interval.c. */
 #include "sampling/estimate/estimate.h"
 
 #include "alloc/base/attrs.h"

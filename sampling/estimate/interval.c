@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Estimates are sums. For the intervals each estimate is split into what is known (the blocks in the sample exist)
- * and what was not seen, and the latter is taken for a multiple of the failures of a negative binomial
- * distribution that has the same mean and variance. For blocks of one size this is exact, not an
- * approximation: then the distribution is that of the blocks that were not sampled.
+ * Estimates are sums. For the intervals each estimate is split into what is known (the blocks in
+ * the sample exist) and what was not seen, and the latter is taken for a multiple of the failures
+ * of a negative binomial distribution that has the same mean and variance. For blocks of one size
+ * this is exact, not an approximation: then the distribution is that of the blocks that were not
+ * sampled.
  */
 #include "sampling/estimate/estimate.h"
 
@@ -20,18 +21,21 @@
 #define WEIGHT_MAX 1e18
 
 /*
- * Part of the error that the lower end may use as long as the upper end cannot fail because even one sample would
- * not put it below the truth. Not all of it: the number of samples is discrete, and with 7/8 the coverage at
- * 95 % stays between 93 and 98.2 % for any expectation of at least one sample (doc/sampling.md).
+ * Part of the error that the lower end may use as long as the upper end cannot fail because even
+ * one sample would not put it below the truth. Not all of it: the number of samples is discrete,
+ * and with 7/8 the coverage at 95 % stays between 93 and 98.2 % for any expectation of at least one
+ * sample (doc/sampling.md).
  */
 #define LOW_SHARE (7.0 / 8)
 
-/* A quantity: what is known of it, and mean and variance of the rest, which was seen with probability p. */
+/* A quantity: what is known of it, and mean and variance of the rest, which was seen with
+ * probability p. */
 struct quantity {
     double known, mean, variance, p;
 };
 
-/* The same as known + scale F, where F are the failures before success number s at chance p each. */
+/* The same as known + scale F, where F are the failures before success number s at chance p
+ * each. */
 struct fit {
     double p, log_q, s, scale;
 };
@@ -82,8 +86,8 @@ static double density(double s, double f, double point)
 }
 
 /*
- * Chance of more than s-1 samples, where one that there are exactly s counts half, of s + f blocks: P(F_s <= f)
- * less half a point.
+ * Chance of more than s-1 samples, where one that there are exactly s counts half, of s + f blocks:
+ * P(F_s <= f) less half a point.
  */
 static double beyond_middle(const struct fit *fit, double s, double f, double *ret_slope)
 {
@@ -122,7 +126,8 @@ static double beyond(const struct fit *fit, double s, double f, double *ret_slop
     return sa_negative_binomial_at(f, s, fit->p, point);
 }
 
-/* The fewest blocks, failures and s successes, that have not too small a chance to give s samples. */
+/* The fewest blocks, failures and s successes, that have not too small a chance to give s
+ * samples. */
 static double fewest(const struct fit *fit, double s, double error)
 {
     double middle = s + solve(fit, &(struct condition){beyond_middle, s, error / 2});
@@ -140,7 +145,8 @@ static double fewest(const struct fit *fit, double s, double error)
     return least < most_of_one ? least : most_of_one;
 }
 
-/* The most blocks, failures and s successes, that have not too small a chance to give only s samples. */
+/* The most blocks, failures and s successes, that have not too small a chance to give only s
+ * samples. */
 static double most(const struct fit *fit, double s, double error)
 {
     double all = s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error / 2});
@@ -160,11 +166,13 @@ static struct fit fit_to(double mean, double variance, double p)
 }
 
 /*
- * Upper end for a set that may have blocks of which a sample would stand for `weight`, and has none: as if one more
- * sample had been taken, of these blocks. At most what it is without, if all samples are as rare as that.
+ * Upper end for a set that may have blocks of which a sample would stand for `weight`, and has
+ * none: as if one more sample had been taken, of these blocks. At most what it is without, if all
+ * samples are as rare as that.
  *
- * The construction is that of Fay and Feuer (Statistics in Medicine 16, 1997) for weighted sums of Poisson counts: the
- * moments of the sum with one more event of the largest weight. Without samples it is the exact bound.
+ * The construction is that of Fay and Feuer (Statistics in Medicine 16, 1997) for weighted sums of
+ * Poisson counts: the moments of the sum with one more event of the largest weight. Without samples
+ * it is the exact bound.
  */
 static double unseen_high(const struct quantity *quantity, double weight, double error)
 {
@@ -235,7 +243,8 @@ static void split(const struct sa_sums *sums, enum salloc_estimator estimator,
     }
 
     double p = sums->failures / sums->failures_variance;
-    /* Part of the blocks estimated that stands for failed trials, assumed to be that of the bytes. */
+    /* Part of the blocks estimated that stands for failed trials, assumed to be that of the
+     * bytes. */
     double failures = sums->offset_count * sums->failures / sums->offset_bytes;
 
     if (estimator == SALLOC_ESTIMATE_POISSON) {
@@ -254,15 +263,17 @@ static void split(const struct sa_sums *sums, enum salloc_estimator estimator,
                                    sums->failures_variance, p};
 }
 
-/* Whether one sample of the unseen stands for more than the samples do on average, weighted by that. */
+/* Whether one sample of the unseen stands for more than the samples do on average, weighted by
+ * that. */
 static bool is_wider(const struct quantity *quantity, double weight)
 {
     return weight * quantity->mean > quantity->variance * (1 + 1e-6) || !(quantity->mean > 0);
 }
 
 /*
- * Raises an upper end for what may be unseen. The past, if it was sampled with less chance than the present,
- * counts as part of it, or with all that it can be: both are right, and the lesser is taken.
+ * Raises an upper end for what may be unseen. The past, if it was sampled with less chance than the
+ * present, counts as part of it, or with all that it can be: both are right, and the lesser is
+ * taken.
  */
 static double allow_for_unseen(const struct quantity *quantity, double high, double weight,
                                double past_weight, double past, double error)

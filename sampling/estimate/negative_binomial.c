@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probabilities of counts. Factorials of numbers up to 1e12 would lose all digits when divided, so a point of
- * the binomial distribution is built from deviances, which are small where probability is (C. Loader, "Fast
- * and accurate computation of binomial probabilities", 2000); sums over points are the continued fraction
- * of the incomplete beta function, started from the point at their end.
+ * Probabilities of counts. Factorials of numbers up to 1e12 would lose all digits when divided, so
+ * a point of the binomial distribution is built from deviances, which are small where probability
+ * is (C. Loader, "Fast and accurate computation of binomial probabilities", 2000); sums over points
+ * are the continued fraction of the incomplete beta function, started from the point at their end.
  */
 #include "sampling/estimate/negative_binomial.h"
 
@@ -66,10 +66,10 @@ double sa_binomial_point(double k, double n, double p)
 }
 
 /*
- * I_x(a, b) B(a, b) / (x^a y^b) with y = 1-x: the continued fraction of DLMF 8.17.22, two steps in one (as in A.
- * Didonato and A. Morris, "Algorithm 708", 1992), because so the difference a y - b x stands alone: where
- * x is within 1e-6 of 1 the single steps would lose six digits. Evaluated by the modified Lentz method, whose
- * denominators are positive here.
+ * I_x(a, b) B(a, b) / (x^a y^b) with y = 1-x: the continued fraction of DLMF 8.17.22, two steps in
+ * one (as in A. Didonato and A. Morris, "Algorithm 708", 1992), because so the difference a y - b x
+ * stands alone: where x is within 1e-6 of 1 the single steps would lose six digits. Evaluated by
+ * the modified Lentz method, whose denominators are positive here.
  */
 static double beta_fraction(double x, double y, double a, double b)
 {
@@ -98,7 +98,8 @@ double sa_negative_binomial_at(double f, double s, double p, double point)
 {
     double q = 1 - p, a = s, b = f + 1;
 
-    /* p^a q^b / B(a, b) is a q times the point. The fraction converges fast on one side of the mean. */
+    /* p^a q^b / B(a, b) is a q times the point. The fraction converges fast on one side of the
+     * mean. */
     if (p * (a + b) <= a)
         return point * a * q * beta_fraction(p, q, a, b);
     return 1 - point * a * q * beta_fraction(q, p, b, a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random draws of the sampler, from a generator's state that the caller owns. Geometric numbers come
- * from inverting the distribution function: floor(log(u) / log(1-p)) failures before the first
+ * Random draws of the sampler, from a generator's state that the caller owns. Geometric numbers
+ * come from inverting the distribution function: floor(log(u) / log(1-p)) failures before the first
  * success, for u uniform in (0, 1].
  */
 #ifndef SA_SAMPLING_ESTIMATE_RANDOM_VARIATES_H
@@ -44,8 +44,8 @@ SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate
 }
 
 /*
- * Number of the first byte (1 .. bytes) of a sampled block whose trial succeeded, given that one did. `own` is a generator that
- * nobody else uses; the rate is that of a block of so many bytes.
+ * Number of the first byte (1 .. bytes) of a sampled block whose trial succeeded, given that one
+ * did. `own` is a generator that nobody else uses; the rate is that of a block of so many bytes.
  */
 SA_INLINE double sa_variate_offset(uint64_t *own, const struct sa_rate *rate, double bytes)
 {
@@ -57,7 +57,8 @@ SA_INLINE double sa_variate_offset(uint64_t *own, const struct sa_rate *rate, do
     return n < bytes - 1 ? (double)(uint64_t)n + 1 : bytes;
 }
 
-/* How many of the block's byte trials succeeded, given that the first was number offset. The same arguments. */
+/* How many of the block's byte trials succeeded, given that the first was number offset. The same
+ * arguments. */
 SA_INLINE double sa_variate_hits(uint64_t *own, const struct sa_rate *rate, double bytes,
                                  double offset)
 {

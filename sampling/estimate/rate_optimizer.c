@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p = c size sqrt(live / allocations), cut off at both ends; the expected number of samples grows with c, so
- * that halving finds the c which spends what the default does.
+ * p = c size sqrt(live / allocations), cut off at both ends; the expected number of samples grows
+ * with c, so that halving finds the c which spends what the default does.
  */
 #include "sampling/estimate/rate_optimizer.h"
 

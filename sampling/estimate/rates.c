@@ -71,7 +71,8 @@ static struct sa_rate rate_from(double p, double bytes)
     return r;
 }
 
-/* The rate of blocks of the size under an interval, given log(1-1/T): what is known need not be computed. */
+/* The rate of blocks of the size under an interval, given log(1-1/T): what is known need not be
+ * computed. */
 static struct sa_rate rate_default(double interval, double byte_log_fail, double bytes)
 {
     struct sa_rate r = {.interval = 1};
@@ -102,7 +103,8 @@ static void rates_publish(int64_t interval, const double *p)
     struct rates_copy *copy = copy_of(generation);
     double log_fail = interval > 1 ? sa_log1p(-1 / (double)interval) : 0;
 
-    /* Who sees any of the stores below sees the generation before, too: it makes the copy invalid. */
+    /* Who sees any of the stores below sees the generation before, too: it makes the copy
+     * invalid. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     sa_store_relaxed(&copy->interval, interval);
     real_store(&copy->log_fail, log_fail);
@@ -125,8 +127,9 @@ static double larger(double a, double b)
 }
 
 /*
- * What the rates of a copy may miss; what was before them is left out. Blocks without a class are no rarer than the
- * smallest class, as they have the same T; only where classes have rates of their own can they be.
+ * What the rates of a copy may miss; what was before them is left out. Blocks without a class are
+ * no rarer than the smallest class, as they have the same T; only where classes have rates of their
+ * own can they be.
  */
 SA_RARE static void copy_unseen(const struct rates_copy *copy, struct sa_unseen *ret)
 {
@@ -174,7 +177,8 @@ SA_RARE void sa_rates_bound_past(double bytes)
     real_store(&copy_of(sa_load_relaxed(&rates.generation))->past.bytes, bytes);
 }
 
-/* Whether what was read from the copy of a generation was read before it can have been overwritten. */
+/* Whether what was read from the copy of a generation was read before it can have been
+ * overwritten. */
 static bool copy_was_valid(uint32_t generation)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How likely a block is sampled: the interval T, and from it the inclusion probability of each size class,
- * p = 1-(1-1/T)^a for allocated size a. Above SA_RATE_CERTAIN it is 1, so that big blocks are exact.
+ * How likely a block is sampled: the interval T, and from it the inclusion probability of each size
+ * class, p = 1-(1-1/T)^a for allocated size a. Above SA_RATE_CERTAIN it is 1, so that big blocks
+ * are exact.
  *
- * Changes are rare, reads are not: the table is kept four times. A change fills the next copy and then
- * publishes its generation; a reader takes the copy of the generation it saw and looks afterwards
- * whether its copy can have been overwritten. The writer holds RATES.
+ * Changes are rare, reads are not: the table is kept four times. A change fills the next copy and
+ * then publishes its generation; a reader takes the copy of the generation it saw and looks
+ * afterwards whether its copy can have been overwritten. The writer holds RATES.
  *
- * The generation also stands in every armed countdown (alloc/os/percpu.h): a success that is found in one has the
- * probability of that generation. The reason is in alloc/cpu_cache/cpu_cache.c.
+ * The generation also stands in every armed countdown (alloc/os/percpu.h): a success that is found
+ * in one has the probability of that generation. The reason is in alloc/cpu_cache/cpu_cache.c.
  */
 #ifndef SA_SAMPLING_ESTIMATE_RATES_H
 #define SA_SAMPLING_ESTIMATE_RATES_H
@@ -23,9 +24,9 @@
 #define SA_RATE_COPIES  4
 
 struct sa_rate {
-    double p; /* 0: never, 1: always */
-    double
-        interval; /* T of which p follows; for a class with a rate of its own, the T that gives it */
+    double p;        /* 0: never, 1: always */
+    double interval; /* T of which p follows; for a class with a rate of its own, the T that gives
+                        it */
     double log_fail; /* log(1-p); of no meaning if p is 0 or 1 */
     uint32_t generation;
 };
@@ -36,8 +37,8 @@ void sa_rates_init(int64_t interval);
 struct sa_rate sa_rate_of_class(unsigned cls);
 
 /*
- * The same of a generation, of which the lower bits are given: those of the mask. False: the table has been overwritten
- * since, which takes SA_RATE_COPIES - 1 changes.
+ * The same of a generation, of which the lower bits are given: those of the mask. False: the table
+ * has been overwritten since, which takes SA_RATE_COPIES - 1 changes.
  */
 bool sa_rate_of_class_then(unsigned cls, uint32_t generation, uint32_t mask, struct sa_rate *ret);
 
@@ -58,8 +59,8 @@ void sa_rates_set_interval(int64_t interval);
 void sa_rates_set_classes(const double *p);
 
 /*
- * The same, when the countdowns were voided: blocks that were allocated before the last change have at most so many
- * bytes. Until then nothing is known of how many they are.
+ * The same, when the countdowns were voided: blocks that were allocated before the last change have
+ * at most so many bytes. Until then nothing is known of how many they are.
  */
 void sa_rates_bound_past(double bytes);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire format of protocol buffers, as little of it as profile.proto needs: a message is built in a buffer of
- * fixed size that its caller knows to be enough, and then put into the output or into the message around it.
+ * The wire format of protocol buffers, as little of it as profile.proto needs: a message is built
+ * in a buffer of fixed size that its caller knows to be enough, and then put into the output or
+ * into the message around it.
  */
 #ifndef SA_SAMPLING_EXPORT_PROTO_H
 #define SA_SAMPLING_EXPORT_PROTO_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output in blocks of 64 KiB to whoever takes them, compressed in form only if asked: a gzip file of stored
- * blocks, which every reader of gzip accepts and which needs no compressor. No memory but its own mapping.
+ * Output in blocks of 64 KiB to whoever takes them, compressed in form only if asked: a gzip file
+ * of stored blocks, which every reader of gzip accepts and which needs no compressor. No memory but
+ * its own mapping.
  *
  * The first error is kept, and what is put afterwards is dropped: callers look once, at the end.
  */

@@ -76,7 +76,8 @@ static void add_bytes(const struct sa_profile *profile, const struct sa_by_stack
     sa_fmt_add(f, ", from %llu samples", (unsigned long long)e.samples);
 }
 
-/* Where the interval is wider than the estimate: what would make it narrow. False: nothing to say. */
+/* Where the interval is wider than the estimate: what would make it narrow. False: nothing to
+ * say. */
 static bool add_hint(const struct sa_profile *profile, const struct sa_by_stack *all,
                      struct sa_fmt *f)
 {

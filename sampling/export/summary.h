@@ -10,7 +10,8 @@
 /* "heap", "fragmentation", ... */
 const char *sa_summary_type(enum salloc_profile_type type);
 
-/* Writes line number `line`, without a newline, of a profile with the sum `all`. False: there are fewer. */
+/* Writes line number `line`, without a newline, of a profile with the sum `all`. False: there are
+ * fewer. */
 bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack *all, unsigned line,
                      struct sa_fmt *f);
 

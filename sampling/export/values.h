@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole numbers of a profile. Each row's estimates are rounded here, once, and every file is sums
- * of these numbers: that is why the totals of files in different formats agree to the byte. The interval of
- * the total is of the unrounded estimate.
+ * The whole numbers of a profile. Each row's estimates are rounded here, once, and every file is
+ * sums of these numbers: that is why the totals of files in different formats agree to the byte.
+ * The interval of the total is of the unrounded estimate.
  *
- * What a profile mainly tells ("main"): heap and peak, blocks and bytes in use; fragmentation, blocks in use
- * and bytes wasted; allocations and lifetimes, blocks and bytes allocated.
+ * What a profile mainly tells ("main"): heap and peak, blocks and bytes in use; fragmentation,
+ * blocks in use and bytes wasted; allocations and lifetimes, blocks and bytes allocated.
  */
 #ifndef SA_SAMPLING_EXPORT_VALUES_H
 #define SA_SAMPLING_EXPORT_VALUES_H
@@ -40,8 +40,8 @@ struct sa_by_stack {
 };
 
 /*
- * An array of struct sa_by_stack, most bytes first, that the caller frees. 0 or -ENOMEM. ret_all, if not
- * NULL, is their sum.
+ * An array of struct sa_by_stack, most bytes first, that the caller frees. 0 or -ENOMEM. ret_all,
+ * if not NULL, is their sum.
  */
 int sa_values_by_stack(const struct sa_profile *profile, struct sa_buffer *ret,
                        struct sa_by_stack *ret_all);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles as files. doc/profiles.md says what stands in each format. All of this asks the loader and reads
- * files: it is only called outside of the allocator, with no lock of ours held. Needs 16 KiB of stack.
+ * Profiles as files. doc/profiles.md says what stands in each format. All of this asks the loader
+ * and reads files: it is only called outside of the allocator, with no lock of ours held. Needs 16
+ * KiB of stack.
  */
 #ifndef SA_SAMPLING_EXPORT_WRITE_H
 #define SA_SAMPLING_EXPORT_WRITE_H

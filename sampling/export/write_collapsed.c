@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collapsed stacks: a line for each, "root;...;leaf N", where N is the bytes that the profile mainly tells of.
- * There is no escaping in this format, so what would end a name is replaced; names have no line ends.
+ * Collapsed stacks: a line for each, "root;...;leaf N", where N is the bytes that the profile
+ * mainly tells of. There is no escaping in this format, so what would end a name is replaced; names
+ * have no line ends.
  */
 #include "sampling/export/write.h"
 

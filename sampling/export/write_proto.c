@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile.proto, for pprof and whatever reads its files. Sample types are Go's for what is in use, tcmalloc's
- * for lifetimes, and never change for a type of profile: files can only be compared if they are the same.
- * Labels are named as tcmalloc names them.
+ * profile.proto, for pprof and whatever reads its files. Sample types are Go's for what is in use,
+ * tcmalloc's for lifetimes, and never change for a type of profile: files can only be compared if
+ * they are the same. Labels are named as tcmalloc names them.
  *
- * Numbers of mappings, locations and functions count from 1 without gaps, which some readers rely on. Strings
- * are put when they are first needed; readers only see their order.
+ * Numbers of mappings, locations and functions count from 1 without gaps, which some readers rely
+ * on. Strings are put when they are first needed; readers only see their order.
  */
 #include "sampling/export/write.h"
 
@@ -123,8 +123,8 @@ static const char known[] = STRINGS(X);
 
 #define TYPES_MAX 8
 
-/* The sample types of each type of profile, as name, unit, and what must be known (SA_KNOWS_...) for it to be there; and
- * the one that readers show first. It comes last, as some readers take the last. */
+/* The sample types of each type of profile: name, unit, and what must be known (SA_KNOWS_...). Last
+ * comes the one that readers show first, as some readers take the last. */
 static const struct {
     uint8_t count, first;
     uint8_t types[TYPES_MAX][3];
@@ -159,7 +159,7 @@ static const struct {
                                    {S_CENSORED_SPACE, S_BYTES, 0}}},
 };
 
-/* Where in the list of a type the values of a row begin; and the places in that of a heap profile. */
+/* Where the values of a row begin in the list of a type; places in that of a heap profile. */
 enum { AT_ALLOC = 0, AT_PEAK = 2, AT_FREED = 2, AT_CENSORED = 4 };
 enum { AT_RESIDENT = 2, AT_SWAPPED, AT_LOCKED, AT_ZERO, AT_INUSE };
 
@@ -361,7 +361,8 @@ static void put_samples(struct writer *w)
     }
 }
 
-/* Whether names were found in the object of a segment. Readers then leave its frames as they are. */
+/* Whether names were found in the object of a segment. Readers then leave its frames as they
+ * are. */
 static bool has_functions(const struct sa_frames *f, uint32_t object)
 {
     for (size_t i = 0; i < sa_frames_count(f); i++) {
@@ -411,7 +412,8 @@ static void put_mappings(struct writer *w)
     }
 }
 
-/* Locations of objects without symbols have no function: a reader that has them elsewhere finds it. */
+/* Locations of objects without symbols have no function: a reader that has them elsewhere finds
+ * it. */
 static void put_locations(struct writer *w)
 {
     uint32_t last = 0, named = 0; /* numbers of functions without gaps */

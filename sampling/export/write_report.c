@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table for people: a summary, then the stacks, most bytes first, with their confidence intervals. doc/profiles.md
- * explains the columns.
+ * A table for people: a summary, then the stacks, most bytes first, with their confidence
+ * intervals. doc/profiles.md explains the columns.
  */
 #include "sampling/export/write.h"
 

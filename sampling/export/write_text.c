@@ -4,14 +4,15 @@
  *
  * Behind the first lines stands the summary, in lines that begin with "#": readers pass over them.
  *
- * gperftools': its type "heapprofile" tells readers that the numbers are final. They are ours, whole.
+ * gperftools': its type "heapprofile" tells readers that the numbers are final. They are ours,
+ * whole.
  *
- * jemalloc's: readers take the numbers for raw counts of a sample of interval T, and multiply count and bytes of
- * each stack by 1/(1-exp(-(bytes/count)/T)); so they must be divided by that before. With the T that was
- * sampled with, whole numbers would be too coarse: at 1/p = 1000 a count of 3 stands for anything
- * from 2500 to 3500. But only the product counts, and T is ours to choose: with T = 1 the factor is within 1e-16
- * of 1 from 37 bytes on, and what little rounding is left for smaller blocks is carried from stack to
- * stack, so that the totals are exact.
+ * jemalloc's: readers take the numbers for raw counts of a sample of interval T, and multiply count
+ * and bytes of each stack by 1/(1-exp(-(bytes/count)/T)); so they must be divided by that before.
+ * With the T that was sampled with, whole numbers would be too coarse: at 1/p = 1000 a count of 3
+ * stands for anything from 2500 to 3500. But only the product counts, and T is ours to choose: with
+ * T = 1 the factor is within 1e-16 of 1 from 37 bytes on, and what little rounding is left for
+ * smaller blocks is carried from stack to stack, so that the totals are exact.
  */
 #include "sampling/export/write.h"
 
@@ -49,7 +50,8 @@ struct numbers {
     uint64_t count, bytes, alloc_count, alloc_bytes;
 };
 
-/* What is in use, and what ever was allocated, or only one thing: readers then show no second one. */
+/* What is in use, and what ever was allocated, or only one thing: readers then show no second
+ * one. */
 static struct numbers numbers_of(const struct sa_by_stack *s)
 {
     return (struct numbers){s->count, s->bytes, s->alloc_count, s->alloc_bytes};

@@ -55,7 +55,8 @@ static bool find_tables(const struct link_map *map, struct tables *ret)
     return ret->symbols && ret->names && ret->hash;
 }
 
-/* DT_GNU_HASH: buckets, index of the first symbol, words of the filter, its shift; filter, buckets, chains. */
+/* DT_GNU_HASH: buckets, index of the first symbol, words of the filter, its shift; filter, buckets,
+ * chains. */
 static const ElfW(Sym) * find_symbol(const struct tables *t, const char *name)
 {
     uint32_t buckets = t->hash[0], first = t->hash[1], hash = 5381;

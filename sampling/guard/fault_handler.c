@@ -103,8 +103,9 @@ static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *cont
 #define NOT_MAPPED ((uintptr_t)-4096) /* the kernel's half: no program can map it */
 
 /*
- * The default action of SIGSEGV without a system call, which a filter might answer with another signal: the kernel ends the
- * process at a fault while the signal is blocked, as it is in a handler that was installed in place of the default action.
+ * The default action of SIGSEGV without a system call, which a filter might answer with another
+ * signal: the kernel ends the process at a fault while the signal is blocked, as it is in a handler
+ * that was installed in place of the default action.
  */
 SA_COLD static void fault_end(void)
 {

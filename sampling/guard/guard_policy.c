@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The choice of guarded samples; see guard_policy.h. A filter of small counters, two for each stack, tells how often
- * it was chosen lately: after n times the next one is let through with probability 2^-n. With each choice some of the
- * counters are halved, in turn, so that what was long ago does not matter.
+ * The choice of guarded samples; see guard_policy.h. A filter of small counters, two for each
+ * stack, tells how often it was chosen lately: after n times the next one is let through with
+ * probability 2^-n. With each choice some of the counters are halved, in turn, so that what was
+ * long ago does not matter.
  */
 #include "sampling/guard/guard_policy.h"
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which samples become guarded: one in so many, but not the same stack again and again; and which freed pages of
- * others are kept. Either costs several system calls, and page faults in proportion to the bytes, so both have a pace, which
- * bounds what they can cost any program: unless all samples are to be guarded, that is.
+ * Which samples become guarded: one in so many, but not the same stack again and again; and which
+ * freed pages of others are kept. Either costs several system calls, and page faults in proportion
+ * to the bytes, so both have a pace, which bounds what they can cost any program: unless all
+ * samples are to be guarded, that is.
  *
- * For a moment from the first sample on there is none: short programs pay nothing, and others have installed their own
- * handlers of SIGSEGV by then, which the one of fault_handler.h calls exactly as the kernel would.
+ * For a moment from the first sample on there is none: short programs pay nothing, and others have
+ * installed their own handlers of SIGSEGV by then, which the one of fault_handler.h calls exactly
+ * as the kernel would.
  *
- * Any state of the counters is valid, so they are written without a lock, and an update that is lost does no harm.
+ * Any state of the counters is valid, so they are written without a lock, and an update that is
+ * lost does no harm.
  */
 #ifndef SA_SAMPLING_GUARD_GUARD_POLICY_H
 #define SA_SAMPLING_GUARD_GUARD_POLICY_H
@@ -32,17 +35,20 @@ struct sa_guard_policy_stats {
     uint64_t skipped; /* it was one's turn, but its stack had its share, or the pace was too high */
 };
 
-/* Before the first allocation. every: one sample in so many, 1: all of them, whatever their stack; 0: none. */
+/* Before the first allocation. every: one sample in so many, 1: all of them, whatever their stack;
+ * 0: none. */
 void sa_guard_policy_init(uint64_t every, uint64_t seed);
 
-/* The random draws from now on, and how many samples come before the next choice: in a child of fork. */
+/* The random draws from now on, and how many samples come before the next choice: in a child of
+ * fork. */
 void sa_guard_policy_seed(uint64_t seed);
 
 /* Whether the sample that is being taken is to be guarded: REQUESTED, or why not. */
 enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, size_t bytes,
                                                 uint64_t now_ns);
 
-/* Whether the pages of a sample that is taken now, and was not chosen, are to be kept when it is freed. */
+/* Whether the pages of a sample that is taken now, and was not chosen, are to be kept when it is
+ * freed. */
 bool sa_guard_policy_keep(size_t bytes, uint64_t now_ns);
 
 /* Whether a sampled large block is to end before an inaccessible page. */

@@ -74,8 +74,8 @@ static size_t pool_bytes(const struct pool *p)
     return p->count * (p->bytes + p->gap) + p->gap;
 }
 
-/* Inaccessible, known to the radix map, somewhere in the second half of the sampled window, where the sampled heap
- * does not come. */
+/* Inaccessible, known to the radix map, somewhere in the second half of the sampled window, where
+ * the sampled heap does not come. */
 static char *pool_map(size_t bytes)
 {
     const uintptr_t half = SA_HOME_START + SA_HOME_BYTES + SA_HOME_BYTES / 2;
@@ -187,7 +187,8 @@ static void slot_give_back(struct slot *slot, bool failed)
     guarded_unlock();
 }
 
-/* The pages that a block has a part in, of the kernel's: those that are accessible while it is in use. */
+/* The pages that a block has a part in, of the kernel's: those that are accessible while it is in
+ * use. */
 static uintptr_t block_low(uintptr_t start)
 {
     return sa_align_down(start, sa_vm.page_bytes);
@@ -212,7 +213,8 @@ static bool block_protect(uintptr_t start, size_t bytes, bool accessible)
            sa_vm_protect((void *)block_low(start), block_pages(start, bytes), accessible);
 }
 
-/* Puts the pattern beside the block, and into the block where that has touched its pages already. */
+/* Puts the pattern beside the block, and into the block where that has touched its pages
+ * already. */
 static void block_fill(uintptr_t start, size_t bytes)
 {
     uintptr_t low = sa_max(block_low(start), start - RED_BYTES), end = start + bytes;
@@ -262,7 +264,8 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     }
     *ret_status = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
-    if (!none) /* programs may use a byte of a block of none: malloc_usable_size says so of others, too */
+    if (!none) /* programs may use a byte of a block of none: malloc_usable_size says so of others,
+                  too */
         requested = sa_max(requested, 1);
     slot = slot_pick(&guarded.pool[none ? POOL_ZERO : large], large ? SA_MID_MAX : SA_PAGE_BYTES);
     if (!slot)
@@ -380,7 +383,8 @@ static void slot_read(const struct slot *slot, struct sa_lookup *ret)
         ret->state = ret->history.freed.time_ns ? SA_LOOKUP_FREED : SA_LOOKUP_LIVE;
 }
 
-/* What is known of an address in a slot: beside the pages of a block in use nothing is accessible. */
+/* What is known of an address in a slot: beside the pages of a block in use nothing is
+ * accessible. */
 static void slot_find(const struct slot *slot, uintptr_t address, struct sa_lookup *ret)
 {
     const struct sa_block_history *h = &ret->history;

@@ -5,8 +5,9 @@
 #include "sampling/guard/guarded_slots.h"
 
 /*
- * A block is freed while sa_guarded_inspect looks at it: waits for that. If this is a signal handler on the very thread that
- * looks, that would be for ever, and the pages must stay accessible: the slot is lost.
+ * A block is freed while sa_guarded_inspect looks at it: waits for that. If this is a signal
+ * handler on the very thread that looks, that would be for ever, and the pages must stay
+ * accessible: the slot is lost.
  */
 bool sa_slot_claim_checked(struct slot *slot)
 {

@@ -9,7 +9,8 @@
 /* For blocks of up to a page, of any class, and of no bytes. */
 enum { POOL_PAGE, POOL_LARGE, POOL_ZERO, POOLS };
 
-/* CHECKED: live, and looked at by sa_guarded_inspect. LOST: freed meanwhile, by a signal handler; never used again. */
+/* CHECKED: live, and looked at by sa_guarded_inspect. LOST: freed meanwhile, by a signal handler;
+ * never used again. */
 enum state { STATE_FREE, STATE_BUSY, STATE_LIVE, STATE_CHECKED, STATE_LOST };
 
 /* A slot that has been used. */
@@ -23,8 +24,9 @@ struct slot {
 };
 
 /*
- * Slots of one length, each between two gaps that are never accessible. The records of those that are used first lie together,
- * wherever the slots are: a program that has used few touches a page of them.
+ * Slots of one length, each between two gaps that are never accessible. The records of those that
+ * are used first lie together, wherever the slots are: a program that has used few touches a page
+ * of them.
  */
 struct pool {
     size_t wanted;      /* slots; const after init */
@@ -52,7 +54,8 @@ struct sa_guarded_state {
 
 extern struct sa_guarded_state sa_guarded SA_HIDDEN;
 
-/* Ends the program if memory beside the block was written. The slot is CHECKED or BUSY, and the caller's. */
+/* Ends the program if memory beside the block was written. The slot is CHECKED or BUSY, and the
+ * caller's. */
 void sa_slot_check(const struct slot *slot, bool live);
 
 /* Claims a slot that is CHECKED, as sa_guarded_claim does. */

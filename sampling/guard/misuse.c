@@ -251,7 +251,8 @@ void sa_misuse_sized(const void *pointer, const struct sa_lookup *found, const c
     report_call(&r, "freed");
 }
 
-/* Whether nothing was said yet about a stack, for the thread that reports. There is room for MOST. */
+/* Whether nothing was said yet about a stack, for the thread that reports. There is room for
+ * MOST. */
 static bool mismatch_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count)
 {
     static uint64_t said[MOST];

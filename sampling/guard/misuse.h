@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports of misuse: what was done, to which block, where it was allocated and freed, and in which process. How a
- * report is made is in sampling/guard/reporting.h.
+ * Reports of misuse: what was done, to which block, where it was allocated and freed, and in which
+ * process. How a report is made is in sampling/guard/reporting.h.
  */
 #ifndef SA_SAMPLING_GUARD_MISUSE_H
 #define SA_SAMPLING_GUARD_MISUSE_H
@@ -21,7 +21,8 @@ bool sa_misuse_find(uintptr_t address, struct sa_lookup *ret);
 void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_lookup *found,
                      const uintptr_t *pc, unsigned depth);
 
-/* A pointer was passed to the allocator that is not the start of a block in use. what: as sa_fatal. */
+/* A pointer was passed to the allocator that is not the start of a block in use. what: as
+ * sa_fatal. */
 SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer,
                                            const struct sa_lookup *found);
 
@@ -29,12 +30,13 @@ SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer
 SA_NORETURN SA_COLD void sa_misuse_sized(const void *pointer, const struct sa_lookup *found,
                                          const char *format, ...);
 
-/* A sampled block is freed or resized by a function that it is not for; text: what follows the pointer. Says so once for
- * each stack, and the program goes on. */
+/* A sampled block is freed or resized by a function that it is not for; text: what follows the
+ * pointer. Says so once for each stack, and the program goes on. */
 SA_COLD void sa_misuse_mismatch(const char *what, const void *pointer,
                                 const struct sa_lookup *found, const char *text);
 
-/* Memory beside a block was written, which was found when it was freed, or while it was in use (live). */
+/* Memory beside a block was written, which was found when it was freed, or while it was in use
+ * (live). */
 SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found,
                                           bool live);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How reports are made; see reporting.h. State: the thread that reports (atomic); all other belongs to that thread.
+ * How reports are made; see reporting.h. State: the thread that reports (atomic); all other belongs
+ * to that thread.
  *
- * Faults: sa_reporting_call keeps the stack pointer from which it called. The handler of SIGSEGV lets the interrupted
- * thread go on behind that call. The alternate signal stack is off meanwhile: the handler whose report this is may run
- * on it, and a second signal would overwrite its frame.
+ * Faults: sa_reporting_call keeps the stack pointer from which it called. The handler of SIGSEGV
+ * lets the interrupted thread go on behind that call. The alternate signal stack is off meanwhile:
+ * the handler whose report this is may run on it, and a second signal would overwrite its frame.
  */
 #include "sampling/guard/reporting.h"
 
@@ -77,12 +78,12 @@ SA_ONCE void sa_reporting_prepare(void)
         sa_vm_unmap(stack, STACK_BYTES);
 }
 
-/* --- calls that may fault ----------------------------------------------------------------------- */
+/* --- calls that may fault --- */
 
 /*
- * Calls f(arg) with another stack pointer (top; NULL: this one), after storing its own in *sp. 1, or 0 if the handler of
- * SIGSEGV has set the stack pointer to *sp and gone on at sa_reporting_faulted. All registers that a
- * function must keep are on the stack.
+ * Calls f(arg) with another stack pointer (top; NULL: this one), after storing its own in *sp. 1,
+ * or 0 if the handler of SIGSEGV has set the stack pointer to *sp and gone on at
+ * sa_reporting_faulted. All registers that a function must keep are on the stack.
  */
 #if defined(__x86_64__)
 extern int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp) SA_HIDDEN;
@@ -207,7 +208,8 @@ static bool call_on(char *top, void (*f)(void *arg), void *arg)
     void *sp = NULL;
     bool done;
 
-    /* The switch stores its stack pointer where the handler looks for it, unless faults are not caught. */
+    /* The switch stores its stack pointer where the handler looks for it, unless faults are not
+     * caught. */
     done = sa_reporting_switch(top, f, arg, reporting.may_fault ? &reporting.fault_sp : &sp);
     sa_store_relaxed(&reporting.fault_sp, NULL);
     return done;
@@ -220,7 +222,8 @@ struct call {
     bool off;          /* it is to be set again */
 };
 
-/* On the stack of reports, from where the alternate stack can be taken off even if a handler runs on it. */
+/* On the stack of reports, from where the alternate stack can be taken off even if a handler runs
+ * on it. */
 static void call_there(void *arg)
 {
     static const stack_t off = {.ss_flags = SS_DISABLE};
@@ -266,7 +269,8 @@ static const void *object_of(uintptr_t pc)
     return _dl_find_object((void *)pc, &found) == 0 ? found.dlfo_map_start : NULL;
 }
 
-/* Of a stack from here on: leaves the frames of this library out, if the program called it, and has a file of its own. */
+/* Of a stack from here on: leaves the frames of this library out, if the program called it, and has
+ * a file of its own. */
 static unsigned leave_out_own(uintptr_t *pc, unsigned n)
 {
     const void *own = object_of((uintptr_t)&sa_reporting_capture);
@@ -314,7 +318,8 @@ bool sa_reporting_fault(void *context)
     return true;
 }
 
-/* From here on faults of this thread come to the handler, also where a handler has begun this report. */
+/* From here on faults of this thread come to the handler, also where a handler has begun this
+ * report. */
 static void faults_begin(void)
 {
     reporting.may_fault = !sa_reporting_confined();
@@ -332,9 +337,10 @@ static void faults_end(void)
     reporting.may_fault = false;
 }
 
-/* --- one report --------------------------------------------------------------------------------- */
+/* --- one report --- */
 
-/* Makes this thread the owner. A report that the program survives is not waited for: it can be made another time. */
+/* Makes this thread the owner. A report that the program survives is not waited for: it can be made
+ * another time. */
 static bool own(enum sa_reporting_end end)
 {
     uint32_t owner = 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a report of misuse is made, whatever it says: one report at a time, on a stack of its own, in lines that go to
- * stderr, to the file of `report:PATH`, and to memory where a core dump shows them.
+ * How a report of misuse is made, whatever it says: one report at a time, on a stack of its own, in
+ * lines that go to stderr, to the file of `report:PATH`, and to memory where a core dump shows
+ * them.
  *
- * Nothing here allocates, waits for a lock or asks the loader under one. What a report reads may be damaged. A fault
- * in it ends that part of the report, and the report goes on with the next one. A report that is begun within a report
- * is refused. Naming functions ends SA_REPORTING_SECONDS after the report began.
+ * Nothing here allocates, waits for a lock or asks the loader under one. What a report reads may be
+ * damaged. A fault in it ends that part of the report, and the report goes on with the next one. A
+ * report that is begun within a report is refused. Naming functions ends SA_REPORTING_SECONDS after
+ * the report began.
  */
 #ifndef SA_SAMPLING_GUARD_REPORTING_H
 #define SA_SAMPLING_GUARD_REPORTING_H
@@ -24,23 +26,26 @@ enum sa_reporting_end {
     SA_REPORTING_SURVIVES /* as if nothing had been said */
 };
 
-/* A pattern (alloc/os/file.h) of the file that reports are appended to; NULL or empty: none. Set before the first
- * allocation. */
+/* A pattern (alloc/os/file.h) of the file that reports are appended to; NULL or empty: none. Set
+ * before the first allocation. */
 extern const char *sa_reporting_path SA_HIDDEN;
 
 /*
- * From now on a report makes no system calls but write and those that map memory, as a filter may kill for others. It tells
- * modules and offsets instead of functions, and no thread, and reads and writes no file.
+ * From now on a report makes no system calls but write and those that map memory, as a filter may
+ * kill for others. It tells modules and offsets instead of functions, and no thread, and reads and
+ * writes no file.
  */
 void sa_reporting_confine(void);
 
-/* Whether that is so: asked for, behind a filter (filter.h), or in a process with privileges that its user does not have. */
+/* Whether that is so: asked for, behind a filter (filter.h), or in a process with privileges that
+ * its user does not have. */
 bool sa_reporting_confined(void);
 
 /* Maps the stack of reports, before the first fault. Repeated calls do nothing. */
 void sa_reporting_prepare(void);
 
-/* Makes this thread the one that reports. False: it reports already, or another one takes too long. */
+/* Makes this thread the one that reports. False: it reports already, or another one takes too
+ * long. */
 bool sa_reporting_begin(enum sa_reporting_end end);
 
 /* In a child of fork: who was reporting does not exist there. */
@@ -70,7 +75,8 @@ unsigned sa_reporting_capture(const void *frame, uintptr_t *pc, unsigned most);
 /* Whether the time for names is over. */
 bool sa_reporting_late(void);
 
-/* For the handler of SIGSEGV; context: a ucontext_t. True: it was a fault of a report, which goes on elsewhere. */
+/* For the handler of SIGSEGV; context: a ucontext_t. True: it was a fault of a report, which goes
+ * on elsewhere. */
 bool sa_reporting_fault(void *context);
 
 #endif

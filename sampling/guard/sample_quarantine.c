@@ -12,9 +12,10 @@
 #include "alloc/page_heap/page_heap.h"
 
 /*
- * Who gives memory up. A page that was released costs a fault when it is used again: for samples of long blocks that is a
- * part of what the program itself does with them, and what they hold would be much. Those of small blocks come in all programs:
- * together they give it up, with one call for neighbours. In between spans keep it.
+ * Who gives memory up. A page that was released costs a fault when it is used again: for samples of
+ * long blocks that is a part of what the program itself does with them, and what they hold would be
+ * much. Those of small blocks come in all programs: together they give it up, with one call for
+ * neighbours. In between spans keep it.
  */
 #define EMPTY_ABOVE 32768 /* bytes: when they are kept */
 #define FULL_MAX    8     /* short ones: when there are more */
@@ -40,8 +41,8 @@ static struct {
     size_t full;        /* short ones that hold memory */
     bool emptying;      /* somebody is about to change that */
     uint64_t full_from; /* `ever` from which on it is tried: later when the kernel refused */
-    /* Those that could not be made accessible again, to be tried again, the longest waiting first: linked by aside (next
-     * is the page heap's, for which the span is in use). */
+    /* Those that could not be made accessible again, to be tried again, the longest waiting first:
+     * linked by aside (next is the page heap's, for which the span is in use). */
     struct sa_span *refused, *refused_last;
     size_t refused_count; /* KEPT; atomic, for a look without it */
     size_t refused_bytes, refused_sampled_count, refused_sampled_bytes;
@@ -155,8 +156,8 @@ SA_RARE static void refused_count(const struct sa_span *span, bool more)
     kept.refused_sampled_bytes += sampled * sa_span_bytes(span);
 }
 
-/* False: the kernel refused, and the span is put aside: without memory, and all of it inaccessible, as what is accessible
- * counts as data, of which there may be too much. */
+/* False: the kernel refused, and the span is put aside: without memory, and all of it inaccessible,
+ * as what is accessible counts as data, of which there may be too much. */
 SA_RARE static bool span_give_back(struct sa_span *span)
 {
     if (sa_vm_protect((void *)span->start, sa_span_bytes(span), true)) {
@@ -221,7 +222,8 @@ bool sa_sample_quarantine_retry(bool all)
     return done;
 }
 
-/* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL: there is none. */
+/* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL:
+ * there is none. */
 static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsigned *ret_count)
 {
     bool full = kept.count == SA_SAMPLE_QUARANTINE_MAX || kept.bytes + bytes > kept.limit;
@@ -251,7 +253,8 @@ static bool entry_precedes(const void *a, const void *b)
     return (*(struct entry *const *)a)->start < (*(struct entry *const *)b)->start;
 }
 
-/* Short spans that hold memory, by address: they cannot be chosen to go until kept_emptied. 0: somebody else is at it. */
+/* Short spans that hold memory, by address: they cannot be chosen to go until kept_emptied. 0:
+ * somebody else is at it. */
 static size_t kept_take_full(struct entry **ret)
 {
     size_t n = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile: rows of samples that are alike, in memory of its own (mapped, not from the heap). Made by
- * sampling/snapshot/profile_snapshot.c and sampling/record/recording.c, read by the writers and the public functions; constant from then
- * on. struct salloc_profile of the public header is struct sa_profile.
+ * A profile: rows of samples that are alike, in memory of its own (mapped, not from the heap). Made
+ * by sampling/snapshot/profile_snapshot.c and sampling/record/recording.c, read by the writers and
+ * the public functions; constant from then on. struct salloc_profile of the public header is struct
+ * sa_profile.
  */
 #ifndef SA_SAMPLING_PROFILE_PROFILE_H
 #define SA_SAMPLING_PROFILE_PROFILE_H
@@ -30,7 +31,8 @@ struct sa_bucket {
     struct sa_bucket_key key;
     uint64_t samples;
     double offsets, hits; /* as in struct sa_group */
-    /* HEAP: bytes of the sampled blocks themselves, not extrapolated; see sampling/snapshot/residency.h. */
+    /* HEAP: bytes of the sampled blocks themselves, not extrapolated; see
+     * sampling/snapshot/residency.h. */
     double resident, swapped, locked, zero;
     double waste; /* sum over samples of free objects per live one on the proxy's span */
     double life_sum, life_squares; /* nanoseconds */
@@ -98,7 +100,8 @@ void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_t
 bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
                               struct salloc_profile_sample *ret);
 
-/* Sums of a stack, or of all (stack NULL), as salloc_profile_estimate means them. False: none such. */
+/* Sums of a stack, or of all (stack NULL), as salloc_profile_estimate means them. False: none
+ * such. */
 bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *stack,
                      struct sa_sums *ret);
 

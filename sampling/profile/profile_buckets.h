@@ -22,8 +22,8 @@ struct sa_buckets {
 };
 
 /*
- * The row of a key, new (with references to its stacks) if there is none. NULL, and counted as dropped, if
- * there is no memory or too many rows.
+ * The row of a key, new (with references to its stacks) if there is none. NULL, and counted as
+ * dropped, if there is no memory or too many rows.
  */
 struct sa_bucket *sa_buckets_find(struct sa_buckets *rows, const struct sa_bucket_key *key);
 

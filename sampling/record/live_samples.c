@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live samples and what is kept of those that are not; see live_samples.h. Everything below is under SAMPLES. */
+/* The live samples and what is kept of those that are not; see live_samples.h. Everything below is
+ * under SAMPLES. */
 #include "sampling/record/live_samples.h"
 
 #include "alloc/base/atomic.h"
@@ -54,8 +55,8 @@ static double sample_weight(const struct sa_sample *s)
 }
 
 /*
- * Records of gone samples become free, and rows instead; not those for which the rows have no room. So there are not
- * many more records than there ever were live samples.
+ * Records of gone samples become free, and rows instead; not those for which the rows have no room.
+ * So there are not many more records than there ever were live samples.
  */
 static void live_fold(void)
 {
@@ -153,8 +154,8 @@ static void live_move_peak(struct past *ret)
 }
 
 /*
- * Before the list changes. If the program had more in use, since the list has changed last, than ever before, then what
- * is in the list was live at that time.
+ * Before the list changes. If the program had more in use, since the list has changed last, than
+ * ever before, then what is in the list was live at that time.
  */
 static void live_look(struct past *ret)
 {
@@ -259,8 +260,8 @@ static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
     return s->lent && index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
 }
 
-/* Objects free on the span of the proxy for each one that is not: the free memory that this sample's
- * likes keep from being used for anything else. A proxy that is lent counts as held. */
+/* Objects free on the span of the proxy for each one that is not: the free memory that this
+ * sample's likes keep from being used for anything else. A proxy that is lent counts as held. */
 static double sample_waste(const struct sa_sample *s)
 {
     const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
@@ -293,8 +294,8 @@ static void folded_copy(const struct sa_bucket *row, struct sa_sample_copy *to)
 }
 
 /*
- * Maps memory for copies of all samples and takes the lock, with which it returns. False, without the lock, when
- * out of memory.
+ * Maps memory for copies of all samples and takes the lock, with which it returns. False, without
+ * the lock, when out of memory.
  */
 SA_RARE static bool live_lock_to_copy(struct sa_copied *c)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places; see place.h. State: the table of caches (atomic, relaxed: entries are written once, with the same value by
- * whoever writes them), and whether the rseq area has more than the CPU (the same).
+ * Places; see place.h. State: the table of caches (atomic, relaxed: entries are written once, with
+ * the same value by whoever writes them), and whether the rseq area has more than the CPU (the
+ * same).
  */
 #include "sampling/record/place.h"
 
@@ -15,7 +16,8 @@
 
 #include <sys/auxv.h>
 
-/* Further offsets in the kernel's struct rseq, and how much of it the kernel says that it writes. */
+/* Further offsets in the kernel's struct rseq, and how much of it the kernel says that it
+ * writes. */
 #define RSEQ_NODE_ID      20
 #define RSEQ_MM_CID       24
 #define RSEQ_BYTES        28

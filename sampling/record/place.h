@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a thread runs: CPU, virtual CPU, NUMA node, and the L3 cache of a CPU. For recordings of lifetimes, which tell
- * whether a block was freed where it was allocated.
+ * Where a thread runs: CPU, virtual CPU, NUMA node, and the L3 cache of a CPU. For recordings of
+ * lifetimes, which tell whether a block was freed where it was allocated.
  *
- * The kernel writes the first three into the rseq area (node and virtual CPU since Linux 6.3); without one the
- * vDSO knows CPU and node. Reading a place takes no system call on x86-64.
+ * The kernel writes the first three into the rseq area (node and virtual CPU since Linux 6.3);
+ * without one the vDSO knows CPU and node. Reading a place takes no system call on x86-64.
  */
 #ifndef SA_SAMPLING_RECORD_PLACE_H
 #define SA_SAMPLING_RECORD_PLACE_H
@@ -13,7 +13,8 @@
 
 #include <stdint.h>
 
-/* Numbers; negative: not known. vcpu: the kernel's mm_cid, dense among the threads of a process that run. */
+/* Numbers; negative: not known. vcpu: the kernel's mm_cid, dense among the threads of a process
+ * that run. */
 struct sa_place {
     int16_t cpu, vcpu, node;
 };
@@ -30,8 +31,8 @@ SA_INLINE int8_t sa_same(int a, int b)
 void sa_place_here(struct sa_place *ret);
 
 /*
- * Reads which CPUs share an L3 cache from the kernel's files, for those that it was not yet read for. Before the first
- * sa_place_l3; no lock may be held.
+ * Reads which CPUs share an L3 cache from the kernel's files, for those that it was not yet read
+ * for. Before the first sa_place_l3; no lock may be held.
  */
 void sa_place_learn_caches(void);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sample's record, and the recordings that run: tables of what was allocated, or of how long it lived, between a
- * start and a stop. All under SAMPLES, which the caller (sampling/record/live_samples.c) holds.
+ * A sample's record, and the recordings that run: tables of what was allocated, or of how long it
+ * lived, between a start and a stop. All under SAMPLES, which the caller
+ * (sampling/record/live_samples.c) holds.
  *
  * A handle names a slot and its generation, so that one that was stopped is recognised for ever.
  */
@@ -30,10 +31,10 @@ struct sa_sample {
     size_t allocated, align;
     size_t requested; /* SAMPLES: as the allocation, or the last realloc in place, said */
     uintptr_t address;
-    uint64_t number; /* in the order of allocation, from 1 */
-    uint64_t
-        time_ns; /* to the kernel's tick, but exact if it may be reported: of what is kept, or recorded */
-    uint32_t thread;       /* sa_sample_thread */
+    uint64_t number;  /* in the order of allocation, from 1 */
+    uint64_t time_ns; /* to the kernel's tick, but exact if it may be reported: of what is kept, or
+                         recorded */
+    uint32_t thread;  /* sa_sample_thread */
     struct sa_place place; /* only if a recording of lifetimes ran */
     uint32_t tid;          /* the kernel's number of the thread */
     uint8_t cls, kind;
@@ -52,12 +53,13 @@ struct sa_recording {
     struct sa_buckets rows;
 };
 
-/* A number of the calling thread that no other thread ever has, as its address may when it has ended. */
+/* A number of the calling thread that no other thread ever has, as its address may when it has
+ * ended. */
 uint32_t sa_sample_thread(void);
 
 /*
- * The kernel's number of the calling thread. That of a sample before, unless it is to be exact: the two differ in a
- * child made by the bare system call, without fork's handlers.
+ * The kernel's number of the calling thread. That of a sample before, unless it is to be exact: the
+ * two differ in a child made by the bare system call, without fork's handlers.
  */
 uint32_t sa_sample_tid(bool exact);
 

@@ -9,8 +9,8 @@
 #define SA_THREAD_NAME_BYTES 64
 
 /*
- * The name of a thread of this process, as the kernel has it now; its number, if it has ended or has no name. Valid
- * UTF-8, terminated.
+ * The name of a thread of this process, as the kernel has it now; its number, if it has ended or
+ * has no name. Valid UTF-8, terminated.
  */
 void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES]);
 

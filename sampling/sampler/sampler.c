@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking and releasing samples; see sampler.h. State: the generator (atomic), counters (atomic, relaxed). A
- * record belongs to this code until it is in the list of live ones, and again after it was taken out; the
- * block's owner is the only one who frees it.
+ * Taking and releasing samples; see sampler.h. State: the generator (atomic), counters (atomic,
+ * relaxed). A record belongs to this code until it is in the list of live ones, and again after it
+ * was taken out; the block's owner is the only one who frees it.
  */
 #include "sampling/sampler/sampler.h"
 
@@ -24,8 +24,9 @@
 #include "sampling/guard/sample_quarantine.h"
 #include "sampling/record/live_samples.h"
 
-/* A proxy is lent only up to this probability. The objects of sampled blocks are used by others, so that spans hold fewer
- * of the class by this part; if nearly all were sampled, a few objects would be lent again and again. */
+/* A proxy is lent only up to this probability. The objects of sampled blocks are used by others, so
+ * that spans hold fewer of the class by this part; if nearly all were sampled, a few objects would
+ * be lent again and again. */
 #define LENT_MAX_P 0.125
 
 static SA_START_DATA struct {
@@ -57,7 +58,8 @@ SA_COLD void sa_sampler_after_fork(uint64_t number)
     sampler.forked = 1;
 }
 
-/* The first sample in a child of fork: others' generators are not on pages that every child writes to. */
+/* The first sample in a child of fork: others' generators are not on pages that every child writes
+ * to. */
 SA_COLD static void sampler_seed_others(void)
 {
     if (!sa_xchg_acquire(&sampler.forked, 0))
@@ -83,7 +85,8 @@ void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
     ret->bytes = bytes;
 }
 
-/* The stack that called the allocator, in the table. Whoever calls this has set sa_thread.sampling. */
+/* The stack that called the allocator, in the table. Whoever calls this has set
+ * sa_thread.sampling. */
 static struct sa_stack *sampler_stack(void)
 {
     uintptr_t pc[SA_STACK_MAX];
@@ -91,7 +94,8 @@ static struct sa_stack *sampler_stack(void)
     return sa_stack_intern(pc, sa_stack_capture(sa_thread.caller, pc, SA_STACK_MAX));
 }
 
-/* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack over. */
+/* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack
+ * over. */
 static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_span *span,
                            size_t allocated, size_t requested, size_t align, void *proxy, bool lent,
                            unsigned cls, struct sa_stack *stack, uint64_t now, bool chosen,
@@ -258,8 +262,8 @@ unsigned sa_sampler_class(const struct sa_span *span)
 {
     const struct sa_sample *s;
 
-    /* The span may change hands meanwhile, if whoever asks does not own the block. Those of the sampled heap
-     * never hold objects: what stands there is always a record, or NULL. */
+    /* The span may change hands meanwhile, if whoever asks does not own the block. Those of the
+     * sampled heap never hold objects: what stands there is always a record, or NULL. */
     if (span->heap == SA_HEAP_GUARDED)
         return sa_guarded_class(span);
     if (span->heap != SA_HEAP_SAMPLED)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler, seen from the front end: trials of blocks that no countdown tries, and what happens to
- * a block that is sampled.
+ * The sampler, seen from the front end: trials of blocks that no countdown tries, and what happens
+ * to a block that is sampled.
  *
- * A sampled object of a size class gets page(s) of its own in the sampled address window, or is guarded
- * (sampling/guard/guarded.h). The object that was popped for it is its proxy, or goes back to its cache (enum sa_proxy). A
- * sampled large block stays where it is. Either way the block's span points to its record. Pages of sampled blocks that
- * were freed may stay inaccessible for a while (sampling/guard/sample_quarantine.h).
+ * A sampled object of a size class gets page(s) of its own in the sampled address window, or is
+ * guarded (sampling/guard/guarded.h). The object that was popped for it is its proxy, or goes back
+ * to its cache (enum sa_proxy). A sampled large block stays where it is. Either way the block's
+ * span points to its record. Pages of sampled blocks that were freed may stay inaccessible for a
+ * while (sampling/guard/sample_quarantine.h).
  *
- * No lock may be held by the caller. Nothing is sampled that the sampler itself causes to be allocated.
+ * No lock may be held by the caller. Nothing is sampled that the sampler itself causes to be
+ * allocated.
  */
 #ifndef SA_SAMPLING_SAMPLER_SAMPLER_H
 #define SA_SAMPLING_SAMPLER_SAMPLER_H
@@ -27,11 +29,13 @@ struct sa_sampling_decision {
 };
 
 /*
- * What becomes of the object that was popped for a sampled block. The fragmentation profile asks how full the span is
- * that the block would lie on. So where spans have several objects, the place has to be known as long as the block lives.
+ * What becomes of the object that was popped for a sampled block. The fragmentation profile asks
+ * how full the span is that the block would lie on. So where spans have several objects, the place
+ * has to be known as long as the block lives.
  */
 enum sa_proxy {
-    SA_PROXY_HELD, /* stays allocated on its span: no more than a page, or many blocks are sampled */
+    SA_PROXY_HELD, /* stays allocated on its span: no more than a page, or many blocks are sampled
+                    */
     SA_PROXY_LENT, /* others use it, but its span is pinned (sa_central_pin) */
     SA_PROXY_NONE, /* it has its span to itself: nothing would be learned */
 };
@@ -44,7 +48,8 @@ struct sa_sampler_stats {
 /* Before the first allocation. seed: of all random draws. */
 void sa_sampler_init(int64_t interval, uint64_t seed);
 
-/* In a child of fork: its random draws are its own. number: of the fork, another one for each child of the process. */
+/* In a child of fork: its random draws are its own. number: of the fork, another one for each child
+ * of the process. */
 void sa_sampler_after_fork(uint64_t number);
 
 /* A generator's state of its own for each number: those below SA_SLABS are the slabs'. */
@@ -59,9 +64,9 @@ void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret);
 enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate);
 
 /*
- * A sampled block in place of an object of a class, popped when its trial was won; or NULL if there is no memory for
- * it: then the object is to be used as if not sampled. Unless the object is held, it is the caller's in either case.
- * requested and align: what the program asked for.
+ * A sampled block in place of an object of a class, popped when its trial was won; or NULL if there
+ * is no memory for it: then the object is to be used as if not sampled. Unless the object is held,
+ * it is the caller's in either case. requested and align: what the program asked for.
  */
 void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, void *object,
                       enum sa_proxy proxy, size_t requested, size_t align);
@@ -70,12 +75,13 @@ void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, vo
 void sa_sampler_take_large(const struct sa_sampling_decision *trial, struct sa_span *span,
                            size_t requested, size_t align);
 
-/* The record of a block that realloc leaves where it is, with as many pages, if it has one: the size is another one. */
+/* The record of a block that realloc leaves where it is, with as many pages, if it has one: the
+ * size is another one. */
 void sa_sampler_set_requested(struct sa_span *span, size_t requested);
 
 /*
- * Frees a sampled object of a class: ends its record, and gives its page back or keeps it. What is left for the caller
- * to end: the class, and the proxy with its kind.
+ * Frees a sampled object of a class: ends its record, and gives its page back or keeps it. What is
+ * left for the caller to end: the class, and the proxy with its kind.
  */
 enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **ret_proxy);
 
@@ -85,8 +91,8 @@ size_t sa_sampler_apart(unsigned cls);
 /* Ends the record of a large block that stays in use; its span has none afterwards. */
 void sa_sampler_release_large(struct sa_span *span);
 
-/* The same for one that is freed. True: its span is kept for a while, and not the caller's any more. empty: its
- * pages hold no memory. */
+/* The same for one that is freed. True: its span is kept for a while, and not the caller's any
+ * more. empty: its pages hold no memory. */
 bool sa_sampler_keep_large(struct sa_span *span, bool empty);
 
 /* Of a span in use: its sample's class, 0 if it is not a sampled object of a class. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over the samples that a caller picks; see matching.h. doc/sampling.md says what the intervals are worth. */
+/* Sums over the samples that a caller picks; see matching.h. doc/sampling.md says what the
+ * intervals are worth. */
 #include "sampling/snapshot/matching.h"
 
 #include "alloc/base/size_class.h"

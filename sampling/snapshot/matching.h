@@ -5,7 +5,8 @@
 
 #include "sampling/profile/profile.h"
 
-/* As salloc_profile_estimate_matching, of arguments that are not NULL: 0 or a negative error number. */
+/* As salloc_profile_estimate_matching, of arguments that are not NULL: 0 or a negative error
+ * number. */
 int sa_profile_estimate_matching(const struct sa_profile *profile,
                                  const struct salloc_profile_query *query,
                                  struct salloc_interval *ret);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making profiles; see profile_snapshot.h. A profile under construction belongs to the thread that makes it. */
+/* Making profiles; see profile_snapshot.h. A profile under construction belongs to the thread that
+ * makes it. */
 #include "sampling/snapshot/profile_snapshot.h"
 
 #include "alloc/base/bits.h"
@@ -55,8 +56,8 @@ static struct profile_memory *profile_new(enum salloc_profile_type type)
 }
 
 /*
- * What a profile's samples may have missed. Blocks that live now and are older than the last change of the rates
- * are bounded in number; of other sets nothing is known but when they began.
+ * What a profile's samples may have missed. Blocks that live now and are older than the last change
+ * of the rates are bounded in number; of other sets nothing is known but when they began.
  */
 static void profile_set_unseen(struct sa_profile *profile, uint32_t rates)
 {
@@ -74,7 +75,8 @@ static void profile_set_unseen(struct sa_profile *profile, uint32_t rates)
     u->past_bytes_weight = u->past_blocks_weight = u->past_bytes = u->past_blocks = 0;
 }
 
-/* Everything that a profile says about what is missing from it. rates: the generation at the start of a recording. */
+/* Everything that a profile says about what is missing from it. rates: the generation at the start
+ * of a recording. */
 static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rates)
 {
     struct sa_stack_stats stacks;

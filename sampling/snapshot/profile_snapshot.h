@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making profiles: of the moment, and of recordings. Samples are copied with the lock held and sorted into rows
- * without it. The caller is inside the gate, so that no fork happens in between; but not while what is resident is
- * read, which takes long in a large process.
+ * Making profiles: of the moment, and of recordings. Samples are copied with the lock held and
+ * sorted into rows without it. The caller is inside the gate, so that no fork happens in between;
+ * but not while what is resident is read, which takes long in a large process.
  */
 #ifndef SA_SAMPLING_SNAPSHOT_PROFILE_SNAPSHOT_H
 #define SA_SAMPLING_SNAPSHOT_PROFILE_SNAPSHOT_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is remembered of a block that is guarded, or whose pages are kept inaccessible after it was freed: for the
- * report of its misuse.
+ * What is remembered of a block that is guarded, or whose pages are kept inaccessible after it was
+ * freed: for the report of its misuse.
  *
  * A history is written by whoever owns the block, with sa_block_history_write, and read at any
- * moment, from signal handlers too, by sa_block_history_read: it holds only if nothing was written meanwhile. What
- * the stacks are is const while a reference to them is held.
+ * moment, from signal handlers too, by sa_block_history_read: it holds only if nothing was written
+ * meanwhile. What the stacks are is const while a reference to them is held.
  */
 #ifndef SA_SAMPLING_STACK_BLOCK_HISTORY_H
 #define SA_SAMPLING_STACK_BLOCK_HISTORY_H
@@ -31,7 +31,8 @@ struct sa_block_history {
     struct sa_event allocated, freed;
 };
 
-/* With a version: odd while it is written. Read and written word by word, as that happens at the same time. */
+/* With a version: odd while it is written. Read and written word by word, as that happens at the
+ * same time. */
 struct sa_block_history_slot {
     uint32_t version; /* atomic */
     union {

@@ -5,8 +5,9 @@
  * Capture takes no lock, allocates nothing and does not ask the loader; it is correct through code
  * without frame pointers. It may be called with no lock of the allocator held.
  *
- * A stack in the table is counted: whoever keeps a pointer holds a reference. What nobody refers to stays, with
- * its totals, until its memory is needed for another; the table never grows beyond its limit.
+ * A stack in the table is counted: whoever keeps a pointer holds a reference. What nobody refers to
+ * stays, with its totals, until its memory is needed for another; the table never grows beyond its
+ * limit.
  */
 #ifndef SA_SAMPLING_STACK_STACK_H
 #define SA_SAMPLING_STACK_STACK_H
@@ -37,17 +38,18 @@ struct sa_stack_stats {
 };
 
 /*
- * The return addresses of the callers of the frame whose canonical frame address (stack pointer before the
- * call that entered it) is `frame`, leaf first: frames of the allocator itself are left out. How many.
+ * The return addresses of the callers of the frame whose canonical frame address (stack pointer
+ * before the call that entered it) is `frame`, leaf first: frames of the allocator itself are left
+ * out. How many.
  */
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most);
 
-/* While it waits every stack is empty: static programs allocate before their libc has set up the tables of
- * objects, and while it does. Called while there is one thread. */
+/* While it waits every stack is empty: static programs allocate before their libc has set up the
+ * tables of objects, and while it does. Called while there is one thread. */
 void sa_stack_capture_wait(bool wait);
 
-/* The table's copy of a stack, with a reference for the caller. Never NULL: if there is no room it is the
- * stack of depth 0. */
+/* The table's copy of a stack, with a reference for the caller. Never NULL: if there is no room it
+ * is the stack of depth 0. */
 struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth);
 
 /* Of the stack of depth 0, which stays, references are not counted. */
@@ -55,9 +57,9 @@ void sa_stack_ref(struct sa_stack *stack);
 void sa_stack_unref(struct sa_stack *stack);
 
 /*
- * Calls visit for every stack that has totals, with the table locked (STACKS), and adds up the totals of
- * stacks that were evicted, and of the one of depth 0, which is not visited. The caller holds SAMPLES, as
- * totals are read. Only sa_stack_ref_locked takes a reference from within visit.
+ * Calls visit for every stack that has totals, with the table locked (STACKS), and adds up the
+ * totals of stacks that were evicted, and of the one of depth 0, which is not visited. The caller
+ * holds SAMPLES, as totals are read. Only sa_stack_ref_locked takes a reference from within visit.
  */
 void sa_stack_ref_locked(struct sa_stack *stack);
 void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,

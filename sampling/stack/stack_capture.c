@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture of a call stack; see stack.h, and unwind.h for the ways. Where our own cannot leave a frame,
- * libgcc walks the whole stack.
+ * Capture of a call stack; see stack.h, and unwind.h for the ways. Where our own cannot leave a
+ * frame, libgcc walks the whole stack.
  *
- * libgcc's unwinder is linked into the shared library (-static-libgcc), where nobody else can reach it: no
- * program registers frames with that copy, so that it takes no lock and allocates nothing, and finds objects with
- * _dl_find_object (glibc 2.35), which takes no lock either. Exceptions of the program use its own libgcc.
- * A static program at a fixed address (which has no _DYNAMIC) shares libgcc with us and registers its frames,
- * so that looking for one takes a lock, and allocates with it held: there, what we cannot walk is left out.
+ * libgcc's unwinder is linked into the shared library (-static-libgcc), where nobody else can reach
+ * it: no program registers frames with that copy, so that it takes no lock and allocates nothing,
+ * and finds objects with _dl_find_object (glibc 2.35), which takes no lock either. Exceptions of
+ * the program use its own libgcc. A static program at a fixed address (which has no _DYNAMIC)
+ * shares libgcc with us and registers its frames, so that looking for one takes a lock, and
+ * allocates with it held: there, what we cannot walk is left out.
  */
 #include "sampling/stack/stack.h"
 
@@ -40,8 +41,9 @@ SA_RARE static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, v
 }
 
 /*
- * libgcc sets up a table under pthread_once when it is called first. A signal that comes in the middle of
- * that, and captures, would wait for itself: whoever finds it begun and not finished goes without.
+ * libgcc sets up a table under pthread_once when it is called first. A signal that comes in the
+ * middle of that, and captures, would wait for itself: whoever finds it begun and not finished goes
+ * without.
  */
 static bool libgcc_ready(void)
 {

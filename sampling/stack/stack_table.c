@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of call stacks; see stack.h. One lock (STACKS) guards everything here but the constant parts of a
- * stack; memory is mapped under it, which is rare.
+ * The table of call stacks; see stack.h. One lock (STACKS) guards everything here but the constant
+ * parts of a stack; memory is mapped under it, which is rare.
  *
  * Memory is cut into blocks of 4 KiB, and a block into slots for stacks of up to so many frames. A
- * slot is free, live (its stack is referred to) or idle (nobody refers to it; it is kept because the same stack
- * is likely to come again). At the limit an idle stack makes room: one of the same size by a clock that passes
- * over what was used since it last came by; else a block without a live stack is cut anew; else an idle
- * stack with more room than is needed.
+ * slot is free, live (its stack is referred to) or idle (nobody refers to it; it is kept because
+ * the same stack is likely to come again). At the limit an idle stack makes room: one of the same
+ * size by a clock that passes over what was used since it last came by; else a block without a live
+ * stack is cut anew; else an idle stack with more room than is needed.
  *
- * Of the buckets as many are used as there are stacks, from a page of them up to the most: when a stack is added, one bucket
- * is split in two (linear hashing), so that nobody ever waits for more than that.
+ * Of the buckets as many are used as there are stacks, from a page of them up to the most: when a
+ * stack is added, one bucket is split in two (linear hashing), so that nobody ever waits for more
+ * than that.
  *
- * What an evicted stack had in its totals is added up in one place, so no sample is lost from the sum.
+ * What an evicted stack had in its totals is added up in one place, so no sample is lost from the
+ * sum.
  */
 #include "sampling/stack/stack.h"
 
@@ -143,7 +145,7 @@ static void link_ready(struct block *b)
     link_last(&table.ready[b->size], &b->ready);
 }
 
-/* --- slots ------------------------------------------------------------------------------------- */
+/* --- slots --- */
 
 static void make_live(struct sa_stack *s)
 {
@@ -262,7 +264,8 @@ static struct block *quiet_first(void)
     return (struct block *)((char *)table.quiet.next - offsetof(struct block, quiet));
 }
 
-/* Whether the block that has been quiet for longest has waited longer than the next idle stack of a size. */
+/* Whether the block that has been quiet for longest has waited longer than the next idle stack of a
+ * size. */
 static bool quiet_goes_first(unsigned size)
 {
     const struct block *b = quiet_first();
@@ -328,7 +331,7 @@ static struct sa_stack *find_slot(unsigned depth)
     return s;
 }
 
-/* --- table ------------------------------------------------------------------------------------- */
+/* --- table --- */
 
 static bool start(void)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of rules by address, shared by all threads and signal handlers. It has no lock. An entry is two words,
- * {tag ^ mix(rule), rule}, read and written separately. The tag is the code address plus the identity of its
- * object, which is 64 mixed bits. A reader that sees the halves of two writes, {t1 ^ mix(r1), r2}, accepts them
- * only if t1 ^ mix(r1) ^ mix(r2) is the tag it looks for: if r1 = r2 then it is t1, whose rule that is; else
- * only by an accident of 64 mixed bits, as for two tags that are equal. An object that is unloaded takes no
- * entry away; one that comes to its place has another identity (unwind_object.h). Of the cache so much is used as the
- * program needs: it begins with a page and doubles when entries have had to make way, which loses half of them.
+ * The cache of rules by address, shared by all threads and signal handlers. It has no lock. An
+ * entry is two words, {tag ^ mix(rule), rule}, read and written separately. The tag is the code
+ * address plus the identity of its object, which is 64 mixed bits. A reader that sees the halves of
+ * two writes, {t1 ^ mix(r1), r2}, accepts them only if t1 ^ mix(r1) ^ mix(r2) is the tag it looks
+ * for: if r1 = r2 then it is t1, whose rule that is; else only by an accident of 64 mixed bits, as
+ * for two tags that are equal. An object that is unloaded takes no entry away; one that comes to
+ * its place has another identity (unwind_object.h). Of the cache so much is used as the program
+ * needs: it begins with a page and doubles when entries have had to make way, which loses half of
+ * them.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_CACHE_H
 #define SA_SAMPLING_STACK_UNWIND_CACHE_H
@@ -34,7 +36,8 @@ SA_INLINE bool sa_unwind_is_cached(const struct sa_unwind_cached *entry, uint64_
     return rule && (sa_load_relaxed(&entry->check) ^ sa_rng_mix(rule)) == tag;
 }
 
-/* Makes the rule that the entry, which had `rule`, does not have as far as that can be told without looking. */
+/* Makes the rule that the entry, which had `rule`, does not have as far as that can be told without
+ * looking. */
 uint64_t sa_unwind_make_rule(const struct sa_unwind_object *object, uintptr_t address,
                              struct sa_unwind_cached *entry, uint64_t rule);
 

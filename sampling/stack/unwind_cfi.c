@@ -39,7 +39,7 @@ struct program {
     uintptr_t location;
 };
 
-/* --- instructions ------------------------------------------------------------------------------ */
+/* --- instructions --- */
 
 static struct reg *reg_of(struct row *row, uint64_t number)
 {
@@ -202,7 +202,7 @@ static bool run(struct program *p, struct sa_cfi_reader *r, uintptr_t address)
     return !r->failed;
 }
 
-/* --- rules ------------------------------------------------------------------------------------- */
+/* --- rules --- */
 
 /* An expression that is a register plus an offset, and perhaps what is stored there. */
 static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t *ret_offset)
@@ -220,8 +220,9 @@ static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t 
 }
 
 /*
- * What linkers write for the PLT, where all entries share a description: rsp + 8, and 8 more from some
- * byte of the entry's 16 on. As a rule is for one address, it is a register plus an offset here.
+ * What linkers write for the PLT, where all entries share a description: rsp + 8, and 8 more from
+ * some byte of the entry's 16 on. As a rule is for one address, it is a register plus an offset
+ * here.
  */
 static bool is_plt(const struct reg *reg, uintptr_t address, int64_t *ret_offset)
 {
@@ -282,8 +283,9 @@ static uint64_t frame_rule(const struct row *row, uintptr_t address)
 }
 
 /*
- * Whether the code there is what ends a signal handler, without a description. As for libgcc, its bytes tell
- * (mov $15, %rax; syscall), and the kernel's ucontext_t, which lies at the stack pointer, has the registers.
+ * Whether the code there is what ends a signal handler, without a description. As for libgcc, its
+ * bytes tell (mov $15, %rax; syscall), and the kernel's ucontext_t, which lies at the stack
+ * pointer, has the registers.
  */
 SA_RARE static bool returns_from_signal(const struct sa_unwind_object *object, uintptr_t address)
 {

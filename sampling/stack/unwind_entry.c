@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* --- reading ----------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 bool sa_cfi_has(struct sa_cfi_reader *r, uint64_t n)
 {
@@ -95,7 +95,7 @@ uintptr_t sa_cfi_pointer(struct sa_cfi_reader *r, uint8_t encoding)
     return v ? base + v : 0;
 }
 
-/* --- entries ----------------------------------------------------------------------------------- */
+/* --- entries --- */
 
 #define ENTRY_USUAL 1024 /* bytes: not so long that it might be none */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entries of .eh_frame: common information (CIE), and descriptions of functions (FDE) that refer to one. Pure:
- * reads constant data of an object, never past the end of an entry.
+ * The entries of .eh_frame: common information (CIE), and descriptions of functions (FDE) that
+ * refer to one. Pure: reads constant data of an object, never past the end of an entry.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_ENTRY_H
 #define SA_SAMPLING_STACK_UNWIND_ENTRY_H
@@ -32,7 +32,8 @@ uint64_t sa_cfi_bytes(struct sa_cfi_reader *r, unsigned n); /* n <= 8 */
 uint64_t sa_cfi_leb(struct sa_cfi_reader *r, bool is_signed);
 uintptr_t sa_cfi_pointer(struct sa_cfi_reader *r, uint8_t encoding); /* DW_EH_PE_... */
 
-/* An FDE: its CIE, the addresses that it is about, its instructions. False: cannot be read by this code. */
+/* An FDE: its CIE, the addresses that it is about, its instructions. False: cannot be read by this
+ * code. */
 bool sa_cfi_fde(const uint8_t *fde, struct sa_cfi_cie *ret_cie, uintptr_t *ret_start,
                 uintptr_t *ret_end, struct sa_cfi_reader *ret_program);
 

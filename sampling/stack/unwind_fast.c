@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own walk of the stack: rules of unwind_cfi.h, remembered by address (unwind_cache.h), and those of whole stacks
- * that come again (unwind_trace_cache.h).
+ * Our own walk of the stack: rules of unwind_cfi.h, remembered by address (unwind_cache.h), and
+ * those of whole stacks that come again (unwind_trace_cache.h).
  *
- * The stack is read only between the stack pointer and what must be its top, upwards, so a chain that is
- * broken ends the walk. libgcc believes it. Where the top is not known, as on the stacks of coroutines, whose last
- * return address may be anything, the kernel is asked whether a page can be read before it is. So that this is rare, a
- * thread remembers how far below its top its own stack, on which a walk came to the end, was seen to go on.
+ * The stack is read only between the stack pointer and what must be its top, upwards, so a chain
+ * that is broken ends the walk. libgcc believes it. Where the top is not known, as on the stacks of
+ * coroutines, whose last return address may be anything, the kernel is asked whether a page can be
+ * read before it is. So that this is rare, a thread remembers how far below its top its own stack,
+ * on which a walk came to the end, was seen to go on.
  */
 #include "sampling/stack/unwind.h"
 
@@ -54,8 +55,8 @@ __attribute__((no_sanitize("address", "thread"))) static inline uintptr_t read_s
     return *(const uintptr_t *)at;
 }
 
-/* Threads have their control block above their stack; the first has its stack where the kernel put it. On a
- * stack from elsewhere (coroutines, signals) the bound is not tight. */
+/* Threads have their control block above their stack; the first has its stack where the kernel put
+ * it. On a stack from elsewhere (coroutines, signals) the bound is not tight. */
 static uintptr_t stack_top(uintptr_t sp)
 {
     uintptr_t thread, top = UINTPTR_MAX;
@@ -70,8 +71,8 @@ static uintptr_t stack_top(uintptr_t sp)
 enum { THREAD_UNKNOWN, THREAD_FIRST, THREAD_OTHER };
 
 /*
- * Whether a top is that of the thread's own stack. The first thread's control block is not above its stack, but may
- * lie right above that of a coroutine.
+ * Whether a top is that of the thread's own stack. The first thread's control block is not above
+ * its stack, but may lie right above that of a coroutine.
  */
 static bool is_own(uintptr_t top)
 {
@@ -96,7 +97,8 @@ static void enter_stack(struct cursor *c, uintptr_t readable)
         c->readable = c->top;
 }
 
-/* Whether a word can be read that lies beyond what is known; frames of many pages are not looked into. */
+/* Whether a word can be read that lies beyond what is known; frames of many pages are not looked
+ * into. */
 SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
 {
     if (at - c->readable > NEAR_TOP)
@@ -107,7 +109,8 @@ SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
     return true;
 }
 
-/* The walk came to an end: if it is the thread's own stack, it is there for as long as the thread is. */
+/* The walk came to an end: if it is the thread's own stack, it is there for as long as the thread
+ * is. */
 static void remember_stack(const struct cursor *c)
 {
     uintptr_t pages = pages_between(c->start, c->top);
@@ -161,7 +164,8 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
            (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
-/* What may become a step of a path. The first step of all is the only one whose address is exact. */
+/* What may become a step of a path. The first step of all is the only one whose address is
+ * exact. */
 static void path_add(struct sa_trace_cache_made *made, const struct cursor *c, uint64_t rule,
                      const struct sa_unwind_object *o)
 {
@@ -201,8 +205,8 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
             return false;
         c->bp = read_stack(at);
     } else if (rule & SA_RULE_RBP_AT_RBP) {
-        /* Compilers leave this rule in place for the last instruction of the function, when rbp is the caller's
-         * already, and no longer points into the frame. */
+        /* Compilers leave this rule in place for the last instruction of the function, when rbp is
+         * the caller's already, and no longer points into the frame. */
         at = c->bp + (uintptr_t)(int16_t)(rule >> 16);
         if (in_frame(c, at, cfa))
             c->bp = read_stack(at);
@@ -326,8 +330,8 @@ SA_NOINLINE static bool is_object(uintptr_t pc, uint64_t rule)
 }
 
 /*
- * As far as the path is right, and about usual frames; *ret_rule: the one that it has for what follows, or 0. False: the
- * walk is at its end.
+ * As far as the path is right, and about usual frames; *ret_rule: the one that it has for what
+ * follows, or 0. False: the walk is at its end.
  */
 SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, uint64_t *ret_rule,
                                     bool *ret_followed)
@@ -378,7 +382,8 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
     return state.pc && pc != pc_end;
 }
 
-/* By rules looked up one by one, the first of which may be known. They are added to `made`, if it is not NULL. */
+/* By rules looked up one by one, the first of which may be known. They are added to `made`, if it
+ * is not NULL. */
 SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_cache_made *made)
 {
     struct objects objects;
@@ -440,8 +445,8 @@ SA_NOINLINE bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most,
         walk_and_remember(&w, path);
     else if (goes_on)
         walk_on(&w, rule, NULL);
-    /* Not even our own frames are described (a static program without an index of its frames): what is
-     * sure is the return address below the CFA. */
+    /* Not even our own frames are described (a static program without an index of its frames): what
+     * is sure is the return address below the CFA. */
     if (!w.found && most && w.frame > w.c.sp && in_frame(&w.c, w.frame - 8, w.c.top))
         pc[w.n++] = read_stack(w.frame - 8);
     *ret_count = w.n;

@@ -20,8 +20,9 @@
 #define HEADER_BYTES 4096 /* of the first page: what is sure to be mapped with the ELF header */
 
 /*
- * Those that are never unloaded, which most frames are in, found once. libc is the one with environ, unless the program
- * has a copy of that. An entry is written by whoever takes its state from UNKNOWN to BEING_WRITTEN.
+ * Those that are never unloaded, which most frames are in, found once. libc is the one with
+ * environ, unless the program has a copy of that. An entry is written by whoever takes its state
+ * from UNKNOWN to BEING_WRITTEN.
  */
 enum { OWN, PROGRAM, LIBC, PERMANENT };
 
@@ -33,9 +34,9 @@ static struct {
 } permanent[PERMANENT];
 
 /*
- * Some of the others, with their build ids. An object that lies where one of these did, with its tables at the same
- * address, and has the same build id in the same place, is the same; to see that takes less than to find the build id.
- * Entries are taken in turn, and stay.
+ * Some of the others, with their build ids. An object that lies where one of these did, with its
+ * tables at the same address, and has the same build id in the same place, is the same; to see that
+ * takes less than to find the build id. Entries are taken in turn, and stay.
  */
 #define SEEN   8
 #define ID_MAX 32 /* bytes */
@@ -239,9 +240,9 @@ struct entry {
 #define NEARBY 32 /* entries, a quarter of a KiB */
 
 /*
- * Of `count` entries at *at, sorted, the few among which is the last that is not above the offset, if there is one; *at is
- * where they begin. They are looked for near the place where it would be if entries were evenly spread, so that few pages
- * of a large table are touched.
+ * Of `count` entries at *at, sorted, the few among which is the last that is not above the offset,
+ * if there is one; *at is where they begin. They are looked for near the place where it would be if
+ * entries were evenly spread, so that few pages of a large table are touched.
  */
 static uintptr_t narrow(const struct sa_unwind_object *o, const struct entry **at, uintptr_t count,
                         int64_t offset)

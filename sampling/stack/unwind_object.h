@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded objects, as the walker needs them: which one has a code address, whether it is still the one that a
- * cached rule was made of, and where its unwind information is. No lock, no memory: all
+ * Loaded objects, as the walker needs them: which one has a code address, whether it is still the
+ * one that a cached rule was made of, and where its unwind information is. No lock, no memory: all
  * is read from the object itself and from the loader's own index (_dl_find_object).
  *
- * What is on a stack cannot be unloaded while it is there, so the object of a frame stays mapped during the walk.
+ * What is on a stack cannot be unloaded while it is there, so the object of a frame stays mapped
+ * during the walk.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_OBJECT_H
 #define SA_SAMPLING_STACK_UNWIND_OBJECT_H
@@ -17,8 +18,8 @@ struct sa_unwind_object {
     uintptr_t bias;          /* added to addresses in the file */
     const uint8_t *eh_index; /* its PT_GNU_EH_FRAME, or NULL */
     /*
-     * Made of the address and the build id: an object that is loaded where another one was has the same
-     * only if it has the same code. 0: not known.
+     * Made of the address and the build id: an object that is loaded where another one was has the
+     * same only if it has the same code. 0: not known.
      */
     uint64_t identity;
     bool permanent; /* known to be never unloaded */
@@ -37,7 +38,8 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret);
 enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *object, uintptr_t address,
                                           const uint8_t **ret_fde);
 
-/* Stands for what that entry says, of an object without identity: equal only if the bytes are. 0: no entry. */
+/* Stands for what that entry says, of an object without identity: equal only if the bytes are. 0:
+ * no entry. */
 uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *object, uintptr_t address);
 
 /* Whether the object has code at [address, address + bytes), so that it can be read. */

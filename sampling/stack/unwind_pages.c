@@ -15,9 +15,9 @@
 
 uint32_t sa_unwind_pages_touched;
 /*
- * The low 32 bits of a page's number lie in the first slot from its own on that was free: the table fits on a page. Of pages
- * 16 TiB apart one may be taken for the other; it is then read as any other. Atomic, relaxed: written once, from 0, by
- * the thread that touches the page.
+ * The low 32 bits of a page's number lie in the first slot from its own on that was free: the table
+ * fits on a page. Of pages 16 TiB apart one may be taken for the other; it is then read as any
+ * other. Atomic, relaxed: written once, from 0, by the thread that touches the page.
  */
 static uint32_t pages[SLOTS];
 

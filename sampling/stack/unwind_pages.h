@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages of objects' unwind tables, read one by one. The kernel maps the 64 KiB around each page of a file that is
- * touched; a program with few samples reads three pages of the C library's tables, and would have more memory resident for
- * them than for its samples, and one with large libraries (a compiler) reads hundreds, far apart. The kernel maps no more than the
- * mapping has, and a page with advice of its own is one: so they get some while they are touched first. A program that
- * needs more pages than these is quicker with those around as well.
+ * The pages of objects' unwind tables, read one by one. The kernel maps the 64 KiB around each page
+ * of a file that is touched; a program with few samples reads three pages of the C library's
+ * tables, and would have more memory resident for them than for its samples, and one with large
+ * libraries (a compiler) reads hundreds, far apart. The kernel maps no more than the mapping has,
+ * and a page with advice of its own is one: so they get some while they are touched first. A
+ * program that needs more pages than these is quicker with those around as well.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_PAGES_H
 #define SA_SAMPLING_STACK_UNWIND_PAGES_H

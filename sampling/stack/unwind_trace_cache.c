@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing paths; see unwind_trace_cache.h. A process that is forked while another thread writes one never uses it
- * again.
+ * Writing paths; see unwind_trace_cache.h. A process that is forked while another thread writes one
+ * never uses it again.
  */
 #include "sampling/stack/unwind_trace_cache.h"
 
@@ -16,7 +16,8 @@ static uint8_t numbers_used; /* atomic, relaxed */
 
 #define FRAME_MAX (1 << 30) /* bytes: the walker believes no more either */
 
-/* Who does this at the same time may get the same path for another place: it is a guess there, too. */
+/* Who does this at the same time may get the same path for another place: it is a guess there,
+ * too. */
 struct sa_path *sa_trace_cache_first_of(uint8_t *number)
 {
     unsigned n = sa_min(sa_load_relaxed(&numbers_used) + 1u, 1u << SA_TRACE_CACHE_BITS);

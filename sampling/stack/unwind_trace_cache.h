@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths: what was looked up during a walk of the stack, in order, so that the next walk that takes the same way need not
- * look it up again. A loop that allocates has the same stack again and again.
+ * Paths: what was looked up during a walk of the stack, in order, so that the next walk that takes
+ * the same way need not look it up again. A loop that allocates has the same stack again and again.
  *
- * A path is nothing but a guess of the rules to come. Each step has the address that it is for; a walk takes the rule only
- * if that is the address at which it has arrived, with the stack pointer and rbp that it has, and goes on by itself from the
- * first one that differs. The rule of an address is always the same as long as the object there is: before the
- * first step in an object that may be unloaded stands one that says which it was, for the walk to see whether it still
- * is; it then stays there while its frames are on the stack. So a walk ends up with the same stack, whatever the path says.
+ * A path is nothing but a guess of the rules to come. Each step has the address that it is for; a
+ * walk takes the rule only if that is the address at which it has arrived, with the stack pointer
+ * and rbp that it has, and goes on by itself from the first one that differs. The rule of an
+ * address is always the same as long as the object there is: before the first step in an object
+ * that may be unloaded stands one that says which it was, for the walk to see whether it still is;
+ * it then stays there while its frames are on the stack. So a walk ends up with the same stack,
+ * whatever the path says.
  *
- * Paths are shared by threads and signal handlers, without a lock: one that is being written is not read, and one that
- * was written while it was being followed was followed for nothing (is_whole). Until this is known rules may be
- * torn, which the walker's own bounds make harmless.
+ * Paths are shared by threads and signal handlers, without a lock: one that is being written is not
+ * read, and one that was written while it was being followed was followed for nothing (is_whole).
+ * Until this is known rules may be torn, which the walker's own bounds make harmless.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_TRACE_CACHE_H
 #define SA_SAMPLING_STACK_UNWIND_TRACE_CACHE_H
@@ -27,7 +29,8 @@
 #define SA_TRACE_CACHE_STEPS 48
 #define SA_TRACE_CACHE_BITS  4 /* paths kept; those that were used first share pages */
 
-/* A path is written after so many walks one after the other that left it: stacks that do not come again cost little. */
+/* A path is written after so many walks one after the other that left it: stacks that do not come
+ * again cost little. */
 #define SA_TRACE_CACHE_PATIENCE 4
 
 struct sa_trace_cache_step {
@@ -35,7 +38,8 @@ struct sa_trace_cache_step {
     uint64_t rule;
 };
 
-/* In a rule: that it is plain (below), so that but for the end of the stack nothing has to be looked at. */
+/* In a rule: that it is plain (below), so that but for the end of the stack nothing has to be
+ * looked at. */
 #define SA_TRACE_CACHE_PLAIN (1 << 8)
 
 /* Instead of a rule: the address is in an object of this identity, but for the lowest bits. */
@@ -105,7 +109,8 @@ SA_INLINE void sa_trace_cache_add(struct sa_trace_cache_made *made, uintptr_t pc
         made->step[made->count++] = (struct sa_trace_cache_step){pc, rule};
 }
 
-/* Whether a rule, followed from an aligned stack pointer, leads to a frame above it with all that it reads inside. */
+/* Whether a rule, followed from an aligned stack pointer, leads to a frame above it with all that
+ * it reads inside. */
 bool sa_trace_cache_is_plain(uint64_t rule);
 
 /* Unless somebody else is writing it. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of a profile, each once, with the names of their functions as far as they can be had. Made for
- * one file and freed when it is written. Asks the loader and reads files: only outside of the allocator.
+ * The addresses of a profile, each once, with the names of their functions as far as they can be
+ * had. Made for one file and freed when it is written. Asks the loader and reads files: only
+ * outside of the allocator.
  *
  * An address is a return address; the call that it returns from is the byte before.
  */
@@ -15,7 +16,8 @@ struct sa_frame {
     uintptr_t pc;      /* return address */
     uint32_t segment;  /* index in mappings plus 1; 0: in no object */
     uint32_t function; /* number of its function, from 1; frames of one function are neighbours */
-    /* Offset in names: a symbol; "object+0x123", as addr2line takes it; "0x123" for what is in no object. */
+    /* Offset in names: a symbol; "object+0x123", as addr2line takes it; "0x123" for what is in no
+     * object. */
     size_t name;
     bool guess; /* the second, and the object has no symbol table: another reader may know better */
 };
@@ -49,7 +51,8 @@ static inline const char *sa_frames_name(const struct sa_frames *f, uintptr_t pc
     return f->names.data + sa_frames_frame(f, sa_frames_find(f, pc))->name;
 }
 
-/* A return address that is none, and the name that it gets: stands for a stack that could not be kept. */
+/* A return address that is none, and the name that it gets: stands for a stack that could not be
+ * kept. */
 #define SA_FRAMES_NOWHERE  ((uintptr_t)1)
 #define SA_FRAMES_NO_STACK "[stack not kept]"
 

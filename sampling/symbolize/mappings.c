@@ -2,9 +2,10 @@
 /*
  * Loaded objects; see mappings.h.
  *
- * The loader tells under its lock, which a thread that is not in a child of fork may have held: the child's copy
- * is never released. There the loader's list is walked without: no thread of the parent changes it any more,
- * and each change leaves it whole, so what _dl_find_object knows of it is complete.
+ * The loader tells under its lock, which a thread that is not in a child of fork may have held: the
+ * child's copy is never released. There the loader's list is walked without: no thread of the
+ * parent changes it any more, and each change leaves it whole, so what _dl_find_object knows of it
+ * is complete.
  */
 #include "sampling/symbolize/mappings.h"
 
@@ -122,7 +123,8 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* The program itself, as the kernel has told. Without a loader (-static) there is no other object but the vDSO. */
+/* The program itself, as the kernel has told. Without a loader (-static) there is no other object
+ * but the vDSO. */
 static bool program_info(struct dl_phdr_info *ret)
 {
     *ret = (struct dl_phdr_info){.dlpi_name = ""};
@@ -161,8 +163,9 @@ static const ElfW(Ehdr) * object_header(const struct link_map *map, uintptr_t ad
 }
 
 /*
- * What the loader would tell about an object, from the object; false if it is not there, or not yet. To the loader one with
- * gaps between its segments, as a linker for large pages leaves them, is one part for each: the header is in the first.
+ * What the loader would tell about an object, from the object; false if it is not there, or not
+ * yet. To the loader one with gaps between its segments, as a linker for large pages leaves them,
+ * is one part for each: the header is in the first.
  */
 static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
 {
@@ -200,7 +203,8 @@ void sa_mappings_after_fork(void)
     in_child = true;
 }
 
-/* The path without links and relative parts, as the kernel knows it; false: there is no such file now. */
+/* The path without links and relative parts, as the kernel knows it; false: there is no such file
+ * now. */
 static bool canonical_path(const char *path, char *buf, size_t cap)
 {
     char link[64];

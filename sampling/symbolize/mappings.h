@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The objects that are loaded now, and where: what turns an address into a place in a file. Ranges are those
- * of the program headers, not of /proc/self/maps, whose rows do not say where a segment begins; readers of
- * profiles compute wrong names from those.
+ * The objects that are loaded now, and where: what turns an address into a place in a file. Ranges
+ * are those of the program headers, not of /proc/self/maps, whose rows do not say where a segment
+ * begins; readers of profiles compute wrong names from those.
  *
- * Asks the loader, so it is only called outside of the allocator: no lock of ours held, no gate entered. A
- * collection belongs to its caller and does not change.
+ * Asks the loader, so it is only called outside of the allocator: no lock of ours held, no gate
+ * entered. A collection belongs to its caller and does not change.
  */
 #ifndef SA_SAMPLING_SYMBOLIZE_MAPPINGS_H
 #define SA_SAMPLING_SYMBOLIZE_MAPPINGS_H
@@ -44,7 +44,8 @@ struct sa_mappings {
 /* 0 or -ENOMEM. */
 int sa_mappings_collect(struct sa_mappings *ret);
 
-/* Only the object that has an address, without the loader's lock: for signal handlers too. 0, -ENOENT, -ENOMEM. */
+/* Only the object that has an address, without the loader's lock: for signal handlers too. 0,
+ * -ENOENT, -ENOMEM. */
 int sa_mappings_of(uintptr_t address, struct sa_mappings *ret);
 void sa_mappings_free(struct sa_mappings *mappings);
 
@@ -80,8 +81,8 @@ static inline const char *sa_mappings_name(const struct sa_mappings *m, const st
 /* The segment with an address, or NULL. */
 const struct sa_segment *sa_mappings_find(const struct sa_mappings *m, uintptr_t address);
 
-/* The build id in the notes of an object, looked for in `bytes` of them with that alignment; the number of
- * its bytes, 0 if there is none. */
+/* The build id in the notes of an object, looked for in `bytes` of them with that alignment; the
+ * number of its bytes, 0 if there is none. */
 size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MAX]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbol tables; see symbols.h. One pass over the table, in chunks, offers each function to the addresses
- * that it covers; the best offer wins. Then the names of the winners are read.
+ * Symbol tables; see symbols.h. One pass over the table, in chunks, offers each function to the
+ * addresses that it covers; the best offer wins. Then the names of the winners are read.
  */
 #include "sampling/symbolize/symbols.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of functions, from the symbol tables of ELF files: .symtab, of the file itself or of its separate debug
- * file, else .dynsym. Files are read, not mapped, so that one that is cut short meanwhile does no harm; nothing
- * in them is trusted. Memory grows with the addresses asked for, not with the tables.
+ * Names of functions, from the symbol tables of ELF files: .symtab, of the file itself or of its
+ * separate debug file, else .dynsym. Files are read, not mapped, so that one that is cut short
+ * meanwhile does no harm; nothing in them is trusted. Memory grows with the addresses asked for,
+ * not with the tables.
  */
 #ifndef SA_SAMPLING_SYMBOLIZE_SYMBOLS_H
 #define SA_SAMPLING_SYMBOLIZE_SYMBOLS_H
@@ -21,8 +22,8 @@ struct sa_symbol {
 };
 
 /*
- * Finds the functions of sorted addresses of an object, whose file must be the one that is loaded. Names
- * are added to `names`, which must not be empty. False: no table of functions is to be had.
+ * Finds the functions of sorted addresses of an object, whose file must be the one that is loaded.
+ * Names are added to `names`, which must not be empty. False: no table of functions is to be had.
  */
 bool sa_symbols_find(const struct sa_mappings *mappings, const struct sa_object *object,
                      struct sa_symbol *symbols, size_t count, struct sa_buffer *names);

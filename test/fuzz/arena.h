@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for records that is given back between inputs: a target that links with --wrap for sa_arena_alloc begins
- * each input with page heaps and a radix map that know nothing. Records can be made to run out.
+ * Memory for records that is given back between inputs: a target that links with --wrap for
+ * sa_arena_alloc begins each input with page heaps and a radix map that know nothing. Records can
+ * be made to run out.
  */
 #ifndef SA_TEST_FUZZ_ARENA_H
 #define SA_TEST_FUZZ_ARENA_H
@@ -39,7 +40,8 @@ void *__wrap_sa_arena_alloc(size_t bytes, size_t align)
     return fuzz_arena.memory + at;
 }
 
-/* Both page heaps and the map begin anew, without limits; the ordinary heap's place comes of the seed. */
+/* Both page heaps and the map begin anew, without limits; the ordinary heap's place comes of the
+ * seed. */
 static inline void fuzz_arena_begin(uint64_t seed)
 {
     static uint64_t used = UINT64_MAX;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput, which reads an input as a
- * sequence of decisions, carries them out against the module and against a simple model of it, and aborts
- * with one line when they disagree. It runs under libFuzzer (-Dfuzz=enabled), and under replay.c
- * everywhere else.
+ * What the fuzz targets share. A target is one file with LLVMFuzzerTestOneInput, which reads an
+ * input as a sequence of decisions, carries them out against the module and against a simple model
+ * of it, and aborts with one line when they disagree. It runs under libFuzzer (-Dfuzz=enabled), and
+ * under replay.c everywhere else.
  *
  * An input that has ended goes on with zeros, so that every input is a whole one.
  */
@@ -79,8 +79,8 @@ static inline size_t fuzz_size(struct fuzz_input *in, unsigned bits)
     return top == 1 ? 1 : top | fuzz_below(in, top);
 }
 
-/* A copy of up to `most` bytes of the input, in memory of exactly their number, so that a sanitizer sees
- * the end of it. The caller frees it. */
+/* A copy of up to `most` bytes of the input, in memory of exactly their number, so that a sanitizer
+ * sees the end of it. The caller frees it. */
 static inline uint8_t *fuzz_bytes(struct fuzz_input *in, size_t most, size_t *ret)
 {
     size_t n = fuzz_left(in) < most ? fuzz_left(in) : most;

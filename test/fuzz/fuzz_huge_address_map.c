@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of ranges against an array with an entry for each hugepage, that says in which range's time it was
- * put in: what is found, that neighbours merge, order, heap order and longest ranges of the nodes, the
- * number of nodes, and that the age of a range lies between those of its parts.
+ * The tree of ranges against an array with an entry for each hugepage, that says in which range's
+ * time it was put in: what is found, that neighbours merge, order, heap order and longest ranges of
+ * the nodes, the number of nodes, and that the age of a range lies between those of its parts.
  */
 #include "alloc/page_heap/huge/huge_address_map.h"
 

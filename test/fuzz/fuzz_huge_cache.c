@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of hugepages against an array that says where each one is: usage, size, hits, what is shed; and
- * that the limit never falls below its least, never rises without a miss or falls but by shrinking, and
- * that the extremes it reports enclose what was seen since the last of them was forgotten.
+ * The cache of hugepages against an array that says where each one is: usage, size, hits, what is
+ * shed; and that the limit never falls below its least, never rises without a miss or falls but by
+ * shrinking, and that the extremes it reports enclose what was seen since the last of them was
+ * forgotten.
  */
 #include "alloc/page_heap/huge/huge_cache.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filler against arrays that say of each page whether it is taken, free or clear: what is given out and of
- * which hugepage, what is released, what the sums are, tails of large spans, and decisions not to release.
+ * The filler against arrays that say of each page whether it is taken, free or clear: what is given
+ * out and of which hugepage, what is released, what the sums are, tails of large spans, and
+ * decisions not to release.
  */
 #include "alloc/page_heap/huge/huge_filler.h"
 

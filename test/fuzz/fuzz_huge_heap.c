@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole hugepage-aware heap on a system of memory that is only numbers (test/support/fake_system.h), whose
- * calls fail when the input says so, as do requests for records and those beyond limits. Spans do not overlap, lie where memory
- * is mapped, are zero if they are said to be; nothing in use is released or unmapped; the
- * invariants hold (test/support/page_heap_walk.h), the figures add up, and what is freed can all be given back.
+ * The whole hugepage-aware heap on a system of memory that is only numbers
+ * (test/support/fake_system.h), whose calls fail when the input says so, as do requests for records
+ * and those beyond limits. Spans do not overlap, lie where memory is mapped, are zero if they are
+ * said to be; nothing in use is released or unmapped; the invariants hold
+ * (test/support/page_heap_walk.h), the figures add up, and what is freed can all be given back.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 

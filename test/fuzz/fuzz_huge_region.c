@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A region against arrays that say of each page who has it and whether it has memory: what is given out, what
- * is known to be zero, what is released, and its counts.
+ * A region against arrays that say of each page who has it and whether it has memory: what is given
+ * out, what is known to be zero, what is released, and its counts.
  */
 #include "alloc/page_heap/huge/huge_region.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequences of calls of the allocation functions, under other names (meson.build renames them), against a list of
- * blocks: alignment, no overlap, contents that stay, zeros of calloc, usable sizes, errno, results of
- * impossible requests, realloc's failure, sized frees. With mappings that fail, sampling of every block, guarded
- * ones and frees by other threads, when the input says so.
+ * Sequences of calls of the allocation functions, under other names (meson.build renames them),
+ * against a list of blocks: alignment, no overlap, contents that stay, zeros of calloc, usable
+ * sizes, errno, results of impossible requests, realloc's failure, sized frees. With mappings that
+ * fail, sampling of every block, guarded ones and frees by other threads, when the input says so.
  */
 #include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"

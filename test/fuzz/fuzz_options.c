@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SALLOC_CONF: any string gives options that are in range, and at most so many complaints, which are printable and
- * fit their buffer, whatever its size. An item by itself means the same as in the string, if no later item
- * has its key: the options are those of the items that are understood, taken one by one.
+ * SALLOC_CONF: any string gives options that are in range, and at most so many complaints, which
+ * are printable and fit their buffer, whatever its size. An item by itself means the same as in the
+ * string, if no later item has its key: the options are those of the items that are understood,
+ * taken one by one.
  */
 #include "alloc/api/options.h"
 

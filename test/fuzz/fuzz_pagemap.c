@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The radix map against a list of spans: every page of a span of objects leads to it, the ends of others do,
- * classes stand where objects may begin, an address in no span finds none, and none of the lookups is
- * disturbed by any number that is no address. Growing fails when records run out, and then nothing is lost.
+ * The radix map against a list of spans: every page of a span of objects leads to it, the ends of
+ * others do, classes stand where objects may begin, an address in no span finds none, and none of
+ * the lookups is disturbed by any number that is no address. Growing fails when records run out,
+ * and then nothing is lost.
  */
 #include "pagemap/pagemap.h"
 

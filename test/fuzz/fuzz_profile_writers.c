@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Made-up profiles in every format. profile.proto, taken out of its gzip blocks (whose sums must be right), is
- * decoded: numbers refer to what is there, strings are UTF-8, each sample has a value for each type. The
- * totals of all formats are the same: those of profile.proto, which are those of the rows.
+ * Made-up profiles in every format. profile.proto, taken out of its gzip blocks (whose sums must be
+ * right), is decoded: numbers refer to what is there, strings are UTF-8, each sample has a value
+ * for each type. The totals of all formats are the same: those of profile.proto, which are those of
+ * the rows.
  */
 #include "sampling/export/write.h"
 

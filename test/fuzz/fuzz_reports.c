@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stats page in all formats, of made-up figures (any number of bytes that fits an address): each fits the size that
- * is said to hold it, the text is lines of printable characters, the JSON is JSON, and OpenMetrics has a type
- * before the samples of each family and ends as it must. And that a buffer that is too small is not left.
+ * The stats page in all formats, of made-up figures (any number of bytes that fits an address):
+ * each fits the size that is said to hold it, the text is lines of printable characters, the JSON
+ * is JSON, and OpenMetrics has a type before the samples of each family and ends as it must. And
+ * that a buffer that is too small is not left.
  */
 #include "stats/report.h"
 
@@ -65,7 +66,8 @@ struct sa_report_input *__wrap_sa_report_input_take(void)
     return r;
 }
 
-/* --- JSON: its grammar, for what may occur ------------------------------------------------------- */
+/* --- JSON: its grammar, for what may occur
+ * ------------------------------------------------------- */
 
 static const char *skip(const char *p)
 {
@@ -117,7 +119,7 @@ static const char *value(const char *p, int depth)
     }
 }
 
-/* --- OpenMetrics -------------------------------------------------------------------------------- */
+/* --- OpenMetrics --- */
 
 static size_t name_length(const char *p)
 {

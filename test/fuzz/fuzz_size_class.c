@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size classes for any kernel's page size: the class of a size is the least that holds it, and an offset into a
- * span is an object's start exactly where a division says so; and the tables of the fast path name the
- * same classes.
+ * Size classes for any kernel's page size: the class of a size is the least that holds it, and an
+ * offset into a span is an object's start exactly where a division says so; and the tables of the
+ * fast path name the same classes.
  */
 #include "alloc/base/size_class.h"
 

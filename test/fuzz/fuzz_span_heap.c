@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain heap of spans on a system of memory that is only numbers (test/support/fake_system.h), whose calls
- * fail when the input says so, as do requests for records. The spans that the map knows fill what is
- * mapped, ends and states are right, free neighbours of one state are merged, the sums are the
- * heap's figures, and what is freed can all be given back.
+ * The plain heap of spans on a system of memory that is only numbers (test/support/fake_system.h),
+ * whose calls fail when the input says so, as do requests for records. The spans that the map knows
+ * fill what is mapped, ends and states are right, free neighbours of one state are merged, the sums
+ * are the heap's figures, and what is freed can all be given back.
  */
 #include "alloc/page_heap/plain/span_heap.h"
 

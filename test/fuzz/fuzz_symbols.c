@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names out of made-up ELF files, whose sections and tables are the input's: whatever they say, an answer names a
- * function of the table that reaches to the address, the best there is, and its name is clean and ends. And
- * build ids out of made-up notes: what is found stands there, and nothing behind the end is read.
+ * Names out of made-up ELF files, whose sections and tables are the input's: whatever they say, an
+ * answer names a function of the table that reaches to the address, the best there is, and its name
+ * is clean and ends. And build ids out of made-up notes: what is found stands there, and nothing
+ * behind the end is read.
  */
 #include "sampling/symbolize/symbols.h"
 
@@ -124,8 +125,8 @@ static bool is_function(const Elf64_Sym *s, const Elf64_Shdr *strings)
            s->st_name < strings->sh_size;
 }
 
-/* The function that an address belongs to, as far as size and place decide: those with a size first, of these the
- * one that begins last. Whether there is one. */
+/* The function that an address belongs to, as far as size and place decide: those with a size
+ * first, of these the one that begins last. Whether there is one. */
 static bool best_of(const Elf64_Shdr *table, const Elf64_Shdr *strings, uint64_t address,
                     Elf64_Sym *ret)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules of the unwinder from made-up call frame information: an entry for a function and the common one that
- * it refers to, whose lengths are true and whose contents are the input's. Whatever these say, nothing
- * is read beyond them (they end where their memory ends, each in turn), the answer comes, is the same
- * when asked again, and has no bits that its kind does not have.
+ * Rules of the unwinder from made-up call frame information: an entry for a function and the common
+ * one that it refers to, whose lengths are true and whose contents are the input's. Whatever these
+ * say, nothing is read beyond them (they end where their memory ends, each in turn), the answer
+ * comes, is the same when asked again, and has no bits that its kind does not have.
  */
 #include "sampling/stack/unwind_cfi.h"
 

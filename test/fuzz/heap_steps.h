@@ -48,7 +48,8 @@ static inline void faults_end(void)
     fuzz_arena.fails_after = -1;
 }
 
-/* A span that the heap gave out: it is aligned, nobody else's, and zero if that was said; then some of it is written. */
+/* A span that the heap gave out: it is aligned, nobody else's, and zero if that was said; then some
+ * of it is written. */
 static inline void spans_enter(struct fuzz_input *in, struct sa_span *s, size_t align, uint8_t how)
 {
     FUZZ_EQUAL(s->start % (align << SA_PAGE_SHIFT), 0);

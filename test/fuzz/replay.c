@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target without a fuzzer: on every file of a corpus folder, in the order of their names, then on
- * pseudo-random inputs, which are the same in every run: strings of bytes, a few of them long, and files of the
- * corpus that were changed here and there. Says how many there were; if an input ends the process, which it was, and puts it
- * into the file that FUZZ_KEEP names.
+ * Runs a fuzz target without a fuzzer: on every file of a corpus folder, in the order of their
+ * names, then on pseudo-random inputs, which are the same in every run: strings of bytes, a few of
+ * them long, and files of the corpus that were changed here and there. Says how many there were; if
+ * an input ends the process, which it was, and puts it into the file that FUZZ_KEEP names.
  * usage: replay FOLDER [COUNT]          random inputs, 1000 if not said
  *        replay FILE                    this one only
  */

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What every file of the repository has in common: a licence line first, a comment that says what the file
-is for, at most 500 lines, no tabs, no trailing blanks, a newline at the end, no // comments in C, and no words
+is for, at most 500 lines, of at most 100 columns in code and 120 in documents, no tabs, no trailing blanks, a newline at the end, no // comments in C, and no words
 that mean something only where the file was written.
 usage: check_style.py ROOT
 """
+import os
 import re
 import sys
 
 import lint
 
 MOST_LINES = 500
+MOST_COLUMNS = {'.c': 100, '.h': 100, '.def': 100, '.cc': 100, '.md': 120}
 LICENCE = 'SPDX-License-Identifier: Apache-2.0'
 
 # Spelled so that this file does not find itself.
@@ -51,6 +53,15 @@ def check_lines(path, lines, findings):
         findings.add(path, None, '%d lines, at most %d' % (len(lines), MOST_LINES))
 
 
+def check_columns(path, lines, findings):
+    """Left out: rows of tables, lines that cannot be broken, and what a test is to match."""
+    most = MOST_COLUMNS.get(os.path.splitext(path)[1])
+    for number, line in enumerate(lines, 1):
+        if most and len(line) > most and not re.match(r'\||#define | \* (?:EXPECT|ARGS): ', line) and ' ' in line.strip(' */') and \
+                'http' not in line and not re.search(r'^ *: SA_PERCPU_INPUTS|\[slabs\]', line):
+            findings.add(path, number, '%d columns, at most %d' % (len(line), most))
+
+
 def check_comments(path, text, findings):
     """// outside of strings and block comments."""
     blanked = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
@@ -74,6 +85,7 @@ def main(root):
         if not path.endswith('.md'):
             check_opening(path, lines, findings)
         check_lines(path, lines, findings)
+        check_columns(path, lines, findings)
         if re.search(r'\.(c|h|def)$', path):
             check_comments(path, text, findings)
     findings.finish('style of %d files' % len(files))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls that fail; see faults.h. The library makes them as instructions, so no function can be
- * replaced: a filter of system calls sends a signal instead of each that is made from the library's code,
- * and the handler lets it fail, or makes the call.
+ * System calls that fail; see faults.h. The library makes them as instructions, so no function can
+ * be replaced: a filter of system calls sends a signal instead of each that is made from the
+ * library's code, and the handler lets it fail, or makes the call.
  */
 #include "test/outside/faults.h"
 
@@ -149,10 +149,8 @@ static void faults_begin(void)
     if (dl_iterate_phdr(find_code, code) != 1)
         return;
     struct sock_filter filter[] = {
-        LOAD(
-            ip +
-            sizeof(
-                uint32_t)), /* the library does not lie across 4 GiB, but for a chance of 1 in 20,000 */
+        LOAD(ip + sizeof(uint32_t)), /* the library does not lie across 4 GiB, but for a chance of 1
+                                        in 20,000 */
         JUMP(BPF_JEQ, (uint32_t)(code[0] >> 32), 1, 0),
         RETURN(SECCOMP_RET_ALLOW),
         LOAD(ip),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls of the library's that fail when a test wants them to: faults.c has a filter send a signal
- * for each.
+ * System calls of the library's that fail when a test wants them to: faults.c has a filter send a
+ * signal for each.
  */
 #ifndef SA_TEST_OUTSIDE_FAULTS_H
 #define SA_TEST_OUTSIDE_FAULTS_H

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real memory on real hugepages, in whatever mode the system's transparent hugepages are; skipped where that is
- * `never`. Run without sampling: samples are copies in small pages, by design. usage: hugepages covered|sparse|few|second
- *   covered  512 MiB of blocks below 512 KiB, all of them written to: nine tenths of them come to lie on hugepages,
- *            and they take at most an eighth more memory than they are long
- *   sparse   40,000 blocks of 64 KiB of which a page each is written to: with advice, no more memory than without
+ * Real memory on real hugepages, in whatever mode the system's transparent hugepages are; skipped
+ * where that is `never`. Run without sampling: samples are copies in small pages, by design. usage:
+ *   hugepages covered|sparse|few|second
+ *   covered  512 MiB of blocks below 512 KiB, all of them written to: nine tenths of them come to
+ *            lie on hugepages, and they take at most an eighth more memory than they are long
+ *   sparse   40,000 blocks of 64 KiB of which a page each is written to: with advice, no more
+ *            memory than without
  *   few      of 512 MiB of blocks, 1 of 33 is kept: the rest goes back, and does not come again
- *   second   of 256 MiB of blocks of 64 KiB, every second is kept: the rest goes back, in few mappings
+ *   second   of 256 MiB of blocks of 64 KiB, every second is kept: the rest goes back, in few
+ *            mappings
  */
 #include "test/outside/check.h"
 
@@ -41,8 +44,8 @@ static size_t rollup(const char *field)
     return at ? strtoul(at + strlen(field), NULL, 10) : 0;
 }
 
-/* KiB of the mappings that blocks lie in: resident ones, of these on hugepages. Uses libc's streams, which allocate
- * little. */
+/* KiB of the mappings that blocks lie in: resident ones, of these on hugepages. Uses libc's
+ * streams, which allocate little. */
 static void heap_memory(size_t *ret_all, size_t *ret_huge)
 {
     uintptr_t low = UINTPTR_MAX, high = 0;

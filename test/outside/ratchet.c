@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same load, 40 times, does not take more memory, nor more address space, each time. Blocks of mixed sizes are
- * written by one thread and freed by another in random order; a fiftieth of each load stays for two loads more, on
- * pages that the next loads find in part taken.
+ * The same load, 40 times, does not take more memory, nor more address space, each time. Blocks of
+ * mixed sizes are written by one thread and freed by another in random order; a fiftieth of each
+ * load stays for two loads more, on pages that the next loads find in part taken.
  *
- * Proves that the peaks of the last five loads are at most a 20th above those of the 26th to 30th (until then those
- * blocks that stay find their places; address space comes in steps of a 32nd), and what is left behind also, of memory
- * and of address space.
+ * Proves that the peaks of the last five loads are at most a 20th above those of the 26th to 30th
+ * (until then those blocks that stay find their places; address space comes in steps of a 32nd),
+ * and what is left behind also, of memory and of address space.
  */
 #include "test/outside/check.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory goes back to the system by itself. 512 MiB of blocks of one size are written to and freed by
- * another thread; then the program only makes about a hundred small malloc and free pairs a second.
- * Proves that it is below 64 MiB resident within 10 seconds, and, over several rounds, that what is
- * left does not grow. usage: returns BYTES ROUNDS
+ * Memory goes back to the system by itself. 512 MiB of blocks of one size are written to and freed
+ * by another thread; then the program only makes about a hundred small malloc and free pairs a
+ * second. Proves that it is below 64 MiB resident within 10 seconds, and, over several rounds, that
+ * what is left does not grow. usage: returns BYTES ROUNDS
  */
 #include "test/outside/check.h"
 
@@ -63,8 +63,8 @@ int main(int argc, char **argv)
         CHECK_SAYS(resident < LIMIT_KIB, "round %zu: %zu KiB resident after %.1f s", round,
                    resident, check_now() - start);
         /* What is left of the last round must not differ from the first by more than a few caches:
-         * a sixteenth of the limit for each round would show within ten. Memory goes back step by step, so the
-         * time is the same ten seconds: just below the limit is not where it ends. */
+         * a sixteenth of the limit for each round would show within ten. Memory goes back step by
+         * step, so the time is the same ten seconds: just below the limit is not where it ends. */
         if (round == 0)
             first = resident;
         CHECK_SAYS(resident < first + LIMIT_KIB / 4, "round %zu: %zu KiB, in the first %zu", round,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library costs a small program in memory: 30 blocks of as many sizes stay, and others come and go for a
- * while, so that samples are taken, guarded and kept. The program runs itself once more without the library, and both say
- * what memory they have that is no file's.
+ * What the library costs a small program in memory: 30 blocks of as many sizes stay, and others
+ * come and go for a while, so that samples are taken, guarded and kept. The program runs itself
+ * once more without the library, and both say what memory they have that is no file's.
  *
- * Proves that all code which runs then is in the first 128 KiB of the library, as the kernel maps 64 KiB around each
- * page; that of the C library's constants samples read a few pages, and do not bring in what is around them; and that the
- * rest is at most 72 pages more with the library. The sizes have a page or more each, the rest is what
- * every program touches of the variables, tables and records, which lies together for that (alloc/cold.ld). Where the
- * heap begins, and so the part of each table by address, is random: the least of some runs counts.
+ * Proves that all code which runs then is in the first 128 KiB of the library, as the kernel maps
+ * 64 KiB around each page; that of the C library's constants samples read a few pages, and do not
+ * bring in what is around them; and that the rest is at most 72 pages more with the library. The
+ * sizes have a page or more each, the rest is what every program touches of the variables, tables
+ * and records, which lies together for that (alloc/cold.ld). Where the heap begins, and so the part
+ * of each table by address, is random: the least of some runs counts.
  */
 #include "test/outside/check.h"
 

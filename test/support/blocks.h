@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contents of blocks that tests write and look for later, and the check that nothing is left over. */
+/* Contents of blocks that tests write and look for later, and the check that nothing is left
+ * over. */
 #ifndef TEST_SUPPORT_BLOCKS_H
 #define TEST_SUPPORT_BLOCKS_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In builds for coverage (-Db_coverage=true) only: counters of a process are also written when it aborts or
- * leaves by _exit, as children of tests do. Part of the core, which is linked with --wrap for both.
+ * In builds for coverage (-Db_coverage=true) only: counters of a process are also written when it
+ * aborts or leaves by _exit, as children of tests do. Part of the core, which is linked with --wrap
+ * for both.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A system of memory that exists only in the test: mappings are numbers, and for each page of the home window it
- * is known whether it is mapped, holds memory, was written to, and belongs to a span. Calls can be made
- * to fail. The program is linked with --wrap for the functions of alloc/os/vm.h that are replaced.
+ * A system of memory that exists only in the test: mappings are numbers, and for each page of the
+ * home window it is known whether it is mapped, holds memory, was written to, and belongs to a
+ * span. Calls can be made to fail. The program is linked with --wrap for the functions of
+ * alloc/os/vm.h that are replaced.
  */
 #ifndef TEST_SUPPORT_FAKE_SYSTEM_H
 #define TEST_SUPPORT_FAKE_SYSTEM_H

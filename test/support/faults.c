@@ -39,7 +39,8 @@ void *__wrap_sa_sys_mmap(void *hint, size_t bytes, int prot, int flags)
         return NULL;
     }
     p = __real_sa_sys_mmap(hint, bytes, prot, flags);
-    /* The kernel orders who unmapped these addresses before, unseen by ThreadSanitizer: see test_recording. */
+    /* The kernel orders who unmapped these addresses before, unseen by ThreadSanitizer: see
+     * test_recording. */
     __atomic_load_n(&test_faults.mmap_calls, __ATOMIC_ACQUIRE);
     return p;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that uses the hugepage-aware heap at random, on the fake system (fake_system.h), and knows of each page
- * what it may rely on: that nobody else has it, and that it is zero where the heap says so.
+ * A program that uses the hugepage-aware heap at random, on the fake system (fake_system.h), and
+ * knows of each page what it may rely on: that nobody else has it, and that it is zero where the
+ * heap says so.
  */
 #ifndef TEST_SUPPORT_HUGE_PROGRAM_H
 #define TEST_SUPPORT_HUGE_PROGRAM_H
@@ -19,7 +20,8 @@ extern struct huge_program program;
 /* mode: of transparent hugepages, as in the kernel's file. */
 void program_begin(const char *mode, uint64_t seed);
 
-/* A span that is checked, mostly written to, and entered in the table; NULL if the heap has none. */
+/* A span that is checked, mostly written to, and entered in the table; NULL if the heap has
+ * none. */
 struct sa_span *program_take(size_t n, size_t align, bool dense);
 void program_give(unsigned i);
 void program_resize(unsigned i);

@@ -11,7 +11,8 @@
 #define T     524288.0
 #define DEPTH 3
 
-/* Local functions, so that only .symtab has their names. Long enough for an address in the middle. */
+/* Local functions, so that only .symtab has their names. Long enough for an address in the
+ * middle. */
 #define FUNCTION(name)                                                                             \
     static __attribute__((noinline, used)) int name(volatile int *p)                               \
     {                                                                                              \

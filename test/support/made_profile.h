@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles made by hand, whose every number is known: for what reads profiles and does not need a sampler. Stacks
- * have real return addresses of functions of the test program, of libc, and of nothing.
+ * Profiles made by hand, whose every number is known: for what reads profiles and does not need a
+ * sampler. Stacks have real return addresses of functions of the test program, of libc, and of
+ * nothing.
  */
 #ifndef SA_TEST_MADE_PROFILE_H
 #define SA_TEST_MADE_PROFILE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watching who has an object: its first word is claimed atomically by whoever is handed it and given
- * up before it is handed back. Two owners at a time, the failure that an allocator must never have,
- * show at once, in whichever thread is the second.
+ * Watching who has an object: its first word is claimed atomically by whoever is handed it and
+ * given up before it is handed back. Two owners at a time, the failure that an allocator must never
+ * have, show at once, in whichever thread is the second.
  *
  * All words of an object are the allocator's own between give and take except the first, which the
  * middle and front layers do not write while an object is free. A fresh span reads as something

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking the ordinary page heap's invariants (H1 to H4 of huge_heap.h, F1 to F3 of huge_filler.h). The program is
- * linked with --wrap for sa_vm_map and sa_vm_unmap, so that the address space that the heap holds is known:
- * every hugepage of it must be in exactly one place, the spans found through the map must fill what is
- * taken, and the sums must be what the components and the statistics say.
+ * Checking the ordinary page heap's invariants (H1 to H4 of huge_heap.h, F1 to F3 of
+ * huge_filler.h). The program is linked with --wrap for sa_vm_map and sa_vm_unmap, so that the
+ * address space that the heap holds is known: every hugepage of it must be in exactly one place,
+ * the spans found through the map must fill what is taken, and the sums must be what the components
+ * and the statistics say.
  */
 #ifndef TEST_SUPPORT_PAGE_HEAP_WALK_H
 #define TEST_SUPPORT_PAGE_HEAP_WALK_H
@@ -13,7 +14,8 @@
 /* Asserts all that. No other thread may use the heap. */
 void page_heap_check(void);
 
-/* Address space that the heap got or lost: for a test that has a system of its own (PAGE_HEAP_FAKE). */
+/* Address space that the heap got or lost: for a test that has a system of its own
+ * (PAGE_HEAP_FAKE). */
 void page_heap_mapped(void *p, size_t bytes);
 void page_heap_unmapped(void *p, size_t bytes);
 

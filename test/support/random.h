@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers for random tests: xorshift64* (Marsaglia, Vigna). Every test seeds it with a constant of
- * its own, so that a failure repeats; the allocator's own generator is not used, because it is under
- * test itself.
+ * its own, so that a failure repeats; the allocator's own generator is not used, because it is
+ * under test itself.
  */
 #ifndef SA_TEST_RANDOM_H
 #define SA_TEST_RANDOM_H

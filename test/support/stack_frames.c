@@ -51,7 +51,7 @@ int stack_frames_start(void **state)
     return 0;
 }
 
-/* --- frames of all kinds ----------------------------------------------------------------------- */
+/* --- frames of all kinds --- */
 
 typedef void step_fn(unsigned depth);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks whose frames are known without an unwinder: every function notes its own return address when it is
- * entered (ENTER), and stack_frames_expect compares. Shared by the tests of capture.
+ * Stacks whose frames are known without an unwinder: every function notes its own return address
+ * when it is entered (ENTER), and stack_frames_expect compares. Shared by the tests of capture.
  */
 #ifndef TEST_SUPPORT_STACK_FRAMES_H
 #define TEST_SUPPORT_STACK_FRAMES_H
@@ -43,7 +43,8 @@ void stack_frames_inner(const void *frame, unsigned depth, struct stack *ret, un
 /* Stands for malloc: notes itself, and fills in `captured`. */
 void capture(void);
 
-/* Notes itself; frames of every kind that compilers make, `depth` of them, and capture() in the innermost. */
+/* Notes itself; frames of every kind that compilers make, `depth` of them, and capture() in the
+ * innermost. */
 void stack_frames_next(unsigned depth);
 
 /* The stack captured begins with what was noted, innermost first. */

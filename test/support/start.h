@@ -20,8 +20,8 @@ void test_start(size_t cpu_cache_limit);
 
 /*
  * Whether caches are per CPU in this run. They are per thread where the kernel or libc has no rseq,
- * where SALLOC_TEST_CACHES=thread asks for it, and under ThreadSanitizer, which cannot see the order
- * that restartable sequences give to the memory that they hand over.
+ * where SALLOC_TEST_CACHES=thread asks for it, and under ThreadSanitizer, which cannot see the
+ * order that restartable sequences give to the memory that they hand over.
  */
 bool test_per_cpu(void);
 

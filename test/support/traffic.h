@@ -9,7 +9,8 @@
 #include "test/support/random.h"
 #include "test/support/threads.h"
 
-/* Allocates and frees blocks of all sizes until *done (atomic); one in release_every times all free memory is given back. */
+/* Allocates and frees blocks of all sizes until *done (atomic); one in release_every times all free
+ * memory is given back. */
 static inline void traffic_until(const uint64_t *done, uint64_t seed, size_t release_every)
 {
     struct test_random r = {seed};
@@ -29,7 +30,8 @@ static inline void traffic_until(const uint64_t *done, uint64_t seed, size_t rel
             sa_front_free(held[i]);
 }
 
-/* Block i of those that one thread allocates and another one frees; passed is where they meet, atomic. */
+/* Block i of those that one thread allocates and another one frees; passed is where they meet,
+ * atomic. */
 static inline size_t traffic_size(size_t i, size_t sizes)
 {
     return 16 + i % sizes;

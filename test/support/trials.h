@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations counted as trials of the sampler. The number of successes in n of them is binomial: np,
- * deviation sqrt(np(1-p)); 5 deviations are allowed, and somewhat more above what is expected where that is little, by
- * inequalities for such sums. Seeds are fixed, but not the outcome: restartable sequences that the kernel restarts draw again, and
- * threads come in any order.
+ * Allocations counted as trials of the sampler. The number of successes in n of them is binomial:
+ * np, deviation sqrt(np(1-p)); 5 deviations are allowed, and somewhat more above what is expected
+ * where that is little, by inequalities for such sums. Seeds are fixed, but not the outcome:
+ * restartable sequences that the kernel restarts draw again, and threads come in any order.
  *
- * The clock is the test's (--wrap for sa_vdso_clock_ns): how long a countdown may be depends on how fast the
- * last one ended. Sampled objects are used as if they were not.
+ * The clock is the test's (--wrap for sa_vdso_clock_ns): how long a countdown may be depends on how
+ * fast the last one ended. Sampled objects are used as if they were not.
  */
 #ifndef TEST_SUPPORT_TRIALS_H
 #define TEST_SUPPORT_TRIALS_H
@@ -36,7 +36,8 @@ uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock)
     return now;
 }
 
-/* Countdowns end in less than 10 ms, between 10 and 100, and more: they get longer, stay, are short. */
+/* Countdowns end in less than 10 ms, between 10 and 100, and more: they get longer, stay, are
+ * short. */
 enum pace { BUSY, EVEN, QUIET };
 
 static inline void set_pace(enum pace pace)
@@ -75,9 +76,11 @@ static inline void give_back(unsigned cls, void *obj)
 #define LOG_CHANCE (5.0 * 5 / 2) /* 5 deviations of many: once in 1.7 million by chance */
 
 /*
- * -log of the most that the chance can be of a sum of independent successes being so far off (error), of `expected` and a variance > 0. It is v h(x / v)
- * with h(u) = (1 + u) log(1 + u) - u, as no term is more than 1 off (G. Bennett, Probability inequalities for the sum of independent random
- * variables, 1962), and below what is expected also x^2 / (2 expected) (D. Angluin, L. Valiant, Fast probabilistic algorithms for Hamiltonian circuits and matchings, 1979).
+ * -log of the most that the chance can be of a sum of independent successes being so far off
+ * (error), of `expected` and a variance > 0. It is v h(x / v) with h(u) = (1 + u) log(1 + u) - u,
+ * as no term is more than 1 off (G. Bennett, Probability inequalities for the sum of independent
+ * random variables, 1962), and below what is expected also x^2 / (2 expected) (D. Angluin, L.
+ * Valiant, Fast probabilistic algorithms for Hamiltonian circuits and matchings, 1979).
  */
 static inline double log_rarity(double error, double expected, double variance)
 {

@@ -34,8 +34,8 @@ static char *space_map_in_hole(struct sa_heap_space *space, size_t bytes, size_t
 }
 
 /*
- * Maps bytes where the last mapping ended. If something else is there, the kernel gives another place:
- * then further on in the window is tried, a few times.
+ * Maps bytes where the last mapping ended. If something else is there, the kernel gives another
+ * place: then further on in the window is tried, a few times.
  */
 static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t align)
 {

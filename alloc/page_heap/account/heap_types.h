@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the page heaps of both kinds and their interface (page_heap.h) share: numbers, counters, choices of the user.
+ * What the page heaps of both kinds and their interface (page_heap.h) share: numbers, counters,
+ * choices of the user.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_HEAP_TYPES_H
 #define SA_PAGE_HEAP_ACCOUNT_HEAP_TYPES_H
@@ -21,9 +22,10 @@ struct sa_page_heap_stats {
 
 /* What the user wants of the kernel's transparent hugepages. */
 enum sa_hugepages {
-    SA_HUGEPAGES_AUTO, /* where they cost next to no memory */
-    SA_HUGEPAGES_OFF,  /* none */
-    SA_HUGEPAGES_ALWAYS, /* wherever the system gives them, though memory that is not touched is lost */
+    SA_HUGEPAGES_AUTO,   /* where they cost next to no memory */
+    SA_HUGEPAGES_OFF,    /* none */
+    SA_HUGEPAGES_ALWAYS, /* wherever the system gives them, though memory that is not touched is
+                            lost */
 };
 
 /* Their numbers, which spans bear. */
@@ -35,7 +37,8 @@ SA_INLINE bool sa_page_heap_sampled_address(uintptr_t address)
     return address >> SA_HOME_SHIFT == (SA_HOME_START >> SA_HOME_SHIFT) + 1;
 }
 
-/* What pages are for: DENSE: many objects, so that they are likely to stay in use; ZERO: they had better be zero, and without memory, already. */
+/* What pages are for: DENSE: many objects, so that they are likely to stay in use; ZERO: they had
+ * better be zero, and without memory, already. */
 enum sa_pages_use { SA_PAGES_ANY, SA_PAGES_DENSE, SA_PAGES_ZERO };
 
 /* The rules for how much demand is expected back; see sa_page_heap_set_skip. */

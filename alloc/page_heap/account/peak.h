@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moment at which most memory was used: realized fragmentation compares what was used then with what
- * the program had in use, as the sampler estimates it.
+ * The moment at which most memory was used: realized fragmentation compares what was used then with
+ * what the program had in use, as the sampler estimates it.
  *
- * Memory only becomes more when pages are handed out, so each page heap calls sa_peak_note there, with its
- * lock held. What was used is the footprint (footprint.h). The two figures of the peak are kept in one word, so that
- * they are of the same moment without a lock of their own: pages of SA_PAGE_BYTES, 32 bits each.
+ * Memory only becomes more when pages are handed out, so each page heap calls sa_peak_note there,
+ * with its lock held. What was used is the footprint (footprint.h). The two figures of the peak are
+ * kept in one word, so that they are of the same moment without a lock of their own: pages of
+ * SA_PAGE_BYTES, 32 bits each.
  *
- * Beside it, the moment of the peak profile: the program had most in use, counted and not estimated. In use are large blocks and
- * the objects that the middle layer has given out, each by what it occupies, less those in the caches of CPUs. The former is
- * counted as it changes. The latter are only counted where the former is above the high-water mark so far, which it has to be for the mark to
- * rise, and SA_IN_USE_PART of the mark has been given out since: so the mark is that much too low at most. Nothing in this depends on
- * what is sampled: of a sampled block its class's size counts, whether a proxy is held for it or not, and what is kept after a
- * free does not.
+ * Beside it, the moment of the peak profile: the program had most in use, counted and not
+ * estimated. In use are large blocks and the objects that the middle layer has given out, each by
+ * what it occupies, less those in the caches of CPUs. The former is counted as it changes. The
+ * latter are only counted where the former is above the high-water mark so far, which it has to be
+ * for the mark to rise, and SA_IN_USE_PART of the mark has been given out since: so the mark is
+ * that much too low at most. Nothing in this depends on what is sampled: of a sampled block its
+ * class's size counts, whether a proxy is held for it or not, and what is kept after a free does
+ * not.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_PEAK_H
 #define SA_PAGE_HEAP_ACCOUNT_PEAK_H
@@ -59,8 +62,8 @@ SA_INLINE bool sa_in_use_may_be_most(void)
 }
 
 /*
- * So many bytes are in use; so many caches were counted to find that out. If it is the most so far, the call that
- * this thread is in is marked: a block that it samples was in use then.
+ * So many bytes are in use; so many caches were counted to find that out. If it is the most so far,
+ * the call that this thread is in is marked: a block that it samples was in use then.
  */
 void sa_in_use_note(int64_t bytes, int caches);
 

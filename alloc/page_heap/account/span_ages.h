@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A census of free runs of pages: how many of each length, and how long they have been idle. Filled from
- * scratch for a report; no state, no lock (whoever counts holds the lock of what it counts).
+ * A census of free runs of pages: how many of each length, and how long they have been idle. Filled
+ * from scratch for a report; no state, no lock (whoever counts holds the lock of what it counts).
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_SPAN_AGES_H
 #define SA_PAGE_HEAP_ACCOUNT_SPAN_AGES_H

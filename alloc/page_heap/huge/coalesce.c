@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges that are partly in the cache and partly without memory, for large spans that neither the cache nor the released ranges
- * should serve alone: a program whose large blocks differ in size seldom finds one that is cached in one piece, and all
- * of a fresh one would have to be found by the kernel, while the cached pieces are in nobody's use. The lock is held.
+ * Ranges that are partly in the cache and partly without memory, for large spans that neither the
+ * cache nor the released ranges should serve alone: a program whose large blocks differ in size
+ * seldom finds one that is cached in one piece, and all of a fresh one would have to be found by
+ * the kernel, while the cached pieces are in nobody's use. The lock is held.
  *
- * Not under a limit, which goes by what has no memory yet, and not where all is to be zero, which a fresh range is already.
+ * Not under a limit, which goes by what has no memory yet, and not where all is to be zero, which a
+ * fresh range is already.
  */
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/account/limits.h"
@@ -40,8 +42,8 @@ static size_t join_cached(const struct sa_huge_heap *h, size_t start, size_t n)
     return sum;
 }
 
-/* All of them are free; whether the last has no memory. Ranges are taken whole, but for those at both ends, of which a part
- * stays: no node is needed. */
+/* All of them are free; whether the last has no memory. Ranges are taken whole, but for those at
+ * both ends, of which a part stays: no node is needed. */
 static bool join_take(struct sa_huge_heap *h, size_t start, size_t n)
 {
     size_t next;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First touches of hugepages that take long. The kernel of a virtual machine may tell the host of its free memory, by the
- * hugepage, and the host takes it away. A page without memory then costs ten microseconds more at its first touch, and a hugepage 512
- * times that; while small pages come from memory that was used and freed lately, as long as there is such. A heap
- * that lives long has a hugepage's price back by and by; most programs with a small one have ended before.
+ * First touches of hugepages that take long. The kernel of a virtual machine may tell the host of
+ * its free memory, by the hugepage, and the host takes it away. A page without memory then costs
+ * ten microseconds more at its first touch, and a hugepage 512 times that; while small pages come
+ * from memory that was used and freed lately, as long as there is such. A heap that lives long has
+ * a hugepage's price back by and by; most programs with a small one have ended before.
  *
- * So as long as the heap is not very large, the first touch of a hugepage of the filler's that is advised is made by the thread that
- * takes it, and timed. After one that is slow the next hugepages are left to small pages, twice as many each time. On the first of
- * these small pages are timed, too: where they are slow, nothing is gained by them, and hugepages are advised again.
- * As many as were left out are made whole the sooner when the heap is large (thp_collapse.c).
+ * So as long as the heap is not very large, the first touch of a hugepage of the filler's that is
+ * advised is made by the thread that takes it, and timed. After one that is slow the next hugepages
+ * are left to small pages, twice as many each time. On the first of these small pages are timed,
+ * too: where they are slow, nothing is gained by them, and hugepages are advised again. As many as
+ * were left out are made whole the sooner when the heap is large (thp_collapse.c).
  *
  * All is under the heap's lock; `untouched` is also read without.
  */
@@ -111,7 +113,8 @@ void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (!first)
         return;
-    if (small) { /* the first small page takes a page of the kernel's tables, too, and does not count */
+    if (small) { /* the first small page takes a page of the kernel's tables, too, and does not
+                    count */
         places = sa_min(sa_span_bytes(s) / sa_vm.page_bytes, SMALL_PAGES);
         sa_vm_touch((void *)s->start);
         ns = touch(s->start + sa_vm.page_bytes, places - 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The treap of ranges; see huge_address_map.h. Ordered by address, a heap by random priority, so that its
- * expected depth is logarithmic whatever the order of operations. Recursion is over that depth.
+ * The treap of ranges; see huge_address_map.h. Ordered by address, a heap by random priority, so
+ * that its expected depth is logarithmic whatever the order of operations. Recursion is over that
+ * depth.
  */
 #include "alloc/page_heap/huge/huge_address_map.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of hugepages that nobody uses, by address: a treap whose nodes know the longest range below them.
- * Neighbouring ranges merge. The heap has two: ranges without memory (the address map proper), and
- * ranges with memory (the cache).
+ * Ranges of hugepages that nobody uses, by address: a treap whose nodes know the longest range
+ * below them. Neighbouring ranges merge. The heap has two: ranges without memory (the address map
+ * proper), and ranges with memory (the cache).
  *
- * Nodes come from a store that the trees share. A tree needs a node for an insert or a split in the worst
- * case, and freeing memory must not fail: whoever takes a range out makes sure beforehand that the store can
- * serve what may follow (sa_huge_nodes_ready). No lock of its own; numbers are addresses in hugepages.
+ * Nodes come from a store that the trees share. A tree needs a node for an insert or a split in the
+ * worst case, and freeing memory must not fail: whoever takes a range out makes sure beforehand
+ * that the store can serve what may follow (sa_huge_nodes_ready). No lock of its own; numbers are
+ * addresses in hugepages.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_ADDRESS_MAP_H
 #define SA_PAGE_HEAP_HUGE_HUGE_ADDRESS_MAP_H
@@ -44,8 +45,9 @@ void sa_huge_map_insert(struct sa_huge_map *map, struct sa_huge_nodes *nodes, si
 #define SA_HUGE_NONE SIZE_MAX
 
 /*
- * Takes n hugepages out of the shortest range that the descent finds to hold them, from its start; or the
- * n at a multiple of align, which must then be ready to cost a node more. Their number, or SA_HUGE_NONE.
+ * Takes n hugepages out of the shortest range that the descent finds to hold them, from its start;
+ * or the n at a multiple of align, which must then be ready to cost a node more. Their number, or
+ * SA_HUGE_NONE.
  */
 size_t sa_huge_map_take(struct sa_huge_map *map, struct sa_huge_nodes *nodes, size_t n,
                         size_t align);

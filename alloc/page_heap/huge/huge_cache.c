@@ -4,7 +4,8 @@
 
 #include "alloc/base/bits.h"
 
-/* What was given back and taken so many times is likely to be taken again; more is not counted, so that it is forgotten soon. */
+/* What was given back and taken so many times is likely to be taken again; more is not counted, so
+ * that it is forgotten soon. */
 #define AGAIN_TIMES 4
 #define AGAIN_MAX   8
 
@@ -80,8 +81,9 @@ static void cache_set_limit(struct sa_huge_cache *c, size_t limit)
     c->least_size = c->map.hugepages;
 }
 
-/* A miss: had the cache kept what usage fell by before and rose by since, it would have been a hit. The limit says how many
- * hugepages are worth keeping at all, the swing how many there are even if others are free elsewhere. */
+/* A miss: had the cache kept what usage fell by before and rose by since, it would have been a hit.
+ * The limit says how many hugepages are worth keeping at all, the swing how many there are even if
+ * others are free elsewhere. */
 static void cache_grow_limit(struct sa_huge_cache *c)
 {
     size_t fell = sa_sliding_window_max(&c->off_peak_min, SA_HUGE_CACHE_NS);
@@ -171,7 +173,8 @@ SA_RARE bool sa_huge_cache_comes_again(const struct sa_huge_cache *c)
     return c->retaken / AGAIN_TIMES >= sa_min(c->swing, c->peak - c->usage);
 }
 
-/* Half of the swing is forgotten, but not what usage still swings by again and again, for then nothing is missing. */
+/* Half of the swing is forgotten, but not what usage still swings by again and again, for then
+ * nothing is missing. */
 static void cache_forget_swing(struct sa_huge_cache *c)
 {
     size_t swung = 0;

@@ -30,7 +30,8 @@ static enum sa_huge_kind tracker_kind(const struct sa_huge_tracker *t)
     return t->donated ? SA_HUGE_DONATED : SA_HUGE_REGULAR;
 }
 
-/* 7 for one allocation, 6 for 2, 5 for 3 and 4, and so on: a list of fewer allocations comes later. */
+/* 7 for one allocation, 6 for 2, 5 for 3 and 4, and so on: a list of fewer allocations comes
+ * later. */
 static unsigned chunk_of(uint32_t allocations)
 {
     unsigned log = allocations > 1 ? sa_log2(allocations - 1) + 1 : 0;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filler: packs spans of up to a hugepage into as few hugepages as possible. Each of its hugepages has a
- * tracker. A request goes to the hugepage whose longest free run is the shortest that holds it, and
- * among these to the one with most allocations, so that nearly empty hugepages become empty. Hugepages
- * that have been broken (some of their pages given back to the system) are used last. Spans of many
- * objects (dense) and of few (sparse) do not share hugepages, as they live differently long.
+ * The filler: packs spans of up to a hugepage into as few hugepages as possible. Each of its
+ * hugepages has a tracker. A request goes to the hugepage whose longest free run is the shortest
+ * that holds it, and among these to the one with most allocations, so that nearly empty hugepages
+ * become empty. Hugepages that have been broken (some of their pages given back to the system) are
+ * used last. Spans of many objects (dense) and of few (sparse) do not share hugepages, as they live
+ * differently long.
  *
- * A page of a hugepage is taken, free with memory, or clear: free without memory, reading as zero. A
- * hugepage fresh from the system begins all clear; it is not broken for that. Clear pages of one that the kernel
- * backs as a whole have memory, and count as free: they still read as zero.
+ * A page of a hugepage is taken, free with memory, or clear: free without memory, reading as zero.
+ * A hugepage fresh from the system begins all clear; it is not broken for that. Clear pages of one
+ * that the kernel backs as a whole have memory, and count as free: they still read as zero.
  *
- * No lock of its own, no system call: sa_huge_filler_begin marks pages as taken, the caller releases
- * them, sa_huge_filler_end says how that went. Time is what sa_huge_filler_tick said last.
+ * No lock of its own, no system call: sa_huge_filler_begin marks pages as taken, the caller
+ * releases them, sa_huge_filler_end says how that went. Time is what sa_huge_filler_tick said last.
  *
- * Invariants: F1  pages = taken (moving ones among them) + free + clear, for each hugepage and in the sums.
- *             F2  a tracker is in the list of its kind, density, longest run and allocations, and in the
- *                 bucket of its free pages with memory.
+ * Invariants: F1  pages = taken (moving ones among them) + free + clear, for each hugepage and in
+ *                 the sums.
+ *             F2  a tracker is in the list of its kind, density, longest run and allocations, and
+ *                 in the bucket of its free pages with memory.
  *             F3  clear pages of hugepages that are not broken are counted apart.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_FILLER_H
@@ -100,8 +102,8 @@ struct sa_huge_filler {
     uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, broken_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
-    /* Last: large, little of it is touched. A list of sparse hugepages lies beside that of dense ones, and a page has
-     * those of 32 lengths. */
+    /* Last: large, little of it is touched. A list of sparse hugepages lies beside that of dense
+     * ones, and a page has those of 32 lengths. */
     struct sa_filler_slot slots[SA_SLIDING_WINDOW_SLOTS];
     struct sa_huge_tracker *lists[SA_HUGE_KINDS][SA_FILLER_LISTS][2] __attribute__((aligned(4096)));
 };
@@ -124,10 +126,12 @@ void sa_huge_filler_init(struct sa_huge_filler *f);
 /* Tells the time. */
 void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns);
 
-/* Whether the kernel backs fresh hugepages as a whole without advice has been found out: for those that are here. */
+/* Whether the kernel backs fresh hugepages as a whole without advice has been found out: for those
+ * that are here. */
 void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole);
 
-/* n pages at a multiple of align, n + align <= a hugepage or align = n. Next is one of the two below. */
+/* n pages at a multiple of align, n + align <= a hugepage or align = n. Next is one of the two
+ * below. */
 struct sa_filler_place sa_huge_filler_find(struct sa_huge_filler *f, uint32_t n, uint32_t align,
                                            bool dense);
 
@@ -136,8 +140,8 @@ void sa_huge_filler_commit(struct sa_huge_filler *f, const struct sa_filler_plac
                            bool dense);
 void sa_huge_filler_cancel(const struct sa_filler_place *place);
 
-/* The record becomes the tracker of a hugepage, whose pages from clear_from on are clear. whole: the kernel will
- * give it memory for all of them at once. */
+/* The record becomes the tracker of a hugepage, whose pages from clear_from on are clear. whole:
+ * the kernel will give it memory for all of them at once. */
 void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from,
                             bool whole);
 
@@ -145,8 +149,8 @@ void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t
 bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t n,
                         bool donated, bool dense);
 
-/* Gives pages back; clear: they have no memory. True if nothing of the hugepage is taken any more: the
- * tracker then stays until sa_huge_filler_remove. */
+/* Gives pages back; clear: they have no memory. True if nothing of the hugepage is taken any more:
+ * the tracker then stays until sa_huge_filler_remove. */
 bool sa_huge_filler_put(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
                         uint32_t n, bool clear);
 
@@ -206,8 +210,9 @@ struct sa_filler_release {
 };
 
 /*
- * The hugepage with most free pages to release, broken ones first: one that has at least `least` of them, or
- * any number if it is broken. They count as taken until sa_huge_filler_end. False: there is none.
+ * The hugepage with most free pages to release, broken ones first: one that has at least `least` of
+ * them, or any number if it is broken. They count as taken until sa_huge_filler_end. False: there
+ * is none.
  */
 bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_filler_release *ret);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the filler gives back and what it remembers: release of free pages out of hugepages that are
- * partly taken, the decisions not to and whether they were right, and figures of that. See huge_filler.h.
+ * partly taken, the decisions not to and whether they were right, and figures of that. See
+ * huge_filler.h.
  */
 #include "alloc/page_heap/huge/huge_filler.h"
 

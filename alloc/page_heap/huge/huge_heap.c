@@ -219,7 +219,8 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
     return got;
 }
 
-/* Gives as much of what is free back as is missing; if it was what the span would have lain on, all of it. */
+/* Gives as much of what is free back as is missing; if it was what the span would have lain on, all
+ * of it. */
 static struct sa_span *alloc_over_limit(struct sa_huge_heap *h, size_t pages, size_t align,
                                         enum sa_pages_use use, size_t over)
 {
@@ -254,8 +255,8 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
     }
     if (SA_UNLIKELY(over != 0))
         return alloc_over_limit(h, pages, align, use, over);
-    /* Out of address space: cached and released hugepages together may be a range that is long enough. Or
-     * none of them is, and others have to be given up for a new one. */
+    /* Out of address space: cached and released hugepages together may be a range that is long
+     * enough. Or none of them is, and others have to be given up for a new one. */
     if (sa_huge_heap_gather(h))
         s = heap_alloc(h, pages, align, use, &over);
     if (SA_UNLIKELY(!s && !over) && sa_huge_heap_make_room(h, pages))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the hugepage-aware heap gives memory back: by amount, by time, and address space; see huge_heap.h.
- * The order is: cached hugepages, free hugepages of regions, free pages of the filler's. System calls
- * are made without the lock, on ranges that are out of reach meanwhile (H1).
+ * How the hugepage-aware heap gives memory back: by amount, by time, and address space; see
+ * huge_heap.h. The order is: cached hugepages, free hugepages of regions, free pages of the
+ * filler's. System calls are made without the lock, on ranges that are out of reach meanwhile (H1).
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -20,7 +20,8 @@ static void *hugepage_address(size_t hugepage)
     return (void *)(hugepage << SA_HUGE_SHIFT);
 }
 
-/* Free pages of the filler that are kept, and with them the span that was freed last, which it takes for used. */
+/* Free pages of the filler that are kept, and with them the span that was freed last, which it
+ * takes for used. */
 static size_t heap_held_back(const struct sa_huge_heap *h)
 {
     size_t held = sa_huge_filler_held_back(&h->filler);
@@ -31,9 +32,10 @@ static size_t heap_held_back(const struct sa_huge_heap *h)
 }
 
 /*
- * What is no excess however much is free: cached hugepages that are likely to be needed, and what lies between spans in partly used
- * ones. The latter is released all the same if it stays unused. Neither is more than is in use, so that nothing is left
- * of it when all is freed, unless the program has given back and taken as much again and again.
+ * What is no excess however much is free: cached hugepages that are likely to be needed, and what
+ * lies between spans in partly used ones. The latter is released all the same if it stays unused.
+ * Neither is more than is in use, so that nothing is left of it when all is freed, unless the
+ * program has given back and taken as much again and again.
  */
 SA_RARE static size_t heap_needed(const struct sa_huge_heap *h)
 {
@@ -101,8 +103,8 @@ SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_movi
 
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     ok = !locked && sa_vm_release(p, bytes);
-    /* What cannot go back otherwise goes with its address space. So does what is locked: address space that holds nothing
-     * counts against the limit of locked memory. */
+    /* What cannot go back otherwise goes with its address space. So does what is locked: address
+     * space that holds nothing counts against the limit of locked memory. */
     unmapped = !ok && (locked || sa_load_relaxed(&sa_vm.keeps_locked));
     if (unmapped)
         sa_vm_unmap_space(p, bytes);
@@ -309,7 +311,8 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns)
     sa_huge_filler_tick(&h->filler, now_ns);
 }
 
-/* What was in use since the last tick is kept for a reason: only what lay unused is forgotten, and what is not there. */
+/* What was in use since the last tick is kept for a reason: only what lay unused is forgotten, and
+ * what is not there. */
 static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
 {
     size_t absent = h->regretted - sa_min(h->regretted, sa_huge_heap_backed(h));
@@ -362,8 +365,8 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_MIN))
         left += sa_huge_filler_backed(&h->filler);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    /* Where address space has turned out to be limited, others need it too (stacks of threads, files):
-     * what holds no memory is unmapped. Otherwise it is kept, which costs nothing. */
+    /* Where address space has turned out to be limited, others need it too (stacks of threads,
+     * files): what holds no memory is unmapped. Otherwise it is kept, which costs nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, SIZE_MAX);
     return left > HEAP_KEEP + HEAP_KEEP / 4;

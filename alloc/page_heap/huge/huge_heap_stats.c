@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of the hugepage-aware heap, see huge_stats.h for what they mean; and what of it is free. */
+/* Figures of the hugepage-aware heap, see huge_stats.h for what they mean; and what of it is
+ * free. */
 #include "alloc/page_heap/huge/huge_heap.h"
 
 #include "alloc/page_heap/account/span_records.h"
@@ -11,7 +12,8 @@
 static void heap_fill_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 {
     size_t moving = h->moving * SA_HUGE_PAGES + h->filler.moving_pages;
-    /* Giving back the span that was freed last may have dropped the lock, and another taken its place. */
+    /* Giving back the span that was freed last may have dropped the lock, and another taken its
+     * place. */
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
 
     for (struct sa_huge_region *r = h->regions; r; r = r->next)
@@ -43,9 +45,9 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 }
 
 /*
- * The census: hugepages are counted by address, a few in one hold of the lock, so that a large heap stops nobody for
- * long. What is counted while others change the heap is of no single moment, but each hugepage is counted at
- * most once.
+ * The census: hugepages are counted by address, a few in one hold of the lock, so that a large heap
+ * stops nobody for long. What is counted while others change the heap is of no single moment, but
+ * each hugepage is counted at most once.
  */
 #define CENSUS_STEP 128 /* hugepages of the filler, or ranges, in one hold; or one region */
 #define CENSUS_LOOK 64  /* hugepages that are neither's, for each of those */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans on hugepages of their own; see huge_heap.h. Where the last hugepage is not full, it is in the filler,
- * donated: the span's tail is one allocation in it, and small spans may take the rest. They then keep
- * the hugepage when the large span is freed.
+ * Spans on hugepages of their own; see huge_heap.h. Where the last hugepage is not full, it is in
+ * the filler, donated: the span's tail is one allocation in it, and small spans may take the rest.
+ * They then keep the hugepage when the large span is freed.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -135,7 +135,8 @@ void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
     sa_huge_heap_put(h, e.first, e.full + whole, zero);
 }
 
-/* Under a limit, where there may be no room for a copy, a span at the end of the heap's address space is given more. */
+/* Under a limit, where there may be no room for a copy, a span at the end of the heap's address
+ * space is given more. */
 static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
 {
     const struct sa_huge_node *behind = sa_huge_map_find(&h->released, hugepage);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A region: a gibibyte of hugepages in which spans of awkward lengths are packed, best fit, without regard to
- * where hugepages end. Used when rounding such spans up to hugepages has wasted enough.
+ * A region: a gibibyte of hugepages in which spans of awkward lengths are packed, best fit, without
+ * regard to where hugepages end. Used when rounding such spans up to hugepages has wasted enough.
  *
- * A page is taken, free with memory, or clear: free without memory, reading as zero. Free pages are given
- * back by the hugepage, the emptiest first. No lock of its own, no system call: sa_huge_region_begin
- * marks pages as taken, sa_huge_region_end says which of them were released. Pages are counted from the
- * start of the region.
+ * A page is taken, free with memory, or clear: free without memory, reading as zero. Free pages are
+ * given back by the hugepage, the emptiest first. No lock of its own, no system call:
+ * sa_huge_region_begin marks pages as taken, sa_huge_region_end says which of them were released.
+ * Pages are counted from the start of the region.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_REGION_H
 #define SA_PAGE_HEAP_HUGE_HUGE_REGION_H
@@ -49,7 +49,8 @@ struct sa_region_place {
     bool zero;
 };
 
-/* n pages. whole: a hugepage that was clear will have memory for all its pages. Next is one of the two below. */
+/* n pages. whole: a hugepage that was clear will have memory for all its pages. Next is one of the
+ * two below. */
 struct sa_region_place sa_huge_region_find(struct sa_huge_region *r, uint32_t n, uint32_t align,
                                            bool whole);
 
@@ -70,8 +71,8 @@ bool sa_huge_region_begin(struct sa_huge_region *r, uint32_t least, struct sa_re
 void sa_huge_region_end(struct sa_huge_region *r, const struct sa_region_release *release,
                         const uint64_t *done, uint64_t now_ns);
 
-/* The first hugepage from `from` on that is nearly all taken and was not looked at often since pages of it
- * were released; SA_REGION_HUGEPAGES: none. */
+/* The first hugepage from `from` on that is nearly all taken and was not looked at often since
+ * pages of it were released; SA_REGION_HUGEPAGES: none. */
 uint32_t sa_huge_region_next_full(const struct sa_huge_region *r, uint32_t from);
 
 /* It was looked at; made: the kernel has given it memory everywhere. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions in the heap: when one is made, which of them serves a request, how they give memory back, and when
- * one is given up; see huge_heap.h and huge_region.h.
+ * Regions in the heap: when one is made, which of them serves a request, how they give memory back,
+ * and when one is given up; see huge_heap.h and huge_region.h.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the hugepage-aware page heap counts, component by component: a reading taken under the heap's
- * lock, for reports. "used" is handed out; "free" is free and holds memory as far as the heap knows;
- * "unmapped" is free and holds none. Sizes are in pages of 8 KiB or hugepages of 2 MiB, as named.
+ * What the hugepage-aware page heap counts, component by component: a reading taken under the
+ * heap's lock, for reports. "used" is handed out; "free" is free and holds memory as far as the
+ * heap knows; "unmapped" is free and holds none. Sizes are in pages of 8 KiB or hugepages of 2 MiB,
+ * as named.
  *
  * sum over the components of (used + free + unmapped) + moving = mapped address space of the heap.
  */
@@ -108,9 +109,9 @@ struct sa_huge_collapse_stats {
 
 struct sa_huge_stats {
     struct sa_page_heap_stats heap;
-    struct sa_huge_part part_filler, part_region, part_cache,
-        part_alloc; /* cache's used pages: of large spans
-                                                                             outside filler and regions */
+    struct sa_huge_part part_filler, part_region, part_cache, part_alloc; /* cache's used pages: of
+                                                                             large spans outside
+                                                                             filler and regions */
     struct sa_huge_filler_stats filler;
     struct sa_huge_region_stats region;
     struct sa_huge_cache_stats cache;

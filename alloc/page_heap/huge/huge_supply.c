@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supply of whole hugepages, for the filler, for regions and for large spans: from the cache, from the released ones or
- * from the system, and back. A hugepage of the filler has a tracker, which comes and goes with it; one that is empty
- * may be kept as the spare. See huge_heap.h; the lock (PAGE_HEAP) is held unless a function says otherwise.
+ * The supply of whole hugepages, for the filler, for regions and for large spans: from the cache,
+ * from the released ones or from the system, and back. A hugepage of the filler has a tracker,
+ * which comes and goes with it; one that is empty may be kept as the spare. See huge_heap.h; the
+ * lock (PAGE_HEAP) is held unless a function says otherwise.
  */
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
@@ -29,7 +30,8 @@ bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more)
     return h->nodes.unused_count >= h->items + more;
 }
 
-/* In a large heap they lie side by side: reports look at all of them, and other records would be in between. */
+/* In a large heap they lie side by side: reports look at all of them, and other records would be in
+ * between. */
 struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
 {
     struct sa_huge_tracker *t = h->unused_trackers;
@@ -99,8 +101,8 @@ size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align
     return start;
 }
 
-/* Puts the spare hugepage with the others before more is mapped. Under a limit not if all of it would count as having
- * memory then, and does not now. */
+/* Puts the spare hugepage with the others before more is mapped. Under a limit not if all of it
+ * would count as having memory then, and does not now. */
 static bool heap_give_up_spare(struct sa_huge_heap *h)
 {
     struct sa_huge_moving none = {.n = 0};

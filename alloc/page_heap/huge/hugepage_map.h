@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which component a hugepage belongs to: an entry for each hugepage of the address space, empty unless it is
- * set. Entries of the home window are part of the table; others are mapped for 64 GiB at a time, and count as
- * reserved (sa_vm) as far as no entry was ever needed. No lock of its own; entries are pointers whose lowest bit
- * belongs to the user. The next two hold the advice about hugepages that stands with the kernel, which is the
- * range's and not the owner's.
+ * Which component a hugepage belongs to: an entry for each hugepage of the address space, empty
+ * unless it is set. Entries of the home window are part of the table; others are mapped for 64 GiB
+ * at a time, and count as reserved (sa_vm) as far as no entry was ever needed. No lock of its own;
+ * entries are pointers whose lowest bit belongs to the user. The next two hold the advice about
+ * hugepages that stands with the kernel, which is the range's and not the owner's.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGEPAGE_MAP_H
 #define SA_PAGE_HEAP_HUGE_HUGEPAGE_MAP_H
@@ -39,8 +39,8 @@ struct sa_huge_owners {
 /* Makes entries for n hugepages exist. False when out of memory. */
 bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n);
 
-/* The first hugepage from the given one on whose entry is set, or where to go on if none of the next `look` entries
- * is; not below `end`: there is none before it. */
+/* The first hugepage from the given one on whose entry is set, or where to go on if none of the
+ * next `look` entries is; not below `end`: there is none before it. */
 size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
                            size_t look);
 

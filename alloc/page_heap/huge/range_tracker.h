@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pages of a fixed run are taken: a bitmap, with the length of the longest free run at hand. Serves a
- * hugepage (256 pages) as well as a region (131072).
+ * Which pages of a fixed run are taken: a bitmap, with the length of the longest free run at hand.
+ * Serves a hugepage (256 pages) as well as a region (131072).
  *
- * The words belong to whoever embeds the tracker and begin as zero. No lock of its own. Positions and
- * lengths are in pages; a range passed in lies inside the run.
+ * The words belong to whoever embeds the tracker and begin as zero. No lock of its own. Positions
+ * and lengths are in pages; a range passed in lies inside the run.
  */
 #ifndef SA_PAGE_HEAP_HUGE_RANGE_TRACKER_H
 #define SA_PAGE_HEAP_HUGE_RANGE_TRACKER_H
@@ -24,8 +24,8 @@ struct sa_range_tracker {
 void sa_range_init(struct sa_range_tracker *t, uint64_t *words, uint32_t pages);
 
 /*
- * Takes n pages that begin at a multiple of align (a power of two): of the free runs that hold them the
- * shortest, the first of those. The position, or -1.
+ * Takes n pages that begin at a multiple of align (a power of two): of the free runs that hold them
+ * the shortest, the first of those. The position, or -1.
  */
 long sa_range_alloc(struct sa_range_tracker *t, uint32_t n, uint32_t align);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least and greatest value of a number over a window of the past: a ring of slots, each for an equal
- * part of the window. Zeroed memory with the length of a slot set is an empty window. No lock of its own; time is
- * passed in, by sa_sliding_window_advance, and does not go back.
+ * The least and greatest value of a number over a window of the past: a ring of slots, each for an
+ * equal part of the window. Zeroed memory with the length of a slot set is an empty window. No lock
+ * of its own; time is passed in, by sa_sliding_window_advance, and does not go back.
  */
 #ifndef SA_PAGE_HEAP_HUGE_SLIDING_WINDOW_H
 #define SA_PAGE_HEAP_HUGE_SLIDING_WINDOW_H

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hugepages that the kernel did not make when they were first touched, because there was no advice for it (see
- * thp_policy.c) or because pages of them were given back since: those that are nearly all taken and in
- * memory are made whole one by one, with MADV_COLLAPSE. What is not in memory stays so: a hugepage that would grow by
- * more than a fifth (a 32nd of a large span) is left alone.
+ * Hugepages that the kernel did not make when they were first touched, because there was no advice
+ * for it (see thp_policy.c) or because pages of them were given back since: those that are nearly
+ * all taken and in memory are made whole one by one, with MADV_COLLAPSE. What is not in memory
+ * stays so: a hugepage that would grow by more than a fifth (a 32nd of a large span) is left alone.
  *
- * A round goes once through all candidates there are. It begins with a tick, and goes on with each call, which ends
- * after the hugepage with which it has used up its time: one takes a tenth of a millisecond, or several where a
- * virtual machine's host must first find memory for it.
+ * A round goes once through all candidates there are. It begins with a tick, and goes on with each
+ * call, which ends after the hugepage with which it has used up its time: one takes a tenth of a
+ * millisecond, or several where a virtual machine's host must first find memory for it.
  *
- * A small heap is left alone for some seconds, and each that left hugepages out because they are slow here (sa_huge_heap_collapses, with
- * what every program runs: nothing here is that): programs that end by then, such as compilers, would pay for it and gain nothing.
+ * A small heap is left alone for some seconds, and each that left hugepages out because they are
+ * slow here (sa_huge_heap_collapses, with what every program runs: nothing here is that): programs
+ * that end by then, such as compilers, would pay for it and gain nothing.
  *
- * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed meanwhile: the kernel
- * keeps contents in any case, and at worst one hugepage more has memory than is counted.
+ * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed
+ * meanwhile: the kernel keeps contents in any case, and at worst one hugepage more has memory than
+ * is counted.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -29,8 +31,8 @@
 #define FAILURES_MAX 16 /* in a row; the kernel has no hugepages, most likely */
 #define PAUSE_NS     10000000000ull
 
-/* Of the time that a hugepage takes one part in so many counts, where it stands for one that was left out before, for which the program has
- * not paid then; and in a large heap. */
+/* Of the time that a hugepage takes one part in so many counts, where it stands for one that was
+ * left out before, for which the program has not paid then; and in a large heap. */
 #define MAKE_UP_PARTS 12
 #define LARGE_PARTS   4
 

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Advice about hugepages that stands with the kernel (MADV_HUGEPAGE, MADV_NOHUGEPAGE), by the hugepage. The first
- * touch of one that is advised brings all of its memory, in a quarter of the time that 512 small faults take; but
- * where the program does not touch the rest, that memory is lost. In mode madvise it is given
- *  - to hugepages of spans of many objects: these are small, each kernel page has some;
- *  - to those of other spans below a hugepage as long as the program is seen to write to all of them: each eighth (of
- *    a heap beyond 1 GiB fewer) is left to small pages, and looked at when 16 more have been taken. Where less than four
- *    fifths of the last eight, or half of the last, have memory it ends, until that has changed (of a program that
- *    writes to all of its blocks it is 85 to 97 %: the rest is lost to size classes, and to objects that lie in caches);
- *  - to the hugepages of large spans, but for their tails, on the same terms: each eighth of these spans is looked at
- *    in four places when four more have been taken, and all of the last four must have been there. Not to one that is
- *    long compared with all that is in use, which the program may have for the address space, nor to what a span grows by;
+ * Advice about hugepages that stands with the kernel (MADV_HUGEPAGE, MADV_NOHUGEPAGE), by the
+ * hugepage. The first touch of one that is advised brings all of its memory, in a quarter of the
+ * time that 512 small faults take; but where the program does not touch the rest, that memory is
+ *  lost. In mode madvise it is given - to hugepages of spans of many objects: these are small, each
+ *  kernel page has some; - to those of other spans below a hugepage as long as the program is seen
+ *    to write to all of them: each eighth (of a heap beyond 1 GiB fewer) is left to small pages,
+ *    and looked at when 16 more have been taken. Where less than four fifths of the last eight, or
+ *    half of the last, have memory it ends, until that has changed (of a program that writes to all
+ *    of its blocks it is 85 to 97 %: the rest is lost to size classes, and to objects that lie in
+ *    caches);
+ *  - to the hugepages of large spans, but for their tails, on the same terms: each eighth of these
+ *    spans is looked at in four places when four more have been taken, and all of the last four
+ *    must have been there. Not to one that is long compared with all that is in use, which the
+ *    program may have for the address space, nor to what a span grows by;
  * and not before the heap is so large that the rest of one hugepage does not matter.
  *
- * Where first touches of hugepages take longer than those of small pages, some of the first are left out: first_touch.c.
+ * Where first touches of hugepages take longer than those of small pages, some of the first are
+ * left out: first_touch.c.
  *
- * In mode always the kernel does without advice. In both, a hugepage of which some pages go back is kept out, until it is whole again
- * (thp_collapse.c) or starts anew.
+ * In mode always the kernel does without advice. In both, a hugepage of which some pages go back is
+ * kept out, until it is whole again (thp_collapse.c) or starts anew.
  *
- * What stands is noted with the owners, and changed under the lock only, so that both agree. It stays when a hugepage
- * is released, and is changed when the next use wants it otherwise. Where advice changes from one
- * hugepage to the next, mappings end, and the kernel has a bound on these (65530): both kinds end far below it.
+ * What stands is noted with the owners, and changed under the lock only, so that both agree. It
+ * stays when a hugepage is released, and is changed when the next use wants it otherwise. Where
+ * advice changes from one hugepage to the next, mappings end, and the kernel has a bound on these
+ * (65530): both kinds end far below it.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -47,8 +52,8 @@
 #define PROBE_EVERY_MAX 32
 #define PROBE_PART      64
 
-/* A large span is looked at in so many places, of which this much is to have memory; one of more than this part of what
- * is in use is not advised. */
+/* A large span is looked at in so many places, of which this much is to have memory; one of more
+ * than this part of what is in use is not advised. */
 #define LARGE_PLACES  4
 #define LARGE_PERCENT 97
 #define LARGE_PART    64
@@ -176,8 +181,9 @@ SA_RARE static bool advise(struct sa_huge_heap *h, size_t hugepage, size_t n,
     return ok;
 }
 
-/* Looks at a hugepage that was left to small pages. Of pages that the program uses, some are without memory because
- * of rounding to size classes; of those handed out last, because they still lie in caches. */
+/* Looks at a hugepage that was left to small pages. Of pages that the program uses, some are
+ * without memory because of rounding to size classes; of those handed out last, because they still
+ * lie in caches. */
 static void look_at_probe(struct sa_huge_heap *h, size_t hugepage)
 {
     struct sa_huge_tracker *t = hugepage ? sa_hugepage_map_tracker(&h->owners, hugepage) : NULL;
@@ -275,8 +281,8 @@ static bool large_is_due(struct sa_huge_heap *h, size_t pages)
     return ++a->since_large < PROBE_EVERY;
 }
 
-/* The last hugepage of a large span, of which only a part is the span's: whether others are sure to use the rest soon,
- * as little of what the filler has is free. */
+/* The last hugepage of a large span, of which only a part is the span's: whether others are sure to
+ * use the rest soon, as little of what the filler has is free. */
 static bool tail_is_due(const struct sa_huge_heap *h)
 {
     size_t free_pages = h->filler.hugepages * SA_HUGE_PAGES - h->filler.taken_pages;

@@ -35,8 +35,9 @@ struct sa_span *sa_free_lists_find(const struct sa_free_lists *lists, size_t pag
 struct sa_span *sa_free_lists_longest(const struct sa_free_lists *lists);
 
 /*
- * Visits spans one after the other, from the lists of shorter ones to those of longer. Who stays in the lists from the begin
- * to the end of the walk is visited once, others perhaps. The walk belongs to the caller until its end.
+ * Visits spans one after the other, from the lists of shorter ones to those of longer. Who stays in
+ * the lists from the begin to the end of the walk is visited once, others perhaps. The walk belongs
+ * to the caller until its end.
  */
 void sa_free_lists_begin(struct sa_free_lists *lists, struct sa_free_walk *walk);
 struct sa_span *sa_free_lists_step(const struct sa_free_lists *lists, struct sa_free_walk *walk);

@@ -207,7 +207,8 @@ static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
     return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
 }
 
-/* Takes back a span that was handed out just now, and is beyond the hard limit. Nobody has touched it. */
+/* Takes back a span that was handed out just now, and is beyond the hard limit. Nobody has touched
+ * it. */
 static void heap_undo(struct sa_span_heap *h, struct sa_span *s)
 {
     h->in_use_pages -= s->pages;
@@ -263,7 +264,8 @@ struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t 
     pages = sa_align_up(sa_max(pages, 1), sa_vm.page_step);
     align = sa_max(align, sa_vm.page_step);
     s = heap_alloc(h, pages, align, &over);
-    /* Beyond the hard limit, or out of address space: backed and released neighbours together may be long enough. */
+    /* Beyond the hard limit, or out of address space: backed and released neighbours together may
+     * be long enough. */
     if (SA_UNLIKELY(!s) && sa_span_heap_release(h, SIZE_MAX / 2))
         s = heap_alloc(h, pages, align, &over);
     return s;
@@ -325,7 +327,8 @@ void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *s)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-/* The free pages behind a span, so many, out of the lists; NULL: there are fewer, or no record for the rest. */
+/* The free pages behind a span, so many, out of the lists; NULL: there are fewer, or no record for
+ * the rest. */
 static struct sa_span *heap_take_behind(struct sa_span_heap *h, const struct sa_span *s,
                                         size_t pages)
 {

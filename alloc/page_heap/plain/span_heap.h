@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain page heap: free spans by length, in records of their own. It serves the sampled region, where
- * hugepages are of no use. span_heap.c has its invariants.
+ * The plain page heap: free spans by length, in records of their own. It serves the sampled region,
+ * where hugepages are of no use. span_heap.c has its invariants.
  */
 #ifndef SA_PAGE_HEAP_PLAIN_SPAN_HEAP_H
 #define SA_PAGE_HEAP_PLAIN_SPAN_HEAP_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the plain page heap gives memory back: releasing runs of free pages, by amount and by time, and
- * its figures. Invariants and locking are those of span_heap.c; the system calls are made without the
- * lock, on spans marked as moving.
+ * How the plain page heap gives memory back: releasing runs of free pages, by amount and by time,
+ * and its figures. Invariants and locking are those of span_heap.c; the system calls are made
+ * without the lock, on spans marked as moving.
  */
 #include "alloc/page_heap/plain/span_heap.h"
 
@@ -115,8 +115,9 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
     if (idle)
         sa_span_heap_release(h, idle << SA_PAGE_SHIFT);
-    /* Where address space has turned out to be limited, others need it too (stacks of threads, files):
-     * long runs without memory are unmapped. Otherwise they are kept, which costs nothing. */
+    /* Where address space has turned out to be limited, others need it too (stacks of threads,
+     * files): long runs without memory are unmapped. Otherwise they are kept, which costs nothing.
+     */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, HEAP_UNMAP_MIN, SIZE_MAX);
     left = sa_load_relaxed(&h->backed.pages);

@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
-// An executable at a fixed address that takes the addresses of malloc, free and operators new and delete: everybody then
-// sees the addresses of its own jumps to them, and not those of the library. Proves that they are not taken for functions of the
-// program's: blocks of operator new are the library's own, which it knows to be of operator new. Many programs are built so
-// (python3, the compilers of gcc). OWN_MALLOC: the same in a program that does have a malloc of its own, and no
-// libstdc++: then blocks are of that malloc. Exits with 77 where addresses are others after all.
+// SPDX-License-Identifier: Apache-2.0 An executable at a fixed address that takes the addresses of
+// malloc, free and operators new and delete: everybody then sees the addresses of its own jumps to
+// them, and not those of the library. Proves that they are not taken for functions of the
+// program's: blocks of operator new are the library's own, which it knows to be of operator new.
+// Many programs are built so (python3, the compilers of gcc). OWN_MALLOC: the same in a program
+// that does have a malloc of its own, and no libstdc++: then blocks are of that malloc. Exits with
+// 77 where addresses are others after all.
 
 #include "include/salloc/profile.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A C program that opens a C++ library with RTLD_LOCAL: libstdc++ is then in no scope that the
- * allocator could look in, and bad_alloc has to reach the library all the same. OWN_MALLOC: it also has a malloc of
- * its own, where the operators must get their blocks, and ask the loader for libstdc++'s once, not each time: in vain
- * that is slow, and the loader allocates its message.
+ * allocator could look in, and bad_alloc has to reach the library all the same. OWN_MALLOC: it also
+ * has a malloc of its own, where the operators must get their blocks, and ask the loader for
+ * libstdc++'s once, not each time: in vain that is slow, and the loader allocates its message.
  * usage: local LIBRARY
  */
 #include "test/outside/check.h"
@@ -55,7 +55,8 @@ static void find(const char *name, void **ret)
     REQUIRE(*ret);
 }
 
-/* Each operator by its name: those that are used, and take more than the size, do not look at it. */
+/* Each operator by its name: those that are used, and take more than the size, do not look at
+ * it. */
 static void test_own(void)
 {
     static const char *const names[] = {"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t",

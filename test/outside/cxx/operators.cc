@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// The C++ operators as the standard describes them: every form allocates and frees; when memory runs out
-// the new_handler is called until it helps, throws or is gone, and then bad_alloc is thrown; the
-// nothrow forms return null also when the handler throws; exceptions derived from bad_alloc pass.
+// SPDX-License-Identifier: Apache-2.0 The C++ operators as the standard describes them: every form
+// allocates and frees; when memory runs out the new_handler is called until it helps, throws or is
+// gone, and then bad_alloc is thrown; the nothrow forms return null also when the handler throws;
+// exceptions derived from bad_alloc pass.
 
 #include "test/outside/cxx/check.hh"
 

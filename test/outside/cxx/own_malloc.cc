@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// A program that defines malloc, as browsers and programs with an allocator linked into the executable do: the loader gives
-// it to all libraries, and what this program has not defined (operators, reallocarray) must get its blocks from
-// there and return them there. ON_LIBC: its malloc calls __libc_malloc, which must not call it back. The same must hold
+// SPDX-License-Identifier: Apache-2.0 A program that defines malloc, as browsers and programs with
+// an allocator linked into the executable do: the loader gives it to all libraries, and what this
+// program has not defined (operators, reallocarray) must get its blocks from there and return them
+// there. ON_LIBC: its malloc calls __libc_malloc, which must not call it back. The same must hold
 // without the library, where the test runs too.
 
 #include "test/outside/cxx/check.hh"

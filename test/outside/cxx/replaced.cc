@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// A program with operators of its own: the two that every other goes back to, and the two aligned ones. Their blocks
-// begin behind a header, so that a block which is freed by anything else, or was not made by them, is noticed. Proves
-// that all forms of new and delete end in them, as the standard says ([new.delete.single], [new.delete.array]), and that a
-// nothrow form returns null when they throw. The same must hold without the library, where the test runs too.
+// SPDX-License-Identifier: Apache-2.0 A program with operators of its own: the two that every other
+// goes back to, and the two aligned ones. Their blocks begin behind a header, so that a block which
+// is freed by anything else, or was not made by them, is noticed. Proves that all forms of new and
+// delete end in them, as the standard says ([new.delete.single], [new.delete.array]), and that a
+// nothrow form returns null when they throw. The same must hold without the library, where the test
+// runs too.
 
 #include "test/outside/cxx/check.hh"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a command behind a filter that allows the calls of systemd's @system-service (system_service.list), as a service
- * manager does. At any other call the kernel ends the process.
+ * Runs a command behind a filter that allows the calls of systemd's @system-service
+ * (system_service.list), as a service manager does. At any other call the kernel ends the process.
  *
  * usage: lock_in COMMAND [ARGUMENT ...]
  *        lock_in --write    writes the filter to stdout, as bubblewrap reads it
  *
- * The command gets the library of the variable LOCKED_PRELOAD in LD_PRELOAD; this program runs without. Status 77: the kernel
- * has no filters for this user.
+ * The command gets the library of the variable LOCKED_PRELOAD in LD_PRELOAD; this program runs
+ * without. Status 77: the kernel has no filters for this user.
  */
 #include <errno.h>
 #include <linux/audit.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of every kind for info.py, which stops the program in `ready`. What is sampled is a matter of SALLOC_CONF. */
+/* Blocks of every kind for info.py, which stops the program in `ready`. What is sampled is a matter
+ * of SALLOC_CONF. */
 #include "test/outside/check.h"
 
 enum { MANY = 3000, MANY_BYTES = 752 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program for calls.py: threads allocate, mark each block as theirs, and look at the mark before they free it, so that a block
- * that two owners have is noticed. A debugger stops it and calls the functions below. It ends well when `stop` is set.
+ * A program for calls.py: threads allocate, mark each block as theirs, and look at the mark before
+ * they free it, so that a block that two owners have is noticed. A debugger stops it and calls the
+ * functions below. It ends well when `stop` is set.
  */
 #include "test/outside/check.h"
 
@@ -19,7 +20,8 @@ pid_t (*volatile call_getpid)(void) = getpid;
 
 volatile int stop;
 
-/* Reached all the time: where the debugger stops a program that does not come to where it waits for it. */
+/* Reached all the time: where the debugger stops a program that does not come to where it waits for
+ * it. */
 void tick(long turn);
 void __attribute__((noinline)) tick(long turn)
 {

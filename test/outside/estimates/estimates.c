@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Estimates of 200 call sites against the truth: the total within 3 standard errors and every site within 5, blocks and
- * bytes, live and ever allocated, by every estimator. The standard errors are those that follow from the truth (truth.h).
+ * Estimates of 200 call sites against the truth: the total within 3 standard errors and every site
+ * within 5, blocks and bytes, live and ever allocated, by every estimator. The standard errors are
+ * those that follow from the truth (truth.h).
  *
- * The seed is fixed (SALLOC_CONF), and the rest of what draws depend on too: the clock is the test's, threads
- * take turns. Only a restartable sequence that the kernel restarts between a draw and its store makes another
- * draw, so that the seed does not fix the outcome where there are such; then 5 standard errors are allowed for
- * the total, too. Where samples are guarded, which depends on addresses of code, machines have outcomes of their own.
- * With `print` nothing is checked but the figures are written, for bias.py.
+ * The seed is fixed (SALLOC_CONF), and the rest of what draws depend on too: the clock is the
+ * test's, threads take turns. Only a restartable sequence that the kernel restarts between a draw
+ * and its store makes another draw, so that the seed does not fix the outcome where there are such;
+ * then 5 standard errors are allowed for the total, too. Where samples are guarded, which depends
+ * on addresses of code, machines have outcomes of their own. With `print` nothing is checked but
+ * the figures are written, for bias.py.
  *
  *   estimates MODE INTERVAL 3|5|print [LEAST]: so many samples must have been guarded
  */
@@ -28,7 +30,7 @@
 #define BLOCKS_MIN   50
 #define LIVE_MAX     (1u << 22)
 
-/* --- the load ---------------------------------------------------------------------------------- */
+/* --- the load --- */
 
 static struct truth truth;
 static struct truth_block *blocks; /* live */
@@ -144,7 +146,8 @@ static void mode_realloc(double t)
             size_t which = below(live);
             unsigned site = blocks[which].site;
 
-            /* Mostly near by, so that classes and large blocks of all sizes are met in their own places. */
+            /* Mostly near by, so that classes and large blocks of all sizes are met in their own
+             * places. */
             site = below(3) ? (site + (unsigned)below(20)) % SITES : (unsigned)below(site + 1);
             resize(which, site);
         }
@@ -178,7 +181,7 @@ static void mode_slow(double t)
     cycle(t, 10000000);
 }
 
-/* --- threads that take turns ------------------------------------------------------------------- */
+/* --- threads that take turns --- */
 
 #define THREADS 4
 
@@ -237,7 +240,7 @@ static void mode_threads(double t)
         pthread_join(id[i], NULL);
 }
 
-/* --- what is checked --------------------------------------------------------------------------- */
+/* --- what is checked --- */
 
 static const char *const estimator_name[] = {"weighted", "offset", "poisson", "failed"};
 static const char *const span_name[] = {"live", "ever"};
@@ -265,7 +268,7 @@ static void report(const struct truth_z *z, double most)
     }
 }
 
-/* --- recordings -------------------------------------------------------------------------------- */
+/* --- recordings --- */
 
 static salloc_profile_token *recording[2]; /* of the whole run: allocations, lifetimes */
 
@@ -292,8 +295,8 @@ static int count_censored(const struct salloc_profile_sample *sample, void *arg)
 }
 
 /*
- * Recordings have seen what the totals have, which began a moment earlier: the bytes are the same but for
- * what the program had allocated by then. What was live at the stop is what was censored.
+ * Recordings have seen what the totals have, which began a moment earlier: the bytes are the same
+ * but for what the program had allocated by then. What was live at the stop is what was censored.
  */
 static void check_recordings(const struct salloc_estimate *before)
 {

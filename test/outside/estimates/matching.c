@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single samples say which block, thread and time they are of, and add up to the rows; intervals of any set of samples
- * contain what the program knows of it: of a thread, of a function with all it calls, of a size, resident, wasted,
- * lived. Two threads allocate blocks of two sizes; every second page of the large ones is touched, every second small one is
- * freed again. Each interval is at the level 1 - 1e-5, and there are 20: the test fails by chance
- * once in 5000 times if the seed does not fix the outcome.
+ * Single samples say which block, thread and time they are of, and add up to the rows; intervals of
+ * any set of samples contain what the program knows of it: of a thread, of a function with all it
+ * calls, of a size, resident, wasted, lived. Two threads allocate blocks of two sizes; every second
+ * page of the large ones is touched, every second small one is freed again. Each interval is at the
+ * level 1 - 1e-5, and there are 20: the test fails by chance once in 5000 times if the seed does
+ * not fix the outcome.
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"
@@ -233,7 +234,8 @@ static void check_heap(void)
     y = ask(p, SALLOC_METRIC_ZERO, of_large, &large);
     CHECK(y.value == 0 && y.samples == x.samples); /* each has a 1 in it */
 
-    /* Of the number of large blocks nothing is unknown but large blocks, if the library is told so. */
+    /* Of the number of large blocks nothing is unknown but large blocks, if the library is told
+     * so. */
     x = ask(p, SALLOC_METRIC_COUNT, of_large, &large);
     struct salloc_profile_query query = {.size = sizeof(query),
                                          .match = of_large,

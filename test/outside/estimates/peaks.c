@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peak profile against the largest sum of malloc_usable_size that the program ever had, over many children of fork, which
- * sample independently of each other. Proves that the estimate is right on average, whatever happens below the peak, and
- * that its interval covers. A peak that is chosen by what samples say is found too high here: 1.5 times and more.
+ * The peak profile against the largest sum of malloc_usable_size that the program ever had, over
+ * many children of fork, which sample independently of each other. Proves that the estimate is
+ * right on average, whatever happens below the peak, and that its interval covers. A peak that is
+ * chosen by what samples say is found too high here: 1.5 times and more.
  *
  *   estimates_peaks churn|wave|saw BYTES TURNS RUNS INTERVAL
  *
- *   churn  rises to BYTES, then replaces blocks chosen at random until TURNS times as many were allocated
+ *   churn  rises to BYTES, then replaces blocks chosen at random until TURNS times as many were
+ *          allocated
  *   wave   TURNS times a rise to BYTES, or 9/10 of it, and a fall to 1/10
  *   saw    TURNS times a rise to between 7/10 and all of BYTES, and a fall to 3/10
  *
- * The mean of the estimates may be 4 standard errors off, and the number of intervals that hold the truth so low as happens once in
- * 20000 times where each covers in 93 % of runs, the least that doc/sampling.md names: less than 1 in 10000 runs fails by chance.
+ * The mean of the estimates may be 4 standard errors off, and the number of intervals that hold the
+ * truth so low as happens once in 20000 times where each covers in 93 % of runs, the least that
+ * doc/sampling.md names: less than 1 in 10000 runs fails by chance.
  */
 #include "include/salloc/profile.h"
 #include "include/salloc/salloc.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three things that a profile says of the heap, against what the program knows: free memory held up by what is
- * live, resident bytes, the heap when it was largest. Each is an estimate from some hundred samples or more, with
- * a fixed seed, which fixes the outcome but where a restartable sequence is restarted (estimates.c); the bound is at least
- * three standard errors.
+ * Three things that a profile says of the heap, against what the program knows: free memory held up
+ * by what is live, resident bytes, the heap when it was largest. Each is an estimate from some
+ * hundred samples or more, with a fixed seed, which fixes the outcome but where a restartable
+ * sequence is restarted (estimates.c); the bound is at least three standard errors.
  *
  *   profiles fragmentation | fragmentation_lent | residency | peak
  *
@@ -71,9 +71,9 @@ static void expect(const char *what, double is, double truth, double part, uint6
 }
 
 /*
- * N objects of 115 bytes, every fifth kept: their neighbours' 128 bytes each are the waste, on spans after
- * the caches have been emptied. Of n bytes kept, n / interval are sampled: 1600, one standard error is 2.5 %; with
- * SALLOC_TEST_FULL=1 400 and 5 %.
+ * N objects of 115 bytes, every fifth kept: their neighbours' 128 bytes each are the waste, on
+ * spans after the caches have been emptied. Of n bytes kept, n / interval are sampled: 1600, one
+ * standard error is 2.5 %; with SALLOC_TEST_FULL=1 400 and 5 %.
  */
 static void fragmentation(void)
 {
@@ -100,9 +100,10 @@ static void fragmentation(void)
 }
 
 /*
- * The same of objects of more than a page, 7 on a span of 8 pages, whose proxies are lent. Each is kept with chance 1/5, about
- * 8000: with k kept on a span, 7 - k are the waste if k > 0, which is 7 * 0.8 - 7 * 0.8^7 on average. One in 8.3 is sampled, which
- * is a standard error of 4 %. When as many are allocated again, spans are full.
+ * The same of objects of more than a page, 7 on a span of 8 pages, whose proxies are lent. Each is
+ * kept with chance 1/5, about 8000: with k kept on a span, 7 - k are the waste if k > 0, which is 7
+ * * 0.8 - 7 * 0.8^7 on average. One in 8.3 is sampled, which is a standard error of 4 %. When as
+ * many are allocated again, spans are full.
  */
 static void fragmentation_lent(void)
 {
@@ -135,8 +136,8 @@ static void fragmentation_lent(void)
 }
 
 /*
- * Blocks from a page to 1 MiB, of which every third page is touched. Sizes are such that most blocks are
- * sampled (p is 0.06 to 1); the standard error is below 1.5 %.
+ * Blocks from a page to 1 MiB, of which every third page is touched. Sizes are such that most
+ * blocks are sampled (p is 0.06 to 1); the standard error is below 1.5 %.
  */
 static void residency(void)
 {
@@ -172,7 +173,8 @@ static void residency(void)
     CHECK(s.resident < 1e5);
 }
 
-/* Twice a rise and a fall, the second lower. 300 MB are 4600 sampled bytes: one standard error is 1.5 %. */
+/* Twice a rise and a fall, the second lower. 300 MB are 4600 sampled bytes: one standard error
+ * is 1.5 %. */
 static void peak(void)
 {
     enum { N = 4000000 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What makes a program with a seed (SALLOC_CONF) come to the same samples each time: how long a countdown is depends on the
- * clock, and which samples are guarded on addresses of code. For one source file of a program.
+ * What makes a program with a seed (SALLOC_CONF) come to the same samples each time: how long a
+ * countdown is depends on the clock, and which samples are guarded on addresses of code. For one
+ * source file of a program.
  */
 #ifndef SA_TEST_SAME_H
 #define SA_TEST_SAME_H
@@ -45,7 +46,8 @@ static struct {
 
 unsigned long __getauxval(unsigned long type);
 
-/* The library finds this before libc's, as the program exports it, and the clock in the vDSO that it is told of. */
+/* The library finds this before libc's, as the program exports it, and the clock in the vDSO that
+ * it is told of. */
 __attribute__((visibility("default"))) unsigned long getauxval(unsigned long type)
 {
     uintptr_t base = (uintptr_t)&same_vdso;
@@ -60,7 +62,8 @@ __attribute__((visibility("default"))) unsigned long getauxval(unsigned long typ
     return base;
 }
 
-/* Starts the program again with its files at the same addresses each time, where the kernel lets it. First in main. */
+/* Starts the program again with its files at the same addresses each time, where the kernel lets
+ * it. First in main. */
 static void same_addresses(char **argv)
 {
     int now = personality(0xffffffff);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 200 functions that allocate, each with a size of its own from 16 bytes to 4 MiB in equal steps of the logarithm. */
+/* 200 functions that allocate, each with a size of its own from 16 bytes to 4 MiB in equal steps of
+ * the logarithm. */
 #ifndef SA_TEST_SITES_H
 #define SA_TEST_SITES_H
 

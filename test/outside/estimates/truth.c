@@ -8,7 +8,8 @@
 #include <math.h>
 
 #define STACKS_MAX 20000
-/* Of both, or the distribution is too skewed: 5 deviations have a chance of up to 6 in a million. */
+/* Of both, or the distribution is too skewed: 5 deviations have a chance of up to 6 in a
+ * million. */
 #define SAMPLES_MIN 20
 
 static void add(struct amount *to, const struct truth_block *b, double sign)

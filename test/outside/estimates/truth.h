@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each site has really allocated and has live, with the variance that every estimator must have for it, and
- * the comparison with what the profile functions say.
+ * What each site has really allocated and has live, with the variance that every estimator must
+ * have for it, and the comparison with what the profile functions say.
  *
  * A block of a bytes that is sampled with p = 1-(1-1/T)^a contributes, to the variance of
  *   the weighted estimate of bytes       a^2 (1-p)/p
- *   that from offsets (T+a-f)            p T (T-1)       (the failures in front of a success, stopped at a)
+ *   that from offsets (T+a-f)            p T (T-1)       (the failures in front of a success,
+ *                                        stopped at a)
  *   that from successes (T N)            a (T-1)         (N is binomial)
- * and to that of the number of blocks the same divided by a^2. A certain block (p > 0.99) contributes nothing.
+ * and to that of the number of blocks the same divided by a^2. A certain block (p > 0.99)
+ * contributes nothing.
  */
 #ifndef SA_TEST_TRUTH_H
 #define SA_TEST_TRUTH_H
@@ -41,7 +43,8 @@ struct truth_block {
     unsigned site;
 };
 
-/* Enters what was just allocated by a site, or takes a block out; p is its address. What is guarded is from malloc. */
+/* Enters what was just allocated by a site, or takes a block out; p is its address. What is guarded
+ * is from malloc. */
 void truth_add(struct truth *truth, struct truth_block *block, unsigned site, void *p, size_t asked,
                double interval);
 void truth_remove(struct truth *truth, const struct truth_block *block);
@@ -54,8 +57,8 @@ struct truth_z {
 };
 
 /*
- * Compares with profiles of the moment. Certain sites must be exact, and the total that the library reports must
- * be the sum over stacks: checked at once.
+ * Compares with profiles of the moment. Certain sites must be exact, and the total that the library
+ * reports must be the sum over stacks: checked at once.
  */
 void truth_compare(const struct truth *truth, struct truth_z *ret);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No sample is not no bytes: profiles of a heap of which nothing was sampled say how much may be in it, in every format
- * with room for it and in the functions, and that nobody knows when sampling was off. 669,696 bytes at an
- * interval of 1 GiB: one run in 1600 has a sample, and this seed none.
+ * No sample is not no bytes: profiles of a heap of which nothing was sampled say how much may be in
+ * it, in every format with room for it and in the functions, and that nobody knows when sampling
+ * was off. 669,696 bytes at an interval of 1 GiB: one run in 1600 has a sample, and this seed none.
  *
  *   unseen FOLDER
  */
@@ -91,7 +91,8 @@ int main(int argc, char **argv)
     expect_in_files(argv[1], "0 bytes (95 % interval 0 to 3960");
     expect_in_file(argv[1], "txt", "few samples: sample_interval:");
 
-    /* What is older than a change is bounded by the memory that was in use then, also of what nobody tried. */
+    /* What is older than a change is bounded by the memory that was in use then, also of what
+     * nobody tried. */
     REQUIRE(salloc_set_sampling_interval(64 * 1024) == 0);
     within = salloc_start_allocation_profile();
     e = estimate_type(SALLOC_PROFILE_HEAP);
@@ -105,7 +106,8 @@ int main(int argc, char **argv)
     CHECK_SAYS(e.bytes_high > 0.99 * bound, "before: up to %.0f", e.bytes_high);
     salloc_profile_free(p);
 
-    /* When it is off, nothing is known of what comes; when it is on again, how much that was at most. */
+    /* When it is off, nothing is known of what comes; when it is on again, how much that was at
+     * most. */
     within = salloc_start_allocation_profile();
     REQUIRE(salloc_set_sampling_interval(0) == 0);
     e = estimate_type(SALLOC_PROFILE_HEAP);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handler of SIGABRT, which the report causes, finds the report in libc's __abort_msg and in salloc_abort_message, as
- * whoever looks at a core dump does. It misuses the heap itself, which ends as any other misuse.
+ * The handler of SIGABRT, which the report causes, finds the report in libc's __abort_msg and in
+ * salloc_abort_message, as whoever looks at a core dump does. It misuses the heap itself, which
+ * ends as any other misuse.
  *
  * EXPECT: double free: 0x[0-9a-f]+
  * REPORTS: 2

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sampled block is freed twice after the loader's names of the loaded libraries were damaged, which are blocks of the
- * heap, too: reading one faults, and the report goes on without and ends as any other.
+ * A sampled block is freed twice after the loader's names of the loaded libraries were damaged,
+ * which are blocks of the heap, too: reading one faults, and the report goes on without and ends as
+ * any other.
  *
  * EXPECT: double free: 0x[0-9a-f]+
  * NAMES: damaged

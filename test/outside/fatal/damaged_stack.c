@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block is freed twice on a stack that ends, in a page without access, where the caller's frame would be: walking on
- * from there faults, and the report ends as any other.
+ * A block is freed twice on a stack that ends, in a page without access, where the caller's frame
+ * would be: walking on from there faults, and the report ends as any other.
  *
  * EXPECT: double free: 0x[0-9a-f]+
  * ARGS: 64,300000 handler,default

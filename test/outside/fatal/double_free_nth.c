@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * free(a); free(a) where a is the nth block freed: wherever the caches happen to fill up, overflow or
- * grow, the second free is found.
+ * free(a); free(a) where a is the nth block freed: wherever the caches happen to fill up, overflow
+ * or grow, the second free is found.
  *
  * EXPECT: double free: 0x[0-9a-f]+
  * ARGS: 64 0-140,200,255,256,257,300,399

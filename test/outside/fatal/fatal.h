@@ -40,7 +40,8 @@ static inline void *fatal_names(void *p)
     return p;
 }
 
-/* Keeps the process on one CPU: caches are per CPU, and some misuse is only found in the same one. */
+/* Keeps the process on one CPU: caches are per CPU, and some misuse is only found in the same
+ * one. */
 static inline void fatal_pin(void)
 {
     cpu_set_t set;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pointer behind the last object of a span, where another would begin if there were room: free, realloc, and
- * malloc_usable_size take it for none. The span is found by the distances of blocks: objects lie side by side from the start of an
- * aligned page. A block that is guarded may end a page, and the pointer lies behind it.
+ * A pointer behind the last object of a span, where another would begin if there were room: free,
+ * realloc, and malloc_usable_size take it for none. The span is found by the distances of blocks:
+ * objects lie side by side from the start of an aligned page. A block that is guarded may end a
+ * page, and the pointer lies behind it.
  *
  * EXPECT: (invalid free|invalid realloc|malloc_usable_size): 0x[0-9a-f]+ is (inside|not the start of a block; [0-9]+ bytes behind the end)
  * ARGS: 48,80,96,112,192,208,320,640 0-2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * realloc of a block of a size class that was freed last, to one that is longer: also where a block in use would
- * grow in place.
+ * realloc of a block of a size class that was freed last, to one that is longer: also where a block
+ * in use would grow in place.
  *
  * EXPECT: (double free|invalid realloc): 0x[0-9a-f]+ (was freed before \(block of (at most )?[0-9]+ bytes\)|lies in memory that is free)
  * ARGS: 10,1000,40000 60000,70000,300000

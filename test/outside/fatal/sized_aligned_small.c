@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * free_aligned_sized of a small block with a size or an alignment of another class, where the block could go to
- * its cache without a look at either.
+ * free_aligned_sized of a small block with a size or an alignment of another class, where the block
+ * could go to its cache without a look at either.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ (is a block of|was not allocated with alignment)
  * ARGS: 64 640,4000,100000

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bug is in a handler of a signal that runs on an alternate stack, of the smallest size that leaves room for a second
- * signal or with room to spare; the stacks of the handler and of what it has interrupted are one.
+ * The bug is in a handler of a signal that runs on an alternate stack, of the smallest size that
+ * leaves room for a second signal or with room to spare; the stacks of the handler and of what it
+ * has interrupted are one.
  *
  * EXPECT: use after free: 0x[0-9a-f]+ write at offset 0 of a freed block of 100 bytes
  * SIGNAL: SIGSEGV

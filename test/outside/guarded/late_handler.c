@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reporters of crashes are installed late, write what they know, put back what they found and let the instruction fault
- * again, or raise the signal themselves, or call what they found: then there is a report, and the signal is what ends
- * the program.
+ * Reporters of crashes are installed late, write what they know, put back what they found and let
+ * the instruction fault again, or raise the signal themselves, or call what they found: then there
+ * is a report, and the signal is what ends the program.
  *
  * EXPECT: use after free: 0x[0-9a-f]+ write at offset 0 of a freed block of 100 bytes
  * SIGNAL: SIGSEGV

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program like a virtual machine: its handler was there first, runs on an alternate stack with its own mask, and repairs
- * faults of its own all the time, also where pages are inaccessible. It sees each of them just as without us. What is in a
- * guarded block is reported, and comes to it, too.
+ * A program like a virtual machine: its handler was there first, runs on an alternate stack with
+ * its own mask, and repairs faults of its own all the time, also where pages are inaccessible. It
+ * sees each of them just as without us. What is in a guarded block is reported, and comes to it,
+ * too.
  *
  * EXPECT: use after free: 0x[0-9a-f]+ write at offset 0 of a freed block of 100 bytes
  * SIGNAL: 42

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * C++: an object is deleted as one of its base class, which has no virtual destructor and another size.
+ * C++: an object is deleted as one of its base class, without a virtual destructor and of another
+ * size.
  *
  * EXPECT: sized free: 0x[0-9a-f]+ is a block of [0-9]+ bytes, freed as one of [0-9]+
  * SIGNAL: SIGABRT

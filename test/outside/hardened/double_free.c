@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block is freed again, after so many others were, by this thread or another one: found at once. In the mode with nothing
- * but a quarantine, that has room for all of them (30 MB). Nothing is allocated in between, not even for the other thread, or
- * its memory might be a block of others by then.
+ * A block is freed again, after so many others were, by this thread or another one: found at once.
+ * In the mode with nothing but a quarantine, that has room for all of them (30 MB). Nothing is
+ * allocated in between, not even for the other thread, or its memory might be a block of others by
+ * then.
  *
  * EXPECT: double free: 0x[0-9a-f]+
  * ARGS: 1,16,100,1000,9000,100000 0,1,2,30,300 here,there

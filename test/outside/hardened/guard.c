@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A large block is overrun, or used after it was freed: the access itself faults. The handler is the
- * program's own.
+ * A large block is overrun, or used after it was freed: the access itself faults. The handler is
+ * the program's own.
  *
  * EXPECT: caught at 0x[0-9a-f]+
  * NAMES: none

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes before the start of a large block that follows one that was freed, and is in quarantine: the block in use is nearer.
+ * Writes before the start of a large block that follows one that was freed, and is in quarantine:
+ * the block in use is nearer.
  *
  * EXPECT: heap buffer underflow: 0x[0-9a-f]+ write 1 bytes before the start of a block of [0-9]+ bytes at 0x[0-9a-f]+$
  * SIGNAL: SIGSEGV
@@ -9,7 +10,8 @@
  */
 #include "test/outside/guarded/planted.h"
 
-/* One block in front of another, with less between them than two of the largest pages and a guard. */
+/* One block in front of another, with less between them than two of the largest pages and a
+ * guard. */
 #define NEAR (3 * 65536)
 
 int main(int argc, char **argv)

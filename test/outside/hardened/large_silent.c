@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes behind the end of a large block where nothing of samples is to be guarded or kept, as in a setuid program: the
- * access faults, and there is no handler that would tell of it.
+ * Writes behind the end of a large block where nothing of samples is to be guarded or kept, as in a
+ * setuid program: the access faults, and there is no handler that would tell of it.
  *
  * EXPECT:
  * SIGNAL: SIGSEGV

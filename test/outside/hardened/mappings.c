@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guards behind large blocks, and the other inaccessible pages of the hardened mode, never take more mappings than half of
- * what the kernel allows (vm.max_map_count): more blocks live at once than there can be guards, then half of them freed.
- * The blocks stay usable, and as many as the kernel allows stay for the program.
+ * Guards behind large blocks, and the other inaccessible pages of the hardened mode, never take
+ * more mappings than half of what the kernel allows (vm.max_map_count): more blocks live at once
+ * than there can be guards, then half of them freed. The blocks stay usable, and as many as the
+ * kernel allows stay for the program.
  */
 #include "test/outside/check.h"
 
@@ -40,7 +41,8 @@ int main(void)
 
     check_begin();
     start = count_mappings();
-    /* A guard takes two mappings: half as many blocks as mappings is twice what half of them can guard. */
+    /* A guard takes two mappings: half as many blocks as mappings is twice what half of them can
+     * guard. */
     if (count > MOST)
         SKIP("the kernel allows %zu mappings", allowed);
     for (size_t i = 0; i < count; i++) {

@@ -128,8 +128,8 @@ static void *child_thread(void *arg)
     return NULL;
 }
 
-/* What a copy of the process does if it lives on: what it frees is used again, it makes threads, and
- * forks, without waiting for threads that it has not. */
+/* What a copy of the process does if it lives on: what it frees is used again, it makes threads,
+ * and forks, without waiting for threads that it has not. */
 static void copy_lives(struct work *w)
 {
     size_t before = check_status("VmData:");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library for loading.c: its constructor waits, under the loader's lock, for a thread that allocates
- * for the first time. */
+/* A library for loading.c: its constructor waits, under the loader's lock, for a thread that
+ * allocates for the first time. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarding needs system calls that a program may have lost the right to make, or that have no room: what is left is an allocator
- * without guarded blocks, that serves its program, in the middle of which it happens.
+ * Guarding needs system calls that a program may have lost the right to make, or that have no room:
+ * what is left is an allocator without guarded blocks, that serves its program, in the middle of
+ * which it happens.
  *
- * usage: denied CALL|calls      a sandbox answers EPERM: mprotect, rt_sigaction, gettid, or all of them
+ * usage: denied CALL|calls      a sandbox answers EPERM: mprotect, rt_sigaction, gettid, or all of
+ *                               them
  *        denied locked          all memory is locked, now and in future
- *        denied sealed          what is writable cannot become executable, nor the other way round (MDWE)
+ *        denied sealed          what is writable cannot become executable, nor the other way round
+ *                               (MDWE)
  *        denied space           RLIMIT_AS leaves a few MiB
  *        denied mappings        vm.max_map_count leaves a few mappings, then many again
  */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that locks itself in after its start. From then on the library may make only the calls of the list in
- * doc/compatibility.md. The filter tells the library's calls by the address of the instruction, so that the list is
- * exactly that, whatever libc and this program call. Calls that the library could make by way of libc are
- * refused to everybody.
+ * A program that locks itself in after its start. From then on the library may make only the calls
+ * of the list in doc/compatibility.md. The filter tells the library's calls by the address of the
+ * instruction, so that the list is exactly that, whatever libc and this program call. Calls that
+ * the library could make by way of libc are refused to everybody.
  *
- * usage: filter errno|trap|kill prctl|seccomp     how a call beyond the list ends, and how the filter is set up
+ * usage: filter errno|trap|kill prctl|seccomp     how a call beyond the list ends, and how the
+ *                                                 filter is set up
  */
 #include "test/outside/check.h"
 
@@ -174,7 +175,8 @@ static void threads(void)
         pthread_join(thread[i], NULL);
 }
 
-/* Many large blocks; the heap is then worth hugepages, and gives memory back when they are freed. */
+/* Many large blocks; the heap is then worth hugepages, and gives memory back when they are
+ * freed. */
 static void grow_and_shrink(void)
 {
     static void *large[LARGE];

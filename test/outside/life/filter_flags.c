@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program behind a filter that ends it at any mmap with other flags than those of libc's malloc, as vsftpd's does: it can
- * allocate.
- * usage: filter_flags MIB BYTES: so much, in blocks of so many bytes
+ * A program behind a filter that ends it at any mmap with other flags than those of libc's malloc,
+ * as vsftpd's does: it can allocate. usage: filter_flags MIB BYTES: so much, in blocks of so many
+ * bytes
  */
 #include "test/outside/check.h"
 

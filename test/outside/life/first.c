@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first call that a process makes of the library is any of its functions, which finds nothing set up; what it gives
- * serves as well as what later calls give. usage: first FUNCTION
+ * The first call that a process makes of the library is any of its functions, which finds nothing
+ * set up; what it gives serves as well as what later calls give. usage: first FUNCTION
  */
 #include "test/outside/check.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * atfork handlers that allocate. Registered from .preinit_array, before those of the library, their
- * prepare handler runs after the library's and their child and parent handlers before it; registered
- * from main, the other way round. Either way they can allocate, and fork does not become slow: before
- * it returns nobody else needs to run, so there is nothing to wait for. What is counted is how often the thread gave
- * up its CPU, not time, which others may use.
+ * prepare handler runs after the library's and their child and parent handlers before it;
+ * registered from main, the other way round. Either way they can allocate, and fork does not become
+ * slow: before it returns nobody else needs to run, so there is nothing to wait for. What is
+ * counted is how often the thread gave up its CPU, not time, which others may use.
  */
 #include "test/outside/check.h"
 
@@ -12,7 +12,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* Where the library waits for anything while fork is in progress, it does so in 50 pieces or more. */
+/* Where the library waits for anything while fork is in progress, it does so in 50 pieces or
+ * more. */
 enum { FORKS = 40, WAITS_EACH = 10 };
 
 static int ran; /* handlers */

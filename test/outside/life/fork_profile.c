@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles are made and freed while fork waits for a lock of stdio's that the same thread holds: fork has
- * closed the library's gate by then. Proves that nobody waits for ever, that a profile cannot be
- * made meanwhile, and that one that was freed meanwhile is freed in the end.
+ * Profiles are made and freed while fork waits for a lock of stdio's that the same thread holds:
+ * fork has closed the library's gate by then. Proves that nobody waits for ever, that a profile
+ * cannot be made meanwhile, and that one that was freed meanwhile is freed in the end.
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"
@@ -51,7 +51,8 @@ static void *hold(void *arg)
     return arg;
 }
 
-/* Holds the lock of the list of streams, which fork wants, while it waits for that of the stream. */
+/* Holds the lock of the list of streams, which fork wants, while it waits for that of the
+ * stream. */
 static void *flush(void *arg)
 {
     await(&locked);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile of lifetimes is asked for by a signal while a fork takes long, and cannot be made. Proves that the
- * recording goes on: the next signal writes it. usage: fork_recording [PATH], PATH for the program's own use
+ * A profile of lifetimes is asked for by a signal while a fork takes long, and cannot be made.
+ * Proves that the recording goes on: the next signal writes it. usage: fork_recording [PATH], PATH
+ * for the program's own use
  */
 #include "test/outside/check.h"
 
@@ -15,7 +16,8 @@
 
 static int said[2]; /* a pipe: stderr */
 
-/* Runs after the library's handler, which stops profiles from being made; until the library has given up. */
+/* Runs after the library's handler, which stops profiles from being made; until the library has
+ * given up. */
 static void prepare(void)
 {
     struct pollfd ready = {.fd = said[0], .events = POLLIN};

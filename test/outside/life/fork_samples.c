@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children of fork draw samples of their own. Each child allocates the same blocks, of which each has a size of its own, and
- * notes which ones its heap profile names. Proves that no two children take the same samples, that what two children have in
- * common is what chance gives them, that each child samples as often as the interval says, and that an option's seed does
- * not make children alike. Some children are children's children. Blocks above 256 KiB have another generator than small ones
- * and are compared by themselves. Then, where samples are guarded, children guard different blocks: each notes the first one,
- * which tells its requested size as its usable size. Samples are 65 blocks apart and one in three is guarded, so that
- * of 200 children any two guard the same block with a chance of about 1/200, and at least 80 blocks are expected by far.
+ * Children of fork draw samples of their own. Each child allocates the same blocks, of which each
+ * has a size of its own, and notes which ones its heap profile names. Proves that no two children
+ * take the same samples, that what two children have in common is what chance gives them, that each
+ * child samples as often as the interval says, and that an option's seed does not make children
+ * alike. Some children are children's children. Blocks above 256 KiB have another generator than
+ * small ones and are compared by themselves. Then, where samples are guarded, children guard
+ * different blocks: each notes the first one, which tells its requested size as its usable size.
+ * Samples are 65 blocks apart and one in three is guarded, so that of 200 children any two guard
+ * the same block with a chance of about 1/200, and at least 80 blocks are expected by far.
  *
- * By chance it fails less than once in 10,000 runs: where the seed does not fix the outcome the three sums are bounded at 5
- * standard deviations, and two sets of small blocks are equal with a probability below 1e-30, two of long ones below 1e-9.
+ * By chance it fails less than once in 10,000 runs: where the seed does not fix the outcome the
+ * three sums are bounded at 5 standard deviations, and two sets of small blocks are equal with a
+ * probability below 1e-30, two of long ones below 1e-9.
  */
 #include "include/salloc/profile.h"
 #include "include/salloc/salloc.h"
@@ -109,7 +112,8 @@ static void expect(const char *what, const struct sum *s)
     CHECK(fabs(off) <= 5);
 }
 
-/* Compares the blocks from first to end. Pairs have a child in common, but are uncorrelated where all are independent. */
+/* Compares the blocks from first to end. Pairs have a child in common, but are uncorrelated where
+ * all are independent. */
 static void compare(const char *what, int first, int end)
 {
     struct sum taken = {0}, common = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork in a signal handler that has interrupted malloc anywhere, in one and in several threads. Proves
- * that it neither hangs nor waits long, and that the heap is whole afterwards, here and in the child
- * (which only ends: a handler must not allocate). How long is counted in waits, which the library chooses, and
- * not in time, which depends on what else runs. usage: fork_signal THREADS
+ * fork in a signal handler that has interrupted malloc anywhere, in one and in several threads.
+ * Proves that it neither hangs nor waits long, and that the heap is whole afterwards, here and in
+ * the child (which only ends: a handler must not allocate). How long is counted in waits, which the
+ * library chooses, and not in time, which depends on what else runs. usage: fork_signal THREADS
  */
 #include "test/outside/check.h"
 
@@ -17,8 +17,8 @@
 enum { LIVE = 512, MOST_THREADS = 8, FORKS = 300 };
 
 /*
- * Where the interrupted code holds what others need, the library gives up after 2000 waits of a twentieth of a
- * millisecond. That must be the exception.
+ * Where the interrupted code holds what others need, the library gives up after 2000 waits of a
+ * twentieth of a millisecond. That must be the exception.
  */
 #define MEAN_WAITS 500
 

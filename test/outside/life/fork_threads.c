@@ -2,8 +2,8 @@
 /*
  * fork while threads allocate. usage: fork_threads ALLOCATING FORKING FORKS|seconds
  *
- * Proves that every child can allocate, free what it inherited, make threads and fork again, and that
- * the parent goes on, however many threads fork at once.
+ * Proves that every child can allocate, free what it inherited, make threads and fork again, and
+ * that the parent goes on, however many threads fork at once.
  */
 #include "test/outside/check.h"
 

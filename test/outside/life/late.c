@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library opened late, in a process that runs on another malloc and whose spare static TLS is used
- * up but for what the library may need. Its functions work when called by name; the process's own
- * malloc is untouched. usage: late LIBRARY FOLDER
+ * The library opened late, in a process that runs on another malloc and whose spare static TLS is
+ * used up but for what the library may need. Its functions work when called by name; the process's
+ * own malloc is untouched. usage: late LIBRARY FOLDER
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/check.h"
@@ -37,7 +37,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Functions that would go back to the program's malloc if it had one of its own: by name, they stay among themselves. */
+/* Functions that would go back to the program's malloc if it had one of its own: by name, they stay
+ * among themselves. */
 static void test_family(void *handle)
 {
     void *(*their_new)(size_t) = (void *(*)(size_t))dlsym(handle, "_Znwm");

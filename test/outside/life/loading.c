@@ -2,8 +2,8 @@
 /*
  * Libraries that come and go. usage: loading FOLDER  (where this folder's libraries are)
  *
- *   a library whose constructor, which runs under the loader's lock, waits for a thread that allocates
- *   RTLD_DEEPBIND: blocks do not cross allocators
+ *   a library whose constructor, which runs under the loader's lock, waits for a thread that
+ *   allocates RTLD_DEEPBIND: blocks do not cross allocators
  *   the search path of a library that calls dlopen is its own (DT_RUNPATH)
  *   libraries with thread-local storage, opened and closed while threads end
  */

@@ -3,11 +3,13 @@
  * A program that locks its memory, as daemons for time and clusters, and audio programs do:
  * mlockall(MCL_CURRENT | MCL_FUTURE). What is mapped is in memory then, and MADV_DONTNEED fails.
  *
- *   locked free [filtered]   128 MiB of large blocks, then of small ones, are written to and freed. At most LEFT_KIB more than
- *                            at first are resident a little later; filtered: large blocks only, as
- *                            behind a filter nothing but whole mappings can go back.
+ *   locked free [filtered]   128 MiB of large blocks, then of small ones, are written to and freed.
+ *                            At most LEFT_KIB more than at first are resident a little later;
+ *                            filtered: large blocks only, as behind a filter nothing but whole
+ *                            mappings can go back.
  *   locked start             without a first allocation before that: at most START_KIB resident
- *   locked dump              nothing locked: mappings that a debugger's dump has, at most START_KIB, and all blocks in them
+ *   locked dump              nothing locked: mappings that a debugger's dump has, at most
+ *                            START_KIB, and all blocks in them
  */
 #include "test/outside/check.h"
 
@@ -17,15 +19,16 @@
 #define LARGE (1ul << 20)
 #define SMALL 2000ul
 #define LEFT_KIB                                                                                   \
-    (56ul                                                                                          \
-     << 10) /* 48 MiB that may stay where memory was missing before, and 8 of records and caches */
+    (56ul << 10) /* 48 MiB that may stay where memory was missing before, and 8 of records and     \
+                    caches */
 #define SECONDS 20.0
 
 #define START_KIB                                                                                  \
-    (16ul                                                                                          \
-     << 10) /* two hugepages of blocks, a slab, records, and the files; the map's tables are 24 MiB */
+    (16ul << 10) /* two hugepages of blocks, a slab, records, and the files; the map's tables are  \
+                    24 MiB */
 
-/* Address space without memory: 16 MiB are mapped ahead, and 16 MiB went back before it was known that memory is locked. */
+/* Address space without memory: 16 MiB are mapped ahead, and 16 MiB went back before it was known
+ * that memory is locked. */
 #define SPACE_KIB (32ul << 10)
 
 static size_t first;        /* KiB resident before anything was allocated */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large blocks on whose pages a program leaves marks or other access, and that it frees then: a block that
- * comes later at their place is as any other. It can be written to, is zero where calloc gave it, and is there in a child.
- * Blocks without marks keep their memory, so that a loop of malloc and free has few page faults.
+ * Large blocks on whose pages a program leaves marks or other access, and that it frees then: a
+ * block that comes later at their place is as any other. It can be written to, is zero where calloc
+ * gave it, and is there in a child. Blocks without marks keep their memory, so that a loop of
+ * malloc and free has few page faults.
  */
 #include "test/outside/check.h"
 
@@ -18,7 +19,8 @@ enum { WIPE, DONT_FORK, READ_ONLY, NO_ACCESS, KINDS };
 
 static const char *const names[] = {"MADV_WIPEONFORK", "MADV_DONTFORK", "PROT_READ", "PROT_NONE"};
 
-/* Blocks that lose their memory when they are freed have two faults each at least: a hugepage's, and one of the rest. */
+/* Blocks that lose their memory when they are freed have two faults each at least: a hugepage's,
+ * and one of the rest. */
 enum { ROUNDS = 40, LOOPS = 2000, FAULTS_MOST = LOOPS, TOGETHER = 6 };
 
 static size_t page;

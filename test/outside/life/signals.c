@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A profiler's signal at 10 kHz and an affinity that changes all the time, while threads allocate:
- * critical sections are interrupted and migrated. Proves that contents survive. It goes on until there were many
- * signals and, with caches per CPU, a section was restarted: otherwise nothing was shown.
+ * critical sections are interrupted and migrated. Proves that contents survive. It goes on until
+ * there were many signals and, with caches per CPU, a section was restarted: otherwise nothing was
+ * shown.
  */
 #include "test/outside/check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * posix_spawn, popen and system while threads allocate: the child of the kernel's vfork shares the heap
- * until it executes. Proves that heap and children are whole.
+ * posix_spawn, popen and system while threads allocate: the child of the kernel's vfork shares the
+ * heap until it executes. Proves that heap and children are whole.
  */
 #include "test/outside/check.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A statically linked program: libsalloc.a takes the place of libc's malloc, in the main thread, in
- * others and across fork. dlopen, which the archive has a wrapper of, opens libraries and fails as libc's does. Misuse is
- * noticed, which tells that the library answers.
+ * others and across fork. dlopen, which the archive has a wrapper of, opens libraries and fails as
+ * libc's does. Misuse is noticed, which tells that the library answers.
  */
 #include "test/outside/check.h"
 
@@ -35,7 +35,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Of a library that is there (the C library, with a malloc of its own) only where it is of the version linked with. */
+/* Of a library that is there (the C library, with a malloc of its own) only where it is of the
+ * version linked with. */
 static void test_dlopen(void)
 {
     void *handle = dlopen("/nowhere/libnothing.so", RTLD_NOW);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that end while destructors of thread-specific data and of thread_local-like handlers go on
- * allocating, freeing and making more data; blocks of ended threads are used and freed by others.
+ * Threads that end while destructors of thread-specific data and of thread_local-like handlers go
+ * on allocating, freeing and making more data; blocks of ended threads are used and freed by
+ * others.
  */
 #include "test/outside/check.h"
 

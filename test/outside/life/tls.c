@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library for loading.c: thread-local storage that the loader allocates when it is first touched. */
+/* A library for loading.c: thread-local storage that the loader allocates when it is first
+ * touched. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that has the library inside, run by twice.py with another copy preloaded: the loader gives everybody the
- * program's functions, and the other copy serves nobody. usage: twice MIB
+ * A program that has the library inside, run by twice.py with another copy preloaded: the loader
+ * gives everybody the program's functions, and the other copy serves nobody. usage: twice MIB
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with 40 MiB live that changes its block sizes, in a control group of 60 MiB: it is not killed, and what the group has
- * in use stays below the limit. (Without the limit followed it is killed: it had 111 MiB at its peak on 2026-11-23, under glibc
- * 43.) Then with group_limit:off in a group of 200 MiB, which is not looked at.
+ * A program with 40 MiB live that changes its block sizes, in a control group of 60 MiB: it is not
+ * killed, and what the group has in use stays below the limit. (Without the limit followed it is
+ * killed: it had 111 MiB at its peak on 2026-11-23, under glibc 43.) Then with group_limit:off in a
+ * group of 200 MiB, which is not looked at.
  *
  * usage: group BY_TURNS|AT_ONCE
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that run into the hard limit together, again and again, with blocks of 64 bytes to 64 MiB: every failure is
- * NULL with ENOMEM, the process never has more memory than the limit, nor does the library count as much as a request
- * more, no block is lost or shared, and what is freed can be had again.
+ * Threads that run into the hard limit together, again and again, with blocks of 64 bytes to 64
+ * MiB: every failure is NULL with ENOMEM, the process never has more memory than the limit, nor
+ * does the library count as much as a request more, no block is lost or shared, and what is freed
+ * can be had again.
  *
  * usage: hard THREADS LIMIT_MIB
  */
@@ -14,7 +15,8 @@
 
 #define MIB (1ul << 20)
 
-/* The largest request. Hugepages of which not all was touched count as a whole while they go from one hand to another. */
+/* The largest request. Hugepages of which not all was touched count as a whole while they go from
+ * one hand to another. */
 #define REQUEST (66 * MIB)
 
 /* The program's own memory, and records, which are not refused. */

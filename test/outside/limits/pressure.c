@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real memory pressure: a control group whose memory is short, in which threads read at random from a file that is far longer, so that
- * the kernel has to take pages back all the time and tasks wait for it. With SALLOC_CONF=pressure:on the kernel's trigger
- * wakes the maintenance thread, and what is free goes back. Skipped where no such group can be made, or where the kernel says
- * that nobody waited long enough.
+ * Real memory pressure: a control group whose memory is short, in which threads read at random from
+ * a file that is far longer, so that the kernel has to take pages back all the time and tasks wait
+ * for it. With SALLOC_CONF=pressure:on the kernel's trigger wakes the maintenance thread, and what
+ * is free goes back. Skipped where no such group can be made, or where the kernel says that nobody
+ * waited long enough.
  *
- * usage: pressure SYSTEM (the pressure of all tasks is watched) | GROUP (that of the process's group of version 2)
- *        pressure PRESS  (in the group)
+ * usage: pressure SYSTEM (the pressure of all tasks is watched) | GROUP (that of the process's
+ *        group of version 2) pressure PRESS  (in the group)
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/check.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Freed blocks that are kept from use and hold no memory count for nothing: a loop of malloc and free that needs one block at a
- * time passes no limit that leaves room for two, and has its peak there.
+ * Freed blocks that are kept from use and hold no memory count for nothing: a loop of malloc and
+ * free that needs one block at a time passes no limit that leaves room for two, and has its peak
+ * there.
  *
- * SALLOC_CONF says what keeps the blocks, and the limits. The sampler keeps some a quarter of a second after the first sample
- * and later.
+ * SALLOC_CONF says what keeps the blocks, and the limits. The sampler keeps some a quarter of a
+ * second after the first sample and later.
  *
  * usage: quarantined
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports at the hard limit, when nothing else can be had: in each format, again and again, and several at once up to a
- * bound. What was freed is no more counted, and the limit is what it was for everything else.
+ * Reports at the hard limit, when nothing else can be had: in each format, again and again, and
+ * several at once up to a bound. What was freed is no more counted, and the limit is what it was
+ * for everything else.
  *
  * usage: report
  */

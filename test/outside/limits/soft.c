@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A soft limit: while less than that is in use, what the process has of memory stays within 1.05 of it, however much has
- * been freed; beyond, the program is told once for each crossing, from a call that may allocate, free, fork and ask for
- * reports; it goes on in a child of fork.
+ * A soft limit: while less than that is in use, what the process has of memory stays within 1.05 of
+ * it, however much has been freed; beyond, the program is told once for each crossing, from a call
+ * that may allocate, free, fork and ask for reports; it goes on in a child of fork.
  *
  * usage: soft
  */

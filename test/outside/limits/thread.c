@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The maintenance thread: a program that frees and then calls nothing has its memory back with the system within ten
- * seconds; the thread blocks all signals, has a name, sleeps when there is nothing to do, comes again in a child of fork,
- * goes when asked to, and keeps no process from its end.
+ * The maintenance thread: a program that frees and then calls nothing has its memory back with the
+ * system within ten seconds; the thread blocks all signals, has a name, sleeps when there is
+ * nothing to do, comes again in a child of fork, goes when asked to, and keeps no process from its
+ * end.
  *
- * usage: thread FUNCTION (the program starts it) | OPTION (SALLOC_CONF has) | NONE (nobody does: there is none)
+ * usage: thread FUNCTION (the program starts it) | OPTION (SALLOC_CONF has) | NONE (nobody does:
+ * there is none)
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/check.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every function that allocates, with every function that frees: what the C and C++ standards forbid is reported, and
- * nothing else is. Operators have their mangled names here, so that no C++ compiler is needed. Each pair runs in
- * a child of its own, whose stderr is read.
+ * Every function that allocates, with every function that frees: what the C and C++ standards
+ * forbid is reported, and nothing else is. Operators have their mangled names here, so that no C++
+ * compiler is needed. Each pair runs in a child of its own, whose stderr is read.
  *
  * usage: mismatch sampled|unsampled|off|hardened
  *   sampled    every block is sampled: a report for each stack, and the program goes on

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nth system call of a kind fails, for every n from the first call that the library makes on, once,
- * three times and from then on. Proves for each, in a fresh process: malloc and its relatives give
- * NULL with ENOMEM or work, no block is lost or shared, nothing is said on stderr, and when the calls
- * succeed again so does everything.
+ * The nth system call of a kind fails, for every n from the first call that the library makes on,
+ * once, three times and from then on. Proves for each, in a fresh process: malloc and its relatives
+ * give NULL with ENOMEM or work, no block is lost or shared, nothing is said on stderr, and when
+ * the calls succeed again so does everything.
  *
  * usage: injected KIND    all of the above: starts itself for every n
  *        injected KIND N FAILURES

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that runs into RLIMIT_AS or RLIMIT_DATA: gets NULL and ENOMEM from every function, hears
- * nothing on stderr, loses no block, and has its memory back once it has freed it: at least 80 % of
- * what it could allocate before, in blocks of every size, and a quarter of it in one block.
+ * A process that runs into RLIMIT_AS or RLIMIT_DATA: gets NULL and ENOMEM from every function,
+ * hears nothing on stderr, loses no block, and has its memory back once it has freed it: at least
+ * 80 % of what it could allocate before, in blocks of every size, and a quarter of it in one block.
  *
  * usage: limits AS|DATA MIB
  */
 #include "test/outside/oom/oom.h"
 
-/* What must be available at first: the rest is the program's, the libraries' and the allocator's. */
+/* What must be available at first: the rest is the program's, the libraries' and the
+ * allocator's. */
 #if SA_HARDENED /* blocks of 1 MiB with an inaccessible page do not go in pairs into hugepages */
 #define PART_AT_FIRST 0.33
 #else

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * realloc of large blocks moves pages with mremap. The kernel may refuse: because the range consists of
- * several mappings (here: part of a block was given advice of its own), because it has too many, or
- * for lack of memory; and some refusals come after it has removed what was mapped at the target.
- * Proves that contents survive every refusal, and that no part of the heap is left without a mapping.
+ * realloc of large blocks moves pages with mremap. The kernel may refuse: because the range
+ * consists of several mappings (here: part of a block was given advice of its own), because it has
+ * too many, or for lack of memory; and some refusals come after it has removed what was mapped at
+ * the target. Proves that contents survive every refusal, and that no part of the heap is left
+ * without a mapping.
  */
 #include "test/outside/faults.h"
 #include "test/outside/oom/oom.h"

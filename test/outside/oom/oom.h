@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* Starts the program again under the limit, unless it is: so also the loader and the library's first
- * steps live with it. More arguments are passed on. */
+/* Starts the program again under the limit, unless it is: so also the loader and the library's
+ * first steps live with it. More arguments are passed on. */
 __attribute__((unused)) static void oom_limit(int resource, size_t mib, char **argv)
 {
     struct rlimit limit = {mib << 20, mib << 20};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every block is sampled while address space runs out: samples have pages elsewhere, out of the same
- * limit. Proves that no block is lost, and that what samples have left when they are freed can be had again for
- * large blocks, which have no pages but their own.
+ * Every block is sampled while address space runs out: samples have pages elsewhere, out of the
+ * same limit. Proves that no block is lost, and that what samples have left when they are freed can
+ * be had again for large blocks, which have no pages but their own.
  *
  * usage: sampled MIB
  */

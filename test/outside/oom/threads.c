@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that run out of address space together, again and again, while more threads are asked for:
- * every failure is NULL with ENOMEM, no block is lost or shared, and afterwards the memory is there
- * again.
+ * Threads that run out of address space together, again and again, while more threads are asked
+ * for: every failure is NULL with ENOMEM, no block is lost or shared, and afterwards the memory is
+ * there again.
  *
  * usage: threads MIB [seconds]
  */

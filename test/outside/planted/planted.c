@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs with one planted error each. `planted` prints the number of errors, `planted NUMBER` the name of one, and
- * `planted NUMBER quiet|busy|clean` commits it: among a few blocks, in a program that allocates a lot, or not
- * at all (the same program without the error). Exits with 0 if nobody notices. run.py counts.
+ * Programs with one planted error each. `planted` prints the number of errors, `planted NUMBER` the
+ * name of one, and `planted NUMBER quiet|busy|clean` commits it: among a few blocks, in a program
+ * that allocates a lot, or not at all (the same program without the error). Exits with 0 if nobody
+ * notices. run.py counts.
  */
 #include <stdio.h>
 #include <stdlib.h>

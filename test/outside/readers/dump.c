@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into a program besides the library: when it exits, a profile of each type is written in every format,
- * each to READERS_DUMP/TYPE.ENDING.
+ * Preloaded into a program besides the library: when it exits, a profile of each type is written in
+ * every format, each to READERS_DUMP/TYPE.ENDING.
  */
 #include "include/salloc/profile.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile functions with arguments that make no sense, at their limits, and across fork and exec. Proves
- * that each says with its result and errno what was wrong, writes no result then, and that the program goes on.
+ * The profile functions with arguments that make no sense, at their limits, and across fork and
+ * exec. Proves that each says with its result and errno what was wrong, writes no result then, and
+ * that the program goes on.
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"
@@ -50,7 +51,8 @@ static double allocations(const salloc_profile *profile)
     return count;
 }
 
-/* A recording's profile with the allocations of one call of allocate(), and nothing of this program's else. */
+/* A recording's profile with the allocations of one call of allocate(), and nothing of this
+ * program's else. */
 static double stop_and_count(salloc_profile_token *token)
 {
     salloc_profile *profile = salloc_profile_token_stop(token);
@@ -310,7 +312,8 @@ static size_t stack_used(struct deed deed)
     return STACK - unused;
 }
 
-/* What the header says of stack, beyond what a thread needs that does nothing; symbols are bound at the first calls. */
+/* What the header says of stack, beyond what a thread needs that does nothing; symbols are bound at
+ * the first calls. */
 static void test_small_stack(const char *folder)
 {
     static const char *const endings[] = {"pb.gz", "pb", "heap", "jeprof", "collapsed", "txt"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles by thread, with the option profile_threads: each thread's blocks are rows with its number, in a child of
- * fork, too, whose only thread has another number than in the parent.
+ * Profiles by thread, with the option profile_threads: each thread's blocks are rows with its
+ * number, in a child of fork, too, whose only thread has another number than in the parent.
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling on stacks that a program has made for its coroutines. At the top of such a stack is whatever the program
- * put there for a return address, right before memory that cannot be read. Proves that blocks can be sampled
- * there, in the first thread and in others, whatever that address is.
+ * Sampling on stacks that a program has made for its coroutines. At the top of such a stack is
+ * whatever the program put there for a return address, right before memory that cannot be read.
+ * Proves that blocks can be sampled there, in the first thread and in others, whatever that address
+ * is.
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork while another thread is in the loader, whose lock is never released in the child. Proves that
- * the child can write profiles all the same, that they name what is loaded as the parent's do, and that
- * profiles in the parent go on. usage: fork_loader SCRATCH
+ * fork while another thread is in the loader, whose lock is never released in the child. Proves
+ * that the child can write profiles all the same, that they name what is loaded as the parent's do,
+ * and that profiles in the parent go on. usage: fork_loader SCRATCH
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork waits, in a handler of the program's that runs while the library is stopped, for a thread that uses the
- * profile functions. Proves that each of them returns then, with EAGAIN, and leaves everything as it was: recordings go
- * on, and what was to be freed is.
+ * fork waits, in a handler of the program's that runs while the library is stopped, for a thread
+ * that uses the profile functions. Proves that each of them returns then, with EAGAIN, and leaves
+ * everything as it was: recordings go on, and what was to be freed is.
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"

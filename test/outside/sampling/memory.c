@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles when there is no memory, and what they leave behind. Proves that snapshots, stops and files fail with
- * ENOMEM when a mapping is refused, whichever it is, and work afterwards; that nothing is lost over
- * thousands of profiles, those that failed among them; and that sampling every block under a limit of address space
- * leaves the program its memory, only less of it. usage: memory SCRATCH
+ * Profiles when there is no memory, and what they leave behind. Proves that snapshots, stops and
+ * files fail with ENOMEM when a mapping is refused, whichever it is, and work afterwards; that
+ * nothing is lost over thousands of profiles, those that failed among them; and that sampling every
+ * block under a limit of address space leaves the program its memory, only less of it. usage:
+ * memory SCRATCH
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that is loaded and unloaded all the time: its constructor and its function allocate, from frames
- * that are gone when it is unloaded. */
+/* A library that is loaded and unloaded all the time: its constructor and its function allocate,
+ * from frames that are gone when it is unloaded. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything at once that could make the sampler wait for itself: libraries loaded and unloaded whose code
- * allocates, dl_iterate_phdr callbacks that allocate, fork (children that allocate, fork, exec, exit),
- * a profiling signal at 1 kHz whose handler walks its stack, threads that come and go, exceptions, the
- * interval changed, snapshots, recordings and files. Proves that no thread ever stands still, that contents
- * survive, and that every child ends well.
+ * Everything at once that could make the sampler wait for itself: libraries loaded and unloaded
+ * whose code allocates, dl_iterate_phdr callbacks that allocate, fork (children that allocate,
+ * fork, exec, exit), a profiling signal at 1 kHz whose handler walks its stack, threads that come
+ * and go, exceptions, the interval changed, snapshots, recordings and files. Proves that no thread
+ * ever stands still, that contents survive, and that every child ends well.
  *
- * usage: storm FOLDER SCRATCH [USR2]   USR2: this signal is sent a hundred times a second instead, which must
- * be profile_signal in SALLOC_CONF. storm.py runs this and looks at what hangs.
+ * usage: storm FOLDER SCRATCH [USR2]   USR2: this signal is sent a hundred times a second instead,
+ * which must be profile_signal in SALLOC_CONF. storm.py runs this and looks at what hangs.
  */
 #include "test/outside/sampling/storm.h"
 
@@ -33,8 +33,9 @@ static uint64_t signals;    /* atomic */
 static uint64_t looked;     /* atomic: what signal handlers saw */
 static uint64_t child_kind; /* of the one forking thread */
 
-/* Read while libraries come and go, written by forks whose child calls exit: glibc's exit waits for locks of
- * dlopen and dlclose, which nobody lets go of in a child that was made inside of them, with any malloc. */
+/* Read while libraries come and go, written by forks whose child calls exit: glibc's exit waits for
+ * locks of dlopen and dlclose, which nobody lets go of in a child that was made inside of them,
+ * with any malloc. */
 static pthread_rwlock_t loading = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
 void storm_blocks(uint64_t *random)
@@ -143,7 +144,8 @@ static bool exits(uint64_t kind)
     return kind % 8 == 3;
 }
 
-/* Everything a child may do after fork in a program with threads, and allocating, which it may with us. */
+/* Everything a child may do after fork in a program with threads, and allocating, which it may with
+ * us. */
 static void child(uint64_t random, uint64_t kind)
 {
     static char *const arguments[] = {"true", NULL};
@@ -204,10 +206,10 @@ static void work_throw(uint64_t *random)
         usleep(10000); /* there was no compiler for it */
 }
 
-/* --- signals ----------------------------------------------------------------------------------- */
+/* --- signals --- */
 
-/* What a sampling profiler does: looks at the interrupted code and what is on its stack. (Not with the
- * program's unwinder: it cannot stand being interrupted itself.) */
+/* What a sampling profiler does: looks at the interrupted code and what is on its stack. (Not with
+ * the program's unwinder: it cannot stand being interrupted itself.) */
 static void handler(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
@@ -247,7 +249,7 @@ static void start_signals(void)
     REQUIRE(setitimer(ITIMER_PROF, &every, NULL) == 0);
 }
 
-/* --- workers ----------------------------------------------------------------------------------- */
+/* --- workers --- */
 
 static struct worker workers[] = {
     {"load", work_load, 0},          {"phdr", work_phdr, 0},          {"threads", work_threads, 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workers of storm.c. Each does a small piece of work again and again; storm.c counts the pieces, and says
- * that something hangs if the count of one stands still.
+ * The workers of storm.c. Each does a small piece of work again and again; storm.c counts the
+ * pieces, and says that something hangs if the count of one stands still.
  */
 #ifndef SA_TEST_OUTSIDE_STORM_H
 #define SA_TEST_OUTSIDE_STORM_H

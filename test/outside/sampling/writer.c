@@ -5,7 +5,8 @@
  * usage: writer write PATH...    one snapshot into each path; prints the errno of each, or 0
  *        writer loop PATH        writes until it is killed
  *        writer wait SECONDS     prints "ready", then waits; prints "done"
- *        writer blocked SECONDS  the same with all signals blocked, and in a call that a signal would end
+ *        writer blocked SECONDS  the same with all signals blocked, and in a call that a signal
+ *                                would end
  *        writer exit STATUS
  */
 #include "include/salloc/profile.h"

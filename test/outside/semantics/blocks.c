@@ -179,7 +179,8 @@ static void test_realloc_keeps(void)
     }
 }
 
-/* Growing step by step, in place and by moving, with other blocks about; all bytes, at every step. */
+/* Growing step by step, in place and by moving, with other blocks about; all bytes, at every
+ * step. */
 static void test_realloc_grows(void)
 {
     uint64_t seed = 5;
@@ -235,8 +236,8 @@ static void test_realloc_edges(void)
 }
 
 /*
- * Aligned blocks of every small size, each taken twice: what a cache hands out again is aligned and as large as what came
- * from further down, and goes back by each of the ways that there are.
+ * Aligned blocks of every small size, each taken twice: what a cache hands out again is aligned and
+ * as large as what came from further down, and goes back by each of the ways that there are.
  */
 static void test_aligned_again(void)
 {

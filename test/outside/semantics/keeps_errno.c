@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * errno survives: every call that succeeds leaves it alone, the first one of the process included, and
- * free leaves it alone also when the system calls behind it fail.
+ * errno survives: every call that succeeds leaves it alone, the first one of the process included,
+ * and free leaves it alone also when the system calls behind it fail.
  */
 #include "test/outside/check.h"
 #include "test/outside/faults.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that cannot be served: sizes and counts that overflow, alignments that are wrong or beyond
- * any address space. Proves that each gives the value and the errno that C and POSIX say, and that
- * nothing that exists is touched.
+ * Requests that cannot be served: sizes and counts that overflow, alignments that are wrong or
+ * beyond any address space. Proves that each gives the value and the errno that C and POSIX say,
+ * and that nothing that exists is touched.
  */
 #include "test/outside/check.h"
 

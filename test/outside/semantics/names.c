@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No pointer can cross allocators: every function of the malloc family that libc exports, whatever its
- * name, resolves to libsalloc.so, and works; and libsalloc.so exports nothing that is not its business.
+ * No pointer can cross allocators: every function of the malloc family that libc exports, whatever
+ * its name, resolves to libsalloc.so, and works; and libsalloc.so exports nothing that is not its
+ * business.
  */
 #include "test/outside/check.h"
 
@@ -168,7 +169,8 @@ int main(void)
     check_begin();
     walk("/libc.so", libc_exports);
     REQUIRE(objects_found == 1);
-    /* malloc free calloc realloc memalign valloc pvalloc aligned_alloc posix_memalign and the reports */
+    /* malloc free calloc realloc memalign valloc pvalloc aligned_alloc posix_memalign and the
+     * reports */
     REQUIRE(family_seen >= 15);
     for (size_t i = 0; i < sizeof(family) / sizeof(family[0]); i++) {
         const void *address = dlsym(RTLD_DEFAULT, family[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numeric properties: every one that can be set is set and says so, limits and errors are what the header says, and
- * options give them their first values.
+ * Numeric properties: every one that can be set is set and says so, limits and errors are what the
+ * header says, and options give them their first values.
  *
  * usage: properties [PEAK SHORT LONG]    the intervals that SALLOC_CONF sets, else 0
  */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was ever allocated and freed is told to the block and to the byte, whatever threads, CPUs and caches it went
- * through: threads use all functions and sizes and count themselves, and when they rest the figures have grown by as much.
- * Meanwhile no figure goes down. A child of fork goes on from where its parent was.
+ * What was ever allocated and freed is told to the block and to the byte, whatever threads, CPUs
+ * and caches it went through: threads use all functions and sizes and count themselves, and when
+ * they rest the figures have grown by as much. Meanwhile no figure goes down. A child of fork goes
+ * on from where its parent was.
  *
  * Where every block is sampled, what was not asked for is told to the byte, too.
  *
- * usage: counts [blocks|hardened|every]    bytes are not compared, as usable sizes do not tell them; hardened: nor are blocks
+ * usage: counts [blocks|hardened|every]    bytes are not compared, as usable sizes do not tell
+ *                                          them; hardened: nor are blocks
  * resized, as usable sizes do not tell whether they have stayed
  */
 #include "test/outside/check.h"

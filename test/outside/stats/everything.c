@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uses every part of the allocator, then asks for the reports: all sizes, from several threads, freed in part and by others,
- * sampled blocks freed some time ago, blocks of many hugepages, memory given back. Writes to the folder that is named:
+ * Uses every part of the allocator, then asks for the reports: all sizes, from several threads,
+ * freed in part and by others, sampled blocks freed some time ago, blocks of many hugepages, memory
+ * given back. Writes to the folder that is named:
  *
- *   text.0 json.0 prom.0 text.1 json.1 ...   reports taken one after the other, nothing else happening
+ *   text.0 json.0 prom.0 text.1 json.1 ...   reports taken one after the other, nothing else
+ *   happening
  *   info                                     what malloc_info writes
- *   properties                               "name value" of each name in the file `names` of the folder
+ *   properties                               "name value" of each name in the file `names` of the
+ *                                            folder
  *
  * usage: everything FOLDER
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sampled block counts once: "in use" is what the program has, to 0.5 %, and the memory of the process is that of a
- * process without sampling, but for 1 % and 16 KiB for each live sample.
+ * A sampled block counts once: "in use" is what the program has, to 0.5 %, and the memory of the
+ * process is that of a process without sampling, but for 1 % and 16 KiB for each live sample.
  *
- * The program runs itself with sampling off, then with each interval. Which blocks are sampled does not matter: each has
- * its own allowance, and is in use once.
+ * The program runs itself with sampling off, then with each interval. Which blocks are sampled does
+ * not matter: each has its own allowance, and is in use once.
  *
  * usage: in_use SIZE BLOCKS INTERVAL... (SALLOC_TEST_FULL=1: of 4000 blocks)
  */
@@ -46,7 +46,8 @@ static int measure(size_t size, size_t blocks, int out)
     cpu_set_t cpus;
 
     REQUIRE(blocks <= sizeof(b) / sizeof(*b));
-    /* One CPU, as each has a cache of its own that may come into use in one process and not in another. */
+    /* One CPU, as each has a cache of its own that may come into use in one process and not in
+     * another. */
     CPU_ZERO(&cpus);
     CPU_SET(sched_getcpu(), &cpus);
     sched_setaffinity(0, sizeof(cpus), &cpus);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures of the library and the kernel's of the process grow and shrink together, within 2 % of what the program uses.
- * Differences are compared, as the process has other memory too.
+ * The figures of the library and the kernel's of the process grow and shrink together, within 2 %
+ * of what the program uses. Differences are compared, as the process has other memory too.
  *
- * Memory is what has been written, so the program writes all of its blocks, and uses sizes that leave no whole page of the kernel
- * unwritten behind the last object of a span: up to 4096 bytes, and blocks with spans of their own.
+ * Memory is what has been written, so the program writes all of its blocks, and uses sizes that
+ * leave no whole page of the kernel unwritten behind the last object of a span: up to 4096 bytes,
+ * and blocks with spans of their own.
  *
  * usage: kernel [outside]    outside: the heap cannot stay in the 64 GiB where it begins
  */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A report of a large heap stops nobody for long: while one thread asks for reports without a pause, no malloc of another
- * takes a millisecond. The heap is 48 GiB of blocks that are never written to, so it costs its records only.
+ * A report of a large heap stops nobody for long: while one thread asks for reports without a
+ * pause, no malloc of another takes a millisecond. The heap is 48 GiB of blocks that are never
+ * written to, so it costs its records only.
  *
- * The machine may stop a thread for longer than that at any time. A call that was interrupted by the kernel is not counted,
- * and of several rounds the best counts: what the library does to its callers, it does in each.
+ * The machine may stop a thread for longer than that at any time. A call that was interrupted by
+ * the kernel is not counted, and of several rounds the best counts: what the library does to its
+ * callers, it does in each.
  */
 #include "test/outside/check.h"
 

@@ -59,7 +59,8 @@ int main(void)
     }
     late = check_status("VmRSS:");
     check_say("%lu threads, %zu KiB resident early, %zu late", (unsigned long)n, early, late);
-    /* The live blocks are at most 256 times 100 KB; a quarter of the run reaches the steady state. */
+    /* The live blocks are at most 256 times 100 KB; a quarter of the run reaches the steady
+     * state. */
     CHECK(late < early + 16 * 1024);
     return check_end();
 }

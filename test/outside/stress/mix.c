@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything at once: threads allocate in every way and every size range, resize, and free what other
- * threads have allocated, for a while. Every block carries its size and contents that follow from a
- * seed; whoever takes a block checks them. usage: mix THREADS
+ * Everything at once: threads allocate in every way and every size range, resize, and free what
+ * other threads have allocated, for a while. Every block carries its size and contents that follow
+ * from a seed; whoever takes a block checks them. usage: mix THREADS
  */
 #include "test/outside/check.h"
 

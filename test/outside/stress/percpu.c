@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The critical sections themselves, on slabs of this test's own. They are compiled with a delay before
- * the commit, so that most preemptions, migrations and signals hit one; more threads than CPUs push
- * and pop objects one by one and in batches and replace headers, signal handlers do the same in
- * between, and one thread all the time stops a CPU with the real fence, looks at its slab, takes from
- * it, gives to it and lets it go on.
+ * The critical sections themselves, on slabs of this test's own. They are compiled with a delay
+ * before the commit, so that most preemptions, migrations and signals hit one; more threads than
+ * CPUs push and pop objects one by one and in batches and replace headers, signal handlers do the
+ * same in between, and one thread all the time stops a CPU with the real fence, looks at its slab,
+ * takes from it, gives to it and lets it go on.
  *
  * Proves that every object has one owner at every moment and that none is lost: each carries its
  * owner, who exchanges it on taking and giving, and at the end all are counted. A run in which no
@@ -123,7 +123,8 @@ static void push_many(struct worker *w, uint32_t cls, size_t n)
     }
 }
 
-/* Changes capacity and countdown, as a slow path does: from a header read earlier, if it still holds. */
+/* Changes capacity and countdown, as a slow path does: from a header read earlier, if it still
+ * holds. */
 static void change_header(struct worker *w, uint32_t cls)
 {
     int32_t cpu = sa_percpu_cpu();
@@ -253,7 +254,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Looks at a stopped slab: what a section never committed is not there, what it committed is whole. */
+/* Looks at a stopped slab: what a section never committed is not there, what it committed is
+ * whole. */
 static void inspect(struct sa_slab *slab, uint64_t *seed, struct object *(*loose)[OBJECTS], int *n)
 {
     for (uint32_t cls = 1; cls <= CLASSES; cls++) {

@@ -2,8 +2,9 @@
 /*
  * Work for listed.py, which looks at the system calls that the library makes meanwhile; see mark.h.
  *
- *   listed filter    announces a filter after start, and then does all that a daemon may do: idle, grow, shrink, run out of
- *                    address space, fork, make threads, end by a report or by a fault
+ *   listed filter    announces a filter after start, and then does all that a daemon may do: idle,
+ *                    grow, shrink, run out of address space, fork, make threads, end by a report or
+ *                    by a fault
  *   listed free      the same without a filter
  *   listed failing   requests that cannot be served, in a heap of many holes
  */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work for the tracer to disturb. Whatever the library promises is checked while system calls fail: a
- * result or NULL with the errno that is documented, errno as it was otherwise, contents that stay. After the mark,
- * when everything succeeds again, the same work must succeed, twice in no more address space than once, and the library's
- * count of its address space must be the kernel's.
+ * Work for the tracer to disturb. Whatever the library promises is checked while system calls fail:
+ * a result or NULL with the errno that is documented, errno as it was otherwise, contents that
+ * stay. After the mark, when everything succeeds again, the same work must succeed, twice in no
+ * more address space than once, and the library's count of its address space must be the kernel's.
  *
- * Scenarios that are about the end of the process have no mark: what they leave behind is looked at by syscalls.py.
+ * Scenarios that are about the end of the process have no mark: what they leave behind is looked at
+ * by syscalls.py.
  *
  * usage: scenarios NAME (in a folder of its own)
  */

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a program and makes chosen system calls of libsalloc.so in it fail. A seccomp filter stops the program at
- * each system call, this process looks where it comes from, and lets the kernel do it or not: so nothing in the library or the
- * program knows, start-up is included, and threads and children are, too.
+ * Runs a program and makes chosen system calls of libsalloc.so in it fail. A seccomp filter stops
+ * the program at each system call, this process looks where it comes from, and lets the kernel do
+ * it or not: so nothing in the library or the program knows, start-up is included, and threads and
+ * children are, too.
  *
  * A call is the library's if the instruction that makes it is, or if the first code outside of
- * libc that is found on the stack is its own (pthread_create, sigaction). The latter is a guess that
- * may be wrong for a call of the program's of the same kind, which must therefore be able to fail as well.
+ * libc that is found on the stack is its own (pthread_create, sigaction). The latter is a guess
+ * that may be wrong for a call of the program's of the same kind, which must therefore be able to
+ * fail as well.
  *
  * usage: tracer LOG FIRST TIMES CALLS LIBRARY PROGRAM [argument ...]
  *   LOG    every call of the library's, one a line: number, arguments, what was done
- *   CALLS  which calls fail, and how: CALL[/ARGUMENT/VALUE]=HOW,...; CALL is a number or *, ARGUMENT 0 to 5, the
- *          first entry that fits counts; HOW is an errno, 0 (it does not), `short` (half of the bytes) or `nohint` (no
- *          address is asked for)
+ *   CALLS  which calls fail, and how: CALL[/ARGUMENT/VALUE]=HOW,...; CALL is a number or *,
+ *          ARGUMENT 0 to 5, the first entry that fits counts; HOW is an errno, 0 (it does not),
+ *          `short` (half of the bytes) or `nohint` (no address is asked for)
  *   FIRST, TIMES  of the calls that fit, so many succeed, then so many fail; -1: all
  *
- * The system call TRACE_MARK in the program ends all faults. The exit status is the program's, 200 + the number of the
- * signal that ended it, 250 if it ran for longer than TRACE_SECONDS
+ * The system call TRACE_MARK in the program ends all faults. The exit status is the program's, 200
+ * + the number of the signal that ended it, 250 if it ran for longer than TRACE_SECONDS
  * or has no end, 77 if processes cannot be traced here.
  */
 #include <elf.h>
@@ -120,7 +122,8 @@ static void start_program(const char *library, char **argv)
     _exit(98);
 }
 
-/* Where the code of the library and of the program is; as long as the library is not there, there is no library. */
+/* Where the code of the library and of the program is; as long as the library is not there, there
+ * is no library. */
 static void find_code(pid_t pid)
 {
     char path[64], line[4400];

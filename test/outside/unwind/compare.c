@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into a program, captures the stack of every so many calls of malloc in both ways (sampling/stack/unwind.h)
- * and compares them. At exit it appends a line to the file UNWIND_COMPARE names, and before it up to ten stacks
- * that differ. UNWIND_EVERY: how many calls.
+ * Preloaded into a program, captures the stack of every so many calls of malloc in both ways
+ * (sampling/stack/unwind.h) and compares them. At exit it appends a line to the file UNWIND_COMPARE
+ * names, and before it up to ten stacks that differ. UNWIND_EVERY: how many calls.
  */
 #include "sampling/stack/stack.h"
 #include "sampling/stack/unwind.h"

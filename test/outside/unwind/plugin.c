@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library that calls back, through a frame of FRAME bytes. Two of them with frames of different sizes have
- * the same code at the same places otherwise.
+ * A library that calls back, through a frame of FRAME bytes. Two of them with frames of different
+ * sizes have the same code at the same places otherwise.
  */
 #ifndef FRAME
 #define FRAME 0

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares rules for leaving frames (sampling/stack/unwind_cfi.h) with another reader of the same tables. Standard input
- * has a line for each address of the library given: the address in hexadecimal, then where the CFA, rbp and the
- * return address are, in the words of readelf --debug-dump=frames-interp. usage: rules LIBRARY
+ * Compares rules for leaving frames (sampling/stack/unwind_cfi.h) with another reader of the same
+ * tables. Standard input has a line for each address of the library given: the address in
+ * hexadecimal, then where the CFA, rbp and the return address are, in the words of readelf
+ * --debug-dump=frames-interp. usage: rules LIBRARY
  */
 #include "sampling/stack/unwind_cfi.h"
 #include "test/outside/check.h"

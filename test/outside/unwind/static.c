@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks in static programs: whole where there is an index of the frames, else the caller alone, and nothing of
- * libgcc's, which such a program shares with its exceptions. usage: static whole|leaf
+ * Stacks in static programs: whole where there is an index of the frames, else the caller alone,
+ * and nothing of libgcc's, which such a program shares with its exceptions. usage: static
+ * whole|leaf
  */
 #include "sampling/stack/stack.h"
 #include "test/outside/check.h"

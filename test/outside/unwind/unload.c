@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries come and go, one to the address of the other, while stacks are captured through them: rules of the one
- * must not be used for the other. Both ways of walking (sampling/stack/unwind.h) and the return addresses that the functions
- * know of themselves must agree. All the while a signal comes 1000 times a second, in the middle of the loader too, and
- * its handler does the same. usage: unload LIBRARY... (any number, loaded in turns)
+ * Libraries come and go, one to the address of the other, while stacks are captured through them:
+ * rules of the one must not be used for the other. Both ways of walking (sampling/stack/unwind.h)
+ * and the return addresses that the functions know of themselves must agree. All the while a signal
+ * comes 1000 times a second, in the middle of the loader too, and its handler does the same. usage:
+ * unload LIBRARY... (any number, loaded in turns)
  */
 #include "sampling/stack/stack.h"
 #include "sampling/stack/unwind.h"

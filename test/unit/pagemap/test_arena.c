@@ -103,8 +103,8 @@ static void test_arena_serves_threads(void **state)
     assert_identity();
 }
 
-/* What a small program touches fits few pages: its records lie side by side, whatever tables come between. In the
- * first block, which has room for all of this. */
+/* What a small program touches fits few pages: its records lie side by side, whatever tables come
+ * between. In the first block, which has room for all of this. */
 static void test_arena_small_records_lie_together(void **state)
 {
     unsigned char *records[32];

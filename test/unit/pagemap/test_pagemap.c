@@ -42,7 +42,8 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Whether the mapping of the address is read-only and out of dumps: it cannot have memory, nor hugepages. */
+/* Whether the mapping of the address is read-only and out of dumps: it cannot have memory, nor
+ * hugepages. */
 static bool is_closed(const void *p)
 {
     unsigned long start, end;
@@ -61,7 +62,8 @@ static bool is_closed(const void *p)
     return closed;
 }
 
-/* A table by address is writable as far as there are spans: less than a hugepage, whatever the kernel's mode is. */
+/* A table by address is writable as far as there are spans: less than a hugepage, whatever the
+ * kernel's mode is. */
 static void test_pagemap_opens_its_tables_as_far_as_needed(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures for machines: names that every format can bear and no two of which are the same in any of them, values that are
- * the snapshot's; readings, of which there may be several; properties by name.
+ * The figures for machines: names that every format can bear and no two of which are the same in
+ * any of them, values that are the snapshot's; readings, of which there may be several; properties
+ * by name.
  */
 #include "stats/metrics.h"
 

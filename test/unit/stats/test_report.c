@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stats page as text: the rows of the summary add up exactly as printed, the rows of the classes
- * add up to those of the summary, and any buffer is kept to.
+ * The stats page as text: the rows of the summary add up exactly as printed, the rows of the
+ * classes add up to those of the summary, and any buffer is kept to.
  */
 #include "stats/report.h"
 
@@ -264,7 +264,8 @@ static void test_report_summary_adds_up_under_load(void **state)
     test_threads_check();
 }
 
-/* No CPU's row has more than the limit that stands above them, also where one has been lent what others have. */
+/* No CPU's row has more than the limit that stands above them, also where one has been lent what
+ * others have. */
 static void test_report_rows_of_cpus_keep_the_limit(void **state)
 {
     const char *at;

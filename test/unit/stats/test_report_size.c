@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports fit their buffer whatever the counters say, in every format, with as many CPUs as there can be; and making one
- * allocates nothing.
+ * Reports fit their buffer whatever the counters say, in every format, with as many CPUs as there
+ * can be; and making one allocates nothing.
  *
  * The program is linked with --wrap for what reports are made from.
  */
@@ -101,7 +101,8 @@ static void fill_words(void *of, size_t bytes, size_t value)
         ((size_t *)of)[i] = value;
 }
 
-/* Every length occurs: pages as many as there can be; of spans ever allocated and freed the counters' most. */
+/* Every length occurs: pages as many as there can be; of spans ever allocated and freed the
+ * counters' most. */
 static void fill_census(struct sa_size_info *sizes, struct sa_span_ages *ages)
 {
     fill_words(sizes, sizeof(*sizes), MOST_BYTES / SA_PAGE_BYTES);

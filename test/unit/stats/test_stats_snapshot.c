@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reading of all counters: exact at rest, to the byte, layer by layer; and never a sum that does
- * not add up, whatever moves while it is taken.
+ * The reading of all counters: exact at rest, to the byte, layer by layer; and never a sum that
+ * does not add up, whatever moves while it is taken.
  *
  * The program is linked with --wrap for sa_transfer_stats, so that a test can move objects between
  * the reading of one layer and the next.
@@ -137,8 +137,8 @@ static void cache_to_transfer(unsigned cls)
 }
 
 /*
- * Everything is free, and moves from the CPU's cache to the transfer cache after the former was read
- * and before the latter is: it is seen twice, so that there seems to be more than there is.
+ * Everything is free, and moves from the CPU's cache to the transfer cache after the former was
+ * read and before the latter is: it is seen twice, so that there seems to be more than there is.
  */
 static void test_snapshot_adds_up_when_objects_are_seen_twice(void **state)
 {
@@ -190,8 +190,8 @@ static void test_snapshot_adds_up_under_load(void **state)
 }
 
 /*
- * All that the library takes for itself: arena, slabs, and of the map's class leaves of other windows the part
- * in use, a byte for each page of the range; the rest of the window is reserved.
+ * All that the library takes for itself: arena, slabs, and of the map's class leaves of other
+ * windows the part in use, a byte for each page of the range; the rest of the window is reserved.
  */
 static void test_snapshot_counts_all_metadata(void **state)
 {
@@ -214,7 +214,8 @@ static void test_snapshot_counts_all_metadata(void **state)
     assert_int_equal(after.system_bytes, sa_vm_mapped_bytes());
 }
 
-/* At rest the rows are what was mapped, to the byte: memory that belongs to no layer counts as metadata. */
+/* At rest the rows are what was mapped, to the byte: memory that belongs to no layer counts as
+ * metadata. */
 static void test_snapshot_counts_all_that_is_mapped(void **state)
 {
     struct sa_snapshot before = *take(), after;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SALLOC_CONF: what is understood, that anything else is skipped and reported in a line of its own, and that
- * no string, however hostile, does more than that.
+ * SALLOC_CONF: what is understood, that anything else is skipped and reported in a line of its own,
+ * and that no string, however hostile, does more than that.
  */
 #include "alloc/api/options.h"
 
@@ -171,7 +171,8 @@ static void test_options_seconds(void **state)
     }
 }
 
-/* A value that another replaces is a mistake, and is told; the same again, and other keys, are not. */
+/* A value that another replaces is a mistake, and is told; the same again, and other keys, are
+ * not. */
 static void test_options_later_value_wins(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork at the worst moment of writing a recording: it has just been stopped, and the next one is not
- * started yet. The child's file must be written at its exit, and nothing be complained about.
+ * fork at the worst moment of writing a recording: it has just been stopped, and the next one is
+ * not started yet. The child's file must be written at its exit, and nothing be complained about.
  */
 #include "alloc/api/profile_output.h"
 

@@ -18,7 +18,8 @@ static enum sa_mark mark(size_t bytes, size_t *ret_size)
     return sa_canary_read(object, bytes, ret_size);
 }
 
-/* An object is what it was made last, and a block has the size it was made with, whatever that is. */
+/* An object is what it was made last, and a block has the size it was made with, whatever that
+ * is. */
 static void test_marks_tell_what_an_object_is(void **state)
 {
     size_t size;
@@ -39,7 +40,8 @@ static void test_marks_tell_what_an_object_is(void **state)
     }
 }
 
-/* A mark tells the origin, which changes neither size nor kind, and is not what another origin's mark would be. */
+/* A mark tells the origin, which changes neither size nor kind, and is not what another origin's
+ * mark would be. */
 static void test_marks_tell_the_origin(void **state)
 {
     size_t size;
@@ -97,7 +99,8 @@ static void test_marks_break_with_any_bit(void **state)
     }
 }
 
-/* A mark that was copied is good in its own place only, and in a process with other keys nowhere. */
+/* A mark that was copied is good in its own place only, and in a process with other keys
+ * nowhere. */
 static void test_marks_depend_on_place_and_keys(void **state)
 {
     static const uint64_t other[4] = {11, 12, 13, 14};

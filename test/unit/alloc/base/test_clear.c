@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clearing: all of the bytes asked for and none beside them, at any address and around each size where the way changes; and
- * that blocks about as long as a cache are gone through forwards and backwards in turn. */
+/* Clearing: all of the bytes asked for and none beside them, at any address and around each size
+ * where the way changes; and that blocks about as long as a cache are gone through forwards and
+ * backwards in turn. */
 #include "alloc/base/clear.h"
 
 #include "alloc/base/attrs.h"
@@ -111,7 +112,8 @@ static void test_clear_turns_round_in_blocks_like_a_cache(void **state)
     free(p);
 }
 
-/* By block: of two that are cleared by turns, as by two threads, neither always goes the same way. */
+/* By block: of two that are cleared by turns, as by two threads, neither always goes the same
+ * way. */
 static void test_clear_turns_for_each_block(void **state)
 {
     unsigned char *p = calloc(2, 65536);

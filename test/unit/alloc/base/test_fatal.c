@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of the line: one line on stderr in one write, then SIGABRT; whole even where the detail is
- * too long for the buffer.
+ * The end of the line: one line on stderr in one write, then SIGABRT; whole even where the detail
+ * is too long for the buffer.
  */
 #include "alloc/base/fatal.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places of size classes: one for each, the same for everybody, without gaps, also when all threads ask at once. */
+/* Places of size classes: one for each, the same for everybody, without gaps, also when all threads
+ * ask at once. */
 #include "alloc/base/first_use_index.h"
 
 #include "test/support/cmocka.h"

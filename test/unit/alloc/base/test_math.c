@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of real numbers against libm's, over all of their range: relative error below 1e-14. */
+/* The functions of real numbers against libm's, over all of their range: relative error below
+ * 1e-14. */
 #include "alloc/base/math.h"
 
 #include "alloc/base/rng.h"
@@ -25,7 +26,8 @@ static double spread(double low, double high)
     return exp(log(low) + uniform() * (log(high) - log(low)));
 }
 
-/* libm's result in long double, so that its own error does not count; floor: errors below do not count. */
+/* libm's result in long double, so that its own error does not count; floor: errors below do not
+ * count. */
 static void check(const char *name, double x, double got, long double want, double least)
 {
     long double error = fabsl((long double)got - want);

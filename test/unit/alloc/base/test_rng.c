@@ -24,8 +24,8 @@ static void test_rng_matches_reference_for_seed_0(void **state)
 }
 
 /*
- * Each bit of n fair draws is set n / 2 times with standard deviation sqrt(n) / 2 = 512. 6 deviations
- * are exceeded by one of 64 fair bits with probability 1.3e-7; the seed is fixed.
+ * Each bit of n fair draws is set n / 2 times with standard deviation sqrt(n) / 2 = 512. 6
+ * deviations are exceeded by one of 64 fair bits with probability 1.3e-7; the seed is fixed.
  */
 static void test_rng_bits_are_fair(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process of one thread does without locked instructions: signal handlers that come in between must lose nothing, and
- * what was begun alone must be right for the threads that come meanwhile. Each in a child of its own, as libc does not say
- * again that a process is alone once it had threads.
+ * What a process of one thread does without locked instructions: signal handlers that come in
+ * between must lose nothing, and what was begun alone must be right for the threads that come
+ * meanwhile. Each in a child of its own, as libc does not say again that a process is alone once it
+ * had threads.
  */
 #include "alloc/base/single_threaded.h"
 
@@ -136,7 +137,8 @@ static void begun_in_child(void *arg)
     CHILD_CHECK(lock.word == 0);
 }
 
-/* A lock that was taken alone keeps others out, and they are woken; the gate is not closed with somebody inside. */
+/* A lock that was taken alone keeps others out, and they are woken; the gate is not closed with
+ * somebody inside. */
 static void test_alone_is_over_meanwhile(void **state)
 {
     (void)state;

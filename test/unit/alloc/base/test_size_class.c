@@ -40,7 +40,8 @@ static void test_size_class_sizes_ascend_in_multiples_of_16(void **state)
     }
 }
 
-/* The least class that holds the size, for every size; above 128 bytes at most 1/8 of it is lost. */
+/* The least class that holds the size, for every size; above 128 bytes at most 1/8 of it is
+ * lost. */
 static void test_size_class_find_is_least_for_every_size(void **state)
 {
     (void)state;
@@ -136,7 +137,8 @@ static void test_size_class_batches_fit_what_moves_them(void **state)
     }
 }
 
-/* The slots of a class follow a word of their own, and no two classes share one; at all places that a class may have. */
+/* The slots of a class follow a word of their own, and no two classes share one; at all places that
+ * a class may have. */
 static void test_size_class_slots_do_not_overlap(void **state)
 {
     (void)state;

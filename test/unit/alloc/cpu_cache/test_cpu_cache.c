@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caches' slow paths: filling, emptying, growth of capacity within the limit, stopping, draining,
- * changing the limit, and the conservation law of budgets:
+ * The caches' slow paths: filling, emptying, growth of capacity within the limit, stopping,
+ * draining, changing the limit, and the conservation law of budgets:
  *
  *   limit = budget in no class + sum over classes of capacity * size      (for every cache)
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much capacity a class gets: what its misses are worth. Bounds and budgets are tested by test_cpu_cache. */
+/* How much capacity a class gets: what its misses are worth. Bounds and budgets are tested by
+ * test_cpu_cache. */
 #include "alloc/cpu_cache/cpu_cache.h"
 
 #include "alloc/base/size_class.h"
@@ -21,7 +22,8 @@ static size_t capacity(unsigned cls)
     return sa_state_cap(sa_hot.slabs[sa_percpu_cpu()]->header[cls].state);
 }
 
-/* Where blocks come and go at random a cache misses ever more rarely, and is not given more for that. */
+/* Where blocks come and go at random a cache misses ever more rarely, and is not given more for
+ * that. */
 static void test_cpu_cache_capacity_stays_where_misses_are_rare(void **state)
 {
     const unsigned cls = sa_size_class_find(1024);
@@ -43,7 +45,8 @@ static void test_cpu_cache_capacity_stays_where_misses_are_rare(void **state)
             sa_cpu_cache_free(cls, live[i]);
 }
 
-/* Where many are allocated and then freed, all of them are cached in the end, though they are as many between two misses. */
+/* Where many are allocated and then freed, all of them are cached in the end, though they are as
+ * many between two misses. */
 static void test_cpu_cache_capacity_grows_to_the_batch(void **state)
 {
     const unsigned cls = sa_size_class_find(1024);

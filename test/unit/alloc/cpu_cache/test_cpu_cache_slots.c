@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the slots of a cache lie: together while they are few, and in a place with room for the most afterwards. */
+/* Where the slots of a cache lie: together while they are few, and in a place with room for the
+ * most afterwards. */
 #include "alloc/cpu_cache/cpu_cache.h"
 
 #include "alloc/base/bits.h"

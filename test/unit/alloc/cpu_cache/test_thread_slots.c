@@ -82,9 +82,9 @@ static pthread_key_t key;
 static uint64_t destroyed; /* atomic */
 
 /*
- * Destructors of thread-specific data run before and after the number is given back. libc calls them
- * until none sets its value again, 4 times at most; ThreadSanitizer's is one of them and is of no
- * use to others any more in the last turn.
+ * Destructors of thread-specific data run before and after the number is given back. libc calls
+ * them until none sets its value again, 4 times at most; ThreadSanitizer's is one of them and is of
+ * no use to others any more in the last turn.
  */
 static void allocate_at_the_end(void *value)
 {

@@ -256,9 +256,9 @@ static void test_gate_reset_forgets_the_other_threads(void **state)
 }
 
 /*
- * A signal handler that forks, called between the instructions that count this thread and those that
- * note it (here played by hand, as sa_fork_gate_enter and sa_fork_gate_leave have them): the child's count is
- * right once the interrupted code has gone on.
+ * A signal handler that forks, called between the instructions that count this thread and those
+ * that note it (here played by hand, as sa_fork_gate_enter and sa_fork_gate_leave have them): the
+ * child's count is right once the interrupted code has gone on.
  */
 static void test_gate_counts_right_in_a_child_of_an_interrupted_thread(void **state)
 {

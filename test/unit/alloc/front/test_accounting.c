@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each byte that is mapped is in one row: at rest the rows of the stats page add up to the footprint, which is what limits and
- * the peak go by, and in use is what the program has. With samples, guarded ones, and freed blocks of all kinds in
- * quarantine, of which those that hold no memory are no part of the footprint.
+ * Each byte that is mapped is in one row: at rest the rows of the stats page add up to the
+ * footprint, which is what limits and the peak go by, and in use is what the program has. With
+ * samples, guarded ones, and freed blocks of all kinds in quarantine, of which those that hold no
+ * memory are no part of the footprint.
  */
 #include "alloc/os/vm.h"
 #include "test/support/guards.h"
@@ -44,7 +45,8 @@ static const struct sa_snapshot *assert_conserved(void)
     return &s;
 }
 
-/* What a block counts as: a guarded one as an object of its class, a large one with the guard behind it. */
+/* What a block counts as: a guarded one as an object of its class, a large one with the guard
+ * behind it. */
 static size_t counted(const void *p)
 {
     const struct sa_span *span = sa_pagemap_span((uintptr_t)p);
@@ -99,7 +101,8 @@ static void test_accounting_conserves(void **state)
     assert_conserved();
 }
 
-/* Blocks of a loop leave nothing but address space behind, whether they are kept as samples or as large blocks. */
+/* Blocks of a loop leave nothing but address space behind, whether they are kept as samples or as
+ * large blocks. */
 static void loop(size_t size, int64_t interval)
 {
     struct sa_peak_stats before, after;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that realloc lengthens again and again: they stay where they are as long as there is room, are blocks of the class of
- * their size for everybody who asks, are sampled like others, and leave nothing behind in the caches.
+ * Blocks that realloc lengthens again and again: they stay where they are as long as there is room,
+ * are blocks of the class of their size for everybody who asks, are sampled like others, and leave
+ * nothing behind in the caches.
  */
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
@@ -45,7 +46,8 @@ static void test_grow_stays_in_place(void **state)
     unsigned char *p, *first;
 
     (void)state;
-    /* From here on: a block that is freed into the cache of one CPU is not found from another one. */
+    /* From here on: a block that is freed into the cache of one CPU is not found from another
+     * one. */
     test_pin();
     SKIP_UNLESS_ALONE();
     set_interval(0);
@@ -127,7 +129,8 @@ static void test_grow_takes_what_is_cached(void **state)
     assert_nothing_in_use();
 }
 
-/* Buffers that begin small, grow and are freed, again and again: they do not pile up in the caches. */
+/* Buffers that begin small, grow and are freed, again and again: they do not pile up in the
+ * caches. */
 static void test_grow_does_not_fill_caches(void **state)
 {
     static const size_t ends[] = {70 * KIB, 130 * KIB, 200 * KIB, 256 * KIB};
@@ -186,8 +189,8 @@ static void test_grow_of_sampled_blocks(void **state)
 }
 
 /*
- * Each growth is an allocation, tried with the probability of its class. The number that is sampled is binomial; 5 deviations are
- * allowed, once in 1.7 million by chance, and the seed is fixed.
+ * Each growth is an allocation, tried with the probability of its class. The number that is sampled
+ * is binomial; 5 deviations are allowed, once in 1.7 million by chance, and the seed is fixed.
  */
 static void test_grow_is_tried(void **state)
 {
@@ -222,7 +225,8 @@ static void test_grow_is_tried(void **state)
     assert_nothing_in_use();
 }
 
-/* Threads that let blocks grow, hand them on, and free them in every way, while others look at the figures. */
+/* Threads that let blocks grow, hand them on, and free them in every way, while others look at the
+ * figures. */
 #define SLOTS 32
 
 static struct slot {

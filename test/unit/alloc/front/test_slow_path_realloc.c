@@ -128,8 +128,9 @@ static void test_front_realloc_grows_a_large_block(void **state)
 }
 
 /*
- * Buffers that grow by half and are freed, up to 1.5 MiB, again and again: they find memory that others have left. Each
- * is written once, in hundreds of pages; were they moved by their pages, most of these would be lost and have to be found again.
+ * Buffers that grow by half and are freed, up to 1.5 MiB, again and again: they find memory that
+ * others have left. Each is written once, in hundreds of pages; were they moved by their pages,
+ * most of these would be lost and have to be found again.
  */
 static void test_front_realloc_reuses_memory(void **state)
 {

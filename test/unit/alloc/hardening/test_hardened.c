@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The front end with everything hardened: the functions keep their promises, sizes are exact, places are random, and
- * nothing stays behind. What is done to programs that misuse it is tested from outside.
+ * The front end with everything hardened: the functions keep their promises, sizes are exact,
+ * places are random, and nothing stays behind. What is done to programs that misuse it is tested
+ * from outside.
  */
 #include "alloc/base/hardening.h"
 
@@ -30,7 +31,8 @@ static void *slow_alloc(size_t size)
     return sa_front_alloc(size, 1, false);
 }
 
-/* Must not be reached by the fast path: it would have handed a block out, or taken one back, unchecked. */
+/* Must not be reached by the fast path: it would have handed a block out, or taken one back,
+ * unchecked. */
 static unsigned slow_frees;
 
 static void slow_free(void *p)
@@ -53,7 +55,8 @@ static void assert_nothing_left(void)
     assert_nothing_in_use();
 }
 
-/* Of all sizes, through the fast paths' code: the usable size is what was asked for, and frees are checked. */
+/* Of all sizes, through the fast paths' code: the usable size is what was asked for, and frees are
+ * checked. */
 static void test_hardened_sizes_are_exact(void **state)
 {
     unsigned frees = slow_frees;
@@ -142,7 +145,8 @@ static void test_hardened_realloc(void **state)
     assert_nothing_left();
 }
 
-/* A hundred blocks of a size in the order in which they came: as many neighbours as chance has it, not all. */
+/* A hundred blocks of a size in the order in which they came: as many neighbours as chance has it,
+ * not all. */
 static void test_hardened_places_are_random(void **state)
 {
     unsigned char *p[100];
@@ -198,7 +202,8 @@ static void test_hardened_guards(void **state)
     assert_nothing_left();
 }
 
-/* What is in the quarantine is not counted as in use, and the sum of the page's rows stays the sum of mappings. */
+/* What is in the quarantine is not counted as in use, and the sum of the page's rows stays the sum
+ * of mappings. */
 static void test_hardened_figures(void **state)
 {
     struct sa_snapshot before, after;

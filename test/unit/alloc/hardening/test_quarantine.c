@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The quarantine, by addresses that it never looks at: it gives every block back once, holds no more than it
- * may, finds what comes twice, and chooses at random.
+ * The quarantine, by addresses that it never looks at: it gives every block back once, holds no
+ * more than it may, finds what comes twice, and chooses at random.
  */
 #include "alloc/hardening/quarantine.h"
 
@@ -104,8 +104,9 @@ static void test_quarantine_finds_what_comes_twice(void **state)
     empty(cls);
 }
 
-/* How long a block stays has the geometric distribution of a random choice: one of N stays longer than N with
- * chance 1/e. Of 20000 blocks the share then is off by 0.0034; within 6 of those here. */
+/* How long a block stays has the geometric distribution of a random choice: one of N stays longer
+ * than N with chance 1/e. Of 20000 blocks the share then is off by 0.0034; within 6 of those here.
+ */
 static void test_quarantine_chooses_at_random(void **state)
 {
     unsigned cls = sa_size_class_find(1024), room = LIMIT / 1024, stayed = 0;
@@ -124,8 +125,9 @@ static void test_quarantine_chooses_at_random(void **state)
 }
 
 /*
- * A program that allocates what has just left the quarantine, and frees it: no block stays for long. Of N blocks one stays for 12 N
- * turns with chance exp(-12), so of all 8192 more than 3 do with a chance below 1e-7.
+ * A program that allocates what has just left the quarantine, and frees it: no block stays for
+ * long. Of N blocks one stays for 12 N turns with chance exp(-12), so of all 8192 more than 3 do
+ * with a chance below 1e-7.
  */
 static void test_quarantine_keeps_no_block_for_ever(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control group's limit, followed by default: nothing is read while little is in use, behind a filter, or once it is known
- * that there is nothing to read; far from the limit nothing is different; near it what is free goes back until the reserve is
- * there again; the limit may change, and a limit of the program's own wins. Each case runs in a child.
+ * The control group's limit, followed by default: nothing is read while little is in use, behind a
+ * filter, or once it is known that there is nothing to read; far from the limit nothing is
+ * different; near it what is free goes back until the reserve is there again; the limit may change,
+ * and a limit of the program's own wins. Each case runs in a child.
  *
  * The files of /proc and of the groups are the test's, in a folder of its own, and so is the time.
  */
@@ -181,7 +182,8 @@ static void far_away(void *unused)
     end();
 }
 
-/* What the group has beside the heap, and the reserve of 1/16, stay free for as long as memory can go back. */
+/* What the group has beside the heap, and the reserve of 1/16, stay free for as long as memory can
+ * go back. */
 static void near_the_limit(void *unused)
 {
     const size_t most = LIMIT - LIMIT / 16 - OTHERS;
@@ -220,7 +222,8 @@ static void near_the_limit(void *unused)
     end();
 }
 
-/* Of the limit that is nearest, of all groups above; memory.high is one; cached files go before the heap does. */
+/* Of the limit that is nearest, of all groups above; memory.high is one; cached files go before the
+ * heap does. */
 static void others_of_the_group(void *unused)
 {
     (void)unused;

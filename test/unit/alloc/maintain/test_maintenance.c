@@ -29,7 +29,8 @@ uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock)
     return __atomic_load_n(&now_ns, __ATOMIC_RELAXED);
 }
 
-/* Hugepages that are still to be made after this pass, and the CPU time that a call takes; what was asked for. */
+/* Hugepages that are still to be made after this pass, and the CPU time that a call takes; what was
+ * asked for. */
 static struct {
     unsigned left, calls;
     uint64_t each_ns, most_ns;
@@ -161,7 +162,8 @@ static void test_maintain_release_of_a_part(void **state)
     sa_maintenance_release(PTRDIFF_MAX);
 }
 
-/* Memory that is used over and over is not idle: only a rate gives it back, and no more than it says. */
+/* Memory that is used over and over is not idle: only a rate gives it back, and no more than it
+ * says. */
 static void test_maintain_releases_at_the_rate(void **state)
 {
     struct sa_maintenance_stats before, after;
@@ -194,7 +196,8 @@ static void test_maintain_releases_at_the_rate(void **state)
     assert_true(after.passes > before.passes);
 }
 
-/* Who only calls this now and then gives everything back within ten seconds, and is then let sleep for long. */
+/* Who only calls this now and then gives everything back within ten seconds, and is then let sleep
+ * for long. */
 static void background_gives_back(size_t block)
 {
     double seconds = 0;
@@ -236,8 +239,8 @@ static unsigned collapses_after(double seconds)
     return collapse.calls - before;
 }
 
-/* One malloc is not held up by more than one hugepage that takes long, nor the program by more than an eightieth of the
- * time; and where a thread comes by, it does all of it. */
+/* One malloc is not held up by more than one hugepage that takes long, nor the program by more than
+ * an eightieth of the time; and where a thread comes by, it does all of it. */
 static void test_maintain_collapses_in_steps(void **state)
 {
     (void)state;
@@ -283,7 +286,8 @@ static void test_maintain_collapses_in_steps(void **state)
     collapse.left = 0;
 }
 
-/* A thread that sleeps is woken when much is freed; a wake between its decision to sleep and its sleep is not lost. */
+/* A thread that sleeps is woken when much is freed; a wake between its decision to sleep and its
+ * sleep is not lost. */
 static void sleeper(int index, void *arg)
 {
     uint32_t *woken = arg, wakes;

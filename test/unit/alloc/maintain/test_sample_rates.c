@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling probabilities chosen by class: the class that holds the heap gets more than the default, the
- * one that only churns less but not nothing; setting the interval goes back to the default; without the option nothing
- * is chosen.
+ * Sampling probabilities chosen by class: the class that holds the heap gets more than the default,
+ * the one that only churns less but not nothing; setting the interval goes back to the default;
+ * without the option nothing is chosen.
  */
 #include "alloc/maintain/sample_rates.h"
 

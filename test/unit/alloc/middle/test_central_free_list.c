@@ -69,7 +69,7 @@ static void give_random(struct test_random *r, unsigned cls, size_t n)
     sa_central_insert(cls, objs, n);
 }
 
-/* The spans' live objects are those held: how many spans have one, two or three, four to seven, ... All others are new ones. */
+/* Held objects are the live ones on spans: counts of spans with one, two or three, four to 7... */
 static void assert_utilization(unsigned cls)
 {
     static struct {
@@ -275,8 +275,8 @@ static void test_central_makes_one_span_for_one_object(void **state)
     assert_int_equal(central_stats(cls).spans, 0);
 }
 
-/* n objects, of which the last are those of the span of `first` from this on, in the order of addresses from the end, and
- * those before them of one other span. */
+/* n objects, of which the last are those of the span of `first` from this on, in the order of
+ * addresses from the end, and those before them of one other span. */
 static void assert_in_order(void *const *objs, size_t n, const char *first, size_t of_first)
 {
     const size_t size = sa_size_classes.of[sa_size_class_find(512)].size;
@@ -289,8 +289,8 @@ static void assert_in_order(void *const *objs, size_t n, const char *first, size
         assert_int_equal(sa_pagemap_find((uintptr_t)second)->start, (uintptr_t)second);
 }
 
-/* Caches are stacks: what is at the end is handed out first. Objects of a span that gives its last ones come before those
- * of the next, so that a program which fills fresh memory goes through it in the order of addresses. */
+/* Caches hand out the last object first. Objects of a span that gives its last ones come before
+ * those of the next, so that a program fills fresh memory in the order of addresses. */
 static void test_central_gives_in_the_order_of_addresses(void **state)
 {
     const unsigned cls = sa_size_class_find(512);

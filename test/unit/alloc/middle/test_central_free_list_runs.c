@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of new spans: a class that has many takes several at a time, so that they lie side by side although another class grows,
- * too; and gives back what it does not need.
+ * Runs of new spans: a class that has many takes several at a time, so that they lie side by side
+ * although another class grows, too; and gives back what it does not need.
  */
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
@@ -176,7 +176,8 @@ static void test_runs_go_when_the_class_shrinks(void **state)
     assert_int_equal(central_stats(cls).spans, 0);
 }
 
-/* A class that goes up and down by a span goes on with its run, and asks the page heap for no more. */
+/* A class that goes up and down by a span goes on with its run, and asks the page heap for no
+ * more. */
 static void test_runs_stay_when_it_does_not(void **state)
 {
     unsigned cls = begin_run(64);
@@ -198,7 +199,8 @@ static void test_runs_stay_when_it_does_not(void **state)
     assert_int_equal(central_stats(cls).spans, 0);
 }
 
-/* Nobody has an object of a new span: that ends the program, also before it gets as far as the span. */
+/* Nobody has an object of a new span: that ends the program, also before it gets as far as the
+ * span. */
 static void free_of_new(void *address)
 {
     void *objs[] = {address};

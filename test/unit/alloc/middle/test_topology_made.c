@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Machines that are made up: what the kernel's files say of caches, and a hwloc that knows a few of them or fails at
- * any point. Which level is chosen, which CPU belongs where, and a refusal that leaves nothing behind.
+ * Machines that are made up: what the kernel's files say of caches, and a hwloc that knows a few of
+ * them or fails at any point. Which level is chosen, which CPU belongs where, and a refusal that
+ * leaves nothing behind.
  */
 #include "alloc/middle/topology.h"
 
@@ -13,7 +14,8 @@
 #include <hwloc.h>
 #include <string.h>
 
-/* --- the kernel's files ------------------------------------------------------------------------- */
+/* --- the kernel's files
+ * ------------------------------------------------------------------------- */
 
 static const char *online, *level3, *level2; /* NULL: there is no such file */
 
@@ -51,7 +53,7 @@ static void test_topology_may_matter_where_caches_are_shared_by_some(void **stat
     }
 }
 
-/* --- hwloc -------------------------------------------------------------------------------------- */
+/* --- hwloc --- */
 
 #define CPUS    16
 #define DOMAINS 300
@@ -250,7 +252,8 @@ static void apply_and_ask_again(const uint8_t *domain_of, unsigned cpus, unsigne
     nested = sa_topology_discover(apply);
 }
 
-/* Whoever asks meanwhile gets what is known so far; and a child of fork, where nobody asks any more, can. */
+/* Whoever asks meanwhile gets what is known so far; and a child of fork, where nobody asks any
+ * more, can. */
 static void test_topology_asks_once_at_a_time(void **state)
 {
     (void)state;

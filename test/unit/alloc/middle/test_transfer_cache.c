@@ -104,7 +104,8 @@ static void give(size_t n)
         sa_transfer_insert(0, CLS, many + --stock, 1);
 }
 
-/* What nobody has missed goes to the spans beyond an eighth of the capacity; also again, after a time in which nobody took anything. */
+/* What nobody has missed goes to the spans beyond an eighth of the capacity; also again, after a
+ * time in which nobody took anything. */
 static void short_until_missed(void *unused)
 {
     const size_t most = transfer_stats(CLS).max_capacity, few = most / 8;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shards of the transfer cache: what a CPU freed it gets back itself, what it has too much of goes to others, the bound is for all
- * together, and there are enough for any number of CPUs; and domains, with a made-up topology. Most tests run in children, as
- * shards that were claimed stay.
+ * Shards of the transfer cache: what a CPU freed it gets back itself, what it has too much of goes
+ * to others, the bound is for all together, and there are enough for any number of CPUs; and
+ * domains, with a made-up topology. Most tests run in children, as shards that were claimed stay.
  */
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
@@ -105,7 +105,8 @@ static void takes_what_others_need_least(void *unused)
     is_empty_in_the_end(CLS);
 }
 
-/* What lies on spans comes first, but not for ever: CPUs may do nothing but free, and several are as good as one. */
+/* What lies on spans comes first, but not for ever: CPUs may do nothing but free, and several are
+ * as good as one. */
 static void takes_much_before_spans(void *unused)
 {
     const size_t capacity = transfer_stats(CLS).max_capacity, each = capacity / 12;
@@ -126,7 +127,8 @@ static void takes_much_before_spans(void *unused)
     CHILD_CHECK(central_stats(CLS).free_objects == 0); /* less than a quarter now */
 }
 
-/* Nothing on the spans: no new one while others hold so much together, though none has much to spare. */
+/* Nothing on the spans: no new one while others hold so much together, though none has much to
+ * spare. */
 static void takes_little_from_many(void *unused)
 {
     const size_t capacity = transfer_stats(CLS).max_capacity, each = capacity / SA_SHARDS_DOMAIN;
@@ -159,7 +161,8 @@ static void share_the_bound(void *unused)
     CHILD_CHECK(transfer_stats(CLS).objects == capacity + 2 * least);
     CHILD_CHECK(transfer_stats(CLS).capacity >= transfer_stats(CLS).objects);
     CHILD_CHECK(transfer_stats(CLS).insert_misses > 0);
-    /* The first one gives half, which the second takes: then there is no room for the first, though its stack has some. */
+    /* The first one gives half, which the second takes: then there is no room for the first, though
+     * its stack has some. */
     for (size_t given = 0; given < capacity / 2; given += PIECE)
         CHILD_CHECK(sa_transfer_remove(0, CLS, out + given, PIECE) == PIECE);
     insert(1, CLS, out, capacity / 2);
@@ -276,7 +279,8 @@ static void split_is_refused(void *unused)
     CHILD_CHECK(sa_transfer_split(domain_of, 2, 2) == 0); /* once */
 }
 
-/* CPUs 0, 2 and 4 share a cache, 1 and 3 another, 5 has its own; some had shards before that was known. */
+/* CPUs 0, 2 and 4 share a cache, 1 and 3 another, 5 has its own; some had shards before that was
+ * known. */
 static void split_keeps_domains_apart(void *unused)
 {
     static const uint8_t domain_of[] = {0, 1, 0, 1, 0, 2};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of control groups: the least of all groups above, of both versions; where files are missing, cut, hostile or do
- * not fit each other there is no limit, and nothing worse.
+ * Limits of control groups: the least of all groups above, of both versions; where files are
+ * missing, cut, hostile or do not fit each other there is no limit, and nothing worse.
  *
  * The files of /proc and of the groups are the test's, in a folder of its own.
  */
@@ -120,7 +120,8 @@ static void test_cgroup_v1_and_both(void **state)
     assert_limits(100 * MIB, NONE);
 }
 
-/* In a container, the mount may begin at the process's group, or /proc may name one that cannot be seen. */
+/* In a container, the mount may begin at the process's group, or /proc may name one that cannot be
+ * seen. */
 static void test_cgroup_mounts_that_show_a_part(void **state)
 {
     (void)state;
@@ -154,7 +155,8 @@ static void assert_room(uint64_t limit, int64_t room)
     assert_int_equal(r.room, room);
 }
 
-/* Of the group that has least left; where it is little, cached files are no obstacle, those in use by a half. */
+/* Of the group that has least left; where it is little, cached files are no obstacle, those in use
+ * by a half. */
 static void test_cgroup_room_is_the_least_of_all(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where reports go: the names of descriptors, that a descriptor is written to only while it is the file that it was,
- * relative paths after chdir, and that trying a path leaves nothing.
+ * Where reports go: the names of descriptors, that a descriptor is written to only while it is the
+ * file that it was, relative paths after chdir, and that trying a path leaves nothing.
  */
 #include "alloc/os/destination.h"
 
@@ -129,7 +129,8 @@ static void make_pipe(int ends[2], char name[16])
     snprintf(name, 16, "fd:%d", ends[1]);
 }
 
-/* Handlers that run at exit before those of the library may have closed it: the copy is still there. */
+/* Handlers that run at exit before those of the library may have closed it: the copy is still
+ * there. */
 static void test_destination_outlives_a_close(void **state)
 {
     int ends[2];
@@ -302,7 +303,8 @@ static void test_destination_stderr_gets_few_lines(void **state)
     }
 }
 
-/* The folder is that of the start, also one whose name looks like a placeholder; trying leaves nothing and takes no number. */
+/* The folder is that of the start, also one whose name looks like a placeholder; trying leaves
+ * nothing and takes no number. */
 static void test_destination_is_of_the_first_folder(void **state)
 {
     char expect[200];
@@ -349,7 +351,8 @@ static void test_destination_is_tried_at_the_start(void **state)
     assert_int_equal(sa_destination_keep(&d, path), -ENAMETOOLONG);
 }
 
-/* A link to an open file is refused at the start, and still when that file is closed and it seems to lead nowhere. */
+/* A link to an open file is refused at the start, and still when that file is closed and it seems
+ * to lead nowhere. */
 static void test_destination_link_to_an_open_file(void **state)
 {
     char target[64];

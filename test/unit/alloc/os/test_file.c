@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are complete or not there: mode, replacement, what is refused, that failures leave nothing,
- * with and without nameless files; and the names made of patterns.
+ * Files that are complete or not there: mode, replacement, what is refused, that failures leave
+ * nothing, with and without nameless files; and the names made of patterns.
  */
 #include "alloc/os/file.h"
 
@@ -237,7 +237,8 @@ static void check_links_refused(void)
     close(fd);
 }
 
-/* A link that leads to a device, a pipe or a socket is left as it is: in /dev it may be the machine's. */
+/* A link that leads to a device, a pipe or a socket is left as it is: in /dev it may be the
+ * machine's. */
 static void test_file_keeps_links_to_what_is_no_file(void **state)
 {
     (void)state;

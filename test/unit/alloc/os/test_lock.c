@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The futex lock: mutual exclusion, waiting and waking, trying; and in builds with debug_checks that
- * the rank checker ends the program at a wrong order.
+ * The futex lock: mutual exclusion, waiting and waking, trying; and in builds with debug_checks
+ * that the rank checker ends the program at a wrong order.
  */
 #include "alloc/os/lock.h"
 

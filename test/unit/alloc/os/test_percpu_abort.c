@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The critical sections under interruption: more threads than CPUs, a timer signal, affinity changes
- * and another thread that stops CPUs and rewrites their slabs, while sequences are lengthened right
- * before their commit so that all of that hits them. Objects must neither multiply nor vanish. A run
- * in which the kernel restarted nothing proves nothing and fails as inconclusive.
+ * The critical sections under interruption: more threads than CPUs, a timer signal, affinity
+ * changes and another thread that stops CPUs and rewrites their slabs, while sequences are
+ * lengthened right before their commit so that all of that hits them. Objects must neither multiply
+ * nor vanish. A run in which the kernel restarted nothing proves nothing and fails as inconclusive.
  */
 #include "alloc/os/percpu.h"
 
@@ -103,7 +103,8 @@ static void put_back(void *obj)
         spare_put(&obj, 1);
 }
 
-/* A countdown that ended, or a capacity that the stopper changed: set again, if nobody else does. */
+/* A countdown that ended, or a capacity that the stopper changed: set again, if nobody else
+ * does. */
 static void renew_header(struct test_random *r)
 {
     int32_t cpu = sa_percpu_cpu();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory pressure: a trigger where the kernel takes it, else by reading; files that are missing, cut or make no sense; a
- * descriptor that the program has closed, or that is another file by now, is neither waited for nor closed.
+ * Memory pressure: a trigger where the kernel takes it, else by reading; files that are missing,
+ * cut or make no sense; a descriptor that the program has closed, or that is another file by now,
+ * is neither waited for nor closed.
  *
  * The system calls are the test's: the program is linked with --wrap for them.
  */

@@ -67,8 +67,8 @@ static void test_vm_map_fails_without_address_space(void **state)
     assert_int_equal(sa_vm.map_failures, failures + 2);
 }
 
-/* What the kernel has in its tables, against what was touched and made a hugepage, over holes and more ranges than are asked
- * for at once. */
+/* What the kernel has in its tables, against what was touched and made a hugepage, over holes and
+ * more ranges than are asked for at once. */
 static void test_vm_coverage_is_what_is_touched(void **state)
 {
     const size_t huge = 2ul << 20, spots = 200;
@@ -275,7 +275,8 @@ static void test_vm_move_is_all_or_nothing_across_mappings(void **state)
     }
 }
 
-/* What is mapped is counted to the byte: after mapping, lengthening in either way, failing, unmapping. */
+/* What is mapped is counted to the byte: after mapping, lengthening in either way, failing,
+ * unmapping. */
 static void test_vm_counts_what_is_mapped(void **state)
 {
     uint64_t before = sa_vm_mapped_bytes(), failures = sa_vm.map_failures;
@@ -300,7 +301,8 @@ static void test_vm_counts_what_is_mapped(void **state)
     assert_int_equal(sa_vm_mapped_bytes(), before);
 }
 
-/* Pages that were touched are in memory, the others not; more pages than are asked for at a time. */
+/* Pages that were touched are in memory, the others not; more pages than are asked for at a
+ * time. */
 static void test_vm_resident_counts_pages_in_memory(void **state)
 {
     const size_t pages = 5000;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page heap: random operations against a model, with all invariants checked from outside; alignment, growing and shrinking in
- * place, moved blocks, and how memory goes back. Every span that a test gets is filled with a byte of its own, so that a page
- * handed out twice, or one that claims to be zero and is not, shows.
+ * The page heap against a model, with all invariants checked from outside: random operations,
+ * alignment, resizing in place, moved blocks, and how memory goes back. Every span is filled with
+ * a byte of its own. A page that was handed out twice, or is not zero as claimed, thus shows.
  */
 #include "alloc/page_heap/page_heap.h"
 
@@ -321,7 +321,7 @@ static void test_page_heap_extends_only_into_free_neighbours(void **state)
     sa_page_heap_free(HEAP, b, false);
 }
 
-/* More than 8 MiB that is free goes back at once, when nothing much is in use, and has not gone back and been missing lately. */
+/* Where little is in use, a surplus of more than 8 MiB goes back at once, without refaults. */
 static void test_page_heap_gives_excess_back_at_once(void **state)
 {
     (void)state;
@@ -426,7 +426,7 @@ static void test_page_heap_reuses_before_it_grows(void **state)
     test_child_passes(reuse, NULL);
 }
 
-/* What is unmapped leaves holes behind: at the end of its window the sampled heap begins from the start again. */
+/* Unmapping leaves holes: at the end of its window the sampled heap begins again from the start. */
 static void wear_out(void *arg)
 {
     struct sa_page_heap *h = &sa_page_heap_sampled;

@@ -36,7 +36,8 @@ static bool identity_holds(void)
     return s.mapped_bytes == s.in_use_bytes + s.backed_bytes + s.released_bytes + s.moving_bytes;
 }
 
-/* The first allocation fails at the n-th mapping, for every n until it succeeds; then all is well. */
+/* The first allocation fails at the n-th mapping, for every n until it succeeds; then all is
+ * well. */
 static void fail_first_mappings(void *unused)
 {
     long calls = 0;
@@ -176,8 +177,8 @@ static void test_page_heap_keeps_memory_when_release_is_refused(void **state)
     test_child_passes(refuse_release, NULL);
 }
 
-/* Freeing a block that was moved to its place needs a fresh mapping there. It is refused, and perhaps so is giving back its
- * pages; or part of the range is not there any more. */
+/* Freeing a block that was moved to its place needs a fresh mapping there. It is refused, and
+ * perhaps so is giving back its pages; or part of the range is not there any more. */
 struct refusal {
     long madvise_after;
     bool hole;
@@ -299,7 +300,8 @@ static void test_page_heap_serves_an_aligned_first_request(void **state)
     test_child_passes(first_is_aligned, &align);
 }
 
-/* Without memory for a record, a long run is not handed out for a page, nor added to a span that grows. */
+/* Without memory for a record, a long run is not handed out for a page, nor added to a span that
+ * grows. */
 static void run_out_of_records(void *unused)
 {
     struct sa_page_heap *sampled = &sa_page_heap_sampled;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page heap used by several threads at once, while memory goes back all the time: nobody's pages change hands,
- * zero is zero, and afterwards all invariants hold.
+ * The page heap used by several threads at once, while memory goes back all the time: nobody's
+ * pages change hands, zero is zero, and afterwards all invariants hold.
  */
 #include "alloc/page_heap/page_heap.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Estimates and their intervals: unbiased, with the variances that doc/sampling.md derives, additive, exact for
- * certain samples; intervals that contain the truth as often as they say.
+ * Estimates and their intervals: unbiased, with the variances that doc/sampling.md derives,
+ * additive, exact for certain samples; intervals that contain the truth as often as they say.
  *
- * Coverage is computed, not simulated, where it can be (blocks of one size): all outcomes of the sampling
- * with their probabilities. Simulations have fixed seeds, and allow for their own error.
+ * Coverage is computed, not simulated, where it can be (blocks of one size): all outcomes of the
+ * sampling with their probabilities. Simulations have fixed seeds, and allow for their own error.
  */
 #include "sampling/estimate/estimate.h"
 
@@ -39,10 +39,11 @@ static double variance_of(enum salloc_estimator estimator, double size, double p
 }
 
 /*
- * Each estimator's mean over runs, for bytes and blocks, of sizes from 16 bytes to beyond the certain ones: within 5
- * standard errors of the truth, the error following from the derived variance. The measured variance agrees
- * with the derived one to 6 standard errors of a variance of RUNS normal values, sqrt(2/RUNS) each; there
- * are enough samples (200) in each run for the sum to be nearly normal.
+ * Each estimator's mean over runs, for bytes and blocks, of sizes from 16 bytes to beyond the
+ * certain ones: within 5 standard errors of the truth, the error following from the derived
+ * variance. The measured variance agrees with the derived one to 6 standard errors of a variance of
+ * RUNS normal values, sqrt(2/RUNS) each; there are enough samples (200) in each run for the sum to
+ * be nearly normal.
  */
 static void test_estimate_is_unbiased_with_the_derived_variance(void **state)
 {
@@ -130,7 +131,8 @@ static void test_estimate_certain_samples_are_exact(void **state)
     }
 }
 
-/* Sums of parts are the sums of the whole, so that estimates of parts add up to that of the whole. */
+/* Sums of parts are the sums of the whole, so that estimates of parts add up to that of the
+ * whole. */
 static void test_estimate_sums_are_additive(void **state)
 {
     struct sa_sums whole = {0}, merged = {0};
@@ -193,9 +195,10 @@ static void test_estimate_values_of_one_sample(void **state)
 }
 
 /*
- * The worked example of .NET's document, 8 samples with 10908 bytes from the successful trials on, with the
- * window's edges corrected: 7 samples for the lower end, 9 for the upper one. Their rows in its table have the
- * last number of failures under the threshold, ours the place where it is reached, which is in the next step.
+ * The worked example of .NET's document, 8 samples with 10908 bytes from the successful trials on,
+ * with the window's edges corrected: 7 samples for the lower end, 9 for the upper one. Their rows
+ * in its table have the last number of failures under the threshold, ours the place where it is
+ * reached, which is in the next step.
  */
 static void test_estimate_failed_trials_as_published(void **state)
 {
@@ -215,7 +218,8 @@ static void test_estimate_failed_trials_as_published(void **state)
     assert_true(x.bytes_high > 1614137 + 10908 && x.bytes_high <= 1614138 + 10908);
 }
 
-/* Nothing sampled: zeros; and the unseen bytes are those which would have been missed with chance 2.5 %. */
+/* Nothing sampled: zeros; and the unseen bytes are those which would have been missed with
+ * chance 2.5 %. */
 static void test_estimate_of_nothing(void **state)
 {
     struct sa_sums sums = {0};
@@ -232,8 +236,8 @@ static void test_estimate_of_nothing(void **state)
 }
 
 /*
- * Intervals of any set: finite, around the estimate, not below what was seen, wider at a higher level, up for
- * one more sample. From 1 sample to 1e9, from rare to nearly certain.
+ * Intervals of any set: finite, around the estimate, not below what was seen, wider at a higher
+ * level, up for one more sample. From 1 sample to 1e9, from rare to nearly certain.
  */
 static void test_estimate_intervals_are_sane(void **state)
 {
@@ -298,9 +302,10 @@ static int possible(const double *point, int most, double any)
 }
 
 /*
- * Coverage of the 95 % interval among all outcomes with a sample, computed: between 93 and 98 % wherever the
- * number of samples, which is discrete, allows it, up to p = 1/2. Above, with few blocks not in the sample, it may
- * be more but not less. Numbers of blocks for 1 to 10000 expected samples.
+ * Coverage of the 95 % interval among all outcomes with a sample, computed: between 93 and 98 %
+ * wherever the number of samples, which is discrete, allows it, up to p = 1/2. Above, with few
+ * blocks not in the sample, it may be more but not less. Numbers of blocks for 1 to 10000 expected
+ * samples.
  */
 static void test_estimate_coverage_of_one_size(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Intervals of sets in which blocks differ: in size, in how likely they are sampled, in what is summed up of them; and of
- * sets of which nothing was sampled. Simulations have fixed seeds, and allow for their own error.
+ * Intervals of sets in which blocks differ: in size, in how likely they are sampled, in what is
+ * summed up of them; and of sets of which nothing was sampled. Simulations have fixed seeds, and
+ * allow for their own error.
  */
 #include "sampling/estimate/estimate.h"
 #include "sampling/estimate/negative_binomial.h"
@@ -30,14 +31,16 @@ static double chance_of_so_few(int k, int n)
     return sum;
 }
 
-/* With other seeds one of the checks of a whole test would fail once in 10000 times, if coverage is 95 %. */
+/* With other seeds one of the checks of a whole test would fail once in 10000 times, if coverage is
+ * 95 %. */
 #define IMPROBABLE(checks) (1e-4 / (checks))
 
 /*
- * Coverage of the 95 % interval in bytes of mixtures of sizes, simulated. RUNS runs measure a coverage
- * of 0.95 with standard error sqrt(0.95 0.05 / RUNS); 93 and 98 % must be met to 3 of them. That of the number of
- * blocks is not below 95 %, by an exact binomial test: it allows for blocks of the smallest size of which
- * there is no sample, and so may be more. These are all runs, also those without a sample, but for bytes.
+ * Coverage of the 95 % interval in bytes of mixtures of sizes, simulated. RUNS runs measure a
+ * coverage of 0.95 with standard error sqrt(0.95 0.05 / RUNS); 93 and 98 % must be met to 3 of
+ * them. That of the number of blocks is not below 95 %, by an exact binomial test: it allows for
+ * blocks of the smallest size of which there is no sample, and so may be more. These are all runs,
+ * also those without a sample, but for bytes.
  */
 static void test_estimate_coverage_of_mixtures(void **state)
 {
@@ -90,8 +93,9 @@ static void test_estimate_coverage_of_mixtures(void **state)
 }
 
 /*
- * The same where each size has a rate of its own, also 30 times off the default one: bytes and blocks are not covered less
- * than in 95 % of runs, whatever part of them is in sizes that are sampled rarely. Rates and numbers are random.
+ * The same where each size has a rate of its own, also 30 times off the default one: bytes and
+ * blocks are not covered less than in 95 % of runs, whatever part of them is in sizes that are
+ * sampled rarely. Rates and numbers are random.
  */
 static void test_estimate_coverage_with_rates_of_sizes(void **state)
 {
@@ -156,8 +160,9 @@ static double part_of(double size)
 }
 
 /*
- * Intervals of weighted sums of a value that each block has its own of, as its resident bytes: not below 95 % of
- * runs, from no sample to many. Sizes up to 1 MiB, which is p = 0.86; those of the large ones matter most.
+ * Intervals of weighted sums of a value that each block has its own of, as its resident bytes: not
+ * below 95 % of runs, from no sample to many. Sizes up to 1 MiB, which is p = 0.86; those of the
+ * large ones matter most.
  */
 static void test_estimate_coverage_of_values(void **state)
 {
@@ -224,7 +229,8 @@ static void test_estimate_values_of_few(void **state)
     assert_true(x.high == INFINITY);
 }
 
-/* Coverage of the 95 % interval of what blocks hold up beside them, which is bounded by their spans and not by them. */
+/* Coverage of the 95 % interval of what blocks hold up beside them, which is bounded by their spans
+ * and not by them. */
 static double coverage_of_waste(double expected, int sparse)
 {
     enum { RUNS = 400, OBJECTS = 64 };
@@ -272,7 +278,8 @@ static void test_estimate_coverage_of_waste(void **state)
     }
 }
 
-/* The same of mean lives: all alike, exponential, and from nanoseconds to hours; n of them sampled. */
+/* The same of mean lives: all alike, exponential, and from nanoseconds to hours; n of them
+ * sampled. */
 static double coverage_of_lives(int n, int kind)
 {
     enum { RUNS = 2000 };
@@ -327,9 +334,9 @@ static void test_estimate_coverage_of_lives(void **state)
 }
 
 /*
- * Upper ends with what may be unseen: without samples exactly the number that is missed with a chance of 2.5 %, more
- * for each sample, and not below the end for blocks that are all alike. What is older than a change adds what it can be, or
- * is bounded by its own rates, whichever is less.
+ * Upper ends with what may be unseen: without samples exactly the number that is missed with a
+ * chance of 2.5 %, more for each sample, and not below the end for blocks that are all alike. What
+ * is older than a change adds what it can be, or is bounded by its own rates, whichever is less.
  */
 static void test_estimate_of_the_unseen(void **state)
 {

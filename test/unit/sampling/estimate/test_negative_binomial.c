@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binomial and negative binomial probabilities against sums computed otherwise, and the published table of
- * numbers of failed trials, to the integer.
+ * Binomial and negative binomial probabilities against sums computed otherwise, and the published
+ * table of numbers of failed trials, to the integer.
  */
 #include "sampling/estimate/negative_binomial.h"
 
@@ -19,9 +19,9 @@ static void check_near(double got, double want, double relative)
 }
 
 /*
- * The table in .NET's design document on randomised allocation sampling: for a number of samples, the
- * numbers of failed trials at 2.5 and 97.5 % when one trial in 102400 succeeds. It has the last number
- * whose probability is below the threshold.
+ * The table in .NET's design document on randomised allocation sampling: for a number of samples,
+ * the numbers of failed trials at 2.5 and 97.5 % when one trial in 102400 succeeds. It has the last
+ * number whose probability is below the threshold.
  */
 static void test_beta_reproduces_published_table(void **state)
 {
@@ -65,7 +65,8 @@ static void test_beta_reproduces_published_table(void **state)
     }
 }
 
-/* The definition of the quantile, on both sides of it; also where nothing is below the threshold. */
+/* The definition of the quantile, on both sides of it; also where nothing is below the
+ * threshold. */
 static void test_beta_quantile_is_the_last_below(void **state)
 {
     static const double ps[] = {1e-6, 0.01, 0.3, 0.7, 0.99};

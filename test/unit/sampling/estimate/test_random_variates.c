@@ -3,10 +3,10 @@
  * Random draws against the distributions that they should have, by chi-square with fixed seeds, and
  * their bounds with extreme probabilities.
  *
- * The sum of chi-square over k cells has k-1 degrees of freedom, mean k-1 and deviation sqrt(2(k-1)).
- * The threshold (k-1) + 6 sqrt(2(k-1)) is exceeded by chance once in 10^5 or less for the numbers of
- * cells here (k >= 4; the right tail is heavier than the normal one). A cell of less than 20
- * expected draws is joined with the next.
+ * The sum of chi-square over k cells has k-1 degrees of freedom, mean k-1 and deviation
+ * sqrt(2(k-1)). The threshold (k-1) + 6 sqrt(2(k-1)) is exceeded by chance once in 10^5 or less for
+ * the numbers of cells here (k >= 4; the right tail is heavier than the normal one). A cell of less
+ * than 20 expected draws is joined with the next.
  */
 #include "sampling/estimate/random_variates.h"
 
@@ -148,7 +148,8 @@ static const struct {
 } blocks[] = {{2, 6},        {3, 5},           {100, 16},       {100, 460},
               {4096, 16384}, {524288, 131072}, {2097152, 4096}, {2097152, 8388608}};
 
-/* The first byte that succeeded, given that one did, is geometric and cut at the end of the block. */
+/* The first byte that succeeded, given that one did, is geometric and cut at the end of the
+ * block. */
 static void test_draw_offsets_are_truncated_geometric(void **state)
 {
     (void)state;
@@ -212,8 +213,8 @@ static void test_draw_hits_are_binomial(void **state)
 }
 
 /*
- * What the estimators build on: the mean of T + a - f, and that of T times the successes, is a / p. The
- * deviation is taken from the draws; 5 of it over sqrt(n).
+ * What the estimators build on: the mean of T + a - f, and that of T times the successes, is a / p.
+ * The deviation is taken from the draws; 5 of it over sqrt(n).
  */
 static void test_draw_estimators_are_unbiased(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rates per size class: they spend what the default spends, obey their limits, and no change of any two of them
- * that spends the same has less variance. The last is the whole proof, as the variance is convex.
+ * Rates per size class: they spend what the default spends, obey their limits, and no change of any
+ * two of them that spends the same has less variance. The last is the whole proof, as the variance
+ * is convex.
  */
 #include "sampling/estimate/rate_optimizer.h"
 
@@ -88,7 +89,8 @@ static void test_optimal_spends_the_default_within_limits(void **state)
     }
 }
 
-/* Moves a part of one class's samples to another class, for all pairs, as far as the limits allow. */
+/* Moves a part of one class's samples to another class, for all pairs, as far as the limits
+ * allow. */
 static void test_optimal_cannot_be_improved(void **state)
 {
     static const double parts[] = {1e-6, 1e-3, 0.1, 0.7};
@@ -121,7 +123,8 @@ static void test_optimal_cannot_be_improved(void **state)
     assert_true(moves > 100000);
 }
 
-/* A heap in which everything lives as long, and is small, is sampled in the same way as by default. */
+/* A heap in which everything lives as long, and is small, is sampled in the same way as by
+ * default. */
 static void test_optimal_is_the_default_where_it_is_best(void **state)
 {
     struct sa_rate_optimizer_class c[CLASSES];
@@ -152,7 +155,8 @@ static void test_optimal_of_nothing(void **state)
     full.p_default = 0; /* sampling is off */
     assert_true(sa_rate_optimizer_rates(&full, 1, FLOOR) == 1 && full.p == 0);
 
-    /* One class lives, the other only costs: the layer goes to the latter, the rest to the former. */
+    /* One class lives, the other only costs: the layer goes to the latter, the rest to the
+     * former. */
     struct sa_rate_optimizer_class two[] = {
         {.size = 64, .allocations = 1000, .live = 0, .p_default = 0.01},
         {.size = 64, .allocations = 1000, .live = 500, .p_default = 0.01},
@@ -161,7 +165,8 @@ static void test_optimal_of_nothing(void **state)
     assert_true(fabs(sa_rate_optimizer_rates(two, 2, FLOOR) - (99 / (1 / 0.019 - 1))) < 1e-6);
     assert_true(fabs(two[0].p - 0.001) < 1e-12 && fabs(two[1].p - 0.019) < 1e-12);
 
-    /* What lives becomes certain, and the budget is not used up: nothing is left of the variance. */
+    /* What lives becomes certain, and the budget is not used up: nothing is left of the
+     * variance. */
     two[1].allocations = two[1].live = 1;
     assert_true(sa_rate_optimizer_rates(two, 2, FLOOR) == INFINITY);
     assert_true(two[1].p == 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of inclusion probabilities: the formula against libm in long double, the ends of its range,
- * classes with a probability of their own, and readers that never see two generations mixed.
+ * The table of inclusion probabilities: the formula against libm in long double, the ends of its
+ * range, classes with a probability of their own, and readers that never see two generations mixed.
  */
 #include "sampling/estimate/rates.h"
 
@@ -17,8 +17,8 @@
 #define MIB (1l << 20)
 
 /*
- * log1p, a product and expm1 of a negative number: the relative error of each reaches the result at most
- * undiminished, and each is at most two units in the last place. 1e-14 is 45 of them.
+ * log1p, a product and expm1 of a negative number: the relative error of each reaches the result at
+ * most undiminished, and each is at most two units in the last place. 1e-14 is 45 of them.
  */
 #define ROUNDING 1e-14
 
@@ -52,7 +52,8 @@ static void test_rates_follow_the_formula(void **state)
     }
 }
 
-/* Of a block without a class, from a trial with the smallest number that there is; p is 0 where even that does not win. */
+/* Of a block without a class, from a trial with the smallest number that there is; p is 0 where
+ * even that does not win. */
 static struct sa_rate rate_of_size(size_t bytes)
 {
     uint64_t rng = 0 - SA_RNG_STEP; /* what follows is 0 */
@@ -142,7 +143,8 @@ static void test_rates_of_classes_follow_the_interval(void **state)
     }
 }
 
-/* A class with a probability of its own has the interval that would give it; the rest is as before. */
+/* A class with a probability of its own has the interval that would give it; the rest is as
+ * before. */
 static void test_rates_of_classes_of_their_own(void **state)
 {
     double p[SA_CLASSES_MAX] = {0};
@@ -166,8 +168,8 @@ static void test_rates_of_classes_of_their_own(void **state)
 }
 
 /*
- * What may go unseen: the largest T and 1/p of any class now, and of all times before the last change, whose
- * blocks are bounded once it is known how much there was.
+ * What may go unseen: the largest T and 1/p of any class now, and of all times before the last
+ * change, whose blocks are bounded once it is known how much there was.
  */
 static void test_rates_unseen(void **state)
 {
@@ -215,7 +217,8 @@ static void test_rates_unseen(void **state)
 
 #define CHANGES 60000
 
-/* The interval that the test gives to a generation: never the same as in the few before and after. */
+/* The interval that the test gives to a generation: never the same as in the few before and
+ * after. */
 static int64_t interval_of(uint32_t generation)
 {
     return 1000 + generation % 97 * 64;

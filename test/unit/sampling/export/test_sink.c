@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output in blocks: nothing is lost at the edges of blocks, gzip files are what RFC 1952 says (decoded here by
- * hand, with a checksum computed bit by bit), errors are kept, and no memory is an answer.
+ * Output in blocks: nothing is lost at the edges of blocks, gzip files are what RFC 1952 says
+ * (decoded here by hand, with a checksum computed bit by bit), errors are kept, and no memory is an
+ * answer.
  */
 #include "sampling/export/sink.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of a profile: rows rounded once, sums over stacks, and what the public functions are told of rows
- * and totals, for every type.
+ * The numbers of a profile: rows rounded once, sums over stacks, and what the public functions are
+ * told of rows and totals, for every type.
  */
 #include "sampling/export/values.h"
 
@@ -23,7 +23,8 @@ static const struct sa_by_stack *find(const struct sa_buffer *stacks, unsigned w
     return NULL;
 }
 
-/* A stack's numbers are the sums of its rows' whole numbers, and everything is the sum of the stacks. */
+/* A stack's numbers are the sums of its rows' whole numbers, and everything is the sum of the
+ * stacks. */
 static void test_values_add_up(void **state)
 {
     (void)state;
@@ -61,7 +62,8 @@ static void test_values_add_up(void **state)
     }
 }
 
-/* Sums for estimates: of a stack, of all, of one that is not there. Totals count for allocations only. */
+/* Sums for estimates: of a stack, of all, of one that is not there. Totals count for allocations
+ * only. */
 static void test_profile_sums(void **state)
 {
     struct sa_profile profile = *made_profile(SALLOC_PROFILE_HEAP);

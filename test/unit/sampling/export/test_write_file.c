@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile into a file: every ending gives its format, what is not known is refused before anything is made, and
- * wherever it fails (disk, memory) the error is told and nothing stays.
+ * A profile into a file: every ending gives its format, what is not known is refused before
+ * anything is made, and wherever it fails (disk, memory) the error is told and nothing stays.
  */
 #include "sampling/export/write.h"
 

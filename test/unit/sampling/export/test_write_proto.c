@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile.proto, decoded field by field: numbers of everything count from 1 without gaps and refer to what is there,
- * samples have a value for each type, sums are those of the profile, addresses are those of the calls.
+ * profile.proto, decoded field by field: numbers of everything count from 1 without gaps and refer
+ * to what is there, samples have a value for each type, sums are those of the profile, addresses
+ * are those of the calls.
  */
 #include "sampling/export/write.h"
 
@@ -249,7 +250,8 @@ static void test_proto_of_every_type(void **state)
     }
 }
 
-/* Types of a heap profile, by what the kernel tells: the default is always the last. What is not known is not there. */
+/* Types of a heap profile, by what the kernel tells: the default is always the last. What is not
+ * known is not there. */
 static void test_proto_types_of_residency(void **state)
 {
     static const char *const names[] = {"alloc_objects", "alloc_space",  "resident_space",
@@ -361,7 +363,8 @@ static void test_proto_labels_of_blocks(void **state)
     }
 }
 
-/* Of both ends of a pair, of one that was not freed, and of one of which not everything is known. */
+/* Of both ends of a pair, of one that was not freed, and of one of which not everything is
+ * known. */
 static void test_proto_labels_of_lifetimes(void **state)
 {
     struct collected c = collect(sa_write_proto, made_profile(SALLOC_PROFILE_LIFETIMES));
@@ -392,7 +395,8 @@ static void test_proto_labels_of_lifetimes(void **state)
     free(c.data);
 }
 
-/* Of rows by thread: number and name of the one that allocated, or freed; of one that has ended its number. */
+/* Of rows by thread: number and name of the one that allocated, or freed; of one that has ended its
+ * number. */
 static void test_proto_labels_of_threads(void **state)
 {
     const uint32_t self = sa_sys_tid(), ended = 0x7ffffff0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text formats, of profiles whose numbers are known: lines and totals, and that what readers of jemalloc's
- * format compute from the inverted numbers are ours again.
+ * The text formats, of profiles whose numbers are known: lines and totals, and that what readers of
+ * jemalloc's format compute from the inverted numbers are ours again.
  */
 #include "sampling/export/write.h"
 
@@ -38,7 +38,8 @@ static void check_sums(void)
                      (long)(192 / large + .5) + (long)(8 / small + .5) + (long)(56 / small + .5));
 }
 
-/* The header has the sums of the lines, the summary is in comments, addresses are the stack's, and the maps follow. */
+/* The header has the sums of the lines, the summary is in comments, addresses are the stack's, and
+ * the maps follow. */
 static void test_gperftools_lines(void **state)
 {
     struct collected c = collect(sa_write_gperftools, made_profile(SALLOC_PROFILE_HEAP));
@@ -73,7 +74,8 @@ static void test_gperftools_lines(void **state)
     free(c.data);
 }
 
-/* Root first, names, bytes. What has no name has its place, and a stack that was lost has a line, too. */
+/* Root first, names, bytes. What has no name has its place, and a stack that was lost has a line,
+ * too. */
 static void test_collapsed_lines(void **state)
 {
     struct collected c = collect(sa_write_collapsed, made_profile(SALLOC_PROFILE_PEAK_HEAP));
@@ -111,7 +113,8 @@ static void test_report_table(void **state)
     assert_int_equal(samples, 11);
     assert_true(low < LEAF_BYTES && LEAF_BYTES < high);
     assert_true(fabs(share - 100.0 * LEAF_BYTES / 55883966) < 0.006);
-    /* Of what is certain nothing less is there; what may be beside it is what no sample tells of. */
+    /* Of what is certain nothing less is there; what may be beside it is what no sample tells
+     * of. */
     assert_int_equal(
         sscanf(line_with(&c, "41943040"), "%lu %lf%% %lf %lf", &bytes, &share, &low, &high), 4);
     assert_true(low == 41943040 && fabs(high - 41943040 - sa_estimate_unseen(524288, 0.95)) < 1);
@@ -135,7 +138,8 @@ static void assert_lives(const struct collected *c, const char *bytes, const cha
     assert_int_equal(strlen(got), strlen(expect) + 1);
 }
 
-/* A profile of lifetimes says how long blocks lived that were freed, and how old those are that were not. */
+/* A profile of lifetimes says how long blocks lived that were freed, and how old those are that
+ * were not. */
 static void test_report_of_lifetimes(void **state)
 {
     struct sa_profile profile = *made_profile(SALLOC_PROFILE_LIFETIMES);
@@ -175,9 +179,9 @@ static void test_report_of_lifetimes(void **state)
 }
 
 /*
- * A total without samples has the upper end that chance allows, and what would answer; so have the text formats with
- * comments. Where sampling is or was off there is none. Stacks
- * that were forgotten are told, too.
+ * A total without samples has the upper end that chance allows, and what would answer; so have the
+ * text formats with comments. Where sampling is or was off there is none. Stacks that were
+ * forgotten are told, too.
  */
 static void test_summary_without_samples(void **state)
 {
@@ -270,7 +274,8 @@ static void test_jeprof_inverts_exactly(void **state)
     c = collect(sa_write_jeprof, &profile);
     read_jeprof(c.data, &count, &bytes);
     assert_int_equal(bytes, expect);
-    /* The count of a stack is whole, too, and the bytes depend on it: it is carried along with them. */
+    /* The count of a stack is whole, too, and the bytes depend on it: it is carried along with
+     * them. */
     assert_in_range(count, expect_count, expect_count + 1);
     free(c.data);
 }

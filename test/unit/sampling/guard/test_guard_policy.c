@@ -70,15 +70,16 @@ static void test_choice_one_in_so_many(void **state)
             chosen++;
         }
     }
-    /* Both counters of a stack are another's with chance 0.4 %; then it may be the next one's turn. */
+    /* Both counters of a stack are another's with chance 0.4 %; then it may be the next one's
+     * turn. */
     assert_in_range(chosen, 1990, 2000);
 }
 
 /*
- * One stack that has all the samples gets few choices: after n of them the chance is 2^-n, and a counter is
- * halved after 1024 times that it was not let through. From n to 2n takes about 2^2n times: that is 1024 for n = 5. So it
- * settles at 5 choices in 1024 samples: 98 of 20000. (Each is a geometric number with deviation 100 %; half and twice as
- * many are 5 deviations and more.)
+ * One stack that has all the samples gets few choices: after n of them the chance is 2^-n, and a
+ * counter is halved after 1024 times that it was not let through. From n to 2n takes about 2^2n
+ * times: that is 1024 for n = 5. So it settles at 5 choices in 1024 samples: 98 of 20000. (Each is
+ * a geometric number with deviation 100 %; half and twice as many are 5 deviations and more.)
  */
 static void test_choice_spares_stacks_that_were_chosen(void **state)
 {
@@ -140,7 +141,8 @@ static void test_choice_has_a_pace(void **state)
                     SECOND / SA_GUARD_POLICY_KEEP_NS + 1);
 }
 
-/* What is large makes the next one wait longer: 256 ns for each byte, of 1 MiB at each choice or page that is kept. */
+/* What is large makes the next one wait longer: 256 ns for each byte, of 1 MiB at each choice or
+ * page that is kept. */
 static void test_choice_has_a_pace_for_bytes(void **state)
 {
     const uint64_t pause = SA_GUARD_POLICY_BYTE_NS << 20;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded blocks through the front end, every sample guarded: where they lie, what is accessible and when, slots that run
- * out, system calls that fail. What a fault says is tested by test_misuse.
+ * Guarded blocks through the front end, every sample guarded: where they lie, what is accessible
+ * and when, slots that run out, system calls that fail. What a fault says is tested by test_misuse.
  */
 #include "alloc/os/vm.h"
 #include "test/support/guards.h"
@@ -35,8 +35,8 @@ static const struct sa_span *slot_of(const void *p)
     return sa_pagemap_find((uintptr_t)p);
 }
 
-/* A block of any size and alignment: against one end of its slot, usable to the byte, alone accessible; then gone. Returns
- * whether it lies at the left end. */
+/* A block of any size and alignment: against one end of its slot, usable to the byte, alone
+ * accessible; then gone. Returns whether it lies at the left end. */
 static bool check_block(size_t size, size_t align)
 {
     unsigned char *p = sa_front_alloc(size, align, false);
@@ -79,7 +79,8 @@ static void test_guarded_blocks_lie_against_a_guard(void **state)
         for (size_t size = SA_PAGE_BYTES + 1; size <= SA_MID_MAX; size = size * 3 / 2)
             ++*(check_block(size, align) ? &left : &right);
     }
-    /* A coin each: of more than 400, more than a fifth on either side but for a chance below 1e-30. */
+    /* A coin each: of more than 400, more than a fifth on either side but for a chance below
+     * 1e-30. */
     assert_true(left + right > 400 && left > (left + right) / 5 && right > (left + right) / 5);
     assert_no_guards_left();
 }
@@ -200,8 +201,9 @@ static void test_guarded_slots_run_out(void **state)
 }
 
 /*
- * A slot that was freed is not soon used again: with 65 or more that are free, it is the next one with chance 1/65 at most,
- * so in 2000 rounds 31 times, with deviation 5.5; 70 is 7 deviations more.
+ * A slot that was freed is not soon used again: with 65 or more that are free, it is the next one
+ * with chance 1/65 at most, so in 2000 rounds 31 times, with deviation 5.5; 70 is 7 deviations
+ * more.
  */
 static void test_guarded_slots_are_used_again_at_random(void **state)
 {
@@ -220,9 +222,10 @@ static void test_guarded_slots_are_used_again_at_random(void **state)
     assert_no_guards_left();
 }
 
-/* --- faults ------------------------------------------------------------------------------------ */
+/* --- faults --- */
 
-/* Without access to a slot the sample is an ordinary one; a page that stays accessible does no harm. */
+/* Without access to a slot the sample is an ordinary one; a page that stays accessible does no
+ * harm. */
 static void test_guarded_survives_a_kernel_that_refuses(void **state)
 {
     uint64_t failed = guarded().failed, taken_before = taken().failed;
@@ -250,8 +253,8 @@ static void test_guarded_survives_a_kernel_that_refuses(void **state)
     assert_no_guards_left();
 }
 
-/* Slots that cannot be emptied, as they are locked into memory, are used again; the count of what is reserved
- * comes back to what it was. */
+/* Slots that cannot be emptied, as they are locked into memory, are used again; the count of what
+ * is reserved comes back to what it was. */
 static void test_guarded_uses_locked_slots_again(void **state)
 {
     uint64_t reserved = sa_load_relaxed(&sa_vm.reserved_bytes);
@@ -355,7 +358,7 @@ static void test_guarded_goes_on_after_fork(void **state)
     assert_no_guards_left();
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 #define PASSED 3000
 

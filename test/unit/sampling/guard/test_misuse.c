@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said of misuse of guarded and kept blocks, and that everything else goes on as without us: handlers that
- * were there before, the default action, signals that were sent. In children: most end.
+ * What is said of misuse of guarded and kept blocks, and that everything else goes on as without
+ * us: handlers that were there before, the default action, signals that were sent. In children:
+ * most end.
  */
 #include "alloc/base/attrs.h"
 #include "alloc/os/thread.h"
@@ -191,7 +192,7 @@ static void test_misuse_is_named(void **state)
     }
 }
 
-/* --- handlers ---------------------------------------------------------------------------------- */
+/* --- handlers --- */
 
 static volatile sig_atomic_t calls;
 static void *volatile seen_address;
@@ -349,7 +350,7 @@ static void own_signal(void *unused)
         pause();
 }
 
-/* Ignored: a signal that is sent is, a fault is not; and so it stays for programs that this one starts. */
+/* A sent signal is ignored, a fault is not. Programs that this one starts inherit that. */
 static void ignored(void *arg)
 {
     struct sigaction now;
@@ -401,10 +402,10 @@ static void test_misuse_leaves_the_default_action(void **state)
     assert_string_equal(child.text, "");
 }
 
-/* Of an alternate stack, beside what the kernel puts there. Sanitizers have frames, and calls, of their own. */
+/* Of an alternate stack, beside what the kernel puts there. Sanitizers add frames and calls. */
 #define HANDLER_ROOM (SA_ASAN || SA_TSAN ? 32768 : 4096)
 
-/* A report on a thread whose alternate stack is as small as it may be, and ends at a page that may not be touched. */
+/* A report on a thread with the smallest alternate stack, which ends at an inaccessible page. */
 static void *use_after_free(void *arg)
 {
     stack_t stack = {.ss_size = (size_t)sysconf(_SC_MINSIGSTKSZ) + HANDLER_ROOM};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of freed samples that are kept inaccessible, through the front end, every sample chosen: which, how many, what they
- * hold, and when the kernel refuses. What a fault says is tested by test_misuse.
+ * Pages of freed samples that are kept inaccessible, through the front end, every sample chosen:
+ * which, how many, what they hold, and when the kernel refuses. What a fault says is tested by
+ * test_misuse.
  */
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
@@ -43,7 +44,8 @@ static void free_large_slots(char **p)
         sa_front_free(*p++);
 }
 
-/* Those without a slot are ordinary samples; their pages stay inaccessible when they are freed, and hold little memory. */
+/* Those without a slot are ordinary samples; their pages stay inaccessible when they are freed, and
+ * hold little memory. */
 static void test_kept_pages(void **state)
 {
     static const size_t sizes[] = {8193, 20000, 32768, 100000, 262144, 262145, MIB, 16 * MIB};
@@ -78,7 +80,8 @@ static void test_kept_pages(void **state)
     assert_no_guards_left();
 }
 
-/* Short blocks' pages give up what they hold when there are many. A block that comes back to one is as any other. */
+/* Short blocks' pages give up what they hold when there are many. A block that comes back to one is
+ * as any other. */
 static void test_kept_short_pages_hold_little(void **state)
 {
     static char *small[GUARD_SLOTS];
@@ -179,8 +182,9 @@ static void test_kept_gives_back_what_stays_inaccessible(void **state)
     assert_no_guards_left();
 }
 
-/* A span of which only a part is inaccessible holds no memory, and nothing accessible, while it waits: what is
- * accessible may be what is missing. Each try is for all that wait, or ends with the first that is refused. */
+/* A span of which only a part is inaccessible holds no memory, and nothing accessible, while it
+ * waits: what is accessible may be what is missing. Each try is for all that wait, or ends with the
+ * first that is refused. */
 static void test_kept_returns_what_is_partly_inaccessible(void **state)
 {
     enum { N = 3 };

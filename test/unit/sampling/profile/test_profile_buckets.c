@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of profile rows: one row for each key, whatever in it differs; references to stacks; growth
- * that loses nothing; the bound; memory that runs out.
+ * The table of profile rows: one row for each key, whatever in it differs; references to stacks;
+ * growth that loses nothing; the bound; memory that runs out.
  */
 #include "sampling/profile/profile_buckets.h"
 

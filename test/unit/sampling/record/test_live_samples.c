@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of live samples against a model that keeps everything: what is live, what was live at the
- * peak, totals per stack, records used again; copies while other threads add and remove.
+ * The list of live samples against a model that keeps everything: what is live, what was live at
+ * the peak, totals per stack, records used again; copies while other threads add and remove.
  *
- * The peak is where the program has most in use, which samples are a small part of. Probabilities are powers of two and sizes whole, so that all sums are exact.
+ * The peak is where the program has most in use, which samples are a small part of. Probabilities
+ * are powers of two and sizes whole, so that all sums are exact.
  */
 #include "sampling/record/live_samples.h"
 
@@ -199,7 +200,8 @@ static void test_live_follows_the_model(void **state)
     assert_true(stats.bytes == 0);
 }
 
-/* Records and references: what the peak does not need is used again at once, the rest with the next peak. */
+/* Records and references: what the peak does not need is used again at once, the rest with the next
+ * peak. */
 static void test_live_uses_records_again(void **state)
 {
     struct sa_stack *site = stack_of(0);
@@ -265,8 +267,9 @@ static void assert_peak_is_a_wave_of(size_t bytes)
 }
 
 /*
- * What was live at the peak and is gone costs no records when others come: these take them, and the peak is as
- * it was. Where there is no memory for the rows that are kept instead, nothing of the peak is lost.
+ * What was live at the peak and is gone costs no records when others come: these take them, and the
+ * peak is as it was. Where there is no memory for the rows that are kept instead, nothing of the
+ * peak is lost.
  */
 static void test_live_peak_needs_few_records(void **state)
 {
@@ -370,8 +373,8 @@ static void test_live_without_memory(void **state)
 #define HELD    50
 
 /*
- * Thread 0 copies while the others add and remove, each with at most HELD samples of a site of its own and never
- * fewer than one less than that: so much every copy must show.
+ * Thread 0 copies while the others add and remove, each with at most HELD samples of a site of its
+ * own and never fewer than one less than that: so much every copy must show.
  */
 static void add_remove_or_copy(int index, void *arg)
 {
@@ -431,7 +434,8 @@ static void test_live_copies_while_others_work(void **state)
     assert_int_equal(stats.samples, 0);
 }
 
-/* Rows are told apart by thread from when it is asked for; of those allocated before, too, in other profiles. */
+/* Rows are told apart by thread from when it is asked for; of those allocated before, too, in other
+ * profiles. */
 static void test_live_tells_threads_apart(void **state)
 {
     uint64_t lives = sa_live_start(SALLOC_PROFILE_LIFETIMES), all;

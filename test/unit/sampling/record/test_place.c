@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places: this machine's, by what libc says of the same; and which CPUs share a cache on machines that are made up,
- * by the kernel's files. What is learned of a CPU stays, so each machine runs in a process of its own.
+ * Places: this machine's, by what libc says of the same; and which CPUs share a cache on machines
+ * that are made up, by the kernel's files. What is learned of a CPU stays, so each machine runs in
+ * a process of its own.
  */
 #include "sampling/record/place.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings of allocations and lifetimes: what belongs to which, handles that are stale, wrong or too many,
- * and the times, to the nanosecond: the clock is the test's.
+ * Recordings of allocations and lifetimes: what belongs to which, handles that are stale, wrong or
+ * too many, and the times, to the nanosecond: the clock is the test's.
  */
 #include "sampling/record/recording.h"
 
@@ -229,7 +229,8 @@ static struct salloc_profile_sample only_row(uint64_t handle, struct sa_bucket_k
     return view;
 }
 
-/* Here or elsewhere: CPU, virtual CPU, L3 cache, node, thread, each for itself. The test stays on one CPU. */
+/* Here or elsewhere: CPU, virtual CPU, L3 cache, node, thread, each for itself. The test stays on
+ * one CPU. */
 static void test_recording_tells_who_freed(void **state)
 {
     struct sa_place here, after;
@@ -265,7 +266,8 @@ static void test_recording_tells_who_freed(void **state)
     }
 }
 
-/* Where the kernel does not tell, the row says so: not that they differ, nor that nothing was freed. */
+/* Where the kernel does not tell, the row says so: not that they differ, nor that nothing was
+ * freed. */
 static void test_recording_tells_what_is_not_known(void **state)
 {
     uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
@@ -283,7 +285,8 @@ static void test_recording_tells_what_is_not_known(void **state)
     assert_true(view.same_cpu == 0 && view.same_thread == 1);
 }
 
-/* A thread that begins where another one has ended, on its stack, is not that one. The CPU is the same. */
+/* A thread that begins where another one has ended, on its stack, is not that one. The CPU is the
+ * same. */
 static void *add_in_thread(void *sample)
 {
     *(struct sa_sample **)sample = sample_add(1, 64, 0.5);
@@ -320,7 +323,8 @@ static void test_recording_tells_threads_apart(void **state)
         TEST_SKIP("the second thread has a stack of its own");
 }
 
-/* Only what was allocated while it ran; what is live at the stop is reported apart, with its age. */
+/* Only what was allocated while it ran; what is live at the stop is reported apart, with its
+ * age. */
 static void test_recording_reports_censored_apart(void **state)
 {
     struct sa_sample *before[2] = {sample_add(1, 64, 0.5), sample_add(1, 64, 0.5)}, *s[10];
@@ -391,7 +395,8 @@ static void test_recording_without_memory(void **state)
         sa_live_remove(s[i], NULL);
 }
 
-/* Threads start, use and stop recordings of their own all the time: each sees at least its own samples. */
+/* Threads start, use and stop recordings of their own all the time: each sees at least its own
+ * samples. */
 static void start_and_stop(int index, void *arg)
 {
     struct test_random r = {0x5a2 + (uint64_t)index};
@@ -440,7 +445,8 @@ static void test_recording_by_many_threads(void **state)
     assert_false(sa_live_wants_free_stacks());
 }
 
-/* A profile tells of how many samples the stack was forgotten, as its totals do: here by all stacks without room. */
+/* A profile tells of how many samples the stack was forgotten, as its totals do: here by all stacks
+ * without room. */
 static void test_profile_tells_of_evicted_stacks(void **state)
 {
     enum { MANY = 100000 };

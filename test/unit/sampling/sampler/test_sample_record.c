@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the record of a sample says besides its sizes: the thread that allocated it, where and when, and whether it is
- * guarded or why not. Every block is sampled.
+ * What the record of a sample says besides its sizes: the thread that allocated it, where and when,
+ * and whether it is guarded or why not. Every block is sampled.
  */
 #include "alloc/os/vm.h"
 #include "test/support/guards.h"
@@ -129,7 +129,8 @@ static void test_record_of_the_peak_says_where(void **state)
     assert_true(copy.start == 0 && copy.tid == sa_sys_tid());
 }
 
-/* Each thread's number is the kernel's, and asked for once: every time but the first it is known. */
+/* Each thread's number is the kernel's, and asked for once: every time but the first it is
+ * known. */
 static void allocate(int index, void *arg)
 {
     void **blocks = arg;
@@ -164,7 +165,8 @@ static void test_record_says_which_thread(void **state)
         sa_front_free(blocks[i]);
 }
 
-/* What a heap profile says that the only sample has in memory, and of that in zeros. Returns what is known. */
+/* What a heap profile says that the only sample has in memory, and of that in zeros. Returns what
+ * is known. */
 static unsigned measure(size_t *ret_resident, size_t *ret_zero)
 {
     struct sa_profile *profile;
@@ -192,8 +194,8 @@ static size_t part_of_page(uintptr_t at, uintptr_t start, uintptr_t end)
 }
 
 /*
- * A guarded block has in memory what the program has written, be it zeros, as any other: not the pages that hold the pattern
- * beside the block, and not those of other slots.
+ * A guarded block has in memory what the program has written, be it zeros, as any other: not the
+ * pages that hold the pattern beside the block, and not those of other slots.
  */
 static void test_record_of_a_guarded_block_counts_what_was_written(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampled blocks through the front end: pages of their own, proxies, what is left when all is freed, memory
- * that runs out, fork, threads. At interval 1 every block is sampled, so that what is live is known to the byte.
+ * Sampled blocks through the front end: pages of their own, proxies, what is left when all is
+ * freed, memory that runs out, fork, threads. At interval 1 every block is sampled, so that what is
+ * live is known to the byte.
  */
 #include "test/support/sampled.h"
 
@@ -94,7 +95,8 @@ static void test_sampler_keeps_proxies(void **state)
     set_interval(1);
 }
 
-/* What central free lists, caches and samples say of a class: objects that are out, and blocks that are on none. */
+/* What central free lists, caches and samples say of a class: objects that are out, and blocks that
+ * are on none. */
 static size_t objects_out(unsigned cls)
 {
     struct sa_cpu_class_stats cpu;
@@ -198,7 +200,8 @@ static void test_sampler_zeroes(void **state)
     assert_nothing_left();
 }
 
-/* --- what may not be sampled, and faults ------------------------------------------------------- */
+/* --- what may not be sampled, and faults
+ * ------------------------------------------------------- */
 
 /* Inside the sampler nothing is sampled, and no trial counts as failed. */
 static void test_sampler_does_not_sample_itself(void **state)
@@ -257,8 +260,8 @@ static void no_pages(void *unused)
 }
 
 /*
- * Pages, but no record: those of an earlier peak are kept for it, so that blocks of a second rise need new ones.
- * The page goes back; large blocks are not recorded.
+ * Pages, but no record: those of an earlier peak are kept for it, so that blocks of a second rise
+ * need new ones. The page goes back; large blocks are not recorded.
  */
 static void no_records(void *unused)
 {
@@ -333,7 +336,8 @@ static void test_sampler_goes_on_after_fork(void **state)
     assert_nothing_left();
 }
 
-/* Residency is not read with the profile, which is made inside the gate, but after; then of what was in it. */
+/* Residency is not read with the profile, which is made inside the gate, but after; then of what
+ * was in it. */
 static void test_sampler_measures_residency_apart(void **state)
 {
     size_t bytes = 64 * MIB, touched = 4 * MIB;
@@ -369,8 +373,8 @@ static void test_sampler_measures_residency_apart(void **state)
 }
 
 /*
- * Whether a pointer is ours may be asked of any, so its span may become one of objects in between: what then
- * stands in the place of the record must not be followed.
+ * Whether a pointer is ours may be asked of any, so its span may become one of objects in between:
+ * what then stands in the place of the record must not be followed.
  */
 static void test_sampler_knows_spans_that_hold_no_record(void **state)
 {
@@ -383,7 +387,7 @@ static void test_sampler_knows_spans_that_hold_no_record(void **state)
     assert_int_equal(sa_sampler_class(&s), 0);
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 #define PASSED 6000
 

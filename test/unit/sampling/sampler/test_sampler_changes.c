@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every allocation is one trial with the probability of its class at that time: changes of probabilities while
- * countdowns run, and threads that share CPUs. Tolerances: test/support/trials.h.
+ * Every allocation is one trial with the probability of its class at that time: changes of
+ * probabilities while countdowns run, and threads that share CPUs. Tolerances:
+ * test/support/trials.h.
  */
 #include "test/support/trials.h"
 
@@ -14,7 +15,8 @@
 
 #define LIMIT (1024ul * 1024)
 
-/* The interval changes in the middle, also to none and all: each allocation has the one of its time. */
+/* The interval changes in the middle, also to none and all: each allocation has the one of its
+ * time. */
 static void test_trials_across_interval_changes(void **state)
 {
     static const int64_t intervals[] = {1000, 0, 2000000, 1, 50000, 300, 1 << 20};
@@ -61,8 +63,8 @@ static void test_trials_with_rates_of_their_own(void **state)
 }
 
 /*
- * The interval changes at the worst moment: a slow path has read the old probability and has yet to draw by
- * it. What it draws must not outlive the change.
+ * The interval changes at the worst moment: a slow path has read the old probability and has yet to
+ * draw by it. What it draws must not outlive the change.
  */
 static int64_t change_to = -1;
 
@@ -152,7 +154,7 @@ static void test_trials_change_in_the_middle_of_a_fork(void **state)
     sa_cpu_cache_set_limit(LIMIT);
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 #define THREADS 4
 
@@ -224,7 +226,8 @@ static void test_trials_of_threads_that_migrate(void **state)
     check_threads(0, "migrating");
 }
 
-/* One thread changes the interval between none and all while others allocate: it takes effect at once. */
+/* One thread changes the interval between none and all while others allocate: it takes effect at
+ * once. */
 struct switching {
     uint32_t phase; /* atomic: even: off, odd: all; the upper bits count */
     uint32_t done;
@@ -270,8 +273,9 @@ static void test_trials_change_at_once_in_all_threads(void **state)
 }
 
 /*
- * Changes that do not wait for what was drawn. Each success counts as 1/p blocks with the p that it comes with: the sum
- * must be the number of allocations, but for what is expected of it by chance: 5 deviations.
+ * Changes that do not wait for what was drawn. Each success counts as 1/p blocks with the p that it
+ * comes with: the sum must be the number of allocations, but for what is expected of it by chance:
+ * 5 deviations.
  */
 struct weighed {
     double allocations, weights, variance;
@@ -308,8 +312,8 @@ static void assert_weight(const struct weighed *w)
     assert_true(fabs(off) <= 5);
 }
 
-/* Between the moment at which new probabilities are there and that at which a CPU's countdowns are voided, both failures and
- * successes are the old ones'. */
+/* Between the moment at which new probabilities are there and that at which a CPU's countdowns are
+ * voided, both failures and successes are the old ones'. */
 static void test_trials_until_a_change_arrives(void **state)
 {
     unsigned cls = sa_size_class_find(64);
@@ -331,8 +335,9 @@ static void test_trials_until_a_change_arrives(void **state)
     assert_weight(&w);
 }
 
-/* One thread changes the interval without a pause while others allocate. With SALLOC_TEST_FULL=1 100000 times. Where nothing
- * is stopped a change takes less than a microsecond, and the nanoseconds until a success is claimed would show: one in 20. */
+/* One thread changes the interval without a pause while others allocate. With SALLOC_TEST_FULL=1
+ * 100000 times. Where nothing is stopped a change takes less than a microsecond, and the
+ * nanoseconds until a success is claimed would show: one in 20. */
 struct storming {
     uint32_t done; /* atomic */
     int changes;
@@ -377,8 +382,9 @@ static void test_trials_change_without_pause(void **state)
 
     (void)state;
 #ifdef SA_PREEMPT
-    /* A change between a success and its claim voids it (doc/sampling.md). Without rseq nothing but the few nanoseconds
-     * between the two makes that rare, and this build holds threads up in between. */
+    /* A change between a success and its claim voids it (doc/sampling.md). Without rseq nothing but
+     * the few nanoseconds between the two makes that rare, and this build holds threads up in
+     * between. */
     if (!test_per_cpu())
         TEST_SKIP("a thread that is held up between a success and its claim");
 #endif
@@ -394,7 +400,8 @@ static void test_trials_change_without_pause(void **state)
     assert_weight(&all);
 }
 
-/* A change reaches a cache although somebody asks for all caches to be emptied before its owner comes by. */
+/* A change reaches a cache although somebody asks for all caches to be emptied before its owner
+ * comes by. */
 static void change_and_drain(int index, void *arg)
 {
     uint32_t *stage = arg; /* atomic */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampled blocks that are freed in every way and resized: the sum over what is live stays right to the byte, as
- * every block is sampled at interval 1.
+ * Sampled blocks that are freed in every way and resized: the sum over what is live stays right to
+ * the byte, as every block is sampled at interval 1.
  */
 #include "test/support/sampled.h"
 
@@ -125,9 +125,10 @@ static void test_sampler_follows_all_ways_to_free_and_resize(void **state)
     set_interval(1);
 }
 
-/* --- resizing ---------------------------------------------------------------------------------- */
+/* --- resizing --- */
 
-/* Within its class a sampled object stays where it is; else it becomes a sampled block of another size. */
+/* Within its class a sampled object stays where it is; else it becomes a sampled block of another
+ * size. */
 static void test_sampler_objects_are_resized(void **state)
 {
     unsigned char *p = sa_front_alloc(100, 1, false), *q;
@@ -168,7 +169,8 @@ static size_t recorded_request(void)
     return requested;
 }
 
-/* A block that stays where it is has a new size in its record, and in what was allocated but not asked for. */
+/* A block that stays where it is has a new size in its record, and in what was allocated but not
+ * asked for. */
 static void test_sampler_record_has_the_size_asked_for_last(void **state)
 {
     static const size_t small[] = {112, 97, 100, 111, 100}, large[] = {460000, 300000, 400001};
@@ -201,8 +203,8 @@ static void test_sampler_record_has_the_size_asked_for_last(void **state)
 }
 
 /*
- * A large block that grows without being copied was never there twice: the peak is the largest it has
- * been. Its record follows it.
+ * A large block that grows without being copied was never there twice: the peak is the largest it
+ * has been. Its record follows it.
  */
 static void grow(void *unused)
 {

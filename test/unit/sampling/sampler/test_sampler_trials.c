@@ -59,7 +59,8 @@ static void keep(unsigned cls, double p, int n, struct tally *t)
     }
 }
 
-/* Every block is kept: the caches are refilled again and again, and the objects of the refill itself count. */
+/* Every block is kept: the caches are refilled again and again, and the objects of the refill
+ * itself count. */
 static void test_trials_of_objects_that_are_kept(void **state)
 {
     (void)state;
@@ -165,8 +166,8 @@ static void test_trials_of_mixed_classes(void **state)
 }
 
 /*
- * Where in a pattern an allocation stands says nothing about its chance: after every kick the first is
- * sampled as often as the 40th.
+ * Where in a pattern an allocation stands says nothing about its chance: after every kick the first
+ * is sampled as often as the 40th.
  */
 static void test_trials_do_not_know_their_place(void **state)
 {

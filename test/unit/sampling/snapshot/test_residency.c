@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resident bytes against pages that the test has touched, locked, and filled with zeros. Nothing is swapped out here
- * (memory that was written a moment ago), so that count is 0.
+ * Resident bytes against pages that the test has touched, locked, and filled with zeros. Nothing is
+ * swapped out here (memory that was written a moment ago), so that count is 0.
  */
 #include "sampling/snapshot/residency.h"
 
@@ -157,7 +157,8 @@ static void test_residency_of_many_locked_pages(void **state)
     munmap(p, n * page);
 }
 
-/* Exact to the byte up to 64 resident pages: a byte that is not 0 takes its page, as far as it is in the range. */
+/* Exact to the byte up to 64 resident pages: a byte that is not 0 takes its page, as far as it is
+ * in the range. */
 static void test_residency_of_zeros(void **state)
 {
     char *p = fresh(64);
@@ -180,8 +181,9 @@ static void test_residency_of_zeros(void **state)
 }
 
 /*
- * Of many pages 64 are looked at. What is alike is exact; of a random mix of k parts the estimate is within five
- * deviations (less than one run in a million), which for zeros in a third of the pages are 5 sqrt(64 2/9) / 64 = 29 %.
+ * Of many pages 64 are looked at. What is alike is exact; of a random mix of k parts the estimate
+ * is within five deviations (less than one run in a million), which for zeros in a third of the
+ * pages are 5 sqrt(64 2/9) / 64 = 29 %.
  */
 static void test_residency_of_many_zeros(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture of call stacks: every kind of frame, through libc, on stacks of all kinds, broken chains, threads;
- * and that nothing is allocated.
+ * Capture of call stacks: every kind of frame, through libc, on stacks of all kinds, broken chains,
+ * threads; and that nothing is allocated.
  */
 #include "sampling/stack/stack.h"
 
@@ -77,7 +77,8 @@ static void test_stack_capture_cuts_deep_stacks(void **state)
     }
 }
 
-/* --- through code of libc's -------------------------------------------------------------------- */
+/* --- through code of libc's
+ * -------------------------------------------------------------------- */
 
 static int compare_capture(const void *a, const void *b)
 {
@@ -111,7 +112,7 @@ static void test_stack_capture_passes_libc(void **state)
     assert_true(captured.n > 5);
 }
 
-/* --- stacks of all kinds ----------------------------------------------------------------------- */
+/* --- stacks of all kinds --- */
 
 static void *thread_main(void *arg)
 {
@@ -204,8 +205,9 @@ static void test_stack_capture_ends_at_unknown_code(void **state)
 
 #ifdef SA_UNWIND_FAST
 /*
- * Code that says its frame is found by rbp, and puts a number of the caller's choice there: broken chains.
- * call_broken(rbp, fn) calls fn; broken_return(address) pushes an address to which nobody will return.
+ * Code that says its frame is found by rbp, and puts a number of the caller's choice there: broken
+ * chains. call_broken(rbp, fn) calls fn; broken_return(address) pushes an address to which nobody
+ * will return.
  */
 __asm__(".text\n"
         ".type call_broken, @function\n"
@@ -238,7 +240,8 @@ void call_broken(uintptr_t rbp, void (*fn)(void));
 void broken_return(uintptr_t address, void (*fn)(void));
 extern char call_broken_return[], broken_return_return[];
 
-/* Pointers to nowhere, below, above, not aligned: the walk ends and nothing is read outside of the stack. */
+/* Pointers to nowhere, below, above, not aligned: the walk ends and nothing is read outside of the
+ * stack. */
 static void test_stack_capture_survives_broken_chains(void **state)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture in signal handlers: on any stack, at any moment, while the interrupted code captures too. What was
- * interrupted in the middle of a function only libgcc can tell; our own walk is compared with it.
+ * Capture in signal handlers: on any stack, at any moment, while the interrupted code captures too.
+ * What was interrupted in the middle of a function only libgcc can tell; our own walk is compared
+ * with it.
  */
 #include "sampling/stack/stack.h"
 
@@ -21,7 +22,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* --- signals ----------------------------------------------------------------------------------- */
+/* --- signals --- */
 
 static void on_signal(int number)
 {
@@ -138,7 +139,8 @@ static void test_stack_signals_marks_interrupted_code(void **state)
     assert_int_equal(captured.pc[3], expected.pc[0]);
 }
 
-/* What ends a handler here is not described, as in programs that make the system call themselves. */
+/* What ends a handler here is not described, as in programs that make the system call
+ * themselves. */
 __asm__(".text\n"
         "nop\n"
         ".type plain_restorer, @function\n"
@@ -172,7 +174,7 @@ static void test_stack_signals_passes_plain_restorers(void **state)
 }
 #endif
 
-/* --- at any moment ----------------------------------------------------------------------------- */
+/* --- at any moment --- */
 
 static struct stack outermost; /* of the thread that is interrupted */
 static volatile sig_atomic_t signals, signal_failures, signal_other;
@@ -182,8 +184,9 @@ static uintptr_t failed_pc;
 #define INTERRUPTED 2
 
 /*
- * Whether what was interrupted is "lea -8(%r10), %rsp" or the "ret" behind it, the end of functions that align their stack. gcc's
- * tables are wrong about rbp there: libgcc loses a frame if the caller's is found by rbp (doc/stacks.md).
+ * Whether what was interrupted is "lea -8(%r10), %rsp" or the "ret" behind it, the end of functions
+ * that align their stack. gcc's tables are wrong about rbp there: libgcc loses a frame if the
+ * caller's is found by rbp (doc/stacks.md).
  */
 static bool leaves_aligned(const struct stack *s)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of call stacks: one copy of each, references, the limit on its memory with what is dropped and
- * what is evicted, totals that never get lost, threads, and memory that cannot be had.
+ * The table of call stacks: one copy of each, references, the limit on its memory with what is
+ * dropped and what is evicted, totals that never get lost, threads, and memory that cannot be had.
  *
- * The table is one for the process, so tests use stacks of their own (a number in the leaf) and leave none
- * referred to. samples_added is what all tests together put into totals.
+ * The table is one for the process, so tests use stacks of their own (a number in the leaf) and
+ * leave none referred to. samples_added is what all tests together put into totals.
  */
 #include "sampling/stack/stack.h"
 
@@ -85,7 +85,8 @@ static void assert_within_limit(void)
     assert_true(s.bytes <= s.limit_bytes);
 }
 
-/* The same addresses give the same record, whatever was interned in between; others give another. */
+/* The same addresses give the same record, whatever was interned in between; others give
+ * another. */
 static void test_stack_table_keeps_one_copy(void **state)
 {
     struct sa_stack *first[SA_STACK_MAX + 1];
@@ -111,7 +112,8 @@ static void test_stack_table_keeps_one_copy(void **state)
     assert_within_limit();
 }
 
-/* While the table grows from its first page of buckets, through four doublings, each stack is where it is looked for. */
+/* While the table grows from its first page of buckets, through four doublings, each stack is where
+ * it is looked for. */
 static void test_stack_table_finds_all_while_it_grows(void **state)
 {
     enum { MANY = 10000 };
@@ -151,7 +153,8 @@ static void test_stack_table_tells_single_addresses_apart(void **state)
     sa_stack_unref(base);
 }
 
-/* No frames: the stack that stands for those not kept, and counted as such. It takes any reference. */
+/* No frames: the stack that stands for those not kept, and counted as such. It takes any
+ * reference. */
 static void test_stack_table_counts_empty_stacks_as_dropped(void **state)
 {
     uint64_t dropped = stats().dropped;
@@ -196,8 +199,8 @@ static void test_stack_table_stays_under_its_limit(void **state)
     assert_no_sample_lost();
 }
 
-/* All referred to: what does not fit is dropped and counted, what fits stays whole. Once references end there is
- * room again. */
+/* All referred to: what does not fit is dropped and counted, what fits stays whole. Once references
+ * end there is room again. */
 static void test_stack_table_drops_when_all_are_referred_to(void **state)
 {
     enum { COUNT = 100000 };

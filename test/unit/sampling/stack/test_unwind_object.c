@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the loaded object of a code address. Those that are never unloaded are remembered: what is said of them
- * the second time, and of any address in them, is what the loader says, and addresses beside them are not taken for theirs.
- * Finding a description in an index.
+ * Finding the loaded object of a code address. Those that are never unloaded are remembered: what
+ * is said of them the second time, and of any address in them, is what the loader says, and
+ * addresses beside them are not taken for theirs. Finding a description in an index.
  */
 #include "sampling/stack/unwind_object.h"
 
@@ -71,7 +71,7 @@ static void test_unwind_object_finds_nothing(void **state)
     assert_false(sa_unwind_object_find((uintptr_t)&on_stack, &o));
 }
 
-/* --- the index --------------------------------------------------------------------------------- */
+/* --- the index --- */
 
 #define ENTRIES 5000
 
@@ -111,7 +111,8 @@ static enum sa_unwind_found look(int64_t offset, const uint8_t **ret)
     return found;
 }
 
-/* What is found in an index is the last entry that is not above the address, whatever the entries are like. */
+/* What is found in an index is the last entry that is not above the address, whatever the entries
+ * are like. */
 static void test_unwind_object_searches_index(void **state)
 {
     static const int32_t firsts[] = {-6000000, -1000, 8, 100000};

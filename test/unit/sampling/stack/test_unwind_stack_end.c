@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel is not asked again whether pages of a thread's own stack can be read, wherever the stack ends. The end that
- * is special is that at the start of a page, where the pages that were asked about end, too; a process finds itself there
- * once in 256 times, so this one starts itself again until it is there.
+ * The kernel is not asked again whether pages of a thread's own stack can be read, wherever the
+ * stack ends. The end that is special is that at the start of a page, where the pages that were
+ * asked about end, too; a process finds itself there once in 256 times, so this one starts itself
+ * again until it is there.
  */
 #include "sampling/stack/unwind.h"
 #include "test/support/cmocka.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks that follow what was remembered of earlier ones: they must find the same as a walk that does not, whatever the path
- * says about other stacks, and whoever is writing it.
+ * Walks that follow what was remembered of earlier ones: they must find the same as a walk that
+ * does not, whatever the path says about other stacks, and whoever is writing it.
  */
 #include "sampling/stack/unwind_trace_cache.h"
 
@@ -79,7 +79,8 @@ static void test_unwind_path_is_followed(void **state)
     }
 }
 
-/* Stacks of all depths and kinds of frames, which leave each other's path anywhere, and are cut at every length. */
+/* Stacks of all depths and kinds of frames, which leave each other's path anywhere, and are cut at
+ * every length. */
 static void test_unwind_path_is_left_where_stacks_differ(void **state)
 {
     (void)state;
@@ -171,7 +172,7 @@ static void test_unwind_path_is_only_a_guess(void **state)
     assert_true(has_object); /* cmocka's library */
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 static struct sa_trace_cache_made made[2];
 static bool stop; /* atomic */

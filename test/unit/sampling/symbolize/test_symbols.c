@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of functions out of ELF files: this program's own, with and without .symtab, those of another file that
- * pretends to be it, and files that are cut short or damaged, which must give an answer and do no harm.
+ * Names of functions out of ELF files: this program's own, with and without .symtab, those of
+ * another file that pretends to be it, and files that are cut short or damaged, which must give an
+ * answer and do no harm.
  */
 #include "sampling/symbolize/symbols.h"
 
@@ -83,7 +84,8 @@ static void names_begin(struct sa_buffer *names)
     assert_non_null(sa_buffer_add(names, 1));
 }
 
-/* Local and global functions are found by an address in their middle; what is in no function has no name. */
+/* Local and global functions are found by an address in their middle; what is in no function has no
+ * name. */
 static void test_symbols_of_this_program(void **state)
 {
     struct sa_symbol s[ASKED];
@@ -100,7 +102,8 @@ static void test_symbols_of_this_program(void **state)
     sa_buffer_free(&names);
 }
 
-/* The program is the first object and has this function's code; libc and the vDSO are there, too. */
+/* The program is the first object and has this function's code; libc and the vDSO are there,
+ * too. */
 static void test_mappings_are_the_program_headers(void **state)
 {
     const struct sa_segment *here = sa_mappings_find(&maps, (uintptr_t)local_function);
@@ -217,7 +220,8 @@ static void test_symbols_of_a_file_without(void **state)
     sa_buffer_free(&names);
 }
 
-/* A file cut short anywhere, and files with random bytes changed in their tables: any answer will do. */
+/* A file cut short anywhere, and files with random bytes changed in their tables: any answer will
+ * do. */
 static void test_symbols_of_damaged_files(void **state)
 {
     struct test_random random = {20260101};

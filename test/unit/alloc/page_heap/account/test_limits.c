@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits as the front end keeps them: the soft limit gives back what is free and tells the program once for each time
- * that it is passed, outside of the gate; the hard one fails, lets go of what caches hold first, and leaves room for
- * what is freed. Each case runs in a child.
+ * Limits as the front end keeps them: the soft limit gives back what is free and tells the program
+ * once for each time that it is passed, outside of the gate; the hard one fails, lets go of what
+ * caches hold first, and leaves room for what is freed. Each case runs in a child.
  */
 #include "alloc/page_heap/account/limits.h"
 
@@ -21,7 +21,8 @@
 
 #define MIB (1ul << 20)
 
-/* What records may add behind the back of a request: a block of the arena, and tables of the first minutes. */
+/* What records may add behind the back of a request: a block of the arena, and tables of the first
+ * minutes. */
 #define RECORDS MIB
 
 struct list {
@@ -53,7 +54,8 @@ static void drop(struct list *l, size_t count)
     }
 }
 
-/* Blocks of all sizes come and go while less than the limit is in use: the footprint stays within 1.05 of it. */
+/* Blocks of all sizes come and go while less than the limit is in use: the footprint stays
+ * within 1.05 of it. */
 static void soft_limit_holds(void *unused)
 {
     const size_t limit = 64 * MIB;
@@ -172,7 +174,8 @@ static void hard_limit_fails(void *arg)
     CHILD_CHECK(sa_limits.hits[SA_LIMIT_HARD] > 0);
     CHILD_CHECK(!sa_front_alloc(limit, 1, true));
     CHILD_CHECK(!sa_front_alloc(MIB, 65536, false) || size > MIB);
-    /* What is freed can be had again, also where it lies scattered, and as blocks of another size. */
+    /* What is freed can be had again, also where it lies scattered, and as blocks of another
+     * size. */
     first = l.count;
     drop(&l, first / 2);
     while (add(&l, size))
@@ -197,7 +200,8 @@ static void test_hard_limit_fails(void **state)
         test_child_passes(hard_limit_fails, &sizes[i]);
 }
 
-/* A large block grows where it lies while there is room for what is added, although there is none for a copy. */
+/* A large block grows where it lies while there is room for what is added, although there is none
+ * for a copy. */
 static void realloc_at_limit(void *unused)
 {
     const size_t limit = 64 * MIB;

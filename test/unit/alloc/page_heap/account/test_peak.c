@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peak of used memory: noted when pages are handed out, of what heaps and the rest of salloc use, with the
- * estimate of that moment; of several heaps together; never lower than before.
+ * The peak of used memory: noted when pages are handed out, of what heaps and the rest of salloc
+ * use, with the estimate of that moment; of several heaps together; never lower than before.
  *
  * What is used besides the heaps' is what the tests set: no heap is started.
  */

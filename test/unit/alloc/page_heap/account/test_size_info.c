@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of spans by length against a plain list of spans; and that buckets cover every length once. */
+/* Counts of spans by length against a plain list of spans; and that buckets cover every length
+ * once. */
 #include "alloc/page_heap/account/size_info.h"
 
 #include "test/support/cmocka.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large spans on hugepages that are partly cached and partly without memory, and what is kept for a program that frees
- * all it has again and again; on a system that exists only here.
+ * Large spans on hugepages that are partly cached and partly without memory, and what is kept for a
+ * program that frees all it has again and again; on a system that exists only here.
  */
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge/huge_heap.h"
@@ -43,7 +43,8 @@ static void flush(void)
     sa_lock_release(&HEAP->huge->lock, SA_RANK_PAGE_HEAP);
 }
 
-/* Hugepages side by side, a letter for each: 'c' cached, 'r' without memory, 'u' in use, as those around them. The first. */
+/* Hugepages side by side, a letter for each: 'c' cached, 'r' without memory, 'u' in use, as those
+ * around them. The first. */
 static size_t lay_out(const char *plan)
 {
     size_t n = strlen(plan), count = 0, first;
@@ -70,7 +71,8 @@ static size_t lay_out(const char *plan)
     return first;
 }
 
-/* Where a span of n hugepages is placed, from the first of those laid out; ELSEWHERE: not among them. */
+/* Where a span of n hugepages is placed, from the first of those laid out; ELSEWHERE: not among
+ * them. */
 struct placing {
     const char *plan;
     size_t n;
@@ -122,7 +124,8 @@ static void test_join_uses_what_is_cached(void **state)
         test_child_passes(place, &placings[i]);
 }
 
-/* Of a span that ends within a hugepage, the rest of that is the filler's: with memory only if the hugepage was cached. */
+/* Of a span that ends within a hugepage, the rest of that is the filler's: with memory only if the
+ * hugepage was cached. */
 static void place_tail(void *arg)
 {
     const char *plan = arg;
@@ -204,7 +207,8 @@ static void test_join_leaves_zeros_alone(void **state)
     test_child_passes(zero, NULL);
 }
 
-/* A program that has nothing but what it frees and takes again in each turn. What was released in these turns. */
+/* A program that has nothing but what it frees and takes again in each turn. What was released in
+ * these turns. */
 static uint64_t turns(int n, size_t hugepages)
 {
     struct sa_page_heap_stats before, after;
@@ -250,7 +254,8 @@ static void test_heap_keeps_what_comes_again(void **state)
     test_child_passes(come_again, NULL);
 }
 
-/* What frees have released is kept from then on if it is missing soon, up to 48 MiB; for as long as that is so. */
+/* What frees have released is kept from then on if it is missing soon, up to 48 MiB; for as long as
+ * that is so. */
 static void regret(void *unused)
 {
     const size_t n = 20;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small heaps and transparent hugepages, on a system that exists only here (fake_system.h): where the first touch of a
- * hugepage is slow and that of a small page is not, few are asked for until the heap is very large; and none is made whole while the program is young.
+ * Small heaps and transparent hugepages, on a system that exists only here (fake_system.h): where
+ * the first touch of a hugepage is slow and that of a small page is not, few are asked for until
+ * the heap is very large; and none is made whole while the program is young.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -75,7 +76,8 @@ static void check(void)
     fake_check_advice();
 }
 
-/* 0.2 ms, as where the kernel has the memory: from 64 MiB on all are advised, and each is timed up to 768 MiB. */
+/* 0.2 ms, as where the kernel has the memory: from 64 MiB on all are advised, and each is timed up
+ * to 768 MiB. */
 static void quick(void *unused)
 {
     (void)unused;
@@ -92,8 +94,8 @@ static void quick(void *unused)
     check();
 }
 
-/* 4 ms: after the first, 4 are left out, then 8, 16 .. 64, and on one of each that number small pages are looked at. A
- * very large heap gets its hugepages all the same. */
+/* 4 ms: after the first, 4 are left out, then 8, 16 .. 64, and on one of each that number small
+ * pages are looked at. A very large heap gets its hugepages all the same. */
 static void slow(void *unused)
 {
     (void)unused;
@@ -114,7 +116,8 @@ static void slow(void *unused)
     check();
 }
 
-/* Small pages are slow, too: three times that is looked at, then hugepages are advised, and 64 times not timed. */
+/* Small pages are slow, too: three times that is looked at, then hugepages are advised, and 64
+ * times not timed. */
 static void slow_everywhere(void *unused)
 {
     (void)unused;
@@ -133,7 +136,8 @@ static void slow_everywhere(void *unused)
     check();
 }
 
-/* Of longer spans four small pages are touched; all but the first are timed, and five microseconds each are slow. */
+/* Of longer spans four small pages are touched; all but the first are timed, and five microseconds
+ * each are slow. */
 static void slow_small(void *ns)
 {
     bool slow = *(uint64_t *)ns >= 5000;
@@ -149,8 +153,8 @@ static void slow_small(void *ns)
     check();
 }
 
-/* From 256 MiB on hugepages of spans of few objects are timed, too, where they are advised; and large spans and tails are not advised
- * where others would be left out. */
+/* From 256 MiB on hugepages of spans of few objects are timed, too, where they are advised; and
+ * large spans and tails are not advised where others would be left out. */
 static void slow_sparse(void *unused)
 {
     struct sa_huge_advisor *a = &HUGE_HEAP->advisor;
@@ -219,8 +223,8 @@ static void slow_once(void *unused)
     check();
 }
 
-/* What was left out is made whole the sooner when the heap is large: it counts for a twelfth of the time;
- * and from 512 MiB on all counts for a quarter of it. */
+/* What was left out is made whole the sooner when the heap is large: it counts for a twelfth of the
+ * time; and from 512 MiB on all counts for a quarter of it. */
 static void made_up(void *unused)
 {
     size_t left_out;
@@ -264,7 +268,8 @@ struct heap {
     size_t mib, owes;
 };
 
-/* Of 60 MiB in use nothing is made whole for five seconds; of 600 MiB at once, but where hugepages were left out. */
+/* Of 60 MiB in use nothing is made whole for five seconds; of 600 MiB at once, but where hugepages
+ * were left out. */
 static void young(void *arg)
 {
     struct heap *heap = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of ranges: what is taken from a range, how old what is left and what merges is, and how nodes are made ready
- * when memory for them runs out. What happens in any sequence is compared with an array by
- * test/fuzz/fuzz_huge_address_map.c.
+ * The tree of ranges: what is taken from a range, how old what is left and what merges is, and how
+ * nodes are made ready when memory for them runs out. What happens in any sequence is compared with
+ * an array by test/fuzz/fuzz_huge_address_map.c.
  */
 #include "alloc/page_heap/huge/huge_address_map.h"
 

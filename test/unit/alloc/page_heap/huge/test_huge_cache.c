@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of hugepages: what goes in comes out, once; and how its limit follows demand. Windows of time
- * under it, against a list of all samples. No system is involved; time is the test's.
+ * The cache of hugepages: what goes in comes out, once; and how its limit follows demand. Windows
+ * of time under it, against a list of all samples. No system is involved; time is the test's.
  */
 #include "alloc/page_heap/huge/huge_cache.h"
 
@@ -246,7 +246,8 @@ static void test_window_remembers_slots(void **state)
     }
 }
 
-/* What was missing lately is needed, but no more than has been used in the last second, and not for ever. */
+/* What was missing lately is needed, but no more than has been used in the last second, and not for
+ * ever. */
 static void test_cache_needs_what_was_missing(void **state)
 {
     size_t start = 1000;
@@ -276,7 +277,8 @@ static void test_cache_needs_what_was_missing(void **state)
     assert_int_equal(cache.swing, 0);
 }
 
-/* What swings often, but by little, does not keep alive what has swung by much before; and what swings as much as ever is not forgotten. */
+/* What swings often, but by little, does not keep alive what has swung by much before; and what
+ * swings as much as ever is not forgotten. */
 static void test_cache_swing_is_that_of_late(void **state)
 {
     size_t start;

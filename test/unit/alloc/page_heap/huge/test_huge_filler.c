@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filler: that it packs densely, and which hugepages it offers to be collapsed. What happens in any sequence is
- * compared with arrays by test/fuzz/fuzz_huge_filler.c. No system is involved: a release is what the test says it
- * is. (Demand that speaks against a release: test_huge_heap.c.)
+ * The filler: that it packs densely, and which hugepages it offers to be collapsed. What happens in
+ * any sequence is compared with arrays by test/fuzz/fuzz_huge_filler.c. No system is involved: a
+ * release is what the test says it is. (Demand that speaks against a release: test_huge_heap.c.)
  */
 #include "alloc/page_heap/huge/huge_filler.h"
 
@@ -42,8 +42,8 @@ static struct sa_huge_tracker *add(uint32_t n, bool advised)
     return t;
 }
 
-/* Spans of a length come and go. Nearly empty hugepages become empty: of many, half freed at random, fewer are used for
- * what comes next. */
+/* Spans of a length come and go. Nearly empty hugepages become empty: of many, half freed at
+ * random, fewer are used for what comes next. */
 static void test_filler_packs_densely(void **state)
 {
     static struct sa_filler_place spans[SPANS];
@@ -74,12 +74,13 @@ static void test_filler_packs_densely(void **state)
             sa_huge_filler_commit(filler, &spans[count++], false);
         }
     }
-    /* 750 of them fill 23.4 hugepages: it gets along with few more, where first fit would keep all. */
+    /* 750 of them fill 23.4 hugepages: it gets along with few more, where first fit would keep
+     * all. */
     assert_in_range(filler->hugepages, 24, 36);
 }
 
-/* The queue of hugepages to be collapsed: full ones, each a few times, and not those that the kernel backs as a
- * whole, but for broken ones. */
+/* The queue of hugepages to be collapsed: full ones, each a few times, and not those that the
+ * kernel backs as a whole, but for broken ones. */
 static void test_filler_offers_full_hugepages(void **state)
 {
     struct sa_filler_release release;

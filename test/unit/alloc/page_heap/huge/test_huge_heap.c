@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hugepage-aware heap on a system that exists only here: mappings are numbers, and for each page the test
- * knows whether it is mapped, holds memory, is zero, and which span has it. So gibibytes cost nothing, any
- * call can fail, and the rules can be checked that a real system hides: what is released or unmapped
- * belongs to no span, what is said to be zero is, no page is lost, and free memory is not more than the
- * heap counts.
+ * The hugepage-aware heap on a system that exists only here: mappings are numbers, and for each
+ * page the test knows whether it is mapped, holds memory, is zero, and which span has it. So
+ * gibibytes cost nothing, any call can fail, and the rules can be checked that a real system hides:
+ * what is released or unmapped belongs to no span, what is said to be zero is, no page is lost, and
+ * free memory is not more than the heap counts.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -167,8 +167,9 @@ static void test_heap_wears_no_addresses_out(void **state)
 }
 
 /*
- * A hundred spans of 32 KiB to 4 MiB, replaced at random: little of what is freed goes to the system, to be found again at
- * once. What does not fit into partly used hugepages is free all the time, about as much as may be.
+ * A hundred spans of 32 KiB to 4 MiB, replaced at random: little of what is freed goes to the
+ * system, to be found again at once. What does not fit into partly used hugepages is free all the
+ * time, about as much as may be.
  */
 static void replace_large(void *unused)
 {
@@ -250,8 +251,8 @@ static void test_heap_keeps_needed_hugepages_whole(void **state)
 }
 
 /*
- * Demand that comes and goes: with a rule set, what will be needed again is kept, and found right. More than the heap
- * keeps in any case, so that what is freed would go back at once.
+ * Demand that comes and goes: with a rule set, what will be needed again is kept, and found right.
+ * More than the heap keeps in any case, so that what is freed would go back at once.
  */
 static void come_and_go(void *peak)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counting a large heap for a report: the lock is let go of after so many hugepages, ranges or a region; what is
- * counted is exact when nothing changes meanwhile; and when the heap changes at every pause, nothing is counted twice, and
- * what stays as it is is counted.
+ * Counting a large heap for a report: the lock is let go of after so many hugepages, ranges or a
+ * region; what is counted is exact when nothing changes meanwhile; and when the heap changes at
+ * every pause, nothing is counted twice, and what stays as it is is counted.
  *
  * On the system of memory that exists only in tests: see test_huge_heap.c.
  */
@@ -121,7 +121,8 @@ void __wrap_sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa
         check_runs(f, t);
 }
 
-/* Hugepages that two spans share, which stay in part; some with many short ones; regions; ranges of free hugepages. */
+/* Hugepages that two spans share, which stay in part; some with many short ones; regions; ranges of
+ * free hugepages. */
 static void fill(uint64_t seed)
 {
     fake.random.state = seed;

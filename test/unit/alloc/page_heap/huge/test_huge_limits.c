@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits on the hugepage-aware heap, on a system that exists only here: what is taken into use stays below the hard
- * limit, a request is refused only if nothing that is free could make room for it, and a refused one leaves
- * all of the heap's rules as they were. Address space that is mapped ahead counts for nobody.
+ * Limits on the hugepage-aware heap, on a system that exists only here: what is taken into use
+ * stays below the hard limit, a request is refused only if nothing that is free could make room for
+ * it, and a refused one leaves all of the heap's rules as they were. Address space that is mapped
+ * ahead counts for nobody.
  */
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
@@ -33,8 +34,8 @@ static size_t record_bytes(void)
 }
 
 /*
- * What is taken into use stays below the hard limit (but for records), and a request that it refuses would have passed it,
- * whatever was given back for it.
+ * What is taken into use stays below the hard limit (but for records), and a request that it
+ * refuses would have passed it, whatever was given back for it.
  */
 static void take_if_it_fits(void)
 {
@@ -46,7 +47,8 @@ static void take_if_it_fits(void)
 
     if (program.count == TEST_COUNT(program.spans))
         program_give(0);
-    /* A hugepage counts as touched once it is free, as a whole: first what is to be given back has to be. */
+    /* A hugepage counts as touched once it is free, as a whole: first what is to be given back has
+     * to be. */
     sa_page_heap_stats(HEAP, &stats);
     used = sa_huge_heap_used(HEAP->huge);
     records = record_bytes();
@@ -61,8 +63,8 @@ static void take_if_it_fits(void)
 }
 
 /*
- * A program under limits that come, go and change, also to less than is in use. An undone request leaves every rule
- * as it was.
+ * A program under limits that come, go and change, also to less than is in use. An undone request
+ * leaves every rule as it was.
  */
 static void limited_run(void *arg)
 {
@@ -106,7 +108,8 @@ static void test_heap_keeps_its_rules_under_limits(void **state)
         test_child_passes(limited_run, &runs[i]);
 }
 
-/* A long span that cannot fit is refused before it is placed: not so much as mapped, let alone seen as used by others. */
+/* A long span that cannot fit is refused before it is placed: not so much as mapped, let alone seen
+ * as used by others. */
 static void long_run(void *arg)
 {
     const struct run *run = arg;
@@ -144,8 +147,8 @@ static void test_long_spans_that_cannot_fit_are_not_mapped(void **state)
         test_child_passes(long_run, &runs[i]);
 }
 
-/* A kernel that takes nothing back: what a refused request would have taken still counts as it did, and so cannot be
- * had beyond the limit by the next one. */
+/* A kernel that takes nothing back: what a refused request would have taken still counts as it did,
+ * and so cannot be had beyond the limit by the next one. */
 static void refused_run(void *arg)
 {
     const struct run *run = arg;
@@ -204,7 +207,8 @@ bool __wrap_sa_pagemap_grow(uintptr_t start, size_t bytes)
     return __real_sa_pagemap_grow(start, bytes);
 }
 
-/* A region is a gibibyte that others must not see as used, though it has just been mapped: they would be refused. */
+/* A region is a gibibyte that others must not see as used, though it has just been mapped: they
+ * would be refused. */
 static void growth_run(void *arg)
 {
     const struct run *run = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A region: which hole is filled, and what comes of hugepages that the kernel backs as a whole. What happens in any
- * sequence is compared with arrays by test/fuzz/fuzz_huge_region.c.
+ * A region: which hole is filled, and what comes of hugepages that the kernel backs as a whole.
+ * What happens in any sequence is compared with arrays by test/fuzz/fuzz_huge_region.c.
  */
 #include "alloc/page_heap/huge/huge_region.h"
 

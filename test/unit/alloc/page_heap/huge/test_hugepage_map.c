@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of hugepages against a plain list: entries in the home window and outside, found and walked over. */
+/* The table of hugepages against a plain list: entries in the home window and outside, found and
+ * walked over. */
 #include "alloc/page_heap/huge/hugepage_map.h"
 
 #include "alloc/base/bits.h"
@@ -11,7 +12,8 @@
 #define ENTRIES 2000
 #define HOME    (SA_HOME_START >> SA_HUGE_SHIFT)
 
-/* Parts of the address space, in hugepages: at both ends of the home window, before and far behind it. */
+/* Parts of the address space, in hugepages: at both ends of the home window, before and far behind
+ * it. */
 static const struct {
     size_t start, length;
 } parts[] = {
@@ -48,7 +50,8 @@ static void test_owners_are_found(void **state)
     for (size_t i = 0; i < TEST_COUNT(parts); i++)
         assert_true(sa_huge_owners_grow(&owners, parts[i].start, parts[i].length));
     assert_false(sa_huge_owners_grow(&owners, SA_OWNERS * SA_OWNER_WINDOWS, 1));
-    /* Tables of four windows besides the home window's, each used in one part or two: of 512 hugepages each. */
+    /* Tables of four windows besides the home window's, each used in one part or two: of 512
+     * hugepages each. */
     assert_int_equal(sa_vm_mapped_bytes() - mapped, 4 * sizeof(owners.home));
     assert_int_equal(sa_vm.reserved_bytes - reserved, 4 * sizeof(owners.home) - 4 * 4096);
     for (int i = 0; i < ENTRIES; i++) {

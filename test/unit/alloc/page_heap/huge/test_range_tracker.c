@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bitmaps of pages: every range of a run in which every word boundary matters. What is chosen, and every count after
- * any sequence, is compared with an array of booleans by test/fuzz/fuzz_range_tracker.c. */
+/* Bitmaps of pages: every range of a run in which every word boundary matters. What is chosen, and
+ * every count after any sequence, is compared with an array of booleans by
+ * test/fuzz/fuzz_range_tracker.c. */
 #include "alloc/page_heap/huge/range_tracker.h"
 
 #include "alloc/base/bits.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the heap asks of the kernel's transparent hugepages, on a system that exists only here (fake_system.h): which
- * hugepages are advised, that memory which the program does not use is not lost by it, and that what stands with
- * the kernel is what the heap believes.
+ * What the heap asks of the kernel's transparent hugepages, on a system that exists only here
+ * (fake_system.h): which hugepages are advised, that memory which the program does not use is not
+ * lost by it, and that what stands with the kernel is what the heap believes.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -107,8 +107,8 @@ static void dense_spans(void *unused)
     check();
 }
 
-/* Of fewer objects: advised as long as the program writes to them everywhere, but for each eighth. What is
- * lost when it ceases to is bounded. */
+/* Of fewer objects: advised as long as the program writes to them everywhere, but for each eighth.
+ * What is lost when it ceases to is bounded. */
 static void sparse_spans(void *unused)
 {
     size_t advised, memory;
@@ -127,7 +127,7 @@ static void sparse_spans(void *unused)
         take(16, false, 1);
     ticks(200);
     memory = pages_that(FAKE_MEMORY) - memory;
-    /* A page of each, and 24 hugepages between a probe and what follows from it, and one at most in use before. */
+    /* A page of each, 24 hugepages between a probe and its effect, one at most in use before. */
     assert_in_range(memory, 1024 * 8, 1024 * 8 + 25 * SA_HUGE_PAGES);
     advised = HUGE_HEAP->collapse.advised;
     /* It is used again: not at once, and then as before. */
@@ -186,8 +186,8 @@ static void large_spans(void *unused)
     check();
 }
 
-/* Large spans that the program writes to: their hugepages, but for each eighth span; not what is long for such a heap, and
- * not when the latest are not written to any more. */
+/* Large spans that the program writes to: their hugepages, but for each eighth span; not what is
+ * long for such a heap, and not when the latest are not written to any more. */
 static void used_large_spans(void *unused)
 {
     size_t advised, memory, before;
@@ -213,8 +213,8 @@ static void used_large_spans(void *unused)
     check();
 }
 
-/* The hugepage of a tail is advised while others take the rest of such hugepages, and otherwise not; and what is freed is
- * not looked at. */
+/* The hugepage of a tail is advised while others take the rest of such hugepages, and otherwise
+ * not; and what is freed is not looked at. */
 static void tails(void *unused)
 {
     size_t memory, more;
@@ -237,7 +237,7 @@ static void tails(void *unused)
     check();
 }
 
-/* A hugepage of which a part was given back is kept out, and made whole when it has filled up again. */
+/* A partially released hugepage is excluded, and made whole when it has filled up again. */
 static void breaks_and_mends(void *unused)
 {
     enum { SPANS = 512 * 8 };
@@ -268,7 +268,7 @@ static void breaks_and_mends(void *unused)
     check();
 }
 
-/* Hugepages that are advised between others that are not: mappings remain far below the kernel's bound. */
+/* Advised hugepages between others: the number of mappings stays far below the kernel's bound. */
 static void many_edges(void *unused)
 {
     (void)unused;
@@ -303,8 +303,9 @@ static void refuses(void *unused)
     check();
 }
 
-/* A call ends with the hugepage that has used up its time, and tells how long it took; the next goes on where it
- * has ended, until all have been looked at that were there when time was last told. */
+/* A call ends with the hugepage that has used up its time, and tells how long it took; the next
+ * goes on where it has ended, until all have been looked at that were there when time was last
+ * told. */
 static void in_steps(void *unused)
 {
     size_t calls = 0;
@@ -403,8 +404,8 @@ ADVICE_TEST(test_advice_makes_no_more_mappings_than_there_may_be, many_edges)
 ADVICE_TEST(test_advice_pauses_when_the_kernel_refuses, refuses)
 ADVICE_TEST(test_advice_collapses_in_steps, in_steps)
 
-/* One of 33 blocks of 64 KiB stays of 1 GiB: the rest goes back, and is kept out of hugepages where the kernel
- * would otherwise put it back. */
+/* One of 33 blocks of 64 KiB stays of 1 GiB: the rest goes back, and is kept out of hugepages where
+ * the kernel would otherwise put it back. */
 static void keep_few(void *always)
 {
     enum { BLOCKS = 16384 };

@@ -124,7 +124,8 @@ static void test_free_lists_find_respects_alignment(void **state)
     assert_true(found_some > 1000);
 }
 
-/* Two walks at a time while spans come and go: who stays is visited once by each, nobody who is not there is. */
+/* Two walks at a time while spans come and go: who stays is visited once by each, nobody who is not
+ * there is. */
 static void test_free_lists_are_walked_while_they_change(void **state)
 {
     struct test_random r = {0xf4f0};
