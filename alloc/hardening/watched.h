@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hardened: guarded blocks (sampling/guard/guarded.h) beside those that are sampled. Every block is
- * guarded in the beginning, and later those at a random time, as far as a budget goes that bounds
- * what they cost. So a short program is watched as a whole, and each block of a long one with some
- * chance. Blocks of no bytes are guarded always.
+ * guarded in the beginning, and later the first ones of each place that allocates, and others at a
+ * random time, as far as a budget goes that bounds what they cost. So a short program is watched as
+ * a whole, and each block of a long one with some chance. Blocks of no bytes are guarded always.
  *
  * A watched block has no sample: profiles do not know it. An object of its class stands for it
  * meanwhile, which was popped when it was allocated and is returned when it is freed.

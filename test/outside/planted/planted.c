@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs with one planted error each. `planted` prints the number of errors, `planted NUMBER` the
- * name of one, and `planted NUMBER quiet|busy|clean` commits it: among a few blocks, in a program
- * that allocates a lot, or not at all (the same program without the error). Exits with 0 if nobody
- * notices. run.py counts.
+ * name of one, and `planted NUMBER quiet|busy|common|clean` commits it: among a few blocks, in a
+ * program that allocates a lot, in one in which the place that allocates most has allocated the
+ * block, too, or not at all (the same program without the error). Exits with 0 if nobody notices.
+ * run.py counts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ typedef volatile unsigned char *bytes;
 static void *volatile live[LIVE], *volatile near[VARIOUS];
 static volatile unsigned char seen;
 static char global[64];
-static int busy, clean;
+static int busy, common, clean;
+static void *volatile made; /* common: a block of the error's size that churn has allocated */
 
 static unsigned rnd(void)
 {
@@ -48,16 +50,29 @@ static size_t some_size(void)
     return kind < 900 ? 8 + rnd() % 250 : kind < 998 ? 256 + rnd() % 8000 : 40000 + rnd() % 400000;
 }
 
-static void churn(int steps)
+__attribute__((noinline)) static void *allocate(size_t size)
 {
-    for (int i = 0; i < steps; i++) {
+    void *volatile p = malloc(size);
+
+    return p;
+}
+
+/* The last block, which has the size, is not in use by the program. */
+static void churn(int steps, size_t last)
+{
+    for (int i = 0; i <= steps; i++) {
         unsigned at = rnd() % LIVE;
-        size_t size = some_size();
+        size_t size = i < steps ? some_size() : last;
         char *p;
 
-        free(live[at]);
-        live[at] = p = malloc(size);
+        if (i < steps)
+            free(live[at]);
+        p = allocate(size);
         memset(p, 1, size < 64 ? size : 64);
+        if (i < steps)
+            live[at] = p;
+        else
+            made = p;
     }
 }
 
@@ -73,7 +88,9 @@ static void frees(long n, size_t size)
 static void begin(size_t size)
 {
     if (busy)
-        churn(STEPS);
+        churn(STEPS, size);
+    if (!common)
+        free(made);
     for (int i = 0; i < VARIOUS; i++)
         near[i] = malloc(i % 2 ? size : some_size() % 1000);
 }
@@ -81,8 +98,10 @@ static void begin(size_t size)
 /* An ordinary end: a little work, and blocks that are freed. */
 static void end(void)
 {
-    if (busy)
-        churn(STEPS / 10);
+    if (busy) {
+        churn(STEPS / 10, 1);
+        free(made);
+    }
     for (int i = 0; i < VARIOUS; i += 2) {
         free(near[i]);
         near[i] = NULL;
@@ -275,7 +294,9 @@ static void mismatch(const struct error *e)
 
 static void commit(const struct error *e)
 {
-    void *volatile kept = e->kind == SIZED ? _Znwm((size_t)e->size) : malloc((size_t)e->size);
+    void *volatile kept = e->kind == SIZED ? _Znwm((size_t)e->size)
+                          : common         ? made
+                                           : malloc((size_t)e->size);
     char *p = kept;
 
     if (e->size)
@@ -356,7 +377,8 @@ int main(int argc, char **argv)
                e->freed ? "freed" : "");
         return 0;
     }
-    busy = strcmp(argv[2], "busy") == 0;
+    common = strcmp(argv[2], "common") == 0;
+    busy = common || strcmp(argv[2], "busy") == 0;
     clean = strcmp(argv[2], "clean") == 0;
     begin((size_t)e->size);
     commit(e);

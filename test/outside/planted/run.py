@@ -3,11 +3,11 @@
 """
 Counts which of the planted errors (planted.c) an allocator notices.
 
-    run.py PROGRAM [--allow PATTERN] [--modes quiet,busy] [--clean] [--verbose] NAME[=VARIABLE=VALUE;...] ...
+    run.py PROGRAM [--allow PATTERN] [--most N] [--modes quiet,busy,common] [--clean] [--verbose] NAME[=VARIABLE=VALUE;...] ...
 
 Each NAME is an allocator with its environment. An error is `named` if the process ends by a signal or in failure and has said
-why, a `fault` if it ends without a word, else `silent`. --allow: fail if others are silent. --clean: also run
-the programs without their errors, and fail if one does not end well.
+why, a `fault` if it ends without a word, else `silent`. --allow: fail if others are silent. --most: fail if more are.
+--full: only where all tests run. --clean: also run the programs without their errors, and fail if one does not end well.
 """
 import argparse
 import collections
@@ -40,6 +40,8 @@ def main():
     parser.add_argument('program')
     parser.add_argument('allocators', nargs='+')
     parser.add_argument('--allow')
+    parser.add_argument('--most', type=int)
+    parser.add_argument('--full', action='store_true')
     parser.add_argument('--modes', default='quiet,busy')
     parser.add_argument('--jobs', type=int, default=2)
     parser.add_argument('--repeat', type=int, default=1)
@@ -47,6 +49,8 @@ def main():
     parser.add_argument('--verbose', action='store_true')
     args = parser.parse_args()
 
+    if args.full and not os.environ.get('SALLOC_TEST_FULL'):
+        return 77
     count = int(subprocess.check_output([args.program]))
     names = [subprocess.check_output([args.program, str(i)], text=True).strip() for i in range(count)]
     failed = False
@@ -73,6 +77,9 @@ def main():
             else:
                 kinds = collections.Counter(n.split()[0] for n, _ in bad)
                 print('  silent: ' + ', '.join(f'{k} {n}' for k, n in sorted(kinds.items())))
+            if args.most is not None and len(bad) > args.most * args.repeat:
+                failed = True
+                print(f'  more than {args.most}')
             for what, _ in bad if args.allow else []:
                 if not re.match(args.allow, what):
                     failed = True
