@@ -37,10 +37,11 @@
 #define TOKENS_FEW  (TOKENS_MAX * 3 / 4)
 #define FEW_ONE_IN  8
 
-#define SITES       4096 /* counters */
-#define SITE_FIRST  4    /* watched blocks of each */
-#define SITES_FADED 16   /* counters that are halved when the bucket is refilled: all within 2.6 s \
-                          */
+#define SITES      4096 /* counters */
+#define SITE_FIRST 4    /* watched blocks of each */
+#define SITES_FADED                                                                                \
+    16 /* counters that are halved when the bucket is refilled: all within 2.6 s                   \
+        */
 
 /* Slots for blocks of no bytes: address space, and a record for each that is used. */
 #define ZERO_SLOTS 4096
