@@ -197,7 +197,7 @@ void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region
     }
 }
 
-size_t sa_huge_regions_backed(const struct sa_huge_region *first)
+size_t sa_huge_regions_count_backed(const struct sa_huge_region *first)
 {
     size_t pages = 0;
 

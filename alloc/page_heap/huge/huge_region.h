@@ -11,6 +11,7 @@
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_REGION_H
 #define SA_PAGE_HEAP_HUGE_HUGE_REGION_H
 
+#include "alloc/base/attrs.h"
 #include "alloc/page_heap/huge/huge_stats.h"
 #include "alloc/page_heap/huge/range_tracker.h"
 
@@ -84,7 +85,13 @@ size_t sa_huge_region_backed(const struct sa_huge_region *r);
 void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region_stats *ret,
                            struct sa_span_ages *ages, uint64_t now_ns);
 
-/* Free pages that hold memory, of all regions of a list. */
-size_t sa_huge_regions_backed(const struct sa_huge_region *first);
+/* Backed free pages of all regions of a list. Most programs have no region, and run no cold code to
+ * find that out. */
+size_t sa_huge_regions_count_backed(const struct sa_huge_region *first);
+
+SA_INLINE size_t sa_huge_regions_backed(const struct sa_huge_region *first)
+{
+    return SA_LIKELY(!first) ? 0 : sa_huge_regions_count_backed(first);
+}
 
 #endif
