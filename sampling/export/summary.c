@@ -3,12 +3,16 @@
 #include "sampling/export/summary.h"
 
 #include "alloc/os/sys.h"
+#include "sampling/snapshot/matching.h"
+#include "sampling/snapshot/residency.h"
 
 #define LEVEL 0.95
 
 /* A sampling interval is suggested with which at least so many samples are expected. */
 #define SAMPLES_ENOUGH 100
 #define INTERVAL_MIN   1024
+
+#define LIFE_MAX_NS 1e20 /* 3,000 years; a mean whose upper end is later has none */
 
 static const struct {
     const char *name, *what;
@@ -59,14 +63,35 @@ static void add_interval(struct sa_fmt *f, const char *what, double low, double 
         sa_fmt_add(f, " (at least %.0F, no upper end is known)", low);
 }
 
+/* The estimate of a metric of everything. False: the profile has none, or the kernel did not
+ * tell. */
+static bool estimate_metric(const struct sa_profile *profile, enum salloc_metric metric,
+                            struct salloc_interval *ret)
+{
+    struct salloc_profile_query query = {.size = sizeof(query), .metric = metric, .level = LEVEL};
+
+    return sa_profile_estimate_matching(profile, &query, ret) == 0;
+}
+
+/* Whether values of its samples are known, of which those metrics are added up. */
+static bool has_singles(const struct sa_profile *profile)
+{
+    return profile->singles || !profile->row_count;
+}
+
 static void add_bytes(const struct sa_profile *profile, const struct sa_by_stack *all,
                       struct sa_fmt *f)
 {
     struct salloc_estimate e;
+    struct salloc_interval waste;
 
     estimate(profile, all, &e);
-    if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
-        sa_fmt_add(f, "%llu bytes wasted; in use ", (unsigned long long)all->bytes);
+    if (profile->type == SALLOC_PROFILE_FRAGMENTATION) {
+        sa_fmt_add(f, "%llu bytes wasted", (unsigned long long)all->bytes);
+        if (has_singles(profile) && estimate_metric(profile, SALLOC_METRIC_FRAGMENTATION, &waste))
+            add_interval(f, "95 % interval ", waste.low, waste.high);
+        sa_fmt_add(f, "; in use ");
+    }
     sa_fmt_add(f, "%llu bytes",
                profile->type == SALLOC_PROFILE_FRAGMENTATION ? (unsigned long long)all->inuse_bytes
                                                              : (unsigned long long)all->bytes);
@@ -74,6 +99,98 @@ static void add_bytes(const struct sa_profile *profile, const struct sa_by_stack
     sa_fmt_add(f, " in %llu blocks", (unsigned long long)all->count);
     add_interval(f, "", e.count_low, e.count_high);
     sa_fmt_add(f, ", from %llu samples", (unsigned long long)e.samples);
+}
+
+/* What the kernel told of the blocks in use. */
+static void add_residency(const struct sa_profile *profile, struct sa_fmt *f)
+{
+    struct sa_values all = {0}, row;
+    const struct {
+        enum salloc_metric metric;
+        char name[10];
+        const uint64_t *bytes;
+    } parts[] = {{SALLOC_METRIC_RESIDENT, "resident", &all.resident},
+                 {SALLOC_METRIC_SWAPPED, "swapped", &all.swapped},
+                 {SALLOC_METRIC_LOCKED, "locked", &all.locked},
+                 {SALLOC_METRIC_ZERO, "zero", &all.zero}};
+    const char *separator = "", *what = "95 % interval ";
+    struct salloc_interval x;
+
+    for (size_t i = 0; i < profile->row_count; i++) {
+        sa_values_of_row(&profile->rows[i], &row);
+        all.resident += row.resident;
+        all.swapped += row.swapped;
+        all.locked += row.locked;
+        all.zero += row.zero;
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        if (!estimate_metric(profile, parts[i].metric, &x))
+            continue;
+        sa_fmt_add(f, "%s%s %llu bytes", separator, parts[i].name,
+                   (unsigned long long)*parts[i].bytes);
+        add_interval(f, what, x.low, x.high);
+        separator = ", ";
+        what = "";
+    }
+}
+
+const char *sa_summary_life(double ns, double *ret)
+{
+    static const struct {
+        double ns;
+        char name[4];
+    } units[] = {{1, "ns"},     {1e3, "us"},   {1e6, "ms"},   {1e9, "s"},
+                 {60e9, "min"}, {3600e9, "h"}, {86400e9, "d"}};
+    size_t unit = 0;
+
+    /* What would be rounded to 1000.00 of a unit is 1.00 of the next. */
+    while (unit + 1 < sizeof(units) / sizeof(*units) && ns >= 0.999995 * units[unit + 1].ns)
+        unit++;
+    *ret = ns / units[unit].ns;
+    return units[unit].name;
+}
+
+static void add_life(struct sa_fmt *f, const char *before, double ns)
+{
+    double span;
+    const char *unit = sa_summary_life(ns, &span);
+
+    sa_fmt_add(f, "%s%.2F %s", before, span, unit);
+}
+
+/* The mean of all lives, those that had not ended with their time until the stop. */
+static void add_mean_life(const struct sa_profile *profile, struct sa_fmt *f)
+{
+    struct salloc_interval x;
+
+    if (!estimate_metric(profile, SALLOC_METRIC_LIFETIME, &x))
+        return;
+    add_life(f, "mean life, of blocks still live until the stop: ", x.value);
+    if (x.high > LIFE_MAX_NS) /* so it is for less than 4 samples */
+        return;
+    add_life(f, " (95 % interval ", x.low);
+    add_life(f, " to ", x.high);
+    sa_fmt_add(f, ")");
+}
+
+/* Whether the profile has more to estimate than blocks and bytes. */
+static bool has_metrics(const struct sa_profile *profile)
+{
+    if (profile->type == SALLOC_PROFILE_HEAP)
+        return profile->knows && has_singles(profile);
+    if (profile->type == SALLOC_PROFILE_LIFETIMES)
+        for (size_t i = 0; i < profile->row_count; i++)
+            if (profile->rows[i].samples)
+                return true;
+    return false;
+}
+
+static void add_metrics(const struct sa_profile *profile, struct sa_fmt *f)
+{
+    if (profile->type == SALLOC_PROFILE_HEAP)
+        add_residency(profile, f);
+    else
+        add_mean_life(profile, f);
 }
 
 /* Where the interval is wider than the estimate: what would make it narrow. False: nothing to
@@ -140,7 +257,12 @@ bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack 
                        (unsigned long long)profile->stacks_evicted);
         return true;
     case 6:
-        return add_hint(profile, all, f);
+        if (!has_metrics(profile))
+            return add_hint(profile, all, f);
+        add_metrics(profile, f);
+        return true;
+    case 7:
+        return has_metrics(profile) && add_hint(profile, all, f);
     default:
         return false;
     }

@@ -10,6 +10,9 @@
 /* "heap", "fragmentation", ... */
 const char *sa_summary_type(enum salloc_profile_type type);
 
+/* A span of time in the unit in which it has few digits; returns the name of the unit. */
+const char *sa_summary_life(double ns, double *ret);
+
 /* Writes line number `line`, without a newline, of a profile with the sum `all`. False: there are
  * fewer. */
 bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack *all, unsigned line,

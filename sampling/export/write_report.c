@@ -21,20 +21,12 @@ static void put_summary(const struct sa_profile *profile, const struct sa_by_sta
                      (unsigned long long)all->alloc_bytes, (unsigned long long)all->alloc_count);
 }
 
-/* A span of time in the unit in which it has few digits. */
 static void put_life(double ns, struct sa_sink *out)
 {
-    static const struct {
-        double ns;
-        char name[4];
-    } units[] = {{1, "ns"},     {1e3, "us"},   {1e6, "ms"},   {1e9, "s"},
-                 {60e9, "min"}, {3600e9, "h"}, {86400e9, "d"}};
-    size_t unit = 0;
+    double span;
+    const char *unit = sa_summary_life(ns, &span);
 
-    /* What would be rounded to 1000.00 of a unit is 1.00 of the next. */
-    while (unit + 1 < sizeof(units) / sizeof(*units) && ns >= 0.999995 * units[unit + 1].ns)
-        unit++;
-    sa_sink_text(out, " %6.2F %3s", ns / units[unit].ns, units[unit].name);
+    sa_sink_text(out, " %6.2F %3s", span, unit);
 }
 
 /* The mean, the shortest if that is wanted, and the longest. */

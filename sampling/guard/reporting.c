@@ -40,6 +40,7 @@ SA_START_DATA const char *sa_reporting_path;
 static struct {
     uint32_t owner; /* atomic: thread that reports (see self), or 0 */
     char *stack;    /* atomic: lowest address */
+    bool touched;   /* the stack; atomic, relaxed */
     bool confined;  /* atomic, relaxed */
     /* Of the thread that reports: */
     enum sa_reporting_end end;
@@ -73,9 +74,11 @@ SA_ONCE void sa_reporting_prepare(void)
 
     if (sa_load_acquire(&reporting.stack))
         return;
-    stack = sa_vm_map(NULL, STACK_BYTES, "salloc:report");
-    if (stack && !sa_cas_release(&reporting.stack, &none, stack))
+    stack = sa_vm_map_reserved(STACK_BYTES, "salloc:report");
+    if (stack && !sa_cas_release(&reporting.stack, &none, stack)) {
+        sa_vm_use_reserved(STACK_BYTES);
         sa_vm_unmap(stack, STACK_BYTES);
+    }
 }
 
 /* --- calls that may fault --- */
@@ -242,6 +245,10 @@ bool sa_reporting_call(void (*f)(void *arg), void *arg)
 
     if (!stack)
         return call_on(NULL, f, arg);
+    if (!sa_load_relaxed(&reporting.touched)) { /* one thread reports at a time */
+        sa_store_relaxed(&reporting.touched, true);
+        sa_vm_use_reserved(STACK_BYTES);
+    }
     done = call_on(stack + STACK_BYTES, call_there, &c);
     if (c.off)
         sa_sys_signal_stack(&c.alternate, NULL);

@@ -6,10 +6,11 @@
  */
 #include "test/outside/faults.h"
 
+#include "test/outside/library_code.h"
+
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <link.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,21 +122,6 @@ static void at_call(int signal_number, siginfo_t *info, void *context)
     errno = saved;
 }
 
-static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    uintptr_t *range = arg;
-
-    (void)size;
-    if (!strstr(info->dlpi_name, "libsalloc"))
-        return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
-            range[0] = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-            range[1] = range[0] + info->dlpi_phdr[i].p_memsz;
-        }
-    return 1;
-}
-
 #define LOAD(offset)              BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)
 #define JUMP(how, value, yes, no) BPF_JUMP(BPF_JMP | (how) | BPF_K, value, yes, no)
 #define RETURN(value)             BPF_STMT(BPF_RET | BPF_K, value)
@@ -146,7 +132,7 @@ static void faults_begin(void)
     struct sigaction action = {.sa_sigaction = at_call, .sa_flags = SA_SIGINFO | SA_NODEFER};
     uintptr_t code[2] = {0, 0};
 
-    if (dl_iterate_phdr(find_code, code) != 1)
+    if (dl_iterate_phdr(library_code, code) != 1)
         return;
     struct sock_filter filter[] = {
         LOAD(ip + sizeof(uint32_t)), /* the library does not lie across 4 GiB, but for a chance of 1

@@ -14,21 +14,27 @@ SA_START_DATA struct sa_in_use sa_in_use;
 
 void sa_in_use_note(int64_t bytes, int caches)
 {
-    int64_t most = sa_load_relaxed(&sa_in_use.most);
+    int64_t most = sa_load_relaxed(&sa_in_use.most), part, high;
 
     while (bytes > most)
         if (sa_cas_relaxed(&sa_in_use.most, &most, bytes)) {
             sa_thread.caller_kind |= SA_CALLER_RAISED;
             most = bytes;
         }
-    sa_store_relaxed(&sa_in_use.next, sa_load_relaxed(&sa_in_use.given) +
-                                          sa_max(most / SA_IN_USE_PART, SA_IN_USE_MIN) * caches);
+    part = most / SA_IN_USE_PART;
+    sa_store_relaxed(&sa_in_use.next,
+                     sa_load_relaxed(&sa_in_use.given) + sa_max(part, SA_IN_USE_MIN * caches));
+    high = sa_load_relaxed(&sa_in_use.bytes) +
+           sa_max(part, SA_IN_USE_MIN * sa_max(caches / SA_IN_USE_GROWN, 1));
+    if (high > sa_load_relaxed(&sa_in_use.high))
+        sa_store_relaxed(&sa_in_use.high, high);
 }
 
 SA_COLD void sa_in_use_restart(void)
 {
     sa_store_relaxed(&sa_in_use.most, 0);
     sa_store_relaxed(&sa_in_use.next, 0);
+    sa_store_relaxed(&sa_in_use.high, 0);
 }
 
 void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)

@@ -12,10 +12,17 @@
  * estimated. In use are large blocks and the objects that the middle layer has given out, each by
  * what it occupies, less those in the caches of CPUs. The former is counted as it changes. The
  * latter are only counted where the former is above the high-water mark so far, which it has to be
- * for the mark to rise, and SA_IN_USE_PART of the mark has been given out since: so the mark is
- * that much too low at most. Nothing in this depends on what is sampled: of a sampled block its
- * class's size counts, whether a proxy is held for it or not, and what is kept after a free does
- * not.
+ * for the mark to rise, and one of two things has happened since the last count:
+ *
+ * - 1/SA_IN_USE_PART of the mark was given out, whatever came back. This finds the peaks of a heap
+ *   that has been as large before.
+ * - As much more is given out than at any count before. This finds each peak of a heap that grows,
+ *   and happens at most SA_IN_USE_PART times until the heap is e times as large.
+ *
+ * So the mark is that much too low at most. With many caches both have to be more (SA_IN_USE_MIN,
+ * SA_IN_USE_GROWN), as the time of a count is proportional to their number. Nothing in this depends
+ * on what is sampled: of a sampled block its class's size counts, whether a proxy is held for it or
+ * not, and what is kept after a free does not.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_PEAK_H
 #define SA_PAGE_HEAP_ACCOUNT_PEAK_H
@@ -33,14 +40,16 @@ struct sa_peak {
     uint64_t at_peak;        /* atomic: used pages << 32 | estimate in pages */
 };
 
-#define SA_IN_USE_PART 256
-#define SA_IN_USE_MIN  65536 /* bytes, where the mark is low */
+#define SA_IN_USE_PART  256
+#define SA_IN_USE_MIN   65536 /* bytes for each cache that is counted, where the mark is low */
+#define SA_IN_USE_GROWN 8     /* of a heap that grows: for each so many caches */
 
 struct sa_in_use {
     int64_t bytes; /* atomic, relaxed: given out, cached or not */
     int64_t given; /* the same: ever; an update may be lost */
     int64_t most;  /* the same: high-water mark of what is in use */
     int64_t next;  /* `given` at which it is time to count caches again */
+    int64_t high;  /* `bytes` at which it is, too */
 } __attribute__((aligned(SA_CACHELINE)));
 
 extern struct sa_peak sa_peak;
@@ -57,8 +66,11 @@ SA_INLINE void sa_in_use_add(int64_t bytes)
 /* Whether the program may have more in use than ever before, and it is time to find out. */
 SA_INLINE bool sa_in_use_may_be_most(void)
 {
-    return sa_load_relaxed(&sa_in_use.bytes) > sa_load_relaxed(&sa_in_use.most) &&
-           sa_load_relaxed(&sa_in_use.given) >= sa_load_relaxed(&sa_in_use.next);
+    int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
+
+    return bytes > sa_load_relaxed(&sa_in_use.most) &&
+           (sa_load_relaxed(&sa_in_use.given) >= sa_load_relaxed(&sa_in_use.next) ||
+            bytes >= sa_load_relaxed(&sa_in_use.high));
 }
 
 /*

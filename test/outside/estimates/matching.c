@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -203,6 +204,44 @@ static void expect(const char *what, struct salloc_interval x, double truth)
     CHECK(x.low <= truth * (1 + 1e-12) && truth <= x.high * (1 + 1e-12));
 }
 
+/* The profile's table, in memory that the next call uses again. */
+static const char *table(const salloc_profile *p)
+{
+    static char text[1 << 20];
+    int fd = memfd_create("table", 0);
+    char path[20];
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "fd:%d", fd);
+    REQUIRE(fd >= 0 && salloc_profile_write_file(p, path) == 0);
+    n = pread(fd, text, sizeof(text) - 1, 0);
+    REQUIRE(n > 0);
+    text[n] = '\0';
+    close(fd);
+    return text;
+}
+
+/* The table has a line like the format, with the total of a metric and the interval that the
+ * function gives. */
+static void check_table(const salloc_profile *p, enum salloc_metric metric, const char *format)
+{
+    struct salloc_profile_query query = {.size = sizeof(query), .metric = metric, .level = 0.95};
+    const char *at = table(p);
+    struct salloc_interval x;
+    double value, low, high;
+    int n = 0;
+
+    REQUIRE(salloc_profile_estimate_matching(p, &query, &x) == 0);
+    for (; n != 3 && at; at = strchr(at + 1, '\n')) /* where a line begins */
+        n = sscanf(at, format, &value, &low, &high);
+    CHECK_SAYS(n == 3, "no line \"%s\"", format + 1);
+    /* Each row of the table is rounded, ends are once; there are less than 100 rows. */
+    CHECK_SAYS(n == 3 && fabs(value - x.value) <= 100 && fabs(low - x.low) <= 1 &&
+                   fabs(high - x.high) <= 1,
+               "%s: %.0f, %.0f, %.0f, not %.0f, %.0f, %.0f", format + 1, value, low, high, x.value,
+               x.low, x.high);
+}
+
 static void check_heap(void)
 {
     salloc_profile *p = salloc_snapshot_profile(SALLOC_PROFILE_HEAP);
@@ -248,6 +287,13 @@ static void check_heap(void)
     x = ask(p, SALLOC_METRIC_BYTES, of_none, NULL);
     CHECK_SAYS(x.samples == 0 && x.value == 0 && x.low == 0 && x.high > 32768 * 12,
                "none: up to %g", x.high);
+    check_table(p, SALLOC_METRIC_RESIDENT, "\nresident %lf bytes (95 %% interval %lf to %lf)");
+    check_table(p, SALLOC_METRIC_SWAPPED,
+                "\nresident %*f bytes%*[^)]), swapped %lf bytes (%lf to %lf)");
+    check_table(p, SALLOC_METRIC_LOCKED,
+                "\nresident %*[^)])%*[^)]), locked %lf bytes (%lf to %lf)");
+    check_table(p, SALLOC_METRIC_ZERO,
+                "\nresident %*[^)])%*[^)])%*[^)]), zero %lf bytes (%lf to %lf)");
     salloc_profile_free(p);
 }
 
@@ -263,6 +309,7 @@ static void check_waste(void)
     check_say("wasted: %.0f, %.0f to %.0f", x.value, x.low, x.high);
     x = ask(p, SALLOC_METRIC_FRAGMENTATION, of_none, NULL);
     CHECK(x.value == 0 && x.low == 0 && x.high > 0 && x.high < 1e9);
+    check_table(p, SALLOC_METRIC_FRAGMENTATION, "\n%lf bytes wasted (95 %% interval %lf to %lf)");
     salloc_profile_free(p);
 }
 
@@ -273,6 +320,7 @@ static void check_lifetimes(void)
     salloc_profile *p;
     struct salloc_interval x;
     void *block[50];
+    char mean[80];
 
     REQUIRE(salloc_set_sampling_interval(1) == 0);
     token = salloc_start_lifetime_profile();
@@ -288,6 +336,11 @@ static void check_lifetimes(void)
     CHECK_SAYS(x.samples == 200 && x.value >= 2e6 && x.low == x.value && x.high == x.value,
                "%lu samples, %g ns, %g to %g", (unsigned long)x.samples, x.value, x.low, x.high);
     CHECK(isinf(ask(p, SALLOC_METRIC_LIFETIME, of_none, NULL).high));
+    x = ask(p, SALLOC_METRIC_LIFETIME, NULL, NULL);
+    snprintf(mean, sizeof(mean),
+             "\nmean life, of blocks still live until the stop: %.2f ms (95 %% interval ",
+             x.value / 1e6);
+    CHECK_SAYS(x.value >= 1e6 && strstr(table(p), mean), "no line \"%s\"", mean + 1);
     CHECK(salloc_profile_iterate_samples(p, of_none, NULL) == -1 && errno == EINVAL);
     salloc_profile_free(p);
 }

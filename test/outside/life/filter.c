@@ -9,12 +9,12 @@
  *                                                 filter is set up
  */
 #include "test/outside/check.h"
+#include "test/outside/library_code.h"
 
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
-#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -42,21 +42,6 @@ static void at_trap(int number, siginfo_t *info, void *context)
         trapped = info->si_syscall + 1;
 }
 
-static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    uintptr_t *range = arg;
-
-    (void)size;
-    if (!strstr(info->dlpi_name, "libsalloc"))
-        return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
-            range[0] = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-            range[1] = range[0] + info->dlpi_phdr[i].p_memsz;
-        }
-    return 1;
-}
-
 #define LOAD(field)           BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IS(value, yes, no)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
 #define LEAST(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, yes, no)
@@ -71,7 +56,7 @@ static void lock_in(unsigned action, bool by_seccomp)
 {
     uintptr_t code[2] = {0, 0};
 
-    REQUIRE(dl_iterate_phdr(find_code, code) == 1 && code[0]);
+    REQUIRE(dl_iterate_phdr(library_code, code) == 1 && code[0]);
     if (code[0] >> 32 != code[1] >> 32)
         SKIP("the library lies across 4 GiB");
 

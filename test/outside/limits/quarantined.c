@@ -5,7 +5,7 @@
  * there.
  *
  * SALLOC_CONF says what keeps the blocks, and the limits. The sampler keeps some a quarter of a
- * second after the first sample and later.
+ * second after the first sample and later, also by default.
  *
  * usage: quarantined
  */
@@ -54,8 +54,9 @@ int main(void)
     check_begin();
     most = loop(1, 1);
     peak = check_property("salloc.peak_physical_bytes");
-    /* What of a block was not written counts as used, too. */
-    CHECK_SAYS(peak <= most + most / 10 + BYTES, "peak %zu, %zu bytes resident", peak, most);
+    /* The block counts as a whole, which is 1 MB too much. The libraries do not count, and have as
+     * much in memory. */
+    CHECK_SAYS(peak <= most + most / 10, "peak %zu, %zu bytes resident", peak, most);
     most = loop(BYTES, 0.5);
     peak = check_property("salloc.peak_physical_bytes");
     CHECK_SAYS(peak <= most + most / 10, "peak %zu, %zu bytes resident", peak, most);

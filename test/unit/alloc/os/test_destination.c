@@ -7,8 +7,8 @@
 
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
+#include "test/support/folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,37 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[64], path[SA_FILE_PATH_MAX];
+static char path[SA_FILE_PATH_MAX];
 static struct sa_file file;
 static struct sa_destination d;
-
-static int enter_folder(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/salloc-destination-XXXXXX");
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int leave_folder(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
-
-static unsigned entries(void)
-{
-    DIR *dir = opendir(folder);
-    unsigned n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n - 2;
-}
 
 static int write_text(const char *text)
 {
@@ -412,8 +384,6 @@ static void test_destination_complaint(void **state)
         assert_non_null(strstr(child.text, "xxx: Permission denied\n"));
     }
 }
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 int main(void)
 {

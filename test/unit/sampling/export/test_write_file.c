@@ -9,9 +9,9 @@
 #include "alloc/os/vm.h"
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
+#include "test/support/folder.h"
 #include "test/support/made_profile.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,36 +36,11 @@ long __wrap_sa_sys_write(int fd, const void *buf, size_t bytes)
     return n;
 }
 
-static char folder[64];
-
-static int enter_folder(void **state)
+static int begin(void **state)
 {
-    (void)state;
     sa_vm_init();
     test_faults_clear();
-    strcpy(folder, "/tmp/salloc-write-XXXXXX");
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int leave_folder(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command);
-}
-
-static unsigned entries(void)
-{
-    DIR *d = opendir(folder);
-    unsigned n = 0;
-
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n - 2;
+    return enter_folder(state);
 }
 
 static const struct {
@@ -181,14 +156,14 @@ static void test_write_file_without_memory(void **state)
     }
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
+#define FRESH(test) cmocka_unit_test_setup_teardown(test, begin, leave_folder)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_write_file_endings),        IN_FOLDER(test_write_file_refuses),
-        IN_FOLDER(test_write_file_descriptor),     IN_FOLDER(test_write_file_disk_full),
-        IN_FOLDER(test_write_file_without_memory),
+        FRESH(test_write_file_endings),        FRESH(test_write_file_refuses),
+        FRESH(test_write_file_descriptor),     IN_FOLDER(test_write_file_disk_full),
+        FRESH(test_write_file_without_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

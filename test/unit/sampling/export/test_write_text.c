@@ -152,6 +152,8 @@ static void test_report_of_lifetimes(void **state)
     assert_lives(&c, "5767292", "0 1.00 ms 800.00 us 1.20 ms - -");
     assert_lives(&c, "6819927", "257 1.00 ms 800.00 us 1.20 ms 1.00 ms 1.20 ms");
     assert_lives(&c, "41943040", "0 1.00 ms 800.00 us 1.20 ms - -");
+    assert_non_null(strstr(
+        c.data, "\nmean life, of blocks still live until the stop: 1.00 ms (95 % interval "));
     free(c.data);
 
     /* The mean is of blocks: a row whose samples stand for more of them counts for more. */
@@ -167,6 +169,8 @@ static void test_report_of_lifetimes(void **state)
     profile.row_count = 2;
     c = collect(sa_write_report, &profile);
     assert_lives(&c, " 41943040 100.00%", "0 14.80 h 7.00 ns 1.50 d - -");
+    /* Of 3 samples nothing is known but their mean. */
+    assert_non_null(strstr(c.data, "\nmean life, of blocks still live until the stop: 14.80 h\n"));
     free(c.data);
     lived[0].key.censored = 1;
     c = collect(sa_write_report, &profile);

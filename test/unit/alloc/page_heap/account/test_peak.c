@@ -107,6 +107,59 @@ static void test_peak_of_two_threads_is_the_highest(void **state)
     assert_peak(200000, 0);
 }
 
+/* The middle layer gives out so many bytes in steps, of which caches hold some. Returns how often
+ * they were counted. */
+static int give(int64_t bytes, int64_t step, int caches, int64_t cached)
+{
+    int counted = 0;
+
+    for (int64_t i = 0; i < bytes / step; i++) {
+        sa_in_use_add(step);
+        if (!sa_in_use_may_be_most())
+            continue;
+        sa_in_use_note(sa_in_use.bytes - cached, caches);
+        counted++;
+    }
+    return counted;
+}
+
+/* The mark of a heap that grows and falls at once is right to 1/256, or 64 KiB for every 8
+ * caches. */
+static void test_in_use_of_a_heap_that_grows(void **state)
+{
+    (void)state;
+    for (int caches = 1; caches <= 1000; caches *= 3) {
+        int64_t bytes = 1 << 29, cached = 1 << 20, least = SA_IN_USE_MIN * (caches / 8 + 1);
+        int counted;
+
+        memset(&sa_in_use, 0, sizeof(sa_in_use));
+        counted = give(bytes, 8192, caches, cached);
+        assert_true(sa_in_use.most >= bytes - cached - bytes / SA_IN_USE_PART - least);
+        assert_true(sa_in_use.most <= bytes - cached);
+        /* Until 1/256 is as much, then 256 times in e. */
+        assert_true(counted <= 6 * SA_IN_USE_PART);
+        /* As much once more: a little above the mark, but never above what was. */
+        for (int i = 0; i < 1000; i++) {
+            sa_in_use_add(-(1 << 20));
+            counted += give(1 << 20, 8192, caches, cached);
+        }
+        assert_true(counted <= 6 * SA_IN_USE_PART + (1000 << 20) / (bytes / SA_IN_USE_PART) + 1);
+    }
+}
+
+/* Where caches held more when most was given out, a peak is found as soon as 1/256 is given out. */
+static void test_in_use_of_a_heap_that_was_larger(void **state)
+{
+    int64_t bytes = 1 << 29, cached = 1 << 26;
+
+    (void)state;
+    memset(&sa_in_use, 0, sizeof(sa_in_use));
+    give(bytes, 8192, 3, cached);
+    sa_in_use_add(-(1 << 25));
+    give(1 << 22, 8192, 3, cached / 4);
+    assert_true(sa_in_use.most >= bytes - (1 << 25) - cached / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +168,8 @@ int main(void)
         cmocka_unit_test_setup(test_peak_without_samples_has_no_estimate, set_up),
         cmocka_unit_test_setup(test_peak_keeps_to_its_fields, set_up),
         cmocka_unit_test_setup(test_peak_of_two_threads_is_the_highest, set_up),
+        cmocka_unit_test(test_in_use_of_a_heap_that_grows),
+        cmocka_unit_test(test_in_use_of_a_heap_that_was_larger),
     };
 
     return cmocka_run_group_tests_name("peak", tests, NULL, NULL);
