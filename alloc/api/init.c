@@ -59,6 +59,8 @@
 #define SLOTS_FEW           128 /* of guarded blocks */
 #define SLOTS_HARDENED      1024
 #define GUARDED_FEW         50          /* of samples, one is guarded */
+#define INTERVAL_FEW        (2ul << 20) /* bytes */
+#define INTERVAL_SAMPLED    (512ul << 10)
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes */
 
 SA_START_DATA unsigned char sa_init_done;
@@ -89,7 +91,7 @@ static void init_options(bool quiet)
      * not have. */
     if (getauxval(AT_SECURE)) {
         sa_options.guarded_sample = sa_options.sample_quarantine = 0;
-        sa_options.mismatch = sa_options.mismatch && sa_options.hardening;
+        sa_options.mismatch = sa_options.mismatch && sa_options.hardening == SA_HARDENING_ON;
     }
     sa_mismatch_on = SA_HARDENED || sa_options.mismatch;
     if (!sa_options.guarded_sample && !sa_options.sample_quarantine)
@@ -106,8 +108,9 @@ static void init_skip(enum sa_skip which, uint64_t seconds)
 /* What the options ask for; a hardened build does it in any case. */
 static void init_hardening(void)
 {
-    bool all = SA_HARDENED || sa_options.hardening;
+    bool all = SA_HARDENED || sa_options.hardening == SA_HARDENING_ON;
     struct sa_hardening wanted = {
+        .sampled = !all && sa_options.hardening == SA_HARDENING_SAMPLED,
         .marks = all,
         .scatter = all,
         .guards = all,
@@ -119,13 +122,29 @@ static void init_hardening(void)
     };
     uint64_t secret[4];
 
-    if (!all && !wanted.junk_new && !wanted.junk_freed && !wanted.quarantine_bytes)
+    if (!all && !wanted.sampled && !wanted.junk_new && !wanted.junk_freed &&
+        !wanted.quarantine_bytes)
         return;
     sa_vm_secret(secret, 4);
     sa_hardening_init(&wanted, secret);
     sa_quarantine_init(wanted.quarantine_bytes);
     if (wanted.watch)
         sa_watched_init();
+    if (wanted.sampled)
+        sa_guarded_init_zero(SLOTS_HARDENED);
+}
+
+/* Levels of hardening change what other options are by default. */
+static SA_COLD void init_level(void)
+{
+    if (sa_options.guarded_slots == SLOTS_FEW)
+        sa_options.guarded_slots = SLOTS_HARDENED;
+    /* A sampled block is not watched: it would be less protected than others. */
+    if (sa_options.guarded_sample == GUARDED_FEW)
+        sa_options.guarded_sample = 1;
+    if (!SA_HARDENED && sa_options.hardening == SA_HARDENING_SAMPLED &&
+        sa_options.sample_interval == INTERVAL_FEW)
+        sa_options.sample_interval = INTERVAL_SAMPLED;
 }
 
 /*
@@ -155,11 +174,8 @@ void sa_init_slow(void)
         sa_vm.names = sa_options.map_names;
         sa_vdso_init();
         init_ask();
-        if ((SA_HARDENED || sa_options.hardening) && sa_options.guarded_slots == SLOTS_FEW)
-            sa_options.guarded_slots = SLOTS_HARDENED;
-        /* A sampled block is not watched: it would be less protected than others. */
-        if ((SA_HARDENED || sa_options.hardening) && sa_options.guarded_sample == GUARDED_FEW)
-            sa_options.guarded_sample = 1;
+        if (SA_HARDENED || sa_options.hardening)
+            init_level();
         /* By default it is little, whatever the kernel allows. */
         if (SA_HARDENED || sa_options.hardening || sa_options.quarantine ||
             sa_options.guarded_slots > SLOTS_FEW)
@@ -175,6 +191,8 @@ void sa_init_slow(void)
         sa_sampler_init((int64_t)sa_options.sample_interval,
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_guard_policy_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
+        if (sa_hardening.sampled && sa_options.guarded_sample == 1)
+            sa_guard_policy_bound();
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
         sa_sample_quarantine_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
         sa_sample_set_by_thread(sa_options.profile_threads);

@@ -196,6 +196,11 @@ static void default_hugepages(sa_option_hugepages *o, enum sa_hugepages v)
     *o = v;
 }
 
+static void default_hardening(sa_option_hardening *o, sa_option_hardening v)
+{
+    *o = v;
+}
+
 static void default_junk(sa_option_junk *o, sa_option_junk v)
 {
     *o = v;

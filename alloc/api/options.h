@@ -27,6 +27,8 @@ typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;
 typedef unsigned sa_option_part;
 typedef enum sa_hugepages sa_option_hugepages;
+/* ON is 1, as SA_HARDENED is. */
+typedef enum { SA_HARDENING_OFF, SA_HARDENING_ON, SA_HARDENING_SAMPLED } sa_option_hardening;
 typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_option_junk;
 
 /* Whether this is a hardened build, in which nothing can be switched off. */

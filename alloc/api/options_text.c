@@ -37,6 +37,13 @@ static const struct {
     {SA_OPTION_hugepages, SA_HUGEPAGES_AUTO, "auto"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_OFF, "off"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_ALWAYS, "always"},
+    {SA_OPTION_hardening, SA_HARDENING_OFF, "off"},
+    {SA_OPTION_hardening, SA_HARDENING_OFF, "false"},
+    {SA_OPTION_hardening, SA_HARDENING_OFF, "0"},
+    {SA_OPTION_hardening, SA_HARDENING_SAMPLED, "sampled"},
+    {SA_OPTION_hardening, SA_HARDENING_ON, "on"},
+    {SA_OPTION_hardening, SA_HARDENING_ON, "true"},
+    {SA_OPTION_hardening, SA_HARDENING_ON, "1"},
     {SA_OPTION_junk, SA_JUNK_ALLOC, "alloc"},
     {SA_OPTION_junk, SA_JUNK_FREE, "free"},
     {SA_OPTION_junk, SA_JUNK_BOTH, "on"},
@@ -76,6 +83,7 @@ static size_t field_bytes(enum sa_option_kind kind)
     case SA_OPTION_signal:
     case SA_OPTION_part:
     case SA_OPTION_hugepages:
+    case SA_OPTION_hardening:
     case SA_OPTION_junk:
         return sizeof(int);
     default:
@@ -85,6 +93,7 @@ static size_t field_bytes(enum sa_option_kind kind)
 
 _Static_assert(sizeof(sa_option_type) == sizeof(int) &&
                    sizeof(sa_option_hugepages) == sizeof(int) &&
+                   sizeof(sa_option_hardening) == sizeof(int) &&
                    sizeof(sa_option_junk) == sizeof(int) && sizeof(sa_option_size) == 8,
                "field_bytes");
 

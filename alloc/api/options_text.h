@@ -19,6 +19,7 @@ enum sa_option_kind {
     SA_OPTION_signal,
     SA_OPTION_part,
     SA_OPTION_hugepages,
+    SA_OPTION_hardening,
     SA_OPTION_junk,
 };
 

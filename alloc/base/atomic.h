@@ -33,6 +33,9 @@
 #define sa_cas_release(p, expect, v)                                                               \
     SA_STEP(__atomic_compare_exchange_n((p), (expect), (v), 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 
+/* Keeps the order of what is before and after, as a signal handler of this thread sees it. */
+#define sa_signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
 /*
  * A counter with one writer at a time (its lock is held): no locked instruction, and readers
  * without the lock see some recent value.

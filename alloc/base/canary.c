@@ -76,7 +76,7 @@ void sa_canary_use(void *object, size_t bytes, size_t size, unsigned origin)
     uint64_t *mark = mark_of(object, bytes), told = origin >> SA_ORIGIN_FAMILY << 4 | (origin & 15);
 
     sa_slack_fill((char *)object + size, bytes - SA_CANARY_BYTES - size);
-    sa_store_relaxed(mark, mark_used(mark, size << (SIZE_SHIFT - ORIGIN_SHIFT) | told));
+    sa_store_release(mark, mark_used(mark, size << (SIZE_SHIFT - ORIGIN_SHIFT) | told));
 }
 
 enum sa_mark sa_canary_free(void *object, size_t bytes)

@@ -9,6 +9,7 @@ SA_START_DATA struct sa_hardening sa_hardening;
 void sa_hardening_init(const struct sa_hardening *wanted, const uint64_t secret[4])
 {
     sa_hardening = *wanted;
+    sa_hardening.inspect = wanted->marks || wanted->sampled;
     for (int i = 0; i < 3; i++)
         sa_hardening.key[i] = secret[i];
     sa_hardening.rng = secret[3];

@@ -15,7 +15,9 @@
 #include <stdint.h>
 
 struct sa_hardening {
-    bool on;         /* any of these */
+    bool on;         /* any of these but the next two */
+    bool sampled;    /* samples are checked for all that a block can be checked for */
+    bool inspect;    /* maintenance looks at blocks, and exit (alloc/hardening/inspect.h) */
     bool marks;      /* blocks end with a mark (alloc/base/canary.h), and their sizes are exact */
     bool scatter;    /* objects are handed out from random places of their span */
     bool guards;     /* large blocks end before an inaccessible page */

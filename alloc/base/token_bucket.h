@@ -30,8 +30,8 @@ SA_INLINE void sa_bucket_refill(struct sa_token_bucket *b, uint64_t now_ns)
     if (now_ns - before < SA_BUCKET_REFILL_NS || !sa_cas_acquire(&b->filled_ns, &before, now_ns) ||
         !before)
         return;
-    tokens += (int64_t)sa_min((now_ns - before) / b->ns_of_a_token, (uint64_t)b->most);
-    sa_store_relaxed(&b->tokens, sa_min(tokens, b->most));
+    tokens += (int64_t)((now_ns - before) / b->ns_of_a_token); /* what is owed counts, too */
+    sa_store_relaxed(&b->tokens, tokens < b->most ? tokens : b->most); /* sa_min has no signs */
 }
 
 SA_INLINE void sa_bucket_take(struct sa_token_bucket *b, size_t bytes)

@@ -183,7 +183,8 @@ static void large_arm(struct sa_span *s, bool guard)
     s->guard = 0;
     if (SA_UNLIKELY(guard))
         large_guard(s);
-    sa_hardened_arm_large((void *)s->start, s->requested, sa_span_usable_bytes(s));
+    if (sa_large_is_exact(s))
+        sa_hardened_arm_large((void *)s->start, s->requested, sa_span_usable_bytes(s));
 }
 
 /* Makes a span a block after its trial. */
@@ -263,7 +264,8 @@ SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
     s->origin = 0;
-    sa_hardened_arm_large((void *)s->start, size, sa_span_usable_bytes(s));
+    if (sa_large_is_exact(s))
+        sa_hardened_arm_large((void *)s->start, size, sa_span_usable_bytes(s));
     if (s->pages != before) {
         large_count(allocations, sa_span_bytes(s));
         large_count(frees, before << SA_PAGE_SHIFT);

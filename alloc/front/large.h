@@ -4,7 +4,14 @@
 #define SA_FRONT_LARGE_H
 
 #include "alloc/base/bits.h"
+#include "alloc/base/hardening.h"
 #include "pagemap/span.h"
+
+/* Whether that is what was asked for, and what lies behind it shows overflows. */
+SA_INLINE bool sa_large_is_exact(const struct sa_span *span)
+{
+    return SA_UNLIKELY(sa_hardening.inspect) && (sa_hardening.marks || span->guard);
+}
 
 /* Pages for so many bytes, without what shows overflows. */
 SA_INLINE size_t sa_large_pages(size_t size)

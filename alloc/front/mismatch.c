@@ -74,7 +74,7 @@ void sa_mismatch_adopt(void *p, unsigned origin)
     if (!cls && (span = sa_pagemap_find((uintptr_t)p)))
         span->origin = (uint8_t)origin;
     else if (cls && sa_hardening.marks)
-        sa_hardened_begin(p, cls, size, origin);
+        sa_hardened_change(p, cls, size, origin);
 }
 
 /* A block is not what a sized free takes it for. */

@@ -40,7 +40,9 @@ SA_INLINE bool sa_mismatch_align_fits(struct sa_block b, size_t align)
     size_t is = sa_max(sa_origin_align(b.origin), SA_MIN_ALIGN);
 
     align = sa_max(align, SA_MIN_ALIGN);
-    return SA_UNLIKELY(sa_hardening.marks) ? align == is : b.cls || align <= is;
+    if (SA_UNLIKELY(sa_hardening.inspect) && b.origin != SA_ORIGIN_UNKNOWN)
+        return align == is;
+    return b.cls || align <= is;
 }
 
 /*

@@ -231,10 +231,12 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     return p;
 }
 
-/* Hardened: the bytes of a large or sampled block, whose end is looked at. */
+/* Hardened: the bytes of a large or sampled block, whose end is looked at; 0: they need not be
+ * exact. */
 static size_t exact_bytes(struct sa_block b, const void *p, const char *what)
 {
-    if (b.own_page && sa_guarded_span(b.span))
+    if ((b.own_page && sa_guarded_span(b.span)) || (b.cls && !sa_hardening.marks) ||
+        (!b.cls && !sa_large_is_exact(b.span)))
         return 0;
     if (b.cls)
         return sa_hardened_size(p, b.cls, what);
@@ -269,7 +271,7 @@ static struct sa_block block_of(const void *p, const char *what)
     b.origin = b.span->origin;
     if (SA_UNLIKELY(!b.cls && b.span->heap == SA_HEAP_SAMPLED))
         sa_block_fault(p, what); /* another thread has begun to free it */
-    if (SA_UNLIKELY(sa_hardening.marks))
+    if (SA_UNLIKELY(sa_hardening.inspect))
         b.exact = exact_bytes(b, p, what);
     return b;
 }
@@ -378,16 +380,20 @@ static bool realloc_stays(struct sa_block b, void *p, size_t size)
         if (b.own_page)
             realloc_sampled(b.span, size);
         if (SA_UNLIKELY(b.exact))
-            sa_hardened_begin(p, cls, size, 0);
+            sa_hardened_change(p, cls, size, 0);
         return true;
     }
     if (size > sa_span_usable_bytes(b.span) || size < sa_span_usable_bytes(b.span) / 2)
         return false;
     if (SA_UNLIKELY(b.span->sample != NULL))
         realloc_sampled(b.span, size);
+    /* In this order: a signal handler may look at the block, and both the old and the new slack are
+     * as they should be. */
+    if (sa_large_is_exact(b.span))
+        sa_hardened_arm_large(p, size, sa_span_usable_bytes(b.span));
+    sa_signal_fence();
     b.span->requested = size;
     b.span->origin = 0;
-    sa_hardened_arm_large(p, size, sa_span_usable_bytes(b.span));
     return true;
 }
 
@@ -470,7 +476,9 @@ SA_RARE size_t sa_front_size_if_ours(const void *p)
     cls = cls ? cls : sa_sampler_class(s);
     if (sa_hardening.marks)
         return cls ? sa_hardened_size_if_used(p, cls) : sa_max(s->requested, 1);
-    return cls ? sa_size_classes.of[cls].size : sa_span_usable_bytes(s);
+    if (cls)
+        return sa_size_classes.of[cls].size;
+    return sa_large_is_exact(s) ? sa_max(s->requested, 1) : sa_span_usable_bytes(s);
 }
 
 SA_RARE size_t sa_front_estimate(size_t size)

@@ -64,10 +64,20 @@ void sa_hardened_check_free(void *object, unsigned cls)
     }
 }
 
-void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
+void sa_hardened_change(void *block, unsigned cls, size_t size, unsigned origin)
 {
     if (sa_hardening.marks)
-        sa_canary_use(object, object_bytes(cls), sa_max(size, 1), origin);
+        sa_canary_use(block, object_bytes(cls), sa_max(size, 1), origin);
+}
+
+void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
+{
+    /* The slack takes the place of junk before the mark says so: meanwhile a signal handler may
+     * look. */
+    if (sa_hardening.marks)
+        sa_canary_fresh(object, object_bytes(cls));
+    sa_signal_fence();
+    sa_hardened_change(object, cls, size, origin);
 }
 
 unsigned sa_hardened_origin(const void *block, unsigned cls)
@@ -186,14 +196,12 @@ bool sa_hardened_keep_large(void *block)
 SA_ONCE void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
 {
     size = sa_max(size, 1);
-    if (sa_hardening.marks)
-        sa_slack_fill((char *)block + size, bytes - size);
+    sa_slack_fill((char *)block + size, bytes - size);
 }
 
 void sa_hardened_check_large(const void *block, size_t size, size_t bytes)
 {
-    if (sa_hardening.marks)
-        check_slack(block, sa_max(size, 1), bytes);
+    check_slack(block, sa_max(size, 1), bytes);
 }
 
 const void *sa_hardened_junk_damage(const void *object, unsigned cls)

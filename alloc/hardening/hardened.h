@@ -21,6 +21,9 @@ void sa_hardened_check_free(void *object, unsigned cls);
 /* Makes an object, or pages of the sampler's, a block. */
 void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin);
 
+/* Gives a block in use another size. */
+void sa_hardened_change(void *block, unsigned cls, size_t size, unsigned origin);
+
 /* Bytes of a block in use. `what` is wrong if it is none. */
 size_t sa_hardened_size(const void *block, unsigned cls, const char *what);
 
@@ -39,7 +42,8 @@ void sa_hardened_free(void *object, unsigned cls);
 /* The same for a large block that is inaccessible; false: it is the caller's. */
 bool sa_hardened_keep_large(void *block);
 
-/* Large blocks: what lies between their end and that of their pages. */
+/* Large blocks with an exact size (sa_large_is_exact): what lies between their end and that of
+ * their pages. */
 void sa_hardened_arm_large(void *block, size_t size, size_t bytes);
 void sa_hardened_check_large(const void *block, size_t size, size_t bytes);
 

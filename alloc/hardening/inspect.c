@@ -165,26 +165,33 @@ static void inspect_quarantine(size_t *at, size_t n)
 void sa_inspect_some(void)
 {
     /* In a signal handler: what it has interrupted may be half done. */
-    if (!sa_hardening.marks || sa_thread.gate_depth > 1)
+    if (!sa_hardening.inspect || sa_thread.gate_depth > 1)
+        return;
+    sa_guarded_inspect();
+    if (!sa_hardening.marks)
         return;
     inspect_quarantine(&inspection.in_quarantine, QUARANTINED);
-    sa_guarded_inspect();
     inspect_spans(&inspection.at, sa_clock_ns() + SOME_NS);
+}
+
+static void inspect_heap(uint64_t until_ns)
+{
+    uintptr_t from = 0;
+    size_t at = 0;
+
+    do
+        inspect_quarantine(&at, QUARANTINED);
+    while (at && sa_clock_ns() < until_ns);
+    inspect_spans(&from, until_ns);
 }
 
 void sa_inspect_all(void)
 {
-    uint64_t until = sa_clock_ns() + ALL_NS;
-    uintptr_t from = 0;
-    size_t at = 0;
-
     /* exit was called by a signal handler: what it has interrupted may be half done. */
-    if (!sa_hardening.marks || sa_thread.gate_depth || !sa_fork_gate_enter())
+    if (!sa_hardening.inspect || sa_thread.gate_depth || !sa_fork_gate_enter())
         return;
     sa_guarded_inspect();
-    do
-        inspect_quarantine(&at, QUARANTINED);
-    while (at && sa_clock_ns() < until);
-    inspect_spans(&from, until);
+    if (sa_hardening.marks)
+        inspect_heap(sa_clock_ns() + ALL_NS);
     sa_fork_gate_leave();
 }

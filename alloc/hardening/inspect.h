@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hardened: a look at all blocks, for what was written beside those in use and into those that were
- * freed. It is found when they are freed or used again; of others it would never be.
+ * freed; where only samples are hardened, at guarded ones. It is found when they are freed or used
+ * again; of others it would never be.
  *
  * Maintenance looks at some of the heap in each pass, and the process at all of it when it exits,
  * as far as the time goes that each has. Whatever is found ends the program with a line that names

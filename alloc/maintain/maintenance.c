@@ -127,7 +127,7 @@ static void maintain_pass(uint64_t now)
     if (more) /* it goes on as soon as the program allocates anything */
         sa_cpu_cache_kick();
     sa_sample_rates_tick(now);
-    if (SA_UNLIKELY(sa_hardening.marks))
+    if (SA_UNLIKELY(sa_hardening.inspect))
         sa_inspect_some();
 }
 

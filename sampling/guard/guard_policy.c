@@ -9,6 +9,8 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/token_bucket.h"
+#include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 
 #define COUNTERS 1024
@@ -26,6 +28,24 @@ static struct {
     uint32_t hand;
     uint8_t counters[COUNTERS];
 } choice;
+
+/* A guarded block costs about 10 us: one in 2 ms is 0.5 % of a processor, and the first ones cost
+ * 1.3 ms. */
+#define TOKENS_MAX 128
+#define TOKENS_FEW (TOKENS_MAX / 2)
+#define TOKEN_NS   2000000
+
+/* Of blocks with a slot, and of larger ones, whose pages cost more when they come back. most 0:
+ * there is no budget. */
+static struct sa_token_bucket buckets[2];
+
+SA_COLD void sa_guard_policy_bound(void)
+{
+    for (int i = 0; i < 2; i++)
+        buckets[i] = (struct sa_token_bucket){
+            .tokens = TOKENS_MAX, .most = TOKENS_MAX, .ns_of_a_token = TOKEN_NS};
+    choice.next_kept = 1; /* at once */
+}
 
 SA_INLINE void choice_seed(uint64_t seed)
 {
@@ -93,6 +113,26 @@ static uint64_t choice_pause(uint64_t least, size_t bytes)
     return least + sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES) * SA_GUARD_POLICY_BYTE_NS;
 }
 
+/* With a budget. stack NULL: whether a large block gets a guard, before its stack is known. */
+SA_COLD static enum salloc_guarded_status choice_pay(const struct sa_stack *stack, size_t bytes,
+                                                     uint64_t now_ns)
+{
+    struct sa_token_bucket *bucket = &buckets[!stack || bytes > SA_MID_MAX];
+    enum salloc_guarded_status status = SALLOC_GUARDED_REQUESTED;
+    int64_t tokens;
+
+    sa_bucket_refill(bucket, now_ns);
+    tokens = sa_load_relaxed(&bucket->tokens);
+    if (tokens <= 0)
+        status = SALLOC_GUARDED_RATE_LIMITED;
+    else if (stack && !choice_filter(stack->hash) && tokens < TOKENS_FEW)
+        status = SALLOC_GUARDED_FILTERED;
+    if (status == SALLOC_GUARDED_REQUESTED)
+        sa_bucket_take(bucket, sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES));
+    sa_count_add(&choice.skipped, status != SALLOC_GUARDED_REQUESTED);
+    return status;
+}
+
 enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, size_t bytes,
                                                 uint64_t now_ns)
 {
@@ -101,6 +141,12 @@ enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, si
 
     if (!choice.every)
         return SALLOC_GUARDED_DISABLED;
+    if (SA_UNLIKELY(buckets[0].most != 0)) {
+        enum salloc_guarded_status status = choice_pay(stack, bytes, now_ns);
+
+        sa_count_add(&choice.chosen, status == SALLOC_GUARDED_REQUESTED);
+        return status;
+    }
     if (choice.every > 1) {
         since = sa_load_relaxed(&choice.since) + 1;
         sa_store_relaxed(&choice.since, since);
@@ -127,6 +173,8 @@ bool sa_guard_policy_keep(size_t bytes, uint64_t now_ns)
 
 bool sa_guard_policy_guard_large(uint64_t now_ns)
 {
+    if (SA_UNLIKELY(buckets[0].most != 0))
+        return choice_pay(NULL, 0, now_ns) == SALLOC_GUARDED_REQUESTED;
     if (choice.every > 1) {
         if (!choice_is_time(&choice.next_large, now_ns))
             return false;

@@ -39,6 +39,13 @@ struct sa_guard_policy_stats {
  * 0: none. */
 void sa_guard_policy_init(uint64_t every, uint64_t seed);
 
+/*
+ * After that, with every sample chosen: as far as a budget goes that bounds what guarded blocks
+ * cost. There is no pause at the start; when little of the budget is left, the stacks that have had
+ * most are let through less.
+ */
+void sa_guard_policy_bound(void);
+
 /* The random draws from now on, and how many samples come before the next choice: in a child of
  * fork. */
 void sa_guard_policy_seed(uint64_t seed);

@@ -105,7 +105,7 @@ class Options(unittest.TestCase):
 
     def test_effective_options(self):
         text, values = self.effective('hardening:on,cpu_cache:1m,soft_limit:3g,skip_subrelease_interval:60,hugepages:off')
-        self.assertEqual((text['hardening'], values['hardening']), ('on', True))
+        self.assertEqual((text['hardening'], values['hardening']), ('on', 'on'))
         self.assertEqual((text['cpu_cache'], values['cpu_cache']), ('1m', 1 << 20))
         self.assertEqual((text['soft_limit'], values['soft_limit']), ('3g', 3 << 30))
         self.assertEqual((text['skip_subrelease_interval'], values['skip_subrelease_interval']), ('60', 60))

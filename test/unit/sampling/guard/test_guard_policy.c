@@ -207,6 +207,33 @@ static void test_choice_says_why_not(void **state)
     assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_DISABLED);
 }
 
+/* With a budget: from the first sample on, then what time gives, new stacks before others; large
+ * blocks have one of their own. */
+static void test_choice_bound(void **state)
+{
+    unsigned n;
+
+    (void)state;
+    sa_guard_policy_init(1, 7);
+    sa_guard_policy_bound();
+    now_ns += SECOND;
+    n = chosen_of(1000, 1, 0);
+    assert_in_range(n, 64, 127);
+    assert_int_equal(chosen_of(300, 300, 0), 128 - n);
+    assert_true(is_chosen(stack(1), SA_GUARD_POLICY_MAX_BYTES, now_ns));
+    assert_false(is_chosen(stack(1), SA_GUARD_POLICY_MAX_BYTES, now_ns));
+    assert_false(sa_guard_policy_guard_large(now_ns));
+    /* 32 MiB take 2049 tokens: 1921 of them were borrowed, for 3.9 s. */
+    now_ns += 3 * SECOND;
+    assert_false(sa_guard_policy_guard_large(now_ns));
+    now_ns += SECOND;
+    assert_true(sa_guard_policy_guard_large(now_ns));
+    chosen_of(1000, 1000, 0);
+    /* One in 2 ms, but the bucket is filled up every 10 ms. */
+    n = chosen_of(1000, 1000, 1000000);
+    assert_in_range(n, 480, 510);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_choice_has_a_pace_for_bytes),
         cmocka_unit_test(test_choice_begins_late),
         cmocka_unit_test(test_choice_says_why_not),
+        cmocka_unit_test(test_choice_bound),
     };
 
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
