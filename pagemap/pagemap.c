@@ -149,8 +149,13 @@ bool sa_pagemap_grow(uintptr_t start, size_t bytes)
 struct sa_span *sa_pagemap_find(uintptr_t address)
 {
     struct sa_span *span = sa_pagemap_span(address);
+    uintptr_t start;
 
-    if (!span || address < span->start || address >= sa_span_end(span) ||
+    if (!span)
+        return NULL;
+    start = sa_load_relaxed(&span->start);
+    if (address < start ||
+        address >= start + ((uintptr_t)sa_load_relaxed(&span->pages) << SA_PAGE_SHIFT) ||
         sa_load_relaxed(&span->state) == SA_SPAN_UNUSED)
         return NULL;
     return span;
@@ -191,7 +196,7 @@ SA_RARE struct sa_span *sa_pagemap_next(uintptr_t *at)
         }
         span = sa_pagemap_find(*at);
         *at += SA_PAGE_BYTES;
-        if (span && span->start == *at - SA_PAGE_BYTES)
+        if (span && sa_load_relaxed(&span->start) == *at - SA_PAGE_BYTES)
             return span;
     }
     return NULL;

@@ -70,6 +70,13 @@
 #define SA_TSAN 0
 #endif
 
+/*
+ * Functions that read what others may write at the same moment, in plain loads because of its
+ * length. Their callers believe nothing of it before they have looked again. ThreadSanitizer would
+ * call that a race.
+ */
+#define SA_RACES __attribute__((no_sanitize("thread")))
+
 #define SA_STATIC_ASSERT(c, msg) _Static_assert(c, msg)
 
 #endif

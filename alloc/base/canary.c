@@ -98,8 +98,9 @@ void sa_slack_fill(void *start, size_t bytes)
     memset(start, SLACK, sa_min(bytes, SA_SLACK_MAX));
 }
 
-/* The first byte that is not as given. */
-static const void *damage(const void *start, size_t bytes, unsigned char byte)
+/* The first byte that is not as given. Inspections read blocks that their owners write meanwhile:
+ * what they find they look at again (alloc/hardening/inspect.c). */
+SA_RACES static const void *damage(const void *start, size_t bytes, unsigned char byte)
 {
     const unsigned char *at = start, *end = at + bytes;
     uint64_t word;

@@ -157,7 +157,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
         bits[sa_span_words(s) - 1] = (1ull << k->objects % 64) - 1;
     if (SA_UNLIKELY(sa_hardening.marks))
         sa_span_mark_fresh(s, k->size);
-    s->cls = (uint8_t)cls;
+    sa_store_relaxed(&s->cls, (uint8_t)cls);
     sa_store_relaxed(&s->state, SA_SPAN_MOVING);
     sa_pagemap_set_pages(s);
     return s;
@@ -461,7 +461,7 @@ SA_RARE bool sa_central_extend(struct sa_span *s, unsigned cls)
     if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, sa_size_classes.of[cls].pages))
         return false;
     central_count(s->cls, false);
-    s->cls = (uint8_t)cls;
+    sa_store_relaxed(&s->cls, (uint8_t)cls);
     sa_pagemap_set_objects(s, sa_size_classes.of[cls].map_step);
     central_count(cls, true);
     return true;
@@ -473,7 +473,7 @@ SA_RARE bool sa_central_extend_large(struct sa_span *s, size_t pages)
         return false;
     central_count(s->cls, false);
     sa_pagemap_clear_classes(s);
-    s->cls = 0;
+    sa_store_relaxed(&s->cls, 0);
     sa_store_relaxed(&s->sample, NULL);
     sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     return true;

@@ -7,6 +7,7 @@
 #ifndef SA_MIDDLE_SPAN_OBJECTS_H
 #define SA_MIDDLE_SPAN_OBJECTS_H
 
+#include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/canary.h"
 #include "alloc/base/hardening.h"
@@ -66,11 +67,13 @@ SA_COLD static size_t sa_span_take_scattered(struct sa_span *s, size_t size, voi
 }
 
 /* Pins a span of the class, or takes a pin off it. False: it has too many, or is another one. Lock
- * held. */
+ * of the class held; a span that left the class may be written by others. */
 SA_COLD static bool sa_span_pin(struct sa_span *s, unsigned cls, const void *object, bool pin)
 {
-    bool done = !pin || (s->state == SA_SPAN_OBJECTS && s->cls == cls && s->pins < UINT16_MAX &&
-                         (uintptr_t)object - s->start < sa_span_bytes(s));
+    bool done = !pin || (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS &&
+                         sa_load_relaxed(&s->cls) == cls && s->pins < UINT16_MAX &&
+                         (uintptr_t)object - sa_load_relaxed(&s->start) <
+                             (size_t)sa_load_relaxed(&s->pages) << SA_PAGE_SHIFT);
 
     if (done)
         s->pins = (uint16_t)(pin ? s->pins + 1 : s->pins - 1);

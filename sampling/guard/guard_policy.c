@@ -9,9 +9,9 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
-#include "alloc/base/token_bucket.h"
 #include "alloc/base/page.h"
 #include "alloc/base/rng.h"
+#include "alloc/base/token_bucket.h"
 
 #define COUNTERS 1024
 #define HALVED   16 /* counters, at each choice: each one after 64 choices */

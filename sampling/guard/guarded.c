@@ -134,11 +134,12 @@ static struct slot *pool_add(struct pool *pool, size_t at)
 {
     struct slot *slot = &pool->slots[pool->used];
 
-    slot->span.start = pool->start + pool->gap + at * (pool->bytes + pool->gap);
-    slot->span.pages = (uint32_t)(pool->bytes >> SA_PAGE_SHIFT);
+    /* Inspections look at records that others fill in: sa_pagemap_next. */
+    sa_store_relaxed(&slot->span.start, pool->start + pool->gap + at * (pool->bytes + pool->gap));
+    sa_store_relaxed(&slot->span.pages, (uint32_t)(pool->bytes >> SA_PAGE_SHIFT));
     slot->pool = (uint8_t)(pool - guarded.pool);
     slot->span.heap = SA_HEAP_GUARDED;
-    slot->span.state = SA_SPAN_GUARDED;
+    sa_store_relaxed(&slot->span.state, SA_SPAN_GUARDED);
     sa_pagemap_set_pages(&slot->span); /* a block may begin on any of them */
     sa_store_release(&pool->used, (uint16_t)(pool->used + 1));
     sa_store_release(&pool->number[at], pool->used);

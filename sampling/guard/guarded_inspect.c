@@ -33,7 +33,8 @@ static void slot_inspect(struct slot *slot)
         return;
     sa_slot_check(slot, true);
     state = STATE_CHECKED;
-    sa_cas_acquire(&slot->state, &state, STATE_LIVE);
+    /* Whoever frees the block now changes its history: after it was read here. */
+    sa_cas_release(&slot->state, &state, STATE_LIVE);
 }
 
 void sa_guarded_inspect(void)

@@ -33,8 +33,9 @@ static void heap_drop_span(struct sa_huge_heap *h, struct sa_span *s)
 
 static struct sa_span *span_set(struct sa_span *s, uintptr_t start, size_t pages, bool zero)
 {
-    s->start = start;
-    s->pages = (uint32_t)pages;
+    /* Inspections look at records that others fill in: sa_pagemap_next. */
+    sa_store_relaxed(&s->start, start);
+    sa_store_relaxed(&s->pages, (uint32_t)pages);
     sa_span_begin(s, zero);
     return s;
 }

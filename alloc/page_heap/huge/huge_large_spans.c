@@ -6,6 +6,7 @@
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
+#include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/span_records.h"
@@ -87,8 +88,8 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
             sa_huge_heap_drop_tracker(h, t);
         return NULL;
     }
-    s->start = e.first << SA_HUGE_SHIFT;
-    s->pages = (uint32_t)pages;
+    sa_store_relaxed(&s->start, e.first << SA_HUGE_SHIFT);
+    sa_store_relaxed(&s->pages, (uint32_t)pages);
     sa_span_begin(s, fresh.all);
     if (e.full) {
         if (fresh.all)

@@ -2,6 +2,7 @@
 /* Spans that change their length in place; see huge_heap.h. */
 #include "alloc/page_heap/huge/huge_heap.h"
 
+#include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
@@ -40,7 +41,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         ok = sa_huge_large_extend(h, s, pages);
     if (ok) {
         sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
-        s->pages = (uint32_t)pages;
+        sa_store_relaxed(&s->pages, (uint32_t)pages);
         sa_size_info_alloc(&h->sizes, pages, sa_huge_slack(pages));
         h->in_use_pages += more;
         sa_pagemap_set_ends(s);
@@ -90,7 +91,7 @@ SA_RARE void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size
         ok = sa_huge_large_shrink(h, s, pages, zero, moving);
     if (ok) {
         sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
-        s->pages = (uint32_t)pages;
+        sa_store_relaxed(&s->pages, (uint32_t)pages);
         sa_size_info_alloc(&h->sizes, pages, sa_huge_slack(pages));
         h->in_use_pages -= less;
         sa_count_add(&h->freed_bytes, (uint64_t)less << SA_PAGE_SHIFT);
