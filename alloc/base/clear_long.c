@@ -46,6 +46,7 @@ void sa_clear_in_turns(void *p, size_t bytes, sa_clear_part *clear)
 
 static void clear_part(void *p, size_t bytes)
 {
+    SA_OPAQUE(p); /* or clang makes one memset of those of all parts */
     memset(p, 0, bytes);
 }
 
