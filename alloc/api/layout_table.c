@@ -21,7 +21,7 @@
 #define SA_LAYOUT_VERSION 1
 
 extern const char sa_layout_main SA_HIDDEN;
-const char sa_layout_main = 0;
+__attribute__((used)) const char sa_layout_main = 0;
 
 SA_LAYOUT = {
     SA_LAYOUT_VALUE(SA_LAYOUT_VERSION),

@@ -45,18 +45,35 @@ struct sa_layout {
             (int64_t)(offsetof(type, field) | (uint64_t)sizeof(((type *)0)->field) << 32)          \
     }
 
-/* A variable, also a static one, which is then named for its file: its distance from the value's
- * own place, which the linker knows. */
-#define SA_LAYOUT_ADDRESS(variable) SA_LAYOUT_NAMED_ADDRESS(#variable, variable)
+/* A variable that other files know: its distance from the value's own place, which the linker
+ * knows. */
+#define SA_LAYOUT_ADDRESS(variable) __asm__(SA_LAYOUT_PLACE(#variable, #variable))
 
-#define SA_LAYOUT_NAMED_ADDRESS(name, variable)                                                    \
-    __asm__(".pushsection salloc_layout,\"a\"\n\t"                                                 \
-            ".balign 8\n\t"                                                                        \
-            "1: .asciz \"&" name "\"\n\t"                                                          \
-            ".zero 48 - (. - 1b)\n\t"                                                              \
-            ".quad " #variable " - .\n\t"                                                          \
-            ".popsection")
+/* The same of a static one, which is then named for its file. The function is never called: link-
+ * time optimization renames static variables, and knows that only of operands. */
+#define SA_LAYOUT_STATIC_ADDRESS(name, variable)                                                   \
+    SA_RARE __attribute__((used)) static void layout_of_##variable(void)                           \
+    {                                                                                              \
+        __asm__(SA_LAYOUT_PLACE(name, SA_LAYOUT_SYMBOL)::SA_LAYOUT_OPERAND(&variable));            \
+    }                                                                                              \
+    SA_STATIC_ASSERT(sizeof(variable), "ends with a semicolon")
 
-SA_STATIC_ASSERT(SA_LAYOUT_NAME == 48, "as in SA_LAYOUT_NAMED_ADDRESS");
+#define SA_LAYOUT_PLACE(name, symbol)                                                              \
+    ".pushsection salloc_layout,\"a\"\n\t"                                                         \
+    ".balign 8\n\t"                                                                                \
+    "1: .asciz \"&" name "\"\n\t"                                                                  \
+    ".zero 48 - (. - 1b)\n\t"                                                                      \
+    ".quad " symbol " - .\n\t"                                                                     \
+    ".popsection"
+
+#ifdef __aarch64__
+#define SA_LAYOUT_SYMBOL  "%0"
+#define SA_LAYOUT_OPERAND "S"
+#else
+#define SA_LAYOUT_SYMBOL  "%c0"
+#define SA_LAYOUT_OPERAND "i"
+#endif
+
+SA_STATIC_ASSERT(SA_LAYOUT_NAME == 48, "as in SA_LAYOUT_PLACE");
 
 #endif

@@ -45,8 +45,8 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct emergency, bytes),
     SA_LAYOUT_FIELD(struct emergency, used),
 };
-SA_LAYOUT_NAMED_ADDRESS("emergency.first", first);
-SA_LAYOUT_NAMED_ADDRESS("emergency.aside", aside);
+SA_LAYOUT_STATIC_ADDRESS("emergency.first", first);
+SA_LAYOUT_STATIC_ADDRESS("emergency.aside", aside);
 
 SA_RARE static void *emergency_carve(struct emergency *e, size_t size, size_t align)
 {

@@ -153,7 +153,10 @@ void sa_hardened_end(void *block, unsigned cls)
 static void release(struct sa_quarantined b)
 {
     if (!b.cls) {
-        sa_sample_quarantine_return(sa_pagemap_span((uintptr_t)b.block), true);
+        struct sa_span *span = sa_pagemap_span((uintptr_t)b.block);
+
+        SA_CHECK(span);
+        sa_sample_quarantine_return(span, true);
         return;
     }
     /* With marks that is done when the object is used again, which also covers the time until
