@@ -56,7 +56,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct entry, history), SA_LAYOUT_FIELD(struct entry, start),
     SA_LAYOUT_FIELD(struct entry, end),     SA_LAYOUT_VALUE(SA_SAMPLE_QUARANTINE_MAX),
 };
-SA_LAYOUT_NAMED_ADDRESS("kept.entries", entries);
+SA_LAYOUT_STATIC_ADDRESS("kept.entries", entries);
 
 static void kept_lock(void)
 {
