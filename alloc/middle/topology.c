@@ -108,9 +108,14 @@ static int topology_ask(void *library, sa_topology_apply *apply)
     return domains;
 }
 
+typedef void *(*dlopen_function)(const char *, int);
+
+/* A static library that names dlopen makes the linker warn of it in each program. A static program
+ * finds no dlopen here, and goes without hwloc. */
 static int topology_load(sa_topology_apply *apply)
 {
-    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
+    dlopen_function open = (dlopen_function)dlsym(RTLD_DEFAULT, "dlopen");
+    void *library = open ? open("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL) : NULL;
     int domains;
 
     if (!library)

@@ -60,6 +60,7 @@ static void test_topology_may_matter_where_caches_are_shared_by_some(void **stat
 
 static struct {
     bool absent;         /* there is no library */
+    bool is_static;      /* there is no dlopen */
     const char *missing; /* a function that it lacks */
     bool init_fails, load_fails;
     hwloc_obj_type_t level; /* the only level of caches */
@@ -118,11 +119,10 @@ static int made_next(hwloc_const_bitmap_t set, int cpu)
     return next < CPUS ? next : -1;
 }
 
-void *__wrap_dlopen(const char *name, int flags);
 void *__wrap_dlsym(void *library, const char *name);
 int __wrap_dlclose(void *library);
 
-void *__wrap_dlopen(const char *name, int flags)
+static void *made_dlopen(const char *name, int flags)
 {
     assert_string_equal(name, "libhwloc.so.15");
     assert_true(flags & RTLD_NOW);
@@ -147,6 +147,10 @@ void *__wrap_dlsym(void *library, const char *name)
         {"hwloc_bitmap_next", (void *)made_next},
     };
 
+    if (library == RTLD_DEFAULT) {
+        assert_string_equal(name, "dlopen");
+        return made.is_static ? NULL : (void *)made_dlopen;
+    }
     assert_ptr_equal(library, &made);
     for (size_t i = 0; i < TEST_COUNT(all); i++)
         if (strcmp(name, all[i].name) == 0)
@@ -230,6 +234,9 @@ static void test_topology_refuses_cleanly(void **state)
     made.absent = true;
     assert_int_equal(discover(), -ENOENT);
     made.absent = false;
+    made.is_static = true;
+    assert_int_equal(discover(), -ENOENT);
+    made.is_static = false;
     made.missing = "hwloc_bitmap_next";
     assert_int_equal(discover(), -ENOENT);
     made.missing = NULL;
