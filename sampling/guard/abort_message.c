@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
+#include "sampling/stack/loaded_object.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -80,18 +81,18 @@ static const ElfW(Sym) * find_symbol(const struct tables *t, const char *name)
 /* libc's variable, in the object that abort belongs to; NULL: it has none. */
 static struct message **find_variable(void)
 {
-    struct dl_find_object found;
+    struct sa_loaded_object found;
     const ElfW(Sym) *symbol = NULL;
     struct tables tables;
 
-    if (_dl_find_object((void *)abort, &found) != 0 || !found.dlfo_link_map)
+    if (!sa_loaded_object_find((uintptr_t)abort, &found) || !found.map)
         return NULL;
-    if (find_tables(found.dlfo_link_map, &tables))
+    if (find_tables(found.map, &tables))
         symbol = find_symbol(&tables, "__abort_msg");
     if (!symbol || symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT ||
         symbol->st_size != sizeof(struct message *))
         return NULL;
-    return (struct message **)(found.dlfo_link_map->l_addr + symbol->st_value);
+    return (struct message **)(found.map->l_addr + symbol->st_value);
 }
 
 void sa_abort_message_begin(bool aborts)

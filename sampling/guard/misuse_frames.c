@@ -3,6 +3,7 @@
 #include "sampling/guard/misuse_frames.h"
 
 #include "sampling/guard/reporting.h"
+#include "sampling/stack/loaded_object.h"
 #include "sampling/stack/stack.h"
 #include "sampling/symbolize/mappings.h"
 #include "sampling/symbolize/symbols.h"
@@ -67,10 +68,10 @@ static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, u
 static void plain_frame(uintptr_t pc, unsigned i)
 {
     const struct link_map *map = NULL;
-    struct dl_find_object found;
+    struct sa_loaded_object found;
 
-    if (_dl_find_object((void *)(pc - 1), &found) == 0)
-        map = found.dlfo_link_map;
+    if (sa_loaded_object_find(pc - 1, &found))
+        map = found.map;
     if (map)
         sa_reporting_line("    #%u %s+0x%zx", i,
                           map->l_name[0] ? map->l_name : sa_reporting_program(),

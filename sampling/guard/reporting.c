@@ -19,6 +19,7 @@
 #include "alloc/os/vm.h"
 #include "sampling/guard/abort_message.h"
 #include "sampling/guard/fault_handler.h"
+#include "sampling/stack/loaded_object.h"
 #include "sampling/stack/stack.h"
 
 #include <dlfcn.h>
@@ -271,9 +272,9 @@ static void capture(void *arg)
 /* Where the loader has put the code at an address; NULL: not known. */
 static const void *object_of(uintptr_t pc)
 {
-    struct dl_find_object found;
+    struct sa_loaded_object found;
 
-    return _dl_find_object((void *)pc, &found) == 0 ? found.dlfo_map_start : NULL;
+    return sa_loaded_object_find(pc, &found) ? (const void *)found.start : NULL;
 }
 
 /* Of a stack from here on: leaves the frames of this library out, if the program called it, and has

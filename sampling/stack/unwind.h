@@ -8,12 +8,13 @@
 #ifndef SA_SAMPLING_STACK_UNWIND_H
 #define SA_SAMPLING_STACK_UNWIND_H
 
-#include <dlfcn.h>
+#include "sampling/stack/loaded_object.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Our own needs glibc 2.35, which finds the object of an address without a lock. */
-#if defined(__x86_64__) && defined(__LP64__) && defined(DLFO_STRUCT_HAS_EH_DBASE)
+/* The fast one needs glibc 2.35, which finds the object of an address without a lock. */
+#if defined(__x86_64__) && defined(__LP64__) && SA_FIND_OBJECT
 #define SA_UNWIND_FAST 1
 #endif
 

@@ -8,10 +8,10 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/rng.h"
+#include "sampling/stack/loaded_object.h"
 #include "sampling/stack/unwind_entry.h"
 #include "sampling/stack/unwind_pages.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -198,22 +198,22 @@ static void remember_seen(const struct sa_unwind_object *o, struct build_id id)
 
 bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
 {
-    struct dl_find_object found;
+    struct sa_loaded_object found;
     struct build_id id = {NULL, 0};
 
     if (find_permanent(address, ret))
         return true;
-    if (_dl_find_object((void *)address, &found) != 0)
+    if (!sa_loaded_object_find(address, &found))
         return false;
-    ret->start = (uintptr_t)found.dlfo_map_start;
-    ret->end = (uintptr_t)found.dlfo_map_end;
-    ret->bias = found.dlfo_link_map ? found.dlfo_link_map->l_addr : 0;
-    ret->eh_index = found.dlfo_eh_frame;
+    ret->start = found.start;
+    ret->end = found.end;
+    ret->bias = found.map ? found.map->l_addr : 0;
+    ret->eh_index = found.eh_index;
     ret->permanent = false; /* even if it is: next time */
     if (find_seen(ret))
         return true;
-    ret->identity = identity(ret, found.dlfo_link_map, &id);
-    if (!remember_permanent(ret, found.dlfo_link_map))
+    ret->identity = identity(ret, found.map, &id);
+    if (!remember_permanent(ret, found.map))
         remember_seen(ret, id);
     return true;
 }

@@ -2,7 +2,7 @@
 /*
  * Loaded objects, as the walker needs them: which one has a code address, whether it is still the
  * one that a cached rule was made of, and where its unwind information is. No lock, no memory: all
- * is read from the object itself and from the loader's own index (_dl_find_object).
+ * is read from the object itself and from the loader's own index (loaded_object.h).
  *
  * What is on a stack cannot be unloaded while it is there, so the object of a frame stays mapped
  * during the walk.

@@ -4,7 +4,7 @@
  *
  * The loader tells under its lock, which a thread that is not in a child of fork may have held: the
  * child's copy is never released. There the loader's list is walked without: no thread of the
- * parent changes it any more, and each change leaves it whole, so what _dl_find_object knows of it
+ * parent changes it any more, and each change leaves it whole, so what the loader's index has of it
  * is complete.
  */
 #include "sampling/symbolize/mappings.h"
@@ -13,6 +13,7 @@
 #include "alloc/base/fmt.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
+#include "sampling/stack/loaded_object.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -148,12 +149,12 @@ static bool info_has(const struct dl_phdr_info *info, uintptr_t address)
 /* The header of an object, if the part of it that holds the address begins with it; else NULL. */
 static const ElfW(Ehdr) * object_header(const struct link_map *map, uintptr_t address)
 {
-    struct dl_find_object found;
+    struct sa_loaded_object found;
     const ElfW(Ehdr) * header;
 
-    if (_dl_find_object((void *)address, &found) != 0 || found.dlfo_link_map != map)
+    if (!sa_loaded_object_find(address, &found) || found.map != map)
         return NULL;
-    header = found.dlfo_map_start;
+    header = (const ElfW(Ehdr) *)found.start;
     /* One that is being unloaded is unmapped first. */
     if (!sa_sys_is_readable(header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_phentsize != sizeof(ElfW(Phdr)) || header->e_phoff > HEADER_BYTES ||
@@ -266,14 +267,14 @@ int sa_mappings_collect(struct sa_mappings *ret)
 
 int sa_mappings_of(uintptr_t address, struct sa_mappings *ret)
 {
-    struct dl_find_object found;
+    struct sa_loaded_object found;
     struct dl_phdr_info info;
     bool program = program_info(&info) && info_has(&info, address);
     int failed;
 
     memset(ret, 0, sizeof(*ret));
-    if (!program && (_dl_find_object((void *)address, &found) != 0 || !found.dlfo_link_map ||
-                     !object_info(found.dlfo_link_map, &info)))
+    if (!program &&
+        (!sa_loaded_object_find(address, &found) || !found.map || !object_info(found.map, &info)))
         return -ENOENT;
     if (program && sa_filtered())
         info.dlpi_name = (const char *)getauxval(AT_EXECFN);

@@ -220,13 +220,18 @@ static void handler(int number, siginfo_t *info, void *context)
 #else
     uintptr_t pc = interrupted->uc_mcontext.pc, sp = interrupted->uc_mcontext.sp;
 #endif
-    struct dl_find_object found;
     uint64_t sum = (uint64_t)number + (info != NULL);
 
     for (int i = 0; i < STACK_WORDS; i++)
         sum += ((const uintptr_t *)sp)[i];
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35 */
+    struct dl_find_object found;
+
     if (_dl_find_object((void *)pc, &found) == 0)
         sum += *(const unsigned char *)found.dlfo_map_start;
+#else
+    (void)pc;
+#endif
     __atomic_fetch_add(&looked, sum != 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
     errno = saved;

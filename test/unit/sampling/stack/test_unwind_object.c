@@ -10,6 +10,7 @@
 #include "sampling/stack/unwind.h"
 #include "test/support/cmocka.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,7 +154,8 @@ int main(void)
 
 int main(void)
 {
-    return 77; /* there is no walker of our own here */
+    puts("1..0 # SKIP no fast unwinder here");
+    return 0;
 }
 
 #endif

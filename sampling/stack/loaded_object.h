@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loaded object that an address belongs to, from the loader's own index. With glibc 2.35 or
+ * later (_dl_find_object) a search takes no lock and no memory. With an earlier glibc a search
+ * walks the loader's list (dl_iterate_phdr) under the loader's lock. The caller therefore holds no
+ * lock of salloc that malloc takes: the loader allocates under its own. The fast unwinder is only
+ * there where a search takes no lock (unwind.h).
+ */
+#ifndef SA_SAMPLING_STACK_LOADED_OBJECT_H
+#define SA_SAMPLING_STACK_LOADED_OBJECT_H
+
+#include "alloc/base/attrs.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct link_map; /* <link.h> */
+
+struct sa_loaded_object {
+    uintptr_t start, end;       /* of its mapping */
+    const struct link_map *map; /* NULL: the loader does not say, as in static programs */
+    const uint8_t *eh_index;    /* its PT_GNU_EH_FRAME, or NULL */
+};
+
+/* SA_OLD_GLIBC: a build that does as with an earlier glibc, for tests. */
+#if defined(DLFO_STRUCT_HAS_EH_DBASE) && !defined(SA_OLD_GLIBC)
+#define SA_FIND_OBJECT 1
+#else
+#define SA_FIND_OBJECT 0
+#endif
+
+#if SA_FIND_OBJECT
+
+/* False: no object has this address. */
+SA_INLINE bool sa_loaded_object_find(uintptr_t address, struct sa_loaded_object *ret)
+{
+    struct dl_find_object found;
+
+    if (_dl_find_object((void *)address, &found) != 0)
+        return false;
+    ret->start = (uintptr_t)found.dlfo_map_start;
+    ret->end = (uintptr_t)found.dlfo_map_end;
+    ret->map = found.dlfo_link_map;
+    ret->eh_index = found.dlfo_eh_frame;
+    return true;
+}
+
+#else
+
+bool sa_loaded_object_find(uintptr_t address, struct sa_loaded_object *ret);
+
+#endif
+
+#endif
