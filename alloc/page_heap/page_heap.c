@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The instances of the page heap, and which kind each is; see page_heap.h. */
+/* The instances of the page heap and the kind of each; see page_heap.h. */
 #include "alloc/page_heap/page_heap.h"
 
 #include "alloc/base/atomic.h"
@@ -16,9 +16,9 @@ static struct sa_span_heap sampled;
 
 void sa_page_heap_init(uint64_t seed)
 {
-    /* Somewhere in the first half of the window, at random, so that heap addresses tell nothing.
-     * Where the kernel does not give the address asked for, spans are elsewhere, and frees are
-     * slower. */
+    /* The heap begins at a random hugepage in the first half of the window, so that heap addresses
+     * reveal nothing. If the kernel does not provide the requested address, spans lie elsewhere
+     * and frees are slower. */
     uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
 
     sa_huge_heap_init(&ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
@@ -96,15 +96,15 @@ uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
 
     if (!h->huge)
         return 0;
-    /* Asked here, as few programs need the code that makes hugepages, and no other is to have it in
-     * memory. */
+    /* Checked here, because few programs need the code that makes hugepages, and the others should
+     * not load its pages. */
     sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
     due = sa_huge_heap_collapses(h->huge);
     sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);
     return due ? sa_huge_heap_collapse(h->huge, most_ns) : 0;
 }
 
-/* Free spans of a plain heap are in the map, where whoever asks has looked before. */
+/* Free spans of a plain heap are in the radix map, where the caller has looked before. */
 SA_RARE bool sa_page_heap_is_free(struct sa_page_heap *h, uintptr_t address)
 {
     return h->huge && sa_huge_heap_is_free(h->huge, address);

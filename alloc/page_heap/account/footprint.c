@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What salloc uses; see footprint.h. */
+/* The footprint, which is the memory that salloc uses; see footprint.h. */
 #include "alloc/page_heap/account/footprint.h"
 
 #include "alloc/os/vm.h"
@@ -11,6 +11,6 @@ size_t sa_footprint_bytes(void)
     uint64_t used = sa_load_relaxed(&sa_vm.used_bytes);
 
     for (unsigned i = 0; i < SA_FOOTPRINT_HEAPS; i++)
-        used += sa_load_seq_cst(&sa_footprint.used[i]); /* see sa_limits_over */
+        used += sa_load_seq_cst(&sa_footprint.used[i]); /* pairs with the store in sa_limits_over */
     return used;
 }

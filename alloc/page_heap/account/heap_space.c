@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing a page heap; see heap_space.h. */
+/* The address space of a page heap; see heap_space.h. */
 #include "alloc/page_heap/account/heap_space.h"
 
 #include "alloc/base/bits.h"
@@ -16,7 +16,8 @@ void sa_heap_space_unmapped(struct sa_heap_space *space, uintptr_t start)
         space->hole = start;
 }
 
-/* Maps bytes in the hole, if they fit there. */
+/* Maps bytes in the hole. NULL if the kernel maps them elsewhere or not at all: the hole is then
+ * forgotten. */
 static char *space_map_in_hole(struct sa_heap_space *space, size_t bytes, size_t align)
 {
     uintptr_t hole = sa_align_up(space->hole, align);
@@ -34,8 +35,9 @@ static char *space_map_in_hole(struct sa_heap_space *space, size_t bytes, size_t
 }
 
 /*
- * Maps bytes where the last mapping ended. If something else is there, the kernel gives another
- * place: then further on in the window is tried, a few times.
+ * Maps bytes where the last mapping ended. If that place is taken, the kernel picks another one.
+ * The function then tries up to SPACE_HINTS places further on in the window, SPACE_HINT_STEP (1
+ * GiB) apart.
  */
 static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t align)
 {
@@ -43,9 +45,11 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
     char *p;
 
     if (space->own_window && !sa_page_heap_sampled_address(hint + bytes - 1))
-        space->hint = hint = SA_HOME_START + SA_HOME_BYTES; /* mappings were given up there */
+        space->hint = hint = SA_HOME_START + SA_HOME_BYTES; /* start over: the heap may have
+                                                             * unmapped pages there */
     else if (!sa_same_window(hint, hint + bytes - 1) && bytes <= SA_HOME_BYTES / 2)
-        hint = sa_align_up(hint, SA_HOME_BYTES); /* an ordinary span is better off within one */
+        hint = sa_align_up(hint, SA_HOME_BYTES); /* a new window instead of a mapping across the
+                                                  * boundary */
     p = sa_vm_map_space((void *)hint, bytes, space->name);
     for (int i = 0; i < SPACE_HINTS && p && !sa_same_window((uintptr_t)p, hint); i++) {
         uintptr_t next = hint + SPACE_HINT_STEP;
@@ -57,7 +61,8 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
         p = sa_vm_map_space((void *)hint, bytes, space->name);
     }
     if (p && space->own_window && !sa_page_heap_sampled_address((uintptr_t)p)) {
-        sa_vm_unmap_space(p, bytes); /* elsewhere an address would not tell what it is */
+        sa_vm_unmap_space(p, bytes); /* outside the window an address would not identify a
+                                      * sampled block */
         return NULL;
     }
     if (p && sa_same_window((uintptr_t)p, hint) && (uintptr_t)p + bytes > space->hint)
@@ -65,7 +70,8 @@ static char *space_map_at_hint(struct sa_heap_space *space, size_t bytes, size_t
     return p;
 }
 
-/* Maps bytes at a multiple of align, near the hint; trims what alignment needed. */
+/* Maps bytes at a multiple of align, in the hole or near the hint. Unmaps the slack that the
+ * alignment needed. */
 static char *space_map(struct sa_heap_space *space, size_t bytes, size_t align)
 {
     char *p = space->hole ? space_map_in_hole(space, bytes, align) : NULL, *aligned;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a page heap gets its address space: mappings one behind the other in a window of 64 GiB, as
- * far as the kernel lets it. The heap's lock guards it.
+ * Where a page heap gets its address space: consecutive mappings in a window of 64 GiB
+ * (SA_HOME_BYTES), as far as the kernel allows that. The heap's lock guards it.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_HEAP_SPACE_H
 #define SA_PAGE_HEAP_ACCOUNT_HEAP_SPACE_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether two addresses lie in one of those windows. */
+/* True if both addresses lie in the same 64 GiB window. */
 SA_INLINE bool sa_same_window(uintptr_t a, uintptr_t b)
 {
     return a >> SA_HOME_SHIFT == b >> SA_HOME_SHIFT;
@@ -23,15 +23,15 @@ struct sa_heap_space {
     const char *name;
     bool own_window; /* const: only in the sampled heap's window; elsewhere mappings fail */
     uintptr_t hint;  /* where to ask for the next mapping */
-    uintptr_t hole;  /* not 0: where something was unmapped, to be tried before */
+    uintptr_t hole;  /* the lowest address unmapped since, tried before the hint; 0: none */
 };
 
 /* Maps bytes at a multiple of align and makes their entries in the radix map. NULL: out of
  * memory. */
 void *sa_heap_space_map(struct sa_heap_space *space, size_t bytes, size_t align);
 
-/* Notes that addresses were given up, so that a heap that maps and unmaps does not use its window
- * up. */
+/* Notes that the addresses from start on were unmapped. The next mapping tries them first, so that
+ * a heap that maps and unmaps repeatedly does not use up its window. */
 void sa_heap_space_unmapped(struct sa_heap_space *space, uintptr_t start);
 
 #endif

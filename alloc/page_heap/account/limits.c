@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits; see limits.h. */
+/* The soft and the hard limit on the footprint; see limits.h. */
 #include "alloc/page_heap/account/limits.h"
 
 #include "alloc/base/page.h"
@@ -15,7 +15,7 @@ void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
     sa_store_relaxed(&sa_limits.bytes[SA_LIMITS - 1 - kind], other);
     if (kind == SA_LIMIT_SOFT)
         sa_store_relaxed(&sa_limits.soft_passed, false);
-    /* In this order: who sees that there are limits sees which. */
+    /* Last, with release order: a thread that reads the bit with acquire order sees the limits. */
     sa_limits_set_active(SA_LIMITS_OWN, bytes != SA_NO_LIMIT || other != SA_NO_LIMIT);
 }
 
@@ -42,7 +42,7 @@ void sa_limits_watch_passed(void)
     sa_store_relaxed(&sa_limits.soft_due, true);
 }
 
-/* The hard limit for a request of this thread. */
+/* The hard limit for a request of this thread, with what sa_limits_pass adds to it. */
 static size_t hard_for_request(void)
 {
     size_t hard = sa_limits_get(SA_LIMIT_HARD), more = (size_t)sa_thread.past_limit << 20;

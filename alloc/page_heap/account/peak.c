@@ -43,12 +43,13 @@ void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)
 
     sa_footprint_note(heap, used_bytes);
     used = sa_footprint_bytes() >> SA_PAGE_SHIFT;
-    if (SA_UNLIKELY(used >= sa_load_relaxed(&sa_limits.watch) - 1)) /* 0 is never reached */
+    if (SA_UNLIKELY(used >= sa_load_relaxed(&sa_limits.watch) - 1)) /* watch = 0 wraps around and
+                                                                     * is never reached */
         sa_limits_watch_passed();
     peak = sa_load_relaxed(&sa_peak.at_peak);
     if (used <= peak >> 32)
         return;
-    /* With no sample at all nothing is known of the rest. */
+    /* Without a sample the estimate is unknown and stays 0. */
     estimate = sa_load_relaxed(&sa_peak.estimate_bytes);
     if (estimate)
         estimate = sa_min((estimate + more_bytes) >> SA_PAGE_SHIFT, UINT32_MAX);

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The moment at which most memory was used: realized fragmentation compares what was used then with
- * what the program had in use, as the sampler estimates it.
+ * The moment of the highest footprint (footprint.h). Realized fragmentation compares the footprint
+ * at that moment with the sampler's estimate of what the program had in use.
  *
- * Memory only becomes more when pages are handed out, so each page heap calls sa_peak_note there,
- * with its lock held. What was used is the footprint (footprint.h). The two figures of the peak are
- * kept in one word, so that they are of the same moment without a lock of their own: pages of
- * SA_PAGE_BYTES, 32 bits each.
+ * The footprint grows only when pages are handed out, so each page heap calls sa_peak_note there,
+ * with its lock held. One word holds both figures of the peak, so that they are of the same moment
+ * without a lock: 32 bits each, in pages of SA_PAGE_BYTES.
  *
- * Beside it, the moment of the peak profile: the program had most in use, counted and not
- * estimated. In use are large blocks and the objects that the middle layer has given out, each by
- * what it occupies, less those in the caches of CPUs. The former is counted as it changes. The
- * latter are only counted where the former is above the high-water mark so far, which it has to be
- * for the mark to rise, and one of two things has happened since the last count:
+ * The second part finds the moment of the peak profile, when the program had most in use. This use
+ * is counted and not estimated. It is the large blocks and the objects that the middle layer has
+ * given out, each with the size that it occupies, less the objects in the caches of CPUs. What was
+ * given out is counted as it changes. The caches are counted only while more is given out than the
+ * high-water mark, without which the mark cannot rise, and only if one of two conditions holds:
  *
- * - 1/SA_IN_USE_PART of the mark was given out, whatever came back. This finds the peaks of a heap
- *   that has been as large before.
- * - As much more is given out than at any count before. This finds each peak of a heap that grows,
- *   and happens at most SA_IN_USE_PART times until the heap is e times as large.
+ * - Since the last count, 1/SA_IN_USE_PART of the mark was given out, whatever came back. This
+ *   finds the peaks of a heap that has been as large before.
+ * - 1/SA_IN_USE_PART more is given out than at any count before. This finds each peak of a heap
+ *   that grows. It happens at most SA_IN_USE_PART times until the heap is e times as large.
  *
- * So the mark is that much too low at most. With many caches both have to be more (SA_IN_USE_MIN,
- * SA_IN_USE_GROWN), as the time of a count is proportional to their number. Nothing in this depends
- * on what is sampled: of a sampled block its class's size counts, whether a proxy is held for it or
- * not, and what is kept after a free does not.
+ * The mark is too low by that much at most. With many caches both thresholds are higher
+ * (SA_IN_USE_MIN, SA_IN_USE_GROWN), because the time of a count is proportional to the number of
+ * caches. Sampling does not matter: a sampled block counts with the size of its class, with or
+ * without a proxy, and a freed block in the sample quarantine does not count.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_PEAK_H
 #define SA_PAGE_HEAP_ACCOUNT_PEAK_H
@@ -41,21 +40,21 @@ struct sa_peak {
 };
 
 #define SA_IN_USE_PART  256
-#define SA_IN_USE_MIN   65536 /* bytes for each cache that is counted, where the mark is low */
-#define SA_IN_USE_GROWN 8     /* of a heap that grows: for each so many caches */
+#define SA_IN_USE_MIN   65536 /* bytes per counted cache: the least threshold */
+#define SA_IN_USE_GROWN 8     /* for a heap that grows, only 1 of 8 caches counts for it */
 
 struct sa_in_use {
     int64_t bytes; /* atomic, relaxed: given out, cached or not */
-    int64_t given; /* the same: ever; an update may be lost */
+    int64_t given; /* the same: given out since the start; an update may be lost */
     int64_t most;  /* the same: high-water mark of what is in use */
-    int64_t next;  /* `given` at which it is time to count caches again */
-    int64_t high;  /* `bytes` at which it is, too */
+    int64_t next;  /* `given` from which the caches are counted again */
+    int64_t high;  /* `bytes` from which they are counted, too */
 } __attribute__((aligned(SA_CACHELINE)));
 
 extern struct sa_peak sa_peak;
 extern struct sa_in_use sa_in_use;
 
-/* So many bytes more, or less (as a negative number), are given out. */
+/* Adds bytes that were given out. A negative number: they came back. */
 SA_INLINE void sa_in_use_add(int64_t bytes)
 {
     sa_count_shared((uint64_t *)&sa_in_use.bytes, (uint64_t)bytes);
@@ -63,7 +62,7 @@ SA_INLINE void sa_in_use_add(int64_t bytes)
         sa_count_add(&sa_in_use.given, bytes);
 }
 
-/* Whether the program may have more in use than ever before, and it is time to find out. */
+/* True if the program may have more in use than ever before and a count of the caches is due. */
 SA_INLINE bool sa_in_use_may_be_most(void)
 {
     int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
@@ -74,21 +73,22 @@ SA_INLINE bool sa_in_use_may_be_most(void)
 }
 
 /*
- * So many bytes are in use; so many caches were counted to find that out. If it is the most so far,
- * the call that this thread is in is marked: a block that it samples was in use then.
+ * Notes that `bytes` are in use, for which `caches` caches were counted. If that is a new
+ * high-water mark, the call that this thread is in is marked: a block that the call samples was in
+ * use then.
  */
 void sa_in_use_note(int64_t bytes, int caches);
 
-/* Sampling has been turned on: what was most before is not of interest. */
+/* Sampling was turned on: forgets the high-water mark of the time before. */
 void sa_in_use_restart(void);
 
-/* A heap has handed out pages: used_bytes of it hold memory now, more_bytes are the program's that
- * no sample can tell of so far. */
+/* Called when a heap has handed out pages: `used_bytes` of it are backed now. `more_bytes` of them
+ * are the program's, and no sample counts them yet. */
 void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes);
 
 struct sa_peak_stats {
-    size_t used_bytes;     /* when it was most */
-    size_t estimate_bytes; /* in use by the program then; 0: no sample was live */
+    size_t used_bytes;     /* the highest footprint */
+    size_t estimate_bytes; /* in use by the program at that moment; 0: no sample was live */
 };
 
 void sa_peak_stats(struct sa_peak_stats *ret);

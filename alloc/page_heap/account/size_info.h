@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which lengths of spans were asked for: allocations and frees of each, what is live, and the slack
- * that rounding up to hugepages leaves. No lock of its own; the page heap's guards it.
+ * The lengths of spans that were requested: allocations and frees of each, live pages, and the
+ * slack that rounding up to hugepages leaves. No lock of its own; the page heap's lock guards it.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_SIZE_INFO_H
 #define SA_PAGE_HEAP_ACCOUNT_SIZE_INFO_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A census of free runs of pages: how many of each length, and how long they have been idle. Filled
- * from scratch for a report; no state, no lock (whoever counts holds the lock of what it counts).
+ * Free runs of pages, counted by length and by idle time. A report fills it from scratch. There is
+ * no state and no lock: the caller holds the lock of the pages that it counts.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_SPAN_AGES_H
 #define SA_PAGE_HEAP_ACCOUNT_SPAN_AGES_H
@@ -24,7 +24,7 @@ struct sa_span_ages {
     struct sa_age_row backed[SA_AGE_LENGTHS], released[SA_AGE_LENGTHS];
 };
 
-/* A time in the form in which it is counted. */
+/* An idle time, converted for counting. */
 struct sa_idle {
     double seconds;
     unsigned age; /* column of a row */
@@ -32,7 +32,7 @@ struct sa_idle {
 
 struct sa_idle sa_span_ages_idle(uint64_t ns);
 
-/* Counts one run that became free so long ago, in the rows of its state. */
+/* Counts one run that has been idle for this time, in the rows of its state. */
 SA_INLINE void sa_span_ages_add(struct sa_age_row *rows, size_t pages, struct sa_idle idle)
 {
     struct sa_age_row *row = &rows[pages < SA_AGE_LENGTHS ? pages : 0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What both page heaps do with span records: take one, give one up, and make one a span in use.
- * Records that nobody uses are linked by next; the heap's lock guards the list and the count.
+ * What both page heaps do with span records: take one, return one, and turn one into a span in
+ * use. Unused records are linked by next. The heap's lock guards the list and the count.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_SPAN_RECORDS_H
 #define SA_PAGE_HEAP_ACCOUNT_SPAN_RECORDS_H
@@ -9,8 +9,8 @@
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
-/* NULL when out of memory. number: of the heap that it belongs to; created: how many it ever
- * made. */
+/* A record, or NULL when out of memory. number: the heap that the record belongs to; created:
+ * counts the records ever made. */
 static inline struct sa_span *sa_span_record_new(struct sa_span **unused, uint8_t number,
                                                  size_t *created)
 {
@@ -35,8 +35,8 @@ static inline void sa_span_record_drop(struct sa_span **unused, struct sa_span *
     *unused = s;
 }
 
-/* The pages of a span in use hold no memory from now on, or it is freed; *pages: of such spans.
- * False: nothing has changed. Lock held. */
+/* Notes that the pages of a span in use are unbacked from now on (emptied), or that the span is
+ * freed. *pages counts the pages of emptied spans. False: nothing has changed. Lock held. */
 static inline bool sa_span_emptied(struct sa_span *s, bool emptied, size_t *pages)
 {
     if (SA_LIKELY((s->list == SA_SPAN_EMPTIED) == emptied))
@@ -46,7 +46,7 @@ static inline bool sa_span_emptied(struct sa_span *s, bool emptied, size_t *page
     return true;
 }
 
-/* Hands a span out, whose start and length are set: nothing is left in it of what it was before. */
+/* Turns a record whose start and length are set into a span in use. All other fields begin anew. */
 static inline void sa_span_begin(struct sa_span *s, bool zeroed)
 {
     s->zeroed = zeroed;

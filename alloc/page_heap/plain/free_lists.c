@@ -5,7 +5,8 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 
-/* Spans looked at in a list of mixed lengths before a list of longer ones is used. */
+/* In a list of several lengths, the search looks at this many spans before it goes on to longer
+ * ones. */
 #define FREE_LIST_TRIES 16
 
 static unsigned free_list_index(size_t pages)
@@ -85,7 +86,7 @@ SA_RARE struct sa_span *sa_free_lists_longest(const struct sa_free_lists *lists)
     return NULL;
 }
 
-/* The first list that is not empty from i on; SA_FREE_LISTS if there is none. */
+/* The first list from i on that is not empty; SA_FREE_LISTS: none. */
 static unsigned lists_next(const struct sa_free_lists *lists, unsigned i)
 {
     for (; i < SA_FREE_LISTS; i = sa_align_down(i, 64) + 64) {

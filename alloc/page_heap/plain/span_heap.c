@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plain page heap: free spans in two sets of lists, backed (they may hold memory) and released
- * (they hold none and read as zero). See page_heap.h for the interface.
+ * (they are unbacked and read as zero). See page_heap.h for the interface.
  *
  * Invariants, under the lock:
  *   P1  mapped = in use + backed + released + moving (pages).
@@ -10,9 +10,9 @@
  *   P4  A free span does not cross a window boundary (a 64 GiB multiple), so spans of objects do
  *       not either.
  *
- * How memory goes back: at once, when more than a fixed part is backed and free (heap_excess), so
- * that a program that frees everything and then stops calling shrinks; and by sa_page_heap_tick for
- * the rest, as it stays unneeded.
+ * Free backed pages beyond a bound are released at once (heap_excess), so that a program that
+ * frees everything and then makes no further call shrinks. sa_page_heap_tick releases the others
+ * while they stay unneeded.
  */
 #include "alloc/page_heap/plain/span_heap.h"
 
@@ -25,8 +25,8 @@
 
 #define HEAP_GROW_MIN   (1 * MIB_PAGES)
 #define HEAP_GROW_MAX   (16 * MIB_PAGES)
-#define HEAP_EXCESS     (48 * MIB_PAGES) /* more backed and free pages than this go back at once */
-#define HEAP_TRIM_ALIGN MIB_PAGES /* alignments above this do not keep the slack they needed */
+#define HEAP_EXCESS     (48 * MIB_PAGES) /* free backed pages beyond this are released at once */
+#define HEAP_TRIM_ALIGN MIB_PAGES        /* larger alignments get a mapping of exactly their size */
 
 void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name, uintptr_t hint,
                        bool own_window)
@@ -87,7 +87,7 @@ struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, si
     return rest;
 }
 
-/* Takes pages, aligned, out of a free span of the lists. NULL if records ran out. */
+/* Cuts `pages` pages, aligned, out of a free span of the lists. NULL: there is no record. */
 static struct sa_span *heap_carve(struct sa_span_heap *h, struct sa_span *s, size_t pages,
                                   size_t align)
 {
@@ -106,7 +106,7 @@ static struct sa_span *heap_carve(struct sa_span_heap *h, struct sa_span *s, siz
     }
     if (s->pages > pages) {
         rest = sa_span_heap_split(h, s, pages);
-        if (rest) { /* otherwise the caller gets a little more, but no long run for a few pages */
+        if (rest) { /* else the caller keeps the rest, unless that is longer than the request */
             sa_pagemap_set_ends(rest);
             sa_free_lists_add(lists, rest);
         } else if (s->pages > 2 * pages) {
@@ -158,8 +158,9 @@ static bool heap_add_mapping(struct sa_span_heap *h, uintptr_t start, size_t byt
 }
 
 /*
- * A block that is longer than a window or more aligned than the heap's growth gets a mapping of
- * exactly its size. When it is freed its pages join the others (cut at window boundaries).
+ * Maps a span by itself: one of half a window or more, or with an alignment above HEAP_TRIM_ALIGN,
+ * gets a mapping of exactly its size. When it is freed, its pages join the others (cut at window
+ * boundaries).
  */
 SA_RARE static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size_t align)
 {
@@ -207,8 +208,7 @@ static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
     return heap_add_mapping(h, p, want << SA_PAGE_SHIFT);
 }
 
-/* Takes back a span that was handed out just now, and is beyond the hard limit. Nobody has touched
- * it. */
+/* Takes back a span that was just handed out and exceeds the hard limit. Nobody has touched it. */
 static void heap_undo(struct sa_span_heap *h, struct sa_span *s)
 {
     h->in_use_pages -= s->pages;
@@ -224,7 +224,8 @@ static void heap_undo(struct sa_span_heap *h, struct sa_span *s)
     sa_span_heap_drop_record(h, s);
 }
 
-/* *ret_over: by how much the hard limit would have been passed; 0: if it fails, that is not why. */
+/* *ret_over: the bytes by which the request exceeds the hard limit; 0: a failure has another
+ * cause. */
 static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t align,
                                   size_t *ret_over)
 {
@@ -237,7 +238,7 @@ static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t a
         if (align > HEAP_TRIM_ALIGN || pages >= SA_HOME_PAGES / 2)
             s = heap_map_alone(h, pages, align);
         else if (heap_grow(h, pages, align) && !(s = heap_take(h, pages, align)))
-            s = heap_map_alone(h, pages, align); /* what was added was cut at a window's edge */
+            s = heap_map_alone(h, pages, align); /* the new mapping was cut at a window boundary */
     }
     if (s && sa_limits_active())
         *ret_over =
@@ -264,14 +265,14 @@ struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t 
     pages = sa_align_up(sa_max(pages, 1), sa_vm.page_step);
     align = sa_max(align, sa_vm.page_step);
     s = heap_alloc(h, pages, align, &over);
-    /* Beyond the hard limit, or out of address space: backed and released neighbours together may
-     * be long enough. */
+    /* The hard limit is reached, or address space has run out. Backed spans that are released
+     * coalesce with released neighbours, and together they may be long enough. */
     if (SA_UNLIKELY(!s) && sa_span_heap_release(h, SIZE_MAX / 2))
         s = heap_alloc(h, pages, align, &over);
     return s;
 }
 
-/* Pages that are backed and free beyond what is kept for the next demand. */
+/* Free backed pages beyond what is kept for the next demand. */
 static size_t heap_excess(const struct sa_span_heap *h)
 {
     size_t keep = sa_max(HEAP_EXCESS, h->in_use_pages / 4);
@@ -287,7 +288,7 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
         enum sa_vm_renewal renewal = sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name);
 
         if (renewal == SA_VM_LOST)
-            return; /* it stays in use, and unused */
+            return; /* the span counts as in use for good */
         zero = renewal == SA_VM_ZEROED;
     }
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
@@ -327,8 +328,8 @@ void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *s)
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-/* The free pages behind a span, so many, out of the lists; NULL: there are fewer, or no record for
- * the rest. */
+/* Takes the `pages` free pages behind a span out of the lists. NULL: there are fewer, or there is
+ * no record for the rest. */
 static struct sa_span *heap_take_behind(struct sa_span_heap *h, const struct sa_span *s,
                                         size_t pages)
 {

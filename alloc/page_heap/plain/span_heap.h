@@ -22,10 +22,10 @@ struct sa_span_heap {
     struct sa_heap_space space;
     struct sa_span *unused; /* records, linked by next */
     size_t mapped_pages, in_use_pages, moving_pages;
-    size_t empty_pages; /* of spans in use that hold no memory */
+    size_t empty_pages; /* of spans in use: unbacked */
     size_t low_water;   /* least backed pages since the last tick */
     uint64_t now_ns;
-    bool refused;         /* the kernel would not take memory back: only ticks try again */
+    bool refused;         /* the kernel refused to release memory: only ticks try again */
     uint64_t freed_bytes; /* atomic, relaxed for readers */
     struct sa_page_heap_stats stats; /* the counters; sizes are filled in on request */
     struct sa_free_lists backed, released;
@@ -53,18 +53,19 @@ void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
 /* Adds a free span (state set, in no list) to the lists, merged with its neighbours (P3). */
 void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s);
 
-/* Cuts a span (in no list) after the first pages; the new record for the rest, or NULL. */
+/* Cuts a span (in no list) after the first `pages` pages. Returns the new record for the rest, or
+ * NULL. */
 struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, size_t pages);
 
 void sa_span_heap_drop_record(struct sa_span_heap *h, struct sa_span *s);
 
-/* What holds memory, free or not. */
+/* Backed bytes, free or not. */
 SA_INLINE size_t sa_span_heap_used_bytes(const struct sa_span_heap *h)
 {
     return (h->mapped_pages - h->released.pages - h->empty_pages) << SA_PAGE_SHIFT;
 }
 
-/* Says so, after it has changed; see footprint.h. */
+/* Notes these bytes in the footprint after a change; see footprint.h. */
 SA_INLINE void sa_span_heap_note(const struct sa_span_heap *h)
 {
     sa_footprint_note(h->number, sa_span_heap_used_bytes(h));

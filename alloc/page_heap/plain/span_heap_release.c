@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the plain page heap gives memory back: releasing runs of free pages, by amount and by time,
- * and its figures. Invariants and locking are those of span_heap.c; the system calls are made
- * without the lock, on spans marked as moving.
+ * How the plain page heap releases runs of free pages, by amount and by time; and its metrics.
+ * Invariants and locking are those of span_heap.c. System calls run without the lock, on spans
+ * marked as moving.
  */
 #include "alloc/page_heap/plain/span_heap.h"
 
@@ -60,7 +60,7 @@ SA_RARE size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
     return done << SA_PAGE_SHIFT;
 }
 
-/* Unmaps released spans of at least so many pages, the longest first, up to bytes in all. */
+/* Unmaps released spans of at least `least` pages, the longest first, up to `bytes` in all. */
 SA_RARE static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
 {
     size_t want = bytes >> SA_PAGE_SHIFT, done = 0;
@@ -88,7 +88,7 @@ SA_RARE static void heap_unmap(struct sa_span_heap *h, size_t least, size_t byte
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         h->moving_pages -= s->pages;
         h->mapped_pages -= s->pages;
-        sa_span_heap_note(h); /* meanwhile somebody may have counted it as used */
+        sa_span_heap_note(h); /* meanwhile another thread may have counted it as used */
         done += s->pages;
         sa_span_heap_drop_record(h, s);
     }
@@ -115,9 +115,9 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
     if (idle)
         sa_span_heap_release(h, idle << SA_PAGE_SHIFT);
-    /* Where address space has turned out to be limited, others need it too (stacks of threads,
-     * files): long runs without memory are unmapped. Otherwise they are kept, which costs nothing.
-     */
+    /* After a failed mapping, address space is limited, and others need it too (stacks of threads,
+     * files): the tick unmaps long released runs. Otherwise the heap keeps them, which costs
+     * nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, HEAP_UNMAP_MIN, SIZE_MAX);
     left = sa_load_relaxed(&h->backed.pages);
@@ -137,10 +137,10 @@ SA_RARE void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stat
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
-/* Spans counted in one hold of the lock. */
+/* Spans counted while the lock is held once. */
 #define CENSUS_STEP 256
 
-/* Counts free spans of one state. Lock held, but for moments. */
+/* Counts free spans of one state. The lock is held, but yielded every CENSUS_STEP spans. */
 SA_RARE static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, bool released,
                                 struct sa_span_ages *ages)
 {
