@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges that are partly in the cache and partly without memory, for large spans that neither the
- * cache nor the released ranges should serve alone: a program whose large blocks differ in size
- * seldom finds one that is cached in one piece, and all of a fresh one would have to be found by
- * the kernel, while the cached pieces are in nobody's use. The lock is held.
+ * Coalescing: ranges that are partly cached and partly unbacked, for large spans. A program whose
+ * large blocks differ in size seldom finds one cached in one piece. The kernel would have to back
+ * all of a fresh range, while the cached pieces stay unused. The lock is held.
  *
- * Not under a limit, which goes by what has no memory yet, and not where all is to be zero, which a
- * fresh range is already.
+ * Not under a limit, which depends on what is unbacked; and not for a request that wants zero
+ * pages, because a fresh range is zero already.
  */
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/huge_heap.h"
 
-#define LOOKS     32 /* cached ranges that are looked at */
-#define STRETCHES 64 /* of one range to be joined */
+#define LOOKS     32 /* cached ranges that a search looks at */
+#define STRETCHES 64 /* pieces of one coalesced range */
 
-/* A stretch of [at, end) that is one range's: where it ends; at itself if it is not free. */
+/* The end of the piece of [at, end) that belongs to one range; `at` if that hugepage is not free.
+ */
 static size_t stretch_end(const struct sa_huge_heap *h, size_t at, size_t end, bool *ret_cached)
 {
     const struct sa_huge_node *node = sa_huge_map_find(&h->cache.map, at);
@@ -26,7 +26,8 @@ static size_t stretch_end(const struct sa_huge_heap *h, size_t at, size_t end, b
     return node ? sa_min(node->start + node->length, end) : at;
 }
 
-/* How many of the n hugepages are cached; 0 if some are not free, or all lie in too many pieces. */
+/* How many of the n hugepages are cached. 0 if some are not free, or if they lie in more than
+ * STRETCHES pieces. */
 static size_t join_cached(const struct sa_huge_heap *h, size_t start, size_t n)
 {
     size_t sum = 0, next;
@@ -42,8 +43,8 @@ static size_t join_cached(const struct sa_huge_heap *h, size_t start, size_t n)
     return sum;
 }
 
-/* All of them are free; whether the last has no memory. Ranges are taken whole, but for those at
- * both ends, of which a part stays: no node is needed. */
+/* Takes n hugepages, all of which are free. Returns whether the last of them is unbacked. Ranges
+ * are taken whole, except for those at both ends, of which a part may stay: no node is needed. */
 static bool join_take(struct sa_huge_heap *h, size_t start, size_t n)
 {
     size_t next;
@@ -56,7 +57,7 @@ static bool join_take(struct sa_huge_heap *h, size_t start, size_t n)
         } else {
             sa_huge_map_take_at(&h->released, &h->nodes, at, next - at);
             if (h->choice != SA_HUGEPAGES_AUTO ||
-                h->thp != SA_THP_MADVISE) /* else what stands may stay */
+                h->thp != SA_THP_MADVISE) /* else the advice that stands may stay */
                 sa_huge_heap_advise_for(h, at, (next - at) * SA_HUGE_PAGES, SA_USE_LARGE);
         }
     }
@@ -66,7 +67,7 @@ static bool join_take(struct sa_huge_heap *h, size_t start, size_t n)
 size_t sa_huge_heap_join(struct sa_huge_heap *h, size_t n, bool *ret_last_fresh)
 {
     const struct sa_huge_node *node = sa_huge_map_from(&h->cache.map, 0);
-    size_t best = SA_HUGE_NONE, most = n / 2; /* with more memory than without */
+    size_t best = SA_HUGE_NONE, most = n / 2; /* more cached than unbacked */
 
     if (sa_limits_active() || h->cache.map.hugepages <= most)
         return SA_HUGE_NONE;

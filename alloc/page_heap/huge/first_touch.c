@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First touches of hugepages that take long. The kernel of a virtual machine may tell the host of
- * its free memory, by the hugepage, and the host takes it away. A page without memory then costs
- * ten microseconds more at its first touch, and a hugepage 512 times that; while small pages come
- * from memory that was used and freed lately, as long as there is such. A heap that lives long has
- * a hugepage's price back by and by; most programs with a small one have ended before.
+ * First-touch latency of hugepages. The kernel of a virtual machine may report free hugepages to
+ * its host, which takes their memory away. The first touch of an unbacked page then costs 10 us
+ * more, and that of a hugepage 512 times as much. Small pages come from memory that was used and
+ * freed recently, as long as there is any. A heap that lives long regains the price of a hugepage
+ * over time. Most programs with a small heap have ended before.
  *
- * So as long as the heap is not very large, the first touch of a hugepage of the filler's that is
- * advised is made by the thread that takes it, and timed. After one that is slow the next hugepages
- * are left to small pages, twice as many each time. On the first of these small pages are timed,
- * too: where they are slow, nothing is gained by them, and hugepages are advised again. As many as
- * were left out are made whole the sooner when the heap is large (thp_collapse.c).
+ * Until the heap is very large (TOUCH_MAX), the thread that takes an advised hugepage of the
+ * filler therefore makes its first touch and times it. After a slow touch, the next hugepages are
+ * left to small pages, twice as many each time. On the first of those, small pages are timed, too.
+ * Where they are slow, small pages gain nothing, and hugepages are advised again. Once the heap is
+ * large, as many hugepages as were left out are made whole sooner (thp_collapse.c).
  *
- * All is under the heap's lock; `untouched` is also read without.
+ * The heap's lock guards all of it; `untouched` is also read without the lock.
  */
 #include "alloc/page_heap/huge/huge_heap.h"
 
@@ -20,21 +20,22 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 
-/* In use: from here on hugepages are asked for in any case. */
+/* Pages in use from which hugepages are advised in any case. */
 #define TOUCH_MAX (768ul << 20 >> SA_PAGE_SHIFT)
 
-/* In use: from here on those that were left out are made up for. */
+/* Pages in use from which the hugepages that were left out are made up for. */
 #define MAKE_UP_MIN (256ul << 20 >> SA_PAGE_SHIFT)
 
-/* A first touch that takes so long is slow: of a hugepage, of a small page. */
+/* A first touch that takes at least this long is slow: of a hugepage, of a small page. */
 #define SLOW_NS       1000000
 #define SLOW_SMALL_NS 5000
 
-/* After how many hugepages another one is advised, or timed: at first, at most. */
+/* Hugepages before another one is advised, or timed: at first, at most. */
 #define LEAVE_OUT_MIN 4
 #define LEAVE_OUT_MAX 64
 
-/* On so many hugepages in a row small pages must be slow; of each, at most so many are touched. */
+/* Small pages must be slow on SMALL_TRIES hugepages in a row. At most SMALL_PAGES of each are
+ * touched. */
 #define SMALL_TRIES 3
 #define SMALL_PAGES 4
 
@@ -48,7 +49,8 @@ bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
         return false;
     if (left_out) {
         a->left_out -= (unsigned)sa_min(a->left_out, n);
-        a->to_make_up = sa_min(a->to_make_up + n, h->mapped); /* some may be gone again */
+        a->to_make_up = sa_min(a->to_make_up + n, h->mapped); /* some of them may no longer be
+                                                               * mapped */
     } else if (a->not_timed) {
         a->not_timed -= (unsigned)sa_min(a->not_timed, n);
         return false;
@@ -66,7 +68,7 @@ void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage)
         sa_store_relaxed(&h->touches.untouched, 0);
 }
 
-/* Nanoseconds of CPU time that first touches take, at so many places. */
+/* Touches the given number of places, a page apart. Returns the CPU time in nanoseconds. */
 static uint64_t touch(uintptr_t start, size_t places)
 {
     uint64_t begin = sa_clock_thread_cpu_ns();
@@ -79,7 +81,7 @@ static uint64_t touch(uintptr_t start, size_t places)
 static void touched_hugepage(struct sa_huge_touches *a, bool slow)
 {
     if (a->left_out || a->not_timed)
-        return; /* by what another thread has found meanwhile */
+        return; /* another thread has timed a touch meanwhile */
     if (slow)
         a->leave_out = a->leave_out ? sa_min(2 * a->leave_out, LEAVE_OUT_MAX) : LEAVE_OUT_MIN;
     else
@@ -106,15 +108,15 @@ void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s)
     uint64_t ns;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    first = a->untouched == hugepage; /* of several threads with spans on it, one is */
+    first = a->untouched == hugepage; /* only one of several threads with spans on it is first */
     small = a->small;
     if (first)
         sa_store_relaxed(&a->untouched, 0);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (!first)
         return;
-    if (small) { /* the first small page takes a page of the kernel's tables, too, and does not
-                    count */
+    if (small) { /* the first small page also takes a page of the kernel's tables: it is not
+                  * timed */
         places = sa_min(sa_span_bytes(s) / sa_vm.page_bytes, SMALL_PAGES);
         sa_vm_touch((void *)s->start);
         ns = touch(s->start + sa_vm.page_bytes, places - 1);

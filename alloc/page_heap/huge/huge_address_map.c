@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The treap of ranges; see huge_address_map.h. Ordered by address, a heap by random priority, so
- * that its expected depth is logarithmic whatever the order of operations. Recursion is over that
- * depth.
+ * The treap of ranges; see huge_address_map.h. It is a tree by address and a heap by random
+ * priority, so that its expected depth is logarithmic for every order of operations. Functions
+ * recurse over that depth.
  */
 #include "alloc/page_heap/huge/huge_address_map.h"
 
@@ -115,7 +115,7 @@ static void map_add(struct sa_huge_map *map, struct sa_huge_node *node)
     map->ranges++;
 }
 
-/* After the node's range has changed, but not its place in the order. */
+/* Updates `longest` after a node's range has changed, but not its place in the order. */
 static void treap_refresh(struct sa_huge_node *tree, const struct sa_huge_node *node)
 {
     if (tree != node)
@@ -277,7 +277,7 @@ SA_RARE const struct sa_huge_node *sa_huge_map_longest(const struct sa_huge_map 
 SA_RARE const struct sa_huge_node *sa_huge_map_shortest(const struct sa_huge_map *map)
 {
     const struct sa_huge_node *best = NULL, *node;
-    size_t tries = 64; /* of many ranges, a short one is good enough */
+    size_t tries = 64; /* among many ranges, a short one is good enough */
 
     for (node = sa_huge_map_from(map, 0); node && tries--;
          node = sa_huge_map_from(map, node->start + 1))

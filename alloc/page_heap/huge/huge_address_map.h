@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranges of hugepages that nobody uses, by address: a treap whose nodes know the longest range
- * below them. Neighbouring ranges merge. The heap has two: ranges without memory (the address map
- * proper), and ranges with memory (the cache).
+ * below them. Neighbouring ranges merge. The heap has two such maps: the unbacked ranges (the
+ * address map proper) and the backed ranges (the cache).
  *
- * Nodes come from a store that the trees share. A tree needs a node for an insert or a split in the
- * worst case, and freeing memory must not fail: whoever takes a range out makes sure beforehand
- * that the store can serve what may follow (sa_huge_nodes_ready). No lock of its own; numbers are
- * addresses in hugepages.
+ * The nodes come from a store that both trees share. In the worst case, a tree needs a node for an
+ * insert or a split, and freeing memory must not fail. The caller that takes a range out therefore
+ * first makes sure that the store can serve what may follow (sa_huge_nodes_ready). No lock of its
+ * own. Numbers are addresses in hugepages.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_ADDRESS_MAP_H
 #define SA_PAGE_HEAP_HUGE_HUGE_ADDRESS_MAP_H
@@ -18,8 +18,8 @@
 
 struct sa_huge_node {
     size_t start, length;
-    size_t longest;    /* range of this node and those below it */
-    uint64_t since_ns; /* when the range became what it is; the mean over its parts */
+    size_t longest;    /* of the ranges of this node and those below it */
+    uint64_t since_ns; /* when the range became cached or released; the mean over its parts */
     uint64_t priority;
     struct sa_huge_node *left, *right; /* right also links unused nodes */
 };
@@ -45,14 +45,14 @@ void sa_huge_map_insert(struct sa_huge_map *map, struct sa_huge_nodes *nodes, si
 #define SA_HUGE_NONE SIZE_MAX
 
 /*
- * Takes n hugepages out of the shortest range that the descent finds to hold them, from its start;
- * or the n at a multiple of align, which must then be ready to cost a node more. Their number, or
- * SA_HUGE_NONE.
+ * Takes n hugepages from the start of the shortest range that the descent finds to hold them; or
+ * the n at a multiple of align, for which one node more must be ready. Returns the first hugepage,
+ * or SA_HUGE_NONE.
  */
 size_t sa_huge_map_take(struct sa_huge_map *map, struct sa_huge_nodes *nodes, size_t n,
                         size_t align);
 
-/* Takes exactly [start, start + n) out, if all of it is one range's. Requires an unused node. */
+/* Takes exactly [start, start + n) out if it lies in one range. Requires an unused node. */
 bool sa_huge_map_take_at(struct sa_huge_map *map, struct sa_huge_nodes *nodes, size_t start,
                          size_t n);
 

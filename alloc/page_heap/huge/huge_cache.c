@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of hugepages with memory; see huge_cache.h. */
+/* The cache of backed hugepages; see huge_cache.h. */
 #include "alloc/page_heap/huge/huge_cache.h"
 
 #include "alloc/base/bits.h"
 
-/* What was given back and taken so many times is likely to be taken again; more is not counted, so
- * that it is forgotten soon. */
+/* A hugepage that came back and was taken AGAIN_TIMES times is likely to be taken again. More than
+ * AGAIN_MAX times are not counted, so that the count decays soon. */
 #define AGAIN_TIMES 4
 #define AGAIN_MAX   8
 
@@ -27,7 +27,7 @@ static void cache_note_size(struct sa_huge_cache *c)
     sa_sliding_window_add(&c->size_min, c->map.hugepages);
 }
 
-/* Adds up the area under the curve of the size; before each change of it. */
+/* Adds up the area under the curve of the cache's size; called before each change of the size. */
 static void cache_integrate(struct sa_huge_cache *c)
 {
     if (c->now_ns == c->cached_since_ns)
@@ -81,9 +81,9 @@ static void cache_set_limit(struct sa_huge_cache *c, size_t limit)
     c->least_size = c->map.hugepages;
 }
 
-/* A miss: had the cache kept what usage fell by before and rose by since, it would have been a hit.
- * The limit says how many hugepages are worth keeping at all, the swing how many there are even if
- * others are free elsewhere. */
+/* After a miss. The request would have been a hit if the cache had kept the amount by which usage
+ * fell before and rose since. The limit says how many hugepages are worth keeping at all. The
+ * swing says how many are kept although others are free elsewhere. */
 static void cache_grow_limit(struct sa_huge_cache *c)
 {
     size_t fell = sa_sliding_window_max(&c->off_peak_min, SA_HUGE_CACHE_NS);
@@ -173,7 +173,7 @@ SA_RARE bool sa_huge_cache_comes_again(const struct sa_huge_cache *c)
     return c->retaken / AGAIN_TIMES >= sa_min(c->swing, c->peak - c->usage);
 }
 
-/* Half of the swing is forgotten, but not what usage still swings by again and again, for then
+/* Halves the swing, but not below the demand range that usage still goes through repeatedly: then
  * nothing is missing. */
 static void cache_forget_swing(struct sa_huge_cache *c)
 {
@@ -204,7 +204,8 @@ SA_RARE size_t sa_huge_cache_shed(struct sa_huge_cache *c, size_t n, size_t *ret
 
     if (!node || n == 0)
         return 0;
-    /* From the end of the range: what is left of it serves the next request from where it began. */
+    /* From the end of the range: the rest still begins where it began, and serves the next
+     * request. */
     most = sa_min(n, node->length);
     start = node->start + node->length - most;
     cache_integrate(c);

@@ -4,13 +4,13 @@
 
 #include "alloc/base/bits.h"
 
-/* Hugepages looked at that may hold an aligned span, before one that surely does is taken. */
+/* Hugepages tried that may hold an aligned span, before one is taken that certainly does. */
 #define FILLER_TRIES 8
 
-/* A hugepage with fewer free pages than this is worth being made whole by the kernel. */
+/* A hugepage with fewer free pages than this is a candidate for a collapse. */
 #define FILLER_NEARLY_FULL 16
 
-/* One that has this many is a candidate again when it fills up. */
+/* A hugepage with at least this many free pages is a candidate again when it fills up. */
 #define FILLER_NOT_FULL 64
 
 #define COLLAPSES_MAX 8
@@ -30,8 +30,8 @@ static enum sa_huge_kind tracker_kind(const struct sa_huge_tracker *t)
     return t->donated ? SA_HUGE_DONATED : SA_HUGE_REGULAR;
 }
 
-/* 7 for one allocation, 6 for 2, 5 for 3 and 4, and so on: a list of fewer allocations comes
- * later. */
+/* The list for a number of allocations: 7 for one, 6 for 2, 5 for 3 and 4, and so on. Fewer
+ * allocations are in a later list. */
 static unsigned chunk_of(uint32_t allocations)
 {
     unsigned log = allocations > 1 ? sa_log2(allocations - 1) + 1 : 0;
@@ -68,7 +68,7 @@ static void set_remove(struct sa_filler_set *set, struct sa_huge_tracker *t)
     }
 }
 
-/* The first list that is not empty from i on; SA_FILLER_LISTS if there is none. */
+/* The first list from i on that is not empty; SA_FILLER_LISTS: none. */
 static unsigned set_next(const struct sa_filler_set *set, unsigned i)
 {
     unsigned word = i / 64;
@@ -185,7 +185,7 @@ static void tracker_unlink(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     bucket_remove(f, t);
 }
 
-/* Puts a tracker that has changed where it belongs. Not for a change of `broken`. */
+/* Moves a tracker that has changed to its lists. Not for a change of `broken`. */
 void sa_huge_filler_place(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     enum sa_huge_kind kind = tracker_kind(t);
@@ -209,7 +209,7 @@ void sa_huge_filler_place(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     tracker_queue(f, t);
 }
 
-/* A broken hugepage that has memory everywhere again is none. */
+/* A partially released hugepage that is fully backed again is whole. */
 static void tracker_mend(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     if (!t->broken || t->clear_pages || t->moving_pages || t->no_hugepages)
@@ -220,7 +220,7 @@ static void tracker_mend(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     tracker_link(f, t);
 }
 
-/* Pages become taken that were free or clear; whether all of them were clear. */
+/* Marks free or unbacked pages as taken. True if all of them were unbacked. */
 static bool tracker_take_clear(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
                                uint32_t n)
 {
@@ -360,7 +360,7 @@ bool sa_huge_filler_put(struct sa_huge_filler *f, struct sa_huge_tracker *t, uin
                         uint32_t n, bool clear)
 {
     sa_range_put(&t->range, at, n, true);
-    if (t->range.taken == 0) /* nothing of a large span is left here */
+    if (t->range.taken == 0) /* no large span has pages here any more */
         t->donated = false;
     tracker_give(f, t, at, n, clear);
     return t->range.taken == 0;
@@ -411,7 +411,8 @@ SA_RARE void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tra
     sa_huge_filler_set_tail(f, t, 0);
 }
 
-/* All trackers of one set: their buckets may change with the meaning of clear pages. */
+/* Sets `whole` of all trackers of one set. Their buckets may change with the meaning of clear
+ * pages. */
 static void set_whole(struct sa_huge_filler *f, struct sa_filler_set *set, bool whole)
 {
     for (unsigned i = set_next(set, 0); i < SA_FILLER_LISTS; i = set_next(set, i + 1))

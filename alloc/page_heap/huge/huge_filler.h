@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The filler: packs spans of up to a hugepage into as few hugepages as possible. Each of its
- * hugepages has a tracker. A request goes to the hugepage whose longest free run is the shortest
- * that holds it, and among these to the one with most allocations, so that nearly empty hugepages
- * become empty. Hugepages that have been broken (some of their pages given back to the system) are
- * used last. Spans of many objects (dense) and of few (sparse) do not share hugepages, as they live
- * differently long.
+ * hugepages has a tracker. A request goes to the hugepage with the shortest longest free run that
+ * holds it. Among these, it goes to the one with most allocations, so that nearly empty hugepages
+ * become empty. Partially released hugepages (`broken`) are used last. Spans of many objects
+ * (dense) and of few objects (sparse) do not share hugepages, because their lifetimes differ.
  *
- * A page of a hugepage is taken, free with memory, or clear: free without memory, reading as zero.
- * A hugepage fresh from the system begins all clear; it is not broken for that. Clear pages of one
- * that the kernel backs as a whole have memory, and count as free: they still read as zero.
+ * A page of a hugepage is taken, free and backed, or clear: free and unbacked, reading as zero.
+ * All pages of a hugepage fresh from the system are clear; that does not make it broken. If the
+ * kernel backs a hugepage as a whole, its clear pages are backed and count as free: they still
+ * read as zero.
  *
- * No lock of its own, no system call: sa_huge_filler_begin marks pages as taken, the caller
- * releases them, sa_huge_filler_end says how that went. Time is what sa_huge_filler_tick said last.
+ * No lock of its own, no system call. sa_huge_filler_begin marks pages as taken, the caller
+ * releases them, and sa_huge_filler_end notes the result. The time is that of the last
+ * sa_huge_filler_tick.
  *
- * Invariants: F1  pages = taken (moving ones among them) + free + clear, for each hugepage and in
- *                 the sums.
- *             F2  a tracker is in the list of its kind, density, longest run and allocations, and
- *                 in the bucket of its free pages with memory.
- *             F3  clear pages of hugepages that are not broken are counted apart.
+ * Invariants:
+ * F1  pages = taken (moving ones among them) + free + clear, for each hugepage and in the sums.
+ * F2  a tracker is in the list of its kind, density, longest run and allocations, and in the
+ *     bucket of its free backed pages.
+ * F3  clear pages of hugepages that are not broken are counted apart.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_FILLER_H
 #define SA_PAGE_HEAP_HUGE_HUGE_FILLER_H
@@ -34,7 +35,7 @@
 #define SA_FILLER_WORDS  ((SA_FILLER_LISTS + 63) / 64)
 #define SA_FILLER_SETS   (2 * SA_HUGE_KINDS) /* kind, twice: sparse and dense */
 #define SA_FILLER_BUCKETS                                                                          \
-    (SA_HUGE_PAGES / 8 + 2) /* free pages with memory: none, 1 to 7, 8 to 15, ... */
+    (SA_HUGE_PAGES / 8 + 2) /* free backed pages: none, 1 to 7, 8 to 15, ... */
 #define SA_FILLER_SLOT_NS   5000000000ull
 #define SA_FILLER_REPORT_NS (SA_FILLER_SLOT_NS * SA_SLIDING_WINDOW_SLOTS) /* five minutes */
 
@@ -43,25 +44,25 @@ struct sa_huge_tracker {
     struct sa_huge_tracker *free_next, *free_prev;   /* bucket */
     struct sa_huge_tracker *queue_next, *queue_prev; /* candidates for a collapse */
     size_t hugepage;                                 /* number: address / SA_HUGE_BYTES */
-    uint16_t tail_pages; /* how many pages at the start belong to a large span that begins before */
-    uint16_t abandoned;  /* pages that such a span has freed while others are taken */
+    uint16_t tail_pages; /* pages at the start that belong to a large span that begins before */
+    uint16_t abandoned;  /* pages freed by such a span while others are taken */
     uint16_t list;
     uint8_t collapses; /* times that a collapse was tried */
     bool queued;
-    /* A cache line further: what reports look at. */
+    /* On the second cache line: the fields that reports read. */
     struct sa_range_tracker range;
-    uint64_t since_ns;             /* the last time that pages became free */
+    uint64_t since_ns;             /* when pages last became free */
     uint64_t taken[SA_HUGE_WORDS]; /* range's words */
     uint64_t clear[SA_HUGE_WORDS];
     uint16_t clear_pages, moving_pages;
     uint8_t set, bucket;
     bool dense;
-    bool donated;      /* the only allocation is the large span's */
+    bool donated;      /* the only allocation is the tail of a large span */
     bool clean;        /* all of it was released while it was empty */
     bool broken;       /* pages were released while others were taken */
     bool no_hugepages; /* the kernel was told to keep this range out of hugepages */
-    bool whole; /* the kernel gives it memory for all its pages at once, if it is not broken */
-    bool probe; /* left to the kernel's small pages, to see how much of it the program uses */
+    bool whole;        /* the kernel backs all its pages at once, unless it is broken */
+    bool probe;        /* left to small pages, to see how much of it the program uses */
 } __attribute__((aligned(SA_CACHELINE)));
 
 _Static_assert(offsetof(struct sa_huge_tracker, range) == SA_CACHELINE, "see census_fetch");
@@ -72,13 +73,13 @@ struct sa_filler_set {
     struct sa_huge_tracker **first; /* of the filler's lists: each second one, see sa_filler_list */
 };
 
-/* Decisions of one slot of time not to release, as long as they wait to be judged. */
+/* The decisions of one slot of time not to release, until they are judged. */
 struct sa_filler_skip {
     uint64_t slot, count, pages;
-    size_t level; /* demand above it shows that they were right */
+    size_t level; /* demand above this level shows that they were right */
 };
 
-/* What is remembered of one slot of time; zero before there was one. */
+/* The record of one slot of time; zero before the first one. */
 struct sa_filler_slot {
     struct sa_huge_moment peak_demand, peak_hugepages;
     struct sa_filler_skip skip;
@@ -89,21 +90,21 @@ struct sa_huge_filler {
     struct sa_huge_tracker *buckets[2][SA_FILLER_BUCKETS]; /* not broken, broken */
     struct sa_huge_tracker *queue, *queue_last;            /* to be collapsed, the oldest first */
     size_t queued;                                         /* how many */
-    bool backs_whole;                                      /* the last of set_whole */
+    bool backs_whole;                                      /* the last value of set_whole */
     size_t hugepages, kinds[SA_HUGE_KINDS];
     size_t taken_pages, moving_pages;
-    size_t clear_pages[3];  /* not broken, broken, neither broken nor without memory (whole) */
+    size_t clear_pages[3];  /* unbacked and not broken; broken; backed as a whole (`whole`) */
     size_t tail_pages;      /* of large spans, among the taken */
-    size_t abandoned_pages; /* of former tails that others still share a hugepage with */
+    size_t abandoned_pages; /* of former tails whose hugepage others still use */
     uint64_t now_ns;
-    size_t low_water; /* least free pages with memory since the last look */
+    size_t low_water; /* least free backed pages since the last tick */
     struct sa_sliding_window demand, free_min, backed_min;
-    size_t skip_level;         /* the least of those that wait, or SIZE_MAX */
+    size_t skip_level;         /* the least level of decisions that wait, or SIZE_MAX */
     uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
     uint64_t subreleased_pages, broken_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
-    /* Last: large, little of it is touched. A list of sparse hugepages lies beside that of dense
-     * ones, and a page has those of 32 lengths. */
+    /* Last, because they are large and little of them is touched. The list of sparse hugepages
+     * lies beside that of dense ones. A page holds those of 32 lengths. */
     struct sa_filler_slot slots[SA_SLIDING_WINDOW_SLOTS];
     struct sa_huge_tracker *lists[SA_HUGE_KINDS][SA_FILLER_LISTS][2] __attribute__((aligned(4096)));
 };
@@ -117,7 +118,7 @@ static inline struct sa_huge_tracker **sa_filler_list(const struct sa_filler_set
 struct sa_filler_place {
     struct sa_huge_tracker *tracker; /* NULL: no room */
     uint32_t at, n;
-    uint32_t grows; /* pages of them that count as holding no memory so far */
+    uint32_t grows; /* those of the pages that count as unbacked */
     bool zero;
 };
 
@@ -126,35 +127,36 @@ void sa_huge_filler_init(struct sa_huge_filler *f);
 /* Tells the time. */
 void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns);
 
-/* Whether the kernel backs fresh hugepages as a whole without advice has been found out: for those
- * that are here. */
+/* Called when it is known whether the kernel backs fresh hugepages as a whole without advice.
+ * Applies to the hugepages in the filler. */
 void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole);
 
-/* n pages at a multiple of align, n + align <= a hugepage or align = n. Next is one of the two
- * below. */
+/* Finds n pages at a multiple of align, with n + align <= a hugepage or align = n. The caller then
+ * calls commit or cancel. */
 struct sa_filler_place sa_huge_filler_find(struct sa_huge_filler *f, uint32_t n, uint32_t align,
                                            bool dense);
 
-/* They are taken; or it is as if they had never been looked for. */
+/* commit takes the pages; cancel undoes the search. */
 void sa_huge_filler_commit(struct sa_huge_filler *f, const struct sa_filler_place *place,
                            bool dense);
 void sa_huge_filler_cancel(const struct sa_filler_place *place);
 
-/* The record becomes the tracker of a hugepage, whose pages from clear_from on are clear. whole:
- * the kernel will give it memory for all of them at once. */
+/* Makes the record the tracker of a hugepage whose pages from clear_from on are clear. whole: the
+ * kernel will back all of them at once. */
 void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from,
                             bool whole);
 
-/* Adds a hugepage whose first n pages are taken by one span; whether these were clear. */
+/* Adds a hugepage whose first n pages one span takes. True if these pages were clear. */
 bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t n,
                         bool donated, bool dense);
 
-/* Gives pages back; clear: they have no memory. True if nothing of the hugepage is taken any more:
- * the tracker then stays until sa_huge_filler_remove. */
+/* Takes pages back; clear: they are unbacked. True if no page of the hugepage is taken any more.
+ * The tracker then stays until sa_huge_filler_remove. */
 bool sa_huge_filler_put(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
                         uint32_t n, bool clear);
 
-/* Pages behind a span that lengthens, or of one that shortens. */
+/* extend takes the pages behind a span that lengthens; trim takes back those of one that shortens.
+ */
 bool sa_huge_filler_extend(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
                            uint32_t n);
 void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
@@ -162,13 +164,13 @@ void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracker *t, ui
 
 void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
-/* The first n pages are the tail of a large span; or 0: not any more. */
+/* Notes that the first n pages are the tail of a large span. 0: no longer. */
 void sa_huge_filler_set_tail(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t n);
 
-/* The tail is freed, and others keep the hugepage. */
+/* The tail is freed, while other spans keep the hugepage. */
 void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
-/* Free pages that hold memory, as far as is known. */
+/* Free backed pages, as far as is known. */
 static inline size_t sa_huge_filler_backed(const struct sa_huge_filler *f)
 {
     size_t free_pages = f->hugepages * SA_HUGE_PAGES - f->taken_pages;
@@ -183,14 +185,14 @@ static inline uint32_t sa_huge_tracker_backed(const struct sa_huge_tracker *t)
     return t->whole && !t->broken ? free_pages : free_pages - t->clear_pages;
 }
 
-/* Of n pages, those that count as holding no memory. */
+/* Those of n pages that count as unbacked. */
 static inline uint32_t sa_huge_tracker_grows(const struct sa_huge_tracker *t, uint32_t at,
                                              uint32_t n)
 {
     return (t->whole && !t->broken) || !t->clear_pages ? 0 : sa_bits_count(t->clear, at, n);
 }
 
-/* Where its clear pages are counted. */
+/* The index of sa_huge_filler.clear_pages for this tracker. */
 static inline unsigned sa_huge_tracker_clears(const struct sa_huge_tracker *t)
 {
     return t->broken ? 1 : t->whole ? 2 : 0;
@@ -210,32 +212,32 @@ struct sa_filler_release {
 };
 
 /*
- * The hugepage with most free pages to release, broken ones first: one that has at least `least` of
- * them, or any number if it is broken. They count as taken until sa_huge_filler_end. False: there
- * is none.
+ * Finds the hugepage with most free pages to release, broken ones first. It has at least `least`
+ * of them, or any number if it is broken. The pages count as taken until sa_huge_filler_end.
+ * False: there is none.
  */
 bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_filler_release *ret);
 
-/* Whether sa_huge_filler_begin would find one. */
+/* True if sa_huge_filler_begin would find one. */
 bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t least);
 
 /* done: those of the pages that were released. True if the hugepage is empty now. */
 bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
                         const uint64_t *done);
 
-/* Free pages with memory that demand of the recent past makes likely to be needed. */
+/* Free backed pages that are likely to be needed, by the demand of the recent past. */
 size_t sa_huge_filler_held_back(const struct sa_huge_filler *f);
 
-/* How many of the pages may be released, those held back aside; counts the decision. */
+/* How many of `pages` may be released: not those held back. Counts the decision. */
 size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages);
 
-/* A hugepage that is nearly all taken, to be collapsed; NULL: none. It leaves the queue. */
+/* A hugepage that is nearly full, to be collapsed; NULL: none. It leaves the queue. */
 struct sa_huge_tracker *sa_huge_filler_next_full(struct sa_huge_filler *f);
 
-/* The kernel has given it memory everywhere. */
+/* The kernel has backed all its pages. */
 void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
-/* What is known without a look at the trackers; and, added to it, one of them. */
+/* report: the figures that need no look at the trackers. count: adds one tracker to them. */
 void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret);
 void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
                           struct sa_huge_filler_stats *ret, struct sa_span_ages *ages);

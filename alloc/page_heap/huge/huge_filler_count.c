@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts one hugepage of the filler for a report: what of it is used and free, and its free runs by
- * length and age. Reports do this for each hugepage of the heap, with the heap's lock held for some
- * at a time, so it is to be quick. See huge_filler.h.
+ * Counts one hugepage of the filler for a report: its used and free pages, and its free runs by
+ * length and age. Reports do this for every hugepage of the heap, with the heap's lock held for
+ * some of them at a time, so it must be fast. See huge_filler.h.
  */
 #include "alloc/page_heap/huge/huge_filler.h"
 
@@ -24,13 +24,13 @@ static unsigned bucket_of(uint32_t value)
 }
 
 /*
- * Runs of set bits, of pages that became free at one time. First the places where runs begin and
- * end, in turn: most words have at most two, which are noted whether they are there or not, as a
- * branch that cannot be foreseen costs more.
+ * Counts runs of set bits; their pages became free at one time. The loop first notes the places
+ * where runs begin and end, in turn. Most words have at most two. The loop always writes two
+ * entries, because a branch that is hard to predict costs more.
  */
 static void count_runs(const uint64_t *bits, struct sa_age_row *rows, struct sa_idle idle)
 {
-    uint16_t edges[SA_HUGE_PAGES + 2]; /* the last one or two may be of no run */
+    uint16_t edges[SA_HUGE_PAGES + 2]; /* the last one or two may belong to no run */
     uint64_t before = 0;               /* the bit before this word */
     uint32_t n = 0;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the filler gives back and what it remembers: release of free pages out of hugepages that are
- * partly taken, the decisions not to and whether they were right, and figures of that. See
- * huge_filler.h.
+ * Release in the filler: free pages of partly taken hugepages, the decisions not to release them
+ * and whether those were right, and the metrics. See huge_filler.h.
  */
 #include "alloc/page_heap/huge/huge_filler.h"
 
@@ -20,7 +19,7 @@ static struct sa_huge_moment filler_moment(const struct sa_huge_filler *f)
     return m;
 }
 
-/* Demand has passed what some decisions would have left: they were right. */
+/* Demand has passed the level of some decisions not to release: they were right. */
 SA_RARE static void skips_confirm(struct sa_huge_filler *f, size_t demand)
 {
     f->skip_level = SIZE_MAX;
@@ -73,13 +72,13 @@ void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns)
             &f->slots[(f->demand.at + SA_SLIDING_WINDOW_SLOTS - i) % SA_SLIDING_WINDOW_SLOTS];
 
         slot->peak_demand = slot->peak_hugepages = now;
-        slot->skip.count = 0; /* its time is over: it was wrong */
+        slot->skip.count = 0; /* its time is over: the decision was wrong */
     }
     if (passed && f->skip_level != SIZE_MAX)
         skips_confirm(f, 0);
 }
 
-/* Demand that the recent past makes likely. */
+/* The demand that the recent past makes likely. */
 static size_t filler_expected(const struct sa_huge_filler *f)
 {
     const uint64_t second = 1000000000;
@@ -154,7 +153,7 @@ SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least,
     for (int i = 0; i < SA_HUGE_WORDS; i++) {
         r->mask[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
         t->taken[i] |= r->mask[i];
-        if (whole) /* what was clear is now among the pages to release */
+        if (whole) /* the clear pages are now among the pages to release */
             t->clear[i] = 0;
     }
     if (whole) {
@@ -181,7 +180,7 @@ SA_RARE void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_
     sa_huge_filler_changed(f, t);
 }
 
-/* The hugepage is in pieces from now on. */
+/* Notes that the hugepage is partially released from now on. */
 static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     struct sa_huge_tracker **first;
@@ -189,7 +188,7 @@ static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 
     if (t->broken)
         return;
-    /* Out of the bucket of one state, into that of the other. */
+    /* From the bucket of unbroken hugepages to that of broken ones. */
     if (t->free_next)
         t->free_next->free_prev = t->free_prev;
     if (t->free_prev)
@@ -257,7 +256,7 @@ static size_t moment_hugepages(const struct sa_huge_moment *m)
     return m->hugepages[0] + m->hugepages[1] + m->hugepages[2] + m->hugepages[3];
 }
 
-/* Of equal peaks the latest. */
+/* The latest one of equal peaks. */
 static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
 {
     ret->peak_demand = ret->peak_hugepages = filler_moment(f);
