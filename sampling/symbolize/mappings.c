@@ -2,10 +2,10 @@
 /*
  * Loaded objects; see mappings.h.
  *
- * The loader tells under its lock, which a thread that is not in a child of fork may have held: the
- * child's copy is never released. There the loader's list is walked without: no thread of the
- * parent changes it any more, and each change leaves it whole, so what the loader's index has of it
- * is complete.
+ * The loader lists its objects under a lock. Another thread may hold that lock during fork; the
+ * child's copy is then never released. A child of fork therefore walks the loader's list without
+ * the lock: no other thread changes the child's copy, and every single change leaves the list
+ * whole.
  */
 #include "sampling/symbolize/mappings.h"
 
