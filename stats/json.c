@@ -8,28 +8,28 @@
 #include "stats/report.h"
 
 /* Members of one kind, as an object. */
-static void members(struct sa_fmt *f, const struct sa_metric *figures, const uint64_t *values,
+static void members(struct sa_fmt *f, const struct sa_metric *metrics, const uint64_t *values,
                     size_t count, enum sa_metric_kind kind, const char *between)
 {
     const char *separator = "";
 
     sa_fmt_add(f, "{");
     for (size_t i = 0; i < count; i++) {
-        if (figures[i].kind != kind)
+        if (metrics[i].kind != kind)
             continue;
-        sa_fmt_add(f, "%s%s\"%s\": %llu", separator, between, figures[i].name, values[i]);
+        sa_fmt_add(f, "%s%s\"%s\": %llu", separator, between, metrics[i].name, values[i]);
         separator = ",";
     }
     sa_fmt_add(f, "}");
 }
 
-static void both_kinds(struct sa_fmt *f, const struct sa_metric *figures, const uint64_t *values,
+static void both_kinds(struct sa_fmt *f, const struct sa_metric *metrics, const uint64_t *values,
                        size_t count, const char *between)
 {
     sa_fmt_add(f, "\"gauges\": ");
-    members(f, figures, values, count, SA_METRIC_GAUGE, between);
+    members(f, metrics, values, count, SA_METRIC_GAUGE, between);
     sa_fmt_add(f, ", \"counters\": ");
-    members(f, figures, values, count, SA_METRIC_COUNTER, between);
+    members(f, metrics, values, count, SA_METRIC_COUNTER, between);
 }
 
 static void head(struct sa_fmt *f, const struct sa_snapshot *s)
@@ -51,26 +51,26 @@ static void head(struct sa_fmt *f, const struct sa_snapshot *s)
 
 static void hugepages(struct sa_fmt *f, const struct sa_report_input *r)
 {
-    uint64_t values[SA_HUGE_FIGURES];
+    union sa_huge_metric_values values;
 
     if (!r->has_huge)
         return;
-    sa_huge_figures_read(r, values);
+    sa_huge_metrics_read(r, &values);
     sa_fmt_add(f, "\"hugepages\": {\n");
-    both_kinds(f, sa_huge_figures, values, SA_HUGE_FIGURES, "\n  ");
+    both_kinds(f, sa_huge_metrics, values.of, SA_HUGE_METRICS, "\n  ");
     sa_fmt_add(f, "},\n");
 }
 
 static void classes(struct sa_fmt *f, const struct sa_report_input *r)
 {
-    uint64_t values[SA_CLASS_FIGURES];
+    union sa_class_metric_values values;
 
     sa_fmt_add(f, "\"classes\": [");
     for (unsigned cls = 1; cls < r->s.classes; cls++) {
-        sa_class_figures_read(r, cls, values);
+        sa_class_metrics_read(r, cls, &values);
         sa_fmt_add(f, "%s\n{\"class\": %u, \"size_bytes\": %zu, ", cls > 1 ? "," : "", cls,
                    r->s.cls[cls].size);
-        both_kinds(f, sa_class_figures, values, SA_CLASS_FIGURES, " ");
+        both_kinds(f, sa_class_metrics, values.of, SA_CLASS_METRICS, " ");
         sa_fmt_add(f, ", \"spans_by_used_objects\": [");
         for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
             sa_fmt_add(f, "%s%zu", i ? ", " : "", r->cls[cls].central.utilization[i]);
@@ -82,7 +82,7 @@ static void classes(struct sa_fmt *f, const struct sa_report_input *r)
 static void cpus(struct sa_fmt *f)
 {
     int count = sa_cpu_cache_count();
-    uint64_t values[SA_CPU_FIGURES];
+    union sa_cpu_metric_values values;
     const char *separator = "";
 
     sa_fmt_add(f, "\"cpus\": [");
@@ -92,19 +92,18 @@ static void cpus(struct sa_fmt *f)
         sa_cpu_cache_stats(cpu, &c);
         if (!c.populated)
             continue;
-        sa_cpu_figures_read(&c, values);
+        sa_cpu_metrics_read(&c, &values);
         sa_fmt_add(f, "%s\n{\"cpu\": %d, ", separator, cpu);
-        both_kinds(f, sa_cpu_figures, values, SA_CPU_FIGURES, " ");
+        both_kinds(f, sa_cpu_metrics, values.of, SA_CPU_METRICS, " ");
         sa_fmt_add(f, "}");
         separator = ",";
     }
     sa_fmt_add(f, "\n]\n}\n");
 }
 
-void sa_json_format(struct sa_fmt *f)
+void sa_json_format(struct sa_fmt *f, const struct sa_report_input *r)
 {
-    struct sa_report_input *r = sa_report_input_take();
-    uint64_t values[SA_METRICS];
+    union sa_metric_values values;
 
     if (!r) {
         sa_fmt_add(f,
@@ -113,12 +112,11 @@ void sa_json_format(struct sa_fmt *f)
                    SA_JSON_SCHEMA_VERSION);
         return;
     }
-    sa_metrics_read(&r->s, values);
+    sa_metrics_read(&r->s, &values);
     head(f, &r->s);
-    both_kinds(f, sa_metrics, values, SA_METRICS, "\n  ");
+    both_kinds(f, sa_metrics, values.of, SA_METRICS, "\n  ");
     sa_fmt_add(f, ",\n");
     hugepages(f, r);
     classes(f, r);
     cpus(f);
-    sa_report_input_release(r);
 }

@@ -7,10 +7,11 @@
 #define SA_STATS_JSON_H
 
 #include "alloc/base/fmt.h"
+#include "stats/report_input.h"
 
 #define SA_JSON_SCHEMA_VERSION 1
 
-/* Needs at most sa_report_size() bytes. Allocates nothing; holds no lock while formatting. */
-void sa_json_format(struct sa_fmt *f);
+/* Writes a report input as JSON; like sa_text_format, also if r is NULL. */
+void sa_json_format(struct sa_fmt *f, const struct sa_report_input *r);
 
 #endif

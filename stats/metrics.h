@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The figures of a report for machines: names and values; metrics.def has the list. */
+/*
+ * The metrics: descriptions and values, in four sets (the whole, the hugepage-aware heap, a size
+ * class, a CPU). metrics.def and metrics_huge.def have the list. Every format reads its numbers
+ * here, so that no two formats disagree.
+ */
 #ifndef SA_STATS_METRICS_H
 #define SA_STATS_METRICS_H
 
@@ -7,13 +11,13 @@
 
 enum sa_metric_kind { SA_METRIC_GAUGE, SA_METRIC_COUNTER };
 
-/* Texts, not pointers to them: those would have to be relocated at every start of a process. */
+/* Texts, not pointers to them: the loader would relocate those at every start of a process. */
 struct sa_metric {
     char name[40], help[96];
     enum sa_metric_kind kind;
 };
 
-/* How many of each set. */
+/* The sizes of the sets. */
 #define SA_METRIC(name, kind, value, help) +1
 enum {
     SA_METRICS = 0
@@ -22,32 +26,69 @@ enum {
 
 #define SA_HUGE_METRIC(name, kind, value, help) +1
 enum {
-    SA_HUGE_FIGURES = 0
-#include "stats/metrics.def"
+    SA_HUGE_METRICS = 0
+#include "stats/metrics_huge.def"
 };
 
 #define SA_CLASS_METRIC(name, kind, value, help) +1
 enum {
-    SA_CLASS_FIGURES = 0
+    SA_CLASS_METRICS = 0
 #include "stats/metrics.def"
 };
 
 #define SA_CPU_METRIC(name, kind, value, help) +1
 enum {
-    SA_CPU_FIGURES = 0
+    SA_CPU_METRICS = 0
 #include "stats/metrics.def"
 };
 
-extern const struct sa_metric sa_metrics[SA_METRICS];
-extern const struct sa_metric sa_huge_figures[SA_HUGE_FIGURES];
-extern const struct sa_metric sa_class_figures[SA_CLASS_FIGURES];
-extern const struct sa_metric sa_cpu_figures[SA_CPU_FIGURES];
+/* The values of a set: each by its name, and all in the order of the descriptions. */
+#define SA_METRIC(name, kind, value, help) uint64_t name;
+union sa_metric_values {
+    struct {
+#include "stats/metrics.def"
+    };
+    uint64_t of[SA_METRICS];
+};
 
-/* The values, in the order of the names. */
-void sa_metrics_read(const struct sa_snapshot *s, uint64_t ret[SA_METRICS]);
-void sa_huge_figures_read(const struct sa_report_input *r, uint64_t ret[SA_HUGE_FIGURES]);
-void sa_class_figures_read(const struct sa_report_input *r, unsigned cls,
-                           uint64_t ret[SA_CLASS_FIGURES]);
-void sa_cpu_figures_read(const struct sa_cpu_cache_stats *c, uint64_t ret[SA_CPU_FIGURES]);
+#define SA_HUGE_METRIC(name, kind, value, help) uint64_t name;
+union sa_huge_metric_values {
+    struct {
+#include "stats/metrics_huge.def"
+    };
+    uint64_t of[SA_HUGE_METRICS];
+};
+
+#define SA_CLASS_METRIC(name, kind, value, help) uint64_t name;
+union sa_class_metric_values {
+    struct {
+#include "stats/metrics.def"
+    };
+    uint64_t of[SA_CLASS_METRICS];
+};
+
+#define SA_CPU_METRIC(name, kind, value, help) uint64_t name;
+union sa_cpu_metric_values {
+    struct {
+#include "stats/metrics.def"
+    };
+    uint64_t of[SA_CPU_METRICS];
+};
+
+extern const struct sa_metric sa_metrics[SA_METRICS];
+extern const struct sa_metric sa_huge_metrics[SA_HUGE_METRICS];
+extern const struct sa_metric sa_class_metrics[SA_CLASS_METRICS];
+extern const struct sa_metric sa_cpu_metrics[SA_CPU_METRICS];
+
+/*
+ * Compute the values of a set from what was read before. No locks, no allocation.
+ * sa_huge_metrics_read requires r->has_huge; sa_class_metrics_read requires
+ * 1 <= cls < r->s.classes.
+ */
+void sa_metrics_read(const struct sa_snapshot *s, union sa_metric_values *ret);
+void sa_huge_metrics_read(const struct sa_report_input *r, union sa_huge_metric_values *ret);
+void sa_class_metrics_read(const struct sa_report_input *r, unsigned cls,
+                           union sa_class_metric_values *ret);
+void sa_cpu_metrics_read(const struct sa_cpu_cache_stats *c, union sa_cpu_metric_values *ret);
 
 #endif

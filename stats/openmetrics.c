@@ -25,21 +25,21 @@ static const char *unit_of(const char *name)
     return NULL;
 }
 
-static const char *total_of(const struct sa_metric *figure)
+static const char *total_of(const struct sa_metric *metric)
 {
-    return figure->kind == SA_METRIC_COUNTER ? "_total" : "";
+    return metric->kind == SA_METRIC_COUNTER ? "_total" : "";
 }
 
 /* What comes before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
-static void family(const struct writer *w, const char *set, const struct sa_metric *figure)
+static void family(const struct writer *w, const char *set, const struct sa_metric *metric)
 {
-    const char *unit = unit_of(figure->name), *end = w->classic ? total_of(figure) : "";
+    const char *unit = unit_of(metric->name), *end = w->classic ? total_of(metric) : "";
 
-    sa_fmt_add(w->f, "# TYPE salloc_%s%s%s %s\n", set, figure->name, end,
-               figure->kind == SA_METRIC_COUNTER ? "counter" : "gauge");
+    sa_fmt_add(w->f, "# TYPE salloc_%s%s%s %s\n", set, metric->name, end,
+               metric->kind == SA_METRIC_COUNTER ? "counter" : "gauge");
     if (unit && !w->classic)
-        sa_fmt_add(w->f, "# UNIT salloc_%s%s %s\n", set, figure->name, unit);
-    sa_fmt_add(w->f, "# HELP salloc_%s%s%s %s\n", set, figure->name, end, figure->help);
+        sa_fmt_add(w->f, "# UNIT salloc_%s%s %s\n", set, metric->name, unit);
+    sa_fmt_add(w->f, "# HELP salloc_%s%s%s %s\n", set, metric->name, end, metric->help);
 }
 
 /* What is between a sample's name and its value. own: its own labels, or "". */
@@ -52,21 +52,21 @@ static void labels(const struct writer *w, const char *own)
     sa_fmt_add(w->f, " ");
 }
 
-static void sample(const struct writer *w, const char *set, const struct sa_metric *figure,
+static void sample(const struct writer *w, const char *set, const struct sa_metric *metric,
                    const char *own, uint64_t value)
 {
-    sa_fmt_add(w->f, "salloc_%s%s%s", set, figure->name, total_of(figure));
+    sa_fmt_add(w->f, "salloc_%s%s%s", set, metric->name, total_of(metric));
     labels(w, own);
     sa_fmt_add(w->f, "%llu\n", value);
 }
 
 /* Families of one sample each. */
-static void plain(const struct writer *w, const char *set, const struct sa_metric *figures,
+static void plain(const struct writer *w, const char *set, const struct sa_metric *metrics,
                   const uint64_t *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        family(w, set, &figures[i]);
-        sample(w, set, &figures[i], "", values[i]);
+        family(w, set, &metrics[i]);
+        sample(w, set, &metrics[i], "", values[i]);
     }
 }
 
@@ -87,10 +87,10 @@ static void build(const struct writer *w, const struct sa_snapshot *s)
 
 static void whole(const struct writer *w, const struct sa_snapshot *s)
 {
-    uint64_t values[SA_METRICS];
+    union sa_metric_values values;
 
-    sa_metrics_read(s, values);
-    plain(w, "", sa_metrics, values, SA_METRICS);
+    sa_metrics_read(s, &values);
+    plain(w, "", sa_metrics, values.of, SA_METRICS);
     sa_fmt_add(w->f, "# TYPE salloc_realized_fragmentation_ratio gauge\n");
     if (!w->classic)
         sa_fmt_add(w->f, "# UNIT salloc_realized_fragmentation_ratio ratio\n");
@@ -102,21 +102,21 @@ static void whole(const struct writer *w, const struct sa_snapshot *s)
 
 static void hugepages(const struct writer *w, const struct sa_report_input *r)
 {
-    uint64_t values[SA_HUGE_FIGURES];
+    union sa_huge_metric_values values;
 
     if (!r->has_huge)
         return;
-    sa_huge_figures_read(r, values);
-    plain(w, "hugepages_", sa_huge_figures, values, SA_HUGE_FIGURES);
+    sa_huge_metrics_read(r, &values);
+    plain(w, "hugepages_", sa_huge_metrics, values.of, SA_HUGE_METRICS);
 }
 
 /* Classes that never had a span are left out: each would be two dozen series of zeros. */
 static void classes(const struct writer *w, const struct sa_report_input *r)
 {
-    uint64_t values[SA_CLASS_FIGURES];
+    union sa_class_metric_values values;
 
-    for (size_t i = 0; i < SA_CLASS_FIGURES; i++) {
-        family(w, "class_", &sa_class_figures[i]);
+    for (size_t i = 0; i < SA_CLASS_METRICS; i++) {
+        family(w, "class_", &sa_class_metrics[i]);
         for (unsigned cls = 1; cls < r->s.classes; cls++) {
             char own[64];
             struct sa_fmt f;
@@ -125,8 +125,8 @@ static void classes(const struct writer *w, const struct sa_report_input *r)
                 continue;
             sa_fmt_init(&f, own, sizeof(own));
             sa_fmt_add(&f, "class=\"%u\",size=\"%zu\"", cls, r->s.cls[cls].size);
-            sa_class_figures_read(r, cls, values);
-            sample(w, "class_", &sa_class_figures[i], own, values[i]);
+            sa_class_metrics_read(r, cls, &values);
+            sample(w, "class_", &sa_class_metrics[i], own, values.of[i]);
         }
     }
 }
@@ -134,10 +134,10 @@ static void classes(const struct writer *w, const struct sa_report_input *r)
 static void cpus(const struct writer *w)
 {
     int count = sa_cpu_cache_count();
-    uint64_t values[SA_CPU_FIGURES];
+    union sa_cpu_metric_values values;
 
-    for (size_t i = 0; i < SA_CPU_FIGURES; i++) {
-        family(w, "cpu_", &sa_cpu_figures[i]);
+    for (size_t i = 0; i < SA_CPU_METRICS; i++) {
+        family(w, "cpu_", &sa_cpu_metrics[i]);
         for (int cpu = 0; cpu < count; cpu++) {
             struct sa_cpu_cache_stats c;
             char own[32];
@@ -148,33 +148,30 @@ static void cpus(const struct writer *w)
                 continue;
             sa_fmt_init(&f, own, sizeof(own));
             sa_fmt_add(&f, "cpu=\"%d\"", cpu);
-            sa_cpu_figures_read(&c, values);
-            sample(w, "cpu_", &sa_cpu_figures[i], own, values[i]);
+            sa_cpu_metrics_read(&c, &values);
+            sample(w, "cpu_", &sa_cpu_metrics[i], own, values.of[i]);
         }
     }
 }
 
-static void format(const struct writer *w)
+static void format(const struct writer *w, const struct sa_report_input *r)
 {
-    struct sa_report_input *r = sa_report_input_take();
-
-    if (r) {
-        build(w, &r->s);
-        whole(w, &r->s);
-        hugepages(w, r);
-        classes(w, r);
-        cpus(w);
-        sa_report_input_release(r);
-    }
+    if (!r)
+        return;
+    build(w, &r->s);
+    whole(w, &r->s);
+    hugepages(w, r);
+    classes(w, r);
+    cpus(w);
 }
 
-void sa_openmetrics_format(struct sa_fmt *f)
+void sa_openmetrics_format(struct sa_fmt *f, const struct sa_report_input *r)
 {
-    format(&(struct writer){f, false, ""});
+    format(&(struct writer){f, false, ""}, r);
     sa_fmt_add(f, "# EOF\n");
 }
 
-void sa_prometheus_format(struct sa_fmt *f, const char *file)
+void sa_prometheus_format(struct sa_fmt *f, const struct sa_report_input *r, const char *file)
 {
     char common[SA_PROMETHEUS_FILE_MAX + sizeof("file=\"\"")];
     struct sa_fmt label;
@@ -189,5 +186,5 @@ void sa_prometheus_format(struct sa_fmt *f, const char *file)
                        *file < ' ' || *file > '~' || strchr("\"\\", *file) ? '_' : *file);
         sa_fmt_add(&label, "\"");
     }
-    format(&(struct writer){f, true, common});
+    format(&(struct writer){f, true, common}, r);
 }

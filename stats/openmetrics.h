@@ -8,9 +8,10 @@
 #define SA_STATS_OPENMETRICS_H
 
 #include "alloc/base/fmt.h"
+#include "stats/report_input.h"
 
-/* Needs at most sa_report_size() bytes. Allocates nothing; holds no lock while formatting. */
-void sa_openmetrics_format(struct sa_fmt *f);
+/* Writes a report input as OpenMetrics; like sa_text_format, also if r is NULL (no families). */
+void sa_openmetrics_format(struct sa_fmt *f, const struct sa_report_input *r);
 
 /*
  * The same, in the format of Prometheus. file: the value of a label of all samples, which tells
@@ -18,7 +19,7 @@ void sa_openmetrics_format(struct sa_fmt *f);
  * last SA_PROMETHEUS_FILE_MAX characters, with '_' for what is not printable ASCII, a quote or a
  * backslash. Empty: no such label.
  */
-void sa_prometheus_format(struct sa_fmt *f, const char *file);
+void sa_prometheus_format(struct sa_fmt *f, const struct sa_report_input *r, const char *file);
 
 #define SA_PROMETHEUS_FILE_MAX 64
 

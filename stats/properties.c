@@ -99,14 +99,14 @@ static bool read_experiment(const struct sa_snapshot *s, const char *name, size_
     return false;
 }
 
-static bool read_figure(const struct sa_snapshot *s, const char *name, size_t *ret)
+static bool read_metric(const struct sa_snapshot *s, const char *name, size_t *ret)
 {
-    uint64_t values[SA_METRICS];
+    union sa_metric_values values;
 
     for (size_t i = 0; i < SA_METRICS; i++) {
         if (strcmp(name, sa_metrics[i].name) == 0) {
-            sa_metrics_read(s, values);
-            *ret = values[i];
+            sa_metrics_read(s, &values);
+            *ret = values.of[i];
             return true;
         }
     }
@@ -116,22 +116,22 @@ static bool read_figure(const struct sa_snapshot *s, const char *name, size_t *r
 /* Counters of the hugepage-aware heap, which are too many for the stack. */
 static bool read_huge(const char *name, size_t *ret)
 {
-    uint64_t values[SA_HUGE_FIGURES];
+    union sa_huge_metric_values values;
     struct sa_report_input *r;
     size_t i = 0;
     bool ok;
 
-    while (i < SA_HUGE_FIGURES && strcmp(name, sa_huge_figures[i].name) != 0)
+    while (i < SA_HUGE_METRICS && strcmp(name, sa_huge_metrics[i].name) != 0)
         i++;
-    if (i == SA_HUGE_FIGURES)
+    if (i == SA_HUGE_METRICS)
         return false;
     r = sa_report_input_take();
     if (!r)
         return false;
     ok = r->has_huge;
     if (ok) {
-        sa_huge_figures_read(r, values);
-        *ret = values[i];
+        sa_huge_metrics_read(r, &values);
+        *ret = values.of[i];
     }
     sa_report_input_release(r);
     return ok;
@@ -157,7 +157,7 @@ bool sa_property_read(const struct sa_snapshot *s, const char *name, size_t *ret
     const char *rest = after(name, own_prefix);
 
     if (rest)
-        return read_figure(s, rest, ret) || read_huge(rest, ret) || read_coverage(rest, ret);
+        return read_metric(s, rest, ret) || read_huge(rest, ret) || read_coverage(rest, ret);
     rest = after(name, experiment_prefix);
     return (rest && read_experiment(s, rest, ret)) || read_named(s, name, ret);
 }

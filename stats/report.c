@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports: the sections of the page in order, the other formats, their size; see report.h. */
+/* Reports: a report input, its format, its size and where it goes; see report.h. */
 #include "stats/report.h"
 
 #include "alloc/base/bits.h"
@@ -7,74 +7,48 @@
 #include "alloc/os/vm.h"
 #include "stats/json.h"
 #include "stats/openmetrics.h"
-#include "stats/report_internal.h"
+#include "stats/text.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Enough for the longest figures, in each format. */
+/* Enough for the longest numbers, in each format. */
 #define PAGE_BYTES 524288 /* of what does not grow with the number of CPUs */
 #define CPU_BYTES  1024   /* of all that is said of a CPU */
 
 void (*sa_report_options)(struct sa_fmt *f, bool json);
 
-static void format_sections(struct sa_fmt *f, const struct sa_report_input *r)
+/* file: for sa_prometheus_format. */
+static void format(enum sa_report_kind kind, const char *file, struct sa_fmt *f)
 {
-    sa_report_summary(f, &r->s);
-    sa_report_metadata(f, &r->s);
-    sa_report_peak(f, &r->s);
-    sa_report_page_sizes(f);
-    sa_report_experiments(f, &r->s);
-    sa_report_sampled_profiles(f, &r->s);
-    sa_report_caches(f, &r->s);
-    sa_report_sampling(f, &r->s);
-    sa_report_process(f, &r->s);
-    sa_report_classes(f, &r->s);
-    sa_report_utilization(f, r);
-    sa_report_transfer(f, r);
-    sa_report_cpus(f, &r->s);
-    sa_report_capacities(f, r);
-    sa_report_misses(f);
-    sa_report_lengths(f, "PageHeap", &r->sampled_ages);
-    sa_report_ages(f, "PageHeap", &r->sampled_ages);
-    sa_report_allocation_sizes(f, "PageHeap", &r->sampled_sizes);
-    sa_report_size_info(f, "PageHeap", &r->sampled_sizes, r->seconds);
-    sa_report_guarded(f, &r->s);
-    sa_report_limits(f, &r->s);
-    sa_report_system(f, &r->s);
-    sa_report_huge(f, r);
-    if (sa_report_options)
-        sa_report_options(f, false);
+    struct sa_report_input *r = sa_report_input_take();
+
+    switch (kind) {
+    case SA_REPORT_JSON:
+        sa_json_format(f, r);
+        break;
+    case SA_REPORT_OPENMETRICS:
+        sa_openmetrics_format(f, r);
+        break;
+    case SA_REPORT_PROMETHEUS:
+        sa_prometheus_format(f, r, file);
+        break;
+    default:
+        sa_text_format(f, r);
+    }
+    if (r)
+        sa_report_input_release(r);
 }
 
 void sa_report_format(struct sa_fmt *f)
 {
-    struct sa_report_input *r = sa_report_input_take();
-
-    if (r) {
-        format_sections(f, r);
-        sa_report_input_release(r);
-    } else {
-        sa_fmt_add(f, "salloc: no memory for a stats page\n");
-    }
-}
-
-static void format_prometheus(struct sa_fmt *f)
-{
-    sa_prometheus_format(f, "");
+    format(SA_REPORT_TEXT, "", f);
 }
 
 void sa_report_format_as(enum sa_report_kind kind, struct sa_fmt *f)
 {
-    static void (*const formats[])(struct sa_fmt *) = {
-        [SA_REPORT_TEXT] = sa_report_format,
-        [SA_REPORT_JSON] = sa_json_format,
-        [SA_REPORT_OPENMETRICS] = sa_openmetrics_format,
-        [SA_REPORT_PROMETHEUS] = format_prometheus,
-    };
-
-    formats[kind](f);
+    format(kind, "", f);
 }
 
 enum sa_report_kind sa_report_kind_of_path(const char *path)
@@ -100,10 +74,7 @@ void sa_report_format_file(enum sa_report_kind kind, const char *path, struct sa
 {
     const char *slash = strrchr(path, '/');
 
-    if (kind == SA_REPORT_PROMETHEUS)
-        sa_prometheus_format(f, slash ? slash + 1 : path);
-    else
-        sa_report_format_as(kind, f);
+    format(kind, slash ? slash + 1 : path, f);
 }
 
 int sa_report_file_mode(enum sa_report_kind kind)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents say what the sources say: every option is in doc/tuning.md, every lock rank with its text and in
 its order in doc/locking.md, every settable name of the public header somewhere, every kind of line of the
-stats page and every figure for machines in doc/stats.md, and every relative link leads to a file (and heading) that exists.
+stats page and every metric in doc/stats.md, and every relative link leads to a file (and heading) that exists.
 usage: check_docs.py ROOT [LIBRARY]
 """
 import os
@@ -43,19 +43,54 @@ def check_ranks(root, findings):
     return len(ranks)
 
 
+METRIC_SETS = ('', 'HUGE_', 'CLASS_', 'CPU_')  # in the order of the document
+
+
+def read_metrics(text):
+    """Per set the metrics of a list: (name, kind, value, help)."""
+    found = {name: [] for name in METRIC_SETS}
+    for which, *metric in re.findall(r'^SA_(|HUGE_|CLASS_|CPU_)METRIC\((\w+),\s*(\w+),\s*(.*?),\s*"((?:[^"\\]|\\.)*)"\)$',
+                                     text, re.M | re.S):
+        found[which].append(metric)
+    return found
+
+
+def check_lines(path, text, findings):
+    """A line of the page names a metric (m->name), where there is one, instead of repeating its value. Counts lines."""
+    values = {}
+    for metrics in read_metrics(text).values():
+        for name, _, value, _ in metrics:
+            fields = re.findall(r'\b[sh]->[\w.]+', value)
+            if len(fields) == 1 and '(' not in value:
+                values[fields[0]] = name
+    lines = re.findall(r'^SA_(?:HUGE_)?(?:LINE|ROW|COUNT)(?:_IF|_BYTES)?\(.*?\)$', text, re.M | re.S)
+    for line in lines:
+        for field in re.findall(r'\b[sh]->[\w.]+', line):
+            if field in values:
+                findings.add(path, None, 'a line has %s, which is m->%s' % (field, values[field]))
+    return len(lines)
+
+
 def check_metrics(root, findings):
-    """The tables of figures are those of the source, in its order."""
-    source = re.findall(r'^SA_(?:HUGE_|CLASS_|CPU_)?METRIC\((\w+),\s*(\w+),.*?"((?:[^"\\]|\\.)*)"\)',
-                        lint.read(root, 'stats/metrics.def'), re.M | re.S)
+    """The tables of metrics are those of the source, in its order."""
+    found = {name: [] for name in METRIC_SETS}
+    lines = 0
+    for path in ('stats/metrics.def', 'stats/metrics_huge.def'):
+        text = lint.read(root, path)
+        lines += check_lines(path, text, findings)
+        for which, metrics in read_metrics(text).items():
+            found[which] += metrics
+    source = [(name, kind.lower(), text) for which in METRIC_SETS for name, kind, _, text in found[which]]
     rows = re.findall(r'^\| `(\w+)` \| (gauge|counter) \| (.*) \|$', lint.read(root, 'doc/stats.md'), re.M)
     if len(source) < 50:
-        findings.add('stats/metrics.def', None, 'only %d figures found' % len(source))
-    for (name, kind, text), row in zip(source, rows):
-        if row != (name, kind.lower(), text):
-            findings.add('doc/stats.md', None, 'the row of %s should be "| `%s` | %s | %s |"' %
-                         (row[0], name, kind.lower(), text))
+        findings.add('stats/metrics.def', None, 'only %d metrics found' % len(source))
+    if lines < 100:
+        findings.add('stats/metrics.def', None, 'only %d lines of the page found' % lines)
+    for metric, row in zip(source, rows):
+        if row != metric:
+            findings.add('doc/stats.md', None, 'the row of %s should be "| `%s` | %s | %s |"' % (row[0], *metric))
     if len(rows) != len(source):
-        findings.add('doc/stats.md', None, '%d rows of figures, there are %d' % (len(rows), len(source)))
+        findings.add('doc/stats.md', None, '%d rows of metrics, there are %d' % (len(rows), len(source)))
     return len(source)
 
 
@@ -136,10 +171,10 @@ def main(root, library=None):
     options, ranks = check_options(root, findings), check_ranks(root, findings)
     links = check_links(root, findings)
     check_paths(root, findings)
-    figures = check_metrics(root, findings)
+    metrics = check_metrics(root, findings)
     kinds = check_page(root, library, findings) if library else 0
-    findings.finish('%d options, %d lock ranks, %d links, %d figures, %d kinds of lines of the stats page' %
-                    (options, ranks, links, figures, kinds))
+    findings.finish('%d options, %d lock ranks, %d links, %d metrics, %d kinds of lines of the stats page' %
+                    (options, ranks, links, metrics, kinds))
 
 
 if __name__ == '__main__':

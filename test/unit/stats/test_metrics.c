@@ -56,22 +56,22 @@ static void test_figures_have_usable_names(void **state)
 {
     (void)state;
     check_names(sa_metrics, SA_METRICS);
-    check_names(sa_huge_figures, SA_HUGE_FIGURES);
-    check_names(sa_class_figures, SA_CLASS_FIGURES);
-    check_names(sa_cpu_figures, SA_CPU_FIGURES);
-    check_prefixed("hugepages_", sa_huge_figures, SA_HUGE_FIGURES);
-    check_prefixed("class_", sa_class_figures, SA_CLASS_FIGURES);
-    check_prefixed("cpu_", sa_cpu_figures, SA_CPU_FIGURES);
+    check_names(sa_huge_metrics, SA_HUGE_METRICS);
+    check_names(sa_class_metrics, SA_CLASS_METRICS);
+    check_names(sa_cpu_metrics, SA_CPU_METRICS);
+    check_prefixed("hugepages_", sa_huge_metrics, SA_HUGE_METRICS);
+    check_prefixed("class_", sa_class_metrics, SA_CLASS_METRICS);
+    check_prefixed("cpu_", sa_cpu_metrics, SA_CPU_METRICS);
 }
 
 static uint64_t figure(const struct sa_snapshot *s, const char *name)
 {
-    uint64_t values[SA_METRICS];
+    union sa_metric_values values;
 
-    sa_metrics_read(s, values);
+    sa_metrics_read(s, &values);
     for (size_t i = 0; i < SA_METRICS; i++)
         if (strcmp(sa_metrics[i].name, name) == 0)
-            return values[i];
+            return values.of[i];
     fail_msg("no figure %s", name);
     return 0;
 }
@@ -99,26 +99,26 @@ static void test_figures_are_the_snapshots(void **state)
 static void test_figures_are_properties(void **state)
 {
     struct sa_snapshot s;
-    uint64_t values[SA_METRICS];
+    union sa_metric_values values;
     size_t value = 77;
 
     (void)state;
     sa_snapshot_take(&s);
-    sa_metrics_read(&s, values);
+    sa_metrics_read(&s, &values);
     for (size_t i = 0; i < SA_METRICS; i++) {
         char name[100] = "salloc.";
 
         strcat(name, sa_metrics[i].name);
         assert_true(sa_property_read(&s, name, &value));
-        assert_int_equal(value, values[i]);
+        assert_int_equal(value, values.of[i]);
     }
-    for (size_t i = 0; i < SA_HUGE_FIGURES; i++) {
+    for (size_t i = 0; i < SA_HUGE_METRICS; i++) {
         char name[100] = "salloc.";
 
-        strcat(name, sa_huge_figures[i].name);
+        strcat(name, sa_huge_metrics[i].name);
         assert_true(sa_property_read(&s, name, &value));
         for (size_t k = 0; k < SA_METRICS; k++)
-            assert_string_not_equal(sa_huge_figures[i].name, sa_metrics[k].name);
+            assert_string_not_equal(sa_huge_metrics[i].name, sa_metrics[k].name);
     }
     assert_true(sa_property_read(&s, "salloc.address_requested_hugepages", &value) && value > 0);
     value = 77;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The sections of the stats page that both page heaps have, each under its label, those about
- * guarded allocations and the system's memory; see report_internal.h.
- */
-#include "stats/report_internal.h"
+/* The tables of the stats page with a row for each length of spans, for either page heap; see
+ * text_internal.h. */
+#include "stats/text_internal.h"
 
-/* Row n of the census is for runs of n pages, row 0 for the longest. */
+/* The row of a length: row n is for runs of n pages, row 0 for the longest. */
 static size_t row_of(size_t length)
 {
     return length % SA_AGE_LENGTHS;
 }
 
-void sa_report_lengths(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages)
+void sa_text_lengths(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages)
 {
     size_t sizes = 0, backed = 0, released = 0, all_cum = 0, released_cum = 0;
 
@@ -20,8 +18,8 @@ void sa_report_lengths(struct sa_fmt *f, const char *label, const struct sa_span
         backed += ages->backed[i].pages;
         released += ages->released[i].pages;
     }
-    sa_fmt_add(f, SA_REPORT_RULE "%s: %zu sizes; %6m MiB free; %6m MiB unmapped\n" SA_REPORT_RULE,
-               label, sizes, backed << SA_PAGE_SHIFT, released << SA_PAGE_SHIFT);
+    sa_fmt_add(f, SA_RULE "%s: %zu sizes; %6m MiB free; %6m MiB unmapped\n" SA_RULE, label, sizes,
+               backed << SA_PAGE_SHIFT, released << SA_PAGE_SHIFT);
     for (size_t length = 1; length <= SA_AGE_LENGTHS; length++) {
         const struct sa_age_row *b = &ages->backed[row_of(length)];
         const struct sa_age_row *r = &ages->released[row_of(length)];
@@ -72,12 +70,11 @@ static void age_rows(struct sa_fmt *f, const char *kind, const struct sa_age_row
     }
 }
 
-void sa_report_ages(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages)
+void sa_text_ages(struct sa_fmt *f, const char *label, const struct sa_span_ages *ages)
 {
     sa_fmt_add(f,
-               SA_REPORT_RULE
-               "%s cache entry age (count of pages in spans of a given size that have been "
-               "idle for up to the given period of time)\n" SA_REPORT_RULE,
+               SA_RULE "%s cache entry age (count of pages in spans of a given size that have been "
+                       "idle for up to the given period of time)\n" SA_RULE,
                label);
     sa_fmt_add(f, "%34s %7s %7s %7s %7s %7s %7s %7s\n", "mean", "<1s", "1s", "30s", "1m", "30m",
                "1h", "8+h");
@@ -85,17 +82,8 @@ void sa_report_ages(struct sa_fmt *f, const char *label, const struct sa_span_ag
     age_rows(f, "Unmapped span", ages->released);
 }
 
-void sa_report_allocation_sizes(struct sa_fmt *f, const char *label,
-                                const struct sa_size_info *sizes)
-{
-    sa_fmt_add(f, "%s: stats on allocation sizes\n", label);
-    sa_fmt_add(f, "%s: %zu pages live small allocation\n", label, sizes->small_live_pages);
-    sa_fmt_add(f, "%s: %zu pages of slack on large allocations\n", label, sizes->slack_pages);
-    sa_fmt_add(f, "%s: largest seen allocation %zu pages\n", label, sizes->largest_pages);
-}
-
-void sa_report_size_info(struct sa_fmt *f, const char *label, const struct sa_size_info *sizes,
-                         double seconds)
+void sa_text_sizes(struct sa_fmt *f, const char *label, const struct sa_size_info *sizes,
+                   double seconds)
 {
     sa_fmt_add(f, "%s: per-size information:\n", label);
     for (unsigned i = 0; i < SA_SIZE_BUCKETS; i++) {
@@ -116,25 +104,4 @@ void sa_report_size_info(struct sa_fmt *f, const char *label, const struct sa_si
                    (double)c->allocs * per_s,
                    (double)pages.allocated * (SA_PAGE_BYTES / 1048576.0) * per_s);
     }
-}
-
-void sa_report_guarded(struct sa_fmt *f, const struct sa_snapshot *s)
-{
-    const struct sa_guarded_stats *g = &s->guarded;
-
-    sa_fmt_add(f, SA_REPORT_RULE "GWP-ASan Status\n" SA_REPORT_RULE);
-    sa_fmt_add(f, "Successful Allocations: %llu\n", g->succeeded);
-    sa_fmt_add(f, "Failed Allocations: %llu\n", g->failed);
-    sa_fmt_add(f, "Skipped Allocations (Filtered): %llu\n", g->skipped);
-    sa_fmt_add(f, "Skipped Allocations (Too Large): %llu\n", g->large);
-    sa_fmt_add(f, "Slots Currently Allocated: %zu\n", g->allocated);
-    sa_fmt_add(f, "Slots Currently Quarantined: %zu\n", g->quarantined);
-    sa_fmt_add(f, "Maximum Slots Allocated: %zu / %zu\n", g->most_allocated, g->allowed);
-}
-
-void sa_report_system(struct sa_fmt *f, const struct sa_snapshot *s)
-{
-    sa_fmt_add(f, "Low-level allocator stats:\n");
-    sa_fmt_add(f, "MmapSysAllocator: %zu bytes (%m MiB) allocated\n", s->system_bytes,
-               s->system_bytes);
 }
