@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a debugger is told of records and variables that several files know; see
- * alloc/base/layout.h. */
+/*
+ * What debuggers and sallocctl are told of records and variables that several files know; see
+ * alloc/base/layout.h. And the note that leads to all of it.
+ */
 #include "alloc/base/layout.h"
 
 #include "alloc/base/first_use_index.h"
@@ -11,13 +13,15 @@
 #include "alloc/middle/transfer_shards.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/record/recording.h"
 #include "sampling/stack/block_history.h"
 #include "sampling/stack/stack.h"
 
-/* More than 1 when a debugger that knows only records of now would be misled. */
+/* More than 1 when a reader that knows only records of now would be misled. In the note, too. */
 #define SA_LAYOUT_VERSION 1
 
 extern const char sa_layout_main SA_HIDDEN;
@@ -78,14 +82,67 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_fork_gate, debugger),
     SA_LAYOUT_FIELD(struct sa_hardening, on),
 
+    SA_LAYOUT_FIELD(struct sa_sample, next),
+    SA_LAYOUT_FIELD(struct sa_sample, p),
+    SA_LAYOUT_FIELD(struct sa_sample, interval),
+    SA_LAYOUT_FIELD(struct sa_sample, offset),
+    SA_LAYOUT_FIELD(struct sa_sample, hits),
+    SA_LAYOUT_FIELD(struct sa_sample, align),
+    SA_LAYOUT_FIELD(struct sa_sample, number),
+    SA_LAYOUT_FIELD(struct sa_sample, time_ns),
+    SA_LAYOUT_FIELD(struct sa_sample, kind),
+    SA_LAYOUT_FIELD(struct sa_sample, guarded),
     SA_LAYOUT_FIELD(struct sa_sample, stack),
     SA_LAYOUT_FIELD(struct sa_sample, allocated),
     SA_LAYOUT_FIELD(struct sa_sample, requested),
     SA_LAYOUT_FIELD(struct sa_sample, address),
     SA_LAYOUT_FIELD(struct sa_sample, tid),
     SA_LAYOUT_FIELD(struct sa_sample, cls),
+    SA_LAYOUT_FIELD(struct sa_stack, next),
+    SA_LAYOUT_FIELD(struct sa_stack, hash),
+    SA_LAYOUT_FIELD(struct sa_stack, totals),
     SA_LAYOUT_FIELD(struct sa_stack, depth),
     {"struct sa_stack.pc", offsetof(struct sa_stack, pc)}, /* no array of known length */
+
+    SA_LAYOUT_FIELD(struct sa_sums, samples),
+    SA_LAYOUT_FIELD(struct sa_sums, certain),
+    SA_LAYOUT_FIELD(struct sa_sums, certain_bytes),
+    SA_LAYOUT_FIELD(struct sa_sums, count),
+    SA_LAYOUT_FIELD(struct sa_sums, bytes),
+    SA_LAYOUT_FIELD(struct sa_sums, sampled_bytes),
+    SA_LAYOUT_FIELD(struct sa_sums, count_variance),
+    SA_LAYOUT_FIELD(struct sa_sums, bytes_variance),
+    SA_LAYOUT_FIELD(struct sa_sums, bytes_squares),
+    SA_LAYOUT_FIELD(struct sa_sums, offset_count),
+    SA_LAYOUT_FIELD(struct sa_sums, offset_bytes),
+    SA_LAYOUT_FIELD(struct sa_sums, hits_count),
+    SA_LAYOUT_FIELD(struct sa_sums, hits_bytes),
+    SA_LAYOUT_FIELD(struct sa_sums, failures),
+    SA_LAYOUT_FIELD(struct sa_sums, failures_variance),
+    SA_LAYOUT_FIELD(struct sa_sums, offset_count_variance),
+    SA_LAYOUT_FIELD(struct sa_stack_stats, stacks),
+    SA_LAYOUT_FIELD(struct sa_stack_stats, dropped),
+    SA_LAYOUT_FIELD(struct sa_stack_stats, evicted_samples),
+
+    SA_LAYOUT_FIELD(struct sa_buckets, rows),
+    SA_LAYOUT_FIELD(struct sa_buckets, count),
+    SA_LAYOUT_SIZE(struct sa_bucket),
+    SA_LAYOUT_FIELD(struct sa_bucket, key),
+    SA_LAYOUT_FIELD(struct sa_bucket, samples),
+    SA_LAYOUT_FIELD(struct sa_bucket, offsets),
+    SA_LAYOUT_FIELD(struct sa_bucket, hits),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, stack),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, p),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, interval),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, allocated),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, requested),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, align),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, kind),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, guarded),
+    SA_LAYOUT_FIELD(struct sa_bucket_key, tid),
+
+    SA_LAYOUT_FIELD(struct sa_footprint, used),
+    SA_LAYOUT_FIELD(struct sa_vm, used_bytes),
 
     SA_LAYOUT_FIELD(struct sa_block_history_slot, history),
     SA_LAYOUT_FIELD(struct sa_block_history, start),
@@ -106,3 +163,31 @@ SA_LAYOUT_ADDRESS(sa_transfer_first);
 SA_LAYOUT_ADDRESS(sa_transfer_others);
 SA_LAYOUT_ADDRESS(sa_fork_gate);
 SA_LAYOUT_ADDRESS(sa_hardening);
+SA_LAYOUT_ADDRESS(sa_footprint);
+SA_LAYOUT_ADDRESS(sa_vm);
+SA_LAYOUT_ADDRESS(sa_stack_unknown);
+
+/*
+ * The note. Program headers lead to it, which are in memory and which no stripping removes: so the
+ * library is found in a static program, in a core, and where its file was deleted. Its name is
+ * "salloc", its type SA_LAYOUT_NOTE. Then follow the version, the bytes of a struct sa_layout, and
+ * the distances of the section's beginning and end from the places of these two numbers.
+ */
+#define NOTE_TEXT(number)    NOTE_TEXT_OF(number)
+#define NOTE_TEXT_OF(number) #number
+
+__asm__(
+    ".hidden __start_salloc_layout\n\t"
+    ".hidden __stop_salloc_layout\n\t"
+    ".pushsection .note.salloc,\"a\",%note\n\t"
+    ".balign 4\n\t"
+    ".long 7, 24, " NOTE_TEXT(
+        SA_LAYOUT_NOTE) "\n\t"
+                        ".asciz \"salloc\"\n\t"
+                        ".balign 4\n\t"
+                        ".long " NOTE_TEXT(SA_LAYOUT_VERSION) ", 56\n\t"
+                                                              ".quad __start_salloc_layout - .\n\t"
+                                                              ".quad __stop_salloc_layout - .\n\t"
+                                                              ".popsection");
+
+SA_STATIC_ASSERT(sizeof(struct sa_layout) == 56, "as in the note");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's description of itself for debuggers (debug/library.py): where its variables lie,
- * and where the fields of its records. It is part of the library, so that it always fits it, and is
- * found by the name of its section, so that neither debug information nor symbols are needed. The
- * library never reads it: it costs no memory in a process.
+ * The library's description of itself for debuggers (debug/library.py) and sallocctl (tool/): where
+ * its variables lie, and where the fields of its records. It is part of the library, so that it
+ * always fits it, and is found by the name of its section, so that neither debug information nor
+ * symbols are needed. The library never reads it: it costs no memory in a process.
  *
  * The section is a list of struct sa_layout. Places that hold 0 between the records of two files
  * are padding.
@@ -73,6 +73,9 @@ struct sa_layout {
 #define SA_LAYOUT_SYMBOL  "%c0"
 #define SA_LAYOUT_OPERAND "i"
 #endif
+
+/* The type of the note that says where the section is (alloc/api/layout_table.c): "sall". */
+#define SA_LAYOUT_NOTE 0x6c6c6173
 
 SA_STATIC_ASSERT(SA_LAYOUT_NAME == 48, "as in SA_LAYOUT_PLACE");
 

@@ -3,6 +3,7 @@
 #include "sampling/estimate/rates.h"
 
 #include "alloc/base/atomic.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/math.h"
 #include "alloc/base/size_class.h"
 #include "sampling/estimate/estimate.h"
@@ -17,7 +18,7 @@ struct class_rate {
     double p, interval, log_fail; /* atomic, relaxed: see rates.h */
 };
 
-static struct {
+static struct rates {
     uint32_t generation; /* atomic: published with release */
     struct rates_copy {
         int64_t interval; /* atomic, relaxed */
@@ -28,6 +29,22 @@ static struct {
         } past;
     } copy[SA_RATE_COPIES];
 } rates;
+
+SA_LAYOUT = {
+    SA_LAYOUT_VALUE(SA_RATE_COPIES),
+    SA_LAYOUT_FIELD(struct rates, generation),
+    SA_LAYOUT_FIELD(struct rates, copy),
+    SA_LAYOUT_SIZE(struct rates_copy),
+    SA_LAYOUT_FIELD(struct rates_copy, interval),
+    SA_LAYOUT_FIELD(struct rates_copy, of),
+    SA_LAYOUT_FIELD(struct rates_copy, past.bytes_weight),
+    SA_LAYOUT_FIELD(struct rates_copy, past.blocks_weight),
+    SA_LAYOUT_FIELD(struct rates_copy, past.bytes),
+    SA_LAYOUT_SIZE(struct class_rate),
+    SA_LAYOUT_FIELD(struct class_rate, p),
+    SA_LAYOUT_FIELD(struct class_rate, interval),
+};
+SA_LAYOUT_STATIC_ADDRESS("rates", rates);
 
 static struct rates_copy *copy_of(uint32_t generation)
 {

@@ -5,6 +5,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
@@ -16,7 +17,7 @@
 
 #define FOLDED 64 /* records of gone samples that make room at a time */
 
-static struct {
+static struct live_samples {
     struct sa_lock lock;
     struct sa_sample *first;  /* live, newest first */
     struct sa_sample *gone;   /* freed since the peak, but live then; linked by next */
@@ -32,6 +33,19 @@ static struct {
     uint64_t peak_number; /* the heap was largest when this sample had been taken, and no other */
     int64_t peak_time_ns;
 } live;
+
+SA_LAYOUT = {
+    SA_LAYOUT_FIELD(struct live_samples, first),
+    SA_LAYOUT_FIELD(struct live_samples, gone),
+    SA_LAYOUT_FIELD(struct live_samples, folded),
+    SA_LAYOUT_FIELD(struct live_samples, count),
+    SA_LAYOUT_FIELD(struct live_samples, gone_count),
+    SA_LAYOUT_FIELD(struct live_samples, newest),
+    SA_LAYOUT_FIELD(struct live_samples, bytes),
+    SA_LAYOUT_FIELD(struct live_samples, peak_number),
+    SA_LAYOUT_FIELD(struct live_samples, peak_time_ns),
+};
+SA_LAYOUT_STATIC_ADDRESS("live_samples", live);
 
 /* What was kept for an earlier peak. */
 struct past {

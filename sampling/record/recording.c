@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
@@ -20,6 +21,8 @@ static uint32_t
     want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
 
 static bool by_thread; /* atomic, relaxed */
+
+SA_LAYOUT_STATIC_ADDRESS("by_thread", by_thread);
 
 uint32_t sa_sample_thread(void)
 {

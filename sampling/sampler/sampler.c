@@ -9,6 +9,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
@@ -29,7 +30,7 @@
  * be lent again and again. */
 #define LENT_MAX_P 0.125
 
-static SA_START_DATA struct {
+static SA_START_DATA struct sampler {
     uint64_t seed;  /* const after init and in between forks */
     uint64_t rng;   /* atomic: draws that belong to no CPU */
     uint64_t taken; /* atomic, relaxed */
@@ -37,6 +38,12 @@ static SA_START_DATA struct {
     uint32_t
         forked; /* atomic: what is chosen to be guarded and kept follows draws from before a fork */
 } sampler;
+
+SA_LAYOUT = {
+    SA_LAYOUT_FIELD(struct sampler, taken),
+    SA_LAYOUT_FIELD(struct sampler, failed),
+};
+SA_LAYOUT_STATIC_ADDRESS("sampler", sampler);
 
 static size_t apart[SA_CLASSES_MAX]; /* atomic, relaxed */
 

@@ -20,6 +20,7 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 
@@ -57,7 +58,7 @@ struct block {
 SA_STATIC_ASSERT(sizeof(struct block) == SA_CACHELINE, "slots begin on a line of their own");
 SA_STATIC_ASSERT(sizeof(struct sa_stack) % 8 == 0, "slots are aligned");
 
-static struct {
+static struct stack_table {
     struct sa_lock lock;
     struct sa_stack **buckets;
     uint32_t used, half;          /* buckets in use; half: a power of two, half <= used < 2 half */
@@ -71,6 +72,14 @@ static struct {
 } table = {.used = FEWEST, .half = FEWEST, .chunk = CHUNK_FIRST, .stats.limit_bytes = DEFAULT_MAX};
 
 struct sa_stack sa_stack_unknown;
+
+SA_LAYOUT = {
+    SA_LAYOUT_FIELD(struct stack_table, buckets),
+    SA_LAYOUT_FIELD(struct stack_table, used),
+    SA_LAYOUT_FIELD(struct stack_table, evicted),
+    SA_LAYOUT_FIELD(struct stack_table, stats),
+};
+SA_LAYOUT_STATIC_ADDRESS("stack_table", table);
 
 static void link_last(struct links *head, struct links *l)
 {
