@@ -41,10 +41,12 @@ SA_COLD void sa_fatal_write(const char *line, size_t bytes);
             sa_fatal_internal(__FILE__, __LINE__, #c);                                             \
     } while (0)
 
+/* An invariant that debug builds check (-Ddebug_checks=true). Other builds compile the condition
+ * and do not evaluate it. For locks: SA_DCHECK_HELD of alloc/os/lock.h. */
 #ifdef SA_DEBUG
 #define SA_DCHECK(c) SA_CHECK(c)
 #else
-#define SA_DCHECK(c) ((void)sizeof(c))
+#define SA_DCHECK(c) ((void)sizeof(!(c)))
 #endif
 
 #endif

@@ -111,8 +111,10 @@ static void set_remove(const struct kind *kind, struct part *part, uint64_t bloc
     part->set[hole] = 0;
 }
 
-/* False: not to be had. A signal handler may have interrupted who holds it, on this very thread. */
+/* False: not to be had. A signal handler may have interrupted who holds it, on this very thread.
+ * No analysis inside: it does not follow what a try returns to the caller. */
 static bool part_lock(struct part *part)
+    SA_TRY_ACQUIRE(true, SA_RANK_QUARANTINE) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (sa_lock_try(&part->lock, SA_RANK_QUARANTINE))

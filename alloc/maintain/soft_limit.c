@@ -98,8 +98,8 @@ static void enforce(void)
 }
 
 /* False: another thread is at it. A signal handler, which may have interrupted that one's, never
- * waits. */
-static bool enter(void)
+ * waits. No analysis inside: it does not follow what a try returns to the caller. */
+static bool enter(void) SA_TRY_ACQUIRE(true, SA_RANK_LIMIT) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     if (sa_lock_try(&soft.lock, SA_RANK_LIMIT))
         return true;

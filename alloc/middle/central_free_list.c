@@ -186,7 +186,7 @@ static size_t central_run(const struct central *c, unsigned cls)
 }
 
 /* New spans, up to so many; how many. The lock is held, but not meanwhile. */
-static size_t central_grow(struct central *c, unsigned cls, size_t run)
+static size_t central_grow(struct central *c, unsigned cls, size_t run) SA_REQUIRES(SA_RANK_CENTRAL)
 {
     struct sa_span *made[RUN_MAX];
     size_t n = 0;

@@ -3,7 +3,8 @@
  * A futex lock of one word: 0 free, 1 held, 2 held and somebody may wait. Short spinning first,
  * because every critical section here is short. Acquire orders after the release of the previous
  * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked
- * instruction (single_threaded.h). Debug builds check the order of lock_ranks.def.
+ * instruction (single_threaded.h). Debug builds check the order of lock_ranks.def, clang the
+ * annotations of alloc/base/thread_safety.h.
  */
 #ifndef SA_OS_LOCK_H
 #define SA_OS_LOCK_H
@@ -11,6 +12,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/single_threaded.h"
+#include "alloc/base/thread_safety.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +24,7 @@ enum sa_lock_rank {
     SA_RANKS
 };
 
+/* The capability of the annotations is the rank of the lock: thread_safety.h. */
 struct sa_lock {
     uint32_t word; /* atomic */
 };
@@ -29,21 +32,35 @@ struct sa_lock {
 void sa_lock_wait(struct sa_lock *lock);
 void sa_lock_wake(struct sa_lock *lock);
 
-/* Lets go of the lock and takes it again. If somebody waits for it, that one is given time to get
- * it in between. */
-void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank);
+/* Releases the lock and acquires it again. A thread that waits for it gets it in between. */
+void sa_lock_yield(struct sa_lock *lock, enum sa_lock_rank rank) SA_REQUIRES(rank);
 
-/* Before a lock is waited for; once it is held; before it is let go: so a signal handler that can
- * take a lock never finds that lock's rank held. */
+/* The rank checker of debug builds. The order of the calls is: check, wait for the lock, acquired;
+ * and released, give the lock up. So a signal handler finds no rank held whose lock is free. */
 #ifdef SA_DEBUG
 void sa_lock_rank_check(enum sa_lock_rank rank);
 void sa_lock_rank_acquired(enum sa_lock_rank rank);
 void sa_lock_rank_released(enum sa_lock_rank rank);
+SA_COLD void sa_lock_rank_assert(enum sa_lock_rank rank, const char *file, int line)
+    SA_ASSERT_HELD(rank);
 #else
 #define sa_lock_rank_check(rank)    ((void)(rank))
 #define sa_lock_rank_acquired(rank) ((void)(rank))
 #define sa_lock_rank_released(rank) ((void)(rank))
+
+SA_INLINE void sa_lock_rank_assert(enum sa_lock_rank rank, const char *file, int line)
+    SA_ASSERT_HELD(rank)
+{
+    (void)rank, (void)file, (void)line;
+}
 #endif
+
+/*
+ * This thread holds a lock of that rank. A debug build ends the program if not; other builds
+ * contain no code for it. clang's analysis takes the rank for held from here on: for functions
+ * that are called through pointers, which SA_REQUIRES cannot annotate.
+ */
+#define SA_DCHECK_HELD(rank) sa_lock_rank_assert(rank, __FILE__, __LINE__)
 
 /* 0 to 1. A signal handler between the load and the store leaves the lock as it was. */
 SA_INLINE bool sa_lock_take(struct sa_lock *lock)
@@ -70,7 +87,9 @@ SA_INLINE uint32_t sa_lock_give(struct sa_lock *lock)
     return word;
 }
 
+/* The functions below are what the analysis takes for locking: it does not look inside. */
 SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
+    SA_ACQUIRE(rank) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     sa_lock_rank_check(rank);
     if (SA_UNLIKELY(!sa_lock_take(lock)))
@@ -80,6 +99,7 @@ SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
 }
 
 SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
+    SA_TRY_ACQUIRE(true, rank) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     if (!sa_lock_take(lock))
         return false;
@@ -89,6 +109,7 @@ SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
 }
 
 SA_INLINE void sa_lock_release(struct sa_lock *lock, enum sa_lock_rank rank)
+    SA_RELEASE(rank) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     sa_lock_rank_released(rank);
     if (SA_UNLIKELY(sa_lock_give(lock) == 2))

@@ -31,12 +31,12 @@ SA_LAYOUT = {
     SA_LAYOUT_VALUE(STATE_FREE),
 };
 
-static void guarded_lock(void)
+static void guarded_lock(void) SA_ACQUIRE(SA_RANK_GUARDED)
 {
     sa_lock_acquire(&guarded.lock, SA_RANK_GUARDED);
 }
 
-static void guarded_unlock(void)
+static void guarded_unlock(void) SA_RELEASE(SA_RANK_GUARDED)
 {
     sa_lock_release(&guarded.lock, SA_RANK_GUARDED);
 }

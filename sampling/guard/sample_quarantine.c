@@ -58,12 +58,12 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("kept.entries", entries);
 
-static void kept_lock(void)
+static void kept_lock(void) SA_ACQUIRE(SA_RANK_KEPT)
 {
     sa_lock_acquire(&kept.lock, SA_RANK_KEPT);
 }
 
-static void kept_unlock(void)
+static void kept_unlock(void) SA_RELEASE(SA_RANK_KEPT)
 {
     sa_lock_release(&kept.lock, SA_RANK_KEPT);
 }

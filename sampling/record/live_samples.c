@@ -53,12 +53,12 @@ struct past {
     struct sa_buckets rows;
 };
 
-static void live_lock(void)
+static void live_lock(void) SA_ACQUIRE(SA_RANK_SAMPLES)
 {
     sa_lock_acquire(&live.lock, SA_RANK_SAMPLES);
 }
 
-static void live_unlock(void)
+static void live_unlock(void) SA_RELEASE(SA_RANK_SAMPLES)
 {
     sa_lock_release(&live.lock, SA_RANK_SAMPLES);
 }
@@ -309,9 +309,10 @@ static void folded_copy(const struct sa_bucket *row, struct sa_sample_copy *to)
 
 /*
  * Maps memory for copies of all samples and takes the lock, with which it returns. False, without
- * the lock, when out of memory.
+ * the lock, when out of memory. No analysis inside: it does not follow the result to the caller.
  */
 SA_RARE static bool live_lock_to_copy(struct sa_copied *c)
+    SA_TRY_ACQUIRE(true, SA_RANK_SAMPLES) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     for (;;) {
         struct sa_live_stats stats;

@@ -224,13 +224,15 @@ void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
                           struct sa_huge_moving *moving);
 
 /* Releases a moving range; the lock is dropped meanwhile. False if the kernel refused. */
-bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *moving);
+bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *moving)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Gives the span that was freed last back to its component, now; may drop the lock meanwhile. */
-void sa_huge_heap_flush(struct sa_huge_heap *h);
+void sa_huge_heap_flush(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* After memory was given back: what is too much goes on to the system. Lets go of the lock. */
-void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2]);
+void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
+    SA_RELEASE(SA_RANK_PAGE_HEAP);
 
 /* Releases the pages of one hugepage that are marked, run by run; those that went are in done. No
  * lock held. */
@@ -244,7 +246,8 @@ long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t alig
 
 /* Releases up to so many pages, of hugepages with at least `least` free ones, and gives up regions
  * that hold nothing any more. */
-size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least);
+size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* What is to go back at once. */
 size_t sa_huge_heap_excess(struct sa_huge_heap *h);
@@ -252,7 +255,7 @@ size_t sa_huge_heap_excess(struct sa_huge_heap *h);
 /* Releases up to so many pages, of hugepages with at least `least` free ones; the lock is dropped
  * meanwhile. */
 size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
-                                  bool periodic);
+                                  bool periodic) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Limits: huge_limits.c. */
 

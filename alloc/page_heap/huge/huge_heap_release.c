@@ -128,6 +128,7 @@ SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_movi
 
 /* Cached hugepages; pages released. */
 static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, bool periodic)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t done = 0;
 
@@ -152,6 +153,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, b
 
 /* Free pages of the filler's hugepages. */
 SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t least)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t done = 0;
     bool ok = true;
@@ -322,7 +324,7 @@ static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
 }
 
 /* Releases the part of what is idle that the time since the last tick has earned. */
-static void heap_release_idle(struct sa_huge_heap *h, double part)
+static void heap_release_idle(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t idle[3], keep = HEAP_KEEP, want, done = 0;
 

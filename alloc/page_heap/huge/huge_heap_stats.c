@@ -106,6 +106,7 @@ static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_m
 
 /* Lock held, but for moments. */
 static void heap_census(struct sa_huge_heap *h, struct sa_huge_stats *ret)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t at = h->first;
 

@@ -142,7 +142,7 @@ SA_RARE void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stat
 
 /* Counts free spans of one state. The lock is held, but yielded every CENSUS_STEP spans. */
 SA_RARE static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, bool released,
-                                struct sa_span_ages *ages)
+                                struct sa_span_ages *ages) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_span *s;
     struct sa_free_walk walk;
