@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """gdb calls malloc, free and others in a program of several threads that it has stopped at a random instruction of a
 critical section, or of a slow path that holds locks. Each call returns, what it allocates is nobody else's, and so is
-what the program allocates (worker.c). Several hundred calls, or with SALLOC_TEST_FULL=1 10,000.
+what the program allocates (worker.c). Some calls are made by code that gdb compiles, where it can.
 
-usage: calls.py LIBRARY PROGRAM [VARIABLE=VALUE...]    (PROGRAM: worker.c)
+usage: calls.py LIBRARY PROGRAM COUNT [VARIABLE=VALUE...]    (PROGRAM: worker.c)
+COUNT: so many calls in sections, and a quarter as many in slow paths.
 Status 77: there is no gdb here, or it may not trace. SALLOC_TEST_SCRIPT=0: without gdb's side of the library."""
 import os
 import random
@@ -18,12 +19,14 @@ try:
 except ImportError:
     gdb = None
 
-STOPS = 3000 if os.environ.get('SALLOC_TEST_FULL') else 150
 CALLS = 4  # at most, at a stop
-LONGEST_S = 1800 if STOPS > 1000 else 240
-SLOW = ['sa_front_alloc', 'sa_front_free', 'sa_transfer_insert', 'sa_transfer_remove', 'sa_central_insert',
+COMPILE = 40  # one call of so many is compiled
+STOPS_FOR_CALL = 3  # stops that one call in a section may take; about 1 is usual
+MISSES = 3  # of a section that the program does not come to: no further ones
+SLOW = ['sa_front_alloc', 'sa_front_free_sized', 'sa_front_realloc', 'sa_transfer_insert', 'sa_transfer_remove', 'sa_central_insert',
         'sa_central_remove', 'sa_cpu_cache_alloc', 'sa_cpu_cache_free', 'sa_page_heap_alloc', 'sa_page_heap_free']
 SLOW_STEPS = 120
+PLACES = ['section', 'inside', 'elsewhere']
 
 
 def driver():
@@ -35,14 +38,16 @@ def driver():
                os.environ.get('SALLOC_TEST_SCRIPT') != '0' else 'set auto-load python-scripts off',
                '-ex', 'set startup-with-shell off', '-ex', 'set pagination off', '-ex', 'set confirm off',
                '-ex', 'set environment LD_PRELOAD ' + library]
-    for variable in sys.argv[3:]:
+    for variable in sys.argv[4:]:
         command += ['-ex', 'set environment ' + variable.replace('=', ' ', 1)]
     command += ['-x', os.path.abspath(__file__), program]
+    longest_s = 240 + int(sys.argv[3]) // 6
     environment = {name: value for name, value in os.environ.items() if name != 'LD_PRELOAD'}
+    environment['TEST_CALLS'] = sys.argv[3]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
                           start_new_session=True) as process:
         try:
-            output, _ = process.communicate(timeout=LONGEST_S)
+            output, _ = process.communicate(timeout=longest_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output = process.communicate()[0] + '\nhangs'
@@ -60,21 +65,35 @@ class Debugger:
         self.random = random.Random(16)
         self.blocks = {}  # address: bytes, of which the debugger is the owner
         self.inferior = gdb.selected_inferior()
-        self.counts = {'section': 0, 'inside': 0, 'elsewhere': 0, 'calls': 0}
+        self.stops = dict.fromkeys(PLACES, 0)
+        self.calls = dict.fromkeys(PLACES, 0)
+        self.compiled = 0
+        self.instructions, self.entered = set(), set()  # of sections: where it was stopped, and in which
+        self.missed = {}
 
     def run(self):
+        wanted = int(os.environ['TEST_CALLS'])
         self.tick = gdb.Breakpoint('tick', internal=True)
         gdb.execute('run', to_string=True)
+        self.tick.enabled = False
+        for name in SLOW:
+            if not gdb.lookup_static_symbol(name) and 'No symbol' in gdb.execute('info address ' + name, to_string=True):
+                raise gdb.GdbError('the library has no ' + name)
+        self.can_compile = self.try_to_compile()
         self.sections = self.find_sections()
         self.likely = list(self.sections)
-        for number in range(STOPS):
-            if self.random.random() < 0.6:
+        while self.calls['section'] < wanted or self.calls['inside'] < wanted / 4:
+            if sum(self.stops.values()) > STOPS_FOR_CALL * wanted:
+                # Threads run on while one is stopped at a breakpoint: some stops are beside what they were meant for.
+                raise gdb.GdbError('too few stops where it matters: %s' % self.stops)
+            if self.random.random() < 0.75:
                 place = self.stop_in_section()
             else:
                 place = self.stop_in_slow_path()
-            self.counts[place] += 1
+            self.stops[place] += 1
             for _ in range(self.random.randint(1, CALLS)):
-                self.call(number)
+                self.calls[place] += 1
+                self.call()
         for address in list(self.blocks):
             self.free(address)
         gdb.execute('set variable stop = 1')
@@ -82,10 +101,17 @@ class Debugger:
         code = gdb.parse_and_eval('$_exitcode')
         if code.type.code == gdb.TYPE_CODE_VOID or int(code) != 0:
             raise gdb.GdbError('the program ended badly: %s' % code)
-        # Threads run on while one is stopped at a breakpoint: some stops are beside what they were meant for.
-        if self.counts['section'] < STOPS / 4 or self.counts['inside'] < STOPS / 10:
-            raise gdb.GdbError('too few stops where it matters: %s' % self.counts)
-        print('passed: stops and calls:', self.counts)
+        print('passed: stops %s, calls %s, %d of them compiled, at %d instructions of %d sections of %d' % (
+            self.stops, self.calls, self.compiled, len(self.instructions), len(self.entered), len(self.sections)))
+
+    def try_to_compile(self):
+        """Whether gdb has a compiler here."""
+        try:
+            gdb.execute('compile code (void)0', to_string=True)
+            return True
+        except gdb.error as error:
+            print('not compiled: %s' % error)
+            return False
 
     def find_sections(self):
         """(start, end) of the critical sections of the library."""
@@ -118,9 +144,13 @@ class Debugger:
     def stop_in_section(self):
         start, end = self.random.choice(self.likely)
         code = gdb.selected_frame().architecture().disassemble(start, end - 1)
-        if self.go_to('*%#x' % self.random.choice(code)['addr']):
+        address = self.random.choice(code)['addr']
+        if self.go_to('*%#x' % address):
+            self.instructions.add(address)
+            self.entered.add(start)
             return 'section'
-        if len(self.likely) > 4:
+        self.missed[start, end] = self.missed.get((start, end), 0) + 1
+        if len(self.likely) > 4 and self.missed[start, end] == MISSES:
             self.likely.remove((start, end))  # not one that the program comes to soon
         return 'elsewhere'
 
@@ -136,7 +166,6 @@ class Debugger:
         return 'elsewhere'
 
     def evaluate(self, text):
-        self.counts['calls'] += 1
         try:
             return int(gdb.parse_and_eval(text))
         except gdb.error as error:
@@ -160,12 +189,21 @@ class Debugger:
 
     def free(self, address):
         self.check(address, self.blocks.pop(address))
-        self.counts['calls'] += 1
         gdb.execute('call call_free((void *)%#x)' % address, to_string=True)
 
-    def call(self, number):
+    def call_compiled(self, size):
+        """gdb maps memory in the program, loads what gcc has made of this, and calls it."""
+        gdb.execute('compile code extern void *malloc(unsigned long); extern void free(void *); void *first = malloc(8); '
+                    'free(first); compiled = malloc(%d);' % size, to_string=True)
+        self.compiled += 1
+        self.keep(self.evaluate('(unsigned long)compiled'), size)
+
+    def call(self):
         size = self.random.choice([8, 24, 24, 100, 100, 1000, 5000, self.random.randint(1, 300000)])
         kind = self.random.randrange(10)
+        if self.can_compile and self.random.randrange(COMPILE) == 0:
+            self.call_compiled(size)
+            return
         address = self.random.choice(list(self.blocks)) if self.blocks else 0
         if len(self.blocks) > 40:
             kind = 9

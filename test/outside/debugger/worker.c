@@ -18,6 +18,8 @@ void (*volatile call_free)(void *p) = free;
 size_t (*volatile call_usable)(void *p) = malloc_usable_size;
 pid_t (*volatile call_getpid)(void) = getpid;
 
+void *volatile compiled; /* what code that the debugger compiles has allocated */
+
 volatile int stop;
 
 /* Reached all the time: where the debugger stops a program that does not come to where it waits for
