@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as JSON; see json.h. */
+/* The report as JSON; see json.h. No state. */
 #include "stats/json.h"
 
 #include "alloc/os/clock.h"
@@ -7,7 +7,7 @@
 #include "stats/metrics.h"
 #include "stats/report.h"
 
-/* Members of one kind, as an object. */
+/* Writes the metrics of one kind as an object. between: what precedes each member. */
 static void members(struct sa_fmt *f, const struct sa_metric *metrics, const uint64_t *values,
                     size_t count, enum sa_metric_kind kind, const char *between)
 {

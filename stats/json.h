@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report as JSON: one object with schema_version, integers only (sizes in bytes), counters
- * apart from gauges. Names stay as they are while schema_version does; new ones may come.
+ * The report as JSON: one object with schema_version. Numbers are integers, and sizes are in bytes.
+ * Counters and gauges are in separate objects. While schema_version stays the same, names do not
+ * change; new names may appear.
  */
 #ifndef SA_STATS_JSON_H
 #define SA_STATS_JSON_H
@@ -11,7 +12,8 @@
 
 #define SA_JSON_SCHEMA_VERSION 1
 
-/* Writes a report input as JSON; like sa_text_format, also if r is NULL. */
+/* Writes a report input as JSON, under the rules of sa_text_format (stats/text.h). r: NULL if there
+ * is no memory for one; the object then has the member "error". */
 void sa_json_format(struct sa_fmt *f, const struct sa_report_input *r);
 
 #endif

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report in the text formats of OpenMetrics and of Prometheus; see openmetrics.h. A counter's
- * family has the name without "_total" in OpenMetrics and with it in Prometheus.
+ * The report in the text formats of OpenMetrics and Prometheus; see openmetrics.h. No state. The
+ * family of a counter has the name without "_total" in OpenMetrics, and with it in Prometheus.
  */
 #include "stats/openmetrics.h"
 
+#include "alloc/base/fatal.h"
 #include "stats/metrics.h"
 
 #include <string.h>
 
 struct writer {
     struct sa_fmt *f;
-    bool classic;       /* Prometheus */
+    bool classic;       /* the format of Prometheus */
     const char *common; /* a label of all samples, as name="value", or "" */
 };
 
-/* What a name ends in; NULL: a number of things. */
+/* The unit that a name ends in; NULL: the metric is a count. */
 static const char *unit_of(const char *name)
 {
     const char *last = strrchr(name, '_');
@@ -30,7 +31,7 @@ static const char *total_of(const struct sa_metric *metric)
     return metric->kind == SA_METRIC_COUNTER ? "_total" : "";
 }
 
-/* What comes before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
+/* Writes the lines before the samples of a family. set: "", "hugepages_", "class_" or "cpu_". */
 static void family(const struct writer *w, const char *set, const struct sa_metric *metric)
 {
     const char *unit = unit_of(metric->name), *end = w->classic ? total_of(metric) : "";
@@ -42,7 +43,7 @@ static void family(const struct writer *w, const char *set, const struct sa_metr
     sa_fmt_add(w->f, "# HELP salloc_%s%s%s %s\n", set, metric->name, end, metric->help);
 }
 
-/* What is between a sample's name and its value. own: its own labels, or "". */
+/* Writes the labels between a sample's name and its value. own: the sample's own labels, or "". */
 static void labels(const struct writer *w, const char *own)
 {
     const char *comma = *own && *w->common ? "," : "";
@@ -60,7 +61,7 @@ static void sample(const struct writer *w, const char *set, const struct sa_metr
     sa_fmt_add(w->f, "%llu\n", value);
 }
 
-/* Families of one sample each. */
+/* Writes families with one sample each. */
 static void plain(const struct writer *w, const char *set, const struct sa_metric *metrics,
                   const uint64_t *values, size_t count)
 {
@@ -79,6 +80,7 @@ static void build(const struct writer *w, const struct sa_snapshot *s)
 
     sa_fmt_init(&f, own, sizeof(own));
     sa_fmt_add(&f, "version=\"" SALLOC_VERSION "\",caches=\"%s\"", caches);
+    SA_DCHECK(!f.truncated);
     sa_fmt_add(w->f, "# TYPE salloc_build%s %s\n", end, type);
     sa_fmt_add(w->f, "# HELP salloc_build%s which library this is\nsalloc_build_info", end);
     labels(w, own);
@@ -110,7 +112,7 @@ static void hugepages(const struct writer *w, const struct sa_report_input *r)
     plain(w, "hugepages_", sa_huge_metrics, values.of, SA_HUGE_METRICS);
 }
 
-/* Classes that never had a span are left out: each would be two dozen series of zeros. */
+/* Classes that never had a span are left out: each would add two dozen series of zeros. */
 static void classes(const struct writer *w, const struct sa_report_input *r)
 {
     union sa_class_metric_values values;
@@ -125,6 +127,7 @@ static void classes(const struct writer *w, const struct sa_report_input *r)
                 continue;
             sa_fmt_init(&f, own, sizeof(own));
             sa_fmt_add(&f, "class=\"%u\",size=\"%zu\"", cls, r->s.cls[cls].size);
+            SA_DCHECK(!f.truncated);
             sa_class_metrics_read(r, cls, &values);
             sample(w, "class_", &sa_class_metrics[i], own, values.of[i]);
         }
@@ -148,6 +151,7 @@ static void cpus(const struct writer *w)
                 continue;
             sa_fmt_init(&f, own, sizeof(own));
             sa_fmt_add(&f, "cpu=\"%d\"", cpu);
+            SA_DCHECK(!f.truncated);
             sa_cpu_metrics_read(&c, &values);
             sample(w, "cpu_", &sa_cpu_metrics[i], own, values.of[i]);
         }
@@ -186,5 +190,6 @@ void sa_prometheus_format(struct sa_fmt *f, const struct sa_report_input *r, con
                        *file < ' ' || *file > '~' || strchr("\"\\", *file) ? '_' : *file);
         sa_fmt_add(&label, "\"");
     }
+    SA_DCHECK(!label.truncated);
     format(&(struct writer){f, true, common}, r);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numeric properties: tcmalloc's names with the meanings that they have there, and every figure of
- * metrics.def as salloc.<name>; and two that the kernel is asked for. No state.
+ * Numeric properties: tcmalloc's names with tcmalloc's meanings, every metric as salloc.<name>, and
+ * two values that the kernel computes. No state.
  */
 #include "stats/properties.h"
 
@@ -15,7 +15,7 @@
 
 static const char experiment_prefix[] = "tcmalloc.experiment.", own_prefix[] = "salloc.";
 
-/* Where the rest of a name with this prefix begins; NULL: it has another. */
+/* The rest of a name behind a prefix; NULL: the name does not begin with the prefix. */
 static const char *after(const char *name, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -113,7 +113,8 @@ static bool read_metric(const struct sa_snapshot *s, const char *name, size_t *r
     return false;
 }
 
-/* Counters of the hugepage-aware heap, which are too many for the stack. */
+/* Metrics of the hugepage-aware heap. They need a report input, which is too large for the stack.
+ */
 static bool read_huge(const char *name, size_t *ret)
 {
     union sa_huge_metric_values values;
@@ -137,7 +138,7 @@ static bool read_huge(const char *name, size_t *ret)
     return ok;
 }
 
-/* What takes the kernel too long for a report that is polled. */
+/* Values that take the kernel too long for a report that is polled. */
 static bool read_coverage(const char *name, size_t *ret)
 {
     bool huge = strcmp(name, "heap_hugepage_bytes") == 0, ok;

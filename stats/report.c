@@ -3,6 +3,7 @@
 #include "stats/report.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/os/vm.h"
 #include "stats/json.h"
@@ -14,8 +15,8 @@
 #include <unistd.h>
 
 /* Enough for the longest numbers, in each format. */
-#define PAGE_BYTES 524288 /* of what does not grow with the number of CPUs */
-#define CPU_BYTES  1024   /* of all that is said of a CPU */
+#define PAGE_BYTES 524288 /* all parts that do not grow with the number of CPUs */
+#define CPU_BYTES  1024   /* all rows and samples of one CPU */
 
 void (*sa_report_options)(struct sa_fmt *f, bool json);
 
@@ -24,6 +25,7 @@ static void format(enum sa_report_kind kind, const char *file, struct sa_fmt *f)
 {
     struct sa_report_input *r = sa_report_input_take();
 
+    SA_DCHECK(kind < SA_REPORT_KINDS);
     switch (kind) {
     case SA_REPORT_JSON:
         sa_json_format(f, r);
@@ -100,6 +102,7 @@ int sa_report_write(int fd)
     }
     sa_fmt_init(&f, buf, cap);
     sa_report_format(&f);
+    SA_DCHECK(!f.truncated); /* sa_report_size holds any report */
     while (!failed && done < f.len) {
         ssize_t n = write(fd, buf + done, f.len - done);
 

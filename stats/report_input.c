@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readings and where they lie; see report_input.h. State: the library's own instance and whether it
- * is in use. */
+/* Report inputs and their memory; see report_input.h. State: the library's own instance, whether it
+ * is in use, and the last coverage from the kernel (each atomic). */
 #include "stats/report_input.h"
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
@@ -12,24 +13,24 @@
 #include <string.h>
 
 static struct sa_report_input own;
-static uint32_t own_used; /* atomic */
+static uint32_t own_used; /* atomic: acquired by the thread that uses `own` */
 
-static size_t reading_bytes(void)
+static size_t input_bytes(void)
 {
     return sa_align_up(sizeof(struct sa_report_input), sa_max(sa_vm.page_bytes, 4096));
 }
 
 /*
- * The kernel walks its page tables for this, which may take milliseconds: as often as that is
- * COVERAGE_PART of the time at most, and in between what it said last.
+ * The kernel walks its page tables to compute the coverage, which may take milliseconds. Such walks
+ * take at most 1/COVERAGE_PART of the time. In between, reports show the last result.
  */
 #define COVERAGE_PART 100
 
-static struct sa_vm_coverage reading_coverage(void)
+static struct sa_vm_coverage read_coverage(void)
 {
     static struct {
-        uint32_t used;    /* atomic: by who asks */
-        uint64_t next_ns; /* atomic, relaxed, as are the next two */
+        uint32_t used;    /* atomic: acquired by the thread that asks the kernel */
+        uint64_t next_ns; /* no walk before this time; atomic, relaxed, as are the next two */
         size_t resident, huge;
     } last;
     uint64_t now = sa_clock_ns();
@@ -46,7 +47,7 @@ static struct sa_vm_coverage reading_coverage(void)
     return (struct sa_vm_coverage){sa_load_relaxed(&last.resident), sa_load_relaxed(&last.huge)};
 }
 
-static void reading_heaps(struct sa_report_input *r)
+static void read_heaps(struct sa_report_input *r)
 {
     uint64_t now;
 
@@ -55,7 +56,7 @@ static void reading_heaps(struct sa_report_input *r)
         return;
     }
     r->has_huge = sa_page_heap_huge_stats(&sa_page_heap_ordinary, &r->huge);
-    r->coverage = reading_coverage();
+    r->coverage = read_coverage();
     sa_page_heap_census(&sa_page_heap_sampled, &r->sampled_sizes, &r->sampled_ages);
     sa_fork_gate_leave();
     now = sa_clock_coarse_ns();
@@ -69,18 +70,20 @@ struct sa_report_input *sa_report_input_take(void)
     struct sa_report_input *r = &own;
 
     if (sa_xchg_acquire(&own_used, 1))
-        r = sa_vm_map(NULL, reading_bytes(), "salloc report");
+        r = sa_vm_map(NULL, input_bytes(), "salloc report");
     if (r) {
         sa_snapshot_take_detailed(&r->s, r->cls);
-        reading_heaps(r);
+        read_heaps(r);
     }
     return r;
 }
 
 void sa_report_input_release(struct sa_report_input *r)
 {
-    if (r == &own)
+    if (r == &own) {
+        SA_DCHECK(sa_load_relaxed(&own_used));
         sa_store_release(&own_used, 0);
-    else
-        sa_vm_unmap(r, reading_bytes());
+    } else {
+        sa_vm_unmap(r, input_bytes());
+    }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading all counters; see stats_snapshot.h for what the reading promises. No state, no
- * allocation. */
+/* Taking the stats snapshot; see stats_snapshot.h for what it promises. No state, no allocation. */
 #include "stats/stats_snapshot.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/cpu_cache/thread_slots.h"
@@ -29,7 +29,7 @@ const char *const sa_experiment_names[SA_EXPERIMENTS] = {
     [SA_EXPERIMENT_OPTIMAL_RATES] = "SALLOC_OPTIMAL_RATES",
 };
 
-/* Two numbers of /proc/self/statm: size and resident, in kernel pages. */
+/* Reads the first two numbers of /proc/self/statm: size and RSS, in pages of the kernel. */
 static void snapshot_process(struct sa_snapshot *s)
 {
     char text[128];
@@ -58,7 +58,8 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
     if (detail)
         detail[cls] = d;
     c->size = k->size;
-    /* What moved from one to the next in between was seen twice: no more than there are. */
+    /* An object that moves between layers while they are read may be counted twice. Each count is
+     * therefore bounded by the objects that exist. */
     all = d.central.spans * k->objects;
     c->central_objects = sa_min(d.central.free_objects, all);
     c->transfer_objects = sa_min(d.transfer.objects, all - c->central_objects);
@@ -67,6 +68,7 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
                                    all - c->central_objects - c->transfer_objects - c->cpu_objects);
     c->free_objects =
         c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
+    SA_DCHECK(c->free_objects <= all);
     c->apart_objects = sa_sampler_apart(cls);
     c->spans = d.central.spans;
     c->pages = d.central.pages;
@@ -94,7 +96,8 @@ static void snapshot_heaps(struct sa_snapshot *s)
     struct sa_quarantine_stats q;
     struct sa_sample_quarantine_stats kept;
 
-    sa_sample_quarantine_stats(&kept); /* first: what is freed meanwhile is still in use below */
+    /* The quarantine comes first: a block that is freed meanwhile is still in use below. */
+    sa_sample_quarantine_stats(&kept);
     sa_quarantine_stats(&q);
     s->quarantine_limit_bytes = q.limit_bytes;
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
@@ -113,7 +116,7 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->heap.spans_created += sampled.spans_created;
     s->heap.grown += sampled.grown;
     s->heap.released_ever_bytes += sampled.released_ever_bytes;
-    /* To the heaps they are in use; the program has freed them. */
+    /* Blocks in quarantine are in use to the page heaps, but the program has freed them. */
     kept.spans += q.large_blocks;
     kept.bytes += q.large_bytes;
     kept.bytes = sa_min(kept.bytes, s->heap.in_use_bytes);
@@ -125,8 +128,8 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->kept_bytes = kept.bytes;
     s->heap.released_bytes += s->kept_empty_bytes;
     s->heap.backed_bytes += kept.bytes - s->kept_empty_bytes;
-    /* A sample is in use once: by its proxy if that is held, else as an object of its class. What
-     * its pages are beyond that remains for the metadata, which the guarded blocks' pages are in
+    /* A sampled block counts once: by its proxy if the proxy is held, else as an object of its
+     * class. The rest of its pages counts as metadata. Pages of guarded blocks count as metadata
      * already. */
     s->heap.mapped_bytes += s->apart_bytes - s->sampled_bytes;
     s->heap.in_use_bytes += s->apart_bytes - s->sampled_bytes;
@@ -156,7 +159,7 @@ static void snapshot_metadata(struct sa_snapshot *s)
     s->released_bytes = s->heap.released_bytes + s->reserved_bytes;
     known = s->heap.mapped_bytes + s->metadata_bytes + s->arena.unallocated_bytes +
             s->arena.unavailable_bytes + s->reserved_bytes;
-    /* What was mapped since the total was read is not missing from it. */
+    /* Memory may have been mapped after system_bytes was read: known may exceed system_bytes. */
     s->other_bytes = s->system_bytes > known ? s->system_bytes - known : 0;
     s->metadata_bytes += s->other_bytes;
     s->system_bytes = known + s->other_bytes;
@@ -189,6 +192,20 @@ static void snapshot_caches(struct sa_snapshot *s)
     s->experiment[SA_EXPERIMENT_OPTIMAL_RATES] = s->rates.optimised;
 }
 
+/* True if the rows of the summary are the mapped bytes, and objects in caches and on spans are at
+ * most those that exist. */
+__attribute__((unused)) static bool snapshot_adds_up(const struct sa_snapshot *s)
+{
+    size_t cached = s->cpu_bytes + s->thread_bytes + s->transfer_bytes + s->central_bytes;
+
+    return s->heap.mapped_bytes == s->in_use_bytes + cached + s->quarantine_bytes +
+                                       s->heap.backed_bytes + s->heap.moving_bytes +
+                                       s->heap.released_bytes &&
+           s->released_bytes == s->heap.released_bytes + s->reserved_bytes &&
+           s->system_bytes == sa_snapshot_actual(s) + s->released_bytes &&
+           s->sharded_bytes <= s->transfer_bytes && s->kept_empty_bytes <= s->kept_bytes;
+}
+
 void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *detail)
 {
     size_t class_pages = 0, class_spans = 0, other;
@@ -197,7 +214,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     if (detail)
         memset(detail, 0, SA_CLASSES_MAX * sizeof(*detail));
     if (!sa_fork_gate_enter())
-        return; /* a fork is in progress, and the locks are not to be touched */
+        return; /* a fork is in progress, and its locks must not be touched */
     s->classes = sa_size_classes.count;
     s->system_bytes = sa_vm_mapped_bytes();
     s->reserved_bytes = sa_load_relaxed(&sa_vm.reserved_bytes);
@@ -214,7 +231,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     snapshot_heaps(s);
     sa_arena_stats(&s->arena);
     other = s->cpu_bytes + s->transfer_bytes + s->central_bytes + s->quarantine_bytes;
-    if (other > s->heap.in_use_bytes) { /* spans may have been returned in between */
+    if (other > s->heap.in_use_bytes) { /* spans were returned after their objects were counted */
         s->heap.mapped_bytes += other - s->heap.in_use_bytes;
         s->heap.in_use_bytes = other;
     }
@@ -232,6 +249,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     snapshot_caches(s);
     snapshot_limits(s);
     sa_fork_gate_leave();
+    SA_DCHECK(snapshot_adds_up(s));
     s->pagemap_root_resident_bytes =
         sa_vm_resident(sa_hot.home_class, sizeof(sa_hot.home_class)) +
         sa_vm_resident(sa_hot.home_any_class, sizeof(sa_hot.home_any_class)) +

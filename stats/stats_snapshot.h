@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One reading of all counters. Each layer is read under its own locks, one after the other, so the
- * reading is exact while nothing runs and approximate otherwise. (It is all zero if a fork that
- * takes long is in progress.) Bytes in use are what remains of the
- * mapped bytes when everything else is subtracted, so that the rows of the summary always add up:
+ * A snapshot of all counters. Each layer is read under its own locks, one layer after the other.
+ * The snapshot is therefore exact while no other thread allocates, and approximate otherwise. It is
+ * all zero while a fork is in progress. Bytes in use are the mapped bytes less everything else, so
+ * that the rows of the summary always add up:
  *
  *   mapped = in use + page heap (backed) + central + cpu + transfer + quarantine + released (+
  *   moving)
  *
- * Metadata is everything else that salloc has mapped, so at rest the sum of all rows is
- * sa_vm_mapped_bytes() to the byte. What lies in the library's own data (the radix map's roots and
- * home leaf) is not mapped and not counted.
+ * Metadata is everything else that salloc has mapped. At rest, the sum of all rows is therefore
+ * sa_vm_mapped_bytes() to the byte. The library's own data (the radix map's roots and home leaf) is
+ * not mapped by salloc, and not counted.
  */
 #ifndef SA_STATS_STATS_SNAPSHOT_H
 #define SA_STATS_STATS_SNAPSHOT_H
@@ -38,16 +38,17 @@
 struct sa_snapshot_class {
     size_t size;
     size_t cpu_objects, transfer_objects, central_objects, quarantine_objects;
-    size_t free_objects;  /* the sum of the four */
-    size_t apart_objects; /* in use, but on no span of the class: sampled, see sa_sampler_apart */
+    size_t free_objects; /* the sum of the four */
+    size_t
+        apart_objects; /* sampled ones in use that hold no object of the class: sa_sampler_apart */
     size_t spans, pages;
     uint64_t spans_requested, spans_returned;
-    uint64_t allocations, frees; /* ever */
+    uint64_t allocations, frees; /* since the start */
 };
 
 #define SA_REPORT_HUGEPAGE_BYTES (2ul << 20)
 
-/* What may be switched, and is or is not: names as in "SALLOC_PER_CPU". */
+/* Features that are in effect or not; sa_experiment_names has names such as "SALLOC_PER_CPU". */
 enum sa_experiment {
     SA_EXPERIMENT_PER_CPU,
     SA_EXPERIMENT_LLC_DOMAINS,
@@ -64,27 +65,27 @@ struct sa_snapshot {
     struct sa_snapshot_class cls[SA_CLASSES_MAX];
     size_t in_use_bytes;
     size_t cpu_bytes, thread_bytes;                  /* one of them is 0 */
-    size_t transfer_bytes, sharded_bytes;            /* the second: of those, in shards of CPUs */
-    size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks that are kept from use */
-    size_t central_bytes; /* free objects, and what is left behind the last object of each span */
+    size_t transfer_bytes, sharded_bytes;            /* sharded: the part in shards of CPUs */
+    size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks, withheld from reuse */
+    size_t central_bytes; /* free objects, and the rest behind the last object of each span */
     size_t large_blocks, large_bytes;
-    struct sa_large_counts large; /* ever */
-    struct sa_large_counts ever;  /* of all blocks */
-    size_t sampled_objects;       /* that have pages of their own */
-    size_t sampled_bytes;         /* of those pages: what is beyond apart_bytes is metadata */
+    struct sa_large_counts large; /* of large blocks since the start */
+    struct sa_large_counts ever;  /* of all blocks since the start */
+    size_t sampled_objects;       /* sampled blocks with pages of their own */
+    size_t sampled_bytes;         /* of those pages; the part beyond apart_bytes is metadata */
     size_t apart_bytes;           /* of apart_objects, by the size of their class */
-    size_t kept_bytes; /* of freed samples that stay inaccessible for a while, in either heap */
-    size_t kept_empty_bytes; /* of those, what holds no memory */
+    size_t kept_bytes;            /* in the sample quarantine, of either heap */
+    size_t kept_empty_bytes;      /* the unbacked part of those */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;
-    size_t metadata_bytes; /* arena in use, slabs, stacks, and the rest: */
+    size_t metadata_bytes; /* arena in use, slabs, stacks, and other_bytes */
     size_t other_bytes;    /* tables by address, guarded blocks, emergency memory, profiles that the
-                              program    holds, buffers of reports */
-    size_t reserved_bytes; /* parts of tables by address and of the guarded pool, not used so far */
-    size_t released_bytes; /* holds no memory: spans, and what is reserved */
-    size_t system_bytes;   /* address space that salloc has */
+                            * program holds, buffers of reports */
+    size_t reserved_bytes; /* unused parts of tables by address and of the guarded pools */
+    size_t released_bytes; /* unbacked spans, and reserved_bytes */
+    size_t system_bytes;   /* all address space that salloc has mapped */
     size_t threads_in_use, threads_created;
-    size_t resident_bytes; /* of the process, from the kernel; 0 if it does not tell */
-    size_t mapped_bytes;
+    size_t resident_bytes; /* RSS of the process, from the kernel; 0 if it does not tell */
+    size_t mapped_bytes;   /* address space of the process; the same */
     struct sa_peak_stats peak;
     struct sa_sampler_stats sampler;
     size_t sampling_interval;
@@ -97,38 +98,40 @@ struct sa_snapshot {
     struct sa_maintenance_stats maintain;
     size_t release_rate;
     unsigned pressure_watched; /* enum sa_pressure_source */
-    uint64_t soft_calls; /* times that the program was told that it has passed the soft limit */
+    uint64_t soft_calls; /* times that the program was told that usage passed the soft limit */
     uint64_t map_failures, advise_failures, restarts, fences;
     size_t domains, cpu_cache_limit, threads_limit;
     uint64_t skip_s[SA_SKIPS]; /* see page_heap.h */
-    bool hugepage_aware;       /* the heap of ordinary spans */
+    bool hugepage_aware;       /* the ordinary page heap is */
     size_t experiment[SA_EXPERIMENTS];
 };
 
+/* Takes a snapshot. Takes the locks of all layers, one at a time; no lock may be held by the
+ * caller. Allocates nothing. Safe to call from any number of threads. */
 void sa_snapshot_take(struct sa_snapshot *ret);
 
-/* What each layer says of a class, as it was when the snapshot was made of it. */
+/* The counters of a class in each layer, from which the snapshot was computed. */
 struct sa_class_detail {
     struct sa_cpu_class_stats cpu;
     struct sa_transfer_stats transfer;
     struct sa_central_stats central;
 };
 
-/* ret_detail: SA_CLASSES_MAX of them, or NULL. */
+/* The same, with the details of the classes. ret_detail: an array of SA_CLASSES_MAX, or NULL. */
 void sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *ret_detail);
 
-/* A limit for machines, to which the number that stands for none is too large: 0. */
+/* A limit in bytes as a metric: 0 in place of SA_NO_LIMIT, which is too large for some readers. */
 SA_INLINE size_t sa_snapshot_limit(const struct sa_limit_stats *limit)
 {
     return limit->bytes == SA_NO_LIMIT ? 0 : limit->bytes;
 }
 
-/* Sums of rows. */
+/* Free backed spans, and "actual memory used", in bytes: sums of rows of the summary. */
 size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s);
-size_t sa_snapshot_actual(const struct sa_snapshot *s); /* "actual memory used" */
+size_t sa_snapshot_actual(const struct sa_snapshot *s);
 
-/* What was used at the peak beyond what the program had in use, relative to the latter; 0 if that
- * is not known. */
+/* The realized fragmentation: memory used at the peak beyond the bytes that the program had in use,
+ * as a fraction of the latter. 0 if the latter is unknown. */
 double sa_snapshot_fragmentation(const struct sa_snapshot *s);
 
 #endif
