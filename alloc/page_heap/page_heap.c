@@ -11,7 +11,6 @@
 /* Set up at run time, so that they need no file pages. */
 struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
 
-static struct sa_huge_heap ordinary;
 static struct sa_span_heap sampled;
 
 void sa_page_heap_init(uint64_t seed)
@@ -21,8 +20,8 @@ void sa_page_heap_init(uint64_t seed)
      * and frees are slower. */
     uintptr_t start = SA_HOME_START + ((seed & 0x3fff) << 21);
 
-    sa_huge_heap_init(&ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
-    sa_page_heap_ordinary.huge = &ordinary;
+    sa_huge_heap_init(&sa_huge_heap_ordinary, SA_HEAP_ORDINARY, "salloc:heap", start);
+    sa_page_heap_ordinary.huge = &sa_huge_heap_ordinary;
     sa_span_heap_init(&sampled, SA_HEAP_SAMPLED, "salloc:sampled", start + SA_HOME_BYTES, true);
     sa_page_heap_sampled.plain = &sampled;
 }
@@ -92,16 +91,8 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
 
 uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
 {
-    bool due;
-
-    if (!h->huge)
-        return 0;
-    /* Checked here, because few programs need the code that makes hugepages, and the others should
-     * not load its pages. */
-    sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
-    due = sa_huge_heap_collapses(h->huge);
-    sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);
-    return due ? sa_huge_heap_collapse(h->huge, most_ns) : 0;
+    return h->huge && sa_huge_heap_collapse_due(h->huge) ? sa_huge_heap_collapse(h->huge, most_ns)
+                                                         : 0;
 }
 
 /* Free spans of a plain heap are in the radix map, where the caller has looked before. */
@@ -118,18 +109,18 @@ SA_RARE void sa_page_heap_set_skip(struct sa_page_heap *h, enum sa_skip which, u
 
 SA_RARE uint64_t sa_page_heap_skip(struct sa_page_heap *h, enum sa_skip which)
 {
-    return h->huge ? sa_load_relaxed(&h->huge->filler.skip_s[which]) : 0;
+    return h->huge ? sa_huge_heap_skip(h->huge, which) : 0;
 }
 
 void sa_page_heap_set_hugepages(struct sa_page_heap *h, enum sa_hugepages choice)
 {
     if (h->huge)
-        h->huge->choice = choice;
+        sa_huge_heap_set_hugepages(h->huge, choice);
 }
 
 uint64_t sa_page_heap_freed(struct sa_page_heap *h)
 {
-    return sa_load_relaxed(h->huge ? &h->huge->freed_bytes : &h->plain->freed_bytes);
+    return h->huge ? sa_huge_heap_freed(h->huge) : sa_load_relaxed(&h->plain->freed_bytes);
 }
 
 SA_RARE void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stats *ret)
@@ -150,15 +141,12 @@ SA_RARE bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *si
 
 SA_RARE bool sa_page_heap_coverage(struct sa_page_heap *h, struct sa_vm_coverage *ret)
 {
-    size_t first, end;
+    uintptr_t start, end;
 
     if (!h->huge)
         return false;
-    sa_lock_acquire(&h->huge->lock, SA_RANK_PAGE_HEAP);
-    first = h->huge->first;
-    end = h->huge->end;
-    sa_lock_release(&h->huge->lock, SA_RANK_PAGE_HEAP);
-    return sa_vm_coverage(first << SA_HUGE_SHIFT, end << SA_HUGE_SHIFT, ret);
+    sa_huge_heap_range(h->huge, &start, &end);
+    return sa_vm_coverage(start, end, ret);
 }
 
 SA_RARE bool sa_page_heap_huge_stats(struct sa_page_heap *h, struct sa_huge_stats *ret)

@@ -8,7 +8,7 @@
 #define SA_TEST_FUZZ_ARENA_H
 
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "alloc/page_heap/plain/span_heap.h"

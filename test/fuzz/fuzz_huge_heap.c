@@ -6,7 +6,7 @@
  * said to be; nothing in use is released or unmapped; the invariants hold
  * (test/support/page_heap_walk.h), the figures add up, and what is freed can all be given back.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/page_heap.h"

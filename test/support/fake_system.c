@@ -4,7 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/page_heap.h"
 #include "test/support/cmocka.h"
 #include "test/support/page_heap_walk.h"

@@ -3,7 +3,7 @@
 #include "test/support/huge_program.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/page_heap.h"
 #include "test/support/cmocka.h"
 #include "test/support/fake_system.h"

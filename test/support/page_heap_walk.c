@@ -3,7 +3,7 @@
 #include "test/support/page_heap_walk.h"
 
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "test/support/cmocka.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking the ordinary page heap's invariants (H1 to H4 of huge_heap.h, F1 to F3 of
+ * Checking the ordinary page heap's invariants (H1 to H4 of huge_heap_internal.h, F1 to F3 of
  * huge_filler.h). The program is linked with --wrap for sa_vm_map and sa_vm_unmap, so that the
  * address space that the heap holds is known: every hugepage of it must be in exactly one place,
  * the spans found through the map must fill what is taken, and the sums must be what the components

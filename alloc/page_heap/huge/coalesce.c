@@ -2,14 +2,16 @@
 /*
  * Coalescing: ranges that are partly cached and partly unbacked, for large spans. A program whose
  * large blocks differ in size seldom finds one cached in one piece. The kernel would have to back
- * all of a fresh range, while the cached pieces stay unused. The lock is held.
+ * all of a fresh range, while the cached pieces stay unused.
  *
  * Not under a limit, which depends on what is unbacked; and not for a request that wants zero
  * pages, because a fresh range is zero already.
  */
+#include "alloc/page_heap/huge/coalesce.h"
+
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/account/limits.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #define LOOKS     32 /* cached ranges that a search looks at */
 #define STRETCHES 64 /* pieces of one coalesced range */

@@ -14,11 +14,12 @@
  *
  * The heap's lock guards all of it; `untouched` is also read without the lock.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/first_touch.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 /* Pages in use from which hugepages are advised in any case. */
 #define TOUCH_MAX (768ul << 20 >> SA_PAGE_SHIFT)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routing of requests, and spans; see huge_heap.h. */
+/* The router: which component serves a request, and the records of spans. See huge_heap.h. */
 #include "alloc/page_heap/huge/huge_heap.h"
 
 #include "alloc/base/bits.h"
@@ -7,9 +7,17 @@
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/account/span_records.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "alloc/page_heap/huge/huge_heap_release.h"
+#include "alloc/page_heap/huge/huge_large_spans.h"
+#include "alloc/page_heap/huge/huge_limits.h"
+#include "alloc/page_heap/huge/huge_regions.h"
+#include "alloc/page_heap/huge/huge_supply.h"
 #include "pagemap/pagemap.h"
 
 #include <string.h>
+
+struct sa_huge_heap sa_huge_heap_ordinary;
 
 void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint)
 {
@@ -17,6 +25,16 @@ void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name,
     h->space = (struct sa_heap_space){.name = name, .hint = hint};
     sa_huge_cache_init(&h->cache, &h->nodes);
     sa_huge_filler_init(&h->filler);
+}
+
+void sa_huge_heap_set_hugepages(struct sa_huge_heap *h, enum sa_hugepages choice)
+{
+    h->choice = choice;
+}
+
+uint64_t sa_huge_heap_freed(const struct sa_huge_heap *h)
+{
+    return sa_load_relaxed(&h->freed_bytes);
 }
 
 /* Span records. */

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the hugepage-aware heap gives memory back: by amount, by time, and address space; see
- * huge_heap.h. The order is: cached hugepages, free hugepages of regions, free pages of the
- * filler's. System calls are made without the lock, on ranges that are out of reach meanwhile (H1).
+ * How the hugepage-aware heap releases memory: by amount and by time; and how it unmaps address
+ * space. Cached hugepages go first, then free hugepages of regions, then free pages of the filler.
+ * System calls run without the lock, on ranges that are moving (H1).
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_release.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "alloc/page_heap/huge/huge_limits.h"
+#include "alloc/page_heap/huge/huge_regions.h"
+
+/* More free pages than SPARE_PAGES, and than half of those in use, are released at once, except for
+ * those that refaults keep. More than EXCESS_PAGES, and than a quarter of those in use, are
+ * released in any case; see heap_excess. */
+#define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
+#define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
+
+/* A hugepage with fewer free pages than this is partially released by request only. */
+#define BREAK_MIN 32
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
 #define RELEASE_RUN 8                          /* hugepages of one system call at most */
@@ -65,17 +77,17 @@ void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before)
     h->regretted += missing;
 }
 
-SA_RARE size_t sa_huge_heap_excess(struct sa_huge_heap *h)
+/* The pages to release at once. */
+SA_RARE static size_t heap_excess(struct sa_huge_heap *h)
 {
-    size_t keep = sa_max(SA_HUGE_EXCESS_PAGES, h->in_use_pages / 4);
+    size_t keep = sa_max(EXCESS_PAGES, h->in_use_pages / 4);
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
     size_t needed = heap_needed(h);
 
     keep += needed * SA_HUGE_PAGES + heap_between(h);
     /* As much as may be used and missing: in the last second that was all that has been used. */
-    h->regretted =
-        sa_min(h->regretted, sa_max(SA_HUGE_EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
-    keep = sa_min(keep, sa_max(SA_HUGE_SPARE_PAGES, h->in_use_pages / 2) + h->regretted);
+    h->regretted = sa_min(h->regretted, sa_max(EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
+    keep = sa_min(keep, sa_max(SPARE_PAGES, h->in_use_pages / 2) + h->regretted);
     keep = sa_max(keep, needed * SA_HUGE_PAGES); /* which is not released by what follows */
     h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)
@@ -187,8 +199,9 @@ SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint3
     return done;
 }
 
-SA_RARE size_t sa_huge_heap_release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
-                                          bool periodic)
+/* Releases up to `pages` pages, of hugepages with at least `least` free ones. */
+SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
+                                    bool periodic) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
     size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), RELEASE_RUN, periodic);
@@ -210,10 +223,10 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
             sa_huge_heap_move(h, &moving[i]);
     if (sa_limits_active()) /* what is more than a limit allows is excess, too */
         sa_huge_heap_note(h);
-    excess = sa_huge_heap_excess(h);
+    excess = heap_excess(h);
     if (SA_UNLIKELY(excess)) {
         sa_huge_heap_flush(h); /* what was freed last may be needed where it goes */
-        h->owed += sa_huge_heap_release_pages(h, sa_huge_heap_excess(h), SA_HUGE_BREAK_MIN, false);
+        h->owed += release_pages(h, heap_excess(h), BREAK_MIN, false);
     }
     if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
@@ -227,7 +240,7 @@ SA_RARE size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
     h->refused = false;
-    done = sa_huge_heap_release_pages(h, pages, 1, true);
+    done = release_pages(h, pages, 1, true);
     sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return done << SA_PAGE_SHIFT;
@@ -340,10 +353,10 @@ static void heap_release_idle(struct sa_huge_heap *h, double part) SA_REQUIRES(S
         done += release_cached(h, want, RELEASE_RUN, true);
     want = (size_t)((double)idle[1] * part);
     if (want && !h->refused)
-        done += sa_huge_heap_release_regions(h, want, SA_HUGE_BREAK_MIN);
+        done += sa_huge_heap_release_regions(h, want, BREAK_MIN);
     want = sa_huge_filler_may_release(&h->filler, (size_t)((double)idle[2] * part));
     if (want && !h->refused)
-        done += release_filler(h, want, SA_HUGE_BREAK_MIN);
+        done += release_filler(h, want, BREAK_MIN);
     heap_forget(h, done, part);
 }
 
@@ -364,7 +377,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     heap_release_idle(h, part);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
-    if (sa_huge_filler_can_release(&h->filler, SA_HUGE_BREAK_MIN))
+    if (sa_huge_filler_can_release(&h->filler, BREAK_MIN))
         left += sa_huge_filler_backed(&h->filler);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     /* Where address space has turned out to be limited, others need it too (stacks of threads,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of the hugepage-aware heap, see huge_stats.h for what they mean; and what of it is
- * free. */
-#include "alloc/page_heap/huge/huge_heap.h"
-
+/* What reports read of the hugepage-aware heap: its metrics (huge_stats.h), its range of addresses,
+ * and whether an address is free. */
 #include "alloc/page_heap/account/span_records.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include <string.h>
 
@@ -32,6 +31,19 @@ void sa_huge_heap_span_emptied(struct sa_huge_heap *h, struct sa_span *s)
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_span_emptied(s, true, &h->empty_pages);
     sa_huge_heap_note(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+}
+
+SA_RARE uint64_t sa_huge_heap_skip(const struct sa_huge_heap *h, enum sa_skip which)
+{
+    return sa_load_relaxed(&h->filler.skip_s[which]);
+}
+
+SA_RARE void sa_huge_heap_range(struct sa_huge_heap *h, uintptr_t *ret_start, uintptr_t *ret_end)
+{
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    *ret_start = h->first << SA_HUGE_SHIFT;
+    *ret_end = h->end << SA_HUGE_SHIFT;
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 

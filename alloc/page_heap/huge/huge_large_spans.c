@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans on hugepages of their own; see huge_heap.h. Where the last hugepage is not full, it is in
- * the filler, donated: the span's tail is one allocation in it, and small spans may take the rest.
- * They then keep the hugepage when the large span is freed.
+ * Spans on hugepages of their own; see huge_large_spans.h. If the last hugepage is not full, it is
+ * in the filler, donated. The span's tail is one allocation in it, and other spans may take the
+ * rest. They then keep the hugepage when the large span is freed.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_large_spans.h"
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/span_records.h"
+#include "alloc/page_heap/huge/coalesce.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "pagemap/pagemap.h"
 
 /* The two parts of a large span. */

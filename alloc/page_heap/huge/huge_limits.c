@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What limits (limits.h) mean for the hugepage-aware heap; see huge_heap.h. The lock is held. */
-#include "alloc/page_heap/account/limits.h"
+/* The limits as they apply to the hugepage-aware heap; see huge_limits.h. */
+#include "alloc/page_heap/huge/huge_limits.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 /* Over the soft limit, frees collect this part of it before it goes back: a system call for more
  * than a page. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Regions in the heap: when one is made, which of them serves a request, how they give memory back,
- * and when one is given up; see huge_heap.h and huge_region.h.
- */
-#include "alloc/page_heap/huge/huge_heap.h"
+/* The regions of a heap: see huge_regions.h, and huge_region.h for a single one. */
+#include "alloc/page_heap/huge/huge_regions.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "alloc/page_heap/huge/huge_limits.h"
+#include "alloc/page_heap/huge/huge_supply.h"
 #include "pagemap/arena.h"
 
 #include <string.h>

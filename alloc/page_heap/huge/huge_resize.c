@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans that change their length in place; see huge_heap.h. */
-#include "alloc/page_heap/huge/huge_heap.h"
-
+/* Spans that change their length in place: sa_page_heap_extend and sa_page_heap_shrink. */
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "alloc/page_heap/huge/huge_heap_release.h"
+#include "alloc/page_heap/huge/huge_large_spans.h"
+#include "alloc/page_heap/huge/huge_limits.h"
 #include "pagemap/pagemap.h"
 
 bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supply of whole hugepages, for the filler, for regions and for large spans: from the cache,
- * from the released ones or from the system, and back. A hugepage of the filler has a tracker,
- * which comes and goes with it; one that is empty may be kept as the spare. See huge_heap.h; the
- * lock (PAGE_HEAP) is held unless a function says otherwise.
+ * Where whole hugepages come from and go to; see huge_supply.h. The cache is asked first, because
+ * its hugepages are backed. The kernel is asked for address space last.
  */
+#include "alloc/page_heap/huge/huge_supply.h"
+
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/coalesce.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "alloc/page_heap/huge/huge_limits.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 

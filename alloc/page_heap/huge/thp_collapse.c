@@ -17,12 +17,11 @@
  * meanwhile: the kernel keeps contents in any case, and at worst one hugepage more has memory than
  * is counted.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
-
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #define COLLAPSE_MAX 64 /* hugepages in a call */
 #define LARGE_MIN    (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)

@@ -27,13 +27,14 @@
  * advice changes from one hugepage to the next, mappings end, and the kernel has a bound on these
  * (65530): both kinds end far below it.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/thp_policy.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include <string.h>
 
@@ -101,6 +102,16 @@ bool sa_huge_heap_collapses(struct sa_huge_heap *h)
            h->choice != SA_HUGEPAGES_OFF && h->now_ns >= h->collapse_pause_ns &&
            ((h->in_use_pages >= SA_HUGE_LARGE_HEAP && !h->touches.to_make_up) ||
             h->choice == SA_HUGEPAGES_ALWAYS || h->now_ns - h->started_ns >= YOUNG_NS);
+}
+
+bool sa_huge_heap_collapse_due(struct sa_huge_heap *h)
+{
+    bool due;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    due = sa_huge_heap_collapses(h);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return due;
 }
 
 bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)

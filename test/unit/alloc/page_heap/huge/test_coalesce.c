@@ -4,7 +4,7 @@
  * program that frees all it has again and again; on a system that exists only here.
  */
 #include "alloc/os/vm.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"

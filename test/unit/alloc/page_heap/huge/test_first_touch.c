@@ -4,7 +4,7 @@
  * the first touch of a hugepage is slow and that of a small page is not, few are asked for until
  * the heap is very large; and none is made whole while the program is young.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"

@@ -6,7 +6,7 @@
  * what is released or unmapped belongs to no span, what is said to be zero is, no page is lost, and
  * free memory is not more than the heap counts.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"

@@ -9,7 +9,7 @@
 #include "alloc/page_heap/account/limits.h"
 
 #include "alloc/base/bits.h"
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/page_heap.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"

@@ -4,7 +4,7 @@
  * (fake_system.h): which hugepages are advised, that memory which the program does not use is not
  * lost by it, and that what stands with the kernel is what the heap believes.
  */
-#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hugepage-aware page heap as its own files see it: the struct, its invariants, and its sums.
+ * huge_heap.c routes requests. A span lies in the filler (huge_filler.h), in a region
+ * (huge_regions.h), or on hugepages of its own (huge_large_spans.h), whose tail the filler may
+ * share. The supply (huge_supply.h) gives whole hugepages to these three.
+ *
+ * Invariants, under the lock (PAGE_HEAP):
+ *   H1  A mapped hugepage is in exactly one place: `released` (unbacked), the cache (backed), the
+ *       filler, a region, a large span's own part, or moving (a thread is releasing it).
+ *   H2  The hugepage map's entry of a hugepage is its tracker, its region, or empty. It is empty
+ *       for hugepages of large spans, and for cached, released and moving ones.
+ *   H3  The radix map's entries for the first and last page of every span in use point to it. Free
+ *       memory has no spans; entries there are stale.
+ *   H4  Unused nodes of the trees are at least as many as `items`: each large span, tracker, region
+ *       and moving range may become one free range without asking for memory.
+ *   H5  The span freed last (`recent`) may wait for its component to get it back, because it is
+ *       often asked for again at once. Its state is MOVING, and for the components it is in use.
+ */
+#ifndef SA_PAGE_HEAP_HUGE_HUGE_HEAP_INTERNAL_H
+#define SA_PAGE_HEAP_HUGE_HUGE_HEAP_INTERNAL_H
+
+#include "alloc/os/lock.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/heap_space.h"
+#include "alloc/page_heap/huge/first_touch.h"
+#include "alloc/page_heap/huge/huge_cache.h"
+#include "alloc/page_heap/huge/huge_filler.h"
+#include "alloc/page_heap/huge/huge_heap.h"
+#include "alloc/page_heap/huge/huge_region.h"
+#include "alloc/page_heap/huge/huge_stats.h"
+#include "alloc/page_heap/huge/hugepage_map.h"
+#include "alloc/page_heap/huge/thp_policy.h"
+
+/* Spans of up to this many pages always lie in the filler. */
+#define SA_HUGE_SMALL_PAGES (SA_HUGE_PAGES / 2)
+
+/* Pages in use of a heap for which hugepages matter most: 512 MiB. */
+#define SA_HUGE_LARGE_HEAP (512ul << 20 >> SA_PAGE_SHIFT)
+
+/* The progress of a collapse round (thp_collapse.c): the hugepages of the filler's queue that are
+ * left, and the components that are done. */
+struct sa_collapse_round {
+    size_t queued;
+    bool begun, regions, large;
+};
+
+struct sa_huge_heap {
+    struct sa_lock lock; /* PAGE_HEAP; guards everything below */
+    uint8_t number;
+    struct sa_heap_space space;
+    struct sa_huge_nodes nodes;
+    struct sa_huge_map released; /* the address map: free hugepages that are unbacked */
+    struct sa_huge_cache cache;
+    struct sa_huge_region *regions, *unused_regions;
+    struct sa_huge_tracker *unused_trackers, *fresh_trackers; /* fresh ones lie side by side */
+    unsigned fresh_count;
+    struct sa_huge_tracker *spare; /* last seen empty; stays in the filler */
+    struct sa_span *recent;        /* H5 */
+    struct sa_span *unused_spans;
+    struct sa_span *large_spans, *large_cursor; /* spans with hugepages of their own */
+    size_t cursor_hugepage;                     /* the next of large_cursor to be collapsed */
+    size_t items;                               /* H4 */
+    size_t mapped, moving;                      /* hugepages; moving: see H1 */
+    size_t first, end;  /* hugepages: all that were ever mapped lie in [first, end) */
+    size_t large_pages; /* of large spans, without their tails in the filler */
+    size_t in_use_pages;
+    size_t empty_pages; /* of spans in use: unbacked */
+    /* About the request that is being placed: the backed pages when it began, or SIZE_MAX where
+     * there is no limit; the bytes by which it exceeds the hard limit; and whether the caller
+     * prefers zero pages. */
+    size_t before, over;
+    bool to_be_zero;
+    /* Pages that frees released recently and that no request has needed back; each tick forgets a
+     * part (1/4 in 500 ms). */
+    size_t owed;
+    /* Refaults: pages that frees released and that requests then needed. That much more is kept.
+     * Ticks forget it by what lies unused, at most 1/8 in 500 ms. */
+    size_t regretted;
+    size_t region_low_water; /* the least backed free pages of regions since the last tick */
+    bool refused;            /* the kernel refused to release memory: only ticks try again */
+    uint64_t now_ns, started_ns;
+    uint64_t freed_bytes; /* atomic, relaxed for readers */
+    enum sa_thp_mode thp;
+    enum sa_hugepages choice; /* the user's; const after init */
+    struct sa_huge_advisor advisor;
+    struct sa_huge_touches touches;
+    struct sa_huge_collapse_stats collapse;
+    uint64_t collapse_pause_ns; /* no collapse before this time */
+    struct sa_collapse_round collapse_round;
+    size_t region_cursor;  /* hugepage: the next of a region to be collapsed */
+    unsigned large_missed; /* hugepages of large_cursor that were not collapsed in this pass */
+    struct sa_page_heap_stats stats;
+    struct sa_size_info sizes;
+    /* Last, because they are large. Every program uses the beginning of the filler; few use much of
+     * the hugepage map. */
+    struct sa_huge_filler filler;
+    struct sa_huge_owners owners;
+};
+
+/* Gives the span that was freed last back to its component. May drop the lock meanwhile. */
+void sa_huge_heap_flush(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+
+/* Free backed pages. */
+SA_INLINE size_t sa_huge_heap_backed(const struct sa_huge_heap *h)
+{
+    return sa_huge_filler_backed(&h->filler) + h->cache.map.hugepages * SA_HUGE_PAGES +
+           (SA_UNLIKELY(h->regions != NULL) ? sa_huge_regions_backed(h->regions) : 0);
+}
+
+/* Free unbacked pages. */
+SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h)
+{
+    size_t pages =
+        h->released.hugepages * SA_HUGE_PAGES + h->filler.clear_pages[0] + h->filler.clear_pages[1];
+
+    for (const struct sa_huge_region *r = h->regions; SA_UNLIKELY(r != NULL); r = r->next)
+        pages += r->clear_pages;
+    return pages;
+}
+
+/* Backed pages, free or not. */
+SA_INLINE size_t sa_huge_heap_used(const struct sa_huge_heap *h)
+{
+    return h->mapped * SA_HUGE_PAGES - sa_huge_heap_released(h) - h->empty_pages;
+}
+
+/* Notes these pages in the footprint after a change; see footprint.h. */
+SA_INLINE void sa_huge_heap_note(const struct sa_huge_heap *h)
+{
+    sa_footprint_note(h->number, sa_huge_heap_used(h) << SA_PAGE_SHIFT);
+}
+
+/* The free pages behind a span that is rounded up to hugepages. */
+SA_INLINE size_t sa_huge_slack(size_t pages)
+{
+    return pages <= SA_HUGE_SMALL_PAGES ? 0
+                                        : (SA_HUGE_PAGES - pages % SA_HUGE_PAGES) % SA_HUGE_PAGES;
+}
+
+/* The page's place in its hugepage. */
+SA_INLINE uint32_t sa_huge_page_in(uintptr_t address)
+{
+    return (uint32_t)(address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES;
+}
+
+#endif
