@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What samples are summed up to; see estimate.h. Every sample comes here; what the sums say is in
- * interval.c. */
+/*
+ * Adds samples up to the sums that estimates need (estimate.h). interval.c computes the estimates
+ * from the sums. The two are apart because programs add samples far more often than they ask.
+ */
 #include "sampling/estimate/estimate.h"
 
 #include "alloc/base/attrs.h"
+
 void sa_sums_add(struct sa_sums *sums, const struct sa_group *group)
 {
     double n = (double)group->samples, a = group->allocated;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From samples to estimates with confidence intervals: pure arithmetic, no state, no locks. The
- * derivations are in doc/sampling.md.
+ * Computes estimates and confidence intervals from samples. All functions are pure arithmetic: they
+ * keep no state, take no lock, allocate nothing, and any thread may call them. doc/sampling.md
+ * derives the formulas.
  *
- * A sample is a block of a allocated bytes that was included with probability p = 1-(1-1/T)^a. Of
- * the byte trials in it, the first that succeeded was number f (1 .. a), and N succeeded in all. p
- * = 1 means: certain, T = 1, f = 1, and the block is counted exactly.
+ * A sample is a block of a allocated bytes that was sampled with probability p = 1-(1-1/T)^a. The
+ * model makes one trial for each byte. The first trial of the block that succeeded has number f (1
+ * .. a), and N trials succeeded in all. A sample with p = 1 is certain: T = 1, f = 1, and its block
+ * is counted exactly.
  */
 #ifndef SA_SAMPLING_ESTIMATE_ESTIMATE_H
 #define SA_SAMPLING_ESTIMATE_ESTIMATE_H
@@ -14,26 +16,28 @@
 
 #include <stdint.h>
 
-/* An upper end as high as this is none: nobody knows. */
+/* Reports print an upper end of this many bytes or blocks, or more, as unknown. */
 #define SA_ESTIMATE_UNKNOWN 1e15
 
-/* Samples that are alike. */
+/* Samples of blocks of one size that have one probability. */
 struct sa_group {
-    double p, interval; /* interval: T, of which p follows */
-    double allocated;   /* a */
+    double p;         /* probability of each sample, above 0, at most 1 */
+    double interval;  /* T in bytes, from which p follows */
+    double allocated; /* a: bytes that each block occupies */
     uint64_t samples;
-    double offsets; /* sum of f */
-    double hits;    /* sum of N */
+    double offsets; /* sum of f over the samples */
+    double hits;    /* sum of N over the samples */
 };
 
 /*
- * What all estimates and intervals of a set of samples need; all zero is the empty set. All but the
- * certain ones are sums over samples with p < 1.
+ * The sums over a set of samples from which sa_estimate computes every estimate and interval. All
+ * zero is the empty set. The fields other than `certain` and `certain_bytes` are sums over samples
+ * with p < 1. A comment names the summand.
  */
 struct sa_sums {
-    uint64_t samples;
-    uint64_t certain; /* with p = 1 */
-    double certain_bytes;
+    uint64_t samples;                      /* 1 */
+    uint64_t certain;                      /* 1, for samples with p = 1 */
+    double certain_bytes;                  /* a, for samples with p = 1 */
     double count, bytes;                   /* 1/p and a/p */
     double sampled_bytes;                  /* a */
     double count_variance, bytes_variance; /* (1-p)/p^2 and a^2 (1-p)/p^2 */
@@ -44,56 +48,70 @@ struct sa_sums {
     double offset_count_variance;          /* T (T-1)/a^2 */
 };
 
+/* Adds the samples of the group to the set. */
 void sa_sums_add(struct sa_sums *sums, const struct sa_group *group);
+
+/* Adds the set `from` to the set `into`. No sample may be in both. */
 void sa_sums_merge(struct sa_sums *into, const struct sa_sums *from);
 
 /*
- * Blocks that may be in a set without a sample of their kind: how much one sample of the rarest
- * kind would stand for. Weights: `bytes` is the largest T, `blocks` the largest 1/p. 0: all such
- * blocks are certain. INFINITY: sampling was off. The past is what was allocated before the last
- * change of the rates; what is left of it has at most past_bytes bytes and past_blocks blocks. All
- * zero: nothing is unseen.
+ * Describes the blocks that a set may contain without a sample of their kind (doc/sampling.md,
+ * "What no sample tells of"). A weight is the amount that one sample of the rarest kind would stand
+ * for. Weight 0: all such blocks are certain. Weight INFINITY: sampling was off. The past is the
+ * blocks allocated before the last change of the rates. All zero: the set has no unseen blocks.
  */
 struct sa_unseen {
-    double bytes, blocks;
-    double past_bytes_weight, past_blocks_weight;
-    double past_bytes, past_blocks;
+    double bytes;              /* weight in bytes: the largest T */
+    double blocks;             /* weight in blocks: the largest 1/p */
+    double past_bytes_weight;  /* the same for the past */
+    double past_blocks_weight; /* the same for the past */
+    double past_bytes;         /* most bytes that blocks of the past still occupy */
+    double past_blocks;        /* most blocks of the past that still exist */
 };
 
 /*
- * Estimate and interval of a set; level is between 0 and 1, as 0.95. unseen may be NULL: then the
- * interval is one of those for sets of which something was sampled and whose blocks are all like
- * the samples; for the empty set all is zero. Otherwise upper ends allow for blocks that no sample
- * tells of; they may be INFINITY.
+ * Stores the estimates of blocks and bytes of a set, with their confidence intervals, in *ret.
+ *
+ * level: confidence level between 0 and 1, such as 0.95.
+ * unseen: the upper ends allow for these blocks, and may be INFINITY. NULL: all blocks of the set
+ * are like the samples, and the set was looked at because it has a sample. The interval of the
+ * empty set is then 0 to 0.
  */
 void sa_estimate(const struct sa_sums *sums, const struct sa_unseen *unseen,
                  enum salloc_estimator estimator, double level, struct salloc_estimate *ret);
 
 /*
- * Values of samples, as their resident bytes, with which a set has a weighted sum; all zero is the
- * empty set. Sums over samples with p < 1 but for `certain`.
+ * The sums over a set of samples from which sa_estimate_value computes the total of a value y that
+ * does not follow from the size, such as resident bytes. All zero is the empty set. The last four
+ * fields are sums over samples with p < 1. A comment names the summand.
  */
 struct sa_value_sums {
-    uint64_t samples; /* all of them */
-    double certain;   /* y, of samples with p = 1 */
+    uint64_t samples; /* 1, for all samples */
+    double certain;   /* y, for samples with p = 1 */
     double sampled;   /* y */
     double missed;    /* y (1-p)/p */
     double variance;  /* y^2 (1-p)/p^2 */
     double squares;   /* y^2 (1-p)/p */
 };
 
+/* Adds a sample with the probability p and the value y to the set. */
 void sa_value_sums_add(struct sa_value_sums *sums, double p, double y);
 
 /*
- * The weighted sum of y, which no block has more of than bytes. Or, if it can have, unseen->bytes
- * is the largest y/p of any block, sampled or not.
+ * Stores the estimated total of y over all blocks, and its confidence interval, in *ret. If no
+ * block's y exceeds its bytes, unseen is that of the set's bytes. Otherwise unseen->bytes is the
+ * largest y/p of any block, sampled or not. level: as for sa_estimate.
  */
 void sa_estimate_value(const struct sa_value_sums *sums, const struct sa_unseen *unseen,
                        double level, struct salloc_interval *ret);
 
-/* Lives of samples, as sums over all of them; all zero is the empty set. */
+/*
+ * The sums over a set of samples from which sa_estimate_life computes the mean life. All zero is
+ * the empty set. A comment names the summand. y is the life of the sample, in any unit of time.
+ */
 struct sa_life_sums {
-    uint64_t samples, certain;   /* all, and with p = 1 */
+    uint64_t samples;            /* 1 */
+    uint64_t certain;            /* 1, for samples with p = 1 */
     double weights, squares;     /* 1/p and 1/p^2 */
     double lives;                /* y/p */
     double missed;               /* (1-p)/p^2 */
@@ -101,17 +119,21 @@ struct sa_life_sums {
     double missed_lives_squares; /* y^2 (1-p)/p^2 */
 };
 
-/* n samples with probability p, whose lives have this sum and sum of squares. */
+/* Adds n samples with the probability p. Their lives have this sum and this sum of squares. */
 void sa_life_sums_add(struct sa_life_sums *sums, double p, uint64_t n, double sum, double squares);
 
 /*
- * The weighted mean life. The interval is that of Student for its logarithm; from 0 to infinity for
- * less than 4 samples, of those that are not certain.
+ * Stores the weighted mean life, and its confidence interval, in *ret. The interval is that of
+ * Student for the logarithm of the mean. The interval is the mean itself if all samples are
+ * certain, and otherwise 0 to INFINITY below 4 samples. level: as for sa_estimate.
  */
 void sa_estimate_life(const struct sa_life_sums *sums, double level, struct salloc_interval *ret);
 
-/* Upper end in bytes of the interval of a set sampled at mean interval T of which no sample was
- * taken. */
+/*
+ * Returns the upper end in bytes of the confidence interval of a set without a sample. interval:
+ * the sampling interval T in bytes. The result is 0 for T of at most 1, with which every block is
+ * sampled. Source: (1-1/T)^bytes = (1-level)/2.
+ */
 double sa_estimate_unseen(double interval, double level);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Estimates are sums. For the intervals each estimate is split into what is known (the blocks in
- * the sample exist) and what was not seen, and the latter is taken for a multiple of the failures
- * of a negative binomial distribution that has the same mean and variance. For blocks of one size
- * this is exact, not an approximation: then the distribution is that of the blocks that were not
- * sampled.
+ * Computes estimates and their confidence intervals (estimate.h). An estimate is a sum.
+ *
+ * For the interval, the estimate is split into a known part, the sampled blocks, and an unsampled
+ * part. The unsampled part is modelled as a multiple of the failures of a negative binomial
+ * distribution with the same mean and variance. For blocks of one size the model is exact: the
+ * unsampled blocks have that distribution. doc/sampling.md, "Intervals", has the derivation.
  */
 #include "sampling/estimate/estimate.h"
 
@@ -14,39 +15,41 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Above this many samples the skewness of a sum no longer matters. */
+/* From this many effective samples on, the normal distribution serves: the skewness of the sum is
+ * negligible. */
 #define MANY_SAMPLES 1e5
 
-/* A sample that would stand for more tells nothing. */
+/* A sample with a larger weight gives no upper end. */
 #define WEIGHT_MAX 1e18
 
 /*
- * Part of the error that the lower end may use as long as the upper end cannot fail because even
- * one sample would not put it below the truth. Not all of it: the number of samples is discrete,
- * and with 7/8 the coverage at 95 % stays between 93 and 98.2 % for any expectation of at least one
- * sample (doc/sampling.md).
+ * Share of the error that the lower end may use while the upper end cannot be wrong. The upper end
+ * cannot be wrong while even one sample would put it above the truth. The share is less than 1
+ * because the number of samples is discrete. With 7/8, the coverage at 95 % is between 93 and 98.2
+ * % for p up to 1/2 and any expectation of at least one sample. doc/sampling.md, "How often they
+ * are right", lists the numbers for which no interval can reach that.
  */
 #define LOW_SHARE (7.0 / 8)
 
-/* A quantity: what is known of it, and mean and variance of the rest, which was seen with
- * probability p. */
+/* An estimate of blocks or bytes in two parts: the known part, and the estimated mean and variance
+ * of the unsampled part. p: mean probability with which the blocks were sampled. */
 struct quantity {
     double known, mean, variance, p;
 };
 
-/* The same as known + scale F, where F are the failures before success number s at chance p
- * each. */
+/* The negative binomial distribution that models an unsampled part: scale F, where F is the number
+ * of failures before success number s, and each success has probability p. log_q: log(1-p). */
 struct fit {
     double p, log_q, s, scale;
 };
 
-/* A condition on the number of failures f: `function` grows with f and has the value `target`. */
+/* The condition function(f) = target on a number of failures f. The function grows with f. */
 struct condition {
     double (*function)(const struct fit *fit, double s, double f, double *ret_slope);
     double s, target;
 };
 
-/* The f >= 0 that meets the condition, or 0 if all are beyond it. */
+/* Returns the f >= 0 that meets the condition, or 0 if f = 0 is too large already. */
 static double solve(const struct fit *fit, const struct condition *condition)
 {
     double s = condition->s, slope, low = 0, high = -1;
@@ -62,7 +65,7 @@ static double solve(const struct fit *fit, const struct condition *condition)
         else
             high = f;
 
-        /* Newton's step where it stays within what is known, halving where it does not. */
+        /* A step of Newton's method if it stays inside the bracket, and bisection otherwise. */
         double next = f - error / slope;
 
         if (!(next > low && (high < 0 ? next < 4 * f + 4 : next < high)))
@@ -77,7 +80,7 @@ static double solve(const struct fit *fit, const struct condition *condition)
     return f;
 }
 
-/* d/df P(F <= f), nearly: it only steers. */
+/* Returns approximately d/df P(F <= f). An error costs steps of solve, but no accuracy. */
 static double density(double s, double f, double point)
 {
     double slope = point * s / (s + f);
@@ -86,8 +89,8 @@ static double density(double s, double f, double point)
 }
 
 /*
- * Chance of more than s-1 samples, where one that there are exactly s counts half, of s + f blocks:
- * P(F_s <= f) less half a point.
+ * The four functions below return the probability of at least s samples among s + f blocks, P(S >=
+ * s) = P(F_s <= f). "if_any": given at least one sample. "middle": P(S = s) counts half (mid-P).
  */
 static double beyond_middle(const struct fit *fit, double s, double f, double *ret_slope)
 {
@@ -97,7 +100,6 @@ static double beyond_middle(const struct fit *fit, double s, double f, double *r
     return sa_negative_binomial_at(f, s, fit->p, point) - point / 2;
 }
 
-/* The same among the cases with a sample at all. */
 static double beyond_middle_if_any(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double any = -sa_expm1((s + f) * fit->log_q);
@@ -107,7 +109,6 @@ static double beyond_middle_if_any(const struct fit *fit, double s, double f, do
     return chance;
 }
 
-/* Chance of s samples or more of s + f blocks among the cases with a sample at all. */
 static double beyond_if_any(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double point = sa_binomial_point(s, s + f, fit->p);
@@ -117,7 +118,6 @@ static double beyond_if_any(const struct fit *fit, double s, double f, double *r
     return sa_negative_binomial_at(f, s, fit->p, point) / any;
 }
 
-/* Chance of s samples or more of s + f blocks: P(F_s <= f). */
 static double beyond(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double point = sa_binomial_point(s, s + f, fit->p);
@@ -126,14 +126,16 @@ static double beyond(const struct fit *fit, double s, double f, double *ret_slop
     return sa_negative_binomial_at(f, s, fit->p, point);
 }
 
-/* The fewest blocks, failures and s successes, that have not too small a chance to give s
- * samples. */
+/*
+ * Returns the lower end in blocks (failures and s successes): the smallest number that yields s
+ * samples with more than the allowed error. doc/sampling.md, "Intervals", has the three cases.
+ */
 static double fewest(const struct fit *fit, double s, double error)
 {
     double middle = s + solve(fit, &(struct condition){beyond_middle, s, error / 2});
 
     if (s > 50)
-        return middle; /* no upper end of one sample is that high */
+        return middle; /* the upper end of one sample is lower */
 
     double most_of_one = 2 + solve(fit, &(struct condition){beyond_if_any, 2, 1 - error / 2});
 
@@ -145,8 +147,11 @@ static double fewest(const struct fit *fit, double s, double error)
     return least < most_of_one ? least : most_of_one;
 }
 
-/* The most blocks, failures and s successes, that have not too small a chance to give only s
- * samples. */
+/*
+ * Returns the upper end in blocks (failures and s successes): the largest number that yields only s
+ * samples with more than the allowed error. That error is all of it while a sample of all `all`
+ * blocks, with probability p^all, would not put the lower end above the truth.
+ */
 static double most(const struct fit *fit, double s, double error)
 {
     double all = s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error / 2});
@@ -156,6 +161,8 @@ static double most(const struct fit *fit, double s, double error)
     return s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error});
 }
 
+/* Returns the negative binomial distribution with this mean and variance. p is clamped to what the
+ * arithmetic bears. */
 static struct fit fit_to(double mean, double variance, double p)
 {
     p = p < 1e-15 ? 1e-15 : p > 1 - 1e-9 ? 1 - 1e-9 : p;
@@ -166,13 +173,13 @@ static struct fit fit_to(double mean, double variance, double p)
 }
 
 /*
- * Upper end for a set that may have blocks of which a sample would stand for `weight`, and has
- * none: as if one more sample had been taken, of these blocks. At most what it is without, if all
- * samples are as rare as that.
+ * Returns the upper end for a set that may contain blocks without a sample of their kind, of which
+ * one sample would stand for `weight`. It is the upper end with one more sample, of these blocks.
+ * If all samples have that weight, the result is at most the end without the additional sample.
  *
  * The construction is that of Fay and Feuer (Statistics in Medicine 16, 1997) for weighted sums of
- * Poisson counts: the moments of the sum with one more event of the largest weight. Without samples
- * it is the exact bound.
+ * Poisson counts: the moments of the sum with one more event of the largest weight. For a set
+ * without samples the bound is exact.
  */
 static double unseen_high(const struct quantity *quantity, double weight, double error)
 {
@@ -191,6 +198,7 @@ static double unseen_high(const struct quantity *quantity, double weight, double
            fit.scale * solve(&fit, &(struct condition){beyond, fit.s, 1 - error / 2});
 }
 
+/* Stores the ends of the interval of a quantity, without unseen blocks. error: 1 - level. */
 static void interval(const struct quantity *quantity, enum salloc_estimator estimator, double error,
                      double *ret_low, double *ret_high)
 {
@@ -210,7 +218,8 @@ static void interval(const struct quantity *quantity, enum salloc_estimator esti
         return;
     }
     if (estimator == SALLOC_ESTIMATE_FAILED) {
-        /* One sample less and one more: the window may begin and end between samples. */
+        /* .NET's interval has one sample less and one more, because its window may begin and end
+         * between samples. */
         double low = fit.s - 1, high = fit.s + 1;
 
         if (low > 0.5)
@@ -222,12 +231,13 @@ static void interval(const struct quantity *quantity, enum salloc_estimator esti
     double low = fewest(&fit, fit.s, error) - fit.s, high = most(&fit, fit.s, error) - fit.s;
     double middle = mean / fit.scale;
 
-    /* At levels far below 1/2 both ends may be on one side of the estimate. */
+    /* At levels far below 1/2 both ends can be on one side of the estimate. */
     *ret_low += fit.scale * (low < middle ? low : middle);
     *ret_high += fit.scale * (high > middle ? high : middle);
 }
 
-/* Blocks and bytes, each as a quantity, without certain ones. */
+/* Stores the blocks and the bytes of a set as quantities, without certain samples. Requires a
+ * sample with p < 1. */
 static void split(const struct sa_sums *sums, enum salloc_estimator estimator,
                   struct quantity *ret_count, struct quantity *ret_bytes)
 {
@@ -243,12 +253,13 @@ static void split(const struct sa_sums *sums, enum salloc_estimator estimator,
     }
 
     double p = sums->failures / sums->failures_variance;
-    /* Part of the blocks estimated that stands for failed trials, assumed to be that of the
-     * bytes. */
+    /* The part of the estimated blocks that stands for failed trials. It is taken to be that of
+     * the estimated bytes. */
     double failures = sums->offset_count * sums->failures / sums->offset_bytes;
 
     if (estimator == SALLOC_ESTIMATE_POISSON) {
-        /* Successes of trials instead of samples, whose number the variances are for. */
+        /* Trials succeed `hits` times as often as blocks are sampled; the variances of the sums are
+         * for samples. */
         double hits = sums->hits_count / (failures / (1 - p));
 
         *ret_count = (struct quantity){sums->hits_count * p, sums->hits_count * (1 - p),
@@ -263,17 +274,20 @@ static void split(const struct sa_sums *sums, enum salloc_estimator estimator,
                                    sums->failures_variance, p};
 }
 
-/* Whether one sample of the unseen stands for more than the samples do on average, weighted by
- * that. */
+/*
+ * Returns whether one sample of the unseen blocks stands for more than the existing samples do on
+ * average. The average weights each sample by the amount that it stands for, so it is variance /
+ * mean. The margin of 1e-6 covers rounding.
+ */
 static bool is_wider(const struct quantity *quantity, double weight)
 {
     return weight * quantity->mean > quantity->variance * (1 + 1e-6) || !(quantity->mean > 0);
 }
 
 /*
- * Raises an upper end for what may be unseen. The past, if it was sampled with less chance than the
- * present, counts as part of it, or with all that it can be: both are right, and the lesser is
- * taken.
+ * Returns the upper end `high`, raised for unseen blocks. If the past was sampled with less
+ * probability than the present, two ends are valid, and the result is the lesser: the end with the
+ * weight of the past for all blocks, and the end with today's weight plus all that the past can be.
  */
 static double allow_for_unseen(const struct quantity *quantity, double high, double weight,
                                double past_weight, double past, double error)
@@ -341,7 +355,8 @@ void sa_life_sums_add(struct sa_life_sums *sums, double p, uint64_t n, double su
 void sa_estimate_life(const struct sa_life_sums *sums, double level, struct salloc_interval *ret)
 {
     double mean = sums->samples ? sums->lives / sums->weights : 0, variance, factor;
-    /* As many samples of equal weight would have the same mean square of weights. */
+    /* Effective number of samples: this many samples of equal weight have the same relative
+     * variance (Kish). */
     double effective = sums->samples ? sums->weights * sums->weights / sums->squares : 0;
 
     *ret = (struct salloc_interval){sums->samples, mean, 0, INFINITY};
@@ -352,7 +367,8 @@ void sa_estimate_life(const struct sa_life_sums *sums, double level, struct sall
     if (sums->samples < 4 || effective < 2 || !(mean > 0))
         return;
     effective = effective < 4 ? 4 : effective;
-    /* Of the ratio of two sums: each sample adds its weight times its distance from the mean. */
+    /* The variance of a ratio of two sums: each sample adds its weight times its distance from the
+     * mean. */
     variance =
         sums->missed_lives_squares - 2 * mean * sums->missed_lives + mean * mean * sums->missed;
     variance *= effective / (effective - 1) / (sums->weights * sums->weights);

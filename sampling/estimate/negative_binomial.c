@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probabilities of counts. Factorials of numbers up to 1e12 would lose all digits when divided, so
- * a point of the binomial distribution is built from deviances, which are small where probability
- * is (C. Loader, "Fast and accurate computation of binomial probabilities", 2000); sums over points
- * are the continued fraction of the incomplete beta function, started from the point at their end.
+ * Computes the probabilities and quantiles of negative_binomial.h.
+ *
+ * A quotient of factorials of numbers up to 1e12 would lose all digits. A point of the binomial
+ * distribution is therefore computed from deviances, which are small where the probability is large
+ * (C. Loader, "Fast and accurate computation of binomial probabilities", 2000). A sum over points
+ * is the point at its end times the continued fraction of the incomplete beta function.
  */
 #include "sampling/estimate/negative_binomial.h"
 
@@ -15,7 +17,8 @@
 #define HALF_LOG_2PI 0.91893853320467274178
 #define TWO_PI       6.28318530717958647693
 
-/* log n! minus Stirling's (n + 1/2) log n - n + log(2 pi) / 2. */
+/* Returns the error of Stirling's formula: log n! - ((n + 1/2) log n - n + log(2 pi) / 2). From n =
+ * 10 on it is the asymptotic series in 1/n (DLMF 5.11.1). */
 static double stirling_rest(double n)
 {
     double i = 1 / n, i2 = i * i;
@@ -28,7 +31,8 @@ static double stirling_rest(double n)
                                    i2 * (1.0 / 1680 - i2 * (1.0 / 1188 - i2 * (691.0 / 360360))))));
 }
 
-/* x log(x / mean) - (x - mean), where the difference is d: no cancellation when it is small. */
+/* Returns Loader's deviance x log(x / mean) - d, where d = x - mean. For small d, the series in
+ * d / (x + mean) avoids the cancellation. */
 static double deviance(double x, double mean, double d)
 {
     double v = d / (x + mean), v2 = v * v;
@@ -57,7 +61,7 @@ double sa_binomial_point(double k, double n, double p)
     if (rest <= 0)
         return sa_exp(n * sa_log(p));
 
-    /* q is rounded: the second mean follows from the first. */
+    /* For small p, q has lost digits of p, so n - mean is more accurate than n q. */
     double mean = n * p, d = k - mean;
     double e = stirling_rest(n) - stirling_rest(k) - stirling_rest(rest) - deviance(k, mean, d) -
                deviance(rest, p < 0.5 ? n - mean : n * q, -d);
@@ -66,10 +70,12 @@ double sa_binomial_point(double k, double n, double p)
 }
 
 /*
- * I_x(a, b) B(a, b) / (x^a y^b) with y = 1-x: the continued fraction of DLMF 8.17.22, two steps in
- * one (as in A. Didonato and A. Morris, "Algorithm 708", 1992), because so the difference a y - b x
- * stands alone: where x is within 1e-6 of 1 the single steps would lose six digits. Evaluated by
- * the modified Lentz method, whose denominators are positive here.
+ * Returns I_x(a, b) B(a, b) / (x^a y^b) with y = 1-x.
+ *
+ * The continued fraction is DLMF 8.17.22 with two steps in one, as in A. Didonato and A. Morris,
+ * "Algorithm 708" (1992). That form contains the difference a y - b x as one term. Single steps
+ * would lose six digits where x is within 1e-6 of 1. The modified Lentz method evaluates it; the
+ * denominators are positive here.
  */
 static double beta_fraction(double x, double y, double a, double b)
 {
@@ -98,8 +104,8 @@ double sa_negative_binomial_at(double f, double s, double p, double point)
 {
     double q = 1 - p, a = s, b = f + 1;
 
-    /* p^a q^b / B(a, b) is a q times the point. The fraction converges fast on one side of the
-     * mean. */
+    /* p^a q^b / B(a, b) = a q point. The fraction converges fast on one side of the mean only, so
+     * the other side uses I_p(a, b) = 1 - I_q(b, a). */
     if (p * (a + b) <= a)
         return point * a * q * beta_fraction(p, q, a, b);
     return 1 - point * a * q * beta_fraction(q, p, b, a);
@@ -110,7 +116,7 @@ double sa_negative_binomial(double f, double s, double p)
     return sa_negative_binomial_at(f, s, p, sa_binomial_point(s, s + f, p));
 }
 
-/* Without its fraction; beyond 2^62 there is none. */
+/* Returns x without its fraction. A double beyond 2^62 has none. */
 static double whole(double x)
 {
     return x < 0x1p62 ? (double)(int64_t)x : x;
@@ -120,7 +126,7 @@ double sa_negative_binomial_quantile(double probability, double s, double p)
 {
     double low = -1, high = s / p + 1;
 
-    /* From here on low is under, or -1, and at the end high is not. */
+    /* low is -1 or has a probability below the threshold. After this loop, high has not. */
     while (sa_negative_binomial(high, s, p) < probability) {
         low = high;
         high *= 2;
@@ -131,7 +137,7 @@ double sa_negative_binomial_quantile(double probability, double s, double p)
         double middle = whole((low + high) / 2);
 
         if (middle <= low || middle >= high)
-            break; /* numbers so large that they have no next integer */
+            break; /* beyond 2^53, neighbouring doubles are more than 1 apart */
         if (sa_negative_binomial(middle, s, p) < probability)
             low = middle;
         else
@@ -149,7 +155,11 @@ double sa_normal_quantile(double probability)
 
     double low = 0, high = 40;
 
-    /* The tail beyond z is the density times the continued fraction 1/(z + 1/(z + 2/(z + ...))). */
+    /*
+     * Bisection on the tail P(> z). Above 1.5 the tail is the density times the continued fraction
+     * 1/(z + 1/(z + 2/(z + ...))) (DLMF 7.9.1). Below, 1/2 minus the series of DLMF 7.6.2 converges
+     * faster.
+     */
     for (int i = 0; i < 48; i++) {
         double z = (low + high) / 2, t = z;
         double beyond;
@@ -177,7 +187,7 @@ double sa_student_quantile(double probability, double freedom)
 {
     double z = sa_normal_quantile(probability), y = z * z, n = freedom;
 
-    /* The first terms of Cornish and Fisher's expansion. */
+    /* The first terms of the Cornish-Fisher expansion in 1/n (Abramowitz and Stegun 26.7.5). */
     return z * (1 + (y + 1) / (4 * n) + ((5 * y + 16) * y + 3) / (96 * n * n) +
                 (((3 * y + 19) * y + 17) * y - 15) / (384 * n * n * n) +
                 ((((79 * y + 776) * y + 1482) * y - 1920) * y - 945) / (92160 * n * n * n * n));

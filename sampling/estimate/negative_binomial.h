@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binomial and negative binomial probabilities, whose numbers may be real (an effective number of
- * samples is). Pure functions. Relative error of probabilities below 1e-11 up to 1e6 successes in
+ * Computes binomial and negative binomial probabilities and the quantiles that intervals need.
+ * Numbers of trials and successes may be fractions, because an effective number of samples is one.
+ * All functions are pure. The relative error of a probability is below 1e-11 up to 1e6 successes in
  * 1e12 trials.
  */
 #ifndef SA_SAMPLING_ESTIMATE_NEGATIVE_BINOMIAL_H
 #define SA_SAMPLING_ESTIMATE_NEGATIVE_BINOMIAL_H
 
-/* P(exactly k successes in n trials), 0 <= k <= n, chance p of each, 0 < p < 1. */
+/* Returns P(exactly k successes in n trials). Requires 0 <= k <= n and 0 < p < 1, where p is the
+ * probability of success of each trial. */
 double sa_binomial_point(double k, double n, double p);
 
-/* P(at most f failures before success number s), f >= 0, s > 0: the regularised incomplete beta
- * function I_p(s, f+1). */
+/* Returns P(at most f failures before success number s): the regularised incomplete beta function
+ * I_p(s, f+1). Requires f >= 0, s > 0 and 0 < p < 1. */
 double sa_negative_binomial(double f, double s, double p);
 
-/* The same when the point P(exactly s successes in s+f trials) is known, as it is the dearer
- * half. */
+/* As sa_negative_binomial, for a caller that has computed `point` = sa_binomial_point(s, s+f, p)
+ * already. The point takes more than half of the time of sa_negative_binomial. */
 double sa_negative_binomial_at(double f, double s, double p, double point);
 
-/* The largest number of failures whose probability as above is under `probability`; -1: not even
- * none. */
+/* Returns the largest whole number f with sa_negative_binomial(f, s, p) < probability. -1: f = 0 is
+ * too large already. Requires probability < 1. */
 double sa_negative_binomial_quantile(double probability, double s, double p);
 
-/* z with P(standard normal <= z) = probability, to six digits. */
+/* Returns z with P(standard normal variate <= z) = probability, to six digits. z is between -40 and
+ * 40. */
 double sa_normal_quantile(double probability);
 
-/* The same of Student's distribution with so many degrees of freedom, 3 or more; to 0.2 % from 0.01
- * to 0.99. */
+/* Returns the quantile of Student's distribution. freedom: degrees of freedom, at least 3. The
+ * error is at most 0.2 % for probabilities from 0.01 to 0.99. */
 double sa_student_quantile(double probability, double freedom);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random draws of the sampler, from a generator's state that the caller owns. Geometric numbers
- * come from inverting the distribution function: floor(log(u) / log(1-p)) failures before the first
- * success, for u uniform in (0, 1].
+ * Random variates for sampling decisions and samples. The state of the generator belongs to the
+ * caller. Functions with the argument `rng` may share a state between threads. Functions with the
+ * argument `own` require that no other thread uses the state.
+ *
+ * A geometric variate is the inverse of the distribution function: floor(log(u) / log(1-p))
+ * failures come before the first success, for u uniform in (0, 1].
  */
 #ifndef SA_SAMPLING_ESTIMATE_RANDOM_VARIATES_H
 #define SA_SAMPLING_ESTIMATE_RANDOM_VARIATES_H
@@ -13,24 +16,26 @@
 
 #include <stdbool.h>
 
-/* Uniform in (0, 1]. */
+/* Returns the number in (0, 1] that 53 of the random bits select. It is uniform if they are. */
 SA_INLINE double sa_variate_real(uint64_t bits)
 {
     return (double)((bits >> 11) + 1) * 0x1p-53;
 }
 
+/* Returns a uniform variate in (0, 1]. */
 SA_INLINE double sa_variate_uniform(uint64_t *rng)
 {
     return sa_variate_real(sa_rng_next(rng));
 }
 
-/* One trial. */
+/* Returns true with probability p: a Bernoulli variate. */
 SA_INLINE bool sa_variate_trial(uint64_t *rng, double p)
 {
     return p > 0 && sa_variate_uniform(rng) <= p;
 }
 
-/* Failures before the next success; `most` if they are at least as many. */
+/* Returns the number of blocks of the rate that are not sampled before the next sampled one, at
+ * most `most`: a geometric variate. */
 SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate, uint32_t most)
 {
     double n;
@@ -44,8 +49,9 @@ SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate
 }
 
 /*
- * Number of the first byte (1 .. bytes) of a sampled block whose trial succeeded, given that one
- * did. `own` is a generator that nobody else uses; the rate is that of a block of so many bytes.
+ * Returns f for a sampled block: the number (1 .. bytes) of the first byte whose trial succeeded,
+ * given that one did. rate: the rate of blocks of this many bytes. The source is the inverse of
+ * P(first success <= f | any) = (1 - (1-1/T)^f) / p.
  */
 SA_INLINE double sa_variate_offset(uint64_t *own, const struct sa_rate *rate, double bytes)
 {
@@ -57,21 +63,21 @@ SA_INLINE double sa_variate_offset(uint64_t *own, const struct sa_rate *rate, do
     return n < bytes - 1 ? (double)(uint64_t)n + 1 : bytes;
 }
 
-/* How many of the block's byte trials succeeded, given that the first was number offset. The same
- * arguments. */
+/* Returns N for a sampled block: how many of its byte trials succeeded, given that the first was
+ * number `offset`. Other arguments as for sa_variate_offset. Draws the gaps between successes. */
 SA_INLINE double sa_variate_hits(uint64_t *own, const struct sa_rate *rate, double bytes,
                                  double offset)
 {
     double n = 1, u, gap, log_fail;
 
     if (rate->p >= 1)
-        return bytes;                  /* T is 1: every byte */
-    log_fail = rate->log_fail / bytes; /* of one byte: log(1-1/T) */
+        return bytes;                  /* a certain block has T = 1: every trial succeeds */
+    log_fail = rate->log_fail / bytes; /* log(1-1/T): of one byte */
     for (;; n++) {
         u = sa_variate_real(sa_rng_own(own));
-        if (u - 1 <= log_fail * (bytes - offset)) /* so is log(u), which is less */
+        if (u - 1 <= log_fail * (bytes - offset)) /* then log(u) <= u - 1 is, too: saves the log */
             return n;
-        gap = sa_log(u) / log_fail; /* its whole part fail */
+        gap = sa_log(u) / log_fail; /* floor(gap) trials fail before the next success */
         if (gap >= bytes - offset)
             return n;
         offset += (double)(uint64_t)gap + 1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * p = c size sqrt(live / allocations), cut off at both ends; the expected number of samples grows
- * with c, so that halving finds the c which spends what the default does.
+ * Computes p = c size sqrt(live / allocations), clamped to floor_share p_default .. 1. The expected
+ * number of samples grows with c. Bisection finds the c that spends the samples of the defaults.
  */
 #include "sampling/estimate/rate_optimizer.h"
 
 #include "alloc/base/math.h"
 
-/* p without the factor c. */
+/* Returns p / c, before clamping. */
 static double weight(const struct sa_rate_optimizer_class *class)
 {
     return class->size * sa_sqrt(class->live / class->allocations);
@@ -52,7 +52,7 @@ double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t c
             continue;
         budget += class->allocations * class->p_default;
         if (class->live > 0 && class->p_default > 0) {
-            /* From here on c alone would take the class up to 1. */
+            /* With this c, or a larger one, the class has p = 1. */
             double full = 1 / weight(class);
 
             high = full > high ? full : high;
@@ -62,7 +62,7 @@ double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t c
         return 1;
 
     if (expected_samples(classes, count, high, floor_share) <= budget) {
-        /* All that has something live is certain, and there is budget to spare. */
+        /* Every class with live blocks is certain, and samples are left over. */
         low = high;
     } else {
         for (int i = 0; i < 200 && high - low > 1e-14 * high; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inclusion probabilities per size class that estimate the live heap best with the same number
- * of samples. A pure function; the derivation is in doc/sampling.md.
+ * Computes the sampling probability of each size class with which a given number of samples
+ * estimates the live heap best. The function is pure. doc/sampling.md, "Rates per size class",
+ * derives the formula.
  */
 #ifndef SA_SAMPLING_ESTIMATE_RATE_OPTIMIZER_H
 #define SA_SAMPLING_ESTIMATE_RATE_OPTIMIZER_H
@@ -9,22 +10,23 @@
 #include <stddef.h>
 
 struct sa_rate_optimizer_class {
-    double size;
-    double allocations; /* how often it is allocated, over any time */
-    double live;        /* blocks that are */
+    double size;        /* bytes of each block */
+    double allocations; /* allocations in any period, the same for all classes */
+    double live;        /* live blocks */
     double p_default;   /* 0 .. 1 */
-    double p;           /* the result */
+    double p;           /* the result: floor_share * p_default .. 1 */
 };
 
 /*
- * Sets every p such that the variance of the estimate of live bytes, sum of size^2 live (1-p)/p, is
- * the least among all with the same expected number of samples, sum of allocations p, as by
- * default, and with p between floor_share p_default and 1. A class without allocations, and all
- * classes when nothing is live, keep the default. floor_share is above 0, so that a class that
- * wakes up is seen, and at most 1.
+ * Sets the p of every class, so that the estimate of live bytes has the least variance, the sum of
+ * size^2 live (1-p)/p, at the expected number of samples of the defaults, the sum of allocations p.
  *
- * Returns by what factor the variance fell: that by default over that by p; 1 if both are 0,
- * infinite if only the latter is.
+ * A class without allocations keeps its default. All classes keep their defaults if none has live
+ * blocks.
+ * floor_share: above 0, at most 1. A class whose demand begins later is seen because of it.
+ *
+ * Returns the variance of the defaults divided by that of the results: 1 if both are 0, infinite if
+ * only the latter is.
  */
 double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t count,
                                double floor_share);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of inclusion probabilities; see rates.h. */
+/*
+ * The table of rates (rates.h). Its words are read by any thread and written by the holder of
+ * RATES, so all of them are relaxed atomics. The generation orders them: publication is a release,
+ * and a reader's first load of it is an acquire.
+ */
 #include "sampling/estimate/rates.h"
 
 #include "alloc/base/atomic.h"
@@ -12,20 +16,22 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define LOG_CERTAIN -5 /* where this is log(1-p), p is certainly above SA_RATE_CERTAIN */
+#define LOG_CERTAIN -5 /* log(1-p) of a p that is above SA_RATE_CERTAIN: 0.9933 */
 
 struct class_rate {
-    double p, interval, log_fail; /* atomic, relaxed: see rates.h */
+    double p, interval, log_fail; /* atomic, relaxed; as in struct sa_rate */
 };
 
+/* Written under RATES. */
 static struct rates {
-    uint32_t generation; /* atomic: published with release */
+    uint32_t generation; /* atomic; published with release. The first table is 1 */
     struct rates_copy {
-        int64_t interval; /* atomic, relaxed */
-        double log_fail;  /* the same: log(1-1/T), of a byte not to be sampled */
+        int64_t interval; /* T; atomic, relaxed */
+        double log_fail;  /* log(1-1/T), 0 for T of at most 1; atomic, relaxed */
         struct class_rate of[SA_CLASSES_MAX];
         struct past {
-            double bytes_weight, blocks_weight, bytes; /* the same: as in struct sa_unseen */
+            /* The past_ fields of struct sa_unseen; atomic, relaxed. */
+            double bytes_weight, blocks_weight, bytes;
         } past;
     } copy[SA_RATE_COPIES];
 } rates;
@@ -76,7 +82,7 @@ SA_RARE double sa_rate_probability(double interval, double bytes)
     return p > SA_RATE_CERTAIN ? 1 : p;
 }
 
-/* The rate that follows from p for blocks of the size. */
+/* Returns the rate of blocks of `bytes` with probability p. Its interval is the T that gives p. */
 static struct sa_rate rate_from(double p, double bytes)
 {
     struct sa_rate r = {.p = p, .interval = 1};
@@ -88,8 +94,8 @@ static struct sa_rate rate_from(double p, double bytes)
     return r;
 }
 
-/* The rate of blocks of the size under an interval, given log(1-1/T): what is known need not be
- * computed. */
+/* Returns the rate of blocks of `bytes` under an interval. byte_log_fail: log(1-1/T), which callers
+ * know already. */
 static struct sa_rate rate_default(double interval, double byte_log_fail, double bytes)
 {
     struct sa_rate r = {.interval = 1};
@@ -114,14 +120,16 @@ static void copy_set_class(struct rates_copy *copy, unsigned cls, struct sa_rate
     real_store(&copy->of[cls].log_fail, r.log_fail);
 }
 
+/* Fills the next copy of the table and makes it the current one. p: the probability of each class;
+ * NULL: the interval gives it. */
 static void rates_publish(int64_t interval, const double *p)
 {
     uint32_t generation = sa_load_relaxed(&rates.generation) + 1;
     struct rates_copy *copy = copy_of(generation);
     double log_fail = interval > 1 ? sa_log1p(-1 / (double)interval) : 0;
 
-    /* Who sees any of the stores below sees the generation before, too: it makes the copy
-     * invalid. */
+    /* A reader that sees one of the stores below also sees the current generation. That generation
+     * tells a reader of the copy's former contents that they are invalid (copy_was_valid). */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     sa_store_relaxed(&copy->interval, interval);
     real_store(&copy->log_fail, log_fail);
@@ -144,9 +152,9 @@ static double larger(double a, double b)
 }
 
 /*
- * What the rates of a copy may miss; what was before them is left out. Blocks without a class are
- * no rarer than the smallest class, as they have the same T; only where classes have rates of their
- * own can they be.
+ * Stores the weights of the rarest blocks under the rates of the copy in *ret, without the past.
+ * Blocks without a class have the default T. Their 1/p is at most that of the smallest class,
+ * unless classes have rates of their own.
  */
 SA_RARE static void copy_unseen(const struct rates_copy *copy, struct sa_unseen *ret)
 {
@@ -163,7 +171,8 @@ SA_RARE static void copy_unseen(const struct rates_copy *copy, struct sa_unseen 
     }
 }
 
-/* As rates_publish, but first writes down what the rates until now may miss. */
+/* Publishes a table as rates_publish does. Before, it stores the weights of the rates until now as
+ * those of the past. The bytes of the past are unknown until sa_rates_bound_past. */
 SA_RARE static void rates_set(int64_t interval, const double *p)
 {
     uint32_t generation = sa_load_relaxed(&rates.generation);
@@ -194,15 +203,17 @@ SA_RARE void sa_rates_bound_past(double bytes)
     real_store(&copy_of(sa_load_relaxed(&rates.generation))->past.bytes, bytes);
 }
 
-/* Whether what was read from the copy of a generation was read before it can have been
- * overwritten. */
+/* Returns whether all that the caller has read from the copy of this generation was read before a
+ * change began to overwrite the copy. The fence keeps the caller's loads before that of the
+ * generation. */
 static bool copy_was_valid(uint32_t generation)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return sa_load_relaxed(&rates.generation) - generation < SA_RATE_COPIES - 1;
 }
 
-/* False: it was too late. */
+/* Reads the rate of the class from the copy of the generation. False: a change has overwritten the
+ * copy. */
 static bool read_class(unsigned cls, uint32_t generation, struct sa_rate *ret)
 {
     const struct class_rate *from = &copy_of(generation)->of[cls];
@@ -242,7 +253,7 @@ int64_t sa_rates_interval(void)
     return interval;
 }
 
-/* The interval, and log(1-1/T) of it. */
+/* Stores T and log(1-1/T) of the current table. Returns its generation. */
 static uint32_t read_interval(double *ret_interval, double *ret_log_fail)
 {
     uint32_t generation;
@@ -267,7 +278,7 @@ bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret)
         return false;
     if (interval > 1 && log_fail * (double)bytes >= LOG_CERTAIN) {
         u = sa_variate_uniform(rng);
-        if (u > -log_fail * (double)bytes) /* which is above p */
+        if (u > -log_fail * (double)bytes) /* above p, as -x >= 1-exp(x): saves the exponential */
             return false;
     }
     *ret = rate_default(interval, log_fail, (double)bytes);

@@ -268,6 +268,29 @@ static void test_rates_are_never_seen_mixed(void **state)
     test_threads_check();
 }
 
+/*
+ * A due sample finds the rate of its generation after up to SA_RATE_COPIES - 2 changes, and never a
+ * rate of another generation after more: the table of that generation may be half overwritten.
+ */
+static void test_rates_outlive_two_changes(void **state)
+{
+    struct sa_rate then, found;
+
+    (void)state;
+    for (int changes = 0; changes <= SA_RATE_COPIES; changes++) {
+        sa_rates_set_interval(MIB);
+        then = sa_rate_of_class(9);
+        for (int i = 1; i <= changes; i++)
+            sa_rates_set_interval((1 + i) * MIB);
+        if (changes <= SA_RATE_COPIES - 2) {
+            assert_true(sa_rate_of_class_then(9, then.generation & 7, 7, &found));
+            assert_true(found.generation == then.generation && found.p == then.p);
+        } else {
+            assert_false(sa_rate_of_class_then(9, then.generation & 7, 7, &found));
+        }
+    }
+}
+
 /* Trials are won as often as the formula says: mostly they end before p is computed. */
 static void test_rates_trials_are_won_as_often_as_said(void **state)
 {
@@ -303,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_rates_of_classes_of_their_own),
         cmocka_unit_test(test_rates_unseen),
         cmocka_unit_test(test_rates_are_never_seen_mixed),
+        cmocka_unit_test(test_rates_outlive_two_changes),
     };
 
     test_start_layers();
