@@ -25,7 +25,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/page.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "pagemap/span.h"
 
 #define SA_MAP_NODE_BITS 11

@@ -12,7 +12,7 @@
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/filter.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"

@@ -11,7 +11,7 @@
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/middle/transfer_shards.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"

@@ -10,7 +10,7 @@
 #define SA_CPU_CACHE_CPU_CACHE_H
 
 #include "alloc/fork/cpu_closed.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "alloc/page_heap/account/peak.h"
 #include "sampling/sampler/sampler.h"
 

@@ -16,7 +16,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/os/cpu_relax.h"
 #include "alloc/os/filter.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 

@@ -17,7 +17,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/clear.h"
 #include "alloc/base/size_class.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 
 #include <string.h>
 

@@ -23,7 +23,7 @@
 #include "alloc/hardening/hardened.h"
 #include "alloc/hardening/watched.h"
 #include "alloc/maintain/maintenance.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"

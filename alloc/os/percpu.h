@@ -94,47 +94,16 @@ struct sa_slab {
 #define SA_CLASS_OFFSET(cls) ((cls) * sizeof(struct sa_header))
 
 /*
- * Everything that the fast paths read, behind one base register. Written by the initialisation
- * before the limits become non-zero and constant afterwards (those of C++'s operators become
- * non-zero later, if at all), except for slabs[] (written under
- * the CPU's cache lock, read inside sequences) and home_class[] (written under the lock of whoever
- * owns the span, read by whoever owns an object on the page).
+ * What the sequences read and write behind their base register: offsets in struct sa_hot
+ * (alloc/hot/hot.h), which asserts them. The offset of the rseq area from the thread pointer; the
+ * count of restarts; the pointers to the slabs, by CPU number.
  */
-struct sa_hot {
-    /* Sizes below a limit are looked up in the table; 0 until the library is initialised, which
-     * sends every allocation to the slow path without a test of its own. */
-    uint64_t small_limit;
-    uint64_t mid_limit;
-    /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
-    int64_t rseq_offset;
-    /* The same limits for C++'s operators, and the pages at which delete looks: 0 also where a
-     * program has operators of its own (alloc/api/replaced.h). */
-    uint64_t cxx_small_limit;
-    uint64_t cxx_mid_limit;
-    uint64_t cxx_home_pages;
-    /* By the byte: an addition and a shift less for each malloc. */
-    uint16_t small_class[SA_SMALL_MAX + 1] __attribute__((aligned(SA_CACHELINE)));
-    struct sa_hot_class {
-        uint64_t start_check; /* see alloc/front/fast_path.h */
-        uint64_t start_mask;
-    } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
-    uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
-    /* Sequences restarted by the kernel; counted on the abort path, approximate. */
-    uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
-    struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
-    struct sa_slab *slabs[SA_SLABS];
-    /* Size class (as a header offset) of each page of the home window, if it is a class whose spans
-     * are one page; else 0: another class, large, free or not ours. Writable as far as there are
-     * spans: pagemap/pagemap.c */
-    uint16_t home_class[SA_HOME_PAGES] __attribute__((aligned(SA_TABLE_ALIGN)));
-    /* The class's number, for all classes: the home window's leaf of the radix map. */
-    uint8_t home_any_class[SA_HOME_PAGES];
-};
+#define SA_HOT_RSEQ_OFFSET 16
+#define SA_HOT_ABORTS      8384
+#define SA_HOT_SLABS       8464
 
-extern struct sa_hot sa_hot SA_HIDDEN;
-
-SA_STATIC_ASSERT(offsetof(struct sa_hot, slab_guard) + 16 == offsetof(struct sa_hot, slabs),
-                 "slab_guard is slabs[-2] and slabs[-1]");
+/* The offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
+#define SA_PERCPU_AREA_OFFSET(hot) (*(const int64_t *)((const char *)(hot) + SA_HOT_RSEQ_OFFSET))
 
 /*
  * Follows a label that sequences jump to, where its block would be empty otherwise. gcc 12 loses
@@ -151,59 +120,6 @@ SA_STATIC_ASSERT(offsetof(struct sa_hot, slab_guard) + 16 == offsetof(struct sa_
 #else
 #error "salloc has critical sections for x86-64 and aarch64 only"
 #endif
-
-/* The sequences of the fast paths as functions, for the slow ones. NULL: not popped. */
-SA_INLINE void *sa_percpu_pop(size_t cls)
-{
-    void *obj;
-
-again:
-    SA_PERCPU_POP(&sa_hot, SA_CLASS_OFFSET(cls), obj, slow, again);
-    return obj;
-slow:
-    SA_PERCPU_LABEL;
-    return NULL;
-}
-
-enum sa_push { SA_PUSHED, SA_PUSH_FULL, SA_PUSH_TWICE };
-
-SA_INLINE enum sa_push sa_percpu_push(size_t cls, void *obj)
-{
-again:
-    SA_PERCPU_PUSH(&sa_hot, SA_CLASS_OFFSET(cls), obj, full, twice, again);
-    return SA_PUSHED;
-full:
-    SA_PERCPU_LABEL;
-    return SA_PUSH_FULL;
-twice:
-    SA_PERCPU_LABEL;
-    return SA_PUSH_TWICE;
-}
-
-SA_INLINE size_t sa_percpu_push_batch(size_t cls, void *const *objs, size_t n)
-{
-    return sa_percpu_push_batch_at(&sa_hot, SA_CLASS_OFFSET(cls), objs, n);
-}
-
-SA_INLINE size_t sa_percpu_pop_batch(size_t cls, void **out, size_t n)
-{
-    return sa_percpu_pop_batch_at(&sa_hot, SA_CLASS_OFFSET(cls), out, n);
-}
-
-SA_INLINE bool sa_percpu_replace(int32_t cpu, struct sa_slab *slab, size_t cls, uint64_t expect,
-                                 uint64_t value)
-{
-    return sa_percpu_store_at(&sa_hot, cpu, slab, SA_CLASS_OFFSET(cls), expect,
-                              &slab->header[cls].state, value);
-}
-
-/* expect: a state in which nothing is filled. */
-SA_INLINE bool sa_percpu_move(int32_t cpu, struct sa_slab *slab, size_t cls, uint64_t expect,
-                              void **slots)
-{
-    return sa_percpu_store_at(&sa_hot, cpu, slab, SA_CLASS_OFFSET(cls), expect,
-                              &slab->header[cls].slots, (uintptr_t)slots);
-}
 
 SA_INLINE uint32_t sa_state_avail(uint64_t state)
 {
@@ -250,14 +166,6 @@ SA_INLINE bool sa_state_is_due(uint64_t state)
 SA_INLINE uint32_t sa_state_generation(uint64_t state)
 {
     return (uint32_t)(state >> SA_GENERATION_SHIFT);
-}
-
-/* Number of the CPU (or of the thread's slab); negative where rseq is not registered. */
-SA_INLINE int32_t sa_percpu_cpu(void)
-{
-    const char *area = (const char *)sa_thread_pointer() + sa_hot.rseq_offset;
-
-    return *(const volatile int32_t *)(area + SA_RSEQ_CPU_ID);
 }
 
 #endif

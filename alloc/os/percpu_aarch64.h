@@ -62,20 +62,20 @@
 #define SA_PERCPU_ENTER SA_PERCPU_BEGIN SA_PERCPU_SLAB "add %[head], %[cpu], %[cls]\n\t"
 #define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
 
-#define SA_PERCPU_AREA(hot_) [area] "r"((char *)sa_thread_pointer() + (hot_)->rseq_offset)
+#define SA_PERCPU_AREA(hot_) [area] "r"((char *)sa_thread_pointer() + SA_PERCPU_AREA_OFFSET(hot_))
 
 #define SA_PERCPU_CONSTANTS                                                                        \
-    [slabs] "i"(offsetof(struct sa_hot, slabs)),                                                   \
-        [aborts_page] "i"(offsetof(struct sa_hot, aborts) >> 12),                                  \
-        [aborts_rest] "i"(offsetof(struct sa_hot, aborts) & 0xfff), [rseq_cs] "i"(SA_RSEQ_CS),     \
+    [slabs] "i"(SA_HOT_SLABS),                                                                     \
+        [aborts_page] "i"(SA_HOT_ABORTS >> 12),                                                    \
+        [aborts_rest] "i"(SA_HOT_ABORTS & 0xfff), [rseq_cs] "i"(SA_RSEQ_CS),                       \
         [cpu_id] "i"(SA_RSEQ_CPU_ID), [slots] "i"(SA_SLOTS_OFFSET), [cap] "i"(SA_CAP_OFFSET),      \
         [filled] "i"(SA_FILLED_MASK), [borrows] "i"(SA_BORROWS)
 
 #define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
     [hot] "r"(hot_), SA_PERCPU_AREA(hot_), [cls] "r"((uint64_t)(cls_)), SA_PERCPU_CONSTANTS
 
-SA_STATIC_ASSERT(offsetof(struct sa_hot, slabs) <= 4095 * 8 &&
-                     offsetof(struct sa_hot, aborts) < 1 << 24,
+SA_STATIC_ASSERT(SA_HOT_SLABS <= 4095 * 8 &&
+                     SA_HOT_ABORTS < 1 << 24,
                  "they are immediate operands of one instruction");
 SA_STATIC_ASSERT(SA_POP_ONE == ((0x10 << 12) | 8), "a pop subtracts it in two steps");
 
@@ -147,7 +147,7 @@ SA_INLINE void *sa_thread_pointer(void)
 /* cls is a header offset below. */
 
 /* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
-SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *const *objs,
+SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *objs,
                                          size_t n)
 {
     uint64_t slab, head, count, k, i, t;
@@ -181,7 +181,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
 }
 
 /* Pops up to n objects, topmost last, and returns how many; n > 0. Does not count down. */
-SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **out, size_t n)
+SA_INLINE size_t sa_percpu_pop_batch_at(void *hot, size_t cls, void **out, size_t n)
 {
     uint64_t slab, head, count, k, i, t;
 
@@ -211,7 +211,7 @@ SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **o
 }
 
 /* Stores a word if this is the given CPU with the given slab, and the state still reads expect. */
-SA_INLINE bool sa_percpu_store_at(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
+SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect_slab,
                                   size_t cls, uint64_t expect, void *word, uint64_t value)
 {
     uint64_t slab, head, t;

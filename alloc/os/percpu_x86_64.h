@@ -85,11 +85,11 @@
 #define SA_PERCPU_COPY_CLOBBER , "xmm0", "xmm1"
 
 #define SA_PERCPU_INPUTS(hot_, cls_)                                                               \
-    [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), [cls] "r"((uint64_t)(cls_)),                  \
+    [hot] "r"(hot_), [off] "r"(SA_PERCPU_AREA_OFFSET(hot_)), [cls] "r"((uint64_t)(cls_)),          \
         SA_PERCPU_CONSTANTS
 
 #define SA_PERCPU_CONSTANTS                                                                        \
-        [slabs] "i"(offsetof(struct sa_hot, slabs)), [aborts] "i"(offsetof(struct sa_hot, aborts)), \
+        [slabs] "i"(SA_HOT_SLABS), [aborts] "i"(SA_HOT_ABORTS), \
         [rseq_cs] "i"(SA_RSEQ_CS), [cpu_id] "i"(SA_RSEQ_CPU_ID), [slots] "i"(SA_SLOTS_OFFSET),     \
         [cap] "i"(SA_CAP_OFFSET), [borrows] "i"(SA_BORROWS), [one] "i"(SA_POP_ONE)
 
@@ -124,7 +124,7 @@ SA_INLINE void *sa_thread_pointer(void)
                             "movq (%[ptr]), %[ptr]\n\t" SA_PERCPU_INJECT                           \
                             "movl %k[count], (%[head])\n\t" SA_PERCPU_END("%l[" #again "]")        \
             : [cpu] "=&r"(cpu_), [head] "+&r"(head_), [count] "=&r"(count_), [ptr] "=&a"(obj_)     \
-            : [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), SA_PERCPU_CONSTANTS                 \
+            : [hot] "r"(hot_), [off] "r"(SA_PERCPU_AREA_OFFSET(hot_)), SA_PERCPU_CONSTANTS         \
             : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
             : slow, again);                                                                        \
         (obj) = obj_;                                                                              \
@@ -149,7 +149,8 @@ SA_INLINE void *sa_thread_pointer(void)
                             "addl $8, %k[count]\n\t" SA_PERCPU_INJECT                              \
                             "movl %k[count], (%[head])\n\t" SA_PERCPU_END("%l[" #again "]")        \
             : [cpu] "=&r"(cpu_), [head] "+&r"(head_), [top] "=&r"(top_), [count] "=&r"(count_)     \
-            : [hot] "r"(hot_), [off] "r"((hot_)->rseq_offset), [ptr] "r"(obj), SA_PERCPU_CONSTANTS \
+            : [hot] "r"(hot_), [off] "r"(SA_PERCPU_AREA_OFFSET(hot_)), [ptr] "r"(obj),             \
+              SA_PERCPU_CONSTANTS                                                                  \
             : "memory", "cc" SA_PERCPU_INJECT_CLOBBER                                              \
             : full, twice, again);                                                                 \
     } while (0)
@@ -157,7 +158,7 @@ SA_INLINE void *sa_thread_pointer(void)
 /* cls is a header offset below. */
 
 /* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
-SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *const *objs,
+SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *objs,
                                          size_t n)
 {
     uint64_t slab, head, count, k, i, t;
@@ -186,7 +187,7 @@ SA_INLINE size_t sa_percpu_push_batch_at(struct sa_hot *hot, size_t cls, void *c
 }
 
 /* Pops up to n objects, topmost last, and returns how many; n > 0. Does not count down. */
-SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **out, size_t n)
+SA_INLINE size_t sa_percpu_pop_batch_at(void *hot, size_t cls, void **out, size_t n)
 {
     uint64_t slab, head, count, k, i, t;
 
@@ -212,7 +213,7 @@ SA_INLINE size_t sa_percpu_pop_batch_at(struct sa_hot *hot, size_t cls, void **o
 }
 
 /* Stores a word if this is the given CPU with the given slab, and the state still reads expect. */
-SA_INLINE bool sa_percpu_store_at(struct sa_hot *hot, int32_t cpu, struct sa_slab *expect_slab,
+SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect_slab,
                                   size_t cls, uint64_t expect, void *word, uint64_t value)
 {
     uint64_t slab, head;

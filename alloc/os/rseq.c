@@ -24,7 +24,6 @@ extern const unsigned __rseq_size SA_WEAK;
 
 SA_START_DATA struct sa_rseq sa_rseq;
 SA_START_DATA unsigned char sa_filter_known;
-struct sa_hot sa_hot;
 _Thread_local struct sa_thread sa_thread;
 
 SA_STATIC_ASSERT(offsetof(struct sa_thread_area, cpu_id) == SA_RSEQ_CPU_ID, "kernel ABI");

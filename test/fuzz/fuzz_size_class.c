@@ -8,7 +8,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/front/slow_path.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/start.h"
 

@@ -16,6 +16,7 @@ LAYERS = [
     'include/',
     'alloc/base/',
     'alloc/os/',
+    'alloc/hot/',
     'pagemap/',
     'alloc/fork/',
     'alloc/page_heap/account/',

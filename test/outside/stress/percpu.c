@@ -11,7 +11,7 @@
  * section was restarted proves nothing and fails.
  */
 #include "alloc/base/atomic.h"
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 #include "alloc/os/rseq.h"
 #include "test/outside/check.h"
 

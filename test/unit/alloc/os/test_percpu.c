@@ -4,7 +4,7 @@
  * pseudo-code of percpu.h, on a slab of the test's own. Once on libc's rseq area (where there is
  * one), once on the thread's own.
  */
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 
 #include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"

@@ -5,7 +5,7 @@
  * lengthened right before their commit so that all of that hits them. Objects must neither multiply
  * nor vanish. A run in which the kernel restarted nothing proves nothing and fails as inconclusive.
  */
-#include "alloc/os/percpu.h"
+#include "alloc/hot/hot.h"
 
 #include "alloc/base/atomic.h"
 #include "alloc/os/rseq.h"
