@@ -49,4 +49,11 @@ SA_COLD void sa_fatal_write(const char *line, size_t bytes);
 #define SA_DCHECK(c) ((void)sizeof(!(c)))
 #endif
 
+/* A call of sa_..._validate, which checks a whole structure: part of debug builds only. */
+#ifdef SA_DEBUG
+#define SA_VALIDATE(call) call
+#else
+#define SA_VALIDATE(call) ((void)0)
+#endif
+
 #endif

@@ -46,6 +46,9 @@ static void check(void)
     for (unsigned i = 0; i < count; i++)
         in_use += spans[i]->pages;
     memset(found, 0, sizeof(found));
+    sa_lock_acquire(&heap.lock, SA_RANK_PAGE_HEAP);
+    sa_span_heap_validate(&heap);
+    sa_lock_release(&heap.lock, SA_RANK_PAGE_HEAP);
     page_heap_each_range(walk_range);
     sa_span_heap_stats(&heap, &s);
     FUZZ_EQUAL(found[SA_SPAN_LARGE], in_use);

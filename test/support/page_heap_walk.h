@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking the ordinary page heap's invariants (H1 to H4 of huge_heap_internal.h, F1 to F3 of
- * huge_filler.h). The program is linked with --wrap for sa_vm_map and sa_vm_unmap, so that the
- * address space that the heap holds is known: every hugepage of it must be in exactly one place,
- * the spans found through the map must fill what is taken, and the sums must be what the components
- * and the statistics say.
+ * Checks the ordinary page heap: its own invariants (sa_huge_heap_validate), and from outside that
+ * they are about all address space that it holds. The program is linked with --wrap for
+ * sa_vm_map_space and sa_vm_unmap_space, so that this space is known. Every hugepage of it is in
+ * exactly one place, the spans found through the map fill what is taken, and the sums are those of
+ * the statistics.
  */
 #ifndef TEST_SUPPORT_PAGE_HEAP_WALK_H
 #define TEST_SUPPORT_PAGE_HEAP_WALK_H

@@ -139,6 +139,10 @@ struct sa_limit_stats {
 
 void sa_limits_stats(enum sa_limit_kind kind, struct sa_limit_stats *ret);
 
+/* Ends the program if the footprint is not the sum of its parts, of which the heap's is used_bytes.
+ * The heap's lock is held: account_validate.c. */
+void sa_limits_validate(unsigned heap, size_t used_bytes);
+
 /* Bytes beyond a limit, 0 if there are none. */
 size_t sa_limits_excess(enum sa_limit_kind kind);
 

@@ -39,4 +39,7 @@ struct sa_size_pages sa_size_info_pages(const struct sa_size_info *info, unsigne
 void sa_size_info_alloc(struct sa_size_info *info, size_t pages, size_t slack);
 void sa_size_info_free(struct sa_size_info *info, size_t pages, size_t slack);
 
+/* Ends the program unless the spans that are counted as live are that many: account_validate.c. */
+void sa_size_info_validate(const struct sa_size_info *info, size_t spans, size_t pages);
+
 #endif

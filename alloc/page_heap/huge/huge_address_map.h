@@ -66,4 +66,7 @@ const struct sa_huge_node *sa_huge_map_shortest(const struct sa_huge_map *map);
 /* The range that begins at or follows the hugepage number, or NULL: to walk over all. */
 const struct sa_huge_node *sa_huge_map_from(const struct sa_huge_map *map, size_t hugepage);
 
+/* Ends the program if the tree is not in order: huge_map_validate.c. */
+void sa_huge_map_validate(const struct sa_huge_map *map);
+
 #endif

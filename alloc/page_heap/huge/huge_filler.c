@@ -23,22 +23,6 @@ void sa_huge_filler_init(struct sa_huge_filler *f)
         f->sets[i].first = &f->lists[i / 2][0][i % 2];
 }
 
-static enum sa_huge_kind tracker_kind(const struct sa_huge_tracker *t)
-{
-    if (t->broken)
-        return sa_huge_tracker_backed(t) ? SA_HUGE_PARTIAL : SA_HUGE_RELEASED;
-    return t->donated ? SA_HUGE_DONATED : SA_HUGE_REGULAR;
-}
-
-/* The list for a number of allocations: 7 for one, 6 for 2, 5 for 3 and 4, and so on. Fewer
- * allocations are in a later list. */
-static unsigned chunk_of(uint32_t allocations)
-{
-    unsigned log = allocations > 1 ? sa_log2(allocations - 1) + 1 : 0;
-
-    return SA_FILLER_CHUNKS - 1 - (unsigned)sa_min(log, SA_FILLER_CHUNKS - 1);
-}
-
 static void set_add(struct sa_filler_set *set, struct sa_huge_tracker *t)
 {
     unsigned i = t->list;
@@ -161,18 +145,14 @@ struct sa_huge_tracker *sa_huge_filler_next_full(struct sa_huge_filler *f)
     return t;
 }
 
-static unsigned bucket_for(uint32_t backed)
-{
-    return backed ? backed / 8 + 1 : 0;
-}
-
 static void tracker_link(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    enum sa_huge_kind kind = tracker_kind(t);
+    enum sa_huge_kind kind = sa_huge_tracker_kind(t);
 
     t->set = (uint8_t)(kind * 2 + t->dense);
-    t->list = (uint16_t)(t->range.longest * SA_FILLER_CHUNKS + chunk_of(t->range.allocations));
-    t->bucket = (uint8_t)bucket_for(sa_huge_tracker_backed(t));
+    t->list =
+        (uint16_t)(t->range.longest * SA_FILLER_CHUNKS + sa_filler_chunk(t->range.allocations));
+    t->bucket = (uint8_t)sa_filler_bucket(sa_huge_tracker_backed(t));
     f->kinds[kind]++;
     set_add(&f->sets[t->set], t);
     bucket_add(f, t);
@@ -188,10 +168,10 @@ static void tracker_unlink(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 /* Moves a tracker that has changed to its lists. Not for a change of `broken`. */
 void sa_huge_filler_place(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    enum sa_huge_kind kind = tracker_kind(t);
+    enum sa_huge_kind kind = sa_huge_tracker_kind(t);
     unsigned set = kind * 2 + t->dense;
-    unsigned list = t->range.longest * SA_FILLER_CHUNKS + chunk_of(t->range.allocations);
-    unsigned bucket = bucket_for(sa_huge_tracker_backed(t));
+    unsigned list = t->range.longest * SA_FILLER_CHUNKS + sa_filler_chunk(t->range.allocations);
+    unsigned bucket = sa_filler_bucket(sa_huge_tracker_backed(t));
 
     if (set != t->set || list != t->list) {
         set_remove(&f->sets[t->set], t);

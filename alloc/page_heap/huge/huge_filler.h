@@ -115,6 +115,21 @@ static inline struct sa_huge_tracker **sa_filler_list(const struct sa_filler_set
     return &set->first[2 * i];
 }
 
+/* A tracker's list among those of its longest run, by the number of its allocations: 7 for one, 6
+ * for 2, 5 for 3 and 4, and so on. Fewer allocations are in a later list. */
+static inline unsigned sa_filler_chunk(uint32_t allocations)
+{
+    unsigned log = allocations > 1 ? sa_log2(allocations - 1) + 1 : 0;
+
+    return SA_FILLER_CHUNKS - 1 - (unsigned)sa_min(log, SA_FILLER_CHUNKS - 1);
+}
+
+/* The bucket for a number of free backed pages. */
+static inline unsigned sa_filler_bucket(uint32_t backed)
+{
+    return backed ? backed / 8 + 1 : 0;
+}
+
 struct sa_filler_place {
     struct sa_huge_tracker *tracker; /* NULL: no room */
     uint32_t at, n;
@@ -185,6 +200,13 @@ static inline uint32_t sa_huge_tracker_backed(const struct sa_huge_tracker *t)
     return t->whole && !t->broken ? free_pages : free_pages - t->clear_pages;
 }
 
+static inline enum sa_huge_kind sa_huge_tracker_kind(const struct sa_huge_tracker *t)
+{
+    if (t->broken)
+        return sa_huge_tracker_backed(t) ? SA_HUGE_PARTIAL : SA_HUGE_RELEASED;
+    return t->donated ? SA_HUGE_DONATED : SA_HUGE_REGULAR;
+}
+
 /* Those of n pages that count as unbacked. */
 static inline uint32_t sa_huge_tracker_grows(const struct sa_huge_tracker *t, uint32_t at,
                                              uint32_t n)
@@ -241,5 +263,8 @@ void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker 
 void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret);
 void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
                           struct sa_huge_filler_stats *ret, struct sa_span_ages *ages);
+
+/* Ends the program if F1 to F3 do not hold: huge_filler_validate.c. */
+void sa_huge_filler_validate(const struct sa_huge_filler *f);
 
 #endif

@@ -46,6 +46,10 @@ bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address);
 void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret);
 void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret);
 
+/* Ends the program if an invariant does not hold; the lock is held: huge_validate.c. Debug builds
+ * call it at ticks. */
+void sa_huge_heap_validate(struct sa_huge_heap *h);
+
 /* The addresses that the heap has ever mapped lie in [*ret_start, *ret_end). */
 void sa_huge_heap_range(struct sa_huge_heap *h, uintptr_t *ret_start, uintptr_t *ret_end);
 

@@ -7,6 +7,7 @@
 #include "alloc/page_heap/huge/huge_heap_release.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
@@ -379,6 +380,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
     if (sa_huge_filler_can_release(&h->filler, BREAK_MIN))
         left += sa_huge_filler_backed(&h->filler);
+    SA_VALIDATE(sa_huge_heap_validate(h));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     /* Where address space has turned out to be limited, others need it too (stacks of threads,
      * files): what holds no memory is unmapped. Otherwise it is kept, which costs nothing. */

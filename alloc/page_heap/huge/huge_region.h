@@ -85,6 +85,9 @@ size_t sa_huge_region_backed(const struct sa_huge_region *r);
 void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region_stats *ret,
                            struct sa_span_ages *ages, uint64_t now_ns);
 
+/* Ends the program if the counts are not those of the bitmaps: huge_validate.c. */
+void sa_huge_region_validate(const struct sa_huge_region *r);
+
 /* Backed free pages of all regions of a list. Most programs have no region, and run no cold code to
  * find that out. */
 size_t sa_huge_regions_count_backed(const struct sa_huge_region *first);

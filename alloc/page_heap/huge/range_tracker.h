@@ -41,6 +41,9 @@ void sa_range_put(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool coun
 /* Whether [at, at + n) is free. False if it does not lie in the run. */
 bool sa_range_is_free(const struct sa_range_tracker *t, uint32_t at, uint32_t n);
 
+/* Ends the program if the counts are not those of the bitmap: huge_filler_validate.c. */
+void sa_range_validate(const struct sa_range_tracker *t);
+
 /* Plain bitmaps: the first position from `from` on whose bit is `set`, or `bits`. */
 uint32_t sa_bits_next(const uint64_t *words, uint32_t bits, uint32_t from, bool set);
 

@@ -9,7 +9,7 @@
  * ones. */
 #define FREE_LIST_TRIES 16
 
-static unsigned free_list_index(size_t pages)
+unsigned sa_free_list_index(size_t pages)
 {
     unsigned shift;
 
@@ -21,7 +21,7 @@ static unsigned free_list_index(size_t pages)
 
 void sa_free_lists_add(struct sa_free_lists *lists, struct sa_span *span)
 {
-    unsigned i = free_list_index(span->pages);
+    unsigned i = sa_free_list_index(span->pages);
 
     span->prev = NULL;
     span->next = lists->first[i];
@@ -34,7 +34,7 @@ void sa_free_lists_add(struct sa_free_lists *lists, struct sa_span *span)
 
 void sa_free_lists_remove(struct sa_free_lists *lists, struct sa_span *span)
 {
-    unsigned i = free_list_index(span->pages);
+    unsigned i = sa_free_list_index(span->pages);
 
     for (struct sa_free_walk *w = lists->walks; SA_UNLIKELY(w != NULL); w = w->other)
         if (w->at == span)
@@ -57,7 +57,7 @@ static bool free_span_holds(const struct sa_span *span, size_t pages, size_t ali
 
 struct sa_span *sa_free_lists_find(const struct sa_free_lists *lists, size_t pages, size_t align)
 {
-    unsigned from = free_list_index(pages), word = from / 64;
+    unsigned from = sa_free_list_index(pages), word = from / 64;
     uint64_t bits = lists->filled[word] & ~0ull << from % 64;
 
     for (;;) {

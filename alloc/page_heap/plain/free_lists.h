@@ -25,6 +25,9 @@ struct sa_free_lists {
     struct sa_span *first[SA_FREE_LISTS];
 };
 
+/* The list for a length. */
+unsigned sa_free_list_index(size_t pages);
+
 void sa_free_lists_add(struct sa_free_lists *lists, struct sa_span *span);
 void sa_free_lists_remove(struct sa_free_lists *lists, struct sa_span *span);
 

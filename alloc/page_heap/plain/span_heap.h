@@ -48,6 +48,10 @@ void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret);
 void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
                          struct sa_span_ages *ages);
 
+/* Ends the program if an invariant does not hold; the lock is held: span_heap_validate.c. Debug
+ * builds call it at ticks. */
+void sa_span_heap_validate(struct sa_span_heap *h);
+
 /* Between the files of this module, with the lock held. */
 
 /* Adds a free span (state set, in no list) to the lists, merged with its neighbours (P3). */

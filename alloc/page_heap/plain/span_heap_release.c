@@ -7,6 +7,7 @@
 #include "alloc/page_heap/plain/span_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
 
@@ -111,6 +112,8 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     idle = sa_min(h->low_water, h->backed.pages);
     idle = idle > HEAP_KEEP ? idle - HEAP_KEEP : 0;
     h->low_water = h->backed.pages;
+    SA_VALIDATE(sa_span_heap_note(h));
+    SA_VALIDATE(sa_span_heap_validate(h));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     idle = (size_t)((double)idle * ((double)elapsed / (double)SA_RELEASE_NS));
     if (idle)
