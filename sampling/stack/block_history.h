@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is remembered of a block that is guarded, or whose pages are kept inaccessible after it was
- * freed: for the report of its misuse.
+ * The history of a block, for the report of its misuse: who allocated and freed it, and when.
+ * Guarded samples and freed blocks in the sample quarantine have one.
  *
- * A history is written by whoever owns the block, with sa_block_history_write, and read at any
- * moment, from signal handlers too, by sa_block_history_read: it holds only if nothing was written
- * meanwhile. What the stacks are is const while a reference to them is held.
+ * The owner of the block writes the history with sa_block_history_write. Any thread and signal
+ * handler may read it at any moment with sa_block_history_read, which fails if a write came
+ * between (a sequence lock). The stacks do not change while the history holds references to them.
  */
 #ifndef SA_SAMPLING_STACK_BLOCK_HISTORY_H
 #define SA_SAMPLING_STACK_BLOCK_HISTORY_H
@@ -18,23 +18,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A moment in the life of a block. */
+/* The allocation or the free of a block. */
 struct sa_event {
-    struct sa_stack *stack; /* a reference is held; NULL: it has not happened */
-    uint64_t time_ns;
-    uint32_t thread; /* the kernel's number */
+    struct sa_stack *stack; /* with a reference; NULL: the event has not happened */
+    uint64_t time_ns;       /* on the clock of alloc/os/clock.h */
+    uint32_t thread;        /* the kernel's number of the thread */
 };
 
 struct sa_block_history {
-    uintptr_t start; /* of the block; 0: there is none */
-    size_t requested;
+    uintptr_t start;  /* address of the block; 0: no block */
+    size_t requested; /* bytes */
     struct sa_event allocated, freed;
 };
 
-/* With a version: odd while it is written. Read and written word by word, as that happens at the
- * same time. */
+/* A history and its sequence lock. Words are read and written at the same time, so all are relaxed
+ * atomics. */
 struct sa_block_history_slot {
-    uint32_t version; /* atomic */
+    uint32_t version; /* atomic: odd during a write; grows by 2 with each. By the block's owner */
     union {
         struct sa_block_history history;
         uint64_t words[sizeof(struct sa_block_history) / 8]; /* atomic, relaxed */
@@ -43,7 +43,8 @@ struct sa_block_history_slot {
 
 SA_STATIC_ASSERT(sizeof(struct sa_block_history) % 8 == 0, "it is copied in words");
 
-/* By the owner of the block. */
+/* Writes the history. Only the owner of the block calls this, one thread at a time. The references
+ * of the new history pass to the slot. The caller gives back those of the old one. */
 SA_INLINE void sa_block_history_write(struct sa_block_history_slot *h,
                                       const struct sa_block_history *history)
 {
@@ -56,7 +57,8 @@ SA_INLINE void sa_block_history_write(struct sa_block_history_slot *h,
     sa_store_release(&h->version, h->version + 1);
 }
 
-/* By anybody. False: there is none, or it changed meanwhile. */
+/* Copies the history to *ret, from any thread or signal handler. False: the slot has no block, or a
+ * write came between. *ret then has no meaning. The copy holds no references. */
 SA_INLINE bool sa_block_history_read(const struct sa_block_history_slot *h,
                                      struct sa_block_history *ret)
 {
@@ -70,7 +72,7 @@ SA_INLINE bool sa_block_history_read(const struct sa_block_history_slot *h,
     return !(version & 1) && sa_load_relaxed(&h->version) == version && ret->start;
 }
 
-/* Gives the references back. */
+/* Gives back the references to both stacks. Takes STACKS. */
 SA_INLINE void sa_block_history_drop(const struct sa_block_history *h)
 {
     if (h->allocated.stack)
@@ -79,16 +81,17 @@ SA_INLINE void sa_block_history_drop(const struct sa_block_history *h)
         sa_stack_unref(h->freed.stack);
 }
 
-/* The state that a block was found in. */
+/* What a pointer lookup found at an address. */
 enum sa_lookup_state {
     SA_LOOKUP_LIVE,
     SA_LOOKUP_FREED,
-    SA_LOOKUP_NOTHING /* guarded memory that no block has had yet */
+    SA_LOOKUP_NOTHING /* guarded memory that has had no block yet */
 };
 
+/* The lookup result. The history holds no references. */
 struct sa_lookup {
     enum sa_lookup_state state;
-    bool between; /* in a page between guarded slots */
+    bool between; /* the address is in a page between guarded slots */
     struct sa_block_history history;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded objects without _dl_find_object; see loaded_object.h. */
+/* Finds loaded objects (loaded_object.h) where the C library has no _dl_find_object, by a walk of
+ * the loader's list. */
 #include "sampling/stack/loaded_object.h"
 
 #include "alloc/base/bits.h"
@@ -13,7 +14,8 @@ struct search {
     struct sa_loaded_object *ret;
 };
 
-/* The loader's record of an object that dl_iterate_phdr shows: they have one name, in one place. */
+/* Returns the loader's record of an object that dl_iterate_phdr shows. Both refer to the same
+ * string of its name, so the pointers are compared. */
 static const struct link_map *map_of(const struct dl_phdr_info *info)
 {
     const struct link_map *map = _r_debug.r_map;
@@ -23,6 +25,7 @@ static const struct link_map *map_of(const struct dl_phdr_info *info)
     return map;
 }
 
+/* Stores the object in *ret and returns 1 if one of its segments has the address: ends the walk. */
 static int look_at(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
     struct search *s = arg;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loaded object that an address belongs to, from the loader's own index. With glibc 2.35 or
- * later (_dl_find_object) a search takes no lock and no memory. With an earlier glibc a search
- * walks the loader's list (dl_iterate_phdr) under the loader's lock. The caller therefore holds no
- * lock of salloc that malloc takes: the loader allocates under its own. The fast unwinder is only
- * there where a search takes no lock (unwind.h).
+ * Finds the loaded object that an address belongs to.
+ *
+ * With glibc 2.35 or later a search asks the loader's index (_dl_find_object), without a lock and
+ * without memory. With an earlier glibc a search walks the loader's list (dl_iterate_phdr) under
+ * the loader's lock. The loader allocates under that lock, so the caller holds no lock of salloc
+ * that malloc takes. The fast unwinder exists only where a search takes no lock (unwind.h).
  */
 #ifndef SA_SAMPLING_STACK_LOADED_OBJECT_H
 #define SA_SAMPLING_STACK_LOADED_OBJECT_H
@@ -18,12 +19,12 @@
 struct link_map; /* <link.h> */
 
 struct sa_loaded_object {
-    uintptr_t start, end;       /* of its mapping */
-    const struct link_map *map; /* NULL: the loader does not say, as in static programs */
-    const uint8_t *eh_index;    /* its PT_GNU_EH_FRAME, or NULL */
+    uintptr_t start, end;       /* addresses [start, end) of its mapping */
+    const struct link_map *map; /* NULL: the loader has no record, as in static programs */
+    const uint8_t *eh_index;    /* its PT_GNU_EH_FRAME segment; NULL: it has none */
 };
 
-/* SA_OLD_GLIBC: a build that does as with an earlier glibc, for tests. */
+/* SA_OLD_GLIBC: tests build with it to get the search of an earlier glibc. */
 #if defined(DLFO_STRUCT_HAS_EH_DBASE) && !defined(SA_OLD_GLIBC)
 #define SA_FIND_OBJECT 1
 #else
@@ -32,7 +33,8 @@ struct sa_loaded_object {
 
 #if SA_FIND_OBJECT
 
-/* False: no object has this address. */
+/* Stores the object that has the address in *ret. False: no object has it. *ret is valid as long as
+ * the object is loaded. */
 SA_INLINE bool sa_loaded_object_find(uintptr_t address, struct sa_loaded_object *ret)
 {
     struct dl_find_object found;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call stacks: capture, and the bounded table that keeps one copy of each.
+ * Captures call stacks, and keeps one copy of each in a bounded table.
  *
- * Capture takes no lock, allocates nothing and does not ask the loader; it is correct through code
- * without frame pointers. It may be called with no lock of the allocator held.
+ * Capture takes no lock, allocates nothing and does not call the loader. It works through code
+ * without frame pointers, and in signal handlers. The caller holds no lock of the allocator.
  *
- * A stack in the table is counted: whoever keeps a pointer holds a reference. What nobody refers to
- * stays, with its totals, until its memory is needed for another; the table never grows beyond its
- * limit.
+ * A stack in the table has a reference count. Every kept pointer to a stack holds a reference. A
+ * stack without references stays, with its totals, until its memory is needed for another stack.
+ * The table never maps more bytes than its limit.
  */
 #ifndef SA_SAMPLING_STACK_STACK_H
 #define SA_SAMPLING_STACK_STACK_H
@@ -20,57 +20,69 @@
 
 #define SA_STACK_MAX 64 /* frames */
 
+/* A stack of the table. "const": written once, under STACKS, before the first reference exists. */
 struct sa_stack {
-    struct sa_stack *next; /* STACKS: in the bucket */
-    uint64_t hash;         /* const */
-    uint32_t references;   /* STACKS */
-    uint16_t depth;        /* const; 0: the stack of samples whose own could not be kept */
-    uint16_t slot;         /* const: where it lies in its block, see stack_table.c */
-    struct sa_sums totals; /* SAMPLES: all samples ever taken here, written by who refers to it */
-    uintptr_t pc[];        /* const: return addresses, leaf first */
+    struct sa_stack *next; /* in its bucket; under STACKS */
+    uint64_t hash;         /* of pc[]; const */
+    uint32_t references;   /* under STACKS */
+    uint16_t depth;        /* frames, up to SA_STACK_MAX; 0: the unknown stack; const */
+    uint16_t slot;         /* index in its block (stack_table.c); const */
+    struct sa_sums totals; /* of all samples ever taken here; under SAMPLES, with a reference */
+    uintptr_t pc[];        /* return addresses, leaf first; const */
 };
 
 struct sa_stack_stats {
-    size_t stacks, bytes, limit_bytes; /* bytes: mapped */
-    uint64_t dropped;                  /* times that a stack could not be kept */
-    uint64_t evicted;                  /* stacks forgotten to make room */
-    uint64_t evicted_samples;          /* that had one of these; their blocks had been freed */
+    size_t stacks;            /* in the table now */
+    size_t bytes;             /* mapped for the table now */
+    size_t limit_bytes;       /* the most that it may map */
+    uint64_t dropped;         /* times that a stack had no room, since the start */
+    uint64_t evicted;         /* stacks removed to make room, since the start */
+    uint64_t evicted_samples; /* samples of these stacks; their blocks had been freed */
 };
 
 /*
- * The return addresses of the callers of the frame whose canonical frame address (stack pointer
- * before the call that entered it) is `frame`, leaf first: frames of the allocator itself are left
- * out. How many.
+ * Stores the return addresses of a call stack in pc[0 .. most - 1], leaf first, and returns their
+ * number. It is 0 if nothing is known. The stack begins at the caller of the frame whose canonical
+ * frame address (the stack pointer before the call that entered it) is `frame`. Frames of the
+ * allocator itself are thus left out. Any thread and signal handler, without a lock.
  */
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most);
 
-/* While it waits every stack is empty: static programs allocate before their libc has set up the
- * tables of objects, and while it does. Called while there is one thread. */
+/*
+ * Turns capture off (true) or on (false). While it is off, every captured stack is empty. A static
+ * program allocates before and while its libc sets up the tables of loaded objects. The caller is
+ * the only thread.
+ */
 void sa_stack_capture_wait(bool wait);
 
-/* The table's copy of a stack, with a reference for the caller. Never NULL: if there is no room it
- * is the stack of depth 0. */
+/* Returns the table's copy of a stack, with a reference that the caller gives back with
+ * sa_stack_unref. Never NULL: without room the result is sa_stack_unknown. Takes STACKS. */
 struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth);
 
-/* Of the stack of depth 0, which stays, references are not counted. */
+/* Adds and gives back a reference. The caller of sa_stack_ref holds a reference already. References
+ * to sa_stack_unknown are not counted. Takes STACKS. */
 void sa_stack_ref(struct sa_stack *stack);
 void sa_stack_unref(struct sa_stack *stack);
 
 /*
- * Calls visit for every stack that has totals, with the table locked (STACKS), and adds up the
- * totals of stacks that were evicted, and of the one of depth 0, which is not visited. The caller
- * holds SAMPLES, as totals are read. Only sa_stack_ref_locked takes a reference from within visit.
+ * Calls visit for every stack of the table with totals, under STACKS. Then stores the sum of the
+ * totals of evicted stacks and of sa_stack_unknown in *ret_evicted; sa_stack_unknown is not
+ * visited. Requires SAMPLES, because totals are read. visit may take a reference with
+ * sa_stack_ref_locked, and calls no other function of this header.
  */
 void sa_stack_ref_locked(struct sa_stack *stack);
 void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
                    struct sa_sums *ret_evicted);
 
+/* Stores the current counts. Takes STACKS. */
 void sa_stack_stats(struct sa_stack_stats *ret);
 
-/* At most so many bytes are mapped from now on; what is mapped stays. */
+/* Sets the most bytes that the table may map. Memory beyond it that is mapped already stays. Takes
+ * STACKS. */
 void sa_stack_table_limit(size_t bytes);
 
-/* The stack of samples whose own could not be kept. */
+/* The unknown stack: that of samples whose own stack had no room. Its depth is 0. It is in no
+ * bucket and is never evicted. */
 extern struct sa_stack sa_stack_unknown;
 
 #endif

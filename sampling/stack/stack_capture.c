@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capture of a call stack; see stack.h, and unwind.h for the ways. Where our own cannot leave a
- * frame, libgcc walks the whole stack.
+ * Captures a call stack (stack.h) with the fast unwinder. Where it meets a frame that it cannot
+ * leave, libgcc's unwinder walks the whole stack again (unwind.h).
  *
- * libgcc's unwinder is linked into the shared library (-static-libgcc), where nobody else can reach
- * it: no program registers frames with that copy, so that it takes no lock and allocates nothing,
- * and finds objects with _dl_find_object (glibc 2.35), which takes no lock either. Exceptions of
- * the program use its own libgcc. A static program at a fixed address (which has no _DYNAMIC)
- * shares libgcc with us and registers its frames, so that looking for one takes a lock, and
- * allocates with it held: there, what we cannot walk is left out.
+ * The shared library has its own copy of libgcc's unwinder (-static-libgcc), which the program
+ * cannot reach. No program registers frames with that copy, so it takes no lock and allocates
+ * nothing. It finds objects with _dl_find_object (glibc 2.35), which takes no lock either.
+ * Exceptions of the program use the program's libgcc.
+ *
+ * A static program at a fixed address shares libgcc with salloc, and registers its frames. There a
+ * search for a frame takes a lock, and allocates with it held. Such a program has no _DYNAMIC, and
+ * its stacks end where the fast unwinder ends.
  */
 #include "sampling/stack/stack.h"
 
@@ -18,17 +20,19 @@
 
 #include <unwind.h>
 
+/* The arguments of sa_unwind_libgcc, and how far the walk is. */
 struct walk {
     uintptr_t frame;
     uintptr_t *pc;
     unsigned n, most;
-    bool found; /* frame was reached: the rest is the program's, also on another stack */
+    bool found; /* the walk has passed `frame`: all further frames are the program's */
 };
 
+/* Takes one frame. libgcc calls it for each, the innermost first. */
 SA_RARE static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, void *arg)
 {
     struct walk *w = arg;
-    int exact = 0; /* not a return address, but where a signal came */
+    int exact = 0; /* 1: a signal interrupted the code at pc; 0: pc is a return address */
     uintptr_t pc = _Unwind_GetIPInfo(context, &exact);
 
     w->found = w->found || _Unwind_GetCFA(context) >= w->frame;
@@ -41,13 +45,13 @@ SA_RARE static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, v
 }
 
 /*
- * libgcc sets up a table under pthread_once when it is called first. A signal that comes in the
- * middle of that, and captures, would wait for itself: whoever finds it begun and not finished goes
- * without.
+ * Returns whether libgcc's unwinder may be called. Its first call sets up a table under
+ * pthread_once. A signal handler that interrupts the first call, and captures, would wait for
+ * itself. A capture that finds the first call begun but not finished therefore does without libgcc.
  */
 static bool libgcc_ready(void)
 {
-    static uint32_t state; /* atomic: 0 at first, 1 while one thread calls, 2 ready */
+    static uint32_t state; /* atomic: 0 at first, 1 during the first call, 2 from then on */
     uint32_t none = 0;
     struct walk w = {.frame = UINTPTR_MAX};
 
@@ -73,6 +77,7 @@ SA_RARE unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned mos
 extern const char _DYNAMIC[] SA_WEAK SA_HIDDEN;
 #endif
 
+/* See sa_stack_capture_wait. Written while there is one thread. */
 static SA_START_DATA bool waiting;
 
 void sa_stack_capture_wait(bool wait)

@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of call stacks; see stack.h. One lock (STACKS) guards everything here but the constant
- * parts of a stack; memory is mapped under it, which is rare.
+ * The table of call stacks (stack.h). One lock (STACKS) guards everything here, except the constant
+ * fields of a stack. Memory is mapped under the lock, which is rare.
  *
- * Memory is cut into blocks of 4 KiB, and a block into slots for stacks of up to so many frames. A
- * slot is free, live (its stack is referred to) or idle (nobody refers to it; it is kept because
- * the same stack is likely to come again). At the limit an idle stack makes room: one of the same
- * size by a clock that passes over what was used since it last came by; else a block without a live
- * stack is cut anew; else an idle stack with more room than is needed.
+ * Memory is cut into blocks of 4 KiB, and each block into slots of one size. The size is a number
+ * of frames. A slot is free, live or idle. The stack of a live slot has references. The stack of an
+ * idle slot has none, and is kept because the same stack is likely to come again.
  *
- * Of the buckets as many are used as there are stacks, from a page of them up to the most: when a
- * stack is added, one bucket is split in two (linear hashing), so that nobody ever waits for more
- * than that.
+ * At the limit an idle stack makes room. The first of these that exists is taken:
+ * - a block without a live slot, if it has been quiet for longer than the next idle stack of the
+ *   same size has been waiting: all its stacks are evicted, and it is cut anew;
+ * - an idle stack of the same size, by the clock algorithm: stacks found again since the clock hand
+ *   last passed stay;
+ * - an idle stack of a larger size.
  *
- * What an evicted stack had in its totals is added up in one place, so no sample is lost from the
- * sum.
+ * The number of buckets in use follows the number of stacks, from BUCKETS_MIN to BUCKETS. Each
+ * added stack splits at most one bucket in two (linear hashing, W. Litwin, 1980), so no caller
+ * waits for a rehash of the table.
+ *
+ * The totals of evicted stacks are added to table.evicted, so sums over all stacks lose no sample.
+ *
+ * Invariants (sa_stack_table_validate): each stack of a bucket is in a taken slot, and each taken
+ * slot has a stack in a bucket. A slot is live exactly if its stack has references. A block is in
+ * a ready list exactly if it has an idle slot, and in the quiet list exactly if it has stacks but
+ * no live one.
  */
 #include "sampling/stack/stack.h"
 
@@ -29,47 +38,55 @@
 
 #define BLOCK_BYTES  4096
 #define BUCKETS      (1u << 16)
-#define FEWEST       512                /* buckets in use */
-#define CHUNK_FIRST  ((size_t)64 << 10) /* mapped at a time; doubled up to the most */
-#define CHUNK_MAX    ((size_t)1 << 20)
-#define DEFAULT_MAX  ((size_t)32 << 20)
-#define CLOCK_BLOCKS 16 /* looked at for a stack that was not used lately */
+#define BUCKETS_MIN  512                /* in use at first: one page of pointers */
+#define CHUNK_FIRST  ((size_t)64 << 10) /* bytes mapped first; each mapping doubles the next */
+#define CHUNK_MAX    ((size_t)1 << 20)  /* bytes of the largest mapping */
+#define DEFAULT_MAX  ((size_t)32 << 20) /* limit of mapped bytes */
+#define CLOCK_BLOCKS 16 /* blocks that the clock passes before it takes any idle stack */
 
-/* Frames that fit into a slot of each size. */
+/* The slot sizes: the frames that fit into a slot. */
 static const uint8_t slot_frames[] = {4, 8, 12, 16, 24, 32, 48, SA_STACK_MAX};
 #define SIZES (sizeof(slot_frames) / sizeof(*slot_frames))
 
+/* A node of a ring: a head or a member. */
 struct links {
-    struct links *prev, *next; /* NULL: in no list */
+    struct links *prev, *next; /* NULL: in no ring */
 };
 
-/* At the start of each block. Bit n of a mask is slot n. */
+/* The header at the start of each block, under STACKS. Bit n of a mask stands for slot n. */
 struct block {
-    struct links ready; /* in table.ready[size]: has an idle slot */
-    struct links quiet; /* in table.quiet: has stacks, none is live */
-    uint32_t taken;     /* slots with a stack, live or idle */
-    uint32_t live;
-    uint32_t used;                     /* found again since the clock last came by */
-    uint32_t ready_since, quiet_since; /* when it was put last in the list, by table.now */
-    uint8_t size;
+    struct links ready;   /* in table.ready[size] while the block has an idle slot */
+    struct links quiet;   /* in table.quiet while the block has stacks, but no live slot */
+    uint32_t taken;       /* mask: slots with a stack, live or idle */
+    uint32_t live;        /* mask: slots whose stack has references; part of taken */
+    uint32_t used;        /* mask: stacks found again since the clock hand last passed */
+    uint32_t ready_since; /* table.now when the block entered the ready ring */
+    uint32_t quiet_since; /* table.now when the block entered the quiet ring */
+    uint8_t size;         /* index into slot_frames */
     uint8_t pad[11];
 };
 
 SA_STATIC_ASSERT(sizeof(struct block) == SA_CACHELINE, "slots begin on a line of their own");
 SA_STATIC_ASSERT(sizeof(struct sa_stack) % 8 == 0, "slots are aligned");
 
+/* All fields are under table.lock (STACKS). */
 static struct stack_table {
     struct sa_lock lock;
-    struct sa_stack **buckets;
-    uint32_t used, half;          /* buckets in use; half: a power of two, half <= used < 2 half */
-    struct block *carving[SIZES]; /* the block with free slots, if there is one */
-    struct links ready[SIZES], quiet; /* heads of rings */
-    uintptr_t next, end;              /* blocks of the chunk mapped last */
-    size_t chunk;                     /* bytes of the next one */
-    uint32_t now;                     /* counts stacks added */
-    struct sa_sums evicted;
+    struct sa_stack **buckets;    /* BUCKETS of them; NULL: no stack was ever added */
+    uint32_t used;                /* buckets in use */
+    uint32_t half;                /* a power of two: half <= used < 2 half */
+    struct block *carving[SIZES]; /* the block of the size that has free slots, or NULL */
+    struct links ready[SIZES];    /* heads: blocks with an idle slot, longest waiting first */
+    struct links quiet;           /* head: blocks with no live slot, longest waiting first */
+    uintptr_t next, end;          /* the part of the last mapping that is not cut yet */
+    size_t chunk;                 /* bytes of the next mapping */
+    uint32_t now;                 /* stacks ever added: the clock of ready_since and quiet_since */
+    struct sa_sums evicted;       /* totals of evicted stacks */
     struct sa_stack_stats stats;
-} table = {.used = FEWEST, .half = FEWEST, .chunk = CHUNK_FIRST, .stats.limit_bytes = DEFAULT_MAX};
+} table = {.used = BUCKETS_MIN,
+           .half = BUCKETS_MIN,
+           .chunk = CHUNK_FIRST,
+           .stats.limit_bytes = DEFAULT_MAX};
 
 struct sa_stack sa_stack_unknown;
 
@@ -81,6 +98,7 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("stack_table", table);
 
+/* Adds a node before the head, at the end of the ring. */
 static void link_last(struct links *head, struct links *l)
 {
     l->next = head;
@@ -88,6 +106,7 @@ static void link_last(struct links *head, struct links *l)
     l->prev->next = l->next->prev = l;
 }
 
+/* Removes the node from its ring, if it is in one. */
 static void unlink(struct links *l)
 {
     if (!l->next)
@@ -131,12 +150,13 @@ static struct block *block_of(const struct sa_stack *s)
     return (struct block *)((uintptr_t)s & ~(uintptr_t)(BLOCK_BYTES - 1));
 }
 
+/* Returns the hash of a stack. The constants are those of MurmurHash3's 64-bit finalizer. */
 static uint64_t hash_of(const uintptr_t *pc, unsigned depth)
 {
     uint64_t a = depth, b = 0x9e3779b97f4a7c15, last = 0;
     unsigned i;
 
-    for (i = 0; i + 1 < depth; i += 2) { /* two chains, so that multiplications overlap */
+    for (i = 0; i + 1 < depth; i += 2) { /* two chains, so that the CPU overlaps multiplications */
         a = (a ^ pc[i]) * 0xff51afd7ed558ccd;
         b = (b ^ pc[i + 1]) * 0xc4ceb9fe1a85ec53;
         a ^= a >> 32;
@@ -156,6 +176,7 @@ static void link_ready(struct block *b)
 
 /* --- slots --- */
 
+/* Marks the slot of an idle stack as live. The caller has counted the first reference. */
 static void make_live(struct sa_stack *s)
 {
     struct block *b = block_of(s);
@@ -166,6 +187,7 @@ static void make_live(struct sa_stack *s)
         unlink(&b->ready);
 }
 
+/* Marks the slot of a live stack as idle. The caller has given back the last reference. */
 static void make_idle(struct sa_stack *s)
 {
     struct block *b = block_of(s);
@@ -179,6 +201,7 @@ static void make_idle(struct sa_stack *s)
     }
 }
 
+/* Returns the bucket of a hash: by one bit more than those of half, if that bucket is in use. */
 static struct sa_stack **bucket_of(uint64_t hash)
 {
     uint32_t at = hash & (2 * table.half - 1);
@@ -186,7 +209,8 @@ static struct sa_stack **bucket_of(uint64_t hash)
     return &table.buckets[at < table.used ? at : at - table.half];
 }
 
-/* One more bucket, with a part of the stacks of another. */
+/* Takes one more bucket into use. It receives the stacks of bucket used - half whose hash has the
+ * next bit. */
 static void split_bucket(void)
 {
     struct sa_stack **from = &table.buckets[table.used - table.half];
@@ -207,7 +231,8 @@ static void split_bucket(void)
         table.half *= 2;
 }
 
-/* Forgets an idle stack. Its slot is still taken, as far as the masks know. */
+/* Removes an idle stack from its bucket, and adds its totals to table.evicted. The caller updates
+ * the masks of the block. */
 static void evict(struct sa_stack *s)
 {
     struct sa_stack **at = bucket_of(s->hash);
@@ -220,7 +245,11 @@ static void evict(struct sa_stack *s)
     table.stats.evicted++;
 }
 
-/* The slot of an idle stack of this size, evicted; NULL if there is none. */
+/*
+ * Returns the slot of an idle stack of this size, which is evicted. NULL: the size has none. The
+ * slot stays taken in the masks, and idle, for the stack to come. After CLOCK_BLOCKS blocks whose
+ * idle stacks were all found again lately, the clock takes any idle stack.
+ */
 SA_RARE static struct sa_stack *replace_idle(unsigned size)
 {
     struct links *head = &table.ready[size];
@@ -244,7 +273,8 @@ SA_RARE static struct sa_stack *replace_idle(unsigned size)
     return stack_at(b, sa_lowest_bit(old));
 }
 
-/* Whole blocks: of the chunk, else of a new one. */
+/* Returns an uncut block of the last mapping, or of a new one. NULL: the limit is reached, or the
+ * kernel has no memory. */
 static struct block *new_block(void)
 {
     struct block *b;
@@ -266,6 +296,7 @@ static struct block *new_block(void)
     return b;
 }
 
+/* Returns the block that has been quiet for longest, or NULL. */
 static struct block *quiet_first(void)
 {
     if (table.quiet.next == &table.quiet)
@@ -273,8 +304,8 @@ static struct block *quiet_first(void)
     return (struct block *)((char *)table.quiet.next - offsetof(struct block, quiet));
 }
 
-/* Whether the block that has been quiet for longest has waited longer than the next idle stack of a
- * size. */
+/* Returns whether the block that has been quiet for longest has waited for longer than the first
+ * ready block of the size. */
 static bool quiet_goes_first(unsigned size)
 {
     const struct block *b = quiet_first();
@@ -285,7 +316,8 @@ static bool quiet_goes_first(unsigned size)
     return (int32_t)(b->quiet_since - ready_block(ready)->ready_since) <= 0;
 }
 
-/* A block without live stacks, emptied; NULL if there is none. */
+/* Evicts all stacks of the block that has been quiet for longest, and returns it uncut. NULL: no
+ * block is quiet. */
 static struct block *quiet_block(void)
 {
     struct block *b = quiet_first();
@@ -302,13 +334,14 @@ static struct block *quiet_block(void)
     return b;
 }
 
+/* Returns the first free slot of the block, as a taken and idle one. */
 static struct sa_stack *carve(struct block *b)
 {
     unsigned size = b->size, slot = sa_lowest_bit(~b->taken);
     struct sa_stack *s = stack_at(b, slot);
 
     s->slot = (uint16_t)slot;
-    /* The stack will be made live; until then the masks say idle, lists included. */
+    /* The caller makes the stack live. Until then the masks and the ready ring say idle. */
     if (b->live == b->taken)
         link_ready(b);
     b->taken |= 1u << slot;
@@ -316,6 +349,8 @@ static struct sa_stack *carve(struct block *b)
     return s;
 }
 
+/* Returns a slot for a stack of this depth, taken and idle. NULL: the table is at its limit, and
+ * all stacks that are long enough have references. */
 static struct sa_stack *find_slot(unsigned depth)
 {
     unsigned size = size_for(depth);
@@ -342,6 +377,7 @@ static struct sa_stack *find_slot(unsigned depth)
 
 /* --- table --- */
 
+/* Maps the buckets, if they are not there yet. False: no memory. */
 static bool start(void)
 {
     size_t bytes = BUCKETS * sizeof(*table.buckets);
@@ -368,6 +404,7 @@ static struct sa_stack *find(uint64_t hash, const uintptr_t *pc, unsigned depth)
     return s;
 }
 
+/* Adds a stack without references to the table. NULL: no room. */
 static struct sa_stack *add(uint64_t hash, const uintptr_t *pc, unsigned depth)
 {
     struct sa_stack *s = find_slot(depth), **bucket;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules that are not in the cache yet; see unwind_cache.h. */
+/* Computes the rules that the cache lacks, and grows the cache (unwind_cache.h). */
 #include "sampling/stack/unwind_cache.h"
 
 #include "sampling/stack/unwind.h"
@@ -8,13 +8,13 @@
 
 #include "sampling/stack/unwind_cfi.h"
 
-#define CACHE_MIN 256
+#define CACHE_MIN 256 /* entries in use at first: one page */
 
 struct sa_unwind_cached sa_unwind_cache[1 << SA_UNWIND_CACHE_BITS] __attribute__((aligned(4096)));
 uint32_t sa_unwind_cache_mask = CACHE_MIN - 1;
-static uint32_t replaced_count; /* atomic, relaxed, and updates may be lost */
+static uint32_t replaced_count; /* since the last growth; atomic, relaxed, updates may be lost */
 
-/* An entry makes way for another. */
+/* Counts an entry that is replaced. Once 1/4 of the entries in use were, their number doubles. */
 static void cache_replace(void)
 {
     uint32_t replaced = sa_load_relaxed(&replaced_count) + 1;
@@ -27,7 +27,7 @@ static void cache_replace(void)
     sa_store_relaxed(&replaced_count, replaced);
 }
 
-/* Of an object without identity the bytes of the description stand for it. */
+/* An object without an identity is known by the bytes of the address's frame description. */
 uint64_t sa_unwind_make_rule(const struct sa_unwind_object *o, uintptr_t address,
                              struct sa_unwind_cached *entry, uint64_t rule)
 {

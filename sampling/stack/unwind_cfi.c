@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From call frame information to rules; see unwind_cfi.h. */
+/* Runs the instructions of call frame information, and makes rules of the result (unwind_cfi.h). */
 #include "sampling/stack/unwind_cfi.h"
 
 #include "alloc/base/attrs.h"
@@ -10,37 +10,47 @@
 
 #include <string.h>
 
-#define REG_RBP 6 /* as DWARF numbers them */
+#define REG_RBP 6 /* DWARF's register numbers on x86-64 */
 #define REG_RSP 7
 #define REG_R10 10
 
-#define SAVED_ROWS 4 /* nesting of remembered rows: compilers need one */
+#define SAVED_ROWS 4 /* nested remember_state instructions; compilers nest 1 */
 
-enum how { HOW_SAME, HOW_AT_CFA, HOW_AT_EXPRESSION, HOW_UNDEFINED, HOW_OTHER };
+/* Where the caller's value of a register is. */
+enum how {
+    HOW_SAME,          /* in the register */
+    HOW_AT_CFA,        /* stored at CFA + offset */
+    HOW_AT_EXPRESSION, /* stored at the value of the expression */
+    HOW_UNDEFINED,     /* lost; for the return address: the outermost frame */
+    HOW_OTHER          /* elsewhere: not followed */
+};
 
 struct reg {
     enum how how;
     int64_t offset;
-    const uint8_t *expression; /* its length and bytes */
+    const uint8_t *expression; /* its length in LEB128, and its bytes */
 };
 
-/* What the table says for one address; registers not followed are left out. */
+/* One row of the unwind table: the registers that are followed, for one address. */
 struct row {
-    struct reg cfa; /* HOW_AT_CFA: register + offset, else an expression */
-    uint64_t cfa_register;
+    struct reg cfa;        /* HOW_AT_CFA: cfa_register + offset; otherwise an expression */
+    uint64_t cfa_register; /* DWARF's number */
     struct reg rbp, rsp, ra;
 };
 
+/* The state of the interpreter. */
 struct program {
     struct sa_cfi_cie *cie;
-    struct row row, first; /* first: what the CIE sets, for restore */
-    struct row saved[SAVED_ROWS];
-    unsigned depth;
-    uintptr_t location;
+    struct row row;               /* of `location` */
+    struct row first;             /* after the instructions of the CIE, for restore */
+    struct row saved[SAVED_ROWS]; /* by remember_state */
+    unsigned depth;               /* rows saved */
+    uintptr_t location;           /* first code address of the row */
 };
 
 /* --- instructions --- */
 
+/* Returns the register with DWARF's number, or NULL if it is not followed. */
 static struct reg *reg_of(struct row *row, uint64_t number)
 {
     return number == REG_RBP     ? &row->rbp
@@ -65,6 +75,8 @@ SA_RARE static void restore_reg(struct program *p, uint64_t number)
         *reg = *reg_of(&p->first, number);
 }
 
+/* Passes over an expression, and returns where its length is. The reader fails if it does not
+ * fit. */
 static const uint8_t *read_block(struct sa_cfi_reader *r)
 {
     const uint8_t *block = r->at;
@@ -90,12 +102,13 @@ static void set_cfa(struct program *p, uint64_t number, int64_t offset)
     p->row.cfa_register = number;
 }
 
+/* Reads an offset in units of the CIE. */
 static int64_t read_factored(struct program *p, struct sa_cfi_reader *r, bool is_signed)
 {
     return (int64_t)(sa_cfi_leb(r, is_signed) * (uint64_t)p->cie->data_align);
 }
 
-/* Instructions whose first byte says all but the operands. */
+/* Runs an instruction whose first byte has no operand in it. */
 static void run_extended(struct program *p, struct sa_cfi_reader *r, uint8_t op)
 {
     uint64_t number;
@@ -180,6 +193,7 @@ static void run_extended(struct program *p, struct sa_cfi_reader *r, uint8_t op)
     }
 }
 
+/* Runs the instructions up to the row of the address. False: one is unknown or damaged. */
 static bool run(struct program *p, struct sa_cfi_reader *r, uintptr_t address)
 {
     while (r->at < r->end && !r->failed && p->location <= address) {
@@ -204,13 +218,14 @@ static bool run(struct program *p, struct sa_cfi_reader *r, uintptr_t address)
 
 /* --- rules --- */
 
-/* An expression that is a register plus an offset, and perhaps what is stored there. */
+/* Returns whether an expression is the register plus an offset, and stores the offset. stored: the
+ * expression is the word at that address instead. */
 static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t *ret_offset)
 {
     struct sa_cfi_reader r = {reg->expression, reg->expression + 10, 0, false};
     uint64_t bytes = sa_cfi_leb(&r, false);
 
-    r.end = r.at + bytes;                     /* they are there: read_block has looked */
+    r.end = r.at + bytes;                     /* read_block has checked that they are there */
     if (sa_cfi_bytes(&r, 1) != 0x70 + number) /* DW_OP_breg */
         return false;
     *ret_offset = (int64_t)sa_cfi_leb(&r, true);
@@ -220,9 +235,9 @@ static bool simple(const struct reg *reg, unsigned number, bool stored, int64_t 
 }
 
 /*
- * What linkers write for the PLT, where all entries share a description: rsp + 8, and 8 more from
- * some byte of the entry's 16 on. As a rule is for one address, it is a register plus an offset
- * here.
+ * Returns whether an expression is the one that linkers write for the procedure linkage table, and
+ * stores its value as an offset from rsp. All entries of the table share a description: rsp + 8,
+ * and 8 more from a certain byte of the entry's 16 on. For one address that is a constant.
  */
 static bool is_plt(const struct reg *reg, uintptr_t address, int64_t *ret_offset)
 {
@@ -238,6 +253,8 @@ static bool is_plt(const struct reg *reg, uintptr_t address, int64_t *ret_offset
     return true;
 }
 
+/* Returns the rule of a frame that returns from a signal handler: registers are stored at constant
+ * offsets from rsp, which are multiples of 8 up to 0x7ff8. */
 static uint64_t signal_rule(const struct row *row)
 {
     int64_t cfa, rbp, ra;
@@ -250,6 +267,7 @@ static uint64_t signal_rule(const struct row *row)
     return SA_RULE_SIGNAL | (uint64_t)rbp << 16 | (uint64_t)cfa << 32 | (uint64_t)ra << 48;
 }
 
+/* Returns the rule of an ordinary frame. */
 static uint64_t frame_rule(const struct row *row, uintptr_t address)
 {
     uint64_t rule = SA_RULE_FRAME;
@@ -283,9 +301,8 @@ static uint64_t frame_rule(const struct row *row, uintptr_t address)
 }
 
 /*
- * Whether the code there is what ends a signal handler, without a description. As for libgcc, its
- * bytes tell (mov $15, %rax; syscall), and the kernel's ucontext_t, which lies at the stack
- * pointer, has the registers.
+ * Returns whether the code at the address returns from a signal handler, for code without a
+ * description. libgcc recognises it in the same way, by its bytes: mov $15, %rax; syscall.
  */
 SA_RARE static bool returns_from_signal(const struct sa_unwind_object *object, uintptr_t address)
 {
@@ -298,6 +315,7 @@ SA_RARE static bool returns_from_signal(const struct sa_unwind_object *object, u
     return false;
 }
 
+/* The rule of such code: the kernel's ucontext_t, at the stack pointer, has the registers. */
 static const uint64_t plain_signal_rule = SA_RULE_SIGNAL | (uint64_t)SA_UCONTEXT_RBP << 16 |
                                           (uint64_t)SA_UCONTEXT_RSP << 32 |
                                           (uint64_t)SA_UCONTEXT_RIP << 48;
@@ -324,7 +342,7 @@ uint64_t sa_unwind_rule(const struct sa_unwind_object *object, uintptr_t address
         return SA_RULE_OTHER;
     if (address < p.location || address >= end)
         return returns_from_signal(object, address) ? plain_signal_rule : SA_RULE_NONE;
-    /* Augmentation data of the entry (the exception tables) comes before its program. */
+    /* The entry's augmentation data (the exception table) comes before its instructions. */
     p.cie = &cie;
     if (cie.augmented) {
         uint64_t bytes = sa_cfi_leb(&program, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading of .eh_frame; see unwind_entry.h. */
+/* Reads the entries of .eh_frame (unwind_entry.h). */
 #include "sampling/stack/unwind_entry.h"
 
 #include "sampling/stack/unwind.h"
@@ -51,55 +51,57 @@ uintptr_t sa_cfi_pointer(struct sa_cfi_reader *r, uint8_t encoding)
     uintptr_t base = 0, v;
 
     switch (encoding & 0x70) {
-    case 0x00:
+    case 0x00: /* DW_EH_PE_absptr */
         break;
-    case 0x10:
+    case 0x10: /* DW_EH_PE_pcrel */
         base = (uintptr_t)r->at;
         break;
-    case 0x30:
+    case 0x30: /* DW_EH_PE_datarel */
         base = r->data_base;
         break;
     default:
         r->failed = true;
     }
     switch (encoding & 0x0f) {
-    case 0x00:
+    case 0x00: /* absptr, udata8, sdata8 */
     case 0x04:
     case 0x0c:
         v = sa_cfi_bytes(r, 8);
         break;
-    case 0x01:
+    case 0x01: /* uleb128 */
         v = sa_cfi_leb(r, false);
         break;
-    case 0x09:
+    case 0x09: /* sleb128 */
         v = sa_cfi_leb(r, true);
         break;
-    case 0x02:
+    case 0x02: /* udata2 */
         v = sa_cfi_bytes(r, 2);
         break;
-    case 0x03:
+    case 0x03: /* udata4 */
         v = sa_cfi_bytes(r, 4);
         break;
-    case 0x0a:
+    case 0x0a: /* sdata2 */
         v = (uintptr_t)(int16_t)sa_cfi_bytes(r, 2);
         break;
-    case 0x0b:
+    case 0x0b: /* sdata4 */
         v = (uintptr_t)(int32_t)sa_cfi_bytes(r, 4);
         break;
     default:
         v = 0;
         r->failed = true;
     }
-    if (encoding & 0x80) /* stored elsewhere: only for personalities */
+    if (encoding & 0x80) /* DW_EH_PE_indirect: compilers use it for personalities only */
         r->failed = true;
     return v ? base + v : 0;
 }
 
 /* --- entries --- */
 
-#define ENTRY_USUAL 1024 /* bytes: not so long that it might be none */
+#define ENTRY_USUAL                                                                                \
+    1024 /* bytes. Of a longer entry, which may be damaged, only the start is touched */
 
-/* The contents of an entry behind its length; failed for the 64-bit format, which nobody uses. */
+/* Returns a reader of an entry's contents behind the length. It has failed if the entry is the
+ * terminator, or has the 64-bit format, which compilers do not write. */
 static struct sa_cfi_reader open_entry(const uint8_t *entry)
 {
     struct sa_cfi_reader r = {entry, entry + 4, 0, false};
@@ -114,6 +116,7 @@ static struct sa_cfi_reader open_entry(const uint8_t *entry)
     return r;
 }
 
+/* Reads the augmentation data of a CIE. Each letter behind the 'z' says what comes next. */
 static void read_augmentation(struct sa_cfi_reader *r, const char *letter, struct sa_cfi_cie *ret)
 {
     uint64_t bytes = sa_cfi_leb(r, false);
@@ -125,17 +128,17 @@ static void read_augmentation(struct sa_cfi_reader *r, const char *letter, struc
         uint8_t encoding;
 
         switch (*letter) {
-        case 'R':
+        case 'R': /* encoding of the addresses in FDEs */
             ret->pointer_encoding = (uint8_t)sa_cfi_bytes(r, 1);
             break;
         case 'P': /* personality */
             encoding = (uint8_t)sa_cfi_bytes(r, 1);
             sa_cfi_pointer(r, encoding & 0x7f);
             break;
-        case 'L':
+        case 'L': /* encoding of the exception table's address */
             sa_cfi_bytes(r, 1);
             break;
-        case 'S':
+        case 'S': /* a frame that returns from a signal handler */
             ret->signal = true;
             break;
         default:

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own walk of the stack: rules of unwind_cfi.h, remembered by address (unwind_cache.h), and
- * those of whole stacks that come again (unwind_trace_cache.h).
+ * The fast unwinder: walks a stack by the rules of unwind_cfi.h. The rules are cached by address
+ * (unwind_cache.h), and those of stacks that come again also by stack (unwind_trace_cache.h).
  *
- * The stack is read only between the stack pointer and what must be its top, upwards, so a chain
- * that is broken ends the walk. libgcc believes it. Where the top is not known, as on the stacks of
- * coroutines, whose last return address may be anything, the kernel is asked whether a page can be
- * read before it is. So that this is rare, a thread remembers how far below its top its own stack,
- * on which a walk came to the end, was seen to go on.
+ * The walk goes upwards, and reads only between the stack pointer and the top of the stack. A
+ * broken chain of frames thus ends the walk. (libgcc follows it.)
+ *
+ * The top is not known on some stacks, such as those of coroutines, whose last return address may
+ * be anything. There the walk asks the kernel, before it reads a page, whether the page can be
+ * read. To make that rare, each thread remembers how deep its own stack was when a walk came to its
+ * end.
  */
 #include "sampling/stack/unwind.h"
 
@@ -24,39 +26,45 @@
 
 #include <stddef.h>
 
-#define OBJECTS   4                    /* of one stack, remembered during the walk */
-#define INNER_MAX 64                   /* frames of the allocator itself */
-#define FRAME_MAX ((uintptr_t)1 << 30) /* bytes: beyond this the chain is broken */
-#define RED_ZONE  128                  /* below the stack pointer, in use */
+#define OBJECTS   4                    /* objects that a walk remembers */
+#define INNER_MAX 64                   /* most frames of the allocator itself */
+#define FRAME_MAX ((uintptr_t)1 << 30) /* bytes. A longer frame means that the chain is broken */
+#define RED_ZONE  128                  /* bytes below rsp that code may use (System V ABI) */
 #define PAGE      ((uintptr_t)4096)
-#define NEAR_TOP  ((uintptr_t)65536) /* where the outermost frame of a thread is */
+#define NEAR_TOP                                                                                   \
+    ((uintptr_t)65536) /* bytes: the outermost frame of a thread is this near the top */
 
 extern void *__libc_stack_end SA_WEAK;
 
+/* A frame of the walk. */
 struct cursor {
     uintptr_t pc, sp, bp;
-    uintptr_t r10;      /* if exact */
-    uintptr_t top;      /* of the stack, at most */
-    uintptr_t start;    /* stack pointer at first, or after the last change of stacks */
-    uintptr_t readable; /* from there to here */
+    uintptr_t r10;      /* known only if exact */
+    uintptr_t top;      /* the stack ends here, or below */
+    uintptr_t start;    /* sp at the beginning, or after the last change of stacks */
+    uintptr_t readable; /* [start, readable) can be read */
     bool exact;         /* pc is where a signal came, not a return address */
-    bool dismantled;    /* a frame was passed whose description no longer holds, see leave_frame */
+    bool dismantled;    /* the walk has passed a frame whose rule no longer held (leave_frame) */
 };
 
-/* Of this walk. */
+/* The objects that a walk has found. */
 struct objects {
     struct sa_unwind_object object[OBJECTS];
-    unsigned count, last;
+    unsigned count; /* found so far; the newest OBJECTS are kept */
+    unsigned last;  /* index of the one used last */
 };
 
-/* The slots read are not the sanitizer's business: it knows variables only. */
+/* Reads a word of the stack. Sanitizers know variables only, so they must not look here. */
 __attribute__((no_sanitize("address", "thread"))) static inline uintptr_t read_stack(uintptr_t at)
 {
     return *(const uintptr_t *)at;
 }
 
-/* Threads have their control block above their stack; the first has its stack where the kernel put
- * it. On a stack from elsewhere (coroutines, signals) the bound is not tight. */
+/*
+ * Returns an upper bound of the stack that contains sp. A thread has its control block above its
+ * stack. The first thread's stack ends where the kernel has put it. For a stack from elsewhere
+ * (coroutines, signal handlers) the bound is not tight.
+ */
 static uintptr_t stack_top(uintptr_t sp)
 {
     uintptr_t thread, top = UINTPTR_MAX;
@@ -67,12 +75,13 @@ static uintptr_t stack_top(uintptr_t sp)
     return sp < thread && thread < top ? thread : top;
 }
 
-/* What sa_thread.stack_first says. */
+/* Values of sa_thread.stack_first: whether this is the first thread of the process. */
 enum { THREAD_UNKNOWN, THREAD_FIRST, THREAD_OTHER };
 
 /*
- * Whether a top is that of the thread's own stack. The first thread's control block is not above
- * its stack, but may lie right above that of a coroutine.
+ * Returns whether a top is that of the thread's own stack. False: also if that is not known yet.
+ * The first thread's control block is not above its stack, and may lie right above that of a
+ * coroutine.
  */
 static bool is_own(uintptr_t top)
 {
@@ -81,13 +90,13 @@ static bool is_own(uintptr_t top)
     return sa_thread.stack_first == (first ? THREAD_FIRST : THREAD_OTHER);
 }
 
-/* Counted so that whoever is in the lower page, anywhere, is as far from the top. */
+/* Returns the pages from that of `low` to the top. All addresses of a page have the same number. */
 static uintptr_t pages_between(uintptr_t low, uintptr_t top)
 {
     return top / PAGE - low / PAGE;
 }
 
-/* After a change of the stack pointer: what is known of the stack. */
+/* Finds the bounds of the stack that sp points into. readable: as far as the caller knows. */
 static void enter_stack(struct cursor *c, uintptr_t readable)
 {
     c->top = stack_top(c->sp);
@@ -97,8 +106,8 @@ static void enter_stack(struct cursor *c, uintptr_t readable)
         c->readable = c->top;
 }
 
-/* Whether a word can be read that lies beyond what is known; frames of many pages are not looked
- * into. */
+/* Returns whether the word at an address beyond c->readable can be read. If that is more than
+ * NEAR_TOP away, the pages between are not checked. */
 SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
 {
     if (at - c->readable > NEAR_TOP)
@@ -109,8 +118,8 @@ SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
     return true;
 }
 
-/* The walk came to an end: if it is the thread's own stack, it is there for as long as the thread
- * is. */
+/* Remembers how deep the stack is on which the walk came to its end, if it is the thread's own.
+ * That stack exists for as long as the thread does. */
 static void remember_stack(const struct cursor *c)
 {
     uintptr_t pages = pages_between(c->start, c->top);
@@ -128,7 +137,7 @@ static bool is_in(const struct sa_unwind_object *o, uintptr_t address)
     return address - o->start < o->end - o->start;
 }
 
-/* Makes the object of the address the last one. */
+/* Makes the object of the address the last one. False: no object has it. */
 SA_NOINLINE static bool find_object(struct objects *objects, uintptr_t address)
 {
     struct sa_unwind_object *o;
@@ -140,13 +149,14 @@ SA_NOINLINE static bool find_object(struct objects *objects, uintptr_t address)
         }
     objects->last = objects->count % OBJECTS;
     o = &objects->object[objects->last];
-    o->start = o->end = 0; /* also if there is none */
+    o->start = o->end = 0; /* contains no address, in case the search fails */
     if (!sa_unwind_object_find(address, o))
         return false;
     objects->count++;
     return true;
 }
 
+/* Returns the rule of the frame. For a return address it is that of the call before it. */
 SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
 {
     uintptr_t address = c->pc - !c->exact;
@@ -157,15 +167,16 @@ SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
     return sa_unwind_rule_of(&objects->object[objects->last], address);
 }
 
-/* A word of this frame, which ends at `end`, or of the stack at all. */
+/* Returns whether a word at the address is aligned, inside the frame that ends at `end`, and can be
+ * read. end = c->top: anywhere above in the stack. */
 SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
 {
     return at % 8 == 0 && at >= c->sp - RED_ZONE && at <= end - 8 && end <= c->top &&
            (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
-/* What may become a step of a path. The first step of all is the only one whose address is
- * exact. */
+/* Adds the frame to a trace, or ends the trace if the frame cannot be in one. The first step is the
+ * only one whose address is exact. */
 static void path_add(struct sa_trace_cache_made *made, const struct cursor *c, uint64_t rule,
                      const struct sa_unwind_object *o)
 {
@@ -185,6 +196,7 @@ static void path_add(struct sa_trace_cache_made *made, const struct cursor *c, u
                        sa_trace_cache_is_plain(rule) ? rule | SA_TRACE_CACHE_PLAIN : rule);
 }
 
+/* Goes to the caller of an ordinary frame. False: the chain is broken. */
 SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
 {
     uintptr_t base = rule & SA_RULE_CFA_RBP ? c->bp : rule & SA_RULE_CFA_R10 ? c->r10 : c->sp;
@@ -195,7 +207,7 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
             return false;
         cfa = read_stack(cfa);
     }
-    /* The return address is in the frame, as in_frame has it. */
+    /* As in_frame, for the return address. */
     if (cfa - c->sp - 1 >= FRAME_MAX || cfa % 8 || cfa > c->top ||
         (SA_UNLIKELY(cfa - 8 >= c->readable) && !read_further(c, cfa - 8)))
         return false;
@@ -205,8 +217,8 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
             return false;
         c->bp = read_stack(at);
     } else if (rule & SA_RULE_RBP_AT_RBP) {
-        /* Compilers leave this rule in place for the last instruction of the function, when rbp is
-         * the caller's already, and no longer points into the frame. */
+        /* Compilers keep this rule for the last instruction of a function. There rbp is the
+         * caller's already, and does not point into the frame. */
         at = c->bp + (uintptr_t)(int16_t)(rule >> 16);
         if (in_frame(c, at, cfa))
             c->bp = read_stack(at);
@@ -215,12 +227,13 @@ SA_INLINE bool leave_frame(struct cursor *c, uint64_t rule)
     }
     c->pc = read_stack(cfa - 8);
     c->sp = cfa;
-    c->r10 = 0; /* not known, and nobody can want it at a call */
+    c->r10 = 0; /* not known. At a call, no rule needs it */
     c->exact = false;
     return true;
 }
 
-/* The kernel wrote the interrupted registers right above the stack pointer. */
+/* Goes to the code that a signal interrupted. The kernel has stored its registers right above the
+ * stack pointer. That code may be on another stack. False: the chain is broken. */
 SA_RARE static bool leave_signal(struct cursor *c, uint64_t rule)
 {
     uintptr_t bp = c->sp + (rule >> 16 & 0xffff), sp = c->sp + (rule >> 32 & 0xffff),
@@ -238,19 +251,22 @@ SA_RARE static bool leave_signal(struct cursor *c, uint64_t rule)
     return true;
 }
 
-/* What changes from one usual frame to the next. */
+/* The part of a cursor that changes from one usual frame to the next. */
 struct state {
     uintptr_t pc, sp, bp;
 };
 
 struct walk {
     struct cursor c;
-    uintptr_t frame, *pc;
-    unsigned inner, n, most;
-    bool found; /* frame was reached */
-    bool whole;
+    uintptr_t frame, *pc; /* arguments of sa_unwind_fast */
+    unsigned most;
+    unsigned inner; /* frames of the allocator itself */
+    unsigned n;     /* addresses stored in pc[] */
+    bool found;     /* `frame` was reached */
+    bool whole;     /* false: only libgcc can go on */
 };
 
+/* Begins a walk in sa_unwind_fast. */
 static void walk_begin(struct walk *w, uintptr_t pc, uintptr_t sp, uintptr_t bp)
 {
     w->c = (struct cursor){.pc = pc, .sp = sp, .bp = bp, .exact = true};
@@ -260,7 +276,7 @@ static void walk_begin(struct walk *w, uintptr_t pc, uintptr_t sp, uintptr_t bp)
     w->whole = true;
 }
 
-/* Leaves a frame by its rule, and notes who called. False: the walk is at its end. */
+/* Leaves a frame by its rule, and stores the caller's address. False: the walk is at its end. */
 SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
 {
     switch (rule & SA_RULE_KIND) {
@@ -273,7 +289,8 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
             return false;
         break;
     case SA_RULE_OTHER:
-        /* libgcc reads where the description says, also in a frame that is dismantled. */
+        /* libgcc reads where the description says. In a dismantled frame that may crash, so the
+         * stack ends here. */
         w->whole = w->c.dismantled;
         return false;
     case SA_RULE_END:
@@ -290,7 +307,10 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
     return w->n < w->most;
 }
 
-/* As leave_frame, of what is usual. False: not here, and *state is not of use any more. */
+/*
+ * As leave_frame, for usual frames: those whose CFA is an offset from rsp or rbp, below the limit.
+ * False: the frame is another one, and *state has no meaning.
+ */
 SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t limit)
 {
     uintptr_t cfa = state->sp + (uintptr_t)((int64_t)rule >> 32), at;
@@ -321,7 +341,7 @@ SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t l
     return true;
 }
 
-/* Whether what has the return address is what the path says. */
+/* Returns whether the object with the return address is the one that the step of a trace names. */
 SA_NOINLINE static bool is_object(uintptr_t pc, uint64_t rule)
 {
     struct sa_unwind_object o;
@@ -330,15 +350,16 @@ SA_NOINLINE static bool is_object(uintptr_t pc, uint64_t rule)
 }
 
 /*
- * As far as the path is right, and about usual frames; *ret_rule: the one that it has for what
- * follows, or 0. False: the walk is at its end.
+ * Walks along a trace, as far as it is right and frames are usual. Stores in *ret_rule the rule
+ * that the trace has for the next frame, or 0, and in *ret_followed whether the trace was right to
+ * its end. False: the walk is at its end.
  */
 SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, uint64_t *ret_rule,
                                     bool *ret_followed)
 {
     struct state state = {w->c.pc, w->c.sp, w->c.bp}, next;
     uintptr_t limit = w->c.top < w->c.readable ? w->c.top : w->c.readable, frame = w->frame;
-    uintptr_t *pc = w->pc, *pc_end = pc + w->most; /* none is there yet */
+    uintptr_t *pc = w->pc, *pc_end = pc + w->most; /* nothing is stored yet */
     const struct sa_trace_cache_step *step = path->step;
     const struct sa_trace_cache_step *end = step + sa_load_relaxed(&path->count);
     uint64_t rule = 0;
@@ -382,8 +403,8 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
     return state.pc && pc != pc_end;
 }
 
-/* By rules looked up one by one, the first of which may be known. They are added to `made`, if it
- * is not NULL. */
+/* Walks to the end by looking up each rule. rule: that of the first frame, or 0. made: the trace
+ * that the steps are added to, or NULL. */
 SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_cache_made *made)
 {
     struct objects objects;
@@ -399,7 +420,7 @@ SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_cache_made
     } while (walk_step(w, rule));
 }
 
-/* The same, remembered as a path. */
+/* Walks to the end, and writes the trace. */
 SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_path *path)
 {
     struct sa_trace_cache_made made = {.count = 0, .going = true};
@@ -408,7 +429,8 @@ SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_path *path)
     sa_trace_cache_set(path, &made);
 }
 
-/* The path of the walks that begin as this one does, or NULL. */
+/* Returns the trace of the walks that begin as this one does, or NULL if `frame` is not a frame of
+ * this stack. */
 SA_INLINE struct sa_path *walk_path(struct walk *w)
 {
     if (w->frame - w->c.sp > PAGE || !in_frame(&w->c, w->frame - 8, w->c.top))
@@ -445,8 +467,8 @@ SA_NOINLINE bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most,
         walk_and_remember(&w, path);
     else if (goes_on)
         walk_on(&w, rule, NULL);
-    /* Not even our own frames are described (a static program without an index of its frames): what
-     * is sure is the return address below the CFA. */
+    /* In a static program without an index of .eh_frame, nothing describes even the frames of the
+     * allocator. The return address below `frame` is known nevertheless. */
     if (!w.found && most && w.frame > w.c.sp && in_frame(&w.c, w.frame - 8, w.c.top))
         pc[w.n++] = read_stack(w.frame - 8);
     *ret_count = w.n;

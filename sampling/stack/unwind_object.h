@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded objects, as the walker needs them: which one has a code address, whether it is still the
- * one that a cached rule was made of, and where its unwind information is. No lock, no memory: all
- * is read from the object itself and from the loader's own index (loaded_object.h).
+ * Finds the loaded object of a code address for the fast unwinder, its identity, and its frame
+ * descriptions. The identity tells whether a cached rule was made for the object that is loaded
+ * now. The functions take no lock and no memory. They read the object itself and the loader's index
+ * (loaded_object.h).
  *
- * What is on a stack cannot be unloaded while it is there, so the object of a frame stays mapped
- * during the walk.
+ * An object whose code is on a stack cannot be unloaded. The object of a frame therefore stays
+ * mapped during the walk.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_OBJECT_H
 #define SA_SAMPLING_STACK_UNWIND_OBJECT_H
@@ -14,35 +15,36 @@
 #include <stdint.h>
 
 struct sa_unwind_object {
-    uintptr_t start, end;
-    uintptr_t bias;          /* added to addresses in the file */
-    const uint8_t *eh_index; /* its PT_GNU_EH_FRAME, or NULL */
+    uintptr_t start, end;    /* addresses [start, end) */
+    uintptr_t bias;          /* address in memory minus address in the file */
+    const uint8_t *eh_index; /* its PT_GNU_EH_FRAME segment; NULL: it has none */
     /*
-     * Made of the address and the build id: an object that is loaded where another one was has the
-     * same only if it has the same code. 0: not known.
+     * Hash of the address and the build id. An object that is loaded in place of another has the
+     * same identity only if it has the same build id. 0: not known.
      */
     uint64_t identity;
-    bool permanent; /* known to be never unloaded */
+    bool permanent; /* true: never unloaded; false: it may be */
 };
 
 enum sa_unwind_found {
-    SA_UNWIND_FDE,   /* there is a description */
-    SA_UNWIND_NONE,  /* there is none for this address */
-    SA_UNWIND_FORMAT /* it cannot be looked up by this code */
+    SA_UNWIND_FDE,   /* a description was found */
+    SA_UNWIND_NONE,  /* nothing describes the address */
+    SA_UNWIND_FORMAT /* this code cannot read the index */
 };
 
-/* False: no object has this address. */
+/* Stores the object that has the address in *ret. False: no object has it. */
 bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret);
 
-/* The last frame description entry that begins at or before the address, and may cover it. */
+/* Stores the last frame description entry that begins at or before the address. The caller checks
+ * that it covers the address. */
 enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *object, uintptr_t address,
                                           const uint8_t **ret_fde);
 
-/* Stands for what that entry says, of an object without identity: equal only if the bytes are. 0:
- * no entry. */
+/* Returns an identity for the description of the address, in an object without identity: a hash of
+ * its bytes and its place. 0: nothing describes the address. */
 uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *object, uintptr_t address);
 
-/* Whether the object has code at [address, address + bytes), so that it can be read. */
+/* Returns whether [address, address + bytes) is readable code of the object. */
 bool sa_unwind_object_has_code(const struct sa_unwind_object *object, uintptr_t address,
                                uintptr_t bytes);
 

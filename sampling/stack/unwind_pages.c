@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of unwind tables; see unwind_pages.h. */
+/* Touches pages of unwind tables one by one, and remembers which were touched (unwind_pages.h). */
 #include "sampling/stack/unwind_pages.h"
 
 #include "alloc/os/sys.h"
@@ -11,13 +11,14 @@
 
 #define PAGE ((uintptr_t)4096)
 
-#define SLOTS (2u * SA_UNWIND_PAGES) /* never full */
+#define SLOTS (2u * SA_UNWIND_PAGES) /* never full: about half of them are used */
 
 uint32_t sa_unwind_pages_touched;
+
 /*
- * The low 32 bits of a page's number lie in the first slot from its own on that was free: the table
- * fits on a page. Of pages 16 TiB apart one may be taken for the other; it is then read as any
- * other. Atomic, relaxed: written once, from 0, by the thread that touches the page.
+ * The touched pages: a hash table with linear probing of the low 32 bits of page numbers. The table
+ * fits on a page. Pages 16 TiB apart are taken for each other, and the second is then read without
+ * advice. A slot is an atomic, relaxed. The thread that touches the page writes it once, from 0.
  */
 static uint32_t pages[SLOTS];
 
@@ -32,9 +33,9 @@ void sa_unwind_page_touch(const void *at)
         slot = (slot + 1) % SLOTS;
     }
     if (!sa_cas_relaxed(&pages[slot], &found, number))
-        return; /* another thread was quicker: then it is read as any other */
+        return; /* another thread took the slot: the page is read without advice */
     sa_add_relaxed(&sa_unwind_pages_touched, 1u);
-    /* If the kernel does not want to, the page is read as any other. */
+    /* If the kernel refuses the advice, the page is read without. */
     if (sa_sys_madvise((void *)page, PAGE, MADV_RANDOM) == 0) {
         (void)*(const volatile uint8_t *)at;
         sa_sys_madvise((void *)page, PAGE, MADV_NORMAL);

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pages of objects' unwind tables, read one by one. The kernel maps the 64 KiB around each page
- * of a file that is touched; a program with few samples reads three pages of the C library's
- * tables, and would have more memory resident for them than for its samples, and one with large
- * libraries (a compiler) reads hundreds, far apart. The kernel maps no more than the mapping has,
- * and a page with advice of its own is one: so they get some while they are touched first. A
- * program that needs more pages than these is quicker with those around as well.
+ * Keeps the resident memory of unwind tables small: the first SA_UNWIND_PAGES pages of them are
+ * read one by one.
+ *
+ * When a page of a file is touched, the kernel maps the 64 KiB around it. A program with few
+ * samples reads three pages of the C library's tables. With their surroundings, these would be more
+ * resident memory than its samples. A program with large libraries, such as a compiler, reads
+ * hundreds of pages that are far apart.
+ *
+ * The kernel maps surroundings only within one mapping, and a page with advice of its own (madvise)
+ * is a mapping of its own. Each page therefore has such advice while it is touched for the first
+ * time. A program that needs more pages is faster with their surroundings.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_PAGES_H
 #define SA_SAMPLING_STACK_UNWIND_PAGES_H
@@ -17,13 +22,14 @@
 
 #define SA_UNWIND_PAGES 512
 
-/* How many were touched, or a few more; never falls. Atomic, relaxed. */
+/* Pages touched so far. Threads that touch pages at the same time may push it a little above
+ * SA_UNWIND_PAGES. Atomic, relaxed. */
 extern uint32_t sa_unwind_pages_touched SA_HIDDEN;
 
-/* Brings the page in, if it is not yet known to be. */
+/* Makes the page of the address resident, without its surroundings, at the first call for it. */
 void sa_unwind_page_touch(const void *at);
 
-/* Before the first read of what lies there. */
+/* Callers call this before they read an unwind table at the address. */
 SA_INLINE void sa_unwind_touch(const void *at)
 {
     if (SA_UNLIKELY(sa_load_relaxed(&sa_unwind_pages_touched) < SA_UNWIND_PAGES))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing paths; see unwind_trace_cache.h. A process that is forked while another thread writes one
- * never uses it again.
+ * Writes traces (unwind_trace_cache.h). In a child that was forked while another thread wrote a
+ * trace, the sequence of that trace stays odd, and the child never uses it.
  */
 #include "sampling/stack/unwind_trace_cache.h"
 
@@ -12,12 +12,12 @@
 
 struct sa_path sa_trace_caches[1 << SA_TRACE_CACHE_BITS];
 uint8_t sa_trace_cache_numbers[1 << SA_TRACE_CACHE_BITS];
-static uint8_t numbers_used; /* atomic, relaxed */
+static uint8_t numbers_used; /* traces given out; atomic, relaxed */
 
-#define FRAME_MAX (1 << 30) /* bytes: the walker believes no more either */
+#define FRAME_MAX (1 << 30) /* bytes of a frame, as in unwind_fast.c */
 
-/* Who does this at the same time may get the same path for another place: it is a guess there,
- * too. */
+/* Two threads that call this at the same time may get one trace for two places. A trace is only a
+ * guess of the rules to come, so that is harmless. */
 struct sa_path *sa_trace_cache_first_of(uint8_t *number)
 {
     unsigned n = sa_min(sa_load_relaxed(&numbers_used) + 1u, 1u << SA_TRACE_CACHE_BITS);
@@ -43,7 +43,7 @@ void sa_trace_cache_set(struct sa_path *path, const struct sa_trace_cache_made *
 
     if (sequence % 2 || !sa_cas_acquire(&path->sequence, &sequence, sequence + 1))
         return;
-    /* Who sees any of the stores below sees the one above, too. */
+    /* A reader that sees one of the stores below also sees the odd sequence above. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     for (uint32_t i = 0; i < made->count; i++) {
         sa_store_relaxed(&path->step[i].pc, made->step[i].pc);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths: what was looked up during a walk of the stack, in order, so that the next walk that takes
- * the same way need not look it up again. A loop that allocates has the same stack again and again.
+ * The unwind trace cache of the fast unwinder. A trace is the rules of one whole stack, in order. A
+ * walk that begins with the same call follows the trace instead of looking up each rule. A loop
+ * that allocates has the same stack again and again.
  *
- * A path is nothing but a guess of the rules to come. Each step has the address that it is for; a
- * walk takes the rule only if that is the address at which it has arrived, with the stack pointer
- * and rbp that it has, and goes on by itself from the first one that differs. The rule of an
- * address is always the same as long as the object there is: before the first step in an object
- * that may be unloaded stands one that says which it was, for the walk to see whether it still is;
- * it then stays there while its frames are on the stack. So a walk ends up with the same stack,
- * whatever the path says.
+ * A trace is only a guess of the rules to come. Each step has the code address that its rule is
+ * for. A walk takes the rule only if that is the address at which it has arrived. It goes on
+ * without the trace from the first step that differs. The rule of an address does not change while
+ * its object is loaded. Before the first step in an object that may be unloaded stands a step with
+ * the identity of the object, and the walk checks that the object is still there. The object then
+ * stays loaded, because its frames are on the stack. The result of a walk is thus the same with and
+ * without a trace.
  *
- * Paths are shared by threads and signal handlers, without a lock: one that is being written is not
- * read, and one that was written while it was being followed was followed for nothing (is_whole).
- * Until this is known rules may be torn, which the walker's own bounds make harmless.
+ * Threads and signal handlers share the traces, without a lock. Each trace has a sequence lock: no
+ * walk begins to follow a trace while it is written, and a walk starts again if the trace it
+ * followed was written meanwhile (is_whole). Until then rules may be torn. The bounds that the
+ * unwinder checks make torn rules harmless.
  */
 #ifndef SA_SAMPLING_STACK_UNWIND_TRACE_CACHE_H
 #define SA_SAMPLING_STACK_UNWIND_TRACE_CACHE_H
@@ -26,48 +28,51 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SA_TRACE_CACHE_STEPS 48
-#define SA_TRACE_CACHE_BITS  4 /* paths kept; those that were used first share pages */
+#define SA_TRACE_CACHE_STEPS 48 /* the longest trace, in steps */
+#define SA_TRACE_CACHE_BITS  4  /* 16 traces. They are given out in order, so few share a page */
 
-/* A path is written after so many walks one after the other that left it: stacks that do not come
- * again cost little. */
+/* A trace is written again after this many walks in a row have left it. Stacks that do not come
+ * again thus cost few writes. */
 #define SA_TRACE_CACHE_PATIENCE 4
 
 struct sa_trace_cache_step {
-    uintptr_t pc; /* as the walk has it; atomic, relaxed, as the others */
-    uint64_t rule;
+    uintptr_t pc;  /* as in struct cursor of unwind_fast.c; atomic, relaxed */
+    uint64_t rule; /* rule for leaving the frame at pc, or an object; atomic, relaxed */
 };
 
-/* In a rule: that it is plain (below), so that but for the end of the stack nothing has to be
- * looked at. */
+/* A bit of a rule: the rule is plain (sa_trace_cache_is_plain). The walk then checks only that the
+ * frame ends below the top of the stack. */
 #define SA_TRACE_CACHE_PLAIN (1 << 8)
 
-/* Instead of a rule: the address is in an object of this identity, but for the lowest bits. */
+/* A step with this in place of a rule says that pc is in the object with the identity. The lowest
+ * three bits of the identity are lost. */
 #define SA_TRACE_CACHE_OBJECT(identity) ((identity) | SA_RULE_KIND)
 
+/* A trace. */
 struct sa_path {
-    uint32_t sequence; /* atomic: odd while the steps are being written */
-    uint32_t count;    /* of steps; atomic, relaxed */
-    uint32_t left;     /* walks in a row that left it; atomic, relaxed, and updates may be lost */
+    uint32_t sequence; /* atomic: odd during a write; grows by 2 with each */
+    uint32_t count;    /* steps; atomic, relaxed */
+    uint32_t left; /* walks in a row that left the trace; atomic, relaxed, updates may be lost */
     struct sa_trace_cache_step step[SA_TRACE_CACHE_STEPS];
 } __attribute__((aligned(SA_CACHELINE)));
 
-/* What a walk that is to become a path has met. */
+/* The steps of a walk that may become a trace. Belongs to the walk. */
 struct sa_trace_cache_made {
     uint32_t count;
-    bool going; /* not yet at a step that cannot be part of one */
+    bool going; /* false: a step cannot be in a trace, or the trace is full; none is added */
     struct sa_trace_cache_step step[SA_TRACE_CACHE_STEPS];
 };
 
 extern struct sa_path sa_trace_caches[1 << SA_TRACE_CACHE_BITS] SA_HIDDEN;
 
-/* By where walks begin: the number of the path plus 1, or 0: it has none yet. Atomic, relaxed. */
+/* Hash of the beginning of a walk → index of the trace plus 1; 0: no trace yet. Atomic, relaxed. */
 extern uint8_t sa_trace_cache_numbers[1 << SA_TRACE_CACHE_BITS] SA_HIDDEN;
 
-/* Gives it one. */
+/* Gives an element of sa_trace_cache_numbers a trace, and returns it. */
 struct sa_path *sa_trace_cache_first_of(uint8_t *number);
 
-/* For walks that begin with the same call, at the same depth, or not far from it. */
+/* Returns the trace for walks that begin with this call at this stack address. Others may share
+ * it. */
 SA_INLINE struct sa_path *sa_trace_cache_of(uintptr_t return_address, uintptr_t frame)
 {
     uint8_t *number = &sa_trace_cache_numbers[(return_address ^ frame << 32) * SA_RNG_STEP >>
@@ -77,21 +82,22 @@ SA_INLINE struct sa_path *sa_trace_cache_of(uintptr_t return_address, uintptr_t 
     return SA_LIKELY(n) ? &sa_trace_caches[n - 1] : sa_trace_cache_first_of(number);
 }
 
-/* False: nobody can follow it now. */
+/* Begins to follow a trace. False: it is being written, or is to be written again. Stores the
+ * sequence for sa_trace_cache_is_whole. */
 SA_INLINE bool sa_trace_cache_begin(const struct sa_path *path, uint32_t *ret_sequence)
 {
     *ret_sequence = sa_load_acquire(&path->sequence);
     return *ret_sequence % 2 == 0 && sa_load_relaxed(&path->left) < SA_TRACE_CACHE_PATIENCE;
 }
 
-/* Whether what was read since sa_trace_cache_begin belongs together. */
+/* Returns whether no write came between sa_trace_cache_begin and this call. */
 SA_INLINE bool sa_trace_cache_is_whole(const struct sa_path *path, uint32_t sequence)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return sa_load_relaxed(&path->sequence) == sequence;
 }
 
-/* The walk followed it to its end, or left it before. */
+/* Counts a walk that followed the trace to its end, or one that left it before. */
 SA_INLINE void sa_trace_cache_end(struct sa_path *path, bool followed)
 {
     uint32_t left = sa_load_relaxed(&path->left);
@@ -102,6 +108,7 @@ SA_INLINE void sa_trace_cache_end(struct sa_path *path, bool followed)
         sa_store_relaxed(&path->left, 0);
 }
 
+/* Adds a step, as long as there is room. */
 SA_INLINE void sa_trace_cache_add(struct sa_trace_cache_made *made, uintptr_t pc, uint64_t rule)
 {
     made->going = made->going && made->count < SA_TRACE_CACHE_STEPS;
@@ -109,11 +116,11 @@ SA_INLINE void sa_trace_cache_add(struct sa_trace_cache_made *made, uintptr_t pc
         made->step[made->count++] = (struct sa_trace_cache_step){pc, rule};
 }
 
-/* Whether a rule, followed from an aligned stack pointer, leads to a frame above it with all that
- * it reads inside. */
+/* Returns whether a rule is plain: from an aligned stack pointer, all that it reads lies between
+ * the stack pointer and the caller's frame, and is aligned. */
 bool sa_trace_cache_is_plain(uint64_t rule);
 
-/* Unless somebody else is writing it. */
+/* Writes the trace. Does nothing if another thread, or interrupted code, is writing it. */
 void sa_trace_cache_set(struct sa_path *path, const struct sa_trace_cache_made *made);
 
 #endif
