@@ -81,6 +81,10 @@ void sa_stack_stats(struct sa_stack_stats *ret);
  * STACKS. */
 void sa_stack_table_limit(size_t bytes);
 
+/* Checks every bucket, slot and ring of the table, and ends the program if an invariant of
+ * stack_table.c does not hold. Maintenance calls it in debug builds. Takes STACKS. */
+void sa_stack_table_validate(void);
+
 /* The unknown stack: that of samples whose own stack had no room. Its depth is 0. It is in no
  * bucket and is never evicted. */
 extern struct sa_stack sa_stack_unknown;

@@ -14,9 +14,9 @@
  *   last passed stay;
  * - an idle stack of a larger size.
  *
- * The number of buckets in use follows the number of stacks, from BUCKETS_MIN to BUCKETS. Each
- * added stack splits at most one bucket in two (linear hashing, W. Litwin, 1980), so no caller
- * waits for a rehash of the table.
+ * The number of buckets in use follows the number of stacks, from STACK_BUCKETS_MIN to
+ * STACK_BUCKETS_MAX. Each added stack splits at most one bucket in two (linear hashing, W. Litwin,
+ * 1980), so no caller waits for a rehash of the table.
  *
  * The totals of evicted stacks are added to table.evicted, so sums over all stacks lose no sample.
  *
@@ -29,64 +29,23 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
-#include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
+#include "sampling/stack/stack_table_internal.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#define BLOCK_BYTES  4096
-#define BUCKETS      (1u << 16)
-#define BUCKETS_MIN  512                /* in use at first: one page of pointers */
-#define CHUNK_FIRST  ((size_t)64 << 10) /* bytes mapped first; each mapping doubles the next */
+#define CHUNK_MIN    ((size_t)64 << 10) /* bytes mapped first; each mapping doubles the next */
 #define CHUNK_MAX    ((size_t)1 << 20)  /* bytes of the largest mapping */
 #define DEFAULT_MAX  ((size_t)32 << 20) /* limit of mapped bytes */
 #define CLOCK_BLOCKS 16 /* blocks that the clock passes before it takes any idle stack */
 
-/* The slot sizes: the frames that fit into a slot. */
-static const uint8_t slot_frames[] = {4, 8, 12, 16, 24, 32, 48, SA_STACK_MAX};
-#define SIZES (sizeof(slot_frames) / sizeof(*slot_frames))
-
-/* A node of a ring: a head or a member. */
-struct links {
-    struct links *prev, *next; /* NULL: in no ring */
-};
-
-/* The header at the start of each block, under STACKS. Bit n of a mask stands for slot n. */
-struct block {
-    struct links ready;   /* in table.ready[size] while the block has an idle slot */
-    struct links quiet;   /* in table.quiet while the block has stacks, but no live slot */
-    uint32_t taken;       /* mask: slots with a stack, live or idle */
-    uint32_t live;        /* mask: slots whose stack has references; part of taken */
-    uint32_t used;        /* mask: stacks found again since the clock hand last passed */
-    uint32_t ready_since; /* table.now when the block entered the ready ring */
-    uint32_t quiet_since; /* table.now when the block entered the quiet ring */
-    uint8_t size;         /* index into slot_frames */
-    uint8_t pad[11];
-};
-
-SA_STATIC_ASSERT(sizeof(struct block) == SA_CACHELINE, "slots begin on a line of their own");
-SA_STATIC_ASSERT(sizeof(struct sa_stack) % 8 == 0, "slots are aligned");
-
-/* All fields are under table.lock (STACKS). */
-static struct stack_table {
-    struct sa_lock lock;
-    struct sa_stack **buckets;    /* BUCKETS of them; NULL: no stack was ever added */
-    uint32_t used;                /* buckets in use */
-    uint32_t half;                /* a power of two: half <= used < 2 half */
-    struct block *carving[SIZES]; /* the block of the size that has free slots, or NULL */
-    struct links ready[SIZES];    /* heads: blocks with an idle slot, longest waiting first */
-    struct links quiet;           /* head: blocks with no live slot, longest waiting first */
-    uintptr_t next, end;          /* the part of the last mapping that is not cut yet */
-    size_t chunk;                 /* bytes of the next mapping */
-    uint32_t now;                 /* stacks ever added: the clock of ready_since and quiet_since */
-    struct sa_sums evicted;       /* totals of evicted stacks */
-    struct sa_stack_stats stats;
-} table = {.used = BUCKETS_MIN,
-           .half = BUCKETS_MIN,
-           .chunk = CHUNK_FIRST,
-           .stats.limit_bytes = DEFAULT_MAX};
+static struct stack_table table = {.used = STACK_BUCKETS_MIN,
+                                   .half = STACK_BUCKETS_MIN,
+                                   .chunk = CHUNK_MIN,
+                                   .stats.limit_bytes = DEFAULT_MAX};
 
 struct sa_stack sa_stack_unknown;
 
@@ -99,15 +58,16 @@ SA_LAYOUT = {
 SA_LAYOUT_STATIC_ADDRESS("stack_table", table);
 
 /* Adds a node before the head, at the end of the ring. */
-static void link_last(struct links *head, struct links *l)
+static void link_last(struct stack_ring *head, struct stack_ring *l)
 {
+    SA_DCHECK(!l->next);
     l->next = head;
     l->prev = head->prev;
     l->prev->next = l->next->prev = l;
 }
 
 /* Removes the node from its ring, if it is in one. */
-static void unlink(struct links *l)
+static void unlink(struct stack_ring *l)
 {
     if (!l->next)
         return;
@@ -116,38 +76,14 @@ static void unlink(struct links *l)
     l->prev = l->next = NULL;
 }
 
-static struct block *ready_block(struct links *l)
-{
-    return (struct block *)((char *)l - offsetof(struct block, ready));
-}
-
-static size_t slot_bytes(unsigned size)
-{
-    return sizeof(struct sa_stack) + slot_frames[size] * sizeof(uintptr_t);
-}
-
-static unsigned slots_of(unsigned size)
-{
-    return (unsigned)((BLOCK_BYTES - sizeof(struct block)) / slot_bytes(size));
-}
-
 static unsigned size_for(unsigned depth)
 {
     unsigned size = 0;
 
-    while (slot_frames[size] < depth)
+    SA_DCHECK(depth > 0 && depth <= SA_STACK_MAX);
+    while (stack_slot_frames[size] < depth)
         size++;
     return size;
-}
-
-static struct sa_stack *stack_at(struct block *b, unsigned slot)
-{
-    return (struct sa_stack *)((char *)(b + 1) + slot * slot_bytes(b->size));
-}
-
-static struct block *block_of(const struct sa_stack *s)
-{
-    return (struct block *)((uintptr_t)s & ~(uintptr_t)(BLOCK_BYTES - 1));
 }
 
 /* Returns the hash of a stack. The constants are those of MurmurHash3's 64-bit finalizer. */
@@ -168,7 +104,7 @@ static uint64_t hash_of(const uintptr_t *pc, unsigned depth)
     return a ^ a >> 33;
 }
 
-static void link_ready(struct block *b)
+static void link_ready(struct stack_block *b) SA_REQUIRES(SA_RANK_STACKS)
 {
     b->ready_since = table.now;
     link_last(&table.ready[b->size], &b->ready);
@@ -177,10 +113,12 @@ static void link_ready(struct block *b)
 /* --- slots --- */
 
 /* Marks the slot of an idle stack as live. The caller has counted the first reference. */
-static void make_live(struct sa_stack *s)
+static void make_live(struct sa_stack *s) SA_REQUIRES(SA_RANK_STACKS)
 {
-    struct block *b = block_of(s);
+    struct stack_block *b = stack_block_of(s);
 
+    SA_DCHECK(s->references == 1);
+    SA_DCHECK(b->taken & ~b->live & 1u << s->slot);
     unlink(&b->quiet);
     b->live |= 1u << s->slot;
     if (b->live == b->taken)
@@ -188,10 +126,12 @@ static void make_live(struct sa_stack *s)
 }
 
 /* Marks the slot of a live stack as idle. The caller has given back the last reference. */
-static void make_idle(struct sa_stack *s)
+static void make_idle(struct sa_stack *s) SA_REQUIRES(SA_RANK_STACKS)
 {
-    struct block *b = block_of(s);
+    struct stack_block *b = stack_block_of(s);
 
+    SA_DCHECK(s->references == 0);
+    SA_DCHECK(b->live & 1u << s->slot);
     if (b->live == b->taken)
         link_ready(b);
     b->live &= ~(1u << s->slot);
@@ -201,21 +141,14 @@ static void make_idle(struct sa_stack *s)
     }
 }
 
-/* Returns the bucket of a hash: by one bit more than those of half, if that bucket is in use. */
-static struct sa_stack **bucket_of(uint64_t hash)
-{
-    uint32_t at = hash & (2 * table.half - 1);
-
-    return &table.buckets[at < table.used ? at : at - table.half];
-}
-
 /* Takes one more bucket into use. It receives the stacks of bucket used - half whose hash has the
  * next bit. */
-static void split_bucket(void)
+static void split_bucket(void) SA_REQUIRES(SA_RANK_STACKS)
 {
     struct sa_stack **from = &table.buckets[table.used - table.half];
     struct sa_stack **to = &table.buckets[table.used];
 
+    SA_DCHECK(table.used < STACK_BUCKETS_MAX && !*to);
     while (*from) {
         struct sa_stack *s = *from;
 
@@ -233,12 +166,15 @@ static void split_bucket(void)
 
 /* Removes an idle stack from its bucket, and adds its totals to table.evicted. The caller updates
  * the masks of the block. */
-static void evict(struct sa_stack *s)
+static void evict(struct sa_stack *s) SA_REQUIRES(SA_RANK_STACKS)
 {
-    struct sa_stack **at = bucket_of(s->hash);
+    struct sa_stack **at = stack_bucket_of(&table, s->hash);
 
-    while (*at != s)
+    SA_DCHECK(s->references == 0);
+    while (*at != s) {
+        SA_DCHECK(*at);
         at = &(*at)->next;
+    }
     *at = s->next;
     sa_sums_merge(&table.evicted, &s->totals);
     table.stats.stacks--;
@@ -250,16 +186,16 @@ static void evict(struct sa_stack *s)
  * slot stays taken in the masks, and idle, for the stack to come. After CLOCK_BLOCKS blocks whose
  * idle stacks were all found again lately, the clock takes any idle stack.
  */
-SA_RARE static struct sa_stack *replace_idle(unsigned size)
+SA_RARE static struct sa_stack *replace_idle(unsigned size) SA_REQUIRES(SA_RANK_STACKS)
 {
-    struct links *head = &table.ready[size];
-    struct block *b;
+    struct stack_ring *head = &table.ready[size];
+    struct stack_block *b;
     uint32_t old;
 
     if (head->next == head)
         return NULL;
     for (int n = 0;; n++) {
-        b = ready_block(head->next);
+        b = stack_ready_block(head->next);
         old = b->taken & ~b->live & ~b->used;
         unlink(&b->ready);
         link_ready(b);
@@ -269,15 +205,15 @@ SA_RARE static struct sa_stack *replace_idle(unsigned size)
             break;
         b->used = 0;
     }
-    evict(stack_at(b, sa_lowest_bit(old)));
-    return stack_at(b, sa_lowest_bit(old));
+    evict(stack_in_slot(b, sa_lowest_bit(old)));
+    return stack_in_slot(b, sa_lowest_bit(old));
 }
 
 /* Returns an uncut block of the last mapping, or of a new one. NULL: the limit is reached, or the
  * kernel has no memory. */
-static struct block *new_block(void)
+static struct stack_block *new_block(void) SA_REQUIRES(SA_RANK_STACKS)
 {
-    struct block *b;
+    struct stack_block *b;
 
     if (table.next == table.end) {
         size_t room = table.stats.limit_bytes - sa_min(table.stats.bytes, table.stats.limit_bytes);
@@ -291,43 +227,45 @@ static struct block *new_block(void)
         table.next = (uintptr_t)p;
         table.end = table.next + bytes;
     }
-    b = (struct block *)table.next;
-    table.next += BLOCK_BYTES;
+    SA_DCHECK(table.next + STACK_BLOCK_BYTES <= table.end);
+    b = (struct stack_block *)table.next;
+    table.next += STACK_BLOCK_BYTES;
     return b;
 }
 
 /* Returns the block that has been quiet for longest, or NULL. */
-static struct block *quiet_first(void)
+static struct stack_block *quiet_first(void) SA_REQUIRES(SA_RANK_STACKS)
 {
     if (table.quiet.next == &table.quiet)
         return NULL;
-    return (struct block *)((char *)table.quiet.next - offsetof(struct block, quiet));
+    return stack_quiet_block(table.quiet.next);
 }
 
 /* Returns whether the block that has been quiet for longest has waited for longer than the first
  * ready block of the size. */
-static bool quiet_goes_first(unsigned size)
+static bool quiet_goes_first(unsigned size) SA_REQUIRES(SA_RANK_STACKS)
 {
-    const struct block *b = quiet_first();
-    struct links *ready = table.ready[size].next;
+    const struct stack_block *b = quiet_first();
+    struct stack_ring *ready = table.ready[size].next;
 
     if (!b || ready == &table.ready[size])
         return b;
-    return (int32_t)(b->quiet_since - ready_block(ready)->ready_since) <= 0;
+    return (int32_t)(b->quiet_since - stack_ready_block(ready)->ready_since) <= 0;
 }
 
 /* Evicts all stacks of the block that has been quiet for longest, and returns it uncut. NULL: no
  * block is quiet. */
-static struct block *quiet_block(void)
+static struct stack_block *quiet_block(void) SA_REQUIRES(SA_RANK_STACKS)
 {
-    struct block *b = quiet_first();
+    struct stack_block *b = quiet_first();
 
     if (!b)
         return NULL;
+    SA_DCHECK(b->taken && !b->live);
     unlink(&b->quiet);
     unlink(&b->ready);
     for (uint32_t left = b->taken; left; left &= left - 1)
-        evict(stack_at(b, sa_lowest_bit(left)));
+        evict(stack_in_slot(b, sa_lowest_bit(left)));
     if (table.carving[b->size] == b)
         table.carving[b->size] = NULL;
     b->taken = b->used = 0;
@@ -335,26 +273,27 @@ static struct block *quiet_block(void)
 }
 
 /* Returns the first free slot of the block, as a taken and idle one. */
-static struct sa_stack *carve(struct block *b)
+static struct sa_stack *carve(struct stack_block *b) SA_REQUIRES(SA_RANK_STACKS)
 {
     unsigned size = b->size, slot = sa_lowest_bit(~b->taken);
-    struct sa_stack *s = stack_at(b, slot);
+    struct sa_stack *s = stack_in_slot(b, slot);
 
+    SA_DCHECK(slot < stack_slots_of(size));
     s->slot = (uint16_t)slot;
     /* The caller makes the stack live. Until then the masks and the ready ring say idle. */
     if (b->live == b->taken)
         link_ready(b);
     b->taken |= 1u << slot;
-    table.carving[size] = slot + 1 < slots_of(size) ? b : NULL;
+    table.carving[size] = slot + 1 < stack_slots_of(size) ? b : NULL;
     return s;
 }
 
 /* Returns a slot for a stack of this depth, taken and idle. NULL: the table is at its limit, and
  * all stacks that are long enough have references. */
-static struct sa_stack *find_slot(unsigned depth)
+static struct sa_stack *find_slot(unsigned depth) SA_REQUIRES(SA_RANK_STACKS)
 {
     unsigned size = size_for(depth);
-    struct block *b = table.carving[size];
+    struct stack_block *b = table.carving[size];
     struct sa_stack *s;
 
     if (!b)
@@ -370,7 +309,7 @@ static struct sa_stack *find_slot(unsigned depth)
         b->size = (uint8_t)size;
         return carve(b);
     }
-    for (s = NULL; !s && ++size < SIZES;)
+    for (s = NULL; !s && ++size < STACK_SLOT_SIZES;)
         s = replace_idle(size);
     return s;
 }
@@ -378,9 +317,9 @@ static struct sa_stack *find_slot(unsigned depth)
 /* --- table --- */
 
 /* Maps the buckets, if they are not there yet. False: no memory. */
-static bool start(void)
+static bool start(void) SA_REQUIRES(SA_RANK_STACKS)
 {
-    size_t bytes = BUCKETS * sizeof(*table.buckets);
+    size_t bytes = STACK_BUCKETS_MAX * sizeof(*table.buckets);
 
     if (table.buckets)
         return true;
@@ -389,14 +328,15 @@ static bool start(void)
         return false;
     table.stats.bytes = bytes;
     table.quiet.prev = table.quiet.next = &table.quiet;
-    for (unsigned i = 0; i < SIZES; i++)
+    for (unsigned i = 0; i < STACK_SLOT_SIZES; i++)
         table.ready[i].prev = table.ready[i].next = &table.ready[i];
     return true;
 }
 
 static struct sa_stack *find(uint64_t hash, const uintptr_t *pc, unsigned depth)
+    SA_REQUIRES(SA_RANK_STACKS)
 {
-    struct sa_stack *s = *bucket_of(hash);
+    struct sa_stack *s = *stack_bucket_of(&table, hash);
 
     while (s &&
            (s->hash != hash || s->depth != depth || memcmp(s->pc, pc, depth * sizeof(*pc)) != 0))
@@ -406,14 +346,15 @@ static struct sa_stack *find(uint64_t hash, const uintptr_t *pc, unsigned depth)
 
 /* Adds a stack without references to the table. NULL: no room. */
 static struct sa_stack *add(uint64_t hash, const uintptr_t *pc, unsigned depth)
+    SA_REQUIRES(SA_RANK_STACKS)
 {
     struct sa_stack *s = find_slot(depth), **bucket;
 
     if (!s)
         return NULL;
-    if (table.stats.stacks >= table.used && table.used < BUCKETS)
+    if (table.stats.stacks >= table.used && table.used < STACK_BUCKETS_MAX)
         split_bucket();
-    bucket = bucket_of(hash);
+    bucket = stack_bucket_of(&table, hash);
     s->next = *bucket;
     s->hash = hash;
     s->references = 0;
@@ -438,7 +379,7 @@ struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth)
     if (depth && start()) {
         s = find(hash, pc, depth);
         if (s)
-            block_of(s)->used |= 1u << s->slot;
+            stack_block_of(s)->used |= 1u << s->slot;
         else
             s = add(hash, pc, depth);
     }
@@ -454,6 +395,8 @@ struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth)
 
 void sa_stack_ref_locked(struct sa_stack *stack)
 {
+    SA_DCHECK_HELD(SA_RANK_STACKS);
+    SA_DCHECK(stack->references < UINT32_MAX);
     if (stack != &sa_stack_unknown && stack->references++ == 0)
         make_live(stack);
 }
@@ -461,6 +404,7 @@ void sa_stack_ref_locked(struct sa_stack *stack)
 void sa_stack_ref(struct sa_stack *stack)
 {
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
+    SA_DCHECK(stack == &sa_stack_unknown || stack->references > 0);
     sa_stack_ref_locked(stack);
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }
@@ -470,6 +414,7 @@ void sa_stack_unref(struct sa_stack *stack)
     if (stack == &sa_stack_unknown)
         return;
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
+    SA_DCHECK(stack->references > 0);
     if (--stack->references == 0)
         make_idle(stack);
     sa_lock_release(&table.lock, SA_RANK_STACKS);
@@ -483,6 +428,7 @@ static bool has_totals(const struct sa_stack *s)
 SA_RARE void sa_stack_each(void (*visit)(struct sa_stack *stack, void *arg), void *arg,
                            struct sa_sums *ret_evicted)
 {
+    SA_DCHECK_HELD(SA_RANK_SAMPLES);
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     for (unsigned i = 0; table.buckets && i < table.used; i++)
         for (struct sa_stack *s = table.buckets[i]; s; s = s->next)
@@ -505,5 +451,12 @@ SA_RARE void sa_stack_table_limit(size_t bytes)
 {
     sa_lock_acquire(&table.lock, SA_RANK_STACKS);
     table.stats.limit_bytes = bytes;
+    sa_lock_release(&table.lock, SA_RANK_STACKS);
+}
+
+SA_RARE void sa_stack_table_validate(void)
+{
+    sa_lock_acquire(&table.lock, SA_RANK_STACKS);
+    sa_stack_table_check(&table);
     sa_lock_release(&table.lock, SA_RANK_STACKS);
 }

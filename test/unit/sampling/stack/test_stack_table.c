@@ -8,7 +8,10 @@
  */
 #include "sampling/stack/stack.h"
 
+#include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
+#include "sampling/stack/stack_table_internal.h"
+#include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
 #include "test/support/random.h"
@@ -23,6 +26,9 @@
 #define MIB ((size_t)1 << 20)
 
 static uint64_t samples_added;
+
+/* Stands for the lock of live samples, which sa_stack_each requires. */
+static struct sa_lock samples_lock;
 
 /* The pcs of stack `number` of a test: those of different numbers, or tests, differ. */
 static void fill(uintptr_t *pc, unsigned depth, uint64_t test, uint64_t number)
@@ -59,6 +65,14 @@ static void visit(struct sa_stack *s, void *arg)
     *(uint64_t *)arg += s->totals.samples;
 }
 
+static void each(void (*visitor)(struct sa_stack *stack, void *arg), void *arg,
+                 struct sa_sums *ret_evicted)
+{
+    sa_lock_acquire(&samples_lock, SA_RANK_SAMPLES);
+    sa_stack_each(visitor, arg, ret_evicted);
+    sa_lock_release(&samples_lock, SA_RANK_SAMPLES);
+}
+
 static struct sa_stack_stats stats(void)
 {
     struct sa_stack_stats s;
@@ -73,7 +87,8 @@ static void assert_no_sample_lost(void)
     uint64_t samples = 0;
     struct sa_sums evicted;
 
-    sa_stack_each(visit, &samples, &evicted);
+    sa_stack_table_validate();
+    each(visit, &samples, &evicted);
     assert_int_equal(samples + evicted.samples, samples_added);
     assert_int_equal(stats().evicted_samples, evicted.samples - sa_stack_unknown.totals.samples);
 }
@@ -325,7 +340,7 @@ static void use_in_thread(int index, void *arg)
             struct sa_sums evicted;
 
             pthread_mutex_lock(&totals_mutex);
-            sa_stack_each(visit, &samples, &evicted);
+            each(visit, &samples, &evicted);
             THREAD_CHECK(samples + evicted.samples == samples_added);
             pthread_mutex_unlock(&totals_mutex);
         }
@@ -356,8 +371,82 @@ static void test_stack_table_references_end(void **state)
     struct sa_sums evicted;
 
     (void)state;
-    sa_stack_each(count_referred, &referred, &evicted);
+    each(count_referred, &referred, &evicted);
     assert_int_equal(referred, 0);
+}
+
+/* One field of a live stack, of its block, or of a neighbour, changed behind the table's back. */
+enum damage {
+    REFERENCES,
+    HASH,
+    DEPTH,
+    SLOT,
+    CYCLE,
+    LOST,
+    LIVE,
+    TAKEN,
+    USED,
+    SIZE,
+    READY,
+    DAMAGES,
+};
+
+static void damage_and_validate(void *arg)
+{
+    struct sa_stack *s = intern(3, 15, 1);
+    struct stack_block *b = stack_block_of(s);
+
+    switch (*(enum damage *)arg) {
+    case REFERENCES:
+        s->references = 0;
+        break;
+    case HASH:
+        s->hash++;
+        break;
+    case DEPTH:
+        s->depth = SA_STACK_MAX;
+        break;
+    case SLOT:
+        s->slot++;
+        break;
+    case CYCLE:
+        s->next = s;
+        break;
+    case LOST: /* the rest of the chain, or else the stack's own memory */
+        if (s->next)
+            s->next = s->next->next;
+        else
+            b->taken &= ~(1u << s->slot);
+        break;
+    case LIVE:
+        b->live ^= 1u << s->slot;
+        break;
+    case TAKEN:
+        b->taken &= ~(1u << s->slot);
+        break;
+    case USED:
+        b->used |= 1u << 31;
+        break;
+    case SIZE:
+        b->size = STACK_SLOT_SIZES;
+        break;
+    case READY: /* the ring goes on without the block that follows */
+        b->ready.next = b->ready.next ? NULL : &b->ready;
+        break;
+    default:
+        return;
+    }
+    sa_stack_table_validate();
+}
+
+/* A check finds each kind of damage, so that the checks of the other tests mean something. */
+static void test_stack_table_validate_finds_damage(void **state)
+{
+    (void)state;
+    sa_stack_unref(intern(3, 15, 1));
+    sa_stack_table_validate();
+    for (enum damage d = 0; d < DAMAGES; d++)
+        test_child_aborts(damage_and_validate, &d, "stack_table_validate.c");
 }
 
 /* No bound: machines differ. */
@@ -392,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_stack_table_survives_without_memory),
         cmocka_unit_test(test_stack_table_serves_threads),
         cmocka_unit_test(test_stack_table_references_end),
+        cmocka_unit_test(test_stack_table_validate_finds_damage),
         cmocka_unit_test(test_stack_table_says_how_fast_it_is),
     };
 
