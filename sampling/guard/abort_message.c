@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report in memory; see abort_message.h. State: the text, of the thread that reports. */
+/* The report in memory; see abort_message.h. State: the text; it belongs to the thread that
+ * reports. */
 #include "sampling/guard/abort_message.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "sampling/stack/loaded_object.h"
@@ -15,19 +17,19 @@
 
 #define MESSAGE_BYTES (64 * 1024) /* mapped; three stacks of 64 frames with long names fit */
 
-/* As libc has it, in a mapping of its own: libc unmaps it when it has another message. */
+/* The layout of libc, in a mapping of its own: libc unmaps it when it gets another message. */
 struct message {
     unsigned bytes; /* of the mapping */
     char text[];
 };
 
-static struct message *message;
-static size_t used;
-static bool is_libcs;
+static struct message *message; /* NULL: there is none */
+static size_t used;             /* bytes of the text, without the terminator */
+static bool is_libcs;           /* libc knows the message, and owns its mapping */
 
 const char *salloc_abort_message;
 
-/* The tables of an object in which the loader finds symbols. */
+/* The tables of a loaded object in which the loader finds symbols. */
 struct tables {
     const ElfW(Sym) * symbols;
     const char *names;
@@ -40,6 +42,7 @@ static uintptr_t dynamic_address(const struct link_map *map, uintptr_t p)
     return p < map->l_addr ? map->l_addr + p : p;
 }
 
+/* Finds the tables of an object; false: one is missing. */
 static bool find_tables(const struct link_map *map, struct tables *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -56,8 +59,8 @@ static bool find_tables(const struct link_map *map, struct tables *ret)
     return ret->symbols && ret->names && ret->hash;
 }
 
-/* DT_GNU_HASH: buckets, index of the first symbol, words of the filter, its shift; filter, buckets,
- * chains. */
+/* Finds a symbol by name; NULL: there is none. DT_GNU_HASH has four words (number of buckets, index
+ * of the first symbol, words of the filter, its shift), then filter, buckets and chains. */
 static const ElfW(Sym) * find_symbol(const struct tables *t, const char *name)
 {
     uint32_t buckets = t->hash[0], first = t->hash[1], hash = 5381;
@@ -78,7 +81,7 @@ static const ElfW(Sym) * find_symbol(const struct tables *t, const char *name)
     return NULL;
 }
 
-/* libc's variable, in the object that abort belongs to; NULL: it has none. */
+/* The address of libc's __abort_msg, in the object that has abort; NULL: it has none. */
 static struct message **find_variable(void)
 {
     struct sa_loaded_object found;
@@ -99,7 +102,7 @@ void sa_abort_message_begin(bool aborts)
 {
     struct message **variable = aborts ? find_variable() : NULL;
 
-    /* What libc was told of belongs to it, and may be unmapped by now. */
+    /* A message that libc knows belongs to libc, and may be unmapped already. */
     if (message && !is_libcs)
         sa_vm_unmap(message, MESSAGE_BYTES);
     message = sa_vm_map(NULL, MESSAGE_BYTES, "salloc:report");
@@ -117,6 +120,7 @@ void sa_abort_message_add(const char *text, size_t bytes)
 {
     if (!message)
         return;
+    SA_DCHECK(used < MESSAGE_BYTES - sizeof(*message));
     bytes = sa_min(bytes, MESSAGE_BYTES - sizeof(*message) - 1 - used);
     memcpy(message->text + used, text, bytes);
     used += bytes;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults; see fault_handler.h. */
+/* The handler of SIGSEGV; see fault_handler.h. State: whether it is installed, and the handler
+ * before it. */
 #include "sampling/guard/fault_handler.h"
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
@@ -19,16 +21,16 @@
 #include <ucontext.h>
 
 static struct {
-    uint32_t state;          /* atomic: 0; 1: installed, or being so; 2: never will be */
+    uint32_t state; /* atomic: 0: no handler; 1: installed, or being installed; 2: forbidden */
     struct sigaction before; /* const after installation */
 } fault;
 
-#define CAPTURED (SA_STACK_MAX + 16) /* frames: of this file, too */
+#define CAPTURED (SA_STACK_MAX + 16) /* frames, with those of this file */
 
 #if defined(__aarch64__)
 #define ESR_WRITE (1u << 6)
 
-/* The syndrome, among the records that the kernel appends to the registers. */
+/* The kind of access, from the syndrome among the records that the kernel adds to the registers. */
 static enum sa_access fault_access(const ucontext_t *context)
 {
     const struct _aarch64_ctx *at = (const void *)context->uc_mcontext.__reserved;
@@ -61,12 +63,13 @@ static uintptr_t fault_pc(const ucontext_t *context)
 }
 #endif
 
-/* The interrupted stack: what was captured from here on, without the frames of this file. */
+/* Captures the interrupted stack: the stack from here on, without the frames of this file. */
 static unsigned fault_stack(const ucontext_t *context, uintptr_t *pc)
 {
     uintptr_t leaf = fault_pc(context) + 1;
     unsigned n = sa_stack_capture(NULL, pc, CAPTURED), first = 0;
 
+    SA_DCHECK(n <= CAPTURED);
     while (first < n && pc[first] != leaf)
         first++;
     if (first == n) {
@@ -77,7 +80,7 @@ static unsigned fault_stack(const ucontext_t *context, uintptr_t *pc)
     return n - first;
 }
 
-/* Out of line: the faults of others do not need this much stack. */
+/* Out of line: faults of other memory do not need this much stack. */
 static SA_NOINLINE void fault_report(uintptr_t address, const struct sa_lookup *found,
                                      const ucontext_t *context)
 {
@@ -86,6 +89,7 @@ static SA_NOINLINE void fault_report(uintptr_t address, const struct sa_lookup *
     sa_misuse_fault(address, fault_access(context), found, pc, fault_stack(context, pc));
 }
 
+/* Reports a fault at an inaccessible page of salloc. Returns in any case. */
 static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;
@@ -95,7 +99,7 @@ static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *cont
         sa_lookup_nearer(address, &found);
     else if (!sa_lookup_large(address, &found))
         return;
-    /* A block in use is accessible: what faulted there was something else. */
+    /* The pages of a block in use are accessible: a fault there has another cause. */
     if (found.state != SA_LOOKUP_LIVE || found.between)
         fault_report(address, &found, context);
 }
@@ -103,16 +107,16 @@ static SA_NOINLINE void fault_look(const siginfo_t *info, const ucontext_t *cont
 #define NOT_MAPPED ((uintptr_t)-4096) /* the kernel's half: no program can map it */
 
 /*
- * The default action of SIGSEGV without a system call, which a filter might answer with another
- * signal: the kernel ends the process at a fault while the signal is blocked, as it is in a handler
- * that was installed in place of the default action.
+ * Ends the process by the default action of SIGSEGV without a system call, which a filter might
+ * answer with another signal. The kernel ends a process that faults while the signal is blocked, as
+ * it is in a handler that replaced the default action.
  */
 SA_COLD static void fault_end(void)
 {
     *(volatile char *)NOT_MAPPED = 0;
 }
 
-/* What would have happened without us. */
+/* Does what would have happened without this handler. */
 static void fault_pass_on(int number, siginfo_t *info, void *context)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -124,9 +128,9 @@ static void fault_pass_on(int number, siginfo_t *info, void *context)
     } else if (sa_filtered()) {
         fault_end();
     } else {
-        /* The instruction is executed again, and faults; a signal that was sent is sent again. */
+        /* The instruction is executed again, and faults. A signal that was sent is sent again. */
         if (sigaction(number, &standard, NULL) != 0)
-            abort(); /* a filter of system calls: it would come here for ever */
+            abort(); /* a filter refused: the fault would return here forever */
         if (info->si_code <= 0)
             sa_sys_signal_self(number, info);
     }
@@ -158,16 +162,17 @@ SA_ONCE static void fault_install(void)
 {
     struct sigaction action = {.sa_sigaction = fault_handler};
 
+    SA_DCHECK(sa_load_relaxed(&fault.state) == 1);
     sa_reporting_prepare();
     if (sigaction(SIGSEGV, NULL, &fault.before) != 0)
         return;
     if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_IGN)
-        return; /* inherited by programs that this one starts, as a handler is not */
+        return; /* unlike a handler, SIG_IGN is inherited by programs that this one starts */
     if (!(fault.before.sa_flags & SA_SIGINFO) && fault.before.sa_handler == SIG_DFL) {
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigfillset(&action.sa_mask);
     } else {
-        /* As the kernel would call that one. */
+        /* The environment in which the kernel would call the handler before. */
         action.sa_flags = fault.before.sa_flags | SA_SIGINFO;
         action.sa_mask = fault.before.sa_mask;
     }
@@ -178,7 +183,7 @@ SA_ONCE void sa_fault_prepare(void)
 {
     uint32_t none = 0;
 
-    /* A child of vfork has handlers of its own, and shares the note of what is installed. */
+    /* A child of vfork has its own handlers, but shares fault.state with its parent. */
     if (SA_LIKELY(sa_load_relaxed(&fault.state) != 0) || sa_filtered() || sa_thread.area.vfork ||
         !sa_cas_acquire(&fault.state, &none, 1))
         return;

@@ -1,42 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The choice of guarded samples; see guard_policy.h. A filter of small counters, two for each
- * stack, tells how often it was chosen lately: after n times the next one is let through with
- * probability 2^-n. With each choice some of the counters are halved, in turn, so that what was
- * long ago does not matter.
+ * The guard policy; see guard_policy.h. Each stack has two counters in a filter, found by its hash.
+ * The smaller one estimates how often the stack was guarded lately. After n times, the filter lets
+ * the stack pass with probability 2^-n. Each guarded sample halves FADED of the counters, in turn,
+ * so that old ones are forgotten.
  */
 #include "sampling/guard/guard_policy.h"
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/token_bucket.h"
 
-#define COUNTERS 1024
-#define HALVED   16 /* counters, at each choice: each one after 64 choices */
-#define REFUSED  1  /* the same at each stack that is not let through */
-#define MOST     16
+#define COUNTERS         1024
+#define FADED            16 /* counters halved by a guarded sample: each after 64 of them */
+#define FADED_IF_REFUSED 1  /* the same by a stack that the filter refuses */
+#define COUNTER_MAX      16 /* not counted further: the stack passes with probability 2^-16 */
 
 static struct {
-    uint64_t every; /* const after init */
-    uint64_t rng;   /* atomic; the rest too, relaxed, with updates that may be lost */
-    uint64_t since; /* samples since the last choice */
+    uint64_t every; /* const after init: guard one sample in `every`; 0: none */
+    /* All below are atomic, relaxed; an update may be lost. */
+    uint64_t rng;
+    uint64_t since; /* samples since the last guarded one */
     uint64_t chosen, skipped;
-    /* Times: not before them; 0: there was no sample yet. */
+    /* The earliest times of the next guarded sample, quarantined pages, and guarded large block, in
+     * ns; 0: there was no sample yet. */
     uint64_t next, next_kept, next_large;
     uint32_t hand;
     uint8_t counters[COUNTERS];
-} choice;
+} policy;
 
-/* A guarded block costs about 10 us: one in 2 ms is 0.5 % of a processor, and the first ones cost
- * 1.3 ms. */
+/* The budget of sa_guard_policy_bound. A guarded block costs about 10 us. One in 2 ms is 0.5 % of a
+ * processor; the first TOKENS_MAX cost 1.3 ms. */
 #define TOKENS_MAX 128
 #define TOKENS_FEW (TOKENS_MAX / 2)
 #define TOKEN_NS   2000000
 
-/* Of blocks with a slot, and of larger ones, whose pages cost more when they come back. most 0:
- * there is no budget. */
+/* [0] for blocks with a slot, [1] for larger ones, whose pages cost more when they come back.
+ * most == 0: there is no budget. */
 static struct sa_token_bucket buckets[2];
 
 SA_COLD void sa_guard_policy_bound(void)
@@ -44,62 +47,65 @@ SA_COLD void sa_guard_policy_bound(void)
     for (int i = 0; i < 2; i++)
         buckets[i] = (struct sa_token_bucket){
             .tokens = TOKENS_MAX, .most = TOKENS_MAX, .ns_of_a_token = TOKEN_NS};
-    choice.next_kept = 1; /* at once */
+    policy.next_kept = 1; /* now */
 }
 
-SA_INLINE void choice_seed(uint64_t seed)
+SA_INLINE void policy_seed(uint64_t seed)
 {
-    choice.rng = sa_rng_mix(seed);
-    /* Anywhere in the first round, so that of many processes that end early some have a choice. */
-    choice.since = choice.every > 1 ? sa_rng_next(&choice.rng) % choice.every : 0;
+    policy.rng = sa_rng_mix(seed);
+    /* A random place in the first round: of many processes that end early, some guard a sample. */
+    policy.since = policy.every > 1 ? sa_rng_next(&policy.rng) % policy.every : 0;
 }
 
 void sa_guard_policy_init(uint64_t every, uint64_t seed)
 {
-    choice.every = every;
-    choice.next = choice.next_kept = choice.next_large = 0;
-    choice_seed(seed);
+    policy.every = every;
+    policy.next = policy.next_kept = policy.next_large = 0;
+    policy_seed(seed);
+    SA_DCHECK(policy.since < sa_max(every, 1));
 }
 
 SA_COLD void sa_guard_policy_seed(uint64_t seed)
 {
-    choice_seed(seed);
+    policy_seed(seed);
 }
 
-static void choice_fade(uint32_t count)
+/* Halves the next `count` counters. */
+static void policy_fade(uint32_t count)
 {
-    uint32_t at = sa_add_relaxed(&choice.hand, count);
+    uint32_t at = sa_add_relaxed(&policy.hand, count);
 
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t *c = &choice.counters[(at + i) % COUNTERS];
+        uint8_t *c = &policy.counters[(at + i) % COUNTERS];
 
         sa_store_relaxed(c, (uint8_t)(sa_load_relaxed(c) / 2));
     }
 }
 
-/* Whether the stack is let through; counts it then. */
-static bool choice_filter(uint64_t hash)
+/* True if the filter lets a stack with this hash pass; the stack is then counted. */
+static bool policy_filter(uint64_t hash)
 {
     uint64_t mixed = sa_rng_mix(hash);
-    uint8_t *a = &choice.counters[mixed % COUNTERS],
-            *b = &choice.counters[(mixed >> 32) % COUNTERS];
+    uint8_t *a = &policy.counters[mixed % COUNTERS],
+            *b = &policy.counters[(mixed >> 32) % COUNTERS];
     unsigned n = sa_min(sa_load_relaxed(a), sa_load_relaxed(b));
 
-    if (sa_rng_next(&choice.rng) & ((1ull << n) - 1)) {
-        choice_fade(REFUSED);
+    SA_DCHECK(n < 64);
+    if (sa_rng_next(&policy.rng) & ((1ull << n) - 1)) {
+        policy_fade(FADED_IF_REFUSED);
         return false;
     }
-    if (n < MOST) {
+    if (n < COUNTER_MAX) {
         sa_store_relaxed(a, (uint8_t)(sa_load_relaxed(a) + 1));
         if (b != a)
             sa_store_relaxed(b, (uint8_t)(sa_load_relaxed(b) + 1));
     }
-    choice_fade(HALVED);
+    policy_fade(FADED);
     return true;
 }
 
-/* Whether it is time for the next one; the first sample begins the time in which there is none. */
-static bool choice_is_time(uint64_t *next, uint64_t now)
+/* True from the time *next on. The first sample starts the pause of SA_GUARD_POLICY_FIRST_NS. */
+static bool policy_is_time(uint64_t *next, uint64_t now)
 {
     uint64_t at = sa_load_relaxed(next);
 
@@ -108,13 +114,15 @@ static bool choice_is_time(uint64_t *next, uint64_t now)
     return now >= at;
 }
 
-static uint64_t choice_pause(uint64_t least, size_t bytes)
+/* The pause after a sample of `bytes`: at least `min` ns. */
+static uint64_t policy_pause(uint64_t min, size_t bytes)
 {
-    return least + sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES) * SA_GUARD_POLICY_BYTE_NS;
+    return min + sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES) * SA_GUARD_POLICY_BYTE_NS;
 }
 
-/* With a budget. stack NULL: whether a large block gets a guard, before its stack is known. */
-SA_COLD static enum salloc_guarded_status choice_pay(const struct sa_stack *stack, size_t bytes,
+/* The decision when a budget is set. stack: NULL for the guard of a large block, whose stack is not
+ * known yet. */
+SA_COLD static enum salloc_guarded_status policy_pay(const struct sa_stack *stack, size_t bytes,
                                                      uint64_t now_ns)
 {
     struct sa_token_bucket *bucket = &buckets[!stack || bytes > SA_MID_MAX];
@@ -125,11 +133,11 @@ SA_COLD static enum salloc_guarded_status choice_pay(const struct sa_stack *stac
     tokens = sa_load_relaxed(&bucket->tokens);
     if (tokens <= 0)
         status = SALLOC_GUARDED_RATE_LIMITED;
-    else if (stack && !choice_filter(stack->hash) && tokens < TOKENS_FEW)
+    else if (stack && !policy_filter(stack->hash) && tokens < TOKENS_FEW)
         status = SALLOC_GUARDED_FILTERED;
     if (status == SALLOC_GUARDED_REQUESTED)
         sa_bucket_take(bucket, sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES));
-    sa_count_add(&choice.skipped, status != SALLOC_GUARDED_REQUESTED);
+    sa_count_add(&policy.skipped, status != SALLOC_GUARDED_REQUESTED);
     return status;
 }
 
@@ -139,53 +147,53 @@ enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, si
     uint64_t since;
     bool turn;
 
-    if (!choice.every)
+    if (!policy.every)
         return SALLOC_GUARDED_DISABLED;
     if (SA_UNLIKELY(buckets[0].most != 0)) {
-        enum salloc_guarded_status status = choice_pay(stack, bytes, now_ns);
+        enum salloc_guarded_status status = policy_pay(stack, bytes, now_ns);
 
-        sa_count_add(&choice.chosen, status == SALLOC_GUARDED_REQUESTED);
+        sa_count_add(&policy.chosen, status == SALLOC_GUARDED_REQUESTED);
         return status;
     }
-    if (choice.every > 1) {
-        since = sa_load_relaxed(&choice.since) + 1;
-        sa_store_relaxed(&choice.since, since);
-        turn = choice_is_time(&choice.next, now_ns) && since >= choice.every;
-        if (!turn || !choice_filter(stack->hash)) {
-            sa_count_add(&choice.skipped, since >= choice.every);
-            /* The next sample, perhaps. */
+    if (policy.every > 1) {
+        since = sa_load_relaxed(&policy.since) + 1;
+        sa_store_relaxed(&policy.since, since);
+        turn = policy_is_time(&policy.next, now_ns) && since >= policy.every;
+        if (!turn || !policy_filter(stack->hash)) {
+            sa_count_add(&policy.skipped, since >= policy.every);
+            /* `since` stays: the next sample may be guarded. */
             return turn ? SALLOC_GUARDED_FILTERED : SALLOC_GUARDED_RATE_LIMITED;
         }
-        sa_store_relaxed(&choice.next, now_ns + choice_pause(SA_GUARD_POLICY_NS, bytes));
-        sa_store_relaxed(&choice.since, 0);
+        sa_store_relaxed(&policy.next, now_ns + policy_pause(SA_GUARD_POLICY_NS, bytes));
+        sa_store_relaxed(&policy.since, 0);
     }
-    sa_count_add(&choice.chosen, 1);
+    sa_count_add(&policy.chosen, 1);
     return SALLOC_GUARDED_REQUESTED;
 }
 
 bool sa_guard_policy_keep(size_t bytes, uint64_t now_ns)
 {
-    if (!choice_is_time(&choice.next_kept, now_ns))
+    if (!policy_is_time(&policy.next_kept, now_ns))
         return false;
-    sa_store_relaxed(&choice.next_kept, now_ns + choice_pause(SA_GUARD_POLICY_KEEP_NS, bytes));
+    sa_store_relaxed(&policy.next_kept, now_ns + policy_pause(SA_GUARD_POLICY_KEEP_NS, bytes));
     return true;
 }
 
 bool sa_guard_policy_guard_large(uint64_t now_ns)
 {
     if (SA_UNLIKELY(buckets[0].most != 0))
-        return choice_pay(NULL, 0, now_ns) == SALLOC_GUARDED_REQUESTED;
-    if (choice.every > 1) {
-        if (!choice_is_time(&choice.next_large, now_ns))
+        return policy_pay(NULL, 0, now_ns) == SALLOC_GUARDED_REQUESTED;
+    if (policy.every > 1) {
+        if (!policy_is_time(&policy.next_large, now_ns))
             return false;
-        sa_store_relaxed(&choice.next_large, now_ns + SA_GUARD_POLICY_NS);
+        sa_store_relaxed(&policy.next_large, now_ns + SA_GUARD_POLICY_NS);
     }
-    return choice.every != 0;
+    return policy.every != 0;
 }
 
 SA_RARE void sa_guard_policy_stats(struct sa_guard_policy_stats *ret)
 {
-    ret->every = choice.every;
-    ret->chosen = sa_load_relaxed(&choice.chosen);
-    ret->skipped = sa_load_relaxed(&choice.skipped);
+    ret->every = policy.every;
+    ret->chosen = sa_load_relaxed(&policy.chosen);
+    ret->skipped = sa_load_relaxed(&policy.skipped);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded blocks; see guarded.h. */
+/* Guarded blocks; see guarded.h. State: sa_guarded, guarded as its fields say. */
 #include "sampling/guard/guarded.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/clock.h"
@@ -16,9 +17,9 @@
 
 #include <string.h>
 
-#define RED_BYTES 128 /* beside the block, at most: so many are checked */
-#define TRIES     8   /* places for a pool */
-#define LARGE     8   /* there is one slot of the large kind for so many of the others */
+#define RED_BYTES_MAX 128 /* of the red zones: bytes on each side of a block that are checked */
+#define TRIES         8   /* places that are tried for a pool */
+#define LARGE_PART    8   /* 1/LARGE_PART as many large slots as slots of one page */
 
 #define guarded sa_guarded
 
@@ -44,7 +45,8 @@ static void guarded_unlock(void) SA_RELEASE(SA_RANK_GUARDED)
 void sa_guarded_init(size_t slots, uint64_t seed)
 {
     guarded.pool[POOL_PAGE].wanted = sa_min(slots, SA_GUARDED_MAX);
-    guarded.pool[POOL_LARGE].wanted = (guarded.pool[POOL_PAGE].wanted + LARGE - 1) / LARGE;
+    guarded.pool[POOL_LARGE].wanted =
+        (guarded.pool[POOL_PAGE].wanted + LARGE_PART - 1) / LARGE_PART;
     guarded.rng = sa_rng_mix(seed);
 }
 
@@ -63,7 +65,7 @@ static struct pool *pool_of(const struct slot *slot)
     return &guarded.pool[slot->pool];
 }
 
-/* Whether a block has no bytes, and no access to any. */
+/* True if a block of `requested` bytes lies in POOL_ZERO, and is never accessible. */
 static bool pool_is_zero(size_t requested)
 {
     return SA_UNLIKELY(!requested) && guarded.pool[POOL_ZERO].wanted;
@@ -74,8 +76,8 @@ static size_t pool_bytes(const struct pool *p)
     return p->count * (p->bytes + p->gap) + p->gap;
 }
 
-/* Inaccessible, known to the radix map, somewhere in the second half of the sampled window, where
- * the sampled heap does not come. */
+/* Maps an inaccessible pool of `bytes`, known to the radix map, at random in the second half of the
+ * sampled window, which the sampled heap does not use. NULL: the system has no place. */
 static char *pool_map(size_t bytes)
 {
     const uintptr_t half = SA_HOME_START + SA_HOME_BYTES + SA_HOME_BYTES / 2;
@@ -89,14 +91,14 @@ static char *pool_map(size_t bytes)
         if ((uintptr_t)p % SA_PAGE_BYTES == 0 && sa_page_heap_sampled_address((uintptr_t)p) &&
             sa_page_heap_sampled_address((uintptr_t)p + bytes - 1) &&
             sa_pagemap_grow((uintptr_t)p, bytes) && sa_vm_protect(p, bytes, false))
-            return p; /* protected last: what is unmapped should be accessible, see vm.c */
+            return p; /* protected last: unmapped ranges should be accessible, see vm.c */
         sa_vm_unmap(p, bytes);
     }
     return NULL;
 }
 
-/* Under the lock. */
-static bool pool_make(struct pool *pool, size_t bytes)
+/* Maps a pool and its records. False: there is no memory or place. */
+static bool pool_make(struct pool *pool, size_t bytes) SA_REQUIRES(SA_RANK_GUARDED)
 {
     size_t numbers = sa_align_up(pool->wanted * sizeof(uint16_t), 16);
     size_t table =
@@ -121,7 +123,7 @@ static bool pool_make(struct pool *pool, size_t bytes)
     return true;
 }
 
-/* NULL: it was never used. */
+/* The record of slot `at`; NULL: the slot was never used. */
 static struct slot *pool_slot(const struct pool *pool, size_t at)
 {
     unsigned number = sa_load_acquire(&pool->number[at]);
@@ -129,12 +131,13 @@ static struct slot *pool_slot(const struct pool *pool, size_t at)
     return number ? &pool->slots[number - 1] : NULL;
 }
 
-/* A slot is used for the first time. Under the lock. */
-static struct slot *pool_add(struct pool *pool, size_t at)
+/* Makes the record of slot `at`, which is used for the first time. */
+static struct slot *pool_add(struct pool *pool, size_t at) SA_REQUIRES(SA_RANK_GUARDED)
 {
     struct slot *slot = &pool->slots[pool->used];
 
-    /* Inspections look at records that others fill in: sa_pagemap_next. */
+    SA_DCHECK(at < pool->count && pool->used < pool->count && !pool->number[at]);
+    /* Stores are atomic: sa_pagemap_next reads records while they are filled in. */
     sa_store_relaxed(&slot->span.start, pool->start + pool->gap + at * (pool->bytes + pool->gap));
     sa_store_relaxed(&slot->span.pages, (uint32_t)(pool->bytes >> SA_PAGE_SHIFT));
     slot->pool = (uint8_t)(pool - guarded.pool);
@@ -146,12 +149,13 @@ static struct slot *pool_add(struct pool *pool, size_t at)
     return slot;
 }
 
-static size_t pools_allocated(void)
+static size_t pools_allocated(void) SA_REQUIRES(SA_RANK_GUARDED)
 {
     return guarded.pool[POOL_PAGE].allocated + guarded.pool[POOL_LARGE].allocated;
 }
 
-/* Makes a free slot busy, at random; NULL: there is none. */
+/* Picks a free slot at random, and makes it BUSY. bytes: of the slots, if the pool is to be mapped.
+ * NULL: no slot is free. */
 static struct slot *slot_pick(struct pool *pool, size_t bytes)
 {
     struct slot *slot = NULL;
@@ -163,11 +167,12 @@ static struct slot *slot_pick(struct pool *pool, size_t bytes)
     if (!pool->refused && pool->allocated < (pool->count + 1) / 2) {
         at = sa_rng_next(&guarded.rng) % pool->count;
         while ((slot = pool_slot(pool, at)) != NULL &&
-               sa_load_relaxed(&slot->state) != STATE_FREE) /* many of them are */
+               sa_load_relaxed(&slot->state) != STATE_FREE) /* at least half of them are FREE */
             at = at + 1 < pool->count ? at + 1 : 0;
         slot = slot ? slot : pool_add(pool, at);
         sa_store_relaxed(&slot->state, STATE_BUSY);
         pool->allocated++;
+        SA_DCHECK(pool->allocated <= (pool->count + 1) / 2);
         guarded.most = sa_max(guarded.most, pools_allocated());
         guarded.succeeded++;
     } else {
@@ -177,10 +182,11 @@ static struct slot *slot_pick(struct pool *pool, size_t bytes)
     return slot;
 }
 
-/* A busy slot is free again. */
+/* Makes a BUSY slot FREE. failed: no block came of it. */
 static void slot_give_back(struct slot *slot, bool failed)
 {
     guarded_lock();
+    SA_DCHECK(sa_load_relaxed(&slot->state) == STATE_BUSY && pool_of(slot)->allocated > 0);
     sa_store_relaxed(&slot->state, STATE_FREE);
     pool_of(slot)->allocated--;
     guarded.succeeded -= failed;
@@ -188,7 +194,7 @@ static void slot_give_back(struct slot *slot, bool failed)
     guarded_unlock();
 }
 
-/* The pages that a block has a part in, of the kernel's: those that are accessible while it is in
+/* The range of kernel pages that a block has a part in. Exactly those are accessible while it is in
  * use. */
 static uintptr_t block_low(uintptr_t start)
 {
@@ -202,7 +208,7 @@ static uintptr_t block_high(uintptr_t start, size_t bytes)
     return sa_align_up(start + sa_max(bytes, 1), sa_vm.page_bytes);
 }
 
-/* Their bytes. */
+/* The bytes of that range. */
 static size_t block_pages(uintptr_t start, size_t bytes)
 {
     return block_high(start, bytes) - block_low(start);
@@ -214,25 +220,25 @@ static bool block_protect(uintptr_t start, size_t bytes, bool accessible)
            sa_vm_protect((void *)block_low(start), block_pages(start, bytes), accessible);
 }
 
-/* Puts the pattern beside the block, and into the block where that has touched its pages
- * already. */
+/* Writes the pattern beside the block, and into the block on those of its pages that this touches
+ * anyway. */
 static void block_fill(uintptr_t start, size_t bytes)
 {
-    uintptr_t low = sa_max(block_low(start), start - RED_BYTES), end = start + bytes;
-    uintptr_t high = sa_min(block_high(start, bytes), end + RED_BYTES);
+    uintptr_t low = sa_max(block_low(start), start - RED_BYTES_MAX), end = start + bytes;
+    uintptr_t high = sa_min(block_high(start, bytes), end + RED_BYTES_MAX);
     uintptr_t first = sa_min(sa_align_up(start, sa_vm.page_bytes), high);
     uintptr_t last = sa_max(sa_align_down(end, sa_vm.page_bytes), low);
 
-    /* The pages in between are the block's alone. On one page the two are the same. */
+    /* The pages in between belong to the block alone. A block on one page has first == high. */
     memset((void *)low, SA_GUARDED_FILL, first - low);
     memset((void *)last, SA_GUARDED_FILL, high - last);
 }
 
-/* The byte that was written beside the block, nearest to it; 0 if none was. */
+/* The address of the nearest byte beside the block that was written; 0: none was. */
 static uintptr_t block_damage(uintptr_t start, size_t bytes)
 {
-    uintptr_t end = start + bytes, limit = sa_min(block_high(start, bytes), end + RED_BYTES);
-    uintptr_t low = sa_max(block_low(start), start - RED_BYTES);
+    uintptr_t end = start + bytes, limit = sa_min(block_high(start, bytes), end + RED_BYTES_MAX);
+    uintptr_t low = sa_max(block_low(start), start - RED_BYTES_MAX);
 
     for (uintptr_t at = end; at < limit; at++)
         if (*(const unsigned char *)at != SA_GUARDED_FILL)
@@ -243,7 +249,8 @@ static uintptr_t block_damage(uintptr_t start, size_t bytes)
     return 0;
 }
 
-/* Where the block goes; nothing that was ever aligned to more than a page is here. */
+/* The address of a new block: the beginning or the end of its slot, at random. align is at most a
+ * page. */
 static uintptr_t slot_place(const struct slot *slot, size_t requested, size_t align)
 {
     if (sa_rng_next(&guarded.rng) & 1)
@@ -265,15 +272,16 @@ struct sa_span *sa_guarded_alloc(size_t requested, size_t align, unsigned cls,
         return NULL;
     }
     *ret_status = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
-    if (!none) /* programs may use a byte of a block of none: malloc_usable_size says so of others,
-                  too */
+    if (!none) /* malloc_usable_size lets programs use a byte of a block of 0 bytes */
         requested = sa_max(requested, 1);
     slot = slot_pick(&guarded.pool[none ? POOL_ZERO : large], large ? SA_MID_MAX : SA_PAGE_BYTES);
     if (!slot)
         return NULL;
+    SA_DCHECK(sa_load_relaxed(&slot->state) == STATE_BUSY);
     before = slot->history.history;
     now.requested = requested;
     now.start = slot_place(slot, requested, align);
+    SA_DCHECK(now.start >= slot->span.start && now.start + requested <= sa_span_end(&slot->span));
     sa_block_history_write(&slot->history, &(struct sa_block_history){0});
     sa_block_history_drop(&before);
     if (!block_protect(now.start, requested, true)) {
@@ -313,6 +321,7 @@ SA_COLD size_t sa_guarded_bytes(const struct sa_span *span)
 
 unsigned sa_guarded_class(const struct sa_span *span)
 {
+    SA_DCHECK(sa_guarded_span(span));
     return ((const struct slot *)span)->cls;
 }
 
@@ -342,6 +351,7 @@ bool sa_guarded_claim(struct sa_span *span)
     struct slot *slot = (struct slot *)span;
     uint8_t state = STATE_LIVE;
 
+    SA_DCHECK(sa_guarded_span(span));
     if (!sa_cas_acquire(&slot->state, &state, STATE_BUSY) &&
         !(state == STATE_CHECKED && sa_slot_claim_checked(slot)))
         return false;
@@ -356,20 +366,23 @@ void sa_guarded_free(struct sa_span *span, struct sa_stack *freed)
     uintptr_t start = now.start;
     size_t bytes = now.requested;
 
+    SA_DCHECK(sa_guarded_span(span));
+    SA_DCHECK(sa_load_relaxed(&slot->state) == STATE_BUSY ||
+              sa_load_relaxed(&slot->state) == STATE_LOST);
     now.freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
     sa_block_history_write(&slot->history, &now);
     if (SA_UNLIKELY(sa_load_relaxed(&slot->state) == STATE_LOST))
         return;
-    /* If the kernel refuses, the slot is accessible and free: what is done to it is not found. */
+    /* If the kernel refuses, the free slot stays accessible: misuse of it is not detected. */
     block_protect(start, bytes, false);
-    /* What is locked into memory stays there, and counts as reserved all the same. */
+    /* Locked pages stay in memory; they count as reserved all the same. */
     if (!pool_is_zero(bytes))
         sa_vm_release((void *)block_low(start), block_pages(start, bytes));
     sa_vm_reserve(block_pages(start, bytes));
     slot_give_back(slot, false);
 }
 
-/* How far an address is from a block. */
+/* The distance of an address from a block, in bytes; 0 inside. */
 static uintptr_t distance(uintptr_t address, const struct sa_block_history *h)
 {
     uintptr_t end = h->start + h->requested;
@@ -377,6 +390,7 @@ static uintptr_t distance(uintptr_t address, const struct sa_block_history *h)
     return address < h->start ? h->start - address : address < end ? 0 : address - end;
 }
 
+/* Reads the history of a slot. slot: NULL if it was never used. */
 static void slot_read(const struct slot *slot, struct sa_lookup *ret)
 {
     ret->state = SA_LOOKUP_NOTHING;
@@ -384,8 +398,8 @@ static void slot_read(const struct slot *slot, struct sa_lookup *ret)
         ret->state = ret->history.freed.time_ns ? SA_LOOKUP_FREED : SA_LOOKUP_LIVE;
 }
 
-/* What is known of an address in a slot: beside the pages of a block in use nothing is
- * accessible. */
+/* Looks up an address in a slot. between: the address is beside the pages of a block in use, and so
+ * inaccessible. */
 static void slot_find(const struct slot *slot, uintptr_t address, struct sa_lookup *ret)
 {
     const struct sa_block_history *h = &ret->history;
@@ -413,7 +427,7 @@ static bool pool_find(const struct pool *pool, uintptr_t address, struct sa_look
         slot_read(pool_slot(pool, at - 1), ret);
     if (at < pool->count)
         slot_read(pool_slot(pool, at), &right);
-    /* The block that is in use, else the nearer one. */
+    /* A gap: the block that is in use, else the nearer one. */
     if (right.state < ret->state ||
         (right.state == ret->state && right.state != SA_LOOKUP_NOTHING &&
          distance(address, &right.history) < distance(address, &ret->history)))
@@ -431,6 +445,7 @@ SA_RARE bool sa_guarded_find(uintptr_t address, struct sa_lookup *ret)
 }
 
 SA_RARE static void pool_stats(const struct pool *pool, struct sa_guarded_stats *ret)
+    SA_REQUIRES(SA_RANK_GUARDED)
 {
     size_t slots = pool->slots ? pool->count : 0;
 

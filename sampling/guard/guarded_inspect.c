@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A look at guarded blocks in use; see guarded.h. */
+/* The check of all guarded blocks in use; see guarded.h. */
+#include "alloc/base/fatal.h"
 #include "alloc/os/cpu_relax.h"
 #include "alloc/os/thread.h"
 #include "sampling/guard/guarded_slots.h"
 
 /*
- * A block is freed while sa_guarded_inspect looks at it: waits for that. If this is a signal
- * handler on the very thread that looks, that would be for ever, and the pages must stay
- * accessible: the slot is lost.
+ * A block is freed while sa_guarded_inspect reads it: this waits for the inspection. In a signal
+ * handler on the thread that inspects, that wait would never end, and the pages must stay
+ * accessible. The slot becomes LOST then.
  */
 bool sa_slot_claim_checked(struct slot *slot)
 {
@@ -32,14 +33,17 @@ static void slot_inspect(struct slot *slot)
     if (!sa_cas_acquire(&slot->state, &state, STATE_CHECKED))
         return;
     sa_slot_check(slot, true);
+    SA_DCHECK(sa_load_relaxed(&slot->state) == STATE_CHECKED ||
+              sa_load_relaxed(&slot->state) == STATE_LOST);
     state = STATE_CHECKED;
-    /* Whoever frees the block now changes its history: after it was read here. */
+    /* Release: the thread that frees the block next writes its history after it was read here. */
     sa_cas_release(&slot->state, &state, STATE_LIVE);
 }
 
 void sa_guarded_inspect(void)
 {
-    /* A handler that frees what is being looked at, on this thread, can tell by it. */
+    /* A signal handler on this thread that frees a CHECKED slot recognises the inspection by
+     * sa_thread.sampling. */
     if (sa_thread.sampling)
         return;
     sa_thread.sampling = 1;

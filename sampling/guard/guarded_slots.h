@@ -6,38 +6,40 @@
 #include "alloc/os/lock.h"
 #include "sampling/guard/guarded.h"
 
-/* For blocks of up to a page, of any class, and of no bytes. */
+/* The pools: for blocks of up to a page, of any class, and of 0 bytes. */
 enum { POOL_PAGE, POOL_LARGE, POOL_ZERO, POOLS };
 
-/* CHECKED: live, and looked at by sa_guarded_inspect. LOST: freed meanwhile, by a signal handler;
- * never used again. */
+/*
+ * FREE -> BUSY (GUARDED) -> LIVE -> BUSY -> FREE (GUARDED). BUSY belongs to one thread.
+ * CHECKED: live, while sa_guarded_inspect reads it. LOST: freed by a signal handler while CHECKED;
+ * the slot is never used again.
+ */
 enum state { STATE_FREE, STATE_BUSY, STATE_LIVE, STATE_CHECKED, STATE_LOST };
 
-/* A slot that has been used. */
+/* The record of a slot, made when the slot is first used. */
 struct slot {
-    struct sa_span span; /* first: a span is turned into its slot */
+    struct sa_span span; /* first: a pointer to it is a pointer to its slot */
     struct sa_block_history_slot history;
-    uint8_t state; /* GUARDED; atomic */
-    uint8_t cls;
-    uint8_t pool; /* which; const once it is used */
-    void *object; /* atomic, relaxed: see sa_guarded_set_object */
+    uint8_t state; /* enum state; atomic */
+    uint8_t cls;   /* the size class that stands for the block */
+    uint8_t pool;  /* index of its pool; const */
+    void *object;  /* atomic, relaxed: see sa_guarded_set_object */
 };
 
 /*
- * Slots of one length, each between two gaps that are never accessible. The records of those that
- * are used first lie together, wherever the slots are: a program that has used few touches a page
- * of them.
+ * Slots of one length, each between two gaps that are never accessible. Records lie in the order of
+ * first use, so that a program with few guarded blocks touches one page of records.
  */
 struct pool {
-    size_t wanted;      /* slots; const after init */
-    struct slot *slots; /* atomic: release when the pool is ready */
-    uint16_t *number;   /* of each slot's record, plus 1; 0: it was never used; atomic: release */
+    size_t wanted;      /* slots to be mapped; const after init */
+    struct slot *slots; /* the records; NULL: not mapped; atomic: stored with release order last */
+    uint16_t *number;   /* [slot]: index of its record plus 1; 0: never used; atomic: release */
     uintptr_t start;    /* of the first gap; this and the next are const when slots is set */
     size_t bytes;       /* of a slot */
     size_t gap, count;
-    bool refused;     /* GUARDED: there is no place for it */
-    size_t allocated; /* GUARDED */
-    uint16_t used;    /* GUARDED: records; atomic: release */
+    bool refused SA_GUARDED_BY(SA_RANK_GUARDED);     /* the pool cannot be mapped */
+    size_t allocated SA_GUARDED_BY(SA_RANK_GUARDED); /* slots not FREE */
+    uint16_t used SA_GUARDED_BY(SA_RANK_GUARDED);    /* records in use; atomic: release */
 };
 
 SA_STATIC_ASSERT(SA_GUARDED_MAX < UINT16_MAX, "numbers of records fit");
@@ -46,19 +48,20 @@ struct sa_guarded_state {
     struct sa_lock lock;
     uint64_t rng; /* atomic */
     struct pool pool[POOLS];
-    size_t most;        /* GUARDED */
-    uint64_t succeeded; /* GUARDED */
-    uint64_t failed;    /* GUARDED */
-    uint64_t large;     /* atomic, relaxed */
+    /* These are for struct sa_guarded_stats. */
+    size_t most SA_GUARDED_BY(SA_RANK_GUARDED);
+    uint64_t succeeded SA_GUARDED_BY(SA_RANK_GUARDED);
+    uint64_t failed SA_GUARDED_BY(SA_RANK_GUARDED);
+    uint64_t large; /* atomic, relaxed */
 };
 
 extern struct sa_guarded_state sa_guarded SA_HIDDEN;
 
-/* Ends the program if memory beside the block was written. The slot is CHECKED or BUSY, and the
- * caller's. */
+/* Reports and aborts if memory beside the block was written. The slot is CHECKED or BUSY, and
+ * belongs to the caller. live: the block is in use, and not being freed. */
 void sa_slot_check(const struct slot *slot, bool live);
 
-/* Claims a slot that is CHECKED, as sa_guarded_claim does. */
+/* Claims a slot that was seen CHECKED, as sa_guarded_claim does. Waits while it is CHECKED. */
 bool sa_slot_claim_checked(struct slot *slot);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports of misuse; see misuse.h. */
+/* Reports of misuse; see misuse.h. State: counters and hashes, written by the thread that reports.
+ */
 #include "sampling/guard/misuse.h"
 
 #include "alloc/base/fatal.h"
@@ -19,16 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 16 /* reports of a process that survives them */
+#define REPORTS_MAX 16 /* of a process that survives them */
 
-/* A report. */
+/* The contents of a report. */
 struct report {
     char what[32];    /* "use after free" */
-    char detail[160]; /* what follows the pointer */
+    char detail[160]; /* the text behind the pointer */
     uintptr_t pointer;
-    const char *done;    /* "accessed", "freed" */
-    const uintptr_t *pc; /* NULL: that of the call of the allocator, which is captured here: */
-    uintptr_t *own;
+    const char *done;    /* the title of the stack of now: "accessed", "freed" */
+    const uintptr_t *pc; /* that stack; NULL: the caller of the allocator, captured into `own` */
+    uintptr_t *own;      /* room for SA_STACK_MAX frames */
     unsigned depth;
     const struct sa_lookup *found;
     uint64_t now;
@@ -39,7 +40,7 @@ bool sa_misuse_find(uintptr_t address, struct sa_lookup *ret)
     return sa_guarded_find(address, ret) || sa_sample_quarantine_find(address, ret);
 }
 
-/* Where it is, of which block; in words. */
+/* Adds in words where an address lies relative to a block. */
 static void add_place(struct sa_fmt *f, uintptr_t address, const struct sa_block_history *h)
 {
     if (address < h->start)
@@ -55,7 +56,8 @@ static void add_block(struct sa_fmt *f, const char *kind, const struct sa_block_
     sa_fmt_add(f, " a %sblock of %zu bytes at %p", kind, h->requested, (void *)h->start);
 }
 
-/* A line about what happened, and its stack. */
+/* Writes a line with the title of a stack, and the stack. thread: 0: not named. since_ns:
+ * UINT64_MAX: no time. */
 static void report_stack(const char *done, uint32_t thread, uint64_t since_ns, const uintptr_t *pc,
                          unsigned depth)
 {
@@ -85,7 +87,7 @@ static void report_first(void *arg)
     sa_reporting_line("%s: %p %s", r->what, (void *)r->pointer, r->detail);
 }
 
-/* What follows the first line. */
+/* Writes the process and the stack of now: the part behind the first line. */
 static void report_now(void *arg)
 {
     const struct report *r = arg;
@@ -110,7 +112,7 @@ static void report_allocated(void *arg)
         report_event("allocated", &r->found->history.allocated, r->now);
 }
 
-/* Each part by itself, so that a fault in one leaves the others. */
+/* Writes one part of a report. A fault in it ends that part alone; false then. */
 static bool report_part(void (*part)(void *arg), struct report *r)
 {
     bool done = sa_reporting_call(part, r);
@@ -131,12 +133,12 @@ static void report_stacks(struct report *r)
 
 static void report(struct report *r, enum sa_reporting_end end)
 {
-    static uint32_t count; /* written by who reports */
+    static uint32_t count; /* written by the thread that reports */
 
     r->now = sa_clock_ns();
     if (!sa_reporting_begin(end))
         return;
-    if (count++ < MOST) {
+    if (count++ < REPORTS_MAX) {
         sa_reporting_call(report_first, r);
         if (!r->pc) {
             r->depth = sa_reporting_capture(sa_thread.caller, r->own, SA_STACK_MAX);
@@ -158,7 +160,7 @@ static const char *done_by(const char *what)
     return "found";
 }
 
-/* Begins a report: the detail is to be added. */
+/* Fills in a report. The caller adds the detail. */
 static void report_init(struct report *r, struct sa_fmt *detail, const char *what,
                         uintptr_t pointer, const struct sa_lookup *found)
 {
@@ -199,7 +201,7 @@ void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_l
     report(&r, SA_REPORTING_FAULTS);
 }
 
-/* Of a call of the allocator: captures its stack, and ends the program. */
+/* Reports the call of the allocator that is in progress, and aborts. */
 SA_NORETURN static void report_call(struct report *r, const char *done)
 {
     uintptr_t pc[SA_STACK_MAX];
@@ -251,13 +253,14 @@ void sa_misuse_sized(const void *pointer, const struct sa_lookup *found, const c
     report_call(&r, "freed");
 }
 
-/* Whether nothing was said yet about a stack, for the thread that reports. There is room for
- * MOST. */
+/* True if no report about this stack was made. Called by the thread that reports, with *count below
+ * REPORTS_MAX. */
 static bool mismatch_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count)
 {
-    static uint64_t said[MOST];
+    static uint64_t said[REPORTS_MAX];
     uint64_t hash = depth;
 
+    SA_DCHECK(*count < REPORTS_MAX);
     for (unsigned i = 0; i < depth; i++)
         hash = sa_rng_mix(hash ^ pc[i]);
     for (unsigned i = 0; i < *count; i++)
@@ -271,12 +274,12 @@ static bool mismatch_is_new(const uintptr_t *pc, unsigned depth, uint32_t *count
 void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_lookup *found,
                         const char *text)
 {
-    static uint32_t count; /* atomic, relaxed; written by who reports */
+    static uint32_t count; /* atomic, relaxed; written by the thread that reports */
     uintptr_t pc[SA_STACK_MAX];
     struct report r;
     struct sa_fmt f;
 
-    if (sa_load_relaxed(&count) == MOST || !sa_reporting_begin(SA_REPORTING_SURVIVES))
+    if (sa_load_relaxed(&count) == REPORTS_MAX || !sa_reporting_begin(SA_REPORTING_SURVIVES))
         return;
     report_init(&r, &f, what, (uintptr_t)pointer, found);
     sa_fmt_add(&f, "%s", text);
@@ -284,7 +287,7 @@ void sa_misuse_mismatch(const char *what, const void *pointer, const struct sa_l
     r.now = sa_clock_ns();
     r.pc = pc;
     r.depth = sa_reporting_capture(sa_thread.caller, pc, SA_STACK_MAX);
-    if (count < MOST && mismatch_is_new(pc, r.depth, &count)) {
+    if (count < REPORTS_MAX && mismatch_is_new(pc, r.depth, &count)) {
         sa_reporting_call(report_first, &r);
         report_stacks(&r);
     }
@@ -297,6 +300,7 @@ void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found, bool liv
     struct report r;
     struct sa_fmt f;
 
+    SA_DCHECK(address < h->start || address >= h->start + h->requested);
     report_init(&r, &f, address < h->start ? "heap buffer underflow" : "heap buffer overflow",
                 address, found);
     sa_fmt_add(&f, "was written, ");
@@ -306,7 +310,7 @@ void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found, bool liv
     report_call(&r, live ? "found" : "freed");
 }
 
-/* What is known of the block at a pointer, if it was sampled. */
+/* Looks up the block at the pointer of a report, if it was sampled. */
 static void find_sample(void *arg)
 {
     struct report *r = arg;

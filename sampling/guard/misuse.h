@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports of misuse: what was done, to which block, where it was allocated and freed, and in which
- * process. How a report is made is in sampling/guard/reporting.h.
+ * Reports of misuse. A report says what was done, to which block, where the block was allocated and
+ * freed, and in which process. sampling/guard/reporting.h makes reports.
+ *
+ * All functions may be called from any thread, without a lock held. Those that do not return abort
+ * after the report.
  */
 #ifndef SA_SAMPLING_GUARD_MISUSE_H
 #define SA_SAMPLING_GUARD_MISUSE_H
@@ -14,33 +17,36 @@
 
 enum sa_access { SA_ACCESS, SA_ACCESS_READ, SA_ACCESS_WRITE };
 
-/* What is known of an address: guarded, or kept after it was freed. False: nothing. */
+/* Looks up an address among guarded blocks and in the sample quarantine. False: it is elsewhere.
+ * Async-signal-safe. */
 bool sa_misuse_find(uintptr_t address, struct sa_lookup *ret);
 
-/* An access that faulted; pc: the stack of it, as sa_stack_capture has it. */
+/* Reports an access that faulted, and returns. pc: the stack of the access, as sa_stack_capture
+ * returns it. */
 void sa_misuse_fault(uintptr_t address, enum sa_access access, const struct sa_lookup *found,
                      const uintptr_t *pc, unsigned depth);
 
-/* A pointer was passed to the allocator that is not the start of a block in use. what: as
+/* Reports a pointer, passed to the allocator, that is not the start of a block in use. what: as for
  * sa_fatal. */
 SA_NORETURN SA_COLD void sa_misuse_pointer(const char *what, const void *pointer,
                                            const struct sa_lookup *found);
 
-/* A block is not what a sized free takes it for; format: as sa_fmt_add. */
+/* Reports a sized free with a wrong size or alignment. format: of the detail, as for sa_fmt_add. */
 SA_NORETURN SA_COLD void sa_misuse_sized(const void *pointer, const struct sa_lookup *found,
                                          const char *format, ...);
 
-/* A sampled block is freed or resized by a function that it is not for; text: what follows the
- * pointer. Says so once for each stack, and the program goes on. */
+/* Reports a sampled block that is freed or resized by a function of another kind than the one that
+ * allocated it, and returns. text: the detail. At most one report for each stack. */
 SA_COLD void sa_misuse_mismatch(const char *what, const void *pointer,
                                 const struct sa_lookup *found, const char *text);
 
-/* Memory beside a block was written, which was found when it was freed, or while it was in use
- * (live). */
+/* Reports memory beside a block that was written, found when the block was freed, or (live) while
+ * it was in use. address: of the nearest byte that was written. */
 SA_NORETURN SA_COLD void sa_misuse_damage(uintptr_t address, const struct sa_lookup *found,
                                           bool live);
 
-/* For sa_fatal_report: the line of a fatal error with the stacks that belong to it. */
+/* For sa_fatal_report: writes the line of a fatal error, with the stacks of the block at `pointer`,
+ * and returns. */
 SA_COLD void sa_misuse_fatal(const char *what, const void *pointer, const char *line);
 
 #endif

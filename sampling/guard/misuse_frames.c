@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a report; see misuse_frames.h. */
+/* Frames of a report; see misuse_frames.h. No state. */
 #include "sampling/guard/misuse_frames.h"
 
+#include "alloc/base/fatal.h"
 #include "sampling/guard/reporting.h"
 #include "sampling/stack/loaded_object.h"
 #include "sampling/stack/stack.h"
@@ -12,12 +13,13 @@
 #include <link.h>
 #include <string.h>
 
-/* A frame and what was found of it: offsets in names, 0 for nothing. */
+/* A frame with its names. path and name are offsets in a buffer of names; 0: unknown. */
 struct frame {
-    uintptr_t offset; /* in the file of its object, or the address */
+    uintptr_t offset; /* in the file of its object */
     size_t path, name;
 };
 
+/* Copies a path to names. Returns its offset; 0: no memory. */
 static size_t copy_path(struct sa_buffer *names, const char *path)
 {
     size_t bytes = strlen(path) + 1, at = names->used;
@@ -29,7 +31,7 @@ static size_t copy_path(struct sa_buffer *names, const char *path)
     return at;
 }
 
-/* Finds out about all frames that are in the object of one of them. */
+/* Looks up all frames that are in the same loaded object as frame `first`. */
 static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, unsigned first,
                     struct sa_buffer *names)
 {
@@ -50,7 +52,8 @@ static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, u
             continue;
         frames[i].path = path;
         frames[i].offset = pc[i] - 1 - object->base;
-        /* Sorted by address, as the search wants them. */
+        /* Sorted by address, as sa_symbols_find requires. */
+        SA_DCHECK(n < SA_STACK_MAX);
         for (at = n++; at && symbols[at - 1].address > frames[i].offset; at--) {
             symbols[at] = symbols[at - 1];
             frame_of[at] = frame_of[at - 1];
@@ -64,7 +67,7 @@ static void look_up(const uintptr_t *pc, struct frame *frames, unsigned depth, u
     sa_mappings_free(&m);
 }
 
-/* Without a look at any file. */
+/* Writes a frame from the tables of the loader, without opening a file. */
 static void plain_frame(uintptr_t pc, unsigned i)
 {
     const struct link_map *map = NULL;
@@ -92,7 +95,7 @@ void sa_misuse_frames(const uintptr_t *pc, unsigned depth)
             plain_frame(pc[i], i);
         return;
     }
-    if (depth && sa_buffer_add(&names, 1)) /* 0 means nothing */
+    if (depth && sa_buffer_add(&names, 1)) /* offset 0 means unknown */
         for (unsigned i = 0; i < depth; i++)
             if (!frames[i].path)
                 look_up(pc, frames, depth, i, &names);

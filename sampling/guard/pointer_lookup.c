@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inaccessible pages of large blocks; see pointer_lookup.h. */
+/* Lookups of addresses in inaccessible pages of large blocks; see pointer_lookup.h. */
 #include "sampling/guard/pointer_lookup.h"
 
 #include "alloc/base/hardening.h"
@@ -26,7 +26,7 @@ bool sa_lookup_sample(const struct sa_span *span, struct sa_lookup *ret)
     return true;
 }
 
-/* Of a page between two blocks: the one that is nearer. */
+/* For an address between the block of `before` and the next one: the span of the nearer block. */
 static const struct sa_span *nearer(const struct sa_span *before, uintptr_t address)
 {
     const struct sa_span *next = sa_pagemap_find(sa_span_end(before));
@@ -37,6 +37,7 @@ static const struct sa_span *nearer(const struct sa_span *before, uintptr_t addr
                : before;
 }
 
+/* Describes the block of a span: with its history if it is sampled, else by its place. */
 static void describe(const struct sa_span *s, struct sa_lookup *ret)
 {
     if (sa_lookup_sample(s, ret))
@@ -66,7 +67,7 @@ bool sa_lookup_large(uintptr_t address, struct sa_lookup *ret)
     const struct sa_span *s = NULL;
     uint8_t state;
 
-    /* Where there are no such pages, faults are to pass quickly: some programs live by them. */
+    /* Without such pages, faults must pass quickly: some programs use them all the time. */
     if (sa_load_relaxed(&sa_large_guards) || sa_hardening.guards || sa_hardening.quarantine_bytes)
         s = sa_pagemap_find_around(address);
     state = s ? sa_load_relaxed(&s->state) : SA_SPAN_UNUSED;

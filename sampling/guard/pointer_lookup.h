@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inaccessible pages of large blocks: those that follow a block in use (all blocks in the hardened
- * modes, else sampled ones), and those of blocks in quarantine. No lock: what the map and the spans
- * say at the moment.
+ * Pointer lookup in the inaccessible pages of large blocks. Such pages follow a block in use (every
+ * large block in the hardened modes, else some sampled ones), or are those of a block in
+ * quarantine. Lookups take no lock: a result is what the radix map and the spans say at that
+ * moment.
  */
 #ifndef SA_SAMPLING_GUARD_POINTER_LOOKUP_H
 #define SA_SAMPLING_GUARD_POINTER_LOOKUP_H
@@ -14,19 +15,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Blocks that end before an inaccessible page; atomic, relaxed. */
+/* The number of large blocks that end before an inaccessible page; atomic, relaxed. */
 extern uint32_t sa_large_guards;
 
-/* What is known of an address in such a page. For signal handlers too. */
+/* Looks up an address in such pages; false: it is elsewhere. Async-signal-safe. */
 bool sa_lookup_large(uintptr_t address, struct sa_lookup *ret);
 
-/* Of an address in the pages of a block that was freed, and what is known of that block: if the
- * address lies behind its end, and nearer to the next block, which is in use, *found becomes what
- * is known of the latter. */
+/* Corrects the lookup result of an address in the pages of a freed block. If the address lies
+ * behind the end of that block, and nearer to the next block, which is in use, *found describes the
+ * next block afterwards. Async-signal-safe. */
 void sa_lookup_nearer(uintptr_t address, struct sa_lookup *found);
 
-/* What is known of the block of such a span, or of a large one, guarded or not; false: it is no
- * sample. For reports. */
+/* Describes the sampled block of a span, guarded or not, for a report; false: the block is not
+ * sampled. */
 bool sa_lookup_sample(const struct sa_span *span, struct sa_lookup *ret);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How reports are made; see reporting.h. State: the thread that reports (atomic); all other belongs
- * to that thread.
+ * The making of reports; see reporting.h. State: the thread that reports (atomic). All other fields
+ * belong to that thread, unless they say otherwise.
  *
- * Faults: sa_reporting_call keeps the stack pointer from which it called. The handler of SIGSEGV
- * lets the interrupted thread go on behind that call. The alternate signal stack is off meanwhile:
- * the handler whose report this is may run on it, and a second signal would overwrite its frame.
+ * Faults: sa_reporting_call stores the stack pointer from which it calls. When the call faults, the
+ * handler of SIGSEGV continues the thread behind that call. The alternate signal stack is off
+ * meanwhile: the handler that reports may run on it, and a second signal would overwrite its frame.
  */
 #include "sampling/guard/reporting.h"
 
@@ -32,28 +32,28 @@
 #include <ucontext.h>
 
 #define STACK_BYTES (256 * 1024)
-#define WAIT_NS     100000000ll /* for another thread's report, so often: */
-#define WAITS       50
+#define WAIT_NS     100000000ll /* of each wait for the report of another thread */
+#define WAITS       50          /* so a report waits for at most 5 s */
 #define LINE_BYTES  1024
 
 SA_START_DATA const char *sa_reporting_path;
 
 static struct {
-    uint32_t owner; /* atomic: thread that reports (see self), or 0 */
-    char *stack;    /* atomic: lowest address */
-    bool touched;   /* the stack; atomic, relaxed */
-    bool confined;  /* atomic, relaxed */
-    /* Of the thread that reports: */
+    uint32_t owner; /* atomic: the thread that reports (see self); 0: none */
+    char *stack;    /* atomic: the stack of reports, lowest address; NULL: not mapped */
+    bool touched;   /* the stack counts as used; atomic, relaxed */
+    bool confined;  /* sa_reporting_confine was called; atomic, relaxed */
+    /* These belong to the thread that reports: */
     enum sa_reporting_end end;
-    bool said;        /* the first line */
+    bool said;        /* the first line was written */
     int fd;           /* of the file; -1: none */
-    uint64_t late_ns; /* when no more names are looked for */
-    void *fault_sp;   /* atomic, relaxed: where to go on after a fault; NULL: nowhere */
-    bool may_fault;   /* faults are caught, and: */
-    uint64_t mask;    /* of blocked signals, before */
+    uint64_t late_ns; /* the time after which no names are looked up */
+    void *fault_sp; /* atomic, relaxed: stack pointer after a fault; NULL: faults are not caught */
+    bool may_fault; /* faults_begin has unblocked SIGSEGV */
+    uint64_t mask;  /* the mask of signals before that */
 } reporting;
 
-/* A number of this thread that takes no system call: where its variables are. */
+/* A number of this thread, not 0, without a system call: from the address of its variables. */
 static uint32_t self(void)
 {
     return (uint32_t)((uintptr_t)&sa_thread >> 6) | 1;
@@ -85,9 +85,9 @@ SA_ONCE void sa_reporting_prepare(void)
 /* --- calls that may fault --- */
 
 /*
- * Calls f(arg) with another stack pointer (top; NULL: this one), after storing its own in *sp. 1,
- * or 0 if the handler of SIGSEGV has set the stack pointer to *sp and gone on at
- * sa_reporting_faulted. All registers that a function must keep are on the stack.
+ * Calls f(arg) on the stack that ends at `top` (NULL: this one), after storing its own stack
+ * pointer in *sp. Returns 1; 0 if the handler of SIGSEGV has set the stack pointer to *sp and
+ * continued at sa_reporting_faulted. All callee-saved registers are on the stack below *sp.
  */
 #if defined(__x86_64__)
 extern int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp) SA_HIDDEN;
@@ -207,13 +207,14 @@ static int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void 
 }
 #endif
 
+/* Calls f(arg) on a stack; NULL: this one. False: a fault ended the call. */
 static bool call_on(char *top, void (*f)(void *arg), void *arg)
 {
     void *sp = NULL;
     bool done;
 
-    /* The switch stores its stack pointer where the handler looks for it, unless faults are not
-     * caught. */
+    /* The switch stores its stack pointer where the handler reads it, or in a local variable if
+     * faults are not caught. */
     done = sa_reporting_switch(top, f, arg, reporting.may_fault ? &reporting.fault_sp : &sp);
     sa_store_relaxed(&reporting.fault_sp, NULL);
     return done;
@@ -222,12 +223,12 @@ static bool call_on(char *top, void (*f)(void *arg), void *arg)
 struct call {
     void (*f)(void *arg);
     void *arg;
-    stack_t alternate; /* before */
-    bool off;          /* it is to be set again */
+    stack_t alternate; /* the alternate signal stack before */
+    bool off;          /* it was taken off, and is to be set again */
 };
 
-/* On the stack of reports, from where the alternate stack can be taken off even if a handler runs
- * on it. */
+/* Runs a call on the stack of reports. From there the alternate signal stack can be taken off, even
+ * if a handler runs on it. */
 static void call_there(void *arg)
 {
     static const stack_t off = {.ss_flags = SS_DISABLE};
@@ -244,6 +245,7 @@ bool sa_reporting_call(void (*f)(void *arg), void *arg)
     struct call c = {.f = f, .arg = arg};
     bool done;
 
+    SA_DCHECK(sa_load_relaxed(&reporting.owner) == self());
     if (!stack)
         return call_on(NULL, f, arg);
     if (!sa_load_relaxed(&reporting.touched)) { /* one thread reports at a time */
@@ -269,7 +271,7 @@ static void capture(void *arg)
     c->n = sa_stack_capture(c->frame, c->pc, c->most);
 }
 
-/* Where the loader has put the code at an address; NULL: not known. */
+/* The start of the loaded object that has the code at pc; NULL: unknown. */
 static const void *object_of(uintptr_t pc)
 {
     struct sa_loaded_object found;
@@ -277,8 +279,8 @@ static const void *object_of(uintptr_t pc)
     return sa_loaded_object_find(pc, &found) ? (const void *)found.start : NULL;
 }
 
-/* Of a stack from here on: leaves the frames of this library out, if the program called it, and has
- * a file of its own. */
+/* Removes the frames of this library from the top of a stack, unless the library is part of the
+ * program's own file, or the stack has no other frames. Returns the frames left. */
 static unsigned leave_out_own(uintptr_t *pc, unsigned n)
 {
     const void *own = object_of((uintptr_t)&sa_reporting_capture);
@@ -300,7 +302,7 @@ unsigned sa_reporting_capture(const void *frame, uintptr_t *pc, unsigned most)
 
     memset(pc, 0, most * sizeof(*pc));
     if (!call_on(NULL, capture, &c))
-        for (c.n = 0; c.n < most && pc[c.n];) /* those that were reached */
+        for (c.n = 0; c.n < most && pc[c.n];) /* the frames before the fault */
             c.n++;
     return frame ? c.n : leave_out_own(pc, c.n);
 }
@@ -326,8 +328,8 @@ bool sa_reporting_fault(void *context)
     return true;
 }
 
-/* From here on faults of this thread come to the handler, also where a handler has begun this
- * report. */
+/* Lets faults of this thread reach the handler of SIGSEGV from now on, also where a handler has
+ * begun this report. */
 static void faults_begin(void)
 {
     reporting.may_fault = !sa_reporting_confined();
@@ -347,8 +349,8 @@ static void faults_end(void)
 
 /* --- one report --- */
 
-/* Makes this thread the owner. A report that the program survives is not waited for: it can be made
- * another time. */
+/* Makes this thread the owner; false: it cannot be. A report that the program survives does not
+ * wait: it can be made another time. */
 static bool own(enum sa_reporting_end end)
 {
     uint32_t owner = 0;
@@ -357,7 +359,7 @@ static bool own(enum sa_reporting_end end)
         if (sa_cas_acquire(&reporting.owner, &owner, self()))
             return true;
         if (owner == self())
-            return false; /* the report itself failed */
+            return false; /* misuse within a report */
         if (end == SA_REPORTING_SURVIVES)
             return false;
         sa_sys_futex_wait(&reporting.owner, owner, WAIT_NS);
@@ -365,7 +367,8 @@ static bool own(enum sa_reporting_end end)
     return false;
 }
 
-/* The file, if it is one: what waits or does something when it is opened is left alone. */
+/* Opens the file of reports; -1: none. Only a regular file is opened: opening another kind may wait
+ * or have effects. */
 static int open_file(void)
 {
     char path[SA_FILE_PATH_MAX];
@@ -405,6 +408,7 @@ bool sa_reporting_begin(enum sa_reporting_end end)
 
 void sa_reporting_finish(void)
 {
+    SA_DCHECK(sa_load_relaxed(&reporting.owner) == self());
     faults_end();
     if (reporting.fd >= 0)
         sa_sys_close(reporting.fd);
@@ -417,8 +421,9 @@ void sa_reporting_text(const char *line)
 {
     size_t bytes = strlen(line);
 
+    SA_DCHECK(sa_load_relaxed(&reporting.owner) == self());
     sa_fatal_write(line, bytes);
-    if (!reporting.said) { /* whatever happens now, the first line is there */
+    if (!reporting.said) { /* the first line is out, whatever happens from here on */
         reporting.said = true;
         faults_begin();
         reporting.fd = open_file();
@@ -446,6 +451,7 @@ bool sa_reporting_late(void)
     return sa_clock_ns() > reporting.late_ns;
 }
 
+/* Writes the process and thread of the report, by system calls. */
 static void process_line(void)
 {
     char path[SA_FILE_PATH_MAX / 4], name[32];

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Freed pages that are kept inaccessible; see sample_quarantine.h. */
+/* The sample quarantine; see sample_quarantine.h. State: its counts and entries, under KEPT unless
+ * a field says otherwise. */
 #include "sampling/guard/sample_quarantine.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/sort.h"
@@ -12,43 +14,52 @@
 #include "alloc/page_heap/page_heap.h"
 
 /*
- * Who gives memory up. A page that was released costs a fault when it is used again: for samples of
- * long blocks that is a part of what the program itself does with them, and what they hold would be
- * much. Those of small blocks come in all programs: together they give it up, with one call for
- * neighbours. In between spans keep it.
+ * When spans in quarantine release their memory. A released page costs a fault when it is used
+ * again. For long blocks that cost is small beside the program's own use of the block, and they
+ * hold much memory: spans above EMPTY_ABOVE are released when they enter. Every program has samples
+ * of small blocks: spans of one page are released together once more than FULL_MAX are backed, with
+ * one call for neighbours. Spans between the two stay backed.
  */
-#define EMPTY_ABOVE 32768 /* bytes: when they are kept */
-#define FULL_MAX    8     /* short ones: when there are more */
+#define EMPTY_ABOVE 32768 /* bytes */
+#define FULL_MAX    8     /* backed spans of one page */
 
-#define VICTIMS  8 /* at most so many go for one that comes */
-#define PAUSE_NS (10ull * 1000000000)
+#define EVICTED_MAX 8 /* spans that leave for one that enters */
+#define PAUSE_NS    (10ull * 1000000000)
 
 struct entry {
-    struct sa_span *span; /* KEPT; NULL: no entry */
+    /* NULL: the entry is free. Written under KEPT. Read also by the thread that cleared `ready`. */
+    struct sa_span *span;
     struct sa_block_history_slot history;
-    uintptr_t start, end; /* atomic, for readers without the lock */
-    bool ready;           /* KEPT: may be chosen to go */
-    bool empty;
+    uintptr_t start, end; /* of the span; atomic, relaxed: sa_sample_quarantine_find reads them */
+    bool ready SA_GUARDED_BY(SA_RANK_KEPT); /* evictable; false while a thread changes its pages */
+    bool empty SA_GUARDED_BY(SA_RANK_KEPT); /* the pages are unbacked */
 };
 
 static struct {
     struct sa_lock lock;
-    uint64_t rng;       /* atomic */
-    uint64_t pause_end; /* atomic, relaxed; by the coarse clock */
-    size_t limit;       /* const after init */
-    uint64_t ever;
-    size_t count, bytes, empty_bytes, sampled_count, sampled_bytes;
-    size_t full;        /* short ones that hold memory */
-    bool emptying;      /* somebody is about to change that */
-    uint64_t full_from; /* `ever` from which on it is tried: later when the kernel refused */
-    /* Those that could not be made accessible again, to be tried again, the longest waiting first:
-     * linked by aside (next is the page heap's, for which the span is in use). */
-    struct sa_span *refused, *refused_last;
-    size_t refused_count; /* KEPT; atomic, for a look without it */
-    size_t refused_bytes, refused_sampled_count, refused_sampled_bytes;
-} kept;
+    uint64_t rng;                              /* atomic */
+    uint64_t pause_end;                        /* atomic, relaxed; in ns of the coarse clock */
+    size_t limit;                              /* bytes; const after init */
+    uint64_t ever SA_GUARDED_BY(SA_RANK_KEPT); /* spans that entered since the start */
+    size_t count SA_GUARDED_BY(SA_RANK_KEPT), bytes SA_GUARDED_BY(SA_RANK_KEPT);
+    size_t empty_bytes SA_GUARDED_BY(SA_RANK_KEPT);
+    size_t sampled_count SA_GUARDED_BY(SA_RANK_KEPT), sampled_bytes SA_GUARDED_BY(SA_RANK_KEPT);
+    size_t full SA_GUARDED_BY(SA_RANK_KEPT);   /* backed spans of one page */
+    bool emptying SA_GUARDED_BY(SA_RANK_KEPT); /* a thread is releasing those */
+    /* Those are released from this value of `ever` on; later after the kernel refused. */
+    uint64_t full_from SA_GUARDED_BY(SA_RANK_KEPT);
+    /* Spans that the kernel refused to make accessible again, oldest first, to be tried again. They
+     * are linked by `aside`: `next` belongs to the page heap, to which they are in use. */
+    struct sa_span *refused SA_GUARDED_BY(SA_RANK_KEPT);
+    struct sa_span *refused_last SA_GUARDED_BY(SA_RANK_KEPT);
+    size_t refused_count SA_GUARDED_BY(SA_RANK_KEPT); /* atomic, relaxed: read without the lock */
+    size_t refused_bytes SA_GUARDED_BY(SA_RANK_KEPT);
+    size_t refused_sampled_count SA_GUARDED_BY(SA_RANK_KEPT);
+    size_t refused_sampled_bytes SA_GUARDED_BY(SA_RANK_KEPT);
+} quarantine;
 
-/* Taken from the last one on: those of a small program share a page with what lies behind them. */
+/* Filled from the last one on, so that the entries of a small program share a page with the
+ * variables behind them. */
 static struct entry entries[SA_SAMPLE_QUARANTINE_MAX];
 
 SA_LAYOUT = {
@@ -58,76 +69,85 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("kept.entries", entries);
 
-static void kept_lock(void) SA_ACQUIRE(SA_RANK_KEPT)
+static void quarantine_lock(void) SA_ACQUIRE(SA_RANK_KEPT)
 {
-    sa_lock_acquire(&kept.lock, SA_RANK_KEPT);
+    sa_lock_acquire(&quarantine.lock, SA_RANK_KEPT);
 }
 
-static void kept_unlock(void) SA_RELEASE(SA_RANK_KEPT)
+static void quarantine_unlock(void) SA_RELEASE(SA_RANK_KEPT)
 {
-    sa_lock_release(&kept.lock, SA_RANK_KEPT);
+    sa_lock_release(&quarantine.lock, SA_RANK_KEPT);
 }
 
 void sa_sample_quarantine_init(size_t bytes, uint64_t seed)
 {
-    kept.limit = bytes;
-    kept.rng = sa_rng_mix(seed);
+    quarantine.limit = bytes;
+    quarantine.rng = sa_rng_mix(seed);
 }
 
 SA_COLD void sa_sample_quarantine_seed(uint64_t seed)
 {
-    kept.rng = sa_rng_mix(seed);
+    quarantine.rng = sa_rng_mix(seed);
 }
 
 SA_RARE void sa_sample_quarantine_pause(void)
 {
-    sa_store_relaxed(&kept.pause_end, sa_clock_coarse_ns() + PAUSE_NS);
+    sa_store_relaxed(&quarantine.pause_end, sa_clock_coarse_ns() + PAUSE_NS);
 }
 
 bool sa_sample_quarantine_paused(void)
 {
-    uint64_t end = sa_load_relaxed(&kept.pause_end);
+    uint64_t end = sa_load_relaxed(&quarantine.pause_end);
 
     return SA_UNLIKELY(end != 0) && sa_clock_coarse_ns() < end;
 }
 
 bool sa_sample_quarantine_wants(size_t bytes)
 {
-    return bytes <= kept.limit;
+    return bytes <= quarantine.limit;
 }
 
-/* What an entry was, for its span to be given back without the lock. */
-struct victim {
+/* A copy of an evicted entry, whose span is returned without the lock. */
+struct evicted {
     struct sa_span *span;
     struct sa_block_history history;
     bool empty;
 };
 
+/* True if a span has one page, of salloc or of the kernel. */
 static bool span_is_short(const struct sa_span *span)
 {
     return sa_span_bytes(span) <= sa_max(SA_PAGE_BYTES, sa_vm.page_bytes);
 }
 
-static void kept_count(const struct entry *e, bool more)
+/* Adds an entry to the counts, or (more == false) subtracts it. */
+static void quarantine_count(const struct entry *e, bool more) SA_REQUIRES(SA_RANK_KEPT)
 {
     size_t one = more ? 1 : (size_t)-1, bytes = one * sa_span_bytes(e->span);
 
-    kept.count += one;
-    kept.bytes += bytes;
+    SA_DCHECK(e->end - e->start == sa_span_bytes(e->span) && (more || quarantine.count > 0));
+    quarantine.count += one;
+    quarantine.bytes += bytes;
     if (e->empty)
-        kept.empty_bytes += bytes;
+        quarantine.empty_bytes += bytes;
     else if (span_is_short(e->span))
-        kept.full += one;
+        quarantine.full += one;
     if (e->span->heap == SA_HEAP_SAMPLED) {
-        kept.sampled_count += one;
-        kept.sampled_bytes += bytes;
+        quarantine.sampled_count += one;
+        quarantine.sampled_bytes += bytes;
     }
+    SA_DCHECK(quarantine.count <= SA_SAMPLE_QUARANTINE_MAX);
+    SA_DCHECK(quarantine.bytes <= quarantine.limit);
+    SA_DCHECK(quarantine.empty_bytes <= quarantine.bytes);
+    SA_DCHECK(quarantine.sampled_count <= quarantine.count);
+    SA_DCHECK(quarantine.full <= quarantine.count);
 }
 
-SA_RARE static void entry_take_out(struct entry *e, struct victim *ret)
+/* Frees an entry; *ret owns its span and references then. */
+SA_RARE static void entry_evict(struct entry *e, struct evicted *ret) SA_REQUIRES(SA_RANK_KEPT)
 {
-    kept_count(e, false);
-    *ret = (struct victim){e->span, e->history.history, e->empty};
+    quarantine_count(e, false);
+    *ret = (struct evicted){e->span, e->history.history, e->empty};
     sa_block_history_write(&e->history, &(struct sa_block_history){0});
     sa_store_relaxed(&e->end, 0);
     e->span = NULL;
@@ -141,23 +161,27 @@ static struct sa_page_heap *heap_of(const struct sa_span *span)
 
 static void span_free(struct sa_span *span, bool empty)
 {
+    SA_DCHECK(sa_load_relaxed(&span->state) == SA_SPAN_KEPT);
     sa_store_relaxed(&span->state, SA_SPAN_LARGE);
     sa_page_heap_free(heap_of(span), span, empty);
 }
 
-/* A span is put aside, or no more. KEPT. */
-SA_RARE static void refused_count(const struct sa_span *span, bool more)
+/* Adds a refused span to the counts, or (more == false) subtracts it. */
+SA_RARE static void refused_count(const struct sa_span *span, bool more) SA_REQUIRES(SA_RANK_KEPT)
 {
     size_t one = more ? 1 : (size_t)-1, sampled = span->heap == SA_HEAP_SAMPLED ? one : 0;
 
-    sa_store_relaxed(&kept.refused_count, kept.refused_count + one);
-    kept.refused_bytes += one * sa_span_bytes(span);
-    kept.refused_sampled_count += sampled;
-    kept.refused_sampled_bytes += sampled * sa_span_bytes(span);
+    sa_store_relaxed(&quarantine.refused_count, quarantine.refused_count + one);
+    quarantine.refused_bytes += one * sa_span_bytes(span);
+    quarantine.refused_sampled_count += sampled;
+    quarantine.refused_sampled_bytes += sampled * sa_span_bytes(span);
 }
 
-/* False: the kernel refused, and the span is put aside: without memory, and all of it inaccessible,
- * as what is accessible counts as data, of which there may be too much. */
+/*
+ * Makes a span accessible, and returns it to its page heap. False: the kernel refused, and the span
+ * is put aside. It is then unbacked and wholly inaccessible, because accessible pages count as data
+ * (RLIMIT_DATA), of which there may be too much.
+ */
 SA_RARE static bool span_give_back(struct sa_span *span)
 {
     if (sa_vm_protect((void *)span->start, sa_span_bytes(span), true)) {
@@ -169,28 +193,29 @@ SA_RARE static bool span_give_back(struct sa_span *span)
     if (span->zeroed)
         sa_page_heap_emptied(heap_of(span), span);
     span->aside = NULL;
-    kept_lock();
-    if (kept.refused)
-        kept.refused_last->aside = span;
+    quarantine_lock();
+    if (quarantine.refused)
+        quarantine.refused_last->aside = span;
     else
-        kept.refused = span;
-    kept.refused_last = span;
+        quarantine.refused = span;
+    quarantine.refused_last = span;
     refused_count(span, true);
-    kept_unlock();
+    quarantine_unlock();
     return false;
 }
 
+/* Takes the oldest refused span; NULL: there is none. */
 static struct sa_span *take_refused(void)
 {
     struct sa_span *span;
 
-    kept_lock();
-    span = kept.refused;
+    quarantine_lock();
+    span = quarantine.refused;
     if (span) {
-        kept.refused = span->aside;
+        quarantine.refused = span->aside;
         refused_count(span, false);
     }
-    kept_unlock();
+    quarantine_unlock();
     return span;
 }
 
@@ -201,7 +226,7 @@ SA_RARE void sa_sample_quarantine_return(struct sa_span *span, bool empty)
     span_give_back(span);
 }
 
-SA_RARE static void victim_free(const struct victim *v)
+SA_RARE static void evicted_free(const struct evicted *v)
 {
     sa_block_history_drop(&v->history);
     sa_sample_quarantine_return(v->span, v->empty);
@@ -209,7 +234,7 @@ SA_RARE static void victim_free(const struct victim *v)
 
 bool sa_sample_quarantine_retry(bool all)
 {
-    size_t n = sa_load_relaxed(&kept.refused_count);
+    size_t n = sa_load_relaxed(&quarantine.refused_count);
     bool done = true;
 
     for (; SA_UNLIKELY(n != 0) && (all || done); n--) {
@@ -222,13 +247,15 @@ bool sa_sample_quarantine_retry(bool all)
     return done;
 }
 
-/* A place for a span of so many bytes: an entry without a span, and who has to go for it. NULL:
- * there is none. */
-static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsigned *ret_count)
+/* Finds a free entry for a span of `bytes`, and evicts entries at random where there is no room.
+ * NULL: there is no room. *ret_count: the evicted entries, in either case. */
+static struct entry *quarantine_make_room(size_t bytes, struct evicted *evicted,
+                                          unsigned *ret_count) SA_REQUIRES(SA_RANK_KEPT)
 {
-    bool full = kept.count == SA_SAMPLE_QUARANTINE_MAX || kept.bytes + bytes > kept.limit;
-    size_t at =
-        full ? sa_rng_next(&kept.rng) % SA_SAMPLE_QUARANTINE_MAX : SA_SAMPLE_QUARANTINE_MAX - 1;
+    bool full =
+        quarantine.count == SA_SAMPLE_QUARANTINE_MAX || quarantine.bytes + bytes > quarantine.limit;
+    size_t at = full ? sa_rng_next(&quarantine.rng) % SA_SAMPLE_QUARANTINE_MAX
+                     : SA_SAMPLE_QUARANTINE_MAX - 1;
     struct entry *place = NULL;
     unsigned n = 0;
 
@@ -236,16 +263,17 @@ static struct entry *kept_make_room(size_t bytes, struct victim *victims, unsign
          i++, at = at ? at - 1 : SA_SAMPLE_QUARANTINE_MAX - 1) {
         struct entry *e = &entries[at];
 
-        if (e->span && e->ready && n < VICTIMS &&
-            (kept.count == SA_SAMPLE_QUARANTINE_MAX || kept.bytes + bytes > kept.limit))
-            entry_take_out(e, &victims[n++]);
+        if (e->span && e->ready && n < EVICTED_MAX &&
+            (quarantine.count == SA_SAMPLE_QUARANTINE_MAX ||
+             quarantine.bytes + bytes > quarantine.limit))
+            entry_evict(e, &evicted[n++]);
         if (!e->span && !place)
             place = e;
-        if (place && kept.bytes + bytes <= kept.limit)
+        if (place && quarantine.bytes + bytes <= quarantine.limit)
             break;
     }
     *ret_count = n;
-    return kept.bytes + bytes <= kept.limit ? place : NULL;
+    return quarantine.bytes + bytes <= quarantine.limit ? place : NULL;
 }
 
 static bool entry_precedes(const void *a, const void *b)
@@ -253,14 +281,14 @@ static bool entry_precedes(const void *a, const void *b)
     return (*(struct entry *const *)a)->start < (*(struct entry *const *)b)->start;
 }
 
-/* Short spans that hold memory, by address: they cannot be chosen to go until kept_emptied. 0:
- * somebody else is at it. */
-static size_t kept_take_full(struct entry **ret)
+/* Collects the backed spans of one page, sorted by address. They cannot be evicted until
+ * set_emptied. Returns their number; 0 also if another thread is releasing them. */
+static size_t take_full(struct entry **ret)
 {
     size_t n = 0;
 
-    kept_lock();
-    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX && !kept.emptying; i++) {
+    quarantine_lock();
+    for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX && !quarantine.emptying; i++) {
         struct entry *e = &entries[i];
 
         if (e->span && e->ready && !e->empty && span_is_short(e->span)) {
@@ -268,34 +296,37 @@ static size_t kept_take_full(struct entry **ret)
             ret[n++] = e;
         }
     }
-    kept.emptying |= n != 0;
-    kept_unlock();
+    quarantine.emptying |= n != 0;
+    quarantine_unlock();
     sa_sort(ret, n, sizeof(*ret), entry_precedes);
     return n;
 }
 
-/* The first of them were emptied. */
-static void kept_emptied(struct entry **taken, size_t n, size_t emptied)
+/* Ends take_full: the first `emptied` of the n entries were released. */
+static void set_emptied(struct entry **taken, size_t n, size_t emptied)
 {
     for (size_t i = 0; i < emptied; i++)
         sa_page_heap_emptied(heap_of(taken[i]->span), taken[i]->span);
-    kept_lock();
+    quarantine_lock();
+    SA_DCHECK(quarantine.emptying);
     for (size_t i = 0; i < n; i++) {
-        kept_count(taken[i], false);
+        SA_DCHECK(taken[i]->span && !taken[i]->ready);
+        quarantine_count(taken[i], false);
         taken[i]->empty = i < emptied;
-        kept_count(taken[i], true);
+        quarantine_count(taken[i], true);
         taken[i]->ready = true;
     }
-    kept.emptying = false;
+    quarantine.emptying = false;
     if (emptied < n)
-        kept.full_from = kept.ever + SA_SAMPLE_QUARANTINE_MAX;
-    kept_unlock();
+        quarantine.full_from = quarantine.ever + SA_SAMPLE_QUARANTINE_MAX;
+    quarantine_unlock();
 }
 
-SA_NOINLINE static void kept_empty_short(void)
+/* Releases the backed spans of one page, with one call for each run of neighbours. */
+SA_NOINLINE static void empty_short(void)
 {
     struct entry *full[SA_SAMPLE_QUARANTINE_MAX];
-    size_t n = kept_take_full(full), emptied = 0, next;
+    size_t n = take_full(full), emptied = 0, next;
     bool done = true;
 
     while (done && emptied < n) {
@@ -308,14 +339,14 @@ SA_NOINLINE static void kept_empty_short(void)
             emptied = next;
     }
     if (n)
-        kept_emptied(full, n, emptied);
+        set_emptied(full, n, emptied);
 }
 
 bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
                               bool empty)
 {
     size_t bytes = sa_span_bytes(span);
-    struct victim victims[VICTIMS];
+    struct evicted evicted[EVICTED_MAX];
     struct entry *e;
     bool done, full;
     unsigned n;
@@ -323,20 +354,21 @@ bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_histor
     sa_sample_quarantine_retry(false);
     if (sa_sample_quarantine_paused())
         return false;
-    kept_lock();
-    e = kept_make_room(bytes, victims, &n);
+    quarantine_lock();
+    e = quarantine_make_room(bytes, evicted, &n);
     if (e) {
+        SA_DCHECK(!e->span && !e->ready);
         e->span = span;
         e->empty = empty || bytes > EMPTY_ABOVE;
         sa_store_relaxed(&e->start, span->start);
         sa_store_relaxed(&e->end, span->start + bytes);
         sa_block_history_write(&e->history, history);
-        kept_count(e, true);
-        kept.ever++;
+        quarantine_count(e, true);
+        quarantine.ever++;
     }
-    kept_unlock();
+    quarantine_unlock();
     for (unsigned i = 0; i < n; i++)
-        victim_free(&victims[i]);
+        evicted_free(&evicted[i]);
     if (!e)
         return false;
     sa_store_relaxed(&span->state, SA_SPAN_KEPT);
@@ -344,18 +376,20 @@ bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_histor
            (empty || bytes <= EMPTY_ABOVE || sa_vm_release((void *)span->start, bytes));
     if (done && (empty || bytes > EMPTY_ABOVE))
         sa_page_heap_emptied(heap_of(span), span);
-    kept_lock();
+    quarantine_lock();
+    SA_DCHECK(e->span == span && !e->ready);
     e->ready = true;
     if (!done)
-        entry_take_out(e, &victims[0]);
-    full = kept.full > FULL_MAX && !kept.emptying && kept.ever >= kept.full_from;
-    kept_unlock();
-    if (!done) { /* locked memory, or too many mappings: as if it had never been kept */
-        victims[0].empty = empty;
-        victim_free(&victims[0]);
+        entry_evict(e, &evicted[0]);
+    full = quarantine.full > FULL_MAX && !quarantine.emptying &&
+           quarantine.ever >= quarantine.full_from;
+    quarantine_unlock();
+    if (!done) { /* locked memory, or too many mappings: the span goes back to its page heap */
+        evicted[0].empty = empty;
+        evicted_free(&evicted[0]);
     }
     if (full)
-        kept_empty_short();
+        empty_short();
     return true;
 }
 
@@ -364,17 +398,17 @@ SA_RARE void sa_sample_quarantine_flush(void)
     sa_sample_quarantine_retry(true);
     for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX; i++) {
         struct entry *e = &entries[i];
-        struct victim victim;
+        struct evicted evicted;
         bool taken = false;
 
-        kept_lock();
+        quarantine_lock();
         if (e->span && e->ready) {
-            entry_take_out(e, &victim);
+            entry_evict(e, &evicted);
             taken = true;
         }
-        kept_unlock();
+        quarantine_unlock();
         if (taken)
-            victim_free(&victim);
+            evicted_free(&evicted);
     }
 }
 
@@ -395,13 +429,13 @@ SA_RARE bool sa_sample_quarantine_find(uintptr_t address, struct sa_lookup *ret)
 
 SA_RARE void sa_sample_quarantine_stats(struct sa_sample_quarantine_stats *ret)
 {
-    kept_lock();
-    ret->ever = kept.ever;
-    ret->spans = kept.count + kept.refused_count;
-    ret->bytes = kept.bytes + kept.refused_bytes;
-    ret->empty_bytes = kept.empty_bytes;
-    ret->sampled_spans = kept.sampled_count + kept.refused_sampled_count;
-    ret->sampled_bytes = kept.sampled_bytes + kept.refused_sampled_bytes;
-    ret->limit_bytes = kept.limit;
-    kept_unlock();
+    quarantine_lock();
+    ret->ever = quarantine.ever;
+    ret->spans = quarantine.count + quarantine.refused_count;
+    ret->bytes = quarantine.bytes + quarantine.refused_bytes;
+    ret->empty_bytes = quarantine.empty_bytes;
+    ret->sampled_spans = quarantine.sampled_count + quarantine.refused_sampled_count;
+    ret->sampled_bytes = quarantine.sampled_bytes + quarantine.refused_sampled_bytes;
+    ret->limit_bytes = quarantine.limit;
+    quarantine_unlock();
 }

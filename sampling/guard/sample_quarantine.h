@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of sampled blocks that were freed, kept inaccessible for a while: a use after free faults,
- * and a second free finds the block's history. At most so many, and so many bytes; which go back to
- * the page heap when there are too many is random.
+ * The sample quarantine: pages of sampled blocks that were freed stay inaccessible for a while. A
+ * use after free faults, and a second free finds the history of the block. Spans and bytes are
+ * bounded. Spans in excess are evicted at random, and return to their page heap.
  *
- * A span that is kept has the state KEPT, and is the table's. The table is under KEPT; protections
- * change, and spans go back, without it: an entry that is being protected is not chosen. Histories
- * are read by anybody.
+ * A span in quarantine has the state KEPT, and belongs to the quarantine. The lock KEPT guards the
+ * table. The quarantine changes protections and returns spans without that lock: an entry whose
+ * protection is being changed is never evicted. Any thread may read histories.
  */
 #ifndef SA_SAMPLING_GUARD_SAMPLE_QUARANTINE_H
 #define SA_SAMPLING_GUARD_SAMPLE_QUARANTINE_H
@@ -21,54 +21,56 @@
 #define SA_SAMPLE_QUARANTINE_MAX 128
 
 struct sa_sample_quarantine_stats {
-    uint64_t ever;        /* spans that were kept */
-    size_t spans;         /* now, those put aside and those of the sampled heap among them */
-    size_t bytes;         /* of all of them: address space */
-    size_t empty_bytes;   /* of those not put aside that hold no memory */
-    size_t sampled_spans; /* of the sampled heap */
-    size_t sampled_bytes; /* the same */
-    size_t limit_bytes;
+    uint64_t ever;        /* spans that entered since the start */
+    size_t spans;         /* now: in quarantine or put aside, of either page heap */
+    size_t bytes;         /* address space of those */
+    size_t empty_bytes;   /* the unbacked part of those not put aside */
+    size_t sampled_spans; /* of `spans`: those of the sampled heap */
+    size_t sampled_bytes; /* address space of those */
+    size_t limit_bytes;   /* the maximum of `bytes` without those put aside */
 };
 
-/* Before the first allocation. bytes: at most so many, 0: nothing is kept. */
+/* Sets the limit, before the first allocation. bytes: the maximum; 0: no span enters. seed: of the
+ * random draws. */
 void sa_sample_quarantine_init(size_t bytes, uint64_t seed);
 
-/* The random draws from now on: in a child of fork. */
+/* In a child of fork: seeds the random draws. */
 void sa_sample_quarantine_seed(uint64_t seed);
 
 /*
- * There is no memory for a request: nothing is kept for ten seconds. What is inaccessible does not
- * count as data (RLIMIT_DATA), so that others could take its place, and it could not be made
- * accessible any more.
+ * Called when there is no memory for a request: no span enters for 10 s. Inaccessible pages do not
+ * count as data (RLIMIT_DATA). Other memory could take their share of that limit, and the kernel
+ * would then refuse to make them accessible again.
  */
 void sa_sample_quarantine_pause(void);
 bool sa_sample_quarantine_paused(void);
 
-/* Whether a span of so many bytes can be kept: the history is then worth having. */
+/* True if a span of `bytes` may enter, so that its history is worth recording. */
 bool sa_sample_quarantine_wants(size_t bytes);
 
 /*
- * Keeps a span whose block was freed, and takes over the references in its history. empty: its
- * pages hold no memory. False: it was not, and they are still the caller's.
+ * Puts a span whose block was freed into quarantine, and takes over the references in its history.
+ * empty: the pages are unbacked. False: there was no room or a pause; span and references still
+ * belong to the caller. Makes system calls; the caller holds no lock.
  */
 bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_history *history,
                               bool empty);
 
 /*
- * A span that was freed, and of which a part may be inaccessible, goes back to its page heap; where
- * the kernel does not make it accessible, which at a limit it may refuse, it is put aside. empty:
- * its pages hold no memory.
+ * Returns a freed span, of which a part may be inaccessible, to its page heap. If the kernel
+ * refuses to make it accessible, as it may at a limit, the span is put aside until
+ * sa_sample_quarantine_retry. empty: the pages are unbacked. The caller holds no lock.
  */
 void sa_sample_quarantine_return(struct sa_span *span, bool empty);
 
-/* Those that were put aside go back, all that can or only until one is refused again. False: one
- * was. */
+/* Returns the spans that were put aside: all that the kernel permits, or (all == false) until it
+ * refuses one. False: it refused one. The caller holds no lock. */
 bool sa_sample_quarantine_retry(bool all);
 
-/* Gives all back to the page heaps. */
+/* Returns all spans to the page heaps. The caller holds no lock. */
 void sa_sample_quarantine_flush(void);
 
-/* What is known of an address in a span that is kept. For signal handlers too. */
+/* Looks up an address in the quarantine; false: it is elsewhere. Async-signal-safe; no lock. */
 bool sa_sample_quarantine_find(uintptr_t address, struct sa_lookup *ret);
 
 void sa_sample_quarantine_stats(struct sa_sample_quarantine_stats *ret);
