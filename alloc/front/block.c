@@ -1,20 +1,109 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of blocks; see block.h. Nothing here is shared. */
+/* Lookup of pointers, and sizes of blocks; see block.h. Nothing here is shared. */
 #include "alloc/front/block.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/origin.h"
 #include "alloc/base/size_class.h"
+#include "alloc/front/block_fault.h"
 #include "alloc/front/large.h"
+#include "alloc/hardening/hardened.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
 #include "sampling/guard/guarded.h"
+#include "sampling/sampler/sampler.h"
 
-size_t sa_block_bytes(struct sa_block b)
+/* Kind, class, span and origin. The page's class comes first: only objects have one. */
+SA_INLINE struct sa_block block_lookup(uintptr_t address)
 {
-    if (b.own_page && sa_guarded_span(b.span))
-        return sa_guarded_bytes(b.span); /* the rest is to show overflows */
-    if (b.exact)
-        return b.exact;
-    return b.cls ? sa_size_classes.of[b.cls].size : sa_span_usable_bytes(b.span);
+    struct sa_block b = {.cls = sa_pagemap_class(address), .origin = SA_ORIGIN_UNKNOWN};
+
+    if (b.cls) {
+        b.span = sa_pagemap_span(address);
+        if (b.span && sa_class_index(&sa_size_classes.of[b.cls], address - b.span->start) >= 0)
+            b.kind = SA_BLOCK_OBJECT;
+        return b;
+    }
+    b.span = sa_pagemap_find(address);
+    if (!b.span)
+        return b;
+    switch (sa_load_relaxed(&b.span->state)) {
+    case SA_SPAN_LARGE:
+        if (b.span->start != address)
+            return b;
+        b.kind = SA_BLOCK_LARGE;
+        if (b.span->heap == SA_HEAP_SAMPLED) {
+            b.kind = SA_BLOCK_SAMPLED;
+            b.cls = sa_sampler_class(b.span);
+        }
+        break;
+    case SA_SPAN_GUARDED:
+        if (sa_guarded_start(b.span) != address)
+            return b;
+        b.kind = SA_BLOCK_GUARDED;
+        b.cls = sa_guarded_class(b.span);
+        break;
+    default:
+        return b;
+    }
+    b.origin = b.span->origin;
+    return b;
+}
+
+/* Hardened: checks what lies behind the block, and says what the block knows about itself. */
+SA_COLD static void block_inspect(struct sa_block *b, const void *p, const char *what)
+{
+    switch (b->kind) {
+    case SA_BLOCK_OBJECT:
+    case SA_BLOCK_SAMPLED:
+        if (!sa_hardening.marks)
+            return;
+        b->exact = sa_hardened_size(p, b->cls, what);
+        if (b->kind == SA_BLOCK_OBJECT)
+            b->origin = (uint8_t)sa_hardened_origin(p, b->cls);
+        return;
+    case SA_BLOCK_LARGE:
+        if (!sa_large_is_exact(b->span))
+            return;
+        sa_hardened_check_large(p, b->span->requested, sa_span_usable_bytes(b->span));
+        b->exact = sa_max(b->span->requested, 1);
+        return;
+    default: /* the sampler checks guarded blocks */
+        return;
+    }
+}
+
+void sa_block_find(const void *p, const char *what, struct sa_block *ret)
+{
+    struct sa_block b = block_lookup((uintptr_t)p);
+
+    if (SA_UNLIKELY(b.kind == SA_BLOCK_NONE)) {
+        if (b.cls)
+            sa_fatal(what, p, "is inside a block of %u bytes, not its start",
+                     sa_size_classes.of[b.cls].size);
+        sa_block_fault(p, what);
+    }
+    if (SA_UNLIKELY(!b.cls && b.kind == SA_BLOCK_SAMPLED))
+        sa_block_fault(p, what); /* another thread has begun to free it */
+    *ret = b;
+    if (SA_UNLIKELY(sa_hardening.inspect))
+        block_inspect(ret, p, what);
+}
+
+SA_RARE void sa_block_try(const void *p, struct sa_block *ret)
+{
+    *ret = block_lookup((uintptr_t)p);
+}
+
+size_t sa_block_bytes(const struct sa_block *b)
+{
+    if (b->kind == SA_BLOCK_GUARDED)
+        return sa_guarded_bytes(b->span); /* the rest is to show overflows */
+    if (b->exact)
+        return b->exact;
+    return b->cls ? sa_size_classes.of[b->cls].size : sa_span_usable_bytes(b->span);
 }
 
 unsigned sa_block_class(size_t size, size_t align)

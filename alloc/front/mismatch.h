@@ -21,28 +21,18 @@
 extern bool sa_mismatch_on SA_HIDDEN;
 
 /* call: the origin that the block should have. Outside of the gate, as a report may take long. */
-SA_COLD void sa_mismatch_found(const void *p, unsigned call, bool resized);
+SA_COLD void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call,
+                               bool resized);
 
 /* Looks whether the function that was called may free or resize the block. align: as for
  * sa_front_free_aligned. */
-SA_INLINE void sa_mismatch_check(struct sa_block b, const void *p, size_t align, bool resized)
+SA_INLINE void sa_mismatch_check(const struct sa_block *b, const void *p, size_t align,
+                                 bool resized)
 {
     unsigned call = sa_caller_origin(align);
 
-    if (SA_UNLIKELY(b.origin != SA_ORIGIN_UNKNOWN && align && !sa_origin_fits(b.origin, call)))
-        sa_mismatch_found(p, call, resized);
-}
-
-/* Whether a sized free may name an alignment (0: none). A smaller one of a large block is only
- * wrong where all is checked. */
-SA_INLINE bool sa_mismatch_align_fits(struct sa_block b, size_t align)
-{
-    size_t is = sa_max(sa_origin_align(b.origin), SA_MIN_ALIGN);
-
-    align = sa_max(align, SA_MIN_ALIGN);
-    if (SA_UNLIKELY(sa_hardening.inspect) && b.origin != SA_ORIGIN_UNKNOWN)
-        return align == is;
-    return b.cls || align <= is;
+    if (SA_UNLIKELY(b->origin != SA_ORIGIN_UNKNOWN && align && !sa_origin_fits(b->origin, call)))
+        sa_mismatch_found(b, p, call, resized);
 }
 
 /*
@@ -50,7 +40,7 @@ SA_INLINE bool sa_mismatch_align_fits(struct sa_block b, size_t align)
  * with, as far as the block can tell. Of a sampled one what was asked for is known; but a program
  * may also name what malloc_usable_size told it.
  */
-void sa_mismatch_check_sized(struct sa_block b, const void *p, size_t size, size_t align);
+void sa_mismatch_check_sized(const struct sa_block *b, const void *p, size_t size, size_t align);
 
 /* A block that another library's operator had from malloc becomes one of the operator's. */
 SA_COLD void sa_mismatch_adopt(void *p, unsigned origin);

@@ -51,18 +51,19 @@ static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
     return sampled ? sampled : object;
 }
 
-SA_RARE void *sa_realloc_in_place(struct sa_block b, void *p, size_t size)
+SA_RARE void *sa_realloc_in_place(const struct sa_block *b, void *p, size_t size)
 {
     unsigned to = sa_block_class(size, 1);
     size_t bytes = sa_block_bytes(b);
     struct sa_span *s;
 
-    if (sa_hardening.on || b.own_page || size > PTRDIFF_MAX || !grow_serves(b.cls, to))
+    if (sa_hardening.on || b->kind != SA_BLOCK_OBJECT || size > PTRDIFF_MAX ||
+        !grow_serves(b->cls, to))
         return NULL;
-    sa_cpu_cache_check_freed(b.cls, p);
+    sa_cpu_cache_check_freed(b->cls, p);
     s = sa_pagemap_span((uintptr_t)p);
     if (!s || !(to ? sa_central_extend(s, to) : sa_central_extend_large(s, sa_large_pages(size))))
         return NULL;
-    sa_cpu_cache_count_free(b.cls);
+    sa_cpu_cache_count_free(b->cls);
     return to ? begin_object(p, to, bytes, size) : sa_large_begin(s, size, 1);
 }

@@ -11,6 +11,6 @@
 
 /* The block p, whose content is kept, with room for size bytes, which is more than it has. NULL: it
  * is as it was, and has to be moved as any other. Inside the gate. */
-void *sa_realloc_in_place(struct sa_block b, void *p, size_t size);
+void *sa_realloc_in_place(const struct sa_block *b, void *p, size_t size);
 
 #endif

@@ -6,7 +6,6 @@
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
-#include "alloc/hardening/watched.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/page_heap/account/peak.h"
 
@@ -47,8 +46,6 @@ void sa_sampled_end(struct sa_span *span)
     unsigned cls;
     void *object;
 
-    if (SA_UNLIKELY(sa_hardening.watch) && sa_watched_end(span))
-        return;
     switch (sa_sampler_free(span, &cls, &object)) {
     case SA_PROXY_HELD:
         sa_cpu_cache_free(cls, object);

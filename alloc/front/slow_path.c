@@ -6,7 +6,6 @@
 #include "alloc/front/slow_path.h"
 
 #include "alloc/base/clear.h"
-#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
@@ -14,7 +13,6 @@
 #include "alloc/fork/emergency_heap.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/front/block.h"
-#include "alloc/front/block_fault.h"
 #include "alloc/front/fast_path.h"
 #include "alloc/front/large.h"
 #include "alloc/front/mismatch.h"
@@ -28,9 +26,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
-#include "pagemap/pagemap.h"
 #include "sampling/guard/guarded.h"
-#include "sampling/guard/misuse.h"
 #include "sampling/sampler/sampler.h"
 
 #include <string.h>
@@ -118,27 +114,44 @@ static void front_free_aside(void)
     }
 }
 
-/* Hardened: makes an object a block; what was guarded has no room for more than itself. */
-SA_COLD static void begin_block(void *p, unsigned cls, size_t size, size_t align, bool sampled)
+/*
+ * Hardened: makes a block of a free object: a sampled or a watched block, for which the object
+ * stands, or the object itself. A guarded block has no room for a canary. trial: NULL if there was
+ * none.
+ */
+SA_COLD static void *begin_hardened(const struct sa_sampling_decision *trial, void *object,
+                                    unsigned cls, size_t size, size_t align)
 {
-    if (!sampled || !sa_guarded_span(sa_pagemap_find((uintptr_t)p)))
+    struct sa_block b = {.kind = SA_BLOCK_OBJECT};
+    void *p;
+
+    sa_hardened_check_free(object, cls);
+    if (trial && trial->won) {
+        p = sa_sampled_begin(trial, cls, object, 0, size, align);
+        if (p)
+            sa_block_try(p, &b);
+    } else {
+        p = sa_watched_try(cls, object, size, align);
+        if (p)
+            b.kind = SA_BLOCK_GUARDED;
+    }
+    p = p ? p : object;
+    if (b.kind != SA_BLOCK_GUARDED)
         sa_hardened_begin(p, cls, size, sa_caller_origin(align));
     if (sa_hardening.junk_new)
         sa_junk_fill_new(p, size);
+    return p;
 }
 
 /* Hardened: the fast path, with checks. NULL: the slow one has to look. */
 static void *alloc_checked(size_t size, size_t align, bool zero)
 {
     unsigned cls = sa_block_class(size, align);
-    void *p = cls ? sa_percpu_pop(cls) : NULL, *watched;
+    void *object = cls ? sa_percpu_pop(cls) : NULL, *p;
 
-    if (!p)
+    if (!object)
         return NULL;
-    sa_hardened_check_free(p, cls);
-    watched = sa_watched_try(cls, p, size, align);
-    p = watched ? watched : p;
-    begin_block(p, cls, size, align, watched != NULL);
+    p = begin_hardened(NULL, object, cls, size, align);
     return zero ? memset(p, 0, size) : p;
 }
 
@@ -146,20 +159,14 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
 static void *alloc_small(unsigned cls, size_t size, size_t align,
                          struct sa_sampling_decision *trial)
 {
-    void *p = sa_cpu_cache_alloc(cls, trial), *sampled = NULL;
+    void *object = sa_cpu_cache_alloc(cls, trial), *sampled = NULL;
 
     sa_cpu_cache_note_use();
-    if (SA_UNLIKELY(sa_hardening.on) && p)
-        sa_hardened_check_free(p, cls);
-    if (SA_UNLIKELY(trial->won) && p)
-        sampled = sa_sampled_begin(trial, cls, p, 0, size, align);
-    else if (SA_UNLIKELY(sa_hardening.on) && p)
-        sampled = sa_watched_try(cls, p, size, align);
-    if (sampled)
-        p = sampled;
-    if (SA_UNLIKELY(sa_hardening.on) && p)
-        begin_block(p, cls, size, align, sampled != NULL);
-    return p;
+    if (SA_UNLIKELY(sa_hardening.on) && object)
+        return begin_hardened(trial, object, cls, size, align);
+    if (SA_UNLIKELY(trial->won) && object)
+        sampled = sa_sampled_begin(trial, cls, object, 0, size, align);
+    return sampled ? sampled : object;
 }
 
 /* *zero: as for sa_large_alloc. */
@@ -231,72 +238,53 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     return p;
 }
 
-/* Hardened: the bytes of a large or sampled block, whose end is looked at; 0: they need not be
- * exact. */
-static size_t exact_bytes(struct sa_block b, const void *p, const char *what)
+/* Hardened: the same as free_block, with what ends the canary and fills the block. */
+SA_COLD static void free_hardened(const struct sa_block *b, void *p)
 {
-    if ((b.own_page && sa_guarded_span(b.span)) || (b.cls && !sa_hardening.marks) ||
-        (!b.cls && !sa_large_is_exact(b.span)))
-        return 0;
-    if (b.cls)
-        return sa_hardened_size(p, b.cls, what);
-    sa_hardened_check_large(p, b.span->requested, sa_span_usable_bytes(b.span));
-    return sa_max(b.span->requested, 1);
-}
-
-/* Finds out what p is; anything but the start of a block ends the program. */
-static struct sa_block block_of(const void *p, const char *what)
-{
-    uintptr_t address = (uintptr_t)p;
-    struct sa_block b = {.cls = sa_pagemap_class(address), .origin = SA_ORIGIN_UNKNOWN};
-
-    if (b.cls) {
-        b.span = sa_pagemap_span(address);
-        if (!b.span || sa_class_index(&sa_size_classes.of[b.cls], address - b.span->start) < 0)
-            sa_fatal(what, p, "is inside a block of %u bytes, not its start",
-                     sa_size_classes.of[b.cls].size);
-        if (SA_UNLIKELY(sa_hardening.marks)) {
-            b.exact = sa_hardened_size(p, b.cls, what);
-            b.origin = (uint8_t)sa_hardened_origin(p, b.cls);
-        }
-        return b;
+    switch (b->kind) {
+    case SA_BLOCK_OBJECT:
+        sa_hardened_end(p, b->cls);
+        sa_hardened_free(p, b->cls);
+        break;
+    case SA_BLOCK_SAMPLED:
+        sa_hardened_end(p, b->cls);
+        sa_sampled_end(b->span);
+        break;
+    case SA_BLOCK_GUARDED:
+        if (!sa_hardening.watch || !sa_watched_end(b->span))
+            sa_sampled_end(b->span);
+        break;
+    default:
+        sa_large_free(b->span);
+        break;
     }
-    b.span = sa_pagemap_find(address);
-    if (SA_UNLIKELY(!b.span || b.span->start != address ||
-                    sa_load_relaxed(&b.span->state) != SA_SPAN_LARGE) &&
-        !(b.span && sa_guarded_span(b.span) && sa_guarded_start(b.span) == address))
-        sa_block_fault(p, what);
-    b.cls = sa_sampler_class(b.span);
-    b.own_page = b.cls != 0;
-    b.origin = b.span->origin;
-    if (SA_UNLIKELY(!b.cls && b.span->heap == SA_HEAP_SAMPLED))
-        sa_block_fault(p, what); /* another thread has begun to free it */
-    if (SA_UNLIKELY(sa_hardening.inspect))
-        b.exact = exact_bytes(b, p, what);
-    return b;
 }
 
-static void free_block(struct sa_block b, void *p)
+/* Ends a block, inside the gate. */
+static void free_block(const struct sa_block *b, void *p)
 {
-    bool ends = sa_hardening.on && b.cls && !(b.own_page && sa_guarded_span(b.span));
-
-    if (SA_UNLIKELY(ends))
-        sa_hardened_end(p, b.cls);
-    if (b.own_page)
-        sa_sampled_end(b.span);
-    else if (SA_UNLIKELY(sa_hardening.on) && b.cls)
-        sa_hardened_free(p, b.cls);
-    else if (b.cls)
-        sa_cpu_cache_free(b.cls, p);
-    else
-        sa_large_free(b.span);
+    if (SA_UNLIKELY(sa_hardening.on)) {
+        free_hardened(b, p);
+        return;
+    }
+    switch (b->kind) {
+    case SA_BLOCK_OBJECT:
+        sa_cpu_cache_free(b->cls, p);
+        break;
+    case SA_BLOCK_LARGE:
+        sa_large_free(b->span);
+        break;
+    default:
+        sa_sampled_end(b->span);
+        break;
+    }
 }
 
 /* For after the fork. A block without room for a link stays allocated. */
-SA_RARE static SA_NOINLINE void put_aside(struct sa_block b, void *p)
+SA_RARE static SA_NOINLINE void put_aside(const struct sa_block *b, void *p)
 {
     if (sa_fork_gate_is_lost()) { /* for good */
-        if (!b.own_page && !sa_hardening.on)
+        if ((b->kind == SA_BLOCK_OBJECT || b->kind == SA_BLOCK_LARGE) && !sa_hardening.on)
             sa_emergency_heap_free(p, sa_block_bytes(b));
     } else if (sa_block_bytes(b) >= sizeof(void *)) {
         sa_emergency_heap_put_aside(p);
@@ -304,7 +292,7 @@ SA_RARE static SA_NOINLINE void put_aside(struct sa_block b, void *p)
 }
 
 /* Ends what is a block. */
-static void free_known(struct sa_block b, void *p)
+static void free_known(const struct sa_block *b, void *p)
 {
     if (SA_UNLIKELY(!sa_fork_gate_enter())) {
         put_aside(b, p);
@@ -323,9 +311,9 @@ void sa_front_free_aligned(void *p, size_t align)
         sa_emergency_heap_free(p, size);
         return;
     }
-    b = block_of(p, "invalid free");
-    sa_mismatch_check(b, p, align, false);
-    free_known(b, p);
+    sa_block_find(p, "invalid free", &b);
+    sa_mismatch_check(&b, p, align, false);
+    free_known(&b, p);
 }
 
 void sa_front_free_sized(void *p, size_t size, size_t align)
@@ -337,10 +325,10 @@ void sa_front_free_sized(void *p, size_t size, size_t align)
         sa_emergency_heap_free(p, emergency_size);
         return;
     }
-    b = block_of(p, "invalid free");
-    sa_mismatch_check_sized(b, p, size, align);
-    sa_mismatch_check(b, p, sa_max(align, 1), false);
-    free_known(b, p);
+    sa_block_find(p, "invalid free", &b);
+    sa_mismatch_check_sized(&b, p, size, align);
+    sa_mismatch_check(&b, p, sa_max(align, 1), false);
+    free_known(&b, p);
 }
 
 static SA_NOINLINE void *realloc_copy(void *p, size_t old_size, size_t size)
@@ -365,46 +353,56 @@ SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
     s->origin = 0;
 }
 
-/* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
-static bool realloc_stays(struct sa_block b, void *p, size_t size)
+/* A large block that stays on its span. Nothing but the block changes. */
+static void realloc_large(const struct sa_block *b, void *p, size_t size)
 {
-    unsigned cls = sa_block_class(size, 1);
-
-    /* A guarded block moves, so that what is left of the old one is guarded, too. */
-    if (b.own_page && sa_guarded_span(b.span))
-        return size == b.span->requested;
-    /* The class must be the one that a sized free of the new size would name. */
-    if (b.cls || cls) {
-        if (b.cls != cls)
-            return false;
-        if (b.own_page)
-            realloc_sampled(b.span, size);
-        if (SA_UNLIKELY(b.exact))
-            sa_hardened_change(p, cls, size, 0);
-        return true;
-    }
-    if (size > sa_span_usable_bytes(b.span) || size < sa_span_usable_bytes(b.span) / 2)
-        return false;
-    if (SA_UNLIKELY(b.span->sample != NULL))
-        realloc_sampled(b.span, size);
+    if (SA_UNLIKELY(b->span->sample != NULL))
+        realloc_sampled(b->span, size);
     /* In this order: a signal handler may look at the block, and both the old and the new slack are
      * as they should be. */
-    if (sa_large_is_exact(b.span))
-        sa_hardened_arm_large(p, size, sa_span_usable_bytes(b.span));
+    if (SA_UNLIKELY(b->exact))
+        sa_hardened_arm_large(p, size, sa_span_usable_bytes(b->span));
     sa_signal_fence();
-    b.span->requested = size;
-    b.span->origin = 0;
+    b->span->requested = size;
+    b->span->origin = 0;
+}
+
+/* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
+static bool realloc_stays(const struct sa_block *b, void *p, size_t size)
+{
+    unsigned cls = sa_block_class(size, 1);
+    size_t bytes;
+
+    switch (b->kind) {
+    case SA_BLOCK_GUARDED: /* moves, so that what is left of the old one is guarded, too */
+        return size == b->span->requested;
+    case SA_BLOCK_LARGE:
+        bytes = sa_span_usable_bytes(b->span);
+        if (cls || size > bytes || size < bytes / 2)
+            return false;
+        realloc_large(b, p, size);
+        return true;
+    default:
+        break;
+    }
+    /* The class must be the one that a sized free of the new size would name. */
+    if (b->cls != cls)
+        return false;
+    if (b->kind == SA_BLOCK_SAMPLED)
+        realloc_sampled(b->span, size);
+    if (SA_UNLIKELY(b->exact))
+        sa_hardened_change(p, cls, size, 0);
     return true;
 }
 
-static void *realloc_inside(struct sa_block b, void *p, size_t size)
+static void *realloc_inside(const struct sa_block *b, void *p, size_t size)
 {
     void *q;
 
-    if (!b.cls && sa_block_class(size, 1) == 0) {
-        if (sa_large_resize(b.span, size))
+    if (!b->cls && sa_block_class(size, 1) == 0) {
+        if (sa_large_resize(b->span, size))
             return p;
-        q = sa_large_move(b.span, size);
+        q = sa_large_move(b->span, size);
         if (q)
             return q;
     }
@@ -414,8 +412,8 @@ static void *realloc_inside(struct sa_block b, void *p, size_t size)
     q = realloc_copy(p, sa_block_bytes(b), size);
     /* Caches and free memory were given back: under a hard limit there may be room now for what is
      * missing. */
-    if (SA_UNLIKELY(!q) && sa_limits_active() && !b.cls && sa_block_class(size, 1) == 0 &&
-        sa_large_resize(b.span, size))
+    if (SA_UNLIKELY(!q) && sa_limits_active() && !b->cls && sa_block_class(size, 1) == 0 &&
+        sa_large_resize(b->span, size))
         return p;
     return q;
 }
@@ -428,57 +426,51 @@ void *sa_front_realloc(void *p, size_t size)
 
     if (SA_UNLIKELY(sa_emergency_heap_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
-    b = block_of(p, "invalid realloc");
-    sa_mismatch_check(b, p, 1, true);
+    sa_block_find(p, "invalid realloc", &b);
+    sa_mismatch_check(&b, p, 1, true);
     sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
-    if (realloc_stays(b, p, size))
+    if (realloc_stays(&b, p, size))
         return p;
     if (SA_UNLIKELY(!sa_fork_gate_enter())) {
         q = sa_emergency_heap_alloc(size, 1);
         if (q) {
-            memcpy(q, p, sa_min(sa_block_bytes(b), size));
-            put_aside(b, p);
+            memcpy(q, p, sa_min(sa_block_bytes(&b), size));
+            put_aside(&b, p);
         }
         return q;
     }
-    q = realloc_inside(b, p, size);
+    q = realloc_inside(&b, p, size);
     front_leave();
     return q;
 }
 
 SA_RARE size_t sa_front_size(const void *p, const char *what)
 {
+    struct sa_block b;
     size_t size;
 
     if (SA_UNLIKELY(sa_emergency_heap_owns(p, &size)))
         return size;
-    return sa_block_bytes(block_of(p, what));
+    sa_block_find(p, what, &b);
+    return sa_block_bytes(&b);
 }
 
 SA_RARE size_t sa_front_size_if_ours(const void *p)
 {
-    uintptr_t address = (uintptr_t)p;
-    unsigned cls = sa_pagemap_class(address);
-    struct sa_span *s;
+    struct sa_block b;
     size_t size;
 
     if (sa_emergency_heap_owns(p, &size))
         return size;
-    s = cls ? sa_pagemap_span(address) : sa_pagemap_find(address);
-    if (!s)
+    sa_block_try(p, &b);
+    if (b.kind == SA_BLOCK_NONE)
         return 0;
-    if (cls && sa_class_index(&sa_size_classes.of[cls], address - s->start) < 0)
-        return 0;
-    if (!cls && sa_guarded_span(s))
-        return sa_guarded_start(s) == address ? sa_guarded_bytes(s) : 0;
-    if (!cls && (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start != address))
-        return 0;
-    cls = cls ? cls : sa_sampler_class(s);
-    if (sa_hardening.marks)
-        return cls ? sa_hardened_size_if_used(p, cls) : sa_max(s->requested, 1);
-    if (cls)
-        return sa_size_classes.of[cls].size;
-    return sa_large_is_exact(s) ? sa_max(s->requested, 1) : sa_span_usable_bytes(s);
+    if (b.kind == SA_BLOCK_GUARDED)
+        return sa_guarded_bytes(b.span);
+    if (b.cls)
+        return sa_hardening.marks ? sa_hardened_size_if_used(p, b.cls)
+                                  : sa_size_classes.of[b.cls].size;
+    return sa_large_is_exact(b.span) ? sa_max(b.span->requested, 1) : sa_span_usable_bytes(b.span);
 }
 
 SA_RARE size_t sa_front_estimate(size_t size)

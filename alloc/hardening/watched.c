@@ -155,8 +155,6 @@ bool sa_watched_end(struct sa_span *span)
     void *object;
     unsigned cls;
 
-    if (!sa_guarded_span(span))
-        return false;
     object = sa_guarded_object(span);
     if (!object)
         return false;

@@ -23,7 +23,7 @@ void sa_watched_init(void);
  * watched. */
 void *sa_watched_try(unsigned cls, void *object, size_t size, size_t align);
 
-/* Ends a guarded block, if it is a watched one. Inside of the gate. */
+/* Ends a guarded block if it is a watched one; false: it has a sample. Inside of the gate. */
 bool sa_watched_end(struct sa_span *span);
 
 #endif
