@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a profile says, for the public functions; see profile.h. No state. */
+/* Computes the public views and the sums of a profile (profile.h). The functions keep no state,
+ * take no lock and allocate nothing. */
 #include "sampling/profile/profile.h"
 
 #include "alloc/base/math.h"
 
 #include <string.h>
 
+/* Stores the addresses and the depth of a stack, or NULL and 0. */
 static void set_stack(const struct sa_stack *stack, const void *const **ret, size_t *ret_depth)
 {
     *ret = stack ? (const void *const *)stack->pc : NULL;
     *ret_depth = stack ? stack->depth : 0;
 }
 
+/* Returns enum sa_same as the public header has it: 1, 0, or -1 for all kinds of unknown. */
 static int same_or_not(int same)
 {
     return same < 0 ? -1 : same;
 }
 
+/* Stores that nothing is known of a free. */
 static void set_not_freed(struct salloc_profile_sample *ret)
 {
     ret->same_cpu = ret->same_vcpu = ret->same_l3 = ret->same_numa = ret->same_thread = -1;
 }
 
+/* Stores lifetimes. All samples of a bucket have one p, so their mean needs no weights. */
 static void set_lifetimes(const struct sa_bucket *row, struct salloc_profile_sample *ret)
 {
     double n = (double)row->samples, mean = n > 0 ? row->life_sum / n : 0;
@@ -128,7 +133,7 @@ bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *st
         sa_sums_add(ret, &group);
         any = true;
     }
-    /* The totals of a heap profile are of all that ever was, not of what is in use. */
+    /* The totals of a heap profile are of all blocks ever allocated, not of those in use. */
     for (size_t i = 0; i < profile->total_count; i++) {
         if (stack && profile->totals[i].stack != stack)
             continue;

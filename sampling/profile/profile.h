@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile: rows of samples that are alike, in memory of its own (mapped, not from the heap). Made
- * by sampling/snapshot/profile_snapshot.c and sampling/record/recording.c, read by the writers and
- * the public functions; constant from then on. struct salloc_profile of the public header is struct
- * sa_profile.
+ * A profile in memory: buckets of samples that have all properties in common. The public header
+ * calls a bucket a row. struct salloc_profile of the public header is struct sa_profile.
+ *
+ * sampling/snapshot/profile_snapshot.c makes profiles, also those of recordings
+ * (sampling/record/recording.c). From then on a profile does not change, and any thread may read
+ * it. The writers and the public functions do. Its memory is mapped and not from the heap. The
+ * owner frees it with sa_profile_free.
  */
 #ifndef SA_SAMPLING_PROFILE_PROFILE_H
 #define SA_SAMPLING_PROFILE_PROFILE_H
@@ -14,72 +17,77 @@
 
 #include <stdbool.h>
 
-/* What samples of one row have in common. Compared as bytes: no padding but zeros. */
+/* The properties that all samples of a bucket have in common. Keys are compared as bytes, so
+ * padding must be zero. */
 struct sa_bucket_key {
-    struct sa_stack *stack;      /* a reference is held */
-    struct sa_stack *free_stack; /* the same, or NULL */
-    double p, interval;
-    size_t allocated, requested, align;
-    uint8_t kind;     /* enum salloc_allocation_kind */
-    uint8_t censored; /* lifetimes: still allocated at the stop */
-    int8_t same_cpu, same_vcpu, same_l3, same_numa, same_thread; /* enum sa_same */
-    int8_t guarded;                                              /* enum salloc_guarded_status */
-    uint32_t tid, free_tid; /* the kernel's numbers; 0: rows are not by thread */
+    struct sa_stack *stack;             /* of the allocation, with a reference */
+    struct sa_stack *free_stack;        /* of the free, with a reference, or NULL */
+    double p, interval;                 /* as in struct sa_group */
+    size_t allocated, requested, align; /* bytes of each block; align 0: none was requested */
+    uint8_t kind;                       /* enum salloc_allocation_kind */
+    uint8_t censored;                   /* LIFETIMES: 1: still allocated at the stop */
+    /* LIFETIMES: whether the free happened where the allocation did; enum sa_same. */
+    int8_t same_cpu, same_vcpu, same_l3, same_numa, same_thread;
+    int8_t guarded; /* enum salloc_guarded_status */
+    /* The kernel's numbers of the threads that allocated and freed. 0: not separated by thread. */
+    uint32_t tid, free_tid;
 };
 
+/* A bucket. Its sums are over the samples, not extrapolated. */
 struct sa_bucket {
     struct sa_bucket_key key;
     uint64_t samples;
     double offsets, hits; /* as in struct sa_group */
-    /* HEAP: bytes of the sampled blocks themselves, not extrapolated; see
-     * sampling/snapshot/residency.h. */
+    /* HEAP: bytes of the sampled blocks (sampling/snapshot/residency.h). */
     double resident, swapped, locked, zero;
-    double waste; /* sum over samples of free objects per live one on the proxy's span */
-    double life_sum, life_squares; /* nanoseconds */
-    uint64_t life_min, life_max;
+    double waste; /* free objects for each live one on the span of a sample's proxy */
+    double life_sum, life_squares; /* LIFETIMES: nanoseconds, and their squares */
+    uint64_t life_min, life_max;   /* LIFETIMES: nanoseconds */
 };
 
-/* A sample, copied for a profile. */
+/* A copy of a live sample, or the sum of several that are alike (sampling/record/live_samples.h).
+ */
 struct sa_sample_copy {
-    struct sa_bucket_key key; /* a reference to the stack is held */
-    uint64_t samples;         /* 1, or as many as were alike; the next three are their sums */
-    double offset, hits, waste;
-    uintptr_t start;   /* address of the block; 0: freed */
-    uintptr_t address; /* the same, also if it was freed; 0: of several */
-    uint32_t tid;      /* the kernel's number of the thread that allocated it; 0: several */
-    uint64_t time_ns;
-    size_t row;                             /* of a profile: the row it is in; SIZE_MAX: none */
-    size_t resident, swapped, locked, zero; /* of a profile: bytes, where known */
+    struct sa_bucket_key key;
+    uint64_t samples;           /* 1, or the number of samples that are summed up */
+    double offset, hits, waste; /* as in struct sa_bucket */
+    uintptr_t start;            /* address of the block; 0: freed, or several blocks */
+    uintptr_t address;          /* the same, also if the block was freed; 0: several blocks */
+    uint32_t tid;               /* the kernel's number of the allocating thread; 0: several */
+    uint64_t time_ns;           /* of the allocation, on the clock of alloc/os/clock.h */
+    size_t row;                 /* in a profile: index of its bucket; SIZE_MAX: in none */
+    size_t resident, swapped, locked, zero; /* in a HEAP profile: bytes, 0 if not known */
 };
 
 struct sa_profile {
     enum salloc_profile_type type;
-    int64_t time_ns;         /* since 1970: start of a recording, or the moment */
-    int64_t duration_ns;     /* of a recording */
-    uint8_t knows;           /* of residency: SA_KNOWS_... */
-    int64_t interval;        /* the sampling interval when it was made, 0: off */
-    struct sa_unseen unseen; /* of what it mainly tells */
-    uint64_t used_bytes;     /* all memory that the allocator used when it was made; 0: not known */
-    /* HEAP, FRAGMENTATION, PEAK_HEAP: the samples one by one (sampling/record/live_samples.h). */
+    int64_t time_ns;         /* since 1970: start of the recording, or the moment of the profile */
+    int64_t duration_ns;     /* of the recording */
+    uint8_t knows;           /* HEAP: the kinds of residency that are known, SA_KNOWS_... */
+    int64_t interval;        /* sampling interval in bytes when the profile was made; 0: off */
+    struct sa_unseen unseen; /* of the blocks in the buckets, or of ALLOCATIONS in the totals */
+    uint64_t used_bytes;     /* of all memory of the allocator at that time; 0: not known */
+    /* HEAP, FRAGMENTATION, PEAK_HEAP: the single samples, without references to stacks: their
+     * buckets hold those. */
     const struct sa_sample_copy *singles;
     size_t single_count;
-    double waste_most; /* FRAGMENTATION: all free bytes on spans; INFINITY: not known */
-    int64_t clock_ns;  /* to be added to their times for those since 1970 */
+    double waste_most; /* FRAGMENTATION: most bytes wasted: free on spans; INFINITY: not known */
+    int64_t clock_ns;  /* added to the time of a single sample, gives the time since 1970 */
     size_t row_count;
-    struct sa_bucket *rows;
-    /* HEAP: what was ever allocated, per stack (key with stack only; sums instead of samples). */
+    struct sa_bucket *rows; /* the buckets */
+    /* HEAP and ALLOCATIONS since the start: the sums of all that each stack ever allocated. */
     size_t total_count;
     struct sa_total {
-        struct sa_stack *stack; /* a reference is held */
+        struct sa_stack *stack; /* with a reference */
         struct sa_sums sums;
     } * totals;
-    uint64_t stacks_dropped;  /* samples whose stack could not be kept, ever */
-    uint64_t stacks_evicted;  /* samples whose stack was forgotten after their block was freed */
-    uint64_t samples_dropped; /* samples that could not be kept */
-    struct sa_profile *next;  /* of those that wait to be freed, see alloc/api/profile_api.c */
+    uint64_t stacks_dropped;  /* samples whose stack had no room, since the program began */
+    uint64_t stacks_evicted;  /* samples whose stack was evicted after their block was freed */
+    uint64_t samples_dropped; /* samples that had no memory, or no bucket */
+    struct sa_profile *next;  /* in the list of those to be freed later (alloc/api/profile_api.c) */
 };
 
-/* What a row says, for estimates. */
+/* Returns the samples of a bucket as sa_sums_add takes them. */
 static inline struct sa_group sa_bucket_group(const struct sa_bucket *row)
 {
     return (struct sa_group){.p = row->key.p,
@@ -90,22 +98,24 @@ static inline struct sa_group sa_bucket_group(const struct sa_bucket *row)
                              .hits = row->hits};
 }
 
-/* The public view of a row, or of a total. */
+/* Store the public view of a bucket, and of a total. The view has pointers into the profile. */
 void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_bucket *row,
                            struct salloc_profile_sample *ret);
 void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_total *total,
                              struct salloc_profile_sample *ret);
 
-/* The same of a single sample; false: it is in no row. */
+/* Stores the public view of a single sample. False: the sample is in no bucket. */
 bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
                               struct salloc_profile_sample *ret);
 
-/* Sums of a stack, or of all (stack NULL), as salloc_profile_estimate means them. False: none
- * such. */
+/*
+ * Stores the sums that salloc_profile_estimate is about: those of one stack, or of all (stack
+ * NULL). For HEAP these are the blocks in use. False: the profile does not have the stack.
+ */
 bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *stack,
                      struct sa_sums *ret);
 
-/* Releases the references and the memory. */
+/* Gives back the references and the memory. Takes STACKS. */
 void sa_profile_free(struct sa_profile *profile);
 
 #endif

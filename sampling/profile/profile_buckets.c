@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of profile rows; see profile_buckets.h. Grows by doubling, at most half full. */
+/* The table of profile buckets (profile_buckets.h). It grows by doubling. Its index is at most half
+ * full. */
 #include "sampling/profile/profile_buckets.h"
 
 #include "alloc/base/bits.h"
@@ -26,7 +27,7 @@ static uint64_t rows_hash(const struct sa_bucket_key *key)
     return hash;
 }
 
-/* The index entry of a key: its row's, or the empty one where it belongs. */
+/* Returns the index entry of a key: that of its bucket, or the empty one where it belongs. */
 static uint32_t *rows_entry(const struct sa_buckets *rows, const struct sa_bucket_key *key)
 {
     size_t mask = 2 * rows->cap - 1, at = rows_hash(key) & mask;
@@ -36,6 +37,7 @@ static uint32_t *rows_entry(const struct sa_buckets *rows, const struct sa_bucke
     return &rows->index[at];
 }
 
+/* Doubles the table. False: no memory, or SA_ROWS_MAX buckets. */
 static bool rows_grow(struct sa_buckets *rows)
 {
     size_t cap = rows->cap ? 2 * rows->cap : ROWS_FIRST;

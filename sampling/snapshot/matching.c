@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums over the samples that a caller picks; see matching.h. doc/sampling.md says what the
- * intervals are worth. */
+/* Adds up the samples that a query matches, and estimates a metric from the sums (matching.h).
+ * doc/sampling.md, "Any set of samples", has the formulas and their coverage. */
 #include "sampling/snapshot/matching.h"
 
 #include "alloc/base/size_class.h"
@@ -12,13 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-/* What is added up of the samples in the set. */
+/* The sums over the samples of the set. */
 struct picked {
-    struct sa_sums sums;         /* blocks and bytes */
-    struct sa_value_sums values; /* what each sample has of another metric */
-    struct sa_life_sums lives;
+    struct sa_sums sums;         /* of blocks and bytes */
+    struct sa_value_sums values; /* of another metric, from single samples */
+    struct sa_life_sums lives;   /* from buckets */
 };
 
+/* Returns whether a type of profile has a metric. */
 static bool metric_exists(enum salloc_profile_type type, enum salloc_metric metric)
 {
     switch (metric) {
@@ -38,7 +39,7 @@ static bool metric_exists(enum salloc_profile_type type, enum salloc_metric metr
     return false;
 }
 
-/* What the kernel must tell for a metric. */
+/* Returns the kinds of residency (SA_KNOWS_...) that a metric needs. */
 static unsigned metric_needs(enum salloc_metric metric)
 {
     switch (metric) {
@@ -54,7 +55,7 @@ static unsigned metric_needs(enum salloc_metric metric)
     }
 }
 
-/* Of a single sample: what a value is added up of. */
+/* Returns the value y of a single sample, in bytes. 0 for metrics that are not sums of values. */
 static double metric_value(enum salloc_metric metric, const struct sa_sample_copy *single)
 {
     switch (metric) {
@@ -73,7 +74,8 @@ static double metric_value(enum salloc_metric metric, const struct sa_sample_cop
     }
 }
 
-/* A query of a later version may be longer: what is not understood must be 0. */
+/* Returns whether a query is valid. A program built with a later version has a longer query, whose
+ * additional fields must be 0. */
 static bool query_is_valid(const struct salloc_profile_query *query)
 {
     const unsigned char *rest = (const unsigned char *)(query + 1);
@@ -118,6 +120,7 @@ static void pick_row(struct picked *picked, const struct sa_bucket *row)
     sa_life_sums_add(&picked->lives, row->key.p, row->samples, row->life_sum, row->life_squares);
 }
 
+/* Adds up all samples of the set: single samples if the profile has them, otherwise buckets. */
 static void pick(const struct sa_profile *profile, const struct salloc_profile_query *query,
                  struct picked *picked)
 {
@@ -132,7 +135,7 @@ static void pick(const struct sa_profile *profile, const struct salloc_profile_q
         if (query_takes(query, &sample))
             pick_row(picked, &profile->rows[i]);
     }
-    /* The totals of a heap profile are of all that ever was, not of what is in use. */
+    /* The totals of a heap profile are of all blocks ever allocated, not of those in use. */
     for (size_t i = 0; profile->type == SALLOC_PROFILE_ALLOCATIONS && i < profile->total_count;
          i++) {
         sa_profile_total_sample(profile, &profile->totals[i], &sample);
@@ -146,7 +149,8 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* 1/p of blocks of the size at interval T; infinity stays what it is. */
+/* Returns 1/p of blocks of `bytes` at an interval; 0 if they are certain. INFINITY (sampling was
+ * off) stays INFINITY. */
 static double block_weight(double interval, double bytes)
 {
     double p = sa_rate_probability(interval, bytes);
@@ -154,7 +158,8 @@ static double block_weight(double interval, double bytes)
     return interval > SA_ESTIMATE_UNKNOWN ? interval : p > 0 && p < 1 ? 1 / p : 0;
 }
 
-/* What a set may have unseen that holds no blocks below a size. */
+/* Returns the unseen blocks of a set without blocks smaller than `smallest` bytes. 0: the set may
+ * have blocks of any size. */
 static struct sa_unseen unseen_from(const struct sa_profile *profile, size_t smallest)
 {
     struct sa_unseen u = profile->unseen;
@@ -172,7 +177,8 @@ static struct sa_unseen unseen_from(const struct sa_profile *profile, size_t sma
     return u;
 }
 
-/* The most that a sample may stand for: of a block that is alone on its span. */
+/* Returns the weight for wasted bytes: the most bytes that one sample may stand for. That is a
+ * block alone on its span. */
 static struct sa_unseen unseen_waste(const struct sa_profile *profile)
 {
     const struct sa_unseen *u = &profile->unseen;
@@ -229,7 +235,7 @@ int sa_profile_estimate_matching(const struct sa_profile *profile,
     case SALLOC_METRIC_LIFETIME:
         sa_estimate_life(&picked.lives, query->level, ret);
         break;
-    default: /* no block has more of it than bytes */
+    default: /* the value of a block is at most its bytes */
         sa_estimate_value(&picked.values, &unseen, query->level, ret);
     }
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making profiles; see profile_snapshot.h. A profile under construction belongs to the thread that
- * makes it. */
+/* Makes profiles (profile_snapshot.h). Until it is finished, a profile belongs to the thread that
+ * makes it, so nothing here needs a lock. */
 #include "sampling/snapshot/profile_snapshot.h"
 
 #include "alloc/base/bits.h"
@@ -18,21 +18,23 @@
 
 #define TOTALS_FIRST 1024
 
-/* A profile with what its memory is. The struct has a mapping of its own. */
+/* A profile and its memory, in a mapping of its own. */
 struct profile_memory {
-    struct sa_profile profile;
+    struct sa_profile profile; /* first: sa_profile_free casts */
     struct sa_buckets rows;
-    size_t totals_cap, totals_bytes;
-    bool totals_short;        /* there was no memory for all of them */
-    struct sa_copied singles; /* of profiles that keep them, without references to stacks */
+    size_t totals_cap;        /* totals that fit */
+    size_t totals_bytes;      /* of their mapping */
+    bool totals_short;        /* no memory for all of them */
+    struct sa_copied singles; /* the single samples, without references to stacks */
 };
 
+/* Returns the bytes of a mapping for so many. */
 static size_t map_bytes(size_t bytes)
 {
     return sa_align_up(bytes, sa_max(sa_vm.page_bytes, 4096));
 }
 
-/* Gives up the end of a mapping; what is left of it. */
+/* Unmaps the unused end of a mapping, down to one page, and returns the bytes that are left. */
 static size_t map_trim(void *p, size_t bytes, size_t used)
 {
     size_t left = sa_min(sa_max(map_bytes(used), map_bytes(1)), bytes);
@@ -42,6 +44,7 @@ static size_t map_trim(void *p, size_t bytes, size_t used)
     return left;
 }
 
+/* Maps an empty profile. NULL: no memory. */
 static struct profile_memory *profile_new(enum salloc_profile_type type)
 {
     struct profile_memory *m =
@@ -56,8 +59,9 @@ static struct profile_memory *profile_new(enum salloc_profile_type type)
 }
 
 /*
- * What a profile's samples may have missed. Blocks that live now and are older than the last change
- * of the rates are bounded in number; of other sets nothing is known but when they began.
+ * Stores the unseen blocks of a profile. For blocks that live now, those from before the last
+ * change of rates are bounded. For other profiles no bound is known. They use the largest weights
+ * of all times, unless the rates have the generation that they had when the recording began.
  */
 static void profile_set_unseen(struct sa_profile *profile, uint32_t rates)
 {
@@ -75,14 +79,14 @@ static void profile_set_unseen(struct sa_profile *profile, uint32_t rates)
     u->past_bytes_weight = u->past_blocks_weight = u->past_bytes = u->past_blocks = 0;
 }
 
-/* Everything that a profile says about what is missing from it. rates: the generation at the start
- * of a recording. */
+/* Trims the memory of a profile, fills in its remaining fields, and returns it. rates: the
+ * generation at the start of the recording; 0: since the start of the program. */
 static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rates)
 {
     struct sa_stack_stats stacks;
     struct sa_sampler_stats sampler;
 
-    /* A program may hold profiles for long, and limits count all that is mapped. */
+    /* A program may hold profiles for long, and memory limits count all mappings. */
     sa_buckets_trim(&m->rows);
     m->totals_bytes = map_trim(m->profile.totals, m->totals_bytes,
                                m->profile.total_count * sizeof(struct sa_total));
@@ -117,7 +121,7 @@ void sa_profile_free(struct sa_profile *profile)
     sa_vm_unmap(m, map_bytes(sizeof(*m)));
 }
 
-/* Sorts copied samples into rows. */
+/* Sorts copied samples into buckets. */
 static void profile_add_copied(struct profile_memory *m, const struct sa_copied *copied)
 {
     for (size_t i = 0; i < copied->count; i++) {
@@ -136,6 +140,7 @@ static void profile_add_copied(struct profile_memory *m, const struct sa_copied 
     }
 }
 
+/* Finds out the residency of a sampled block. False: not known. */
 static bool sample_residency(const struct sa_residency *pages, const struct sa_sample_copy *s,
                              struct sa_resident *ret)
 {
@@ -172,6 +177,7 @@ void sa_snapshot_measure(struct sa_profile *profile)
     sa_residency_close(&pages);
 }
 
+/* Doubles the room for totals. False: no memory. */
 static bool totals_grow(struct profile_memory *m)
 {
     size_t cap = m->totals_cap ? 2 * m->totals_cap : TOTALS_FIRST;
@@ -190,6 +196,7 @@ static bool totals_grow(struct profile_memory *m)
     return true;
 }
 
+/* Adds the totals of a stack. sa_stack_each calls it, under SAMPLES and STACKS. */
 static void totals_visit(struct sa_stack *stack, void *arg)
 {
     struct profile_memory *m = arg;
@@ -204,7 +211,8 @@ static void totals_visit(struct sa_stack *stack, void *arg)
     m->profile.totals[m->profile.total_count++] = (struct sa_total){stack, stack->totals};
 }
 
-/* What was ever allocated, per stack; what no longer has a stack goes to the unknown one. */
+/* Adds the totals of all stacks. Those of evicted stacks belong to the unknown stack. False: no
+ * memory. */
 static bool profile_add_totals(struct profile_memory *m)
 {
     struct sa_sums evicted = {0};
@@ -243,14 +251,14 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
     profile_add_copied(m, &copied);
     sa_live_unref_copied(&copied);
     m->singles = copied;
-    if (m->rows.dropped && m->rows.count < SA_ROWS_MAX) { /* no memory, rather than too many */
+    if (m->rows.dropped && m->rows.count < SA_ROWS_MAX) { /* no memory for all buckets */
         sa_profile_free(&m->profile);
         return NULL;
     }
     return profile_finish(m, 0);
 }
 
-/* What was still allocated when a recording of lifetimes ended. */
+/* Adds the blocks that were still allocated when a recording of lifetimes ended. */
 static void profile_add_censored(struct profile_memory *m, const struct sa_copied *copied)
 {
     uint64_t now = sa_clock_ns();

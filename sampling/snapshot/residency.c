@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking the kernel about pages of the process; see residency.h. No state, no allocation. */
+/* Asks the kernel about pages of the process (residency.h). */
 #include "sampling/snapshot/residency.h"
 
 #include "alloc/base/bits.h"
@@ -11,23 +11,24 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#define ENTRIES     512  /* read at a time */
-#define PIECE       4096 /* of a page, read at a time */
-#define BIT_PRESENT (1ull << 63)
+#define ENTRIES     512          /* entries of pagemap that are read at a time */
+#define PIECE       4096         /* bytes of a page that are read at a time */
+#define BIT_PRESENT (1ull << 63) /* of an entry: Documentation/admin-guide/mm/pagemap.rst */
 #define BIT_SWAPPED (1ull << 62)
 
-/* A range, and a part of the page map. */
+/* A range, and the entries of some of its pages. */
 struct walk {
     const struct sa_residency *r;
     uintptr_t start, end;
-    uintptr_t used_end; /* of what is the program's */
-    int fill;           /* see sa_residency_of_filled; negative: the pages were not filled */
-    uintptr_t first;    /* page of the first entry */
-    size_t filled;
+    uintptr_t used_end; /* end of the program's bytes */
+    int fill;           /* of sa_residency_of_filled; negative: nothing was filled */
+    uintptr_t first;    /* page of entry[0] */
+    size_t filled;      /* entries read */
     uint64_t entry[ENTRIES];
 };
 
-/* The entry of a page; they are asked for in order. False: not known. */
+/* Stores the entry of the page at an address. Requires addresses in ascending order. False: not
+ * known. */
 static bool walk_entry(struct walk *w, uintptr_t at, uint64_t *ret)
 {
     size_t page = sa_vm.page_bytes, want = sa_min((w->end - at + page - 1) / page, ENTRIES);
@@ -44,7 +45,7 @@ static bool walk_entry(struct walk *w, uintptr_t at, uint64_t *ret)
     return true;
 }
 
-/* Bytes of the range in a page. */
+/* Returns the bytes of the range that are on the page at an address. */
 static size_t walk_part(const struct walk *w, uintptr_t at)
 {
     return sa_min(at + sa_vm.page_bytes, w->end) - sa_max(at, w->start);
@@ -55,7 +56,7 @@ static bool is_locked(uintptr_t at, uintptr_t end)
     return sa_sys_msync((void *)at, end - at, MS_INVALIDATE) == -EBUSY;
 }
 
-/* Whether all bytes are this one. */
+/* Returns whether all bytes at an address have this value. False: also if they cannot be read. */
 static bool is_full_of(const struct sa_residency *r, uint8_t byte, uintptr_t at, size_t bytes)
 {
     const uint64_t word = byte * 0x0101010101010101ull;
@@ -73,7 +74,7 @@ static bool is_full_of(const struct sa_residency *r, uint8_t byte, uintptr_t at,
     return true;
 }
 
-/* The same for the program's part of a page. */
+/* Returns whether all of the program's bytes on a page have this value. */
 static bool is_part_full_of(const struct walk *w, uint8_t byte, uintptr_t at)
 {
     uintptr_t from = sa_max(at, w->start), to = sa_min(at + sa_vm.page_bytes, w->used_end);
@@ -81,7 +82,7 @@ static bool is_part_full_of(const struct walk *w, uint8_t byte, uintptr_t at)
     return is_full_of(w->r, byte, from, to - from);
 }
 
-/* Whether a resident page holds nothing but what the library put there. */
+/* Returns whether a resident page contains only what the library has written to it. */
 static bool is_untouched(const struct walk *w, uintptr_t at)
 {
     bool edge = at < w->start || at + sa_vm.page_bytes > w->used_end;
@@ -90,7 +91,7 @@ static bool is_untouched(const struct walk *w, uintptr_t at)
            is_part_full_of(w, (uint8_t)w->fill, at);
 }
 
-/* Bytes of each of so many parts of the range. */
+/* Returns the bytes of a part if the range is cut into `parts` parts of whole pages. */
 static size_t walk_step(const struct walk *w, unsigned parts)
 {
     size_t page = sa_vm.page_bytes;
@@ -99,19 +100,21 @@ static size_t walk_step(const struct walk *w, unsigned parts)
     return (pages + parts - 1) / parts * page;
 }
 
-/* Part of the range that is looked at for zeros. */
+/* A part of the range that is checked for zeros. */
 struct part {
     uintptr_t end;
     size_t pages, bytes; /* resident */
-    uintptr_t pick;      /* one of them, each as likely */
+    uintptr_t pick;      /* one of the resident pages, all equally likely (reservoir sampling) */
 };
 
+/* Checks the chosen page of a part, and counts the part. */
 static void part_end(const struct walk *w, const struct part *part, struct sa_resident *ret)
 {
     if (part->pages && is_part_full_of(w, 0, part->pick))
         ret->zero += part->bytes;
 }
 
+/* Walks over the pages of the range. False: the kernel does not tell. */
 static bool walk(struct walk *w, struct sa_resident *ret)
 {
     size_t page = sa_vm.page_bytes, step = walk_step(w, SA_RESIDENCY_LOOKS);
@@ -158,7 +161,7 @@ void sa_residency_open(struct sa_residency *r, size_t ranges)
     r->knows = 0;
     r->looks = (uint8_t)sa_max(sa_min(SA_RESIDENCY_LOOKS_SUM / (ranges + 1), SA_RESIDENCY_LOOKS),
                                SA_RESIDENCY_LOOKS_MIN);
-    /* The stack is in memory. */
+    /* The page of a local variable that was just written is resident. */
     if (sa_residency_of(r, (uintptr_t)&probe, sizeof(probe), &known) && known.resident)
         r->knows |= SA_KNOWS_PAGES;
     if (r->knows && (locked == 0 || locked == -EBUSY))

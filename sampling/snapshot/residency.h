@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which part of a range of memory is resident or swapped out, and of what is resident, which part
- * is locked into memory or full of zeros. A process without privileges learns all of this of
- * itself:
+ * Finds out how many bytes of a range of memory are resident or swapped out, and how many of the
+ * resident ones are locked into memory or on pages full of zeros. The kernel tells a process all of
+ * this about itself, without privileges:
  *
- *   /proc/self/pagemap   two bits of every page: present, swapped
- *   msync                MS_INVALIDATE is refused with EBUSY for memory that is locked, and does
+ *   /proc/self/pagemap   two bits for each page: present, swapped
+ *   msync                fails with EBUSY for locked memory if called with MS_INVALIDATE, and does
  *                        nothing to other memory without a file
- *   /proc/self/mem       what a page contains. Reading it there does not fault, whatever the
- *                        program does with the page
+ *   /proc/self/mem       the contents of a page. A read there does not fault, whatever the program
+ *                        does with the page
  *
- * Which pages were not touched for a while the kernel only tells the superuser, and only if built
- * for it.
+ * The kernel tells only root which pages were idle for a while, and only if it was built for that.
+ * A struct sa_residency belongs to one thread. The functions allocate nothing.
  */
 #ifndef SA_SAMPLING_SNAPSHOT_RESIDENCY_H
 #define SA_SAMPLING_SNAPSHOT_RESIDENCY_H
@@ -20,52 +20,59 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In this many parts, at most, a range is looked at for locks and zeros; it is exact up to as many
- * pages. */
+/* A range is checked for locks and zeros in at most this many parts. Ranges of up to as many pages
+ * have exact results. */
 #define SA_RESIDENCY_LOOKS 64
 
-/* Ranges of many pages are looked at in fewer parts for zeros, where there are many ranges: 2.5 us
- * each. */
+/* All ranges together are checked for zeros in about this many parts, but each range in at least
+ * SA_RESIDENCY_LOOKS_MIN. A part takes 2.5 us. */
 #define SA_RESIDENCY_LOOKS_MIN 4
 #define SA_RESIDENCY_LOOKS_SUM 16384
 
-/* What can be known. */
+/* The kinds of residency. */
 enum {
-    SA_KNOWS_PAGES = 1, /* resident, swapped */
-    SA_KNOWS_LOCKED = 2,
-    SA_KNOWS_ZERO = 4
+    SA_KNOWS_PAGES = 1,  /* resident and swapped bytes */
+    SA_KNOWS_LOCKED = 2, /* locked bytes */
+    SA_KNOWS_ZERO = 4    /* zero bytes */
 };
 
 struct sa_residency {
-    int fd;     /* of pagemap; negative: the kernel does not tell */
-    int memory; /* of mem */
-    uint8_t knows;
-    uint8_t looks; /* parts of a range, for zeros */
+    int fd;        /* /proc/self/pagemap; negative: the kernel does not tell */
+    int memory;    /* /proc/self/mem, or negative */
+    uint8_t knows; /* kinds that the kernel tells: SA_KNOWS_... */
+    uint8_t looks; /* parts in which a range is checked for zeros */
 };
 
 struct sa_resident {
     size_t resident, swapped; /* bytes of the range */
-    size_t locked, zero;      /* of those resident */
+    size_t locked, zero;      /* parts of the resident bytes */
 };
 
-/* ranges: about so many will be asked for. */
+/* Opens the files, and finds out what the kernel tells. ranges: expected calls of
+ * sa_residency_of. */
 void sa_residency_open(struct sa_residency *r, size_t ranges);
+
+/* Closes the files. */
 void sa_residency_close(struct sa_residency *r);
 
 /*
- * False: not known. The range may have been freed or unmapped. Of more than SA_RESIDENCY_LOOKS
- * pages, locked is rounded up to parts of the range; and of each of `looks` parts one resident
- * page, chosen at random (the same each time), tells whether all of them are full of zeros: the
- * expectation is the truth.
+ * Stores the residency of [start, start + bytes) in *ret. False: not known. The range may have been
+ * freed or unmapped meanwhile.
+ *
+ * For more than SA_RESIDENCY_LOOKS pages, a part of the range is locked as a whole or not at all,
+ * as msync says of it. One resident page of each of `looks` parts, a random one, says whether all
+ * of the part is full of zeros. The expectation of `zero` is the true value. The choice is the same
+ * for each call with this range.
  */
 bool sa_residency_of(const struct sa_residency *r, uintptr_t start, size_t bytes,
                      struct sa_resident *ret);
 
 /*
- * The same for a guarded block of `used` bytes, which stands for blocks of `bytes`. The library has
- * filled every page that the block has a part of only: each byte of that part was `fill`. A page
- * where this is still so was not touched by the program, and does not count. Without SA_KNOWS_ZERO
- * all such pages count. Pages behind the block belong to others.
+ * As sa_residency_of, for a guarded block of `used` bytes, which stands for blocks of `bytes`. The
+ * library has filled the block's part of every page that the block shares with bytes beside it:
+ * with the byte `fill`. Such a page does not count while the part still contains only that byte,
+ * because the program has not touched it. Without SA_KNOWS_ZERO all such pages count. Pages behind
+ * the block's last page do not count.
  */
 bool sa_residency_of_filled(const struct sa_residency *r, uintptr_t start, size_t bytes,
                             size_t used, uint8_t fill, struct sa_resident *ret);

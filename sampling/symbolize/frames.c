@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses and names; see frames.h. */
+/* Collects the addresses of a profile, sorts them, and names them object by object (frames.h). */
 #include "sampling/symbolize/frames.h"
 
 #include "alloc/base/fmt.h"
@@ -12,12 +12,15 @@
 #include <errno.h>
 #include <string.h>
 
-/* A set of addresses: open addressing, at most half full, 0 is empty. (No call returns to 0.) */
+/* A set of addresses: a hash table with linear probing, at most half full. An item of 0 is empty,
+ * because no call returns to address 0. */
 struct set {
     uintptr_t *items;
-    size_t count, cap;
+    size_t count;
+    size_t cap; /* items; a power of two, or 0 */
 };
 
+/* Adds an address. Requires room. False: the set has it already. */
 static bool set_put(struct set *set, uintptr_t pc)
 {
     size_t at = sa_rng_mix(pc) & (set->cap - 1);
@@ -37,6 +40,7 @@ static void set_free(struct set *set)
         sa_vm_unmap(set->items, set->cap * sizeof(*set->items));
 }
 
+/* Adds an address, and doubles the set if it is half full. False: no memory. */
 static bool set_add(struct set *set, uintptr_t pc)
 {
     if (!pc)
@@ -70,7 +74,7 @@ static bool frame_before(const void *a, const void *b)
     return ((const struct sa_frame *)a)->pc < ((const struct sa_frame *)b)->pc;
 }
 
-/* All addresses of the profile, sorted, in ret->frames. */
+/* Stores all addresses of the profile in ret->frames, sorted. False: no memory. */
 static bool collect(const struct sa_profile *profile, struct sa_frames *ret)
 {
     struct set set = {NULL, 0, 0};
@@ -94,6 +98,7 @@ static bool collect(const struct sa_profile *profile, struct sa_frames *ret)
     return true;
 }
 
+/* Gives a frame without a symbol its name. False: no memory. */
 static bool name_by_place(struct sa_frames *f, struct sa_frame *frame)
 {
     char name[320];
@@ -122,6 +127,7 @@ static bool name_by_place(struct sa_frames *f, struct sa_frame *frame)
     return true;
 }
 
+/* Returns the object of a frame, or NULL. */
 static const struct sa_object *object_of(const struct sa_frames *f, const struct sa_frame *frame)
 {
     return frame->segment
@@ -130,7 +136,7 @@ static const struct sa_object *object_of(const struct sa_frames *f, const struct
                : NULL;
 }
 
-/* Names neighbours that are in one object. */
+/* Names `count` neighbouring frames that are in one object, or all in none. False: no memory. */
 static bool name_object(struct sa_frames *f, size_t first, size_t count, struct sa_buffer *scratch)
 {
     struct sa_frame *frame = (struct sa_frame *)f->frames.data + first;
@@ -164,7 +170,7 @@ static bool name_all(struct sa_frames *f)
     struct sa_buffer scratch = {NULL, 0, 0};
     struct sa_frame *frames = (struct sa_frame *)f->frames.data;
     size_t count = sa_frames_count(f), end;
-    bool fine = sa_buffer_add(&f->names, 1) != NULL; /* 0 means no name */
+    bool fine = sa_buffer_add(&f->names, 1) != NULL; /* so that no name has offset 0 */
 
     for (size_t i = 0; i < count; i++) {
         const struct sa_segment *s = sa_mappings_find(&f->mappings, frames[i].pc - 1);

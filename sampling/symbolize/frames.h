@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of a profile, each once, with the names of their functions as far as they can be
- * had. Made for one file and freed when it is written. Asks the loader and reads files: only
- * outside of the allocator.
+ * Collects the addresses of a profile, each once, with the names of their functions. A collection
+ * is made for one file and freed when the file is written. It belongs to its caller and does not
+ * change meanwhile. Collecting asks the loader and reads files, so the caller holds no lock of the
+ * allocator and is not inside the fork gate.
  *
- * An address is a return address; the call that it returns from is the byte before.
+ * An address is a return address. The call that it returns from ends at the byte before, and
+ * lookups use that byte.
  */
 #ifndef SA_SAMPLING_SYMBOLIZE_FRAMES_H
 #define SA_SAMPLING_SYMBOLIZE_FRAMES_H
@@ -16,10 +18,9 @@ struct sa_frame {
     uintptr_t pc;      /* return address */
     uint32_t segment;  /* index in mappings plus 1; 0: in no object */
     uint32_t function; /* number of its function, from 1; frames of one function are neighbours */
-    /* Offset in names: a symbol; "object+0x123", as addr2line takes it; "0x123" for what is in no
-     * object. */
-    size_t name;
-    bool guess; /* the second, and the object has no symbol table: another reader may know better */
+    size_t name;       /* offset in names: a symbol; else "object+0x123", as addr2line takes it, or
+                          "0x123" outside of all objects */
+    bool guess;        /* the object has no symbol table. A reader of the file may find the name */
 };
 
 struct sa_frames {
@@ -29,8 +30,11 @@ struct sa_frames {
     uint32_t functions;
 };
 
-/* 0 or -ENOMEM. */
+/* Collects all addresses of the profile. Returns 0, and the caller frees *ret with sa_frames_free;
+ * or -ENOMEM, and *ret holds nothing. */
 int sa_frames_collect(const struct sa_profile *profile, struct sa_frames *ret);
+
+/* Frees the memory of a collection. */
 void sa_frames_free(struct sa_frames *frames);
 
 static inline size_t sa_frames_count(const struct sa_frames *f)
@@ -43,20 +47,21 @@ static inline const struct sa_frame *sa_frames_frame(const struct sa_frames *f, 
     return (const struct sa_frame *)f->frames.data + i;
 }
 
-/* The number of a return address of the profile. */
+/* Returns the index of a return address. Requires that the profile has it. */
 size_t sa_frames_find(const struct sa_frames *f, uintptr_t pc);
 
+/* Returns the name of a return address of the profile. It belongs to the collection. */
 static inline const char *sa_frames_name(const struct sa_frames *f, uintptr_t pc)
 {
     return f->names.data + sa_frames_frame(f, sa_frames_find(f, pc))->name;
 }
 
-/* A return address that is none, and the name that it gets: stands for a stack that could not be
- * kept. */
+/* The single address of the unknown stack (sa_stack_unknown), and its name. No code is there. */
 #define SA_FRAMES_NOWHERE  ((uintptr_t)1)
 #define SA_FRAMES_NO_STACK "[stack not kept]"
 
-/* The frames of a stack, leaf first. */
+/* Returns the number of frames of a stack, and its frame i, leaf first. The unknown stack has one.
+ */
 static inline size_t sa_frames_depth(const struct sa_stack *stack)
 {
     return stack->depth ? stack->depth : 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded objects; see mappings.h.
+ * Collects loaded objects (mappings.h).
  *
  * The loader lists its objects under a lock. Another thread may hold that lock during fork; the
  * child's copy is then never released. A child of fork therefore walks the loader's list without
@@ -22,9 +22,9 @@
 #include <sys/auxv.h>
 
 #define PATH_BYTES   4096
-#define HEADER_BYTES 4096 /* of an object: what is mapped with its ELF header */
+#define HEADER_BYTES 4096 /* bytes behind the ELF header that are mapped with it: one page */
 
-static bool in_child; /* written while there is one thread */
+static bool in_child; /* see sa_mappings_after_fork; written while there is one thread */
 
 extern struct r_debug _r_debug SA_WEAK;
 
@@ -51,7 +51,7 @@ size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret
     return 0;
 }
 
-/* Whether part of an object is in memory that can be read. */
+/* Returns whether a segment of an object lies in a loaded segment that can be read. */
 static bool is_readable(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
 {
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
@@ -65,6 +65,7 @@ static bool is_readable(const struct dl_phdr_info *info, const ElfW(Phdr) * part
     return false;
 }
 
+/* Stores the build id of an object, from its notes in memory. */
 static void find_build_id(const struct dl_phdr_info *info, struct sa_object *object)
 {
     for (unsigned i = 0; i < info->dlpi_phnum && !object->build_id_bytes; i++) {
@@ -77,6 +78,7 @@ static void find_build_id(const struct dl_phdr_info *info, struct sa_object *obj
     }
 }
 
+/* Copies a name, and stores its offset in *ret. False: no memory. */
 static bool add_name(struct sa_mappings *m, const char *name, size_t *ret)
 {
     size_t bytes = strlen(name) + 1;
@@ -89,7 +91,8 @@ static bool add_name(struct sa_mappings *m, const char *name, size_t *ret)
     return true;
 }
 
-/* Called for each object, the program first, mostly by the loader. */
+/* Adds an object and its segments. dl_iterate_phdr calls this for each object, the program first.
+ */
 static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct sa_mappings *m = arg;
@@ -124,8 +127,8 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* The program itself, as the kernel has told. Without a loader (-static) there is no other object
- * but the vDSO. */
+/* Stores what dl_iterate_phdr would say of the program, from the kernel's auxiliary vector. A
+ * static program has no other object but the vDSO. False: the kernel does not say. */
 static bool program_info(struct dl_phdr_info *ret)
 {
     *ret = (struct dl_phdr_info){.dlpi_name = ""};
@@ -137,6 +140,7 @@ static bool program_info(struct dl_phdr_info *ret)
     return ret->dlpi_phdr != NULL;
 }
 
+/* Returns whether a segment of the object contains the address. */
 static bool info_has(const struct dl_phdr_info *info, uintptr_t address)
 {
     for (unsigned i = 0; i < info->dlpi_phnum; i++)
@@ -146,7 +150,8 @@ static bool info_has(const struct dl_phdr_info *info, uintptr_t address)
     return false;
 }
 
-/* The header of an object, if the part of it that holds the address begins with it; else NULL. */
+/* Returns the ELF header of the object, or NULL: the mapping that contains the address does not
+ * begin with it. */
 static const ElfW(Ehdr) * object_header(const struct link_map *map, uintptr_t address)
 {
     struct sa_loaded_object found;
@@ -155,7 +160,7 @@ static const ElfW(Ehdr) * object_header(const struct link_map *map, uintptr_t ad
     if (!sa_loaded_object_find(address, &found) || found.map != map)
         return NULL;
     header = (const ElfW(Ehdr) *)found.start;
-    /* One that is being unloaded is unmapped first. */
+    /* An object that is being unloaded is unmapped before the loader forgets it. */
     if (!sa_sys_is_readable(header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_phentsize != sizeof(ElfW(Phdr)) || header->e_phoff > HEADER_BYTES ||
         header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > HEADER_BYTES)
@@ -164,9 +169,12 @@ static const ElfW(Ehdr) * object_header(const struct link_map *map, uintptr_t ad
 }
 
 /*
- * What the loader would tell about an object, from the object; false if it is not there, or not
- * yet. To the loader one with gaps between its segments, as a linker for large pages leaves them,
- * is one part for each: the header is in the first.
+ * Stores what dl_iterate_phdr would say of an object, from the object itself. False: the object is
+ * not mapped, or not yet.
+ *
+ * Linkers for large pages leave gaps between segments. The loader's index then has one part for
+ * each segment, and the ELF header is in the first. The dynamic section (l_ld) may be in another
+ * part, so the load address is tried as well.
  */
 static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
 {
@@ -184,6 +192,7 @@ static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
     return true;
 }
 
+/* Adds all loaded objects. Returns 0 or -ENOMEM. */
 static int add_objects(struct sa_mappings *m)
 {
     int failed = 0;
@@ -204,8 +213,8 @@ void sa_mappings_after_fork(void)
     in_child = true;
 }
 
-/* The path without links and relative parts, as the kernel knows it; false: there is no such file
- * now. */
+/* Stores the absolute path without links of a file, as the kernel knows it. False: the file does
+ * not exist now. */
 static bool canonical_path(const char *path, char *buf, size_t cap)
 {
     char link[64];
@@ -222,9 +231,10 @@ static bool canonical_path(const char *path, char *buf, size_t cap)
     return n > 0 && buf[0] == '/';
 }
 
+/* Stores the absolute path of the program's file, also if the file was deleted. */
 static bool program_path(char *buf, size_t cap)
 {
-    static const char deleted[] = " (deleted)"; /* as the kernel says it */
+    static const char deleted[] = " (deleted)"; /* the kernel appends this */
     long n = sa_sys_readlink("/proc/self/exe", buf, cap);
     size_t tail = sizeof(deleted) - 1;
 
@@ -235,6 +245,7 @@ static bool program_path(char *buf, size_t cap)
     return true;
 }
 
+/* Replaces the loader's names by absolute paths. Returns 0 or -ENOMEM. */
 static int resolve_names(struct sa_mappings *m)
 {
     char path[PATH_BYTES];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The objects that are loaded now, and where: what turns an address into a place in a file. Ranges
- * are those of the program headers, not of /proc/self/maps, whose rows do not say where a segment
- * begins; readers of profiles compute wrong names from those.
+ * Collects the loaded objects and their segments, which turn an address into a place in a file.
+ * Ranges are those of the program headers. The rows of /proc/self/maps do not say where a segment
+ * begins, so readers of profiles compute wrong names from them.
  *
- * Asks the loader, so it is only called outside of the allocator: no lock of ours held, no gate
- * entered. A collection belongs to its caller and does not change.
+ * Collecting asks the loader. The caller therefore holds no lock of the allocator and is not inside
+ * the fork gate. A collection belongs to its caller, and does not change until it is freed.
  */
 #ifndef SA_SAMPLING_SYMBOLIZE_MAPPINGS_H
 #define SA_SAMPLING_SYMBOLIZE_MAPPINGS_H
@@ -16,23 +16,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_BUILD_ID_MAX 32
+#define SA_BUILD_ID_MAX 32 /* bytes; a longer build id counts as none */
 
-/* A PT_LOAD of an object. */
+/* A loadable segment (PT_LOAD) of an object. */
 struct sa_segment {
-    uintptr_t start, limit;
-    uint64_t offset, vaddr, file_bytes;
-    uint32_t object; /* index */
+    uintptr_t start, limit; /* addresses [start, limit) in memory */
+    uint64_t offset;        /* in the file */
+    uint64_t vaddr;         /* address in the file */
+    uint64_t file_bytes;    /* bytes of the file that it has */
+    uint32_t object;        /* index of its object */
 };
 
 struct sa_object {
-    uintptr_t base;   /* load address minus address in the file */
-    size_t name;      /* where its name begins in names */
-    uint32_t segment; /* its first one */
-    uint32_t segments;
-    bool main; /* the program itself */
-    bool vdso;
-    uint8_t build_id_bytes; /* 0: none */
+    uintptr_t base;         /* address in memory minus address in the file */
+    size_t name;            /* offset in names */
+    uint32_t segment;       /* index of its first segment; the others follow */
+    uint32_t segments;      /* number of its segments */
+    bool main;              /* the object is the program itself */
+    bool vdso;              /* the object is the kernel's */
+    uint8_t build_id_bytes; /* 0: no build id is known */
     uint8_t build_id[SA_BUILD_ID_MAX];
 };
 
@@ -41,15 +43,19 @@ struct sa_mappings {
     struct sa_buffer names;
 };
 
-/* 0 or -ENOMEM. */
+/* Collects all loaded objects, under the loader's lock. Returns 0, and the caller frees *ret with
+ * sa_mappings_free; or -ENOMEM, and *ret holds nothing. */
 int sa_mappings_collect(struct sa_mappings *ret);
 
-/* Only the object that has an address, without the loader's lock: for signal handlers too. 0,
- * -ENOENT, -ENOMEM. */
+/* Collects only the object that has the address, without the loader's lock: signal handlers may
+ * call it. Returns 0 (as above), -ENOENT (no object has the address) or -ENOMEM. */
 int sa_mappings_of(uintptr_t address, struct sa_mappings *ret);
+
+/* Frees the memory of a collection. */
 void sa_mappings_free(struct sa_mappings *mappings);
 
-/* For the child: from now on without the loader's lock. */
+/* Makes sa_mappings_collect do without the loader's lock from now on. A child of fork calls this
+ * while it has one thread. */
 void sa_mappings_after_fork(void);
 
 static inline size_t sa_mappings_segments(const struct sa_mappings *m)
@@ -72,17 +78,18 @@ static inline const struct sa_object *sa_mappings_object(const struct sa_mapping
     return (const struct sa_object *)m->objects.data + i;
 }
 
-/* Absolute path of an object's file; "[vdso]". */
+/* Returns the absolute path of an object's file, or "[vdso]". It is the loader's name of the object
+ * if the file has no path now. It belongs to the collection. */
 static inline const char *sa_mappings_name(const struct sa_mappings *m, const struct sa_object *o)
 {
     return m->names.data + o->name;
 }
 
-/* The segment with an address, or NULL. */
+/* Returns the segment that contains the address, or NULL. */
 const struct sa_segment *sa_mappings_find(const struct sa_mappings *m, uintptr_t address);
 
-/* The build id in the notes of an object, looked for in `bytes` of them with that alignment; the
- * number of its bytes, 0 if there is none. */
+/* Stores the build id that the notes at [notes, notes + bytes) contain, and returns its bytes. 0:
+ * they contain none. align: that of the note segment. The notes may be damaged. */
 size_t sa_build_id(const uint8_t *notes, size_t bytes, size_t align, uint8_t ret[SA_BUILD_ID_MAX]);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbol tables; see symbols.h. One pass over the table, in chunks, offers each function to the
- * addresses that it covers; the best offer wins. Then the names of the winners are read.
+ * Reads symbol tables (symbols.h). One pass over a table, in chunks, offers each function to the
+ * addresses that it covers. Each address keeps the best function (is_better). The names of these
+ * functions are read at the end.
  */
 #include "sampling/symbolize/symbols.h"
 
@@ -15,14 +16,14 @@
 #include <link.h>
 #include <string.h>
 
-#define CHUNK     3072 /* on the stack, of any thread */
-#define NAME_MOST 8192 /* longer names are cut */
-#define SECTIONS  65536
-#define UNSIZED   4096 /* how far a function without a size is believed to reach */
-#define OFFERS_MAX                                                                                 \
-    (1 << 26) /* no file that is right comes near; keeps a wrong one from taking hours */
-#define HEADERS_MAX 256
+#define CHUNK          3072      /* bytes read at a time; on the stack of any thread */
+#define NAME_BYTES_MAX 8192      /* bytes; longer names are cut */
+#define SECTIONS_MAX   65536     /* a file with more is damaged */
+#define UNSIZED        4096      /* bytes that a function without a size is taken to have */
+#define OFFERS_MAX     (1 << 26) /* a search ends there: a damaged file must not take hours */
+#define HEADERS_MAX    256       /* program headers; a file with more is not the loaded one */
 
+/* Reads `bytes` of a file. False: they are not all there. */
 static bool read_at(int fd, void *buf, size_t bytes, uint64_t offset)
 {
     char *to = buf;
@@ -41,13 +42,14 @@ static bool read_at(int fd, void *buf, size_t bytes, uint64_t offset)
     return true;
 }
 
+/* Reads the ELF header. False: the file is not a 64-bit little-endian ELF file. */
 static bool read_header(int fd, Elf64_Ehdr *ret)
 {
     return read_at(fd, ret, sizeof(*ret), 0) && memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 &&
            ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
-/* The section of a type, and the one with its strings. */
+/* Finds the first section of a type, and the section with its strings. False: none, or damaged. */
 static bool find_table(int fd, uint32_t type, Elf64_Shdr *ret_table, Elf64_Shdr *ret_strings)
 {
     Elf64_Ehdr header;
@@ -57,12 +59,12 @@ static bool find_table(int fd, uint32_t type, Elf64_Shdr *ret_table, Elf64_Shdr 
     if (!read_header(fd, &header) || !header.e_shoff || header.e_shentsize != sizeof(section))
         return false;
     count = header.e_shnum;
-    if (!count) { /* more than fit there */
+    if (!count) { /* 65280 or more sections: the first section has their number */
         if (!read_at(fd, &section, sizeof(section), header.e_shoff))
             return false;
         count = section.sh_size;
     }
-    if (count > SECTIONS)
+    if (count > SECTIONS_MAX)
         return false;
     for (uint64_t i = 0; i < count; i++) {
         if (!read_at(fd, &section, sizeof(section), header.e_shoff + i * sizeof(section)))
@@ -78,7 +80,8 @@ static bool find_table(int fd, uint32_t type, Elf64_Shdr *ret_table, Elf64_Shdr 
     return false;
 }
 
-/* Higher is better: a function with a size, then the one that others can refer to. */
+/* Returns the rank of a function. A higher rank is better: bit 2, it has a size; bit 1, its binding
+ * is global; bit 0, weak. */
 static uint8_t rank_of(const Elf64_Sym *symbol)
 {
     unsigned binding = ELF64_ST_BIND(symbol->st_info);
@@ -87,7 +90,8 @@ static uint8_t rank_of(const Elf64_Sym *symbol)
                      (binding == STB_WEAK ? 1 : 0));
 }
 
-/* Names at most 63 long are compared, which is enough to be the same in every run. */
+/* Returns whether a name is better than another: fewer underscores at the start, then the order of
+ * characters. The first 63 characters count, which makes the choice the same in every run. */
 static bool name_is_better(int fd, uint64_t name, uint64_t than)
 {
     char a[64] = "", b[64] = "";
@@ -102,6 +106,10 @@ static bool name_is_better(int fd, uint64_t name, uint64_t than)
     return a_lines != b_lines ? a_lines < b_lines : strcmp(a, b) < 0;
 }
 
+/*
+ * Returns whether a function is better than the one that an address has so far: with a size, then
+ * the one that begins later, then the higher rank, then the better name.
+ */
 static bool is_better(int fd, const Elf64_Sym *symbol, uint64_t name_at,
                       const struct sa_symbol *than)
 {
@@ -118,14 +126,14 @@ static bool is_better(int fd, const Elf64_Sym *symbol, uint64_t name_at,
     return name_is_better(fd, name_at, than->name_at);
 }
 
-/* Offers a function to the addresses it covers; how many. */
+/* Offers a function to the addresses that it covers, and returns their number. */
 static size_t offer(int fd, const Elf64_Sym *symbol, uint64_t name_at, struct sa_symbol *symbols,
                     size_t count)
 {
     uint64_t size = symbol->st_size ? symbol->st_size : UNSIZED;
     size_t low = 0, high = count, first;
 
-    while (low < high) { /* the first address that is not below it */
+    while (low < high) { /* finds the first address that is not below the function */
         size_t middle = low + (high - low) / 2;
 
         if (symbols[middle].address < symbol->st_value)
@@ -143,7 +151,7 @@ static size_t offer(int fd, const Elf64_Sym *symbol, uint64_t name_at, struct sa
     return low - first;
 }
 
-/* Whether the table has any function. */
+/* Offers all functions of a table. Returns whether it has any. */
 static bool scan(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
                  struct sa_symbol *symbols, size_t count)
 {
@@ -172,15 +180,16 @@ static bool scan(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings,
     return any;
 }
 
-/* Copies a name out of the file; 0 if it is not there. */
+/* Copies a name from the file to `names`, and returns its offset. 0: it cannot be read, or is
+ * empty. */
 static size_t copy_name(int fd, uint64_t at, struct sa_buffer *names)
 {
     size_t start = names->used, length = 0;
     const char *end = NULL;
 
-    while (!end && length < NAME_MOST) { /* short pieces: most names are */
+    while (!end && length < NAME_BYTES_MAX) { /* the first piece is short, as most names are */
         size_t piece = length ? 1024 : 128;
-        char *to = sa_buffer_add(names, piece + 1); /* and an end */
+        char *to = sa_buffer_add(names, piece + 1); /* with room for a 0 behind the piece */
         long n = to ? sa_sys_pread(fd, to, piece, at + length) : 0;
 
         if (n <= 0) {
@@ -191,11 +200,11 @@ static size_t copy_name(int fd, uint64_t at, struct sa_buffer *names)
         length += end ? (size_t)(end - to) : (size_t)n;
         names->used = start + length;
     }
-    for (size_t i = 1; i < length; i++) /* name@version, as some tables have it */
+    for (size_t i = 1; i < length; i++) /* cuts name@version, which some tables have */
         if (names->data[start + i] == '@')
             length = i;
     sa_utf8_clean(names->data + start, length);
-    names->data[start + length] = '\0'; /* there is room: of the last piece's end */
+    names->data[start + length] = '\0'; /* in the room behind the last piece, or before */
     names->used = length ? start + length + 1 : start;
     return length ? start : 0;
 }
@@ -212,7 +221,7 @@ bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t 
     for (size_t i = 0; i < count; i++) {
         struct sa_symbol *s = &symbols[i];
 
-        /* Neighbours are mostly in the same function. */
+        /* Neighbours are mostly in one function, and share its name. */
         if (i && s->name_at && s->name_at == s[-1].name_at)
             s->name = s[-1].name;
         else if (s->name_at)
@@ -221,7 +230,8 @@ bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t 
     return any;
 }
 
-/* Whether the file is what was loaded: the same segments, and the same build id if there is one. */
+/* Returns whether the file is the loaded one: it has the same segments, and the same build id if
+ * the object has one. */
 static bool is_loaded_file(int fd, const struct sa_mappings *m, const struct sa_object *object)
 {
     Elf64_Ehdr header;
@@ -253,6 +263,7 @@ static bool is_loaded_file(int fd, const struct sa_mappings *m, const struct sa_
     return loads == object->segments && same_id;
 }
 
+/* Opens the separate debug file of an object. Returns a descriptor or a negative error number. */
 static int open_debug_file(const struct sa_object *object)
 {
     char path[128];
@@ -271,7 +282,7 @@ static int open_debug_file(const struct sa_object *object)
 bool sa_symbols_find(const struct sa_mappings *mappings, const struct sa_object *object,
                      struct sa_symbol *symbols, size_t count, struct sa_buffer *names)
 {
-    /* The program can be opened by this name even if it was deleted. */
+    /* This name opens the program's file even if it was deleted. */
     const char *path = object->main ? "/proc/self/exe" : sa_mappings_name(mappings, object);
     int fd = sa_sys_open(path, O_RDONLY | O_NONBLOCK, 0), debug;
     bool found = false, loaded = fd >= 0 && is_loaded_file(fd, mappings, object);
