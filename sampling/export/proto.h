@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire format of protocol buffers, as little of it as profile.proto needs: a message is built
- * in a buffer of fixed size that its caller knows to be enough, and then put into the output or
- * into the message around it.
+ * Encodes protocol buffers, as far as profile.proto needs it (protobuf.dev, "Encoding"). A message
+ * is built in a buffer of fixed size, and then put into the sink or into the message around it. The
+ * caller knows that the buffer is large enough. A message that does not fit ends the program.
  */
 #ifndef SA_SAMPLING_EXPORT_PROTO_H
 #define SA_SAMPLING_EXPORT_PROTO_H
@@ -14,8 +14,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SA_PROTO_BYTES 2048
+#define SA_PROTO_BYTES 2048 /* the longest message: a sample with 64 locations and its labels */
 
+/* A message. The caller sets `used` to 0 to begin one. */
 struct sa_proto {
     size_t used;
     uint8_t bytes[SA_PROTO_BYTES];
@@ -23,7 +24,8 @@ struct sa_proto {
 
 enum { SA_WIRE_VARINT = 0, SA_WIRE_BYTES = 2 };
 
-/* Least significant seven bits first; at most 10 bytes. */
+/* Encodes a varint: seven bits in each byte, the least significant first. Returns its bytes, at
+ * most 10. */
 SA_INLINE size_t sa_proto_encode(uint8_t *to, uint64_t v)
 {
     size_t n = 0;
@@ -34,13 +36,14 @@ SA_INLINE size_t sa_proto_encode(uint8_t *to, uint64_t v)
     return n;
 }
 
+/* Adds a varint to a message. */
 static inline void sa_proto_varint(struct sa_proto *m, uint64_t v)
 {
     SA_CHECK(m->used + 10 <= sizeof(m->bytes));
     m->used += sa_proto_encode(m->bytes + m->used, v);
 }
 
-/* A number; 0 is what a field has that is not there. */
+/* Adds a field with a number. 0 is left out, because an absent field has the value 0. */
 static inline void sa_proto_number(struct sa_proto *m, unsigned field, uint64_t v)
 {
     if (v) {
@@ -49,6 +52,7 @@ static inline void sa_proto_number(struct sa_proto *m, unsigned field, uint64_t 
     }
 }
 
+/* Adds a field with a message, or with packed numbers. */
 static inline void sa_proto_message(struct sa_proto *m, unsigned field,
                                     const struct sa_proto *inner)
 {
@@ -59,7 +63,7 @@ static inline void sa_proto_message(struct sa_proto *m, unsigned field,
     m->used += inner->used;
 }
 
-/* To the output, as fields of the outermost message. */
+/* Put a field of the outermost message into the sink: a number, or bytes (a string, a message). */
 static inline void sa_proto_put_number(struct sa_sink *out, unsigned field, uint64_t v)
 {
     struct sa_proto m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output in blocks; see sink.h. */
+/* Collects output in blocks, and frames them as a gzip file (sink.h). */
 #include "sampling/export/sink.h"
 
 #include "alloc/base/bits.h"
@@ -10,6 +10,8 @@
 
 #define OUT_BYTES (((sizeof(struct sa_sink) + 65535) / 65536) * 65536)
 
+/* Makes the table of CRC-32, whose polynomial is 0xedb88320 with the lowest bit first (RFC 1952).
+ */
 static void crc_init(struct sa_sink *out)
 {
     for (uint32_t i = 0; i < 256; i++) {
@@ -22,6 +24,7 @@ static void crc_init(struct sa_sink *out)
     out->crc = ~0u;
 }
 
+/* Passes bytes on, unless an error came before. */
 static void pass_on(struct sa_sink *out, const void *data, size_t bytes)
 {
     if (!out->error)
@@ -30,7 +33,7 @@ static void pass_on(struct sa_sink *out, const void *data, size_t bytes)
 
 struct sa_sink *sa_sink_open(int (*sink)(void *, const void *, size_t), void *arg, bool gzip)
 {
-    /* magic, deflate, no flags, no time, no extra flags, unix */
+    /* Magic number, deflate, no flags, no time, no extra flags, Unix. */
     static const uint8_t header[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
     struct sa_sink *out = sa_vm_map(NULL, OUT_BYTES, "salloc output");
 
@@ -46,9 +49,10 @@ struct sa_sink *sa_sink_open(int (*sink)(void *, const void *, size_t), void *ar
     return out;
 }
 
+/* Passes the block on, with the header of a stored block if the output is gzip. */
 static void flush(struct sa_sink *out, bool last)
 {
-    if (out->gzip) { /* BFINAL, BTYPE 00, then the length and its complement */
+    if (out->gzip) { /* BFINAL and BTYPE 00, then the length and its complement (RFC 1951, 3.2.4) */
         uint8_t head[5] = {last, (uint8_t)out->used, (uint8_t)(out->used >> 8), (uint8_t)~out->used,
                            (uint8_t)(~out->used >> 8)};
 
@@ -103,7 +107,7 @@ int sa_sink_close(struct sa_sink *out)
     int error;
 
     flush(out, true);
-    if (out->gzip) { /* both little-endian, as the machine: x86-64, aarch64 */
+    if (out->gzip) { /* CRC and length, little-endian as x86-64 and aarch64 are */
         uint32_t tail[2] = {~out->crc, (uint32_t)out->total};
 
         pass_on(out, tail, sizeof(tail));

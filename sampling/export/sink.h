@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output in blocks of 64 KiB to whoever takes them, compressed in form only if asked: a gzip file
- * of stored blocks, which every reader of gzip accepts and which needs no compressor. No memory but
- * its own mapping.
+ * A sink: collects output in blocks of 64 KiB and passes them on. If asked, the output is a gzip
+ * file of stored (uncompressed) blocks (RFC 1951, RFC 1952). Every reader of gzip accepts such a
+ * file, and no compressor is needed. A sink has one mapping, and belongs to one thread.
  *
- * The first error is kept, and what is put afterwards is dropped: callers look once, at the end.
+ * A sink keeps the first error, and drops all output after it. The caller checks once, at the end.
  */
 #ifndef SA_SAMPLING_EXPORT_SINK_H
 #define SA_SAMPLING_EXPORT_SINK_H
@@ -13,30 +13,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_SINK_BLOCK 65535 /* the most that a stored block can hold */
+#define SA_SINK_BLOCK 65535 /* bytes: the most that a stored block of gzip can hold */
 
 struct sa_sink {
-    int (*sink)(void *arg, const void *data, size_t bytes); /* 0 or a negative errno */
+    int (*sink)(void *arg, const void *data, size_t bytes); /* 0 or a negative error number */
     void *arg;
-    int error; /* 0, or a negative errno */
+    int error; /* the first one, negative; 0: none */
     bool gzip;
-    uint32_t crc, crc_table[256];
-    uint64_t total; /* bytes put, before gzip */
-    size_t used;
+    uint32_t crc, crc_table[256]; /* of the output, for gzip */
+    uint64_t total;               /* bytes put */
+    size_t used;                  /* bytes of the block */
     uint8_t block[SA_SINK_BLOCK];
 };
 
-/* NULL: no memory. */
+/* Returns a sink that passes its output to sink(arg, ...). The caller closes it. NULL: no memory.
+ */
 struct sa_sink *sa_sink_open(int (*sink)(void *arg, const void *data, size_t bytes), void *arg,
                              bool gzip);
 
+/* Put bytes, and a string. */
 void sa_sink_put(struct sa_sink *out, const void *data, size_t bytes);
 void sa_sink_string(struct sa_sink *out, const char *s);
 
-/* At most 500 characters, in the formats of alloc/base/fmt.h. */
+/* Puts formatted text, at most 511 characters; the rest is cut. The formats are those of
+ * alloc/base/fmt.h. */
 void sa_sink_text(struct sa_sink *out, const char *format, ...);
 
-/* Passes on the rest and frees the memory: 0 or the first error. */
+/* Passes on the last block and frees the sink. Returns 0 or the first error, a negative number. */
 int sa_sink_close(struct sa_sink *out);
 
 #endif

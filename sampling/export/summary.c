@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The summary of a profile; see summary.h. */
+/* Writes the summary of a profile, line by line (summary.h). */
 #include "sampling/export/summary.h"
 
 #include "alloc/os/sys.h"
 #include "sampling/snapshot/matching.h"
 #include "sampling/snapshot/residency.h"
 
-#define LEVEL 0.95
+#define LEVEL 0.95 /* of all confidence intervals */
 
-/* A sampling interval is suggested with which at least so many samples are expected. */
+/* The hint suggests a sampling interval with which at least this many samples are expected, but not
+ * a smaller interval than this, in bytes. */
 #define SAMPLES_ENOUGH 100
 #define INTERVAL_MIN   1024
 
-#define LIFE_MAX_NS 1e20 /* 3,000 years; a mean whose upper end is later has none */
+#define LIFE_MAX_NS 1e20 /* 3,000 years. A larger upper end is printed as none */
 
 static const struct {
     const char *name, *what;
@@ -30,12 +31,14 @@ const char *sa_summary_type(enum salloc_profile_type type)
     return types[type].name;
 }
 
+/* Adds the date and time of nanoseconds since 1970. */
 static void add_time(struct sa_fmt *f, int64_t ns)
 {
     int64_t seconds = ns / 1000000000, days = seconds / 86400, of_day = seconds % 86400;
     int64_t era, day_of_era, year_of_era, day_of_year, month;
 
-    /* Years that begin in March, in eras of 400: leap days then come last. */
+    /* Years begin in March here, so that the leap day is the last of its year, and are counted in
+     * eras of 400, which all have 146097 days. 719468 days are from March 1 of year 0 to 1970. */
     days += 719468;
     era = days / 146097;
     day_of_era = days % 146097;
@@ -48,13 +51,14 @@ static void add_time(struct sa_fmt *f, int64_t ns)
                (int)(of_day / 60 % 60), (int)(of_day % 60));
 }
 
+/* Estimates the main numbers of all stacks. */
 static void estimate(const struct sa_profile *profile, const struct sa_by_stack *all,
                      struct salloc_estimate *ret)
 {
     sa_estimate(&all->sums, &profile->unseen, SALLOC_ESTIMATE_WEIGHTED, LEVEL, ret);
 }
 
-/* "95 % interval 10 to 20", or what there is of it. */
+/* Adds " (95 % interval 10 to 20)", or only the lower end if the upper end is unknown. */
 static void add_interval(struct sa_fmt *f, const char *what, double low, double high)
 {
     if (high < SA_ESTIMATE_UNKNOWN)
@@ -63,7 +67,7 @@ static void add_interval(struct sa_fmt *f, const char *what, double low, double 
         sa_fmt_add(f, " (at least %.0F, no upper end is known)", low);
 }
 
-/* The estimate of a metric of everything. False: the profile has none, or the kernel did not
+/* Estimates a metric over all samples. False: the profile does not have it, or the kernel did not
  * tell. */
 static bool estimate_metric(const struct sa_profile *profile, enum salloc_metric metric,
                             struct salloc_interval *ret)
@@ -73,12 +77,13 @@ static bool estimate_metric(const struct sa_profile *profile, enum salloc_metric
     return sa_profile_estimate_matching(profile, &query, ret) == 0;
 }
 
-/* Whether values of its samples are known, of which those metrics are added up. */
+/* Returns whether the profile has the single samples from which values are added up. */
 static bool has_singles(const struct sa_profile *profile)
 {
     return profile->singles || !profile->row_count;
 }
 
+/* Adds the line of the total. */
 static void add_bytes(const struct sa_profile *profile, const struct sa_by_stack *all,
                       struct sa_fmt *f)
 {
@@ -101,7 +106,7 @@ static void add_bytes(const struct sa_profile *profile, const struct sa_by_stack
     sa_fmt_add(f, ", from %llu samples", (unsigned long long)e.samples);
 }
 
-/* What the kernel told of the blocks in use. */
+/* Adds the residency of the blocks in use, as far as the kernel tells. */
 static void add_residency(const struct sa_profile *profile, struct sa_fmt *f)
 {
     struct sa_values all = {0}, row;
@@ -143,13 +148,14 @@ const char *sa_summary_life(double ns, double *ret)
                  {60e9, "min"}, {3600e9, "h"}, {86400e9, "d"}};
     size_t unit = 0;
 
-    /* What would be rounded to 1000.00 of a unit is 1.00 of the next. */
+    /* A time that would be printed as 1000.00 of a unit is 1.00 of the next. */
     while (unit + 1 < sizeof(units) / sizeof(*units) && ns >= 0.999995 * units[unit + 1].ns)
         unit++;
     *ret = ns / units[unit].ns;
     return units[unit].name;
 }
 
+/* Adds a time with its unit, behind a text. */
 static void add_life(struct sa_fmt *f, const char *before, double ns)
 {
     double span;
@@ -158,7 +164,7 @@ static void add_life(struct sa_fmt *f, const char *before, double ns)
     sa_fmt_add(f, "%s%.2F %s", before, span, unit);
 }
 
-/* The mean of all lives, those that had not ended with their time until the stop. */
+/* Adds the mean of all lives. The life of a block that is still live ends at the stop. */
 static void add_mean_life(const struct sa_profile *profile, struct sa_fmt *f)
 {
     struct salloc_interval x;
@@ -166,14 +172,14 @@ static void add_mean_life(const struct sa_profile *profile, struct sa_fmt *f)
     if (!estimate_metric(profile, SALLOC_METRIC_LIFETIME, &x))
         return;
     add_life(f, "mean life, of blocks still live until the stop: ", x.value);
-    if (x.high > LIFE_MAX_NS) /* so it is for less than 4 samples */
+    if (x.high > LIFE_MAX_NS) /* as for fewer than 4 samples */
         return;
     add_life(f, " (95 % interval ", x.low);
     add_life(f, " to ", x.high);
     sa_fmt_add(f, ")");
 }
 
-/* Whether the profile has more to estimate than blocks and bytes. */
+/* Returns whether the profile has metrics beside blocks and bytes. */
 static bool has_metrics(const struct sa_profile *profile)
 {
     if (profile->type == SALLOC_PROFILE_HEAP)
@@ -185,6 +191,7 @@ static bool has_metrics(const struct sa_profile *profile)
     return false;
 }
 
+/* Adds the line of these metrics. */
 static void add_metrics(const struct sa_profile *profile, struct sa_fmt *f)
 {
     if (profile->type == SALLOC_PROFILE_HEAP)
@@ -193,8 +200,10 @@ static void add_metrics(const struct sa_profile *profile, struct sa_fmt *f)
         add_mean_life(profile, f);
 }
 
-/* Where the interval is wider than the estimate: what would make it narrow. False: nothing to
- * say. */
+/*
+ * If the interval of the total is wider than the estimate, adds a sampling interval that would make
+ * it narrow: a power of two, below the present one. False: no hint is needed.
+ */
 static bool add_hint(const struct sa_profile *profile, const struct sa_by_stack *all,
                      struct sa_fmt *f)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounding, and sums over stacks; see values.h. */
+/* Rounds estimates, and adds them up by stack: sorts buckets and totals by stack, and adds up
+ * neighbours (values.h). */
 #include "sampling/export/values.h"
 
 #include "alloc/base/sort.h"
@@ -7,7 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Files hold signed numbers of 64 bits; sums of a few rows must fit, too. */
+/* Rounds to a whole number, at most 1e18. Files hold signed numbers of 64 bits, and readers add up
+ * a few rows. */
 static uint64_t whole(double x)
 {
     return x >= 1e18 ? (uint64_t)1e18 : x > 0 ? (uint64_t)(x + 0.5) : 0;
@@ -33,11 +35,11 @@ void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)
     ret->bytes = whole(total->sums.bytes + total->sums.certain_bytes);
 }
 
-/* A row, or a total, of a stack. */
+/* A bucket, or a total, of a stack. */
 struct part {
     const struct sa_stack *stack;
-    const struct sa_bucket *row; /* NULL: a total */
-    const struct sa_total *total;
+    const struct sa_bucket *row;  /* NULL: this is a total */
+    const struct sa_total *total; /* NULL: this is a bucket */
 };
 
 static bool part_before(const void *a, const void *b)
@@ -45,6 +47,8 @@ static bool part_before(const void *a, const void *b)
     return ((const struct part *)a)->stack < ((const struct part *)b)->stack;
 }
 
+/* The order of stacks: most bytes first. The hash makes the order of equal ones the same in each
+ * file. */
 static bool bytes_before(const void *a, const void *b)
 {
     const struct sa_by_stack *x = a, *y = b;
@@ -65,6 +69,7 @@ static void add_lives(struct sa_lives *to, const struct sa_bucket *row, uint64_t
     to->sum += row->life_sum / row->key.p;
 }
 
+/* Adds a bucket or a total to the numbers of a stack, or of all. */
 static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
                      const struct part *part)
 {
@@ -98,6 +103,7 @@ static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
     }
 }
 
+/* Stores all buckets and totals, sorted by stack. Returns 0 or -ENOMEM. */
 static int collect_parts(const struct sa_profile *profile, struct sa_buffer *ret)
 {
     size_t count = profile->row_count + profile->total_count;

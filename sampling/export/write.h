@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles as files. doc/profiles.md says what stands in each format. All of this asks the loader
- * and reads files: it is only called outside of the allocator, with no lock of ours held. Needs 16
- * KiB of stack.
+ * Writes profiles as files. doc/profiles.md describes the formats. The functions ask the loader and
+ * read files, so the caller holds no lock of the allocator and is not inside the fork gate. They
+ * need 16 KiB of stack, and several threads may write at a time.
  */
 #ifndef SA_SAMPLING_EXPORT_WRITE_H
 #define SA_SAMPLING_EXPORT_WRITE_H
@@ -11,20 +11,22 @@
 #include "sampling/export/sink.h"
 #include "sampling/profile/profile.h"
 
-/* Each puts a whole file: 0 or -ENOMEM. What the output met is the output's (sa_sink_close). */
+/* Put a whole file in one format. Return 0 or -ENOMEM. sa_sink_close returns errors of the
+ * output. */
 int sa_write_proto(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_gperftools(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_jeprof(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_collapsed(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_report(const struct sa_profile *profile, struct sa_sink *out);
 
-/* As salloc_profile_write_file, but returns 0 or a negative errno. */
+/* Does what salloc_profile_write_file promises (include/salloc/profile.h), but returns 0 or a
+ * negative error number. */
 int sa_profile_write_file(const struct sa_profile *profile, const char *pattern);
 
-/* The same to a destination that was kept. */
+/* As sa_profile_write_file, to a destination that was made before. */
 int sa_profile_write_to(const struct sa_profile *profile, const struct sa_destination *d);
 
-/* -EINVAL for a pattern whose ending or placeholders sa_profile_write_file does not know. */
+/* Returns 0, or -EINVAL for a pattern whose ending or placeholders are not known. */
 int sa_profile_check_path(const char *pattern);
 
 #endif

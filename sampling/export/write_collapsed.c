@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collapsed stacks: a line for each, "root;...;leaf N", where N is the bytes that the profile
- * mainly tells of. There is no escaping in this format, so what would end a name is replaced; names
- * have no line ends.
+ * Writes collapsed stacks: one line for each stack, "root;...;leaf N". N is the main bytes of the
+ * profile (values.h). The format has no escapes, so the separator in a name is replaced. Names have
+ * no newlines (alloc/base/utf8.h).
  */
 #include "sampling/export/write.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile into a file whose ending says the format; see write.h. No state. */
+/* Writes a profile to a file, in the format that the ending of its name selects (write.h). */
 #include "sampling/export/write.h"
 
 #include "alloc/base/bits.h"
@@ -23,6 +23,7 @@ static const struct format formats[] = {
     {".txt", sa_write_report, false},
 };
 
+/* Returns the format of a name, or NULL. */
 static const struct format *format_of_ending(const char *pattern)
 {
     size_t length = strlen(pattern);
@@ -36,7 +37,7 @@ static const struct format *format_of_ending(const char *pattern)
     return NULL;
 }
 
-/* A descriptor that is named without an ending gets the table. */
+/* Returns the format of a pattern, or NULL. A descriptor without an ending receives the table. */
 static const struct format *format_of(const char *pattern)
 {
     const char *ending;
@@ -55,6 +56,7 @@ static int sink(void *file, const void *data, size_t bytes)
     return sa_file_write(file, data, bytes);
 }
 
+/* Writes a profile to an open file. Returns 0 or a negative error number. */
 static int write_into(const struct sa_profile *profile, const struct format *format,
                       struct sa_file *file)
 {
@@ -68,7 +70,7 @@ static int write_into(const struct sa_profile *profile, const struct format *for
     return failed ? failed : closed;
 }
 
-/* All that is too large for the stack of every thread. */
+/* The variables that are too large for the stack of any thread. */
 struct room {
     struct sa_file file;
     struct sa_destination destination;
@@ -77,6 +79,7 @@ struct room {
 
 #define ROOM_BYTES sa_align_up(sizeof(struct room), 65536)
 
+/* Writes a profile to a destination. The file appears complete, or not at all. */
 static int write_to(const struct sa_profile *profile, const struct sa_destination *d,
                     struct room *room)
 {

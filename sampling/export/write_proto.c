@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile.proto, for pprof and whatever reads its files. Sample types are Go's for what is in use,
- * tcmalloc's for lifetimes, and never change for a type of profile: files can only be compared if
- * they are the same. Labels are named as tcmalloc names them.
+ * Writes profile.proto (github.com/google/pprof, proto/profile.proto). Sample types have Go's names
+ * for blocks in use, and tcmalloc's for lifetimes. They never change for a type of profile, because
+ * readers compare only files with the same types. Labels have tcmalloc's names.
  *
- * Numbers of mappings, locations and functions count from 1 without gaps, which some readers rely
- * on. Strings are put when they are first needed; readers only see their order.
+ * The numbers of mappings, locations and functions count from 1 without gaps, which some readers
+ * rely on. A string is put when it is first needed. Its number is its place among all strings.
  */
 #include "sampling/export/write.h"
 
@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-/* Fields of the messages. */
+/* Field numbers of the messages, as in profile.proto. */
 enum {
     PROFILE_SAMPLE_TYPE = 1,
     PROFILE_SAMPLE,
@@ -53,7 +53,7 @@ enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
 enum { LINE_FUNCTION = 1 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
 
-/* The strings that are known beforehand. */
+/* The strings that every file begins with. S_<name> is the number of each. */
 #define STRINGS(X)                                                                                 \
     X(EMPTY, "")                                                                                   \
     X(COUNT, "count")                                                                              \
@@ -116,15 +116,15 @@ enum {
         S_KNOWN
 };
 
-/* One behind the other: pointers would have to be relocated at every start of a process. */
+/* The strings in one array. Pointers to them would be relocated at every start of a process. */
 #define X(name, text) text "\0"
 static const char known[] = STRINGS(X);
 #undef X
 
 #define TYPES_MAX 8
 
-/* The sample types of each type of profile: name, unit, and what must be known (SA_KNOWS_...). Last
- * comes the one that readers show first, as some readers take the last. */
+/* The sample types of a profile: name, unit, and the residency that must be known (SA_KNOWS_...).
+ * `first` is shown first. It is the last, except for lifetimes: some readers show the last. */
 static const struct {
     uint8_t count, first;
     uint8_t types[TYPES_MAX][3];
@@ -159,20 +159,20 @@ static const struct {
                                    {S_CENSORED_SPACE, S_BYTES, 0}}},
 };
 
-/* Where the values of a row begin in the list of a type; places in that of a heap profile. */
+/* Indices of values: where those of a bucket begin; those of a HEAP profile. */
 enum { AT_ALLOC = 0, AT_PEAK = 2, AT_FREED = 2, AT_CENSORED = 4 };
 enum { AT_RESIDENT = 2, AT_SWAPPED, AT_LOCKED, AT_ZERO, AT_INUSE };
 
-#define THREADS 64
+#define THREADS 64 /* names of threads that the writer remembers */
 
 struct writer {
     const struct sa_profile *profile;
     struct sa_sink *out;
     struct sa_frames frames;
-    uint64_t strings; /* so far */
+    uint64_t strings; /* put so far */
     struct {
-        uint32_t tid, string;
-    } threads[THREADS]; /* names that were put, by number modulo this; 0: none */
+        uint32_t tid, string; /* string: number of the thread's name. tid 0: empty */
+    } threads[THREADS];       /* names put lately, by tid % THREADS */
 };
 
 static void put_message(struct writer *w, unsigned field, const struct sa_proto *m)
@@ -180,7 +180,7 @@ static void put_message(struct writer *w, unsigned field, const struct sa_proto 
     sa_proto_put_bytes(w->out, field, m->bytes, m->used);
 }
 
-/* The number of a string that was not put before. */
+/* Puts a string and returns its number. */
 static uint64_t put_string(struct writer *w, const char *s)
 {
     sa_proto_put_bytes(w->out, PROFILE_STRING, s, strlen(s));
@@ -220,20 +220,20 @@ static void add_word(struct sa_proto *sample, unsigned key, unsigned word)
     sa_proto_message(sample, SAMPLE_LABEL, &m);
 }
 
-/* Whether a block was freed where it was allocated; nothing where that is not known. */
+/* Adds whether blocks were freed where they were allocated, if that is known. */
 static void add_active(struct sa_proto *sample, unsigned key, int same)
 {
     if (same != SA_SAME_UNKNOWN)
         add_word(sample, key, same > 0 ? S_SAME : same == 0 ? S_DIFFERENT : S_NONE);
 }
 
-/* Whether the file has the i-th sample type of its list. */
+/* Returns whether the file has sample type i of its list: the kernel has told its values. */
 static bool has_type(const struct writer *w, unsigned i)
 {
     return !(sample_types[w->profile->type].types[i][2] & ~w->profile->knows);
 }
 
-/* stack may be NULL: not known. values: of all types in the list. */
+/* Begins a sample. stack: NULL: not known. values: of all types of the list. */
 static void begin_sample(struct writer *w, struct sa_proto *m, const struct sa_stack *stack,
                          const uint64_t *values)
 {
@@ -310,6 +310,7 @@ static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const stru
     add_active(m, S_ACTIVE_THREAD, row->key.same_thread);
 }
 
+/* Puts a bucket: one sample, or two for blocks that a recording saw allocated and freed. */
 static void put_row(struct writer *w, const struct sa_bucket *row)
 {
     enum salloc_profile_type type = w->profile->type;
@@ -350,7 +351,7 @@ static void put_samples(struct writer *w)
 {
     for (size_t i = 0; i < w->profile->row_count; i++)
         put_row(w, &w->profile->rows[i]);
-    for (size_t i = 0; i < w->profile->total_count; i++) { /* of alloc_objects, alloc_space */
+    for (size_t i = 0; i < w->profile->total_count; i++) { /* alloc_objects and alloc_space */
         const struct sa_total *total = &w->profile->totals[i];
         struct sa_values v;
         struct sa_proto m;
@@ -361,8 +362,7 @@ static void put_samples(struct writer *w)
     }
 }
 
-/* Whether names were found in the object of a segment. Readers then leave its frames as they
- * are. */
+/* Returns whether names were found in an object. Readers then look for none. */
 static bool has_functions(const struct sa_frames *f, uint32_t object)
 {
     for (size_t i = 0; i < sa_frames_count(f); i++) {
@@ -390,7 +390,7 @@ static void put_mappings(struct writer *w)
             char hex[2 * SA_BUILD_ID_MAX + 1], *path;
             struct sa_fmt f;
 
-            /* All strings are UTF-8, and nobody opens this file any more. */
+            /* All strings have to be UTF-8. The path is not used to open the file from here on. */
             path = w->frames.mappings.names.data + object->name;
             sa_utf8_clean(path, strlen(path));
             file = put_string(w, path);
@@ -412,11 +412,11 @@ static void put_mappings(struct writer *w)
     }
 }
 
-/* Locations of objects without symbols have no function: a reader that has them elsewhere finds
- * it. */
+/* Puts locations and functions. Locations in objects without symbols have no function, so that a
+ * reader looks for the name itself. */
 static void put_locations(struct writer *w)
 {
-    uint32_t last = 0, named = 0; /* numbers of functions without gaps */
+    uint32_t last = 0, named = 0; /* frame->function before; functions put */
 
     for (size_t i = 0; i < sa_frames_count(&w->frames); i++) {
         const struct sa_frame *frame = sa_frames_frame(&w->frames, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table for people: a summary, then the stacks, most bytes first, with their confidence
- * intervals. doc/profiles.md explains the columns.
+ * Writes a table for people: the summary, and then the stacks, most bytes first, with their
+ * confidence intervals. doc/profiles.md, "The table", explains the columns.
  */
 #include "sampling/export/write.h"
 
@@ -10,7 +10,7 @@
 #include "sampling/export/values.h"
 #include "sampling/symbolize/frames.h"
 
-#define LEVEL 0.95
+#define LEVEL 0.95 /* of the confidence intervals */
 
 static void put_summary(const struct sa_profile *profile, const struct sa_by_stack *all,
                         struct sa_sink *out)
@@ -29,7 +29,7 @@ static void put_life(double ns, struct sa_sink *out)
     sa_sink_text(out, " %6.2F %3s", span, unit);
 }
 
-/* The mean, the shortest if that is wanted, and the longest. */
+/* Puts the mean, the shortest (if asked for) and the longest life. */
 static void put_lives(const struct sa_lives *lives, bool min, struct sa_sink *out)
 {
     if (lives->weight == 0) {
@@ -42,6 +42,7 @@ static void put_lives(const struct sa_lives *lives, bool min, struct sa_sink *ou
     put_life((double)lives->max, out);
 }
 
+/* Puts the row of a stack. */
 static void put_row(const struct sa_profile *profile, const struct sa_by_stack *all,
                     const struct sa_by_stack *s, struct sa_sink *out)
 {
@@ -84,6 +85,7 @@ static void put_columns(const struct sa_profile *profile, struct sa_sink *out)
     sa_sink_string(out, "\n");
 }
 
+/* Puts the frames of a stack, one on a line. */
 static void put_frames(const struct sa_frames *frames, const struct sa_stack *stack,
                        struct sa_sink *out)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two text formats that pprof in Perl reads, with /proc/self/maps for the names.
+ * Writes the two text formats that the Perl versions of pprof read. A copy of /proc/self/maps lets
+ * them find names. Behind the first lines is the summary, in lines that begin with "#", which
+ * readers ignore.
  *
- * Behind the first lines stands the summary, in lines that begin with "#": readers pass over them.
+ * gperftools' format: the type "heapprofile" tells readers that the numbers are final. The file has
+ * salloc's rounded estimates.
  *
- * gperftools': its type "heapprofile" tells readers that the numbers are final. They are ours,
- * whole.
- *
- * jemalloc's: readers take the numbers for raw counts of a sample of interval T, and multiply count
- * and bytes of each stack by 1/(1-exp(-(bytes/count)/T)); so they must be divided by that before.
- * With the T that was sampled with, whole numbers would be too coarse: at 1/p = 1000 a count of 3
- * stands for anything from 2500 to 3500. But only the product counts, and T is ours to choose: with
- * T = 1 the factor is within 1e-16 of 1 from 37 bytes on, and what little rounding is left for
- * smaller blocks is carried from stack to stack, so that the totals are exact.
+ * jemalloc's format: readers take the numbers for raw counts of a sample with the interval T. They
+ * multiply the count and the bytes of each stack by 1/(1-exp(-(bytes/count)/T)). The writer inverts
+ * that. With the T of the sample, whole numbers would be too coarse: at 1/p = 1000, a count of 3
+ * stands for anything from 2500 to 3500. But readers use only the product, so the writer may choose
+ * T. With T = 1 the factor differs from 1 by less than 1e-16 from 37 bytes on. For smaller blocks
+ * the rounding is carried from stack to stack, so that the totals are exact.
  */
 #include "sampling/export/write.h"
 
@@ -50,8 +50,8 @@ struct numbers {
     uint64_t count, bytes, alloc_count, alloc_bytes;
 };
 
-/* What is in use, and what ever was allocated, or only one thing: readers then show no second
- * one. */
+/* Returns the numbers of a stack: in use, and ever allocated. Types other than HEAP have zeros for
+ * the latter, and readers then show one pair of numbers. */
 static struct numbers numbers_of(const struct sa_by_stack *s)
 {
     return (struct numbers){s->count, s->bytes, s->alloc_count, s->alloc_bytes};
@@ -92,23 +92,26 @@ int sa_write_gperftools(const struct sa_profile *profile, struct sa_sink *out)
     return 0;
 }
 
-/* What a reader has added up so far, less what it should have. */
+/* The sums that a reader has computed so far, minus those that it should have. */
 struct carry {
     double count, bytes;
 };
 
+/* Returns the reader's factor for a stack, at T = 1. */
 static double read_factor(double count, double bytes)
 {
     return 1 / -sa_expm1(-bytes / count);
 }
 
-/* Readers cut off what is behind the point, and round sums: more than that is the margin. */
+/* Readers truncate their sums, which they compute with rounding. The margin is larger than the
+ * rounding. */
 #define MARGIN 1e-3
 
-/* The smallest bytes, for that count, whose sum with what was read before is not below ours. */
+/* Returns the smallest number of bytes, for this count, for which the reader's sum is not below
+ * salloc's. */
 static uint64_t invert_bytes(double count, uint64_t bytes, double carry)
 {
-    uint64_t low = 1, high = bytes + 1; /* what is read is never less than what is written */
+    uint64_t low = 1, high = bytes + 1; /* the factor is at least 1 */
 
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -122,11 +125,13 @@ static uint64_t invert_bytes(double count, uint64_t bytes, double carry)
     return low;
 }
 
+/* Replaces the numbers of a stack by those from which readers compute them, and updates the carry.
+ */
 static void invert(uint64_t *count, uint64_t *bytes, struct carry *carry)
 {
     double c = (double)*count, b = (double)*bytes, factor, least;
 
-    if (!*count || !*bytes) { /* readers would divide by the bytes */
+    if (!*count || !*bytes) { /* readers divide by the bytes of a stack with a count */
         *count = 0;
         return;
     }
