@@ -48,6 +48,7 @@ struct sa_span {
     union {
         size_t requested;       /* LARGE: bytes asked for, checked by sized frees */
         uint64_t *more_bits;    /* OBJECTS with more than 64 objects: the bitmap */
+        uint64_t emptied;       /* OBJECTS, up to 64: see alloc/middle/central_empty.h */
         uint64_t idle_since_ns; /* free: since when */
         struct sa_span *aside;  /* KEPT: the next one that could not be made accessible again */
     };

@@ -85,6 +85,7 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_
     s->ever.frees += c->frees;
     s->ever.frees_bytes += c->frees * k->size;
     s->quarantine_bytes += c->quarantine_objects * k->size;
+    s->emptied_bytes += d.central.emptied_bytes;
     s->central_bytes +=
         c->central_objects * k->size +
         d.central.spans * (((size_t)k->pages << SA_PAGE_SHIFT) - (size_t)k->objects * k->size);
@@ -156,7 +157,7 @@ static void snapshot_metadata(struct sa_snapshot *s)
     s->pagemap_bytes = sa_load_relaxed(&sa_pagemap.bytes);
     s->slab_bytes = sa_cpu_cache_slab_bytes();
     s->metadata_bytes = s->arena.allocated_bytes + s->slab_bytes + s->stacks.bytes;
-    s->released_bytes = s->heap.released_bytes + s->reserved_bytes;
+    s->released_bytes = s->heap.released_bytes + s->emptied_bytes + s->reserved_bytes;
     known = s->heap.mapped_bytes + s->metadata_bytes + s->arena.unallocated_bytes +
             s->arena.unavailable_bytes + s->reserved_bytes;
     /* Memory may have been mapped after system_bytes was read: known may exceed system_bytes. */
@@ -236,6 +237,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         s->heap.in_use_bytes = other;
     }
     s->in_use_bytes = s->heap.in_use_bytes - other;
+    s->central_bytes -= sa_min(s->emptied_bytes, s->central_bytes);
     other = (class_pages << SA_PAGE_SHIFT) + s->apart_bytes;
     s->large_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
     other = class_spans + s->sampled_objects;
@@ -269,7 +271,7 @@ size_t sa_snapshot_page_heap_free(const struct sa_snapshot *s)
 
 size_t sa_snapshot_actual(const struct sa_snapshot *s)
 {
-    return s->heap.mapped_bytes - s->heap.released_bytes + s->metadata_bytes +
+    return s->heap.mapped_bytes - s->heap.released_bytes - s->emptied_bytes + s->metadata_bytes +
            s->arena.unallocated_bytes + s->arena.unavailable_bytes;
 }
 

@@ -68,6 +68,7 @@ struct sa_snapshot {
     size_t transfer_bytes, sharded_bytes;            /* sharded: the part in shards of CPUs */
     size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks, withheld from reuse */
     size_t central_bytes; /* free objects, and the rest behind the last object of each span */
+    size_t emptied_bytes; /* pages of these objects that were given back; not in central_bytes */
     size_t large_blocks, large_bytes;
     struct sa_large_counts large; /* of large blocks since the start */
     struct sa_large_counts ever;  /* of all blocks since the start */

@@ -12,6 +12,7 @@
 #include "alloc/fork/deferred_calls.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/maintain/group_limit.h"
+#include "alloc/middle/central_empty.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
@@ -62,6 +63,17 @@ static void release_pages(void)
     }
 }
 
+/* Pages of free objects, on spans that are in use. */
+static void empty_objects(void)
+{
+    size_t over, given = 1;
+
+    while (given && (over = sa_limits_excess(SA_LIMIT_SOFT)) && !sa_fork_gate_is_closed()) {
+        given = sa_central_empty(sa_min(over, SLICE_BYTES));
+        sa_limits_released(SA_LIMIT_SOFT, given);
+    }
+}
+
 static bool drain_is_due(uint64_t now)
 {
     size_t used = sa_footprint_bytes(), part = sa_limits_get(SA_LIMIT_SOFT) / DRAIN_PART;
@@ -85,6 +97,7 @@ static void enforce(void)
         sa_cpu_cache_drain(-1);
         sa_transfer_flush();
         release_pages();
+        empty_objects();
         soft.drained_ns = now;
         soft.drained_bytes = sa_footprint_bytes();
     }

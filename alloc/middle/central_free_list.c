@@ -21,6 +21,8 @@
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
+#include "alloc/middle/central_empty.h"
+#include "alloc/middle/central_spans.h"
 #include "alloc/middle/span_objects.h"
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/account/limits.h"
@@ -30,10 +32,6 @@
 #include "pagemap/pagemap.h"
 
 #include <string.h>
-
-#define LISTS    8
-#define NEW_LIST (LISTS - 1) /* new spans; those of a run in the order in which they came */
-#define NO_LIST  LISTS
 
 /* Spans of more objects than this are likely to stay in use for long: see the page heap. */
 #define DENSE_OBJECTS 16
@@ -46,79 +44,8 @@
 #define RUN_PART 32
 #define RUN_MAX  16
 
-struct central {
-    struct sa_lock lock;
-    uint8_t filled;               /* bit set = list not empty; read without the lock, as a hint */
-    struct sa_span *lists[LISTS]; /* list 0: fullest spans */
-    uint32_t new_least;           /* new spans since sa_central_plunder, at least */
-    uint64_t *unused_bits;        /* bitmaps of returned spans, linked through their first word */
-    size_t free_objects, spans;
-    uint64_t requested, returned;
-    uint32_t utilization[SA_CENTRAL_BUCKETS]; /* spans by live objects */
-} __attribute__((aligned(SA_CACHELINE)));
-
-static struct central centrals[SA_CLASSES_MAX]; /* by sa_class_place */
+struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_class_place */
 static SA_START_DATA bool central_runs; /* atomic, relaxed: there was a run of more than one span */
-
-/* Live objects; a span that is pinned has at least one. */
-static unsigned central_load(const struct sa_span *s)
-{
-    return s->live || !s->pins ? s->live : 1;
-}
-
-/* Fuller spans come first; below 17 objects live counts are told apart one by one at the end. */
-static unsigned central_list_for(const struct sa_span *s)
-{
-    unsigned live = central_load(s);
-
-    if (!live)
-        return NEW_LIST;
-    return NEW_LIST - sa_min(s->objects <= 16 ? live : (unsigned)sa_log2(live) + 1, NEW_LIST);
-}
-
-static void central_unlink(struct central *c, struct sa_span *s)
-{
-    if (s->list == NO_LIST)
-        return;
-    if (s->next)
-        s->next->prev = s->prev;
-    if (s->prev)
-        s->prev->next = s->next;
-    else if (!(c->lists[s->list] = s->next))
-        sa_store_relaxed(&c->filled, (uint8_t)(c->filled & ~(1u << s->list)));
-    s->list = NO_LIST;
-}
-
-static void central_link(struct central *c, struct sa_span *s, unsigned list)
-{
-    s->prev = NULL;
-    s->next = c->lists[list];
-    if (s->next)
-        s->next->prev = s;
-    c->lists[list] = s;
-    sa_store_relaxed(&c->filled, (uint8_t)(c->filled | 1u << list));
-    s->list = (uint8_t)list;
-}
-
-static unsigned central_bucket(unsigned live)
-{
-    return live ? (unsigned)sa_min(sa_log2(live) + 1, SA_CENTRAL_BUCKETS - 1) : 0;
-}
-
-/* Puts a span with `before` live objects, until their number changed, where it belongs. */
-static void central_place(struct central *c, struct sa_span *s, unsigned before)
-{
-    unsigned list = s->live == s->objects ? NO_LIST : central_list_for(s);
-
-    c->utilization[central_bucket(before)]--;
-    c->utilization[central_bucket(central_load(s))]++;
-
-    if (list == s->list)
-        return;
-    central_unlink(c, s);
-    if (list != NO_LIST)
-        central_link(c, s, list);
-}
 
 /* A span from the page heap: objects free, in no list, not yet of the class. No lock held. */
 static struct sa_span *central_new_span(unsigned cls, struct central *c)
@@ -172,7 +99,7 @@ static void central_begin(struct sa_span *s)
 
 SA_RARE bool sa_central_has(unsigned cls)
 {
-    return (sa_load_relaxed(&centrals[sa_class_place(cls)].filled) & ~(1u << NEW_LIST)) != 0;
+    return (sa_load_relaxed(&sa_centrals[sa_class_place(cls)].filled) & ~(1u << NEW_LIST)) != 0;
 }
 
 /* How many new spans a class takes at a time. Lock held. */
@@ -209,7 +136,7 @@ static size_t central_grow(struct central *c, unsigned cls, size_t run) SA_REQUI
 
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 {
-    struct central *c = &centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_class_place(cls)];
     size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
     void **end = objs + n; /* from the first span come those that are handed out first */
 
@@ -218,6 +145,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         struct sa_span *s;
         unsigned before;
         size_t took, made;
+        uint64_t bits;
 
         /* A class of few spans makes do with one new span, one of many completes the batch. */
         if (!c->filled && got &&
@@ -235,8 +163,11 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         before = central_load(s);
         if (!before)
             central_begin(s);
+        bits = s->bits;
         took = SA_UNLIKELY(sa_hardening.scatter) ? sa_span_take_scattered(s, size, end, n - got)
                                                  : sa_span_take(s, size, end, n - got);
+        if (SA_UNLIKELY(sa_load_relaxed(&sa_central_empties)))
+            sa_central_refill(c, s, bits & ~s->bits);
         end -= took;
         c->free_objects -= took;
         got += took;
@@ -256,6 +187,8 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsigned before,
                                     struct sa_span *next)
 {
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_central_empties)))
+        sa_central_refill(c, s, ~0ull);
     central_unlink(c, s);
     c->free_objects -= s->objects;
     c->spans--;
@@ -291,55 +224,6 @@ static void central_give_back(struct sa_span *s)
     }
 }
 
-enum central_fault { FAULT_NONE, FAULT_FOREIGN, FAULT_TWICE };
-
-/*
- * Puts objects back on the span of the first one; how many there were before one of another span,
- * or a wrong one. A word of the bitmap is written when the next one is another: each object would
- * wait for the one before otherwise. Lock held.
- */
-static size_t central_put(unsigned cls, struct central *c, struct sa_span *s, void *const *objs,
-                          size_t n, enum central_fault *ret_fault)
-{
-    const struct sa_class *k = &sa_size_classes.of[cls];
-    uint64_t none = 0, *at = &none, word = 0; /* what is written next, and its place */
-    uint64_t *bits;
-    size_t bytes, i;
-
-    if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS) {
-        /* A span that is moving: all its objects were free already. */
-        *ret_fault = s && s->state == SA_SPAN_MOVING ? FAULT_TWICE : FAULT_FOREIGN;
-        return 0;
-    }
-    bits = sa_span_bits(s);
-    bytes = sa_span_bytes(s);
-    for (i = 0; i < n; i++) {
-        size_t offset = (uintptr_t)objs[i] - s->start;
-        long index = sa_class_index(k, offset);
-
-        if (i && offset >= bytes)
-            break; /* of another span: never the first, whatever the map says */
-        if (SA_UNLIKELY(index < 0)) {
-            *ret_fault = FAULT_FOREIGN;
-            break;
-        }
-        if (at != bits + index / 64) {
-            sa_store_relaxed(at, word);
-            at = bits + index / 64;
-            word = *at;
-        }
-        if (SA_UNLIKELY(word & 1ull << index % 64)) {
-            *ret_fault = FAULT_TWICE;
-            break;
-        }
-        word |= 1ull << index % 64;
-    }
-    sa_store_relaxed(at, word);
-    sa_store_relaxed(&s->live, (uint16_t)(s->live - i));
-    c->free_objects += i;
-    return i;
-}
-
 /* Objects that a program frees in another order than it allocated them lie on as many spans: so
  * that the processor waits for all of their records at once, and nobody for the lock meanwhile. */
 static void prefetch_spans(void *const *objs, size_t n)
@@ -358,9 +242,9 @@ static void prefetch_spans(void *const *objs, size_t n)
 
 void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 {
-    struct central *c = &centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_class_place(cls)];
     struct sa_span *empty = NULL;
-    enum central_fault fault = FAULT_NONE;
+    enum sa_span_fault fault = SA_SPAN_RIGHT;
     size_t i = 0;
 
     prefetch_spans(objs, n);
@@ -368,9 +252,12 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     while (i < n) {
         struct sa_span *s = sa_pagemap_span((uintptr_t)objs[i]);
         unsigned before = s ? central_load(s) : 0;
+        size_t put;
 
-        i += central_put(cls, c, s, objs + i, n - i, &fault);
-        if (SA_UNLIKELY(fault != FAULT_NONE))
+        put = sa_span_put(s, cls, objs + i, n - i, &fault);
+        c->free_objects += put;
+        i += put;
+        if (SA_UNLIKELY(fault != SA_SPAN_RIGHT))
             break;
         if (central_load(s) == 0)
             empty = central_drop(
@@ -379,13 +266,13 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
             central_place(c, s, before);
     }
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-    if (SA_UNLIKELY(fault == FAULT_FOREIGN) &&
+    if (SA_UNLIKELY(fault == SA_SPAN_FOREIGN) &&
         sa_page_heap_is_free(&sa_page_heap_ordinary, (uintptr_t)objs[i]))
-        fault = FAULT_TWICE; /* all objects of the span were free already, and the span is, too */
-    if (SA_UNLIKELY(fault == FAULT_TWICE))
+        fault = SA_SPAN_TWICE; /* all objects of the span were free already, and the span is, too */
+    if (SA_UNLIKELY(fault == SA_SPAN_TWICE))
         sa_fatal("double free", objs[i], "was freed before (block of %u bytes)",
                  sa_size_classes.of[cls].size);
-    if (SA_UNLIKELY(fault == FAULT_FOREIGN))
+    if (SA_UNLIKELY(fault == SA_SPAN_FOREIGN))
         sa_fatal("invalid free", objs[i], "is not the start of a block of %u bytes",
                  sa_size_classes.of[cls].size);
     central_give_back(empty);
@@ -400,7 +287,7 @@ SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
 
         if (!sa_class_has_place(cls))
             continue;
-        c = &centrals[sa_class_place(cls)];
+        c = &sa_centrals[sa_class_place(cls)];
         if (!(sa_load_relaxed(&c->filled) & 1u << NEW_LIST))
             continue;
         sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
@@ -424,7 +311,7 @@ SA_RARE void sa_central_flush(void)
 
 SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
 {
-    struct central *c = &centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_class_place(cls)];
     struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
@@ -439,7 +326,7 @@ SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
 /* A span of one object, in use, becomes one of the class, or none of it any more. */
 SA_RARE static void central_count(unsigned cls, bool joins)
 {
-    struct central *c = &centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_class_place(cls)];
     int64_t bytes = sa_size_classes.of[cls].size;
 
     sa_in_use_add(joins ? bytes : -bytes);
@@ -486,11 +373,12 @@ SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
     *ret = (struct sa_central_stats){0};
     if (!sa_class_has_place(cls))
         return;
-    c = &centrals[sa_class_place(cls)];
+    c = &sa_centrals[sa_class_place(cls)];
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     ret->free_objects = c->free_objects;
     ret->spans = c->spans;
     ret->pages = c->spans * sa_size_classes.of[cls].pages;
+    ret->emptied_bytes = c->emptied_bytes;
     ret->spans_requested = c->requested;
     ret->spans_returned = c->returned;
     for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)

@@ -12,6 +12,7 @@
 #include "alloc/base/canary.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/rng.h"
+#include "alloc/base/size_class.h"
 #include "pagemap/span.h"
 
 SA_INLINE uint64_t *sa_span_bits(struct sa_span *s)
@@ -64,6 +65,54 @@ SA_COLD static size_t sa_span_take_scattered(struct sa_span *s, size_t size, voi
     }
     sa_store_relaxed(&s->live, (uint16_t)(s->live + take));
     return take;
+}
+
+enum sa_span_fault { SA_SPAN_RIGHT, SA_SPAN_FOREIGN, SA_SPAN_TWICE };
+
+/*
+ * Puts objects back on the span of the first one; how many there were before one of another span,
+ * or a wrong one. A word of the bitmap is written when the next one is another: each object would
+ * wait for the one before otherwise. Lock held.
+ */
+static inline size_t sa_span_put(struct sa_span *s, unsigned cls, void *const *objs, size_t n,
+                                 enum sa_span_fault *ret_fault)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    uint64_t none = 0, *at = &none, word = 0; /* what is written next, and its place */
+    uint64_t *bits;
+    size_t bytes, i;
+
+    if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS) {
+        /* A span that is moving: all its objects were free already. */
+        *ret_fault = s && s->state == SA_SPAN_MOVING ? SA_SPAN_TWICE : SA_SPAN_FOREIGN;
+        return 0;
+    }
+    bits = sa_span_bits(s);
+    bytes = sa_span_bytes(s);
+    for (i = 0; i < n; i++) {
+        size_t offset = (uintptr_t)objs[i] - s->start;
+        long index = sa_class_index(k, offset);
+
+        if (i && offset >= bytes)
+            break; /* of another span: never the first, whatever the map says */
+        if (SA_UNLIKELY(index < 0)) {
+            *ret_fault = SA_SPAN_FOREIGN;
+            break;
+        }
+        if (at != bits + index / 64) {
+            sa_store_relaxed(at, word);
+            at = bits + index / 64;
+            word = *at;
+        }
+        if (SA_UNLIKELY(word & 1ull << index % 64)) {
+            *ret_fault = SA_SPAN_TWICE;
+            break;
+        }
+        word |= 1ull << index % 64;
+    }
+    sa_store_relaxed(at, word);
+    sa_store_relaxed(&s->live, (uint16_t)(s->live - i));
+    return i;
 }
 
 /* Pins a span of the class, or takes a pin off it. False: it has too many, or is another one. Lock

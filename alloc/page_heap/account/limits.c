@@ -52,8 +52,10 @@ static size_t hard_for_request(void)
 
 size_t sa_limits_excess(enum sa_limit_kind kind)
 {
-    size_t limit = sa_limits_get(kind), used = limit == SA_NO_LIMIT ? 0 : sa_footprint_bytes();
+    size_t limit = sa_limits_get(kind), used = 0;
 
+    if (limit != SA_NO_LIMIT)
+        used = kind == SA_LIMIT_HARD ? sa_footprint_gross_bytes() : sa_footprint_bytes();
     return used > limit ? used - limit : 0;
 }
 
@@ -78,7 +80,7 @@ size_t sa_limits_lacking(size_t bytes)
 
     if (limit == SA_NO_LIMIT)
         return 0;
-    used = sa_footprint_bytes();
+    used = sa_footprint_gross_bytes();
     if (used > limit)
         return used - limit + bytes;
     room = limit - used;
@@ -103,13 +105,14 @@ size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown)
     size_t soft = sa_limits_get(SA_LIMIT_SOFT), hard = hard_for_request(), used;
 
     sa_store_seq_cst(&sa_footprint.used[heap], used_bytes);
-    used = sa_footprint_bytes();
+    used = sa_footprint_gross_bytes();
     if (used > hard && grown) {
         sa_add_relaxed(&sa_limits.refused, 1);
         return used - hard;
     }
     if (soft == SA_NO_LIMIT)
         return 0;
+    used -= (size_t)sa_load_relaxed(&sa_footprint.emptied);
     sa_limits_rearm(used - grown);
     if (used > soft && grown && !sa_load_relaxed(&sa_limits.soft_due))
         sa_store_relaxed(&sa_limits.soft_due, true);

@@ -5,7 +5,10 @@
  * killed: it had 111 MiB at its peak on 2026-11-23, under glibc 43.) Then with group_limit:off in a
  * group of 200 MiB, which is not looked at.
  *
- * usage: group BY_TURNS|AT_ONCE
+ * usage: group BY_TURNS|AT_ONCE|ASCENDING|DESCENDING
+ *
+ * The last two replace random blocks by longer ones, or shorter ones, from phase to phase, so that
+ * spans of all sizes stay partly in use. (They are killed if pages of free objects do not go back.)
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/check.h"
@@ -112,6 +115,49 @@ static int change(bool at_once, bool followed)
     _exit(check_end());
 }
 
+/* Random blocks are replaced; sizes grow by 1.3 from phase to phase, or shrink. */
+static int replace(bool ascending, bool followed)
+{
+    static void *blocks[BLOCKS];
+    static unsigned lengths[BLOCKS];
+    unsigned count = 0, x = 1;
+    size_t live = 0;
+
+    for (int phase = 0; phase < 17; phase++) {
+        double size = 5000;
+
+        for (int i = ascending ? 0 : phase; i < (ascending ? phase : 16); i++)
+            size *= 1.3;
+        for (size_t done = 0; done < LIVE;) {
+            unsigned n;
+
+            x = x * 1664525u + 1013904223u;
+            n = (unsigned)size / 2 + (x >> 8) % (unsigned)size;
+            while (live + n > LIVE) {
+                unsigned victim;
+
+                x = x * 1664525u + 1013904223u;
+                victim = (x >> 8) % count;
+                free(blocks[victim]);
+                live -= lengths[victim];
+                blocks[victim] = blocks[--count];
+                lengths[victim] = lengths[count];
+            }
+            REQUIRE(count < BLOCKS);
+            blocks[count] = malloc(n);
+            REQUIRE(blocks[count] != NULL);
+            memset(blocks[count], 1, n);
+            lengths[count++] = n;
+            live += n;
+            done += n;
+        }
+    }
+    if (followed)
+        CHECK(check_property("salloc.soft_limit_released_bytes") > 0);
+    CHECK(check_property("generic.current_allocated_bytes") < LIVE + LIVE / 8 + MIB);
+    _exit(check_end());
+}
+
 /* Runs it in a group; how it ended. */
 static int run_in(const char *how, const char *limit, const char *conf)
 {
@@ -145,6 +191,8 @@ int main(int argc, char **argv)
 
     REQUIRE(argc >= 2);
     check_begin();
+    if (argc == 3 && strstr(argv[1], "SCENDING"))
+        return replace(strcmp(argv[1], "ASCENDING") == 0, strcmp(argv[2], "ON") == 0);
     if (argc == 3)
         return change(strcmp(argv[1], "AT_ONCE") == 0, strcmp(argv[2], "ON") == 0);
     status = run_in(argv[1], "62914560", "");
