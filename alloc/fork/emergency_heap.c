@@ -4,7 +4,7 @@
  * are kept in a list that only grows; a block is recognised by the mapping it lies in. All shared
  * words are atomic: `first` is published with release and read with acquire.
  *
- * The lists of a lost child. A push is a compare and swap of the head. A pop takes all there is
+ * The lists of freed blocks. A push is a compare and swap of the head. A pop takes all there is
  * with an exchange: from then on nobody else has those blocks, so that their links do not change.
  * What is put back goes to an empty list, or else block by block. A list that is taken for a moment
  * looks empty to others, who then carve a new block.
@@ -36,7 +36,7 @@ struct emergency {
 static struct emergency *first; /* atomic */
 static void *aside;             /* atomic: blocks linked by their first word */
 
-/* In a lost child; atomic, as `aside`. First those of the classes. */
+/* Atomic, as `aside`. First those of the classes. */
 static void *freed[SA_CLASSES_MAX + LARGE_LISTS];
 
 SA_LAYOUT = {
@@ -130,7 +130,7 @@ SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
     uintptr_t from = sa_align_up((uintptr_t)p + sizeof(void *), page);
     uintptr_t to = ((uintptr_t)p + bytes) & ~(page - 1);
 
-    if (!sa_fork_gate_is_lost() || bytes < sizeof(void *))
+    if (bytes < sizeof(void *))
         return;
     list = list_for(bytes, &least);
     if (bytes >= RETURN_BYTES && to > from)
@@ -141,7 +141,7 @@ SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
         list_push(list, p);
 }
 
-/* A block that a lost child has freed, cleared; NULL: none that is aligned so. */
+/* A block that was freed, cleared; NULL: none that is aligned so. */
 static void *emergency_reuse(size_t size, size_t align)
 {
     size_t bytes;
@@ -160,18 +160,15 @@ static void *emergency_reuse(size_t size, size_t align)
 SA_RARE void *sa_emergency_heap_alloc(size_t size, size_t align)
 {
     struct emergency *e = sa_load_acquire(&first);
-    bool lost = sa_fork_gate_is_lost();
     void *p;
 
     if (align < 16)
         align = 16;
     if (size > SIZE_MAX / 4 || align > SIZE_MAX / 4)
         return NULL;
-    if (SA_UNLIKELY(lost)) {
-        if ((p = emergency_reuse(size, align)))
-            return p;
-        list_for(size, &size);
-    }
+    if ((p = emergency_reuse(size, align)))
+        return p;
+    list_for(size, &size); /* so that it can be used again */
     size = sa_align_up(size, 16);
     for (int tries = 0; e && tries < EMERGENCY_TRIES; tries++, e = e->next)
         if ((p = emergency_carve(e, size, align)))

@@ -142,6 +142,17 @@ SA_RARE static bool gate_look(unsigned stripe, bool counted)
     return !sa_fork_gate_is_lost();
 }
 
+/* A child of vfork, unless it has memory of its own by now: a copy that it has made without fork's
+ * handlers is repaired as any. */
+SA_RARE bool sa_fork_gate_refuses_child(void)
+{
+    struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
+
+    if (page && !sa_load_acquire(&page->alive) && !sa_thread.gate_depth)
+        gate_look(sa_fork_gate_stripe(), false);
+    return sa_thread_is_vfork_child();
+}
+
 /* Before this thread counts itself: the one that repairs a child must not find others counted. */
 SA_RARE void sa_fork_gate_look(unsigned stripe)
 {

@@ -71,6 +71,7 @@ SA_INLINE bool sa_fork_gate_is_lost(void)
     return SA_UNLIKELY(sa_load_relaxed(&sa_fork_gate.lost) != 0);
 }
 
+bool sa_fork_gate_refuses_child(void);
 void sa_fork_gate_look(unsigned stripe);
 bool sa_fork_gate_enter_closed(unsigned stripe);
 unsigned sa_fork_gate_stripe(void);
@@ -107,11 +108,14 @@ SA_INLINE void sa_fork_gate_count(unsigned stripe, bool enter)
         sa_sub_release(inside, 1);
 }
 
-/* False: a fork is in progress and may be waiting for this thread, or see `debugger`. Nests. */
+/* False: a fork is in progress and may be waiting for this thread, or see `debugger`, or this is a
+ * child of vfork, which may be killed inside. Nests. */
 SA_INLINE bool sa_fork_gate_enter(void)
 {
     unsigned stripe;
 
+    if (SA_UNLIKELY(sa_thread_is_vfork_child()) && sa_fork_gate_refuses_child())
+        return false;
     if (sa_thread.gate_depth) {
         if (SA_UNLIKELY(sa_load_relaxed(&sa_fork_gate.debugger)))
             return false;

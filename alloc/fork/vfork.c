@@ -3,14 +3,13 @@
 #include "alloc/fork/vfork.h"
 
 #include "alloc/fork/cpu_closed.h"
-#include "alloc/fork/fork_gate.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"
 
 /* In sa_thread.area.vfork: no CPU is held. Otherwise it is the number of the one that is, plus
  * 1. */
-#define NO_CPU UINT32_MAX
+#define NO_CPU (SA_VFORK_OWN - 1)
 
 #define HOLD_SLICE_NS 1000000
 #define HOLD_SLICES   10000
@@ -96,9 +95,7 @@ void sa_vfork_end(uint64_t mark)
         vfork_let_go((int)held - 1);
     if (!(mark & MARK_TID_KNOWN))
         sa_thread.area.tid = 0; /* the child may have noted its own */
-    /* A child that has ended inside a slow path has left what follows as it was then. */
-    if (sa_thread.gate_depth && !depth)
-        sa_fork_gate_count(sa_thread.gate_stripe, false);
+    /* A child that has ended inside an allocation has left what follows as it was then. */
     sa_thread.gate_depth = depth;
     sa_thread.gate_moving = (uint8_t)(mark >> MARK_MOVING_SHIFT);
     sa_thread.sampling = (uint8_t)(mark >> MARK_SAMPLING_SHIFT);
@@ -106,8 +103,10 @@ void sa_vfork_end(uint64_t mark)
 
 void sa_vfork_after_fork(void)
 {
-    uint32_t held = sa_thread.area.vfork;
+    uint32_t held = sa_thread.area.vfork & ~SA_VFORK_OWN;
 
+    if (held)
+        sa_thread.area.vfork = held | SA_VFORK_OWN;
     for (unsigned cpu = 0; sa_rseq.per_cpu && cpu < sa_rseq.cpus; cpu++)
         if (sa_slab_is_held(sa_load_relaxed(&sa_hot.slabs[cpu])))
             sa_store_relaxed(&sa_hot.slabs[cpu], &sa_slab_empty);

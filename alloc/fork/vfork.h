@@ -10,9 +10,14 @@
  *
  * What is done. The CPU whose number the child reads is held (cpu_closed.h) from before the child
  * exists until the parent goes on. The child's sequences then leave for the slow path, which opens
- * no CPU that is held, and serves the child from the transfer cache, as it does a thread without
- * rseq. So do the other threads that come to this CPU meanwhile. libc's area is not written to: it
- * belongs to the parent's registration, which the kernel may check.
+ * no CPU that is held. So do those of the other threads that come to this CPU meanwhile. libc's
+ * area is not written to: it belongs to the parent's registration, which the kernel may check.
+ *
+ * Slow paths. The child may be killed or stopped at any instruction, and its parent goes on. So it
+ * takes no lock, and is not counted at the gate (sa_fork_gate_enter): it has emergency memory, and
+ * puts aside what it frees of the ordinary heap (emergency_heap.h). Both are single swaps of a
+ * word. At worst a child that is killed takes along the list that it has at hand: memory, which
+ * nobody finds again.
  *
  * Why the number is the one that is held. Only the kernel writes it, when the parent's thread
  * returns to its program: not while the thread waits in vfork. Between sa_vfork_begin, which reads
@@ -23,8 +28,9 @@
  * have begun before it was held, go on with a slab that the child does not touch.
  *
  * The rest of the slow path's thread-local state is used as by a signal handler of the waiting
- * thread: the child leaves it as it was, unless it ends inside a slow path. That is put right by
- * sa_vfork_end; but a lock that such a child held stays locked, as in any allocator that has some.
+ * thread: the child leaves it as it was, unless it ends inside an allocation. That is put right by
+ * sa_vfork_end. A child that is killed between two words of sa_vfork_child leaves a CPU held for
+ * good, which is slow and nothing else.
  */
 #ifndef SA_FORK_VFORK_H
 #define SA_FORK_VFORK_H
@@ -50,11 +56,11 @@ void sa_vfork_end(uint64_t mark);
 /* Whether this thread is a child of vfork, or about to have one. */
 static inline bool sa_vfork_is_child(void)
 {
-    return sa_thread.area.vfork != 0;
+    return sa_thread_is_vfork_child();
 }
 
 /* In a child of fork, when all CPUs are closed: holds the CPU whose number a forked child of vfork
- * reads, lets go of others. */
+ * reads, lets go of others. Its memory is its own from now on: it uses locks as any process. */
 void sa_vfork_after_fork(void);
 
 #endif

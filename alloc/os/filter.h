@@ -32,7 +32,7 @@ SA_INLINE bool sa_filtered(void)
  * for its thread, and sa_vfork_end forgets it. */
 SA_INLINE void sa_filter_note(void)
 {
-    if (SA_UNLIKELY(sa_thread.area.vfork))
+    if (SA_UNLIKELY(sa_thread_is_vfork_child()))
         sa_thread.area.filtered = 1;
     else
         sa_store_relaxed(&sa_filter_known, 1);

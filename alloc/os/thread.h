@@ -12,6 +12,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/origin.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -25,7 +26,8 @@ struct sa_thread_area {
     uint64_t rseq_cs;
     uint32_t flags;
     uint32_t tid;      /* no field of the kernel's: see sa_sample_tid; 0: not known */
-    uint32_t vfork;    /* no field of the kernel's either: see alloc/fork/vfork.h; 0: no child */
+    uint32_t vfork;    /* no field of the kernel's either: see alloc/fork/vfork.h; 0: no child;
+                          with SA_VFORK_OWN: in memory of its own by now */
     uint32_t filtered; /* nor this: a filter that a child of vfork has for itself, see
                           alloc/os/filter.h */
 };
@@ -47,6 +49,9 @@ struct sa_thread {
     uint32_t number;      /* see sa_sample_thread; 0: none yet */
 };
 
+/* In area.vfork: the process is a copy that such a child has made by fork. */
+#define SA_VFORK_OWN 0x80000000u
+
 /* In caller_kind: the call that runs has made the program's use the highest so far, see
  * alloc/page_heap/account/peak.h. */
 #define SA_CALLER_RAISED 0x80u
@@ -58,6 +63,12 @@ SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the 
 
 extern _Thread_local struct sa_thread sa_thread SA_HIDDEN
     __attribute__((tls_model("initial-exec"), aligned(32)));
+
+/* Whether this thread is a child of vfork in its parent's memory, or about to have one. */
+SA_INLINE bool sa_thread_is_vfork_child(void)
+{
+    return (int32_t)sa_thread.area.vfork > 0;
+}
 
 /* Origin of the blocks of a call; kind: as caller_kind. align: what it was told. */
 SA_INLINE uint8_t sa_kind_origin(unsigned kind, size_t align)

@@ -25,7 +25,8 @@ import time
 
 SECONDS = float(os.environ.get("SALLOC_TEST_SECONDS") or 2)
 PAUSE = 4 if SECONDS > 60 else 0  # between the steps of a long run, which others run beside
-PATIENCE = 60
+PATIENCE = 60 if SECONDS <= 60 else 600
+ANSWER = 20 if SECONDS <= 60 else 600  # an hour may be that of a machine that is busy
 KILLED = re.compile(r"signal 31|SIGSYS|Bad system call|salloc: ", re.I)
 
 # Grows, shrinks, forks, makes threads, and starts programs, until it is late.
@@ -171,7 +172,7 @@ def check_nginx(daemon):
     daemon.start([nginx, "-p", folder, "-c", folder / "conf", "-e", folder / "error.log"])
 
     def get(n, bare=True):
-        c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER)
         for i in range(5):
             c.request("GET", f"/page.html?{'x' * (n * 97 % 30000)}", headers={} if bare else {"Accept-Encoding": "gzip"})
             answer = c.getresponse()
@@ -197,7 +198,7 @@ def check_nginx(daemon):
 
 def redis(port, *words):
     """The answer to one command, the first 64 KiB of it."""
-    with socket.create_connection(("127.0.0.1", port), 20) as s:
+    with socket.create_connection(("127.0.0.1", port), ANSWER) as s:
         s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in
                                                      (str(w).encode() for w in words)))
         return s.recv(1 << 16)
@@ -283,7 +284,7 @@ def check_vsftpd(daemon, sandbox=True):
     daemon.start([vsftpd, conf], locked=False)
 
     def login(_):
-        ftp = ftplib.FTP(timeout=20)
+        ftp = ftplib.FTP(timeout=ANSWER)
         ftp.connect("127.0.0.1", port)
         ftp.login()
         for command in ("NOOP", "SYST", "PWD", "CWD /", "TYPE I", "HELP", "FEAT", "EPSV", "STAT"):
@@ -316,7 +317,7 @@ def check_tor(daemon):
     daemon.start([tor, "--defaults-torrc", folder / "none", "-f", conf, "--ignore-missing-torrc"], locked=False)
 
     def ask(lines, wanted):
-        with socket.create_connection(("127.0.0.1", control), 5) as s:
+        with socket.create_connection(("127.0.0.1", control), ANSWER) as s:
             s.sendall("".join(line + "\r\n" for line in ["AUTHENTICATE", *lines, "QUIT"]).encode())
             text = b""
             while chunk := s.recv(65536):
@@ -329,7 +330,7 @@ def check_tor(daemon):
 
     def step(n):
         assert ask(["GETINFO config/names info/names", "GETINFO circuit-status ns/all"], "250 OK")
-        with socket.create_connection(("127.0.0.1", socks), 5) as s: # a connection through a network that is not there
+        with socket.create_connection(("127.0.0.1", socks), ANSWER) as s: # a connection through a network that is not there
             s.sendall(b"\5\1\0")
             assert s.recv(2) == b"\5\0"
             s.sendall(b"\5\1\0\3\x0bexample.com\0\x50")

@@ -9,10 +9,11 @@
  *   raw              copies of the process by the system call clone(SIGCHLD), without libc's fork
  *   _Fork            the same by libc's fork without handlers
  *   exit             children of vfork that end without a word, some of them by SIGKILL
+ *   killed           children of vfork that allocate until another thread kills them, anywhere
  *
  * Every block is tagged by its owner from end to end, so that a block with two owners is seen.
  * Proves that children can allocate, that no block has two owners in parent or child, and that
- * nobody hangs.
+ * nobody hangs: a process that does nothing for a while is ended.
  */
 #include "test/outside/check.h"
 
@@ -28,12 +29,14 @@ enum {
     CREATORS = 2,
     CHURNERS = 3,
     CHILD_STEPS = 300,
-    CHILD_SECONDS = 20,
+    STUCK_SECONDS = 20,
     STACK_BYTES = 256 << 10,
     CHILD_FAILED = 3,
     LONG_STEPS = 60000,
     MORE_KIB = 64 << 10, /* LONG_STEPS allocate 200 MiB */
     FORK_SECONDS = 5,    /* a fork that waits for lost threads takes 10 */
+    LATEST_KILL_US = 2000,
+    LIVING_COPIES = 100, /* about so many of all copies live on, or one in eight */
 };
 
 struct block {
@@ -53,6 +56,41 @@ static const char *kind;       /* what children are */
 static void *handed[CREATORS]; /* what a child has left for its parent */
 static int corrupt;            /* atomic: blocks whose tag was not their owner's */
 static int exec_all;           /* children end by executing a program */
+static unsigned progress;      /* atomic: children that have ended; in a copy steps of its own */
+static bool is_copy;
+
+/* A child that is killed: written by the child, read by the thread that kills it. */
+struct victim {
+    pid_t pid;    /* atomic */
+    int inside;   /* atomic: it is in a function of the allocator */
+    int where[2]; /* of those that were killed, how many were outside and inside */
+    /* The child's blocks, which its parent frees but for the one at hand: nobody knows whether it
+     * is freed, or moved. */
+    void *live[LIVE];
+    unsigned hand;
+    uint64_t seed;
+} victims[CREATORS];
+
+/* Ends a process that has done nothing since the last time: it hangs. */
+static void on_alarm(int number)
+{
+    static unsigned before = -1u;
+    unsigned now = __atomic_load_n(&progress, __ATOMIC_RELAXED);
+
+    if (now == before) {
+        check_say("%s: hangs after %u", is_copy ? "copy" : "program", now);
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    before = now;
+    alarm(STUCK_SECONDS);
+}
+
+static void begin_copy(void)
+{
+    is_copy = true;
+    alarm(STUCK_SECONDS);
+}
 
 static void tag(struct block *b, uint64_t value)
 {
@@ -80,6 +118,9 @@ static void churn(struct work *w, int steps)
         uint64_t r = check_random(&w->seed);
         struct block *b = &w->live[r % LIVE];
         size_t size = some_size(r >> 8);
+
+        if (is_copy)
+            __atomic_fetch_add(&progress, 1, __ATOMIC_RELAXED);
 
         if (b->p)
             check_tag(b);
@@ -149,7 +190,7 @@ static void copy_lives(struct work *w)
     pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        alarm(CHILD_SECONDS);
+        alarm(STUCK_SECONDS);
         churn(w, CHILD_STEPS);
         _exit(check_failures || corrupt ? CHILD_FAILED : 0);
     }
@@ -164,14 +205,14 @@ static __attribute__((noinline)) int child_work(struct work *w, int creator, int
     bool copy = strcmp(kind, "raw") == 0 || strcmp(kind, "_Fork") == 0;
 
     if (copy)
-        alarm(CHILD_SECONDS);
+        begin_copy();
     churn(&own, CHILD_STEPS);
     churn(w, CHILD_STEPS);
     if (!copy) {
         handed[creator] = malloc(100);
         memset(handed[creator], creator, 100);
     }
-    if (copy && n % 8 == 0)
+    if (copy && n % (children > 8 * LIVING_COPIES ? children / LIVING_COPIES : 8) == 0)
         copy_lives(w);
     if (strcmp(kind, "exit") != 0)
         drop(&own);
@@ -225,6 +266,68 @@ static __attribute__((noinline)) pid_t by_vfork(pid_t (*call)(void), struct work
     return pid;
 }
 
+/* Allocates until it is killed. */
+static __attribute__((noreturn)) void be_killed(struct victim *v)
+{
+    __atomic_store_n(&v->pid, (pid_t)syscall(SYS_getpid), __ATOMIC_RELEASE);
+    for (;;) {
+        uint64_t r = check_random(&v->seed);
+        size_t size = some_size(r >> 8);
+        void **p = &v->live[r % LIVE], *is = *p;
+
+        v->hand = r % LIVE;
+        __atomic_store_n(&v->inside, 1, __ATOMIC_SEQ_CST);
+        if (!is) {
+            is = r >> 63 ? malloc(size) : calloc(1, size);
+        } else if (r >> 62 == 0) {
+            is = realloc(is, size);
+        } else {
+            free(is);
+            is = NULL;
+        }
+        *p = is;
+        __atomic_store_n(&v->inside, 0, __ATOMIC_SEQ_CST);
+        if (is)
+            *(char *)is = 1;
+    }
+}
+
+static __attribute__((noinline)) pid_t killed_child(struct victim *v)
+{
+    pid_t pid = vfork();
+    bool inside;
+
+    if (pid == 0)
+        be_killed(v);
+    inside = __atomic_exchange_n(&v->inside, 0, __ATOMIC_SEQ_CST);
+    v->where[inside]++;
+    if (inside)
+        v->live[v->hand] = NULL;
+    for (int i = 0; i < LIVE; i++) {
+        free(v->live[i]);
+        v->live[i] = NULL;
+    }
+    return pid;
+}
+
+/* Kills children after a random time. */
+static void *killer(void *arg)
+{
+    uint64_t seed = 77;
+
+    (void)arg;
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        usleep((unsigned)(check_random(&seed) % (LATEST_KILL_US / CREATORS)));
+        for (int i = 0; i < CREATORS; i++) {
+            pid_t pid = __atomic_exchange_n(&victims[i].pid, 0, __ATOMIC_ACQUIRE);
+
+            if (pid)
+                kill(pid, SIGKILL);
+        }
+    }
+    return NULL;
+}
+
 extern pid_t __vfork(void);
 
 static pid_t create(struct work *w, int creator, int n, char *stack)
@@ -232,6 +335,8 @@ static pid_t create(struct work *w, int creator, int n, char *stack)
     struct start s = {w, creator, strcmp(kind, "nested") == 0, stack + STACK_BYTES};
     pid_t pid;
 
+    if (strcmp(kind, "killed") == 0)
+        return killed_child(&victims[creator]);
     if (strcmp(kind, "vfork") == 0 || strcmp(kind, "exit") == 0)
         return by_vfork(vfork, w, creator, n);
     if (strcmp(kind, "__vfork") == 0)
@@ -258,6 +363,7 @@ static void *creator(void *arg)
     struct work w = {.seed = 1000 + (uintptr_t)arg};
     char *stack = malloc(2 * STACK_BYTES);
 
+    victims[self].seed = 2000 + (uintptr_t)arg;
     for (int n = 0; n < children; n++) {
         int status = 0;
         pid_t pid;
@@ -272,7 +378,9 @@ static void *creator(void *arg)
         }
         while (waitpid(pid, &status, 0) == -1 && errno == EINTR)
             ;
-        if (strcmp(kind, "exit") == 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        __atomic_fetch_add(&progress, 1, __ATOMIC_RELAXED);
+        if ((strcmp(kind, "exit") == 0 || strcmp(kind, "killed") == 0) && WIFSIGNALED(status) &&
+            WTERMSIG(status) == SIGKILL)
             status = 0;
         CHECK_SAYS(status == 0, "%s %d: status %#x", kind, n, (unsigned)status);
         if (check_failures > 20)
@@ -304,29 +412,39 @@ static void *signaller(void *arg)
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    pthread_t threads[CHURNERS + CREATORS], signals;
-    bool with_signals = argc > 3;
+    pthread_t threads[CHURNERS + CREATORS], signals, killing;
+    bool with_signals = argc > 3, kills;
 
     check_begin();
     REQUIRE(argc >= 3);
     kind = argv[1];
     children = atoi(argv[2]) / CREATORS;
     exec_all = getenv("SALLOC_TEST_EXEC") != NULL;
-    if (getenv("SALLOC_TEST_FULL"))
-        children *= 20;
-    alarm(getenv("SALLOC_TEST_FULL") ? 600 : 150); /* a dead-lock ends the test */
+    kills = strcmp(kind, "killed") == 0;
     sigaction(SIGUSR1, &action, NULL);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    alarm(STUCK_SECONDS);
     for (uintptr_t i = 0; i < CHURNERS; i++)
         REQUIRE(pthread_create(&threads[i], NULL, churner, (void *)(i + 1)) == 0);
     for (uintptr_t i = 0; i < CREATORS; i++)
         REQUIRE(pthread_create(&threads[CHURNERS + i], NULL, creator, (void *)i) == 0);
     if (with_signals)
         REQUIRE(pthread_create(&signals, NULL, signaller, threads) == 0);
+    if (kills)
+        REQUIRE(pthread_create(&killing, NULL, killer, NULL) == 0);
     for (int i = 0; i < CREATORS; i++)
         pthread_join(threads[CHURNERS + i], NULL);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     if (with_signals)
         pthread_join(signals, NULL);
+    if (kills) {
+        int inside = victims[0].where[1] + victims[1].where[1];
+
+        pthread_join(killing, NULL);
+        check_say("%d of %d were killed inside", inside, CREATORS * children);
+        CHECK(inside > CREATORS * children / 10);
+    }
     for (int i = 0; i < CHURNERS; i++)
         pthread_join(threads[i], NULL);
     CHECK_SAYS(!corrupt, "%d blocks had two owners", corrupt);
