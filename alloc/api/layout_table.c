@@ -83,6 +83,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_hardening, on),
 
     SA_LAYOUT_FIELD(struct sa_sample, next),
+    SA_LAYOUT_FIELD(struct sa_sample, span),
     SA_LAYOUT_FIELD(struct sa_sample, p),
     SA_LAYOUT_FIELD(struct sa_sample, interval),
     SA_LAYOUT_FIELD(struct sa_sample, offset),

@@ -237,7 +237,8 @@ bool sa_summary_line(const struct sa_profile *profile, const struct sa_by_stack 
 {
     switch (line) {
     case 0:
-        sa_fmt_add(f, "salloc " SALLOC_VERSION ", pid %d", sa_sys_pid());
+        sa_fmt_add(f, "salloc " SALLOC_VERSION ", pid %d",
+                   profile->origin ? profile->origin->pid : (int)sa_sys_pid());
         return true;
     case 1:
         sa_fmt_add(f, "%s profile: %s", types[profile->type].name, types[profile->type].what);

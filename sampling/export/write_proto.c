@@ -272,7 +272,7 @@ static void add_thread(struct writer *w, struct sa_proto *m, uint32_t tid)
     if (!tid)
         return;
     if (w->threads[at].tid != tid) {
-        sa_thread_name(tid, name);
+        sa_thread_name_in(w->profile->origin, tid, name);
         w->threads[at].string = (uint32_t)put_string(w, name);
         w->threads[at].tid = tid;
     }

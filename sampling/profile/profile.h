@@ -59,8 +59,19 @@ struct sa_sample_copy {
     size_t resident, swapped, locked, zero; /* in a HEAP profile: bytes, 0 if not known */
 };
 
+/* The process of a profile that was made outside of it (tool/), where writers ask the system. */
+struct sa_mappings; /* sampling/symbolize/mappings.h */
+struct sa_profile_origin {
+    int pid; /* 0: not known */
+    int (*mappings)(const struct sa_profile_origin *origin, struct sa_mappings *ret);
+    void (*thread_name)(const struct sa_profile_origin *origin, uint32_t tid, char *ret,
+                        size_t cap);
+    void *arg;
+};
+
 struct sa_profile {
     enum salloc_profile_type type;
+    const struct sa_profile_origin *origin; /* NULL: this process */
     int64_t time_ns;         /* since 1970: start of the recording, or the moment of the profile */
     int64_t duration_ns;     /* of the recording */
     uint8_t knows;           /* HEAP: the kinds of residency that are known, SA_KNOWS_... */

@@ -5,6 +5,7 @@
 #include "alloc/base/fmt.h"
 #include "alloc/base/utf8.h"
 #include "alloc/os/sys.h"
+#include "sampling/profile/profile.h"
 
 #include <string.h>
 
@@ -25,4 +26,13 @@ void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES])
     }
     sa_fmt_init(&f, ret, SA_THREAD_NAME_BYTES);
     sa_fmt_add(&f, "%u", tid);
+}
+
+void sa_thread_name_in(const struct sa_profile_origin *origin, uint32_t tid,
+                       char ret[SA_THREAD_NAME_BYTES])
+{
+    if (origin)
+        origin->thread_name(origin, tid, ret, SA_THREAD_NAME_BYTES);
+    else
+        sa_thread_name(tid, ret);
 }

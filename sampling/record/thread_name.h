@@ -14,4 +14,9 @@
  */
 void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES]);
 
+/* The same in the process of a profile; NULL: in this one. */
+struct sa_profile_origin;
+void sa_thread_name_in(const struct sa_profile_origin *origin, uint32_t tid,
+                       char ret[SA_THREAD_NAME_BYTES]);
+
 #endif

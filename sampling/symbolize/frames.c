@@ -191,7 +191,8 @@ int sa_frames_collect(const struct sa_profile *profile, struct sa_frames *ret)
     int failed;
 
     memset(ret, 0, sizeof(*ret));
-    failed = sa_mappings_collect(&ret->mappings);
+    failed = profile->origin ? profile->origin->mappings(profile->origin, &ret->mappings)
+                             : sa_mappings_collect(&ret->mappings);
     if (!failed && (!collect(profile, ret) || !name_all(ret)))
         failed = -ENOMEM;
     if (failed)

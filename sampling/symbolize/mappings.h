@@ -30,6 +30,7 @@ struct sa_segment {
 struct sa_object {
     uintptr_t base;         /* address in memory minus address in the file */
     size_t name;            /* offset in names */
+    size_t file;            /* the same of the path by which it is opened; 0: its name */
     uint32_t segment;       /* index of its first segment; the others follow */
     uint32_t segments;      /* number of its segments */
     bool main;              /* the object is the program itself */

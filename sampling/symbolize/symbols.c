@@ -283,7 +283,9 @@ bool sa_symbols_find(const struct sa_mappings *mappings, const struct sa_object 
                      struct sa_symbol *symbols, size_t count, struct sa_buffer *names)
 {
     /* This name opens the program's file even if it was deleted. */
-    const char *path = object->main ? "/proc/self/exe" : sa_mappings_name(mappings, object);
+    const char *path = object->file   ? mappings->names.data + object->file
+                       : object->main ? "/proc/self/exe"
+                                      : sa_mappings_name(mappings, object);
     int fd = sa_sys_open(path, O_RDONLY | O_NONBLOCK, 0), debug;
     bool found = false, loaded = fd >= 0 && is_loaded_file(fd, mappings, object);
 

@@ -39,6 +39,7 @@ LAYERS = [
     'alloc/front/',
     'stats/',
     'alloc/api/',
+    'tool/',
 ]
 ABOVE = ['perf/', 'test/']  # may include everything, nobody may include them
 

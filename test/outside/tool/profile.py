@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""sallocctl profile against the profile that the process itself writes, which it must equal to the byte.
+
+usage: profile.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CASE
+Of each case: stacks, blocks and bytes of every sample, and what was ever allocated, are the same. Locked memory is left
+out: only the process itself learns it. A core has nothing about residency.
+"""
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'readers'))
+from proto import Profile  # noqa: E402
+
+INTERVAL = 16384
+
+
+class Worker:
+    """A program that runs, and is quiet when it says so."""
+
+    def __init__(self, test, command, preload=True, **more):
+        self.test = test
+        self.own = os.path.join(test.folder, 'own.pb')
+        env = dict(os.environ)
+        env['SALLOC_CONF'] = 'sample_interval:%d,profile:%s,profile_signal:USR2' % (INTERVAL, self.own)
+        if preload:
+            env['LD_PRELOAD'] = test.library
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
+        test.workers.append(self)
+        line = self.process.stdout.readline()
+        assert line == b'ready\n', line
+        self.pid = self.process.pid
+
+    def own_profile(self):
+        """What the process writes itself; nothing of it is in the heap."""
+        if os.path.exists(self.own):
+            os.remove(self.own)
+        os.kill(self.pid, signal.SIGUSR2)
+        for _ in range(400):
+            if os.path.exists(self.own):
+                return Profile(self.own)
+            time.sleep(0.02)
+        raise AssertionError('the process writes no profile')
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Test:
+    def __init__(self, library, tool, worker, static, folder):
+        self.library, self.tool, self.worker, self.static, self.folder = library, tool, worker, static, folder
+        self.workers = []
+
+    def run(self, *arguments, code=0):
+        result = subprocess.run([self.tool, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                                timeout=60, universal_newlines=True)
+        assert result.returncode == code, (arguments, result)
+        return result
+
+    def outside(self, what, *more):
+        path = os.path.join(self.folder, 'outside.pb')
+        result = self.run('profile', '-o', path, *more, str(what))
+        assert result.stderr == '' and result.stdout == '', result
+        return Profile(path)
+
+    def core(self, pid):
+        prefix = os.path.join(self.folder, 'core')
+        subprocess.run(['gcore', '-o', prefix, str(pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       check=True, timeout=100)
+        return '%s.%d' % (prefix, pid)
+
+
+def rows(profile, types):
+    """What the samples say, whatever their order: [(stack, values, labels)]."""
+    names = [name for name, _ in profile.types]
+    columns = [names.index(name) for name in types]
+    return sorted((tuple(profile.locations[i][1] for i in ids), tuple(values[c] for c in columns), sorted(labels.items()))
+                  for ids, values, labels in profile.samples)
+
+
+def functions(profile):
+    return {name for location in profile.locations.values() for name in location[2]}
+
+
+COUNTS = ['alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space']
+PAGES = ['resident_space', 'swapped_space', 'zero_space']
+
+
+def same(ours, own, types):
+    mine, theirs = rows(ours, types), rows(own, types)
+    assert len(theirs) > 20, 'hardly any samples: %d' % len(theirs)
+    assert mine == theirs, 'they differ: %s' % [pair for pair in zip(mine, theirs) if pair[0] != pair[1]][:3]
+    # Comments: everything that the summary says, but for the time and locked memory.
+    def summary(profile):
+        return [re.sub(r'locked [^)]*\), ', '', c) for c in profile.comments if not c.startswith('time ')]
+    if types == COUNTS + PAGES:
+        assert summary(ours) == summary(own), (summary(ours), summary(own))
+
+
+def case_still(test):
+    worker = Worker(test, [test.worker, 'still'])
+    own, outside = worker.own_profile(), test.outside(worker.pid)
+    same(outside, own, COUNTS + PAGES)
+    assert {'small_block', 'large_block', 'main'} <= functions(outside), functions(outside)
+    same(test.outside(worker.pid, '--stop'), own, COUNTS + PAGES)
+    piped = subprocess.run([test.tool, 'profile', str(worker.pid)], stdout=subprocess.PIPE, check=True).stdout
+    path = os.path.join(test.folder, 'piped.pb.gz')
+    with open(path, 'wb') as f:
+        f.write(piped)
+    same(Profile(path), own, COUNTS + PAGES)
+    worker.end()
+
+
+def case_core(test):
+    """gdb's core of a process that goes on."""
+    if not shutil.which('gcore'):
+        sys.exit(77)
+    worker = Worker(test, [test.worker, 'still'])
+    own = worker.own_profile()
+    stopped = test.outside(worker.pid, '--stop')
+    core = test.core(worker.pid)
+    same(test.outside(core), own, COUNTS)
+    assert rows(stopped, COUNTS) == rows(test.outside(core), COUNTS)
+    assert 'small_block' in functions(test.outside(core))
+
+
+def case_abort(test):
+    """The kernel's core of a process that a signal ends: it has the first page only of the library's code."""
+    with open('/proc/sys/kernel/core_pattern', encoding='ascii') as f:
+        pattern = f.read().strip()
+    if '/' in pattern or pattern.startswith('|') or '%' in pattern:
+        sys.exit(77)
+    worker = Worker(test, [test.worker, 'still'], cwd=test.folder,
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (1 << 33, 1 << 33)))
+    own = worker.own_profile()
+    os.kill(worker.pid, signal.SIGABRT)
+    worker.process.wait()
+    core = [os.path.join(test.folder, name) for name in os.listdir(test.folder) if name.startswith(pattern)]
+    assert len(core) == 1, os.listdir(test.folder)
+    same(test.outside(core[0]), own, COUNTS)
+    assert 'small_block' in functions(test.outside(core[0]))
+    # The library's file is gone, or another one: that is said, and nothing is guessed.
+    with open(core[0], 'rb') as f:
+        data = f.read()
+    name = os.path.realpath(test.library).encode()
+    assert name + b'\0' in data
+    with open(core[0], 'wb') as f:
+        f.write(data.replace(name + b'\0', name[:-1] + b'?\0'))
+    result = test.run('profile', '-o', os.path.join(test.folder, 'none.pb'), core[0], code=7)
+    assert 'the file of the library' in result.stderr, result.stderr
+
+
+def case_static(test):
+    worker = Worker(test, [test.static, 'still'], preload=False)
+    own = worker.own_profile()
+    same(test.outside(worker.pid), own, COUNTS + PAGES)
+    worker.end()
+
+
+def case_filter(test):
+    """A filter under which the process can make no system call but read, write and exit."""
+    worker = Worker(test, [test.worker, 'filter'])
+    time.sleep(0.2)
+    outside = test.outside(worker.pid)
+    assert len(rows(outside, COUNTS)) > 20 and 'large_block' in functions(outside)
+    assert worker.process.poll() is None
+    worker.end()
+
+
+def case_stopped(test):
+    """A process that is stopped anywhere, locks held or not, is read: twice the same, and without --stop."""
+    worker = Worker(test, [test.worker, 'storm'])
+    for i in range(8):
+        time.sleep(0.01 + 0.003 * (i % 7))
+        os.kill(worker.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, worker.pid, os.WSTOPPED)
+        first = test.outside(worker.pid)
+        assert rows(first, COUNTS) == rows(test.outside(worker.pid), COUNTS)
+        assert rows(first, COUNTS) == rows(test.outside(worker.pid, '--stop'), COUNTS)
+        os.kill(worker.pid, signal.SIGCONT)
+    worker.end()
+
+
+def case_storm(test):
+    """A process that allocates all the time is read without stopping it: at most one record in 1,000 is left out."""
+    worker = Worker(test, [test.worker, 'storm'])
+    left_out = samples = 0
+    for _ in range(20):
+        path = os.path.join(test.folder, 'storm.pb')
+        result = test.run('profile', '-o', path, str(worker.pid))
+        found = re.match(r'sallocctl: (\d+) records', result.stderr)
+        left_out += int(found.group(1)) if found else 0
+        samples += len(rows(Profile(path), COUNTS))
+    print('%d rows, %d records left out' % (samples, left_out))
+    assert left_out * 1000 <= samples
+    assert worker.process.poll() is None
+    worker.end()
+
+
+def case_deleted(test):
+    """The file of the library, and that of the program, are deleted while the process runs."""
+    test.library = shutil.copy(os.path.realpath(test.library), os.path.join(test.folder, 'libgone.so'))
+    test.worker = shutil.copy(test.worker, os.path.join(test.folder, 'gone'))
+    worker = Worker(test, [test.worker, 'still'])
+    own = worker.own_profile()
+    os.remove(test.library)
+    os.remove(test.worker)
+    outside = test.outside(worker.pid)
+    same(outside, own, COUNTS + PAGES)
+    if os.geteuid() == 0:
+        assert 'small_block' in functions(outside)
+    worker.end()
+
+
+def case_refused(test):
+    """Each reason is named, with an exit code of its own."""
+    out = os.path.join(test.folder, 'none.pb')
+    assert 'no such process' in test.run('profile', '-o', out, '4194304', code=3).stderr
+    assert 'no salloc' in test.run('profile', '-o', out, str(os.getpid()), code=5).stderr.replace("no library in it has salloc's note", 'no salloc')
+    assert 'no core' in test.run('profile', '-o', out, __file__, code=3).stderr
+    assert 'No such file' in test.run('profile', '-o', out, '/nonexistent', code=3).stderr
+    assert 'usage' in test.run('profile', code=2).stderr
+    assert 'ending' in test.run('profile', '-o', 'x.heap', '1', code=2).stderr
+    worker = Worker(test, [test.worker, 'still'])
+    assert 'No such file' in test.run('profile', '-o', '/nonexistent/x.pb', str(worker.pid), code=1).stderr
+    worker.end()
+    zombie = subprocess.Popen(['true'])
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    assert 'has ended' in test.run('profile', '-o', out, str(zombie.pid), code=3).stderr
+    zombie.wait()
+    assert not os.path.exists(out)
+    if os.geteuid() == 0:
+        worker = Worker(test, [test.worker, 'still'])
+        result = subprocess.run([test.tool, 'profile', str(worker.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=lambda: os.setuid(65534), check=False, universal_newlines=True)
+        assert result.returncode == 4 and 'belongs to user 0' in result.stderr, result
+        worker.end()
+
+
+def case_commands(test):
+    """run passes the exit status on and writes what it is asked to; ps lists what runs; --help says what each does."""
+    path = os.path.join(test.folder, 'run.pb')
+    code = subprocess.run([test.tool, 'run', '-l', test.library, '-o', path, '-c', 'sample_interval:%d' % INTERVAL, '--',
+                           test.worker, 'still'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False).returncode
+    assert code == 0, code
+    result = subprocess.run([test.tool, 'run', '-l', test.library, '-o', path, '-c', 'sample_interval:%d' % INTERVAL, '--',
+                             sys.executable, '-c', 'import sys; sys.exit(9)'], check=False)
+    assert result.returncode == 9 and len(Profile(path).samples) > 20
+    assert test.run('run', '-l', test.library, '--', '/nonexistent', code=127)
+    assert test.run('run', '-l', '/nonexistent', '--', 'true', code=126)
+    worker = Worker(test, [test.worker, 'still'])
+    lines = test.run('ps').stdout.splitlines()
+    mine = [line.split() for line in lines if line.split()[0] == str(worker.pid)]
+    assert len(mine) == 1 and mine[0][1] == os.path.basename(test.worker)[:15], lines
+    resident, used, estimate, samples = [float(word) for word in mine[0][2:]]
+    assert resident >= estimate > 10 and used > 10 and samples > 20, mine
+    worker.end()
+    for command in ('run', 'ps', 'profile'):
+        text = test.run(command, '--help').stdout
+        assert text.startswith('usage: sallocctl ' + command) and 'Exit code' in text
+    assert 'usage' in test.run(code=2).stderr and 'usage' in test.run('nonsense', code=2).stderr
+
+
+def main(library, tool, worker, static, case):
+    with tempfile.TemporaryDirectory() as folder:
+        test = Test(library, tool, worker, static, folder)
+        try:
+            globals()['case_' + case](test)
+        finally:
+            for left in test.workers:
+                left.end()
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The live samples of a target (sampling/record/live_samples.h), read without its locks. */
+#ifndef SA_TOOL_LIVE_H
+#define SA_TOOL_LIVE_H
+
+#include "sampling/profile/profile.h"
+#include "tool/stacks.h"
+
+struct sa_live_copy {
+    struct sa_sample_copy *samples; /* newest first; malloc's */
+    size_t count, cap;
+    uint64_t dropped; /* records that are live, and could not be read whole */
+    uint64_t again;   /* times that one was read again */
+};
+
+bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
+                  struct sa_live_copy *ret, struct sa_error *e);
+
+/* How many samples are live now, and the estimate of the bytes that they stand for. */
+bool sa_live_count(struct sa_target *t, const struct sa_table *table, uint64_t *ret_count,
+                   double *ret_bytes, struct sa_error *e);
+
+#endif

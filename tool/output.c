@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing profiles; see output.h. What is in a file the library's writers say
+ * (sampling/export/write.h); zlib makes .pb.gz small. */
+#include "tool/output.h"
+
+#include "sampling/export/write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define DEFLATED_BYTES 65536
+#define GZIP_WINDOW    (15 + 16) /* zlib's way to ask for gzip */
+
+struct format {
+    const char *ending;
+    int (*write)(const struct sa_profile *profile, struct sa_sink *out);
+    bool gzip;
+};
+
+static const struct format formats[] = {
+    {".pb.gz", sa_write_proto, true},          {".pb", sa_write_proto, false},
+    {".collapsed", sa_write_collapsed, false}, {".folded", sa_write_collapsed, false},
+    {".txt", sa_write_report, false},
+};
+
+static const struct format *format_of(const char *path)
+{
+    size_t length = strlen(path);
+
+    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+        size_t n = strlen(formats[i].ending);
+
+        if (length > n && strcmp(path + length - n, formats[i].ending) == 0)
+            return &formats[i];
+    }
+    return NULL;
+}
+
+bool sa_output_format(const char *path)
+{
+    return format_of(path) != NULL;
+}
+
+struct output {
+    int fd;
+    bool gzip;
+    z_stream stream;
+    uint8_t deflated[DEFLATED_BYTES];
+};
+
+static int write_all(int fd, const uint8_t *data, size_t bytes)
+{
+    while (bytes) {
+        ssize_t n = write(fd, data, bytes);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        data += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Passes input on, and at the end what zlib still has. */
+static int deflate_some(struct output *o, const void *data, size_t bytes, int flush)
+{
+    int failed = 0, result;
+
+    o->stream.next_in = (void *)(uintptr_t)data;
+    o->stream.avail_in = (unsigned)bytes;
+    do {
+        o->stream.next_out = o->deflated;
+        o->stream.avail_out = DEFLATED_BYTES;
+        result = deflate(&o->stream, flush);
+        if (result == Z_STREAM_ERROR)
+            return -EIO;
+        failed = write_all(o->fd, o->deflated, DEFLATED_BYTES - o->stream.avail_out);
+    } while (!failed && o->stream.avail_out == 0);
+    return failed;
+}
+
+static int sink(void *arg, const void *data, size_t bytes)
+{
+    struct output *o = arg;
+
+    return o->gzip ? deflate_some(o, data, bytes, Z_NO_FLUSH) : write_all(o->fd, data, bytes);
+}
+
+static int write_to(const struct sa_profile *profile, const struct format *format, int fd)
+{
+    struct output *o = calloc(1, sizeof(*o));
+    struct sa_sink *out;
+    int failed = -ENOMEM, closed;
+
+    if (!o)
+        return -ENOMEM;
+    o->fd = fd;
+    o->gzip = format->gzip;
+    if (!o->gzip || deflateInit2(&o->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
+                                 Z_DEFAULT_STRATEGY) == Z_OK) {
+        out = sa_sink_open(sink, o, false);
+        if (out) {
+            failed = format->write(profile, out);
+            closed = sa_sink_close(out);
+            failed = failed ? failed : closed;
+        }
+        if (o->gzip && !failed)
+            failed = deflate_some(o, NULL, 0, Z_FINISH);
+        if (o->gzip)
+            deflateEnd(&o->stream);
+    }
+    free(o);
+    return failed;
+}
+
+/* To a new file beside it, which then takes its name. */
+static int write_file(const struct sa_profile *profile, const char *path)
+{
+    size_t cap = strlen(path) + 16;
+    char *temporary = malloc(cap);
+    int fd, failed;
+
+    if (!temporary)
+        return -ENOMEM;
+    snprintf(temporary, cap, "%s.XXXXXX", path);
+    fd = mkostemp(temporary, O_CLOEXEC);
+    failed = fd < 0 ? -errno : write_to(profile, format_of(path), fd);
+    if (fd >= 0 && close(fd) != 0 && !failed)
+        failed = -errno;
+    if (fd >= 0 && !failed && rename(temporary, path) != 0)
+        failed = -errno;
+    if (fd >= 0 && failed)
+        unlink(temporary);
+    free(temporary);
+    return failed;
+}
+
+bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e)
+{
+    int failed = path ? write_file(profile, path) : write_to(profile, &formats[0], STDOUT_FILENO);
+
+    if (failed)
+        sa_error_set(e, SA_EXIT_FAILED, "%s: %s", path ? path : "stdout", strerror(-failed));
+    return !failed;
+}

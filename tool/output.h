@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles into files, or to stdout. */
+#ifndef SA_TOOL_OUTPUT_H
+#define SA_TOOL_OUTPUT_H
+
+#include "sampling/profile/profile.h"
+#include "tool/error.h"
+
+#include <stdbool.h>
+
+/* Whether the ending of a file's name is that of a format. */
+bool sa_output_format(const char *path);
+
+/*
+ * Writes a profile to a file, in the format of its ending; a file is there as a whole or not at
+ * all. path NULL: a .pb.gz to stdout.
+ */
+bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A target that runs on salloc, and profiles made of what is in its memory. They are those that the
+ * process itself would make (sampling/snapshot/profile_snapshot.h), and the library's own writers
+ * write them.
+ */
+#ifndef SA_TOOL_READING_H
+#define SA_TOOL_READING_H
+
+#include "sampling/profile/profile.h"
+#include "sampling/profile/profile_buckets.h"
+#include "tool/live.h"
+
+struct sa_reading {
+    struct sa_target target;
+    struct sa_objects objects;
+    struct sa_table table;
+    struct sa_stacks stacks;
+};
+
+/* Opens a process or a core, and finds salloc in it. */
+bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e);
+void sa_reading_close(struct sa_reading *r);
+
+/* All memory that the allocator uses; 0: not known. */
+uint64_t sa_reading_used_bytes(struct sa_reading *r, struct sa_error *e);
+
+struct sa_outside_profile {
+    struct sa_profile profile;
+    struct sa_profile_origin origin;
+    struct sa_live_copy live;
+    struct sa_buckets rows;
+    uint64_t again, dropped; /* what was read again, and what could not be read */
+};
+
+/* What is in use, and what was ever allocated. */
+bool sa_reading_heap(struct sa_reading *r, struct sa_outside_profile *ret, struct sa_error *e);
+void sa_outside_profile_free(struct sa_outside_profile *p);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command reads: a live process, or a core file. There is one way to its memory,
+ * sa_target_read; nothing is written to it, nothing runs in it, and it is not stopped.
+ *
+ * The target is not trusted. Whatever is read from it may be garbage: callers bound each length and
+ * check each number before they use it.
+ */
+#ifndef SA_TOOL_TARGET_H
+#define SA_TOOL_TARGET_H
+
+#include "tool/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SA_TARGET_ROWS_MAX (1u << 20) /* mappings that are looked at */
+
+/* A mapping. */
+struct sa_row {
+    uint64_t start, end, offset;
+    size_t path; /* where its name begins in names; that of names[0] is empty */
+    bool executable;
+};
+
+struct sa_target;
+
+/* The kind of a target. */
+struct sa_target_kind {
+    /* Exactly so many bytes, or false. */
+    bool (*read)(struct sa_target *t, uint64_t address, void *buffer, size_t bytes);
+    /* Where the file of a mapping can be opened now, other than by its name; false: nowhere else.
+     */
+    bool (*file)(struct sa_target *t, const struct sa_row *row, char *ret, size_t cap);
+    void (*close)(struct sa_target *t);
+};
+
+struct sa_target {
+    const struct sa_target_kind *kind;
+    pid_t pid;       /* of the process, as its reader knows it; 0: not known */
+    bool live;       /* a process */
+    int64_t time_ns; /* when the memory was as it is, since 1970 */
+    struct sa_row *rows;
+    size_t row_count, row_cap;
+    char *names;
+    size_t names_used, names_cap;
+    uint64_t program_headers, vdso; /* addresses, from the auxiliary vector; 0: not known */
+    void *data;                     /* the kind's */
+};
+
+/* Opens a process by its number, or else the core file of that name. */
+bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e);
+bool sa_target_open_process(struct sa_target *t, pid_t pid, struct sa_error *e);
+bool sa_target_open_core(struct sa_target *t, const char *path, struct sa_error *e);
+void sa_target_close(struct sa_target *t);
+
+static inline bool sa_target_read(struct sa_target *t, uint64_t address, void *buffer, size_t bytes)
+{
+    return bytes == 0 ||
+           (address && address + bytes > address && t->kind->read(t, address, buffer, bytes));
+}
+
+/* Adds a mapping; rows come in the order of addresses. False: no memory, or too many. */
+bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64_t offset,
+                       bool executable, const char *path);
+
+/* The mapping with an address, or NULL. */
+const struct sa_row *sa_target_row(const struct sa_target *t, uint64_t address);
+
+static inline const char *sa_target_path(const struct sa_target *t, const struct sa_row *row)
+{
+    return t->names + row->path;
+}
+
+/* What the auxiliary vector tells, which is `bytes` long. */
+void sa_target_set_auxiliary(struct sa_target *t, const void *vector, size_t bytes);
+
+#endif
