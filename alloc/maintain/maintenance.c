@@ -23,6 +23,7 @@
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "sampling/guard/sample_quarantine.h"
+#include "sampling/record/live_samples.h"
 #include "sampling/stack/stack.h"
 
 #define MAINTAIN_NS 500000000ull
@@ -130,6 +131,7 @@ static void maintain_pass(uint64_t now)
     sa_sample_rates_tick(now);
 #ifdef SA_DEBUG
     sa_stack_table_validate();
+    sa_live_samples_validate();
 #endif
     if (SA_UNLIKELY(sa_hardening.inspect))
         sa_inspect_some();

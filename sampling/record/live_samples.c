@@ -5,6 +5,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
@@ -428,4 +429,34 @@ SA_RARE enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret,
     if (!r)
         sa_live_free_copied(ret_censored);
     return result;
+}
+
+/* Checks one record of the list of live samples. before: the record in front of it, or NULL. */
+static void validate_live(const struct sa_sample *s, const struct sa_sample *before)
+{
+    const struct sa_sample *back = sa_load_relaxed(&s->span->sample);
+
+    SA_CHECK(s->prev == before);
+    SA_CHECK(s->number > 0 && s->number <= live.newest);
+    SA_CHECK(!before || s->number < before->number);
+    SA_CHECK(!back || back == s); /* NULL: the block is being freed */
+    SA_CHECK(s->stack && s->p > 0 && s->p <= 1);
+}
+
+SA_COLD void sa_live_samples_validate(void)
+{
+    const struct sa_sample *before = NULL;
+    size_t count = 0, gone = 0, unused = 0;
+
+    live_lock();
+    for (const struct sa_sample *s = live.first; s; before = s, s = s->next, count++)
+        validate_live(s, before);
+    for (const struct sa_sample *s = live.gone; s; s = s->next, gone++)
+        SA_CHECK(s->stack && s->number > 0 && s->number <= live.peak_number);
+    for (const struct sa_sample *s = live.unused; s; s = s->next)
+        unused++;
+    SA_CHECK(count == live.count && gone == live.gone_count);
+    SA_CHECK(count + gone + unused <= sa_load_relaxed(&live.created)); /* others are being filled */
+    SA_CHECK(live.peak_number <= live.newest);
+    live_unlock();
 }

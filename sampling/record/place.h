@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a thread runs: CPU, virtual CPU, NUMA node, and the L3 cache of a CPU. For recordings of
- * lifetimes, which tell whether a block was freed where it was allocated.
+ * Places: the CPU, virtual CPU and NUMA node of a thread, and the L3 cache of a CPU. Recordings of
+ * lifetimes say with them whether a block was freed where it was allocated.
  *
- * The kernel writes the first three into the rseq area (node and virtual CPU since Linux 6.3);
- * without one the vDSO knows CPU and node. Reading a place takes no system call on x86-64.
+ * The kernel writes the first three into the rseq area (node and virtual CPU since Linux 6.3).
+ * Without an rseq area, the vDSO gives CPU and node. Reading a place takes no system call on
+ * x86-64.
  */
 #ifndef SA_SAMPLING_RECORD_PLACE_H
 #define SA_SAMPLING_RECORD_PLACE_H
@@ -13,13 +14,13 @@
 
 #include <stdint.h>
 
-/* Numbers; negative: not known. vcpu: the kernel's mm_cid, dense among the threads of a process
- * that run. */
+/* Numbers; negative: unknown. vcpu: the kernel's mm_cid, which is dense among the running threads
+ * of a process. */
 struct sa_place {
     int16_t cpu, vcpu, node;
 };
 
-/* Whether two places agree. */
+/* Whether two numbers are the same. NONE: no comparison applies. */
 enum sa_same { SA_SAME_UNKNOWN = -2, SA_SAME_NONE = -1, SA_SAME_NO = 0, SA_SAME_YES = 1 };
 
 SA_INLINE int8_t sa_same(int a, int b)
@@ -27,16 +28,16 @@ SA_INLINE int8_t sa_same(int a, int b)
     return a < 0 || b < 0 ? SA_SAME_UNKNOWN : a == b ? SA_SAME_YES : SA_SAME_NO;
 }
 
-/* Of the calling thread, now. */
+/* Reads the place of the calling thread. Async-signal-safe; no lock. */
 void sa_place_here(struct sa_place *ret);
 
 /*
- * Reads which CPUs share an L3 cache from the kernel's files, for those that it was not yet read
- * for. Before the first sa_place_l3; no lock may be held.
+ * Reads from the kernel's files which CPUs share an L3 cache, for CPUs that were not read before.
+ * Called before the first sa_place_l3. Makes system calls: no lock may be held.
  */
 void sa_place_learn_caches(void);
 
-/* The number of a CPU's L3 cache: that of the first CPU that shares it. Negative: not known. */
+/* The number of a CPU's L3 cache: the number of the first CPU that shares it. Negative: unknown. */
 int sa_place_l3(int cpu);
 
 #endif

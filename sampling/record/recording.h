@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sample's record, and the recordings that run: tables of what was allocated, or of how long it
- * lived, between a start and a stop. All under SAMPLES, which the caller
- * (sampling/record/live_samples.c) holds.
+ * The record of a sample, and the recordings that run. A recording is a table of the samples that
+ * were allocated, or of how long they lived, between a start and a stop. The lock SAMPLES guards
+ * the recordings; the caller (sampling/record/live_samples.c) holds it.
  *
- * A handle names a slot and its generation, so that one that was stopped is recognised for ever.
+ * A handle names a slot and its generation. The handle of a stopped recording therefore stays
+ * invalid.
  */
 #ifndef SA_SAMPLING_RECORD_RECORDING_H
 #define SA_SAMPLING_RECORD_RECORDING_H
@@ -20,72 +21,80 @@
 
 #define SA_RECORDINGS 64
 
-/* One sample. Const while it is live, but for the links, `requested` and `slack`. */
+/* The record of a sample. While the sample is live, only the links, `requested` and `slack` change.
+ */
 struct sa_sample {
-    struct sa_sample *next, *prev; /* SAMPLES: live, freed since the peak, or unused */
-    struct sa_span *span;          /* the block's */
+    struct sa_sample *next, *prev; /* SAMPLES: in the list of live, gone or unused records */
+    struct sa_span *span;          /* of the block */
     void *proxy;                   /* see enum sa_proxy; NULL: none */
-    struct sa_stack *stack;        /* a reference is held */
+    struct sa_stack *stack;        /* that allocated the block; the record holds a reference */
     double p, interval, offset, hits;
-    double slack; /* SAMPLES: what it adds to the estimate of bytes not asked for */
+    double slack; /* SAMPLES: its part of the estimated bytes beyond the requested sizes */
     size_t allocated, align;
-    size_t requested; /* SAMPLES: as the allocation, or the last realloc in place, said */
+    size_t requested; /* SAMPLES: by the allocation, or by the last realloc in place */
     uintptr_t address;
     uint64_t number;  /* in the order of allocation, from 1 */
-    uint64_t time_ns; /* to the kernel's tick, but exact if it may be reported: of what is kept, or
-                         recorded */
+    uint64_t time_ns; /* of the allocation: exact if the sample may be quarantined or is recorded,
+                       * else to the kernel's tick */
     uint32_t thread;  /* sa_sample_thread */
     struct sa_place place; /* only if a recording of lifetimes ran */
     uint32_t tid;          /* the kernel's number of the thread */
     uint8_t cls, kind;
     int8_t guarded; /* enum salloc_guarded_status */
-    bool chosen;    /* to be guarded: sampling/guard/guard_policy.h */
-    bool keep;      /* its pages, when it is freed */
-    bool lent;      /* the proxy */
+    bool chosen;    /* the guard policy wanted it guarded: sampling/guard/guard_policy.h */
+    bool keep;      /* its pages enter the sample quarantine when it is freed */
+    bool lent;      /* the proxy is lent */
 };
 
 struct sa_recording {
     enum salloc_profile_type type; /* ALLOCATIONS or LIFETIMES */
-    uint64_t since;                /* number of the last sample before it */
+    uint64_t since;                /* number of the last sample before the start */
     int64_t start_ns;              /* since 1970 */
     uint64_t start_monotonic_ns;
     uint32_t rates; /* sa_rates_generation at the start */
     struct sa_buckets rows;
 };
 
-/* A number of the calling thread that no other thread ever has, as its address may when it has
- * ended. */
+/* A number of the calling thread. Unlike the address of its variables, no other thread of the
+ * process ever has the same. */
 uint32_t sa_sample_thread(void);
 
 /*
- * The kernel's number of the calling thread. That of a sample before, unless it is to be exact: the
- * two differ in a child made by the bare system call, without fork's handlers.
+ * The kernel's number of the calling thread. exact: asks the kernel. Otherwise the number from an
+ * earlier sample is returned, which is wrong in a child made by the bare system call, without
+ * fork's handlers.
  */
 uint32_t sa_sample_tid(bool exact);
 
-/* Whether samples of different threads are rows of their own in profiles, from now on. */
+/* Sets and reads whether profiles have separate rows for the samples of each thread. */
 void sa_sample_set_by_thread(bool on);
 bool sa_sample_by_thread_get(void);
 
-/* The key that a sample has in a profile. */
+/* The key of a sample in a profile. SAMPLES is held, or the sample is not live. */
 struct sa_bucket_key sa_sample_key(const struct sa_sample *sample);
 
-/* A handle, or 0 if all slots are taken. */
+/* The functions below require SAMPLES, except sa_recordings_want_frees and sa_bucket_add_life. */
+
+/* Starts a recording, of which *recording is copied. Returns its handle; 0: all slots are in use.
+ */
 uint64_t sa_recordings_start(const struct sa_recording *recording);
 
-/* The recording of a handle, or NULL. */
+/* The recording of a handle; NULL: it does not run. */
 struct sa_recording *sa_recordings_get(uint64_t handle);
+
+/* Frees the slot of a handle, which must be one of a running recording. */
 void sa_recordings_end(uint64_t handle);
 
-/* Whether a recording of lifetimes runs. */
+/* True if a recording of lifetimes runs. A hint without the lock. */
 bool sa_recordings_want_frees(void);
 
-/* What happens to samples. free_stack may be NULL: not known. */
+/* Enter a sample into the recordings when it is allocated, and when it is freed. free_stack: NULL:
+ * unknown. now_ns: the time of the free. */
 void sa_recordings_allocated(const struct sa_sample *sample);
 void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
                          uint64_t now_ns);
 
-/* A lifetime in a row. */
+/* Adds a lifetime to a row, whose sample was counted before. */
 void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns);
 
 #endif

@@ -2,6 +2,7 @@
 /* Names of threads; see thread_name.h. No state. */
 #include "sampling/record/thread_name.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/base/utf8.h"
 #include "alloc/os/sys.h"
@@ -17,6 +18,7 @@ void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES])
 
     sa_fmt_init(&f, path, sizeof(path));
     sa_fmt_add(&f, "/proc/self/task/%u/comm", tid);
+    SA_DCHECK(!f.truncated);
     n = sa_sys_read_file(path, ret, SA_THREAD_NAME_BYTES);
     if (n > 0 && ret[n - 1] == '\n')
         ret[--n] = '\0';

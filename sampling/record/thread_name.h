@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of threads, for files of profiles. */
+/* Names of threads, for the files of profiles. */
 #ifndef SA_SAMPLING_RECORD_THREAD_NAME_H
 #define SA_SAMPLING_RECORD_THREAD_NAME_H
 
@@ -9,8 +9,8 @@
 #define SA_THREAD_NAME_BYTES 64
 
 /*
- * The name of a thread of this process, as the kernel has it now; its number, if it has ended or
- * has no name. Valid UTF-8, terminated.
+ * Reads the kernel's name of a thread of this process. A thread that has ended or has no name is
+ * named by its number. The result is valid UTF-8, and terminated. Makes system calls.
  */
 void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES]);
 
