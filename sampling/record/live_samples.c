@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live samples and what is kept of those that are not; see live_samples.h. Everything below is
- * under SAMPLES. */
+/* The live samples, and the gone ones that were live at the peak; see live_samples.h. SAMPLES
+ * guards all state below. */
 #include "sampling/record/live_samples.h"
 
 #include "alloc/base/atomic.h"
@@ -16,23 +16,26 @@
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
-#define FOLDED 64 /* records of gone samples that make room at a time */
+#define FOLDED 64 /* gone samples that are added up at a time, to free their records */
 
 static struct live_samples {
     struct sa_lock lock;
-    struct sa_sample *first;  /* live, newest first */
-    struct sa_sample *gone;   /* freed since the peak, but live then; linked by next */
-    struct sa_sample *unused; /* linked by next */
-    struct sa_buckets folded; /* what other records of gone samples said */
-    size_t count, gone_count;
-    size_t created;  /* records ever made; atomic, relaxed */
-    uint64_t newest; /* number of the last sample taken */
-    double bytes;    /* estimate of what is live */
-    double slack;    /* of that, what was not asked for */
-    int64_t most;    /* the high-water mark when it was looked at last: sa_in_use */
-    double peak_bytes;
-    uint64_t peak_number; /* the heap was largest when this sample had been taken, and no other */
-    int64_t peak_time_ns;
+    struct sa_sample *first SA_GUARDED_BY(SA_RANK_SAMPLES); /* live, newest first */
+    struct sa_sample *gone SA_GUARDED_BY(SA_RANK_SAMPLES);  /* freed since the peak, but live at it;
+                                                             * linked by next */
+    struct sa_sample *unused SA_GUARDED_BY(SA_RANK_SAMPLES); /* linked by next */
+    /* Sums of gone samples whose records were reused. */
+    struct sa_buckets folded SA_GUARDED_BY(SA_RANK_SAMPLES);
+    size_t count SA_GUARDED_BY(SA_RANK_SAMPLES), gone_count SA_GUARDED_BY(SA_RANK_SAMPLES);
+    size_t created;                                 /* records ever made; atomic, relaxed */
+    uint64_t newest SA_GUARDED_BY(SA_RANK_SAMPLES); /* number of the last sample added */
+    double bytes SA_GUARDED_BY(SA_RANK_SAMPLES);    /* estimated bytes in use */
+    double slack SA_GUARDED_BY(SA_RANK_SAMPLES);    /* of those: beyond the requested sizes */
+    /* The last value seen of the high-water mark sa_in_use.most. */
+    int64_t most SA_GUARDED_BY(SA_RANK_SAMPLES);
+    double peak_bytes SA_GUARDED_BY(SA_RANK_SAMPLES);
+    uint64_t peak_number SA_GUARDED_BY(SA_RANK_SAMPLES); /* the newest sample at the peak */
+    int64_t peak_time_ns SA_GUARDED_BY(SA_RANK_SAMPLES);
 } live;
 
 SA_LAYOUT = {
@@ -48,7 +51,7 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("live_samples", live);
 
-/* What was kept for an earlier peak. */
+/* Gone samples of an earlier peak, to be released. */
 struct past {
     struct sa_sample *list;
     struct sa_buckets rows;
@@ -70,10 +73,10 @@ static double sample_weight(const struct sa_sample *s)
 }
 
 /*
- * Records of gone samples become free, and rows instead; not those for which the rows have no room.
- * So there are not many more records than there ever were live samples.
+ * Adds up FOLDED gone samples in buckets, and frees their records; stops where the buckets have no
+ * room. Records therefore stay close in number to the most samples ever live at once.
  */
-static void live_fold(void)
+static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     if (live.gone_count < FOLDED)
         return;
@@ -114,7 +117,7 @@ struct sa_sample *sa_live_new(void)
     return s;
 }
 
-static void live_drop(struct sa_sample *s)
+static void live_drop(struct sa_sample *s) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     s->next = live.unused;
     live.unused = s;
@@ -127,7 +130,7 @@ void sa_live_drop(struct sa_sample *s)
     live_unlock();
 }
 
-/* Called without the lock. */
+/* Releases the gone samples of an earlier peak. The caller does not hold SAMPLES. */
 static void live_forget(struct past *past)
 {
     if (past->rows.cap)
@@ -141,21 +144,21 @@ static void live_forget(struct past *past)
     }
 }
 
-/* The estimate has changed. */
-static void live_bytes_changed(double bytes)
+/* Sets the estimated bytes in use, here and for the footprint at the peak. */
+static void live_bytes_changed(double bytes) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     live.bytes = bytes;
     sa_store_relaxed(&sa_peak.estimate_bytes, bytes > 0 ? (uint64_t)bytes : 0);
 }
 
-/* What the blocks for which the sample stands have, and the program did not ask for. */
+/* The estimated bytes beyond the requested sizes, of the blocks that the sample stands for. */
 SA_INLINE double sample_slack(const struct sa_sample *s)
 {
     return s->allocated > s->requested ? (double)(s->allocated - s->requested) / s->p : 0;
 }
 
-/* The peak is now. */
-static void live_move_peak(struct past *ret)
+/* Moves the peak to this moment. *ret gets the gone samples of the earlier peak. */
+static void live_move_peak(struct past *ret) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     if (live.gone || live.folded.cap) {
         *ret = (struct past){live.gone, live.folded};
@@ -169,10 +172,10 @@ static void live_move_peak(struct past *ret)
 }
 
 /*
- * Before the list changes. If the program had more in use, since the list has changed last, than
- * ever before, then what is in the list was live at that time.
+ * Called before the list changes. If the high-water mark has risen since the list changed last, the
+ * samples in the list were live at that peak, which moves here.
  */
-static void live_look(struct past *ret)
+static void live_look(struct past *ret) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     int64_t most = sa_load_relaxed(&sa_in_use.most);
 
@@ -205,7 +208,7 @@ void sa_live_add(struct sa_sample *s)
     s->slack = sample_slack(s);
     live.slack += s->slack;
     if (sa_thread.caller_kind & SA_CALLER_RAISED)
-        live_move_peak(&past);                     /* the block is what made it the most */
+        live_move_peak(&past);                     /* this block has raised the mark */
     if (SA_UNLIKELY(sa_recordings_want_frees())) { /* of lifetimes */
         s->time_ns = sa_clock_ns();
         sa_place_here(&s->place);
@@ -246,7 +249,7 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
     else
         live.first = s->next;
     live.count--;
-    /* Sums of doubles drift: nothing is exactly nothing. */
+    /* Sums of doubles drift: without samples they are set to exactly 0. */
     live_bytes_changed(live.count ? live.bytes - sample_weight(s) : 0);
     live.slack = live.count ? live.slack - s->slack : 0;
     if (sa_recordings_want_frees())
@@ -267,7 +270,7 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         sa_stack_unref(free_stack);
 }
 
-/* Whether a proxy that is lent is free on its span at this moment. */
+/* True if the lent proxy of a sample is free on its span at this moment. */
 static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
 {
     long index = sa_class_index(&sa_size_classes.of[s->cls], (uintptr_t)s->proxy - span->start);
@@ -275,8 +278,8 @@ static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
     return s->lent && index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
 }
 
-/* Objects free on the span of the proxy for each one that is not: the free memory that this
- * sample's likes keep from being used for anything else. A proxy that is lent counts as held. */
+/* The free objects on the span of the proxy for each used one: the share of the block in the free
+ * memory that used objects keep from other use. A lent proxy counts as used. */
 static double sample_waste(const struct sa_sample *s)
 {
     const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
@@ -309,7 +312,7 @@ static void folded_copy(const struct sa_bucket *row, struct sa_sample_copy *to)
 }
 
 /*
- * Maps memory for copies of all samples and takes the lock, with which it returns. False, without
+ * Maps memory for copies of all samples, and returns true with SAMPLES held. False, without
  * the lock, when out of memory. No analysis inside: it does not follow the result to the caller.
  */
 SA_RARE static bool live_lock_to_copy(struct sa_copied *c)
@@ -433,6 +436,7 @@ SA_RARE enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret,
 
 /* Checks one record of the list of live samples. before: the record in front of it, or NULL. */
 static void validate_live(const struct sa_sample *s, const struct sa_sample *before)
+    SA_REQUIRES(SA_RANK_SAMPLES)
 {
     const struct sa_sample *back = sa_load_relaxed(&s->span->sample);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places; see place.h. State: the table of caches (atomic, relaxed: entries are written once, with
- * the same value by whoever writes them), and whether the rseq area has more than the CPU (the
- * same).
+ * Places; see place.h. State: the table of caches, and whether the rseq area has more fields than
+ * the CPU. Both are atomic, relaxed: every thread that writes an entry writes the same value.
  */
 #include "sampling/record/place.h"
 
@@ -16,8 +15,8 @@
 
 #include <sys/auxv.h>
 
-/* Further offsets in the kernel's struct rseq, and how much of it the kernel says that it
- * writes. */
+/* Further offsets in the kernel's struct rseq, and the size of the part that has these fields. The
+ * kernel announces the size of the part that it writes. */
 #define RSEQ_NODE_ID      20
 #define RSEQ_MM_CID       24
 #define RSEQ_BYTES        28
@@ -29,8 +28,9 @@
 enum { FEATURES_UNKNOWN, FEATURES_ABSENT, FEATURES_PRESENT };
 
 static uint8_t features;
-static uint16_t l3_of[SA_SLABS]; /* first CPU of the cache plus 1; 0: not known */
+static uint16_t l3_of[SA_SLABS]; /* [CPU]: the first CPU of its L3 cache plus 1; 0: unknown */
 
+/* True if the kernel writes the node and the virtual CPU into the rseq area. */
 static bool has_features(void)
 {
     uint8_t f = sa_load_relaxed(&features);
@@ -64,7 +64,8 @@ void sa_place_here(struct sa_place *ret)
     }
 }
 
-/* The next range of a list such as "0-3,8,10-11\n". False: no more. */
+/* Reads the next range of a list such as "0-3,8,10-11\n", and advances *at. False: there is none.
+ */
 static bool list_next(const char **at, unsigned *ret_first, unsigned *ret_last)
 {
     const char *s = *at;
@@ -87,7 +88,7 @@ static bool list_next(const char **at, unsigned *ret_first, unsigned *ret_last)
     return *s == ',' || *s == '\n' || *s == '\0';
 }
 
-/* The caches of a CPU and of those that it shares them with. */
+/* Reads the L3 cache of a CPU, for all CPUs that share it. */
 static void learn_cache(unsigned cpu)
 {
     char path[sizeof(CACHE_PATH) + 16], list[CPU_LIST_BYTES];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recordings of allocations and lifetimes; see recording.h. Everything is under SAMPLES. */
+/* Recordings of allocations and lifetimes; see recording.h. SAMPLES guards all state, unless a
+ * field says otherwise. */
 #include "sampling/record/recording.h"
 
 #include "alloc/base/atomic.h"
@@ -12,15 +13,15 @@
 
 static struct slot {
     bool runs;
-    uint64_t generation; /* of the handle; grows with each use */
+    uint64_t generation; /* part of the handle; grows with each use of the slot */
     struct sa_recording recording;
-} slots[SA_RECORDINGS];
+} slots[SA_RECORDINGS] SA_GUARDED_BY(SA_RANK_SAMPLES);
 
-static uint64_t filled; /* bit set = slot runs */
+static uint64_t filled SA_GUARDED_BY(SA_RANK_SAMPLES); /* bit set = slot runs */
 static uint32_t
     want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
 
-static bool by_thread; /* atomic, relaxed */
+static bool by_thread; /* rows for each thread; atomic, relaxed */
 
 SA_LAYOUT_STATIC_ADDRESS("by_thread", by_thread);
 
@@ -87,7 +88,7 @@ SA_RARE uint64_t sa_recordings_start(const struct sa_recording *recording)
     return 0;
 }
 
-static struct slot *slot_get(uint64_t handle)
+static struct slot *slot_get(uint64_t handle) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     struct slot *slot = &slots[handle % SA_RECORDINGS];
 
@@ -117,6 +118,7 @@ bool sa_recordings_want_frees(void)
     return sa_load_relaxed(&want_frees) != 0;
 }
 
+/* Adds a sample to a row. */
 static void row_add(struct sa_bucket *row, const struct sa_sample *s)
 {
     row->samples++;
@@ -133,6 +135,7 @@ SA_RARE void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns)
 }
 
 SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
+    SA_REQUIRES(SA_RANK_SAMPLES)
 {
     struct sa_bucket_key key = sa_sample_key(sample);
 

@@ -10,6 +10,7 @@
 #ifndef SA_SAMPLING_RECORD_RECORDING_H
 #define SA_SAMPLING_RECORD_RECORDING_H
 
+#include "alloc/os/lock.h"
 #include "pagemap/span.h"
 #include "sampling/profile/profile.h"
 #include "sampling/profile/profile_buckets.h"
@@ -77,22 +78,22 @@ struct sa_bucket_key sa_sample_key(const struct sa_sample *sample);
 
 /* Starts a recording, of which *recording is copied. Returns its handle; 0: all slots are in use.
  */
-uint64_t sa_recordings_start(const struct sa_recording *recording);
+uint64_t sa_recordings_start(const struct sa_recording *recording) SA_REQUIRES(SA_RANK_SAMPLES);
 
 /* The recording of a handle; NULL: it does not run. */
-struct sa_recording *sa_recordings_get(uint64_t handle);
+struct sa_recording *sa_recordings_get(uint64_t handle) SA_REQUIRES(SA_RANK_SAMPLES);
 
 /* Frees the slot of a handle, which must be one of a running recording. */
-void sa_recordings_end(uint64_t handle);
+void sa_recordings_end(uint64_t handle) SA_REQUIRES(SA_RANK_SAMPLES);
 
 /* True if a recording of lifetimes runs. A hint without the lock. */
 bool sa_recordings_want_frees(void);
 
 /* Enter a sample into the recordings when it is allocated, and when it is freed. free_stack: NULL:
  * unknown. now_ns: the time of the free. */
-void sa_recordings_allocated(const struct sa_sample *sample);
+void sa_recordings_allocated(const struct sa_sample *sample) SA_REQUIRES(SA_RANK_SAMPLES);
 void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
-                         uint64_t now_ns);
+                         uint64_t now_ns) SA_REQUIRES(SA_RANK_SAMPLES);
 
 /* Adds a lifetime to a row, whose sample was counted before. */
 void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking and releasing samples; see sampler.h. State: the generator (atomic), counters (atomic,
- * relaxed). A record belongs to this code until it is in the list of live ones, and again after it
- * was taken out; the block's owner is the only one who frees it.
+ * Taking and releasing samples; see sampler.h. State: the random generator (atomic) and counters
+ * (atomic, relaxed). A record belongs to this file until it enters the list of live samples, and
+ * again once it is removed. Only the owner of a block frees it.
  */
 #include "sampling/sampler/sampler.h"
 
@@ -25,18 +25,18 @@
 #include "sampling/guard/sample_quarantine.h"
 #include "sampling/record/live_samples.h"
 
-/* A proxy is lent only up to this probability. The objects of sampled blocks are used by others, so
- * that spans hold fewer of the class by this part; if nearly all were sampled, a few objects would
+/* Proxies are lent up to this sampling probability. Other blocks use lent objects, so spans hold
+ * fewer objects of the class by this share. If nearly all blocks were sampled, a few objects would
  * be lent again and again. */
 #define LENT_MAX_P 0.125
 
 static SA_START_DATA struct sampler {
-    uint64_t seed;  /* const after init and in between forks */
-    uint64_t rng;   /* atomic: draws that belong to no CPU */
+    uint64_t seed;  /* const after init, until a fork */
+    uint64_t rng;   /* atomic: the generator for draws that belong to no CPU */
     uint64_t taken; /* atomic, relaxed */
     uint64_t failed;
     uint32_t
-        forked; /* atomic: what is chosen to be guarded and kept follows draws from before a fork */
+        forked; /* atomic: generators of other files still have their state from before a fork */
 } sampler;
 
 SA_LAYOUT = {
@@ -45,7 +45,7 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("sampler", sampler);
 
-static size_t apart[SA_CLASSES_MAX]; /* atomic, relaxed */
+static size_t apart[SA_CLASSES_MAX]; /* sa_sampler_apart; atomic, relaxed */
 
 static void sampler_seed(uint64_t seed)
 {
@@ -65,8 +65,8 @@ SA_COLD void sa_sampler_after_fork(uint64_t number)
     sampler.forked = 1;
 }
 
-/* The first sample in a child of fork: others' generators are not on pages that every child writes
- * to. */
+/* Seeds the generators of other files at the first sample in a child of fork. They lie on pages
+ * that most children never write. */
 SA_COLD static void sampler_seed_others(void)
 {
     if (!sa_xchg_acquire(&sampler.forked, 0))
@@ -92,7 +92,7 @@ void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
     ret->bytes = bytes;
 }
 
-/* The stack that called the allocator, in the table. Whoever calls this has set
+/* Captures the stack that called the allocator, and enters it in the table. Requires
  * sa_thread.sampling. */
 static struct sa_stack *sampler_stack(void)
 {
@@ -101,8 +101,8 @@ static struct sa_stack *sampler_stack(void)
     return sa_stack_intern(pc, sa_stack_capture(sa_thread.caller, pc, SA_STACK_MAX));
 }
 
-/* Fills in and enters the record of a block of `allocated` bytes; takes the reference to the stack
- * over. */
+/* Fills in the record of a block of `allocated` bytes, and adds it. Takes over the reference to the
+ * stack. False: there is no memory for a record. */
 static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_span *span,
                            size_t allocated, size_t requested, size_t align, void *proxy, bool lent,
                            unsigned cls, struct sa_stack *stack, uint64_t now, bool chosen,
@@ -142,7 +142,8 @@ static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_s
     return true;
 }
 
-/* Brackets the sampler's work; false: this thread is inside already. */
+/* Begins the work of the sampler on this thread; false: the thread is inside the sampler already.
+ */
 static bool sampler_enter(void)
 {
     if (sa_thread.sampling)
@@ -159,7 +160,8 @@ static void sampler_leave(bool recorded)
     sa_thread.sampling = 0;
 }
 
-/* A page for an object of a class: guarded if that is requested, and there is a slot. */
+/* Allocates the pages of a sampled object: a guarded slot if *status is REQUESTED and one is free,
+ * else a span of the sampled heap. NULL: no memory. */
 static struct sa_span *sampler_page(size_t bytes, size_t requested, size_t align, unsigned cls,
                                     struct sa_stack *stack, enum salloc_guarded_status *status)
 {
@@ -180,6 +182,7 @@ static struct sa_span *sampler_page(size_t bytes, size_t requested, size_t align
     return span;
 }
 
+/* Returns pages of sampler_page that got no record. */
 static void sampler_give_back(struct sa_span *span)
 {
     if (sa_guarded_span(span)) {
@@ -196,7 +199,7 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate)
 
     if (k->objects == 1)
         return SA_PROXY_NONE;
-    /* Profiles look for the object of a lent one in the span's own bitmap. */
+    /* Profiles look up a lent object in the bitmap of 64 bits in the span's record. */
     return k->size > SA_PAGE_BYTES && rate->p <= LENT_MAX_P && k->objects <= 64 ? SA_PROXY_LENT
                                                                                 : SA_PROXY_HELD;
 }
@@ -269,8 +272,8 @@ unsigned sa_sampler_class(const struct sa_span *span)
 {
     const struct sa_sample *s;
 
-    /* The span may change hands meanwhile, if whoever asks does not own the block. Those of the
-     * sampled heap never hold objects: what stands there is always a record, or NULL. */
+    /* A caller that does not own the block may see the span change hands. Spans of the sampled heap
+     * never hold objects: span->sample is always a record or NULL. */
     if (span->heap == SA_HEAP_GUARDED)
         return sa_guarded_class(span);
     if (span->heap != SA_HEAP_SAMPLED)
@@ -279,7 +282,8 @@ unsigned sa_sampler_class(const struct sa_span *span)
     return s ? s->cls : 0;
 }
 
-/* The stack that frees, if somebody wants it; NULL inside of the sampler. */
+/* Captures the stack that frees a block; NULL: it is not wanted, or this thread is inside the
+ * sampler. */
 static struct sa_stack *sampler_free_stack(bool wanted)
 {
     struct sa_stack *stack;
@@ -297,7 +301,7 @@ SA_COLD struct sa_stack *sa_sampler_stack(void)
     return sampler_free_stack(true);
 }
 
-/* What is to be remembered of a block that is freed, with references of its own. */
+/* Records the history of a block that is freed, with references of its own. */
 static void sampler_remember(const struct sa_sample *s, struct sa_stack *freed,
                              struct sa_block_history *ret)
 {
@@ -311,6 +315,7 @@ static void sampler_remember(const struct sa_sample *s, struct sa_stack *freed,
     ret->freed = (struct sa_event){freed, sa_clock_ns(), sa_sys_tid()};
 }
 
+/* Takes the record from a span; NULL: another thread has taken it. */
 static struct sa_sample *sampler_take_record(struct sa_span *span)
 {
     struct sa_sample *s;
@@ -322,7 +327,8 @@ static struct sa_sample *sampler_take_record(struct sa_span *span)
     return s;
 }
 
-/* Takes a block's record from its span; whoever comes second frees the block a second time. */
+/* Takes the record of a block that is freed. A second free of the block finds no record, and
+ * aborts. */
 static struct sa_sample *sampler_claim(struct sa_span *span)
 {
     struct sa_sample *s = NULL;
