@@ -6,6 +6,7 @@
 #include "pagemap/arena.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 
@@ -21,12 +22,13 @@
 
 static SA_START_DATA struct {
     struct sa_lock lock;
-    uintptr_t next, end; /* what is left of the block being carved */
-    struct sa_arena_stats stats;
+    /* What is left of the block being carved. */
+    uintptr_t next SA_GUARDED_BY(SA_RANK_ARENA), end SA_GUARDED_BY(SA_RANK_ARENA);
+    struct sa_arena_stats stats SA_GUARDED_BY(SA_RANK_ARENA);
 } arena;
 
 /* From the block; 0: not so much is left of it. */
-static uintptr_t arena_carve(size_t bytes, size_t align)
+static uintptr_t arena_carve(size_t bytes, size_t align) SA_REQUIRES(SA_RANK_ARENA)
 {
     bool table = bytes >= ARENA_TABLE_BYTES;
     uintptr_t at;
@@ -45,7 +47,7 @@ static uintptr_t arena_carve(size_t bytes, size_t align)
     return at;
 }
 
-static bool arena_map(size_t bytes)
+static bool arena_map(size_t bytes) SA_REQUIRES(SA_RANK_ARENA)
 {
     size_t least = sa_max(sa_vm.page_bytes, 4096);
     size_t block = sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, least));
@@ -69,6 +71,7 @@ void *sa_arena_alloc(size_t bytes, size_t align)
 {
     uintptr_t at;
 
+    SA_DCHECK(align > 0 && align <= 4096 && (align & (align - 1)) == 0);
     sa_lock_acquire(&arena.lock, SA_RANK_ARENA);
     at = arena_carve(bytes, align);
     if (!at && arena_map(bytes))

@@ -78,6 +78,7 @@ void sa_pagemap_init(void)
  * nothing.
  */
 static bool pagemap_open_classes(const struct sa_map_node *node, uint8_t *classes, size_t n)
+    SA_REQUIRES(SA_RANK_PAGEMAP)
 {
     size_t leaves = sa_max(OPEN_LEAVES, sa_vm.page_bytes >> SA_MAP_LEAF_BITS);
     size_t first = sa_align_down(n, leaves), at = first << SA_MAP_LEAF_BITS;
@@ -93,7 +94,7 @@ static bool pagemap_open_classes(const struct sa_map_node *node, uint8_t *classe
            sa_vm_open(&classes[at], bytes, "salloc:map");
 }
 
-static bool pagemap_grow_leaf(uintptr_t address)
+static bool pagemap_grow_leaf(uintptr_t address) SA_REQUIRES(SA_RANK_PAGEMAP)
 {
     struct sa_map_root *root = &sa_pagemap.root[address >> SA_HOME_SHIFT];
     size_t n = address >> (SA_PAGE_SHIFT + SA_MAP_LEAF_BITS) & ((1u << SA_MAP_NODE_BITS) - 1);
@@ -138,6 +139,7 @@ bool sa_pagemap_grow(uintptr_t start, size_t bytes)
     const uintptr_t step = SA_PAGE_BYTES << SA_MAP_LEAF_BITS;
     bool ok = true;
 
+    SA_DCHECK(bytes > 0);
     if ((start + bytes - 1) >> SA_ADDRESS_BITS)
         return false;
     sa_lock_acquire(&pagemap_lock, SA_RANK_PAGEMAP);
@@ -210,6 +212,7 @@ static void pagemap_set(uintptr_t address, struct sa_span *span)
     struct sa_map_leaf *leaf =
         sa_load_relaxed(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
 
+    SA_DCHECK(node && leaf); /* sa_pagemap_grow has made them */
     sa_store_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)], span);
 }
 
@@ -227,6 +230,8 @@ static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
     size_t page = span->start >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1);
 
     /* A span never crosses a window: see the page heap. */
+    SA_DCHECK((sa_span_end(span) - 1) >> SA_HOME_SHIFT == root);
+    SA_DCHECK(classes && step > 0 && step % SA_PAGE_BYTES == 0);
     for (size_t i = 0; i < span->pages; i += step >> SA_PAGE_SHIFT)
         sa_store_relaxed(&classes[page + i], (uint8_t)cls);
     if (span->pages == 1 && !sa_hardening.on && root == SA_HOME_START >> SA_HOME_SHIFT)
@@ -241,6 +246,7 @@ void sa_pagemap_set_pages(struct sa_span *span)
 
 void sa_pagemap_set_objects(struct sa_span *span, size_t step)
 {
+    SA_DCHECK(span->cls > 0);
     sa_pagemap_set_pages(span);
     pagemap_set_classes(span, span->cls, step);
 }

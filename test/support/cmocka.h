@@ -10,6 +10,11 @@
 
 #include <cmocka.h>
 
+/* Tests look at what locks guard while no other thread runs. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wthread-safety"
+#endif
+
 /*
  * Leaves a test that cannot be run here, saying why. (cmocka's skip() writes "not ok" in the TAP
  * format, which test runners count as a failure.)

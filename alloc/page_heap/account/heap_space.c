@@ -3,6 +3,7 @@
 #include "alloc/page_heap/account/heap_space.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/heap_types.h"
 #include "pagemap/pagemap.h"
@@ -97,6 +98,8 @@ void *sa_heap_space_map(struct sa_heap_space *space, size_t bytes, size_t align)
 {
     char *p = space_map(space, bytes, align);
 
+    SA_DCHECK(align > 0 && (align & (align - 1)) == 0);
+    SA_DCHECK(((uintptr_t)p & (align - 1)) == 0);
     if (p && !sa_pagemap_grow((uintptr_t)p, bytes)) {
         sa_vm_unmap_space(p, bytes);
         return NULL;

@@ -2,6 +2,7 @@
 /* The soft and the hard limit on the footprint; see limits.h. */
 #include "alloc/page_heap/account/limits.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
 #include "alloc/os/thread.h"
 
@@ -104,6 +105,7 @@ size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown)
 {
     size_t soft = sa_limits_get(SA_LIMIT_SOFT), hard = hard_for_request(), used;
 
+    SA_DCHECK(heap < SA_FOOTPRINT_HEAPS && grown <= used_bytes);
     sa_store_seq_cst(&sa_footprint.used[heap], used_bytes);
     used = sa_footprint_gross_bytes();
     if (used > hard && grown) {

@@ -3,6 +3,7 @@
 #include "alloc/page_heap/account/size_info.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 unsigned sa_size_info_bucket(size_t pages)
 {
@@ -48,6 +49,8 @@ void sa_size_info_free(struct sa_size_info *info, size_t pages, size_t slack)
 {
     unsigned bucket = sa_size_info_bucket(pages);
 
+    SA_DCHECK(info->count[bucket].frees < info->count[bucket].allocs);
+    SA_DCHECK(info->slack_pages >= slack);
     info->count[bucket].frees++;
     info->slack_pages -= slack;
     if (bucket < SA_SIZE_EXACT)

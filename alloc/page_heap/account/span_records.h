@@ -6,6 +6,7 @@
 #ifndef SA_PAGE_HEAP_ACCOUNT_SPAN_RECORDS_H
 #define SA_PAGE_HEAP_ACCOUNT_SPAN_RECORDS_H
 
+#include "alloc/base/fatal.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
@@ -41,6 +42,7 @@ static inline bool sa_span_emptied(struct sa_span *s, bool emptied, size_t *page
 {
     if (SA_LIKELY((s->list == SA_SPAN_EMPTIED) == emptied))
         return false;
+    SA_DCHECK(emptied || *pages >= s->pages);
     s->list = emptied ? SA_SPAN_EMPTIED : 0;
     *pages += emptied ? s->pages : -(size_t)s->pages;
     return true;
@@ -49,6 +51,7 @@ static inline bool sa_span_emptied(struct sa_span *s, bool emptied, size_t *page
 /* Turns a record whose start and length are set into a span in use. All other fields begin anew. */
 static inline void sa_span_begin(struct sa_span *s, bool zeroed)
 {
+    SA_DCHECK(s->pages > 0 && s->start % SA_PAGE_BYTES == 0);
     s->zeroed = zeroed;
     s->moved = 0;
     s->cls = 0;

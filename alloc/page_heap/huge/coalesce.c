@@ -47,7 +47,7 @@ static size_t join_cached(const struct sa_huge_heap *h, size_t start, size_t n)
 
 /* Takes n hugepages, all of which are free. Returns whether the last of them is unbacked. Ranges
  * are taken whole, except for those at both ends, of which a part may stay: no node is needed. */
-static bool join_take(struct sa_huge_heap *h, size_t start, size_t n)
+static bool join_take(struct sa_huge_heap *h, size_t start, size_t n) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t next;
     bool cached = false;

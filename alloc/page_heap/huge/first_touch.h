@@ -4,6 +4,7 @@
 #ifndef SA_PAGE_HEAP_HUGE_FIRST_TOUCH_H
 #define SA_PAGE_HEAP_HUGE_FIRST_TOUCH_H
 
+#include "alloc/os/lock.h"
 #include "alloc/page_heap/huge/thp_policy.h"
 #include "pagemap/span.h"
 
@@ -22,16 +23,18 @@ struct sa_huge_touches {
 /* True if n hugepages that might be advised are left to small pages. May have the first touch of
  * a hugepage of the filler timed in either case. */
 bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                             enum sa_huge_use use);
+                             enum sa_huge_use use) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* The kernel refused advice about the hugepage: its first touch would tell nothing. */
-void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage);
+void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Makes the first touch of touches.untouched, on which the span lies. The caller has just taken the
  * span, and holds no lock. */
-void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s);
+void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s)
+    SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 
 /* A hugepage was collapsed. True if it makes up for one that was left out, in a large heap. */
-bool sa_huge_heap_makes_up(struct sa_huge_heap *h);
+bool sa_huge_heap_makes_up(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 #endif

@@ -7,6 +7,7 @@
 #include "alloc/page_heap/huge/huge_address_map.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/rng.h"
 #include "pagemap/arena.h"
 
@@ -184,6 +185,9 @@ void sa_huge_map_insert(struct sa_huge_map *map, struct sa_huge_nodes *nodes, si
     struct sa_huge_node *before = map_before(map, start), *node;
     struct sa_huge_node *after = (struct sa_huge_node *)sa_huge_map_find(map, start + length);
 
+    SA_DCHECK(length > 0);
+    SA_DCHECK(!before || before->start + before->length <= start);
+    SA_DCHECK(!after || after->start == start + length);
     if (before && before->start + before->length != start)
         before = NULL;
     if (before && after) {
@@ -199,6 +203,7 @@ void sa_huge_map_insert(struct sa_huge_map *map, struct sa_huge_nodes *nodes, si
         return;
     }
     node = nodes->unused;
+    SA_DCHECK(node && nodes->unused_count > 0);
     nodes->unused = node->right;
     nodes->unused_count--;
     nodes->random += SA_RNG_STEP;
@@ -216,6 +221,7 @@ static void map_cut(struct sa_huge_map *map, struct sa_huge_nodes *nodes, struct
     size_t end = node->start + node->length;
     uint64_t since = node->since_ns;
 
+    SA_DCHECK(n > 0 && start >= node->start && start + n <= end);
     if (start == node->start && n == node->length) {
         map_remove(map, node);
         node_drop(nodes, node);
@@ -235,6 +241,7 @@ size_t sa_huge_map_take(struct sa_huge_map *map, struct sa_huge_nodes *nodes, si
     size_t least = n + align - 1, start;
     struct sa_huge_node *node = map->root, *best = NULL;
 
+    SA_DCHECK(n > 0 && align > 0 && (align & (align - 1)) == 0);
     while (node && node->longest >= least) {
         struct sa_huge_node *left = node->left, *right = node->right;
 

@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge/huge_cache.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 /* A hugepage that came back and was taken AGAIN_TIMES times is likely to be taken again. More than
  * AGAIN_MAX times are not counted, so that the count decays soon. */
@@ -57,6 +58,7 @@ static void cache_forget(struct sa_huge_cache *c, uint64_t now_ns)
 
 void sa_huge_cache_tick(struct sa_huge_cache *c, uint64_t now_ns)
 {
+    SA_DCHECK(now_ns >= c->now_ns);
     cache_integrate(c);
     cache_forget(c, now_ns);
     if (c->now_ns == 0) { /* time begins */
@@ -76,6 +78,7 @@ void sa_huge_cache_tick(struct sa_huge_cache *c, uint64_t now_ns)
 
 static void cache_set_limit(struct sa_huge_cache *c, size_t limit)
 {
+    SA_DCHECK(limit >= SA_HUGE_CACHE_MIN);
     c->limit = limit;
     c->limit_changed_ns = c->now_ns;
     c->least_size = c->map.hugepages;
@@ -116,6 +119,7 @@ size_t sa_huge_cache_take(struct sa_huge_cache *c, size_t n, size_t align)
 
 SA_RARE void sa_huge_cache_unuse(struct sa_huge_cache *c, size_t n)
 {
+    SA_DCHECK(n <= c->usage);
     cache_set_usage(c, c->usage - n);
 }
 
@@ -150,6 +154,7 @@ SA_RARE void sa_huge_cache_restore(struct sa_huge_cache *c, size_t start, size_t
 
 SA_RARE void sa_huge_cache_put(struct sa_huge_cache *c, size_t start, size_t n)
 {
+    SA_DCHECK(n <= c->usage);
     sa_huge_cache_restore(c, start, n);
     cache_set_usage(c, c->usage - n);
     c->stats.stored++;
@@ -165,6 +170,7 @@ SA_RARE size_t sa_huge_cache_excess(struct sa_huge_cache *c)
 
 SA_RARE size_t sa_huge_cache_needed(const struct sa_huge_cache *c)
 {
+    SA_DCHECK(c->peak >= c->usage);
     return sa_min(sa_min(c->swing, c->peak - c->usage), c->map.hugepages);
 }
 

@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge/huge_filler.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 /* Hugepages tried that may hold an aligned span, before one is taken that certainly does. */
 #define FILLER_TRIES 8
@@ -284,6 +285,7 @@ struct sa_filler_place sa_huge_filler_find(struct sa_huge_filler *f, uint32_t n,
 {
     struct sa_filler_place place = nowhere;
 
+    SA_DCHECK(n > 0 && n <= SA_HUGE_PAGES);
     for (unsigned kind = 0; kind < SA_HUGE_KINDS && !place.tracker; kind++)
         if (kind != SA_HUGE_DONATED)
             place = filler_search(f, kind * 2 + dense, n, align);
@@ -297,6 +299,7 @@ void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t
 {
     uint32_t clear = SA_HUGE_PAGES - clear_from;
 
+    SA_DCHECK(clear_from <= SA_HUGE_PAGES);
     *t = (struct sa_huge_tracker){
         .hugepage = hugepage, .clear_pages = (uint16_t)clear, .whole = whole};
     sa_range_init(&t->range, t->taken, SA_HUGE_PAGES);
@@ -309,6 +312,7 @@ bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uin
 {
     bool zero;
 
+    SA_DCHECK(t->range.taken == 0 && !t->queued && !t->broken);
     t->donated = donated;
     t->dense = dense;
     t->since_ns = f->now_ns;
@@ -325,8 +329,10 @@ bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uin
 static void tracker_give(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
                          uint32_t n, bool clear)
 {
+    SA_DCHECK(f->taken_pages >= n);
     f->taken_pages -= n;
     if (clear) {
+        SA_DCHECK(sa_bits_count(t->clear, at, n) == 0);
         sa_bits_fill(t->clear, at, n, true);
         t->clear_pages = (uint16_t)(t->clear_pages + n);
         f->clear_pages[sa_huge_tracker_clears(t)] += n;
@@ -366,6 +372,8 @@ SA_RARE void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracke
 
 SA_RARE void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
+    SA_DCHECK(t->moving_pages == 0);
+    SA_DCHECK(f->hugepages > 0 && f->taken_pages >= t->range.taken);
     queue_remove(f, t);
     tracker_unlink(f, t);
     f->hugepages--;
@@ -380,12 +388,14 @@ SA_RARE void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_trac
 SA_RARE void sa_huge_filler_set_tail(struct sa_huge_filler *f, struct sa_huge_tracker *t,
                                      uint32_t n)
 {
+    SA_DCHECK(n <= t->range.taken && f->tail_pages >= t->tail_pages);
     f->tail_pages += (size_t)n - t->tail_pages;
     t->tail_pages = (uint16_t)n;
 }
 
 SA_RARE void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
+    SA_DCHECK(t->range.taken > 0);
     f->abandoned_pages += t->tail_pages;
     t->abandoned = (uint16_t)(t->abandoned + t->tail_pages);
     sa_huge_filler_set_tail(f, t, 0);

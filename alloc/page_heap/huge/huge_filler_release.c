@@ -6,6 +6,7 @@
 #include "alloc/page_heap/huge/huge_filler.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 static struct sa_huge_moment filler_moment(const struct sa_huge_filler *f)
 {
@@ -106,6 +107,7 @@ size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
     size_t may = sa_min(pages, backed - sa_huge_filler_held_back(f)), level;
     struct sa_filler_skip *s;
 
+    SA_DCHECK(may <= pages);
     if (may == pages)
         return pages;
     level = f->taken_pages - f->moving_pages + backed - sa_min(backed, pages);
@@ -150,6 +152,7 @@ SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least,
     whole = t->whole && !t->broken;
     r->tracker = t;
     r->pages = sa_huge_tracker_backed(t);
+    SA_DCHECK(r->pages > 0);
     for (int i = 0; i < SA_HUGE_WORDS; i++) {
         r->mask[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
         t->taken[i] |= r->mask[i];
@@ -213,7 +216,10 @@ SA_RARE bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_relea
     struct sa_huge_tracker *t = r->tracker;
     uint32_t cleared = 0;
 
+    SA_DCHECK(t->moving_pages >= r->pages && f->moving_pages >= r->pages);
     for (int i = 0; i < SA_HUGE_WORDS; i++) {
+        SA_DCHECK((r->mask[i] & ~t->taken[i]) == 0);
+        SA_DCHECK((done[i] & ~r->mask[i]) == 0);
         t->taken[i] &= ~r->mask[i];
         t->clear[i] |= done[i];
         cleared += (uint32_t)__builtin_popcountll(done[i]);

@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge/huge_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
@@ -51,6 +52,7 @@ static void heap_drop_span(struct sa_huge_heap *h, struct sa_span *s)
 
 static struct sa_span *span_set(struct sa_span *s, uintptr_t start, size_t pages, bool zero)
 {
+    SA_DCHECK(pages > 0 && start % SA_PAGE_BYTES == 0);
     /* Inspections look at records that others fill in: sa_pagemap_next. */
     sa_store_relaxed(&s->start, start);
     sa_store_relaxed(&s->pages, (uint32_t)pages);
@@ -66,7 +68,7 @@ static struct sa_span *span_set_at(struct sa_span *s, size_t hugepage, size_t pa
 
 /* A hugepage more for the filler, with the span at its start. */
 static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
-                                   bool donated, bool dense)
+                                   bool donated, bool dense) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_tracker *t;
     struct sa_huge_fresh fresh;
@@ -97,7 +99,7 @@ static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, si
 }
 
 static struct sa_span *filler_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
-                                    size_t align, bool dense)
+                                    size_t align, bool dense) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_filler_place place =
         sa_huge_filler_find(&h->filler, (uint32_t)pages, (uint32_t)align, dense);
@@ -113,7 +115,7 @@ static struct sa_span *filler_alloc(struct sa_huge_heap *h, struct sa_span *s, s
 }
 
 static struct sa_span *region_alloc(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
-                                    size_t align)
+                                    size_t align) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_region *r;
     bool zero;
@@ -124,7 +126,7 @@ static struct sa_span *region_alloc(struct sa_huge_heap *h, struct sa_span *s, s
 
 /* A record for the span is at hand; where it goes. */
 static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
-                                  size_t align, bool dense)
+                                  size_t align, bool dense) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_span *got = NULL;
 
@@ -145,7 +147,7 @@ static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, siz
 
 /* Takes the span's pages back, whoever they came from. The record stays. */
 SA_RARE static void heap_give(struct sa_huge_heap *h, struct sa_span *s, bool zero,
-                              struct sa_huge_moving *moving)
+                              struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, s->start >> SA_HUGE_SHIFT);
     struct sa_huge_region *r;
@@ -164,10 +166,12 @@ SA_RARE static void heap_give(struct sa_huge_heap *h, struct sa_span *s, bool ze
 }
 
 static void heap_flush(struct sa_huge_heap *h, struct sa_huge_moving *moving)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_span *s = h->recent;
 
     if (s) {
+        SA_DCHECK(s->state == SA_SPAN_MOVING); /* H5 */
         h->recent = NULL;
         heap_give(h, s, false, moving);
         heap_drop_span(h, s);
@@ -298,6 +302,9 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     if (s->moved)
         sa_huge_heap_renewed(h, s->start, s->pages, zero);
+    SA_DCHECK(s->heap == h->number && s != h->recent);
+    SA_DCHECK(sa_pagemap_span(s->start) == s); /* H3 */
+    SA_DCHECK(h->in_use_pages >= s->pages && h->stats.spans_in_use > 0);
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
     emptied = sa_span_emptied(s, false, &h->empty_pages);
@@ -309,6 +316,7 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
         heap_give(h, s, true, &moving[0]);
         heap_drop_span(h, s);
     } else {
+        SA_DCHECK(!h->recent); /* H5 */
         h->recent = s;
         sa_store_relaxed(&s->state, SA_SPAN_MOVING);
     }

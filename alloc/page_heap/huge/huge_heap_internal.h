@@ -45,71 +45,80 @@ struct sa_collapse_round {
     bool begun, regions, large;
 };
 
+/* What the heap's lock guards. */
+#define SA_LOCKED SA_GUARDED_BY(SA_RANK_PAGE_HEAP)
+
 struct sa_huge_heap {
-    struct sa_lock lock; /* PAGE_HEAP; guards everything below */
-    uint8_t number;
-    struct sa_heap_space space;
-    struct sa_huge_nodes nodes;
-    struct sa_huge_map released; /* the address map: free hugepages that are unbacked */
-    struct sa_huge_cache cache;
-    struct sa_huge_region *regions, *unused_regions;
-    struct sa_huge_tracker *unused_trackers, *fresh_trackers; /* fresh ones lie side by side */
-    unsigned fresh_count;
-    struct sa_huge_tracker *spare; /* last seen empty; stays in the filler */
-    struct sa_span *recent;        /* H5 */
-    struct sa_span *unused_spans;
-    struct sa_span *large_spans, *large_cursor; /* spans with hugepages of their own */
-    size_t cursor_hugepage;                     /* the next of large_cursor to be collapsed */
-    size_t items;                               /* H4 */
-    size_t mapped, moving;                      /* hugepages; moving: see H1 */
-    size_t first, end;  /* hugepages: all that were ever mapped lie in [first, end) */
-    size_t large_pages; /* of large spans, without their tails in the filler */
-    size_t in_use_pages;
-    size_t empty_pages; /* of spans in use: unbacked */
-    /* About the request that is being placed: the backed pages when it began, or SIZE_MAX where
-     * there is no limit; the bytes by which it exceeds the hard limit; and whether the caller
-     * prefers zero pages. */
-    size_t before, over;
-    bool to_be_zero;
-    /* Pages that frees released recently and that no request has needed back; each tick forgets a
-     * part (1/4 in 500 ms). */
-    size_t owed;
-    /* Refaults: pages that frees released and that requests then needed. That much more is kept.
-     * Ticks forget it by what lies unused, at most 1/8 in 500 ms. */
-    size_t regretted;
-    size_t region_low_water; /* the least backed free pages of regions since the last tick */
-    bool refused;            /* the kernel refused to release memory: only ticks try again */
-    uint64_t now_ns, started_ns;
-    uint64_t freed_bytes; /* atomic, relaxed for readers */
-    enum sa_thp_mode thp;
+    struct sa_lock lock;      /* PAGE_HEAP */
+    uint8_t number;           /* const after init */
     enum sa_hugepages choice; /* the user's; const after init */
-    struct sa_huge_advisor advisor;
-    struct sa_huge_touches touches;
-    struct sa_huge_collapse_stats collapse;
-    uint64_t collapse_pause_ns; /* no collapse before this time */
-    struct sa_collapse_round collapse_round;
-    size_t region_cursor;  /* hugepage: the next of a region to be collapsed */
-    unsigned large_missed; /* hugepages of large_cursor that were not collapsed in this pass */
-    struct sa_page_heap_stats stats;
-    struct sa_size_info sizes;
+    uint64_t freed_bytes;     /* atomic, relaxed for readers */
+
+    struct sa_heap_space space; /* the lock guards it, but for the name, which is const */
+    struct sa_huge_nodes nodes SA_LOCKED;
+    struct sa_huge_map released SA_LOCKED; /* the address map: free, unbacked hugepages */
+    struct sa_huge_cache cache SA_LOCKED;
+    struct sa_huge_region *regions SA_LOCKED, *unused_regions SA_LOCKED;
+    struct sa_huge_tracker *unused_trackers SA_LOCKED;
+    struct sa_huge_tracker *fresh_trackers SA_LOCKED; /* fresh_count of them, side by side */
+    unsigned fresh_count SA_LOCKED;
+    struct sa_huge_tracker *spare SA_LOCKED; /* last seen empty; stays in the filler */
+    struct sa_span *recent SA_LOCKED;        /* H5 */
+    struct sa_span *unused_spans SA_LOCKED;
+    struct sa_span *large_spans SA_LOCKED;
+    size_t items SA_LOCKED;                    /* H4 */
+    size_t mapped SA_LOCKED, moving SA_LOCKED; /* hugepages; moving: see H1 */
+    size_t first SA_LOCKED, end SA_LOCKED;     /* hugepages ever mapped lie in [first, end) */
+    size_t large_pages SA_LOCKED; /* of large spans, without their tails in the filler */
+    size_t in_use_pages SA_LOCKED;
+    size_t empty_pages SA_LOCKED; /* of spans in use: unbacked */
+
+    /* The request that is being placed: backed pages when it began, or SIZE_MAX where there is no
+     * limit; the bytes by which it exceeds the hard limit; whether it prefers zero pages. */
+    size_t before SA_LOCKED, over SA_LOCKED;
+    bool to_be_zero SA_LOCKED;
+
+    /* Release. owed: pages that frees released recently and that no request has needed back; each
+     * tick forgets a part (1/4 in 500 ms). regretted: refaults, pages that frees released and that
+     * requests then needed. That much more is kept. Ticks forget it by what lies unused, at most
+     * 1/8 in 500 ms. */
+    size_t owed SA_LOCKED, regretted SA_LOCKED;
+    size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
+    bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
+    uint64_t now_ns SA_LOCKED, started_ns SA_LOCKED;
+
+    /* Transparent hugepages. large_missed: hugepages of large_cursor not collapsed in this pass. */
+    enum sa_thp_mode thp SA_LOCKED;
+    struct sa_huge_advisor advisor SA_LOCKED;
+    struct sa_huge_touches touches SA_LOCKED;
+    struct sa_huge_collapse_stats collapse SA_LOCKED;
+    struct sa_collapse_round collapse_round SA_LOCKED;
+    uint64_t collapse_pause_ns SA_LOCKED; /* no collapse before this time */
+    size_t region_cursor SA_LOCKED;       /* hugepage: the next of a region to be collapsed */
+    struct sa_span *large_cursor SA_LOCKED;
+    size_t cursor_hugepage SA_LOCKED; /* the next of large_cursor to be collapsed */
+    unsigned large_missed SA_LOCKED;
+
+    struct sa_page_heap_stats stats SA_LOCKED;
+    struct sa_size_info sizes SA_LOCKED;
     /* Last, because they are large. Every program uses the beginning of the filler; few use much of
      * the hugepage map. */
-    struct sa_huge_filler filler;
-    struct sa_huge_owners owners;
+    struct sa_huge_filler filler SA_LOCKED;
+    struct sa_huge_owners owners SA_LOCKED;
 };
 
 /* Gives the span that was freed last back to its component. May drop the lock meanwhile. */
 void sa_huge_heap_flush(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Free backed pages. */
-SA_INLINE size_t sa_huge_heap_backed(const struct sa_huge_heap *h)
+SA_INLINE size_t sa_huge_heap_backed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     return sa_huge_filler_backed(&h->filler) + h->cache.map.hugepages * SA_HUGE_PAGES +
            (SA_UNLIKELY(h->regions != NULL) ? sa_huge_regions_backed(h->regions) : 0);
 }
 
 /* Free unbacked pages. */
-SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h)
+SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t pages =
         h->released.hugepages * SA_HUGE_PAGES + h->filler.clear_pages[0] + h->filler.clear_pages[1];
@@ -120,13 +129,13 @@ SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h)
 }
 
 /* Backed pages, free or not. */
-SA_INLINE size_t sa_huge_heap_used(const struct sa_huge_heap *h)
+SA_INLINE size_t sa_huge_heap_used(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     return h->mapped * SA_HUGE_PAGES - sa_huge_heap_released(h) - h->empty_pages;
 }
 
 /* Notes these pages in the footprint after a change; see footprint.h. */
-SA_INLINE void sa_huge_heap_note(const struct sa_huge_heap *h)
+SA_INLINE void sa_huge_heap_note(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     sa_footprint_note(h->number, sa_huge_heap_used(h) << SA_PAGE_SHIFT);
 }

@@ -35,7 +35,7 @@ static void *hugepage_address(size_t hugepage)
 
 /* Free pages of the filler that are kept, and with them the span that was freed last, which it
  * takes for used. */
-static size_t heap_held_back(const struct sa_huge_heap *h)
+static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t held = sa_huge_filler_held_back(&h->filler);
 
@@ -50,7 +50,7 @@ static size_t heap_held_back(const struct sa_huge_heap *h)
  * Neither is more than is in use, so that nothing is left of it when all is freed, unless the
  * program has given back and taken as much again and again.
  */
-SA_RARE static size_t heap_needed(const struct sa_huge_heap *h)
+SA_RARE static size_t heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t needed = sa_huge_cache_needed(&h->cache), used = h->in_use_pages / SA_HUGE_PAGES;
 
@@ -61,7 +61,7 @@ SA_RARE static size_t heap_needed(const struct sa_huge_heap *h)
     return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MAX)) : used;
 }
 
-static size_t heap_between(const struct sa_huge_heap *h)
+static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     return sa_limits_active()
                ? 0
@@ -74,12 +74,13 @@ void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before)
     size_t used = sa_huge_heap_used(h),
            missing = used > before ? sa_min(used - before, h->owed) : 0;
 
+    SA_DCHECK(missing <= h->owed);
     h->owed -= missing;
     h->regretted += missing;
 }
 
 /* The pages to release at once. */
-SA_RARE static size_t heap_excess(struct sa_huge_heap *h)
+SA_RARE static size_t heap_excess(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t keep = sa_max(EXCESS_PAGES, h->in_use_pages / 4);
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
@@ -101,7 +102,9 @@ SA_RARE static size_t heap_excess(struct sa_huge_heap *h)
 
 /* After a range that was moving has been unmapped, without the lock. */
 static void heap_unmapped(struct sa_huge_heap *h, size_t start, size_t n)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
+    SA_DCHECK(h->moving >= n && h->mapped >= n);
     sa_huge_heap_set_advice(h, start, n, SA_ADVICE_NONE);
     h->moving -= n;
     h->mapped -= n;
@@ -114,6 +117,7 @@ SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_movi
     size_t bytes = m->n * SA_HUGE_BYTES;
     bool locked = sa_load_relaxed(&sa_vm.locked), ok, unmapped;
 
+    SA_DCHECK(m->n > 0 && m->n <= h->moving && h->items > 0);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     ok = !locked && sa_vm_release(p, bytes);
     /* What cannot go back otherwise goes with its address space. So does what is locked: address
@@ -219,6 +223,7 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
 {
     size_t excess;
 
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
     for (int i = 0; i < 2; i++)
         if (SA_UNLIKELY(moving[i].n))
             sa_huge_heap_move(h, &moving[i]);
@@ -308,7 +313,7 @@ SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
 }
 
 /* What lay unused since the last tick, in each component; their marks begin anew. */
-static void heap_idle(struct sa_huge_heap *h, size_t idle[3])
+static void heap_idle(struct sa_huge_heap *h, size_t idle[3]) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     idle[0] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
     idle[1] = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
@@ -318,7 +323,7 @@ static void heap_idle(struct sa_huge_heap *h, size_t idle[3])
     h->filler.low_water = sa_huge_filler_backed(&h->filler);
 }
 
-static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns)
+static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     if (!h->started_ns)
         h->started_ns = now_ns;
@@ -330,6 +335,7 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns)
 /* What was in use since the last tick is kept for a reason: only what lay unused is forgotten, and
  * what is not there. */
 static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t absent = h->regretted - sa_min(h->regretted, sa_huge_heap_backed(h));
 

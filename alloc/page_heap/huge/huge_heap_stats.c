@@ -9,6 +9,7 @@
 #define FREE_TRIES 1000
 
 static void heap_fill_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t moving = h->moving * SA_HUGE_PAGES + h->filler.moving_pages;
     /* Giving back the span that was freed last may have dropped the lock, and another taken its
@@ -67,6 +68,7 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 
 /* Begins to load a tracker that is likely to be counted soon. */
 static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     uintptr_t owner = hugepage < h->end ? sa_hugepage_map(&h->owners, hugepage) : 0;
 
@@ -76,6 +78,7 @@ static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
 
 /* Counts the owners of some hugepages from `at` on; where to go on. Lock held. */
 static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_huge_stats *ret)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     for (int i = 0; i < CENSUS_STEP; i++) {
         const struct sa_huge_region *r;
@@ -102,7 +105,7 @@ static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_h
 
 /* The same for ranges of a map; SA_HUGE_NONE: all have been counted. */
 static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_map *map, size_t at,
-                            struct sa_age_row *rows)
+                            struct sa_age_row *rows) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     for (int i = 0; i < CENSUS_STEP; i++) {
         const struct sa_huge_node *n = sa_huge_map_from(map, at);
@@ -173,6 +176,7 @@ void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret)
 }
 
 static bool address_is_free(const struct sa_huge_heap *h, uintptr_t address)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_span *recent = h->recent;
     size_t hugepage = address >> SA_HUGE_SHIFT;

@@ -8,6 +8,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/span_records.h"
 #include "alloc/page_heap/huge/coalesce.h"
@@ -28,7 +29,7 @@ static struct extent extent_of(uintptr_t start, size_t pages)
                            .tail = (uint32_t)(pages % SA_HUGE_PAGES)};
 }
 
-static void large_link(struct sa_huge_heap *h, struct sa_span *s)
+static void large_link(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     s->objects = 0;
     s->prev = NULL;
@@ -38,7 +39,7 @@ static void large_link(struct sa_huge_heap *h, struct sa_span *s)
     h->large_spans = s;
 }
 
-static void large_unlink(struct sa_huge_heap *h, struct sa_span *s)
+static void large_unlink(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     if (h->large_cursor == s) {
         h->large_cursor = s->next;
@@ -54,7 +55,7 @@ static void large_unlink(struct sa_huge_heap *h, struct sa_span *s)
 
 /* The last hugepage of a large span goes to the filler with n pages taken. */
 static void tail_add(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage, uint32_t n,
-                     uint32_t clear_from, bool of_large)
+                     uint32_t clear_from, bool of_large) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     sa_huge_heap_track(h, t, hugepage, clear_from);
     sa_huge_filler_add(&h->filler, t, n, true, false);
@@ -64,6 +65,7 @@ static void tail_add(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t h
 
 /* And out of it again, with all that is on it the large span's. */
 static void tail_remove(struct sa_huge_heap *h, struct sa_huge_tracker *t)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     sa_huge_filler_remove(&h->filler, t);
     sa_hugepage_map_set(&h->owners, t->hugepage, 0);
@@ -77,6 +79,7 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
     struct sa_huge_tracker *t = NULL;
     struct sa_huge_fresh fresh;
 
+    SA_DCHECK(pages > 0);
     if (!sa_huge_heap_ready(h, 4))
         return NULL;
     if (e.tail) {
@@ -98,6 +101,7 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
             sa_huge_heap_probe_large(h, e.first, e.full);
         large_link(h, s);
         h->items++;
+        SA_DCHECK(h->nodes.unused_count >= h->items); /* H4 */
         h->large_pages += e.full * SA_HUGE_PAGES;
     }
     if (t) /* a span of less than a hugepage that had to be aligned is the filler's entirely */
@@ -107,10 +111,11 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
 
 /* The tail's pages come back: whether the hugepage goes with the rest of the span. */
 static bool tail_free(struct sa_huge_heap *h, size_t hugepage, uint32_t n, bool zero,
-                      struct sa_huge_moving *moving)
+                      struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, hugepage);
 
+    SA_DCHECK(t && t->tail_pages == n && t->range.taken >= n);
     if (t->range.taken == n && !t->broken && !zero) { /* most often */
         tail_remove(h, t);
         sa_huge_heap_drop_tracker(h, t);
@@ -131,6 +136,7 @@ void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
     struct extent e = extent_of(s->start, s->pages);
     bool whole = e.tail && tail_free(h, e.first + e.full, e.tail, zero, moving);
 
+    SA_DCHECK(e.full > 0 && h->items > 0 && h->large_pages >= e.full * SA_HUGE_PAGES);
     sa_huge_heap_forget_large(h, e.first);
     large_unlink(h, s);
     h->items--;
@@ -141,6 +147,7 @@ void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
 /* Under a limit, where there may be no room for a copy, a span at the end of the heap's address
  * space is given more. */
 static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_huge_node *behind = sa_huge_map_find(&h->released, hugepage);
     size_t end = behind ? behind->start + behind->length : hugepage;
@@ -152,6 +159,7 @@ static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
 
 /* Hugepages behind a span; whether the last of them has no memory. */
 static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool *ret_last_fresh)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     *ret_last_fresh = false;
     if (sa_huge_cache_take_at(&h->cache, hugepage, n))
@@ -176,6 +184,8 @@ bool sa_huge_large_extend(struct sa_huge_heap *h, struct sa_span *s, size_t page
         old.tail ? sa_hugepage_map_tracker(&h->owners, old.first + old.full) : NULL;
     bool zero = false;
 
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
+    SA_DCHECK(pages > s->pages && old.full > 0);
     if (t && new.full == old.full) { /* stays within its last hugepage */
         if (!sa_huge_filler_extend(&h->filler, t, old.tail, new.tail - old.tail))
             return false;
@@ -214,6 +224,8 @@ bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t page
     size_t behind = new.first + new.full + (new.tail != 0);
     bool whole;
 
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
+    SA_DCHECK(pages < s->pages && old.full > 0);
     if (old.full == new.full) { /* both tails are in the same hugepage */
         t = sa_hugepage_map_tracker(&h->owners, old.first + old.full);
         if (new.tail) {

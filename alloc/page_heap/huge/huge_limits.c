@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge/huge_limits.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 
@@ -20,7 +21,7 @@ SA_RARE void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
 
 /* By how much a long span is beyond the hard limit wherever it is placed, as far as that can be
  * told. */
-static size_t too_long(const struct sa_huge_heap *h, size_t pages)
+static size_t too_long(const struct sa_huge_heap *h, size_t pages) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_huge_node *longest = sa_huge_map_longest(&h->cache.map);
     size_t over;
@@ -40,6 +41,7 @@ static size_t too_long(const struct sa_huge_heap *h, size_t pages)
 
 bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages)
 {
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
     h->over = 0;
     h->before = SIZE_MAX;
     if (sa_limits_active()) {
@@ -52,6 +54,7 @@ bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages)
 
 bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages)
 {
+    SA_DCHECK(h->before == SIZE_MAX || h->before <= h->mapped * SA_HUGE_PAGES);
     if (SA_LIKELY(h->before == SIZE_MAX))
         return true;
     h->over =

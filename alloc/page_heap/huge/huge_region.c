@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge/huge_region.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 /* A hugepage with fewer free pages than this is worth being made whole. */
 #define REGION_NEARLY_FULL 16
@@ -10,6 +11,7 @@
 
 void sa_huge_region_init(struct sa_huge_region *r, size_t hugepage, uint64_t now_ns)
 {
+    SA_DCHECK(sa_bits_next(r->words, SA_REGION_PAGES, 0, true) == SA_REGION_PAGES);
     r->hugepage = hugepage;
     r->clear_pages = SA_REGION_PAGES;
     for (size_t h = 0; h < SA_REGION_HUGEPAGES; h++) {
@@ -24,6 +26,7 @@ static void region_uncover(struct sa_huge_region *r, uint32_t h, uint32_t at, ui
 {
     uint32_t clear = sa_bits_count(r->clear, at, n);
 
+    SA_DCHECK(r->clears[h] >= clear && r->clear_pages >= clear);
     sa_bits_fill(r->clear, at, n, false);
     r->clears[h] = (uint16_t)(r->clears[h] - clear);
     r->clear_pages -= clear;
@@ -92,6 +95,7 @@ void sa_huge_region_put(struct sa_huge_region *r, uint32_t at, uint32_t n, bool 
         uint32_t h = at / SA_HUGE_PAGES;
 
         next = (uint32_t)sa_min(end, (h + 1) * SA_HUGE_PAGES);
+        SA_DCHECK(r->taken[h] >= next - at);
         r->taken[h] = (uint16_t)(r->taken[h] - (next - at));
         r->since_ns[h] = now_ns;
     }
@@ -136,7 +140,10 @@ void sa_huge_region_end(struct sa_huge_region *r, const struct sa_region_release
     uint64_t *words = &r->words[h * SA_HUGE_PAGES / 64];
     uint64_t *clear = &r->clear[h * SA_HUGE_PAGES / 64];
 
+    SA_DCHECK(r->moving_pages >= release->pages && r->taken[h] >= release->pages);
     for (uint32_t i = 0; i < SA_HUGE_PAGES / 64; i++) {
+        SA_DCHECK((release->mask[i] & ~words[i]) == 0);
+        SA_DCHECK((done[i] & ~release->mask[i]) == 0);
         words[i] &= ~release->mask[i];
         clear[i] |= done[i];
         cleared += (uint32_t)__builtin_popcountll(done[i]);
@@ -154,6 +161,7 @@ uint32_t sa_huge_region_next_full(const struct sa_huge_region *r, uint32_t from)
 {
     uint32_t h = from;
 
+    SA_DCHECK(from <= SA_REGION_HUGEPAGES);
     while (h < SA_REGION_HUGEPAGES &&
            (r->taken[h] <= SA_HUGE_PAGES - REGION_NEARLY_FULL || r->looks[h] >= REGION_LOOKS))
         h++;

@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge/huge_regions.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/huge/huge_limits.h"
 #include "alloc/page_heap/huge/huge_supply.h"
@@ -16,6 +17,7 @@
 /* In the region with the shortest longest run that may hold the span. */
 SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
                                  struct sa_huge_region **ret, bool *ret_zero)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_region *best = NULL;
     struct sa_region_place place;
@@ -40,14 +42,14 @@ SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t al
 }
 
 /* Rounding up to hugepages has wasted more than small spans could use. */
-static bool region_is_due(const struct sa_huge_heap *h)
+static bool region_is_due(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t slack = h->sizes.slack_pages + h->filler.abandoned_pages;
 
     return slack >= REGION_SLACK && slack >= h->sizes.small_live_pages;
 }
 
-static bool region_grow(struct sa_huge_heap *h)
+static bool region_grow(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_region *r = h->unused_regions;
     size_t hugepage;
@@ -77,6 +79,7 @@ static bool region_grow(struct sa_huge_heap *h)
     r->next = h->regions;
     h->regions = r;
     h->items++;
+    SA_DCHECK(h->nodes.unused_count >= h->items); /* H4 */
     return true;
 }
 
@@ -92,9 +95,11 @@ SA_RARE long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, siz
 
 /* A region that nobody uses and that holds no memory is free hugepages again. */
 static void region_drop(struct sa_huge_heap *h, struct sa_huge_region *r)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t hugepage = r->hugepage;
 
+    SA_DCHECK(h->items > 0 && r->moving_pages == 0);
     for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
         sa_hugepage_map_set(&h->owners, hugepage + i, 0);
     r->next = h->unused_regions;
@@ -103,7 +108,7 @@ static void region_drop(struct sa_huge_heap *h, struct sa_huge_region *r)
     sa_huge_heap_put(h, hugepage, SA_REGION_HUGEPAGES, true);
 }
 
-static void drop_empty_regions(struct sa_huge_heap *h)
+static void drop_empty_regions(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_region **link = &h->regions, *r;
 
@@ -124,6 +129,7 @@ SA_RARE size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages
     size_t done = 0;
     bool ok = true;
 
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
     while (r && ok && done < pages) {
         uint64_t released[SA_HUGE_WORDS] = {0};
         struct sa_region_release release;

@@ -16,7 +16,8 @@ struct sa_huge_region;
 /* Takes pages of a region, of a new one if that is due. Returns the first page's place in *ret, or
  * -1. *ret_zero: the pages are unbacked. */
 long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
-                               struct sa_huge_region **ret, bool *ret_zero);
+                               struct sa_huge_region **ret, bool *ret_zero)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Releases up to `pages` pages, of hugepages with at least `least` free ones, and gives up regions
  * that are empty and unbacked. Drops the lock meanwhile. Returns the pages released. */

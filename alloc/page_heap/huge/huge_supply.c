@@ -6,6 +6,7 @@
 #include "alloc/page_heap/huge/huge_supply.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge/coalesce.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
@@ -26,6 +27,7 @@
 /* A request may split a range, map another, and add an item for itself and one for its tail. */
 bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more)
 {
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
     if (SA_LIKELY(h->nodes.unused_count >= h->items + more))
         return true;
     sa_huge_nodes_ready(&h->nodes, h->items + more + NODES_AHEAD);
@@ -61,10 +63,12 @@ SA_RARE void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tr
 void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage,
                         uint32_t clear_from)
 {
+    SA_DCHECK(sa_hugepage_map(&h->owners, hugepage) == 0); /* H2 */
     sa_huge_filler_prepare(t, hugepage, clear_from, sa_huge_heap_comes_whole(h, hugepage));
     t->no_hugepages = sa_hugepage_map_advice(&h->owners, hugepage) == SA_ADVICE_OFF;
     sa_hugepage_map_set(&h->owners, hugepage, (uintptr_t)t);
     h->items++;
+    SA_DCHECK(h->nodes.unused_count >= h->items); /* H4 */
 }
 
 size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
@@ -79,6 +83,7 @@ size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
     if (!p)
         return SA_HUGE_NONE;
     start = (uintptr_t)p >> SA_HUGE_SHIFT;
+    SA_DCHECK(start << SA_HUGE_SHIFT == (uintptr_t)p && start % align == 0);
     if (!sa_huge_owners_grow(&h->owners, start, want)) {
         sa_vm_unmap_space(p, want * SA_HUGE_BYTES);
         return SA_HUGE_NONE;
@@ -105,7 +110,7 @@ size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align
 
 /* Puts the spare hugepage with the others before more is mapped. Under a limit not if all of it
  * would count as having memory then, and does not now. */
-static bool heap_give_up_spare(struct sa_huge_heap *h)
+static bool heap_give_up_spare(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_moving none = {.n = 0};
     uint32_t backed;
@@ -121,6 +126,7 @@ static bool heap_give_up_spare(struct sa_huge_heap *h)
 
 /* Pages for which hugepages without memory get some. */
 static size_t taken_grows(const struct sa_huge_heap *h, size_t start, size_t pages)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     return sa_huge_heap_comes_whole(h, start + pages / SA_HUGE_PAGES)
                ? sa_align_up(pages, SA_HUGE_PAGES)
@@ -134,6 +140,7 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enu
     size_t start = sa_huge_cache_take(&h->cache, n, align);
     bool fresh = true;
 
+    SA_DCHECK(n > 0);
     *ret_fresh = (struct sa_huge_fresh){.all = false, .last = false};
     if (start == SA_HUGE_NONE && n > 1 && align == 1 && !h->to_be_zero)
         start = sa_huge_heap_join(h, n, &ret_fresh->last);
@@ -163,6 +170,8 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enu
 
 void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero)
 {
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
+    SA_DCHECK(n > 0 && hugepage >= h->first && hugepage + n <= h->end);
     if (zero) {
         sa_huge_cache_unuse(&h->cache, n);
         sa_huge_map_insert(&h->released, &h->nodes, hugepage, n, h->now_ns);
@@ -176,6 +185,9 @@ SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *
 {
     size_t hugepage = t->hugepage;
 
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
+    SA_DCHECK(t->range.taken == 0 && h->items > 0);
+    SA_DCHECK(sa_hugepage_map_tracker(&h->owners, hugepage) == t); /* H2 */
     if (h->spare == t)
         h->spare = NULL;
     sa_huge_filler_remove(&h->filler, t);
@@ -195,6 +207,7 @@ SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *
 SA_RARE void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
                                   struct sa_huge_moving *moving)
 {
+    SA_DCHECK(t->range.taken == 0);
     if (!t->broken && (!h->spare || h->spare == t || h->spare->range.taken))
         h->spare = t;
     else

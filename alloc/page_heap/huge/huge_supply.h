@@ -8,6 +8,7 @@
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_SUPPLY_H
 #define SA_PAGE_HEAP_HUGE_HUGE_SUPPLY_H
 
+#include "alloc/os/lock.h"
 #include "alloc/page_heap/huge/thp_policy.h"
 
 struct sa_huge_heap;
@@ -26,41 +27,47 @@ struct sa_huge_fresh {
 /* Hugepages for that many pages, from the cache, the unbacked ranges or the system. Counts as
  * usage. SA_HUGE_NONE: there are none, or a limit forbids them (h->over). */
 size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enum sa_huge_use use,
-                         struct sa_huge_fresh *ret_fresh);
+                         struct sa_huge_fresh *ret_fresh) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* n hugepages from the unbacked ranges or the system only, without advice. The caller counts the
  * usage. */
-size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align);
+size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Maps at least n more, as unbacked ranges. Returns the first of them, or SA_HUGE_NONE. */
-size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align);
+size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Takes back hugepages that nobody uses; zero: they are unbacked. */
-void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero);
+void sa_huge_heap_put(struct sa_huge_heap *h, size_t hugepage, size_t n, bool zero)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Makes sure that `more` items can be added (H4). False when out of memory. */
-bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more);
+bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* The record for a tracker; NULL when out of memory. */
-struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h);
-void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t);
+struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
+void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Makes the record the tracker of the hugepage, whose pages from clear_from on are unbacked. Adds
  * an item. The caller adds the tracker to the filler. */
 void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage,
-                        uint32_t clear_from);
+                        uint32_t clear_from) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Takes an empty hugepage out of the filler. If its release is due, *moving is set, and the caller
  * calls sa_huge_heap_move. */
 void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
-                        struct sa_huge_moving *moving);
+                        struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* A tracker has become empty: keeps it as the spare, or evicts it. */
 void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
-                          struct sa_huge_moving *moving);
+                          struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Releases the pages of one hugepage that are set in the mask, run by run. Sets those that were
  * released in `done`. False: the kernel refused. The lock is not held. */
-bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done);
+bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
+    SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 
 #endif

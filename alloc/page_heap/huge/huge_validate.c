@@ -19,7 +19,7 @@ struct found {
 
 /* H3: the span that begins at the address. Its owner may change what it is used for meanwhile. */
 static const struct sa_span *span_validate(const struct sa_huge_heap *h, uintptr_t start,
-                                           struct found *found)
+                                           struct found *found) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_span *s = sa_pagemap_span(start);
     unsigned state;
@@ -42,6 +42,7 @@ static const struct sa_span *span_validate(const struct sa_huge_heap *h, uintptr
 /* Spans fill the taken pages from `from` on exactly. Returns how many there are. */
 static size_t taken_validate(const struct sa_huge_heap *h, const struct sa_range_tracker *range,
                              size_t hugepage, uint32_t from, struct found *found)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     uint32_t at = sa_bits_next(range->words, range->pages, from, true);
     uintptr_t start = hugepage << SA_HUGE_SHIFT;
@@ -60,7 +61,7 @@ static size_t taken_validate(const struct sa_huge_heap *h, const struct sa_range
 
 /* Pages of spans only, unless some are moving: they are taken, too. */
 static void tracker_validate(const struct sa_huge_heap *h, const struct sa_huge_tracker *t,
-                             size_t hugepage, struct found *found)
+                             size_t hugepage, struct found *found) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     SA_CHECK(t->hugepage == hugepage);
     SA_CHECK(!sa_huge_map_find(&h->cache.map, hugepage));
@@ -91,7 +92,7 @@ void sa_huge_region_validate(const struct sa_huge_region *r)
 }
 
 static void region_validate(const struct sa_huge_heap *h, const struct sa_huge_region *r,
-                            struct found *found)
+                            struct found *found) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     sa_huge_region_validate(r);
     for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++) {
@@ -106,6 +107,7 @@ static void region_validate(const struct sa_huge_heap *h, const struct sa_huge_r
 
 /* H2: the hugepages have no owner; and lie within the heap. */
 static void ownerless_validate(const struct sa_huge_heap *h, size_t hugepage, size_t n)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     SA_CHECK(hugepage >= h->first && n <= h->end - hugepage);
     SA_CHECK(sa_huge_owners_next(&h->owners, hugepage, hugepage + n, SIZE_MAX) == hugepage + n);
@@ -122,7 +124,7 @@ static void apart_validate(const struct sa_huge_map *map, size_t hugepage, size_
 
 /* Ranges of one map, which are apart from those of the other. */
 static void ranges_validate(const struct sa_huge_heap *h, const struct sa_huge_map *map,
-                            const struct sa_huge_map *other)
+                            const struct sa_huge_map *other) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_huge_node *node;
 
@@ -136,6 +138,7 @@ static void ranges_validate(const struct sa_huge_heap *h, const struct sa_huge_m
 
 /* The tail's part of a large span is in the filler. */
 static void large_validate(const struct sa_huge_heap *h, struct found *found)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_span *prev = NULL;
 
@@ -160,6 +163,7 @@ static void large_validate(const struct sa_huge_heap *h, struct found *found)
 
 /* Trackers and regions, by the hugepage map. */
 static void owners_validate(const struct sa_huge_heap *h, struct found *found)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t at = h->first;
 
@@ -180,6 +184,7 @@ static void owners_validate(const struct sa_huge_heap *h, struct found *found)
 /* The sums of the components are those of the heap. Pages that move may be of spans that were not
  * found. */
 static void sums_validate(const struct sa_huge_heap *h, const struct found *found)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t items = found->trackers + found->regions + found->large;
     bool moving = h->moving || h->filler.moving_pages;

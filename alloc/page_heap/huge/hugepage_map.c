@@ -5,6 +5,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 
 #define PART_BYTES   4096
@@ -92,6 +93,8 @@ void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr
 {
     uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 
+    SA_DCHECK(window_of(owners, hugepage / SA_OWNERS));
+    SA_DCHECK((owner & SA_OWNER_ADVICE) == 0);
     *entry = (*entry & SA_OWNER_ADVICE) | owner;
 }
 
@@ -100,6 +103,7 @@ SA_RARE void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hu
 {
     uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 
+    SA_DCHECK(window_of(owners, hugepage / SA_OWNERS));
     *entry = (*entry & ~SA_OWNER_ADVICE) | (uintptr_t)advice << SA_OWNER_ADVICE_SHIFT;
 }
 

@@ -3,6 +3,7 @@
 #include "alloc/page_heap/huge/range_tracker.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 uint32_t sa_bits_next(const uint64_t *words, uint32_t bits, uint32_t from, bool set)
 {
@@ -55,6 +56,8 @@ long sa_range_alloc(struct sa_range_tracker *t, uint32_t n, uint32_t align)
 {
     uint32_t best_at = 0, best = UINT32_MAX, longest = 0, second = 0, best_start = 0, end;
 
+    SA_DCHECK(n > 0);
+    SA_DCHECK(align > 0 && (align & (align - 1)) == 0);
     if (n > t->longest)
         return -1;
     for (uint32_t start = sa_bits_next(t->words, t->pages, 0, false); start < t->pages;
@@ -102,6 +105,7 @@ static uint32_t range_longest(const struct sa_range_tracker *t)
 
 void sa_range_take(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool counted)
 {
+    SA_DCHECK(sa_range_is_free(t, at, n));
     sa_bits_fill(t->words, at, n, true);
     t->taken += n;
     t->allocations += counted;
@@ -110,6 +114,7 @@ void sa_range_take(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool cou
 
 void sa_range_take_first(struct sa_range_tracker *t, uint32_t n)
 {
+    SA_DCHECK(t->taken == 0 && n > 0 && n <= t->pages);
     sa_bits_fill(t->words, 0, n, true);
     t->taken = n;
     t->allocations++;
@@ -134,6 +139,9 @@ void sa_range_put(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool coun
 {
     uint32_t start, end;
 
+    SA_DCHECK(n > 0 && n <= t->pages && at <= t->pages - n);
+    SA_DCHECK(sa_bits_count(t->words, at, n) == n);
+    SA_DCHECK(!counted || t->allocations > 0);
     sa_bits_fill(t->words, at, n, false);
     t->taken -= n;
     t->allocations -= counted;

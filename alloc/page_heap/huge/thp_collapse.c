@@ -43,7 +43,7 @@ struct candidate {
 };
 
 /* Leaves the large span at the cursor: if all of it was made whole, for good. */
-static void leave_large(struct sa_huge_heap *h, struct sa_span *s)
+static void leave_large(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     if (s->objects < LARGE_PASSES)
         s->objects = h->large_missed ? s->objects + 1u : LARGE_PASSES;
@@ -53,7 +53,7 @@ static void leave_large(struct sa_huge_heap *h, struct sa_span *s)
 }
 
 /* The next hugepage of a large span; SA_HUGE_NONE: none. Lock held. */
-static size_t next_large(struct sa_huge_heap *h)
+static size_t next_large(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     for (int tries = 0; tries < COLLAPSE_MAX; tries++) {
         struct sa_span *s = h->large_cursor;
@@ -72,7 +72,7 @@ static size_t next_large(struct sa_huge_heap *h)
 }
 
 /* The next hugepage of a region. */
-static size_t next_of_region(struct sa_huge_heap *h)
+static size_t next_of_region(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t next = SA_HUGE_NONE, from = h->region_cursor;
 
@@ -87,7 +87,7 @@ static size_t next_of_region(struct sa_huge_heap *h)
     return next;
 }
 
-static struct candidate next_candidate(struct sa_huge_heap *h)
+static struct candidate next_candidate(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct candidate c = {SA_HUGE_NONE, SMALL_MIN, h->stats.released_ever_bytes};
     struct sa_collapse_round *round = &h->collapse_round;

@@ -138,6 +138,7 @@ static size_t *advice_count(struct sa_huge_heap *h, enum sa_thp_policy advice)
 }
 
 SA_RARE static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_thp_policy advice)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     enum sa_thp_policy before = sa_hugepage_map_advice(&h->owners, hugepage);
 
@@ -174,7 +175,7 @@ SA_RARE void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_
 
 /* ON or OFF; whether it stands now. */
 SA_RARE static bool advise(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                           enum sa_thp_policy advice)
+                           enum sa_thp_policy advice) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     void *p = (void *)(hugepage << SA_HUGE_SHIFT);
     size_t bytes = n * SA_HUGE_BYTES;
@@ -230,7 +231,7 @@ void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t)
 }
 
 /* Another hugepage of sparse spans: whether it is to be advised. */
-static bool sparse_is_due(struct sa_huge_heap *h)
+static bool sparse_is_due(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_advisor *a = &h->advisor;
 
@@ -280,7 +281,7 @@ SA_RARE void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage)
             h->advisor.large[i].n = 0;
 }
 
-static bool large_is_due(struct sa_huge_heap *h, size_t pages)
+static bool large_is_due(struct sa_huge_heap *h, size_t pages) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_advisor *a = &h->advisor;
 
@@ -294,7 +295,7 @@ static bool large_is_due(struct sa_huge_heap *h, size_t pages)
 
 /* The last hugepage of a large span, of which only a part is the span's: whether others are sure to
  * use the rest soon, as little of what the filler has is free. */
-static bool tail_is_due(const struct sa_huge_heap *h)
+static bool tail_is_due(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t free_pages = h->filler.hugepages * SA_HUGE_PAGES - h->filler.taken_pages;
 
@@ -304,7 +305,7 @@ static bool tail_is_due(const struct sa_huge_heap *h)
 }
 
 static enum sa_thp_policy advice_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
-                                     enum sa_huge_use use)
+                                     enum sa_huge_use use) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t n;
     bool due;
@@ -330,6 +331,7 @@ static enum sa_thp_policy advice_for(struct sa_huge_heap *h, size_t hugepage, si
 
 /* Makes the advice stand where it does not. */
 static void advise_all(struct sa_huge_heap *h, size_t hugepage, size_t n, enum sa_thp_policy want)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     enum sa_thp_policy same = want;
 

@@ -6,6 +6,7 @@
 #ifndef SA_PAGE_HEAP_HUGE_THP_POLICY_H
 #define SA_PAGE_HEAP_HUGE_THP_POLICY_H
 
+#include "alloc/os/lock.h"
 #include "alloc/page_heap/huge/hugepage_map.h"
 
 struct sa_huge_heap;
@@ -42,40 +43,45 @@ struct sa_huge_advisor {
 };
 
 /* The system's mode, which is read once the heap is large enough for it to matter. */
-enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h);
+enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* True if hugepages may be collapsed, by the system, the user's choice, the failures of the past
  * and the size and age of the heap. */
-bool sa_huge_heap_collapses(struct sa_huge_heap *h);
+bool sa_huge_heap_collapses(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Gives the advice that suits unbacked hugepages that are about to be used for that many pages. */
 void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pages,
-                             enum sa_huge_use use);
+                             enum sa_huge_use use) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* A large span has got n unbacked hugepages: it may become a probe. forget: it is a probe no more,
  * because it is freed or becomes shorter. */
-void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, size_t n);
-void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage);
+void sa_huge_heap_probe_large(struct sa_huge_heap *h, size_t hugepage, size_t n)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
+void sa_huge_heap_forget_large(struct sa_huge_heap *h, size_t hugepage)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* An unbacked hugepage is about to get sparse spans: it may become a probe. */
-void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t);
+void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Excludes a hugepage of which some pages are about to be released while others stay. The kernel
  * might fill it again otherwise. True if the exclusion stands now. */
-bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage);
+bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Ends the exclusion, so that the hugepage can be collapsed. */
-void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage);
+void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* The pages of a moved span were mapped afresh. afresh = false: they were not, and the advice that
  * stands is not known. */
-void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages, bool afresh);
+void sa_huge_heap_renewed(struct sa_huge_heap *h, uintptr_t start, size_t pages, bool afresh)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Notes the advice that stands. Makes no system call. */
 void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                             enum sa_thp_policy advice);
+                             enum sa_thp_policy advice) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* True if the first touch of the unbacked hugepage backs all of it, or may. */
-bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage);
+bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 #endif

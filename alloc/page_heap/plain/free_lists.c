@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 /* In a list of several lengths, the search looks at this many spans before it goes on to longer
  * ones. */
@@ -23,6 +24,7 @@ void sa_free_lists_add(struct sa_free_lists *lists, struct sa_span *span)
 {
     unsigned i = sa_free_list_index(span->pages);
 
+    SA_DCHECK(span->pages > 0);
     span->prev = NULL;
     span->next = lists->first[i];
     if (span->next)
@@ -36,6 +38,8 @@ void sa_free_lists_remove(struct sa_free_lists *lists, struct sa_span *span)
 {
     unsigned i = sa_free_list_index(span->pages);
 
+    SA_DCHECK(lists->pages >= span->pages);
+    SA_DCHECK(span->prev ? span->prev->next == span : lists->first[i] == span);
     for (struct sa_free_walk *w = lists->walks; SA_UNLIKELY(w != NULL); w = w->other)
         if (w->at == span)
             w->at = span->next;
@@ -126,7 +130,9 @@ SA_RARE void sa_free_lists_end(struct sa_free_lists *lists, struct sa_free_walk 
 {
     struct sa_free_walk **w = &lists->walks;
 
-    while (*w != walk)
+    while (*w != walk) {
+        SA_DCHECK(*w);
         w = &(*w)->other;
+    }
     *w = walk->other;
 }

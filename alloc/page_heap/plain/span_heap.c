@@ -17,6 +17,7 @@
 #include "alloc/page_heap/plain/span_heap.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
@@ -55,6 +56,9 @@ void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s)
     struct sa_free_lists *lists = heap_lists(h, s->state);
     struct sa_span *prev = sa_pagemap_span(s->start - 1), *next = sa_pagemap_span(sa_span_end(s));
 
+    SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
+    SA_DCHECK(s->state == SA_SPAN_BACKED || s->state == SA_SPAN_RELEASED);
+    SA_DCHECK(sa_same_window(s->start, sa_span_end(s) - 1)); /* P4 */
     s->idle_since_ns = h->now_ns;
     if (prev && sa_load_relaxed(&prev->state) == s->state && prev->heap == h->number &&
         sa_span_end(prev) == s->start && sa_same_window(prev->start, s->start)) {
@@ -77,6 +81,7 @@ struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, si
 {
     struct sa_span *rest = heap_new_record(h);
 
+    SA_DCHECK(pages > 0 && pages < s->pages);
     if (!rest)
         return NULL;
     rest->start = s->start + (pages << SA_PAGE_SHIFT);
@@ -89,12 +94,13 @@ struct sa_span *sa_span_heap_split(struct sa_span_heap *h, struct sa_span *s, si
 
 /* Cuts `pages` pages, aligned, out of a free span of the lists. NULL: there is no record. */
 static struct sa_span *heap_carve(struct sa_span_heap *h, struct sa_span *s, size_t pages,
-                                  size_t align)
+                                  size_t align) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_free_lists *lists = heap_lists(h, s->state);
     size_t head = (sa_align_up(s->start, align << SA_PAGE_SHIFT) - s->start) >> SA_PAGE_SHIFT;
     struct sa_span *rest;
 
+    SA_DCHECK(head + pages <= s->pages);
     sa_free_lists_remove(lists, s);
     if (head) {
         rest = sa_span_heap_split(h, s, head);
@@ -124,6 +130,7 @@ static struct sa_span *heap_carve(struct sa_span_heap *h, struct sa_span *s, siz
 }
 
 static struct sa_span *heap_take(struct sa_span_heap *h, size_t pages, size_t align)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_span *s = sa_free_lists_find(&h->backed, pages, align);
 
@@ -134,6 +141,7 @@ static struct sa_span *heap_take(struct sa_span_heap *h, size_t pages, size_t al
 
 /* Enters a fresh mapping as released spans, cut at window boundaries (P4). */
 static bool heap_add_mapping(struct sa_span_heap *h, uintptr_t start, size_t bytes)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     uintptr_t end = start + bytes;
 
@@ -163,6 +171,7 @@ static bool heap_add_mapping(struct sa_span_heap *h, uintptr_t start, size_t byt
  * boundaries).
  */
 SA_RARE static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size_t align)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t bytes = pages << SA_PAGE_SHIFT;
     void *p = sa_heap_space_map(&h->space, bytes, align << SA_PAGE_SHIFT);
@@ -187,6 +196,7 @@ SA_RARE static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pag
 }
 
 static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t need = pages + (align > sa_vm.page_step ? align : 0), want;
     uintptr_t p;
@@ -209,7 +219,7 @@ static bool heap_grow(struct sa_span_heap *h, size_t pages, size_t align)
 }
 
 /* Takes back a span that was just handed out and exceeds the hard limit. Nobody has touched it. */
-static void heap_undo(struct sa_span_heap *h, struct sa_span *s)
+static void heap_undo(struct sa_span_heap *h, struct sa_span *s) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
@@ -273,7 +283,7 @@ struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t 
 }
 
 /* Free backed pages beyond what is kept for the next demand. */
-static size_t heap_excess(const struct sa_span_heap *h)
+static size_t heap_excess(const struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t keep = sa_max(HEAP_EXCESS, h->in_use_pages / 4);
 
@@ -292,6 +302,9 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
         zero = renewal == SA_VM_ZEROED;
     }
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    SA_DCHECK(s->heap == h->number);
+    SA_DCHECK(sa_pagemap_span(s->start) == s); /* P2 */
+    SA_DCHECK(h->in_use_pages >= s->pages && h->stats.spans_in_use > 0);
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
     sa_span_emptied(s, false, &h->empty_pages);
@@ -331,7 +344,7 @@ void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *s)
 /* Takes the `pages` free pages behind a span out of the lists. NULL: there are fewer, or there is
  * no record for the rest. */
 static struct sa_span *heap_take_behind(struct sa_span_heap *h, const struct sa_span *s,
-                                        size_t pages)
+                                        size_t pages) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_span *next = sa_pagemap_span(sa_span_end(s)), *rest;
     struct sa_free_lists *lists;
