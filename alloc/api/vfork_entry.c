@@ -121,6 +121,7 @@ SA_STATIC_ASSERT(SYS_clone == 220, "as above");
 
 uint64_t sa_vfork_before(void)
 {
+    sa_init(); /* the child could be killed in it */
     return sa_vfork_begin();
 }
 

@@ -9,6 +9,7 @@
  *   raw              copies of the process by the system call clone(SIGCHLD), without libc's fork
  *   _Fork            the same by libc's fork without handlers
  *   exit             children of vfork that end without a word, some of them by SIGKILL
+ *   forks            children of vfork that fork, by fork or the system call; the copies live on
  *   killed           children of vfork that allocate until another thread kills them, anywhere
  *
  * Every block is tagged by its owner from end to end, so that a block with two owners is seen.
@@ -247,6 +248,20 @@ static int clone_child(void *arg)
     _exit(result);
 }
 
+/* A copy of a child of vfork has memory of its own. */
+static __attribute__((noinline)) int fork_in_child(struct work *w, int n)
+{
+    pid_t pid = n % 2 ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0ul);
+    int status = 0;
+
+    if (pid == 0) {
+        begin_copy();
+        copy_lives(w);
+        _exit(check_failures || corrupt ? CHILD_FAILED : 0);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : CHILD_FAILED;
+}
+
 static __attribute__((noinline)) pid_t by_vfork(pid_t (*call)(void), struct work *w, int creator,
                                                 int n)
 {
@@ -256,6 +271,8 @@ static __attribute__((noinline)) pid_t by_vfork(pid_t (*call)(void), struct work
     if (pid == 0) {
         int result = child_work(w, creator, n);
 
+        if (strcmp(kind, "forks") == 0 && result == 0)
+            result = fork_in_child(w, n);
         if (strcmp(kind, "exit") == 0 && n % 2)
             syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
         if (exec_all || n % 16 == 0)
@@ -337,7 +354,7 @@ static pid_t create(struct work *w, int creator, int n, char *stack)
 
     if (strcmp(kind, "killed") == 0)
         return killed_child(&victims[creator]);
-    if (strcmp(kind, "vfork") == 0 || strcmp(kind, "exit") == 0)
+    if (strcmp(kind, "vfork") == 0 || strcmp(kind, "exit") == 0 || strcmp(kind, "forks") == 0)
         return by_vfork(vfork, w, creator, n);
     if (strcmp(kind, "__vfork") == 0)
         return by_vfork(__vfork, w, creator, n);
