@@ -22,6 +22,8 @@
 #define SAMPLES_MAX (1u << 26)
 #define AGAIN_MAX   1000 /* times that a record is read again, and one in SPARE of all */
 #define SPARE       4
+#define READS_MAX   1000000 /* in all, and READS for each sample */
+#define READS       16
 #define P_MIN       1e-15
 
 /* As in the target. */
@@ -79,6 +81,8 @@ struct walk {
     size_t count, cap;
     uint64_t next;  /* address of the record to be read */
     uint64_t below; /* its number is lower than this */
+    uint64_t reads; /* so far */
+    uint64_t up_to; /* the highest number that is wanted */
     struct sa_live_copy *ret;
 };
 
@@ -122,6 +126,7 @@ static bool is_live(struct walk *w, uint64_t address, const struct record *r)
 /* Reads a record that is to be older than a number. */
 static enum state read_record(struct walk *w, uint64_t address, uint64_t below, struct record *ret)
 {
+    w->reads++;
     memset(ret, 0, sizeof(*ret)); /* records are compared, padding too */
     if (!sa_plan_read(w->target, &w->record, address, ret) || !is_sound(ret) ||
         ret->number >= below)
@@ -130,20 +135,12 @@ static enum state read_record(struct walk *w, uint64_t address, uint64_t below, 
     return !w->target->live || is_live(w, address, ret) ? RECORD_LIVE : RECORD_LINKED;
 }
 
-/* Another record's copy. False: no memory. */
-static bool add_copy(struct walk *w, const struct record *r)
+bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t stack,
+                      const struct sa_sample_copy *copy)
 {
-    struct sa_live_copy *c = w->ret;
-    struct sa_sample sample = {.stack = sa_stacks_get(w->stacks, r->stack),
-                               .p = r->p,
-                               .interval = r->interval,
-                               .allocated = r->allocated,
-                               .requested = r->requested,
-                               .align = r->align,
-                               .kind = r->kind,
-                               .guarded = r->guarded};
+    struct sa_stack *own = sa_stacks_get(stacks, stack);
 
-    if (!sample.stack) {
+    if (!own) {
         c->dropped++;
         return true;
     }
@@ -156,17 +153,34 @@ static bool add_copy(struct walk *w, const struct record *r)
         c->samples = more;
         c->cap = cap;
     }
-    c->samples[c->count] = (struct sa_sample_copy){.key = sa_sample_key(&sample),
-                                                   .samples = 1,
-                                                   .offset = r->offset,
-                                                   .hits = r->hits,
-                                                   .start = r->address,
-                                                   .address = r->address,
-                                                   .tid = r->tid,
-                                                   .time_ns = r->time_ns};
-    c->samples[c->count].key.tid = w->by_thread ? r->tid : 0;
-    c->count++;
+    c->samples[c->count] = *copy;
+    c->samples[c->count++].key.stack = own;
     return true;
+}
+
+/* Another record's copy. False: no memory. */
+static bool add_copy(struct walk *w, const struct record *r, bool freed)
+{
+    struct sa_sample sample = {.p = r->p,
+                               .interval = r->interval,
+                               .allocated = r->allocated,
+                               .requested = r->requested,
+                               .align = r->align,
+                               .kind = r->kind,
+                               .guarded = r->guarded};
+    struct sa_sample_copy copy = {.key = sa_sample_key(&sample),
+                                  .samples = 1,
+                                  .offset = r->offset,
+                                  .hits = r->hits,
+                                  .start = freed ? 0 : r->address,
+                                  .address = r->address,
+                                  .tid = r->tid,
+                                  .time_ns = r->time_ns};
+
+    if (r->number > w->up_to)
+        return true;
+    copy.key.tid = w->by_thread ? r->tid : 0;
+    return sa_live_add_copy(w->ret, w->stacks, r->stack, &copy);
 }
 
 /* Remembers where the walk was. False: no memory. */
@@ -210,7 +224,8 @@ static bool try_again(struct walk *w)
 {
     struct sa_live_copy *c = w->ret;
 
-    if (!w->target->live || c->again > AGAIN_MAX + c->count / SPARE) {
+    if (!w->target->live || c->again > AGAIN_MAX + c->count / SPARE ||
+        w->reads > READS_MAX + READS * c->count) {
         c->dropped++;
         return false;
     }
@@ -236,7 +251,8 @@ static bool walk_list(struct walk *w)
                 break;
             continue;
         }
-        if (!add_step(w, w->next, r.number, state) || (r.number < lowest && !add_copy(w, &r)))
+        if (!add_step(w, w->next, r.number, state) ||
+            (r.number < lowest && !add_copy(w, &r, false)))
             return false;
         lowest = r.number < lowest ? r.number : lowest;
         w->next = r.next;
@@ -246,14 +262,38 @@ static bool walk_list(struct walk *w)
 }
 
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                  struct sa_live_copy *ret, struct sa_error *e)
+                  uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e)
 {
-    struct walk w = {.target = t, .stacks = stacks, .ret = ret};
+    struct walk w = {.target = t, .stacks = stacks, .up_to = up_to, .ret = ret};
 
     memset(ret, 0, sizeof(*ret));
     if (walk_open(&w, table, e) && !walk_list(&w))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
     free(w.steps);
+    return !e->code;
+}
+
+bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
+                       uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e)
+{
+    struct walk w = {.target = t, .stacks = stacks, .up_to = up_to, .ret = ret};
+    struct sa_field gone = sa_table_field(table, "struct live_samples", "gone", e);
+    struct sa_field count = sa_table_field(table, "struct live_samples", "gone_count", e);
+    uint64_t live = sa_table_variable(table, "live_samples", e), left, address;
+    struct record r;
+
+    if (!walk_open(&w, table, e))
+        return false;
+    if (!sa_field_read(t, live, count, &left) || !sa_field_read(t, live, gone, &address))
+        sa_error_set(e, SA_EXIT_DAMAGED, "the library's data cannot be read");
+    for (; !e->code && address && left && ret->count < SAMPLES_MAX; left--, address = r.next) {
+        if (!sa_plan_read(t, &w.record, address, &r) || !is_sound(&r) || r.number > up_to) {
+            ret->dropped++;
+            break;
+        }
+        if (!add_copy(&w, &r, true))
+            sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
+    }
     return !e->code;
 }
 

@@ -13,8 +13,17 @@ struct sa_live_copy {
     uint64_t again;   /* times that one was read again */
 };
 
+/* Those up to a number in the order of allocation; UINT64_MAX: all. */
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                  struct sa_live_copy *ret, struct sa_error *e);
+                  uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);
+
+/* Adds those that were freed since the peak, at which they were live. */
+bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
+                       uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);
+
+/* Adds a sample whose stack is at an address of the target. False: no memory. */
+bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t stack,
+                      const struct sa_sample_copy *copy);
 
 /* How many samples are live now, and the estimate of the bytes that they stand for. */
 bool sa_live_count(struct sa_target *t, const struct sa_table *table, uint64_t *ret_count,

@@ -14,6 +14,7 @@
 
 struct options {
     const char *file;
+    enum salloc_profile_type type;
     bool stop;
     const char *what;
 };
@@ -38,8 +39,10 @@ static int parse(int argc, char **argv, struct options *ret)
             ret->stop = true;
         else if (c != 't')
             return sa_command_misused(&sa_command_profile, "there is no such option");
+        else if (strcmp(optarg, "peak") == 0)
+            ret->type = SALLOC_PROFILE_PEAK_HEAP;
         else if (strcmp(optarg, "heap") != 0)
-            return sa_command_misused(&sa_command_profile, "the only type is heap");
+            return sa_command_misused(&sa_command_profile, "the types are heap and peak");
     }
     if (optind + 1 != argc)
         return sa_command_misused(&sa_command_profile, "name one process or core");
@@ -72,7 +75,7 @@ static void read_and_write(struct sa_reading *r, const struct options *o, struct
 
     if (o->stop && r->target.live && !sa_stop_begin(&stop, r->target.pid, e))
         return;
-    fine = sa_reading_heap(r, &p, e);
+    fine = sa_reading_profile(r, o->type, &p, e);
     sa_stop_end(&stop);
     if (fine) {
         tell(&p);
@@ -102,7 +105,7 @@ const struct sa_command sa_command_profile = {
     .run = run,
     .what = "write the heap profile of a process or a core",
     .usage =
-        "usage: sallocctl profile [-t heap] [--stop] [-o FILE] PID|CORE\n"
+        "usage: sallocctl profile [-t heap|peak] [--stop] [-o FILE] PID|CORE\n"
         "\n"
         "Writes the heap profile of a process that runs on salloc, or of its core: what is in "
         "use,\n"
@@ -113,7 +116,7 @@ const struct sa_command sa_command_profile = {
         "  -o, --output FILE  the format follows from the ending: .pb.gz, .pb (profile.proto, for\n"
         "                     pprof), .txt (a table), .collapsed, .folded (for flame graphs).\n"
         "                     Without it a .pb.gz goes to stdout.\n"
-        "  -t, --type TYPE    heap\n"
+        "  -t, --type TYPE    heap; or peak: what was in use when most was\n"
         "      --stop         stop the process for the milliseconds of the reading\n"
         "\n"
         "Exit code: 0 done, 1 the file cannot be written, 2 usage, 3 there is no such process or\n"

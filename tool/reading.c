@@ -6,6 +6,7 @@
 #include "sampling/guard/guarded.h"
 #include "sampling/record/thread_name.h"
 #include "sampling/snapshot/residency.h"
+#include "tool/peak.h"
 #include "tool/rates.h"
 
 #include <fcntl.h>
@@ -16,9 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUCKETS_MAX 65536
-#define CHAIN_MAX   65536
-#define TOTALS_MAX  (1u << 22)
+#define BUCKETS_MAX  65536
+#define CHAIN_MAX    65536
+#define MEASURED_MAX (1ull << 42) /* bytes of samples whose pages are looked at */
+#define TWICE_MAX    1000
+#define TOTALS_MAX   (1u << 22)
 
 bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e)
 {
@@ -121,9 +124,15 @@ static bool open_pages(const struct sa_target *t, size_t ranges, struct sa_resid
     return ret->knows;
 }
 
+static bool is_mapped(const struct sa_target *t, const struct sa_sample_copy *s)
+{
+    return sa_target_row(t, s->start) && sa_target_row(t, s->start + s->key.allocated - 1);
+}
+
 /* Which part of the samples is in memory: as sa_snapshot_measure, but for locked memory. */
 static void measure(const struct sa_target *t, struct sa_outside_profile *p)
 {
+    uint64_t left = MEASURED_MAX;
     struct sa_residency pages;
     struct sa_resident found;
 
@@ -133,12 +142,17 @@ static void measure(const struct sa_target *t, struct sa_outside_profile *p)
     for (size_t i = 0; i < p->live.count; i++) {
         struct sa_sample_copy *s = &p->live.samples[i];
         struct sa_bucket *row = s->row == SIZE_MAX ? NULL : &p->rows.rows[s->row];
-        bool known = s->key.guarded == SALLOC_GUARDED_GUARDED
-                         ? sa_residency_of_filled(&pages, s->start, s->key.allocated,
-                                                  s->key.requested, SA_GUARDED_FILL, &found)
-                         : sa_residency_of(&pages, s->start, s->key.allocated, &found);
+        bool known;
 
-        if (!row || !known)
+        if (!row || s->key.allocated > left || !is_mapped(t, s))
+            continue;
+        left -= s->key.allocated;
+        known = s->key.guarded == SALLOC_GUARDED_GUARDED
+                    ? sa_residency_of_filled(&pages, s->start, s->key.allocated, s->key.requested,
+                                             SA_GUARDED_FILL, &found)
+                    : sa_residency_of(&pages, s->start, s->key.allocated, &found);
+
+        if (!known)
             continue;
         s->resident = found.resident;
         s->swapped = found.swapped;
@@ -181,11 +195,13 @@ static bool add_bucket(struct sa_reading *r, struct sa_outside_profile *p, size_
             fine = sa_stacks_follow(&r->stacks, address, &link);
             p->again += again > 0;
         }
-        if (!fine || i == CHAIN_MAX || p->profile.total_count == TOTALS_MAX) {
+        if (!fine || i == CHAIN_MAX || p->profile.total_count == TOTALS_MAX ||
+            (link.again && p->twice++ > TWICE_MAX)) {
             p->dropped++;
             return true;
         }
-        if ((link.totals.samples || link.totals.certain) &&
+        /* A bucket may have been split, and a stack have moved to one that comes later. */
+        if (!link.again && (link.totals.samples || link.totals.certain) &&
             !add_total(p, cap, link.own, &link.totals))
             return false;
     }
@@ -206,10 +222,12 @@ static bool add_unknown(struct sa_reading *r, struct sa_outside_profile *p, size
         return false;
     p->profile.stacks_evicted = sums.samples + sums.certain;
     sa_sums_merge(&sums, &more);
-    return (!sums.samples && !sums.certain) || add_total(p, cap, &sa_stack_unknown, &sums);
+    return p->profile.type != SALLOC_PROFILE_HEAP || (!sums.samples && !sums.certain) ||
+           add_total(p, cap, &sa_stack_unknown, &sums);
 }
 
-static void add_totals(struct sa_reading *r, struct sa_outside_profile *p, struct sa_error *e)
+/* What the table of stacks says: totals, of a heap profile, and how many it has no room for. */
+static void read_stacks(struct sa_reading *r, struct sa_outside_profile *p, struct sa_error *e)
 {
     uint64_t table = sa_table_variable(&r->table, "stack_table", e), buckets, used, dropped;
     struct sa_field at = sa_table_field(&r->table, "struct stack_table", "buckets", e);
@@ -229,7 +247,7 @@ static void add_totals(struct sa_reading *r, struct sa_outside_profile *p, struc
         heads = calloc(used + 1, sizeof(*heads));
     fine = fine && (!buckets ||
                     (heads && sa_target_read(&r->target, buckets, heads, used * sizeof(*heads))));
-    for (size_t i = 0; heads && fine && i < used; i++)
+    for (size_t i = 0; heads && fine && p->profile.type == SALLOC_PROFILE_HEAP && i < used; i++)
         fine = add_bucket(r, p, &cap, heads[i]);
     free(heads);
     fine = fine && add_unknown(r, p, &cap, table, e);
@@ -275,12 +293,40 @@ static int64_t calendar_minus_monotonic(void)
            monotonic.tv_nsec;
 }
 
-bool sa_reading_heap(struct sa_reading *r, struct sa_outside_profile *ret, struct sa_error *e)
+static void read_samples(struct sa_reading *r, struct sa_outside_profile *p, struct sa_error *e)
+{
+    int64_t time_ns;
+
+    if (p->profile.type == SALLOC_PROFILE_HEAP) {
+        sa_live_read(&r->target, &r->table, &r->stacks, UINT64_MAX, &p->live, e);
+    } else if (sa_peak_read(&r->target, &r->table, &r->stacks, &p->live, &time_ns, e) && time_ns) {
+        p->profile.time_ns = time_ns;
+    }
+}
+
+/* As profile_set_unseen of the library: of a past moment nothing is known but how rare the rarest
+ * samples were. */
+static void read_unseen(struct sa_reading *r, struct sa_profile *profile, struct sa_error *e)
+{
+    struct sa_unseen *u = &profile->unseen;
+
+    if (!sa_rates_read(&r->target, &r->table, &profile->interval, u, e) ||
+        profile->type == SALLOC_PROFILE_HEAP)
+        return;
+    if (u->bytes < u->past_bytes_weight)
+        u->bytes = u->past_bytes_weight;
+    if (u->blocks < u->past_blocks_weight)
+        u->blocks = u->past_blocks_weight;
+    u->past_bytes_weight = u->past_blocks_weight = u->past_bytes = u->past_blocks = 0;
+}
+
+bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
+                        struct sa_outside_profile *ret, struct sa_error *e)
 {
     struct sa_profile *profile = &ret->profile;
 
     memset(ret, 0, sizeof(*ret));
-    profile->type = SALLOC_PROFILE_HEAP;
+    profile->type = type;
     profile->time_ns = r->target.time_ns;
     profile->waste_most = INFINITY;
     profile->clock_ns = calendar_minus_monotonic();
@@ -289,17 +335,18 @@ bool sa_reading_heap(struct sa_reading *r, struct sa_outside_profile *ret, struc
                                              .thread_name = origin_thread_name,
                                              .arg = r};
     profile->origin = &ret->origin;
-    if (!sa_live_read(&r->target, &r->table, &r->stacks, &ret->live, e))
+    read_samples(r, ret, e);
+    if (e->code)
         return false;
     add_rows(ret);
-    add_totals(r, ret, e);
+    read_stacks(r, ret, e);
     if (!e->code)
-        sa_rates_read(&r->target, &r->table, &profile->interval, &profile->unseen, e);
+        read_unseen(r, profile, e);
     profile->used_bytes = sa_reading_used_bytes(r, e);
     ret->again += ret->live.again;
     ret->dropped += ret->live.dropped;
     profile->samples_dropped = samples_lost(r, e) + ret->rows.dropped + ret->live.dropped;
-    if (!e->code)
+    if (!e->code && type == SALLOC_PROFILE_HEAP)
         measure(&r->target, ret);
     return !e->code;
 }

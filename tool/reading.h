@@ -30,11 +30,13 @@ struct sa_outside_profile {
     struct sa_profile_origin origin;
     struct sa_live_copy live;
     struct sa_buckets rows;
+    unsigned twice;          /* stacks that were met twice */
     uint64_t again, dropped; /* what was read again, and what could not be read */
 };
 
-/* What is in use, and what was ever allocated. */
-bool sa_reading_heap(struct sa_reading *r, struct sa_outside_profile *ret, struct sa_error *e);
+/* HEAP: what is in use, and what was ever allocated. PEAK_HEAP: what was in use when most was. */
+bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
+                        struct sa_outside_profile *ret, struct sa_error *e);
 void sa_outside_profile_free(struct sa_outside_profile *p);
 
 #endif

@@ -138,7 +138,7 @@ static struct sa_stack *get(struct sa_stacks *s, uint64_t address, const struct 
     if (!own)
         return NULL;
     s->count += !entry->address;
-    *entry = (struct sa_stacks_entry){address, own};
+    *entry = (struct sa_stacks_entry){.address = address, .own = own};
     return own;
 }
 
@@ -203,6 +203,7 @@ bool sa_stacks_sums(struct sa_stacks *s, uint64_t address, struct sa_sums *ret)
 bool sa_stacks_follow(struct sa_stacks *s, uint64_t address, struct sa_stacks_link *ret)
 {
     char bytes[SA_PLAN_SPAN_MAX];
+    struct sa_stacks_entry *entry;
     struct header h;
 
     if (!read_twice(s->target, address, bytes, s->pc))
@@ -212,5 +213,10 @@ bool sa_stacks_follow(struct sa_stacks *s, uint64_t address, struct sa_stacks_li
     sa_plan_apply(&s->sums, bytes + s->totals, &ret->totals);
     ret->next = h.next;
     ret->own = get(s, address, &h);
-    return ret->own && is_sound(&ret->totals);
+    if (!ret->own || address == s->unknown || !is_sound(&ret->totals))
+        return false;
+    entry = entry_of(s, address);
+    ret->again = entry->followed;
+    entry->followed = true;
+    return true;
 }

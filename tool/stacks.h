@@ -19,6 +19,7 @@ struct sa_stacks {
     struct sa_stacks_entry {
         uint64_t address;
         struct sa_stack *own;
+        bool followed;
     } * entries; /* open addressing, at most half full */
     size_t count, cap;
 };
@@ -35,6 +36,7 @@ struct sa_stacks_link {
     struct sa_stack *own;
     struct sa_sums totals;
     uint64_t next;
+    bool again; /* it was followed before */
 };
 
 bool sa_stacks_follow(struct sa_stacks *s, uint64_t address, struct sa_stacks_link *ret);

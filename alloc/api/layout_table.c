@@ -15,6 +15,7 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/record/recording.h"
@@ -144,6 +145,7 @@ SA_LAYOUT = {
 
     SA_LAYOUT_FIELD(struct sa_footprint, used),
     SA_LAYOUT_FIELD(struct sa_vm, used_bytes),
+    SA_LAYOUT_FIELD(struct sa_in_use, most),
 
     SA_LAYOUT_FIELD(struct sa_block_history_slot, history),
     SA_LAYOUT_FIELD(struct sa_block_history, start),
@@ -166,6 +168,7 @@ SA_LAYOUT_ADDRESS(sa_fork_gate);
 SA_LAYOUT_ADDRESS(sa_hardening);
 SA_LAYOUT_ADDRESS(sa_footprint);
 SA_LAYOUT_ADDRESS(sa_vm);
+SA_LAYOUT_ADDRESS(sa_in_use);
 SA_LAYOUT_ADDRESS(sa_stack_unknown);
 
 /*

@@ -46,6 +46,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct live_samples, gone_count),
     SA_LAYOUT_FIELD(struct live_samples, newest),
     SA_LAYOUT_FIELD(struct live_samples, bytes),
+    SA_LAYOUT_FIELD(struct live_samples, most),
     SA_LAYOUT_FIELD(struct live_samples, peak_number),
     SA_LAYOUT_FIELD(struct live_samples, peak_time_ns),
 };

@@ -7,6 +7,7 @@ Of each case: stacks, blocks and bytes of every sample, and what was ever alloca
 out: only the process itself learns it. A core has nothing about residency.
 """
 import os
+import random
 import re
 import resource
 import shutil
@@ -25,17 +26,20 @@ INTERVAL = 16384
 class Worker:
     """A program that runs, and is quiet when it says so."""
 
-    def __init__(self, test, command, preload=True, **more):
+    def __init__(self, test, command, preload=True, ready=b'ready\n', conf='', **more):
         self.test = test
         self.own = os.path.join(test.folder, 'own.pb')
-        env = dict(os.environ)
-        env['SALLOC_CONF'] = 'sample_interval:%d,profile:%s,profile_signal:USR2' % (INTERVAL, self.own)
+        env = dict(os.environ, PYTHONMALLOC='malloc')
+        env['SALLOC_CONF'] = 'sample_interval:%d,profile:%s,profile_signal:USR2%s' % (INTERVAL, self.own, conf)
         if preload:
             env['LD_PRELOAD'] = test.library
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
         test.workers.append(self)
-        line = self.process.stdout.readline()
-        assert line == b'ready\n', line
+        for line in self.process.stdout:
+            if ready in line:
+                break
+        else:
+            raise AssertionError('it did not start')
         self.pid = self.process.pid
 
     def own_profile(self):
@@ -116,6 +120,22 @@ def case_still(test):
     with open(path, 'wb') as f:
         f.write(piped)
     same(Profile(path), own, COUNTS + PAGES)
+    worker.end()
+
+
+def case_peak(test):
+    """The heap when most was in use, of which a third was freed since; live, and of a core."""
+    worker = Worker(test, [test.worker, 'still'], conf=',profile_type:peak')
+    own, outside = worker.own_profile(), test.outside(worker.pid, '-t', 'peak')
+    same(outside, own, COUNTS)
+    now = test.outside(worker.pid)
+    column = [name for name, _ in now.types].index('inuse_space')
+    peak_column = [name for name, _ in own.types].index('inuse_space')
+    live = sum(values[column] for _, values, _ in now.samples)
+    assert sum(values[peak_column] for _, values, _ in own.samples) > live * 1.2
+    assert [c for c in outside.comments if c.startswith('time ')] == [c for c in own.comments if c.startswith('time ')]
+    if shutil.which('gcore'):
+        same(test.outside(test.core(worker.pid), '-t', 'peak'), own, COUNTS)
     worker.end()
 
 
@@ -205,6 +225,76 @@ def case_storm(test):
     worker.end()
 
 
+def settled(test, worker, name):
+    """A server does something now and then, so the two may differ a few times; not always."""
+    for _ in range(8):
+        own, outside = worker.own_profile(), test.outside(worker.pid)
+        if rows(outside, COUNTS) == rows(own, COUNTS):
+            break
+    same(outside, own, COUNTS)
+    print('%s: %d samples of %d functions' % (name, len(own.samples), len(functions(own))))
+    assert functions(outside) == functions(own)
+    worker.end()
+
+
+def case_redis(test):
+    if not shutil.which('redis-server') or not shutil.which('redis-cli'):
+        sys.exit(77)
+    socket = os.path.join(test.folder, 'redis')
+    worker = Worker(test, ['redis-server', '--port', '0', '--unixsocket', socket, '--save', '', '--hz', '1',
+                           '--enable-debug-command', 'local', '--dir', test.folder], ready=b'eady to accept')
+    subprocess.run(['redis-cli', '-s', socket, 'debug', 'populate', '50000'], stdout=subprocess.DEVNULL, check=True,
+                   timeout=60)
+    settled(test, worker, 'redis-server')
+
+
+def case_python(test):
+    code = 'import sys; keep = [str(i) * 20 for i in range(50000)]; print("ready", flush=True); sys.stdin.read()'
+    settled(test, Worker(test, [sys.executable, '-c', code]), 'python3')
+
+
+def case_node(test):
+    if not shutil.which('node'):
+        sys.exit(77)
+    code = ('const keep = []; for (let i = 0; i < 3000; i++) keep.push(Buffer.alloc(20000, 1)); '
+            'setTimeout(() => { console.log("ready"); process.stdin.on("data", () => keep.length); }, 500);')
+    settled(test, Worker(test, ['node', '-e', code]), 'node')
+
+
+def case_hostile(test):
+    """A process whose memory is changed at random before it is read (hostile.c)."""
+    worker = Worker(test, [test.worker, 'still'])
+    subprocess.run([os.path.join(os.path.dirname(test.worker), 'tool_hostile'), str(worker.pid), '200'], check=True,
+                   timeout=100)
+    worker.end()
+
+
+def case_headers(test):
+    """Cores whose headers and notes are changed at random, or that end early: an error, or a profile, in time."""
+    if not shutil.which('gcore'):
+        sys.exit(77)
+    worker = Worker(test, [test.worker, 'still'])
+    core = test.core(worker.pid)
+    worker.end()
+    with open(core, 'rb') as f:
+        good = f.read(65536)
+    chance = random.Random(7)
+    codes = {}
+    for i in range(100):
+        data = bytearray(good)
+        for _ in range(chance.choice((1, 3, 30))):
+            data[chance.randrange(0, 4096 if i % 2 else len(data))] = chance.choice((0, 255, chance.randrange(256)))
+        with open(core, 'r+b') as f:
+            f.write(data)
+            if i == 99:
+                f.truncate(chance.randrange(len(data)))
+        code = subprocess.run([test.tool, 'profile', '-o', os.path.join(test.folder, 'none.pb'), core],
+                              stderr=subprocess.DEVNULL, check=False, timeout=30).returncode
+        codes[code] = codes.get(code, 0) + 1
+    print('exit codes:', codes)
+    assert set(codes) <= {0, 3, 5, 6, 7} and len(codes) > 1, codes
+
+
 def case_deleted(test):
     """The file of the library, and that of the program, are deleted while the process runs."""
     test.library = shutil.copy(os.path.realpath(test.library), os.path.join(test.folder, 'libgone.so'))
@@ -263,7 +353,11 @@ def case_commands(test):
     resident, used, estimate, samples = [float(word) for word in mine[0][2:]]
     assert resident >= estimate > 10 and used > 10 and samples > 20, mine
     worker.end()
+    with open(os.path.join(os.path.dirname(__file__), '..', '..', '..', 'doc', 'sallocctl.1'), encoding='utf-8') as f:
+        page = f.read().replace('\\-', '-')
     for command in ('run', 'ps', 'profile'):
+        for option in re.findall(r'--\w+', test.run(command, '--help').stdout):
+            assert option in page, 'the manual page lacks %s' % option
         text = test.run(command, '--help').stdout
         assert text.startswith('usage: sallocctl ' + command) and 'Exit code' in text
     assert 'usage' in test.run(code=2).stderr and 'usage' in test.run('nonsense', code=2).stderr

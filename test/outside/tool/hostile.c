@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process whose memory lies: what is read of it is changed at random before the reader sees it.
+ * Whatever comes, reading ends, in bounded time and memory, with a profile or with an error; a
+ * profile can be written in every format.
+ * usage: hostile PID|CORE ROUNDS
+ */
+#include "alloc/base/size_class.h"
+#include "alloc/os/percpu.h"
+#include "alloc/os/vdso.h"
+#include "alloc/os/vm.h"
+#include "sampling/export/write.h"
+#include "tool/reading.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUND_SECONDS 20 /* far more than any takes */
+#define KEPT          64
+
+static const struct sa_target_kind *honest;
+static struct sa_target_kind liar;
+static uint64_t seed, one_in, lies;
+static uint64_t kept[KEPT]; /* words that were read: pointers among them */
+
+static uint64_t draw(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+static uint64_t false_word(uint64_t true_word)
+{
+    switch (draw() % 8) {
+    case 0:
+        return 0;
+    case 1:
+        return UINT64_MAX;
+    case 2:
+        return true_word ^ 1ull << draw() % 64;
+    case 3:
+        return true_word + draw() % 256 - 128;
+    case 4:
+        return draw();
+    case 5:
+        return draw() >> draw() % 64;
+    default:
+        return kept[draw() % KEPT];
+    }
+}
+
+static bool lying_read(struct sa_target *t, uint64_t address, void *buffer, size_t bytes)
+{
+    if (!honest->read(t, address, buffer, bytes) || draw() % (one_in * 8) == 0)
+        return false;
+    for (size_t at = 0; at + 8 <= bytes; at += 8) {
+        uint64_t word;
+
+        memcpy(&word, (char *)buffer + at, 8);
+        if (draw() % 16 == 0)
+            kept[draw() % KEPT] = word;
+        if (draw() % one_in)
+            continue;
+        word = false_word(word);
+        memcpy((char *)buffer + at, &word, 8);
+        lies++;
+    }
+    return true;
+}
+
+static int swallow(void *arg, const void *data, size_t bytes)
+{
+    (void)data;
+    *(size_t *)arg += bytes;
+    return 0;
+}
+
+static size_t write_all(const struct sa_profile *profile)
+{
+    int (*const writers[])(const struct sa_profile *, struct sa_sink *) = {
+        sa_write_proto, sa_write_collapsed, sa_write_report};
+    size_t written = 0;
+
+    for (size_t i = 0; i < sizeof(writers) / sizeof(*writers); i++) {
+        struct sa_sink *out = sa_sink_open(swallow, &written, false);
+
+        if (!out || writers[i](profile, out) != 0 || sa_sink_close(out) != 0)
+            exit(1);
+    }
+    return written;
+}
+
+/* Reads a target that lies from its first or its second step on. */
+static enum sa_exit one_round(const char *what, bool early, enum salloc_profile_type type)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    struct sa_outside_profile p;
+    struct sa_reading r;
+
+    memset(&r, 0, sizeof(r));
+    if (!sa_target_open(&r.target, what, &e))
+        exit(1);
+    honest = r.target.kind;
+    liar = *honest;
+    liar.read = lying_read;
+    if (early)
+        r.target.kind = &liar;
+    if (sa_objects_collect(&r.target, &r.objects, &e) &&
+        sa_table_read(&r.target, &r.objects, &r.table, &e) &&
+        sa_stacks_open(&r.stacks, &r.target, &r.table, &e)) {
+        r.target.kind = &liar;
+        if (sa_reading_profile(&r, type, &p, &e) && write_all(&p.profile) < 100)
+            exit(1);
+        sa_outside_profile_free(&p);
+    }
+    r.target.kind = honest;
+    sa_reading_close(&r);
+    return e.code;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned results[16] = {0}, rounds = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
+
+    sa_vm_init();
+    sa_vdso_init();
+    sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
+    for (unsigned i = 0; i < rounds; i++) {
+        static const uint64_t rates[] = {3, 20, 200, 2000, 50000};
+
+        alarm(ROUND_SECONDS);
+        seed = 0x9e3779b97f4a7c15 * (i + 1);
+        one_in = rates[i % 5];
+        results[one_round(argv[1], i % 2, i % 3 ? SALLOC_PROFILE_HEAP : SALLOC_PROFILE_PEAK_HEAP) %
+                16]++;
+    }
+    printf("%u rounds, %llu lies: %u profiles, %u errors\n", rounds, (unsigned long long)lies,
+           results[SA_EXIT_DONE], rounds - results[SA_EXIT_DONE]);
+    /* Some of both, or nothing was tried; and no word for what it was not. */
+    return !rounds || !results[SA_EXIT_DONE] || results[SA_EXIT_DONE] == rounds ||
+           results[SA_EXIT_USAGE] || results[SA_EXIT_NONE] || results[SA_EXIT_REFUSED];
+}
