@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata arena; see arena.h. One lock (ARENA, a leaf) guards everything in the struct. Blocks
- * are mapped under it: growth is rare, and the kernel does not call back.
+ * The metadata arena; see arena.h. One lock (ARENA, a leaf) guards the struct. The arena
+ * maps blocks while it holds the lock, because that is rare and the kernel does not call back.
  */
 #include "pagemap/arena.h"
 
@@ -15,8 +15,8 @@
 #define ARENA_BLOCK_BYTES (256 * 1024)
 
 /*
- * Records of so many bytes are tables of which a program may touch little: they are carved from the
- * block's end downwards, so that those that are used as a whole lie together.
+ * A record of this many bytes or more is a table, of which a program may touch little. Tables are
+ * carved from the block's end downwards, so that small records lie together.
  */
 #define ARENA_TABLE_BYTES 4096
 
@@ -27,7 +27,7 @@ static SA_START_DATA struct {
     struct sa_arena_stats stats SA_GUARDED_BY(SA_RANK_ARENA);
 } arena;
 
-/* From the block; 0: not so much is left of it. */
+/* Carves a record out of the block. 0: too little is left of it. */
 static uintptr_t arena_carve(size_t bytes, size_t align) SA_REQUIRES(SA_RANK_ARENA)
 {
     bool table = bytes >= ARENA_TABLE_BYTES;
@@ -47,13 +47,14 @@ static uintptr_t arena_carve(size_t bytes, size_t align) SA_REQUIRES(SA_RANK_ARE
     return at;
 }
 
+/* Maps the next block, which holds at least that many bytes. */
 static bool arena_map(size_t bytes) SA_REQUIRES(SA_RANK_ARENA)
 {
     size_t least = sa_max(sa_vm.page_bytes, 4096);
     size_t block = sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, least));
     void *p = sa_vm_map(NULL, block, "salloc:metadata");
 
-    if (!p && block > least) { /* little may be left: no more than needed */
+    if (!p && block > least) { /* little memory may be left: map no more than needed */
         block = sa_align_up(bytes, least);
         p = sa_vm_map(NULL, block, "salloc:metadata");
     }

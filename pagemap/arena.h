@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for salloc's own records: carved from blocks in order, never given back; small ones lie
- * together, apart from large ones. Records that come and go are kept on free lists by their owners.
- * Fresh memory is zero.
+ * The metadata arena: memory for salloc's own records. It is carved from blocks and never released.
+ * Small records lie together, apart from large ones. The owners of records that come and go keep
+ * free lists of them. Fresh memory is zero.
  *
- * Identity, used by the stats: mapped = allocated + unallocated + unavailable, where unavailable is
- * what was left of a block when a larger request opened the next one.
+ * The stats use that mapped = allocated + unallocated + unavailable. Unavailable is the rest of a
+ * block that was too short for a request, and what alignment skipped.
  */
 #ifndef SA_PAGEMAP_ARENA_H
 #define SA_PAGEMAP_ARENA_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growth of and stores into the radix map; see pagemap.h for the argument about readers. */
+/* The writers of the radix map; see pagemap.h for why readers need no lock. */
 #include "pagemap/pagemap.h"
 
 #include "alloc/base/bits.h"
@@ -13,23 +13,23 @@
 
 #include <string.h>
 
-#define FAR_ENOUGH (1ul << 20) /* pages that a large block is looked for */
+#define FAR_ENOUGH (1ul << 20) /* pages that sa_pagemap_find_around goes down */
 
 /*
- * Leaves for which classes become writable at a time, a power of two: 128 MiB of addresses, for
- * which it takes two system calls. What is not writable is not populated in a process that locks
- * its memory, and too short for a hugepage is what is.
+ * The table of classes becomes writable for this many leaves at a time (a power of two): 128 MiB of
+ * addresses, by two system calls. A process that locks its memory does not get memory for what is
+ * not writable. What is writable is too short for a hugepage.
  */
 #define OPEN_LEAVES 4ul
 
 struct sa_pagemap sa_pagemap;
 
-static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: who adds nodes */
+static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: held to add nodes */
 
-/* Atomic; written under PAGEMAP: no table is closed, and none will be. */
+/* Atomic; written under PAGEMAP. Not 0: no table is closed, and none will be. */
 static uint8_t all_open;
 
-/* How often the lock is asked for, by who may not wait. */
+/* Attempts to get the lock by a caller that may not wait. */
 #define OPEN_TRIES 1000
 
 /* No analysis: it does not follow `owns` around the loop. */
@@ -73,9 +73,8 @@ void sa_pagemap_init(void)
 }
 
 /*
- * Makes the classes writable that go with leaf n, and with those around it. Reads go on meanwhile,
- * of pages that hold zeros before and after. False: nothing has changed, or what has changed holds
- * nothing.
+ * Makes the classes of leaf n and of the leaves around it writable. Other threads may read them
+ * meanwhile, and see zeros before and after. False: out of memory; what is writable is zero.
  */
 static bool pagemap_open_classes(const struct sa_map_node *node, uint8_t *classes, size_t n)
     SA_REQUIRES(SA_RANK_PAGEMAP)
@@ -101,7 +100,7 @@ static bool pagemap_grow_leaf(uintptr_t address) SA_REQUIRES(SA_RANK_PAGEMAP)
     struct sa_map_node *node = root->node;
 
     if (!root->classes) {
-        /* Straight from the kernel: 8 MiB of addresses of which a page is touched per 32 MiB. */
+        /* From the kernel and not from the arena: 8 MiB, of which a page is touched per 32 MiB. */
         uint8_t *classes = sa_vm_map_reserved(SA_HOME_PAGES, "salloc:metadata");
 
         if (!classes)
@@ -164,7 +163,7 @@ struct sa_span *sa_pagemap_find(uintptr_t address)
     return span;
 }
 
-/* Whether any span lies in the address's window. */
+/* True if a span may lie in the address's window. */
 static bool pagemap_has(uintptr_t address)
 {
     return address >> SA_ADDRESS_BITS == 0 &&
@@ -223,13 +222,14 @@ void sa_pagemap_set_ends(struct sa_span *span)
         pagemap_set(sa_span_end(span) - SA_PAGE_BYTES, span);
 }
 
+/* Sets the class of every page that begins a multiple of step bytes into the span. */
 static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
 {
     size_t root = span->start >> SA_HOME_SHIFT;
     uint8_t *classes = sa_load_relaxed(&sa_pagemap.root[root].classes);
     size_t page = span->start >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1);
 
-    /* A span never crosses a window: see the page heap. */
+    /* A span of objects never crosses a window: see the page heap. */
     SA_DCHECK((sa_span_end(span) - 1) >> SA_HOME_SHIFT == root);
     SA_DCHECK(classes && step > 0 && step % SA_PAGE_BYTES == 0);
     for (size_t i = 0; i < span->pages; i += step >> SA_PAGE_SHIFT)

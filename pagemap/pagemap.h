@@ -2,23 +2,23 @@
 /*
  * The radix map: page number -> size class, and page number -> span.
  *
- * Two trees over the same 35-bit page number, shaped by who reads them:
+ * Two trees over the same 35-bit page number:
  *   classes: 12 bits root, 23 bits leaf of one byte each. The leaf of the home window is part of
- *            sa_hot; others are mapped when first needed and touched as they fill.
- *            Beside it sa_hot.home_class has the classes with spans of one page again, as header
- *            offsets: free() gets from pointer to header with one load.
- *   spans:   12 bits root, 11 bits node, 12 bits leaf of pointers (a leaf spans 32 MiB).
+ *            sa_hot. Others are mapped when first needed and touched as they fill.
+ *            sa_hot.home_class repeats the classes with spans of one page, as header offsets, so
+ *            that free() gets from pointer to header with one load.
+ *   spans:   12 bits root, 11 bits node, 12 bits leaf of pointers (a leaf covers 32 MiB).
  *
- * Readers take no lock. A node is published with a release store after it is zeroed, and is never
- * removed, so a reader sees null or a valid node. What an entry says is only meaningful to who
- * holds something on the page (an object, a span): the entry of a page changes only while nobody
- * does, and the allocator's own hand-over (cache, list or lock) orders the change before the next
- * reader. (Or the owner of the only object of a span changes it, which grows: whoever gets the
- * object from it gets the entries, too.) Readers with a pointer of unknown origin use
+ * Readers take no lock. A node is zeroed, published with a release store, and never removed, so a
+ * reader sees NULL or a valid node. An entry means something only to a thread that holds an object
+ * or a span on the page. The entry changes only while no thread holds one, and the allocator's own
+ * hand-over (cache, list or lock) orders the change before the next reader. There is one exception:
+ * the owner of the only object of a span changes the entries when it grows the object. The next
+ * owner gets them together with the object. Readers with a pointer of unknown origin use
  * sa_pagemap_find, which verifies what it finds.
  *
- * Entries of the spans tree: every page of an OBJECTS span; first and last page of others. Entries
- * in between may be stale.
+ * The spans tree has entries for every page of an OBJECTS span, and for the first and last page of
+ * other spans. Entries in between may be stale.
  */
 #ifndef SA_PAGEMAP_PAGEMAP_H
 #define SA_PAGEMAP_PAGEMAP_H
@@ -58,15 +58,15 @@ extern struct sa_pagemap sa_pagemap;
 /* Makes entries for [start, start + bytes) exist. False when out of memory. */
 bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 
-/* Makes the tables of the home window read-only until there are spans. Does nothing but the first
- * time, before any grow. */
+/* Makes the tables of the home window read-only until there are spans. Called before any grow; a
+ * second call does nothing. */
 void sa_pagemap_close(void);
 
-/* Makes all tables writable, when a filter of system calls is about to come: it may forbid what
- * opens them. Only tried: a child of vfork calls it, too. */
+/* Makes all tables writable, because a filter of system calls is about to be installed and may
+ * forbid that later. Gives up if the lock is held for long: a child of vfork calls it, too. */
 SA_COLD void sa_pagemap_open_all(void);
 
-/* Makes the home window's leaf part of the map. Once, before any grow. */
+/* Makes the home window's leaf part of the map. Called once, before any grow. */
 void sa_pagemap_init(void);
 
 SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
@@ -98,16 +98,16 @@ SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
     return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]);
 }
 
-/* The span in use or free that contains the address, or NULL. Safe for any address. */
+/* The span, in use or free, that contains the address, or NULL. Safe for any address. */
 struct sa_span *sa_pagemap_find(uintptr_t address);
 
-/* The same for any address in a large span in use, of which only the ends are known: it is looked
- * for from there down. Slow. */
+/* The same for any address inside a large span in use, of which the map has only the ends: goes
+ * down page by page. Slow. */
 struct sa_span *sa_pagemap_find_around(uintptr_t address);
 
 /*
- * Of spans in use or free, the one that begins at *at or behind it, and *at becomes where to go on;
- * NULL: there is none. All that was read may have changed meanwhile.
+ * The first span, in use or free, that begins at *at or behind it. Sets *at to where to go on.
+ * NULL: there is none. The span may have changed meanwhile.
  */
 struct sa_span *sa_pagemap_next(uintptr_t *at);
 

@@ -3,12 +3,13 @@
  * A span: a run of pages with one use. The record is the unit that the page heap hands out, the
  * central free list fills with objects of one class, and the radix map points at.
  *
- * Records come from the arena and are reused as spans only: a stale pointer to one (from the map)
- * always points at some span, and start and pages tell whether it is the right one.
+ * Records come from the arena and are reused as spans only. A stale pointer of the map thus always
+ * points at some span; start and pages tell whether it is the right one.
  *
- * Who writes: the page heap under its lock while the span is free and when it changes hands; the
- * owner (central free list under its lock, or the large-block code of the thread that allocates or
- * frees the block) while it is in use. A span with one object, in use, which grows, is its owner's.
+ * The page heap writes a record under its lock while the span is free, and when it changes hands.
+ * While the span is in use, its owner writes it: the central free list under its lock, or the
+ * large-block code of the thread that allocates or frees the block. The owner of the only object of
+ * a span owns the span while the object grows.
  */
 #ifndef SA_PAGEMAP_SPAN_H
 #define SA_PAGEMAP_SPAN_H
@@ -22,9 +23,9 @@
 
 enum sa_span_state {
     SA_SPAN_UNUSED,   /* record on a free list */
-    SA_SPAN_BACKED,   /* free; pages may hold memory and data */
-    SA_SPAN_RELEASED, /* free; pages hold no memory and read as zero */
-    SA_SPAN_MOVING,   /* free; being released or grown, belongs to the thread that does it */
+    SA_SPAN_BACKED,   /* free; its pages may be backed and hold data */
+    SA_SPAN_RELEASED, /* free; its pages are unbacked and read as zero */
+    SA_SPAN_MOVING,   /* changing hands or being released; belongs to the thread that does it */
     SA_SPAN_OBJECTS,  /* in use: objects of a class */
     SA_SPAN_LARGE,    /* in use: one block */
     SA_SPAN_GUARDED,  /* a slot of guarded blocks, in use or not: sampling/guard/guarded.h */
@@ -33,18 +34,18 @@ enum sa_span_state {
 
 struct sa_sample; /* sampling/record/recording.h */
 
-/* In place of a list: in use, but the pages hold no memory, and the page heap does not count them
- * as used. */
+/* In place of a list: the span is in use, but its pages are unbacked, and the page heap does not
+ * count them as used. */
 #define SA_SPAN_EMPTIED 0xff
 
 struct sa_span {
     uintptr_t start; /* address; multiple of SA_PAGE_BYTES */
     uint32_t pages;
-    uint8_t state; /* enum sa_span_state; atomic where the free path looks at it */
+    uint8_t state; /* enum sa_span_state; atomic where the free path reads it */
     uint8_t cls;   /* size class of an OBJECTS span, else 0 */
     uint8_t list;  /* OBJECTS: which list of the central free list; else SA_SPAN_EMPTIED or not */
     uint8_t heap;  /* number of the page heap instance it belongs to; never changes */
-    struct sa_span *next, *prev; /* in whichever list the state says */
+    struct sa_span *next, *prev; /* in the list that the state implies */
     union {
         size_t requested;       /* LARGE: bytes asked for, checked by sized frees */
         uint64_t *more_bits;    /* OBJECTS with more than 64 objects: the bitmap */

@@ -9,6 +9,9 @@
  * itself otherwise. A program that has gone through the block in between leaves its end in the
  * cache: then the turn from the end is quicker, and the other as slow as ever.
  *
+ * What falls without it: the table of doc/perf.md, "calloc". It is of a loop that clears the same
+ * block over and over; no program is known.
+ *
  * Shared words: for each block, by its address, which way it was cleared last; some share one, so
  * that now and then a block is cleared the same way twice. One for all would go from CPU to CPU
  * each time, which takes as long as clearing 8 KiB.

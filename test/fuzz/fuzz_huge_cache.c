@@ -48,10 +48,10 @@ static void check(void)
     FUZZ_EQUAL(cache.usage, used);
     FUZZ_EQUAL(cache.map.hugepages, cached);
     FUZZ_CHECK(cache.limit >= SA_HUGE_CACHE_MIN);
-    FUZZ_EQUAL(sa_huge_cache_excess(&cache), cached > cache.limit && cache.limit < cache.ceiling
-                                                 ? cached - cache.limit
-                                             : cached > cache.ceiling ? cached - cache.ceiling
-                                                                      : 0);
+    FUZZ_EQUAL(sa_huge_cache_surplus(&cache), cached > cache.limit && cache.limit < cache.ceiling
+                                                  ? cached - cache.limit
+                                              : cached > cache.ceiling ? cached - cache.ceiling
+                                                                       : 0);
     sa_huge_cache_report(&cache, &s);
     FUZZ_EQUAL(s.hits, hits);
     FUZZ_EQUAL(s.misses, misses);
@@ -118,7 +118,7 @@ static void take_at(struct fuzz_input *in)
 
 static void shed(struct fuzz_input *in)
 {
-    size_t start = 0, n = fuzz_size(in, 6), got = sa_huge_cache_shed(&cache, n, &start);
+    size_t start = 0, n = fuzz_size(in, 6), got = sa_huge_cache_evict(&cache, n, &start);
 
     FUZZ_CHECK(got <= n && (got > 0) == (cached > 0));
     set(start, got, CACHED, OUTSIDE);
@@ -178,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check();
     }
     while (cached) {
-        size_t n = sa_huge_cache_shed(&cache, cached, &start);
+        size_t n = sa_huge_cache_evict(&cache, cached, &start);
 
         set(start, n, CACHED, OUTSIDE);
     }

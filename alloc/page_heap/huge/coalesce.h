@@ -13,11 +13,11 @@ struct sa_huge_heap;
 
 /* Takes n hugepages, of which more than half are cached. SA_HUGE_NONE: there are none. Sets
  * *ret_last_fresh to whether the last of them is unbacked. */
-size_t sa_huge_heap_join(struct sa_huge_heap *h, size_t n, bool *ret_last_fresh)
+size_t sa_huge_heap_coalesce(struct sa_huge_heap *h, size_t n, bool *ret_last_fresh)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Takes exactly these hugepages, if all are free and any is cached. */
-bool sa_huge_heap_join_at(struct sa_huge_heap *h, size_t start, size_t n, bool *ret_last_fresh)
+bool sa_huge_heap_coalesce_at(struct sa_huge_heap *h, size_t start, size_t n, bool *ret_last_fresh)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 #endif

@@ -6,7 +6,7 @@
  *
  * Usage is the hugepages that the cache gave out, or that the caller got elsewhere after a miss,
  * less those that came back. Large spans, the filler and regions hold them. No lock of its own, no
- * system call: the caller takes the surplus out with sa_huge_cache_shed, releases it, and reports
+ * system call: the caller takes the surplus out with sa_huge_cache_evict, releases it, and reports
  * that to sa_huge_cache_note_released.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_CACHE_H
@@ -26,7 +26,7 @@ struct sa_huge_cache {
     struct sa_huge_map map;
     struct sa_huge_nodes *nodes;
     size_t limit, ceiling; /* hugepages; the cache keeps at most the lesser of both */
-    size_t swing;          /* demand range of usage for which hugepages were missing lately */
+    size_t demand_range;   /* demand range of usage for which hugepages were missing lately */
     size_t usage, peak;    /* peak: highest usage of the last second */
     /* Hugepages requested while usage was below its peak, and only up to the peak. Halved every
      * SA_HUGE_CACHE_AGAIN_NS, the last time at retaken_ns. */
@@ -34,7 +34,7 @@ struct sa_huge_cache {
     uint64_t retaken_ns;
     uint64_t limit_changed_ns, now_ns;
     size_t least_size; /* since the limit changed */
-    size_t low_water;  /* least size since the last tick of the heap */
+    size_t low_water;  /* low-water mark: least size since the last tick of the heap */
     struct sa_sliding_window usage_s, usage_min, off_peak_min,
         size_min; /* usage_s: of a second; the others: of ten minutes */
     double cached_hp_s;
@@ -70,7 +70,7 @@ void sa_huge_cache_put(struct sa_huge_cache *c, size_t start, size_t n);
 void sa_huge_cache_restore(struct sa_huge_cache *c, size_t start, size_t n);
 
 /* The surplus: hugepages beyond the limit or the ceiling. */
-size_t sa_huge_cache_excess(struct sa_huge_cache *c);
+size_t sa_huge_cache_surplus(struct sa_huge_cache *c);
 
 /*
  * Cached hugepages that are likely to be requested again within a second, and therefore are no
@@ -87,7 +87,7 @@ bool sa_huge_cache_comes_again(const struct sa_huge_cache *c);
 void sa_huge_cache_shrink(struct sa_huge_cache *c);
 
 /* Takes at most n hugepages of one range out for release. Returns how many, from *ret_start on. */
-size_t sa_huge_cache_shed(struct sa_huge_cache *c, size_t n, size_t *ret_start);
+size_t sa_huge_cache_evict(struct sa_huge_cache *c, size_t n, size_t *ret_start);
 
 void sa_huge_cache_note_released(struct sa_huge_cache *c, size_t n, bool periodic);
 

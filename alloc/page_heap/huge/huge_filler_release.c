@@ -88,7 +88,7 @@ static size_t filler_expected(const struct sa_huge_filler *f)
     if (f->skip_s[SA_SKIP_PEAK])
         return sa_sliding_window_max(&f->demand, f->skip_s[SA_SKIP_PEAK] * second);
     if (f->skip_s[SA_SKIP_SHORT])
-        expected += sa_sliding_window_swing(&f->demand, f->skip_s[SA_SKIP_SHORT] * second);
+        expected += sa_sliding_window_rise(&f->demand, f->skip_s[SA_SKIP_SHORT] * second);
     if (f->skip_s[SA_SKIP_LONG])
         expected += sa_sliding_window_trend(&f->demand, f->skip_s[SA_SKIP_LONG] * second);
     return expected ? sa_min(expected, sa_sliding_window_max(&f->demand, SA_FILLER_REPORT_NS)) : 0;

@@ -66,7 +66,7 @@ static struct sa_span *span_set_at(struct sa_span *s, size_t hugepage, size_t pa
     return span_set(s, (hugepage << SA_HUGE_SHIFT) + (page << SA_PAGE_SHIFT), pages, zero);
 }
 
-/* A hugepage more for the filler, with the span at its start. */
+/* Adds a hugepage to the filler, with the span at its start. */
 static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
                                    bool donated, bool dense) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -124,7 +124,7 @@ static struct sa_span *region_alloc(struct sa_huge_heap *h, struct sa_span *s, s
     return at < 0 ? NULL : span_set_at(s, r->hugepage, (size_t)at, pages, zero);
 }
 
-/* A record for the span is at hand; where it goes. */
+/* Places the span, for which there is a record, in one of the components. */
 static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, size_t pages,
                                   size_t align, bool dense) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -145,7 +145,7 @@ static struct sa_span *heap_place(struct sa_huge_heap *h, struct sa_span *s, siz
                                  : sa_huge_large_alloc(h, s, pages, align);
 }
 
-/* Takes the span's pages back, whoever they came from. The record stays. */
+/* Gives the span's pages back to their component. The record stays. */
 SA_RARE static void heap_give(struct sa_huge_heap *h, struct sa_span *s, bool zero,
                               struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -187,7 +187,7 @@ void sa_huge_heap_flush(struct sa_huge_heap *h)
         sa_huge_heap_move(h, &moving);
 }
 
-/* Whether the span freed last is as good as any other. */
+/* True if the span freed last suits the request: same length, alignment, and density. */
 static bool recent_serves(const struct sa_huge_heap *h, const struct sa_span *s, size_t pages,
                           size_t align, bool dense)
 {
@@ -199,7 +199,8 @@ static bool recent_serves(const struct sa_huge_heap *h, const struct sa_span *s,
     return (t && t->dense) == dense || !t;
 }
 
-/* *ret_over: by how much the hard limit would have been passed; 0: if it fails, that is not why. */
+/* *ret_over: the bytes by which the request exceeds the hard limit; 0: a failure has another cause.
+ */
 static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
                                   enum sa_pages_use use, size_t *ret_over)
 {
@@ -214,7 +215,7 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
     s = h->recent;
     if (s && recent_serves(h, s, pages, align, dense)) {
         h->recent = NULL;
-        got = span_set(s, s->start, pages, false); /* it counts all the time */
+        got = span_set(s, s->start, pages, false); /* its component still counts it as in use */
     } else {
         heap_flush(h, &moving[0]);
         s = sa_huge_heap_begin(h, pages) ? heap_new_span(h) : NULL;
@@ -222,7 +223,7 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
         if (s)
             got = heap_place(h, s, pages, align, dense);
         if (got)
-            sa_huge_heap_missed(h, before);
+            sa_huge_heap_refaulted(h, before);
         *ret_over = h->over;
     }
     if (got) {
@@ -242,8 +243,8 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
     return got;
 }
 
-/* Gives as much of what is free back as is missing; if it was what the span would have lain on, all
- * of it. */
+/* Releases as many free bytes as the request exceeds the hard limit by, and tries again. If those
+ * were the pages that the span needed, it releases all of them, and tries once more. */
 static struct sa_span *alloc_over_limit(struct sa_huge_heap *h, size_t pages, size_t align,
                                         enum sa_pages_use use, size_t over)
 {
@@ -264,7 +265,8 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
     struct sa_span *s;
     size_t over;
 
-    /* Not so much as address space for what can never be: its part of the radix map would stay. */
+    /* A request that can never succeed gets no address space: its part of the radix map would
+     * stay. */
     if (pages > UINT32_MAX - SA_HUGE_PAGES ||
         (sa_limits_active() && sa_limits_hopeless(pages << SA_PAGE_SHIFT)))
         return NULL;
@@ -278,8 +280,8 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
     }
     if (SA_UNLIKELY(over != 0))
         return alloc_over_limit(h, pages, align, use, over);
-    /* Out of address space: cached and released hugepages together may be a range that is long
-     * enough. Or none of them is, and others have to be given up for a new one. */
+    /* Address space has run out. Released cached hugepages coalesce with unbacked ranges, and one
+     * of these may be long enough. If not, unbacked ranges are unmapped to make room for one. */
     if (sa_huge_heap_gather(h))
         s = heap_alloc(h, pages, align, use, &over);
     if (SA_UNLIKELY(!s && !over) && sa_huge_heap_make_room(h, pages))
@@ -296,7 +298,7 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
         enum sa_vm_renewal renewal = sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name);
 
         if (renewal == SA_VM_LOST)
-            return; /* it stays in use, and unused */
+            return; /* the span counts as in use for good */
         zero = renewal == SA_VM_ZEROED;
     }
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);

@@ -78,11 +78,11 @@ struct sa_huge_heap {
     size_t before SA_LOCKED, over SA_LOCKED;
     bool to_be_zero SA_LOCKED;
 
-    /* Release. owed: pages that frees released recently and that no request has needed back; each
-     * tick forgets a part (1/4 in 500 ms). regretted: refaults, pages that frees released and that
-     * requests then needed. That much more is kept. Ticks forget it by what lies unused, at most
-     * 1/8 in 500 ms. */
-    size_t owed SA_LOCKED, regretted SA_LOCKED;
+    /* Release. refault_credit: pages that frees released recently and that no request has needed
+     * back; each tick forgets a part (1/4 in 500 ms). refaults: refaults, pages that frees released
+     * and that requests then needed. That much more is kept. Ticks forget it by what lies unused,
+     * at most 1/8 in 500 ms. */
+    size_t refault_credit SA_LOCKED, refaults SA_LOCKED;
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
     bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
     uint64_t now_ns SA_LOCKED, started_ns SA_LOCKED;

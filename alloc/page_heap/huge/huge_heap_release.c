@@ -3,6 +3,10 @@
  * How the hugepage-aware heap releases memory: by amount and by time; and how it unmaps address
  * space. Cached hugepages go first, then free hugepages of regions, then free pages of the filler.
  * System calls run without the lock, on ranges that are moving (H1).
+ *
+ * What falls without refaults and their credit (doc/perf.md, "Findings behind the design"): a
+ * compiler that frees most of 62 MiB and goes on has 177 MiB at its peak instead of 157 MiB, if the
+ * heap keeps 48 MiB in any case instead.
  */
 #include "alloc/page_heap/huge/huge_heap_release.h"
 
@@ -16,15 +20,15 @@
 
 /* More free pages than SPARE_PAGES, and than half of those in use, are released at once, except for
  * those that refaults keep. More than EXCESS_PAGES, and than a quarter of those in use, are
- * released in any case; see heap_excess. */
+ * released in any case; see heap_surplus. */
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
 #define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
 
 /* A hugepage with fewer free pages than this is partially released by request only. */
 #define BREAK_MIN 32
 
-#define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* a tick leaves this much */
-#define RELEASE_RUN 8                          /* hugepages of one system call at most */
+#define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* pages that a tick leaves: 1 MiB */
+#define RELEASE_RUN 8                          /* hugepages released by one system call, at most */
 #define GATHER_RUN  512                        /* the same where address space has run out */
 #define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
 
@@ -33,8 +37,8 @@ static void *hugepage_address(size_t hugepage)
     return (void *)(hugepage << SA_HUGE_SHIFT);
 }
 
-/* Free pages of the filler that are kept, and with them the span that was freed last, which it
- * takes for used. */
+/* Free pages of the filler that are held back for demand that is likely to return, and the span
+ * that was freed last, if the filler has it: for the filler, it is in use. */
 static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t held = sa_huge_filler_held_back(&h->filler);
@@ -45,10 +49,9 @@ static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_P
 }
 
 /*
- * What is no excess however much is free: cached hugepages that are likely to be needed, and what
- * lies between spans in partly used ones. The latter is released all the same if it stays unused.
- * Neither is more than is in use, so that nothing is left of it when all is freed, unless the
- * program has given back and taken as much again and again.
+ * Cached hugepages that are likely to be needed. They are no surplus, however much is free. They
+ * are at most as many as the memory in use, so that none stay when all is freed. The exception is
+ * demand that was reached again and again: it keeps up to KEPT_MAX hugepages.
  */
 SA_RARE static size_t heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -61,6 +64,8 @@ SA_RARE static size_t heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_R
     return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MAX)) : used;
 }
 
+/* Free backed pages between spans, in hugepages and regions that are partly used. They are no
+ * surplus, but time releases them if they stay unused. At most as many as are in use. */
 static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     return sa_limits_active()
@@ -69,38 +74,38 @@ static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAG
                         h->in_use_pages);
 }
 
-void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before)
+void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
 {
     size_t used = sa_huge_heap_used(h),
-           missing = used > before ? sa_min(used - before, h->owed) : 0;
+           missing = used > before ? sa_min(used - before, h->refault_credit) : 0;
 
-    SA_DCHECK(missing <= h->owed);
-    h->owed -= missing;
-    h->regretted += missing;
+    SA_DCHECK(missing <= h->refault_credit);
+    h->refault_credit -= missing;
+    h->refaults += missing;
 }
 
 /* The pages to release at once. */
-SA_RARE static size_t heap_excess(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+SA_RARE static size_t heap_surplus(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t keep = sa_max(EXCESS_PAGES, h->in_use_pages / 4);
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
     size_t needed = heap_needed(h);
 
     keep += needed * SA_HUGE_PAGES + heap_between(h);
-    /* As much as may be used and missing: in the last second that was all that has been used. */
-    h->regretted = sa_min(h->regretted, sa_max(EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
-    keep = sa_min(keep, sa_max(SPARE_PAGES, h->in_use_pages / 2) + h->regretted);
-    keep = sa_max(keep, needed * SA_HUGE_PAGES); /* which is not released by what follows */
+    /* At most twice the peak of the last second: no more can have been in use and missing. */
+    h->refaults = sa_min(h->refaults, sa_max(EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
+    keep = sa_min(keep, sa_max(SPARE_PAGES, h->in_use_pages / 2) + h->refaults);
+    keep = sa_max(keep, needed * SA_HUGE_PAGES); /* release_pages does not release these */
     h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)
         return 0;
-    cached = sa_huge_cache_excess(&h->cache) * SA_HUGE_PAGES;
+    cached = sa_huge_cache_surplus(&h->cache) * SA_HUGE_PAGES;
     excess = sa_max(cached, backed > keep ? backed - keep : 0);
     excess = excess ? sa_min(excess, backed - heap_held_back(h)) : 0;
-    return sa_limits_active() ? sa_max(excess, sa_huge_heap_limit_excess(h)) : excess;
+    return sa_limits_active() ? sa_max(excess, sa_huge_heap_limit_surplus(h)) : excess;
 }
 
-/* After a range that was moving has been unmapped, without the lock. */
+/* Notes that a moving range was unmapped. */
 static void heap_unmapped(struct sa_huge_heap *h, size_t start, size_t n)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -120,8 +125,8 @@ SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_movi
     SA_DCHECK(m->n > 0 && m->n <= h->moving && h->items > 0);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     ok = !locked && sa_vm_release(p, bytes);
-    /* What cannot go back otherwise goes with its address space. So does what is locked: address
-     * space that holds nothing counts against the limit of locked memory. */
+    /* Memory that the kernel does not release goes with its address space. So does locked memory:
+     * unbacked address space counts against the limit of locked memory. */
     unmapped = !ok && (locked || sa_load_relaxed(&sa_vm.keeps_locked));
     if (unmapped)
         sa_vm_unmap_space(p, bytes);
@@ -143,7 +148,7 @@ SA_RARE bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_movi
     return ok;
 }
 
-/* Cached hugepages; pages released. */
+/* Releases cached hugepages, at most `run` in one system call. Returns the pages released. */
 static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, bool periodic)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -155,7 +160,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, b
 
         if (!sa_huge_heap_ready(h, 2))
             break;
-        m.n = sa_huge_cache_shed(&h->cache, sa_min(want, run), &m.hugepage);
+        m.n = sa_huge_cache_evict(&h->cache, sa_min(want, run), &m.hugepage);
         if (!m.n)
             break;
         h->moving += m.n;
@@ -168,7 +173,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, b
     return done;
 }
 
-/* Free pages of the filler's hugepages. */
+/* Releases free pages of the filler's hugepages. Returns how many. */
 SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t least)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -196,7 +201,7 @@ SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint3
         empty = sa_huge_filler_end(&h->filler, &r, released);
         if (empty && ok)
             sa_huge_heap_evict(h, r.tracker, &moving);
-        else if (empty) /* elsewhere all of it would count as having memory */
+        else if (empty) /* in the cache all of it would count as backed */
             sa_huge_heap_emptied(h, r.tracker, &moving);
         if (moving.n)
             ok = sa_huge_heap_move(h, &moving) && ok;
@@ -218,7 +223,6 @@ SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages, uint32
     return done;
 }
 
-/* After memory was given back: what is too much goes on to the system. Drops the lock. */
 SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
 {
     size_t excess;
@@ -227,12 +231,12 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
     for (int i = 0; i < 2; i++)
         if (SA_UNLIKELY(moving[i].n))
             sa_huge_heap_move(h, &moving[i]);
-    if (sa_limits_active()) /* what is more than a limit allows is excess, too */
+    if (sa_limits_active()) /* what exceeds a limit is surplus, too */
         sa_huge_heap_note(h);
-    excess = heap_excess(h);
+    excess = heap_surplus(h);
     if (SA_UNLIKELY(excess)) {
-        sa_huge_heap_flush(h); /* what was freed last may be needed where it goes */
-        h->owed += release_pages(h, heap_excess(h), BREAK_MIN, false);
+        sa_huge_heap_flush(h); /* what was freed last may complete a hugepage */
+        h->refault_credit += release_pages(h, heap_surplus(h), BREAK_MIN, false);
     }
     if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
@@ -267,7 +271,7 @@ SA_RARE size_t sa_huge_heap_gather(struct sa_huge_heap *h)
     return done << SA_PAGE_SHIFT;
 }
 
-/* Unmaps released ranges, the longest first, up to so many hugepages. */
+/* Unmaps unbacked ranges, the longest first, up to that many hugepages. */
 SA_RARE static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
 {
     size_t done = 0;
@@ -288,7 +292,7 @@ SA_RARE static void heap_unmap(struct sa_huge_heap *h, size_t hugepages)
         sa_vm_unmap_space(hugepage_address(start), n * SA_HUGE_BYTES);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         heap_unmapped(h, start, n);
-        sa_huge_heap_note(h); /* meanwhile somebody may have counted it as used */
+        sa_huge_heap_note(h); /* meanwhile another thread may have counted it as used */
         done += n;
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
@@ -312,7 +316,8 @@ SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
     return true;
 }
 
-/* What lay unused since the last tick, in each component; their marks begin anew. */
+/* The pages that lay unused since the last tick, by the low-water mark of each component. The
+ * marks begin anew. */
 static void heap_idle(struct sa_huge_heap *h, size_t idle[3]) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     idle[0] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
@@ -332,24 +337,24 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     sa_huge_filler_tick(&h->filler, now_ns);
 }
 
-/* What was in use since the last tick is kept for a reason: only what lay unused is forgotten, and
- * what is not there. */
+/* Forgets a part of the refaults: at most as many pages as lay unused, or as exceed the free
+ * backed pages. What was used since the last tick is kept for a reason. */
 static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t absent = h->regretted - sa_min(h->regretted, sa_huge_heap_backed(h));
+    size_t absent = h->refaults - sa_min(h->refaults, sa_huge_heap_backed(h));
 
-    h->owed -= (size_t)((double)h->owed * part);
-    h->regretted -= sa_min((size_t)((double)h->regretted * part / 2), sa_max(unused, absent));
+    h->refault_credit -= (size_t)((double)h->refault_credit * part);
+    h->refaults -= sa_min((size_t)((double)h->refaults * part / 2), sa_max(unused, absent));
 }
 
-/* Releases the part of what is idle that the time since the last tick has earned. */
+/* Releases a part of the idle pages: the time since the last tick, divided by SA_RELEASE_NS. */
 static void heap_release_idle(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t idle[3], keep = HEAP_KEEP, want, done = 0;
 
     heap_idle(h, idle);
-    for (int i = 2; i >= 0; i--) { /* what is kept is best kept in the filler */
+    for (int i = 2; i >= 0; i--) { /* HEAP_KEEP pages stay, in the filler if it has as many */
         size_t kept = sa_min(keep, idle[i]);
 
         idle[i] -= kept;
@@ -388,8 +393,9 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
         left += sa_huge_filler_backed(&h->filler);
     SA_VALIDATE(sa_huge_heap_validate(h));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    /* Where address space has turned out to be limited, others need it too (stacks of threads,
-     * files): what holds no memory is unmapped. Otherwise it is kept, which costs nothing. */
+    /* After a failed mapping, address space is limited, and others need it too (stacks of threads,
+     * files): the tick unmaps unbacked ranges. Otherwise the heap keeps them, which costs
+     * nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, SIZE_MAX);
     return left > HEAP_KEEP + HEAP_KEEP / 4;

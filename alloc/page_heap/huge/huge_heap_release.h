@@ -18,7 +18,7 @@ void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving mov
 
 /* A request was served, before which `before` pages were backed. If it took pages that frees had
  * released, these are refaults. */
-void sa_huge_heap_missed(struct sa_huge_heap *h, size_t before) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Unmaps as much as a span of that many pages needs, if that much is unbacked. The lock is not
  * held. */

@@ -12,8 +12,7 @@ static void heap_fill_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *r
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t moving = h->moving * SA_HUGE_PAGES + h->filler.moving_pages;
-    /* Giving back the span that was freed last may have dropped the lock, and another taken its
-     * place. */
+    /* The flush before may have dropped the lock, and another thread freed a span since. */
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
 
     for (struct sa_huge_region *r = h->regions; r; r = r->next)
@@ -58,13 +57,12 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
 }
 
 /*
- * The census: hugepages are counted by address, a few in one hold of the lock, so that a large heap
- * stops nobody for long. What is counted while others change the heap is of no single moment, but
- * each hugepage is counted at most once.
+ * The heap walk: counts hugepages by address, a few in one hold of the lock, so that other threads
+ * do not wait long. The counts are of no single moment, but each hugepage is counted at most once.
  */
 #define CENSUS_STEP 128 /* hugepages of the filler, or ranges, in one hold; or one region */
-#define CENSUS_LOOK 64  /* hugepages that are neither's, for each of those */
-#define CENSUS_NEAR 8   /* hugepages ahead that are fetched meanwhile */
+#define CENSUS_LOOK 64  /* hugepages without an owner that are passed, for each of those */
+#define CENSUS_NEAR 8   /* hugepages ahead, whose trackers are fetched meanwhile */
 
 /* Begins to load a tracker that is likely to be counted soon. */
 static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
@@ -76,7 +74,7 @@ static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
         __builtin_prefetch((const char *)owner + i);
 }
 
-/* Counts the owners of some hugepages from `at` on; where to go on. Lock held. */
+/* Counts the owners of some hugepages from `at` on. Returns where to go on. */
 static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_huge_stats *ret)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -103,7 +101,7 @@ static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_h
     return at;
 }
 
-/* The same for ranges of a map; SA_HUGE_NONE: all have been counted. */
+/* The same for the ranges of a map. SA_HUGE_NONE: all have been counted. */
 static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_map *map, size_t at,
                             struct sa_age_row *rows) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -119,7 +117,7 @@ static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_m
     return at;
 }
 
-/* Lock held, but for moments. */
+/* Walks the whole heap. The lock is yielded after each step. */
 static void heap_census(struct sa_huge_heap *h, struct sa_huge_stats *ret)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -197,7 +195,7 @@ bool sa_huge_heap_is_free(struct sa_huge_heap *h, uintptr_t address)
 {
     bool is_free;
 
-    /* The process is about to end: whoever holds the lock may never let go of it. */
+    /* The process is about to end: the thread that holds the lock may never release it. */
     for (int i = 0; !sa_lock_try(&h->lock, SA_RANK_PAGE_HEAP); i++)
         if (i == FREE_TRIES)
             return false;

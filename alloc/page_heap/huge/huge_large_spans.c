@@ -53,7 +53,7 @@ static void large_unlink(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(
         h->large_spans = s->next;
 }
 
-/* The last hugepage of a large span goes to the filler with n pages taken. */
+/* Adds the last hugepage of a large span to the filler, with n pages taken. */
 static void tail_add(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage, uint32_t n,
                      uint32_t clear_from, bool of_large) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -63,7 +63,7 @@ static void tail_add(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t h
         sa_huge_filler_set_tail(&h->filler, t, n);
 }
 
-/* And out of it again, with all that is on it the large span's. */
+/* Takes it out of the filler again: the large span has all its taken pages. */
 static void tail_remove(struct sa_huge_heap *h, struct sa_huge_tracker *t)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -104,19 +104,19 @@ struct sa_span *sa_huge_large_alloc(struct sa_huge_heap *h, struct sa_span *s, s
         SA_DCHECK(h->nodes.unused_count >= h->items); /* H4 */
         h->large_pages += e.full * SA_HUGE_PAGES;
     }
-    if (t) /* a span of less than a hugepage that had to be aligned is the filler's entirely */
+    if (t) /* an aligned span that is shorter than a hugepage is all tail */
         tail_add(h, t, e.first + e.full, e.tail, fresh.last ? 0 : SA_HUGE_PAGES, e.full != 0);
     return s;
 }
 
-/* The tail's pages come back: whether the hugepage goes with the rest of the span. */
+/* Takes the tail's pages back. True if the hugepage is free, to go with the rest of the span. */
 static bool tail_free(struct sa_huge_heap *h, size_t hugepage, uint32_t n, bool zero,
                       struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, hugepage);
 
     SA_DCHECK(t && t->tail_pages == n && t->range.taken >= n);
-    if (t->range.taken == n && !t->broken && !zero) { /* most often */
+    if (t->range.taken == n && !t->broken && !zero) { /* the most frequent case */
         tail_remove(h, t);
         sa_huge_heap_drop_tracker(h, t);
         return true;
@@ -144,8 +144,8 @@ void sa_huge_large_free(struct sa_huge_heap *h, struct sa_span *s, bool zero,
     sa_huge_heap_put(h, e.first, e.full + whole, zero);
 }
 
-/* Under a limit, where there may be no room for a copy, a span at the end of the heap's address
- * space is given more. */
+/* Maps more behind a span at the end of the heap's address space. Only under a limit, where there
+ * may be no room for a copy. */
 static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -157,14 +157,14 @@ static bool grow_behind(struct sa_huge_heap *h, size_t hugepage, size_t n)
            sa_huge_map_take_at(&h->released, &h->nodes, hugepage, n);
 }
 
-/* Hugepages behind a span; whether the last of them has no memory. */
+/* Takes the n hugepages behind a span, if they are free. *ret_last_fresh: the last is unbacked. */
 static bool take_behind(struct sa_huge_heap *h, size_t hugepage, size_t n, bool *ret_last_fresh)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     *ret_last_fresh = false;
     if (sa_huge_cache_take_at(&h->cache, hugepage, n))
         return true;
-    if (sa_huge_heap_join_at(h, hugepage, n, ret_last_fresh)) {
+    if (sa_huge_heap_coalesce_at(h, hugepage, n, ret_last_fresh)) {
         sa_huge_cache_use(&h->cache, n);
         return true;
     }
@@ -251,7 +251,7 @@ bool sa_huge_large_shrink(struct sa_huge_heap *h, struct sa_span *s, size_t page
         tail_add(h, t, new.first + new.full, new.tail, zero ? new.tail : SA_HUGE_PAGES,
                  new.full != 0);
     h->large_pages -= (old.full - new.full) * SA_HUGE_PAGES;
-    if (!new.full) { /* what remains is a span of the filler's */
+    if (!new.full) { /* the span lies in the filler from now on */
         large_unlink(h, s);
         h->items--;
     }

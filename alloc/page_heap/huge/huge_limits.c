@@ -7,8 +7,8 @@
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 
-/* Over the soft limit, frees collect this part of it before it goes back: a system call for more
- * than a page. */
+/* Over the soft limit, frees collect 1/64 of it before it is released, so that a system call
+ * releases more than a page. */
 #define SOFT_EXCESS_PART 64
 
 SA_RARE void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
@@ -19,15 +19,15 @@ SA_RARE void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
                    used > before ? (used - before) << SA_PAGE_SHIFT : 0);
 }
 
-/* By how much a long span is beyond the hard limit wherever it is placed, as far as that can be
- * told. */
+/* The bytes by which a long span exceeds the hard limit wherever it is placed, as far as that can
+ * be told; 0: none. */
 static size_t too_long(const struct sa_huge_heap *h, size_t pages) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_huge_node *longest = sa_huge_map_longest(&h->cache.map);
     size_t over;
 
-    /* A region's free pages, which go first, may hold memory or not: unless the kernel takes none
-     * back, it is given back rather than counted on. */
+    /* A region's free pages may be backed or not. The request does not count on them: they are
+     * released first, unless the kernel refuses that. */
     if (pages < SA_HUGE_PAGES ||
         (longest && longest->length * SA_HUGE_PAGES >= pages && (!h->regions || h->refused)))
         return 0;
@@ -46,7 +46,7 @@ bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages)
     h->before = SIZE_MAX;
     if (sa_limits_active()) {
         h->before = sa_huge_heap_used(h);
-        sa_huge_heap_note(h); /* what was given back just now may have changed it */
+        sa_huge_heap_note(h); /* the flush before may have changed it */
         h->over = too_long(h, pages);
     }
     return h->over == 0;
@@ -66,20 +66,19 @@ bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages)
 
 SA_RARE bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
 {
-    /* Where the kernel gives hugepages by itself, the first page of one takes all of it into
-     * use. */
+    /* Where the kernel makes hugepages by itself, the first page of one backs all of it. */
     return sa_limits_have_room(
         (pages + (h->thp == SA_THP_ALWAYS || h->choice == SA_HUGEPAGES_ALWAYS ? SA_HUGE_PAGES : 0))
         << SA_PAGE_SHIFT);
 }
 
-SA_RARE size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h)
+SA_RARE size_t sa_huge_heap_limit_surplus(const struct sa_huge_heap *h)
 {
     size_t over = sa_limits_excess(SA_LIMIT_SOFT) >> SA_PAGE_SHIFT, used = sa_footprint_bytes();
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
     size_t least = sa_limits_get(SA_LIMIT_SOFT) / SOFT_EXCESS_PART >> SA_PAGE_SHIFT;
-    /* A hugepage that becomes free counts as if all of it had been touched, and so even frees can
-     * pass the limit. */
+    /* A hugepage that becomes free counts as backed as a whole, so even frees can exceed the
+     * limit. */
     size_t hard = sa_limits_excess(SA_LIMIT_HARD) >> SA_PAGE_SHIFT;
 
     if (!h->refused)

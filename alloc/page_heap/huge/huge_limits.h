@@ -26,6 +26,6 @@ bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* The free pages to release at once because of a limit. */
-size_t sa_huge_heap_limit_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+size_t sa_huge_heap_limit_surplus(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 #endif

@@ -5,7 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 
-/* A hugepage with fewer free pages than this is worth being made whole. */
+/* A hugepage with fewer free pages than this is a candidate for a collapse. */
 #define REGION_NEARLY_FULL 16
 #define REGION_LOOKS       3
 
@@ -22,6 +22,7 @@ void sa_huge_region_init(struct sa_huge_region *r, size_t hugepage, uint64_t now
     sa_range_init(&r->range, r->words, SA_REGION_PAGES);
 }
 
+/* Marks the clear ones of n pages of hugepage h as backed. */
 static void region_uncover(struct sa_huge_region *r, uint32_t h, uint32_t at, uint32_t n)
 {
     uint32_t clear = sa_bits_count(r->clear, at, n);
@@ -32,7 +33,7 @@ static void region_uncover(struct sa_huge_region *r, uint32_t h, uint32_t at, ui
     r->clear_pages -= clear;
 }
 
-/* Counts pages of each hugepage. */
+/* Counts n pages as taken, for each of their hugepages. */
 static void region_take(struct sa_huge_region *r, uint32_t at, uint32_t n, bool whole)
 {
     for (uint32_t end = at + n, next; at < end; at = next) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A region: a gibibyte of hugepages in which spans of awkward lengths are packed, best fit, without
- * regard to where hugepages end. Used when rounding such spans up to hugepages has wasted enough.
+ * A region: 1 GiB of hugepages in which spans are packed across the ends of hugepages, best fit.
+ * The heap uses regions once rounding spans up to hugepages has wasted much memory.
  *
- * A page is taken, free with memory, or clear: free without memory, reading as zero. Free pages are
- * given back by the hugepage, the emptiest first. No lock of its own, no system call:
- * sa_huge_region_begin marks pages as taken, sa_huge_region_end says which of them were released.
- * Pages are counted from the start of the region.
+ * A page is taken, free and backed, or clear: free and unbacked, reading as zero. Free pages are
+ * released by the hugepage, the emptiest first. No lock of its own, no system call:
+ * sa_huge_region_begin marks pages as taken, the caller releases them, and sa_huge_region_end notes
+ * the result. Pages are counted from the start of the region.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_REGION_H
 #define SA_PAGE_HEAP_HUGE_HUGE_REGION_H
@@ -21,12 +21,12 @@
 struct sa_huge_region {
     struct sa_huge_region *next;
     size_t hugepage; /* number of the first */
-    bool whole;      /* the kernel gives its hugepages memory for all their pages at once */
+    bool whole;      /* the kernel backs all pages of its hugepages at once */
     struct sa_range_tracker range;
     uint32_t moving_pages, clear_pages;
     uint16_t taken[SA_REGION_HUGEPAGES];  /* pages of each hugepage, moving ones too */
     uint16_t clears[SA_REGION_HUGEPAGES]; /* clear pages of each */
-    uint8_t looks[SA_REGION_HUGEPAGES];   /* times that each was to be collapsed, see next_full */
+    uint8_t looks[SA_REGION_HUGEPAGES];   /* times that a collapse of each was tried */
     uint64_t
         since_ns[SA_REGION_HUGEPAGES]; /* when pages of it last became free, or were released */
     uint64_t words[SA_REGION_PAGES / 64];
@@ -46,40 +46,43 @@ void sa_huge_region_init(struct sa_huge_region *r, size_t hugepage, uint64_t now
 struct sa_region_place {
     long at; /* -1: no room */
     uint32_t n;
-    uint32_t grows; /* pages, also others of their hugepages, that hold no memory so far and will */
+    uint32_t grows; /* unbacked pages that become backed, also others of the same hugepages */
     bool zero;
 };
 
-/* n pages. whole: a hugepage that was clear will have memory for all its pages. Next is one of the
- * two below. */
+/* Finds n pages. whole: the kernel will back all pages of a hugepage that was clear. The caller
+ * then calls commit or cancel. */
 struct sa_region_place sa_huge_region_find(struct sa_huge_region *r, uint32_t n, uint32_t align,
                                            bool whole);
 
-/* They are taken; or it is as if they had never been looked for. */
+/* commit takes the pages; cancel undoes the search. */
 void sa_huge_region_commit(struct sa_huge_region *r, const struct sa_region_place *place,
                            bool whole);
 void sa_huge_region_cancel(struct sa_huge_region *r, const struct sa_region_place *place);
 
+/* Takes pages back: those of a span if `counted`, else the end of one that shortens. */
 void sa_huge_region_put(struct sa_huge_region *r, uint32_t at, uint32_t n, bool counted,
                         uint64_t now_ns);
 
+/* Takes the n pages behind a span that lengthens, if they are free. */
 bool sa_huge_region_extend(struct sa_huge_region *r, uint32_t at, uint32_t n, bool whole);
 
-/* The hugepage with most free pages that hold memory, if it has `least` of them or is empty. */
+/* Finds the hugepage with most free backed pages to release. It has at least `least` of them, or is
+ * empty. The pages count as taken until sa_huge_region_end. False: there is none. */
 bool sa_huge_region_begin(struct sa_huge_region *r, uint32_t least, struct sa_region_release *ret);
 
-/* done: the pages that were released. */
+/* done: those of the pages that were released. */
 void sa_huge_region_end(struct sa_huge_region *r, const struct sa_region_release *release,
                         const uint64_t *done, uint64_t now_ns);
 
-/* The first hugepage from `from` on that is nearly all taken and was not looked at often since
- * pages of it were released; SA_REGION_HUGEPAGES: none. */
+/* The first hugepage from `from` on that is nearly full and may be collapsed: a collapse was not
+ * tried REGION_LOOKS times since pages of it were released. SA_REGION_HUGEPAGES: none. */
 uint32_t sa_huge_region_next_full(const struct sa_huge_region *r, uint32_t from);
 
-/* It was looked at; made: the kernel has given it memory everywhere. */
+/* A collapse of the hugepage was tried; made: the kernel has backed all its pages. */
 void sa_huge_region_looked(struct sa_huge_region *r, uint32_t index, bool made);
 
-/* Free pages with memory. */
+/* Free backed pages. */
 size_t sa_huge_region_backed(const struct sa_huge_region *r);
 
 void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region_stats *ret,
@@ -88,8 +91,8 @@ void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region
 /* Ends the program if the counts are not those of the bitmaps: huge_validate.c. */
 void sa_huge_region_validate(const struct sa_huge_region *r);
 
-/* Backed free pages of all regions of a list. Most programs have no region, and run no cold code to
- * find that out. */
+/* Free backed pages of all regions of a list. Most programs have no region; the inline function
+ * spares them the cold code. */
 size_t sa_huge_regions_count_backed(const struct sa_huge_region *first);
 
 SA_INLINE size_t sa_huge_regions_backed(const struct sa_huge_region *first)

@@ -11,10 +11,10 @@
 
 #include <string.h>
 
-/* A region is made when rounding up to hugepages has wasted this much. */
+/* The slack from which a region is made: 64 MiB. */
 #define REGION_SLACK (64ul << 20 >> SA_PAGE_SHIFT)
 
-/* In the region with the shortest longest run that may hold the span. */
+/* Takes pages of the region with the shortest longest run that holds them. */
 SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t align,
                                  struct sa_huge_region **ret, bool *ret_zero)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
@@ -41,7 +41,7 @@ SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t al
     return place.at;
 }
 
-/* Rounding up to hugepages has wasted more than small spans could use. */
+/* True if rounding up to hugepages wastes more than small spans use. */
 static bool region_is_due(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t slack = h->sizes.slack_pages + h->filler.abandoned_pages;
@@ -62,7 +62,7 @@ static bool region_grow(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
         r = sa_arena_alloc(sizeof(*r), 8);
     if (!r)
         return false;
-    /* Not from the cache: what has memory is better used as hugepages. */
+    /* Not from the cache: backed hugepages are better used whole. */
     hugepage = sa_huge_heap_take_released(h, SA_REGION_HUGEPAGES, 1);
     if (hugepage == SA_HUGE_NONE) {
         r->next = h->unused_regions;
@@ -72,7 +72,7 @@ static bool region_grow(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
     sa_huge_heap_advise_for(h, hugepage, SA_REGION_PAGES, SA_USE_REGION);
     memset(r, 0, sizeof(*r));
     sa_huge_region_init(r, hugepage, h->now_ns);
-    r->whole = sa_huge_heap_comes_whole(h, hugepage); /* as the others do */
+    r->whole = sa_huge_heap_comes_whole(h, hugepage); /* the advice is the same for all */
     sa_huge_cache_use(&h->cache, SA_REGION_HUGEPAGES);
     for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
         sa_hugepage_map_set(&h->owners, hugepage + i, (uintptr_t)r | SA_HUGE_OWNER_REGION);
@@ -93,7 +93,7 @@ SA_RARE long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, siz
     return at;
 }
 
-/* A region that nobody uses and that holds no memory is free hugepages again. */
+/* Turns a region that is empty and unbacked into free hugepages. */
 static void region_drop(struct sa_huge_heap *h, struct sa_huge_region *r)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -122,7 +122,7 @@ static void drop_empty_regions(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_
     }
 }
 
-/* A region is not dropped while pages of it move: they count as taken. */
+/* Pages that are moving count as taken, so their region is not dropped. */
 SA_RARE size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least)
 {
     struct sa_huge_region *r = h->regions;

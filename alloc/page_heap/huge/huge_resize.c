@@ -48,9 +48,9 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         h->in_use_pages += more;
         sa_pagemap_set_ends(s);
         h->stats.extended++;
-        sa_huge_heap_missed(h, before);
+        sa_huge_heap_refaulted(h, before);
         sa_huge_heap_note(h);
-        if (limited) /* that there was room was seen before: what is over now stays */
+        if (limited) /* there was room before: bytes over the limit stay */
             sa_huge_heap_grew(h, before);
     }
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
@@ -75,7 +75,7 @@ SA_RARE void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size
         renewal = sa_vm_renew((void *)(s->start + (pages << SA_PAGE_SHIFT)),
                               (size_t)less << SA_PAGE_SHIFT, h->space.name);
     if (renewal == SA_VM_LOST)
-        return; /* it stays as long as it is */
+        return; /* the span keeps its length */
     zero = renewal == SA_VM_ZEROED;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);

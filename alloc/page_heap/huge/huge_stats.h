@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the hugepage-aware page heap counts, component by component: a reading taken under the
- * heap's lock, for reports. "used" is handed out; "free" is free and holds memory as far as the
- * heap knows; "unmapped" is free and holds none. Sizes are in pages of 8 KiB or hugepages of 2 MiB,
- * as named.
+ * The metrics of the hugepage-aware page heap, by component: a snapshot for reports, taken under
+ * the heap's lock. "used" pages are handed out. "free" pages are free and backed, as far as the
+ * heap knows. "unmapped" pages are free and unbacked. Sizes are in pages of 8 KiB or hugepages of 2
+ * MiB, as named.
  *
- * sum over the components of (used + free + unmapped) + moving = mapped address space of the heap.
+ * The sum of used, free and unmapped pages over all components, and of moving pages, is the mapped
+ * address space of the heap.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_STATS_H
 #define SA_PAGE_HEAP_HUGE_HUGE_STATS_H
@@ -28,9 +29,9 @@ struct sa_huge_part {
 /* Kinds of hugepages in the filler. */
 enum sa_huge_kind {
     SA_HUGE_REGULAR,
-    SA_HUGE_DONATED,  /* the tail of a large span that nobody else has used yet */
-    SA_HUGE_PARTIAL,  /* broken, and some of its free pages still hold memory */
-    SA_HUGE_RELEASED, /* broken, none of its free pages does */
+    SA_HUGE_DONATED,  /* only the tail of a large span lies there */
+    SA_HUGE_PARTIAL,  /* partially released; some of its free pages are backed */
+    SA_HUGE_RELEASED, /* partially released; all its free pages are unbacked */
     SA_HUGE_KINDS,
 };
 
@@ -48,25 +49,25 @@ struct sa_huge_moment {
 
 struct sa_huge_filler_stats {
     size_t hugepages;                 /* in the filler = full + partial + released */
-    size_t full, partial;             /* not broken: without and with free pages */
-    size_t released, partly_released; /* broken: all, and those of kind PARTIAL */
+    size_t full, partial;             /* not partially released: without, with free pages */
+    size_t released, partly_released; /* partially released: all, those of kind PARTIAL */
     size_t used_pages, free_pages, unmapped_pages;
-    size_t unmapped_in_released;    /* free pages without memory of broken hugepages */
-    size_t used_in_released;        /* used pages of broken hugepages: of both kinds, */
+    size_t unmapped_in_released;    /* free unbacked pages of partially released hugepages */
+    size_t used_in_released;        /* used pages of these, of both kinds, */
     size_t used_in_partly_released; /* and of those of kind PARTIAL */
-    size_t used_hugepageable;       /* used pages of hugepages that are not broken */
+    size_t used_hugepageable;       /* used pages of the other hugepages */
     uint64_t subreleased_pages, broken_hugepages; /* since start */
     struct sa_huge_histograms kind[SA_HUGE_KINDS];
     /* The past five minutes. */
     size_t min_free_pages;        /* least free and unmapped pages at any time */
     size_t min_free_backed_pages; /* least free pages: the realized fragmentation */
     struct sa_huge_moment peak_demand, peak_hugepages;
-    /* Subreleases not made because demand was expected back. */
+    /* Decisions not to release free pages of partly used hugepages, as demand was expected back. */
     uint64_t skipped, skipped_pages; /* since start */
     uint64_t correct, correct_pages; /* of those older than the interval below */
     uint64_t pending, pending_pages; /* of those younger */
     uint64_t skip_s[SA_SKIPS];       /* the intervals that are set; 0: off */
-    uint64_t skip_check_s;           /* after so long a decision is judged */
+    uint64_t skip_check_s;           /* age at which a decision is judged */
 };
 
 struct sa_huge_region_stats {
@@ -91,20 +92,19 @@ struct sa_huge_cache_stats {
 
 struct sa_huge_address_stats {
     size_t nodes_used, nodes_created; /* of the trees: cache and address map */
-    size_t longest;                   /* contiguous hugepages without memory */
-    size_t free;                      /* hugepages without memory = requested - in_use */
+    size_t longest;                   /* hugepages of the longest unbacked range */
+    size_t free;                      /* unbacked hugepages = requested - in_use */
     size_t requested,
         in_use; /* hugepages mapped from the system, and handed on to the components */
 };
 
-/* Hugepages that were considered for the kernel to make them whole, and those that it made. */
+/* Candidates for a collapse, and the hugepages that the kernel made of them. */
 struct sa_huge_collapse_stats {
     int mode;                     /* transparent hugepages in the system: see enum sa_thp_mode */
-    uint64_t tried, made, sparse; /* sparse: left alone, as it would have taken memory */
+    uint64_t tried, made, sparse; /* sparse: too little was resident */
     uint64_t failures;            /* in a row, up to now; after some the heap pauses */
-    size_t advised, kept_out;     /* hugepages for which advice stands to make them, or not to */
-    uint64_t
-        refused; /* times that the kernel did not take advice, or was not asked: see thp_policy.c */
+    size_t advised, kept_out;     /* hugepages that are advised; that are excluded */
+    uint64_t refused; /* times that the kernel refused advice, or was not asked: see thp_policy.c */
 };
 
 struct sa_huge_stats {
@@ -119,8 +119,7 @@ struct sa_huge_stats {
     struct sa_huge_collapse_stats collapse;
     struct sa_size_info sizes;
     struct sa_span_ages ages;
-    uint64_t
-        started_ns; /* when the heap first saw the time: rates are over what has passed since */
+    uint64_t started_ns; /* the time of the first tick: rates are per time since then */
 };
 
 #endif

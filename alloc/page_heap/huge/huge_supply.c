@@ -16,15 +16,16 @@
 
 #include <string.h>
 
-#define GROW_MAX    8  /* hugepages mapped ahead at most */
-#define GROW_PART   32 /* of what is mapped, this part is mapped ahead */
+#define GROW_MAX    8  /* hugepages mapped ahead, at most */
+#define GROW_PART   32 /* 1/32 of the mapped hugepages is mapped ahead */
 #define NODES_AHEAD 16
 
-/* Trackers get memory one by one up to so many, and then so many at once: about 4 KiB. */
+/* The first TRACKERS_ALONE trackers get memory one by one, later ones TRACKERS_TOGETHER at a time:
+ * about 4 KiB. */
 #define TRACKERS_ALONE    32
 #define TRACKERS_TOGETHER 21
 
-/* A request may split a range, map another, and add an item for itself and one for its tail. */
+/* A request may split a range, map another one, and add an item for itself and one for its tail. */
 bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more)
 {
     SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
@@ -34,8 +35,8 @@ bool sa_huge_heap_ready(struct sa_huge_heap *h, size_t more)
     return h->nodes.unused_count >= h->items + more;
 }
 
-/* In a large heap they lie side by side: reports look at all of them, and other records would be in
- * between. */
+/* In a large heap trackers lie side by side. Reports go through all of them, and other records
+ * would lie in between. */
 struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
 {
     struct sa_huge_tracker *t = h->unused_trackers;
@@ -108,8 +109,8 @@ size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align
     return start;
 }
 
-/* Puts the spare hugepage with the others before more is mapped. Under a limit not if all of it
- * would count as having memory then, and does not now. */
+/* Puts the spare hugepage with the free ones before more is mapped. Under a limit it stays, if it
+ * is partly backed: in the cache all of it would count as backed. */
 static bool heap_give_up_spare(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_moving none = {.n = 0};
@@ -124,7 +125,7 @@ static bool heap_give_up_spare(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_
     return true;
 }
 
-/* Pages for which hugepages without memory get some. */
+/* The pages that become backed if this many are taken of unbacked hugepages. */
 static size_t taken_grows(const struct sa_huge_heap *h, size_t start, size_t pages)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -143,7 +144,7 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enu
     SA_DCHECK(n > 0);
     *ret_fresh = (struct sa_huge_fresh){.all = false, .last = false};
     if (start == SA_HUGE_NONE && n > 1 && align == 1 && !h->to_be_zero)
-        start = sa_huge_heap_join(h, n, &ret_fresh->last);
+        start = sa_huge_heap_coalesce(h, n, &ret_fresh->last);
     if (start != SA_HUGE_NONE)
         return start;
     start = sa_huge_map_take(&h->released, &h->nodes, n, align);
@@ -193,7 +194,7 @@ SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *
     sa_huge_filler_remove(&h->filler, t);
     sa_hugepage_map_set(&h->owners, hugepage, 0);
     if (t->broken && t->clear_pages < SA_HUGE_PAGES) {
-        /* Partly without memory, it would not serve as a hugepage: all of it goes back. */
+        /* Partly unbacked, it would not serve as a hugepage: all of it is released. */
         sa_huge_cache_unuse(&h->cache, 1);
         *moving = (struct sa_huge_moving){.hugepage = hugepage, .n = 1};
         h->moving++; /* the tracker's item becomes the moving range's */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of hugepages; see hugepage_map.h. */
+/* The hugepage map; see hugepage_map.h. */
 #include "alloc/page_heap/huge/hugepage_map.h"
 
 #include "alloc/base/atomic.h"
@@ -15,7 +15,7 @@ SA_STATIC_ASSERT(SA_OWNERS / PART_ENTRIES == 64, "a bit for each part of a windo
 
 #define HOME (SA_HOME_START >> SA_HOME_SHIFT)
 
-/* The entries of a window; NULL: there are none. */
+/* The table of a window; NULL: it has none. */
 static uintptr_t *window_of(const struct sa_huge_owners *owners, size_t w)
 {
     return SA_LIKELY(w == HOME) ? (uintptr_t *)owners->home : owners->windows[w];
@@ -30,7 +30,7 @@ static bool window_grow(struct sa_huge_owners *owners, size_t w)
     return window_of(owners, w) != NULL;
 }
 
-/* The part of the window's table that has the hugepage is about to be used. */
+/* Counts the part of the window's table that has the hugepage as used, if it is not yet. */
 static void part_use(struct sa_huge_owners *owners, size_t hugepage)
 {
     size_t w = hugepage / SA_OWNERS;

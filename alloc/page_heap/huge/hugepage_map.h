@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which component a hugepage belongs to: an entry for each hugepage of the address space, empty
- * unless it is set. Entries of the home window are part of the table; others are mapped for 64 GiB
- * at a time, and count as reserved (sa_vm) as far as no entry was ever needed. No lock of its own;
- * entries are pointers whose lowest bit belongs to the user. The next two hold the advice about
- * hugepages that stands with the kernel, which is the range's and not the owner's.
+ * The hugepage map: which component owns a hugepage. It has an entry for each hugepage of the
+ * address space, empty unless it is set. Entries of the home window are part of the table. Others
+ * are mapped for 64 GiB at a time; what was never needed of these counts as reserved (sa_vm). No
+ * lock of its own.
+ *
+ * An entry is a pointer to the owner. Its lowest bit tells regions from trackers. The next two bits
+ * hold the advice about hugepages that stands with the kernel. It belongs to the addresses and not
+ * to the owner.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGEPAGE_MAP_H
 #define SA_PAGE_HEAP_HUGE_HUGEPAGE_MAP_H
@@ -23,7 +26,7 @@ enum sa_thp_policy {
     SA_ADVICE_NONE,
     SA_ADVICE_ON,    /* MADV_HUGEPAGE */
     SA_ADVICE_OFF,   /* MADV_NOHUGEPAGE */
-    SA_ADVICE_MIXED, /* not the same everywhere, or not known */
+    SA_ADVICE_MIXED, /* differs between its pages, or is not known */
 };
 
 #define SA_OWNER_ADVICE_SHIFT 1
@@ -31,26 +34,26 @@ enum sa_thp_policy {
 
 struct sa_huge_owners {
     uintptr_t home[SA_OWNERS];
-    /* Few programs have entries of other windows; the home window's place stays empty in these. */
+    /* Few programs use other windows. The home window's place stays empty here. */
     uintptr_t *windows[SA_OWNER_WINDOWS];
-    uint64_t used[SA_OWNER_WINDOWS]; /* parts that have come to use */
+    uint64_t used[SA_OWNER_WINDOWS]; /* bit set = this 1/64 of the window's table was needed */
 };
 
 /* Makes entries for n hugepages exist. False when out of memory. */
 bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n);
 
-/* The first hugepage from the given one on whose entry is set, or where to go on if none of the
- * next `look` entries is; not below `end`: there is none before it. */
+/* The first hugepage from the given one on that has an owner. Passes at most `look` entries without
+ * one, and then returns where to go on. `end` or above: there is none before `end`. */
 size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
                            size_t look);
 
-/* The entry, or 0 where none exists. */
+/* The entry without the advice, or 0 where none exists. */
 uintptr_t sa_hugepage_map(const struct sa_huge_owners *owners, size_t hugepage);
 
-/* In an entry: it is a region, else a tracker. */
+/* Set in an entry: the owner is a region. Otherwise it is a tracker. */
 #define SA_HUGE_OWNER_REGION 1ul
 
-/* Who owns a hugepage: at most one of the two. */
+/* The owner of a hugepage: at most one of the two functions returns one. */
 struct sa_huge_tracker;
 struct sa_huge_region;
 struct sa_huge_tracker *sa_hugepage_map_tracker(const struct sa_huge_owners *owners,
@@ -60,7 +63,7 @@ struct sa_huge_region *sa_hugepage_map_region(const struct sa_huge_owners *owner
 /* Requires: the entry exists. */
 void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner);
 
-/* The advice: NONE where no entry exists. To set it, it must. */
+/* The advice; NONE where no entry exists. Requires of set_advice: the entry exists. */
 enum sa_thp_policy sa_hugepage_map_advice(const struct sa_huge_owners *owners, size_t hugepage);
 void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hugepage,
                                 enum sa_thp_policy advice);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pages of a fixed run are taken: a bitmap, with the length of the longest free run at hand.
- * Serves a hugepage (256 pages) as well as a region (131072).
+ * Which pages of a fixed run are taken: a bitmap, and the length of the longest free run. The run
+ * is a hugepage (256 pages) or a region (131072 pages).
  *
- * The words belong to whoever embeds the tracker and begin as zero. No lock of its own. Positions
- * and lengths are in pages; a range passed in lies inside the run.
+ * The words belong to the struct that embeds the tracker, and are zero at first. No lock of its
+ * own. Positions and lengths are in pages. A range that is passed in lies inside the run.
  */
 #ifndef SA_PAGE_HEAP_HUGE_RANGE_TRACKER_H
 #define SA_PAGE_HEAP_HUGE_RANGE_TRACKER_H
@@ -24,32 +24,32 @@ struct sa_range_tracker {
 void sa_range_init(struct sa_range_tracker *t, uint64_t *words, uint32_t pages);
 
 /*
- * Takes n pages that begin at a multiple of align (a power of two): of the free runs that hold them
- * the shortest, the first of those. The position, or -1.
+ * Takes n pages at a multiple of align (a power of two), in the shortest free run that holds them,
+ * and the first of these. Returns the position, or -1.
  */
 long sa_range_alloc(struct sa_range_tracker *t, uint32_t n, uint32_t align);
 
 /* Takes [at, at + n), which must be free; counts as an allocation if `counted`. */
 void sa_range_take(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool counted);
 
-/* Takes the first n pages of a run of which nothing is taken; an allocation. */
+/* Takes the first n pages of an empty run. Counts as an allocation. */
 void sa_range_take_first(struct sa_range_tracker *t, uint32_t n);
 
-/* Gives [at, at + n) back, all of it taken. */
+/* Takes [at, at + n) back. Requires: all of it is taken. */
 void sa_range_put(struct sa_range_tracker *t, uint32_t at, uint32_t n, bool counted);
 
-/* Whether [at, at + n) is free. False if it does not lie in the run. */
+/* True if [at, at + n) is free. False if it does not lie in the run. */
 bool sa_range_is_free(const struct sa_range_tracker *t, uint32_t at, uint32_t n);
 
 /* Ends the program if the counts are not those of the bitmap: huge_filler_validate.c. */
 void sa_range_validate(const struct sa_range_tracker *t);
 
-/* Plain bitmaps: the first position from `from` on whose bit is `set`, or `bits`. */
+/* On plain bitmaps: the first position from `from` on whose bit is `set`, or `bits`. */
 uint32_t sa_bits_next(const uint64_t *words, uint32_t bits, uint32_t from, bool set);
 
 void sa_bits_fill(uint64_t *words, uint32_t at, uint32_t n, bool set);
 
-/* How many of [at, at + n) are set. */
+/* The number of bits that are set in [at, at + n). */
 uint32_t sa_bits_count(const uint64_t *words, uint32_t at, uint32_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Minima and maxima over time; see sliding_window.h. */
+/* Sliding-window minimum and maximum; see sliding_window.h. */
 #include "alloc/page_heap/huge/sliding_window.h"
 
 #include "alloc/base/bits.h"
@@ -45,16 +45,16 @@ size_t sa_sliding_window_max(const struct sa_sliding_window *w, uint64_t ns)
     return max;
 }
 
-SA_RARE size_t sa_sliding_window_swing(const struct sa_sliding_window *w, uint64_t ns)
+SA_RARE size_t sa_sliding_window_rise(const struct sa_sliding_window *w, uint64_t ns)
 {
-    size_t swing = 0;
+    size_t rise = 0;
 
     for (uint64_t i = 0; i < slots_of(w, ns); i++) {
         size_t at = slot_at(w, i);
 
-        swing = sa_max(swing, w->max[at] - w->min[at]);
+        rise = sa_max(rise, w->max[at] - w->min[at]);
     }
-    return swing;
+    return rise;
 }
 
 SA_RARE size_t sa_sliding_window_trend(const struct sa_sliding_window *w, uint64_t ns)

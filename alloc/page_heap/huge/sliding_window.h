@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least and greatest value of a number over a window of the past: a ring of slots, each for an
- * equal part of the window. Zeroed memory with the length of a slot set is an empty window. No lock
- * of its own; time is passed in, by sa_sliding_window_advance, and does not go back.
+ * Sliding-window minimum and maximum: the least and the greatest value of a number over a window of
+ * the past. The window is a ring of slots, each for an equal part of it. Zeroed memory with the
+ * length of a slot set is an empty window. No lock of its own. The caller passes the time to
+ * sa_sliding_window_advance; it does not go back.
  */
 #ifndef SA_PAGE_HEAP_HUGE_SLIDING_WINDOW_H
 #define SA_PAGE_HEAP_HUGE_SLIDING_WINDOW_H
@@ -15,9 +16,10 @@
 struct sa_sliding_window {
     uint64_t slot_ns; /* the window is SA_SLIDING_WINDOW_SLOTS of these; const */
     uint64_t slot;    /* number of the current slot since time 0, plus 1; 0: time has not begun */
-    size_t at;        /* where it is in the ring, which begins with the first one told */
+    size_t at;        /* the place of the current slot in the ring */
     size_t now;       /* the last value */
-    /* What is above UINT32_MAX counts as that: pages of 32 TiB. Every program touches all of it. */
+    /* Values above UINT32_MAX (32 TiB in pages) count as UINT32_MAX. Every program touches all of
+     * this, so it is short. */
     uint32_t min[SA_SLIDING_WINDOW_SLOTS], max[SA_SLIDING_WINDOW_SLOTS];
 };
 
@@ -37,15 +39,15 @@ static inline void sa_sliding_window_add(struct sa_sliding_window *w, size_t val
         w->max[w->at] = entry;
 }
 
-/* Brings the window up to the time: since the last call the value was the last one added. */
+/* Advances the window to the time. Since the last call, the value was the last one added. */
 void sa_sliding_window_advance(struct sa_sliding_window *w, uint64_t now_ns);
 
-/* Over the last ns before the time told (at least one slot, at most all). */
+/* Over the last ns nanoseconds (at least one slot, at most all). */
 size_t sa_sliding_window_min(const struct sa_sliding_window *w, uint64_t ns);
 size_t sa_sliding_window_max(const struct sa_sliding_window *w, uint64_t ns);
 
-/* The greatest rise within a single slot, and the greatest of the slots' minima. */
-size_t sa_sliding_window_swing(const struct sa_sliding_window *w, uint64_t ns);
+/* The greatest difference within a single slot, and the greatest of the slots' minima. */
+size_t sa_sliding_window_rise(const struct sa_sliding_window *w, uint64_t ns);
 size_t sa_sliding_window_trend(const struct sa_sliding_window *w, uint64_t ns);
 
 #endif

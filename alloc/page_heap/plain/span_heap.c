@@ -10,7 +10,7 @@
  *   P4  A free span does not cross a window boundary (a 64 GiB multiple), so spans of objects do
  *       not either.
  *
- * Free backed pages beyond a bound are released at once (heap_excess), so that a program that
+ * Free backed pages beyond a bound are released at once (heap_surplus), so that a program that
  * frees everything and then makes no further call shrinks. sa_page_heap_tick releases the others
  * while they stay unneeded.
  */
@@ -283,7 +283,7 @@ struct sa_span *sa_span_heap_alloc(struct sa_span_heap *h, size_t pages, size_t 
 }
 
 /* Free backed pages beyond what is kept for the next demand. */
-static size_t heap_excess(const struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+static size_t heap_surplus(const struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t keep = sa_max(HEAP_EXCESS, h->in_use_pages / 4);
 
@@ -327,7 +327,7 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
     }
     sa_span_heap_add_free(h, s);
     sa_span_heap_note(h);
-    excess = heap_excess(h);
+    excess = heap_surplus(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     if (SA_UNLIKELY(excess))
         sa_span_heap_release(h, excess << SA_PAGE_SHIFT);

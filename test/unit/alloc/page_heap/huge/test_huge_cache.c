@@ -83,7 +83,7 @@ static void test_cache_gives_out_what_it_was_given(void **state)
             }
         }
         if (test_random_below(&r, 8) == 0) {
-            n = sa_huge_cache_shed(&cache, 1 + test_random_below(&r, 8), &start);
+            n = sa_huge_cache_evict(&cache, 1 + test_random_below(&r, 8), &start);
             for (size_t i = 0; i < n; i++) {
                 assert_int_equal(where[start + i], CACHED);
                 where[start + i] = OUTSIDE;
@@ -110,7 +110,7 @@ static size_t excess_after_put(size_t start, size_t n)
 {
     assert_true(sa_huge_nodes_ready(&nodes, 10));
     sa_huge_cache_put(&cache, start, n);
-    return sa_huge_cache_excess(&cache);
+    return sa_huge_cache_surplus(&cache);
 }
 
 static void test_cache_limit_follows_swings(void **state)
@@ -122,8 +122,8 @@ static void test_cache_limit_follows_swings(void **state)
     take(100);
     let_pass(SECOND / 2);
     assert_int_equal(excess_after_put(0, 100), 100 - LEAST); /* the limit is what it was at first */
-    while (sa_huge_cache_excess(&cache))                     /* as the heap does */
-        assert_true(sa_huge_cache_shed(&cache, sa_huge_cache_excess(&cache), &start) > 0);
+    while (sa_huge_cache_surplus(&cache))                    /* as the heap does */
+        assert_true(sa_huge_cache_evict(&cache, sa_huge_cache_surplus(&cache), &start) > 0);
     assert_int_equal(cache.map.hugepages, LEAST);
     take(100); /* a miss: usage fell by 100 and rose by 100 within the second */
     assert_int_equal(cache.limit, 110);
@@ -241,7 +241,7 @@ static void test_window_remembers_slots(void **state)
         }
         assert_int_equal(sa_sliding_window_min(&w, slots * 1000), min);
         assert_int_equal(sa_sliding_window_max(&w, slots * 1000), max);
-        assert_int_equal(sa_sliding_window_swing(&w, slots * 1000), swing);
+        assert_int_equal(sa_sliding_window_rise(&w, slots * 1000), swing);
         assert_int_equal(sa_sliding_window_trend(&w, slots * 1000), trend);
     }
 }
@@ -257,10 +257,10 @@ static void test_cache_needs_what_was_missing(void **state)
     sa_huge_cache_use(&cache, 100);
     sa_huge_cache_put(&cache, start, 60);
     assert_int_equal(sa_huge_cache_needed(&cache), 0); /* nobody has missed them */
-    assert_int_equal(sa_huge_cache_shed(&cache, 60, &start), 60);
+    assert_int_equal(sa_huge_cache_evict(&cache, 60, &start), 60);
     assert_int_equal(sa_huge_cache_take(&cache, 50, 1),
                      SA_HUGE_NONE); /* it fell by 60, and has risen from 0 */
-    assert_int_equal(cache.swing, 60);
+    assert_int_equal(cache.demand_range, 60);
     assert_int_equal(sa_huge_cache_needed(&cache), 0); /* there are none */
     sa_huge_cache_put(&cache, 2000, 5);
     assert_int_equal(sa_huge_cache_needed(&cache), 5);
@@ -274,7 +274,7 @@ static void test_cache_needs_what_was_missing(void **state)
     assert_int_equal(sa_huge_cache_needed(&cache),
                      0); /* in the last second there were no more than now */
     let_pass(20 * SECOND);
-    assert_int_equal(cache.swing, 0);
+    assert_int_equal(cache.demand_range, 0);
 }
 
 /* What swings often, but by little, does not keep alive what has swung by much before; and what
@@ -289,22 +289,22 @@ static void test_cache_swing_is_that_of_late(void **state)
     for (int turn = 0; turn < 100; turn++) {
         take(100);
         sa_huge_cache_put(&cache, 0, 100);
-        assert_int_equal(sa_huge_cache_shed(&cache, 100, &start), 100);
+        assert_int_equal(sa_huge_cache_evict(&cache, 100, &start), 100);
         let_pass(SECOND / 10);
     }
-    assert_int_equal(cache.swing, 100);
+    assert_int_equal(cache.demand_range, 100);
     for (int turn = 0; turn < 100; turn++) {
         take(100);
         sa_huge_cache_put(&cache, 0, 100);
         let_pass(SECOND / 10);
     }
-    assert_int_equal(cache.swing, 100);
+    assert_int_equal(cache.demand_range, 100);
     for (int turn = 0; turn < 300; turn++) {
         start = sa_huge_cache_take(&cache, 4, 1);
         sa_huge_cache_put(&cache, start, 4);
         let_pass(SECOND / 10);
     }
-    assert_in_range(cache.swing, 0, 4);
+    assert_in_range(cache.demand_range, 0, 4);
 }
 
 int main(void)
