@@ -6,6 +6,7 @@
 #include "alloc/maintain/maintenance.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/deferred_calls.h"
 #include "alloc/fork/fork_gate.h"
@@ -129,10 +130,8 @@ static void maintain_pass(uint64_t now)
     if (more) /* it goes on as soon as the program allocates anything */
         sa_cpu_cache_kick();
     sa_sample_rates_tick(now);
-#ifdef SA_DEBUG
-    sa_stack_table_validate();
-    sa_live_samples_validate();
-#endif
+    SA_VALIDATE(sa_stack_table_validate());
+    SA_VALIDATE(sa_live_samples_validate());
     if (SA_UNLIKELY(sa_hardening.inspect))
         sa_inspect_some();
 }

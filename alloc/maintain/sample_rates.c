@@ -80,7 +80,7 @@ static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interv
     return c;
 }
 
-SA_RARE static void rates_choose(double interval)
+SA_RARE static void rates_choose(double interval) SA_REQUIRES(SA_RANK_RATES)
 {
     struct sa_rate_optimizer_class of[SA_CLASSES_MAX];
     double p[SA_CLASSES_MAX] = {0}, variance;

@@ -6,12 +6,14 @@
 #include "sampling/estimate/estimate.h"
 
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
 
 void sa_sums_add(struct sa_sums *sums, const struct sa_group *group)
 {
     double n = (double)group->samples, a = group->allocated;
     double t = group->interval, w = 1 / group->p, missed = w - 1;
 
+    SA_DCHECK(group->p > 0);
     if (group->p >= 1 || t <= 1) {
         sums->certain += group->samples;
         sums->certain_bytes += n * a;

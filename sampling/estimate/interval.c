@@ -9,6 +9,7 @@
  */
 #include "sampling/estimate/estimate.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/math.h"
 #include "sampling/estimate/negative_binomial.h"
 
@@ -165,6 +166,7 @@ static double most(const struct fit *fit, double s, double error)
  * arithmetic bears. */
 static struct fit fit_to(double mean, double variance, double p)
 {
+    SA_DCHECK(mean > 0 && variance > 0);
     p = p < 1e-15 ? 1e-15 : p > 1 - 1e-9 ? 1 - 1e-9 : p;
     return (struct fit){.p = p,
                         .log_q = sa_log1p(-p),
@@ -241,6 +243,7 @@ static void interval(const struct quantity *quantity, enum salloc_estimator esti
 static void split(const struct sa_sums *sums, enum salloc_estimator estimator,
                   struct quantity *ret_count, struct quantity *ret_bytes)
 {
+    SA_DCHECK(sums->samples > 0);
     if (estimator == SALLOC_ESTIMATE_WEIGHTED) {
         double count = sums->count - (double)sums->samples;
 
@@ -309,6 +312,7 @@ void sa_value_sums_add(struct sa_value_sums *sums, double p, double y)
 {
     double missed = (1 - p) / p;
 
+    SA_DCHECK(p > 0 && y >= 0);
     sums->samples++;
     if (p >= 1) {
         sums->certain += y;
@@ -326,6 +330,7 @@ void sa_estimate_value(const struct sa_value_sums *sums, const struct sa_unseen 
     struct quantity quantity = {sums->sampled, sums->missed, sums->variance, 0};
     double low, high;
 
+    SA_DCHECK(level > 0 && level < 1);
     if (sums->variance > 0)
         quantity.p = sums->squares / sums->variance;
     interval(&quantity, SALLOC_ESTIMATE_WEIGHTED, 1 - level, &low, &high);
@@ -342,6 +347,7 @@ void sa_life_sums_add(struct sa_life_sums *sums, double p, uint64_t n, double su
 {
     double w = 1 / p, missed = (1 - p) * w * w, count = (double)n;
 
+    SA_DCHECK(p > 0);
     sums->samples += n;
     sums->certain += p >= 1 ? n : 0;
     sums->weights += count * w;
@@ -359,6 +365,7 @@ void sa_estimate_life(const struct sa_life_sums *sums, double level, struct sall
      * variance (Kish). */
     double effective = sums->samples ? sums->weights * sums->weights / sums->squares : 0;
 
+    SA_DCHECK(level > 0 && level < 1);
     *ret = (struct salloc_interval){sums->samples, mean, 0, INFINITY};
     if (sums->samples && sums->samples == sums->certain) {
         ret->low = ret->high = mean;
@@ -384,6 +391,7 @@ void sa_estimate(const struct sa_sums *sums, const struct sa_unseen *unseen,
     static const struct sa_unseen nothing;
     double error = 1 - level, certain = (double)sums->certain;
 
+    SA_DCHECK(level > 0 && level < 1);
     *ret = (struct salloc_estimate){.samples = sums->samples + sums->certain,
                                     .count = certain,
                                     .bytes = sums->certain_bytes,

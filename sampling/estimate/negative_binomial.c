@@ -10,6 +10,7 @@
 #include "sampling/estimate/negative_binomial.h"
 
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/math.h"
 
 #include <stdint.h>
@@ -56,6 +57,7 @@ double sa_binomial_point(double k, double n, double p)
 {
     double rest = n - k, q = 1 - p;
 
+    SA_DCHECK(p > 0 && p < 1);
     if (k <= 0)
         return sa_exp(n * sa_log1p(-p));
     if (rest <= 0)
@@ -104,6 +106,7 @@ double sa_negative_binomial_at(double f, double s, double p, double point)
 {
     double q = 1 - p, a = s, b = f + 1;
 
+    SA_DCHECK(f >= 0 && s > 0 && p > 0 && p < 1);
     /* p^a q^b / B(a, b) = a q point. The fraction converges fast on one side of the mean only, so
      * the other side uses I_p(a, b) = 1 - I_q(b, a). */
     if (p * (a + b) <= a)
@@ -126,6 +129,7 @@ double sa_negative_binomial_quantile(double probability, double s, double p)
 {
     double low = -1, high = s / p + 1;
 
+    SA_DCHECK(probability < 1);
     /* low is -1 or has a probability below the threshold. After this loop, high has not. */
     while (sa_negative_binomial(high, s, p) < probability) {
         low = high;
@@ -187,6 +191,7 @@ double sa_student_quantile(double probability, double freedom)
 {
     double z = sa_normal_quantile(probability), y = z * z, n = freedom;
 
+    SA_DCHECK(freedom >= 3);
     /* The first terms of the Cornish-Fisher expansion in 1/n (Abramowitz and Stegun 26.7.5). */
     return z * (1 + (y + 1) / (4 * n) + ((5 * y + 16) * y + 3) / (96 * n * n) +
                 (((3 * y + 19) * y + 17) * y - 15) / (384 * n * n * n) +

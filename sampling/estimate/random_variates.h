@@ -10,6 +10,7 @@
 #ifndef SA_SAMPLING_ESTIMATE_RANDOM_VARIATES_H
 #define SA_SAMPLING_ESTIMATE_RANDOM_VARIATES_H
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/math.h"
 #include "alloc/base/rng.h"
 #include "sampling/estimate/rates.h"
@@ -57,6 +58,7 @@ SA_INLINE double sa_variate_offset(uint64_t *own, const struct sa_rate *rate, do
 {
     double n;
 
+    SA_DCHECK(rate->p > 0 && bytes >= 1);
     if (rate->p >= 1)
         return 1;
     n = sa_log1p(-(1 - sa_variate_real(sa_rng_own(own))) * rate->p) / (rate->log_fail / bytes);
@@ -70,6 +72,7 @@ SA_INLINE double sa_variate_hits(uint64_t *own, const struct sa_rate *rate, doub
 {
     double n = 1, u, gap, log_fail;
 
+    SA_DCHECK(offset >= 1 && offset <= bytes);
     if (rate->p >= 1)
         return bytes;                  /* a certain block has T = 1: every trial succeeds */
     log_fail = rate->log_fail / bytes; /* log(1-1/T): of one byte */

@@ -5,6 +5,7 @@
  */
 #include "sampling/estimate/rate_optimizer.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/math.h"
 
 /* Returns p / c, before clamping. */
@@ -44,6 +45,7 @@ double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t c
 {
     double budget = 0, before = 0, after = 0, low = 0, high = 0;
 
+    SA_DCHECK(floor_share > 0 && floor_share <= 1);
     for (size_t i = 0; i < count; i++) {
         struct sa_rate_optimizer_class *class = &classes[i];
 
@@ -76,6 +78,7 @@ double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t c
     }
     for (size_t i = 0; i < count; i++) {
         classes[i].p = rate(&classes[i], low, floor_share);
+        SA_DCHECK(classes[i].p >= floor_share * classes[i].p_default && classes[i].p <= 1);
         before += variance(&classes[i], classes[i].p_default);
         after += variance(&classes[i], classes[i].p);
     }

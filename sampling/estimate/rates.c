@@ -7,6 +7,7 @@
 #include "sampling/estimate/rates.h"
 
 #include "alloc/base/atomic.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/math.h"
 #include "alloc/base/size_class.h"
@@ -87,6 +88,7 @@ static struct sa_rate rate_from(double p, double bytes)
 {
     struct sa_rate r = {.p = p, .interval = 1};
 
+    SA_DCHECK(p >= 0 && p <= 1 && bytes > 0);
     if (p > 0 && p < 1) {
         r.log_fail = sa_log1p(-p);
         r.interval = -1 / sa_expm1(r.log_fail / bytes);
@@ -190,16 +192,19 @@ SA_RARE static void rates_set(int64_t interval, const double *p)
 
 SA_RARE void sa_rates_set_interval(int64_t interval)
 {
+    SA_DCHECK_HELD(SA_RANK_RATES);
     rates_set(interval > 0 ? interval : 0, NULL);
 }
 
 SA_RARE void sa_rates_set_classes(const double *p)
 {
+    SA_DCHECK_HELD(SA_RANK_RATES);
     rates_set(sa_rates_interval(), p);
 }
 
 SA_RARE void sa_rates_bound_past(double bytes)
 {
+    SA_DCHECK_HELD(SA_RANK_RATES);
     real_store(&copy_of(sa_load_relaxed(&rates.generation))->past.bytes, bytes);
 }
 
@@ -218,6 +223,7 @@ static bool read_class(unsigned cls, uint32_t generation, struct sa_rate *ret)
 {
     const struct class_rate *from = &copy_of(generation)->of[cls];
 
+    SA_DCHECK(cls > 0 && cls < sa_size_classes.count);
     ret->generation = generation;
     ret->p = real_load(&from->p);
     ret->interval = real_load(&from->interval);

@@ -16,6 +16,7 @@
 #define SA_SAMPLING_ESTIMATE_RATES_H
 
 #include "alloc/base/page.h"
+#include "alloc/os/lock.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,17 +64,17 @@ void sa_rates_unseen(struct sa_unseen *ret);
 
 /* Sets the interval in bytes; 0 or less: sampling is off. Requires RATES. The caller invalidates
  * the countdowns drawn before (sa_cpu_cache_rearm). */
-void sa_rates_set_interval(int64_t interval);
+void sa_rates_set_interval(int64_t interval) SA_REQUIRES(SA_RANK_RATES);
 
 /* Gives classes probabilities of their own, p[1 .. SA_CLASSES_MAX - 1]. Requires RATES. The caller
  * invalidates the countdowns, as for sa_rates_set_interval. */
-void sa_rates_set_classes(const double *p);
+void sa_rates_set_classes(const double *p) SA_REQUIRES(SA_RANK_RATES);
 
 /*
  * Says how many bytes the blocks have at most that were allocated before the last change. Requires
  * RATES. The caller has invalidated all countdowns. Until this call the bound is INFINITY.
  */
-void sa_rates_bound_past(double bytes);
+void sa_rates_bound_past(double bytes) SA_REQUIRES(SA_RANK_RATES);
 
 /* Returns the probability that a block of this many bytes is sampled. interval: in bytes; 0 or
  * less: sampling is off. */

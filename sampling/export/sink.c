@@ -3,12 +3,15 @@
 #include "sampling/export/sink.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/vm.h"
 
 #include <string.h>
 
 #define OUT_BYTES (((sizeof(struct sa_sink) + 65535) / 65536) * 65536)
+
+SA_STATIC_ASSERT(OUT_BYTES == 128 << 10, "doc/profiles.md says so");
 
 /* Makes the table of CRC-32, whose polynomial is 0xedb88320 with the lowest bit first (RFC 1952).
  */
@@ -52,6 +55,7 @@ struct sa_sink *sa_sink_open(int (*sink)(void *, const void *, size_t), void *ar
 /* Passes the block on, with the header of a stored block if the output is gzip. */
 static void flush(struct sa_sink *out, bool last)
 {
+    SA_DCHECK(out->used <= SA_SINK_BLOCK);
     if (out->gzip) { /* BFINAL and BTYPE 00, then the length and its complement (RFC 1951, 3.2.4) */
         uint8_t head[5] = {last, (uint8_t)out->used, (uint8_t)(out->used >> 8), (uint8_t)~out->used,
                            (uint8_t)(~out->used >> 8)};
@@ -69,6 +73,7 @@ void sa_sink_put(struct sa_sink *out, const void *data, size_t bytes)
 {
     const char *from = data;
 
+    SA_DCHECK(out->used < SA_SINK_BLOCK);
     out->total += bytes;
     while (bytes) {
         size_t n = SA_SINK_BLOCK - out->used;

@@ -3,6 +3,7 @@
  * neighbours (values.h). */
 #include "sampling/export/values.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/sort.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ void sa_values_of_row(const struct sa_bucket *row, struct sa_values *ret)
 {
     double weight = 1 / row->key.p, bytes = weight * (double)row->key.allocated;
 
+    SA_DCHECK(row->key.p > 0 && row->key.p <= 1);
     ret->count = whole((double)row->samples * weight);
     ret->bytes = whole((double)row->samples * bytes);
     ret->waste = whole(row->waste * bytes);

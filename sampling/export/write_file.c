@@ -79,6 +79,8 @@ struct room {
 
 #define ROOM_BYTES sa_align_up(sizeof(struct room), 65536)
 
+SA_STATIC_ASSERT(sizeof(struct room) <= 64 << 10, "doc/profiles.md says so");
+
 /* Writes a profile to a destination. The file appears complete, or not at all. */
 static int write_to(const struct sa_profile *profile, const struct sa_destination *d,
                     struct room *room)

@@ -16,6 +16,7 @@
  */
 #include "sampling/export/write.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/math.h"
 #include "alloc/os/sys.h"
 #include "sampling/export/summary.h"
@@ -144,6 +145,7 @@ static void invert(uint64_t *count, uint64_t *bytes, struct carry *carry)
     factor = read_factor((double)*count, (double)*bytes);
     carry->count += (double)*count * factor - c;
     carry->bytes += (double)*bytes * factor - b;
+    SA_DCHECK(carry->bytes >= 0);
 }
 
 static void put_thread(struct sa_sink *out, const struct numbers *n)

@@ -3,6 +3,7 @@
  * take no lock and allocate nothing. */
 #include "sampling/profile/profile.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/math.h"
 
 #include <string.h>
@@ -92,6 +93,7 @@ bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_
 
     if (single->row == SIZE_MAX)
         return false;
+    SA_DCHECK(single->row < profile->row_count);
     row = (struct sa_bucket){.key = profile->rows[single->row].key,
                              .samples = single->samples,
                              .resident = (double)single->resident,

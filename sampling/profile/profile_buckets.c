@@ -4,6 +4,7 @@
 #include "sampling/profile/profile_buckets.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/vm.h"
 
@@ -65,6 +66,9 @@ struct sa_bucket *sa_buckets_find(struct sa_buckets *rows, const struct sa_bucke
     struct sa_bucket *row;
     uint32_t *entry;
 
+    SA_DCHECK(key->stack && key->p > 0 && key->p <= 1);
+    SA_DCHECK(rows->count <= rows->cap && !(rows->cap & (rows->cap - 1)));
+    SA_DCHECK(!rows->cap || rows->index); /* not trimmed */
     if (rows->cap) {
         entry = rows_entry(rows, key);
         if (*entry)
@@ -91,6 +95,7 @@ void sa_buckets_trim(struct sa_buckets *rows)
     if (rows->count && used < rows->bytes) {
         sa_vm_unmap((char *)rows->rows + used, rows->bytes - used);
         rows->bytes = used;
+        rows->index = NULL;
     }
 }
 

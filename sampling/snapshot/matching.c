@@ -3,6 +3,7 @@
  * doc/sampling.md, "Any set of samples", has the formulas and their coverage. */
 #include "sampling/snapshot/matching.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "sampling/estimate/rates.h"
 #include "sampling/record/live_samples.h"
@@ -219,6 +220,7 @@ int sa_profile_estimate_matching(const struct sa_profile *profile,
         return -EINVAL;
     if (metric_needs(query->metric) & ~(unsigned)profile->knows)
         return -ENODATA;
+    SA_DCHECK(query->level > 0 && query->level < 1);
     memset(&picked, 0, sizeof(picked));
     pick(profile, query, &picked);
     switch (query->metric) {

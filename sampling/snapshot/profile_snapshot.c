@@ -4,6 +4,7 @@
 #include "sampling/snapshot/profile_snapshot.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"
@@ -39,6 +40,7 @@ static size_t map_trim(void *p, size_t bytes, size_t used)
 {
     size_t left = sa_min(sa_max(map_bytes(used), map_bytes(1)), bytes);
 
+    SA_DCHECK(used <= bytes);
     if (left < bytes)
         sa_vm_unmap((char *)p + left, bytes - left);
     return left;
@@ -158,6 +160,7 @@ void sa_snapshot_measure(struct sa_profile *profile)
 
     if (profile->type != SALLOC_PROFILE_HEAP)
         return;
+    SA_DCHECK(!profile->knows);
     sa_residency_open(&pages, m->singles.count);
     profile->knows = pages.knows;
     for (size_t i = 0; i < m->singles.count; i++) {
@@ -201,6 +204,8 @@ static void totals_visit(struct sa_stack *stack, void *arg)
 {
     struct profile_memory *m = arg;
 
+    SA_DCHECK_HELD(SA_RANK_SAMPLES);
+    SA_DCHECK_HELD(SA_RANK_STACKS);
     if (m->totals_short)
         return;
     if (m->profile.total_count == m->totals_cap && !totals_grow(m)) {

@@ -3,6 +3,7 @@
 #include "sampling/snapshot/residency.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
@@ -33,6 +34,7 @@ static bool walk_entry(struct walk *w, uintptr_t at, uint64_t *ret)
 {
     size_t page = sa_vm.page_bytes, want = sa_min((w->end - at + page - 1) / page, ENTRIES);
 
+    SA_DCHECK(at < w->end && (!w->filled || at >= w->first));
     if (!w->filled || at >= w->first + w->filled * page) {
         long got = sa_sys_pread(w->r->fd, w->entry, want * 8, at / page * 8);
 
@@ -79,6 +81,7 @@ static bool is_part_full_of(const struct walk *w, uint8_t byte, uintptr_t at)
 {
     uintptr_t from = sa_max(at, w->start), to = sa_min(at + sa_vm.page_bytes, w->used_end);
 
+    SA_DCHECK(from <= to);
     return is_full_of(w->r, byte, from, to - from);
 }
 

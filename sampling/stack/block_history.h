@@ -12,6 +12,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
 #include "sampling/stack/stack.h"
 
 #include <stdbool.h>
@@ -50,6 +51,7 @@ SA_INLINE void sa_block_history_write(struct sa_block_history_slot *h,
 {
     struct sa_block_history_slot copy = {.history = *history};
 
+    SA_DCHECK(!(h->version & 1));
     sa_store_relaxed(&h->version, h->version + 1);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     for (size_t i = 0; i < sizeof(h->words) / sizeof(h->words[0]); i++)

@@ -2,6 +2,7 @@
 /* Computes the rules that the cache lacks, and grows the cache (unwind_cache.h). */
 #include "sampling/stack/unwind_cache.h"
 
+#include "alloc/base/fatal.h"
 #include "sampling/stack/unwind.h"
 
 #ifdef SA_UNWIND_FAST
@@ -41,6 +42,7 @@ uint64_t sa_unwind_make_rule(const struct sa_unwind_object *o, uintptr_t address
     if (rule)
         cache_replace();
     rule = sa_unwind_rule(o, address);
+    SA_DCHECK(rule != 0);
     if (identity) {
         sa_store_relaxed(&entry->check, (address + identity) ^ sa_rng_mix(rule));
         sa_store_relaxed(&entry->rule, rule);

@@ -3,6 +3,7 @@
 #include "sampling/stack/unwind_cfi.h"
 
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
 #include "sampling/stack/unwind.h"
 #include "sampling/stack/unwind_entry.h"
 
@@ -145,6 +146,7 @@ static void run_extended(struct program *p, struct sa_cfi_reader *r, uint8_t op)
         sa_cfi_leb(r, false);
         break;
     case 0x0a: /* remember_state */
+        SA_DCHECK(p->depth <= SAVED_ROWS);
         r->failed |= p->depth == SAVED_ROWS;
         if (!r->failed)
             p->saved[p->depth++] = p->row;

@@ -2,6 +2,7 @@
 /* Reads the entries of .eh_frame (unwind_entry.h). */
 #include "sampling/stack/unwind_entry.h"
 
+#include "alloc/base/fatal.h"
 #include "sampling/stack/unwind.h"
 #include "sampling/stack/unwind_pages.h"
 
@@ -22,6 +23,7 @@ uint64_t sa_cfi_bytes(struct sa_cfi_reader *r, unsigned n)
 {
     uint64_t v = 0;
 
+    SA_DCHECK(n <= sizeof(v));
     if (!sa_cfi_has(r, n))
         return 0;
     memcpy(&v, r->at, n);

@@ -17,6 +17,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "sampling/stack/unwind_cache.h"
@@ -302,6 +303,7 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
     w->found = w->found || w->c.sp >= w->frame;
     if (!w->c.pc || (!w->found && ++w->inner == INNER_MAX))
         return false;
+    SA_DCHECK(w->n < w->most);
     if (w->found)
         w->pc[w->n++] = w->c.pc + w->c.exact;
     return w->n < w->most;
@@ -364,6 +366,7 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
     const struct sa_trace_cache_step *end = step + sa_load_relaxed(&path->count);
     uint64_t rule = 0;
 
+    SA_DCHECK(end - step <= SA_TRACE_CACHE_STEPS);
     *ret_followed = step != end;
     for (; step != end; step++) {
         if (sa_load_relaxed(&step->pc) != state.pc) {

@@ -2,6 +2,7 @@
 /* Touches pages of unwind tables one by one, and remembers which were touched (unwind_pages.h). */
 #include "sampling/stack/unwind_pages.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/os/sys.h"
 #include "sampling/stack/unwind.h"
 
@@ -27,6 +28,7 @@ void sa_unwind_page_touch(const void *at)
     uintptr_t page = (uintptr_t)at & -PAGE;
     uint32_t number = (uint32_t)(page / PAGE), found, slot = number % SLOTS;
 
+    SA_DCHECK(sa_load_relaxed(&sa_unwind_pages_touched) < SLOTS);
     while ((found = sa_load_relaxed(&pages[slot])) != 0) {
         if (found == number)
             return;

@@ -6,6 +6,7 @@
 #include "sampling/stack/unwind_trace_cache.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "sampling/stack/unwind.h"
 
 #ifdef SA_UNWIND_FAST
@@ -22,6 +23,7 @@ struct sa_path *sa_trace_cache_first_of(uint8_t *number)
 {
     unsigned n = sa_min(sa_load_relaxed(&numbers_used) + 1u, 1u << SA_TRACE_CACHE_BITS);
 
+    SA_DCHECK(n > 0 && n <= 1u << SA_TRACE_CACHE_BITS);
     sa_store_relaxed(&numbers_used, (uint8_t)n);
     sa_store_relaxed(number, (uint8_t)n);
     return &sa_trace_caches[n - 1];
@@ -41,6 +43,7 @@ void sa_trace_cache_set(struct sa_path *path, const struct sa_trace_cache_made *
 {
     uint32_t sequence = sa_load_relaxed(&path->sequence);
 
+    SA_DCHECK(made->count <= SA_TRACE_CACHE_STEPS);
     if (sequence % 2 || !sa_cas_acquire(&path->sequence, &sequence, sequence + 1))
         return;
     /* A reader that sees one of the stores below also sees the odd sequence above. */

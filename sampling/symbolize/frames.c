@@ -2,6 +2,7 @@
 /* Collects the addresses of a profile, sorts them, and names them object by object (frames.h). */
 #include "sampling/symbolize/frames.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/sort.h"
@@ -25,6 +26,7 @@ static bool set_put(struct set *set, uintptr_t pc)
 {
     size_t at = sa_rng_mix(pc) & (set->cap - 1);
 
+    SA_DCHECK(pc && set->count < set->cap && !(set->cap & (set->cap - 1)));
     while (set->items[at] && set->items[at] != pc)
         at = (at + 1) & (set->cap - 1);
     if (set->items[at])
@@ -81,9 +83,13 @@ static bool collect(const struct sa_profile *profile, struct sa_frames *ret)
     struct sa_frame *frame = NULL;
     bool fine = true;
 
-    for (size_t i = 0; fine && i < profile->row_count; i++)
-        fine = set_add_stack(&set, profile->rows[i].key.stack) &&
-               set_add_stack(&set, profile->rows[i].key.free_stack);
+    for (size_t i = 0; fine && i < profile->row_count; i++) {
+        const struct sa_bucket_key *key = &profile->rows[i].key;
+
+        fine = set_add_stack(&set, key->stack) && set_add_stack(&set, key->free_stack);
+        if (fine && !key->free_stack && !key->censored && profile->type == SALLOC_PROFILE_LIFETIMES)
+            fine = set_add(&set, SA_FRAMES_NOWHERE); /* the stack of a free that is not known */
+    }
     for (size_t i = 0; fine && i < profile->total_count; i++)
         fine = set_add_stack(&set, profile->totals[i].stack);
     if (fine)
@@ -219,5 +225,6 @@ size_t sa_frames_find(const struct sa_frames *f, uintptr_t pc)
         else
             high = middle;
     }
+    SA_DCHECK(high > low && sa_frames_frame(f, low)->pc == pc);
     return low;
 }

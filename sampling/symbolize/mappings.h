@@ -10,6 +10,7 @@
 #ifndef SA_SAMPLING_SYMBOLIZE_MAPPINGS_H
 #define SA_SAMPLING_SYMBOLIZE_MAPPINGS_H
 
+#include "alloc/base/fatal.h"
 #include "alloc/os/buffer.h"
 
 #include <stdbool.h>
@@ -66,6 +67,7 @@ static inline size_t sa_mappings_segments(const struct sa_mappings *m)
 
 static inline const struct sa_segment *sa_mappings_segment(const struct sa_mappings *m, size_t i)
 {
+    SA_DCHECK(i < sa_mappings_segments(m));
     return (const struct sa_segment *)m->segments.data + i;
 }
 
@@ -76,6 +78,7 @@ static inline size_t sa_mappings_objects(const struct sa_mappings *m)
 
 static inline const struct sa_object *sa_mappings_object(const struct sa_mappings *m, size_t i)
 {
+    SA_DCHECK(i < sa_mappings_objects(m));
     return (const struct sa_object *)m->objects.data + i;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "sampling/symbolize/symbols.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/base/utf8.h"
 #include "alloc/os/sys.h"
@@ -215,6 +216,9 @@ bool sa_symbols_find_in(int fd, bool dynamic, struct sa_symbol *symbols, size_t 
     Elf64_Shdr table, strings;
     bool any;
 
+    SA_DCHECK(names->used > 0);
+    for (size_t i = 1; i < count; i++)
+        SA_DCHECK(symbols[i - 1].address <= symbols[i].address);
     if (!find_table(fd, dynamic ? SHT_DYNSYM : SHT_SYMTAB, &table, &strings))
         return false;
     any = scan(fd, &table, &strings, symbols, count);

@@ -7,6 +7,7 @@
 
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
+#include "alloc/os/lock.h"
 #include "sampling/estimate/estimate.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
@@ -21,6 +22,30 @@
  * most undiminished, and each is at most two units in the last place. 1e-14 is 45 of them.
  */
 #define ROUNDING 1e-14
+
+/* The changes of rates, under a lock that stands for that of alloc/maintain/sample_rates.c. */
+static struct sa_lock lock;
+
+static void set_interval(int64_t bytes)
+{
+    sa_lock_acquire(&lock, SA_RANK_RATES);
+    sa_rates_set_interval(bytes);
+    sa_lock_release(&lock, SA_RANK_RATES);
+}
+
+static void set_classes(const double *p)
+{
+    sa_lock_acquire(&lock, SA_RANK_RATES);
+    sa_rates_set_classes(p);
+    sa_lock_release(&lock, SA_RANK_RATES);
+}
+
+static void bound_past(double bytes)
+{
+    sa_lock_acquire(&lock, SA_RANK_RATES);
+    sa_rates_bound_past(bytes);
+    sa_lock_release(&lock, SA_RANK_RATES);
+}
 
 static void assert_near(double got, double want, double relative)
 {
@@ -76,7 +101,7 @@ static void test_rates_are_certain_above_99_percent(void **state)
 
         assert_true(sa_rate_probability(t, edge * (1 + 1e-9)) == 1);
         assert_near(sa_rate_probability(t, edge * (1 - 1e-9)), 0.99, 1e-9);
-        sa_rates_set_interval(intervals[i]);
+        set_interval(intervals[i]);
         r = rate_of_size((size_t)(edge * 1.001));
         assert_true(r.p == 1 && r.interval == 1);
         r = rate_of_size((size_t)(edge * 0.999));
@@ -91,18 +116,18 @@ static void test_rates_off_and_all(void **state)
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(off); i++) {
-        sa_rates_set_interval(off[i]);
+        set_interval(off[i]);
         assert_int_equal(sa_rates_interval(), 0);
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
             assert_true(sa_rate_of_class(cls).p == 0);
         assert_true(rate_of_size(1 << 30).p == 0);
     }
-    sa_rates_set_interval(1);
+    set_interval(1);
     assert_int_equal(sa_rates_interval(), 1);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         assert_true(sa_rate_of_class(cls).p == 1 && sa_rate_of_class(cls).interval == 1);
     assert_true(rate_of_size(1).p == 1);
-    sa_rates_set_interval(INT64_MAX);
+    set_interval(INT64_MAX);
     assert_int_equal(sa_rates_interval(), INT64_MAX);
     assert_near(sa_rate_of_class(1).p, formula((double)INT64_MAX, sa_size_classes.of[1].size),
                 ROUNDING);
@@ -127,7 +152,7 @@ static void test_rates_of_classes_follow_the_interval(void **state)
     for (size_t i = 0; i < TEST_COUNT(intervals); i++) {
         uint32_t before = sa_rates_generation();
 
-        sa_rates_set_interval(intervals[i]);
+        set_interval(intervals[i]);
         assert_int_equal(sa_rates_generation(), before + 1);
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             size_t bytes = sa_size_classes.of[cls].size;
@@ -150,10 +175,10 @@ static void test_rates_of_classes_of_their_own(void **state)
     double p[SA_CLASSES_MAX] = {0};
 
     (void)state;
-    sa_rates_set_interval(2 * MIB);
+    set_interval(2 * MIB);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         p[cls] = cls % 7 == 0 ? 1 : cls % 7 == 1 ? 0 : pow(10, -(double)(cls % 12)) * 0.9;
-    sa_rates_set_classes(p);
+    set_classes(p);
     assert_int_equal(sa_rates_interval(), 2 * MIB);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         struct sa_rate r = sa_rate_of_class(cls);
@@ -163,7 +188,7 @@ static void test_rates_of_classes_of_their_own(void **state)
             assert_consistent(r, sa_size_classes.of[cls].size);
     }
     assert_near(rate_of_size(4096).p, formula(2.0 * MIB, 4096), ROUNDING);
-    sa_rates_set_interval(MIB);
+    set_interval(MIB);
     assert_near(sa_rate_of_class(8).p, formula((double)MIB, sa_size_classes.of[8].size), ROUNDING);
 }
 
@@ -183,12 +208,12 @@ static void test_rates_unseen(void **state)
     assert_near(u.blocks, 1 / formula((double)MIB, smallest), ROUNDING);
     assert_true(!u.past_bytes_weight && !u.past_blocks_weight && !u.past_bytes && !u.past_blocks);
 
-    sa_rates_set_interval(1000);
+    set_interval(1000);
     sa_rates_unseen(&u);
     assert_true(u.past_bytes == INFINITY && u.past_blocks == INFINITY);
-    sa_rates_bound_past(4e6);
-    sa_rates_set_interval(100);
-    sa_rates_bound_past(5e6);
+    bound_past(4e6);
+    set_interval(100);
+    bound_past(5e6);
     sa_rates_unseen(&u);
     assert_near(u.bytes, 100, ROUNDING);
     assert_near(u.blocks, 1 / formula(100, smallest), ROUNDING);
@@ -198,19 +223,19 @@ static void test_rates_unseen(void **state)
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         p[cls] = cls == 9 ? 1e-7 : 0.5;
-    sa_rates_set_classes(p);
+    set_classes(p);
     sa_rates_unseen(&u);
     assert_near(u.blocks, 1e7, ROUNDING);
     assert_near(formula(u.bytes, sa_size_classes.of[9].size), 1e-7, 1e-9);
     p[9] = 0; /* never sampled */
-    sa_rates_set_classes(p);
+    set_classes(p);
     sa_rates_unseen(&u);
     assert_true(u.bytes == INFINITY && u.blocks == INFINITY);
 
     sa_rates_init(1);
     sa_rates_unseen(&u);
     assert_true(u.bytes == 0 && u.blocks == 0 && u.past_bytes_weight == 0);
-    sa_rates_set_interval(0);
+    set_interval(0);
     sa_rates_unseen(&u);
     assert_true(u.bytes == INFINITY && u.blocks == INFINITY && u.past_bytes_weight == 0);
 }
@@ -238,7 +263,7 @@ static void read_or_write(int index, void *arg)
 
     if (index == 0) {
         for (int i = 0; i < CHANGES; i++)
-            sa_rates_set_interval(interval_of(sa_rates_generation() + 1));
+            set_interval(interval_of(sa_rates_generation() + 1));
         __atomic_store_n(&s->done, 1, __ATOMIC_RELEASE);
         return;
     }
@@ -261,7 +286,7 @@ static void test_rates_are_never_seen_mixed(void **state)
 
     (void)state;
     for (int i = 0; i < 97; i++) {
-        sa_rates_set_interval(interval_of(sa_rates_generation() + 1));
+        set_interval(interval_of(sa_rates_generation() + 1));
         s.expect[sa_rates_generation() % 97] = sa_rate_of_class(s.cls);
     }
     test_threads_run(3, read_or_write, &s);
@@ -278,10 +303,10 @@ static void test_rates_outlive_two_changes(void **state)
 
     (void)state;
     for (int changes = 0; changes <= SA_RATE_COPIES; changes++) {
-        sa_rates_set_interval(MIB);
+        set_interval(MIB);
         then = sa_rate_of_class(9);
         for (int i = 1; i <= changes; i++)
-            sa_rates_set_interval((1 + i) * MIB);
+            set_interval((1 + i) * MIB);
         if (changes <= SA_RATE_COPIES - 2) {
             assert_true(sa_rate_of_class_then(9, then.generation & 7, 7, &found));
             assert_true(found.generation == then.generation && found.p == then.p);
@@ -299,7 +324,7 @@ static void test_rates_trials_are_won_as_often_as_said(void **state)
     uint64_t rng = 3;
 
     (void)state;
-    sa_rates_set_interval(2 * MIB);
+    set_interval(2 * MIB);
     for (size_t i = 0; i < TEST_COUNT(parts); i++) {
         size_t bytes = (size_t)(parts[i] * 2 * MIB);
         double p = formula(2.0 * MIB, (double)bytes), won = 0;

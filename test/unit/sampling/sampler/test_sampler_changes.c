@@ -6,6 +6,7 @@
  */
 #include "test/support/trials.h"
 
+#include "alloc/os/lock.h"
 #include "test/support/start.h"
 #include "test/support/threads.h"
 
@@ -14,6 +15,9 @@
 #include <unistd.h>
 
 #define LIMIT (1024ul * 1024)
+
+/* Stands for the lock of alloc/maintain/sample_rates.c, which changes of rates require. */
+static struct sa_lock rates_lock;
 
 /* The interval changes in the middle, also to none and all: each allocation has the one of its
  * time. */
@@ -55,8 +59,10 @@ static void test_trials_with_rates_of_their_own(void **state)
     for (int i = 0; i < 200; i++) {
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
             p[cls] = pow(10, -(double)test_random_below(&r, 500) / 100);
+        sa_lock_acquire(&rates_lock, SA_RANK_RATES);
         sa_rates_set_classes(p);
         sa_cpu_cache_rearm();
+        sa_lock_release(&rates_lock, SA_RANK_RATES);
         mixed(&r, p, 5000, 2000, &t);
     }
     assert_fair(&t, "own rates");
@@ -324,7 +330,9 @@ static void test_trials_until_a_change_arrives(void **state)
     set_pace(BUSY);
     set_interval(500);
     for (int i = 0; i < 20000; i++) {
+        sa_lock_acquire(&rates_lock, SA_RANK_RATES);
         sa_rates_set_interval(i % 2 ? 300 : 500);
+        sa_lock_release(&rates_lock, SA_RANK_RATES);
         for (size_t n = test_random_below(&r, 10); n; n--)
             weigh(cls, &w);
         sa_cpu_cache_rearm();
