@@ -106,6 +106,8 @@ static bool pool_make(struct pool *pool, size_t bytes) SA_REQUIRES(SA_RANK_GUARD
     char *records = sa_vm_map(NULL, table, "salloc:guarded");
     char *p = NULL;
 
+    SA_DCHECK_HELD(SA_RANK_GUARDED);
+    SA_DCHECK(!pool->slots && pool->wanted > 0 && pool->wanted <= SA_GUARDED_MAX);
     pool->gap = sa_max(SA_PAGE_BYTES, sa_vm.page_bytes);
     pool->bytes = sa_max(bytes, pool->gap);
     pool->count = pool->wanted;
@@ -136,6 +138,7 @@ static struct slot *pool_add(struct pool *pool, size_t at) SA_REQUIRES(SA_RANK_G
 {
     struct slot *slot = &pool->slots[pool->used];
 
+    SA_DCHECK_HELD(SA_RANK_GUARDED);
     SA_DCHECK(at < pool->count && pool->used < pool->count && !pool->number[at]);
     /* Stores are atomic: sa_pagemap_next reads records while they are filled in. */
     sa_store_relaxed(&slot->span.start, pool->start + pool->gap + at * (pool->bytes + pool->gap));
@@ -449,6 +452,7 @@ SA_RARE static void pool_stats(const struct pool *pool, struct sa_guarded_stats 
 {
     size_t slots = pool->slots ? pool->count : 0;
 
+    SA_DCHECK(pool->allocated <= (slots + 1) / 2);
     ret->allocated += pool->allocated;
     ret->slots += slots;
     ret->quarantined += slots - pool->allocated;

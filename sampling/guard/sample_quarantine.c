@@ -125,6 +125,7 @@ static void quarantine_count(const struct entry *e, bool more) SA_REQUIRES(SA_RA
 {
     size_t one = more ? 1 : (size_t)-1, bytes = one * sa_span_bytes(e->span);
 
+    SA_DCHECK_HELD(SA_RANK_KEPT);
     SA_DCHECK(e->end - e->start == sa_span_bytes(e->span) && (more || quarantine.count > 0));
     quarantine.count += one;
     quarantine.bytes += bytes;
@@ -171,6 +172,8 @@ SA_RARE static void refused_count(const struct sa_span *span, bool more) SA_REQU
 {
     size_t one = more ? 1 : (size_t)-1, sampled = span->heap == SA_HEAP_SAMPLED ? one : 0;
 
+    SA_DCHECK_HELD(SA_RANK_KEPT);
+    SA_DCHECK(more || quarantine.refused_count > 0);
     sa_store_relaxed(&quarantine.refused_count, quarantine.refused_count + one);
     quarantine.refused_bytes += one * sa_span_bytes(span);
     quarantine.refused_sampled_count += sampled;
@@ -259,6 +262,7 @@ static struct entry *quarantine_make_room(size_t bytes, struct evicted *evicted,
     struct entry *place = NULL;
     unsigned n = 0;
 
+    SA_DCHECK_HELD(SA_RANK_KEPT);
     for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX;
          i++, at = at ? at - 1 : SA_SAMPLE_QUARANTINE_MAX - 1) {
         struct entry *e = &entries[at];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stats page in all formats, of made-up figures (any number of bytes that fits an address):
+ * The stats page in all formats, of made-up numbers (any number of bytes that fits an address):
  * each fits the size that is said to hold it, the text is lines of printable characters, the JSON
  * is JSON, and OpenMetrics has a type before the samples of each family and ends as it must. And
  * that a buffer that is too small is not left.
@@ -13,7 +13,7 @@
 
 #define MOST_BITS 47 /* of user addresses */
 
-static const uint8_t *figures, *figures_end; /* what of the input is figures; repeated */
+static const uint8_t *numbers, *numbers_end; /* the part of the input that is numbers; repeated */
 
 struct sa_report_input *__real_sa_report_input_take(void);
 struct sa_report_input *__wrap_sa_report_input_take(void);
@@ -29,17 +29,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static void make_up(void *of, size_t bytes)
 {
     static const uint8_t none[8];
-    const uint8_t *at = figures;
+    const uint8_t *at = numbers;
 
     for (uint64_t *word = of; bytes >= sizeof(*word); word++, bytes -= sizeof(*word)) {
-        size_t left = (size_t)(figures_end - at);
+        size_t left = (size_t)(numbers_end - at);
         unsigned bits;
 
         *word = 0;
         memcpy(word, left ? at : none, left < 8 ? left : 8);
         bits = *word & 63;
         *word = bits >= MOST_BITS ? *word >> (64 - MOST_BITS) : *word >> 6 & ((1ull << bits) - 1);
-        at = left > 3 ? at + 3 : figures;
+        at = left > 3 ? at + 3 : numbers;
     }
 }
 
@@ -187,8 +187,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sa_fmt f;
 
     FUZZ_CHECK(text);
-    figures = in.at;
-    figures_end = in.end;
+    numbers = in.at;
+    numbers_end = in.end;
     sa_fmt_init(&f, text, cap);
     sa_report_format_as(kind, &f);
     FUZZ_CHECK(cap == 0 || (f.len < cap && text[f.len] == '\0' && strlen(text) == f.len));

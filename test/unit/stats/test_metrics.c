@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures for machines: names that every format can bear and no two of which are the same in
- * any of them, values that are the snapshot's; readings, of which there may be several; properties
- * by name.
+ * The metrics: names are valid and unique in every format, and values are those of the snapshot.
+ * Several report inputs exist at once. Every metric is a numeric property.
  */
 #include "stats/metrics.h"
 
@@ -26,27 +25,27 @@ static bool ends_with(const char *name, const char *ending)
 static const char *const reserved[] = {"_total",  "_info",    "_count", "_sum",
                                        "_bucket", "_created", "_gcount"};
 
-static void check_names(const struct sa_metric *figures, size_t count)
+static void check_names(const struct sa_metric *metrics, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        assert_true(strspn(figures[i].name, "abcdefghijklmnopqrstuvwxyz_") ==
-                    strlen(figures[i].name));
-        assert_true(figures[i].help[0] != '\0' && !strpbrk(figures[i].help, "\\\"\n"));
+        assert_true(strspn(metrics[i].name, "abcdefghijklmnopqrstuvwxyz_") ==
+                    strlen(metrics[i].name));
+        assert_true(metrics[i].help[0] != '\0' && !strpbrk(metrics[i].help, "\\\"\n"));
         for (size_t r = 0; r < TEST_COUNT(reserved); r++)
-            assert_false(ends_with(figures[i].name, reserved[r]));
+            assert_false(ends_with(metrics[i].name, reserved[r]));
         for (size_t k = 0; k < i; k++)
-            assert_string_not_equal(figures[i].name, figures[k].name);
+            assert_string_not_equal(metrics[i].name, metrics[k].name);
     }
 }
 
-/* With its prefix a figure of a set is none of the whole. */
-static void check_prefixed(const char *prefix, const struct sa_metric *figures, size_t count)
+/* With its prefix a metric of a set is none of the whole. */
+static void check_prefixed(const char *prefix, const struct sa_metric *metrics, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         char name[100];
 
         strcpy(name, prefix);
-        strcat(name, figures[i].name);
+        strcat(name, metrics[i].name);
         for (size_t k = 0; k < SA_METRICS; k++)
             assert_string_not_equal(name, sa_metrics[k].name);
     }
@@ -64,7 +63,7 @@ static void test_figures_have_usable_names(void **state)
     check_prefixed("cpu_", sa_cpu_metrics, SA_CPU_METRICS);
 }
 
-static uint64_t figure(const struct sa_snapshot *s, const char *name)
+static uint64_t metric(const struct sa_snapshot *s, const char *name)
 {
     union sa_metric_values values;
 
@@ -72,7 +71,7 @@ static uint64_t figure(const struct sa_snapshot *s, const char *name)
     for (size_t i = 0; i < SA_METRICS; i++)
         if (strcmp(sa_metrics[i].name, name) == 0)
             return values.of[i];
-    fail_msg("no figure %s", name);
+    fail_msg("no metric %s", name);
     return 0;
 }
 
@@ -84,16 +83,16 @@ static void test_figures_are_the_snapshots(void **state)
 
     (void)state;
     sa_snapshot_take(&s);
-    assert_int_equal(figure(&s, "allocated_bytes"), s.in_use_bytes);
-    assert_int_equal(figure(&s, "large_bytes"), 3 << 20);
-    assert_int_equal(figure(&s, "large_blocks"), 1);
-    assert_int_equal(figure(&s, "physical_bytes") + figure(&s, "released_bytes"),
-                     figure(&s, "virtual_bytes"));
-    assert_int_equal(figure(&s, "system_bytes"), sa_vm_mapped_bytes());
-    before = figure(&s, "allocated_bytes");
+    assert_int_equal(metric(&s, "allocated_bytes"), s.in_use_bytes);
+    assert_int_equal(metric(&s, "large_bytes"), 3 << 20);
+    assert_int_equal(metric(&s, "large_blocks"), 1);
+    assert_int_equal(metric(&s, "physical_bytes") + metric(&s, "released_bytes"),
+                     metric(&s, "virtual_bytes"));
+    assert_int_equal(metric(&s, "system_bytes"), sa_vm_mapped_bytes());
+    before = metric(&s, "allocated_bytes");
     sa_front_free(block);
     sa_snapshot_take(&s);
-    assert_int_equal(figure(&s, "allocated_bytes"), before - (3 << 20));
+    assert_int_equal(metric(&s, "allocated_bytes"), before - (3 << 20));
 }
 
 static void test_figures_are_properties(void **state)
@@ -132,7 +131,8 @@ static void test_figures_are_properties(void **state)
     assert_int_equal(value, test_per_cpu());
 }
 
-/* The library's own reading serves one; others get memory, or nothing when there is none. */
+/* The library's own report input serves one caller. Others get memory, or nothing if there is none.
+ */
 static void test_figures_are_read_by_several_at_once(void **state)
 {
     struct sa_report_input *first = sa_report_input_take(), *second = sa_report_input_take(),
@@ -165,5 +165,5 @@ int main(void)
     };
 
     test_start(TEST_CACHE_LIMIT);
-    return cmocka_run_group_tests_name("figures", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);
 }

@@ -325,7 +325,7 @@ static void test_report_keeps_to_a_short_buffer(void **state)
         assert_int_equal(strlen(buf), cap - 1);
         for (size_t i = cap; i < sizeof(buf); i++)
             assert_int_equal(buf[i], 0x5a);
-        assert_memory_equal(buf, whole, sa_min(cap - 1, 100)); /* the figures may differ */
+        assert_memory_equal(buf, whole, sa_min(cap - 1, 100)); /* the numbers may differ */
     }
     free((char *)whole);
 }

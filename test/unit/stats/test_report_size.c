@@ -22,7 +22,7 @@
 #include <string.h>
 
 /*
- * The longest figures that can occur: bytes have at most 15 digits (47 bits of user addresses), and
+ * The longest numbers that can occur: bytes have at most 15 digits (47 bits of user addresses), and
  * counters 18: at 10^9 a second, ten years.
  */
 #define MOST_BYTES 140737488355328ul

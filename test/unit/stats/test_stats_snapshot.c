@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reading of all counters: exact at rest, to the byte, layer by layer; and never a sum that
- * does not add up, whatever moves while it is taken.
+ * The stats snapshot: exact at rest, to the byte, layer by layer. Its sums add up whatever moves
+ * while it is taken.
  *
- * The program is linked with --wrap for sa_transfer_stats, so that a test can move objects between
- * the reading of one layer and the next.
+ * The program is linked with --wrap for sa_transfer_stats, so that a test can move objects after
+ * one layer was read and before the next one is.
  */
 #include "stats/stats_snapshot.h"
 

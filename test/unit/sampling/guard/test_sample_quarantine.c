@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of freed samples that are kept inaccessible, through the front end, every sample chosen:
- * which, how many, what they hold, and when the kernel refuses. What a fault says is tested by
- * test_misuse.
+ * The sample quarantine, through the front end, with every sample guarded: which spans enter, how
+ * many, which of them are backed, and refusals of the kernel. test_misuse tests the reports.
  */
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
@@ -46,7 +45,7 @@ static void free_large_slots(char **p)
 
 /* Those without a slot are ordinary samples; their pages stay inaccessible when they are freed, and
  * hold little memory. */
-static void test_kept_pages(void **state)
+static void test_quarantine_makes_pages_inaccessible(void **state)
 {
     static const size_t sizes[] = {8193, 20000, 32768, 100000, 262144, 262145, MIB, 16 * MIB};
     struct sa_sample_quarantine_stats s;
@@ -82,7 +81,7 @@ static void test_kept_pages(void **state)
 
 /* Short blocks' pages give up what they hold when there are many. A block that comes back to one is
  * as any other. */
-static void test_kept_short_pages_hold_little(void **state)
+static void test_quarantine_short_pages_hold_little(void **state)
 {
     static char *small[GUARD_SLOTS];
     static unsigned char *p[2 * SA_SAMPLE_QUARANTINE_MAX];
@@ -113,7 +112,7 @@ static void test_kept_short_pages_hold_little(void **state)
 }
 
 /* What is too large for all of it is freed, and is accessible again when it is used again. */
-static void test_kept_no_more_than_it_may(void **state)
+static void test_quarantine_is_bounded(void **state)
 {
     struct test_random r = {0x771};
     uint64_t ever;
@@ -139,7 +138,7 @@ static void test_kept_no_more_than_it_may(void **state)
 }
 
 /* The old place of a block whose pages were moved is kept, too. */
-static void test_kept_what_moved(void **state)
+static void test_quarantine_takes_moved_pages(void **state)
 {
     unsigned char *p = sa_front_alloc(2 * MIB, 1, false), *q, *wall;
 
@@ -156,7 +155,7 @@ static void test_kept_what_moved(void **state)
 }
 
 /* Pages that the kernel does not make accessible again are put aside until it does. */
-static void test_kept_gives_back_what_stays_inaccessible(void **state)
+static void test_quarantine_gives_back_what_stays_inaccessible(void **state)
 {
     static const size_t sizes[] = {10000, 100000, 300000, 3 * MIB};
     char *p[TEST_COUNT(sizes)], *slots[GUARD_SLOTS];
@@ -185,7 +184,7 @@ static void test_kept_gives_back_what_stays_inaccessible(void **state)
 /* A span of which only a part is inaccessible holds no memory, and nothing accessible, while it
  * waits: what is accessible may be what is missing. Each try is for all that wait, or ends with the
  * first that is refused. */
-static void test_kept_returns_what_is_partly_inaccessible(void **state)
+static void test_quarantine_returns_what_is_partly_inaccessible(void **state)
 {
     enum { N = 3 };
     struct sa_span *spans[N];
@@ -217,7 +216,7 @@ static void test_kept_returns_what_is_partly_inaccessible(void **state)
 }
 
 /* Pages that are locked into memory cannot be emptied, and are not kept. */
-static void test_kept_survives_locked_memory(void **state)
+static void test_quarantine_survives_locked_memory(void **state)
 {
     unsigned char *p = sa_front_alloc(300000, 1, false);
 
@@ -232,13 +231,13 @@ static void test_kept_survives_locked_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept_pages),
-        cmocka_unit_test(test_kept_short_pages_hold_little),
-        cmocka_unit_test(test_kept_no_more_than_it_may),
-        cmocka_unit_test(test_kept_what_moved),
-        cmocka_unit_test(test_kept_gives_back_what_stays_inaccessible),
-        cmocka_unit_test(test_kept_returns_what_is_partly_inaccessible),
-        cmocka_unit_test(test_kept_survives_locked_memory),
+        cmocka_unit_test(test_quarantine_makes_pages_inaccessible),
+        cmocka_unit_test(test_quarantine_short_pages_hold_little),
+        cmocka_unit_test(test_quarantine_is_bounded),
+        cmocka_unit_test(test_quarantine_takes_moved_pages),
+        cmocka_unit_test(test_quarantine_gives_back_what_stays_inaccessible),
+        cmocka_unit_test(test_quarantine_returns_what_is_partly_inaccessible),
+        cmocka_unit_test(test_quarantine_survives_locked_memory),
     };
 
     test_start_layers();
