@@ -27,6 +27,7 @@ static void count_bytes(struct sa_fmt *f, size_t n, size_t bytes, const char *te
     sa_fmt_add(f, "MALLOC:   %12zu (%7m MiB) %s\n", n, bytes, text);
 }
 
+/* SA_TABLE pastes sa_text_ before the names of these functions, too. */
 static void sa_text_experiments(struct sa_fmt *f, const struct sa_snapshot *s)
 {
     sa_fmt_add(f, "MALLOC EXPERIMENTS:");

@@ -11,15 +11,10 @@
 #define CACHE        "HugeCache: "
 #define PART(name)   "HugePageAware: " name " %8m MiB used, %6m MiB free, %6m MiB unmapped\n"
 
-static double ratio(uint64_t a, uint64_t b)
-{
-    return b ? (double)a / (double)b : 0.0;
-}
-
 /* The percentage of correct decisions, of those that are old enough to tell; 100 if none is. */
 static double percent_correct(uint64_t correct, uint64_t made, uint64_t pending)
 {
-    return made > pending ? 100 * ratio(correct, made - pending) : 100.0;
+    return made > pending ? 100 * sa_text_ratio(correct, made - pending) : 100.0;
 }
 
 /* Hugepages by bucket: the count of a bucket follows the least value of the bucket plus offset. */

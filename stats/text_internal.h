@@ -6,8 +6,15 @@
 #ifndef SA_STATS_TEXT_INTERNAL_H
 #define SA_STATS_TEXT_INTERNAL_H
 
+#include "alloc/base/attrs.h"
 #include "alloc/base/fmt.h"
 #include "stats/report_input.h"
+
+/* a / b; 0 if b is 0. */
+SA_INLINE double sa_text_ratio(uint64_t a, uint64_t b)
+{
+    return b ? (double)a / (double)b : 0.0;
+}
 
 #define SA_RULE "------------------------------------------------\n"
 

@@ -19,11 +19,6 @@ static void class_name(struct sa_fmt *f, unsigned cls, size_t size)
     sa_fmt_add(f, "class %3u [ %8zu bytes ] : ", cls, size);
 }
 
-static double ratio(uint64_t a, uint64_t b)
-{
-    return b ? (double)a / (double)b : 0.0;
-}
-
 void sa_text_free_lists(struct sa_fmt *f, const struct sa_report_input *r)
 {
     size_t cumulative = 0;
@@ -43,7 +38,7 @@ void sa_text_free_lists(struct sa_fmt *f, const struct sa_report_input *r)
                    "%8zu objs; %5m MiB; %6m cum MiB; %8zu live pages; spans: %10llu ret / %10llu "
                    "req = %5.4F;\n",
                    c->free_objects, bytes, cumulative, m.pages, m.spans_returned, m.spans_requested,
-                   ratio(m.spans_returned, m.spans_requested));
+                   sa_text_ratio(m.spans_returned, m.spans_requested));
     }
 }
 
@@ -165,7 +160,7 @@ static void misses(struct sa_fmt *f, const union sa_cpu_metric_values *m)
 {
     sa_fmt_add(
         f, "%12llu underflows,%12llu overflows, overflows / underflows: %5.2F, %12llu reclaims\n",
-        m->underflows, m->overflows, ratio(m->overflows, m->underflows), m->reclaims);
+        m->underflows, m->overflows, sa_text_ratio(m->overflows, m->underflows), m->reclaims);
 }
 
 void sa_text_misses(struct sa_fmt *f)
