@@ -201,8 +201,8 @@ __attribute__((unused)) static bool snapshot_adds_up(const struct sa_snapshot *s
 
     return s->heap.mapped_bytes == s->in_use_bytes + cached + s->quarantine_bytes +
                                        s->heap.backed_bytes + s->heap.moving_bytes +
-                                       s->heap.released_bytes &&
-           s->released_bytes == s->heap.released_bytes + s->reserved_bytes &&
+                                       s->heap.released_bytes + s->emptied_bytes &&
+           s->released_bytes == s->heap.released_bytes + s->emptied_bytes + s->reserved_bytes &&
            s->system_bytes == sa_snapshot_actual(s) + s->released_bytes &&
            s->sharded_bytes <= s->transfer_bytes && s->kept_empty_bytes <= s->kept_bytes;
 }
@@ -237,7 +237,8 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         s->heap.in_use_bytes = other;
     }
     s->in_use_bytes = s->heap.in_use_bytes - other;
-    s->central_bytes -= sa_min(s->emptied_bytes, s->central_bytes);
+    s->emptied_bytes = sa_min(s->emptied_bytes, s->central_bytes);
+    s->central_bytes -= s->emptied_bytes;
     other = (class_pages << SA_PAGE_SHIFT) + s->apart_bytes;
     s->large_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
     other = class_spans + s->sampled_objects;

@@ -5,8 +5,8 @@
  * all zero while a fork is in progress. Bytes in use are the mapped bytes less everything else, so
  * that the rows of the summary always add up:
  *
- *   mapped = in use + page heap (backed) + central + cpu + transfer + quarantine + released (+
- *   moving)
+ *   mapped = in use + page heap (backed) + central + emptied + cpu + transfer + quarantine +
+ *            released (+ moving)
  *
  * Metadata is everything else that salloc has mapped. At rest, the sum of all rows is therefore
  * sa_vm_mapped_bytes() to the byte. The library's own data (the radix map's roots and home leaf) is
@@ -68,7 +68,7 @@ struct sa_snapshot {
     size_t transfer_bytes, sharded_bytes;            /* sharded: the part in shards of CPUs */
     size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks, withheld from reuse */
     size_t central_bytes; /* free objects, and the rest behind the last object of each span */
-    size_t emptied_bytes; /* pages of these objects that were given back; not in central_bytes */
+    size_t emptied_bytes; /* unbacked pages of free objects; not in central_bytes */
     size_t large_blocks, large_bytes;
     struct sa_large_counts large; /* of large blocks since the start */
     struct sa_large_counts ever;  /* of all blocks since the start */

@@ -62,14 +62,15 @@ static bool adds_up(const struct sa_snapshot *s)
         cached += c->free_objects * c->size;
         tails += c->pages * SA_PAGE_BYTES - c->spans * objects * c->size;
     }
-    return s->cpu_bytes + s->thread_bytes + s->transfer_bytes + s->central_bytes ==
+    return s->cpu_bytes + s->thread_bytes + s->transfer_bytes + s->central_bytes +
+                   s->emptied_bytes ==
                cached + tails &&
            s->heap.mapped_bytes == s->in_use_bytes + s->heap.backed_bytes + s->heap.moving_bytes +
-                                       s->heap.released_bytes + s->cpu_bytes + s->thread_bytes +
-                                       s->transfer_bytes + s->central_bytes &&
+                                       s->heap.released_bytes + s->emptied_bytes + s->cpu_bytes +
+                                       s->thread_bytes + s->transfer_bytes + s->central_bytes &&
            s->arena.mapped_bytes ==
                s->arena.allocated_bytes + s->arena.unallocated_bytes + s->arena.unavailable_bytes &&
-           s->released_bytes == s->heap.released_bytes + s->reserved_bytes &&
+           s->released_bytes == s->heap.released_bytes + s->emptied_bytes + s->reserved_bytes &&
            s->system_bytes == sa_snapshot_actual(s) + s->released_bytes;
 }
 
