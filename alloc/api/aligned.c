@@ -7,6 +7,7 @@
 #include "alloc/api/entry.h"
 #include "alloc/api/init.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
 #include "alloc/front/fast_path.h"
 #include "alloc/os/vm.h"
@@ -25,8 +26,10 @@ SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
     if (SA_UNLIKELY(need >= limit))
         return 0;
     cls = sa_fast_size_class(&sa_hot, need);
+    SA_DCHECK(sa_is_pow2(align) && cls);
     while (sa_fast_class_bytes(cls) & (align - 1))
         cls += sizeof(struct sa_header);
+    SA_DCHECK(sa_fast_class_bytes(cls) >= size);
     return cls;
 }
 

@@ -69,11 +69,15 @@ static SA_START_DATA struct sa_lock init_lock; /* INIT */
 
 /* What is known of the options. Nobody gave any: they are what sa_options_default says, which is
  * still to be stored. */
-static SA_START_DATA enum { OPTIONS_UNKNOWN, OPTIONS_NONE, OPTIONS_READ } options; /* INIT */
+static SA_START_DATA enum {
+    OPTIONS_UNKNOWN,
+    OPTIONS_NONE,
+    OPTIONS_READ
+} options SA_GUARDED_BY(SA_RANK_INIT);
 
 /* Whether libc may not be ready for whoever allocates first. */
 #ifdef SA_STATIC
-static SA_START_DATA bool libc_early = true; /* INIT */
+static SA_START_DATA bool libc_early SA_GUARDED_BY(SA_RANK_INIT) = true;
 #else
 static const bool libc_early = false;
 #endif
@@ -81,7 +85,7 @@ static const bool libc_early = false;
 /* So that a static program gets layout_table.c, which nothing else refers to. */
 SA_LAYOUT_ADDRESS(sa_layout_main);
 
-static void init_options(bool quiet)
+static void init_options(bool quiet) SA_REQUIRES(SA_RANK_INIT)
 {
     if (options == OPTIONS_UNKNOWN)
         sa_options_read(quiet);
@@ -151,7 +155,7 @@ static SA_COLD void init_level(void)
  * What start-up needs of the kernel. It is asked when the library is loaded: at the first
  * allocation, which may come much later, a filter of the program's may allow nothing of it.
  */
-static SA_START_CODE void init_ask(void)
+static SA_START_CODE void init_ask(void) SA_REQUIRES(SA_RANK_INIT)
 {
     bool given = options == OPTIONS_READ;
 

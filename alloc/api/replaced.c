@@ -5,8 +5,10 @@
 
 #include "alloc/api/init.h"
 #include "alloc/base/atomic.h"
+#include "alloc/base/fatal.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/front/slow_path.h"
+#include "alloc/os/thread.h"
 #include "alloc/page_heap/page_heap.h"
 
 #include <dlfcn.h>
@@ -101,6 +103,7 @@ static SA_COLD unsigned replaced_find(void)
 {
     unsigned found = REPLACED_KNOWN;
 
+    SA_DCHECK(!sa_thread.held_ranks);
     if (false EACH_C_FUNCTION(OR_IS_REPLACED))
         found |= REPLACED_MALLOC;
     if (false EACH_OPERATOR(OR_IS_REPLACED))

@@ -90,6 +90,8 @@ void sa_block_find(const void *p, const char *what, struct sa_block *ret)
     *ret = b;
     if (SA_UNLIKELY(sa_hardening.inspect))
         block_inspect(ret, p, what);
+    SA_DCHECK((ret->kind == SA_BLOCK_LARGE) == !ret->cls && ret->span);
+    SA_DCHECK(ret->kind != SA_BLOCK_LARGE || ret->span->heap == SA_HEAP_ORDINARY);
 }
 
 SA_RARE void sa_block_try(const void *p, struct sa_block *ret)
@@ -99,6 +101,7 @@ SA_RARE void sa_block_try(const void *p, struct sa_block *ret)
 
 size_t sa_block_bytes(const struct sa_block *b)
 {
+    SA_DCHECK(b->kind != SA_BLOCK_NONE && (b->cls || b->kind == SA_BLOCK_LARGE));
     if (b->kind == SA_BLOCK_GUARDED)
         return sa_guarded_bytes(b->span); /* the rest is to show overflows */
     if (b->exact)
@@ -110,6 +113,7 @@ unsigned sa_block_class(size_t size, size_t align)
 {
     unsigned cls;
 
+    SA_DCHECK(!align || sa_is_pow2(align));
     if (size > SA_MID_MAX - sa_hardening.tail || align > SA_PAGE_BYTES)
         return 0;
     cls = sa_size_class_find(sa_max(size, 1) + sa_hardening.tail);

@@ -7,6 +7,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/cpu_cache/cpu_cache.h"
@@ -98,6 +99,7 @@ static bool large_keep(struct sa_span *s, bool *hidden)
 {
     bool kept;
 
+    SA_DCHECK(sa_load_relaxed(&s->state) == SA_SPAN_LARGE && !s->sample);
     if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_sample_quarantine_paused())
         return false;
     *hidden = true;
@@ -120,6 +122,7 @@ SA_COLD static bool large_disarm(struct sa_span *s)
 {
     size_t bytes = (size_t)s->guard << SA_PAGE_SHIFT;
 
+    SA_DCHECK(s->guard && sa_load_relaxed(&sa_large_guards));
     if (sa_hardening.guards || !sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, true))
         return false;
     s->guard = 0;
@@ -132,6 +135,7 @@ static void large_give_back(struct sa_span *s, bool empty)
 {
     bool hidden = s->guard && !large_disarm(s);
 
+    SA_DCHECK(sa_thread.gate_depth && sa_load_relaxed(&s->state) == SA_SPAN_LARGE);
     large_count(frees, sa_span_bytes(s));
     sa_in_use_add(-(int64_t)sa_span_bytes(s));
     if (SA_UNLIKELY(hidden)) {
@@ -183,6 +187,7 @@ static void large_arm(struct sa_span *s, bool guard)
     s->guard = 0;
     if (SA_UNLIKELY(guard))
         large_guard(s);
+    SA_DCHECK(s->requested <= sa_span_usable_bytes(s));
     if (sa_large_is_exact(s))
         sa_hardened_arm_large((void *)s->start, s->requested, sa_span_usable_bytes(s));
 }
@@ -191,6 +196,7 @@ static void large_arm(struct sa_span *s, bool guard)
 static void *large_begin(struct sa_span *s, size_t size, size_t align,
                          const struct sa_sampling_decision *trial, bool guard)
 {
+    SA_DCHECK(sa_thread.gate_depth && s->heap == SA_HEAP_ORDINARY && !s->sample);
     large_count(allocations, sa_span_bytes(s));
     s->requested = size;
     s->origin = sa_caller_origin(align);
@@ -264,6 +270,7 @@ SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
     s->origin = 0;
+    SA_DCHECK(sa_thread.gate_depth && size <= sa_span_usable_bytes(s));
     if (sa_large_is_exact(s))
         sa_hardened_arm_large((void *)s->start, size, sa_span_usable_bytes(s));
     if (s->pages != before) {
@@ -303,6 +310,7 @@ SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
         return NULL;
     }
     s->moved = !copied;
+    SA_DCHECK(bytes <= sa_span_bytes(s) && size <= sa_span_bytes(s));
     /* In this order: the block was never there twice, which would count for the peak. Where the old
      * pages have gone, what is left reads as zero. */
     large_give_back(old, !copied);

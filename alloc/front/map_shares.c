@@ -3,6 +3,7 @@
 #include "alloc/front/map_shares.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/front/large.h"
 #include "alloc/hardening/quarantine.h"
 #include "alloc/os/filter.h"
@@ -34,5 +35,6 @@ void sa_map_shares(size_t *slots, size_t *kept)
     sa_quarantine_most = sa_min(sa_quarantine_most, half / 16);
     /* Half of the slots can be in use, and of the large ones, of which there are an eighth. */
     others = 2 * SA_SAMPLE_QUARANTINE_MAX + *slots + *slots / 8 + 4 + 2 * sa_quarantine_most;
+    SA_DCHECK(*slots <= half / 4 && sa_quarantine_most <= half / 16);
     sa_large_init(half > others ? (half - others) / 2 : 0);
 }

@@ -30,6 +30,7 @@ void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call, b
     struct sa_lookup found;
     struct sa_fmt f;
 
+    SA_DCHECK(b->origin != SA_ORIGIN_UNKNOWN && (b->kind != SA_BLOCK_OBJECT || b->exact));
     if (!sa_mismatch_on)
         return;
     sa_fmt_init(&f, text, sizeof(text));

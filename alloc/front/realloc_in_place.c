@@ -14,12 +14,14 @@
  */
 #include "alloc/front/realloc_in_place.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/front/large.h"
 #include "alloc/front/sampled.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/os/thread.h"
 #include "pagemap/pagemap.h"
 
 /* From here on most classes have a span for each object. */
@@ -57,6 +59,7 @@ SA_RARE void *sa_realloc_in_place(const struct sa_block *b, void *p, size_t size
     size_t bytes = sa_block_bytes(b);
     struct sa_span *s;
 
+    SA_DCHECK(sa_thread.gate_depth && size > bytes);
     if (sa_hardening.on || b->kind != SA_BLOCK_OBJECT || size > PTRDIFF_MAX ||
         !grow_serves(b->cls, to))
         return NULL;

@@ -3,11 +3,13 @@
  * owner. */
 #include "alloc/front/sampled.h"
 
-#include "alloc/base/hardening.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/os/thread.h"
 #include "alloc/page_heap/account/peak.h"
+#include "alloc/page_heap/page_heap.h"
 
 #include <string.h>
 
@@ -17,6 +19,8 @@ void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, v
     enum sa_proxy proxy = sa_sampler_proxy(cls, &trial->rate);
     void *p;
 
+    SA_DCHECK(sa_thread.gate_depth && trial->won && cls && object);
+    SA_DCHECK(content <= sa_size_classes.of[cls].size && size <= sa_size_classes.of[cls].size);
     if (proxy == SA_PROXY_LENT && !sa_central_pin(cls, object, true))
         proxy = SA_PROXY_HELD;
     p = sa_sampler_take(trial, cls, object, proxy, size, align);
@@ -46,6 +50,7 @@ void sa_sampled_end(struct sa_span *span)
     unsigned cls;
     void *object;
 
+    SA_DCHECK(sa_thread.gate_depth && span->heap != SA_HEAP_ORDINARY);
     switch (sa_sampler_free(span, &cls, &object)) {
     case SA_PROXY_HELD:
         sa_cpu_cache_free(cls, object);

@@ -6,6 +6,7 @@
 #include "alloc/front/slow_path.h"
 
 #include "alloc/base/clear.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
@@ -23,6 +24,7 @@
 #include "alloc/maintain/maintenance.h"
 #include "alloc/hot/hot.h"
 #include "alloc/os/rseq.h"
+#include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
@@ -39,11 +41,16 @@
 static uint64_t front_start_check(const struct sa_class *k)
 {
     uint64_t excess = k->check * k->size; /* over 2^64 */
-    uint64_t most = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1);
+    uint64_t most = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1), m;
 
     if (k->objects == 1)
         most = (1ull << SA_START_SHIFT) + k->size;
-    return k->check + (most - excess) / k->size;
+    m = k->check + (most - excess) / k->size;
+    /* The last object passes; what is behind it and its second unit do not. */
+    SA_DCHECK((k->objects - 1ull) * k->size * m >> SA_START_SHIFT == 0);
+    SA_DCHECK(k->objects * (uint64_t)k->size * m >> SA_START_SHIFT != 0);
+    SA_DCHECK(((k->objects - 1ull) * k->size + SA_MIN_ALIGN) * m >> SA_START_SHIFT != 0);
+    return m;
 }
 
 static void front_init_tables(void)
@@ -81,6 +88,7 @@ static void front_close_fast_paths(void)
 
 void sa_front_init(size_t cpu_cache_limit)
 {
+    SA_DCHECK(sa_size_classes.count > 1 && !sa_load_relaxed(&sa_hot.small_limit));
     front_init_tables();
     sa_cpu_cache_init(cpu_cache_limit);
     sa_hot.rseq_offset = sa_rseq.offset;
@@ -96,6 +104,7 @@ void sa_front_open_cxx(void)
 {
     if (sa_hardening.on)
         return;
+    SA_DCHECK(sa_load_relaxed(&sa_hot.small_limit) == SA_SMALL_MAX + 1);
     sa_hot.cxx_mid_limit = SA_MID_MAX + 1;
     sa_hot.cxx_home_pages = SA_HOME_PAGES;
     sa_store_release(&sa_hot.cxx_small_limit, SA_SMALL_MAX + 1);
@@ -125,6 +134,7 @@ SA_COLD static void *begin_hardened(const struct sa_sampling_decision *trial, vo
     struct sa_block b = {.kind = SA_BLOCK_OBJECT};
     void *p;
 
+    SA_DCHECK(sa_hardening.on && cls && object);
     sa_hardened_check_free(object, cls);
     if (trial && trial->won) {
         p = sa_sampled_begin(trial, cls, object, 0, size, align);
@@ -182,6 +192,7 @@ static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampli
 /* Makes room for a request that has failed. What the caches hold may be all that it takes. */
 static void alloc_recover(unsigned cls, size_t size, bool refused)
 {
+    SA_DCHECK(sa_thread.gate_depth);
     if (refused) {
         sa_add_relaxed(&sa_limits.hits[SA_LIMIT_HARD], 1);
         if (!sa_limits_hopeless(size))
@@ -226,6 +237,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     struct sa_sampling_decision trial;
     void *p;
 
+    SA_DCHECK(!align || sa_is_pow2(align));
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
     sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
@@ -263,6 +275,7 @@ SA_COLD static void free_hardened(const struct sa_block *b, void *p)
 /* Ends a block, inside the gate. */
 static void free_block(const struct sa_block *b, void *p)
 {
+    SA_DCHECK(sa_thread.gate_depth && b->kind != SA_BLOCK_NONE);
     if (SA_UNLIKELY(sa_hardening.on)) {
         free_hardened(b, p);
         return;
@@ -345,6 +358,7 @@ static SA_NOINLINE void *realloc_copy(void *p, size_t old_size, size_t size)
 /* A sampled block stays. Its record keeps the old size only while a fork waits for this thread. */
 SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
 {
+    SA_DCHECK(sa_load_relaxed(&s->state) == SA_SPAN_LARGE);
     if (s->requested != size && sa_fork_gate_enter()) {
         sa_sampler_set_requested(s, size);
         sa_fork_gate_leave();
@@ -399,6 +413,7 @@ static void *realloc_inside(const struct sa_block *b, void *p, size_t size)
 {
     void *q;
 
+    SA_DCHECK(sa_thread.gate_depth && size);
     if (!b->cls && sa_block_class(size, 1) == 0) {
         if (sa_large_resize(b->span, size))
             return p;
@@ -424,6 +439,7 @@ void *sa_front_realloc(void *p, size_t size)
     struct sa_block b;
     void *q;
 
+    SA_DCHECK(p && size);
     if (SA_UNLIKELY(sa_emergency_heap_owns(p, &old_size)))
         return realloc_copy(p, old_size, size);
     sa_block_find(p, "invalid realloc", &b);

@@ -7,6 +7,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/hardening/quarantine.h"
+#include "alloc/os/thread.h"
 #include "pagemap/pagemap.h"
 #include "sampling/guard/sample_quarantine.h"
 
@@ -44,6 +45,7 @@ void sa_hardened_check_free(void *object, unsigned cls)
 {
     size_t size;
 
+    SA_DCHECK(sa_hardening.on && cls);
     if (SA_UNLIKELY(sa_pagemap_class((uintptr_t)object) != cls))
         sa_fatal("heap corruption", object, "was handed out as a block of %zu bytes, and is none",
                  object_bytes(cls));
@@ -66,6 +68,7 @@ void sa_hardened_check_free(void *object, unsigned cls)
 
 void sa_hardened_change(void *block, unsigned cls, size_t size, unsigned origin)
 {
+    SA_DCHECK(sa_hardening.on && size <= object_bytes(cls) - sa_hardening.tail);
     if (sa_hardening.marks)
         sa_canary_use(block, object_bytes(cls), sa_max(size, 1), origin);
 }
@@ -82,6 +85,7 @@ void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
 
 unsigned sa_hardened_origin(const void *block, unsigned cls)
 {
+    SA_DCHECK(sa_hardening.marks);
     return sa_canary_origin(block, object_bytes(cls));
 }
 
@@ -107,6 +111,7 @@ size_t sa_hardened_size(const void *block, unsigned cls, const char *what)
 {
     size_t bytes = object_bytes(cls), size = 0;
 
+    SA_DCHECK(sa_hardening.marks);
     switch (sa_canary_read(block, bytes, &size)) {
     case SA_CANARY_USED:
         check_slack(block, size, bytes - SA_CANARY_BYTES);
@@ -184,6 +189,7 @@ static bool quarantine(struct sa_quarantined b)
 
 void sa_hardened_free(void *object, unsigned cls)
 {
+    SA_DCHECK(sa_thread.gate_depth && sa_hardening.on);
     if (quarantine((struct sa_quarantined){object, cls}))
         sa_cpu_cache_count_free(cls);
     else
@@ -199,11 +205,13 @@ bool sa_hardened_keep_large(void *block)
 SA_ONCE void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
 {
     size = sa_max(size, 1);
+    SA_DCHECK(sa_hardening.inspect && size <= bytes);
     sa_slack_fill((char *)block + size, bytes - size);
 }
 
 void sa_hardened_check_large(const void *block, size_t size, size_t bytes)
 {
+    SA_DCHECK(sa_hardening.inspect && sa_max(size, 1) <= bytes);
     check_slack(block, sa_max(size, 1), bytes);
 }
 
@@ -231,6 +239,7 @@ void sa_hardened_flush(void)
 {
     struct sa_quarantined out;
 
+    SA_DCHECK(sa_thread.gate_depth);
     while (sa_hardening.quarantine_bytes &&
            (sa_quarantine_take(false, true, &out) || sa_quarantine_take(true, true, &out)))
         release(out);

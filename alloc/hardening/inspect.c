@@ -26,6 +26,8 @@
 #include "alloc/middle/central_free_list.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/cpu_relax.h"
+#include "alloc/os/lock.h"
+#include "alloc/os/thread.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/guard/guarded.h"
@@ -36,9 +38,10 @@
 #define RELAX       32        /* between two of them: some microseconds */
 #define QUARANTINED 4096      /* objects in a pass */
 
+/* Where the next pass of maintenance goes on. */
 static struct {
-    uintptr_t at; /* MAINTAIN: where the next pass goes on */
-    size_t in_quarantine;
+    uintptr_t at SA_GUARDED_BY(SA_RANK_MAINTAIN);
+    size_t in_quarantine SA_GUARDED_BY(SA_RANK_MAINTAIN);
 } inspection;
 
 struct look {
@@ -121,6 +124,7 @@ static void inspect_span(struct sa_span *s, uintptr_t start)
 {
     bool alone = sa_single_threaded();
 
+    SA_DCHECK(sa_thread.gate_depth);
     switch (sa_load_relaxed(&s->state)) {
     case SA_SPAN_OBJECTS:
         inspect_objects(s, start, alone);
@@ -157,6 +161,7 @@ static void inspect_quarantine(size_t *at, size_t n)
 {
     struct sa_quarantined b;
 
+    SA_DCHECK(sa_thread.gate_depth);
     if (!sa_hardening.junk_freed || !sa_quarantine_find(junk_damaged, at, n, &b))
         return;
     sa_hardened_say_written(b.block, b.cls, sa_hardened_junk_damage(b.block, b.cls));
@@ -164,6 +169,7 @@ static void inspect_quarantine(size_t *at, size_t n)
 
 void sa_inspect_some(void)
 {
+    SA_DCHECK(sa_thread.gate_depth);
     /* In a signal handler: what it has interrupted may be half done. */
     if (!sa_hardening.inspect || sa_thread.gate_depth > 1)
         return;

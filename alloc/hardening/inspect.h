@@ -11,8 +11,10 @@
 #ifndef SA_HARDENING_INSPECT_H
 #define SA_HARDENING_INSPECT_H
 
-/* Goes on where the last one has stopped. One thread at a time (MAINTAIN). Inside of the gate. */
-void sa_inspect_some(void);
+#include "alloc/os/lock.h"
+
+/* Goes on where the last one has stopped. Inside of the gate. */
+void sa_inspect_some(void) SA_REQUIRES(SA_RANK_MAINTAIN);
 
 /* Enters the gate. For the end of a process. */
 void sa_inspect_all(void);

@@ -14,6 +14,7 @@
 #include "alloc/hardening/quarantine.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
@@ -34,10 +35,11 @@
 
 struct part {
     struct sa_lock lock;
-    size_t count;   /* QUARANTINE; atomic, as others compare parts by it */
-    uint64_t *list; /* QUARANTINE, and all below: block, and class in the upper byte; or NULL */
-    uint64_t *set;  /* of blocks; 0: nothing */
-    uint32_t of_class[SA_CLASSES_MAX];
+    size_t count SA_GUARDED_BY(SA_RANK_QUARANTINE); /* atomic: others compare parts by it */
+    uint64_t *
+        list SA_GUARDED_BY(SA_RANK_QUARANTINE); /* block, and class in the upper byte; or NULL */
+    uint64_t *set SA_GUARDED_BY(SA_RANK_QUARANTINE); /* of blocks; 0: nothing */
+    uint32_t of_class[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_QUARANTINE);
 } __attribute__((aligned(SA_CACHELINE)));
 
 /* Small blocks, or large ones. */
@@ -65,6 +67,7 @@ static void kind_init(struct kind *kind, struct part *first, size_t limit, size_
     /* Parts do not fill up evenly. */
     kind->room = share + share / 4 + 64;
     kind->set_log = sa_log2(kind->room + kind->room / 2) + 1;
+    SA_DCHECK(kind->room < 1ul << kind->set_log); /* a search of the set ends */
 }
 
 void sa_quarantine_init(size_t bytes)
@@ -87,6 +90,7 @@ static uint64_t hash(uint64_t block)
 
 /* Where a block is in the set, or the place where it would be. */
 static size_t set_find(const struct kind *kind, const struct part *part, uint64_t block)
+    SA_REQUIRES(SA_RANK_QUARANTINE)
 {
     size_t mask = (1ul << kind->set_log) - 1, at = hash(block) >> (64 - kind->set_log);
 
@@ -97,9 +101,11 @@ static size_t set_find(const struct kind *kind, const struct part *part, uint64_
 
 /* Empties a place, and moves what would not be found any more into it. */
 static void set_remove(const struct kind *kind, struct part *part, uint64_t block)
+    SA_REQUIRES(SA_RANK_QUARANTINE)
 {
     size_t mask = (1ul << kind->set_log) - 1, hole = set_find(kind, part, block), at = hole;
 
+    SA_DCHECK(part->set[hole] == block);
     while (part->set[at = (at + 1) & mask]) {
         size_t home = hash(part->set[at]) >> (64 - kind->set_log);
 
@@ -114,6 +120,7 @@ static void set_remove(const struct kind *kind, struct part *part, uint64_t bloc
 /* False: not to be had. A signal handler may have interrupted who holds it, on this very thread.
  * No analysis inside: it does not follow what a try returns to the caller. */
 static bool part_lock(struct part *part)
+    SA_TRY_ACQUIRE(true, SA_RANK_QUARANTINE) SA_NO_THREAD_SAFETY_ANALYSIS /* a try in a loop */
     SA_TRY_ACQUIRE(true, SA_RANK_QUARANTINE) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -125,7 +132,7 @@ static bool part_lock(struct part *part)
 }
 
 /* The tables, in one mapping. */
-static bool part_prepare(const struct kind *kind, struct part *part)
+static bool part_prepare(const struct kind *kind, struct part *part) SA_REQUIRES(SA_RANK_QUARANTINE)
 {
     size_t set = sa_hardening.marks ? 0 : sizeof(*part->set) << kind->set_log;
     size_t list = kind->room * sizeof(*part->list);
@@ -142,7 +149,7 @@ static bool part_prepare(const struct kind *kind, struct part *part)
 }
 
 static enum sa_quarantine_result part_put(struct kind *kind, struct part *part,
-                                          struct sa_quarantined b)
+                                          struct sa_quarantined b) SA_REQUIRES(SA_RANK_QUARANTINE)
 {
     uint64_t block = (uintptr_t)b.block;
 
@@ -155,6 +162,7 @@ static enum sa_quarantine_result part_put(struct kind *kind, struct part *part,
             return SA_QUARANTINE_TWICE;
         part->set[at] = block;
     }
+    SA_DCHECK(part->count < kind->room && b.cls < SA_CLASSES_MAX);
     part->list[part->count] = block | (uint64_t)b.cls << CLS_SHIFT;
     sa_store_relaxed(&part->count, part->count + 1);
     part->of_class[b.cls]++;
@@ -181,13 +189,15 @@ enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined b)
     return result;
 }
 
-/* One block at random. Lock held. */
+/* One block at random; the part has one. */
 static struct sa_quarantined part_take(struct kind *kind, struct part *part, uint64_t random)
+    SA_REQUIRES(SA_RANK_QUARANTINE)
 {
     size_t at = random % part->count;
     uint64_t block = part->list[at] & ((1ull << CLS_SHIFT) - 1);
     unsigned cls = (unsigned)(part->list[at] >> CLS_SHIFT);
 
+    SA_DCHECK(part->count && part->count <= kind->room && part->of_class[cls]);
     part->list[at] = part->list[part->count - 1];
     sa_store_relaxed(&part->count, part->count - 1);
     part->of_class[cls]--;
@@ -231,6 +241,7 @@ bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret)
 }
 
 static struct sa_quarantined part_block(const struct part *part, size_t at)
+    SA_REQUIRES(SA_RANK_QUARANTINE)
 {
     uint64_t block = part->list[at] & ((1ull << CLS_SHIFT) - 1);
 

@@ -122,6 +122,7 @@ static void *watched_begin(unsigned cls, void *object, size_t size, size_t align
     struct sa_stack *stack;
     struct sa_span *span;
 
+    SA_DCHECK(sa_thread.gate_depth);
     if (!sa_fault_may_report())
         return NULL;
     if (size)
@@ -143,6 +144,7 @@ void *sa_watched_try(unsigned cls, void *object, size_t size, size_t align)
 {
     void *p;
 
+    SA_DCHECK(cls && object);
     if (!watched_due(size) || !sa_fork_gate_enter())
         return NULL;
     p = watched_begin(cls, object, size, align);
@@ -155,6 +157,7 @@ bool sa_watched_end(struct sa_span *span)
     void *object;
     unsigned cls;
 
+    SA_DCHECK(sa_thread.gate_depth && sa_guarded_span(span));
     object = sa_guarded_object(span);
     if (!object)
         return false;

@@ -19,6 +19,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
 #include "alloc/fork/vfork.h"
 #include "alloc/os/cgroup.h"
@@ -54,13 +55,14 @@
 #define SEARCH_NS 8000000000ull
 
 static struct {
-    struct sa_cgroup group;
-    char root[64];
-    bool is_near;       /* there is a soft limit */
-    uint64_t search_ns; /* when the group itself is to be looked for */
-    uint64_t looked_ns;
-    size_t looked_bytes; /* the footprint at the last look */
-    size_t others_bytes; /* what of the limit was not the heap's at the last look */
+    struct sa_cgroup group SA_GUARDED_BY(SA_RANK_LIMIT);
+    char root[64];                                   /* const after start, but in tests */
+    bool is_near SA_GUARDED_BY(SA_RANK_LIMIT);       /* there is a soft limit */
+    uint64_t search_ns SA_GUARDED_BY(SA_RANK_LIMIT); /* when the group itself is to be looked for */
+    uint64_t looked_ns SA_GUARDED_BY(SA_RANK_LIMIT);
+    size_t looked_bytes SA_GUARDED_BY(SA_RANK_LIMIT); /* the footprint at the last look */
+    size_t others_bytes
+        SA_GUARDED_BY(SA_RANK_LIMIT); /* what of the limit was not the heap's at the last look */
 } follow;
 
 /* Atomic, relaxed. */
@@ -105,7 +107,7 @@ SA_INLINE int64_t reserve_of(uint64_t limit)
     return (int64_t)sa_min(sa_max(limit / RESERVE_PART, RESERVE_MIN), RESERVE_MAX);
 }
 
-SA_INLINE void forget(uint64_t next_ns)
+SA_INLINE void forget(uint64_t next_ns) SA_REQUIRES(SA_RANK_LIMIT)
 {
     sa_store_relaxed(&sa_limits.look_ns, next_ns);
     sa_store_relaxed(&told.stats.limit_bytes, 0);
@@ -117,7 +119,7 @@ SA_INLINE void forget(uint64_t next_ns)
 }
 
 /* A soft limit of so many bytes, or a mark for the next look. */
-SA_INLINE void set_mark(bool near, size_t bytes)
+SA_INLINE void set_mark(bool near, size_t bytes) SA_REQUIRES(SA_RANK_LIMIT)
 {
     follow.is_near = near;
     sa_limits_set_group(near ? bytes : SA_NO_LIMIT);
@@ -126,7 +128,7 @@ SA_INLINE void set_mark(bool near, size_t bytes)
 }
 
 /* This much is left of a limit that is known. */
-static void aim(const struct sa_cgroup_room *r, size_t used)
+static void aim(const struct sa_cgroup_room *r, size_t used) SA_REQUIRES(SA_RANK_LIMIT)
 {
     int64_t least = reserve_of(r->limit), reserve = least, step;
     size_t touched = sa_min(used, anonymous_bytes()), untouched = used - touched;
@@ -135,6 +137,7 @@ static void aim(const struct sa_cgroup_room *r, size_t used)
 
     reserve = larger(reserve, (int64_t)sa_min(untouched, r->limit / UNTOUCHED_PART));
     follow.others_bytes = taken - sa_min(taken, touched);
+    SA_DCHECK(taken <= r->limit || r->room < 0);
     step = r->room - reserve;
     if (step > 0)
         step /= 2;
@@ -145,7 +148,7 @@ static void aim(const struct sa_cgroup_room *r, size_t used)
 }
 
 /* Behind a filter nothing is read: what was read last is all that is known. */
-static void aim_blindly(void)
+static void aim_blindly(void) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t limit = sa_load_relaxed(&told.stats.limit_bytes);
     size_t reserve = (size_t)reserve_of(limit) + follow.others_bytes;
@@ -166,7 +169,7 @@ static bool no_descriptors(void)
     return fd == -EMFILE || fd == -ENFILE;
 }
 
-static void look(uint64_t now)
+static void look(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t used = sa_footprint_bytes();
     struct sa_cgroup_room r;
@@ -204,7 +207,7 @@ static void look(uint64_t now)
 
 /* Whether the footprint makes a look due: the mark was passed, or the soft limit; but not each time
  * that it is. */
-static bool is_passed(uint64_t now)
+static bool is_passed(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t soft = sa_load_relaxed(&told.stats.soft_bytes), used = sa_footprint_bytes();
     size_t limit = sa_load_relaxed(&told.stats.limit_bytes);

@@ -11,6 +11,7 @@
 #ifndef SA_MAINTAIN_GROUP_LIMIT_H
 #define SA_MAINTAIN_GROUP_LIMIT_H
 
+#include "alloc/os/lock.h"
 #include "alloc/page_heap/account/limits.h"
 
 #include <stdbool.h>
@@ -26,9 +27,8 @@ SA_INLINE bool sa_group_limit_is_due(uint64_t now_ns)
     return now_ns >= sa_load_relaxed(&sa_limits.look_ns) - 1; /* 0 is never reached */
 }
 
-/* Looks at the group if that is due, and moves the soft limit. The lock LIMIT is held. 5 KiB of
- * stack. */
-void sa_group_limit_look(uint64_t now_ns);
+/* Looks at the group if that is due, and moves the soft limit. 5 KiB of stack. */
+void sa_group_limit_look(uint64_t now_ns) SA_REQUIRES(SA_RANK_LIMIT);
 
 struct sa_group_limit_stats {
     size_t limit_bytes; /* 0: none is known */

@@ -20,6 +20,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
@@ -55,23 +56,23 @@
 
 static SA_START_DATA struct {
     struct sa_lock lock;
-    uint64_t next_ns; /* atomic, relaxed: nothing is due before */
-    /* Under the lock: when the next pass and the next step in making hugepages are due. */
-    uint64_t pass_ns, collapse_ns;
+    uint64_t next_ns;                                 /* atomic, relaxed: nothing is due before */
+    uint64_t pass_ns SA_GUARDED_BY(SA_RANK_MAINTAIN); /* when the next pass is due */
+    uint64_t collapse_ns SA_GUARDED_BY(SA_RANK_MAINTAIN); /* the next step in making hugepages */
     uint64_t kicked_freed; /* atomic, relaxed: sa_page_heap_freed at the last kick */
-    uint64_t passes;       /* atomic, relaxed; written under the lock */
-    uint32_t sleeping;     /* atomic: the thread waits for `wakes` to change */
-    bool want_thread;      /* atomic, relaxed */
+    uint64_t passes SA_GUARDED_BY(SA_RANK_MAINTAIN); /* atomic, relaxed */
+    uint32_t sleeping; /* atomic: the thread waits for `wakes` to change */
+    bool want_thread;  /* atomic, relaxed */
 } maintain;
 
 /* What few programs use. The first pass looks at it. */
 static SA_START_DATA struct {
     size_t rate; /* atomic, relaxed: bytes in a second */
-    /* Under the lock: when the rate was last looked at, what it was, and the bytes that it has
-     * earned since; less than 0: more went than had to. */
-    uint64_t steady_ns;
-    size_t steady_rate;
-    double steady_due;
+    /* When the rate was last looked at, what it was, and the bytes that it has earned since; less
+     * than 0: more went than had to. */
+    uint64_t steady_ns SA_GUARDED_BY(SA_RANK_MAINTAIN);
+    size_t steady_rate SA_GUARDED_BY(SA_RANK_MAINTAIN);
+    double steady_due SA_GUARDED_BY(SA_RANK_MAINTAIN);
     uint64_t thread_ns; /* atomic, relaxed: until then hugepages are left to the thread */
     bool more;          /* atomic, relaxed: the last pass left something for the next */
     unsigned
@@ -93,7 +94,7 @@ static size_t maintain_release_some(size_t bytes)
  * What the release rate has earned since the last pass, but no more than in ten seconds. Where less
  * is free than that, nothing is saved for later.
  */
-static void maintain_steady(uint64_t now)
+static void maintain_steady(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     size_t rate = sa_load_relaxed(&background.rate), due, given;
     uint64_t elapsed = sa_min(now - background.steady_ns, STEADY_MAX_NS);
@@ -112,13 +113,15 @@ static void maintain_steady(uint64_t now)
     due = background.steady_due < (double)PTRDIFF_MAX ? (size_t)background.steady_due : PTRDIFF_MAX;
     given = maintain_release_some(due);
     background.steady_due = given < due ? 0 : background.steady_due - (double)given;
+    SA_DCHECK(background.steady_due < (double)PTRDIFF_MAX || given == due);
     sa_add_relaxed(&background.stats.steady_bytes, given);
 }
 
-static void maintain_pass(uint64_t now)
+static void maintain_pass(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     bool more;
 
+    SA_DCHECK(sa_thread.gate_depth);
     sa_cpu_cache_tick();
     if (maintain.passes % 2)
         sa_transfer_plunder();
@@ -136,8 +139,7 @@ static void maintain_pass(uint64_t now)
         sa_inspect_some();
 }
 
-/* Under the lock. */
-static void maintain_due(uint64_t now)
+static void maintain_due(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     uint64_t spent;
 
@@ -192,6 +194,7 @@ void sa_maintenance_poll(void)
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
     uint64_t now = sa_clock_coarse_ns();
 
+    SA_DCHECK(sa_thread.gate_depth);
     if (SA_UNLIKELY(sa_fork_gate_is_closed()))
         return; /* this thread is the one that forks: nothing may be set going */
 
@@ -258,6 +261,7 @@ SA_RARE size_t sa_maintenance_make_room(void)
 
 SA_RARE void sa_maintenance_recover(bool unmap)
 {
+    SA_DCHECK(sa_thread.gate_depth);
     sa_sample_quarantine_pause();
     sa_sample_quarantine_flush();
     sa_hardened_flush();

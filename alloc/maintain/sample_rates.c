@@ -11,6 +11,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/middle/central_free_list.h"
@@ -28,11 +29,13 @@
 
 static struct {
     struct sa_lock lock;
-    uint64_t next_ns, wait_ns;     /* wait_ns 0: CHOOSE_FIRST_NS */
-    uint64_t seen[SA_CLASSES_MAX]; /* allocations at the last choice */
-    double weight[SA_CLASSES_MAX]; /* allocations, older ones counting less */
-    uint64_t chosen;               /* atomic, relaxed */
-    double variance;               /* atomic, relaxed */
+    uint64_t next_ns SA_GUARDED_BY(SA_RANK_RATES);
+    uint64_t wait_ns SA_GUARDED_BY(SA_RANK_RATES); /* 0: CHOOSE_FIRST_NS */
+    /* Allocations of each class at the last choice, and all of them, older ones counting less. */
+    uint64_t seen[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_RATES);
+    double weight[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_RATES);
+    uint64_t chosen; /* atomic, relaxed */
+    double variance; /* atomic, relaxed */
 } rates;
 
 static SA_START_DATA bool optimise; /* const after start */
@@ -59,6 +62,7 @@ void sa_sample_rates_optimise(bool on)
 
 /* What the allocator's counters say of a class. */
 static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interval)
+    SA_REQUIRES(SA_RANK_RATES)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     struct sa_rate_optimizer_class c = {.size = k->size};
@@ -75,6 +79,7 @@ static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interv
     c.live = (double)(all - sa_min(unused, all) + sa_sampler_apart(cls));
     rates.weight[cls] = rates.weight[cls] / 2 + (double)(cpu.allocations - rates.seen[cls]);
     rates.seen[cls] = cpu.allocations;
+    SA_DCHECK(c.live >= 0 && rates.weight[cls] >= 0);
     c.allocations = rates.weight[cls];
     c.p_default = c.p = sa_rate_probability(interval, k->size);
     return c;
@@ -90,6 +95,7 @@ SA_RARE static void rates_choose(double interval) SA_REQUIRES(SA_RANK_RATES)
     variance = sa_rate_optimizer_rates(of + 1, sa_size_classes.count - 1, FLOOR_SHARE);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         p[cls] = of[cls].p;
+    SA_DCHECK(variance >= 0);
     sa_rates_set_classes(p);
     sa_cpu_cache_rearm();
     sa_rates_bound_past((double)sa_footprint_bytes());

@@ -8,6 +8,7 @@
 #include "alloc/maintain/soft_limit.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/deferred_calls.h"
 #include "alloc/fork/fork_gate.h"
@@ -38,11 +39,11 @@
 #define SLICE_BYTES (64ul << 20)
 
 static struct {
-    struct sa_lock lock;  /* LIMIT; guards what follows up to `caller` */
-    uint64_t drained_ns;  /* when caches were emptied last */
-    size_t drained_bytes; /* the footprint after that */
-    void (*callback)(void *arg);
-    void *arg;
+    struct sa_lock lock;                               /* LIMIT */
+    uint64_t drained_ns SA_GUARDED_BY(SA_RANK_LIMIT);  /* when caches were emptied last */
+    size_t drained_bytes SA_GUARDED_BY(SA_RANK_LIMIT); /* the footprint after that */
+    void (*callback)(void *arg) SA_GUARDED_BY(SA_RANK_LIMIT);
+    void *arg SA_GUARDED_BY(SA_RANK_LIMIT);
     const void
         *caller; /* atomic: the thread that is telling the program (its sa_thread), or NULL */
     bool again;  /* atomic: meanwhile there was reason to tell it again */
@@ -74,7 +75,7 @@ static void empty_objects(void)
     }
 }
 
-static bool drain_is_due(uint64_t now)
+static bool drain_is_due(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t used = sa_footprint_bytes(), part = sa_limits_get(SA_LIMIT_SOFT) / DRAIN_PART;
 
@@ -82,7 +83,7 @@ static bool drain_is_due(uint64_t now)
            used - soft.drained_bytes >= part;
 }
 
-static void enforce(void)
+static void enforce(void) SA_REQUIRES(SA_RANK_LIMIT)
 {
     uint64_t now = sa_clock_coarse_ns();
 
@@ -127,6 +128,7 @@ void sa_soft_limit_enforce(void)
 {
     int rounds = ROUNDS_MAX;
 
+    SA_DCHECK(sa_thread.gate_depth);
     do {
         if (!enter())
             return;
@@ -144,6 +146,7 @@ static void tell(void)
     void (*callback)(void *arg);
     void *arg;
 
+    SA_DCHECK(!sa_thread.gate_depth);
     if (!sa_cas_acquire(&soft.caller, &nobody, (const void *)&sa_thread)) {
         sa_store_release(&soft.again, true);
         return;

@@ -8,6 +8,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/front/fast_path.h"
 #include "alloc/front/slow_path.h"
 #include "alloc/hardening/hardened.h"
@@ -51,7 +52,9 @@ static void slow_free_sized(void *p, size_t size)
 
 static void assert_nothing_left(void)
 {
+    sa_fork_gate_enter();
     sa_hardened_flush();
+    sa_fork_gate_leave();
     assert_nothing_in_use();
 }
 

@@ -7,6 +7,7 @@
 
 #include "alloc/base/hardening.h"
 #include "alloc/base/single_threaded.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/front/block.h"
 #include "alloc/hardening/hardened.h"
 #include "alloc/hardening/quarantine.h"
@@ -115,7 +116,9 @@ static void test_inspect_finds_nothing_else(void **state)
         if (p[i])
             sa_front_free(p[i]);
     sa_inspect_all();
+    sa_fork_gate_enter();
     sa_hardened_flush();
+    sa_fork_gate_leave();
     assert_nothing_in_use();
 }
 
@@ -137,7 +140,9 @@ static void test_inspect_while_threads_allocate(void **state)
 {
     (void)state;
     test_threads_run(4, trade_or_inspect, NULL);
+    sa_fork_gate_enter();
     sa_hardened_flush();
+    sa_fork_gate_leave();
     assert_nothing_in_use();
 }
 

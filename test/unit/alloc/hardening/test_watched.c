@@ -7,6 +7,7 @@
 #include "alloc/hardening/watched.h"
 
 #include "alloc/base/hardening.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/hardening/hardened.h"
 #include "alloc/hardening/quarantine.h"
 #include "alloc/os/thread.h"
@@ -78,7 +79,9 @@ static void refill(void)
 
 static void assert_nothing_watched(void)
 {
+    sa_fork_gate_enter();
     sa_hardened_flush();
+    sa_fork_gate_leave();
     assert_nothing_in_use();
     assert_int_equal(guarded().allocated, 0);
 }
