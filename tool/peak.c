@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define TIMES        8 /* that a peak is read until it stays */
-#define FOLDED_MAX   SA_ROWS_MAX
+#define FOLDED_MAX   SA_BUCKETS_MAX
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 /* Where the peak is. */

@@ -170,7 +170,7 @@ void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial)
      */
     ret_trial->won =
         SA_UNLIKELY(sa_state_is_due(h)) && sa_state_avail(h) != 0 &&
-        sa_rate_of_class_then(cls, sa_state_generation(h), SA_GENERATION_MASK, &ret_trial->rate) &&
+        sa_rate_of_class_at(cls, sa_state_generation(h), SA_GENERATION_MASK, &ret_trial->rate) &&
         sa_percpu_replace(cpu, slab, cls, h, sa_state_arm(h, 0, false, sa_state_generation(h)));
 }
 
@@ -213,7 +213,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
             break;
         if (sa_state_avail(h) == 0) {
             if (!trial->won)
-                *trial = (struct sa_sampling_decision){sa_variate_trial(&c->rng, rate.p), rate};
+                *trial = (struct sa_sampling_decision){sa_variate_bernoulli(&c->rng, rate.p), rate};
             return cpu_refill(c, cpu, cls);
         }
         obj = cpu_pop(c, cpu, cls, h, &rate, trial);

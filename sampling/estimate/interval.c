@@ -93,7 +93,7 @@ static double density(double s, double f, double point)
  * The four functions below return the probability of at least s samples among s + f blocks, P(S >=
  * s) = P(F_s <= f). "if_any": given at least one sample. "middle": P(S = s) counts half (mid-P).
  */
-static double beyond_middle(const struct fit *fit, double s, double f, double *ret_slope)
+static double at_least_middle(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double point = sa_binomial_point(s, s + f, fit->p);
 
@@ -101,16 +101,16 @@ static double beyond_middle(const struct fit *fit, double s, double f, double *r
     return sa_negative_binomial_at(f, s, fit->p, point) - point / 2;
 }
 
-static double beyond_middle_if_any(const struct fit *fit, double s, double f, double *ret_slope)
+static double at_least_middle_if_any(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double any = -sa_expm1((s + f) * fit->log_q);
-    double chance = beyond_middle(fit, s, f, ret_slope) / any;
+    double chance = at_least_middle(fit, s, f, ret_slope) / any;
 
     *ret_slope /= any;
     return chance;
 }
 
-static double beyond_if_any(const struct fit *fit, double s, double f, double *ret_slope)
+static double at_least_if_any(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double point = sa_binomial_point(s, s + f, fit->p);
     double any = -sa_expm1((s + f) * fit->log_q);
@@ -119,7 +119,7 @@ static double beyond_if_any(const struct fit *fit, double s, double f, double *r
     return sa_negative_binomial_at(f, s, fit->p, point) / any;
 }
 
-static double beyond(const struct fit *fit, double s, double f, double *ret_slope)
+static double at_least(const struct fit *fit, double s, double f, double *ret_slope)
 {
     double point = sa_binomial_point(s, s + f, fit->p);
 
@@ -131,19 +131,20 @@ static double beyond(const struct fit *fit, double s, double f, double *ret_slop
  * Returns the lower end in blocks (failures and s successes): the smallest number that yields s
  * samples with more than the allowed error. doc/sampling.md, "Intervals", has the three cases.
  */
-static double fewest(const struct fit *fit, double s, double error)
+static double lower_end(const struct fit *fit, double s, double error)
 {
-    double middle = s + solve(fit, &(struct condition){beyond_middle, s, error / 2});
+    double middle = s + solve(fit, &(struct condition){at_least_middle, s, error / 2});
 
     if (s > 50)
         return middle; /* the upper end of one sample is lower */
 
-    double most_of_one = 2 + solve(fit, &(struct condition){beyond_if_any, 2, 1 - error / 2});
+    double most_of_one = 2 + solve(fit, &(struct condition){at_least_if_any, 2, 1 - error / 2});
 
     if (middle >= most_of_one)
         return middle;
 
-    double least = s + solve(fit, &(struct condition){beyond_middle_if_any, s, LOW_SHARE * error});
+    double least =
+        s + solve(fit, &(struct condition){at_least_middle_if_any, s, LOW_SHARE * error});
 
     return least < most_of_one ? least : most_of_one;
 }
@@ -153,13 +154,13 @@ static double fewest(const struct fit *fit, double s, double error)
  * samples with more than the allowed error. That error is all of it while a sample of all `all`
  * blocks, with probability p^all, would not put the lower end above the truth.
  */
-static double most(const struct fit *fit, double s, double error)
+static double upper_end(const struct fit *fit, double s, double error)
 {
-    double all = s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error / 2});
+    double all = s + 1 + solve(fit, &(struct condition){at_least_if_any, s + 1, 1 - error / 2});
 
     if (all * sa_log(fit->p) <= sa_log(error))
         return all;
-    return s + 1 + solve(fit, &(struct condition){beyond_if_any, s + 1, 1 - error});
+    return s + 1 + solve(fit, &(struct condition){at_least_if_any, s + 1, 1 - error});
 }
 
 /* Returns the negative binomial distribution with this mean and variance. p is clamped to what the
@@ -197,7 +198,7 @@ static double unseen_high(const struct quantity *quantity, double weight, double
     if (fit.s > MANY_SAMPLES)
         return quantity->known + 1 + mean + sa_normal_quantile(1 - error / 2) * sa_sqrt(variance);
     return quantity->known + 1 +
-           fit.scale * solve(&fit, &(struct condition){beyond, fit.s, 1 - error / 2});
+           fit.scale * solve(&fit, &(struct condition){at_least, fit.s, 1 - error / 2});
 }
 
 /* Stores the ends of the interval of a quantity, without unseen blocks. error: 1 - level. */
@@ -225,12 +226,13 @@ static void interval(const struct quantity *quantity, enum salloc_estimator esti
         double low = fit.s - 1, high = fit.s + 1;
 
         if (low > 0.5)
-            *ret_low += fit.scale * solve(&fit, &(struct condition){beyond, low, error / 2});
-        *ret_high += fit.scale * solve(&fit, &(struct condition){beyond, high, 1 - error / 2});
+            *ret_low += fit.scale * solve(&fit, &(struct condition){at_least, low, error / 2});
+        *ret_high += fit.scale * solve(&fit, &(struct condition){at_least, high, 1 - error / 2});
         return;
     }
 
-    double low = fewest(&fit, fit.s, error) - fit.s, high = most(&fit, fit.s, error) - fit.s;
+    double low = lower_end(&fit, fit.s, error) - fit.s,
+           high = upper_end(&fit, fit.s, error) - fit.s;
     double middle = mean / fit.scale;
 
     /* At levels far below 1/2 both ends can be on one side of the estimate. */

@@ -20,7 +20,7 @@
 
 /* Returns the error of Stirling's formula: log n! - ((n + 1/2) log n - n + log(2 pi) / 2). From n =
  * 10 on it is the asymptotic series in 1/n (DLMF 5.11.1). */
-static double stirling_rest(double n)
+static double stirling_error(double n)
 {
     double i = 1 / n, i2 = i * i;
 
@@ -65,7 +65,7 @@ double sa_binomial_point(double k, double n, double p)
 
     /* For small p, q has lost digits of p, so n - mean is more accurate than n q. */
     double mean = n * p, d = k - mean;
-    double e = stirling_rest(n) - stirling_rest(k) - stirling_rest(rest) - deviance(k, mean, d) -
+    double e = stirling_error(n) - stirling_error(k) - stirling_error(rest) - deviance(k, mean, d) -
                deviance(rest, p < 0.5 ? n - mean : n * q, -d);
 
     return sa_sqrt(n / (TWO_PI * k * rest)) * sa_exp(e);
@@ -120,7 +120,7 @@ double sa_negative_binomial(double f, double s, double p)
 }
 
 /* Returns x without its fraction. A double beyond 2^62 has none. */
-static double whole(double x)
+static double integer_part(double x)
 {
     return x < 0x1p62 ? (double)(int64_t)x : x;
 }
@@ -135,10 +135,10 @@ double sa_negative_binomial_quantile(double probability, double s, double p)
         low = high;
         high *= 2;
     }
-    high = whole(high) + 1;
-    low = whole(low);
+    high = integer_part(high) + 1;
+    low = integer_part(low);
     while (high - low > 1) {
-        double middle = whole((low + high) / 2);
+        double middle = integer_part((low + high) / 2);
 
         if (middle <= low || middle >= high)
             break; /* beyond 2^53, neighbouring doubles are more than 1 apart */

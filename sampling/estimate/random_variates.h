@@ -30,7 +30,7 @@ SA_INLINE double sa_variate_uniform(uint64_t *rng)
 }
 
 /* Returns true with probability p: a Bernoulli variate. */
-SA_INLINE bool sa_variate_trial(uint64_t *rng, double p)
+SA_INLINE bool sa_variate_bernoulli(uint64_t *rng, double p)
 {
     return p > 0 && sa_variate_uniform(rng) <= p;
 }

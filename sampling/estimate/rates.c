@@ -58,7 +58,7 @@ static struct rates_copy *copy_of(uint32_t generation)
     return &rates.copy[(generation - 1) % SA_RATE_COPIES];
 }
 
-static double real_load(const double *p)
+static double double_load(const double *p)
 {
     double v;
 
@@ -66,7 +66,7 @@ static double real_load(const double *p)
     return v;
 }
 
-static void real_store(double *p, double v)
+static void double_store(double *p, double v)
 {
     __atomic_store(p, &v, __ATOMIC_RELAXED);
 }
@@ -117,9 +117,9 @@ static struct sa_rate rate_default(double interval, double byte_log_fail, double
 
 static void copy_set_class(struct rates_copy *copy, unsigned cls, struct sa_rate r)
 {
-    real_store(&copy->of[cls].p, r.p);
-    real_store(&copy->of[cls].interval, r.interval);
-    real_store(&copy->of[cls].log_fail, r.log_fail);
+    double_store(&copy->of[cls].p, r.p);
+    double_store(&copy->of[cls].interval, r.interval);
+    double_store(&copy->of[cls].log_fail, r.log_fail);
 }
 
 /* Fills the next copy of the table and makes it the current one. p: the probability of each class;
@@ -134,7 +134,7 @@ static void rates_publish(int64_t interval, const double *p)
      * tells a reader of the copy's former contents that they are invalid (copy_was_valid). */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     sa_store_relaxed(&copy->interval, interval);
-    real_store(&copy->log_fail, log_fail);
+    double_store(&copy->log_fail, log_fail);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         copy_set_class(copy, cls,
                        p ? rate_from(p[cls], sa_size_classes.of[cls].size)
@@ -164,7 +164,7 @@ SA_RARE static void copy_unseen(const struct rates_copy *copy, struct sa_unseen 
 
     *ret = (struct sa_unseen){.bytes = interval > 1 ? (double)interval : 0};
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        double p = real_load(&copy->of[cls].p), t = real_load(&copy->of[cls].interval);
+        double p = double_load(&copy->of[cls].p), t = double_load(&copy->of[cls].interval);
 
         if (p < 1) {
             ret->bytes = larger(ret->bytes, p > 0 ? t : INFINITY);
@@ -184,9 +184,9 @@ SA_RARE static void rates_set(int64_t interval, const double *p)
 
     copy_unseen(before, &u);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    real_store(&past->bytes_weight, larger(before->past.bytes_weight, u.bytes));
-    real_store(&past->blocks_weight, larger(before->past.blocks_weight, u.blocks));
-    real_store(&past->bytes, INFINITY);
+    double_store(&past->bytes_weight, larger(before->past.bytes_weight, u.bytes));
+    double_store(&past->blocks_weight, larger(before->past.blocks_weight, u.blocks));
+    double_store(&past->bytes, INFINITY);
     rates_publish(interval, p);
 }
 
@@ -205,7 +205,7 @@ SA_RARE void sa_rates_set_classes(const double *p)
 SA_RARE void sa_rates_bound_past(double bytes)
 {
     SA_DCHECK_HELD(SA_RANK_RATES);
-    real_store(&copy_of(sa_load_relaxed(&rates.generation))->past.bytes, bytes);
+    double_store(&copy_of(sa_load_relaxed(&rates.generation))->past.bytes, bytes);
 }
 
 /* Returns whether all that the caller has read from the copy of this generation was read before a
@@ -225,9 +225,9 @@ static bool read_class(unsigned cls, uint32_t generation, struct sa_rate *ret)
 
     SA_DCHECK(cls > 0 && cls < sa_size_classes.count);
     ret->generation = generation;
-    ret->p = real_load(&from->p);
-    ret->interval = real_load(&from->interval);
-    ret->log_fail = real_load(&from->log_fail);
+    ret->p = double_load(&from->p);
+    ret->interval = double_load(&from->interval);
+    ret->log_fail = double_load(&from->log_fail);
     return copy_was_valid(generation);
 }
 
@@ -240,7 +240,7 @@ struct sa_rate sa_rate_of_class(unsigned cls)
     return r;
 }
 
-bool sa_rate_of_class_then(unsigned cls, uint32_t generation, uint32_t mask, struct sa_rate *ret)
+bool sa_rate_of_class_at(unsigned cls, uint32_t generation, uint32_t mask, struct sa_rate *ret)
 {
     uint32_t now = sa_load_acquire(&rates.generation);
 
@@ -270,12 +270,12 @@ static uint32_t read_interval(double *ret_interval, double *ret_log_fail)
         generation = sa_load_acquire(&rates.generation);
         copy = copy_of(generation);
         *ret_interval = (double)sa_load_relaxed(&copy->interval);
-        *ret_log_fail = real_load(&copy->log_fail);
+        *ret_log_fail = double_load(&copy->log_fail);
     } while (!copy_was_valid(generation));
     return generation;
 }
 
-bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret)
+bool sa_rate_decide_size(size_t bytes, uint64_t *rng, struct sa_rate *ret)
 {
     double interval, log_fail, u = 0;
     uint32_t generation = read_interval(&interval, &log_fail);
@@ -302,9 +302,9 @@ SA_RARE void sa_rates_unseen(struct sa_unseen *ret)
         generation = sa_load_acquire(&rates.generation);
         from = copy_of(generation);
         copy_unseen(from, ret);
-        ret->past_bytes_weight = real_load(&from->past.bytes_weight);
-        ret->past_blocks_weight = real_load(&from->past.blocks_weight);
-        ret->past_bytes = real_load(&from->past.bytes);
+        ret->past_bytes_weight = double_load(&from->past.bytes_weight);
+        ret->past_blocks_weight = double_load(&from->past.blocks_weight);
+        ret->past_bytes = double_load(&from->past.bytes);
     } while (!copy_was_valid(generation));
     ret->past_blocks = ret->past_bytes / sa_size_classes.of[1].size;
 }

@@ -45,11 +45,11 @@ struct sa_rate sa_rate_of_class(unsigned cls);
  * generation that are in `mask` are given. Returns false if a change has overwritten the table of
  * that generation. SA_RATE_COPIES - 1 changes are enough for that. Any thread, no lock.
  */
-bool sa_rate_of_class_then(unsigned cls, uint32_t generation, uint32_t mask, struct sa_rate *ret);
+bool sa_rate_of_class_at(unsigned cls, uint32_t generation, uint32_t mask, struct sa_rate *ret);
 
 /* Makes the sampling decision for a block without a class. True: the block is sampled, and *ret is
  * its rate. Any thread may use the state rng at the same time: it changes atomically. */
-bool sa_rate_try_size(size_t bytes, uint64_t *rng, struct sa_rate *ret);
+bool sa_rate_decide_size(size_t bytes, uint64_t *rng, struct sa_rate *ret);
 
 /* Returns the sampling interval in bytes. 0: sampling is off; 1: every block is sampled. */
 int64_t sa_rates_interval(void);

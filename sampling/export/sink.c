@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#define OUT_BYTES (((sizeof(struct sa_sink) + 65535) / 65536) * 65536)
+#define SINK_BYTES (((sizeof(struct sa_sink) + 65535) / 65536) * 65536)
 
-SA_STATIC_ASSERT(OUT_BYTES == 128 << 10, "doc/profiles.md says so");
+SA_STATIC_ASSERT(SINK_BYTES == 128 << 10, "doc/profiles.md says so");
 
 /* Makes the table of CRC-32, whose polynomial is 0xedb88320 with the lowest bit first (RFC 1952).
  */
@@ -38,7 +38,7 @@ struct sa_sink *sa_sink_open(int (*sink)(void *, const void *, size_t), void *ar
 {
     /* Magic number, deflate, no flags, no time, no extra flags, Unix. */
     static const uint8_t header[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
-    struct sa_sink *out = sa_vm_map(NULL, OUT_BYTES, "salloc output");
+    struct sa_sink *out = sa_vm_map(NULL, SINK_BYTES, "salloc output");
 
     if (!out)
         return NULL;
@@ -118,6 +118,6 @@ int sa_sink_close(struct sa_sink *out)
         pass_on(out, tail, sizeof(tail));
     }
     error = out->error;
-    sa_vm_unmap(out, OUT_BYTES);
+    sa_vm_unmap(out, SINK_BYTES);
     return error;
 }

@@ -26,11 +26,6 @@ static const struct {
     [SALLOC_PROFILE_LIFETIMES] = {"lifetimes", "blocks allocated, and mostly freed"},
 };
 
-const char *sa_summary_type(enum salloc_profile_type type)
-{
-    return types[type].name;
-}
-
 /* Adds the date and time of nanoseconds since 1970. */
 static void add_time(struct sa_fmt *f, int64_t ns)
 {

@@ -10,9 +10,6 @@
 #include "sampling/export/sink.h"
 #include "sampling/export/values.h"
 
-/* Returns the name of a type of profile: "heap", "fragmentation", and so on. */
-const char *sa_summary_type(enum salloc_profile_type type);
-
 /* Converts nanoseconds to the largest unit of which they are at least 1, and stores the number.
  * Returns the name of the unit, from "ns" to "d". */
 const char *sa_summary_life(double ns, double *ret);

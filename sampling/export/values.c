@@ -11,7 +11,7 @@
 
 /* Rounds to a whole number, at most 1e18. Files hold signed numbers of 64 bits, and readers add up
  * a few rows. */
-static uint64_t whole(double x)
+static uint64_t rounded(double x)
 {
     return x >= 1e18 ? (uint64_t)1e18 : x > 0 ? (uint64_t)(x + 0.5) : 0;
 }
@@ -21,20 +21,20 @@ void sa_values_of_row(const struct sa_bucket *row, struct sa_values *ret)
     double weight = 1 / row->key.p, bytes = weight * (double)row->key.allocated;
 
     SA_DCHECK(row->key.p > 0 && row->key.p <= 1);
-    ret->count = whole((double)row->samples * weight);
-    ret->bytes = whole((double)row->samples * bytes);
-    ret->waste = whole(row->waste * bytes);
-    ret->resident = whole(row->resident * weight);
-    ret->swapped = whole(row->swapped * weight);
-    ret->locked = whole(row->locked * weight);
-    ret->zero = whole(row->zero * weight);
+    ret->count = rounded((double)row->samples * weight);
+    ret->bytes = rounded((double)row->samples * bytes);
+    ret->waste = rounded(row->waste * bytes);
+    ret->resident = rounded(row->resident * weight);
+    ret->swapped = rounded(row->swapped * weight);
+    ret->locked = rounded(row->locked * weight);
+    ret->zero = rounded(row->zero * weight);
 }
 
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)
 {
     memset(ret, 0, sizeof(*ret));
-    ret->count = whole(total->sums.count + (double)total->sums.certain);
-    ret->bytes = whole(total->sums.bytes + total->sums.certain_bytes);
+    ret->count = rounded(total->sums.count + (double)total->sums.certain);
+    ret->bytes = rounded(total->sums.bytes + total->sums.certain_bytes);
 }
 
 /* A bucket, or a total, of a stack. */

@@ -10,15 +10,15 @@
 
 #include <string.h>
 
-#define ROWS_FIRST 256
+#define BUCKETS_MIN 256
 
-static size_t rows_bytes(size_t cap)
+static size_t buckets_bytes(size_t cap)
 {
     return sa_align_up(cap * (sizeof(struct sa_bucket) + 2 * sizeof(uint32_t)),
                        sa_max(sa_vm.page_bytes, 4096));
 }
 
-static uint64_t rows_hash(const struct sa_bucket_key *key)
+static uint64_t buckets_hash(const struct sa_bucket_key *key)
 {
     const uint64_t *words = (const uint64_t *)key;
     uint64_t hash = 0;
@@ -29,23 +29,23 @@ static uint64_t rows_hash(const struct sa_bucket_key *key)
 }
 
 /* Returns the index entry of a key: that of its bucket, or the empty one where it belongs. */
-static uint32_t *rows_entry(const struct sa_buckets *rows, const struct sa_bucket_key *key)
+static uint32_t *buckets_entry(const struct sa_buckets *rows, const struct sa_bucket_key *key)
 {
-    size_t mask = 2 * rows->cap - 1, at = rows_hash(key) & mask;
+    size_t mask = 2 * rows->cap - 1, at = buckets_hash(key) & mask;
 
     while (rows->index[at] && memcmp(&rows->rows[rows->index[at] - 1].key, key, sizeof(*key)) != 0)
         at = (at + 1) & mask;
     return &rows->index[at];
 }
 
-/* Doubles the table. False: no memory, or SA_ROWS_MAX buckets. */
-static bool rows_grow(struct sa_buckets *rows)
+/* Doubles the table. False: no memory, or SA_BUCKETS_MAX buckets. */
+static bool buckets_grow(struct sa_buckets *rows)
 {
-    size_t cap = rows->cap ? 2 * rows->cap : ROWS_FIRST;
+    size_t cap = rows->cap ? 2 * rows->cap : BUCKETS_MIN;
     struct sa_buckets more = {
-        .count = rows->count, .cap = cap, .bytes = rows_bytes(cap), .dropped = rows->dropped};
+        .count = rows->count, .cap = cap, .bytes = buckets_bytes(cap), .dropped = rows->dropped};
 
-    if (cap > SA_ROWS_MAX)
+    if (cap > SA_BUCKETS_MAX)
         return false;
     more.rows = sa_vm_map(NULL, more.bytes, "salloc:profile");
     if (!more.rows)
@@ -54,7 +54,7 @@ static bool rows_grow(struct sa_buckets *rows)
     if (rows->count)
         memcpy(more.rows, rows->rows, rows->count * sizeof(*rows->rows));
     for (size_t i = 0; i < rows->count; i++)
-        *rows_entry(&more, &more.rows[i].key) = (uint32_t)i + 1;
+        *buckets_entry(&more, &more.rows[i].key) = (uint32_t)i + 1;
     if (rows->cap)
         sa_vm_unmap(rows->rows, rows->bytes);
     *rows = more;
@@ -70,15 +70,15 @@ struct sa_bucket *sa_buckets_find(struct sa_buckets *rows, const struct sa_bucke
     SA_DCHECK(rows->count <= rows->cap && !(rows->cap & (rows->cap - 1)));
     SA_DCHECK(!rows->cap || rows->index); /* not trimmed */
     if (rows->cap) {
-        entry = rows_entry(rows, key);
+        entry = buckets_entry(rows, key);
         if (*entry)
             return &rows->rows[*entry - 1];
     }
-    if (rows->count == rows->cap && !rows_grow(rows)) {
+    if (rows->count == rows->cap && !buckets_grow(rows)) {
         rows->dropped++;
         return NULL;
     }
-    entry = rows_entry(rows, key);
+    entry = buckets_entry(rows, key);
     row = &rows->rows[rows->count++];
     *entry = (uint32_t)rows->count;
     row->key = *key;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_ROWS_MAX (1u << 19) /* most buckets of a table */
+#define SA_BUCKETS_MAX (1u << 19) /* most buckets of a table */
 
 /* A table. All zero is the empty one. */
 struct sa_buckets {
@@ -26,8 +26,9 @@ struct sa_buckets {
 
 /*
  * Returns the bucket of a key. If there is none, it is made, with references of its own to the
- * stacks. The pointer is valid until the next call. NULL: the table has no memory, or SA_ROWS_MAX
- * buckets; the call is counted as dropped. Requires that the caller holds references to the stacks.
+ * stacks. The pointer is valid until the next call. NULL: the table has no memory, or
+ * SA_BUCKETS_MAX buckets; the call is counted as dropped. Requires that the caller holds references
+ * to the stacks.
  */
 struct sa_bucket *sa_buckets_find(struct sa_buckets *rows, const struct sa_bucket_key *key);
 

@@ -83,12 +83,12 @@ uint64_t sa_sampler_stream(unsigned number)
 
 bool sa_sampler_try(const struct sa_rate *rate)
 {
-    return sa_variate_trial(&sampler.rng, rate->p);
+    return sa_variate_bernoulli(&sampler.rng, rate->p);
 }
 
 void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
 {
-    ret->won = sa_rate_try_size(bytes, &sampler.rng, &ret->rate);
+    ret->won = sa_rate_decide_size(bytes, &sampler.rng, &ret->rate);
     ret->bytes = bytes;
 }
 

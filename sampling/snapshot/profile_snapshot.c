@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <math.h>
 
-#define TOTALS_FIRST 1024
+#define TOTALS_MIN 1024
 
 /* A profile and its memory, in a mapping of its own. */
 struct profile_memory {
@@ -183,7 +183,7 @@ void sa_snapshot_measure(struct sa_profile *profile)
 /* Doubles the room for totals. False: no memory. */
 static bool totals_grow(struct profile_memory *m)
 {
-    size_t cap = m->totals_cap ? 2 * m->totals_cap : TOTALS_FIRST;
+    size_t cap = m->totals_cap ? 2 * m->totals_cap : TOTALS_MIN;
     size_t bytes = map_bytes(cap * sizeof(struct sa_total));
     struct sa_total *more = sa_vm_map(NULL, bytes, "salloc:profile");
 
@@ -256,7 +256,7 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
     profile_add_copied(m, &copied);
     sa_live_unref_copied(&copied);
     m->singles = copied;
-    if (m->rows.dropped && m->rows.count < SA_ROWS_MAX) { /* no memory for all buckets */
+    if (m->rows.dropped && m->rows.count < SA_BUCKETS_MAX) { /* no memory for all buckets */
         sa_profile_free(&m->profile);
         return NULL;
     }

@@ -178,22 +178,22 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
 
 /* Adds the frame to a trace, or ends the trace if the frame cannot be in one. The first step is the
  * only one whose address is exact. */
-static void path_add(struct sa_trace_cache_made *made, const struct cursor *c, uint64_t rule,
-                     const struct sa_unwind_object *o)
+static void trace_add(struct sa_trace_recorded *recorded, const struct cursor *c, uint64_t rule,
+                      const struct sa_unwind_object *o)
 {
     unsigned kind = rule & SA_RULE_KIND;
     uint32_t i = 0;
 
     if ((kind != SA_RULE_FRAME && kind != SA_RULE_END) || !is_in(o, c->pc - !c->exact) ||
-        !o->identity || c->exact != (made->count == 0)) {
-        made->going = false;
+        !o->identity || c->exact != (recorded->count == 0)) {
+        recorded->going = false;
         return;
     }
-    while (i < made->count && made->step[i].rule != SA_TRACE_CACHE_OBJECT(o->identity))
+    while (i < recorded->count && recorded->step[i].rule != SA_TRACE_CACHE_OBJECT(o->identity))
         i++;
-    if (!o->permanent && i == made->count)
-        sa_trace_cache_add(made, c->pc, SA_TRACE_CACHE_OBJECT(o->identity));
-    sa_trace_cache_add(made, c->pc,
+    if (!o->permanent && i == recorded->count)
+        sa_trace_cache_add(recorded, c->pc, SA_TRACE_CACHE_OBJECT(o->identity));
+    sa_trace_cache_add(recorded, c->pc,
                        sa_trace_cache_is_plain(rule) ? rule | SA_TRACE_CACHE_PLAIN : rule);
 }
 
@@ -356,14 +356,14 @@ SA_NOINLINE static bool is_object(uintptr_t pc, uint64_t rule)
  * that the trace has for the next frame, or 0, and in *ret_followed whether the trace was right to
  * its end. False: the walk is at its end.
  */
-SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, uint64_t *ret_rule,
-                                    bool *ret_followed)
+SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_trace *trace,
+                                    uint64_t *ret_rule, bool *ret_followed)
 {
     struct state state = {w->c.pc, w->c.sp, w->c.bp}, next;
     uintptr_t limit = w->c.top < w->c.readable ? w->c.top : w->c.readable, frame = w->frame;
     uintptr_t *pc = w->pc, *pc_end = pc + w->most; /* nothing is stored yet */
-    const struct sa_trace_cache_step *step = path->step;
-    const struct sa_trace_cache_step *end = step + sa_load_relaxed(&path->count);
+    const struct sa_trace_cache_step *step = trace->step;
+    const struct sa_trace_cache_step *end = step + sa_load_relaxed(&trace->count);
     uint64_t rule = 0;
 
     SA_DCHECK(end - step <= SA_TRACE_CACHE_STEPS);
@@ -398,7 +398,7 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
         w->c.sp = state.sp;
         w->c.bp = state.bp;
         w->c.exact = false;
-        w->inner = (unsigned)(step - path->step);
+        w->inner = (unsigned)(step - trace->step);
         w->found = state.sp >= frame;
     }
     w->n = (unsigned)(pc - w->pc);
@@ -406,9 +406,9 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_path *path, 
     return state.pc && pc != pc_end;
 }
 
-/* Walks to the end by looking up each rule. rule: that of the first frame, or 0. made: the trace
- * that the steps are added to, or NULL. */
-SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_cache_made *made)
+/* Walks to the end by looking up each rule. rule: that of the first frame, or 0. recorded: the
+ * trace that the steps are added to, or NULL. */
+SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_recorded *recorded)
 {
     struct objects objects;
 
@@ -418,23 +418,23 @@ SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_cache_made
         return;
     do {
         rule = find_rule(&w->c, &objects);
-        if (made && made->going)
-            path_add(made, &w->c, rule, &objects.object[objects.last]);
+        if (recorded && recorded->going)
+            trace_add(recorded, &w->c, rule, &objects.object[objects.last]);
     } while (walk_step(w, rule));
 }
 
 /* Walks to the end, and writes the trace. */
-SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_path *path)
+SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_trace *trace)
 {
-    struct sa_trace_cache_made made = {.count = 0, .going = true};
+    struct sa_trace_recorded recorded = {.count = 0, .going = true};
 
-    walk_on(w, 0, &made);
-    sa_trace_cache_set(path, &made);
+    walk_on(w, 0, &recorded);
+    sa_trace_cache_set(trace, &recorded);
 }
 
 /* Returns the trace of the walks that begin as this one does, or NULL if `frame` is not a frame of
  * this stack. */
-SA_INLINE struct sa_path *walk_path(struct walk *w)
+SA_INLINE struct sa_trace *walk_trace(struct walk *w)
 {
     if (w->frame - w->c.sp > PAGE || !in_frame(&w->c, w->frame - 8, w->c.top))
         return NULL;
@@ -446,7 +446,7 @@ SA_NOINLINE bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most,
 {
     struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .most = most};
     uintptr_t start, sp, bp;
-    struct sa_path *path;
+    struct sa_trace *trace;
     bool followed, goes_on = most > 0;
     uint32_t sequence;
     uint64_t rule = 0;
@@ -454,20 +454,20 @@ SA_NOINLINE bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most,
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
                      : "=&r"(start), "=&r"(sp), "=&r"(bp));
     walk_begin(&w, start, sp, bp);
-    path = walk_path(&w);
-    if (path && goes_on && sp % 8 == 0 && sa_trace_cache_begin(path, &sequence)) {
-        goes_on = walk_follow(&w, path, &rule, &followed);
-        if (SA_LIKELY(sa_trace_cache_is_whole(path, sequence))) {
-            sa_trace_cache_end(path, followed);
+    trace = walk_trace(&w);
+    if (trace && goes_on && sp % 8 == 0 && sa_trace_cache_begin(trace, &sequence)) {
+        goes_on = walk_follow(&w, trace, &rule, &followed);
+        if (SA_LIKELY(sa_trace_cache_is_whole(trace, sequence))) {
+            sa_trace_cache_end(trace, followed);
         } else {
             walk_begin(&w, start, sp, bp);
             goes_on = true;
             rule = 0;
         }
-        path = NULL;
+        trace = NULL;
     }
-    if (path && goes_on)
-        walk_and_remember(&w, path);
+    if (trace && goes_on)
+        walk_and_remember(&w, trace);
     else if (goes_on)
         walk_on(&w, rule, NULL);
     /* In a static program without an index of .eh_frame, nothing describes even the frames of the

@@ -11,7 +11,7 @@
 
 #ifdef SA_UNWIND_FAST
 
-struct sa_path sa_trace_caches[1 << SA_TRACE_CACHE_BITS];
+struct sa_trace sa_trace_caches[1 << SA_TRACE_CACHE_BITS];
 uint8_t sa_trace_cache_numbers[1 << SA_TRACE_CACHE_BITS];
 static uint8_t numbers_used; /* traces given out; atomic, relaxed */
 
@@ -19,7 +19,7 @@ static uint8_t numbers_used; /* traces given out; atomic, relaxed */
 
 /* Two threads that call this at the same time may get one trace for two places. A trace is only a
  * guess of the rules to come, so that is harmless. */
-struct sa_path *sa_trace_cache_first_of(uint8_t *number)
+struct sa_trace *sa_trace_cache_first_of(uint8_t *number)
 {
     unsigned n = sa_min(sa_load_relaxed(&numbers_used) + 1u, 1u << SA_TRACE_CACHE_BITS);
 
@@ -39,22 +39,22 @@ bool sa_trace_cache_is_plain(uint64_t rule)
     return !(rule & SA_RULE_RBP_AT_CFA) || (rbp % 8 == 0 && rbp <= -8 && rbp >= -cfa);
 }
 
-void sa_trace_cache_set(struct sa_path *path, const struct sa_trace_cache_made *made)
+void sa_trace_cache_set(struct sa_trace *trace, const struct sa_trace_recorded *recorded)
 {
-    uint32_t sequence = sa_load_relaxed(&path->sequence);
+    uint32_t sequence = sa_load_relaxed(&trace->sequence);
 
-    SA_DCHECK(made->count <= SA_TRACE_CACHE_STEPS);
-    if (sequence % 2 || !sa_cas_acquire(&path->sequence, &sequence, sequence + 1))
+    SA_DCHECK(recorded->count <= SA_TRACE_CACHE_STEPS);
+    if (sequence % 2 || !sa_cas_acquire(&trace->sequence, &sequence, sequence + 1))
         return;
     /* A reader that sees one of the stores below also sees the odd sequence above. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    for (uint32_t i = 0; i < made->count; i++) {
-        sa_store_relaxed(&path->step[i].pc, made->step[i].pc);
-        sa_store_relaxed(&path->step[i].rule, made->step[i].rule);
+    for (uint32_t i = 0; i < recorded->count; i++) {
+        sa_store_relaxed(&trace->step[i].pc, recorded->step[i].pc);
+        sa_store_relaxed(&trace->step[i].rule, recorded->step[i].rule);
     }
-    sa_store_relaxed(&path->count, made->count);
-    sa_store_relaxed(&path->left, 0);
-    sa_store_release(&path->sequence, sequence + 2);
+    sa_store_relaxed(&trace->count, recorded->count);
+    sa_store_relaxed(&trace->left, 0);
+    sa_store_release(&trace->sequence, sequence + 2);
 }
 
 #endif

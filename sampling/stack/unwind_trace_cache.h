@@ -49,7 +49,7 @@ struct sa_trace_cache_step {
 #define SA_TRACE_CACHE_OBJECT(identity) ((identity) | SA_RULE_KIND)
 
 /* A trace. */
-struct sa_path {
+struct sa_trace {
     uint32_t sequence; /* atomic: odd during a write; grows by 2 with each */
     uint32_t count;    /* steps; atomic, relaxed */
     uint32_t left; /* walks in a row that left the trace; atomic, relaxed, updates may be lost */
@@ -57,23 +57,23 @@ struct sa_path {
 } __attribute__((aligned(SA_CACHELINE)));
 
 /* The steps of a walk that may become a trace. Belongs to the walk. */
-struct sa_trace_cache_made {
+struct sa_trace_recorded {
     uint32_t count;
     bool going; /* false: a step cannot be in a trace, or the trace is full; none is added */
     struct sa_trace_cache_step step[SA_TRACE_CACHE_STEPS];
 };
 
-extern struct sa_path sa_trace_caches[1 << SA_TRACE_CACHE_BITS] SA_HIDDEN;
+extern struct sa_trace sa_trace_caches[1 << SA_TRACE_CACHE_BITS] SA_HIDDEN;
 
 /* Hash of the beginning of a walk → index of the trace plus 1; 0: no trace yet. Atomic, relaxed. */
 extern uint8_t sa_trace_cache_numbers[1 << SA_TRACE_CACHE_BITS] SA_HIDDEN;
 
 /* Gives an element of sa_trace_cache_numbers a trace, and returns it. */
-struct sa_path *sa_trace_cache_first_of(uint8_t *number);
+struct sa_trace *sa_trace_cache_first_of(uint8_t *number);
 
 /* Returns the trace for walks that begin with this call at this stack address. Others may share
  * it. */
-SA_INLINE struct sa_path *sa_trace_cache_of(uintptr_t return_address, uintptr_t frame)
+SA_INLINE struct sa_trace *sa_trace_cache_of(uintptr_t return_address, uintptr_t frame)
 {
     uint8_t *number = &sa_trace_cache_numbers[(return_address ^ frame << 32) * SA_RNG_STEP >>
                                               (64 - SA_TRACE_CACHE_BITS)];
@@ -84,36 +84,36 @@ SA_INLINE struct sa_path *sa_trace_cache_of(uintptr_t return_address, uintptr_t 
 
 /* Begins to follow a trace. False: it is being written, or is to be written again. Stores the
  * sequence for sa_trace_cache_is_whole. */
-SA_INLINE bool sa_trace_cache_begin(const struct sa_path *path, uint32_t *ret_sequence)
+SA_INLINE bool sa_trace_cache_begin(const struct sa_trace *trace, uint32_t *ret_sequence)
 {
-    *ret_sequence = sa_load_acquire(&path->sequence);
-    return *ret_sequence % 2 == 0 && sa_load_relaxed(&path->left) < SA_TRACE_CACHE_PATIENCE;
+    *ret_sequence = sa_load_acquire(&trace->sequence);
+    return *ret_sequence % 2 == 0 && sa_load_relaxed(&trace->left) < SA_TRACE_CACHE_PATIENCE;
 }
 
 /* Returns whether no write came between sa_trace_cache_begin and this call. */
-SA_INLINE bool sa_trace_cache_is_whole(const struct sa_path *path, uint32_t sequence)
+SA_INLINE bool sa_trace_cache_is_whole(const struct sa_trace *trace, uint32_t sequence)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return sa_load_relaxed(&path->sequence) == sequence;
+    return sa_load_relaxed(&trace->sequence) == sequence;
 }
 
 /* Counts a walk that followed the trace to its end, or one that left it before. */
-SA_INLINE void sa_trace_cache_end(struct sa_path *path, bool followed)
+SA_INLINE void sa_trace_cache_end(struct sa_trace *trace, bool followed)
 {
-    uint32_t left = sa_load_relaxed(&path->left);
+    uint32_t left = sa_load_relaxed(&trace->left);
 
     if (!followed)
-        sa_store_relaxed(&path->left, left + 1);
+        sa_store_relaxed(&trace->left, left + 1);
     else if (left)
-        sa_store_relaxed(&path->left, 0);
+        sa_store_relaxed(&trace->left, 0);
 }
 
 /* Adds a step, as long as there is room. */
-SA_INLINE void sa_trace_cache_add(struct sa_trace_cache_made *made, uintptr_t pc, uint64_t rule)
+SA_INLINE void sa_trace_cache_add(struct sa_trace_recorded *recorded, uintptr_t pc, uint64_t rule)
 {
-    made->going = made->going && made->count < SA_TRACE_CACHE_STEPS;
-    if (made->going)
-        made->step[made->count++] = (struct sa_trace_cache_step){pc, rule};
+    recorded->going = recorded->going && recorded->count < SA_TRACE_CACHE_STEPS;
+    if (recorded->going)
+        recorded->step[recorded->count++] = (struct sa_trace_cache_step){pc, rule};
 }
 
 /* Returns whether a rule is plain: from an aligned stack pointer, all that it reads lies between
@@ -121,6 +121,6 @@ SA_INLINE void sa_trace_cache_add(struct sa_trace_cache_made *made, uintptr_t pc
 bool sa_trace_cache_is_plain(uint64_t rule);
 
 /* Writes the trace. Does nothing if another thread, or interrupted code, is writing it. */
-void sa_trace_cache_set(struct sa_path *path, const struct sa_trace_cache_made *made);
+void sa_trace_cache_set(struct sa_trace *trace, const struct sa_trace_recorded *recorded);
 
 #endif

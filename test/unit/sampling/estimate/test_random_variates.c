@@ -137,7 +137,7 @@ static void test_draw_trials_succeed_with_p(void **state)
         double won = 0;
 
         for (int k = 0; k < DRAWS; k++)
-            won += sa_variate_trial(&rng, p[i]);
+            won += sa_variate_bernoulli(&rng, p[i]);
         assert_true(fabs(won - p[i] * DRAWS) <= 5 * sqrt(p[i] * (1 - p[i]) * DRAWS));
     }
 }
@@ -274,8 +274,8 @@ static void test_draw_certain_and_never(void **state)
         assert_int_equal(sa_variate_failures(&rng, &never, 100), 100);
         assert_true(sa_variate_offset(&rng, &certain, 48) == 1);
         assert_true(sa_variate_hits(&rng, &certain, 48, 1) == 48);
-        assert_true(sa_variate_trial(&rng, 1));
-        assert_false(sa_variate_trial(&rng, 0));
+        assert_true(sa_variate_bernoulli(&rng, 1));
+        assert_false(sa_variate_bernoulli(&rng, 0));
     }
 }
 

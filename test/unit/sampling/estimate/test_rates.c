@@ -84,7 +84,7 @@ static struct sa_rate rate_of_size(size_t bytes)
     uint64_t rng = 0 - SA_RNG_STEP; /* what follows is 0 */
     struct sa_rate r = {0};
 
-    if (!sa_rate_try_size(bytes, &rng, &r))
+    if (!sa_rate_decide_size(bytes, &rng, &r))
         r.p = 0;
     return r;
 }
@@ -308,10 +308,10 @@ static void test_rates_outlive_two_changes(void **state)
         for (int i = 1; i <= changes; i++)
             set_interval((1 + i) * MIB);
         if (changes <= SA_RATE_COPIES - 2) {
-            assert_true(sa_rate_of_class_then(9, then.generation & 7, 7, &found));
+            assert_true(sa_rate_of_class_at(9, then.generation & 7, 7, &found));
             assert_true(found.generation == then.generation && found.p == then.p);
         } else {
-            assert_false(sa_rate_of_class_then(9, then.generation & 7, 7, &found));
+            assert_false(sa_rate_of_class_at(9, then.generation & 7, 7, &found));
         }
     }
 }
@@ -332,7 +332,7 @@ static void test_rates_trials_are_won_as_often_as_said(void **state)
 
         p = p > SA_RATE_CERTAIN ? 1 : p;
         for (int k = 0; k < TRIALS; k++)
-            if (sa_rate_try_size(bytes, &rng, &r)) {
+            if (sa_rate_decide_size(bytes, &rng, &r)) {
                 won++;
                 assert_near(r.p, p, ROUNDING);
             }

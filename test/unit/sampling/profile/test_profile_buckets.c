@@ -111,7 +111,7 @@ static void test_rows_grow_to_the_bound(void **state)
     struct sa_stack *a = stack(5);
 
     (void)state;
-    for (size_t i = 0; i < SA_ROWS_MAX; i++) {
+    for (size_t i = 0; i < SA_BUCKETS_MAX; i++) {
         struct sa_bucket_key key = key_of(a, i);
         struct sa_bucket *row = sa_buckets_find(&rows, &key);
 
@@ -119,16 +119,16 @@ static void test_rows_grow_to_the_bound(void **state)
             fail_msg("row %zu", i);
         row->samples = i;
     }
-    assert_int_equal(rows.count, SA_ROWS_MAX);
+    assert_int_equal(rows.count, SA_BUCKETS_MAX);
     assert_int_equal(rows.dropped, 0);
-    for (size_t i = 0; i < SA_ROWS_MAX + 10; i++) {
+    for (size_t i = 0; i < SA_BUCKETS_MAX + 10; i++) {
         struct sa_bucket_key key = key_of(a, i);
         struct sa_bucket *row = sa_buckets_find(&rows, &key);
 
-        if (i < SA_ROWS_MAX ? !row || row->samples != i : row != NULL)
+        if (i < SA_BUCKETS_MAX ? !row || row->samples != i : row != NULL)
             fail_msg("row %zu", i);
     }
-    assert_int_equal(rows.count, SA_ROWS_MAX);
+    assert_int_equal(rows.count, SA_BUCKETS_MAX);
     assert_int_equal(rows.dropped, 10);
     sa_buckets_free(&rows);
     assert_int_equal(a->references, 1);

@@ -35,9 +35,9 @@ static uint32_t written(void)
 }
 
 /* The one path that has steps. */
-static struct sa_path *only_path(void)
+static struct sa_trace *only_path(void)
 {
-    struct sa_path *found = NULL;
+    struct sa_trace *found = NULL;
 
     for (unsigned i = 0; i < TEST_COUNT(sa_trace_caches); i++)
         if (sa_trace_caches[i].count) {
@@ -48,7 +48,7 @@ static struct sa_path *only_path(void)
     return found;
 }
 
-static struct sa_path *only_path_if(bool is_there)
+static struct sa_trace *only_path_if(bool is_there)
 {
     return is_there ? only_path() : NULL;
 }
@@ -123,14 +123,14 @@ static void test_unwind_path_stops_where_asked(void **state)
 }
 
 /* Makes all rules from a step on wrong: of frames of one word. */
-static void spoil(struct sa_path *path, uint32_t from)
+static void spoil(struct sa_trace *path, uint32_t from)
 {
     for (uint32_t i = from; i < path->count; i++)
         path->step[i].rule = 1ull << 35 | 1;
 }
 
 /* Way number `way` of making a path wrong, from its steps and something that no walk does. */
-static void make_wrong(struct sa_path *path, uint32_t way)
+static void make_wrong(struct sa_trace *path, uint32_t way)
 {
     uint32_t i = way % path->count;
 
@@ -152,7 +152,7 @@ static void make_wrong(struct sa_path *path, uint32_t way)
 /* A path that is not right for the walk does not change what it finds. */
 static void test_unwind_path_is_only_a_guess(void **state)
 {
-    struct sa_path *path, right = {.count = 1};
+    struct sa_trace *path, right = {.count = 1};
     bool has_object = false;
 
     (void)state;
@@ -175,7 +175,7 @@ static void test_unwind_path_is_only_a_guess(void **state)
 
 /* --- threads --- */
 
-static struct sa_trace_cache_made made[2];
+static struct sa_trace_recorded made[2];
 static bool stop; /* atomic */
 
 static void *write_paths(void *arg)
@@ -191,7 +191,7 @@ static void *write_paths(void *arg)
 static void test_unwind_path_may_be_written_meanwhile(void **state)
 {
     pthread_t thread;
-    struct sa_path *path;
+    struct sa_trace *path;
 
     (void)state;
     for (int i = 0; i < 50000; i++) {
@@ -216,7 +216,7 @@ static void test_unwind_path_may_be_written_meanwhile(void **state)
 /* The same, not by chance. */
 static void test_unwind_path_tells_that_it_was_written(void **state)
 {
-    static struct sa_path path;
+    static struct sa_trace path;
     uint32_t sequence;
 
     (void)state;
