@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The stats page as text: the rows of the summary add up exactly as printed, the rows of the
- * classes add up to those of the summary, and any buffer is kept to.
- */
+/* The stats page as text: the printed rows of the summary add up exactly, the rows of classes
+ * add up to the summary, and a buffer of any length is not exceeded. */
 #include "stats/report.h"
 
 #include "alloc/base/bits.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports fit their buffer whatever the counters say, in every format, with as many CPUs as there
- * can be; and making one allocates nothing.
+ * Reports fit their buffer with the longest numbers, in every format, with the maximum of CPUs.
+ * Making a report allocates nothing.
  *
- * The program is linked with --wrap for what reports are made from.
+ * The program is linked with --wrap for the sources of the numbers.
  */
 #include "stats/report.h"
 

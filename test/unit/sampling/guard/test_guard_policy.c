@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which samples are chosen to be guarded: how many, of which stacks, how soon after each other. */
+/* The guard policy: how many samples are guarded, of which stacks, and how soon after each
+ * other. */
 #include "sampling/guard/guard_policy.h"
 
 #include "test/support/cmocka.h"
@@ -8,7 +9,7 @@
 
 static uint64_t now_ns = SECOND;
 
-/* Stacks with hashes of their own. */
+/* Makes stacks with different hashes. */
 static struct sa_stack *stack(uint64_t hash)
 {
     static struct sa_stack s;
@@ -42,7 +43,7 @@ static void test_choice_all_or_none(void **state)
     assert_int_equal(chosen_of(1000, 1000, SECOND), 0);
 }
 
-/* With stacks that do not repeat one in so many, from anywhere in the first round. */
+/* Of stacks that do not repeat, one in N is guarded, from a random place in the first round on. */
 static void test_choice_one_in_so_many(void **state)
 {
     unsigned firsts = 0, chosen = 0, since = 0;
@@ -70,17 +71,15 @@ static void test_choice_one_in_so_many(void **state)
             chosen++;
         }
     }
-    /* Both counters of a stack are another's with chance 0.4 %; then it may be the next one's
-     * turn. */
+    /* With probability 0.4 %, both counters of a stack belong to others; the next one may be
+     * guarded then. */
     assert_in_range(chosen, 1990, 2000);
 }
 
-/*
- * One stack that has all the samples gets few choices: after n of them the chance is 2^-n, and a
- * counter is halved after 1024 times that it was not let through. From n to 2n takes about 2^2n
- * times: that is 1024 for n = 5. So it settles at 5 choices in 1024 samples: 98 of 20000. (Each is
- * a geometric number with deviation 100 %; half and twice as many are 5 deviations and more.)
- */
+/* One stack that has all samples is guarded rarely. After n times the probability is 2^-n, and a
+ * counter is halved after 1024 refusals. From n to 2n takes about 2^2n samples, which is 1024
+ * for n = 5. The count settles at 5 guarded of 1024 samples: 98 of 20000. (Each interval is
+ * geometric with deviation 100 %; half and twice that count are 5 deviations and more.) */
 static void test_choice_spares_stacks_that_were_chosen(void **state)
 {
     struct sa_guard_policy_stats s;
@@ -93,10 +92,10 @@ static void test_choice_spares_stacks_that_were_chosen(void **state)
     sa_guard_policy_stats(&s);
     assert_int_equal(s.every, 2);
     assert_true(s.skipped > 9000);
-    /* A new one is chosen at once. */
+    /* A new stack is guarded at once. */
     now_ns += SECOND;
     assert_true(is_chosen(stack(12345), 100, now_ns));
-    /* Many stacks get nearly all of the choices that there are: 4000 of 8000, with few each. */
+    /* Many stacks with few samples each are guarded nearly every time: 4000 of 8000. */
     others = 0;
     for (unsigned i = 0; i < 8000; i++) {
         now_ns += SECOND;
@@ -105,7 +104,7 @@ static void test_choice_spares_stacks_that_were_chosen(void **state)
     assert_true(others > 3600 && others <= 4000);
 }
 
-/* What was long ago does not matter: the stack is chosen again when others have been. */
+/* Old counts are forgotten: a stack is guarded again once others were. */
 static void test_choice_forgets(void **state)
 {
     unsigned before, again;
@@ -121,7 +120,8 @@ static void test_choice_forgets(void **state)
     assert_true(before >= 4 && again >= 4);
 }
 
-/* However many samples there are, choices keep their distance; and so do pages that are kept. */
+/* The pauses between guarded samples, and between quarantined pages, hold for any number of
+ * samples. */
 static void test_choice_has_a_pace(void **state)
 {
     unsigned chosen = 0, kept = 0;
@@ -141,8 +141,7 @@ static void test_choice_has_a_pace(void **state)
                     SECOND / SA_GUARD_POLICY_KEEP_NS + 1);
 }
 
-/* What is large makes the next one wait longer: 256 ns for each byte, of 1 MiB at each choice or
- * page that is kept. */
+/* Bytes lengthen the pause: by 256 ns each, for guarded samples and quarantined pages of 1 MiB. */
 static void test_choice_has_a_pace_for_bytes(void **state)
 {
     const uint64_t pause = SA_GUARD_POLICY_BYTE_NS << 20;
@@ -159,13 +158,13 @@ static void test_choice_has_a_pace_for_bytes(void **state)
                     10 * SECOND / (SA_GUARD_POLICY_NS + pause) + 1);
     assert_in_range(kept, 10 * SECOND / (SA_GUARD_POLICY_KEEP_NS + pause) * 9 / 10,
                     10 * SECOND / (SA_GUARD_POLICY_KEEP_NS + pause) + 1);
-    /* However large it was, it does not take more than some seconds. */
+    /* The pause is bounded: it ends after some seconds for any size. */
     now_ns += SECOND;
     assert_true(sa_guard_policy_keep(SIZE_MAX, now_ns));
     assert_true(sa_guard_policy_keep(1, now_ns + 9 * SECOND));
 }
 
-/* Nothing is chosen, nor kept, just after the first sample of the process. */
+/* Soon after the first sample of the process, nothing is guarded or quarantined. */
 static void test_choice_begins_late(void **state)
 {
     uint64_t start;
@@ -179,12 +178,12 @@ static void test_choice_begins_late(void **state)
     }
     assert_true(is_chosen(stack(1), 100, start + SA_GUARD_POLICY_FIRST_NS));
     assert_true(sa_guard_policy_keep(100, start + SA_GUARD_POLICY_FIRST_NS));
-    /* All of them are all of them. */
+    /* With N = 1, every sample is guarded. */
     sa_guard_policy_init(1, 5);
     assert_true(is_chosen(stack(1), 100, 1));
 }
 
-/* Who is not chosen is told why: not its turn, too soon, its stack had its share, none are. */
+/* A sample that is not guarded has the reason: not its turn, a pause, the filter, or none are. */
 static void test_choice_says_why_not(void **state)
 {
     unsigned filtered = 0;
@@ -207,8 +206,8 @@ static void test_choice_says_why_not(void **state)
     assert_int_equal(sa_guard_policy_make(stack(1), 100, now_ns), SALLOC_GUARDED_DISABLED);
 }
 
-/* With a budget: from the first sample on, then what time gives, new stacks before others; large
- * blocks have one of their own. */
+/* With a budget, samples are guarded from the first one on, then as time refills the budget, and
+ * new stacks before others. Large blocks have a budget of their own. */
 static void test_choice_bound(void **state)
 {
     unsigned n;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Guarded blocks through the front end, every sample guarded: where they lie, what is accessible
- * and when, slots that run out, system calls that fail. What a fault says is tested by test_misuse.
- */
+/* Guarded blocks through the front end, with every sample guarded: their place in the slot,
+ * their accessible pages, slots that run out, and system calls that fail. test_misuse tests the
+ * reports. */
 #include "alloc/os/vm.h"
 #include "test/support/guards.h"
 
@@ -35,8 +34,9 @@ static const struct sa_span *slot_of(const void *p)
     return sa_pagemap_find((uintptr_t)p);
 }
 
-/* A block of any size and alignment: against one end of its slot, usable to the byte, alone
- * accessible; then gone. Returns whether it lies at the left end. */
+/* Checks a block of a size and alignment: it lies at one end of its slot, is usable to the byte,
+ * alone is accessible, and is inaccessible after its free. Returns true if it lies at the left
+ * end. */
 static bool check_block(size_t size, size_t align)
 {
     unsigned char *p = sa_front_alloc(size, align, false);
@@ -79,13 +79,13 @@ static void test_guarded_blocks_lie_against_a_guard(void **state)
         for (size_t size = SA_PAGE_BYTES + 1; size <= SA_MID_MAX; size = size * 3 / 2)
             ++*(check_block(size, align) ? &left : &right);
     }
-    /* A coin each: of more than 400, more than a fifth on either side but for a chance below
-     * 1e-30. */
+    /* Each end has probability 1/2: of more than 400 blocks, more than 1/5 lie on either side,
+     * with an error below 1e-30. */
     assert_true(left + right > 400 && left > (left + right) / 5 && right > (left + right) / 5);
     assert_no_guards_left();
 }
 
-/* The few slots of large blocks run out by themselves; what is larger than any class has none. */
+/* The slots of large blocks run out on their own. Blocks above all classes have no slots. */
 static void test_guarded_large_slots_run_out(void **state)
 {
     enum { N = GUARD_SLOTS / 8 };
@@ -139,7 +139,7 @@ static void test_guarded_blocks_are_samples(void **state)
     assert_no_guards_left();
 }
 
-/* A program may free what malloc_usable_size says, also of aligned blocks. */
+/* A program may pass the size of malloc_usable_size to a sized free, also for aligned blocks. */
 static void test_guarded_blocks_are_freed_by_usable_size(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void test_guarded_blocks_are_cleared(void **state)
     assert_no_guards_left();
 }
 
-/* Half of the slots can be in use; then samples are ordinary ones. */
+/* Half of the slots can be in use. Further samples are not guarded. */
 static void test_guarded_slots_run_out(void **state)
 {
     enum { N = GUARD_SLOTS };
@@ -200,11 +200,9 @@ static void test_guarded_slots_run_out(void **state)
     assert_no_guards_left();
 }
 
-/*
- * A slot that was freed is not soon used again: with 65 or more that are free, it is the next one
- * with chance 1/65 at most, so in 2000 rounds 31 times, with deviation 5.5; 70 is 7 deviations
- * more.
- */
+/* A freed slot is rarely reused soon. With 65 or more free slots it is the next one with
+ * probability 1/65 at most: 31 times in 2000 rounds, with deviation 5.5. 70 is 7 deviations
+ * more. */
 static void test_guarded_slots_are_used_again_at_random(void **state)
 {
     unsigned same = 0;
@@ -224,8 +222,8 @@ static void test_guarded_slots_are_used_again_at_random(void **state)
 
 /* --- faults --- */
 
-/* Without access to a slot the sample is an ordinary one; a page that stays accessible does no
- * harm. */
+/* If the kernel refuses access to a slot, the sample is not guarded. A page that stays
+ * accessible does no harm. */
 static void test_guarded_survives_a_kernel_that_refuses(void **state)
 {
     uint64_t failed = guarded().failed, taken_before = taken().failed;
@@ -253,8 +251,8 @@ static void test_guarded_survives_a_kernel_that_refuses(void **state)
     assert_no_guards_left();
 }
 
-/* Slots that cannot be emptied, as they are locked into memory, are used again; the count of what
- * is reserved comes back to what it was. */
+/* Slots that are locked into memory cannot be released, but are reused. The count of reserved
+ * bytes returns to its first value. */
 static void test_guarded_uses_locked_slots_again(void **state)
 {
     uint64_t reserved = sa_load_relaxed(&sa_vm.reserved_bytes);
@@ -274,7 +272,7 @@ static void test_guarded_uses_locked_slots_again(void **state)
     assert_no_guards_left();
 }
 
-/* No memory for a pool, ever. */
+/* There is never memory for a pool. */
 static void no_pool(void *unused)
 {
     char *p;
@@ -308,7 +306,7 @@ static void test_guarded_survives_without_a_pool(void **state)
     test_child_passes(no_pool, NULL);
 }
 
-/* Nothing is guarded by one who does not want it. */
+/* With guarded samples off, nothing is guarded. */
 static void test_guarded_can_be_off(void **state)
 {
     uint64_t succeeded = guarded().succeeded;
@@ -364,7 +362,7 @@ static void test_guarded_goes_on_after_fork(void **state)
 
 static void *volatile passed[PASSED]; /* atomic */
 
-/* One thread allocates, another frees, a third looks for addresses. */
+/* One thread allocates, another frees, and a third looks up addresses. */
 static void pass_on(int index, void *arg)
 {
     struct sa_lookup found;

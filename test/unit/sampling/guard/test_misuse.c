@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is said of misuse of guarded and kept blocks, and that everything else goes on as without
- * us: handlers that were there before, the default action, signals that were sent. In children:
- * most end.
- */
+/* Reports of misuse of guarded blocks and of blocks in the sample quarantine. All other faults
+ * behave as without the library: handlers that were installed before, the default action, and
+ * signals that were sent. Tests run in children, most of which end. */
 #include "alloc/base/attrs.h"
 #include "alloc/os/thread.h"
 #include "sampling/guard/misuse.h"

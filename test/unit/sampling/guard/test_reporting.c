@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stack on which reports of misuse are made. What reports say is in test_misuse.c. */
+/* The stack of reports of misuse. test_misuse.c tests the reports. */
 #include "sampling/guard/reporting.h"
 
 #include "alloc/os/vm.h"
@@ -12,7 +12,7 @@ static void note(void *arg)
     *(uintptr_t *)arg = (uintptr_t)&arg;
 }
 
-/* It holds no memory, and counts as reserved, until there is a report. */
+/* The stack is unbacked, and counts as reserved, until the first report. */
 static void test_reporting_stack_counts_once_used(void **state)
 {
     uintptr_t here = (uintptr_t)&state, there = here;

@@ -43,8 +43,8 @@ static void free_large_slots(char **p)
         sa_front_free(*p++);
 }
 
-/* Those without a slot are ordinary samples; their pages stay inaccessible when they are freed, and
- * hold little memory. */
+/* Samples without a slot enter the quarantine when they are freed. Their pages are then
+ * inaccessible, and mostly unbacked. */
 static void test_quarantine_makes_pages_inaccessible(void **state)
 {
     static const size_t sizes[] = {8193, 20000, 32768, 100000, 262144, 262145, MIB, 16 * MIB};
@@ -79,8 +79,8 @@ static void test_quarantine_makes_pages_inaccessible(void **state)
     assert_no_guards_left();
 }
 
-/* Short blocks' pages give up what they hold when there are many. A block that comes back to one is
- * as any other. */
+/* Spans of one page are released when many are backed. A later block on such a span is like any
+ * other. */
 static void test_quarantine_short_pages_hold_little(void **state)
 {
     static char *small[GUARD_SLOTS];
@@ -111,7 +111,8 @@ static void test_quarantine_short_pages_hold_little(void **state)
     assert_no_guards_left();
 }
 
-/* What is too large for all of it is freed, and is accessible again when it is used again. */
+/* A span above the limit does not enter. Bytes and spans stay within their bounds, and reused
+ * spans are accessible. */
 static void test_quarantine_is_bounded(void **state)
 {
     struct test_random r = {0x771};
@@ -137,7 +138,7 @@ static void test_quarantine_is_bounded(void **state)
     assert_no_guards_left();
 }
 
-/* The old place of a block whose pages were moved is kept, too. */
+/* The old place of a block whose pages were moved enters the quarantine, too. */
 static void test_quarantine_takes_moved_pages(void **state)
 {
     unsigned char *p = sa_front_alloc(2 * MIB, 1, false), *q, *wall;
@@ -181,9 +182,9 @@ static void test_quarantine_gives_back_what_stays_inaccessible(void **state)
     assert_no_guards_left();
 }
 
-/* A span of which only a part is inaccessible holds no memory, and nothing accessible, while it
- * waits: what is accessible may be what is missing. Each try is for all that wait, or ends with the
- * first that is refused. */
+/* A span that was partly inaccessible is unbacked and wholly inaccessible while it is put aside,
+ * because accessible pages count against the limit. A retry covers all such spans, or ends with
+ * the first refusal. */
 static void test_quarantine_returns_what_is_partly_inaccessible(void **state)
 {
     enum { N = 3 };
@@ -215,7 +216,7 @@ static void test_quarantine_returns_what_is_partly_inaccessible(void **state)
     assert_true(sa_sample_quarantine_retry(true)); /* nothing is left */
 }
 
-/* Pages that are locked into memory cannot be emptied, and are not kept. */
+/* Pages that are locked into memory cannot be released, and do not enter. */
 static void test_quarantine_survives_locked_memory(void **state)
 {
     unsigned char *p = sa_front_alloc(300000, 1, false);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Places: this machine's, by what libc says of the same; and which CPUs share a cache on machines
- * that are made up, by the kernel's files. What is learned of a CPU stays, so each machine runs in
- * a process of its own.
- */
+/* Places: those of this machine, compared with libc's; and L3 caches of made-up machines, from
+ * the kernel's files. The table of caches keeps what it has read, so each machine runs in a
+ * process of its own. */
 #include "sampling/record/place.h"
 
 #include "alloc/os/percpu.h"
@@ -77,7 +75,7 @@ static void test_place_learns_which_cpus_share_a_cache(void **state)
         test_child_passes(learn, (void *)&machines[i]);
 }
 
-/* A file is read for each cache, not for each CPU; and nothing twice. */
+/* One file is read for each cache, not for each CPU, and none twice. */
 static void learn_twice(void *arg)
 {
     machine = arg;
@@ -93,7 +91,7 @@ static void test_place_reads_what_is_new(void **state)
     test_child_passes(learn_twice, (void *)&machines[1]);
 }
 
-/* On each CPU that the test may use. */
+/* Checks places on each CPU that the test may use. */
 static void test_place_is_where_the_thread_runs(void **state)
 {
     cpu_set_t allowed, one;

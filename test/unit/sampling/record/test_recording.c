@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Recordings of allocations and lifetimes: what belongs to which, handles that are stale, wrong or
- * too many, and the times, to the nanosecond: the clock is the test's.
- */
+/* Recordings of allocations and lifetimes: the samples of each, stale, wrong and excess handles,
+ * and times to the nanosecond, because the clock is the test's. */
 #include "sampling/record/recording.h"
 
 #include "alloc/os/rseq.h"
@@ -65,7 +63,7 @@ static uint64_t samples_in(const struct sa_profile *p)
     return n;
 }
 
-/* Never started, stopped before, of a slot that is in use again, no number of ours at all. */
+/* Handles that were never started, were stopped before, name a reused slot, or are no handles. */
 static void test_recording_refuses_wrong_handles(void **state)
 {
     static const uint64_t never[] = {0, 1, 63, 64, 65, 12345, UINT64_MAX, UINT64_MAX - 63};
@@ -86,7 +84,7 @@ static void test_recording_refuses_wrong_handles(void **state)
     assert_stop_fails(a, EINVAL);
 }
 
-/* 64 at a time, stopped in any order; each sees what happened while it ran and nothing else. */
+/* 64 recordings run at once and stop in any order. Each has the samples of its own time alone. */
 static void test_recording_runs_64_at_once(void **state)
 {
     uint64_t handle[SA_RECORDINGS + 1];
@@ -153,7 +151,8 @@ static void test_recording_of_allocations(void **state)
         sa_live_remove(s[i], NULL);
 }
 
-/* Lifetimes of one kind of blocks: least, most, sum and squares are those of what was drawn. */
+/* Lifetimes of one kind of blocks: minimum, maximum, sum and sum of squares are those that were
+ * drawn. */
 static void test_recording_measures_lifetimes(void **state)
 {
     struct test_random r = {0x11fe7};
@@ -193,7 +192,7 @@ static void test_recording_measures_lifetimes(void **state)
     sa_profile_free(p);
 }
 
-/* A lifetime of 0 is one, and the least. */
+/* A lifetime of 0 counts, and is the minimum. */
 static void test_recording_knows_lifetimes_of_0(void **state)
 {
     uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
@@ -216,7 +215,7 @@ static void test_recording_knows_lifetimes_of_0(void **state)
     sa_profile_free(p);
 }
 
-/* The row of a recording that has but one. */
+/* The only row of a recording. */
 static struct salloc_profile_sample only_row(uint64_t handle, struct sa_bucket_key *ret_key)
 {
     struct sa_profile *p = stop(handle);
@@ -229,7 +228,7 @@ static struct salloc_profile_sample only_row(uint64_t handle, struct sa_bucket_k
     return view;
 }
 
-/* Here or elsewhere: CPU, virtual CPU, L3 cache, node, thread, each for itself. The test stays on
+/* Same or other CPU, virtual CPU, L3 cache, node and thread, each by itself. The test stays on
  * one CPU. */
 static void test_recording_tells_who_freed(void **state)
 {
@@ -266,8 +265,7 @@ static void test_recording_tells_who_freed(void **state)
     }
 }
 
-/* Where the kernel does not tell, the row says so: not that they differ, nor that nothing was
- * freed. */
+/* Where the kernel does not tell, the row says unknown: neither different, nor not freed. */
 static void test_recording_tells_what_is_not_known(void **state)
 {
     uint64_t handle = sa_live_start(SALLOC_PROFILE_LIFETIMES);
@@ -285,8 +283,7 @@ static void test_recording_tells_what_is_not_known(void **state)
     assert_true(view.same_cpu == 0 && view.same_thread == 1);
 }
 
-/* A thread that begins where another one has ended, on its stack, is not that one. The CPU is the
- * same. */
+/* A new thread on the stack of an ended one is another thread. The CPU is the same. */
 static void *add_in_thread(void *sample)
 {
     *(struct sa_sample **)sample = sample_add(1, 64, 0.5);
@@ -323,8 +320,8 @@ static void test_recording_tells_threads_apart(void **state)
         TEST_SKIP("the second thread has a stack of its own");
 }
 
-/* Only what was allocated while it ran; what is live at the stop is reported apart, with its
- * age. */
+/* A recording has only samples that were allocated while it ran. Those live at the stop are
+ * reported apart, with their age. */
 static void test_recording_reports_censored_apart(void **state)
 {
     struct sa_sample *before[2] = {sample_add(1, 64, 0.5), sample_add(1, 64, 0.5)}, *s[10];
@@ -362,7 +359,7 @@ static void test_recording_reports_censored_apart(void **state)
         sa_live_remove(s[i], NULL);
 }
 
-/* Without memory a stop fails and the recording goes on; samples without room are counted. */
+/* Without memory a stop fails, and the recording continues. Samples without room are counted. */
 static void test_recording_without_memory(void **state)
 {
     uint64_t handle = sa_live_start(SALLOC_PROFILE_ALLOCATIONS);
@@ -395,8 +392,8 @@ static void test_recording_without_memory(void **state)
         sa_live_remove(s[i], NULL);
 }
 
-/* Threads start, use and stop recordings of their own all the time: each sees at least its own
- * samples. */
+/* Threads start, use and stop their own recordings. Each recording has at least the samples of
+ * its thread. */
 static void start_and_stop(int index, void *arg)
 {
     struct test_random r = {0x5a2 + (uint64_t)index};
@@ -445,8 +442,8 @@ static void test_recording_by_many_threads(void **state)
     assert_false(sa_live_wants_free_stacks());
 }
 
-/* A profile tells of how many samples the stack was forgotten, as its totals do: here by all stacks
- * without room. */
+/* A profile has the number of samples whose stack was evicted, and so do its totals: here all
+ * stacks are without room. */
 static void test_profile_tells_of_evicted_stacks(void **state)
 {
     enum { MANY = 100000 };

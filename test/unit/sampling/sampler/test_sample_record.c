@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the record of a sample says besides its sizes: the thread that allocated it, where and when,
- * and whether it is guarded or why not. Every block is sampled.
- */
+/* The record of a sample beside its sizes: the thread, place and time of the allocation, and
+ * whether the block is guarded or why not. Every block is sampled. */
 #include "alloc/os/vm.h"
 #include "test/support/guards.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sampled blocks through the front end: pages of their own, proxies, what is left when all is
- * freed, memory that runs out, fork, threads. At interval 1 every block is sampled, so that what is
- * live is known to the byte.
- */
+/* Sampled blocks through the front end: their pages, proxies, an empty heap after all frees,
+ * lack of memory, fork and threads. At interval 1 every block is sampled, so that live bytes are
+ * known exactly. */
 #include "test/support/sampled.h"
 
 #include "alloc/cpu_cache/cpu_cache.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Every allocation is one trial with the probability of its class at that time: changes of
- * probabilities while countdowns run, and threads that share CPUs. Tolerances:
- * test/support/trials.h.
- */
+/* Every allocation is one sampling decision with the probability of its class at that time: also
+ * when probabilities change while countdowns run, and when threads share CPUs.
+ * test/support/trials.h derives the tolerances. */
 #include "test/support/trials.h"
 
 #include "alloc/os/lock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Misuse of sampled blocks ends the program with a message, as that of others does. */
+/* Misuse of sampled blocks ends the program with a message, like misuse of other blocks. */
 #include "sampling/sampler/sampler.h"
 
 #include "alloc/front/fast_path.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sampled blocks that are freed in every way and resized: the sum over what is live stays right to
- * the byte, as every block is sampled at interval 1.
- */
+/* Sampled blocks that are resized, and freed in every way. The estimated live bytes are exact,
+ * because every block is sampled at interval 1. */
 #include "test/support/sampled.h"
 
 #include "alloc/base/attrs.h"

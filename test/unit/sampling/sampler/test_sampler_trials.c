@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Every allocation is one trial with the probability of its class, whatever happens to the caches
- * meanwhile: how objects come and go in one thread. Tolerances: test/support/trials.h.
- */
+/* Every allocation of a thread is one sampling decision with the probability of its class,
+ * whatever happens to the caches meanwhile. test/support/trials.h derives the tolerances. */
 #include "test/support/trials.h"
 
 #include "alloc/base/attrs.h"
