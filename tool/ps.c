@@ -147,7 +147,7 @@ static int run(int argc, char **argv)
     free(list);
     if (refused)
         fprintf(stderr,
-                "sallocctl: %zu processes may not be read; 'sallocctl profile PID' says "
+                "sallocctl: may not read %zu processes; 'sallocctl profile PID' says "
                 "why\n",
                 refused);
     if (fflush(stdout) != 0)
