@@ -70,7 +70,7 @@ def check_variables(findings, library, places, named):
     for line in lint.output('nm', library).splitlines():
         parts = line.split()
         if len(parts) == 3:
-            symbols.setdefault(re.sub(r'\.\w+$', '', parts[2]), set()).add(int(parts[0], 16))
+            symbols.setdefault(re.sub(r'\..*$', '', parts[2]), set()).add(int(parts[0], 16))
     for name, address in places.items():
         if address not in symbols.get(named.get(name, name), ()):
             findings.add(library, None, 'no variable %s is at %#x' % (named.get(name, name), address))
