@@ -9,6 +9,7 @@
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "sampling/snapshot/residency.h"
+#include "sampling/symbolize/frames.h"
 #include "test/support/collect.h"
 #include "test/support/made_profile.h"
 
@@ -425,6 +426,24 @@ static void test_proto_labels_of_threads(void **state)
     }
 }
 
+/* The stack of a free that is not known has a frame and a name of its own, also where no allocating
+ * stack is unknown. */
+static void test_proto_names_an_unknown_free(void **state)
+{
+    struct sa_bucket row = {.key = {.stack = (struct sa_stack *)made_stack(MADE_LEAF),
+                                    .p = 0.5,
+                                    .interval = 100,
+                                    .allocated = 64},
+                            .samples = 1};
+    struct sa_profile profile = {.type = SALLOC_PROFILE_LIFETIMES, .row_count = 1, .rows = &row};
+    struct sa_frames frames;
+
+    (void)state;
+    assert_int_equal(sa_frames_collect(&profile, &frames), 0);
+    assert_string_equal(sa_frames_name(&frames, SA_FRAMES_NOWHERE), SA_FRAMES_NO_STACK);
+    sa_frames_free(&frames);
+}
+
 /* A profile without samples is a file that readers accept. */
 static void test_proto_without_samples(void **state)
 {
@@ -447,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_proto_labels_of_blocks),
         cmocka_unit_test(test_proto_labels_of_lifetimes),
         cmocka_unit_test(test_proto_labels_of_threads),
+        cmocka_unit_test(test_proto_names_an_unknown_free),
         cmocka_unit_test(test_proto_without_samples),
     };
 
