@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fast paths. Straight-line: every rare condition rides on a test that is there anyway, and
- * leaves for the slow path in tail position.
+ * The fast paths of malloc, calloc, free and the C++ operators. They are straight-line code: each
+ * rare condition shares a test that the common case needs anyway, and leaves for the slow path in
+ * tail position.
  *
- * malloc: the size limit also says "not initialised" (it is 0 then). The test of the packed header
- *         also says: cache empty, countdown ended, CPU never used, cache stopped, rseq missing.
- *         A sequence that the kernel restarts leaves too: the slow path begins it again.
- * free:   the window test also says: NULL, not ours, sampled, beyond the home window. Class 0,
- *         whose cache is always empty and full, says: class with longer spans, large block, not
- *         ours, not initialised. The test of the object's start catches pointers into the middle of
- *         a block.
+ * malloc: the test of the size limit also detects that the library is not initialised (the limit is
+ *         0 then). The test of the packed header also detects an empty cache, the end of the
+ *         sampling countdown, a CPU that was never used, a stopped cache, and missing rseq. A
+ *         sequence that the kernel restarts leaves as well; the slow path begins it again.
+ * free:   the test of the home window also detects NULL, foreign pointers, sampled blocks and
+ *         blocks outside the window. Class 0, whose cache is always empty and full, stands for
+ *         classes with longer spans, large blocks, foreign pointers, and a library that is not
+ *         initialised. The start check detects pointers into the middle of a block.
  */
 #ifndef SA_FRONT_FAST_PATH_H
 #define SA_FRONT_FAST_PATH_H
@@ -22,24 +24,25 @@
 #include <string.h>
 
 /*
- * For the functions that inline a fast path: they begin on a cache line. Without, a pair of malloc
- * and free took a fifth longer on one processor, depending on where the linker put them.
+ * Attributes of functions that inline a fast path: they begin on a cache line. Without the
+ * alignment, a pair of malloc and free took 20 % longer on one processor, depending on where the
+ * linker put them.
  */
 #define SA_FAST_ENTRY SA_EXPORT __attribute__((aligned(SA_CACHELINE)))
 
-/* Up to here a loop is faster than a call. */
+/* Up to this many bytes, a loop clears or copies faster than a call. */
 #define SA_CLEAR_INLINE 128
 
 /*
- * How control leaves: each function here takes the slow path to go on with, as a constant, and is
- * always inlined, so that leaving is a jump.
+ * The slow paths. Each function below takes its slow path as a constant and is always inlined, so
+ * that the compiler leaves for it with a jump.
  */
 typedef void *sa_alloc_slow(size_t size);
 typedef void sa_free_slow(void *p);
 typedef void sa_free_sized_slow(void *p, size_t size);
 
-/* Whose fast path it is: C++'s operators have limits of their own, which are 0 where they must ask
- * first. A constant, too. */
+/* The caller of a fast path, a constant as well. The C++ operators have limits of their own, which
+ * are 0 as long as the operators must ask first (alloc/api/replaced.h). */
 enum sa_fast_for { SA_FOR_C, SA_FOR_CXX };
 
 /* Clears an object: whole 16-byte units, of which every object consists. */
@@ -118,7 +121,7 @@ leave:
     slow(p);
 }
 
-/* The class of the block that begins at p, as a header offset; 0: the slow path has to look. */
+/* The class of the object that begins at p, as a header offset; 0: the slow path decides. */
 SA_INLINE size_t sa_fast_class_of(const struct sa_hot *hot, const void *p)
 {
     uint64_t page = ((uintptr_t)p >> SA_PAGE_SHIFT) - SA_HOME_PAGE;
@@ -132,8 +135,8 @@ SA_INLINE size_t sa_fast_class_of(const struct sa_hot *hot, const void *p)
     return ((uintptr_t)p & of->start_mask) * of->start_check >> SA_START_SHIFT ? 0 : cls;
 }
 
-/* The same for all classes, also those with spans of several pages, which the fast path leaves
- * alone: for the beginning of its slow path. Whether the block was taken. */
+/* Frees an object of any class, including those with spans of several pages, which the fast path
+ * does not serve. The slow path begins with it. False: the block was not freed. */
 SA_INLINE bool sa_fast_free_other(void *p)
 {
     struct sa_hot *hot = &sa_hot;
@@ -152,7 +155,7 @@ restart:
     return false;
 }
 
-/* The same for a block whose size the caller knows: no look at the map. */
+/* Frees a block whose size the caller knows, without a look at the page map. */
 SA_INLINE void sa_fast_free_sized(enum sa_fast_for who, void *p, size_t size,
                                   sa_free_sized_slow *slow)
 {

@@ -7,43 +7,45 @@
 #include "alloc/base/hardening.h"
 #include "pagemap/span.h"
 
-/* Whether that is what was asked for, and what lies behind it shows overflows. */
+/* Whether the program may use only the bytes it asked for, so that slack behind them shows
+ * overflows. */
 SA_INLINE bool sa_large_is_exact(const struct sa_span *span)
 {
     return SA_UNLIKELY(sa_hardening.inspect) && (sa_hardening.marks || span->guard);
 }
 
-/* Pages for so many bytes, without what shows overflows. */
+/* Pages for `size` bytes, without a guard. */
 SA_INLINE size_t sa_large_pages(size_t size)
 {
     return (sa_max(size, 1) + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT;
 }
 
-/* Ever; a block that changes its length in place counts as freed and allocated. */
+/* Totals since start. A block that changes its length in place counts as freed and allocated. */
 struct sa_large_counts {
     uint64_t allocations, allocations_bytes, frees, frees_bytes;
 };
 
 void sa_large_counts(struct sa_large_counts *ret);
 
-/* Bytes that a block of the size takes, with what shows overflows; 0: there can be none. */
+/* Bytes that a block of this size takes, with its guard; 0: the size is impossible. */
 size_t sa_large_estimate(size_t size);
 
-/* Before the first allocation: the most blocks that end before an inaccessible page at a time. */
+/* Sets the maximum number of large blocks with a guard. Called before the first allocation. */
 void sa_large_init(size_t guards);
 
-/* align: a power of two, any size. *zero: before, whether the content is to be zero; afterwards,
- * whether it is known to be. */
+/* Allocates a large block; NULL if there is no memory. align: any power of two. *zero says whether
+ * the content should be zero, and on return whether it is known to be zero. */
 void *sa_large_alloc(size_t size, size_t align, bool *zero);
 void sa_large_free(struct sa_span *span);
 
-/* Makes a span a block, which is sampled or not: the block. */
+/* Makes a span in use a block, with a sampling decision of its own; returns the block. */
 void *sa_large_begin(struct sa_span *span, size_t size, size_t align);
 
-/* Changes the size in place; false if that cannot be done. */
+/* Changes the size in place; false if the block has to move. */
 bool sa_large_resize(struct sa_span *span, size_t size);
 
-/* Moves a block to a new span by moving its pages; NULL if it has to be copied. */
+/* Moves a block to a new span, by moving its pages or, up to 2 MiB, by a copy. NULL: the block is
+ * unchanged, and the caller copies it. */
 void *sa_large_move(struct sa_span *span, size_t size);
 
 #endif

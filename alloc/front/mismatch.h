@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that another function frees than the one that belongs to what allocated them: new and
- * free, malloc and delete, new[] and delete, operators with an alignment and operators without one.
+ * Detects blocks that are freed by the wrong function: new and free, malloc and delete, new[] and
+ * delete, an operator with an alignment and one without.
  *
- * A sampled block is reported, once for each stack, and the program goes on. Where blocks have
- * marks, all are looked at, and the first mismatch ends the program. Of other blocks nothing is
- * known. The block belongs to the caller: nothing is shared.
+ * By default only sampled blocks know how they were allocated. A mismatch is reported once for each
+ * stack, and the program goes on. Hardened, every block has a canary that says so, and the first
+ * mismatch ends the program. The block belongs to the caller: nothing is shared.
  */
 #ifndef SA_FRONT_MISMATCH_H
 #define SA_FRONT_MISMATCH_H
@@ -20,11 +20,12 @@
 /* Whether mismatches are looked at. Const after initialisation. */
 extern bool sa_mismatch_on SA_HIDDEN;
 
-/* call: the origin that the block should have. Outside of the gate, as a report may take long. */
+/* Reports a mismatch. call: the origin that the block should have. Called outside the gate, because
+ * a report may take long. */
 SA_COLD void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call,
                                bool resized);
 
-/* Looks whether the function that was called may free or resize the block. align: as for
+/* Checks that the function that was called may free or resize the block. align: as for
  * sa_front_free_aligned. */
 SA_INLINE void sa_mismatch_check(const struct sa_block *b, const void *p, size_t align,
                                  bool resized)
@@ -37,12 +38,12 @@ SA_INLINE void sa_mismatch_check(const struct sa_block *b, const void *p, size_t
 
 /*
  * Ends the program if a sized free names another size or alignment than the block was allocated
- * with, as far as the block can tell. Of a sampled one what was asked for is known; but a program
- * may also name what malloc_usable_size told it.
+ * with, as far as the block knows. A sampled block knows the size that was asked for; a program may
+ * also name the size that malloc_usable_size returned.
  */
 void sa_mismatch_check_sized(const struct sa_block *b, const void *p, size_t size, size_t align);
 
-/* A block that another library's operator had from malloc becomes one of the operator's. */
+/* Makes a block that libstdc++'s operator got from malloc one that operator new allocated. */
 SA_COLD void sa_mismatch_adopt(void *p, unsigned origin);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator without its entry points: what malloc and free do when the fast path gives up, and
- * the operations that have no fast path. errno may change; the entry layer restores or sets it.
+ * The slow paths: what malloc and free do when the fast path leaves, and the operations that have
+ * no fast path. errno may change; alloc/api restores or sets it.
  *
- * All are safe to call from any thread at any time after sa_front_init, including while another
+ * After sa_front_init any thread may call these functions at any time, including while another
  * thread forks. None holds a lock on return.
  */
 #ifndef SA_FRONT_SLOW_PATH_H
@@ -12,20 +12,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes the front end usable; the layers below are initialised. Sets the limits of the fast
- * path. */
+/* Initialises the front end, after the layers below, and opens the fast paths. */
 void sa_front_init(size_t cpu_cache_limit);
 
-/* Sets the limits of the fast paths of C++'s operators, too. */
+/* Opens the fast paths of the C++ operators, after sa_front_init. */
 void sa_front_open_cxx(void);
 
-/* A block of size bytes aligned to align (a power of two; SA_MIN_ALIGN or less asks for nothing
- * special), zeroed if asked. NULL when there is no memory or the size is impossible. */
+/* Allocates size bytes, cleared if `zero`. align: a power of two; up to SA_MIN_ALIGN it has no
+ * effect. Returns NULL if there is no memory or the size is impossible. */
 void *sa_front_alloc(size_t size, size_t align, bool zero);
 
-/* Frees a block. Anything else than a block of ours ends the program with a message. align: what
- * the call is told, as some operators delete are; 1: nothing; 0: the block may have been allocated
- * by any function. */
+/* Frees a block. A pointer that is no block in use ends the program with a message. align: the
+ * alignment that an operator delete was told; 1: none; 0: any function may have allocated the
+ * block, so that no mismatch is reported. */
 void sa_front_free_aligned(void *p, size_t align);
 
 static inline void sa_front_free(void *p)
@@ -33,19 +32,21 @@ static inline void sa_front_free(void *p)
     sa_front_free_aligned(p, 1);
 }
 
-/* Frees a block whose size (and alignment, 0 for none) the caller claims to know. */
+/* Frees a block with the size and alignment (0: none) that the caller names; both are checked as
+ * far as the block knows them. */
 void sa_front_free_sized(void *p, size_t size, size_t align);
 
 /* As realloc, for p != NULL and size > 0. */
 void *sa_front_realloc(void *p, size_t size);
 
-/* Usable bytes of a block; `what` names the caller in the message if it is none. */
+/* Usable bytes of a block. If p is none, the program ends with a message that begins with `what`.
+ */
 size_t sa_front_size(const void *p, const char *what);
 
-/* The same without a message: 0 if p is not the start of a block (as far as can be told). */
+/* The same for any pointer: 0 if p is not the start of a block in use, as far as can be told. */
 size_t sa_front_size_if_ours(const void *p);
 
-/* What a block of the size would occupy; 0 if it is impossible. */
+/* Bytes that a block of this size would occupy; 0 if the size is impossible. */
 size_t sa_front_estimate(size_t size);
 
 #endif

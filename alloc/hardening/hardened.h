@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of the hardened modes, on objects of classes: between the caches, which hand them out
- * and take them back, and the program. Whatever is wrong ends the program with a line that names
- * the block.
+ * The checks of the hardened modes on objects of size classes. They run between the caches, which
+ * hand objects out and take them back, and the program. An error ends the program with a line that
+ * names the block.
  *
  * A block belongs to its caller: nothing here is shared but the quarantine.
  */
@@ -15,31 +15,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* An object that comes from the caches: it must be as it was left. */
+/* Checks that an object from the caches is as it was left when it was freed. */
 void sa_hardened_check_free(void *object, unsigned cls);
 
-/* Makes an object, or pages of the sampler's, a block. */
+/* Makes an object, or the pages of a sampled block, a block in use: canary and slack. */
 void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin);
 
 /* Gives a block in use another size. */
 void sa_hardened_change(void *block, unsigned cls, size_t size, unsigned origin);
 
-/* Bytes of a block in use. `what` is wrong if it is none. */
+/* Bytes of a block in use. If it is none, or the slack was written, the program ends; `what` begins
+ * the message. */
 size_t sa_hardened_size(const void *block, unsigned cls, const char *what);
 
-/* How it was allocated (alloc/base/origin.h), if there are marks. */
+/* How the block was allocated (alloc/base/origin.h). Requires canaries. */
 unsigned sa_hardened_origin(const void *block, unsigned cls);
 
-/* The bytes without a message: 0 if it is none. */
+/* Bytes of a block without checks: 0 if it is not in use. */
 size_t sa_hardened_size_if_used(const void *block, unsigned cls);
 
-/* Ends a block: its content is gone. It was just looked at by sa_hardened_size. */
+/* Ends a block, which sa_hardened_size has just checked, and fills it with junk if that is on. */
 void sa_hardened_end(void *block, unsigned cls);
 
-/* Puts what was a block into the quarantine, and gives others back for it. Inside of the gate. */
+/* Puts an object into the quarantine, and frees those that leave it. Inside the gate. */
 void sa_hardened_free(void *object, unsigned cls);
 
-/* The same for a large block that is inaccessible; false: it is the caller's. */
+/* The same for a large block that is inaccessible. False: the block still belongs to the caller. */
 bool sa_hardened_keep_large(void *block);
 
 /* Large blocks with an exact size (sa_large_is_exact): what lies between their end and that of
@@ -58,7 +59,7 @@ SA_NORETURN SA_COLD void sa_hardened_say_written(const void *object, unsigned cl
                                                  const void *where);
 SA_NORETURN SA_COLD void sa_hardened_say_broken(const void *block, unsigned cls);
 
-/* Gives back all that is in the quarantine. Inside of the gate. */
+/* Frees everything in the quarantine. Inside the gate. */
 void sa_hardened_flush(void);
 
 #endif

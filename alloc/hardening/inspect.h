@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hardened: a look at all blocks, for what was written beside those in use and into those that were
- * freed; where only samples are hardened, at guarded ones. It is found when they are freed or used
- * again; of others it would never be.
+ * Heap inspection (hardened): finds bytes that were written behind blocks in use or into freed
+ * ones. With hardening:sampled it looks at guarded blocks only. Free and reuse find the same
+ * errors, but not in blocks that are never freed or reused.
  *
- * Maintenance looks at some of the heap in each pass, and the process at all of it when it exits,
- * as far as the time goes that each has. Whatever is found ends the program with a line that names
- * the block.
+ * Each maintenance pass inspects a part of the heap, and the process inspects all of it at exit;
+ * both have a time limit. An error ends the program with a line that names the block.
  */
 #ifndef SA_HARDENING_INSPECT_H
 #define SA_HARDENING_INSPECT_H
 
 #include "alloc/os/lock.h"
 
-/* Goes on where the last one has stopped. Inside of the gate. */
+/* Inspects a part of the heap, from where the last call stopped. Inside the gate. */
 void sa_inspect_some(void) SA_REQUIRES(SA_RANK_MAINTAIN);
 
-/* Enters the gate. For the end of a process. */
+/* Inspects the whole heap at the end of a process. Enters the gate. */
 void sa_inspect_all(void);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Freed blocks that are kept from being used again for a while: how long is random. The quarantine
- * holds addresses and does nothing to the blocks. Small blocks and large ones, whose memory has
- * gone back, have a share each, bounded by bytes and by number.
+ * The quarantine delays the reuse of freed blocks, for a random time. It holds addresses and does
+ * not touch the blocks. Small blocks and large ones, whose memory was released, have a share each,
+ * limited by bytes and by number.
  *
- * The caller is inside of the gate. Nothing is called with a lock held but mmap for the tables.
+ * The caller is inside the gate. With a lock held, the only call is mmap for the tables.
  */
 #ifndef SA_HARDENING_QUARANTINE_H
 #define SA_HARDENING_QUARANTINE_H
@@ -35,29 +35,30 @@ struct sa_quarantine_stats {
     size_t limit_bytes;
 };
 
-/* Large blocks that may be there at a time, as each takes mappings. Set before the first
+/* Maximum number of large blocks in quarantine, as each takes mappings. Set before the first
  * allocation. */
 extern size_t sa_quarantine_most SA_HIDDEN;
 
-/* bytes: of small blocks, and a share of that of address space for large ones; 0: none. */
+/* Sets the limit: `bytes` of small blocks, and 16 times as much address space of large ones. 0: no
+ * quarantine. */
 void sa_quarantine_init(size_t bytes);
 
 enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined block);
 
 /*
- * Takes a block out, at random, if there are more than there may be of the kind (of small ones, or
- * large ones), or in any case (all). False: none.
+ * Takes a block at random if its kind (small or large) exceeds its limit, or in any case if `all`.
+ * False: there is none to take.
  */
 bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret);
 
 /*
- * The first small block that `damaged` says is damaged, of up to n from the place *at on, which
- * becomes where to go on; 0: from the start. False: none was.
+ * Finds the first small block for which `damaged` returns true among up to n blocks from position
+ * *at, and advances *at; 0 is the start. False: none was damaged.
  */
 bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at, size_t n,
                         struct sa_quarantined *ret);
 
-/* Blocks of a class that are there. */
+/* Number of blocks of a class in quarantine. */
 size_t sa_quarantine_count(unsigned cls);
 void sa_quarantine_stats(struct sa_quarantine_stats *ret);
 

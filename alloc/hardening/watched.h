@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hardened: guarded blocks (sampling/guard/guarded.h) beside those that are sampled. Every block is
- * guarded in the beginning, and later the first ones of each place that allocates, and others at a
- * random time, as far as a budget goes that bounds what they cost. So a short program is watched as
- * a whole, and each block of a long one with some chance. Blocks of no bytes are guarded always.
+ * Watched blocks (hardened): guarded blocks (sampling/guard/guarded.h) in addition to the sampled
+ * ones. At first every block is watched; later, the first blocks of each place that allocates, and
+ * others at random. A budget bounds the cost. So a short program is watched completely, and each
+ * block of a long one with some probability. Blocks of 0 bytes are always watched.
  *
- * A watched block has no sample: profiles do not know it. An object of its class stands for it
- * meanwhile, which was popped when it was allocated and is returned when it is freed.
+ * A watched block has no sample, so that profiles do not contain it. An object of its class stands
+ * for it: the cache hands it out at allocation, and gets it back when the block is freed.
  */
 #ifndef SA_HARDENING_WATCHED_H
 #define SA_HARDENING_WATCHED_H
@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Before the first allocation: blocks are watched from now on. */
+/* Turns watching on. Called before the first allocation. */
 void sa_watched_init(void);
 
-/* A watched block in place of an object of the class, which then is its; NULL: it is not to be
- * watched. */
+/* Returns a watched block in place of an object of the class, which then stands for it; NULL: the
+ * object is not to be watched. */
 void *sa_watched_try(unsigned cls, void *object, size_t size, size_t align);
 
 /* Ends a guarded block if it is a watched one; false: it has a sample. Inside of the gate. */
