@@ -124,6 +124,7 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     else if (since > STRIDE_IDLE_MS)
         stride = STRIDE_MIN;
     failures = sa_variate_failures(&c->rng, rate, stride);
+    SA_DCHECK(stride >= 1 && failures <= stride && stride <= SA_UNTIL_MAX);
     due = failures < stride; /* else nothing is known of what follows: it is drawn anew */
     if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
         return false;
@@ -148,6 +149,7 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     sa_add_relaxed(&c->underflows, 1);
     cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_UNDERFLOW);
     n = sa_transfer_remove(cpu, cls, objs, sa_min(cpu_move_count(k, cap), (size_t)cap + 1));
+    SA_DCHECK(n <= SA_MOVE_MAX);
     if (!n)
         return NULL;
     if (--n) {
@@ -202,6 +204,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
     void *obj;
     int cpu;
 
+    SA_DCHECK(cls && cls < sa_size_classes.count);
     for (int tries = 0; tries < ALLOC_TRIES; tries++) {
         struct cpu_cache *c = cpu_current(&cpu);
         uint64_t h = c ? sa_load_acquire(&c->slab->header[cls].state) : 0;
@@ -303,6 +306,7 @@ void sa_cpu_cache_free(unsigned cls, void *obj)
     struct cpu_cache *c;
     int cpu;
 
+    SA_DCHECK(obj && cls && cls < sa_size_classes.count);
     c = cpu_current(&cpu);
     if (c && (cpu_push(cls, obj) || cpu_overflow(c, cpu, cls, obj)))
         return;

@@ -16,18 +16,15 @@
 #define SHUFFLE_KEEP_PART 4
 #define SHUFFLE_PART      20 /* and a busy one gets this part of the limit at a time */
 
-/*
- * Stops one CPU: afterwards its slab belongs to the caller. False if the kernel would not fence;
- * nothing may then be changed.
- */
-static bool cpu_stop(int cpu)
+SA_RARE bool sa_cpu_cache_stop(int cpu)
 {
     sa_slab_close(cpu);
     return sa_rseq_fence(cpu);
 }
 
-/* A countdown of 0 that is not due: the next pop of every class draws a new one. */
-SA_COLD static void cpu_void_countdowns(struct cpu_cache *c)
+/* Sets the countdowns of a stopped CPU to 0 and not due: the next pop of each class draws a new
+ * one. */
+SA_COLD static void cpu_void_countdowns(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     uint32_t generation = sa_rates_generation();
 
@@ -44,7 +41,7 @@ SA_COLD static void cpu_void_countdowns(struct cpu_cache *c)
  * may be in a sequence that the handler of a signal has interrupted, and whoever revives it voids
  * its countdowns, by sequences.
  */
-SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu)
+SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     c->rng = sa_sampler_stream((unsigned)cpu);
     c->forks = sa_cpu_cache_forks;
@@ -54,28 +51,32 @@ SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu)
 
 SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
 {
+    SA_DCHECK_HELD(SA_RANK_CPU_CACHE);
     if (SA_UNLIKELY(c->forks != sa_cpu_cache_forks))
         cpu_after_fork(c, cpu);
     return sa_slab_open(cpu, c->slab);
 }
 
 /* While a fork is in progress (a handler of it may have got us here) all stay stopped. */
-static void cpu_resume(struct cpu_cache *c, int cpu)
+static void cpu_resume(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     if (!sa_fork_gate_is_closed())
         sa_cpu_cache_publish(c, cpu);
 }
 
 /* Passes all objects of a stopped slab on; bytes. Capacities become 0. */
-SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu)
+SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     size_t bytes = 0, budget = 0;
 
+    SA_DCHECK_HELD(SA_RANK_CPU_CACHE);
+    SA_DCHECK(!sa_rseq.per_cpu || sa_slab_is_closed(sa_load_relaxed(&sa_hot.slabs[cpu])));
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         uint64_t h = cpu_state(c->slab, cls);
         void **slots = c->slab->header[cls].slots;
         uint32_t avail = sa_state_avail(h);
 
+        SA_DCHECK(avail <= sa_state_cap(h));
         /* First, so that nothing is in two places if a signal handler forks in between. */
         sa_store_relaxed(&c->slab->header[cls].state, sa_state_with(h, 0, 0));
         for (uint32_t i = 0; i < avail; i += SA_MOVE_MAX)
@@ -143,7 +144,7 @@ SA_RARE SA_NOINLINE static size_t cpu_drain(int cpu)
     } else if (!sa_rseq_can_fence()) {
         if (cpu == sa_percpu_cpu())
             bytes = cpu_pop_all(cpu);
-    } else if (cpu_stop(cpu)) {
+    } else if (sa_cpu_cache_stop(cpu)) {
         bytes = cpu_empty(c, cpu);
         cpu_resume(c, cpu);
     }
@@ -184,9 +185,11 @@ static void cpu_shuffle(int busiest, uint64_t most)
             take = sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_PART;
         if (take <= 0 || !sa_cas_relaxed(&c->available_bytes, &have, have - take))
             continue;
+        SA_DCHECK(take <= sa_load_relaxed(&c->limit_bytes));
         sa_sub_relaxed(&c->limit_bytes, take);
         moved += take;
     }
+    SA_DCHECK(moved >= 0 && moved <= limit / SHUFFLE_PART);
     sa_add_relaxed(&cpu_cache_get(busiest)->limit_bytes, moved);
     sa_add_relaxed(&cpu_cache_get(busiest)->available_bytes, moved);
 }
@@ -219,6 +222,7 @@ void sa_cpu_cache_tick(void)
     }
     if (busiest >= 0)
         cpu_shuffle(busiest, most);
+    sa_cpu_cache_validate();
 }
 
 SA_RARE void sa_cpu_cache_rearm(void)
@@ -231,7 +235,7 @@ SA_RARE void sa_cpu_cache_rearm(void)
         if (!c)
             continue;
         sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
-        if (sa_rseq.per_cpu && cpu_stop(cpu)) {
+        if (sa_rseq.per_cpu && sa_cpu_cache_stop(cpu)) {
             cpu_void_countdowns(c);
             cpu_resume(c, cpu);
         } else {
@@ -271,7 +275,8 @@ SA_COLD void sa_cpu_cache_after_fork(void)
     sa_cpu_cache_kick();
 }
 
-SA_COLD void sa_cpu_cache_keep_countdowns(void)
+/* No analysis: a child of fork that the other threads do not see yet needs no lock. */
+SA_COLD void sa_cpu_cache_keep_countdowns(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     int count = sa_cpu_cache_count();
 

@@ -6,6 +6,7 @@
  * cpu_cache_internal.h.
  */
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/middle/transfer_cache.h"
@@ -33,6 +34,7 @@ static size_t budget_take(struct cpu_cache *c, size_t bytes)
         if (take <= 0)
             return 0;
     } while (!sa_cas_relaxed(&c->available_bytes, &have, have - take));
+    SA_DCHECK((size_t)take <= bytes);
     return (size_t)take;
 }
 
@@ -61,6 +63,7 @@ SA_RARE static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uin
     }
     if (cap <= target || !sa_percpu_replace(cpu, c->slab, cls, h, sa_state_with(h, avail, target)))
         return 0;
+    SA_DCHECK(target >= avail);
     return (size_t)(cap - target) * k->size;
 }
 
@@ -160,11 +163,13 @@ uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_m
     if (!same && !cpu_misses_often(c, cls, since, cap) && cap >= k->batch)
         return cap;
     more = (uint32_t)sa_min(sa_max(k->batch, cap / 2), k->most - cap);
+    SA_DCHECK(more && cap + more <= k->most);
     got = budget_take(c, (size_t)more * k->size);
     if (got < (size_t)more * k->size && (cap < k->batch || ++c->unstolen % STEAL_EVERY == 0)) {
         cpu_steal(c, cpu, cls, (size_t)more * k->size - got);
         got += budget_take(c, (size_t)more * k->size - got);
     }
+    SA_DCHECK(got <= (size_t)more * k->size);
     more = (uint32_t)(got / k->size);
     budget_give(c, got - (size_t)more * k->size);
     for (int tries = 0; more && tries < 3; tries++) {

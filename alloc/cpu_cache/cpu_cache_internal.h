@@ -19,8 +19,9 @@ SA_STATIC_ASSERT(SA_MID_MAX == 1 << 18, "8 classes up to 128 bytes, and 8 for ea
  * (cpu_closed.h). While it is held and slabs[cpu] has been empty for a fence, the slab belongs to
  * the holder; otherwise it belongs to the sequences running on the CPU.
  *
- * Conservation: limit = available + sum over classes of cap * size. Capacity is taken from and
- * returned to `available` before and after the header changes; a failed change is undone.
+ * Conservation: limit = available + sum over classes of cap * size. Capacity is taken from
+ * `available` before the header changes, and returned to it afterwards; a failed change is undone.
+ * In between the sum is less than the limit, never more (sa_cpu_cache_validate).
  */
 struct cpu_cache {
     struct sa_lock lock;
@@ -32,7 +33,8 @@ struct cpu_cache {
     uint32_t hand;                              /* racy: where the last steal ended */
     uint32_t unstolen;                          /* racy: misses that might have led to one */
     uint64_t rng;                               /* atomic: countdowns and trials */
-    uint32_t forks; /* CPU_CACHE: sa_cpu_cache_forks when rng was seeded */
+    /* sa_cpu_cache_forks when rng was seeded. */
+    uint32_t forks SA_GUARDED_BY(SA_RANK_CPU_CACHE);
     uint64_t allocs[CPU_CLASSES], frees[CPU_CLASSES]; /* atomic: see cpu_count_before */
     /* Racy hints, written by the slow paths on this CPU; any value is valid. */
     uint8_t last_miss[CPU_CLASSES];
@@ -114,8 +116,21 @@ bool sa_cpu_cache_populate(int cpu);
  * it. */
 bool sa_cpu_cache_change_limit(size_t bytes);
 
-/* Sets a stopped CPU going, unless it is held (cpu_closed.h); whether it goes. Under its lock. */
-bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu);
+/* Opens a stopped CPU's slab, unless children of vfork hold it (cpu_closed.h); whether it is open.
+ */
+bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE);
+
+/* Stops one CPU: afterwards its slab belongs to the caller. False: the kernel refused the fence,
+ * and the caller must change nothing. */
+bool sa_cpu_cache_stop(int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE);
+
+/* Debug builds: ends the program if a CPU's capacities and what is available exceed its limit, or a
+ * header is out of its bounds. Stops each CPU for that moment. */
+#ifdef SA_DEBUG
+void sa_cpu_cache_validate(void);
+#else
+#define sa_cpu_cache_validate() ((void)0)
+#endif
 
 enum sa_miss { SA_MISS_NONE, SA_MISS_UNDERFLOW, SA_MISS_OVERFLOW };
 

@@ -7,6 +7,7 @@
  * An entry is made once, at the first use of the CPU, with populate_lock held, and stays.
  */
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
@@ -20,9 +21,9 @@ SA_START_DATA uint32_t sa_cpu_cache_forks;
 uint64_t sa_slab_closed[sizeof(struct sa_slab) / sizeof(uint64_t) + SA_HOLDS_MAX]
     __attribute__((aligned(SA_CACHELINE)));
 
-static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: who creates caches */
-static SA_START_DATA int cpu_count;                /* atomic: one above the highest populated */
-static SA_START_DATA int64_t limit_default;        /* atomic, relaxed */
+static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: held while a cache is made */
+static SA_START_DATA int cpu_count SA_GUARDED_BY(SA_RANK_CPU_CACHE); /* read without the lock */
+static SA_START_DATA int64_t limit_default;                          /* atomic, relaxed */
 
 /* Where there was no cache to use. Atomic: see cpu_count_before. */
 struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
@@ -66,6 +67,7 @@ bool sa_cpu_cache_populate(int cpu)
     size_t bytes = sa_align_up(SA_SLAB_BEGIN + sa_size_classes.slab_words * 8ul, sa_vm.page_bytes);
     struct cpu_cache *c;
 
+    SA_DCHECK(cpu >= 0 && cpu < SA_SLABS && (!sa_rseq.per_cpu || (unsigned)cpu < sa_rseq.cpus));
     sa_lock_acquire(&populate_lock, SA_RANK_CPU_CACHE);
     c = sa_cpu_caches[cpu];
     if (!c) {
@@ -75,6 +77,7 @@ bool sa_cpu_cache_populate(int cpu)
             c->limit_bytes = c->available_bytes = cpu_limit();
             c->rng = sa_sampler_stream((unsigned)cpu);
             c->forks = sa_cpu_cache_forks;
+            SA_DCHECK(sa_size_classes.count <= CPU_CLASSES);
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->stride[cls] = STRIDE_MIN;
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
@@ -104,6 +107,7 @@ SA_NOINLINE size_t sa_cpu_cache_push_batch(struct cpu_cache *c, unsigned cls, vo
 
     cpu_count_before(&c->frees[cls], n);
     pushed = sa_percpu_push_batch(cls, objs, n);
+    SA_DCHECK(pushed <= n);
     if (pushed < n)
         cpu_count_after(&c->frees[cls], n - pushed);
     return pushed;
@@ -113,6 +117,7 @@ SA_NOINLINE size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, voi
 {
     size_t popped = sa_percpu_pop_batch(cls, objs, n);
 
+    SA_DCHECK(popped <= n);
     if (popped)
         cpu_count_after(&c->frees[cls], popped);
     return popped;
@@ -155,9 +160,13 @@ SA_RARE bool sa_cpu_cache_change_limit(size_t bytes)
         if (!c)
             continue;
         more = (int64_t)bytes - sa_load_relaxed(&c->limit_bytes);
-        /* available may become negative: no class grows until enough has been given back. */
+        /* `available` may become negative: no class grows until enough has been given back. It
+         * never is above what the limit leaves: it falls first, and rises last. */
+        if (more < 0)
+            sa_add_relaxed(&c->available_bytes, more);
         sa_add_relaxed(&c->limit_bytes, more);
-        sa_add_relaxed(&c->available_bytes, more);
+        if (more > 0)
+            sa_add_relaxed(&c->available_bytes, more);
     }
     return less;
 }

@@ -12,6 +12,7 @@
  */
 #include "alloc/cpu_cache/thread_slots.h"
 
+#include "alloc/base/fatal.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/os/lock.h"
@@ -24,9 +25,10 @@ enum slot_state { SLOT_NEW, SLOT_REGISTERING, SLOT_OWNER, SLOT_WITHOUT, SLOT_END
 
 static struct {
     struct sa_lock lock;
-    unsigned created; /* numbers 1 .. created have been handed out */
-    unsigned free_count;
-    uint16_t free[SA_SLABS];
+    /* Numbers from 1 to `created` have been handed out. */
+    unsigned created SA_GUARDED_BY(SA_RANK_THREAD_SLOTS);
+    unsigned free_count SA_GUARDED_BY(SA_RANK_THREAD_SLOTS);
+    uint16_t free[SA_SLABS] SA_GUARDED_BY(SA_RANK_THREAD_SLOTS);
     pthread_key_t key; /* const after key_once */
     bool have_key;
 } slots;
@@ -36,6 +38,7 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static void slot_release(int number)
 {
     sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    SA_DCHECK(number >= 1 && (unsigned)number <= slots.created && slots.free_count < slots.created);
     slots.free[slots.free_count++] = (uint16_t)number;
     sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
 }
@@ -77,6 +80,7 @@ bool sa_thread_slots_acquire(void)
     else if (slots.created < SA_SLABS - 1)
         number = (int)sa_add_relaxed(&slots.created, 1) + 1;
     sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+    SA_DCHECK(number >= 0 && number < SA_SLABS);
     if (number) /* a slab comes with its first use */
         sa_store_release(&sa_hot.slabs[number], &sa_slab_empty);
     sa_thread.slot_state = number ? SLOT_OWNER : SLOT_WITHOUT;
@@ -84,7 +88,8 @@ bool sa_thread_slots_acquire(void)
     return number != 0;
 }
 
-void sa_thread_slots_after_fork(void)
+/* No analysis: a child of fork has one thread, and all its locks are free. */
+void sa_thread_slots_after_fork(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     int own = sa_thread.area.cpu_id;
 

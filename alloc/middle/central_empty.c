@@ -70,8 +70,8 @@ static uint64_t free_pages(const struct sa_span *s, size_t size)
 }
 
 /* Takes the free objects of spans in use of which pages can go back, from the fullest span on; of
- * how many spans. Lock held. */
-static size_t take(struct central *c, size_t size, struct lot *lots)
+ * how many spans. */
+static size_t take(struct central *c, size_t size, struct lot *lots) SA_REQUIRES(SA_RANK_CENTRAL)
 {
     size_t got = 0;
 

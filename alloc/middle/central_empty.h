@@ -12,6 +12,7 @@
 #ifndef SA_MIDDLE_CENTRAL_EMPTY_H
 #define SA_MIDDLE_CENTRAL_EMPTY_H
 
+#include "alloc/os/lock.h"
 #include "pagemap/span.h"
 
 #include <stdbool.h>
@@ -27,8 +28,8 @@ extern bool sa_central_empties; /* atomic, relaxed: sa_central_empty was called 
  * The caller holds no lock below CENTRAL. */
 size_t sa_central_empty(size_t bytes);
 
-/* Notes that the objects of a bitmap leave the list, or that the span does (all bits). The
- * class's lock is held. */
-void sa_central_refill(struct central *c, struct sa_span *s, uint64_t taken);
+/* Notes that the objects of a bitmap leave the list, or that the span does (all bits). */
+void sa_central_refill(struct central *c, struct sa_span *s, uint64_t taken)
+    SA_REQUIRES(SA_RANK_CENTRAL);
 
 #endif

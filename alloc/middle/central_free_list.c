@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Central free lists; see central_free_list.h.
+ * Central free lists; see central_free_list.h for the calls, central_spans.h for the invariants.
  *
- * Each span has a bitmap of its free objects. Freed objects are never written, so unused memory is
- * not touched. A span with free objects is in one of eight lists by its live objects; one without
- * is in none. A span without live objects is new, or on its way to the page heap. The lock of the
- * class (CENTRAL) guards its lists, bitmaps and live counts. The page heap is called without it.
+ * Each span has a bitmap of its free objects. The central free list never writes to a freed object,
+ * so memory that nobody uses is not touched. The page heap is called without the lock.
  *
- * A class of many spans takes several neighbours at a time. Classes that grow side by side would
- * otherwise each get every other page. Spans that are not needed for a while go back.
- *
- * Invariants: C1  free_objects = sum over spans of (objects - live).
- *             C2  span->list names the list the span is in, or NO_LIST.
- *             C3  utilization adds up to spans: each is counted where its live objects put it.
+ * A class of many spans takes several neighbouring spans at a time. Classes that grow side by side
+ * would otherwise each get every other page. Spans that no object was taken from for a while go
+ * back to the page heap.
  */
 #include "alloc/middle/central_free_list.h"
 
@@ -47,8 +42,10 @@
 struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_class_place */
 static SA_START_DATA bool central_runs; /* atomic, relaxed: there was a run of more than one span */
 
-/* A span from the page heap: objects free, in no list, not yet of the class. No lock held. */
+/* A span from the page heap: all its objects are free, it is in no list, and no pointer into it is
+ * valid yet. NULL: out of memory. */
 static struct sa_span *central_new_span(unsigned cls, struct central *c)
+    SA_EXCLUDES(SA_RANK_CENTRAL)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     bool aligned = k->map_step == SA_PAGE_BYTES && sa_is_pow2(k->pages);
@@ -90,9 +87,11 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
     return s;
 }
 
-/* The first object of a new span is taken: from now on pointers into it may be right. Lock held. */
-static void central_begin(struct sa_span *s)
+/* The first object of a new span is about to be taken: pointers into the span are valid from now
+ * on. */
+static void central_begin(struct sa_span *s) SA_REQUIRES(SA_RANK_CENTRAL)
 {
+    SA_DCHECK(s->state == SA_SPAN_MOVING && s->live == 0);
     sa_store_relaxed(&s->state, SA_SPAN_OBJECTS);
     sa_pagemap_set_objects(s, sa_size_classes.of[s->cls].map_step);
 }
@@ -102,29 +101,30 @@ SA_RARE bool sa_central_has(unsigned cls)
     return (sa_load_relaxed(&sa_centrals[sa_class_place(cls)].filled) & ~(1u << NEW_LIST)) != 0;
 }
 
-/* How many new spans a class takes at a time. Lock held. */
-static size_t central_run(const struct central *c, unsigned cls)
+/* How many new spans a class takes at a time, at least 1. */
+static size_t central_run(const struct central *c, unsigned cls) SA_REQUIRES(SA_RANK_CENTRAL)
 {
     if (sa_size_classes.of[cls].objects <= DENSE_OBJECTS || sa_hardening.marks ||
         sa_limits_active())
-        return 1; /* marked spans are written; where memory is limited nothing is taken that may not
-                     be used */
+        return 1; /* canaries are written to the whole span; under a limit, no memory is taken that
+                     may stay unused */
     return sa_min(sa_max(c->spans / RUN_PART, 1), RUN_MAX);
 }
 
-/* New spans, up to so many; how many. The lock is held, but not meanwhile. */
+/* Adds up to `run` new spans to the class; how many. Releases the lock meanwhile. */
 static size_t central_grow(struct central *c, unsigned cls, size_t run) SA_REQUIRES(SA_RANK_CENTRAL)
 {
     struct sa_span *made[RUN_MAX];
     size_t n = 0;
 
+    SA_DCHECK(run >= 1 && run <= RUN_MAX);
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     while (n < run && (made[n] = central_new_span(cls, c)))
         n++;
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     if (n > 1)
         sa_store_relaxed(&central_runs, true);
-    for (size_t i = n; i--;) { /* the first will be the first to be used */
+    for (size_t i = n; i--;) { /* the first one is in front, and is used first */
         central_link(c, made[i], NEW_LIST);
         c->free_objects += made[i]->objects;
     }
@@ -138,8 +138,9 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 {
     struct central *c = &sa_centrals[sa_class_place(cls)];
     size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
-    void **end = objs + n; /* from the first span come those that are handed out first */
+    void **end = objs + n; /* objects of the first span come last: caches are stacks */
 
+    SA_DCHECK(cls && cls < sa_size_classes.count && n);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     while (got < n) {
         struct sa_span *s;
@@ -147,7 +148,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         size_t took, made;
         uint64_t bits;
 
-        /* A class of few spans makes do with one new span, one of many completes the batch. */
+        /* A class of few spans takes one new span; a class of many completes the batch. */
         if (!c->filled && got &&
             ((fresh + 1) * FRESH_PART > c->spans ||
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
@@ -157,9 +158,10 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             if (!made)
                 break;
             fresh += made;
-            continue; /* others may have been here meanwhile */
+            continue; /* other threads may have taken objects meanwhile */
         }
         s = c->lists[sa_lowest_bit(c->filled)];
+        SA_DCHECK(s->cls == cls && s->live < s->objects);
         before = central_load(s);
         if (!before)
             central_begin(s);
@@ -168,6 +170,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
                                                  : sa_span_take(s, size, end, n - got);
         if (SA_UNLIKELY(sa_load_relaxed(&sa_central_empties)))
             sa_central_refill(c, s, bits & ~s->bits);
+        SA_DCHECK(took && took <= c->free_objects);
         end -= took;
         c->free_objects -= took;
         got += took;
@@ -177,16 +180,19 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(end != objs))
         memmove(objs, end, got * sizeof(*objs));
-    /* Nobody has used them lately, and they are going to be, one after the other. */
+    /* The objects are cold, and the program is about to use them one after the other. */
     for (size_t i = got; i--;)
         __builtin_prefetch(objs[i], 1);
     return got;
 }
 
-/* Takes an empty span, until now with `before` live, off a class, to be given back. Lock held. */
+/* Takes an empty span, whose load was `before`, off a class, to be given back after `next`. */
 static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsigned before,
-                                    struct sa_span *next)
+                                    struct sa_span *next) SA_REQUIRES(SA_RANK_CENTRAL)
 {
+    SA_DCHECK_HELD(SA_RANK_CENTRAL);
+    SA_DCHECK(central_load(s) == 0 && c->spans && c->free_objects >= s->objects);
+    SA_DCHECK(c->utilization[central_bucket(before)]);
     if (SA_UNLIKELY(sa_load_relaxed(&sa_central_empties)))
         sa_central_refill(c, s, ~0ull);
     central_unlink(c, s);
@@ -204,16 +210,17 @@ static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsign
     return s;
 }
 
-/* Takes up to n new spans off a class. Lock held. */
+/* Takes up to n new spans off a class. */
 static struct sa_span *central_drop_new(struct central *c, size_t n, struct sa_span *next)
+    SA_REQUIRES(SA_RANK_CENTRAL)
 {
     while (n-- && c->lists[NEW_LIST])
         next = central_drop(c, c->lists[NEW_LIST], 0, next);
     return next;
 }
 
-/* Gives spans that a class has dropped to the page heap. No lock held. */
-static void central_give_back(struct sa_span *s)
+/* Gives spans that a class has dropped to the page heap. */
+static void central_give_back(struct sa_span *s) SA_EXCLUDES(SA_RANK_CENTRAL)
 {
     while (s) {
         struct sa_span *next = s->next;
@@ -224,8 +231,8 @@ static void central_give_back(struct sa_span *s)
     }
 }
 
-/* Objects that a program frees in another order than it allocated them lie on as many spans: so
- * that the processor waits for all of their records at once, and nobody for the lock meanwhile. */
+/* Prefetches the span records of the objects, which may lie on as many spans as there are objects.
+ * The processor then waits for all records at once, and no thread for the lock meanwhile. */
 static void prefetch_spans(void *const *objs, size_t n)
 {
     uintptr_t page = 0;
@@ -247,6 +254,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     enum sa_span_fault fault = SA_SPAN_RIGHT;
     size_t i = 0;
 
+    SA_DCHECK(cls && cls < sa_size_classes.count);
     prefetch_spans(objs, n);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     while (i < n) {
@@ -268,7 +276,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(fault == SA_SPAN_FOREIGN) &&
         sa_page_heap_is_free(&sa_page_heap_ordinary, (uintptr_t)objs[i]))
-        fault = SA_SPAN_TWICE; /* all objects of the span were free already, and the span is, too */
+        fault = SA_SPAN_TWICE; /* all objects of the span were free, and now the span is free */
     if (SA_UNLIKELY(fault == SA_SPAN_TWICE))
         sa_fatal("double free", objs[i], "was freed before (block of %u bytes)",
                  sa_size_classes.of[cls].size);
@@ -278,7 +286,8 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     central_give_back(empty);
 }
 
-/* New spans of every class: those that were there all the time, or all. */
+/* Gives new spans of every class back: all of them, or those that no object was taken from since
+ * the last call. */
 SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
 {
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
@@ -300,6 +309,7 @@ SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
 
 void sa_central_plunder(void)
 {
+    sa_central_validate();
     if (sa_load_relaxed(&central_runs))
         central_each_drop_new(false);
 }
@@ -314,7 +324,9 @@ SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
     struct central *c = &sa_centrals[sa_class_place(cls)];
     struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
 
+    SA_DCHECK(s && cls && cls < sa_size_classes.count);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    SA_DCHECK(pin || s->pins);
     bool done = sa_span_pin(s, cls, object, pin);
     if (done && !central_load(s))
         empty = central_drop(c, s, 1, NULL);
@@ -323,7 +335,8 @@ SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
     return done;
 }
 
-/* A span of one object, in use, becomes one of the class, or none of it any more. */
+/* Counts a span of one object, which is in use, as a span of the class; or the class has one less.
+ */
 SA_RARE static void central_count(unsigned cls, bool joins)
 {
     struct central *c = &sa_centrals[sa_class_place(cls)];
@@ -336,6 +349,7 @@ SA_RARE static void central_count(unsigned cls, bool joins)
         c->requested++;
         c->utilization[central_bucket(1)]++;
     } else {
+        SA_DCHECK(c->spans && c->utilization[central_bucket(1)]);
         c->spans--;
         c->returned++;
         c->utilization[central_bucket(1)]--;
@@ -345,6 +359,7 @@ SA_RARE static void central_count(unsigned cls, bool joins)
 
 SA_RARE bool sa_central_extend(struct sa_span *s, unsigned cls)
 {
+    SA_DCHECK(s->state == SA_SPAN_OBJECTS && s->objects == 1 && s->live == 1);
     if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, sa_size_classes.of[cls].pages))
         return false;
     central_count(s->cls, false);
@@ -356,6 +371,7 @@ SA_RARE bool sa_central_extend(struct sa_span *s, unsigned cls)
 
 SA_RARE bool sa_central_extend_large(struct sa_span *s, size_t pages)
 {
+    SA_DCHECK(s->state == SA_SPAN_OBJECTS && s->objects == 1 && s->live == 1);
     if (!sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
         return false;
     central_count(s->cls, false);
@@ -385,3 +401,19 @@ SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
         ret->utilization[i] = c->utilization[i];
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
 }
+
+#ifdef SA_DEBUG
+void sa_central_validate(void)
+{
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        struct central *c;
+
+        if (!sa_class_has_place(cls))
+            continue;
+        c = &sa_centrals[sa_class_place(cls)];
+        sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+        sa_central_check(c, cls);
+        sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    }
+}
+#endif

@@ -18,6 +18,7 @@
 #include "alloc/middle/transfer_cache.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
@@ -26,6 +27,7 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/peak.h"
 #include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
 
 #include <string.h>
 
@@ -146,8 +148,9 @@ static bool transfer_is_sole(unsigned cls)
     return !transfer_is_sharded(cls) || sa_transfer_shard_count() == 1;
 }
 
-/* How many a sole stack may hold. */
+/* How many objects a sole stack may hold. */
 static size_t transfer_sole_most(const struct sa_transfer *t, unsigned cls)
+    SA_REQUIRES(SA_RANK_TRANSFER)
 {
     size_t capacity = transfer_capacity(cls);
 
@@ -155,7 +158,8 @@ static size_t transfer_sole_most(const struct sa_transfer *t, unsigned cls)
                                     : sa_max(sa_size_classes.of[cls].batch, capacity / SHORT_PART);
 }
 
-static size_t transfer_room(const struct sa_transfer *t)
+/* The number of slots of a stack. */
+static size_t transfer_room(const struct sa_transfer *t) SA_REQUIRES(SA_RANK_TRANSFER)
 {
     return t->slots ? (uintptr_t)t->slots[-1] : 0;
 }
@@ -179,13 +183,16 @@ static void **transfer_place(size_t room, size_t capacity)
     return slots ? slots + 1 : NULL;
 }
 
-/* Room for so many, or for as many as there can be, or as there is memory for. */
+/* Gives a stack at least `need` slots, up to its capacity; fewer if there is no memory. */
 SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need, size_t capacity)
+    SA_REQUIRES(SA_RANK_TRANSFER)
 {
     size_t before = transfer_room(t), mapped = transfer_is_packed(before) ? 0 : before;
     size_t room = before;
     void **slots = t->slots;
 
+    SA_DCHECK_HELD(SA_RANK_TRANSFER);
+    SA_DCHECK(need > before && need <= capacity && t->used <= before);
     do
         room = sa_min(room ? ROOM_GROWS * room : ROOM_FIRST, capacity);
     while (room < need && room < capacity);
@@ -201,6 +208,7 @@ SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need, size_t
         sa_vm_use_reserved((room - mapped) * sizeof(*slots));
     if (!mapped && t->used)
         memcpy(slots, t->slots, t->used * sizeof(*slots));
+    SA_DCHECK(room > before && room <= capacity);
     slots[-1] = (void *)room;
     t->slots = slots;
 }
@@ -211,6 +219,7 @@ static size_t transfer_take(struct sa_transfer *t, unsigned cls, void **objs, si
     size_t got;
 
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+    SA_DCHECK(t->low_water <= t->used && t->used <= transfer_room(t));
     got = sa_min(t->used, n);
     if (got) {
         sa_store_relaxed(&t->used, (uint16_t)(t->used - got));
@@ -238,6 +247,7 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
     struct sa_transfer *own = sa_transfer_shard(number) + sa_class_place(cls), *other = NULL;
     size_t got;
 
+    SA_DCHECK(n && n <= SA_MOVE_MAX && cls && cls < sa_size_classes.count);
     if (!sa_load_relaxed(&own->used) && sa_transfer_shard_count() > 1)
         other = transfer_choose(number, cls, n);
     got = transfer_take(other ? other : own, cls, objs, n);
@@ -267,6 +277,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     struct sa_transfer *t = sa_transfer_shard(number) + sa_class_place(cls);
     size_t most, room, fit = 0;
 
+    SA_DCHECK(n && cls && cls < sa_size_classes.count);
     sa_in_use_add(-(int64_t)(n * sa_size_classes.of[cls].size));
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     most = transfer_is_sole(cls) ? transfer_sole_most(t, cls)
@@ -283,6 +294,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
         memcpy(t->slots + t->used, objs, fit * sizeof(*objs));
         sa_store_relaxed(&t->used, (uint16_t)(t->used + fit));
     }
+    SA_DCHECK(t->used <= transfer_room(t) && t->used <= transfer_capacity(cls));
     if (fit == n) {
         t->insert_hits++;
     } else {
@@ -350,8 +362,43 @@ SA_RARE static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
     transfer_drain(t, cls, transfer_capacity(cls));
 }
 
+#ifdef SA_DEBUG
+/* Bounds of a stack, and that what is in it are objects of the class. */
+static void transfer_check(const struct sa_transfer *t, unsigned cls) SA_REQUIRES(SA_RANK_TRANSFER)
+{
+    SA_CHECK(t->low_water <= t->used && t->used <= transfer_room(t));
+    SA_CHECK(transfer_room(t) <= transfer_capacity(cls));
+    for (size_t i = 0; i < t->used; i++) {
+        const struct sa_span *s = sa_pagemap_span((uintptr_t)t->slots[i]);
+
+        SA_CHECK(s && s->cls == cls && s->state == SA_SPAN_OBJECTS);
+    }
+}
+
+void sa_transfer_validate(void)
+{
+    SA_CHECK(sa_transfer_shard_count() <= SA_SHARDS_MAX);
+    for (unsigned n = 0; n < sa_transfer_shard_count(); n++) {
+        struct sa_transfer *of = sa_transfer_shard(n);
+
+        SA_CHECK(sa_load_relaxed(&sa_transfer_others.domain[n]) < SA_DOMAINS_MAX);
+        for (unsigned cls = 1; of && cls < sa_size_classes.count; cls++) {
+            struct sa_transfer *t;
+
+            if (!sa_class_has_place(cls))
+                continue;
+            t = &of[sa_class_place(cls)];
+            sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
+            transfer_check(t, cls);
+            sa_lock_release(&t->lock, SA_RANK_TRANSFER);
+        }
+    }
+}
+#endif
+
 void sa_transfer_plunder(void)
 {
+    sa_transfer_validate();
     transfer_each(transfer_plunder_one);
     sa_central_plunder();
 }

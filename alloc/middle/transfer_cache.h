@@ -42,6 +42,13 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n);
  * From maintenance. */
 void sa_transfer_plunder(void);
 
+/* Debug builds: ends the program if a stack is out of its bounds or holds a wrong object. */
+#ifdef SA_DEBUG
+void sa_transfer_validate(void);
+#else
+#define sa_transfer_validate() ((void)0)
+#endif
+
 /* Empties every class into the central free lists, which give back what they do not need. */
 void sa_transfer_flush(void);
 

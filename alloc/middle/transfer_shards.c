@@ -9,6 +9,7 @@
 #include "alloc/middle/transfer_shards.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/middle/transfer_cache.h"
 #include "pagemap/arena.h"
 
@@ -74,6 +75,7 @@ unsigned sa_transfer_claim(int cpu)
     unsigned count = sa_transfer_shard_count(), here = 0, number = SA_SHARDS_MAX;
     uint8_t entry = 0;
 
+    SA_DCHECK(cpu >= 0 && cpu < SA_SLABS);
     if (!sa_cas_relaxed(&s->of_cpu[cpu], &entry, CLAIMING))
         return 0;
     for (unsigned n = 0; n < count; n++)
@@ -82,6 +84,7 @@ unsigned sa_transfer_claim(int cpu)
         number = shard_new(domain);
     if (number == SA_SHARDS_MAX)
         number = shard_shared(domain, here ? (unsigned)cpu % here : 0);
+    SA_DCHECK(number < SA_SHARDS_MAX && sa_transfer_shard(number));
     sa_store_seq_cst(&s->of_cpu[cpu], (uint8_t)(number + 1));
     /* A split looks at what domain a CPU has a shard of when all domains are written. */
     entry = (uint8_t)(number + 1);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stacks of the transfer cache a CPU uses: its own shard, which has one for each class. So a
- * CPU gets back first what it freed itself: that is in its caches still, and lies between other
- * blocks of the same threads. Blocks of two threads in one line of memory make each write of one a
- * miss of the other, for as long as they live.
+ * Shards of the transfer cache: a shard has a stack of objects for each class, and each CPU uses
+ * one shard. A CPU so gets back first the objects that it freed itself. Those are still in the
+ * processor's caches, and their neighbours belong to the same threads. Blocks of two threads in one
+ * cache line cost a miss for each write, for as long as both live.
  *
- * A CPU claims a shard when it first needs one. There are so many for each domain (last-level
- * cache) and in all; beyond, CPUs share. What a CPU does not have, it may take from the other
- * shards of its domain.
+ * A CPU claims a shard when it first needs one. There are at most SA_SHARDS_MAX shards, and
+ * SA_SHARDS_DOMAIN for each domain (last-level cache); further CPUs share them. A CPU whose own
+ * stack is empty may take from the other shards of its domain.
  */
 #ifndef SA_MIDDLE_TRANSFER_SHARDS_H
 #define SA_MIDDLE_TRANSFER_SHARDS_H
@@ -28,12 +28,20 @@
 /* One class's stack in one shard; see transfer_cache.c. */
 struct sa_transfer {
     struct sa_lock lock;
-    uint16_t used; /* read by others without the lock, as a hint */
-    uint16_t low_water : 14;
-    uint16_t need : 2; /* enum in transfer_cache.c; of stacks that are not shared among shards */
-    void **slots;      /* the word before them says how many; NULL until first needed */
-    uint64_t insert_hits, insert_misses, insert_partial;
-    uint64_t remove_hits, remove_misses, remove_partial;
+    /* Objects; read by other threads without the lock, as a hint. */
+    uint16_t used SA_GUARDED_BY(SA_RANK_TRANSFER);
+    /* The least value of `used` since the last plunder: that many objects were of no use. */
+    uint16_t low_water : 14 SA_GUARDED_BY(SA_RANK_TRANSFER);
+    /* Enum in transfer_cache.c, for stacks that are the only one of their class. */
+    uint16_t need : 2 SA_GUARDED_BY(SA_RANK_TRANSFER);
+    /* NULL until first needed; the word before the first slot is their number. */
+    void **slots SA_GUARDED_BY(SA_RANK_TRANSFER);
+    uint64_t insert_hits SA_GUARDED_BY(SA_RANK_TRANSFER);
+    uint64_t insert_misses SA_GUARDED_BY(SA_RANK_TRANSFER);
+    uint64_t insert_partial SA_GUARDED_BY(SA_RANK_TRANSFER);
+    uint64_t remove_hits SA_GUARDED_BY(SA_RANK_TRANSFER);
+    uint64_t remove_misses SA_GUARDED_BY(SA_RANK_TRANSFER);
+    uint64_t remove_partial SA_GUARDED_BY(SA_RANK_TRANSFER);
 } __attribute__((aligned(SA_CACHELINE)));
 
 struct sa_transfer_shards {
@@ -46,9 +54,10 @@ struct sa_transfer_shards {
 
 extern struct sa_transfer_shards sa_transfer_shards SA_HIDDEN;
 
-/* What is needed when a second CPU comes. */
+/* The part that only programs on more than one CPU touch. */
 struct sa_transfer_others {
-    /* Atomic: published with release by who claimed the number; by sa_class_place. */
+    /* By number of the shard; each has a stack for each sa_class_place. Atomic: the CPU that claims
+     * the number publishes with release. */
     struct sa_transfer *at[SA_SHARDS_MAX];
     uint8_t domain[SA_SHARDS_MAX]; /* atomic, relaxed: of the CPUs that use it */
     uint8_t of_cpu[SA_SLABS]; /* atomic: one more than the number of its shard; 0: none yet, or the

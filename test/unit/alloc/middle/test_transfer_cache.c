@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The transfer cache: last in first out, bounded, what does not fit goes to the central free list,
- * idle objects are passed on, counters. One CPU at a time; test_transfer_shards.c has more.
+ * idle objects are passed on, counters, in debug builds the checks. One CPU at a time;
+ * test_transfer_shards.c has more.
  */
 #include "alloc/middle/transfer_cache.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/middle/transfer_shards.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/counts.h"
@@ -205,6 +208,54 @@ static void test_transfer_does_without_slots(void **state)
     test_child_passes(without_slots, NULL);
 }
 
+#ifdef SA_DEBUG
+/* A stack with 10 objects. */
+static struct sa_transfer *filled(void)
+{
+    void *objs[10];
+
+    CHILD_CHECK(sa_transfer_remove(0, CLS, objs, 10) == 10);
+    sa_transfer_insert(0, CLS, objs, 10);
+    sa_transfer_plunder();
+    sa_transfer_validate();
+    return &sa_transfer_first[sa_class_place(CLS)];
+}
+
+static void high_low_water(void *unused) SA_NO_THREAD_SAFETY_ANALYSIS
+{
+    (void)unused;
+    filled()->low_water = 11;
+    sa_transfer_validate();
+}
+
+static void too_many(void *unused) SA_NO_THREAD_SAFETY_ANALYSIS
+{
+    struct sa_transfer *t = filled();
+
+    (void)unused;
+    t->used = (uint16_t)((uintptr_t)t->slots[-1] + 1);
+    sa_transfer_validate();
+}
+
+static void other_class(void *unused) SA_NO_THREAD_SAFETY_ANALYSIS
+{
+    struct sa_transfer *t = filled();
+
+    (void)unused;
+    sa_central_remove(CLS + 1, &t->slots[3], 1);
+    sa_transfer_validate();
+}
+
+/* No lock is taken for the damage: each child has one thread. */
+static void test_transfer_validate_finds_damage(void **state)
+{
+    (void)state;
+    test_child_aborts(high_low_water, NULL, "low_water");
+    test_child_aborts(too_many, NULL, "transfer_room");
+    test_child_aborts(other_class, NULL, "s->cls == cls");
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +266,9 @@ int main(void)
         cmocka_unit_test(test_transfer_is_short_until_missed),
         cmocka_unit_test(test_transfer_plunder_passes_on_what_is_idle),
         cmocka_unit_test(test_transfer_passes_on_the_oldest),
+#ifdef SA_DEBUG
+        cmocka_unit_test(test_transfer_validate_finds_damage),
+#endif
     };
 
     test_start_layers();
