@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Misses of the per-CPU caches: refill, overflow, first use; see cpu_cache.h
- * and cpu_cache_internal.h for who may touch what.
+ * The slow paths of the per-CPU caches: refill, overflow, first use. cpu_cache.h has the calls,
+ * cpu_cache_internal.h says who may touch what.
  *
- * Slow paths of several threads of one CPU run at the same time, preempting each other anywhere.
- * They change a slab through sequences only, each of which is atomic on the CPU, and are written
- * so that any interleaving is correct: what has been popped is owned, what could not be pushed is
- * passed on, a header that changed in between is read again.
+ * Slow paths of several threads run on one CPU at the same time and preempt each other anywhere.
+ * They change a slab through critical sections only, each of which is atomic on the CPU. Any
+ * interleaving is correct: a popped object belongs to the thread that popped it, objects that could
+ * not be pushed go to the transfer cache, and a header that has changed is read again.
  *
- * The countdown. Every pop is a trial of the sampler, with the class's probability; until_sample
- * counts those that are known to fail. When it ends, the next pop succeeds (the state says "due"),
- * or no more is known and the countdown is drawn anew: trials are independent, so it may be cut
- * short anywhere, provided that the decision does not depend on what was drawn. Objects that are
- * handed out without a pop are tried one by one.
+ * The countdown. Each pop has a sampling decision, with the probability of its class. until_sample
+ * is the number of pops whose decision is known to be negative. The pop after those is sampled (the
+ * state says "due"), or nothing is known of it and the countdown is drawn anew. Decisions are
+ * independent, so a countdown may be cut short anywhere, provided that doing so does not depend on
+ * what was drawn. Objects that are handed out without a pop are decided one by one.
  *
- * A change of the probabilities. All that is not known by then is drawn again: what is left of a
- * countdown is void, at one moment for each CPU, while it is stopped. What is known by then stays,
- * failure or success alike, with the probability by which it was drawn. That of a failure is known
- * when its pop ends. That of a success is known when the pop fails: the allocation then claims it
- * as soon as it gets here (sa_cpu_cache_claim), in a few nanoseconds, of which a change can take it
- * away. And a success that comes after the new probabilities are published, but before this CPU was
- * stopped, has the old one, as the failures beside it; so the success names its generation, and
- * rates.c remembers the last ones.
+ * A change of the probabilities. Decisions that are not known by then are drawn again: the rest of
+ * a countdown is invalidated, at one moment for each CPU, while it is stopped. Decisions that are
+ * known stay, with the probability by which they were drawn. A negative one is known when its pop
+ * ends. A positive one is known when the pop fails: the allocation then claims it in the slow path
+ * (sa_cpu_cache_claim), within a few nanoseconds, in which a change can still take it away. A
+ * positive decision that comes after the new probabilities are published, but before its CPU was
+ * stopped, has the old probability, as the negative ones beside it. So the state names the
+ * generation, and rates.c remembers the last generations.
  *
- * It also is what brings a quiet program to the slow path now and then, where maintenance is
- * polled: a class whose countdown ends rarely gets a short one, one that ends it often a long one,
- * so that the cost stays below one slow path in ten milliseconds.
+ * The countdown also brings a quiet program to the slow path, where maintenance is polled. A class
+ * whose countdown ends rarely gets a short one, a class that ends it often gets a long one. This
+ * costs less than one slow path in STRIDE_BUSY_MS (10 ms).
  */
 #include "alloc/cpu_cache/cpu_cache.h"
 
@@ -39,17 +39,16 @@
 #include "alloc/os/vm.h"
 #include "sampling/estimate/random_variates.h"
 
-#define STRIDE_BUSY_MS 10  /* a countdown that ends sooner gets longer */
-#define STRIDE_IDLE_MS 100 /* one that ends later gets short */
+#define STRIDE_BUSY_MS 10  /* after a countdown that ended sooner, the next one is twice as long */
+#define STRIDE_IDLE_MS 100 /* after one that ended later, the next one has STRIDE_MIN pops */
 
-#define ALLOC_TRIES 4
-#define VOID_TRIES  8
+#define ALLOC_TRIES      4
+#define INVALIDATE_TRIES 8
 
-/* Ends a countdown of the current CPU, if it still is the one given: the next pop draws a new
- * one. */
-static void cpu_void(struct cpu_cache *c, int cpu, unsigned cls)
+/* Ends a class's countdown if this still is the given CPU: the next pop draws a new countdown. */
+static void cpu_invalidate(struct cpu_cache *c, int cpu, unsigned cls)
 {
-    for (int tries = 0; tries < VOID_TRIES; tries++) {
+    for (int tries = 0; tries < INVALIDATE_TRIES; tries++) {
         uint64_t h = cpu_state(c->slab, cls);
 
         cpu_count_before(&c->allocs[cls], sa_state_until(h));
@@ -60,19 +59,19 @@ static void cpu_void(struct cpu_cache *c, int cpu, unsigned cls)
 }
 
 /*
- * Ends the countdowns of the current CPU, if it still is the one given: the next pop of each class
- * draws a short one. All of them, whatever they say: sparing those that are short anyway would
- * choose by the outcome of trials.
+ * Ends the countdowns of all classes if this still is the given CPU: the next pop of each class
+ * draws a short one. Countdowns that are short already end, too: to spare them would select by the
+ * outcome of sampling decisions.
  */
-static void cpu_hasten(struct cpu_cache *c, int cpu)
+static void cpu_shorten(struct cpu_cache *c, int cpu)
 {
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         c->stride[cls] = STRIDE_MIN;
-        cpu_void(c, cpu, cls);
+        cpu_invalidate(c, cpu, cls);
     }
 }
 
-/* Makes the cache of an empty-looking CPU usable. False: go without it this time. */
+/* Makes the closed cache of a CPU usable. False: the caller goes without a cache this time. */
 static bool cpu_revive(int cpu)
 {
     struct cpu_cache *c;
@@ -90,11 +89,11 @@ static bool cpu_revive(int cpu)
     opened = sa_cpu_cache_publish(c, cpu);
     sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
     if (opened)
-        cpu_hasten(c, cpu);
+        cpu_shorten(c, cpu);
     return opened;
 }
 
-/* The slab that this thread may use now, and its cold part; NULL: go without. */
+/* The cache that this thread may use now. NULL: the caller goes without one. */
 static struct cpu_cache *cpu_current(int *ret_cpu)
 {
     for (int tries = 0; tries < 2; tries++) {
@@ -111,7 +110,8 @@ static struct cpu_cache *cpu_current(int *ret_cpu)
     return NULL;
 }
 
-/* The countdown has ended: draws the next one. False: the state has changed meanwhile. */
+/* Draws the next countdown of a class whose state `h` has none left. False: the state has changed
+ * meanwhile. */
 static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
                       const struct sa_rate *rate)
 {
@@ -125,7 +125,7 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
         stride = STRIDE_MIN;
     failures = sa_variate_failures(&c->rng, rate, stride);
     SA_DCHECK(stride >= 1 && failures <= stride && stride <= SA_UNTIL_MAX);
-    due = failures < stride; /* else nothing is known of what follows: it is drawn anew */
+    due = failures < stride; /* else the pop after the countdown is not decided yet */
     if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
         return false;
     cpu_count_after(&c->allocs[cls], failures);
@@ -134,11 +134,14 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     return true;
 }
 
+/* How many objects a miss moves: half of the capacity, but at least a batch. */
 static size_t cpu_move_count(const struct sa_class *k, uint32_t cap)
 {
     return sa_min(sa_max(k->batch, cap / 2), SA_MOVE_MAX);
 }
 
+/* An object for a class whose stack is empty; fills the stack from the transfer cache. NULL: out of
+ * memory. */
 static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -167,17 +170,17 @@ void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial)
     struct sa_slab *slab = cpu < 0 ? &sa_slab_empty : sa_load_acquire(&sa_hot.slabs[cpu]);
     uint64_t h = cpu_state(slab, cls);
 
-    /* A countdown is a matter of pops. The rate is read first: a countdown that is still there then
-     * has not been overtaken by more than one change. The state is then that of one that has ended.
-     */
+    /* Only pops count down, hence the test for objects. The rate is read before the state is
+     * replaced: at most one change of the probabilities can have come between. The new state is
+     * that of a countdown that has ended. */
     ret_trial->won =
         SA_UNLIKELY(sa_state_is_due(h)) && sa_state_avail(h) != 0 &&
         sa_rate_of_class_at(cls, sa_state_generation(h), SA_GENERATION_MASK, &ret_trial->rate) &&
         sa_percpu_replace(cpu, slab, cls, h, sa_state_arm(h, 0, false, sa_state_generation(h)));
 }
 
-/* Pops an object off the current CPU's cache, whose state was h lately; rate is from after that.
- * NULL: try again. */
+/* Pops an object off the current CPU's cache, whose state was `h`; the rate was read after that.
+ * NULL: the caller tries again. */
 static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
                      const struct sa_rate *rate, struct sa_sampling_decision *trial)
 {
@@ -191,7 +194,7 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
         cpu_rearm(c, cpu, cls, h, rate);
     if (!trial->won)
         return sa_percpu_pop(cls);
-    /* Not a pop that counts: this one was the last of the countdown that has ended. */
+    /* This pop does not count down: it was the last one of the countdown that has ended. */
     if (!sa_percpu_pop_batch(cls, &obj, 1))
         return NULL;
     cpu_count_after(&c->allocs[cls], 1);
@@ -209,8 +212,8 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
         struct cpu_cache *c = cpu_current(&cpu);
         uint64_t h = c ? sa_load_acquire(&c->slab->header[cls].state) : 0;
 
-        /* In this order: whoever changes the probabilities from now on changes the state, too, so
-         * that a countdown which was drawn by the old ones is not stored. */
+        /* The rate is read after the state: a later change of the probabilities also changes the
+         * state, so a countdown that was drawn by the old ones is not stored. */
         rate = sa_rate_of_class(cls);
         if (!c)
             break;
@@ -266,10 +269,10 @@ SA_RARE void sa_cpu_cache_check_freed(unsigned cls, void *obj)
         return;
     if (SA_UNLIKELY(last == obj))
         cpu_freed_twice(cls, obj);
-    sa_cpu_cache_free(cls, last); /* by which there is no more filled than before, nor freed */
+    sa_cpu_cache_free(cls, last); /* neither the content nor the count of frees changes */
 }
 
-/* As the sequence; the object being there already ends the program. */
+/* Pushes an object; false: there is no room. Ends the program if the object is on top already. */
 static bool cpu_push(unsigned cls, void *obj)
 {
     enum sa_push pushed = sa_percpu_push(cls, obj);
@@ -279,7 +282,8 @@ static bool cpu_push(unsigned cls, void *obj)
     return pushed == SA_PUSHED;
 }
 
-/* The cache is full: more capacity, or half of it goes on its way. */
+/* Frees an object of a class whose stack is full: gives the class more capacity, or passes half of
+ * the stack on to the transfer cache. False: the class has no capacity. */
 static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -294,7 +298,7 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
     if (cpu_push(cls, obj))
         return true;
     n = sa_cpu_cache_pop_batch(c, cls, objs, cpu_move_count(k, cap));
-    if (n && SA_UNLIKELY(objs[n - 1] == obj)) /* a full cache is not looked into before */
+    if (n && SA_UNLIKELY(objs[n - 1] == obj)) /* the push looks at the top only if there is room */
         cpu_freed_twice(cls, obj);
     if (n)
         sa_transfer_insert(cpu, cls, objs, n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The per-CPU caches from a distance: stopping them, emptying idle ones, moving budget to where the
- * misses are, reading them for the stats. Everything that changes another CPU's slab does it under
- * that cache's lock with the CPU stopped.
+ * The per-CPU caches seen from other CPUs: stopping them, draining idle ones, moving capacity to
+ * the CPU that misses most, counting for the statistics. Code that changes another CPU's slab holds
+ * the lock of that cache and has stopped the CPU.
  */
 #include "alloc/cpu_cache/cpu_cache.h"
 
@@ -12,9 +12,10 @@
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/rseq.h"
 
-/* A CPU keeps at least this part of its limit when budget moves to busier ones. */
-#define SHUFFLE_KEEP_PART 4
-#define SHUFFLE_PART      20 /* and a busy one gets this part of the limit at a time */
+/* When limits move to the busiest CPU, each other CPU keeps at least 1/4 of the limit, and the
+ * busiest one gets at most 1/20 of it at a tick. */
+#define SHUFFLE_KEEP_FRACTION 4
+#define SHUFFLE_FRACTION      20
 
 SA_RARE bool sa_cpu_cache_stop(int cpu)
 {
@@ -37,9 +38,9 @@ SA_COLD static void cpu_void_countdowns(struct cpu_cache *c) SA_REQUIRES(SA_RANK
 }
 
 /*
- * The first use in a child of fork: nobody has used the slab since the fork. A thread's own cache
- * may be in a sequence that the handler of a signal has interrupted, and whoever revives it voids
- * its countdowns, by sequences.
+ * Prepares a cache for its first use in a child of fork; no thread has used the slab since. The
+ * countdowns of a cache that belongs to a thread stay: a signal handler may have interrupted that
+ * thread in a critical section. cpu_revive ends them by critical sections.
  */
 SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
@@ -57,14 +58,16 @@ SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
     return sa_slab_open(cpu, c->slab);
 }
 
-/* While a fork is in progress (a handler of it may have got us here) all stay stopped. */
+/* Opens a CPU that this thread has stopped. While a fork is in progress, whose handlers may call
+ * the allocator, all CPUs stay stopped. */
 static void cpu_resume(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     if (!sa_fork_gate_is_closed())
         sa_cpu_cache_publish(c, cpu);
 }
 
-/* Passes all objects of a stopped slab on; bytes. Capacities become 0. */
+/* Passes all objects of a stopped slab on to the transfer cache, and sets all capacities to 0. The
+ * bytes of the objects. */
 SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     size_t bytes = 0, budget = 0;
@@ -77,7 +80,7 @@ SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RAN
         uint32_t avail = sa_state_avail(h);
 
         SA_DCHECK(avail <= sa_state_cap(h));
-        /* First, so that nothing is in two places if a signal handler forks in between. */
+        /* The state first: if a signal handler forks in between, no object is in two places. */
         sa_store_relaxed(&c->slab->header[cls].state, sa_state_with(h, 0, 0));
         for (uint32_t i = 0; i < avail; i += SA_MOVE_MAX)
             sa_transfer_insert(cpu, cls, slots + i, sa_min(avail - i, SA_MOVE_MAX));
@@ -90,7 +93,8 @@ SA_RARE static size_t cpu_empty(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_RAN
     return bytes;
 }
 
-/* The same of the CPU that this thread runs on, which need not be stopped. Capacities stay. */
+/* Passes all objects of the current CPU's slab on by pops, where no CPU can be stopped. Capacities
+ * stay. */
 SA_COLD static size_t cpu_pop_all(int cpu)
 {
     void *objs[SA_MOVE_MAX];
@@ -107,7 +111,8 @@ SA_COLD static size_t cpu_pop_all(int cpu)
     return bytes;
 }
 
-/* Changes whenever the fast path has run on the CPU (but for coincidence). */
+/* A hash of the headers, which tells whether the fast path has run on the CPU. *ret_holds: some
+ * class has a capacity. */
 static uint64_t cpu_sum(const struct cpu_cache *c, bool *ret_holds)
 {
     uint64_t sum = 0;
@@ -130,14 +135,14 @@ SA_RARE SA_NOINLINE static size_t cpu_drain(int cpu)
 
     if (!c)
         return 0;
-    /* A fence stops the CPU. One that was emptied before, and has not been used since, is left
-     * alone: requests that fail again and again come by here. */
+    /* To stop a CPU takes a fence. A CPU that is empty needs none: requests that fail again and
+     * again call this for all CPUs. */
     cpu_sum(c, &holds);
     if (!holds)
         return 0;
     sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
-    /* Without rseq nobody else can be stopped, so only the owner's own cache may be emptied. What
-     * was not stopped is not resumed: it may look empty because its countdowns are void. */
+    /* Without rseq no other thread can be stopped, so only the own cache is emptied. It is not
+     * opened here: it may be closed because its countdowns are invalid. */
     if (!sa_rseq.per_cpu) {
         if (cpu == sa_percpu_cpu())
             bytes = cpu_empty(c, cpu);
@@ -165,31 +170,32 @@ SA_RARE size_t sa_cpu_cache_drain(int cpu)
     return bytes;
 }
 
-/* Moves unused budget from CPUs that missed little to the one that missed most. */
+/* Moves unused capacity, with its limit, from CPUs that missed at most 1/4 as often to the busiest
+ * CPU. */
 static void cpu_shuffle(int busiest, uint64_t most)
 {
     int64_t limit = (int64_t)sa_cpu_cache_limit(), moved = 0;
     int count = sa_cpu_cache_count();
 
-    for (int cpu = 0; cpu < count && moved < limit / SHUFFLE_PART; cpu++) {
+    for (int cpu = 0; cpu < count && moved < limit / SHUFFLE_FRACTION; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
         int64_t have, take;
 
         if (!c || cpu == busiest || c->tick_delta > most / 4)
             continue;
         have = sa_load_relaxed(&c->available_bytes);
-        take = limit / SHUFFLE_PART - moved;
+        take = limit / SHUFFLE_FRACTION - moved;
         if (take > have)
             take = have;
-        if (take > sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_PART)
-            take = sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_PART;
+        if (take > sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_FRACTION)
+            take = sa_load_relaxed(&c->limit_bytes) - limit / SHUFFLE_KEEP_FRACTION;
         if (take <= 0 || !sa_cas_relaxed(&c->available_bytes, &have, have - take))
             continue;
         SA_DCHECK(take <= sa_load_relaxed(&c->limit_bytes));
         sa_sub_relaxed(&c->limit_bytes, take);
         moved += take;
     }
-    SA_DCHECK(moved >= 0 && moved <= limit / SHUFFLE_PART);
+    SA_DCHECK(moved >= 0 && moved <= limit / SHUFFLE_FRACTION);
     sa_add_relaxed(&cpu_cache_get(busiest)->limit_bytes, moved);
     sa_add_relaxed(&cpu_cache_get(busiest)->available_bytes, moved);
 }
@@ -239,7 +245,7 @@ SA_RARE void sa_cpu_cache_rearm(void)
             cpu_void_countdowns(c);
             cpu_resume(c, cpu);
         } else {
-            /* Cannot be stopped: whoever works on it next comes by and draws for all classes. */
+            /* No fence: the next slow path on the CPU draws new countdowns for all classes. */
             sa_slab_close(cpu);
         }
         sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
@@ -259,9 +265,9 @@ SA_RARE void sa_cpu_cache_resume_all(void)
     for (int cpu = 0; cpu < count; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
 
-        /* Whoever holds the lock has stopped the CPU for a reason of his own, and will resume it;
-         * or he moves slots, and the next slow path revives it. (He is this thread, interrupted by
-         * the signal handler that forks.) */
+        /* A lock that is held belongs to this thread, which the signal handler that forks has
+         * interrupted. The interrupted code has stopped the CPU and will open it; or it moves
+         * slots, and the next slow path opens the CPU. */
         if (c && sa_lock_try(&c->lock, SA_RANK_CPU_CACHE)) {
             sa_cpu_cache_publish(c, cpu);
             sa_lock_release(&c->lock, SA_RANK_CPU_CACHE);
@@ -353,8 +359,8 @@ SA_RARE void sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
 
 #define COUNT_TRIES 8
 
-/* Adds what one cache has counted of a class: its sums and its state must belong together, see
- * cpu_count_before. */
+/* Adds the allocations and frees of a class in one cache. The sums and the state are read again
+ * until they belong together, see cpu_count_before. */
 static void cpu_count_add(const struct cpu_cache *c, unsigned cls, struct sa_cpu_outside *to)
 {
     uint64_t allocs, frees, h;
@@ -375,9 +381,9 @@ static void cpu_count_add(const struct cpu_cache *c, unsigned cls, struct sa_cpu
     to->frees += allocs - sa_state_until(h) + frees + sa_state_avail(h);
 }
 
-/* The most that was ever told, so that no count goes down. What was too little may have been less
- * than nothing. */
-static uint64_t told(uint64_t *before, uint64_t now)
+/* The larger of `now` and the value that was reported before, so that no count goes down. A sum
+ * that was read too early may be negative, and then counts as 0. */
+static uint64_t reported(uint64_t *before, uint64_t now)
 {
     uint64_t most = sa_load_relaxed(before);
 
@@ -398,8 +404,8 @@ static void cpu_count_read(unsigned cls, struct sa_cpu_class_stats *ret)
     for (int cpu = 0; cpu < count; cpu++)
         if (cpu_cache_get(cpu))
             cpu_count_add(cpu_cache_get(cpu), cls, &now);
-    ret->allocations = told(&before[cls].allocs, now.allocs);
-    ret->frees = told(&before[cls].frees, now.frees);
+    ret->allocations = reported(&before[cls].allocs, now.allocs);
+    ret->frees = reported(&before[cls].frees, now.frees);
 }
 
 SA_RARE void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)

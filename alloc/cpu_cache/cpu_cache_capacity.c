@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capacity of the per-CPU caches: how much of a CPU's limit each class has, from the slow paths of
- * that CPU. They run at the same time and preempt each other anywhere, see cpu_cache.c; capacity is
- * taken from and given back to available_bytes before and after a header changes, see
- * cpu_cache_internal.h.
+ * Shares a CPU's limit out among its size classes, from the slow paths of that CPU. These preempt
+ * each other anywhere (cpu_cache.c). A slow path takes capacity from available_bytes before it
+ * changes a header, and gives capacity back afterwards (cpu_cache_internal.h).
  */
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
@@ -11,20 +10,20 @@
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/middle/transfer_cache.h"
 
-/* Allocations between misses of a class above which it gets no more capacity: so many bytes of
- * them, but not fewer. */
+/* A class with more allocations than this between two misses of different kinds gets no more
+ * capacity: 16 KiB of objects, but at least 64 objects. */
 #define APART_BYTES 16384
 #define APART_MIN   64
 
 /*
- * Where all capacity is given out, what one class gains others lose, and blocks move each time: a
- * class that holds a batch takes some in one miss of so many, from those of so many classes that
- * have not missed.
+ * When all capacity is given out, a class takes capacity from others, and objects move each time. A
+ * class that holds a batch therefore does so at one miss in STEAL_EVERY. It looks at STEAL_VICTIMS
+ * classes, and takes from those that have not missed lately.
  */
 #define STEAL_EVERY   8
 #define STEAL_VICTIMS 16
 
-/* Takes up to bytes from the CPU's unused budget; how many. */
+/* Takes up to `bytes` from what is available on the CPU; how many. */
 static size_t budget_take(struct cpu_cache *c, size_t bytes)
 {
     int64_t have = sa_load_relaxed(&c->available_bytes), take;
@@ -43,7 +42,7 @@ static void budget_give(struct cpu_cache *c, size_t bytes)
     sa_add_relaxed(&c->available_bytes, (int64_t)bytes);
 }
 
-/* Lowers a class's capacity on the current CPU to target; bytes of budget that came free. */
+/* Lowers a class's capacity on the current CPU to `target`; the bytes that came free. */
 SA_RARE static size_t cpu_shrink(struct cpu_cache *c, int cpu, unsigned cls, uint32_t target)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -91,16 +90,16 @@ static void cpu_steal(struct cpu_cache *c, int cpu, unsigned for_cls, size_t nee
     c->hand = hand;
 }
 
-/* Whether a class's slots are where there is room, or beyond. They never come back. */
+/* Whether a class's slots begin at `slots` or further on. Slots only move forward. */
 static bool cpu_is_beyond(const struct cpu_cache *c, unsigned cls, void **slots)
 {
     return sa_load_relaxed(&c->slab->header[cls].slots) >= slots;
 }
 
 /*
- * Gives a class on the current CPU slots further on; false: somebody else is at it, or its state
- * changes all the time. What it holds is taken out meanwhile: slots move while nothing is filled.
- * Whoever moves them has the lock, so that nobody moves them back who has seen less.
+ * Moves a class's slots on the current CPU further on. False: another thread holds the lock, or the
+ * state has changed. The objects are popped meanwhile, because slots move only while none is
+ * filled. The lock keeps a thread that has read an older place from moving the slots back.
  */
 SA_NOINLINE static bool cpu_move(struct cpu_cache *c, int cpu, unsigned cls, void **slots)
 {
@@ -131,11 +130,11 @@ static bool cpu_has_room(struct cpu_cache *c, int cpu, unsigned cls, uint32_t ca
 }
 
 /*
- * A class missed after a miss of the other kind. Whether that was so soon, of late, that more
- * capacity is worth its memory. Where many blocks are allocated and then freed again, no more than
- * the cache holds are allocated in between. Where they come and go at random it is many times that,
- * unless the cache is tiny. A miss costs some 200 ns, so that above the bounds it is less than 3 ns
- * for each block of 256 bytes or more, and 0.2 for the smallest.
+ * Whether misses of a class alternate so often that more capacity is worth its memory. A program
+ * that allocates many blocks and then frees them allocates at most as many between two misses as
+ * the cache holds. Where blocks come and go at random it allocates many times that, unless the
+ * cache is tiny. A miss costs about 200 ns. Above the bounds that is less than 3 ns for each block
+ * of 256 bytes or more, and 0.2 ns for the smallest blocks.
  */
 static bool cpu_misses_often(struct cpu_cache *c, unsigned cls, uint32_t since, uint32_t cap)
 {

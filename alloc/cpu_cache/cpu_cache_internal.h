@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share; see cpu_cache.h. */
+/* The record of a CPU's cache, and calls between the files of this folder; see cpu_cache.h. */
 #ifndef SA_CPU_CACHE_CPU_CACHE_INTERNAL_H
 #define SA_CPU_CACHE_CPU_CACHE_INTERNAL_H
 
@@ -12,12 +12,13 @@
 SA_STATIC_ASSERT(SA_MID_MAX == 1 << 18, "8 classes up to 128 bytes, and 8 for each doubling");
 
 /*
- * The cold part of a CPU's cache, in the same mapping as its slab, which follows it.
+ * The part of a CPU's cache that only slow paths use, in the same mapping as its slab and before
+ * it.
  *
- * The lock (CPU_CACHE) is held by who moves slots, and by who points slabs[cpu] at the empty slab
- * and back, except for sa_cpu_cache_kick, which may be undone at once, and for children of vfork
- * (cpu_closed.h). While it is held and slabs[cpu] has been empty for a fence, the slab belongs to
- * the holder; otherwise it belongs to the sequences running on the CPU.
+ * A thread holds the lock (CPU_CACHE) to move slots, and to close and open slabs[cpu]. Two may
+ * close it without the lock: sa_cpu_cache_kick, which may be undone at once, and children of vfork
+ * (cpu_closed.h). A thread that holds the lock, has closed slabs[cpu] and has fenced the CPU owns
+ * the slab. Otherwise the critical sections of the CPU own it.
  *
  * Conservation: limit = available + sum over classes of cap * size. Capacity is taken from
  * `available` before the header changes, and returned to it afterwards; a failed change is undone.
@@ -29,10 +30,10 @@ struct cpu_cache {
     int64_t available_bytes;                    /* atomic, relaxed: every slow path on the CPU */
     int64_t limit_bytes;                        /* atomic, relaxed: written by maintenance */
     uint64_t underflows, overflows, reclaims;   /* atomic, relaxed */
-    uint64_t tick_misses, tick_delta, tick_sum; /* MAINTAIN: what the last tick saw */
-    uint32_t hand;                              /* racy: where the last steal ended */
-    uint32_t unstolen;                          /* racy: misses that might have led to one */
-    uint64_t rng;                               /* atomic: countdowns and trials */
+    uint64_t tick_misses, tick_delta, tick_sum; /* maintenance (MAINTAIN): seen by the last tick */
+    uint32_t hand;                              /* racy: the class at which the last steal ended */
+    uint32_t unstolen;                          /* racy: misses since the last steal */
+    uint64_t rng;                               /* atomic: countdowns and sampling decisions */
     /* sa_cpu_cache_forks when rng was seeded. */
     uint32_t forks SA_GUARDED_BY(SA_RANK_CPU_CACHE);
     uint64_t allocs[CPU_CLASSES], frees[CPU_CLASSES]; /* atomic: see cpu_count_before */
@@ -42,11 +43,11 @@ struct cpu_cache {
     uint16_t stride[CPU_CLASSES];
     uint32_t expired_ms[CPU_CLASSES];
     uint16_t missed_at[CPU_CLASSES]; /* allocations until the last miss, modulo 2^16 */
-    uint16_t apart[CPU_CLASSES];     /* of late from one miss to one of the other kind */
+    uint16_t apart[CPU_CLASSES]; /* mean of allocations from one miss to one of the other kind */
 };
 
 extern struct cpu_cache *sa_cpu_caches[SA_SLABS]; /* atomic: published with release */
-extern uint32_t sa_cpu_cache_forks;               /* between the first process and this one */
+extern uint32_t sa_cpu_cache_forks;               /* forks between the first process and this one */
 
 static inline struct cpu_cache *cpu_cache_get(int cpu)
 {
@@ -59,22 +60,20 @@ static inline uint64_t cpu_state(const struct sa_slab *slab, unsigned cls)
 }
 
 /*
- * Allocations and frees are counted at no instruction of the fast paths: a pop takes one off the
- * countdown and off what is filled, a push adds one to what is filled. With what slow paths do to
- * the two,
+ * Allocations and frees are counted without an instruction in the fast paths. A pop takes one off
+ * the countdown and one off what is filled; a push adds one to what is filled. Slow paths add their
+ * changes of the two:
  *
- *   allocs[cls] = sum of what countdowns were made longer by, and allocations that were no pop
- *   frees[cls] = sum of what was filled less by other than pops and pushes, and frees less
- *   allocations that were neither
+ *   allocs[cls] = what countdowns were lengthened by, plus allocations that were no pop
+ *   frees[cls] = objects taken out by other than pops, minus those put in by other than pushes,
+ *                plus frees that were no push, minus allocations that were no pop
  *
- * the allocations ever are allocs - until, and the frees ever are that + frees + filled, as sums
- * over all CPUs (a slow path may have moved to another CPU than the one that it adds to). Both sums
- * are modulo 2^64.
+ * As sums over all CPUs, modulo 2^64: allocations = allocs - until, frees = allocations + frees +
+ * filled. A single CPU's sums mean nothing: a slow path may have moved to another CPU.
  *
- * What is read while a slow path is between its change and its count is too little, never too much:
- * what makes a sum smaller is counted before the change that it is for, what makes it larger after
- * it. What was counted for a change that was then not made is taken back as what makes the sum
- * larger.
+ * A reader never sees too much, only too little: a slow path counts what lowers a sum before its
+ * change, and what raises a sum after it. If the change is then not made, the slow path takes the
+ * count back in the way of a raise.
  */
 void sa_cpu_count(uint64_t *sum, uint64_t more);
 
@@ -95,25 +94,24 @@ static inline void cpu_count_alloc(struct cpu_cache *c, unsigned cls)
     cpu_count_after(&c->allocs[cls], 1);
 }
 
-/* The same of allocations and frees that found no cache to use. */
+/* Allocations and frees that found no cache to use, by class. */
 struct sa_cpu_outside {
     uint64_t allocs, frees;
 };
 
 extern struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
 
-/* As the sequences, of objects that the program neither allocates nor frees. */
+/* Critical sections for objects that the program neither allocates nor frees, and their counts. */
 size_t sa_cpu_cache_push_batch(struct cpu_cache *c, unsigned cls, void *const *objs, size_t n);
 size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, size_t n);
 
-/* The first countdowns of a class on a CPU: allocations. */
+/* The length of a class's first countdown on a CPU, in allocations. */
 #define STRIDE_MIN 16
 
-/* First use of a CPU: makes its cache, empty and without capacity. False when out of memory. */
+/* Makes the cache of a CPU at its first use, empty and without capacity. False: out of memory. */
 bool sa_cpu_cache_populate(int cpu);
 
-/* Gives all caches another limit; whether it is less than before, so that they may hold more than
- * it. */
+/* Gives all caches another limit. True: it is lower than before, and caches may hold more. */
 bool sa_cpu_cache_change_limit(size_t bytes);
 
 /* Opens a stopped CPU's slab, unless children of vfork hold it (cpu_closed.h); whether it is open.
@@ -135,9 +133,9 @@ void sa_cpu_cache_validate(void);
 enum sa_miss { SA_MISS_NONE, SA_MISS_UNDERFLOW, SA_MISS_OVERFLOW };
 
 /*
- * A class missed on the current CPU: gives it more capacity where that would have helped, which is
- * always for a small one, and else when misses alternate (a run of one kind only means that the
- * load grows or shrinks) and are frequent. The capacity afterwards.
+ * Gives a class that missed on the current CPU more capacity, where that would have helped: always
+ * if its capacity is small, else if misses of both kinds alternate and are frequent. A run of
+ * misses of one kind only means that the load grows or shrinks. Returns the capacity afterwards.
  */
 uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_miss kind);
 

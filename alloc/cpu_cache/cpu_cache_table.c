@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of the per-CPU caches: one entry for each CPU, how many there are, their limit, and the
- * batches that slow paths move, which are counted. cpu_cache_internal.h says who may touch a cache,
- * and how allocations and frees are counted.
+ * The table of the per-CPU caches, their number and their limit, and the counted batches that slow
+ * paths move. cpu_cache_internal.h says who may touch a cache, and how allocations and frees are
+ * counted.
  *
- * An entry is made once, at the first use of the CPU, with populate_lock held, and stays.
+ * The first slow path on a CPU makes its entry, with populate_lock held. Entries stay.
  */
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
@@ -14,7 +14,7 @@
 #include "sampling/sampler/sampler.h"
 
 #define THREADS_LIMIT (32l << 20) /* bytes in the caches of all threads, without rseq */
-#define THREAD_MIN    (64l << 10) /* but each may have this */
+#define THREAD_MIN    (64l << 10) /* bytes that each of them may have in any case */
 
 struct cpu_cache *sa_cpu_caches[SA_SLABS];
 SA_START_DATA uint32_t sa_cpu_cache_forks;
@@ -25,15 +25,15 @@ static SA_START_DATA struct sa_lock populate_lock; /* CPU_CACHE: held while a ca
 static SA_START_DATA int cpu_count SA_GUARDED_BY(SA_RANK_CPU_CACHE); /* read without the lock */
 static SA_START_DATA int64_t limit_default;                          /* atomic, relaxed */
 
-/* Where there was no cache to use. Atomic: see cpu_count_before. */
+/* Allocations and frees that used no cache. Atomic: see cpu_count_before. */
 struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
 
 void sa_cpu_cache_init(size_t limit_bytes)
 {
     limit_default = (int64_t)limit_bytes;
     sa_hot.slab_guard[0] = sa_hot.slab_guard[1] = &sa_slab_empty;
-    /* Only the entries that can be used: touching all of them would cost a process that does
-     * nothing else a tenth of its life. A thread's own entry is set when it gets its number. */
+    /* Only the entries of CPUs that exist: to touch all of them would take 1/10 of the run time of
+     * a process that does nothing else. A thread's entry is set when the thread gets its number. */
     for (size_t i = 0; i < (sa_rseq.per_cpu ? sa_rseq.cpus : 1); i++)
         sa_hot.slabs[i] = &sa_slab_empty;
 }
@@ -51,7 +51,8 @@ SA_RARE size_t sa_cpu_cache_slab_bytes(void)
     return n;
 }
 
-/* Threads, of which there may be many more than CPUs, share a sum. */
+/* The limit of a new cache. Caches of threads, of which there may be many more than CPUs, share
+ * THREADS_LIMIT. */
 static int64_t cpu_limit(void)
 {
     int64_t limit = sa_load_relaxed(&limit_default);
@@ -92,7 +93,7 @@ bool sa_cpu_cache_populate(int cpu)
     return c != NULL;
 }
 
-/* Between what comes before and after, also where the processor changes the order of stores. */
+/* Adds to a sum between the stores before and after, also on processors that reorder stores. */
 SA_NOINLINE void sa_cpu_count(uint64_t *sum, uint64_t more)
 {
     __atomic_thread_fence(__ATOMIC_RELEASE);

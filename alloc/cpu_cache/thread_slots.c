@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slab numbers for threads; see thread_slots.h. The lock (THREAD_SLOTS) guards the stack of free
- * numbers. The thread-local state tells where in its life a thread is:
+ * numbers. The thread-local state is the phase of a thread's life:
  *
  *   NEW -> REGISTERING -> OWNER -> ENDED     (NEW -> WITHOUT when numbers have run out)
  *
- * The end of a thread is learnt through a pthread key, made when the first thread needs it: libc's
- * list of thread-local destructors would not use up a key, but takes the loader's lock, which may
- * be held by a thread that waits for this one. Setting the value may allocate: REGISTERING sends
- * that allocation past the cache. After ENDED, destructors that run later allocate without a cache.
+ * The destructor of a pthread key tells of the end of a thread. The first thread that needs it
+ * makes the key. libc's list of thread-local destructors would use no key, but takes the loader's
+ * lock, and the thread that holds that lock may wait for this one. To set the key's value may
+ * allocate: in the state REGISTERING that allocation uses no cache. Destructors that run after
+ * ENDED allocate without a cache, too.
  */
 #include "alloc/cpu_cache/thread_slots.h"
 
@@ -49,7 +50,7 @@ static void slot_thread_ends(void *unused)
 
     (void)unused;
     if (!sa_fork_gate_enter())
-        return; /* a fork is in the way: the slab stays with what it holds */
+        return; /* a fork is in progress: the slab and its objects stay */
     sa_cpu_cache_drain(number);
     sa_thread.slot_state = SLOT_ENDED;
     sa_thread.area.cpu_id = 0;

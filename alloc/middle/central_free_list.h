@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The central free list of a class: the spans that hold its objects. Objects come and go in
- * batches; a span gives from the fullest first, so that nearly empty ones drain and return to the
- * page heap.
+ * The central free list of a size class: the spans that hold its objects. Objects come and go in
+ * batches. The fullest spans give first, so that nearly empty spans drain and return to the page
+ * heap.
  */
 #ifndef SA_MIDDLE_CENTRAL_FREE_LIST_H
 #define SA_MIDDLE_CENTRAL_FREE_LIST_H
@@ -24,9 +24,8 @@ struct sa_central_stats {
 };
 
 /*
- * Takes up to n objects; how many. 0 only when out of memory. For the first there may be a new
- * span; what else is not there is worth new ones only for a class of many spans, before somebody
- * wants it.
+ * Takes up to n objects; how many. 0 only when out of memory. Makes a new span if there is no free
+ * object at all. Makes further spans to complete the batch only for a class of many spans.
  */
 size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 
@@ -34,25 +33,25 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 bool sa_central_has(unsigned cls);
 
 /*
- * Gives objects back. One that is not an object of the class, or is on its span already, ends the
- * program with a message.
+ * Gives objects back. Ends the program with a message if one is not an object of the class, or is
+ * free already.
  */
 void sa_central_insert(unsigned cls, void *const *objs, size_t n);
 
-/* Gives new spans back that no object was taken from since the last call; or all that there are
- * now. */
+/* sa_central_plunder gives back the new spans that no class has used since the last call;
+ * sa_central_flush gives back all new spans. */
 void sa_central_plunder(void);
 void sa_central_flush(void);
 
 /*
- * Keeps the span of an object that the caller has from going back to the page heap, whatever
- * becomes of the object; or lets go of it. False: it has as many pins as there may be.
+ * Pins the span of an object that the caller owns: the span does not go back to the page heap, even
+ * if the object is freed. Or removes a pin. False: the span has UINT16_MAX pins.
  */
 bool sa_central_pin(unsigned cls, void *object, bool pin);
 
 /*
- * Lengthens the span of an object that has it to itself (sa_class_alone) and is the caller's, so
- * that it is one of another class; or LARGE, and the caller's. False: what is behind it is in use.
+ * Lengthens a span of one object (sa_class_alone) that the caller owns. Afterwards it is a span of
+ * another class, or a LARGE span of the caller. False: the pages behind it are in use.
  */
 bool sa_central_extend(struct sa_span *span, unsigned cls);
 bool sa_central_extend_large(struct sa_span *span, size_t pages);

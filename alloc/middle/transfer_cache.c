@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfer caches; see transfer_cache.h, and transfer_shards.h for which stacks there are. A lock
- * (TRANSFER) for each guards it. The central free list is called without it.
+ * Transfer caches; see transfer_cache.h, and transfer_shards.h for the stacks that there are. Each
+ * stack has a lock (TRANSFER). The central free list is called without it.
  *
- * Objects are kept in a plain stack: the last ones in are the warmest. low_water is the least
- * number of objects since the last plunder; that many have been of no use.
+ * A stack gives the objects that came last, because those are warmest in the processor's caches.
  *
- * A CPU whose own stack is empty takes from the others only where they have much, or the spans
- * nothing: moving a few to and fro would mix what lies side by side, and leaving many would need
- * new spans for them.
+ * A CPU whose own stack is empty takes from the other shards only if they hold many objects or the
+ * spans have none. To move a few objects to and fro would mix neighbours of different CPUs. To
+ * leave many would need new spans in their place.
  *
- * A stack begins short and becomes four times as long when it is full. While short it is in an
- * arena, so that those of all classes share few pages in a small program; what it had before is
- * lost. Then it moves to where its class has room for the capacity, of which it touches what it
- * uses.
+ * A stack begins with ROOM_FIRST slots, and gets ROOM_GROWS times as many when it is full. Short
+ * stacks lie in an arena, so that the stacks of all classes share few pages in a small program; the
+ * slots that such a stack had before are lost. A longer stack moves to a reserved mapping with room
+ * for the whole capacity, of which it touches only the slots that it uses.
  */
 #include "alloc/middle/transfer_cache.h"
 
@@ -32,10 +31,11 @@
 #include <string.h>
 
 /*
- * Of each class, unless a batch is more; less of the forty or so from 8 KiB on, of which an object
- * costs the page heap little beside its use. Less makes it slower to pass many blocks from thread
- * to thread at a time, more is in no use where a program's arrays grow through the classes: each
- * has that much left behind.
+ * The capacity of a class: TRANSFER_OBJECTS or TRANSFER_BYTES, whichever is less, but at least a
+ * batch. Classes of TRANSFER_LONG (8 KiB) and more, about 40, have TRANSFER_BYTES_LONG: for them
+ * the page heap costs little beside what the program does with an object. A lower capacity slows
+ * down programs that pass many blocks from thread to thread. A higher one wastes memory where
+ * arrays grow through the classes, because each class keeps that much.
  */
 #define TRANSFER_OBJECTS    8192
 #define TRANSFER_BYTES      524288
@@ -43,28 +43,28 @@
 #define TRANSFER_BYTES_LONG 262144
 
 /*
- * Blocks up to this size are in shards: few of those above share a line with others. Where the
- * others hold this part of a class's capacity, a CPU takes from the fullest, and where spans have
- * nothing, if that has so many times what is wanted.
+ * Blocks up to SHARDED_BYTES are in shards: few larger blocks share a cache line with others. A CPU
+ * takes from the fullest other shard if the others hold 1/4 of the class's capacity
+ * (MUCH_FRACTION), or if spans have no object and the fullest has ENOUGH times what is wanted.
  */
 #define SHARDED_BYTES 256
-#define MUCH_PART     4
+#define MUCH_FRACTION 4
 #define ENOUGH        4
 
-#define ROOM_FIRST  32 /* slots */
-#define ROOM_GROWS  4  /* times */
-#define PACKED_PART 4  /* of a page of the kernel's */
+#define ROOM_FIRST      32 /* slots */
+#define ROOM_GROWS      4  /* times */
+#define PACKED_FRACTION 4  /* stacks up to 1/4 of a kernel page lie in an arena */
 
 SA_STATIC_ASSERT(TRANSFER_OBJECTS < 1 << 14, "counts fit");
 
 /*
- * A stack that is all there is of its class holds only this part of the capacity, or a batch, until
- * a CPU asks in vain for what it did not have room for; and again when it holds something of which
- * nobody has taken any between two plunders. Arrays that grow leave blocks behind in one class
- * after the other, which nobody wants again: they are better in spans, which become free. Not so
- * where CPUs have shards: then what one lacks is what another has lost.
+ * A sole stack, the only one of its class, holds at most 1/8 of the capacity, or a batch, at first.
+ * It may hold all of it once objects did not fit and a CPU then found the stack short of objects.
+ * It goes back to 1/8 if no CPU takes an object between two plunders. Arrays that grow leave blocks
+ * behind in one class after the other that no thread allocates again; those are better in spans,
+ * which become free. Shards do not do this: there, a CPU lacks what another CPU has given up.
  */
-#define SHORT_PART 8
+#define SHORT_FRACTION 8
 
 enum {
     TRANSFER_SHORT,
@@ -81,7 +81,7 @@ static size_t transfer_capacity(unsigned cls)
     return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, bytes / k->size));
 }
 
-/* Where there are several domains, all classes are. */
+/* Whether CPUs have shards for a class: small blocks, and with several domains all blocks. */
 static bool transfer_is_sharded(unsigned cls)
 {
     return sa_size_classes.of[cls].size <= SHARDED_BYTES ||
@@ -93,8 +93,8 @@ static unsigned transfer_shard_for(int cpu, unsigned cls)
     return transfer_is_sharded(cls) ? sa_transfer_shard_of(cpu) : 0;
 }
 
-/* What the other shards of the domain hold of a class, together; which holds most. NULL: they hold
- * nothing. */
+/* The number of objects of a class in the other shards of the domain, and the fullest of those
+ * stacks. NULL: they are empty. */
 SA_RARE SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
                                                   struct sa_transfer **ret_fullest)
 {
@@ -118,7 +118,7 @@ SA_RARE SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
     return all;
 }
 
-/* The stack to take n from for a CPU whose own is empty; NULL: none, the spans are better. */
+/* The stack from which a CPU whose own is empty takes n objects. NULL: it takes from spans. */
 SA_RARE SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, unsigned cls,
                                                                size_t n)
 {
@@ -126,23 +126,24 @@ SA_RARE SA_NOINLINE static struct sa_transfer *transfer_choose(unsigned number, 
     struct sa_transfer *fullest;
     size_t all = transfer_others(number, cls, &fullest);
 
-    if (!all || all >= capacity / MUCH_PART)
+    if (!all || all >= capacity / MUCH_FRACTION)
         return fullest;
     return sa_central_has(cls) || sa_load_relaxed(&fullest->used) < ENOUGH * n ? NULL : fullest;
 }
 
-/* What the others leave of a class's capacity, which is for all together, to a stack that is to
- * hold `need`. */
+/* How many objects a stack that is to hold `need` may hold: the capacity is shared by all stacks of
+ * the class in the domain. */
 SA_RARE SA_NOINLINE static size_t transfer_share(unsigned number, unsigned cls, size_t need)
 {
     size_t capacity = transfer_capacity(cls);
     struct sa_transfer *fullest;
 
     if (need <= capacity / SA_SHARDS_DOMAIN)
-        return capacity; /* all may hold so much */
+        return capacity; /* all shards of the domain may hold that many */
     return capacity - sa_min(transfer_others(number, cls, &fullest), capacity);
 }
 
+/* Whether a class has one stack only. */
 static bool transfer_is_sole(unsigned cls)
 {
     return !transfer_is_sharded(cls) || sa_transfer_shard_count() == 1;
@@ -154,8 +155,9 @@ static size_t transfer_sole_most(const struct sa_transfer *t, unsigned cls)
 {
     size_t capacity = transfer_capacity(cls);
 
-    return t->need >= TRANSFER_FULL ? capacity
-                                    : sa_max(sa_size_classes.of[cls].batch, capacity / SHORT_PART);
+    return t->need >= TRANSFER_FULL
+               ? capacity
+               : sa_max(sa_size_classes.of[cls].batch, capacity / SHORT_FRACTION);
 }
 
 /* The number of slots of a stack. */
@@ -164,14 +166,14 @@ static size_t transfer_room(const struct sa_transfer *t) SA_REQUIRES(SA_RANK_TRA
     return t->slots ? (uintptr_t)t->slots[-1] : 0;
 }
 
-/* Whether so many slots are in an arena: from a quarter of a page on, a mapping of their own is
- * worth it. */
+/* Whether a stack of that many slots lies in an arena. A longer one gets a mapping of its own. */
 static bool transfer_is_packed(size_t room)
 {
-    return (room + 1) * sizeof(void *) <= sa_vm.page_bytes / PACKED_PART;
+    return (room + 1) * sizeof(void *) <= sa_vm.page_bytes / PACKED_FRACTION;
 }
 
-/* An empty place with room for so many, or for the capacity. */
+/* Slots for a stack: `room` of them in an arena, or a reserved mapping for the capacity. NULL: out
+ * of memory. */
 static void **transfer_place(size_t room, size_t capacity)
 {
     void **slots =
@@ -251,7 +253,7 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
     if (!sa_load_relaxed(&own->used) && sa_transfer_shard_count() > 1)
         other = transfer_choose(number, cls, n);
     got = transfer_take(other ? other : own, cls, objs, n);
-    /* What is there is enough to go on with; only an empty stack is worth another lock. */
+    /* A few objects are enough to go on with; only an empty stack is worth another lock. */
     if (!got)
         got = sa_central_remove(cls, objs, n);
     if (SA_UNLIKELY(!got) && transfer_others(number, cls, &other))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Claiming shards of the transfer cache, and their domains; see transfer_shards.h. No lock: a CPU's
- * entry in of_cpu goes from 0 to CLAIMING, which one thread does, and from there to a number; only
- * a split sets it back, or who finds that one came between. Threads of the CPU that come by
- * meanwhile use the first shard. Any number that is there will do for any CPU: domains and numbers
- * decide how soon what is freed is found, not whether.
+ * Claims shards of the transfer cache for CPUs, and assigns domains; see transfer_shards.h. There
+ * is no lock. One thread changes a CPU's entry in of_cpu from 0 to CLAIMING, and then to a number.
+ * Only a split sets an entry back to 0, or the claiming thread if a split came between. Other
+ * threads of the CPU use the first shard meanwhile. Any existing shard is correct for any CPU:
+ * domains and numbers decide how soon freed objects are found, not whether.
  */
 #include "alloc/middle/transfer_shards.h"
 
@@ -31,7 +31,7 @@ static bool shard_is_of(unsigned number, unsigned domain)
            sa_transfer_shard(number);
 }
 
-/* A new shard; its number, or SA_SHARDS_MAX: there is no more, or no memory. */
+/* Makes a shard; its number. SA_SHARDS_MAX: all numbers are taken, or there is no memory. */
 static unsigned shard_new(unsigned domain)
 {
     struct sa_transfer_others *s = &sa_transfer_others;
@@ -48,7 +48,7 @@ static unsigned shard_new(unsigned domain)
     return shard ? more + 1 : SA_SHARDS_MAX;
 }
 
-/* One of those that the domain has, or the first. */
+/* The number of the domain's shard at place `which`, or of its last one; 0 if it has none. */
 static unsigned shard_shared(unsigned domain, unsigned which)
 {
     unsigned count = sa_transfer_shard_count(), number = 0;
@@ -59,8 +59,8 @@ static unsigned shard_shared(unsigned domain, unsigned which)
     return number;
 }
 
-/* How many shards a domain may have: there are enough for each, beside those that were claimed
- * before domains were known. */
+/* How many shards a domain may have. SA_SHARDS_DOMAIN numbers are left for shards that were claimed
+ * before the domains were known. */
 static unsigned shards_of_domain(void)
 {
     unsigned share = (SA_SHARDS_MAX - SA_SHARDS_DOMAIN) / sa_transfer_domains();
@@ -86,7 +86,8 @@ unsigned sa_transfer_claim(int cpu)
         number = shard_shared(domain, here ? (unsigned)cpu % here : 0);
     SA_DCHECK(number < SA_SHARDS_MAX && sa_transfer_shard(number));
     sa_store_seq_cst(&s->of_cpu[cpu], (uint8_t)(number + 1));
-    /* A split looks at what domain a CPU has a shard of when all domains are written. */
+    /* A split checks the domain of each CPU's shard after it has written all domains. If it wrote
+     * this CPU's before the number was stored, this thread sees it here. */
     entry = (uint8_t)(number + 1);
     if (SA_UNLIKELY(sa_load_seq_cst(&s->domain_of_cpu[cpu]) != domain))
         sa_cas_relaxed(&s->of_cpu[cpu], &entry, 0);
@@ -115,7 +116,7 @@ int sa_transfer_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
         unsigned number = sa_load_seq_cst(&s->of_cpu[cpu]) - 1;
 
         if (number < SA_SHARDS_MAX && sa_load_relaxed(&s->domain[number]) != domain_of[cpu])
-            sa_store_relaxed(&s->of_cpu[cpu], 0); /* shared: it needs another one now */
+            sa_store_relaxed(&s->of_cpu[cpu], 0); /* the shard is of another domain now */
     }
     sa_store_release(&sa_transfer_shards.domains, domains);
     return 1;
