@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/origin.h"
 #include "alloc/base/page.h"
@@ -26,6 +27,7 @@ SA_STATIC_ASSERT(SA_MID_MAX - SA_CANARY_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes
 
 static uint64_t *mark_of(const void *object, size_t bytes)
 {
+    SA_DCHECK(bytes >= SA_CANARY_BYTES && (uintptr_t)object % 8 == 0 && bytes % 8 == 0);
     return (uint64_t *)((uintptr_t)object + bytes - SA_CANARY_BYTES);
 }
 

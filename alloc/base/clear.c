@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clearing blocks that are warm. From 2 KiB on the C library's memset is one string instruction on
- * the processors of today, which goes easy on the caches and is quickest where memory is cold. On
- * an AMD EPYC a loop of 32-byte stores clears what is in the second-level cache in two thirds of
- * the time (4 KiB in 21 instead of 31 ns, 64 KiB in 290 instead of 410; in the third-level cache it
- * takes a tenth more, out of any cache a third), so it is for blocks that were freed lately, up to
- * a size that such a cache holds. An Intel Xeon is quicker by an eighth at 4 KiB and as quick
+ * Clears blocks that are still in a cache. From 2 KiB on, memset of the C library is one string
+ * instruction on current processors, which is quickest where memory is in no cache. On an AMD EPYC,
+ * a loop of 32-byte stores takes 2/3 of that time for memory in the second-level cache (4 KiB in 21
+ * instead of 31 ns, 64 KiB in 290 instead of 410 ns). In the third-level cache the loop takes 10 %
+ * longer, in no cache 1/3 longer. So it is for blocks that were freed lately, up to a size that the
+ * second-level cache holds. On an Intel Xeon the loop is quicker by 1/8 at 4 KiB, and as quick
  * above.
  *
- * The only shared word is cpu_wide: every thread that finds it unknown writes the same.
+ * The only shared word is cpu_wide: every thread that finds it unknown writes the same value.
  */
 #include "alloc/base/clear.h"
 
@@ -31,8 +31,8 @@ static int cpu_wide; /* atomic, relaxed */
 
 #define XCR0_VECTORS 6u /* the kernel keeps both halves of the 32-byte registers */
 
-/* Asked when the first such block is cleared, not at start: in a virtual machine CPUID leaves
- * it. */
+/* Runs when the first such block is cleared, not at start: in a virtual machine CPUID traps to the
+ * hypervisor. */
 __attribute__((target("xsave"))) SA_COLD static bool find_wide(void)
 {
     unsigned a, b, c, d;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clearing blocks in the way that the processor's caches like best. */
+/* Clears blocks, by the method that is quickest for their length and for what caches hold. */
 #ifndef SA_BASE_CLEAR_H
 #define SA_BASE_CLEAR_H
 
@@ -8,17 +8,16 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Writes zero to all of p[0 .. bytes); p. For what was in use not long ago, so that a cache may
- * still hold it: what is neither small nor large takes less time than with memset. */
+/* Clears a block that was in use not long ago, so that a cache may still hold it; returns p. Blocks
+ * of 2 to 64 KiB take less time than with memset. */
 SA_HIDDEN void *sa_clear_warm(void *p, size_t bytes);
 
-/* The same for blocks of any history from this length on, which may be longer than a first-level
- * cache. */
+/* Clears a block of at least SA_CLEAR_LONG bytes, which may be longer than a first-level cache. */
 #define SA_CLEAR_LONG (32ul << 10)
 SA_HIDDEN void sa_clear_long(void *p, size_t bytes);
 
-/* By a function that clears all of p[0 .. bytes), called for parts of many KiB, the last one first,
- * or for all. */
+/* Clears a block with calls of a function: one call for all of it, or one for each part of 16 KiB,
+ * the last part first. */
 typedef void sa_clear_part(void *p, size_t bytes);
 SA_HIDDEN void sa_clear_in_turns(void *p, size_t bytes, sa_clear_part *clear);
 

@@ -9,11 +9,11 @@ uint8_t sa_first_use[SA_CLASSES_MAX];
 
 unsigned sa_class_place_find(unsigned cls)
 {
-    SA_DCHECK(cls);
+    SA_DCHECK(cls && cls < SA_CLASSES_MAX);
     for (unsigned i = 0;; i++) {
         uint8_t there;
 
-        SA_CHECK(i < SA_CLASSES_MAX); /* as many as there are classes, and each takes one */
+        SA_CHECK(i < SA_CLASSES_MAX); /* there is a place for each class, and a class takes one */
         there = sa_load_relaxed(&sa_first_use[i]);
         if (!there && sa_cas_relaxed(&sa_first_use[i], &there, (uint8_t)cls))
             there = (uint8_t)cls;

@@ -19,17 +19,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The classes; 0: free, as all behind it. Atomic, relaxed. */
+/* The class at each place. 0: this place and all behind it are free. Atomic, relaxed. */
 extern uint8_t sa_first_use[SA_CLASSES_MAX] SA_HIDDEN;
 
-/* By class: its place plus 1, or 0: not known yet. Atomic, relaxed; all who write one write the
- * same. */
+/* The place of each class plus 1; 0: not known yet. Atomic, relaxed: all threads that write an
+ * entry write the same value. */
 extern uint8_t sa_class_places[SA_CLASSES_MAX] SA_HIDDEN;
 
 /* Finds the place of a class, or takes the next one. */
 unsigned sa_class_place_find(unsigned cls);
 
-/* The place of a class, 1 <= cls < SA_CLASSES_MAX: below the number of classes. */
+/* The place of a class, 1 <= cls < SA_CLASSES_MAX. Places are below the number of classes. */
 SA_INLINE unsigned sa_class_place(unsigned cls)
 {
     unsigned place = sa_load_relaxed(&sa_class_places[cls]);
@@ -37,8 +37,7 @@ SA_INLINE unsigned sa_class_place(unsigned cls)
     return SA_LIKELY(place) ? place - 1 : sa_class_place_find(cls);
 }
 
-/* Whether it may have been used; false: nothing was written for it yet that this thread could know
- * of. */
+/* Whether a class may have been used. False: this thread can know of no use yet. */
 SA_INLINE bool sa_class_has_place(unsigned cls)
 {
     return sa_load_relaxed(&sa_class_places[cls]) != 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few functions of real numbers that sampling needs, so that the library does not need libm,
- * which every process would pay for at start. Relative error below 1e-14 unless said otherwise; NaN
- * and arguments outside of the domain are the caller's fault.
+ * The functions of real numbers that sampling needs, without libm: every process would pay for libm
+ * at start. The relative error is below 1e-14 unless said otherwise. The caller passes no NaN, and
+ * no argument outside of the domain.
  */
 #ifndef SA_BASE_MATH_H
 #define SA_BASE_MATH_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preemption where it hurts, in a build that is for this (-Dpreempt_stress=true): every acquire and
- * release of a lock, and every atomic step that orders others, is now and then held up, for the
- * time of a switch to another thread or for longer, so that what is only right because the next
- * instruction usually follows at once fails. In any other build there is nothing of it.
+ * Delays threads at random, in a build with -Dpreempt_stress=true: at every acquire and release of
+ * a lock, and at every atomic step that orders others. A delay is a switch to another thread or up
+ * to 0.2 ms of sleep. Code that is right only because the next instruction usually follows at once
+ * fails in such a build. Other builds contain no code for this.
  */
 #ifndef SA_BASE_PREEMPT_H
 #define SA_BASE_PREEMPT_H

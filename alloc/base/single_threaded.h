@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the process has one thread. Then what else would need a locked instruction, several
- * nanoseconds each, can do without: nobody is there but signal handlers of this thread, and they
- * leave locks and counts as they find them, or a single instruction is enough.
+ * Whether the process has one thread. Such a process needs no locked instructions, which cost about
+ * 5 ns each: only signal handlers of the same thread can come in between. Handlers leave locks and
+ * counts as they find them, or a single instruction changes the count.
  *
- * libc tells: pthread_create clears the flag before there is another thread. So it cannot change
- * between the question and what is done about it (glibc's own malloc relies on the same). It may
- * change while a lock is held; so the words in memory are the same either way.
+ * libc's flag says so: pthread_create clears it before there is another thread. The flag cannot
+ * change between the test and what depends on it (glibc's own malloc relies on that, too). It can
+ * change while a lock is held, so the words in memory are the same in both cases.
  */
 #ifndef SA_BASE_SINGLE_THREADED_H
 #define SA_BASE_SINGLE_THREADED_H
@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A sanitizer would miss the order that locks give; a build that stresses preemption wants them
- * all. */
+/* Not with ThreadSanitizer, which would miss the order that locks give, nor in a build that delays
+ * threads at every atomic step. */
 #if __has_include(<sys/single_threaded.h>) && !SA_TSAN && !defined(SA_PREEMPT)
 #include <sys/single_threaded.h>
 #define SA_ALONE_WORD        __libc_single_threaded
@@ -27,7 +27,7 @@
 #define sa_single_threaded() false
 #endif
 
-/* As sa_add_relaxed, for counts to which signal handlers add, too. */
+/* Adds to a count to which signal handlers also add; the value before. */
 SA_INLINE uint64_t sa_count_shared(uint64_t *p, uint64_t v)
 {
 #ifdef __x86_64__

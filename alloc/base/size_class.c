@@ -3,6 +3,7 @@
 #include "alloc/base/size_class.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 
 struct sa_size_classes sa_size_classes;
 
@@ -133,6 +134,7 @@ unsigned sa_size_class_find(size_t size)
 {
     unsigned shift, cls;
 
+    SA_DCHECK(size >= 1 && size <= SA_MID_MAX);
     if (size <= 128)
         return (unsigned)((size + 15) / 16);
     shift = sa_log2(size - 1) - 3;

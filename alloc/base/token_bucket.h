@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bucket of tokens, which bounds what guarding blocks costs: a token for each, and more for what
- * is large. The bucket is full at first, and fills up at a pace. All of it is atomic, relaxed: a
- * token more or less does no harm.
+ * A token bucket, which bounds the cost of guarding blocks: a block takes one token, and one more
+ * for each SA_BUCKET_BYTES (16 KiB). The bucket is full at first and is refilled at a fixed rate.
+ * All fields are atomic and relaxed: a token more or less does no harm.
  */
 #ifndef SA_BASE_TOKEN_BUCKET_H
 #define SA_BASE_TOKEN_BUCKET_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closed entries of sa_hot.slabs. An entry is open if it is the CPU's slab. Closed it is the
- * address of a slab of zeros, on which every sequence leaves for the slow path:
+ * Closed entries of sa_hot.slabs. An open entry points to the slab of the CPU. A closed entry
+ * points to a slab of zeros, on which every critical section leaves for the slow path:
  *
- *   sa_slab_closed       nobody needs the CPU closed: a slow path may open it, under its lock
+ *   sa_slab_closed       no hold: a slow path that has the cache's lock may open the entry
  *   sa_slab_closed + n   n > 0 holds: n children of vfork read this CPU's number (vfork.h)
  *
- * Holds are counted in the entry itself, so that one compare and swap tells what the entry is and
- * changes it: no lock, which a signal handler could find held by the code that it has interrupted.
- * An open entry is closed by a swap; a closed one is opened by a swap that expects sa_slab_closed,
- * and so fails while there are holds.
+ * The entry itself counts the holds, so one compare and swap reads and changes it. A lock would not
+ * do: a signal handler could find it held by the code that it has interrupted. A swap closes an
+ * open entry. The swap that opens an entry expects sa_slab_closed, so it fails while there are
+ * holds.
  */
 #ifndef SA_FORK_CPU_CLOSED_H
 #define SA_FORK_CPU_CLOSED_H
@@ -17,6 +17,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/hot/hot.h"
+#include "alloc/os/lock.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,8 +50,8 @@ SA_INLINE void sa_slab_close(int cpu)
         ;
 }
 
-/* Under the cache's lock. False: the entry is held, and stays closed. */
-SA_INLINE bool sa_slab_open(int cpu, struct sa_slab *slab)
+/* Opens the CPU's entry. False: children of vfork hold it, and it stays closed. */
+SA_INLINE bool sa_slab_open(int cpu, struct sa_slab *slab) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     struct sa_slab *is = &sa_slab_empty;
 

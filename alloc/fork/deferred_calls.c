@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work to be done outside of the gate; see deferred_calls.h. */
+/* The requests and handlers of deferred calls; see deferred_calls.h. */
 #include "alloc/fork/deferred_calls.h"
+
+#include "alloc/base/fatal.h"
 
 #include <stddef.h>
 
@@ -12,11 +14,13 @@ static sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS]; /* atomic */
 
 void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
 {
+    SA_DCHECK(work < SA_DEFERRED_WORKS && handler);
     sa_store_release(&handlers[work], handler);
 }
 
 void sa_deferred_call_request(enum sa_deferred_call_work work)
 {
+    SA_DCHECK(work < SA_DEFERRED_WORKS);
     __atomic_fetch_or(&sa_deferred_call_due, 1u << work, __ATOMIC_RELAXED);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that a slow path finds to be due but that may run code which is not the allocator's, so that
- * it must be outside of the gate and of all locks: it is done by the slow path that leaves the gate
- * next, as its last act. errno may change. Handlers are set at start, before their work can be
- * requested.
+ * Deferred calls: a slow path requests them, and the next slow path that leaves the fork gate makes
+ * them, as its last act. They may run code of the program, so they run outside of the gate and
+ * without locks. errno may change. Start-up sets the handlers, before any request.
  */
 #ifndef SA_FORK_DEFERRED_CALLS_H
 #define SA_FORK_DEFERRED_CALLS_H
@@ -26,7 +25,7 @@ void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handle
 void sa_deferred_call_request(enum sa_deferred_call_work work);
 void sa_deferred_call_do(void);
 
-/* Outside of the gate: does nothing for a slow path within another. */
+/* Makes the calls that are due. A slow path that is nested in another leaves them to that one. */
 SA_INLINE void sa_deferred_call_run(void)
 {
     if (SA_UNLIKELY(sa_load_relaxed(&sa_deferred_call_due)) && !sa_thread.gate_depth)

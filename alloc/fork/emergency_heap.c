@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency memory; see emergency_heap.h. Blocks have a 16-byte header with their size. Mappings
- * are kept in a list that only grows; a block is recognised by the mapping it lies in. All shared
- * words are atomic: `first` is published with release and read with acquire.
+ * The emergency heap; see emergency_heap.h. A block has a 16-byte header with its size, and is
+ * known by the mapping that it lies in. The list of mappings only grows. All shared words are
+ * atomic: `first` is published with release and read with acquire.
  *
- * The lists of freed blocks. A push is a compare and swap of the head. A pop takes all there is
- * with an exchange: from then on nobody else has those blocks, so that their links do not change.
- * What is put back goes to an empty list, or else block by block. A list that is taken for a moment
- * looks empty to others, who then carve a new block.
+ * The lists of freed blocks. A push is a compare and swap of the head. A pop takes the whole list
+ * with an exchange; then no other thread has those blocks, and their links do not change. The rest
+ * goes back at once if the list is still empty, else block by block. Meanwhile other threads see an
+ * empty list and carve new blocks.
  */
 #include "alloc/fork/emergency_heap.h"
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/size_class.h"
 #include "alloc/fork/fork_gate.h"
@@ -23,8 +24,8 @@
 #include <sys/mman.h>
 
 #define EMERGENCY_BYTES (1ul << 20)
-#define EMERGENCY_TRIES 4  /* mappings that are looked into for room */
-#define LARGE_LISTS     48 /* of powers of two, from the largest class on */
+#define EMERGENCY_TRIES 4  /* mappings in which an allocation looks for room */
+#define LARGE_LISTS     48 /* one for each power of two above the largest class */
 #define RETURN_BYTES    (256ul << 10)
 
 struct emergency {
@@ -53,6 +54,7 @@ SA_RARE static void *emergency_carve(struct emergency *e, size_t size, size_t al
     size_t need = size + align + 16, at = sa_load_relaxed(&e->used);
     uintptr_t p;
 
+    SA_DCHECK(size % 16 == 0 && align >= 16 && sa_is_pow2(align) && at <= e->bytes);
     do {
         if (e->bytes - at < need)
             return NULL;
@@ -62,7 +64,7 @@ SA_RARE static void *emergency_carve(struct emergency *e, size_t size, size_t al
     return (void *)p;
 }
 
-/* A block from a new mapping, which others may then use too. */
+/* A block from a new mapping, which other threads may use afterwards. */
 static void *emergency_map(size_t size, size_t align)
 {
     size_t bytes =
@@ -77,12 +79,13 @@ static void *emergency_map(size_t size, size_t align)
     e->used = sizeof(*e);
     p = emergency_carve(e, size, align);
     e->next = sa_load_acquire(&first);
+    SA_DCHECK(p); /* the mapping was made for it */
     while (!sa_cas_release(&first, &e->next, e))
         ;
     return p;
 }
 
-/* The list from which a request is served, and the size that its blocks have at least. */
+/* The list that serves a request, and the least size of its blocks. */
 static unsigned list_for(size_t size, size_t *ret_bytes)
 {
     unsigned list = SA_CLASSES_MAX;
@@ -101,6 +104,7 @@ static void list_push(unsigned list, void *p)
 {
     void *next = sa_load_relaxed(&freed[list]);
 
+    SA_DCHECK(p && list && list < SA_CLASSES_MAX + LARGE_LISTS);
     do {
         *(void **)p = next;
     } while (!sa_cas_release(&freed[list], &next, p));
@@ -113,7 +117,7 @@ static void *list_pop(unsigned list)
 
     if (!rest || sa_cas_release(&freed[list], &none, rest))
         return p;
-    while (rest) { /* somebody has freed a block in between */
+    while (rest) { /* another thread has freed a block meanwhile */
         void *next = *(void **)rest;
 
         list_push(list, rest);
@@ -135,13 +139,13 @@ SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
     list = list_for(bytes, &least);
     if (bytes >= RETURN_BYTES && to > from)
         sa_sys_madvise((void *)from, to - from, MADV_DONTNEED);
-    if (least > bytes) /* the blocks of the list before have at most so many */
+    if (least > bytes) /* too short for this list: blocks of the list before need fewer bytes */
         list = list == SA_CLASSES_MAX ? sa_size_classes.count - 1 : list - 1;
     if (list)
         list_push(list, p);
 }
 
-/* A block that was freed, cleared; NULL: none that is aligned so. */
+/* A freed block, cleared. NULL: there is none with that alignment. */
 static void *emergency_reuse(size_t size, size_t align)
 {
     size_t bytes;

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gate: every slow path is a reader, fork is the writer.
+ * The fork gate is a read-write lock that is held across fork: every slow path is a reader, fork is
+ * the writer.
  *
- * fork copies the address space while other threads run, so it may only happen while nothing of the
- * allocator is half changed. Taking every lock first, as is usual, dead-locks: another thread may
- * hold a lock of libc's that fork wants next, and wait in malloc for ours. So fork closes the gate,
- * waits until nobody is inside (readers never wait for anything but each other, so that is soon)
- * and stops the per-CPU caches. A thread that finds the gate closed waits a little; if fork
- * takes long, it may be waiting for this very thread, which then goes on without the allocator's
- * state: allocations come from emergency memory, frees are put aside (alloc/fork/emergency_heap.h).
+ * fork copies the address space while other threads run, so it may happen only while no state of
+ * the allocator is half changed. A handler that takes every lock, as is usual, deadlocks: another
+ * thread may hold a lock of libc that fork wants next, and wait in malloc for a lock of the
+ * allocator. fork instead closes the gate, waits until no thread is inside, and stops the per-CPU
+ * caches. The wait is short, because readers wait only for each other. A thread that finds the gate
+ * closed waits for at most 50 ms. Then fork may be waiting for this thread, which goes on without
+ * the allocator's state: it allocates from the emergency heap and puts frees aside
+ * (alloc/fork/emergency_heap.h).
  *
- * Entering is a sequentially consistent increment followed by a load of `closed`; closing is a
- * store to `closed` followed by loads of the counters (also sequentially consistent): one of the
- * two sees the other. Counters are striped so that threads do not share a line for this.
+ * To enter is a sequentially consistent increment followed by a load of `closed`. To close is a
+ * store to `closed` followed by loads of the counters, also sequentially consistent. So one of the
+ * two sees the other. The counters are striped over cache lines, so that threads do not share one.
  *
- * Children that fork's handlers do not announce (the bare system call, _Fork). What says that the
- * gate is open lies on a page that the kernel clears in children. So the child's first slow path
- * finds the gate closed, and finds out why. The child is a copy of one moment of all threads, of
- * which it has one. If nobody else was inside the gate then, nothing is half changed, no lock is
- * held, and the child goes on as one of fork. Otherwise what the lost threads were changing stays
- * so: the gate then never opens in the child, which allocates by other means for good
- * (alloc/fork/emergency_heap.h). The page is made when there is a second thread (before, nobody can
- * be lost): until then the word that says that the gate is open is libc's that says that there is
- * one thread.
+ * Children that fork's handlers do not announce (the bare system call, _Fork). The word that says
+ * that the gate is open lies on a page that the kernel clears in children. The child's first slow
+ * path therefore finds the gate closed. The child has one thread, and memory as it was at one
+ * moment of all threads. If no other thread was inside the gate, no state is half changed and no
+ * lock is held: the child goes on as a child of fork. Otherwise the state stays half changed. The
+ * gate then never opens in the child, which uses the emergency heap for good. The page is made when
+ * the second thread comes, as one thread alone can lose no other. Until then libc's word that says
+ * that there is one thread also says that the gate is open.
  */
 #ifndef SA_FORK_FORK_GATE_H
 #define SA_FORK_FORK_GATE_H
@@ -61,11 +62,11 @@ struct sa_fork_gate {
 extern struct sa_fork_gate sa_fork_gate;
 extern char *sa_fork_gate_open_word; /* atomic: what it points to is 0 while the gate is closed */
 
-/* What each process does once. child: in a child that was not announced, before anything else;
- * lost: see sa_fork_gate. */
+/* Prepares the gate, once in each process. A child that was not announced calls `child` before
+ * anything else; lost: see sa_fork_gate. */
 void sa_fork_gate_init(void (*child)(bool lost));
 
-/* Whether this is a child that will not use the allocator's state any more. */
+/* Whether this is a lost child, which uses the emergency heap for good. */
 SA_INLINE bool sa_fork_gate_is_lost(void)
 {
     return SA_UNLIKELY(sa_load_relaxed(&sa_fork_gate.lost) != 0);
@@ -95,7 +96,8 @@ SA_INLINE void sa_fork_gate_move_end(void)
         sa_fork_gate_repair();
 }
 
-/* Signal handlers that come in between enter as often as they leave. */
+/* Counts the thread in or out. Signal handlers that come between the load and the store enter as
+ * often as they leave. */
 SA_INLINE void sa_fork_gate_count(unsigned stripe, bool enter)
 {
     uint32_t *inside = &sa_fork_gate.stripe[stripe].inside;
@@ -108,8 +110,9 @@ SA_INLINE void sa_fork_gate_count(unsigned stripe, bool enter)
         sa_sub_release(inside, 1);
 }
 
-/* False: a fork is in progress and may be waiting for this thread, or see `debugger`, or this is a
- * child of vfork, which may be killed inside. Nests. */
+/* Enters the gate; nests. False: a fork is in progress and may be waiting for this thread, or a
+ * debugger has turned nested slow paths away (see `debugger`), or this is a child of vfork, which
+ * may be killed inside. */
 SA_INLINE bool sa_fork_gate_enter(void)
 {
     unsigned stripe;
@@ -122,7 +125,7 @@ SA_INLINE bool sa_fork_gate_enter(void)
         sa_thread.gate_depth++;
         return true;
     }
-    /* In this order, a signal handler that allocates in between enters on its own account. */
+    /* The depth is set last: a signal handler that allocates before that enters by itself. */
     stripe = sa_fork_gate_stripe();
     if (SA_UNLIKELY(!sa_load_relaxed(sa_load_acquire(&sa_fork_gate_open_word))))
         sa_fork_gate_look(stripe);
@@ -152,23 +155,23 @@ SA_INLINE void sa_fork_gate_leave(void)
 }
 
 /*
- * For fork: closes the gate and waits until no other thread is inside. Threads that fork at once do
- * it one after the other. Every wait is bounded, by seconds, so that a program that left a slow
- * path by longjmp, or waits for itself in some other way, goes on nevertheless.
+ * Closes the gate for fork, and waits until no other thread is inside. Threads that fork at the
+ * same time do it one after the other. Every wait is bounded, by 10 s. So a program that left a
+ * slow path by longjmp, or waits for itself in another way, goes on.
  *
- * To the thread that closes it the gate stays open: handlers of fork that run later may allocate.
- * False: this is a lost child, in which nothing is to be done.
+ * The gate stays open to the thread that closes it: fork handlers that run later may allocate.
+ * False: this is a lost child, which has no state to protect.
  */
 bool sa_fork_gate_close(void);
 void sa_fork_gate_open(void);
 
-/* Whether a fork is in progress: whatever can wait should. */
+/* Whether a fork is in progress. Work that can wait is then left for later. */
 SA_INLINE bool sa_fork_gate_is_closed(void)
 {
     return sa_load_seq_cst(&sa_fork_gate.closed);
 }
 
-/* For the child: opens the gate; this thread is the only one. */
+/* Opens the gate in a child of fork, whose only thread calls this. */
 void sa_fork_gate_reset(void);
 
 #endif

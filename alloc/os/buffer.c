@@ -3,6 +3,7 @@
 #include "alloc/os/buffer.h"
 
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/os/vm.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ void *sa_buffer_add(struct sa_buffer *buffer, size_t bytes)
         return NULL;
     if ((need > buffer->cap || !buffer->data) && !buffer_grow(buffer, need))
         return NULL;
+    SA_DCHECK(buffer->used <= need && need <= buffer->cap);
     p = buffer->data + buffer->used;
     buffer->used = need;
     memset(p, 0, bytes); /* it may have been used, and given up, before */

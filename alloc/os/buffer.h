@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An array that grows, in memory of its own: mapped, never from the heap. Growing may move it, so
- * others keep offsets. No lock: it belongs to one function at a time. All zero is the empty buffer.
+ * A growing array in a mapping of its own, never on the heap. Growing may move it, so callers keep
+ * offsets. There is no lock: a buffer belongs to one function at a time. All zero is an empty
+ * buffer.
  */
 #ifndef SA_OS_BUFFER_H
 #define SA_OS_BUFFER_H
@@ -13,7 +14,7 @@ struct sa_buffer {
     size_t used, cap;
 };
 
-/* That many zeroed bytes at the end, or NULL: there is no memory and nothing has changed. */
+/* Adds zeroed bytes at the end; where they are. NULL: out of memory, and nothing has changed. */
 void *sa_buffer_add(struct sa_buffer *buffer, size_t bytes);
 
 /* The buffer is empty afterwards. */

@@ -8,7 +8,7 @@
 #include "alloc/os/thread.h"
 
 #define LOCK_SPINS 100
-#define YIELD_NS   20000 /* about as long as it takes a thread to wake up */
+#define YIELD_NS   20000 /* about the time that a thread takes to wake up */
 
 SA_RARE void sa_lock_wait(struct sa_lock *lock)
 {
@@ -19,8 +19,8 @@ SA_RARE void sa_lock_wait(struct sa_lock *lock)
             return;
         sa_cpu_relax();
     }
-    /* From here on the word says 2 whenever this thread holds or waits: at worst one wake-up that
-     * finds nobody. */
+    /* From here on the word is 2 while this thread waits or holds the lock. That costs at most one
+     * wake-up too many. */
     while (sa_xchg_acquire(&lock->word, 2) != 0)
         sa_sys_futex_wait(&lock->word, 2, -1);
 }
@@ -39,7 +39,7 @@ SA_RARE void sa_lock_yield(struct sa_lock *lock,
     sa_lock_rank_released(rank);
     if (SA_UNLIKELY(sa_xchg_release(&lock->word, 0) == 2)) {
         sa_lock_wake(lock);
-        sa_sys_futex_wait(&nothing, 0, YIELD_NS); /* nobody wakes this one: it sleeps */
+        sa_sys_futex_wait(&nothing, 0, YIELD_NS); /* sleeps: no thread wakes it */
     }
     sa_lock_acquire(lock, rank);
 }

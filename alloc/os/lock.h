@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A futex lock of one word: 0 free, 1 held, 2 held and somebody may wait. Short spinning first,
- * because every critical section here is short. Acquire orders after the release of the previous
- * holder; nothing else is promised. Not recursive. A thread that is alone needs no locked
- * instruction (single_threaded.h). Debug builds check the order of lock_ranks.def, clang the
- * annotations of alloc/base/thread_safety.h.
+ * A futex lock of one word: 0 free, 1 held, 2 held and a thread may wait. A thread spins LOCK_SPINS
+ * times before it sleeps, because locks are held for short times. Acquire orders after the release
+ * of the previous holder, and promises nothing else. Not recursive. A process of one thread needs
+ * no locked instruction (single_threaded.h). Debug builds check the order of lock_ranks.def, clang
+ * the annotations of alloc/base/thread_safety.h.
  */
 #ifndef SA_OS_LOCK_H
 #define SA_OS_LOCK_H
@@ -62,7 +62,8 @@ SA_INLINE void sa_lock_rank_assert(enum sa_lock_rank rank, const char *file, int
  */
 #define SA_DCHECK_HELD(rank) sa_lock_rank_assert(rank, __FILE__, __LINE__)
 
-/* 0 to 1. A signal handler between the load and the store leaves the lock as it was. */
+/* Changes the word from 0 to 1, or fails. A signal handler that comes between the load and the
+ * store leaves the lock as it was. */
 SA_INLINE bool sa_lock_take(struct sa_lock *lock)
 {
     uint32_t free_word = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The per-CPU slabs: their layout, and the contract of the critical sections that work on them.
+ * The per-CPU slabs: their layout, and what the critical sections that work on them do.
  *
  * Layout. A slab is a 16-byte header per size class followed by the slots of all classes:
  *
@@ -15,8 +15,9 @@
  *   slots (8 bytes):  address of the class's first slot; the word before it is always 0. Changes
  *                     only by move, under the cache's lock
  *
- * A header of zero is an empty cache that accepts nothing: every operation on it goes slow. That is
- * what a CPU never seen, a slab being changed by another thread and a stopped cache look like.
+ * A header of zero is an empty cache that accepts nothing: every operation on it takes the slow
+ * path. A CPU that was never used, a slab that another thread changes, and a stopped cache have
+ * such headers.
  *
  * Operations. Each is one restartable sequence on the slab of the current CPU (or, without rseq, of
  * the current thread). In the notation "load ... / commit store":
@@ -40,10 +41,10 @@
  * store; everything stored before it goes to slots that no other sequence reads until the commit;
  * preemption, migration and signals restart a sequence that has not committed.
  *
- * What shapes them is the chain of dependent instructions from one operation to the next on the
- * same header: the packed word is always accessed 32 bits wide on the fast path, headers and slots
- * without an index register (stores then forward to the next load at little cost), and classes and
- * counts are kept as byte offsets, so that an addition makes an address.
+ * Their speed depends on the chain of dependent instructions from one operation to the next on the
+ * same header. So the fast path always accesses the packed word 32 bits wide, and headers and slots
+ * without an index register: stores then forward to the next load at little cost. Classes and
+ * counts are byte offsets, so that an addition makes an address.
  *
  * cpu is read sign-extended, so that a thread whose rseq is not registered (cpu_id -1 or -2) uses
  * slab_guard, which is always empty.
@@ -78,7 +79,7 @@
 #define SA_RSEQ_CS     8
 
 struct sa_header {
-    uint64_t state; /* owner: the CPU (rseq), or who has stopped it */
+    uint64_t state; /* owner: the CPU's critical sections, or the thread that has stopped it */
     void **slots;   /* the same */
 };
 
@@ -87,7 +88,7 @@ struct sa_slab {
     void *slot[];
 };
 
-/* How far behind the beginning of a page a slab begins; before it is what belongs to its CPU. */
+/* Bytes from the beginning of a page to the slab. The record of the CPU's cache lies before it. */
 #define SA_SLAB_BEGIN 2944
 
 /* Classes are passed to the sequences, and kept in the tables, as offsets of their headers. */

@@ -5,6 +5,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/filter.h"
@@ -114,10 +115,14 @@ static int map_flags(void)
     return MAP_PRIVATE | MAP_ANONYMOUS | (sa_filtered() ? 0 : MAP_NORESERVE);
 }
 
+/* Page-aligned, once sa_vm_init has asked for the page size. */
+#define VM_ALIGNED(at) (!sa_vm.page_bytes || (uintptr_t)(at) % sa_vm.page_bytes == 0)
+
 static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *count)
 {
     void *p;
 
+    SA_DCHECK(bytes && VM_ALIGNED(bytes) && VM_ALIGNED(hint));
     if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
         stuck_retry();
     p = sa_sys_mmap(hint, bytes, PROT_READ | PROT_WRITE, map_flags());
@@ -181,6 +186,7 @@ static void unmap_counted(void *p, size_t bytes, uint64_t *count)
 {
     struct stuck *s = p;
 
+    SA_DCHECK(bytes && VM_ALIGNED(p) && VM_ALIGNED(bytes) && sa_load_relaxed(count) >= bytes);
     if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
         stuck_retry();
     if (SA_LIKELY(try_unmap(p, bytes, count)))
@@ -366,11 +372,13 @@ bool sa_vm_release(void *p, size_t bytes)
 {
     int r = sa_sys_madvise(p, bytes, MADV_DONTNEED);
 
+    SA_DCHECK(VM_ALIGNED(p) && VM_ALIGNED(bytes));
     return SA_LIKELY(r == 0) || release_refused(p, bytes, r);
 }
 
 bool sa_vm_protect(void *p, size_t bytes, bool accessible)
 {
+    SA_DCHECK(VM_ALIGNED(p) && VM_ALIGNED(bytes));
     return sa_sys_mprotect(p, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
 }
 
@@ -439,6 +447,7 @@ SA_RARE enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
 
 SA_RARE bool sa_vm_move(void *from, void *to, size_t bytes)
 {
+    SA_DCHECK(VM_ALIGNED(from) && VM_ALIGNED(to) && VM_ALIGNED(bytes));
     return sa_sys_mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
                          to) == to;
 }
