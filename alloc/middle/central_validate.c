@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of the central free lists in debug builds; central_spans.h has the invariants. */
+#ifndef SA_DEBUG /* where every file is compiled, whatever the build */
+#define SA_DEBUG
+#endif
 #include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_spans.h"
