@@ -7,7 +7,7 @@ Counts which of the planted errors (planted.c) an allocator notices.
 
 Each NAME is an allocator with its environment. An error is `named` if the process ends by a signal or in failure and has said
 why, a `fault` if it ends without a word, else `silent`. --allow: fail if others are silent. --most: fail if more are.
---full: only where all tests run. --clean: also run the programs without their errors, and fail if one does not end well.
+--full: only where all tests run. --table: at the end, how many of each kind are noticed, as a table of a document. --clean: also run the programs without their errors, and fail if one does not end well.
 """
 import argparse
 import collections
@@ -47,6 +47,7 @@ def main():
     parser.add_argument('--repeat', type=int, default=1)
     parser.add_argument('--clean', action='store_true')
     parser.add_argument('--verbose', action='store_true')
+    parser.add_argument('--table', action='store_true')
     args = parser.parse_args()
 
     if args.full and not os.environ.get('SALLOC_TEST_FULL'):
@@ -54,6 +55,7 @@ def main():
     count = int(subprocess.check_output([args.program]))
     names = [subprocess.check_output([args.program, str(i)], text=True).strip() for i in range(count)]
     failed = False
+    table = {}
     modes = args.modes.split(',') + (['clean'] if args.clean else [])
     for allocator in args.allocators:
         name, _, rest = allocator.partition('=')
@@ -62,6 +64,8 @@ def main():
             with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
                 numbers = list(range(count)) * args.repeat
                 results = list(pool.map(lambda i: run(args.program, i, mode, variables), numbers))
+            table[name, mode] = collections.Counter(names[i].split()[0] for i, r in zip(numbers, results)
+                                                    if r[0] in ('named', 'fault'))
             totals = collections.Counter(r[0] for r in results)
             bad = [(names[i], r) for i, r in zip(numbers, results) if r[0] in ('silent', 'hangs')]
             print(f'{name} {mode}: {len(numbers)} errors, ' + ', '.join(f'{n} {k}' for k, n in sorted(totals.items())))
@@ -84,6 +88,13 @@ def main():
                 if not re.match(args.allow, what):
                     failed = True
                     print(f'  not noticed: {what}')
+    if args.table:
+        columns = list(table)
+        print('| kind | errors | ' + ' | '.join(' '.join(c) for c in columns) + ' |')
+        print('|---|--:|' + '--:|' * len(columns))
+        for kind, n in collections.Counter(n.split()[0] for n in names).items():
+            print(f'| `{kind}` | {n} | ' + ' | '.join(f'{table[c][kind] / args.repeat:.3g}' for c in columns) + ' |')
+        print(f'| all | {count} | ' + ' | '.join(f'{sum(table[c].values()) / args.repeat:.3g}' for c in columns) + ' |')
     return failed
 
 
