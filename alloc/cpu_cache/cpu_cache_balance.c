@@ -7,6 +7,7 @@
 #include "alloc/cpu_cache/cpu_cache.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/base/first_use_index.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/middle/transfer_cache.h"
@@ -320,6 +321,7 @@ void sa_cpu_cache_count_use(void)
 {
     int count = sa_cpu_cache_count(), caches = 1;
     int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
+    unsigned cls;
 
     for (int cpu = 0; cpu < count; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
@@ -327,7 +329,8 @@ void sa_cpu_cache_count_use(void)
         if (!c)
             continue;
         caches++;
-        for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        /* A class that no span was ever made for is in no cache. */
+        for (unsigned i = 0; i < SA_CLASSES_MAX && (cls = sa_load_relaxed(&sa_first_use[i])); i++)
             bytes -=
                 (int64_t)sa_state_avail(cpu_state(c->slab, cls)) * sa_size_classes.of[cls].size;
     }

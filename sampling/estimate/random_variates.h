@@ -51,36 +51,37 @@ SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate
 
 /*
  * Returns f for a sampled block: the number (1 .. bytes) of the first byte whose trial succeeded,
- * given that one did. rate: the rate of blocks of this many bytes. The source is the inverse of
- * P(first success <= f | any) = (1 - (1-1/T)^f) / p.
+ * given that one did. bits: uniform. rate: the rate of blocks of this many bytes. The source is the
+ * inverse of P(first success <= f | any) = (1 - (1-1/T)^f) / p.
  */
-SA_INLINE double sa_variate_offset(uint64_t *own, const struct sa_rate *rate, double bytes)
+SA_INLINE double sa_variate_offset(uint64_t bits, const struct sa_rate *rate, double bytes)
 {
     double n;
 
     SA_DCHECK(rate->p > 0 && bytes >= 1);
     if (rate->p >= 1)
         return 1;
-    n = sa_log1p(-(1 - sa_variate_real(sa_rng_own(own))) * rate->p) / (rate->log_fail / bytes);
+    /* The quotient does not depend on the logarithm: a processor computes both at once. */
+    n = sa_log1p(-(1 - sa_variate_real(bits)) * rate->p) * (bytes / rate->log_fail);
     return n < bytes - 1 ? (double)(uint64_t)n + 1 : bytes;
 }
 
 /* Returns N for a sampled block: how many of its byte trials succeeded, given that the first was
- * number `offset`. Other arguments as for sa_variate_offset. Draws the gaps between successes. */
+ * number `offset`. own: a generator that nobody else uses. Draws the gaps between successes. */
 SA_INLINE double sa_variate_hits(uint64_t *own, const struct sa_rate *rate, double bytes,
                                  double offset)
 {
-    double n = 1, u, gap, log_fail;
+    double n = 1, u, gap, per_log;
 
     SA_DCHECK(offset >= 1 && offset <= bytes);
     if (rate->p >= 1)
-        return bytes;                  /* a certain block has T = 1: every trial succeeds */
-    log_fail = rate->log_fail / bytes; /* log(1-1/T): of one byte */
+        return bytes;                 /* a certain block has T = 1: every trial succeeds */
+    per_log = bytes / rate->log_fail; /* 1 / log(1-1/T), which is negative */
     for (;; n++) {
         u = sa_variate_real(sa_rng_own(own));
-        if (u - 1 <= log_fail * (bytes - offset)) /* then log(u) <= u - 1 is, too: saves the log */
+        if ((u - 1) * per_log >= bytes - offset) /* so is the gap: log(u) <= u - 1. Saves the log */
             return n;
-        gap = sa_log(u) / log_fail; /* floor(gap) trials fail before the next success */
+        gap = sa_log(u) * per_log; /* floor(gap) trials fail before the next success */
         if (gap >= bytes - offset)
             return n;
         offset += (double)(uint64_t)gap + 1;

@@ -122,7 +122,7 @@ static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_s
     s->kind = sa_thread.caller_kind & SA_CALLER_KIND;
     s->p = trial->rate.p;
     s->interval = trial->rate.interval;
-    s->offset = sa_variate_offset(&rng, &trial->rate, (double)allocated);
+    s->offset = sa_variate_offset(rng, &trial->rate, (double)allocated);
     s->hits = sa_variate_hits(&rng, &trial->rate, (double)allocated, s->offset);
     s->allocated = allocated;
     s->requested = requested;

@@ -43,7 +43,7 @@ static inline uint64_t take(const struct blocks *b, struct sa_sums *sums)
         if (at > b->count)
             break;
 
-        double offset = sa_variate_offset(&rng, &rate, b->size);
+        double offset = sa_variate_offset(sa_rng_next(&rng), &rate, b->size);
 
         group.samples++;
         group.offsets += offset;

@@ -162,7 +162,7 @@ static void test_draw_offsets_are_truncated_geometric(void **state)
         uint64_t rng = 4;
 
         for (int k = 0; k < DRAWS; k++) {
-            double f = sa_variate_offset(&rng, &rate, bytes);
+            double f = sa_variate_offset(sa_rng_next(&rng), &rate, bytes);
 
             assert_true(f >= 1 && f <= bytes && f == floor(f));
             seen[(int)((f - 1) * n / bytes)]++;
@@ -190,7 +190,7 @@ static void test_draw_hits_are_binomial(void **state)
         uint64_t rng = 5;
 
         for (int k = 0; k < DRAWS; k++) {
-            double offset = sa_variate_offset(&rng, &rate, bytes);
+            double offset = sa_variate_offset(sa_rng_next(&rng), &rate, bytes);
             double hits = sa_variate_hits(&rng, &rate, bytes, offset);
 
             assert_true(hits >= 1 && hits <= bytes - offset + 1 && hits == floor(hits));
@@ -226,7 +226,7 @@ static void test_draw_estimators_are_unbiased(void **state)
         uint64_t rng = 6;
 
         for (int k = 0; k < DRAWS; k++) {
-            double offset = sa_variate_offset(&rng, &rate, a);
+            double offset = sa_variate_offset(sa_rng_next(&rng), &rate, a);
             double value[2] = {t + a - offset, t * sa_variate_hits(&rng, &rate, a, offset)};
 
             for (int e = 0; e < 2; e++) {
@@ -251,7 +251,7 @@ static void test_draw_bounds_hold_with_extreme_rates(void **state)
             uint64_t rng = 7;
 
             for (int k = 0; k < 2000; k++) {
-                double offset = sa_variate_offset(&rng, &rate, sizes[j]);
+                double offset = sa_variate_offset(sa_rng_next(&rng), &rate, sizes[j]);
                 double hits = sa_variate_hits(&rng, &rate, sizes[j], offset);
 
                 assert_true(offset >= 1 && offset <= sizes[j]);
@@ -272,7 +272,7 @@ static void test_draw_certain_and_never(void **state)
     for (int k = 0; k < 1000; k++) {
         assert_int_equal(sa_variate_failures(&rng, &certain, 100), 0);
         assert_int_equal(sa_variate_failures(&rng, &never, 100), 100);
-        assert_true(sa_variate_offset(&rng, &certain, 48) == 1);
+        assert_true(sa_variate_offset(sa_rng_next(&rng), &certain, 48) == 1);
         assert_true(sa_variate_hits(&rng, &certain, 48, 1) == 48);
         assert_true(sa_variate_bernoulli(&rng, 1));
         assert_false(sa_variate_bernoulli(&rng, 0));
