@@ -20,6 +20,20 @@
 
 #define SA_CALLER __builtin_dwarf_cfa()
 
+/*
+ * For `kind`, in a function that keeps a frame pointer because of this: whether it was reached from
+ * SA_CALLER by jumps alone. The functions on the way have then restored rbp, and the word below the
+ * return address, which this function's prologue stored, is the program's rbp. Captures need not
+ * walk through the allocator's own frames to find it.
+ */
+#ifdef __x86_64__
+#define SA_CALLER_RBP(caller)                                                                      \
+    ((const char *)__builtin_frame_address(0) + 16 == (const char *)(caller) ? SA_CALLER_RBP_SAVED \
+                                                                             : 0)
+#else
+#define SA_CALLER_RBP(caller) 0u
+#endif
+
 struct sa_caller {
     const void *frame;
     unsigned char kind;

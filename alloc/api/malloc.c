@@ -29,7 +29,7 @@ extern __typeof__(free) sa_own_free SA_OWN_NAME_OF(free);
 
 void *sa_entry_alloc(size_t size, size_t align, int zero, sa_entry_kind kind, const void *caller)
 {
-    struct sa_caller before = sa_entry_begin(caller, kind);
+    struct sa_caller before = sa_entry_begin(caller, kind | SA_CALLER_RBP(caller));
     int saved = errno;
     void *p;
 
@@ -48,7 +48,7 @@ void *sa_entry_malloc(size_t size)
 static SA_NOINLINE void entry_free_for(void *p, size_t align, sa_entry_kind kind,
                                        const void *caller)
 {
-    struct sa_caller before = sa_entry_begin(caller, kind);
+    struct sa_caller before = sa_entry_begin(caller, kind | SA_CALLER_RBP(caller));
     int saved = errno;
 
     sa_init();
@@ -84,7 +84,7 @@ void sa_entry_delete(void *p, size_t align, sa_entry_kind kind)
 
 void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind)
 {
-    struct sa_caller before = sa_entry_begin(SA_CALLER, kind);
+    struct sa_caller before = sa_entry_begin(SA_CALLER, kind | SA_CALLER_RBP(SA_CALLER));
     int saved = errno;
 
     if (p) {
@@ -146,7 +146,8 @@ SA_FAST_ENTRY void *calloc(size_t count, size_t size)
 
 static SA_NOINLINE void *entry_realloc(void *p, size_t size)
 {
-    struct sa_caller before = sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC);
+    struct sa_caller before =
+        sa_entry_begin(SA_CALLER, SALLOC_KIND_MALLOC | SA_CALLER_RBP(SA_CALLER));
     int saved = errno;
     void *q = NULL;
 

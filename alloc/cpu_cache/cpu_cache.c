@@ -214,7 +214,9 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
 
         /* The rate is read after the state: a later change of the probabilities also changes the
          * state, so a countdown that was drawn by the old ones is not stored. */
-        rate = sa_rate_of_class(cls);
+        rate = trial->won && trial->rate.generation == sa_rates_generation()
+                   ? trial->rate
+                   : sa_rate_of_class(cls);
         if (!c)
             break;
         if (sa_state_avail(h) == 0) {

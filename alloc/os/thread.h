@@ -59,6 +59,9 @@ struct sa_thread {
 /* And the family of the function that was called. */
 #define SA_CALLER_FAMILY(family) ((unsigned)(family) << 4)
 
+/* The word at caller - 16 is the value that rbp had at the call, see alloc/api/entry.h. */
+#define SA_CALLER_RBP_SAVED 0x40u
+
 SA_STATIC_ASSERT(sizeof(struct sa_thread) == 64, "static TLS is scarce: see the comment above");
 
 extern _Thread_local struct sa_thread sa_thread SA_HIDDEN

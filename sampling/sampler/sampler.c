@@ -98,7 +98,7 @@ static struct sa_stack *sampler_stack(void)
 {
     uintptr_t pc[SA_STACK_MAX];
 
-    return sa_stack_intern(pc, sa_stack_capture(sa_thread.caller, pc, SA_STACK_MAX));
+    return sa_stack_intern(pc, sa_stack_capture_caller(pc, SA_STACK_MAX));
 }
 
 /* Fills in the record of a block of `allocated` bytes, and adds it. Takes over the reference to the

@@ -48,6 +48,9 @@ struct sa_stack_stats {
  */
 unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most);
 
+/* The same for the stack that called the allocator: its frame is sa_thread.caller. */
+unsigned sa_stack_capture_caller(uintptr_t *pc, unsigned most);
+
 /*
  * Turns capture off (true) or on (false). While it is off, every captured stack is empty. A static
  * program allocates before and while its libc sets up the tables of loaded objects. The caller is

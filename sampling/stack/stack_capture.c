@@ -16,8 +16,11 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
+#include "alloc/os/thread.h"
 #include "sampling/stack/unwind.h"
 
+#include <string.h>
 #include <unwind.h>
 
 /* The arguments of sa_unwind_libgcc, and how far the walk is. */
@@ -85,7 +88,7 @@ void sa_stack_capture_wait(bool wait)
     waiting = wait;
 }
 
-unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
+static unsigned capture(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned most)
 {
 #ifdef SA_UNWIND_FAST
     unsigned n;
@@ -94,8 +97,37 @@ unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
     if (SA_UNLIKELY(waiting))
         return 0;
 #ifdef SA_UNWIND_FAST
-    if (SA_LIKELY(sa_unwind_fast(frame, pc, most, &n)) || !_DYNAMIC)
+    if (SA_LIKELY(sa_unwind_fast(frame, rbp_saved, pc, most, &n)) || !_DYNAMIC)
         return n;
+#else
+    (void)rbp_saved;
 #endif
     return sa_unwind_libgcc(frame, pc, most);
+}
+
+unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
+{
+    return capture(frame, false, pc, most);
+}
+
+#ifdef SA_DEBUG
+/* Whether a walk through the frames of the allocator gives the same stack. */
+static bool is_same(const uintptr_t *pc, unsigned n, unsigned most)
+{
+    uintptr_t other[SA_STACK_MAX];
+
+    return capture(sa_thread.caller, false, other, most) == n &&
+           memcmp(pc, other, n * sizeof(*pc)) == 0;
+}
+#endif
+
+unsigned sa_stack_capture_caller(uintptr_t *pc, unsigned most)
+{
+    bool rbp_saved = sa_thread.caller_kind & SA_CALLER_RBP_SAVED;
+    unsigned n = capture(sa_thread.caller, rbp_saved, pc, most);
+
+#ifdef SA_DEBUG
+    SA_CHECK(!rbp_saved || is_same(pc, n, most));
+#endif
+    return n;
 }

@@ -25,9 +25,12 @@
 unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most);
 
 #ifdef SA_UNWIND_FAST
-/* Walks with the fast unwinder, in about 1/8 of libgcc's time. Stores the number of addresses in
- * *ret_count. False: the last of these frames is one that only libgcc can leave. */
-bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most, unsigned *ret_count);
+/* Walks with the fast unwinder, in about 1/8 of libgcc's time. rbp_saved: the
+ * word at frame - 16 is the value of rbp at the call, so that the walk begins there and not in this
+ * function. Stores the number of addresses in *ret_count. False: the last of these frames is one
+ * that only libgcc can leave. */
+bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned most,
+                    unsigned *ret_count);
 #endif
 
 #endif

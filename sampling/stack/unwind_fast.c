@@ -176,8 +176,8 @@ SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
            (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
-/* Adds the frame to a trace, or ends the trace if the frame cannot be in one. The first step is the
- * only one whose address is exact. */
+/* Adds the frame to a trace, or ends the trace if the frame cannot be in one. Only the first step's
+ * address may be exact. */
 static void trace_add(struct sa_trace_recorded *recorded, const struct cursor *c, uint64_t rule,
                       const struct sa_unwind_object *o)
 {
@@ -185,7 +185,7 @@ static void trace_add(struct sa_trace_recorded *recorded, const struct cursor *c
     uint32_t i = 0;
 
     if ((kind != SA_RULE_FRAME && kind != SA_RULE_END) || !is_in(o, c->pc - !c->exact) ||
-        !o->identity || c->exact != (recorded->count == 0)) {
+        !o->identity || c->exact != (recorded->exact && recorded->count == 0)) {
         recorded->going = false;
         return;
     }
@@ -267,14 +267,16 @@ struct walk {
     bool whole;     /* false: only libgcc can go on */
 };
 
-/* Begins a walk in sa_unwind_fast. */
-static void walk_begin(struct walk *w, uintptr_t pc, uintptr_t sp, uintptr_t bp)
+/* Begins a walk: in sa_unwind_fast (exact), or right after the call that entered w->frame. */
+SA_INLINE void walk_begin(struct walk *w, uintptr_t pc, uintptr_t sp, uintptr_t bp, bool exact)
 {
-    w->c = (struct cursor){.pc = pc, .sp = sp, .bp = bp, .exact = true};
-    enter_stack(&w->c, (sp & -PAGE) + PAGE);
+    w->c = (struct cursor){.pc = pc, .sp = sp, .bp = bp, .exact = exact};
+    enter_stack(&w->c, ((sp - 8) & -PAGE) + PAGE);
     w->inner = w->n = 0;
-    w->found = false;
+    w->found = !exact;
     w->whole = true;
+    if (w->found && w->most)
+        w->pc[w->n++] = pc;
 }
 
 /* Leaves a frame by its rule, and stores the caller's address. False: the walk is at its end. */
@@ -361,7 +363,7 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_trace *trace
 {
     struct state state = {w->c.pc, w->c.sp, w->c.bp}, next;
     uintptr_t limit = w->c.top < w->c.readable ? w->c.top : w->c.readable, frame = w->frame;
-    uintptr_t *pc = w->pc, *pc_end = pc + w->most; /* nothing is stored yet */
+    uintptr_t *pc = w->pc + w->n, *pc_end = w->pc + w->most;
     const struct sa_trace_cache_step *step = trace->step;
     const struct sa_trace_cache_step *end = step + sa_load_relaxed(&trace->count);
     uint64_t rule = 0;
@@ -426,7 +428,7 @@ SA_INLINE void walk_on(struct walk *w, uint64_t rule, struct sa_trace_recorded *
 /* Walks to the end, and writes the trace. */
 SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_trace *trace)
 {
-    struct sa_trace_recorded recorded = {.count = 0, .going = true};
+    struct sa_trace_recorded recorded = {.count = 0, .going = true, .exact = w->c.exact};
 
     walk_on(w, 0, &recorded);
     sa_trace_cache_set(trace, &recorded);
@@ -438,29 +440,35 @@ SA_INLINE struct sa_trace *walk_trace(struct walk *w)
 {
     if (w->frame - w->c.sp > PAGE || !in_frame(&w->c, w->frame - 8, w->c.top))
         return NULL;
-    return sa_trace_cache_of(read_stack(w->frame - 8), w->frame);
+    return sa_trace_cache_of(read_stack(w->frame - 8) ^ w->found, w->frame);
 }
 
-SA_NOINLINE bool sa_unwind_fast(const void *frame, uintptr_t *pc, unsigned most,
+SA_NOINLINE bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned most,
                                 unsigned *ret_count)
 {
     struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .most = most};
-    uintptr_t start, sp, bp;
+    uintptr_t start, sp = w.frame, bp;
     struct sa_trace *trace;
-    bool followed, goes_on = most > 0;
+    bool followed, goes_on;
     uint32_t sequence;
     uint64_t rule = 0;
 
-    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
-                     : "=&r"(start), "=&r"(sp), "=&r"(bp));
-    walk_begin(&w, start, sp, bp);
+    if (rbp_saved) {
+        start = read_stack(w.frame - 8);
+        bp = read_stack(w.frame - 16);
+    } else {
+        __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
+                         : "=&r"(start), "=&r"(sp), "=&r"(bp));
+    }
+    walk_begin(&w, start, sp, bp, !rbp_saved);
+    goes_on = w.n < most;
     trace = walk_trace(&w);
     if (trace && goes_on && sp % 8 == 0 && sa_trace_cache_begin(trace, &sequence)) {
         goes_on = walk_follow(&w, trace, &rule, &followed);
         if (SA_LIKELY(sa_trace_cache_is_whole(trace, sequence))) {
             sa_trace_cache_end(trace, followed);
         } else {
-            walk_begin(&w, start, sp, bp);
+            walk_begin(&w, start, sp, bp, !rbp_saved);
             goes_on = true;
             rule = 0;
         }

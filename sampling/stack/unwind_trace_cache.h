@@ -60,6 +60,7 @@ struct sa_trace {
 struct sa_trace_recorded {
     uint32_t count;
     bool going; /* false: a step cannot be in a trace, or the trace is full; none is added */
+    bool exact; /* the address of the first step is where the walk began, not a return address */
     struct sa_trace_cache_step step[SA_TRACE_CACHE_STEPS];
 };
 

@@ -87,14 +87,14 @@ __attribute__((noinline)) static void compare(const void *frame)
     /* Whoever comes second finds the stack in the processor's caches: take turns. */
     t[0] = now();
     if (own_first)
-        done = sa_unwind_fast(frame, own, SA_STACK_MAX, &n);
+        done = sa_unwind_fast(frame, false, own, SA_STACK_MAX, &n);
     else
         m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MAX);
     t[1] = now();
     if (own_first)
         m = sa_unwind_libgcc(frame, libgcc, SA_STACK_MAX);
     else
-        done = sa_unwind_fast(frame, own, SA_STACK_MAX, &n);
+        done = sa_unwind_fast(frame, false, own, SA_STACK_MAX, &n);
     t[2] = now();
     count_time(own_times, own_first ? t[1] - t[0] : t[2] - t[1]);
     count_time(libgcc_times, own_first ? t[2] - t[1] : t[1] - t[0]);

@@ -207,7 +207,7 @@ NOINLINE static void check_interrupted(void)
     libgcc.n = sa_unwind_libgcc(__builtin_dwarf_cfa(), libgcc.pc, MOST);
     may_lose = leaves_aligned(&libgcc);
 #ifdef SA_UNWIND_FAST
-    if (sa_unwind_fast(__builtin_dwarf_cfa(), own.pc, MOST, &n)) {
+    if (sa_unwind_fast(__builtin_dwarf_cfa(), false, own.pc, MOST, &n)) {
         if (!(may_lose && libgcc.n < n) &&
             (n != libgcc.n || memcmp(own.pc, libgcc.pc, n * sizeof(*own.pc)) != 0)) {
             signal_failures++;
