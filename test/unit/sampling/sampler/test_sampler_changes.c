@@ -67,10 +67,21 @@ static void test_trials_with_rates_of_their_own(void **state)
 }
 
 /*
- * The interval changes at the worst moment: a slow path has read the old probability and has yet to
- * draw by it. What it draws must not outlive the change.
+ * The interval changes at the worst moment: a slow path has read the old probability, or has seen
+ * that the one it claimed still holds, and has yet to draw by it. What it draws must not outlive
+ * the change.
  */
 static int64_t change_to = -1;
+
+static void change_now(void)
+{
+    int64_t to = change_to;
+
+    if (SA_UNLIKELY(to >= 0)) {
+        change_to = -1;
+        set_interval(to);
+    }
+}
 
 struct sa_rate __real_sa_rate_of_class(unsigned cls);
 struct sa_rate __wrap_sa_rate_of_class(unsigned cls);
@@ -78,13 +89,20 @@ struct sa_rate __wrap_sa_rate_of_class(unsigned cls);
 struct sa_rate __wrap_sa_rate_of_class(unsigned cls)
 {
     struct sa_rate r = __real_sa_rate_of_class(cls);
-    int64_t to = change_to;
 
-    if (SA_UNLIKELY(to >= 0)) {
-        change_to = -1;
-        set_interval(to);
-    }
+    change_now();
     return r;
+}
+
+uint32_t __real_sa_rates_generation(void);
+uint32_t __wrap_sa_rates_generation(void);
+
+uint32_t __wrap_sa_rates_generation(void)
+{
+    uint32_t generation = __real_sa_rates_generation();
+
+    change_now();
+    return generation;
 }
 
 static void test_trials_change_under_a_draw(void **state)
