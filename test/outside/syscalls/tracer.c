@@ -5,10 +5,11 @@
  * it or not: so nothing in the library or the program knows, start-up is included, and threads and
  * children are, too.
  *
- * A call is the library's if the instruction that makes it is, or if the first code outside of
- * libc that is found on the stack is its own (pthread_create, sigaction). The latter is a guess
- * that may be wrong for a call of the program's of the same kind, which must therefore be able to
- * fail as well.
+ * A call is the library's if the instruction that makes it is, if it starts a thread in the
+ * library, or if the first code outside of libc that is found on the stack is the library's
+ * (sigaction, the stack of a thread). The last is a guess: a frame may hold a word of an earlier
+ * call. It may be wrong for a call of the program's of the same kind, which must therefore be able
+ * to fail as well.
  *
  * usage: tracer LOG FIRST TIMES CALLS LIBRARY PROGRAM [argument ...]
  *   LOG    every call of the library's, one a line: number, arguments, what was done
@@ -47,11 +48,12 @@
 
 #include "test/outside/syscalls/mark.h"
 
-#define TRACE_SECONDS 20
-#define STACK_WORDS   400
-#define RULES         64
-#define TASKS         256
-#define FAULTS_MAX    300000 /* more are a loop without end */
+#define TRACE_SECONDS    20
+#define STACK_WORDS      400
+#define DESCRIPTOR_WORDS 288 /* sizeof(struct pthread) in glibc 2.36 */
+#define RULES            64
+#define TASKS            256
+#define FAULTS_MAX       300000 /* more are a loop without end */
 
 enum how { FAIL, SHORTEN, NO_HINT };
 
@@ -167,8 +169,28 @@ static bool is_return(pid_t pid, uint64_t address)
 /* Calls that functions of libc's make for the library, other than syscall(). */
 static bool by_way_of_libc(const struct ptrace_syscall_info *info)
 {
-    return info->seccomp.nr == SYS_rt_sigaction || info->seccomp.nr == SYS_clone3 ||
+    return info->seccomp.nr == SYS_rt_sigaction ||
            (info->seccomp.nr == SYS_mmap && info->seccomp.args[3] & MAP_STACK);
+}
+
+/*
+ * Whether a thread starts in the library. glibc passes the thread's descriptor as the fifth
+ * argument of clone3, and the first code address in the descriptor is the thread's function.
+ */
+static bool starts_in_library(pid_t pid, uint64_t descriptor)
+{
+    uint64_t word[DESCRIPTOR_WORDS];
+    struct iovec here = {word, sizeof(word)};
+    struct iovec there = {(void *)descriptor, sizeof(word)};
+    ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
+
+    for (ssize_t i = 0; i < got / 8; i++) {
+        if (is_in(&trace.library, word[i]))
+            return true;
+        if (is_in(&trace.program, word[i]))
+            return false;
+    }
+    return false;
 }
 
 static bool is_of_library(pid_t pid, const struct ptrace_syscall_info *info)
@@ -180,6 +202,8 @@ static bool is_of_library(pid_t pid, const struct ptrace_syscall_info *info)
 
     if (is_in(&trace.library, info->instruction_pointer))
         return true;
+    if (info->seccomp.nr == SYS_clone3)
+        return starts_in_library(pid, info->seccomp.args[4]);
     got = process_vm_readv(pid, &here, 1, &there, 1, 0);
     if (got < 8) { /* near the end of the stack */
         here.iov_len = there.iov_len = 8;
