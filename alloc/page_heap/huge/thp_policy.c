@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Advice about hugepages that stands with the kernel (MADV_HUGEPAGE, MADV_NOHUGEPAGE), by the
- * hugepage. The first touch of one that is advised brings all of its memory, in a quarter of the
- * time that 512 small faults take; but where the program does not touch the rest, that memory is
- *  lost. In mode madvise it is given - to hugepages of spans of many objects: these are small, each
- *  kernel page has some; - to those of other spans below a hugepage as long as the program is seen
- *    to write to all of them: each eighth (of a heap beyond 1 GiB fewer) is left to small pages,
- *    and looked at when 16 more have been taken. Where less than four fifths of the last eight, or
- *    half of the last, have memory it ends, until that has changed (of a program that writes to all
- *    of its blocks it is 85 to 97 %: the rest is lost to size classes, and to objects that lie in
- *    caches);
- *  - to the hugepages of large spans, but for their tails, on the same terms: each eighth of these
- *    spans is looked at in four places when four more have been taken, and all of the last four
- *    must have been there. Not to one that is long compared with all that is in use, which the
- *    program may have for the address space, nor to what a span grows by;
- * and not before the heap is so large that the rest of one hugepage does not matter.
+ * Which hugepages are advised to the kernel (MADV_HUGEPAGE, MADV_NOHUGEPAGE).
+ *
+ * The first touch of an advised hugepage brings all of its memory, in about 1/4 of the time that
+ * 512 small faults take. Memory that the program does not touch is then lost. In mode madvise
+ * advice goes to these hugepages, once the heap is so large that the rest of one hugepage does not
+ * matter:
+ *  - Hugepages of spans of many objects. The objects are small, and each kernel page holds some.
+ *  - Hugepages of other spans below a hugepage, as long as the program writes to nearly all of
+ *    them. One in eight (of a heap beyond 1 GiB, fewer) is left to small pages, and looked at when
+ *    16 more have been taken. Advice ends where less than 4/5 of the last eight, or half of the
+ *    last one, have memory, and comes back when that changes. A program that writes to all of its
+ *    blocks shows 85 to 97 %: the rest goes to size classes, and to objects in caches.
+ *  - Hugepages of large spans without their tails, on the same terms. One in eight of these spans
+ *    is looked at in four places when four more have been taken; all of the last four must have
+ *    memory. A span that is long compared with all memory in use gets no advice: the program may
+ *    want it for its addresses only. Neither do the pages by which a span grows.
  *
  * Where first touches of hugepages take longer than those of small pages, some of the first are
  * left out: first_touch.c.
  *
- * In mode always the kernel does without advice. In both, a hugepage of which some pages go back is
- * kept out, until it is whole again (thp_collapse.c) or starts anew.
+ * In mode always the kernel needs no advice. In both modes, a hugepage of which some pages were
+ * released is kept from the kernel until it is whole again (thp_collapse.c) or starts anew.
  *
- * What stands is noted with the owners, and changed under the lock only, so that both agree. It
- * stays when a hugepage is released, and is changed when the next use wants it otherwise. Where
- * advice changes from one hugepage to the next, mappings end, and the kernel has a bound on these
- * (65530): both kinds end far below it.
+ * The advice that is in force stands with the owner of a hugepage and changes only under the page
+ * heap's lock, so that both agree. A release of the hugepage leaves the advice as it is; the next
+ * use changes it where it wants another. A mapping ends where advice changes from one hugepage to
+ * the next. The kernel bounds the number of mappings (65530), and both kinds of advice stay far
+ * below that bound.
  */
 #include "alloc/page_heap/huge/thp_policy.h"
 
