@@ -365,7 +365,8 @@ def case_commands(test):
 
 def main(library, tool, worker, static, case):
     with tempfile.TemporaryDirectory() as folder:
-        test = Test(library, tool, worker, static, folder)
+        # Absolute: a case may start its program in a folder of its own.
+        test = Test(*map(os.path.abspath, (library, tool, worker, static)), folder)
         try:
             globals()['case_' + case](test)
         finally:
