@@ -123,7 +123,8 @@ static void test_cpu_cache_validate_finds_damage(void **state)
     if (!sa_rseq.per_cpu)
         TEST_SKIP("caches belong to threads, and are not checked");
     test_child_aborts(too_much_available, NULL, "sum <=");
-    test_child_aborts(too_little_available, NULL, "sum == after");
+    if (sa_single_threaded()) /* in some builds no process is known to have one thread */
+        test_child_aborts(too_little_available, NULL, "sum == after");
     test_child_aborts(too_high_capacity, NULL, "sum <=");
     test_child_aborts(more_than_capacity, NULL, "sa_state_avail(h) <= sa_state_cap(h)");
     test_child_aborts(outside_the_slab, NULL, "<= end");
