@@ -5,6 +5,7 @@
  */
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 
+#include "alloc/base/single_threaded.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/rseq.h"
 #include "test/support/child.h"
