@@ -401,11 +401,8 @@ static void test_misuse_leaves_the_default_action(void **state)
     assert_string_equal(child.text, "");
 }
 
-/*
- * Of an alternate stack, beside what the kernel puts there. Without _dl_find_object libgcc walks
- * the stack, and calls dl_iterate_phdr for each frame: 4096 bytes are too few, 4608 enough.
- * Sanitizers add frames and calls.
- */
+/* Of an alternate stack, beside what the kernel puts there. Sanitizers add frames and calls. The
+ * walk of libgcc, in place of the fast one, needs from 4096 to 4608 bytes. */
 #define HANDLER_ROOM (SA_ASAN || SA_TSAN ? 32768 : SA_FIND_OBJECT ? 4096 : 5120)
 
 /* A report on a thread with the smallest alternate stack, which ends at an inaccessible page. */
