@@ -14,10 +14,10 @@ struct found {
     size_t ready, quiet; /* blocks that have to be in a ready ring, and in the quiet ring */
 };
 
-/* Checks the block of a stack. Slots are cut in order, so each block has a stack in slot 0. */
+/* Checks the block of a stack, whose size is known to be valid. Slots are cut in order, so each
+ * block has a stack in slot 0. */
 static void check_block(const struct stack_block *b, struct found *found)
 {
-    SA_CHECK(b->size < STACK_SLOT_SIZES);
     SA_CHECK(b->taken && !(b->taken & (b->taken + 1)) && !(b->taken >> stack_slots_of(b->size)));
     SA_CHECK(!(b->live & ~b->taken) && !(b->used & ~b->taken));
     SA_CHECK((b->ready.next != NULL) == (b->live != b->taken));
@@ -32,6 +32,7 @@ static void check_stack(const struct sa_stack *s, struct found *found)
     struct stack_block *b = stack_block_of(s);
 
     found->stacks++;
+    SA_CHECK(b->size < STACK_SLOT_SIZES);
     if (s->slot == 0)
         check_block(b, found);
     SA_CHECK(s->slot < stack_slots_of(b->size) && s == stack_in_slot(b, s->slot));
