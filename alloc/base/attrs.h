@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiler attributes and the few constants that every layer shares. */
+/* Compiler attributes, section attributes, and the constants that every layer shares. No state. */
 #ifndef SA_BASE_ATTRS_H
 #define SA_BASE_ATTRS_H
 
@@ -10,16 +10,16 @@
 #define SA_COLD        __attribute__((noinline, cold))
 #define SA_NORETURN    __attribute__((noreturn))
 #define SA_EXPORT      __attribute__((visibility("default")))
-/* Declarations need it too: -fvisibility covers definitions only, and aarch64 then goes through the
- * GOT. */
+/* For declarations as well: -fvisibility=hidden covers definitions only. Without the attribute,
+ * aarch64 code reads the address of an external variable from the GOT. */
 #define SA_HIDDEN __attribute__((visibility("hidden")))
 #define SA_WEAK   __attribute__((weak))
 
 #define SA_TEXT(name)  SA_TEXT_(name)
 #define SA_TEXT_(name) #name
 
-/* A second, hidden name of an exported function: ours, whatever the loader finds for the first
- * name. */
+/* Declares a second, hidden name of an exported function. Calls by that name reach the library's
+ * own function, whatever the loader finds for the exported name. */
 #if defined(__has_attribute) && __has_attribute(copy)
 #define SA_OWN_NAME_OF(function) SA_HIDDEN __attribute__((alias(SA_TEXT(function)), copy(function)))
 #else
@@ -27,31 +27,35 @@
 #endif
 
 /*
- * What every process runs and writes at start, also one that never allocates: code beside the
- * symbol table and variables beside the relocated ones, on pages that the loader has touched
- * already. There is also room for small variables that the first allocation writes.
+ * For code that every process runs at start and variables that it writes then, even if it never
+ * allocates. The code lies beside the symbol table, and the variables lie beside the relocated
+ * ones, on pages that the loader has touched. Small variables that the first allocation writes are
+ * there as well.
  */
 #define SA_START_CODE __attribute__((noinline, section(".text.startup")))
 #define SA_START_DATA __attribute__((section(".data.start")))
 
 /*
- * Functions that few programs run, or seldom, in files of others that every program runs. They lie
- * apart, with those of whole files that are cold (alloc/cold.ld), so that the pages that every
- * program has in memory are few. SA_ONCE: what most programs run once, soon after their start.
+ * Section attributes that keep the resident pages of the code few. SA_RARE: a function that few
+ * programs call, or that is called seldom, in a file that every program uses. The linker places it
+ * beside the files that are cold as a whole (alloc/cold.ld). SA_ONCE: a function that most programs
+ * call once, soon after the start.
  */
 #define SA_RARE __attribute__((section(".text.unlikely.rare")))
 #define SA_ONCE __attribute__((section(".text.startup.once")))
 
-/* Assumed size of a cache line; only performance depends on it. */
+/* Assumed size of a cache line. Only performance depends on this value. */
 #define SA_CACHELINE 64
 
 /*
- * Make the compiler forget where a pointer came from, so that every access through it uses the
- * one register instead of a fresh PC-relative address each.
+ * Hides from the compiler how the value of a pointer or integer was computed. Every access through
+ * a pointer then uses one register instead of a new PC-relative address, and the compiler
+ * recognises no call of memset or memcpy in a loop.
  */
 #define SA_OPAQUE(p) __asm__("" : "+r"(p))
 
-/* Which sanitizer the build is for: compilers have two ways to say. */
+/* SA_ASAN and SA_TSAN: 1 in a build with that sanitizer, otherwise 0. clang and gcc announce
+ * sanitizers differently. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define SA_ASAN 1
@@ -71,9 +75,9 @@
 #endif
 
 /*
- * Functions that read what others may write at the same moment, in plain loads because of its
- * length. Their callers believe nothing of it before they have looked again. ThreadSanitizer would
- * call that a race.
+ * For a function that reads, with plain loads, bytes that other threads may write at the same time,
+ * because the range is too long for atomic accesses. The caller takes the result for a hint and
+ * checks it again. ThreadSanitizer would report a race.
  */
 #define SA_RACES __attribute__((no_sanitize("thread")))
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small integer helpers. Alignments are powers of two unless a name says otherwise. */
+/* Small functions on integers, without state. An alignment is a power of two, unless the name of a
+ * parameter says otherwise. */
 #ifndef SA_BASE_BITS_H
 #define SA_BASE_BITS_H
 
@@ -24,13 +25,13 @@ SA_INLINE bool sa_is_pow2(size_t x)
     return x != 0 && (x & (x - 1)) == 0;
 }
 
-/* floor(log2(x)); x > 0 */
+/* floor(log2(x)), for x > 0. */
 SA_INLINE unsigned sa_log2(uint64_t x)
 {
     return 63u - (unsigned)__builtin_clzll(x);
 }
 
-/* Index of the lowest set bit; x != 0 */
+/* The index of the lowest set bit, for x != 0. */
 SA_INLINE unsigned sa_lowest_bit(uint64_t x)
 {
     return (unsigned)__builtin_ctzll(x);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks, slack and junk; see canary.h. No state but the keys. */
+/* Canaries, slack and junk; see canary.h. The only state is the keys in sa_hardening, which are
+ * constant. */
 #include "alloc/base/canary.h"
 
 #include "alloc/base/atomic.h"
@@ -13,25 +14,27 @@
 #include <string.h>
 
 #define SIZE_SHIFT   46
-#define ORIGIN_SHIFT 40 /* 2 bits of the family above 4 of the alignment's logarithm */
+#define ORIGIN_SHIFT 40 /* 2 bits of the family, above 4 bits of the alignment's logarithm */
 #define HASH_MASK    ((1ull << ORIGIN_SHIFT) - 1)
 
 #define SLACK    0xcb
 #define JUNK_NEW 0xa5
-#define JUNK_FREE                                                                                  \
-    0xdb /* eight of them are no address, so that what follows such a pointer faults */
+/* Eight of these bytes are a non-canonical address: an access through such a pointer faults. */
+#define JUNK_FREE 0xdb
 
 #define REPEAT(byte) ((byte)*0x0101010101010101ull)
 
 SA_STATIC_ASSERT(SA_MID_MAX - SA_CANARY_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes fit into a mark");
 
+/* The place of an object's canary. */
 static uint64_t *mark_of(const void *object, size_t bytes)
 {
     SA_DCHECK(bytes >= SA_CANARY_BYTES && (uintptr_t)object % 8 == 0 && bytes % 8 == 0);
     return (uint64_t *)((uintptr_t)object + bytes - SA_CANARY_BYTES);
 }
 
-/* Mixed twice, with a key each: of one mixing the input can be worked out. */
+/* The hash of kind 0 (in use), 1 (free) or 2 (fresh). It mixes twice, with a key each: one mixing
+ * step can be inverted, so the input could be computed from the output. told: size and origin. */
 static uint64_t mark_hash(const uint64_t *mark, unsigned kind, uint64_t told)
 {
     uint64_t where = (uintptr_t)mark ^ told << ORIGIN_SHIFT;
@@ -40,12 +43,13 @@ static uint64_t mark_hash(const uint64_t *mark, unsigned kind, uint64_t told)
                       sa_hardening.key[(kind + 1) % 3]);
 }
 
-/* told: size and origin, as they stand in the mark. */
+/* The canary of a block in use. told: size and origin, as they stand in bits 40 and above. */
 static uint64_t mark_used(const uint64_t *mark, uint64_t told)
 {
     return told << ORIGIN_SHIFT | (mark_hash(mark, 0, told) & HASH_MASK) | 1;
 }
 
+/* The kind that the value v means at this place. */
 static enum sa_mark mark_kind(const uint64_t *mark, uint64_t v)
 {
     if (v == mark_used(mark, v >> ORIGIN_SHIFT))
@@ -100,8 +104,9 @@ void sa_slack_fill(void *start, size_t bytes)
     memset(start, SLACK, sa_min(bytes, SA_SLACK_MAX));
 }
 
-/* The first byte that is not as given. Inspections read blocks that their owners write meanwhile:
- * what they find they look at again (alloc/hardening/inspect.c). */
+/* Returns the first byte that differs from `byte`; NULL: none. An inspection calls this for blocks
+ * that their owners write at the same time, and confirms what it finds by further looks
+ * (alloc/hardening/inspect.c). */
 SA_RACES static const void *damage(const void *start, size_t bytes, unsigned char byte)
 {
     const unsigned char *at = start, *end = at + bytes;

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mark at the end of an object of a class, in the hardened modes: the last 8 bytes tell whether
- * the object is a block in use, and of how many bytes, or free, or was never a block. Who does not
- * know the keys cannot make one. A block in use has a pattern between its end and the mark (the
- * slack), a free object is full of junk.
+ * Canaries of the hardened modes: the last 8 bytes of an object of a size class. A canary tells
+ * whether the object is a block in use, and of which size, or is free, or was never a block. A
+ * canary cannot be forged without the keys. In a block in use, the slack (the bytes between the
+ * block's end and the canary) holds a pattern. A free object is filled with junk.
  *
- *   in use:  bits 46..63 bytes asked for, bits 40..45 the origin, bits 1..39 a keyed hash of
+ *   in use:  bits 46..63 requested bytes, bits 40..45 the origin, bits 1..39 a keyed hash of
  *            address, bytes and origin, bit 0 set
- *   free:    a hash of the address with another key
- *   fresh:   the same with a third one; the rest of the object holds anything
+ *   free:    a hash of the address with a second key
+ *   fresh:   a hash of the address with a third key; the rest of the object holds anything
  *
- * The lowest byte of a mark in use is never zero, so that the terminator of a string that is one
- * byte too long changes it. The hash is a mixer, not a cipher: it holds off who can write, not who
- * has read many marks.
+ * The lowest byte of a canary in use is never 0. The terminator of a string that is one byte too
+ * long therefore changes the canary. The hash is a mixer and not a cipher: it stops an attacker who
+ * can write, but not one who has read many canaries.
  *
- * A mark belongs to who owns the object. Reading one that may change is a guess, nothing else.
+ * A canary belongs to the owner of the object, who alone writes it. An inspection reads canaries of
+ * other threads' objects; it takes the result for a hint and checks it again
+ * (alloc/hardening/inspect.c).
  */
 #ifndef SA_BASE_CANARY_H
 #define SA_BASE_CANARY_H
@@ -23,36 +25,41 @@
 #include <stddef.h>
 
 #define SA_CANARY_BYTES 8
-#define SA_SLACK_MAX                                                                               \
-    256 /* bytes of slack that are filled: an overflow begins in the first of them */
+
+/* Bytes of slack that are filled and checked: an overflow begins in the first of them. */
+#define SA_SLACK_MAX 256
 
 enum sa_mark { SA_CANARY_USED, SA_CANARY_FREE, SA_CANARY_FRESH, SA_CANARY_BROKEN };
 
-/* Of an object of `bytes` bytes. *ret_size is set for SA_CANARY_USED only. */
+/* Reads the canary of an object of `bytes` bytes. *ret_size receives the requested bytes, and only
+ * for SA_CANARY_USED. */
 enum sa_mark sa_canary_read(const void *object, size_t bytes, size_t *ret_size);
 
-/* The origin (alloc/base/origin.h) of a block in use, which is not checked. */
+/* The origin (alloc/base/origin.h) that the canary of a block in use holds. The canary is not
+ * checked. */
 unsigned sa_canary_origin(const void *object, size_t bytes);
 
-/* Makes it a block of size bytes, with its slack. Alignments up to 32 KiB have a place in a
- * mark. */
+/* Makes an object a block in use of `size` bytes: fills the slack, then writes the canary. A canary
+ * has room for alignments up to 32 KiB. */
 void sa_canary_use(void *object, size_t bytes, size_t size, unsigned origin);
 
-/* Makes a block a free object in one step; what it was before. */
+/* Makes a block a free object, in one atomic exchange. Returns the kind that the canary had before,
+ * so that of two threads that free the block one learns of the error. */
 enum sa_mark sa_canary_free(void *object, size_t bytes);
 
+/* Makes an object fresh: it was never a block. */
 void sa_canary_fresh(void *object, size_t bytes);
 
-/* What lies between the end of a block and what ends it. The first byte that was written, or
- * NULL. */
+/* Slack: fills it with the pattern, or returns its first byte that does not hold the pattern (NULL:
+ * none). Both look at the first SA_SLACK_MAX bytes only. */
 void sa_slack_fill(void *start, size_t bytes);
 const void *sa_slack_damage(const void *start, size_t bytes);
 
-/* Of free objects; start and bytes are multiples of 8. */
+/* Junk of free objects, likewise. `start` and `bytes` are multiples of 8. */
 void sa_junk_fill(void *start, size_t bytes);
 const void *sa_junk_damage(const void *start, size_t bytes);
 
-/* Of new blocks. */
+/* Fills a new block with junk of another value, for the option that does so at allocation. */
 void sa_junk_fill_new(void *start, size_t bytes);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clears blocks that are still in a cache. From 2 KiB on, memset of the C library is one string
- * instruction on current processors, which is quickest where memory is in no cache. On an AMD EPYC,
- * a loop of 32-byte stores takes 2/3 of that time for memory in the second-level cache (4 KiB in 21
- * instead of 31 ns, 64 KiB in 290 instead of 410 ns). In the third-level cache the loop takes 10 %
- * longer, in no cache 1/3 longer. So it is for blocks that were freed lately, up to a size that the
- * second-level cache holds. On an Intel Xeon the loop is quicker by 1/8 at 4 KiB, and as quick
- * above.
+ * Clears blocks that a cache still holds. From 2 KiB on, memset of glibc is one string instruction
+ * on current processors. That instruction is fastest for memory that no cache holds. On an AMD
+ * EPYC, a loop of 32-byte stores takes 2/3 of the time for memory in the second-level cache (4 KiB:
+ * 21 instead of 31 ns; 64 KiB: 290 instead of 410 ns). For memory in the third-level cache the loop
+ * takes 10 % longer, and for memory in no cache 1/3 longer. So the loop serves blocks that were
+ * freed recently, up to a size that the second-level cache holds. On an Intel Xeon the loop is
+ * faster by 1/8 at 4 KiB, and equal above.
  *
- * The only shared word is cpu_wide: every thread that finds it unknown writes the same value.
+ * The only shared word is cpu_wide. It needs no lock: every thread that finds it unknown writes the
+ * same value.
  */
 #include "alloc/base/clear.h"
 
@@ -23,16 +24,17 @@
 
 #define WIDE_MIN 2048u
 #define WIDE_MAX 65536u
-#define TURN     128u /* bytes in a turn of the loop */
+#define TURN     128u /* bytes cleared by one iteration */
 
 enum { WIDE_UNKNOWN, WIDE_NO, WIDE_YES };
 
-static int cpu_wide; /* atomic, relaxed */
+/* enum above; atomic, relaxed: written once, by the first threads that find it unknown */
+static int cpu_wide;
 
-#define XCR0_VECTORS 6u /* the kernel keeps both halves of the 32-byte registers */
+#define XCR0_VECTORS 6u /* the kernel saves both halves of the 32-byte registers */
 
-/* Runs when the first such block is cleared, not at start: in a virtual machine CPUID traps to the
- * hypervisor. */
+/* Determines whether the processor and the kernel support 32-byte stores. Called for the first long
+ * block instead of at start: in a virtual machine, CPUID traps to the hypervisor. */
 __attribute__((target("xsave"))) SA_COLD static bool find_wide(void)
 {
     unsigned a, b, c, d;
@@ -60,17 +62,17 @@ __attribute__((target("avx2"))) static inline void clear_turn(char *at)
         to[i] = zero;
 }
 
-/* bytes >= TURN. */
+/* Clears a block of at least TURN bytes. The last iteration may overlap the one before. */
 __attribute__((target("avx2"))) static void clear_wide(void *p, size_t bytes)
 {
     char *last = (char *)p + bytes - TURN;
 
     for (char *at = p; at < last; at += TURN) {
-        SA_OPAQUE(at); /* or the compiler would make it a call of memset again */
+        SA_OPAQUE(at); /* keeps the compiler from making the loop a call of memset */
         clear_turn(at);
     }
     clear_turn(last);
-    __builtin_ia32_vzeroupper(); /* not all compilers do when they save space */
+    __builtin_ia32_vzeroupper(); /* some compilers leave it out when they optimize for size */
 }
 
 void *sa_clear_warm(void *p, size_t bytes)

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clears long blocks in alternating directions: every second time in parts, from the last to the
- * first. In one direction only, a block that is longer than a cache pushes each of its lines out
- * just before the line is needed. With two directions, the lines that were cleared last are cleared
- * first. This pays from the size of the first-level cache to 10 times that, and likewise for the
- * second-level cache: it takes less than half of the time at 64 KiB, 25 % less at 128 KiB, 2 % less
- * at 1 MiB, and 10 % less at 2 to 8 MiB (doc/perf.md). Each part is cleared forwards, so parts are
- * shorter than a first-level cache: a longer part would push its own end out. A program that walks
- * through the block between two calls leaves the end of the block in the cache. Then the backward
- * direction is quicker, and the forward one is as slow as before.
+ * Clears long blocks in alternating directions: every second call clears in parts, from the last
+ * part to the first. Calls in one direction are slow for a block that is longer than a cache: each
+ * line is evicted just before it is needed. With two directions, the lines that were cleared last
+ * are cleared first.
  *
- * What falls without it: the table of doc/perf.md, "calloc". It is of a loop that clears the same
- * block over and over; no program is known.
+ * The gain at the first-level cache extends to 10 times its size: less than half of the time at 64
+ * KiB, 25 % less at 128 KiB, 2 % less at 1 MiB. At the second-level cache the gain is 10 %, at 2 to
+ * 8 MiB (doc/perf.md, "calloc"). These figures are of a loop that clears the same block again and
+ * again; no program is known to gain as much.
  *
- * Shared words: the direction of the last call, by the hash of the block's address. Some blocks
- * share a word, and are sometimes cleared in the same direction twice. One word for all blocks
- * would bounce between CPUs, which takes as long as clearing 8 KiB.
+ * Each part is cleared forwards, so a part is shorter than a first-level cache: a longer part would
+ * evict its own end. A program that reads through the block between two calls leaves the end of the
+ * block in the cache. The backward direction then is faster, and the forward direction is as slow
+ * as before.
+ *
+ * Shared words: turns[], the direction of the last call, by the hash of the block's address. No
+ * lock: a lost update costs one call in the slower direction, and so do two blocks that share a
+ * word. A single word for all blocks would bounce between CPUs, which takes as long as clearing 8
+ * KiB.
  */
 #include "alloc/base/atomic.h"
 #include "alloc/base/clear.h"
@@ -24,13 +27,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PART (16ul << 10) /* the first one of a block may be up to twice as long */
+#define PART (16ul << 10) /* bytes; the first part of a block is up to twice as long */
+/* Longer blocks exceed every cache that gains: memset clears them. */
 #define MOST (8ul << 20)
 
 #define TURNS_SHIFT 10
 
-static uint8_t turns[1 << TURNS_SHIFT]; /* atomic, relaxed */
+/* 0: the next call clears forwards; atomic, relaxed, written by the thread that clears */
+static uint8_t turns[1 << TURNS_SHIFT];
 
+/* The direction word of a block. */
 static uint8_t *turn_of(const void *p)
 {
     return &turns[((uintptr_t)p >> 12) * 0x9e3779b97f4a7c15u >> (64 - TURNS_SHIFT)];
@@ -50,7 +56,7 @@ void sa_clear_in_turns(void *p, size_t bytes, sa_clear_part *clear)
 
 static void clear_part(void *p, size_t bytes)
 {
-    SA_OPAQUE(p); /* or clang makes one memset of those of all parts */
+    SA_OPAQUE(p); /* keeps clang from joining the parts into one memset */
     memset(p, 0, bytes);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for errors of files and memory; see error_words.h. */
+/* The texts of error_words.h: errors of files and of memory. A constant table, no state. */
 #include "alloc/base/error_words.h"
 
 #include <errno.h>
 #include <stddef.h>
 
-/* Arrays, not pointers: those would be relocated in every process. */
+/* Arrays instead of pointers, which the loader would have to relocate in every process. */
 static const struct {
     int error;
     char words[52];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fatal errors and warnings; see fatal.h. Whatever the library says on stderr is written here. */
+/* Fatal errors and warnings; see fatal.h. Buffers are on the stack. The only shared word is
+ * sa_fatal_report, which start-up sets. */
 #include "alloc/base/fatal.h"
 
 #include "alloc/base/fmt.h"
@@ -13,13 +14,15 @@ SA_START_DATA sa_fatal_report_fn *sa_fatal_report;
 
 void sa_fatal_write(const char *line, size_t bytes)
 {
-    /* Not write(), in which a thread can be cancelled, in the middle of a report and of a signal
-     * handler. Nothing can be done about a closed stderr. */
+    /* The system call instead of write(), which is a cancellation point: a thread could end in the
+     * middle of a report or of a signal handler. The result is ignored, because nothing can be done
+     * about a closed stderr. */
     sa_syscall(SYS_write, STDERR_FILENO, line, bytes);
 }
 
-/* One line. File names and the environment may hold anything: what would move a terminal's cursor
- * does not get there. */
+/* Replaces control characters by '?', but for the newline at the end. File names and the
+ * environment may hold any bytes, and control characters would move a terminal's cursor or begin
+ * another line. */
 static void fatal_clean(struct sa_fmt *f)
 {
     for (size_t i = 0; i + 1 < f->len; i++)
@@ -27,7 +30,7 @@ static void fatal_clean(struct sa_fmt *f)
             f->buf[i] = '?';
 }
 
-/* The line, and what is known beside it. */
+/* Writes the line and what is known beside it, and aborts. */
 SA_NORETURN static void fatal_end(const char *what, const void *pointer, struct sa_fmt *f)
 {
     fatal_clean(f);

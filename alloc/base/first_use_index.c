@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Size classes in the order of their first use; see first_use_index.h. */
+/* Places of size classes; see first_use_index.h, also for what guards the two arrays. */
 #include "alloc/base/first_use_index.h"
 
 #include "alloc/base/fatal.h"
@@ -13,7 +13,8 @@ unsigned sa_class_place_find(unsigned cls)
     for (unsigned i = 0;; i++) {
         uint8_t there;
 
-        SA_CHECK(i < SA_CLASSES_MAX); /* there is a place for each class, and a class takes one */
+        /* each class takes one place, and there are as many places as classes */
+        SA_CHECK(i < SA_CLASSES_MAX);
         there = sa_load_relaxed(&sa_first_use[i]);
         if (!there && sa_cas_relaxed(&sa_first_use[i], &there, (uint8_t)cls))
             there = (uint8_t)cls;

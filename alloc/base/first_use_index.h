@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size classes in the order of their first use. A program uses some thirty of them, anywhere among
- * all: tables that have something for each class lie in this order, and only their beginning is
- * touched.
+ * Places of size classes in the order of their first use. A program uses about 30 classes, anywhere
+ * in the table of all. Arrays with an element for each class are indexed by place, so that a
+ * program touches only the beginning of them.
  *
- * An entry of the order is written once, by whoever takes it, and no entry is skipped; so a class
- * has one place, the same for everybody. What is remembered by class (sa_class_places) only saves
- * the search. No lock: signal handlers, and a child forked at any instruction, find their class or
- * the next entry that is free.
+ * Invariants: an entry of sa_first_use is written once, by the thread that takes it, and no entry
+ * is skipped. A class therefore has one place, which is the same for all threads. sa_class_places
+ * caches the place of a class and only saves the search. No lock: a signal handler, and a child
+ * that is forked at any instruction, find their class or the next free entry.
  */
 #ifndef SA_BASE_FIRST_USE_INDEX_H
 #define SA_BASE_FIRST_USE_INDEX_H
@@ -19,17 +19,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The class at each place. 0: this place and all behind it are free. Atomic, relaxed. */
+/* The class at each place. 0: this place and all later ones are free. Atomic, relaxed: each entry
+ * changes once, by compare and swap. */
 extern uint8_t sa_first_use[SA_CLASSES_MAX] SA_HIDDEN;
 
-/* The place of each class plus 1; 0: not known yet. Atomic, relaxed: all threads that write an
+/* The place of each class, plus 1. 0: not known yet. Atomic, relaxed: all threads that write an
  * entry write the same value. */
 extern uint8_t sa_class_places[SA_CLASSES_MAX] SA_HIDDEN;
 
-/* Finds the place of a class, or takes the next one. */
+/* Finds the place of a class, or takes the next free one. */
 unsigned sa_class_place_find(unsigned cls);
 
-/* The place of a class, 1 <= cls < SA_CLASSES_MAX. Places are below the number of classes. */
+/* The place of a class, for 1 <= cls < SA_CLASSES_MAX. Places are below the number of classes. */
 SA_INLINE unsigned sa_class_place(unsigned cls)
 {
     unsigned place = sa_load_relaxed(&sa_class_places[cls]);
@@ -37,7 +38,7 @@ SA_INLINE unsigned sa_class_place(unsigned cls)
     return SA_LIKELY(place) ? place - 1 : sa_class_place_find(cls);
 }
 
-/* Whether a class may have been used. False: this thread can know of no use yet. */
+/* True if a class may have been used. False: this thread can know of no use yet. */
 SA_INLINE bool sa_class_has_place(unsigned cls)
 {
     return sa_load_relaxed(&sa_class_places[cls]) != 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bounded formatter; see fmt.h for what it understands. No shared state. */
+/* The bounded formatter; see fmt.h for the formats. No shared state. */
 #include "alloc/base/fmt.h"
 
 #include <stdint.h>
@@ -15,6 +15,7 @@ void sa_fmt_init(struct sa_fmt *f, char *buf, size_t cap)
         buf[0] = '\0';
 }
 
+/* Adds a character, or notes that it does not fit. */
 static void fmt_put(struct sa_fmt *f, char c)
 {
     if (f->len + 1 < f->cap) {
@@ -25,11 +26,12 @@ static void fmt_put(struct sa_fmt *f, char c)
     }
 }
 
+/* Adds n characters, padded to `width` with `fill` on the left or blanks on the right. */
 static void fmt_pad(struct sa_fmt *f, const char *s, size_t n, int width, bool left, char fill)
 {
     int pad = width > (int)n ? width - (int)n : 0;
 
-    if (!left && fill == '0' && n && s[0] == '-') { /* the sign goes before the zeros */
+    if (!left && fill == '0' && n && s[0] == '-') { /* the sign precedes the zeros */
         fmt_put(f, '-');
         s++;
         n--;
@@ -44,7 +46,8 @@ static void fmt_pad(struct sa_fmt *f, const char *s, size_t n, int width, bool l
             fmt_put(f, ' ');
 }
 
-/* Digits of v in the base, right-aligned in the 64 bytes before end; returns the first one. */
+/* Writes the digits of v so that they end before `end`, which at most 64 bytes precede. Returns the
+ * first one. */
 static char *fmt_digits(char *end, uint64_t v, unsigned base)
 {
     char *p = end;
@@ -72,13 +75,13 @@ static void fmt_double(struct sa_fmt *f, double x, int precision, int width, boo
         scale *= 10;
     if (negative)
         x = -x;
-    if (x > 1e18) { /* beyond what is documented: say so, do not lie */
+    if (x > 1e18) { /* beyond the documented range: not shown as a number */
         fmt_pad(f, negative ? "-inf" : "inf", negative ? 4 : 3, width, left, ' ');
         return;
     }
     whole = (uint64_t)x;
     v = (uint64_t)((x - (double)whole) * (double)scale + 0.5);
-    if (v >= scale) { /* rounded up to the next whole number */
+    if (v >= scale) { /* rounding reached the next whole number */
         v -= scale;
         whole++;
     }
@@ -168,7 +171,7 @@ void sa_fmt_addv(struct sa_fmt *f, const char *s, va_list ap)
         case '%':
             fmt_put(f, '%');
             break;
-        default: /* a format that is not understood shows up in the text instead of vanishing */
+        default: /* an unknown format appears in the text, so that the error is seen */
             fmt_put(f, '%');
             if (!*s)
                 return;

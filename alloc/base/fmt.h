@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded formatter that never allocates, never looks at the locale and is async-signal-safe.
- * It serves the fatal messages and the stats page. Understood:
+ * A bounded formatter that never allocates, does not consult the locale, and is async-signal-safe.
+ * It serves fatal messages and the stats page. It understands:
  *
- *   %d %u %x   int, unsigned          %zu %zx    size_t          %llu  unsigned long long
+ *   %d %u %x   int, unsigned          with z: size_t, with l or ll: (unsigned) long (long)
  *   %p         pointer as 0x...       %s %c %%
- *   %m         size_t bytes printed as MiB with one decimal (takes a width: %7m)
- *   %F         double with the given precision (%.4F, default 1), no exponent, |x| < 1e15
+ *   %m         size_t bytes, printed as MiB with one decimal (%7m has a width)
+ *   %F         double with the given precision (%.4F; default 1, at most 9), no exponent; digits
+ *              are exact for |x| < 1e15
  *
- * with optional '-', '0' and width. Output is always terminated; the length that was written
- * (not the one that would have been) is kept.
+ * The flags '-' and '0' and a width, which may be '*', are optional; %c ignores them. The output is
+ * always terminated. `len` counts the characters written, without those that did not fit.
+ *
+ * A struct sa_fmt belongs to its caller. No shared state.
  */
 #ifndef SA_BASE_FMT_H
 #define SA_BASE_FMT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See hardening.h. */
+/* The one sa_hardening of the process; see hardening.h. Written before the first allocation. */
 #include "alloc/base/hardening.h"
 
 #include "alloc/base/canary.h"

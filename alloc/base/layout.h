@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's description of itself for debuggers (debug/library.py) and sallocctl (tool/): where
- * its variables lie, and where the fields of its records. It is part of the library, so that it
- * always fits it, and is found by the name of its section, so that neither debug information nor
- * symbols are needed. The library never reads it: it costs no memory in a process.
+ * The library's description of itself, for debuggers (debug/library.py) and sallocctl (tool/):
+ * where its variables lie, and the offsets and sizes of the fields of its records. The description
+ * is a section of the library, so that it always matches the code. Readers find the section by its
+ * name, and need neither debug information nor symbols. The library never reads the section, so a
+ * process has no memory for it.
  *
- * The section is a list of struct sa_layout. Places that hold 0 between the records of two files
- * are padding.
+ * The section is an array of struct sa_layout. Zeros between the records of two files are padding.
+ * All of it is constant.
  */
 #ifndef SA_BASE_LAYOUT_H
 #define SA_BASE_LAYOUT_H
@@ -16,15 +17,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_LAYOUT_NAME 48 /* bytes of a name, which ends with a 0 */
+#define SA_LAYOUT_NAME 48 /* bytes of a name, with its terminator */
 
 struct sa_layout {
     char name[SA_LAYOUT_NAME];
     int64_t value;
 };
 
-/* The constants of a file. A variable of no use to the file, for the section: SA_LAYOUT = { ...
- * }; */
+/* Puts constants of a file into the section: SA_LAYOUT = { ... };. No code of the file uses the
+ * variable. */
 #define SA_LAYOUT                                                                                  \
     static const struct sa_layout sa_layout_here[]                                                 \
         __attribute__((section("salloc_layout"), used, aligned(8)))
@@ -38,19 +39,20 @@ struct sa_layout {
 #type, sizeof(type)                                                                        \
     }
 
-/* The offset in the lower half, the size in the upper. */
+/* The offset of a field in the lower 32 bits, its size in the upper 32. */
 #define SA_LAYOUT_FIELD(type, field)                                                               \
     {                                                                                              \
 #type "." #field,                                                                          \
             (int64_t)(offsetof(type, field) | (uint64_t)sizeof(((type *)0)->field) << 32)          \
     }
 
-/* A variable that other files know: its distance from the value's own place, which the linker
- * knows. */
+/* A variable with external linkage. The value is the distance from the value's own place to the
+ * variable, which the linker knows. */
 #define SA_LAYOUT_ADDRESS(variable) __asm__(SA_LAYOUT_PLACE(#variable, #variable))
 
-/* The same of a static one, which is then named for its file. The function is never called: link-
- * time optimization renames static variables, and knows that only of operands. */
+/* The same for a static variable, whose name is chosen here. The operand of an asm statement in a
+ * function that is never called names the variable: link-time optimization renames static
+ * variables, and adjusts only operands. */
 #define SA_LAYOUT_STATIC_ADDRESS(name, variable)                                                   \
     SA_RARE __attribute__((used)) static void layout_of_##variable(void)                           \
     {                                                                                              \
@@ -74,7 +76,8 @@ struct sa_layout {
 #define SA_LAYOUT_OPERAND "i"
 #endif
 
-/* The type of the note that says where the section is (alloc/api/layout_table.c): "sall". */
+/* The type of the note that says where the section is (alloc/api/layout_table.c): "sall" in
+ * ASCII. */
 #define SA_LAYOUT_NOTE 0x6c6c6173
 
 SA_STATIC_ASSERT(SA_LAYOUT_NAME == 48, "as in SA_LAYOUT_PLACE");

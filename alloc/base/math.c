@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logarithm, exponential and log-gamma from power series after a reduction of the argument that
- * loses nothing: log in s = (m-1)/(m+1), which is small and exact enough at both ends of the range
- * of m; exp in the remainder of x / ln 2; log-gamma at 2, where it is zero, in x-2 (there, and at
- * 1, the error must stay small relative to a vanishing result), and by Stirling's series from 8. No
- * state.
+ * Logarithm, exponential and log-gamma, by power series after a reduction of the argument that
+ * loses no precision. log(m) is a series in s = (m-1)/(m+1). exp is a series in the remainder of x
+ * / ln 2. log-gamma is a series in x-2 near 2, and Stirling's series from 8 on. Near 1 and 2
+ * log-gamma vanishes, and the error must stay small relative to the result. No state.
  */
 #include "alloc/base/math.h"
 
 #include <stdint.h>
 
-/* ln 2 in two parts; the first has so few bits that its product with an exponent is exact. */
+/* ln 2 in two parts. The first part has so few bits that its product with an exponent is exact. */
 #define LN2_HI 0x1.62e42feep-1
 #define LN2_LO 0x1.a39ef35793c76p-33
 
@@ -32,10 +31,8 @@ static inline double real_of(uint64_t u)
     return x;
 }
 
-/*
- * 2 atanh(s) for |s| <= 0.1716: the terms left out are below 1e-17 of the sum. Pairs of terms
- * instead of a single chain, so that a processor has several to work on.
- */
+/* 2 atanh(s), for |s| <= 0.1716. The terms that are left out are below 1e-17 of the sum. The sum
+ * has pairs of terms instead of one chain, so that the processor computes several at a time. */
 static inline double atanh_twice(double s)
 {
     double z = s * s, z2 = z * z, z4 = z2 * z2;
@@ -56,12 +53,12 @@ double sa_log(double x)
         if (x == 0)
             return -INFINITE;
         if (!(x < 1))
-            return x; /* infinite, or not a number */
-        shift = 54;   /* denormal */
+            return x; /* infinity or NaN */
+        shift = 54;   /* denormal: scale it up */
         u = bits_of(x * 0x1p54);
     }
 
-    /* m from sqrt(1/2) to sqrt(2). */
+    /* m lies between sqrt(1/2) and sqrt(2). */
     int64_t k = (int64_t)(u - 0x3fe6a09e667f3bcdull) >> 52;
     double m = real_of(u - ((uint64_t)k << 52));
     double low = atanh_twice((m - 1) / (m + 1));
@@ -76,11 +73,11 @@ double sa_log1p(double x)
         return x; /* the quotient below might be denormal */
     if (x > -0.29 && x < 0.41)
         return atanh_twice(x / (2 + x));
-    /* The rounding of 1+x is relative to 1+x, and the logarithm is not small here. */
+    /* The rounding error of 1+x is relative to 1+x, and this logarithm is not close to 0. */
     return sa_log(1 + x);
 }
 
-/* x - k ln 2, |.| <= ln 2 / 2 (and a little more from rounding). */
+/* Returns x - k ln 2, whose magnitude is at most ln 2 / 2 plus a rounding error. */
 static inline double reduce(double x, int *k)
 {
     double n = x * 1.4426950408889634;
@@ -89,7 +86,7 @@ static inline double reduce(double x, int *k)
     return (x - *k * LN2_HI) - *k * LN2_LO;
 }
 
-/* exp(r) - 1 for |r| <= 0.35: the terms left out are below 1e-17 of the sum. */
+/* exp(r) - 1, for |r| <= 0.35. The terms that are left out are below 1e-17 of the sum. */
 static inline double expm1_small(double r)
 {
     double r2 = r * r, r4 = r2 * r2;
@@ -102,7 +99,7 @@ static inline double expm1_small(double r)
     return r + r2 * sum;
 }
 
-/* 2^k for normal results. */
+/* 2^k, where that is a normal number. */
 static inline double power_of_two(int k)
 {
     return real_of((uint64_t)(k + 1023) << 52);
@@ -120,7 +117,7 @@ SA_RARE double sa_exp(double x)
     double r = reduce(x, &k);
     double e = 1 + expm1_small(r);
 
-    /* In two steps: the ends of the range are beyond the exponents of normal numbers. */
+    /* In two steps, because the ends of the range exceed the exponents of normal numbers. */
     return e * power_of_two(k / 2) * power_of_two(k - k / 2);
 }
 
@@ -141,7 +138,7 @@ double sa_expm1(double x)
     return scale * expm1_small(r) + (scale - 1);
 }
 
-/* log Gamma(2 + z), |z| <= 0.5. The coefficients are (-1)^k (zeta(k) - 1) / k from k = 2. */
+/* log Gamma(2 + z), for |z| <= 0.5. The coefficients are (-1)^k (zeta(k) - 1) / k from k = 2. */
 static double log_gamma_at_2(double z)
 {
     static const double coefficient[] = {
@@ -159,7 +156,7 @@ static double log_gamma_at_2(double z)
 
     for (int i = (int)(sizeof(coefficient) / sizeof(coefficient[0])) - 1; i >= 0; i--)
         sum = sum * z + coefficient[i];
-    /* 0.42... is 1 - Euler's constant. */
+    /* 0.4227... is 1 minus Euler's constant. */
     return z * (0.42278433509846713939 + z * sum);
 }
 
@@ -177,7 +174,7 @@ SA_RARE double sa_log_gamma(double x)
                                                i2 * (1.0 / 156 + i2 * (-3617.0 / 122400))))))));
         double log_x = sa_log(x);
 
-        /* Half of the logarithm of 2 pi. */
+        /* 0.9189... is half of the logarithm of 2 pi. */
         return x * (log_x - 1) + (0.91893853320467274178 - 0.5 * log_x + rest);
     }
     if (x < 0.5) /* Gamma(x) = Gamma(2 + x) / (x (1 + x)) */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of real numbers that sampling needs, without libm: every process would pay for libm
- * at start. The relative error is below 1e-14 unless said otherwise. The caller passes no NaN, and
- * no argument outside of the domain.
+ * The functions of real numbers that sampling needs, without libm, which every process would have
+ * to load at start. The relative error is below 1e-14. The caller passes no NaN, and no argument
+ * outside of the domain. No state.
  */
 #ifndef SA_BASE_MATH_H
 #define SA_BASE_MATH_H

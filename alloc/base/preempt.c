@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The delays of preempt.h: random, from a seed for each thread; nothing is shared. */
-#ifndef SA_PREEMPT /* where every file is compiled, whatever the build */
+/* The delays of preempt.h. Each thread has a random state of its own, so nothing is shared. */
+#ifndef SA_PREEMPT /* for checks that compile every file, in any build */
 #define SA_PREEMPT
 #endif
 #include "alloc/base/preempt.h"
@@ -15,7 +15,7 @@
 #define SLEEP_ONE_IN 2048
 #define SLEEP_MAX_NS 200000
 
-static _Thread_local uint64_t preempt_random; /* 0: not seeded */
+static _Thread_local uint64_t preempt_random; /* 0: not seeded; written by its thread only */
 
 void sa_preempt(void)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the process has one thread. Such a process needs no locked instructions, which cost about
- * 5 ns each: only signal handlers of the same thread can come in between. Handlers leave locks and
- * counts as they find them, or a single instruction changes the count.
+ * sa_single_threaded(): true if the process has one thread. Such a process needs no locked
+ * instructions, which cost about 5 ns each: only signal handlers of the same thread can run in
+ * between. A handler leaves locks and counts as it finds them, or one instruction changes the
+ * count.
  *
- * libc's flag says so: pthread_create clears it before there is another thread. The flag cannot
- * change between the test and what depends on it (glibc's own malloc relies on that, too). It can
- * change while a lock is held, so the words in memory are the same in both cases.
+ * The source is libc's flag __libc_single_threaded: pthread_create clears it before the second
+ * thread exists. The flag cannot change between the test and the access that depends on the test;
+ * glibc's own malloc relies on that, too. It can change while a lock is held, so the words in
+ * memory have the same format in both cases.
  */
 #ifndef SA_BASE_SINGLE_THREADED_H
 #define SA_BASE_SINGLE_THREADED_H
@@ -17,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Not with ThreadSanitizer, which would miss the order that locks give, nor in a build that delays
- * threads at every atomic step. */
+/* Always false under ThreadSanitizer, which would not see the order that locks give, and in builds
+ * with delays (preempt.h). */
 #if __has_include(<sys/single_threaded.h>) && !SA_TSAN && !defined(SA_PREEMPT)
 #include <sys/single_threaded.h>
 #define SA_ALONE_WORD        __libc_single_threaded
@@ -27,7 +29,8 @@
 #define sa_single_threaded() false
 #endif
 
-/* Adds to a count to which signal handlers also add; the value before. */
+/* Adds to a count that other threads and signal handlers change as well. Returns the value
+ * before. */
 SA_INLINE uint64_t sa_count_shared(uint64_t *p, uint64_t v)
 {
 #ifdef __x86_64__

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of size classes; see size_class.h. */
+/* Computes the table of size classes; see size_class.h. Constant after sa_size_class_init. */
 #include "alloc/base/size_class.h"
 
 #include "alloc/base/bits.h"
@@ -7,22 +7,23 @@
 
 struct sa_size_classes sa_size_classes;
 
+/* A batch has CLASS_BATCH_BYTES at most, but 2 to CLASS_BATCH_MAX objects. */
 #define CLASS_BATCH_BYTES 65536
 #define CLASS_BATCH_MAX   32
-#define CLASS_NEAR_ONLY   16 /* classes of so small a capacity have one place in a slab */
+#define CLASS_NEAR_ONLY   16 /* capacities up to this have all slots in the first place of a slab */
 
 SA_STATIC_ASSERT(CLASS_BATCH_MAX <= SA_NEAR_MAX && CLASS_NEAR_ONLY <= SA_NEAR_MAX, "as said");
 
 /*
- * Slots of classes that have many begin at a multiple of 4 KiB, so that a few hundred of them lie
- * in one page; or some words further, differing from class to class: otherwise the stacks of all
- * classes would compete for the same few sets of the first-level cache.
+ * In the third place of a slab, the slots of a class with a capacity above SA_MIDDLE_MAX begin near
+ * a multiple of 4 KiB, so that some hundred slots lie on one page. The begin is staggered by class.
+ * Otherwise the stacks of all classes would compete for the same sets of the first-level cache.
  */
 #define CLASS_PAGE_WORDS    512
 #define CLASS_STAGGERS      7
 #define CLASS_STAGGER_WORDS 24
 
-/* Capacity of a per-CPU cache at most; a header can count no more than 4095. */
+/* The maximum capacity in a per-CPU cache. A header counts up to SA_SLOTS_MAX (4095). */
 static uint16_t class_most(size_t size)
 {
     if (size <= 64)
@@ -36,21 +37,23 @@ static uint16_t class_most(size_t size)
     return size <= 32768 ? 63 : 15;
 }
 
-/* At most this part of a span may be left over behind its last object. */
+/* The tail of a span, behind its last object, may be 1 / this of the span. */
 static size_t class_tail_part(size_t size)
 {
     return size <= 8192 ? 16 : 8;
 }
 
+/* The minimum number of objects on a span. */
 static size_t class_fewest(size_t size)
 {
     return size <= 1024 ? 8 : size <= 8192 ? 4 : size <= 32768 ? 2 : 1;
 }
 
 /*
- * The size of a class, from the step that it has and the one before it: where more of a page would
- * be left over than may be, the most of which one more fits. Classes with spans of one page are
- * freed by the fast path. Above SA_SMALL_MAX the tables of that path know multiples of 128 only.
+ * The size of a class, given the step of the regular sequence and the size of the class before. If
+ * more of a page would be left over than class_tail_part allows, it is the largest multiple of 16
+ * of which one more object fits. Only classes with spans of one page are adjusted, which the fast
+ * path frees. Above SA_SMALL_MAX the tables of that path know multiples of 128 only.
  */
 static size_t class_size(size_t step, size_t before)
 {
@@ -62,12 +65,13 @@ static size_t class_size(size_t step, size_t before)
     return lower > before ? lower : step;
 }
 
-/* Length of a span and the step of its map entries; step: pages that spans must be multiples of. */
+/* Sets the length of a class's spans and the step of its map entries. step: the kernel's page size
+ * in salloc's pages, of which every span is a multiple. */
 static void class_shape(struct sa_class *c, size_t step)
 {
     size_t pages = step, bytes;
 
-    if (c->size % (step << SA_PAGE_SHIFT) == 0) { /* objects of whole pages */
+    if (c->size % (step << SA_PAGE_SHIFT) == 0) { /* objects are whole pages */
         pages = c->size >> SA_PAGE_SHIFT;
         c->pages = (uint16_t)(pages * class_fewest(c->size));
         c->map_step = c->size;
@@ -138,7 +142,8 @@ unsigned sa_size_class_find(size_t size)
     if (size <= 128)
         return (unsigned)((size + 15) / 16);
     shift = sa_log2(size - 1) - 3;
-    /* Eight classes per doubling above 128, numbered from 9. */
+    /* Above 128 there are eight classes to a doubling, the first of which is number 9. */
     cls = 9 + (shift - 4) * 8 + (unsigned)(((size - 1) >> shift) - 8);
-    return cls + (size > sa_size_classes.of[cls].size); /* see class_size */
+    /* class_size may have made the class smaller */
+    return cls + (size > sa_size_classes.of[cls].size);
 }

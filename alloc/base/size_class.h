@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size classes: multiples of 16 up to 128 bytes, then eight steps to each doubling up to 256 KiB
- * (but 816 bytes, of which ten fit on a page, for 832), so that above 128 bytes at most 1/9 of an
- * object is lost to rounding. The tables are computed at start, because the length of a span
- * depends on the kernel's page size.
+ * Size classes. Up to 128 bytes they are the multiples of 16, from there to 256 KiB eight steps to
+ * each doubling. One step differs: 816 bytes instead of 832, because ten objects of 816 fit on a
+ * page. Above 128 bytes, rounding loses at most 1/9 of an object. Start-up computes the table,
+ * because the length of a span depends on the kernel's page size.
  *
- * Shape of spans. free() must tell the start of an object from its middle knowing only the address
- * and the class. So a span either is a power of two long and aligned to its length, and the offset
- * is the low part of the address; or its objects are whole pages, and only the pages where objects
- * start are entered in the map with their class.
+ * Shape of spans. free must tell the start of an object from its middle by address and class alone.
+ * So either a span is a power of two long and aligned to its length, and the offset of an object is
+ * the low part of the address. Or objects are whole pages, and the map holds the class only for
+ * pages on which an object starts.
  *
- * Everything here is constant after sa_size_class_init.
+ * The table is constant after sa_size_class_init, which start-up calls before the first allocation.
+ * Readers need no lock.
  */
 #ifndef SA_BASE_SIZE_CLASS_H
 #define SA_BASE_SIZE_CLASS_H
@@ -26,14 +27,17 @@
 
 struct sa_class {
     uint32_t size;    /* bytes of an object */
-    uint16_t pages;   /* length of its spans */
-    uint16_t objects; /* that fit on a span */
-    uint16_t batch;   /* objects moved between the layers at a time */
-    uint16_t most;    /* capacity of a per-CPU cache at most */
-    /* First slot in a slab, in words from its start; the word before it stays 0. The slots of a
-     * class are in one of three places, see sa_class_slots: a program touches few pages where all
-     * classes' few slots lie together. */
-    uint16_t near; /* slots at near_begin */
+    uint16_t pages;   /* pages of its spans */
+    uint16_t objects; /* objects that fit on a span */
+    uint16_t batch;   /* objects that move between the layers at a time */
+    uint16_t most;    /* maximum capacity in a per-CPU cache */
+    /*
+     * Where a slab has slots of the class, in words from the slab's start. The word before the
+     * first slot stays 0. A class has its slots in one of three places, by its capacity
+     * (sa_class_slots). The few slots of small capacities lie together, so that a program touches
+     * few pages.
+     */
+    uint16_t near; /* number of slots at near_begin */
     uint16_t near_begin, middle_begin;
     uint32_t begin;
     uint32_t map_step; /* bytes from one page entered in the map to the next, see class_shape */
@@ -41,23 +45,21 @@ struct sa_class {
 };
 
 struct sa_size_classes {
-    unsigned count; /* classes are 1 .. count - 1 */
+    unsigned count; /* one more than the highest class */
     unsigned slab_words;
     struct sa_class of[SA_CLASSES_MAX];
 };
 
 extern struct sa_size_classes sa_size_classes;
 
-/*
- * slab_header_words: words before the slots of a slab; slab_begin_words: before the slab, since a
- * page began. page_bytes: the kernel's.
- */
+/* Computes the table. page_bytes: the kernel's page size. slab_header_words: words of a slab before
+ * its slots. slab_begin_words: words between the begin of a page and the slab. */
 void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned slab_header_words);
 
-/* The class for a size, 1 <= size <= SA_MID_MAX: the smallest that is not smaller. */
+/* The smallest class of at least `size` bytes, for 1 <= size <= SA_MID_MAX. */
 unsigned sa_size_class_find(size_t size);
 
-/* Where in a slab a class has slots for so many objects; further on for more. */
+/* The place, in words from the slab's start, of a class's slots for a given capacity. */
 static inline uint32_t sa_class_slots(const struct sa_class *c, uint32_t capacity)
 {
     if (capacity <= c->near)
@@ -66,10 +68,10 @@ static inline uint32_t sa_class_slots(const struct sa_class *c, uint32_t capacit
 }
 
 /*
- * Index of the object that begins offset bytes into a span, or -1 if none begins there. With
- * m = ceil(2^64/size) = (2^64 + e)/size, 0 <= e < size: the high word of offset * m is the
- * quotient and the low word is (offset mod size) * m + quotient * e, which is below m exactly when
- * the remainder is 0, as long as quotient * e < m; spans are far too short to break that.
+ * The index of the object that begins `offset` bytes into a span; -1: none begins there. Let m =
+ * ceil(2^64/size) = (2^64 + e)/size, with 0 <= e < size. The high word of offset * m is the
+ * quotient. The low word is (offset mod size) * m + quotient * e. That is below m exactly if the
+ * remainder is 0, as long as quotient * e < m, which holds for all lengths of spans.
  */
 static inline long sa_class_index(const struct sa_class *c, size_t offset)
 {
@@ -81,7 +83,7 @@ static inline long sa_class_index(const struct sa_class *c, size_t offset)
     return (long)quotient;
 }
 
-/* Whether a span of the class is one object, and no more. */
+/* True if a span of the class is one object and has no tail. */
 SA_INLINE bool sa_class_alone(const struct sa_class *k)
 {
     return k->objects == 1 && k->size == (size_t)k->pages << SA_PAGE_SHIFT;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heap sort: n log n always, in place. */
+/* Heap sort; see sort.h. It takes O(n log n) steps for any input. No state but the stack. */
 #include "alloc/base/sort.h"
 
 #include "alloc/base/fatal.h"
 
 #include <string.h>
 
-/* Moves `item` down from a hole at `at` until no child is to come after it. */
+/* Fills the hole at index `at` of a heap with `item`: moves children up until none of them belongs
+ * above the item. */
 static void sift(char *items, size_t count, size_t bytes, size_t at, const char *item,
                  bool (*before)(const void *, const void *))
 {
@@ -35,7 +36,7 @@ void sa_sort(void *array, size_t count, size_t bytes, bool (*before)(const void 
         memcpy(item, items + i * bytes, bytes);
         sift(items, count, bytes, i, item, before);
     }
-    while (count-- > 1) { /* the last of all goes to the end */
+    while (count-- > 1) { /* the greatest element goes to the end */
         memcpy(item, items + count * bytes, bytes);
         memcpy(items + count * bytes, items, bytes);
         sift(items, count, bytes, 0, item, before);

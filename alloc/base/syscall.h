@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * System calls as single instructions. Programs and preloaded libraries interpose libc's wrappers,
- * syscall() included, with functions that allocate; an allocator that calls a wrapper then recurses
- * or waits for itself. No wrapper is called here, and no symbol is looked up.
+ * syscall() included, by functions that allocate. An allocator that called a wrapper would then
+ * recurse or wait for itself. No wrapper is called here, and no symbol is looked up.
  *
  *   long sa_syscall(number, ...)    0 to 6 arguments, each converted to long
  *
- * Returns what the kernel returns: a result, or a negative errno between -4095 and -1. errno itself
- * is neither read nor written. Memory counts as read and written by the call. The calls are no
- * cancellation points. Async-signal-safe, and usable before libc is initialised.
+ * The result is the kernel's: a value, or a negative errno between -4095 and -1. errno is neither
+ * read nor written. The compiler assumes that the call reads and writes memory. The calls are no
+ * cancellation points. Async-signal-safe, and usable before libc is initialised. No state.
  */
 #ifndef SA_BASE_SYSCALL_H
 #define SA_BASE_SYSCALL_H
@@ -28,6 +28,7 @@
 
 #define SA_SYSCALL_ERRORS 4095 /* the kernel's MAX_ERRNO */
 
+/* True if a result is an error. */
 SA_INLINE bool sa_syscall_failed(long result)
 {
     return (unsigned long)result > -(SA_SYSCALL_ERRORS + 1ul);

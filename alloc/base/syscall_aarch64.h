@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls of aarch64; see syscall.h. The kernel keeps all registers but x0. */
+/* System calls of aarch64; see syscall.h. The kernel preserves all registers but x0. */
 #ifndef SA_BASE_SYSCALL_AARCH64_H
 #define SA_BASE_SYSCALL_AARCH64_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls of x86-64; see syscall.h. The kernel destroys rcx and r11. */
+/* System calls of x86-64; see syscall.h. The kernel overwrites rcx and r11. */
 #ifndef SA_BASE_SYSCALL_X86_64_H
 #define SA_BASE_SYSCALL_X86_64_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lock annotations that clang checks at compile time (-Wthread-safety); empty for gcc. CI builds
- * with clang and -Werror, so a field that is read without its lock does not build.
+ * with clang and -Werror, so that a field that is read without its lock does not build.
  *
- * The capability is the rank of a lock (alloc/os/lock_ranks.def), not the lock: a thread never
- * holds two locks of one rank, and in C an attribute cannot name another member of its struct. The
- * analysis does not tell two locks of one rank apart. `rank` is any expression of type enum
- * sa_lock_rank.
+ * The capability is the rank of a lock (alloc/os/lock_ranks.def) instead of the lock: a thread
+ * never holds two locks of one rank, and an attribute of C cannot name another member of its
+ * struct. The analysis does not tell two locks of one rank apart. `rank` is any expression of type
+ * enum sa_lock_rank.
  *
  *   struct list {
  *       struct sa_lock lock;
@@ -14,8 +14,8 @@
  *   };
  *   static void list_add(struct list *l, struct node *n) SA_REQUIRES(SA_RANK_LIST);
  *
- * Atomic accesses (alloc/base/atomic.h) take an address and are not checked, so a field that is
- * written under a lock and read without one is annotated, too.
+ * Atomic accesses (alloc/base/atomic.h) take an address and are not checked. A field that is
+ * written under a lock and read without it by atomic loads is annotated, too.
  */
 #ifndef SA_BASE_THREAD_SAFETY_H
 #define SA_BASE_THREAD_SAFETY_H
@@ -26,14 +26,14 @@
 #define SA_TS_ATTRIBUTE(x)
 #endif
 
-/* Before the name of a struct: variables of this type are what threads hold. */
+/* Before the name of a struct: objects of this type are what threads hold. */
 #define SA_CAPABILITY(what) SA_TS_ATTRIBUTE(capability(what))
 
-/* After a field or variable: the value, or what the pointer points to, belongs to that rank. */
+/* After a field or variable: its value, or what it points to, is accessed under that rank only. */
 #define SA_GUARDED_BY(rank)    SA_TS_ATTRIBUTE(guarded_by(sa_lock_held[rank]))
 #define SA_PT_GUARDED_BY(rank) SA_TS_ATTRIBUTE(pt_guarded_by(sa_lock_held[rank]))
 
-/* After the parameters of a function, whose caller holds the rank, or must not hold it. */
+/* After the parameters of a function: the caller holds the rank, or does not hold it. */
 #define SA_REQUIRES(rank) SA_TS_ATTRIBUTE(requires_capability(sa_lock_held[rank]))
 #define SA_EXCLUDES(rank) SA_TS_ATTRIBUTE(locks_excluded(sa_lock_held[rank]))
 
@@ -43,16 +43,15 @@
 #define SA_TRY_ACQUIRE(success, rank)                                                              \
     SA_TS_ATTRIBUTE(try_acquire_capability(success, sa_lock_held[rank]))
 
-/* After a call of the function the rank counts as held; see SA_DCHECK_HELD in alloc/os/lock.h. */
+/* The rank counts as held after a call of the function; see SA_DCHECK_HELD in alloc/os/lock.h. */
 #define SA_ASSERT_HELD(rank) SA_TS_ATTRIBUTE(assert_capability(sa_lock_held[rank]))
 
-/*
- * The analysis skips the body of this function. A comment beside it says why: initialization before
- * other threads know the object, a lock held on some paths only, or a race that is allowed.
- */
+/* The analysis skips the body of this function. A comment beside the attribute says why: start-up
+ * before other threads know the object, a lock held on some paths only, or a benign race. */
 #define SA_NO_THREAD_SAFETY_ANALYSIS SA_TS_ATTRIBUTE(no_thread_safety_analysis)
 
-/* Element `rank` stands for the locks of that rank. Only attributes name it; it has no storage. */
+/* Element `rank` stands for all locks of that rank. Only attributes name the array, which has no
+ * storage. */
 struct SA_CAPABILITY("lock") sa_lock_held {
     char unused;
 };

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A token bucket, which bounds the cost of guarding blocks: a block takes one token, and one more
- * for each SA_BUCKET_BYTES (16 KiB). The bucket is full at first and is refilled at a fixed rate.
- * All fields are atomic and relaxed: a token more or less does no harm.
+ * A token bucket, which bounds the cost of guarded blocks. A block takes one token, and one more
+ * for each SA_BUCKET_BYTES (16 KiB). The bucket is full at first, and is refilled at a fixed rate,
+ * at most every SA_BUCKET_REFILL_NS (10 ms). The number of tokens may become negative: refills pay
+ * off the debt.
+ *
+ * Any thread may call the functions; there is no lock. All fields are atomic and relaxed. The
+ * thread that advances filled_ns adds the tokens of that interval. A token more or less does no
+ * harm.
  */
 #ifndef SA_BASE_TOKEN_BUCKET_H
 #define SA_BASE_TOKEN_BUCKET_H
@@ -13,15 +18,17 @@
 #include <stdint.h>
 
 #define SA_BUCKET_REFILL_NS 10000000ull
-#define SA_BUCKET_BYTES     16384 /* a token more for each of a block */
+#define SA_BUCKET_BYTES     16384 /* bytes of a block that cost another token */
 
 struct sa_token_bucket {
+    /* left; below 0: debt */
     int64_t tokens;
-    uint64_t filled_ns;     /* 0: never */
-    int64_t most;           /* const after init */
-    uint64_t ns_of_a_token; /* the same */
+    uint64_t filled_ns;     /* when tokens were added last; 0: never */
+    int64_t most;           /* capacity; constant after the bucket's initialization */
+    uint64_t ns_of_a_token; /* nanoseconds in which one token is added; constant likewise */
 };
 
+/* Adds the tokens of the time since the last refill. The first call only notes the time. */
 SA_INLINE void sa_bucket_refill(struct sa_token_bucket *b, uint64_t now_ns)
 {
     uint64_t before = sa_load_relaxed(&b->filled_ns);
@@ -30,10 +37,12 @@ SA_INLINE void sa_bucket_refill(struct sa_token_bucket *b, uint64_t now_ns)
     if (now_ns - before < SA_BUCKET_REFILL_NS || !sa_cas_acquire(&b->filled_ns, &before, now_ns) ||
         !before)
         return;
-    tokens += (int64_t)((now_ns - before) / b->ns_of_a_token); /* what is owed counts, too */
-    sa_store_relaxed(&b->tokens, tokens < b->most ? tokens : b->most); /* sa_min has no signs */
+    tokens += (int64_t)((now_ns - before) / b->ns_of_a_token); /* a debt is reduced first */
+    /* sa_min is for unsigned values */
+    sa_store_relaxed(&b->tokens, tokens < b->most ? tokens : b->most);
 }
 
+/* Takes the tokens of a block. */
 SA_INLINE void sa_bucket_take(struct sa_token_bucket *b, size_t bytes)
 {
     sa_sub_relaxed(&b->tokens, (int64_t)(1 + bytes / SA_BUCKET_BYTES));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from elsewhere (names in files, paths) made fit for files of ours. */
+/* Makes foreign text (names in files, paths) fit for the files that the library writes. No
+ * state. */
 #ifndef SA_BASE_UTF8_H
 #define SA_BASE_UTF8_H
 
 #include <stddef.h>
 
-/* Length of the character in UTF-8 at s, which has n bytes; 0 if it is none (n > 0). */
+/* The length of the UTF-8 character at s, where n > 0 bytes are left; 0: there is none. */
 static inline size_t sa_utf8_length(const char *s, size_t n)
 {
     const unsigned char *c = (const unsigned char *)s;
@@ -22,11 +23,12 @@ static inline size_t sa_utf8_length(const char *s, size_t n)
             return 0;
     if (length > 1 && ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0) ||
                        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90)))
-        return 0; /* longer than needed, half of a pair, or beyond the last character */
+        return 0; /* overlong, a surrogate, or beyond U+10FFFF */
     return length;
 }
 
-/* Control characters become '_', bytes that are not UTF-8 '?'. The length stays the same. */
+/* Replaces control characters by '_' and bytes that are not UTF-8 by '?'. The length stays the
+ * same. */
 static inline void sa_utf8_clean(char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
