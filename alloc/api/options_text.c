@@ -11,6 +11,14 @@
 #include <signal.h>
 #include <string.h>
 
+/* A text that does not fit, its end included, does not compile: it would be cut. */
+#define SA_OPTION(id, kind, value, least, most, text)                                              \
+    SA_STATIC_ASSERT(sizeof(#id) <= sizeof(((struct sa_option_info *)0)->key) &&                   \
+                         sizeof(text) <= sizeof(((struct sa_option_info *)0)->help),               \
+                     "longer than the arrays of struct sa_option_info: " #id);
+#include "alloc/api/options.def"
+#undef SA_OPTION
+
 #define SA_OPTION(key, kind, value, least, most, help)                                             \
     {SA_OPTION_##kind, offsetof(struct sa_options, key), least, most, #key, help},
 const struct sa_option_info sa_option_infos[SA_OPTIONS] = {
