@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aligned allocation. An alignment that is not a power of two: posix_memalign and aligned_alloc
- * fail with EINVAL; memalign rounds it up, as glibc's does. Any power of two is served while there
- * is address space for it.
+ * Allocation with an alignment: memalign, aligned_alloc, posix_memalign, valloc, pvalloc.
+ *
+ * An alignment that is not a power of two: posix_memalign returns EINVAL, aligned_alloc fails with
+ * EINVAL, and memalign rounds the alignment up, as glibc's does. A power of two fails only where no
+ * address space of that alignment is free. This file has no variables.
  */
 #include "alloc/api/entry.h"
 #include "alloc/api/init.h"
@@ -14,8 +16,8 @@
 
 #include <errno.h>
 
-/* The class, as a header offset, of blocks of the size with the alignment; 0: the slow path has to
- * look. */
+/* Returns the smallest class whose objects hold `size` bytes at a multiple of `align`, as a header
+ * offset. 0: the slow path must decide. limit: the mid_limit of the caller (sa_hot). */
 SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
 {
     size_t need, cls;
@@ -33,8 +35,8 @@ SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
     return cls;
 }
 
-/* One function for all, this and the next: a sequence of instructions costs two relocations
- * wherever it stands. */
+/* A function, not inline, as is the next: each copy of a sequence costs two relocations when the
+ * library is loaded. */
 void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit)
 {
     size_t cls;
@@ -59,7 +61,7 @@ bool sa_entry_free_aligned(void *p, size_t size, size_t align)
            sa_entry_free_fast(p);
 }
 
-/* align: a power of two. errno is only set where there is no memory. */
+/* align: a power of two. Sets errno only when memory runs out. */
 SA_INLINE void *alloc_aligned(size_t size, size_t align, const void *caller)
 {
     void *p = sa_entry_alloc_aligned(size, align, sa_hot.mid_limit);
@@ -97,7 +99,7 @@ SA_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
         return EINVAL;
     p = alloc_aligned(size, align, SA_CALLER);
     if (SA_UNLIKELY(!p))
-        return ENOMEM; /* in errno, too, as of glibc's: callers look there */
+        return ENOMEM; /* sa_entry_alloc has set errno too, as glibc does: callers look there */
     *ret = p;
     return 0;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports at exit. Nothing is torn down: memory stays valid for whatever runs later. A report is a
- * file that is complete or not there (alloc/os/file.h).
+ * The stats page that the option `stats` asks for, written when the process exits. A report is a
+ * file that is complete or not there (alloc/os/file.h). Nothing is torn down at exit: memory stays
+ * valid for code that runs later.
+ *
+ * No lock: the constructor, the exit handler and the handler of fork run on one thread each, one
+ * after the other.
  */
 #include "alloc/api/at_exit.h"
 
@@ -17,9 +21,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct sa_destination destination; /* of stats; written by the constructor */
+static struct sa_destination destination; /* of `stats`; written by the constructor, the exit
+                                             handler and, in a child, the handler of fork */
 
-/* On failure a negative errno. */
+/* Formats the page and writes it to the file. Returns 0 or a negative errno. */
 static int write_stats(struct sa_file *file, enum sa_report_kind kind, const char *path)
 {
     size_t cap = sa_align_up(sa_report_size(), 65536);
@@ -38,9 +43,10 @@ static int write_stats(struct sa_file *file, enum sa_report_kind kind, const cha
 
 static void at_exit_stats(void)
 {
-    static struct sa_file file; /* 8 KiB; written by one thread, once */
+    static struct sa_file file; /* 8 KiB; used once, by the thread that exits */
     char path[SA_FILE_PATH_MAX];
-    /* What the ending asks for: a folder's name, which was put before it, does not change that. */
+    /* The format follows from the ending that the user wrote. The folder that may stand before it
+     * in the destination does not change the ending. */
     enum sa_report_kind kind = sa_report_kind_of_path(sa_options.stats.text);
     int failed;
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports that the options ask for, written when the process exits. */
+/* The report that the option `stats` asks for, written when the process exits. */
 #ifndef SA_API_AT_EXIT_H
 #define SA_API_AT_EXIT_H
 
-/* Arranges for the reports that the options ask for. */
+/* Checks the destination of the report and registers the exit handler; does nothing without the
+ * option. Called once, by the constructor. */
 void sa_at_exit_register(void);
 
-/* In the child. */
+/* Called in a child of fork: the child has no copy of the parent's descriptor. */
 void sa_at_exit_after_fork(void);
 
 #endif

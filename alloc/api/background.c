@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The maintenance thread; see background.h. It does what slow paths do by elapsed time, so that
- * memory of a program that calls nothing goes back, too. It is started by the first slow path that
- * comes by maintenance after it was asked for, after its own work and outside of the gate, so that
- * a process that does little has none; a child of fork starts its own in the same way. It handles
- * no signal and calls nothing of the program's.
+ * The maintenance thread; see background.h. It does the work that slow paths do by elapsed time, so
+ * that memory also goes back while the program calls neither malloc nor free. It handles no signal
+ * and calls no code of the program.
  *
- * `state` says who may touch the rest: who takes it from NONE to STARTING starts the thread, who
- * takes it from RUNNING to STOPPING waits for its end.
+ * Start. salloc_start_maintenance_thread starts the thread at once. An option only requests it: the
+ * next slow path that runs maintenance starts the thread, after its own work and outside the fork
+ * gate. A process that does little thus has no thread. A child of fork starts its own in the same
+ * way.
+ *
+ * Invariant: `state` names the thread that may use the rest. The thread that changes it from NONE
+ * to STARTING creates the maintenance thread; the one that changes it from RUNNING to STOPPING
+ * joins it.
  */
 #include "alloc/api/background.h"
 
@@ -28,22 +32,25 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* More than it needs; the static thread-local memory of the program and all its libraries lies
- * there, too. */
+/* More than the thread needs. The static thread-local memory of the program and of its libraries
+ * lies in it as well. */
 #define STACK_BYTES (256 * 1024)
 
-/* While pressure is watched, the wait is not cut short by other things. */
+/* The longest wait for pressure. sa_maintenance_wake does not end that wait. */
 #define PRESSURE_MS 2000
 
 enum { NONE, STARTING, RUNNING, STOPPING };
 
 static struct {
-    uint32_t state; /* atomic */
-    bool wanted;    /* atomic, relaxed: also in children of fork */
-    pthread_t thread;
-    struct sa_pressure pressure; /* the thread's */
+    uint32_t state;   /* atomic: compare-and-swap with acquire, stores with release (relaxed in a
+                         child of fork) */
+    bool wanted;      /* atomic, relaxed: start the thread; a child of fork keeps the value */
+    pthread_t thread; /* written by the thread that has set STARTING, read by the one that has set
+                         STOPPING */
+    struct sa_pressure pressure; /* belongs to the maintenance thread */
 } background;
 
+/* The body of the thread. Ends when `state` becomes STOPPING. */
 SA_RARE static void *background_thread(void *unused)
 {
     bool watch = sa_options.pressure;
@@ -67,6 +74,7 @@ SA_RARE static void *background_thread(void *unused)
     return unused;
 }
 
+/* Creates the thread with all signals blocked. Returns 0 or an errno. */
 SA_RARE static int background_create(void)
 {
     sigset_t all, before;
@@ -78,14 +86,14 @@ SA_RARE static int background_create(void)
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     error = pthread_create(&background.thread, &attr, background_thread, NULL);
-    if (error == EINVAL) /* the thread-local memory is larger than that */
+    if (error == EINVAL) /* STACK_BYTES are too few for the thread-local memory */
         error = pthread_create(&background.thread, NULL, background_thread, NULL);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 
-/* 0, or why there is no thread. */
+/* Starts the thread unless it runs. Returns 0, or the errno that says why no thread runs. */
 static int background_start(void)
 {
     uint32_t none = NONE;
@@ -98,15 +106,16 @@ static int background_start(void)
     return error;
 }
 
-/* After a slow path. */
+/* The handler of SA_DEFERRED_THREAD: runs after a slow path, outside the gate. */
 SA_RARE static void background_start_lazily(void)
 {
-    if (sa_vfork_is_child()) /* the thread would be one of the child's */
+    if (sa_vfork_is_child()) /* the thread would belong to the child's process */
         sa_maintenance_want_thread(true, false);
     else if (sa_load_relaxed(&background.wanted) && background_start() != 0)
         sa_warn("maintenance_thread: cannot create a thread");
 }
 
+/* Sets whether a thread is wanted. The next maintenance pass then requests its start. */
 static void background_want(bool wanted)
 {
     sa_store_relaxed(&background.wanted, wanted);
@@ -128,7 +137,7 @@ SA_RARE void sa_background_read_options(void)
 
 SA_RARE void sa_background_after_fork(void)
 {
-    sa_pressure_end(&background.pressure); /* the file was copied */
+    sa_pressure_end(&background.pressure); /* fork copied the descriptor */
     sa_store_relaxed(&background.state, NONE);
     if (sa_load_relaxed(&background.wanted))
         sa_maintenance_want_thread(true, false);

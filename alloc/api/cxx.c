@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The C++ operators new and delete, by their mangled names (Itanium ABI, size_t = unsigned long).
+ * All are weak, so that a program with operators of its own can be linked with the static library.
  *
- * When memory runs out, the standard wants the new_handler called until it helps, throws or does
- * not exist, and then std::bad_alloc. libstdc++'s own operators do exactly that around malloc, so
- * a failure is handed to them, found behind this library with dlsym (RTLD_NEXT); this is also what
- * catches an exception of the handler in the nothrow forms, which C cannot. In a static program
- * libstdc++'s operators are not linked; there the handler and the throwing function are called
- * through weak references.
+ * Out of memory. The standard demands that new calls the new_handler until a retry succeeds, the
+ * handler throws, or no handler is set; then new throws std::bad_alloc. libstdc++'s own operators
+ * do exactly that around malloc. A failure is therefore handed to the libstdc++ operator of the
+ * same name, which dlsym (RTLD_NEXT) finds behind this library. That operator also catches what the
+ * handler throws in the nothrow forms, which C cannot do. A static program does not contain
+ * libstdc++'s operators. There the handler and the throwing function are called through weak
+ * references.
  *
- * A program may define some of the operators itself, and expects that the others go back to those:
- * new[] to new, sized delete to the unsized one, and so on (replaced.h says when). Then a block
- * comes from libstdc++'s operator of the same name, which does so, and returns to the operator that
- * the standard names: goes_to below. All are weak, so that a program with operators of its own can
- * be linked with the static library.
+ * Replaced operators. A program may define some of the operators itself, and expects that the
+ * others call those: new[] calls new, sized delete the unsized one, and so on (replaced.h). Then a
+ * block comes from libstdc++'s operator of the same name, which does so. It is freed by the
+ * operator that the standard names (`goes_to` below).
+ *
+ * Shared words: each operator new has a static word `found` (new_by_other).
  */
 #include "alloc/api/entry.h"
 #include "alloc/api/replaced.h"
@@ -33,7 +36,8 @@ typedef void (*new_handler)(void);
 extern new_handler _ZSt15get_new_handlerv(void) SA_WEAK;        /* std::get_new_handler() */
 extern void _ZSt17__throw_bad_allocv(void) SA_WEAK SA_NORETURN; /* std::__throw_bad_alloc() */
 
-/* The operators that others go back to, as the loader finds them: perhaps the program's. */
+/* The operators that others call, as the loader binds them: the program's, or those of this
+ * file. */
 extern void *_Znwm(size_t size) SA_WEAK;
 extern void *_ZnwmSt11align_val_t(size_t size, size_t align) SA_WEAK;
 extern void _ZdlPv(void *p) SA_WEAK;
@@ -41,14 +45,17 @@ extern void _ZdaPv(void *p) SA_WEAK;
 extern void _ZdlPvSt11align_val_t(void *p, size_t align) SA_WEAK;
 extern void _ZdaPvSt11align_val_t(void *p, size_t align) SA_WEAK;
 
-/* Whether blocks come from, and go back to, functions of the program's. */
+/* Whether blocks come from functions of the program and go back to them. */
 SA_INLINE bool operators_replaced(void)
 {
     return SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_cxx();
 }
 
-/* One try without libstdc++'s operators. What the program's operator throws passes through, also
- * out of nothrow forms. */
+/*
+ * Allocates once, without libstdc++'s operators: with the program's operator or malloc, or here.
+ * NULL: out of memory. An exception of the program's operator passes through, also out of the
+ * nothrow forms.
+ */
 static void *new_once(size_t size, size_t align, sa_entry_kind kind)
 {
     if (!operators_replaced())
@@ -59,7 +66,8 @@ static void *new_once(size_t size, size_t align, sa_entry_kind kind)
     return sa_replaced_new(false) ? _Znwm(size) : malloc(size);
 }
 
-/* The same as often as the standard's loop wants it. NULL: there is no handler. */
+/* Repeats new_once, with a call of the new_handler in between, as the standard demands. NULL: out
+ * of memory and no handler is set. */
 static void *new_loop(size_t size, size_t align, sa_entry_kind kind)
 {
     for (;;) {
@@ -77,8 +85,8 @@ static void *new_loop(size_t size, size_t align, sa_entry_kind kind)
 
 typedef void *(*new_function)(size_t, ...);
 
-/* libstdc++'s operator of the name. A program that is not C++ may have loaded libstdc++ with a
- * library of its own, where RTLD_NEXT does not look. */
+/* Finds libstdc++'s operator of the name, or returns NULL. A C program may have loaded a library
+ * that brings libstdc++ with it, which RTLD_NEXT does not find. */
 static new_function new_next(const char *name)
 {
     void *next = dlsym(RTLD_NEXT, name);
@@ -93,11 +101,16 @@ static new_function new_next(const char *name)
     return (new_function)next;
 }
 
-#define NEW_NONE ((new_function)1) /* looked for in vain */
+#define NEW_NONE ((new_function)1) /* new_next found none */
 
-/* There is no memory, or it must be the program's: by libstdc++'s operator of the same name, or as
- * it would. found: atomic, relaxed; that operator, looked up the first time, for the loader is
- * slow, and allocates to say that there is none. */
+/*
+ * The rare end of every operator new: memory ran out, or the program has replaced operators. Calls
+ * libstdc++'s operator of the same name, or does what that would do. NULL: out of memory in a
+ * nothrow form.
+ *
+ * found: that operator, NEW_NONE, or NULL before the first lookup; atomic, relaxed: every writer
+ * stores what the loader says. A lookup is slow, and allocates if it fails.
+ */
 SA_COLD static void *new_by_other(new_function *found, const char *name, const void *nothrow,
                                   size_t size, size_t align, sa_entry_kind kind)
 {
@@ -108,14 +121,17 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
         p = new_loop(size, align, kind);
         if (p)
             return p;
-        next = NULL; /* libstdc++, which can throw, may have been loaded since */
+        next = NULL; /* libstdc++, which can throw, may have been loaded since the last lookup */
     }
     if (!next) {
         next = new_next(name);
         sa_store_relaxed(found, next ? next : NEW_NONE);
     }
-    /* (size, align) or (size, align, nothrow); the rest is ignored. libstdc++ rounds the size up
-     * without a look at what comes of it. */
+    /*
+     * The arguments are (size), (size, nothrow), (size, align) or (size, align, nothrow); an
+     * operator ignores those beyond its own. libstdc++ rounds an aligned size up without a check
+     * for overflow.
+     */
     if (next) {
         bool replaced = operators_replaced();
 
@@ -123,7 +139,8 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
             p = next(replaced ? size : sa_min(size, PTRDIFF_MAX), align, nothrow);
         else
             p = next(size, nothrow);
-        /* It had the block from malloc, and operator delete of this library will free it. */
+        /* libstdc++'s operator got the block from malloc, and operator delete of this file will
+         * free it. */
         if (p && !replaced)
             sa_mismatch_adopt(p, sa_kind_origin(kind, align));
         return p;
@@ -151,7 +168,7 @@ SA_COLD static void *new_by_other(new_function *found, const char *name, const v
         return sa_fast_alloc(SA_FOR_CXX, size, false, name##_slow);                                \
     }
 
-/* NULL: there is no memory, or it must be the program's. */
+/* NULL: new_by_other must decide, because memory ran out or the program has replaced operators. */
 SA_RARE static SA_NOINLINE void *new_aligned(size_t size, size_t align, sa_entry_kind kind,
                                              const void *caller)
 {
@@ -181,7 +198,7 @@ SA_RARE static SA_NOINLINE void *new_aligned(size_t size, size_t align, sa_entry
 #define COMMA_TAG     , const void *tag __attribute__((unused))
 #define COMMA_NOTHROW , const void *tag
 
-/* std::nothrow for libstdc++'s operators, which do not look at it. */
+/* std::nothrow, as an address: libstdc++'s operators do not read the object. */
 static const char new_nothrow_tag;
 
 NEW(_Znwm, NOTHING, NULL, SA_ENTRY_NEW)   /* operator new(size) */
@@ -195,8 +212,8 @@ NEW_ALIGNED(_ZnamSt11align_val_t, NOTHING, NULL, ALIGNED_ARRAY)
 NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_NEW)
 NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_ARRAY)
 
-/* goes_to: the call that the standard describes, if the program has operators or a free of its
- * own. */
+/* goes_to: the call that the standard prescribes where the program has replaced an operator or
+ * free. */
 #define DELETE(name, more_parameters, kind, goes_to)                                               \
     static SA_NOINLINE void name##_slow(void *p)                                                   \
     {                                                                                              \
@@ -225,7 +242,8 @@ NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, COMMA_NOTHROW, tag, ALIGNED_ARRA
         sa_fast_free_sized(SA_FOR_CXX, p, size, name##_slow);                                      \
     }
 
-/* The slow path would not know the alignment, so these ask first. */
+/* A slow path that the fast path leaves for gets the pointer alone, without the alignment. These
+ * functions therefore ask before the fast path. */
 #define DELETE_ALIGNED(name, more_parameters, kind, goes_to)                                       \
     SA_RARE SA_FAST_ENTRY SA_WEAK void name(void *p, size_t align more_parameters)                 \
     {                                                                                              \

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dlopen with RTLD_DEEPBIND binds a library's malloc and free to libc's, behind the back of a
- * preloaded allocator: pointers then cross allocators and the program dies (php does, under every
- * preloaded malloc). So the flag is cleared, unless SALLOC_CONF=deepbind:on.
+ * dlopen, exported to clear RTLD_DEEPBIND in its flags, unless SALLOC_CONF=deepbind:on.
  *
- * The call to the real dlopen is a tail call: dlopen looks at its return address to find the
- * caller's search path, and must see the program, not this library.
+ * The flag binds malloc and free of the loaded library to libc's, although another allocator is
+ * preloaded. Pointers then cross allocators and the program dies, as php does with any preloaded
+ * malloc.
  *
- * In a static program nothing is behind this dlopen, whose place in the archive is before libc's.
- * There libc's dlmopen does the same; it has one search path and one namespace.
+ * The call of the real dlopen is a tail call. dlopen takes its return address for the caller, whose
+ * search path applies: it must see the program, not this library.
+ *
+ * A static program has no second dlopen: the archive's comes before libc's. There libc's dlmopen
+ * has the same effect, because a static program has one search path and one namespace.
  */
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
@@ -17,7 +19,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* Tail calls must be tail calls in a debug build too. */
+/* Makes the compiler use a tail call in a debug build too. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define DEEPBIND_TAIL_CALLS __attribute__((optimize("O2")))
 #else
@@ -26,7 +28,8 @@
 
 typedef void *(*dlopen_function)(const char *, int);
 
-static dlopen_function real_dlopen; /* atomic, relaxed: whoever looks it up finds the same */
+/* Atomic, relaxed: every thread that looks it up stores the same address. */
+static dlopen_function real_dlopen;
 
 #ifdef SA_STATIC
 static void *static_dlopen(const char *path, int flags)
@@ -44,7 +47,8 @@ SA_COLD static dlopen_function deepbind_find(void)
     if (!f)
         f = static_dlopen;
     if (!f)
-        abort(); /* libc without dlopen: nothing could have called it */
+        abort(); /* not reached: a process without a dlopen behind this one could not have called it
+                  */
     sa_store_relaxed(&real_dlopen, f);
     return f;
 }

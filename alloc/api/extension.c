@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The salloc_* functions; contracts in include/salloc/salloc.h. */
+/*
+ * The functions of include/salloc/salloc.h about reports, properties, releasing and blocks, with
+ * their contracts there. Those about limits are in limit_options.c, those about the maintenance
+ * thread in background.c. A call that changes the allocator's state enters the fork gate.
+ */
 #include "include/salloc/salloc.h"
 
 #include "alloc/api/init.h"
@@ -19,17 +23,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* MiB by which the allocation of a report may exceed the hard limit, without the report. */
 #define REPORT_PAST_LIMIT_MIB 6
 
-static struct sa_lock control_lock; /* CONTROL: setting properties */
+static struct sa_lock control_lock; /* CONTROL: one thread at a time sets a property */
 
 SA_ONCE SA_EXPORT const char *salloc_version(void)
 {
     return SALLOC_VERSION;
 }
 
-/* A report in memory of the program's, which may pass the hard limit: by the first of two hugepages
- * that are touched for it, the report, and earlier ones that are still held. */
+/*
+ * Returns a report in a block of the program, or NULL. The block may exceed the hard limit by
+ * REPORT_PAST_LIMIT_MIB and the size of a report. That covers the first of two hugepages that the
+ * allocation may take into use, the report itself, and earlier reports that the program still
+ * holds.
+ */
 SA_RARE static char *get_stats(enum sa_report_kind kind)
 {
     int saved = errno;
@@ -93,10 +102,11 @@ SA_RARE SA_EXPORT int salloc_get_numeric_property(const char *name, size_t *valu
     return 0;
 }
 
-/* Figures that can be set: the intervals of the page heap, by their numbers there, and the limit of
- * caches. */
+/* The properties that can be set here: the intervals, by their numbers in the page heap, and the
+ * limit of the caches. */
 enum { SET_NONE = -1, SET_CACHE_LIMIT = SA_SKIPS };
 
+/* Returns the number of a settable property, or SET_NONE. */
 static int settable(const char *name)
 {
     const char *const names[] = {

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork. Before: close the gate and stop the per-CPU caches, so that nothing is half changed while
- * the address space is copied. No lock is held meanwhile (the argument is in
- * alloc/fork/fork_gate.h). After, in the parent and the child: let everything go on. The child
- * keeps the rseq and the membarrier registration of its only thread, finds every lock free, and has
- * random draws of its own.
+ * The handlers of fork.
  *
- * Without rseq the caches of other threads cannot be stopped: the child forgets what they hold.
+ * Before fork, the handler closes the fork gate and stops the per-CPU caches, so that no state is
+ * half changed while the kernel copies the address space. No lock is held across fork;
+ * alloc/fork/fork_gate.h has the argument. Afterwards the handlers of parent and child let
+ * everything go on. The child keeps the rseq registration and the membarrier registration of its
+ * only thread, finds every lock free, and gets random numbers of its own. Without rseq the caches
+ * of other threads cannot be stopped: the child forgets what they hold.
  *
  * A child that these handlers do not announce is put right by its first slow path
- * (alloc/fork/fork_gate.h). No sequence of its parent has to be stopped for it: one that had not
- * committed has changed nothing.
+ * (alloc/fork/fork_gate.h). No sequence of the parent needs to be stopped for such a child: a
+ * sequence that has not committed has changed nothing.
+ *
+ * The thread that has closed the gate owns the variables of this file.
  */
 #include "alloc/api/fork_handlers.h"
 
@@ -34,11 +37,14 @@
 
 #include <errno.h>
 
-/* Whether the kernel refused the fence (seccomp, mostly); written and read by who has the gate. */
+/* The kernel refused the fence (usually seccomp), so the caches were not stopped. Written and read
+ * by the thread that has closed the gate. */
 static bool stop_failed;
 
-/* Of the last fork: all that tells the seeds of two children of a process apart. Written by who has
- * the gate. */
+/*
+ * The number of the last fork, which alone distinguishes the seeds of two children of a process.
+ * Written by the thread that has closed the gate; by the first slow path in an unannounced child.
+ */
 static uint64_t fork_number;
 
 SA_RARE static void fork_prepare(void)
@@ -65,7 +71,8 @@ SA_RARE static void fork_parent(void)
     errno = saved;
 }
 
-/* What a child must know, however it was made. */
+/* Corrects the state of a child, announced or not. number: the fork's, for the child's seeds.
+ * stopped: no sequence was running on a per-CPU cache when the kernel copied the address space. */
 static void fork_child_caches(uint64_t number, bool stopped)
 {
     if (!sa_rseq.per_cpu) {
@@ -77,7 +84,7 @@ static void fork_child_caches(uint64_t number, bool stopped)
     sa_sampler_after_fork(number);
     sa_cpu_cache_after_fork();
     sa_vfork_after_fork();
-    sa_thread.area.tid = 0; /* the only thread has another number now */
+    sa_thread.area.tid = 0; /* the kernel has given the child's only thread another number */
     sa_emergency_heap_after_fork();
     sa_topology_after_fork();
     sa_soft_limit_after_fork();
@@ -99,22 +106,26 @@ SA_RARE static void fork_child(void)
     errno = saved;
 }
 
-/* Called by the first slow path of a child that was not announced. It makes no thread: it may be
- * one of a signal handler. */
+/*
+ * Called by the first slow path of a child that was not announced; lost: threads were inside the
+ * gate when the process was copied. It starts no thread: the slow path may run in a signal handler.
+ */
 static SA_COLD void fork_unannounced(bool lost)
 {
     int saved = errno;
 
     if (!lost) {
         fork_child_caches(++fork_number ^ sa_clock_ns() << 20, true);
-        /* The child may have threads by now that have only run fast paths. One of them may be
-         * inside a sequence on a slab that was closed just now, and would commit what it has read
-         * of the header before. The slow paths of all threads wait for this one, so nobody changes
-         * a slab before the fence. Without a fence the headers stay as they are. */
+        /*
+         * The child may by now have threads that have run fast paths only. One of them may be
+         * inside a sequence on a slab that was closed a moment ago, and would commit the header
+         * that it read before. The slow paths of all threads wait for this one, so no thread
+         * changes a slab before the fence. Without a fence the headers stay as they are.
+         */
         if (sa_rseq.per_cpu && !sa_rseq_fence(-1))
             sa_cpu_cache_keep_countdowns();
     } else {
-        sa_cpu_cache_kick(); /* what is in caches could not be counted, nor sampled */
+        sa_cpu_cache_kick(); /* the child cannot count what the caches hold, nor sample it */
     }
     sa_mappings_after_fork();
     sa_reporting_after_fork();
@@ -124,11 +135,13 @@ static SA_COLD void fork_unannounced(bool lost)
     errno = saved;
 }
 
-/* What pthread_atfork calls, which lies in each library, at the far end of its code. */
+/* The function behind pthread_atfork. libc links a copy of pthread_atfork into each library, far
+ * from the rest of its start code. */
 extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
 
 SA_START_CODE void sa_fork_register(void)
 {
     sa_fork_gate_init(fork_unannounced);
-    __register_atfork(fork_prepare, fork_parent, fork_child, NULL); /* no library: never unloaded */
+    __register_atfork(fork_prepare, fork_parent, fork_child,
+                      NULL); /* NULL, no library: the handlers stay when a library is unloaded */
 }

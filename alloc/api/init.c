@@ -2,9 +2,13 @@
 /*
  * Start-up, in two steps.
  *
- * The first allocation, which may come before any constructor has run and before libc is
- * initialised, makes the allocator itself usable: no libc function that allocates, no lock of
- * libc's. The constructor adds what needs a working libc: fork handlers, reports at exit.
+ * 1. The first allocation, or the first call of another public function, makes the allocator usable
+ * (sa_init_slow). It may come before any constructor has run and before libc is initialised. So it
+ * calls no libc function that allocates, and takes no lock of libc.
+ *
+ * 2. The constructor adds what needs a working libc: fork handlers, threads, and reports at exit.
+ *
+ * Either step may come first. Both hold INIT, which guards the variables of this file.
  */
 #include "alloc/api/init.h"
 
@@ -56,33 +60,35 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
-#define SLOTS_FEW           128 /* of guarded blocks */
+/* Defaults of options (alloc/api/options.def), and what levels of hardening put in their place. */
+#define SLOTS_FEW           128 /* default of the option guarded_slots */
 #define SLOTS_HARDENED      1024
-#define GUARDED_FEW         50          /* of samples, one is guarded */
-#define INTERVAL_FEW        (2ul << 20) /* bytes */
-#define INTERVAL_SAMPLED    (512ul << 10)
-#define HARDENED_QUARANTINE (8ul << 20) /* bytes */
+#define GUARDED_FEW         50            /* default of the option guarded_sample */
+#define INTERVAL_FEW        (2ul << 20)   /* bytes; default of the option sample_interval */
+#define INTERVAL_SAMPLED    (512ul << 10) /* bytes */
+#define HARDENED_QUARANTINE (8ul << 20)   /* bytes; the least where all blocks are checked */
 
 SA_START_DATA unsigned char sa_init_done;
 
 static SA_START_DATA struct sa_lock init_lock; /* INIT */
 
-/* What is known of the options. Nobody gave any: they are what sa_options_default says, which is
- * still to be stored. */
+/* The state of the options. OPTIONS_NONE: SALLOC_CONF is not set, and the defaults
+ * (sa_options_default) are still to be stored. */
 static SA_START_DATA enum {
     OPTIONS_UNKNOWN,
     OPTIONS_NONE,
     OPTIONS_READ
 } options SA_GUARDED_BY(SA_RANK_INIT);
 
-/* Whether libc may not be ready for whoever allocates first. */
+/* libc may not be ready when the first allocation comes: before the constructor of a static
+ * program. */
 #ifdef SA_STATIC
 static SA_START_DATA bool libc_early SA_GUARDED_BY(SA_RANK_INIT) = true;
 #else
 static const bool libc_early = false;
 #endif
 
-/* So that a static program gets layout_table.c, which nothing else refers to. */
+/* A reference, so that a static program contains layout_table.c. */
 SA_LAYOUT_ADDRESS(sa_layout_main);
 
 static void init_options(bool quiet) SA_REQUIRES(SA_RANK_INIT)
@@ -91,8 +97,8 @@ static void init_options(bool quiet) SA_REQUIRES(SA_RANK_INIT)
         sa_options_read(quiet);
     else if (options == OPTIONS_NONE)
         sa_options_default(&sa_options);
-    /* A report tells addresses, and reads files, with rights that who has started the program does
-     * not have. */
+    /* A process with more rights than its user (setuid). A report would show addresses, and read
+     * files with rights that the user does not have. */
     if (getauxval(AT_SECURE)) {
         sa_options.guarded_sample = sa_options.sample_quarantine = 0;
         sa_options.mismatch = sa_options.mismatch && sa_options.hardening == SA_HARDENING_ON;
@@ -103,13 +109,14 @@ static void init_options(bool quiet) SA_REQUIRES(SA_RANK_INIT)
     options = OPTIONS_READ;
 }
 
+/* Sets an interval of the page heap; 0 leaves its rule off. */
 static void init_skip(enum sa_skip which, uint64_t seconds)
 {
     if (seconds)
         sa_page_heap_set_skip(&sa_page_heap_ordinary, which, seconds);
 }
 
-/* What the options ask for; a hardened build does it in any case. */
+/* Switches on the hardening that the options ask for. A hardened build always has all of it. */
 static void init_hardening(void)
 {
     bool all = SA_HARDENED || sa_options.hardening == SA_HARDENING_ON;
@@ -138,12 +145,13 @@ static void init_hardening(void)
         sa_guarded_init_zero(SLOTS_HARDENED);
 }
 
-/* Levels of hardening change what other options are by default. */
+/* A level of hardening changes the defaults of other options. */
 static SA_COLD void init_level(void)
 {
     if (sa_options.guarded_slots == SLOTS_FEW)
         sa_options.guarded_slots = SLOTS_HARDENED;
-    /* A sampled block is not watched: it would be less protected than others. */
+    /* Each sample is guarded, because a sampled block is not watched: without a guard it would have
+     * less protection than the others. */
     if (sa_options.guarded_sample == GUARDED_FEW)
         sa_options.guarded_sample = 1;
     if (!SA_HARDENED && sa_options.hardening == SA_HARDENING_SAMPLED &&
@@ -151,17 +159,15 @@ static SA_COLD void init_level(void)
         sa_options.sample_interval = INTERVAL_SAMPLED;
 }
 
-/*
- * What start-up needs of the kernel. It is asked when the library is loaded: at the first
- * allocation, which may come much later, a filter of the program's may allow nothing of it.
- */
+/* Makes the system calls of start-up, when the library is loaded. At the first allocation, which
+ * may come much later, a filter that the program has installed may allow none of them. */
 static SA_START_CODE void init_ask(void) SA_REQUIRES(SA_RANK_INIT)
 {
     bool given = options == OPTIONS_READ;
 
     if (given && sa_options.filtered)
         sa_filter_note();
-    sa_pagemap_close(); /* now: the program may lock its memory before it allocates */
+    sa_pagemap_close(); /* now, because the program may lock its memory before it allocates */
     sa_rseq_init(!given || sa_options.per_cpu);
 }
 
@@ -180,7 +186,7 @@ void sa_init_slow(void)
         init_ask();
         if (SA_HARDENED || sa_options.hardening)
             init_level();
-        /* By default it is little, whatever the kernel allows. */
+        /* By default the mappings are few enough for every kernel. */
         if (SA_HARDENED || sa_options.hardening || sa_options.quarantine ||
             sa_options.guarded_slots > SLOTS_FEW)
             sa_map_shares(&sa_options.guarded_slots, &sa_options.sample_quarantine);
@@ -217,8 +223,8 @@ SA_RARE static void *init_topology(void *unused)
     return unused;
 }
 
-/* Asks for the cache topology on a thread of its own, with all signals blocked: hwloc takes long,
- * allocates, and needs the loader's lock, which this thread may be holding. */
+/* Starts a thread that asks for the cache topology, with all signals blocked. hwloc takes long,
+ * allocates, and takes the loader's lock, which this thread may hold. */
 SA_RARE static void init_start_topology(void)
 {
     sigset_t all, before;
@@ -231,8 +237,8 @@ SA_RARE static void init_start_topology(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* What the options ask for. By default that is nothing, so it need not be called if there are
- * none. */
+/* Applies the options that need a working libc. Not called if SALLOC_CONF is not set: by default
+ * there is nothing to apply. */
 static SA_COLD void init_what_is_asked_for(void)
 {
     sa_limits_read_options();
@@ -243,7 +249,8 @@ static SA_COLD void init_what_is_asked_for(void)
         init_start_topology();
 }
 
-/* A process that never allocates is not made to pay for an allocator: see SA_START_CODE. */
+/* Step 2. A process that never allocates does little here, on pages that the loader has touched
+ * anyway (SA_START_CODE). */
 __attribute__((constructor(101))) static SA_START_CODE void init_constructor(void)
 {
     bool given;
@@ -265,7 +272,7 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
     sa_lock_release(&init_lock, SA_RANK_INIT);
     sa_fork_register();
     if (SA_HARDENED || (given && sa_options.hardening)) {
-        sa_init(); /* asks for secrets */
+        sa_init(); /* takes random numbers from the kernel */
         atexit(sa_inspect_all);
     }
     if (given)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What debuggers and sallocctl are told of records and variables that several files know; see
- * alloc/base/layout.h. And the note that leads to all of it.
+ * The description of the records and variables that several files know, for debuggers and
+ * sallocctl: see alloc/base/layout.h. A file describes its own records itself. At the end: the note
+ * that leads to the whole description. All of it is constant, and the library never reads it.
  */
 #include "alloc/base/layout.h"
 
@@ -22,7 +23,8 @@
 #include "sampling/stack/block_history.h"
 #include "sampling/stack/stack.h"
 
-/* More than 1 when a reader that knows only records of now would be misled. In the note, too. */
+/* Raised when a change would mislead a reader that knows only earlier records. The note has it,
+ * too. */
 #define SA_LAYOUT_VERSION 1
 
 extern const char sa_layout_main SA_HIDDEN;
@@ -104,7 +106,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_stack, hash),
     SA_LAYOUT_FIELD(struct sa_stack, totals),
     SA_LAYOUT_FIELD(struct sa_stack, depth),
-    {"struct sa_stack.pc", offsetof(struct sa_stack, pc)}, /* no array of known length */
+    {"struct sa_stack.pc", offsetof(struct sa_stack, pc)}, /* an array of unknown length */
 
     SA_LAYOUT_FIELD(struct sa_sums, samples),
     SA_LAYOUT_FIELD(struct sa_sums, certain),
@@ -172,10 +174,12 @@ SA_LAYOUT_ADDRESS(sa_in_use);
 SA_LAYOUT_ADDRESS(sa_stack_unknown);
 
 /*
- * The note. Program headers lead to it, which are in memory and which no stripping removes: so the
- * library is found in a static program, in a core, and where its file was deleted. Its name is
- * "salloc", its type SA_LAYOUT_NOTE. Then follow the version, the bytes of a struct sa_layout, and
- * the distances of the section's beginning and end from the places of these two numbers.
+ * The note. Program headers lead to it. They are in memory, and stripping does not remove them. So
+ * a reader finds the library in a static program, in a core, and where its file was deleted.
+ *
+ * The name of the note is "salloc", its type SA_LAYOUT_NOTE. Its contents are the version, the
+ * bytes of a struct sa_layout, and the distances of the beginning and the end of the section
+ * salloc_layout, each from the place of the number itself.
  */
 #define NOTE_TEXT(number)    NOTE_TEXT_OF(number)
 #define NOTE_TEXT_OF(number) #number

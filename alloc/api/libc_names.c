@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rest of glibc's malloc family: other names for the same functions, tuning calls, reports. All
- * resolve here, so that no program gets an answer from libc's own, unused heap.
+ * The rest of glibc's malloc family: other names for the same functions, tuning calls, and reports.
+ * All are defined here, so that no program gets an answer from libc's own, unused heap. No
+ * variables. The reports read a stats snapshot, and are safe in any thread.
  */
 #include "alloc/api/init.h"
 #include "alloc/api/replaced.h"
@@ -18,13 +19,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The program's, if it has one. */
+/* free: the program's, if it has its own. */
 SA_EXPORT void cfree(void *p)
 {
     free(p);
 }
 
-/* A malloc that the program has defined itself may call these: they do not go back to it. */
+/* The __libc_ names call the functions of this library, even if the program has its own. The
+ * program's malloc may call them, and must not be called by them. */
 SA_EXPORT void *__libc_malloc(size_t size)
 {
     return sa_own_malloc(size);
@@ -81,7 +83,8 @@ SA_EXPORT int __posix_memalign(void **ret, size_t align, size_t size)
     return sa_own_posix_memalign(ret, align, size);
 }
 
-/* 1 if memory was given back. pad: bytes of free memory to keep. */
+/* Releases free memory to the system, all but `pad` bytes. Returns 1 if it has released any, else
+ * 0. */
 SA_EXPORT int malloc_trim(size_t pad)
 {
     int saved = errno;
@@ -92,7 +95,7 @@ SA_EXPORT int malloc_trim(size_t pad)
         struct sa_snapshot s;
 
         sa_snapshot_take(&s);
-        /* What is free after the caches are emptied is not known before: ask for all but pad. */
+        /* How much is free once the caches are empty is not known yet: request all but `pad`. */
         given = sa_maintenance_release_requested(
             s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad : 0);
         sa_fork_gate_leave();
@@ -101,7 +104,8 @@ SA_EXPORT int malloc_trim(size_t pad)
     return given != 0;
 }
 
-/* glibc's parameters do not apply to this allocator: accepted where programs expect success. */
+/* Ignores glibc's parameters, which do not apply to this allocator. Returns 1 (success) for the
+ * known ones, because programs expect that, and 0 for others. */
 SA_EXPORT int mallopt(int parameter, int value)
 {
     (void)value;
@@ -151,7 +155,7 @@ SA_EXPORT int __libc_mallopt(int parameter, int value)
     return mallopt(parameter, value);
 }
 
-/* The fields are int: figures beyond 2 GiB are reported as the largest int. */
+/* mallinfo2 in fields of type int. A value beyond INT_MAX is reported as INT_MAX. */
 static struct mallinfo mallinfo_clamped(void)
 {
     struct mallinfo2 m = mallinfo2();
@@ -178,8 +182,11 @@ SA_EXPORT struct mallinfo __libc_mallinfo(void)
     return mallinfo_clamped();
 }
 
-/* XML in the shape of glibc's: "fast" is what caches and quarantine hold, "rest" is free on spans,
- * and free spans. */
+/*
+ * Writes XML in the shape of glibc's. "fast" is what the caches and the quarantine hold; "rest" is
+ * free objects on spans plus free spans. Returns 0, EINVAL if options is not 0, or -1 if writing
+ * fails.
+ */
 SA_EXPORT int malloc_info(int options, FILE *out)
 {
     size_t cached = 0, central = 0;
@@ -215,7 +222,7 @@ SA_EXPORT int malloc_info(int options, FILE *out)
     return fprintf(out, "</malloc>\n") < 0 ? -1 : 0;
 }
 
-/* The stats page on stderr. */
+/* Writes the stats page to stderr. */
 SA_EXPORT void malloc_stats(void)
 {
     int saved = errno;

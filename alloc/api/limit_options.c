@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on memory, as the program and the options set them; contracts in
- * include/salloc/salloc.h. */
+/*
+ * Limits on memory, as the program and the options set them. The contracts of the public functions
+ * are in include/salloc/salloc.h. limits_lock serialises those that set a limit; sa_limits has the
+ * limits.
+ */
 #include "alloc/api/limit_options.h"
 
 #include "alloc/api/init.h"
@@ -17,9 +20,9 @@
 
 #include <errno.h>
 
-static struct sa_lock limits_lock; /* CONTROL: one thread at a time sets limits */
+static struct sa_lock limits_lock; /* CONTROL: one thread at a time sets a limit */
 
-/* 0, or why a limit cannot be this. */
+/* Returns 0, or the errno that says why a limit cannot be `bytes`. */
 static int limit_error(size_t bytes)
 {
     if (bytes == 0)
@@ -27,7 +30,7 @@ static int limit_error(size_t bytes)
     return bytes > PTRDIFF_MAX && bytes != SALLOC_NO_LIMIT ? ERANGE : 0;
 }
 
-/* What is over the limit already goes back as far as it can. Inside the gate. */
+/* Releases the memory that exceeds a new limit, as far as possible. Called inside the fork gate. */
 static void limit_take_effect(enum sa_limit_kind kind)
 {
     size_t over = sa_limits_excess(kind);
@@ -84,14 +87,18 @@ SA_RARE SA_EXPORT int salloc_set_soft_limit_callback(void (*callback)(void *arg)
     return 0;
 }
 
+/* Sets a limit by option; 0: none was given. */
 static void set_option(enum sa_limit_kind kind, size_t bytes)
 {
     if (bytes)
         sa_limits_set(kind, bytes);
 }
 
-/* What the control group may have is all that there is; where it is slowed down, or nearly has all,
- * memory goes back. */
+/*
+ * Sets both limits from the control group's: the hard limit is memory.max, the soft one `percent`
+ * of memory.max or memory.high, whichever is lower. A limit that the group does not have is not
+ * set.
+ */
 static void set_from_cgroup(unsigned percent)
 {
     struct sa_cgroup_limits limits;

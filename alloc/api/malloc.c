@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The C allocation functions. Each is the fast path, or the slow path in tail position.
+ * The C allocation functions. Each is the fast path, or jumps to the slow path.
  *
- * Sizes and counts that overflow fail with ENOMEM and touch nothing. malloc(0) gives a block of its
- * own. realloc(p, 0) frees and returns NULL, as glibc's does.
+ * A size or count that overflows fails with ENOMEM and changes nothing. malloc(0) returns a block
+ * of its own. realloc(p, 0) frees p and returns NULL, as glibc's does. No variables: every thread
+ * works on the cache of its CPU.
  */
 #include "alloc/api/entry.h"
 #include "alloc/api/init.h"
@@ -20,7 +21,7 @@
 
 extern void free_sized(void *p, size_t size);
 
-/* For calls from here: those of the names themselves may go to a program's own functions. */
+/* The functions of this file. A call by the public name may reach a function of the program. */
 extern __typeof__(malloc) sa_own_malloc SA_OWN_NAME_OF(malloc);
 extern __typeof__(calloc) sa_own_calloc SA_OWN_NAME_OF(calloc);
 extern __typeof__(realloc) sa_own_realloc SA_OWN_NAME_OF(realloc);
@@ -57,7 +58,7 @@ static SA_NOINLINE void entry_free_for(void *p, size_t align, sa_entry_kind kind
     sa_entry_end(before);
 }
 
-/* The slow part by itself, so that the fast one need not save registers for it. */
+/* A function of its own, so that sa_entry_free need not save registers on its fast path. */
 static SA_NOINLINE void entry_free_slow(void *p, size_t align, sa_entry_kind kind)
 {
     entry_free_for(p, align, kind, SA_CALLER);
@@ -144,6 +145,7 @@ SA_FAST_ENTRY void *calloc(size_t count, size_t size)
     return sa_fast_alloc(SA_FOR_C, bytes, true, entry_calloc);
 }
 
+/* The slow path of realloc. errno: ENOMEM on failure, else unchanged. */
 static SA_NOINLINE void *entry_realloc(void *p, size_t size)
 {
     struct sa_caller before =
@@ -161,12 +163,14 @@ static SA_NOINLINE void *entry_realloc(void *p, size_t size)
     return q;
 }
 
+/* In place of a slow path: the caller has its own. */
 static void *no_block(size_t size __attribute__((unused)))
 {
     return NULL;
 }
 
-/* To another class, if both the block and a new one are for the fast paths. */
+/* Moves a block to another class by the fast paths alone, if they serve both the old and the new
+ * block. Otherwise calls the slow path. */
 static SA_NOINLINE void *entry_realloc_moves(void *p, size_t size)
 {
     size_t cls = sa_fast_class_of(&sa_hot, p), bytes;
@@ -176,7 +180,7 @@ static SA_NOINLINE void *entry_realloc_moves(void *p, size_t size)
         return sa_own_malloc(size);
     if (!cls || !size || !(q = sa_fast_alloc(SA_FOR_C, size, false, no_block)))
         return entry_realloc(p, size);
-    /* All of it: malloc_usable_size tells the program that it may use the whole block. */
+    /* The whole block: the program may use all that malloc_usable_size has reported. */
     bytes = sa_fast_class_bytes(cls);
     sa_fast_copy(q, p, bytes < size ? bytes : sa_align_up(size, SA_MIN_ALIGN));
     if (SA_UNLIKELY(!sa_entry_free_fast(p)))

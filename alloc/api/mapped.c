@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * madvise and mprotect, exported to learn what a program does to the pages of its large blocks:
- * marks that children of fork see, and other access. The page heap maps such a block afresh when it
- * is freed, as after mremap. The calls themselves are what libc's are.
+ * madvise and mprotect, exported to note when a program changes the pages of a large block: advice
+ * that applies to children of fork or to dumps, and access other than reading and writing. The page
+ * heap maps such a block afresh when it is freed, as after mremap. The system call that the program
+ * asked for is made unchanged.
  *
- * mmap is not exported: a mapping over a block is rare, and libraries that are preloaded to watch
- * mmap would not be called.
+ * mmap is not exported. A mapping over a block is rare, and libraries that are preloaded to observe
+ * mmap would no longer be called.
  *
- * Who writes: `moved` belongs to the owner of the block, which is the program that makes the call.
+ * `moved` of a span belongs to the owner of the block, which is the program that makes the call.
  */
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
@@ -23,15 +24,17 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-#if !SA_ASAN && !SA_TSAN /* sanitizers have functions of these names */
+#if !SA_ASAN && !SA_TSAN /* the sanitizers define both functions */
 
+/* Whether the address lies in the home window or in the window of the sampled heap. Blocks of other
+ * windows are not noted. */
 static bool is_heap(uintptr_t address)
 {
     return address >> SA_HOME_SHIFT == SA_HOME_START >> SA_HOME_SHIFT ||
            sa_page_heap_sampled_address(address);
 }
 
-/* The large blocks in a range are not as they were handed out any more. */
+/* Marks the large blocks in a range: their pages are no longer as they were handed out. */
 static void note(const void *p, size_t bytes)
 {
     uintptr_t at = (uintptr_t)p, end = at + bytes;
@@ -46,6 +49,7 @@ static void note(const void *p, size_t bytes)
     }
 }
 
+/* Turns the result of a system call into that of libc's function: -1 with errno set on failure. */
 static long result(long r)
 {
     if (!sa_syscall_failed(r))

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing SALLOC_CONF; see options.h. Runs once, before the first allocation is served: no libc
- * function that allocates, and getenv only by hand, because libc may not be initialised yet. */
+/*
+ * The parser of SALLOC_CONF; see options.h. The first allocation or the constructor runs it, once,
+ * under INIT. libc may not be initialised by then: the parser calls no function of libc that
+ * allocates, and finds the variable without getenv.
+ */
 #include "alloc/api/options.h"
 
 #include "alloc/api/options_text.h"
@@ -13,17 +16,19 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Of the dynamic loader, set before any library's code runs; environ is set later. */
+/* A variable of the dynamic loader: the process's stack at its start. The loader sets it before any
+ * code of a library runs; `environ` is set later. */
 extern void *__libc_stack_end SA_WEAK;
 
 struct sa_options sa_options;
 
-/* Percent that "on" stands for. */
+/* The percentage that the value "on" of limit_from_cgroup stands for. */
 #define PART_ON 90
 
-/* Of an item in a complaint. */
+/* The most characters of an item that a complaint shows. */
 #define SHOWN 100
 
+/* A part of the string, which does not end with a zero. */
 struct piece {
     const char *at;
     size_t len;
@@ -39,7 +44,8 @@ static struct piece piece_from(struct piece p, size_t n)
     return (struct piece){p.at + n, p.len - n};
 }
 
-/* Digits up to the end; false if there is anything else, or too much. */
+/* Parses decimal digits. False if there is none, any other character, or a number above 2^64 -
+ * 1. */
 static bool parse_digits(struct piece p, uint64_t *ret)
 {
     uint64_t v = 0;
@@ -55,6 +61,7 @@ static bool parse_digits(struct piece p, uint64_t *ret)
     return p.len != 0;
 }
 
+/* Parses digits with a suffix k, m or g (2^10, 2^20, 2^30), or none. */
 static bool parse_size(struct piece p, uint64_t *ret)
 {
     unsigned shift = 0;
@@ -79,10 +86,11 @@ static bool parse_size(struct piece p, uint64_t *ret)
     return true;
 }
 
-/* Those between SIGSYS and SIGRTMIN are libc's own. */
+/* Whether profile_signal may be this signal. libc uses those between SIGSYS and SIGRTMIN itself. */
 static bool signal_is_free(uint64_t number)
 {
-    /* The code that causes these would be started again, for ever. */
+    /* A handler cannot catch the last two. After a handler of the others, the instruction that
+     * caused the signal would run again, without end. */
     static const unsigned char others[] = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
                                            SIGTRAP, SIGSYS, SIGKILL, SIGSTOP};
 
@@ -93,7 +101,8 @@ static bool signal_is_free(uint64_t number)
            (number <= SIGSYS || number >= (uint64_t)SIGRTMIN);
 }
 
-/* With or without "SIG"; a real-time signal counts from either end. */
+/* Parses a number, or a name with or without "SIG". Names of real-time signals are RTMIN+N and
+ * RTMAX-N. */
 static bool parse_signal(struct piece p, uint64_t *ret)
 {
     uint64_t offset = 0, range = (uint64_t)(SIGRTMAX - SIGRTMIN);
@@ -118,7 +127,7 @@ static bool parse_signal(struct piece p, uint64_t *ret)
     return offset <= range;
 }
 
-/* Percent, if not on or off. */
+/* Parses on, off, or a percentage with or without "%". 0 is off. */
 static bool parse_part(struct piece p, uint64_t *ret)
 {
     int flag = p.len > 1 ? sa_option_word(SA_OPTION_flag, p.at, p.len) : -1;
@@ -131,6 +140,7 @@ static bool parse_part(struct piece p, uint64_t *ret)
     return parse_digits(p, ret);
 }
 
+/* Parses a value of a kind other than path. False: not understood. */
 static bool parse_value(enum sa_option_kind kind, struct piece p, uint64_t *ret)
 {
     int word;
@@ -153,7 +163,7 @@ static bool parse_value(enum sa_option_kind kind, struct piece p, uint64_t *ret)
     }
 }
 
-/* What becomes of an item; words for it are in complaint_add. */
+/* The result of an item; complaint_add has the words for it. */
 enum verdict { FINE, AGAIN, NO_VALUE, NOT_UNDERSTOOD, OUT_OF_RANGE, UNKNOWN };
 
 static void default_size(sa_option_size *o, size_t v)
@@ -218,6 +228,7 @@ void sa_options_default(struct sa_options *options)
 #undef SA_OPTION
 }
 
+/* Sets an option that is a path. An empty or too long one leaves the option as it was. */
 static enum verdict set_path(const struct sa_option_info *info, struct sa_options *options,
                              struct piece value, bool again)
 {
@@ -231,7 +242,7 @@ static enum verdict set_path(const struct sa_option_info *info, struct sa_option
     return again ? AGAIN : FINE;
 }
 
-/* again: the key came before; with the same value that is no mistake. */
+/* Sets one option. again: the key came before. The same value twice is no mistake. */
 static enum verdict set_value(const struct sa_option_info *info, struct sa_options *options,
                               struct piece value, bool again)
 {
@@ -249,8 +260,8 @@ static enum verdict set_value(const struct sa_option_info *info, struct sa_optio
     return again ? AGAIN : FINE;
 }
 
-/* One line: what is wrong with which item, and what would be right. info: of its key, or of the
- * nearest. */
+/* Adds a line: what is wrong with the item, and what would be right. info: the entry of its key, or
+ * of the nearest key, or NULL. */
 static void complaint_add(struct sa_fmt *f, enum verdict verdict, struct piece item,
                           const struct sa_option_info *info)
 {
@@ -279,6 +290,7 @@ static void complaint_add(struct sa_fmt *f, enum verdict verdict, struct piece i
     sa_fmt_add(f, "\n");
 }
 
+/* Returns the entry of a key, or NULL. */
 static const struct sa_option_info *find_key(struct piece key)
 {
     for (size_t i = 0; i < SA_OPTIONS; i++)
@@ -287,7 +299,8 @@ static const struct sa_option_info *find_key(struct piece key)
     return NULL;
 }
 
-/* The verdict on an item; seen: the keys so far. ret_info gets what complaint_add wants. */
+/* Parses one item "key:value" and returns the verdict. *seen has a bit for each key so far.
+ * *ret_info becomes the entry that complaint_add takes. */
 static SA_COLD enum verdict parse_item(struct sa_options *options, struct piece item,
                                        uint64_t *seen, const struct sa_option_info **ret_info)
 {
@@ -338,24 +351,26 @@ SA_COLD bool sa_options_parse(struct sa_options *options, const char *text, char
     return help;
 }
 
+/* Returns the environment, also before libc has set `environ`. NULL: not found. */
 static SA_START_CODE char **options_environment(void)
 {
     uintptr_t *stack;
 
     if (environ || &__libc_stack_end == NULL || !__libc_stack_end)
         return environ;
-    /* argc, argv[0 .. argc], envp: the process's stack as the kernel leaves it. */
+    /* The kernel leaves there: argc, argv[0 .. argc], envp. */
     stack = __libc_stack_end;
     return (char **)(stack + 1 + *stack + 1);
 }
 
-/* What follows the "=", or NULL. */
+/* Returns the text behind "SALLOC_CONF=", or NULL. */
 static SA_START_CODE const char *options_find(void)
 {
     static const char name[] = "SALLOC_CONF=";
 
     for (char **env = options_environment(); env && *env; env++)
-        /* The first letters here, so that the page of the name is rarely touched. */
+        /* Compares the first letters here, so that most processes do not touch the page of the
+         * name. */
         if ((*env)[0] == name[0] && (*env)[1] == name[1] &&
             strncmp(*env, name, sizeof(name) - 1) == 0)
             return *env + sizeof(name) - 1;
@@ -367,6 +382,7 @@ SA_START_CODE bool sa_options_given(void)
     return options_find() != NULL;
 }
 
+/* Parses the string into sa_options, and prints help and complaints unless `quiet` is set. */
 static SA_COLD void options_read(const char *text, bool quiet)
 {
     char complaints[SA_OPTION_COMPLAINTS_BYTES];

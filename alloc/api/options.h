@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment string SALLOC_CONF="key:value,key:value". Ignored where the process runs with
- * privileges that its user does not have. An item that is not understood is skipped, and each is
- * reported in a line of its own; nothing in the string can keep the program from running.
+ * The options of the environment variable SALLOC_CONF="key:value,key:value". Their list is
+ * options.def.
+ *
+ * A process with more rights than its user (setuid) ignores the variable. An item that is not
+ * understood is skipped and reported in a line of its own on stderr. No string keeps the program
+ * from running.
  */
 #ifndef SA_API_OPTIONS_H
 #define SA_API_OPTIONS_H
@@ -27,40 +30,41 @@ typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;
 typedef unsigned sa_option_part;
 typedef enum sa_hugepages sa_option_hugepages;
-/* ON is 1, as SA_HARDENED is. */
+/* ON is 1, so that the constant SA_HARDENED can be the default. */
 typedef enum { SA_HARDENING_OFF, SA_HARDENING_ON, SA_HARDENING_SAMPLED } sa_option_hardening;
 typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_option_junk;
 
-/* Whether this is a hardened build, in which nothing can be switched off. */
+/* 1 in a hardened build (-Dhardening=full), in which no hardening can be switched off. */
 #ifndef SA_HARDENED
 #define SA_HARDENED 0
 #endif
 
+/* The value of each key, by its name. */
 struct sa_options {
 #define SA_OPTION(key, kind, value, least, most, help) sa_option_##kind key;
 #include "alloc/api/options.def"
 #undef SA_OPTION
 };
 
-/* Const after sa_options_read. */
+/* Written under INIT, by sa_options_read or sa_options_default and then by init.c. Const
+ * afterwards. */
 extern struct sa_options sa_options;
 
-/* Whether the environment has the string. */
+/* Whether the environment has the variable. */
 bool sa_options_given(void);
 
-/* Reads the process's environment. quiet: says nothing of what is wrong. */
+/* Sets sa_options to the defaults and then parses the environment's string. quiet: prints no help
+ * and no complaints. */
 void sa_options_read(bool quiet);
 
-#define SA_OPTION_COMPLAINTS       8 /* reported one by one; of those that follow only the number */
+#define SA_OPTION_COMPLAINTS       8 /* mistakes that get a line each; of the others the number */
 #define SA_OPTION_COMPLAINTS_BYTES ((SA_OPTION_COMPLAINTS + 1) * 384)
 
-/*
- * Parses one string into the options; what was wrong goes to complaints, each with a newline (empty
- * if nothing). Whether there was an item "help".
- */
+/* Parses one string into the options. complaints: gets a line for each mistake, or is empty; cut
+ * after `cap` bytes. Returns whether the string has the item "help". */
 bool sa_options_parse(struct sa_options *options, const char *text, char *complaints, size_t cap);
 
-/* The text of the default of every option. */
+/* Sets every option to its default. */
 void sa_options_default(struct sa_options *options);
 
 #endif

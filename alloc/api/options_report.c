@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that are in effect, for reports; see options_text.h. */
+/* The options in effect, for reports; see options_text.h. Reads what other modules have in use, by
+ * their own functions; has no variables. */
 #include "alloc/api/background.h"
 #include "alloc/api/options_text.h"
 #include "alloc/base/bits.h"
@@ -12,7 +13,8 @@
 #include "sampling/estimate/rates.h"
 #include "sampling/record/recording.h"
 
-/* What is not plain text, and what would end a string of JSON, is left out of a path. */
+/* Adds a path. Characters other than printable ASCII, and those that JSON would need to escape, are
+ * shown as "?". */
 static void add_path(struct sa_fmt *f, const char *path)
 {
     for (; *path; path++)
@@ -20,7 +22,7 @@ static void add_path(struct sa_fmt *f, const char *path)
                    *path < ' ' || *path > '~' || *path == '"' || *path == '\\' ? '?' : *path);
 }
 
-/* A limit as an option has it, where none is 0. */
+/* Returns a limit as the option has it: 0 means none. */
 static size_t limit_in_effect(enum sa_limit_kind kind)
 {
     size_t bytes = sa_limits_own(kind);
@@ -28,7 +30,8 @@ static size_t limit_in_effect(enum sa_limit_kind kind)
     return bytes == SA_NO_LIMIT ? 0 : bytes;
 }
 
-/* What functions have set since the start, and what a build or the system has decided. */
+/* Copies the options, with the values that functions have set since the start, and those that the
+ * build or the system has decided. */
 static void read_effective(struct sa_options *o)
 {
     struct sa_quarantine_stats quarantine;
@@ -53,6 +56,7 @@ static void read_effective(struct sa_options *o)
     o->maintenance_thread = sa_background_is_wanted();
 }
 
+/* Adds "key": value. */
 static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
                      const struct sa_options *o)
 {
@@ -80,6 +84,7 @@ static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
     }
 }
 
+/* Adds a line "PARAMETER salloc_KEY VALUE". */
 static void add_text(struct sa_fmt *f, const struct sa_option_info *info,
                      const struct sa_options *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of SALLOC_CONF in words; see options_text.h. */
+/* The keys of SALLOC_CONF and their values as text; see options_text.h. */
 #include "alloc/api/options_text.h"
 
 #include "alloc/base/bits.h"
@@ -26,7 +26,7 @@ const struct sa_option_info sa_option_infos[SA_OPTIONS] = {
 };
 #undef SA_OPTION
 
-/* The first word of a value is the one that is shown. */
+/* The words of values. If a value has several, reports and help show the first. */
 static const struct {
     unsigned char kind, value;
     char word[14];
@@ -82,6 +82,7 @@ int sa_option_word(enum sa_option_kind kind, const char *word, size_t len)
     return -1;
 }
 
+/* The bytes of an option's field in struct sa_options. */
 static size_t field_bytes(enum sa_option_kind kind)
 {
     switch (kind) {
@@ -105,7 +106,7 @@ _Static_assert(sizeof(sa_option_type) == sizeof(int) &&
                    sizeof(sa_option_junk) == sizeof(int) && sizeof(sa_option_size) == 8,
                "field_bytes");
 
-/* Both architectures have the lowest byte first. */
+/* Copies the lowest bytes of the value. Both architectures are little-endian. */
 uint64_t sa_option_load(const struct sa_option_info *info, const struct sa_options *options)
 {
     uint64_t value = 0;
@@ -119,7 +120,7 @@ void sa_option_store(const struct sa_option_info *info, struct sa_options *optio
     memcpy((char *)options + info->offset, &value, field_bytes(info->kind));
 }
 
-/* A number in the shortest form that the parser understands. */
+/* Adds a number in the shortest form that the parser understands. */
 static void add_size(struct sa_fmt *f, uint64_t bytes)
 {
     static const char suffixes[] = {'k', 'm', 'g'};
@@ -150,7 +151,7 @@ void sa_option_add_value(struct sa_fmt *f, const struct sa_option_info *info, ui
         sa_fmt_add(f, "%llu", (unsigned long long)value);
 }
 
-/* The words of a kind, each value once. */
+/* Adds the words of a kind, one for each value. */
 static void add_words(struct sa_fmt *f, enum sa_option_kind kind)
 {
     const char *between = "";
@@ -199,6 +200,7 @@ void sa_option_add_allowed(struct sa_fmt *f, const struct sa_option_info *info)
     }
 }
 
+/* The longest key; struct sa_option_info has room for it and a zero. */
 #define KEY_MAX 31
 
 static int lower(char c)
@@ -206,7 +208,8 @@ static int lower(char c)
     return c >= 'A' && c <= 'Z' ? c | 0x20 : c;
 }
 
-/* Letters to add, drop or change (Levenshtein). */
+/* Returns the Levenshtein distance of a[0 .. n - 1] and b, without regard to the case of a: the
+ * number of letters to add, drop or change. n and the length of b are at most KEY_MAX. */
 static size_t distance(const char *a, size_t n, const char *b)
 {
     size_t row[KEY_MAX + 1], m = strlen(b);
@@ -230,7 +233,8 @@ static size_t distance(const char *a, size_t n, const char *b)
 const struct sa_option_info *sa_option_nearest(const char *key, size_t len)
 {
     const struct sa_option_info *nearest = NULL;
-    size_t least = len / 3 + 1; /* more than a third would be another word */
+    size_t least =
+        len / 3 + 1; /* a key that differs by more than 1/3 of its letters is another word */
 
     if (len > KEY_MAX)
         return NULL;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the keys of SALLOC_CONF are: for the parser, for SALLOC_CONF=help, and for reports, which
- * show the options that are in effect. All of it is const; nothing here allocates.
- */
+/* The table of SALLOC_CONF's keys, and their values as text: for the parser, for SALLOC_CONF=help,
+ * and for reports. The table is constant, and no function here allocates or keeps state. */
 #ifndef SA_API_OPTIONS_TEXT_H
 #define SA_API_OPTIONS_TEXT_H
 
@@ -23,7 +21,8 @@ enum sa_option_kind {
     SA_OPTION_junk,
 };
 
-/* Arrays, not pointers: those would be relocated in every process. */
+/* An entry of the table. Arrays, because the loader would have to relocate pointers in every
+ * process. */
 struct sa_option_info {
     enum sa_option_kind kind;
     unsigned offset; /* in struct sa_options */
@@ -41,27 +40,28 @@ enum {
 
 extern const struct sa_option_info sa_option_infos[SA_OPTIONS] SA_HIDDEN;
 
-/* Words that stand for a value of a kind; -1: none of them. The word need not end with a zero. */
+/* Returns the value of a kind that a word stands for, or -1. The word has `len` bytes, without a
+ * zero. */
 int sa_option_word(enum sa_option_kind kind, const char *word, size_t len);
 
-/* The value of a field that is no path. */
+/* Reads and writes an option of any kind but path. */
 uint64_t sa_option_load(const struct sa_option_info *info, const struct sa_options *options);
 void sa_option_store(const struct sa_option_info *info, struct sa_options *options, uint64_t value);
 
-/* What values a key may have. */
+/* Adds which values a key may have. */
 void sa_option_add_allowed(struct sa_fmt *f, const struct sa_option_info *info);
 
-/* A value of a key that is no path, as SALLOC_CONF takes it. */
+/* Adds a value of any kind but path, as SALLOC_CONF takes it. */
 void sa_option_add_value(struct sa_fmt *f, const struct sa_option_info *info, uint64_t value);
 
-/* The key that was probably meant; NULL: none is like it. */
+/* Returns the entry of the key that was probably meant, or NULL if none is similar. */
 const struct sa_option_info *sa_option_nearest(const char *key, size_t len);
 
-/* A line on stderr for each key. */
+/* Prints a line on stderr for each key: its help, the allowed values and the default. */
 void sa_options_help(void);
 
-/* In options_report.c. The options that are in effect, where functions have changed some: as lines
- * of the stats page, or as a JSON object. */
+/* Adds the options in effect, also those that functions have changed since the start: as lines of
+ * the stats page or as a JSON object. In options_report.c. */
 void sa_options_report(struct sa_fmt *f, bool json);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prctl, exported to learn of filters of system calls: a process that may not do everything has to
- * ask for PR_SET_NO_NEW_PRIVS before it sets up a filter, by prctl or by seccomp. The call itself
- * is what libc's is, made without libc's, because children of vfork and of threaded programs call
- * it.
+ * prctl, exported to notice a filter of system calls before the program installs it. A process
+ * without privileges has to set PR_SET_NO_NEW_PRIVS first, whether it then installs the filter by
+ * prctl or by seccomp.
+ *
+ * The system call that the program asked for is made unchanged, but not through libc's function:
+ * children of vfork and of threaded programs call prctl, too. No variables.
  */
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
@@ -21,11 +23,12 @@ SA_EXPORT int prctl(int option, ...)
     long result;
 
     va_start(ap, option);
-    for (int i = 0; i < 4; i++) /* libc reads as many, too, given or not */
+    for (int i = 0; i < 4;
+         i++) /* libc's prctl reads four as well, whether or not the caller has passed them */
         a[i] = va_arg(ap, unsigned long);
     va_end(ap);
     if ((option == PR_SET_NO_NEW_PRIVS && a[0]) ||
-        option == PR_SET_SECCOMP) { /* before there is one */
+        option == PR_SET_SECCOMP) { /* while no filter is installed yet */
         sa_filter_note();
         sa_pagemap_open_all();
     }

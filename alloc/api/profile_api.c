@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile functions; contracts in include/salloc/profile.h. Whatever takes a lock of the
- * allocator does so inside the gate; reading and writing a finished profile needs neither.
+ * The functions of include/salloc/profile.h, with their contracts there. A function that takes a
+ * lock of the allocator enters the fork gate first. Reading or writing a finished profile needs
+ * neither.
  *
- * A profile that is freed while a fork keeps the gate closed is put aside: the fork may be waiting
- * for a lock that this thread holds. Whoever enters next frees it.
+ * salloc_profile_free cannot wait for a fork that keeps the gate closed, because the fork may be
+ * waiting for a lock that this thread holds. It puts the profile on the list `aside`, and the next
+ * thread that enters frees it.
  *
- * A token is the handle of a recording made to look like a pointer: it is never followed.
+ * A token is the handle of a recording in the form of a pointer, which nothing dereferences.
  */
 #include "include/salloc/profile.h"
 
@@ -26,8 +28,10 @@
 #include <errno.h>
 #include <string.h>
 
-static struct sa_profile *aside; /* atomic: linked by next */
+static struct sa_profile *aside; /* atomic: a stack, linked by `next`. Threads push with release,
+                                    and take all of it with acquire. */
 
+/* Leaves a profile for the next thread that enters the gate. */
 static void profile_put_aside(struct sa_profile *profile)
 {
     struct sa_profile *next = sa_load_relaxed(&aside);
@@ -37,7 +41,7 @@ static void profile_put_aside(struct sa_profile *profile)
     } while (!sa_cas_release(&aside, &next, profile));
 }
 
-/* As sa_fork_gate_enter. */
+/* Enters the fork gate, as sa_fork_gate_enter does, and frees the profiles put aside. */
 static bool profile_enter(void)
 {
     struct sa_profile *next;
@@ -51,7 +55,7 @@ static bool profile_enter(void)
     return true;
 }
 
-/* The public type is the internal one under another name. */
+/* The public type is another name of the internal one. */
 static const struct sa_profile *profile_of(const salloc_profile *profile)
 {
     return (const struct sa_profile *)profile;
@@ -125,8 +129,8 @@ SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
     return (salloc_profile *)profile;
 }
 
-/* Free bytes on spans of which something is in use: what blocks in use hold up is a part of
- * them. */
+/* Returns the free bytes of all spans in use, of classes. They bound what blocks in use can hold
+ * up. */
 static double waste_now(void)
 {
     double bytes = 0;
@@ -148,7 +152,7 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
     sa_init();
     if (profile_enter()) {
         if (type == SALLOC_PROFILE_PEAK_HEAP)
-            sa_cpu_cache_count_use(); /* most may be in use right now */
+            sa_cpu_cache_count_use(); /* the peak may be now */
         profile = sa_snapshot_profile(type, &error);
         if (profile && type == SALLOC_PROFILE_FRAGMENTATION)
             profile->waste_most = waste_now();
@@ -208,6 +212,7 @@ static bool stack_is(const struct sa_stack *s, const void *const *stack, size_t 
     return s->depth == depth && memcmp(s->pc, stack, depth * sizeof(*stack)) == 0;
 }
 
+/* Returns the profile's stack with these return addresses, or NULL. */
 static const struct sa_stack *stack_find(const struct sa_profile *p, const void *const *stack,
                                          size_t depth)
 {
@@ -235,7 +240,7 @@ SA_EXPORT int salloc_profile_estimate(const salloc_profile *profile, const void 
     }
     if (stack)
         of = stack_find(p, stack, depth);
-    if (!stack || of) /* one that is not there has no samples */
+    if (!stack || of) /* a stack that is not in the profile has no samples */
         sa_profile_sums(p, of, &sums);
     sa_estimate(&sums, &p->unseen, estimator, level, ret);
     return 0;

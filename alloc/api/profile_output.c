@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing profiles at exit and at a signal; see doc/tuning.md.
+ * Writes the profiles that the options ask for, at exit and at a signal; see doc/tuning.md.
  *
- * A signal handler may interrupt anything, so it only wakes a thread, which exists if
- * profile_signal is set. The thread blocks all other signals and waits for nothing but that word:
- * where the program blocks this one in all of its threads, to wait for it or for no reason, it
- * comes here. A child of fork gets a thread of its own.
+ * The signal handler may interrupt any code, so it only wakes a thread, which exists if
+ * profile_signal is set. The thread blocks all signals but this one. A program that blocks the
+ * signal in all of its own threads, for sigwait or for another reason, thus has it delivered here.
+ * A child of fork gets a thread of its own.
  *
- * A recording is followed by the next inside the gate, so that a child of fork has one that runs.
+ * One recording is stopped and the next one started within one passage of the fork gate, so that a
+ * child of fork always has a running recording.
+ *
+ * The mutex `writing` guards `recording` after the constructor. `destination` does not change then,
+ * except in a child of fork, which has one thread.
  */
 #include "alloc/api/profile_output.h"
 
@@ -26,26 +30,31 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Of the thread that writes: what a profile's writers keep on the stack is below a tenth of it. */
+/* The stack of the thread that writes. The functions that write a profile use less than 1/10 of
+ * it. */
 #define STACK_BYTES (512 * 1024)
 
-/* To make a profile while another thread forks, of up to 50 ms. */
+/* Attempts to make a profile. One fails after up to 50 ms if another thread forks meanwhile. */
 #define TRIES 20
 
 static struct {
-    uint32_t wanted; /* atomic: signals received */
-    salloc_profile_token *recording;
-    pthread_mutex_t
-        writing; /* one file at a time; not the allocator's: nothing of it is held meanwhile */
-    struct sa_destination destination; /* written by the constructor */
+    uint32_t wanted; /* atomic: the number of signals received. The signal handler adds 1; the
+                        thread waits for a change. */
+    salloc_profile_token *recording; /* under `writing`: the running recording, or NULL */
+    pthread_mutex_t writing; /* held while a profile is made and written. A mutex of libc: the
+                                thread holds no lock of the allocator then */
+    struct sa_destination destination; /* written by the constructor, and in a child of fork */
 } output = {.writing = PTHREAD_MUTEX_INITIALIZER};
 
+/* Whether the profile is made from a recording. */
 static bool output_records(void)
 {
     return sa_options.profile_type == SALLOC_PROFILE_ALLOCATIONS ||
            sa_options.profile_type == SALLOC_PROFILE_LIFETIMES;
 }
 
+/* Starts a recording of the type that the options ask for. NULL: it could not, or none is
+ * needed. */
 static salloc_profile_token *output_start(void)
 {
     if (!output_records())
@@ -54,12 +63,12 @@ static salloc_profile_token *output_start(void)
                                                                  : salloc_start_lifetime_profile();
 }
 
-/* What was recorded until now, and starts the next recording; one that cannot be stopped now goes
- * on. */
+/* Returns the profile of the running recording and starts the next one. NULL with errno: none. A
+ * recording that cannot be stopped now goes on. */
 static salloc_profile *output_exchange(void)
 {
     salloc_profile *profile = NULL;
-    int error = EAGAIN; /* the last one was stopped, but the next could not be started then */
+    int error = EAGAIN; /* no recording: after the last stop, the next start failed */
 
     if (!sa_fork_gate_enter()) {
         errno = EAGAIN;
@@ -83,6 +92,7 @@ static salloc_profile *output_profile(void)
     return output_records() ? output_exchange() : salloc_snapshot_profile(sa_options.profile_type);
 }
 
+/* Makes a profile and writes it. Called at exit, and by the thread. */
 SA_RARE static void output_write(void)
 {
     salloc_profile *profile = NULL;
@@ -119,7 +129,7 @@ SA_RARE static void *output_thread(void *unused)
             sa_sys_futex_wait(&output.wanted, seen, -1);
             continue;
         }
-        seen = wanted; /* several signals that came meanwhile are one */
+        seen = wanted; /* all signals that came during the last write lead to one profile */
         output_write();
     }
     return unused;
@@ -152,7 +162,8 @@ SA_RARE static void output_signal(int number)
     errno = saved;
 }
 
-/* Handles the signal, without a profile too: its default would end the program. */
+/* Installs the signal handler, also if no profile is wanted: the default action of the signal would
+ * end the program. */
 static void output_listen(void)
 {
     struct sigaction action = {.sa_handler = output_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
@@ -162,13 +173,13 @@ static void output_listen(void)
         sa_warn("profile_signal: cannot handle signal %d", sa_options.profile_signal);
 }
 
-/* Whether there is a profile to write. */
+/* Whether the options ask for a profile with an ending and placeholders that are known. */
 static bool output_wanted(void)
 {
     return sa_options.profile.text[0] && sa_profile_check_path(sa_options.profile.text) == 0;
 }
 
-/* What is wrong with the options; nothing if they are in order. */
+/* Prints what is wrong with the options, if anything. */
 static void output_complain(void)
 {
     if (output_wanted()) {
@@ -203,7 +214,7 @@ SA_RARE void sa_profile_output_after_fork(bool threads)
     if (!output_wanted())
         return;
     sa_destination_after_fork(&output.destination);
-    /* The parent's thread may have been writing. */
+    /* A thread of the parent may have held the mutex. */
     output.writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (sa_options.profile_signal) {
         sa_store_relaxed(&output.wanted, 0);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles without code: the options profile, profile_type and profile_signal. */
+/* Profiles without code: the options profile, profile_type and profile_signal. See
+ * profile_output.c. */
 #ifndef SA_API_PROFILE_OUTPUT_H
 #define SA_API_PROFILE_OUTPUT_H
 
 #include <stdbool.h>
 
-/* From the constructor. */
+/* Applies the options. Called once, by the constructor. */
 void sa_profile_output_register(void);
 
-/* In a child of fork, when allocation is possible again. threads: and threads can be made. */
+/* Called in a child of fork, once it can allocate. threads: whether it may create threads. */
 void sa_profile_output_after_fork(bool threads);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See replaced.h. Addresses are compared at initialisation, which costs nothing; only if they
- * differ is the loader asked. */
+/* Finds out which functions the program has replaced; see replaced.h. Initialisation compares
+ * addresses, which takes no call. The loader is asked only if they differ. */
 #include "alloc/api/replaced.h"
 
 #include "alloc/api/init.h"
@@ -24,7 +24,7 @@ extern void _ZdaPv(void *p);
 extern void _ZdlPvSt11align_val_t(void *p, size_t align);
 extern void _ZdaPvSt11align_val_t(void *p, size_t align);
 
-/* Bits; 0: not known. */
+/* The bits of `replaced`; 0: not known yet. */
 enum {
     REPLACED_KNOWN = 1,
     REPLACED_MALLOC = 2,
@@ -34,9 +34,10 @@ enum {
 };
 
 SA_START_DATA unsigned char sa_replaced_maybe = 1;
-static SA_START_DATA unsigned char replaced; /* atomic, as sa_replaced_maybe */
+static SA_START_DATA unsigned char replaced; /* atomic, relaxed: REPLACED_... bits. Every thread
+                                                that finds out stores the same value. */
 
-/* What is there first, and what is ours. */
+/* Each name that the loader binds, with the function of this library. */
 #define EACH_C_FUNCTION(WITH)                                                                      \
     WITH(malloc, sa_own_malloc)                                                                    \
     WITH(calloc, sa_own_calloc)                                                                    \
@@ -60,7 +61,8 @@ static SA_NOINLINE bool replaced_addresses_differ(void)
     return false EACH_C_FUNCTION(DIFFERS) EACH_OPERATOR(DIFFERS);
 }
 
-/* Nothing is, and the library is initialised. */
+/* Lets the operators use their fast paths. Requires that nothing is replaced and the library is
+ * initialised. */
 static void replaced_open_fast_paths(void)
 {
     sa_store_relaxed(&sa_replaced_maybe, 0);
@@ -76,9 +78,10 @@ void sa_replaced_init(void)
 }
 
 /*
- * Whether what is found first is neither ours nor behind this library. In an executable at a fixed
- * address that takes the address of a function, the address is that of its own jump to the
- * function, for everybody: its symbol has one, but defines nothing.
+ * Whether the function that the loader binds first is the program's: neither this library's nor
+ * that of the library behind this one. An executable at a fixed address that takes the address of a
+ * function gives that function the address of its own jump to it, for all modules. Its symbol then
+ * has an address but defines nothing (SHN_UNDEF), and is no replacement.
  */
 static bool is_replaced(void *first, void *own, const char *name)
 {
@@ -98,7 +101,7 @@ static bool is_replaced(void *first, void *own, const char *name)
 
 #define IS_REPLACED(name, own) is_replaced((void *)(name), (void *)(own), #name)
 
-/* Asks the loader, which may allocate: not with a lock held. */
+/* Asks the loader about each function. The loader may allocate: the caller holds no lock. */
 static SA_COLD unsigned replaced_find(void)
 {
     unsigned found = REPLACED_KNOWN;
@@ -122,6 +125,7 @@ void sa_replaced_ask(void)
         replaced_find();
 }
 
+/* Returns the bits of `replaced`; finds them out at the first call. */
 static SA_COLD unsigned replaced_what(void)
 {
     unsigned what;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that bring functions of their own for some of the names that this library defines: a
- * malloc compiled into the executable, operators new and delete that count, a library preloaded
- * before this one. The loader gives everybody the first definition, so that calls of the rest of
- * the family, which come here, must end in those functions too, as they do with libc and libstdc++:
+ * Detects programs that define some of the functions of this library themselves: a malloc compiled
+ * into the executable, operators new and delete that count, a library preloaded before this one.
  *
- *   - every operator new and delete that the program has not defined goes back to those that it
- *     has, and in the end to its malloc and free ([new.delete] of the C++ standard says which calls
- *     which);
- *   - reallocarray calls its realloc, free_sized its free.
+ * The loader binds every call to the first definition. The functions that the program has not
+ * replaced come here, and must end in the program's functions, as they do with libc and libstdc++:
  *
- * A function of ours is not called if the program has that one, so nothing but this must be asked,
- * and only in slow paths: until it is known that nothing is replaced, the limits of the operators'
- * fast paths are 0.
+ *   - every operator new and delete that the program has not defined calls those that it has, and
+ *     in the end its malloc and free ([new.delete] of the C++ standard says which calls which);
+ *   - reallocarray calls its realloc; free_sized and free_aligned_sized call its free.
  *
- * Not replaced is what the loader finds before this library where that is the library behind it,
- * libc or libstdc++: then this one was loaded with dlopen, or linked behind them, and is used by
+ * Only these functions must ask, and only in their slow paths, because a function that the program
+ * has replaced is never called here. Until it is known that nothing is replaced, the size limits of
+ * the operators' fast paths are 0.
+ *
+ * A function is not replaced if the loader finds the one of the library behind this one first, libc
+ * or libstdc++. Then this library was loaded with dlopen, or linked behind them, and is used by
  * name.
  */
 #ifndef SA_API_REPLACED_H
@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Our own definitions, whatever the loader finds for their names. */
+/* The definitions of this library, to which the loader cannot bind another function. */
 extern void *sa_own_malloc(size_t size) SA_HIDDEN;
 extern void *sa_own_calloc(size_t count, size_t size) SA_HIDDEN;
 extern void *sa_own_realloc(void *p, size_t size) SA_HIDDEN;
@@ -44,33 +44,36 @@ extern void sa_own_delete_array(void *p) SA_HIDDEN;
 extern void sa_own_delete_aligned(void *p, size_t align) SA_HIDDEN;
 extern void sa_own_delete_array_aligned(void *p, size_t align) SA_HIDDEN;
 
-/* Whether to ask the functions below: false once it is known that nothing is replaced, which is
- * nearly always so after initialisation. Atomic, relaxed; whoever finds out writes what everybody
- * would. */
+/*
+ * Whether to ask the functions below. 0 once it is known that nothing is replaced, which in nearly
+ * all programs is so after initialisation. Atomic, relaxed: every thread that finds out stores the
+ * same.
+ */
 extern unsigned char sa_replaced_maybe SA_HIDDEN;
 
-/* Called by the constructor, where the loader can be asked: later another thread may hold its lock
- * and wait for this one. */
+/* Called by the constructor. Later the loader could not be asked safely: another thread may hold
+ * the loader's lock and wait for this one. */
 void sa_replaced_ask(void);
 
-/* Called by the initialisation; opens the fast paths of the operators if nothing can be
+/* Called by the initialisation, under INIT. Opens the fast paths of the operators if nothing can be
  * replaced. */
 void sa_replaced_init(void);
 
-/* Whether the program has a malloc, calloc, realloc or free of its own. Asks the loader the first
- * time: not for use with a lock held. */
+/* Whether the program has replaced malloc, calloc, realloc or free. The first call asks the loader,
+ * and must not be made with a lock held. */
 bool sa_replaced_malloc(void);
 
-/* The same, or an operator new or delete that others go back to. */
+/* Whether the program has replaced one of those, or an operator new or delete that others call. */
 bool sa_replaced_cxx(void);
 
-/* Whether the operator new that all others go back to is the program's. */
+/* Whether the program has replaced the operator new that the others call; aligned: the one with an
+ * alignment. */
 bool sa_replaced_new(bool aligned);
 
 /*
- * Whether the program's malloc is another one and no block was ever had from here: another copy of
- * this library may be what everybody uses. Such a copy says and writes nothing. Somebody may still
- * call its other functions later.
+ * Whether the program uses another malloc and has never had a block from this library: another copy
+ * of this library may be in use. Such a copy prints and writes nothing. The program may still call
+ * its other functions later.
  */
 bool sa_replaced_serves_nobody(void);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vfork, and clone with CLONE_VM and CLONE_VFORK, exported so that their children can allocate: see
- * alloc/fork/vfork.h. posix_spawn, system and popen call neither. All other clones go to libc's at
- * once.
+ * alloc/fork/vfork.h. posix_spawn, system and popen call neither function. All other clones go on
+ * to libc's at once. No variables.
  *
- * vfork returns twice, on one stack. What the parent needs afterwards, the return address and the
- * mark, is therefore kept in registers, of which each process has its own. It makes the system call
- * itself, for what calls libc's cannot return twice. On x86-64 the child leaves by a jump: where
- * the processor has a shadow stack, the child shares it with its parent and must leave the parent's
- * return address on it, as libc's vfork does.
+ * vfork returns twice on one stack, and the child overwrites the stack below the caller's frame. So
+ * the return address and the mark, which the parent needs afterwards, are kept in registers: each
+ * process has its own. vfork makes the system call itself, because a function that called libc's
+ * vfork could not return twice. On x86-64 the child leaves by a jump. On a processor with a shadow
+ * stack the child shares it with its parent, and must leave the parent's return address on it, as
+ * libc's vfork does.
  */
 #include "alloc/fork/vfork.h"
 
@@ -21,7 +22,7 @@
 #include <stdarg.h>
 #include <sys/types.h>
 
-/* Called by the assembly below. */
+/* The assembly below calls these. */
 SA_HIDDEN uint64_t sa_vfork_before(void) __attribute__((used));
 SA_HIDDEN int sa_vfork_after(long result, uint64_t mark) __attribute__((used));
 SA_HIDDEN int sa_vfork_refuse(void) __attribute__((used));
@@ -121,7 +122,7 @@ SA_STATIC_ASSERT(SYS_clone == 220, "as above");
 
 uint64_t sa_vfork_before(void)
 {
-    sa_init(); /* the child could be killed in it */
+    sa_init(); /* now, because a child may be killed inside */
     return sa_vfork_begin();
 }
 
@@ -140,9 +141,10 @@ int sa_vfork_refuse(void)
     return -1;
 }
 
-/* libc's clone, by its other name. */
+/* libc's clone, under the name that this library does not define. */
 extern int __clone(int (*function)(void *), void *stack, int flags, void *arg, ...);
 
+/* What clone_start calls in the child. */
 struct start {
     int (*function)(void *);
     void *arg;
@@ -150,12 +152,13 @@ struct start {
 
 static int clone_start(void *arg)
 {
-    const struct start *s = arg; /* on the stack of the thread that waits */
+    const struct start *s = arg; /* lies on the stack of the parent's thread, which waits */
 
     sa_vfork_child();
     return s->function(s->arg);
 }
 
+/* clone for a child in the parent's memory: holds the CPU as vfork does. */
 static int clone_waiting(const struct start *start, void *stack, int flags, pid_t *parent_tid,
                          void *tls, pid_t *child_tid)
 {
@@ -176,12 +179,13 @@ SA_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *arg, 
     va_list ap;
     void *tls;
 
-    va_start(ap, arg); /* libc reads as many, too, given or not */
+    /* libc's clone reads three as well, whether or not the caller has passed them. */
+    va_start(ap, arg);
     parent_tid = va_arg(ap, pid_t *);
     tls = va_arg(ap, void *);
     child_tid = va_arg(ap, pid_t *);
     va_end(ap);
-    /* A child with thread-local storage of its own would not be in the parent's. */
+    /* Only children that share the memory and the thread-local storage of the waiting thread. */
     if ((flags & (waits | CLONE_SETTLS | CLONE_THREAD)) != waits || !function)
         return __clone(function, stack, flags, arg, parent_tid, tls, child_tid);
     return clone_waiting(&(struct start){function, arg}, stack, flags, parent_tid, tls, child_tid);
