@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control group's limit; see group_limit.h.
+ * Follows the limit of the control group; see group_limit.h.
  *
- * A look reads what the group has left (`room`). The kernel counts memory when it is touched, the
- * footprint when it is handed out, and other processes share the group. So a look is a forecast
- * only for the next part of the room: the next look comes when the footprint has grown by half of
- * what may still be taken. Where little is left (`is_near`), that mark is a soft limit: it makes
- * slow paths come by the moment that it is passed, and the page heap keeps no free memory for later
- * demand. Where only the reserve is left, the soft limit lies below the footprint by what is
- * missing, and memory goes back.
+ * A look reads how much the group may still take (`room`). The kernel counts memory when a thread
+ * touches it; the footprint counts memory when the page heap hands it out; and other processes
+ * share the group. So a look is a forecast for the next part of the room only. The next look comes
+ * when the footprint has grown by half of what may still be taken beyond the reserve (the mark).
  *
- * The reserve is for what grows without the allocator: stacks, page tables, other processes, files
- * that the program maps; and for what was handed out but not touched.
+ * Near the limit (`is_near`) the mark is a soft limit. Then the first slow path that passes it
+ * releases memory, and the page heap keeps no free memory for later demand. If the room is smaller
+ * than the reserve, the soft limit lies below the footprint by the difference.
  *
- * Everything here is guarded by the lock LIMIT, but for what is said to be atomic.
+ * The reserve is for memory that grows without the allocator: stacks, page tables, other processes,
+ * files that the program maps. It also covers memory that was handed out and not touched yet.
+ *
+ * LIMIT guards everything here, except what is said to be atomic or const.
  */
 #include "alloc/maintain/group_limit.h"
 
@@ -32,23 +33,28 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The reserve: this part of the limit, within bounds, or what was handed out and not touched, up to
- * a part of the limit. */
+/*
+ * The reserve: 1/RESERVE_PART of the limit, between RESERVE_MIN and RESERVE_MAX bytes; or the
+ * memory that was handed out and not touched, if that is more, up to 1/UNTOUCHED_PART of the limit.
+ */
 #define RESERVE_PART   16
 #define RESERVE_MIN    (2ull << 20)
 #define RESERVE_MAX    (256ull << 20)
 #define UNTOUCHED_PART 4
 
-/* Near the limit: no more left than so many reserves. That ends where more is left by another
- * one. */
+/* Near the limit: at most NEAR_RESERVES reserves are left. That state ends when more than
+ * NEAR_RESERVES + 1 are left. */
 #define NEAR_RESERVES 3
 
-/* The next look at the earliest: a growth by this part of the limit later, or this time. */
+/* Beyond the soft limit, the next look comes at the earliest after the footprint has grown by
+ * 1/GROWTH_PART of the limit, or after GROWTH_NS. */
 #define GROWTH_PART 256
 #define GROWTH_NS   20000000ull
 
-/* Looks by time: near a limit, far from it, without one (or with one of the program's own). And for
- * the group itself. */
+/*
+ * The time until the next look in any case: near a limit; far from it; and if there is none, or the
+ * program has set a soft limit of its own. SEARCH_NS: the time between two searches for the group.
+ */
 #define NEAR_NS   500000000ull
 #define FAR_NS    2000000000ull
 #define NONE_NS   8000000000ull
@@ -56,16 +62,16 @@
 
 static struct {
     struct sa_cgroup group SA_GUARDED_BY(SA_RANK_LIMIT);
-    char root[64];                                   /* const after start, but in tests */
-    bool is_near SA_GUARDED_BY(SA_RANK_LIMIT);       /* there is a soft limit */
-    uint64_t search_ns SA_GUARDED_BY(SA_RANK_LIMIT); /* when the group itself is to be looked for */
-    uint64_t looked_ns SA_GUARDED_BY(SA_RANK_LIMIT);
-    size_t looked_bytes SA_GUARDED_BY(SA_RANK_LIMIT); /* the footprint at the last look */
-    size_t others_bytes
-        SA_GUARDED_BY(SA_RANK_LIMIT); /* what of the limit was not the heap's at the last look */
+    char root[64];                                   /* const after start, except in tests */
+    bool is_near SA_GUARDED_BY(SA_RANK_LIMIT);       /* the mark is a soft limit */
+    uint64_t search_ns SA_GUARDED_BY(SA_RANK_LIMIT); /* the time of the next search for the group */
+    uint64_t looked_ns SA_GUARDED_BY(SA_RANK_LIMIT); /* the time of the last look */
+    size_t looked_bytes SA_GUARDED_BY(SA_RANK_LIMIT); /* the footprint at looked_ns */
+    /* The part of the limit that others than the heap used at the last look. */
+    size_t others_bytes SA_GUARDED_BY(SA_RANK_LIMIT);
 } follow;
 
-/* Atomic, relaxed. */
+/* What reports show. Atomic, relaxed: written under LIMIT, read by any thread. */
 static struct {
     struct sa_group_limit_stats stats;
 } told;
@@ -78,7 +84,8 @@ void sa_group_limit_set_root(const char *root)
         memcpy(follow.root, root, len + 1);
 }
 
-/* Memory of the process that belongs to no file. */
+/* Returns the bytes of the process's resident memory that belong to no file; SIZE_MAX if not
+ * known. */
 static size_t anonymous_bytes(void)
 {
     char path[sizeof(follow.root) + 32], text[128];
@@ -88,7 +95,7 @@ static size_t anonymous_bytes(void)
     memcpy(path + len, "/proc/self/statm", sizeof("/proc/self/statm"));
     if (sa_sys_read_file(path, text, sizeof(text)) <= 0)
         return SIZE_MAX;
-    for (const char *s = text; *s && word < 3; s++) { /* size, resident, shared */
+    for (const char *s = text; *s && word < 3; s++) { /* in pages: size, resident, shared */
         if (*s >= '0' && *s <= '9')
             pages[word] = pages[word] * 10 + (size_t)(*s - '0');
         else
@@ -102,11 +109,14 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The reserve of a limit, without untouched memory. */
 SA_INLINE int64_t reserve_of(uint64_t limit)
 {
     return (int64_t)sa_min(sa_max(limit / RESERVE_PART, RESERVE_MIN), RESERVE_MAX);
 }
 
+/* No limit applies: removes the mark and the soft limit. next_ns: the time of the next look; 0:
+ * never. */
 SA_INLINE void forget(uint64_t next_ns) SA_REQUIRES(SA_RANK_LIMIT)
 {
     sa_store_relaxed(&sa_limits.look_ns, next_ns);
@@ -118,7 +128,7 @@ SA_INLINE void forget(uint64_t next_ns) SA_REQUIRES(SA_RANK_LIMIT)
     follow.is_near = false;
 }
 
-/* A soft limit of so many bytes, or a mark for the next look. */
+/* Sets the mark at `bytes` of footprint: as a soft limit if `near` is set. */
 SA_INLINE void set_mark(bool near, size_t bytes) SA_REQUIRES(SA_RANK_LIMIT)
 {
     follow.is_near = near;
@@ -127,7 +137,7 @@ SA_INLINE void set_mark(bool near, size_t bytes) SA_REQUIRES(SA_RANK_LIMIT)
     sa_store_relaxed(&told.stats.soft_bytes, near ? bytes : 0);
 }
 
-/* This much is left of a limit that is known. */
+/* Sets the mark from a reading: the limit and the room of the group. used: the footprint. */
 static void aim(const struct sa_cgroup_room *r, size_t used) SA_REQUIRES(SA_RANK_LIMIT)
 {
     int64_t least = reserve_of(r->limit), reserve = least, step;
@@ -143,11 +153,12 @@ static void aim(const struct sa_cgroup_room *r, size_t used) SA_REQUIRES(SA_RANK
         step /= 2;
     if (near)
         set_mark(true, (size_t)larger((int64_t)used + step, (int64_t)used / 2));
-    else /* where more was handed out than is left, and not touched, what is left counts */
+    else /* the untouched memory may exceed the reserve and the room: then the room alone counts */
         set_mark(false, used + (size_t)larger(larger(step, r->room / 4), least));
 }
 
-/* Behind a filter nothing is read: what was read last is all that is known. */
+/* Behind a filter of system calls no file is read. Sets a soft limit from the last reading, for
+ * good. */
 static void aim_blindly(void) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t limit = sa_load_relaxed(&told.stats.limit_bytes);
@@ -159,7 +170,8 @@ static void aim_blindly(void) SA_REQUIRES(SA_RANK_LIMIT)
         set_mark(true, sa_max(limit - sa_min(limit, reserve), limit / 4));
 }
 
-/* Whether no file can be opened just now: then nothing seen does not mean that there is nothing. */
+/* Whether the process has no free file descriptor. Then a missing file does not mean that the group
+ * has none. */
 static bool no_descriptors(void)
 {
     int fd = sa_sys_open("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
@@ -169,12 +181,13 @@ static bool no_descriptors(void)
     return fd == -EMFILE || fd == -ENFILE;
 }
 
+/* Reads the group's limit and room, and sets the mark and the time of the next look. */
 static void look(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t used = sa_footprint_bytes();
     struct sa_cgroup_room r;
 
-    /* Its files need not be those of the parent, which would find what it says. */
+    /* A child of vfork may see other files than its parent, which would take over the reading. */
     if (sa_vfork_is_child()) {
         sa_store_relaxed(&sa_limits.look_ns, now + NEAR_NS);
         return;
@@ -205,8 +218,8 @@ static void look(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
     sa_store_relaxed(&sa_limits.look_ns, now + (follow.is_near ? NEAR_NS : FAR_NS));
 }
 
-/* Whether the footprint makes a look due: the mark was passed, or the soft limit; but not each time
- * that it is. */
+/* Whether the footprint makes a look due: it has passed the mark, or the soft limit and the bounds
+ * of GROWTH_PART and GROWTH_NS. */
 static bool is_passed(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t soft = sa_load_relaxed(&told.stats.soft_bytes), used = sa_footprint_bytes();

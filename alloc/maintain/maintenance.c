@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maintenance; see maintenance.h. The lock (MAINTAIN) is only ever tried: one pass at a time, and
- * nobody waits for it, except for an explicit release.
+ * Maintenance; see maintenance.h. MAINTAIN makes passes exclusive. Slow paths only try it: if
+ * another thread holds it, that thread does the work. An explicit release waits for the lock.
+ *
+ * Words that slow paths read without the lock are atomic. A stale value makes a pass come late or
+ * too often, and does no other harm.
  */
 #include "alloc/maintain/maintenance.h"
 
@@ -28,60 +31,71 @@
 #include "sampling/record/live_samples.h"
 #include "sampling/stack/stack.h"
 
+/* The time from one pass to the next. */
 #define MAINTAIN_NS 500000000ull
 
-/*
- * After so many bytes were freed to the page heap, countdowns are shortened, so that a program that
- * freed a lot and now allocates little still comes by to release it.
- */
+/* After this many bytes were freed to the page heap, all countdowns are shortened. A program that
+ * has freed much and now allocates little thus reaches a slow path soon, which releases memory. */
 #define MAINTAIN_KICK_BYTES (16ul << 20)
 
-/* Rests of the background work: while there is something to do or was just now, and otherwise. */
+/* The time between two calls of sa_maintenance_background: BUSY_MS, but QUIET_MS once more than
+ * BUSY_CALLS calls in a row have found nothing to do. */
 #define BUSY_MS    500
 #define BUSY_CALLS 4
 #define QUIET_MS   4000
 
+/* The longest time for which the release rate makes memory due at once. */
 #define STEADY_MAX_NS 10000000000ull
 
-/* Making hugepages may take this part of the time, as far as it counts (thp_collapse.c). Where
- * there is no thread for it, in steps, each of which is within somebody's malloc, and the longer it
- * took the later is the next. */
+/*
+ * Making hugepages takes at most 1/COLLAPSE_PART of the time, as thp_collapse.c counts it. Without
+ * a maintenance thread it happens in steps of COLLAPSE_STEP_NS, each within a call of malloc or
+ * free; the longer a step took, the later the next one comes. With a thread, the thread does
+ * COLLAPSE_NS at a time. If it has not come by for THREAD_AWAY_NS, the slow paths take over again.
+ */
 #define COLLAPSE_PART    80
 #define COLLAPSE_STEP_NS 500000
 #define COLLAPSE_NS      (BUSY_MS * 1000000ull / COLLAPSE_PART)
 #define THREAD_AWAY_NS   (2 * QUIET_MS * 1000000ull)
 
+/* Bytes of one step of a release, and the least bytes that sa_maintenance_recover unmaps. */
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
 #define MAINTAIN_UNMAP_BYTES (2ul << 20)
 
 static SA_START_DATA struct {
     struct sa_lock lock;
-    uint64_t next_ns;                                 /* atomic, relaxed: nothing is due before */
-    uint64_t pass_ns SA_GUARDED_BY(SA_RANK_MAINTAIN); /* when the next pass is due */
-    uint64_t collapse_ns SA_GUARDED_BY(SA_RANK_MAINTAIN); /* the next step in making hugepages */
-    uint64_t kicked_freed; /* atomic, relaxed: sa_page_heap_freed at the last kick */
-    uint64_t passes SA_GUARDED_BY(SA_RANK_MAINTAIN); /* atomic, relaxed */
-    uint32_t sleeping; /* atomic: the thread waits for `wakes` to change */
-    bool want_thread;  /* atomic, relaxed */
+    /* Atomic, relaxed; written by passes, and to request the thread: nothing is due before. */
+    uint64_t next_ns;
+    uint64_t pass_ns SA_GUARDED_BY(SA_RANK_MAINTAIN);     /* when the next pass is due */
+    uint64_t collapse_ns SA_GUARDED_BY(SA_RANK_MAINTAIN); /* when hugepages are next made */
+    /* Atomic, relaxed; written by any slow path: sa_page_heap_freed when countdowns were last
+     * shortened. */
+    uint64_t kicked_freed;
+    uint64_t passes SA_GUARDED_BY(SA_RANK_MAINTAIN); /* since the start; atomic, relaxed */
+    uint32_t sleeping; /* atomic, ordered with `wakes`; written by the thread: it waits */
+    bool want_thread;  /* atomic, relaxed: the next pass requests the thread */
 } maintain;
 
-/* What few programs use. The first pass looks at it. */
+/* What few programs use. The first pass reads it. */
 static SA_START_DATA struct {
-    size_t rate; /* atomic, relaxed: bytes in a second */
-    /* When the rate was last looked at, what it was, and the bytes that it has earned since; less
-     * than 0: more went than had to. */
+    size_t rate; /* atomic, relaxed: the release rate, bytes per second */
+    /* When the rate was last applied, its value then, and the bytes that are due since. Negative:
+     * more was released than was due. */
     uint64_t steady_ns SA_GUARDED_BY(SA_RANK_MAINTAIN);
     size_t steady_rate SA_GUARDED_BY(SA_RANK_MAINTAIN);
     double steady_due SA_GUARDED_BY(SA_RANK_MAINTAIN);
-    uint64_t thread_ns; /* atomic, relaxed: until then hugepages are left to the thread */
-    bool more;          /* atomic, relaxed: the last pass left something for the next */
-    unsigned
-        quiet; /* atomic, relaxed: calls of sa_maintenance_background that found nothing to do */
-    uint64_t seen_freed;               /* atomic, relaxed: what it saw */
-    uint32_t wakes;                    /* atomic */
-    struct sa_maintenance_stats stats; /* atomic, relaxed; `passes` is above */
+    uint64_t thread_ns; /* atomic, relaxed; written by the thread: until then it makes hugepages */
+    bool more;          /* atomic, relaxed; written by passes: the next one has more to release */
+    /* Written by sa_maintenance_background, atomic, relaxed: its calls in a row that found nothing
+     * to do, up to BUSY_CALLS + 1; and sa_page_heap_freed at its last call. */
+    unsigned quiet;
+    uint64_t seen_freed;
+    uint32_t wakes;                    /* atomic: calls of sa_maintenance_wake */
+    struct sa_maintenance_stats stats; /* atomic, relaxed; without `passes`, which is above */
 } background;
 
+/* Releases at least `bytes`, if that much is free, the ordinary heap's first. Returns the bytes
+ * released. */
 static size_t maintain_release_some(size_t bytes)
 {
     size_t given = sa_page_heap_release(&sa_page_heap_ordinary, bytes);
@@ -90,17 +104,15 @@ static size_t maintain_release_some(size_t bytes)
                          : given;
 }
 
-/*
- * What the release rate has earned since the last pass, but no more than in ten seconds. Where less
- * is free than that, nothing is saved for later.
- */
+/* Releases what the release rate has made due since the last pass, in at most STEADY_MAX_NS. If
+ * less is free than is due, the rest is forgotten. */
 static void maintain_steady(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     size_t rate = sa_load_relaxed(&background.rate), due, given;
     uint64_t elapsed = sa_min(now - background.steady_ns, STEADY_MAX_NS);
 
     background.steady_ns = now;
-    if (SA_UNLIKELY(rate != background.steady_rate)) { /* it counts from now on */
+    if (SA_UNLIKELY(rate != background.steady_rate)) { /* a new rate counts from now on */
         background.steady_rate = rate;
         background.steady_due = 0;
         return;
@@ -117,6 +129,8 @@ static void maintain_steady(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
     sa_add_relaxed(&background.stats.steady_bytes, given);
 }
 
+/* One pass: moves capacity between caches, releases memory that was not needed, applies the release
+ * rate, and chooses sampling rates. */
 static void maintain_pass(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     bool more;
@@ -130,7 +144,7 @@ static void maintain_pass(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
     more |= sa_page_heap_tick(&sa_page_heap_sampled, now);
     maintain_steady(now);
     sa_store_relaxed(&background.more, more);
-    if (more) /* it goes on as soon as the program allocates anything */
+    if (more) /* the next pass comes soon after the program's next allocation */
         sa_cpu_cache_kick();
     sa_sample_rates_tick(now);
     SA_VALIDATE(sa_stack_table_validate());
@@ -139,6 +153,8 @@ static void maintain_pass(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
         sa_inspect_some();
 }
 
+/* Runs a pass and a step in making hugepages if their time has come, and sets the time of the
+ * next. */
 static void maintain_due(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     uint64_t spent;
@@ -157,15 +173,19 @@ static void maintain_due(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
                                             : maintain.pass_ns);
 }
 
-/* Where address space has run out before, the next demand is prepared for more often. */
+/* Once the kernel has refused a mapping, caches are emptied 8 times as often, so that address space
+ * comes together before the next demand. */
 static uint64_t maintain_kick_bytes(void)
 {
     return SA_LIKELY(!sa_load_relaxed(&sa_vm.map_failures)) ? MAINTAIN_KICK_BYTES
                                                             : MAINTAIN_KICK_BYTES / 8;
 }
 
-/* Empties the caches, so that address space comes together. Free pages in hugepages that are used
- * hold none, and stay. */
+/*
+ * Empties the caches, and returns pages of the sample quarantine that could not be made accessible
+ * before, so that runs of free pages become long. Keeps free pages in partly used hugepages, which
+ * hold no such runs.
+ */
 SA_RARE static void maintain_gather(void)
 {
     if (sa_fork_gate_is_closed())
@@ -180,8 +200,9 @@ SA_RARE static void maintain_gather(void)
 }
 
 /*
- * Objects in caches pin spans; while they do, other demand takes the holes between, and there is no
- * long run any more when one is needed. With enough address space that does not matter.
+ * After address space has run out: empties the caches. A cached object keeps its span; meanwhile
+ * other demand takes the free pages beside it, and no long run is left when one is needed. With
+ * enough address space that does no harm.
  */
 static void maintain_defragment(void)
 {
@@ -196,7 +217,7 @@ void sa_maintenance_poll(void)
 
     SA_DCHECK(sa_thread.gate_depth);
     if (SA_UNLIKELY(sa_fork_gate_is_closed()))
-        return; /* this thread is the one that forks: nothing may be set going */
+        return; /* this thread forks: no pass may begin */
 
     if (SA_UNLIKELY(sa_load_relaxed(&sa_limits.soft_due)))
         sa_soft_limit_enforce();
@@ -214,7 +235,7 @@ void sa_maintenance_poll(void)
         return;
     maintain_due(now);
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
-    /* What is free may be so since the last request. */
+    /* Memory may have become free since the last request was checked against the limit. */
     if (sa_limits_active() || SA_UNLIKELY(sa_group_limit_is_due(now)))
         sa_soft_limit_enforce();
     if (SA_UNLIKELY(sa_load_relaxed(&maintain.want_thread))) {
@@ -233,7 +254,7 @@ SA_RARE unsigned long sa_maintenance_release(unsigned long bytes)
     sa_cpu_cache_drain(-1);
     sa_transfer_flush();
     sa_sample_quarantine_retry(true);
-    do { /* in slices, so that a fork need not wait for all of it */
+    do { /* in slices: a fork that waits for the gate ends the release after the current one */
         slice = sa_min(bytes - given, MAINTAIN_SLICE_BYTES);
         got = sa_page_heap_release(&sa_page_heap_ordinary, slice);
         given += got;
@@ -266,17 +287,20 @@ SA_RARE void sa_maintenance_recover(bool unmap)
     sa_sample_quarantine_flush();
     sa_hardened_flush();
     maintain_gather();
-    /* Nobody can use what samples have left, but the address space. */
+    /* Only the sampled heap can use the pages of former samples, but their address space can serve
+     * the ordinary heap. */
     sa_page_heap_unmap(&sa_page_heap_sampled, PTRDIFF_MAX);
     if (unmap)
         sa_page_heap_unmap(&sa_page_heap_ordinary, MAINTAIN_UNMAP_BYTES);
-    /* What is inaccessible does not count as data, what is free does. */
+    /* Pages of the quarantine could not be made accessible: free pages count towards the limit of
+     * the process's data, inaccessible ones do not. Unmaps free pages and tries again. */
     if (SA_UNLIKELY(!sa_sample_quarantine_retry(true))) {
         sa_page_heap_unmap(&sa_page_heap_ordinary, PTRDIFF_MAX);
         sa_sample_quarantine_retry(true);
     }
 }
 
+/* Splits the transfer cache, inside the fork gate. In a fork that is in progress: does nothing. */
 SA_RARE static void maintain_split(const uint8_t *domain_of, unsigned cpus, unsigned domains)
 {
     if (!sa_fork_gate_enter())
@@ -300,7 +324,7 @@ SA_RARE size_t sa_maintenance_release_rate(void)
     return sa_load_relaxed(&background.rate);
 }
 
-/* Whether there was something to do. */
+/* Makes hugepages. Returns whether there was anything to do. */
 static bool background_collapse(void)
 {
     uint64_t spent;
@@ -331,7 +355,7 @@ SA_RARE unsigned sa_maintenance_background(void)
         quiet++;
     sa_store_relaxed(&background.seen_freed, freed);
     sa_store_relaxed(&background.quiet, quiet);
-    /* What caches give up shows as freed a pass or two later. */
+    /* Memory that caches give up becomes free one or two passes later. */
     return quiet > BUSY_CALLS ? QUIET_MS : BUSY_MS;
 }
 
@@ -349,7 +373,8 @@ SA_RARE uint32_t sa_maintenance_wakes(void)
 
 SA_RARE void sa_maintenance_sleep(uint32_t wakes, unsigned ms)
 {
-    sa_store_seq_cst(&maintain.sleeping, 1); /* before the kernel looks at the number */
+    sa_store_seq_cst(&maintain.sleeping, 1); /* before the kernel reads `wakes`, which
+                                                sa_maintenance_wake changes before it reads this */
     sa_sys_futex_wait(&background.wakes, wakes, (int64_t)ms * 1000000);
     sa_store_relaxed(&maintain.sleeping, 0);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Housekeeping by elapsed time, run by whichever slow path comes by: returning free memory to the
- * system, emptying idle caches, moving budget. A thread that has nothing else to do may come by,
- * too (alloc/api/background.c); none is needed.
+ * Housekeeping by elapsed time: releases free memory to the system, empties idle caches, moves
+ * capacity between caches, makes hugepages. Slow paths run it, and no thread of its own is needed.
+ * A program that may stop calling malloc and free can have one in addition
+ * (alloc/api/background.c).
+ *
+ * Any thread may call these functions. MAINTAIN allows one pass at a time.
  */
 #ifndef SA_MAINTAIN_MAINTENANCE_H
 #define SA_MAINTAIN_MAINTENANCE_H
@@ -11,64 +14,68 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Called inside the gate, with no lock held, at the end of slow paths. Cheap when nothing is
- * due. */
+/* Does what is due. Every slow path calls it at its end, inside the fork gate, with no lock held.
+ * Takes a few loads if nothing is due. */
 void sa_maintenance_poll(void);
 
-/* Empties all caches and gives free memory back; at least bytes if there is as much. What it
- * gave. */
+/* Empties all caches and releases at least `bytes` of free memory, if there is that much. Returns
+ * the bytes released. Inside the fork gate, without a lock; 0 if this thread is forking. */
 unsigned long sa_maintenance_release(unsigned long bytes);
 
-/* After an allocation has failed at the hard limit: empties the caches and gives all free memory
- * back. What it gave. */
+/* For an allocation that failed at the hard limit: empties caches and quarantines, and releases all
+ * free memory. Returns the bytes released. */
 size_t sa_maintenance_make_room(void);
 
 /*
- * After an allocation has failed: empties the caches and gives all free memory back, so that runs
- * of pages become as long as they can, and unmaps some of it if that is what may be missing (for
- * the allocator's own records).
+ * For an allocation that found no memory: empties caches and quarantines, so that runs of free
+ * pages become long, and unmaps the free spans of the sampled heap. unmap: also unmaps some of the
+ * ordinary heap, because the allocator's own records may be what lacks address space. Inside the
+ * fork gate.
  */
 void sa_maintenance_recover(bool unmap);
 
-/* Memory that is given back in any case, needed or not, as long as there is free memory: bytes in a
- * second, 0: none. */
+/* The release rate in bytes per second: passes release that much whether or not demand for it is
+ * likely, as long as any is free. 0: none. */
 void sa_maintenance_set_release_rate(size_t bytes);
 size_t sa_maintenance_release_rate(void);
 
-/* Outside of the gate: does what is due. The milliseconds after which to come again: more when
- * nothing has happened for a while, but few enough that memory goes back within ten seconds. */
+/*
+ * Does what is due, for a thread with nothing else to do. Outside the fork gate. Returns the
+ * milliseconds after which to call again: 500, or 4000 if nothing has happened for a while. Memory
+ * that is free then still goes back within ten seconds.
+ */
 unsigned sa_maintenance_background(void);
 
-/* The next pass asks for the thread to be started (SA_DEFERRED_THREAD). soon: by a pass that is due
- * now. */
+/* Sets whether the next pass requests the start of the maintenance thread (SA_DEFERRED_THREAD).
+ * soon: at the next pass that is due; else a pass of at least 500 ms from now. */
 void sa_maintenance_want_thread(bool wanted, bool soon);
 
 /*
- * For that thread: sleeps, unless sa_maintenance_wake was called since sa_maintenance_wakes gave
- * the number, which it is when much has been freed.
+ * For the maintenance thread: sleeps up to `ms`. Does not sleep if sa_maintenance_wake was called
+ * since sa_maintenance_wakes returned `wakes`. Slow paths wake the thread when much has been freed.
  */
 uint32_t sa_maintenance_wakes(void);
 void sa_maintenance_sleep(uint32_t wakes, unsigned ms);
 void sa_maintenance_wake(void);
 
-/* Memory is scarce in the system: gives all back that is free. Outside of the gate. */
+/* Releases all free memory, because memory is scarce in the system. Outside the fork gate. */
 void sa_maintenance_relieve(void);
 
 struct sa_maintenance_stats {
     uint64_t passes;
-    uint64_t steady_bytes;    /* given back because of the release rate */
-    uint64_t pressures;       /* times of pressure */
-    uint64_t pressure_bytes;  /* given back because of it */
-    uint64_t requested_bytes; /* given back because the program asked for it */
+    uint64_t steady_bytes;    /* released because of the release rate */
+    uint64_t pressures;       /* times that memory pressure was found */
+    uint64_t pressure_bytes;  /* released because of it */
+    uint64_t requested_bytes; /* released at the program's request */
 };
 
-/* sa_maintenance_release for the program. */
+/* As sa_maintenance_release, at the program's request: counts the bytes. */
 unsigned long sa_maintenance_release_requested(unsigned long bytes);
 
 void sa_maintenance_stats(struct sa_maintenance_stats *ret);
 
-/* Asks for the cache topology and splits the transfer cache by it: domains in use, or a negative
- * errno. Not from inside the gate; see sa_topology_discover. */
+/* Asks for the cache topology and splits the transfer cache by it. Returns the domains in use, or a
+ * negative errno. Outside the fork gate; see sa_topology_discover. */
 int sa_maintenance_topology(void);
 
 #endif

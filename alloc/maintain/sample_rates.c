@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing sampling probabilities; see sample_rates.h. The lock (RATES) guards everything in the
- * struct but what the stats page reads, which is atomic.
+ * Changes sampling probabilities; see sample_rates.h. RATES guards everything in `rates`, except
+ * the two words that reports read, which are atomic.
  *
- * Choosing by class: what counts is how often each class is allocated lately (half as much for
- * every choice before) and how many of its blocks are live now. Choices come ever more rarely, up
- * to once a minute: each one voids the countdowns of all CPUs.
+ * The choice by class takes two numbers: how often the program has allocated the class lately (each
+ * choice halves the weight of earlier allocations), and how many of its blocks are live. Choices
+ * become rarer, up to one per minute, because each one voids the countdowns of all CPUs.
  */
 #include "alloc/maintain/sample_rates.h"
 
@@ -25,20 +25,24 @@
 
 #define CHOOSE_FIRST_NS 1000000000ull
 #define CHOOSE_MAX_NS   60000000000ull
-#define FLOOR_SHARE     0.1 /* of the default: a class that wakes up is seen, if late */
+
+/* The least probability of a class, as a part of its default. A class whose use resumes is thus
+ * still sampled. */
+#define FLOOR_SHARE 0.1
 
 static struct {
     struct sa_lock lock;
-    uint64_t next_ns SA_GUARDED_BY(SA_RANK_RATES);
-    uint64_t wait_ns SA_GUARDED_BY(SA_RANK_RATES); /* 0: CHOOSE_FIRST_NS */
-    /* Allocations of each class at the last choice, and all of them, older ones counting less. */
+    uint64_t next_ns SA_GUARDED_BY(SA_RANK_RATES); /* of the next choice */
+    uint64_t wait_ns SA_GUARDED_BY(SA_RANK_RATES); /* until the one after; 0: CHOOSE_FIRST_NS */
+    /* By class: all allocations until the last choice, and their number with earlier ones
+     * halved. */
     uint64_t seen[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_RATES);
     double weight[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_RATES);
-    uint64_t chosen; /* atomic, relaxed */
-    double variance; /* atomic, relaxed */
+    uint64_t chosen; /* atomic, relaxed: choices since the start */
+    double variance; /* atomic, relaxed: see struct sa_sample_rates_stats */
 } rates;
 
-static SA_START_DATA bool optimise; /* const after start */
+static SA_START_DATA bool optimise; /* const after start: choose by class */
 
 SA_RARE void sa_sample_rates_set_interval(int64_t bytes)
 {
@@ -60,7 +64,8 @@ void sa_sample_rates_optimise(bool on)
     optimise = on;
 }
 
-/* What the allocator's counters say of a class. */
+/* Returns what the optimizer needs of a class, from the allocator's counters, and updates its
+ * weight. */
 static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interval)
     SA_REQUIRES(SA_RANK_RATES)
 {
@@ -85,6 +90,7 @@ static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interv
     return c;
 }
 
+/* Chooses the probabilities of all classes and makes all CPUs use them. */
 SA_RARE static void rates_choose(double interval) SA_REQUIRES(SA_RANK_RATES)
 {
     struct sa_rate_optimizer_class of[SA_CLASSES_MAX];

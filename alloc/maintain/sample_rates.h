@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing how likely blocks are sampled, in all threads at once; and, if asked for, choosing the
- * probability of each size class by what the program does with it
- * (sampling/estimate/rate_optimizer.h). The lock is RATES.
+ * Changes the probability of a block to be sampled, in all threads at once. On request, chooses the
+ * probability of each size class by the program's use of the class
+ * (sampling/estimate/rate_optimizer.h has the formula). Any thread; the lock RATES orders the
+ * changes.
  */
 #ifndef SA_MAINTAIN_SAMPLE_RATES_H
 #define SA_MAINTAIN_SAMPLE_RATES_H
@@ -11,18 +12,20 @@
 #include <stdint.h>
 
 struct sa_sample_rates_stats {
-    bool optimised;  /* classes have probabilities of their own */
-    uint64_t chosen; /* how many times */
-    double variance; /* of the estimate of live bytes, default by chosen; 1 or more is a gain */
+    bool optimised;  /* classes have chosen probabilities */
+    uint64_t chosen; /* choices since the start */
+    double variance; /* variance of the estimate of live bytes with default probabilities, divided
+                        by that with the chosen ones; above 1 is a gain */
 };
 
-/* Inside the gate. */
+/* Sets the sampling interval in bytes (1: every block, 0 or less: sampling is off). Inside the fork
+ * gate. */
 void sa_sample_rates_set_interval(int64_t bytes);
 
-/* Whether probabilities are chosen by class; const after start. */
+/* Sets whether probabilities are chosen by class. Start-up only. */
 void sa_sample_rates_optimise(bool on);
 
-/* From maintenance: chooses anew if it is time. */
+/* Chooses anew if that is due. Maintenance calls it, inside the fork gate. */
 void sa_sample_rates_tick(uint64_t now_ns);
 
 void sa_sample_rates_stats(struct sa_sample_rates_stats *ret);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The soft limit; see soft_limit.h. One thread at a time releases, under LIMIT, which is only
- * tried: whoever finds it held leaves `soft_due` set, and the holder looks again when it has let
- * go. Far beyond the limit it is waited for: if the one that releases does not get a processor, the
- * others would go on to take memory for milliseconds.
+ * Keeps the footprint below the soft limit; see soft_limit.h. LIMIT lets one thread at a time
+ * release. A thread that finds LIMIT held leaves `soft_due` set, and the holder checks that word
+ * after it has released the lock.
+ *
+ * More than 1/WAIT_PART beyond the limit, threads wait for the lock. Otherwise they would go on to
+ * take memory for milliseconds if the thread that releases has no processor.
  */
 #include "alloc/maintain/soft_limit.h"
 
@@ -21,35 +23,32 @@
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 
-/*
- * Emptying caches costs everybody. While it does not help, it is tried again when this time has
- * gone by, or when the footprint has grown by this part of the limit.
- */
+/* Empty caches slow all threads down. While emptying them does not help, it is repeated only after
+ * DRAIN_NS, or after the footprint has grown by 1/DRAIN_PART of the limit. */
 #define DRAIN_NS   100000000ull
 #define DRAIN_PART 64
 
-/* Beyond the limit by more than this part of it, threads wait for the one that releases. */
+/* The part of the limit beyond which threads wait for the one that releases. */
 #define WAIT_PART 64
 
-/* How often one thread does the others' work, which do not wait for it, before it goes on with its
- * own. */
+/* The most times that one thread releases for others before it goes on with its own work. */
 #define ROUNDS_MAX 4
 
-/* One slice of a release: a fork need not wait for all of it. */
+/* The most bytes released in one step: a fork that waits for the gate waits for one step. */
 #define SLICE_BYTES (64ul << 20)
 
 static struct {
-    struct sa_lock lock;                               /* LIMIT */
-    uint64_t drained_ns SA_GUARDED_BY(SA_RANK_LIMIT);  /* when caches were emptied last */
+    struct sa_lock lock; /* LIMIT; guards what follows, except the atomic words */
+    uint64_t drained_ns SA_GUARDED_BY(SA_RANK_LIMIT);  /* when the caches were last emptied */
     size_t drained_bytes SA_GUARDED_BY(SA_RANK_LIMIT); /* the footprint after that */
     void (*callback)(void *arg) SA_GUARDED_BY(SA_RANK_LIMIT);
     void *arg SA_GUARDED_BY(SA_RANK_LIMIT);
-    const void
-        *caller; /* atomic: the thread that is telling the program (its sa_thread), or NULL */
-    bool again;  /* atomic: meanwhile there was reason to tell it again */
+    const void *caller; /* atomic: address of sa_thread of the thread that runs the callback, or
+                           NULL; taken by compare-and-swap, released by that thread */
+    bool again;         /* atomic: a thread wanted to run the callback meanwhile */
 } soft;
 
-/* Free pages of both heaps, as long as there are any and it is needed. */
+/* Releases free pages of both heaps, while the footprint exceeds the limit and any are left. */
 static void release_pages(void)
 {
     struct sa_page_heap *heaps[] = {&sa_page_heap_ordinary, &sa_page_heap_sampled};
@@ -64,7 +63,7 @@ static void release_pages(void)
     }
 }
 
-/* Pages of free objects, on spans that are in use. */
+/* Releases pages that hold free objects only, on spans in use. */
 static void empty_objects(void)
 {
     size_t over, given = 1;
@@ -75,6 +74,7 @@ static void empty_objects(void)
     }
 }
 
+/* Whether the caches may be emptied again. */
 static bool drain_is_due(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t used = sa_footprint_bytes(), part = sa_limits_get(SA_LIMIT_SOFT) / DRAIN_PART;
@@ -83,6 +83,8 @@ static bool drain_is_due(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
            used - soft.drained_bytes >= part;
 }
 
+/* Releases memory until the footprint is below the limit: free pages, then what caches hold. If
+ * that is not enough, requests the callback, once for each crossing. */
 static void enforce(void) SA_REQUIRES(SA_RANK_LIMIT)
 {
     uint64_t now = sa_clock_coarse_ns();
@@ -111,8 +113,11 @@ static void enforce(void) SA_REQUIRES(SA_RANK_LIMIT)
     }
 }
 
-/* False: another thread is at it. A signal handler, which may have interrupted that one's, never
- * waits. No analysis inside: it does not follow what a try returns to the caller. */
+/*
+ * Takes LIMIT. False: another thread releases, and this one need not wait. A signal handler never
+ * waits, because it may have interrupted the thread that holds the lock. No analysis: it does not
+ * follow the result of a try through a return.
+ */
 static bool enter(void) SA_TRY_ACQUIRE(true, SA_RANK_LIMIT) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     if (sa_lock_try(&soft.lock, SA_RANK_LIMIT))
@@ -138,8 +143,8 @@ void sa_soft_limit_enforce(void)
     } while (sa_load_relaxed(&sa_limits.soft_due) && --rounds > 0 && !sa_fork_gate_is_closed());
 }
 
-/* Outside of the gate. What the callback does may make the next call due: that is the next slow
- * path's. */
+/* Runs the callback; the handler of SA_DEFERRED_SOFT_LIMIT, outside the fork gate. If the callback
+ * makes the next call due, a later slow path makes it. */
 static void tell(void)
 {
     const void *nobody = NULL;
@@ -174,7 +179,8 @@ void sa_soft_limit_set_callback(void (*callback)(void *arg), void *arg)
     sa_lock_acquire(&soft.lock, SA_RANK_LIMIT);
     soft.callback = callback;
     soft.arg = arg;
-    sa_store_relaxed(&sa_limits.soft_passed, false); /* who was not told before is told now */
+    /* The new callback is called if usage exceeds the limit now. */
+    sa_store_relaxed(&sa_limits.soft_passed, false);
     sa_lock_release(&soft.lock, SA_RANK_LIMIT);
     sa_deferred_call_set_handler(SA_DEFERRED_SOFT_LIMIT, tell);
 }

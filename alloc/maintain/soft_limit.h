@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens beyond the soft limit (alloc/page_heap/account/limits.h): free memory goes back,
- * first that of the page heap, then what caches hold; if that is not enough the program is told,
- * once for each time that it passes the limit.
+ * Acts on the soft limit (alloc/page_heap/account/limits.h). Beyond it, free memory is released:
+ * first the page heap's, then what caches hold. If that is not enough, the program's callback is
+ * called, once for each crossing of the limit. Any thread; the lock LIMIT orders the work.
  */
 #ifndef SA_MAINTAIN_SOFT_LIMIT_H
 #define SA_MAINTAIN_SOFT_LIMIT_H
 
 #include <stdbool.h>
 
-/* Inside the gate, without locks. Brings the footprint back below the soft limit as far as that
- * goes. */
+/*
+ * Reduces the footprint below the soft limit, as far as possible. Inside the fork gate, without a
+ * lock. If another thread is doing so, returns at once, or waits if usage exceeds the limit by
+ * 1/64.
+ */
 void sa_soft_limit_enforce(void);
 
-/* What tells the program; called outside of the gate and without locks, never by two threads at
- * once nor within itself. NULL: nothing. Inside the gate. */
+/* Sets the callback; NULL: none. It is called outside the fork gate, without locks, by one thread
+ * at a time, and never from within itself. Called inside the fork gate. */
 void sa_soft_limit_set_callback(void (*callback)(void *arg), void *arg);
 
-/* In the child. */
+/* Called in a child of fork: forgets a callback that was running on another thread. */
 void sa_soft_limit_after_fork(void);
 
 #endif
