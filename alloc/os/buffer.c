@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays that grow; see buffer.h. */
+/* Growing arrays; see buffer.h. A buffer belongs to its caller, and this file has no variables. */
 #include "alloc/os/buffer.h"
 
 #include "alloc/base/bits.h"
@@ -8,8 +8,10 @@
 
 #include <string.h>
 
-#define FIRST_BYTES 65536 /* a multiple of every page size */
+#define FIRST_BYTES 65536 /* of the first mapping; a multiple of every page size */
 
+/* Doubles the capacity until it is at least `need`. False: out of memory, and nothing has
+ * changed. */
 static bool buffer_grow(struct sa_buffer *buffer, size_t need)
 {
     size_t cap = buffer->cap ? buffer->cap : FIRST_BYTES;
@@ -39,7 +41,7 @@ void *sa_buffer_add(struct sa_buffer *buffer, size_t bytes)
     SA_DCHECK(buffer->used <= need && need <= buffer->cap);
     p = buffer->data + buffer->used;
     buffer->used = need;
-    memset(p, 0, bytes); /* it may have been used, and given up, before */
+    memset(p, 0, bytes); /* a caller may have lowered `used`: the bytes may hold old data */
     return p;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control groups; see cgroup.h. /proc/self/cgroup names the group within its hierarchy,
- * /proc/self/mountinfo tells where a hierarchy, or the part of it below some group, is mounted.
- * Where the two do not fit (another name space), the mount point is the nearest group that can be
- * seen.
+ * Reads control groups; see cgroup.h. All state belongs to the caller.
+ *
+ * /proc/self/cgroup names the process's group within its hierarchy. /proc/self/mountinfo names
+ * where a hierarchy, or the part of it below some group, is mounted. If the two do not fit
+ * together, as in another name space, the mount point is the nearest group that the process can
+ * see.
  */
 #include "alloc/os/cgroup.h"
 
@@ -13,12 +15,14 @@
 #include <fcntl.h>
 #include <string.h>
 
+/* Bounds of a limit that makes sense, in bytes. */
 #define LIMIT_MIN (1ull << 20)
 #define LIMIT_MAX (1ull << 62)
 
-/* The words of a line of mountinfo up to the optional ones. */
+/* Positions of words in a line of mountinfo, and the number of words before the optional ones. */
 enum { MOUNT_ROOT = 3, MOUNT_POINT = 4, MOUNT_WORDS = 6 };
 
+/* Concatenates two strings; ret may be a. False: too long. */
 static bool path_join(char *ret, size_t cap, const char *a, const char *b)
 {
     size_t la = strlen(a), lb = strlen(b);
@@ -30,6 +34,7 @@ static bool path_join(char *ret, size_t cap, const char *a, const char *b)
     return true;
 }
 
+/* Opens a file to be read by lines. False: it cannot be opened. */
 static bool lines_open(struct sa_cgroup_lines *l, const char *root, const char *path)
 {
     char full[SA_CGROUP_PATH_MAX];
@@ -39,8 +44,8 @@ static bool lines_open(struct sa_cgroup_lines *l, const char *root, const char *
     return l->fd >= 0;
 }
 
-/* The next line, terminated, in l->line; one that is too long is left out. False at the end, with
- * the file closed. */
+/* Reads the next line into l->line, with a zero at its end. Skips lines longer than
+ * SA_CGROUP_LINE_MAX. False: the end; the file is closed then. */
 static bool lines_next(struct sa_cgroup_lines *l)
 {
     bool too_long = false;
@@ -73,7 +78,7 @@ static bool lines_next(struct sa_cgroup_lines *l)
     }
 }
 
-/* Whether a list of words with commas between them has the word. */
+/* Whether a list of words, separated by commas, contains the word. */
 static bool list_has(const char *list, const char *word)
 {
     size_t len = strlen(word), n;
@@ -86,7 +91,7 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
-/* The process's group in its hierarchy, as /proc says. */
+/* Finds the path of the process's group within its hierarchy. False: /proc does not name one. */
 static bool own_group(struct sa_cgroup_lines *lines, const char *root, bool v2,
                       char ret[SA_CGROUP_PATH_MAX])
 {
@@ -107,7 +112,7 @@ static bool own_group(struct sa_cgroup_lines *lines, const char *root, bool v2,
     return found;
 }
 
-/* Cuts off the next word; NULL: there is none. */
+/* Cuts the next word off the line and returns it, or NULL at the end. */
 static char *next_word(char **line)
 {
     char *word = *line;
@@ -120,7 +125,8 @@ static char *next_word(char **line)
     return word;
 }
 
-/* Blanks and backslashes in paths are written as \040 and the like. */
+/* Replaces \040 and the like, which stand for blanks and backslashes in paths, by the
+ * characters. */
 static void unescape(char *s)
 {
     char *to = s;
@@ -136,7 +142,8 @@ static void unescape(char *s)
     *to = '\0';
 }
 
-/* A line of mountinfo: whether it mounts the hierarchy, from which group on, and where. */
+/* Parses a line of mountinfo. True if it mounts the hierarchy: *ret_root is the group that is
+ * mounted, *ret_point the mount point. */
 static bool parse_mount(char *line, bool v2, char **ret_root, char **ret_point)
 {
     char *word = NULL, *type, *options;
@@ -164,7 +171,7 @@ static bool parse_mount(char *line, bool v2, char **ret_root, char **ret_point)
     return true;
 }
 
-/* What of a path lies below another; NULL if it does not lie there. */
+/* Returns the part of a path below the path `top`, or NULL if it does not lie below it. */
 static const char *below(const char *path, const char *top)
 {
     size_t len = strcmp(top, "/") == 0 ? 0 : strlen(top);
@@ -174,7 +181,7 @@ static const char *below(const char *path, const char *top)
     return strcmp(path + len, "/") == 0 ? "" : path + len;
 }
 
-/* The group's folder, and how much of its path is the mount point. */
+/* Finds the group's folder. *ret_point: the bytes of the mount point at its beginning. */
 static bool find_folder(struct sa_cgroup_lines *lines, const char *root, bool v2,
                         char ret[SA_CGROUP_PATH_MAX], size_t *ret_point)
 {
@@ -198,7 +205,7 @@ static bool find_folder(struct sa_cgroup_lines *lines, const char *root, bool v2
     return found;
 }
 
-/* A number with nothing behind it but the end of the line; SA_CGROUP_NONE if it is none. */
+/* Parses a number that takes the whole line. SA_CGROUP_NONE: no number, or not below LIMIT_MAX. */
 SA_INLINE uint64_t parse_number(const char *text)
 {
     uint64_t v = 0;
@@ -209,7 +216,7 @@ SA_INLINE uint64_t parse_number(const char *text)
     return i == 0 || (text[i] && text[i] != '\n') || v >= LIMIT_MAX ? SA_CGROUP_NONE : v;
 }
 
-/* -1: there is no such file. */
+/* Reads a number from a file. -1: the file cannot be read. */
 SA_INLINE int read_number(const char *folder, const char *name, uint64_t *ret)
 {
     char path[SA_CGROUP_PATH_MAX], text[64];
@@ -222,6 +229,7 @@ SA_INLINE int read_number(const char *folder, const char *name, uint64_t *ret)
     return 0;
 }
 
+/* Reads a limit; one below LIMIT_MIN counts as none. *seen: set if the file exists. */
 SA_INLINE uint64_t read_limit(const char *folder, const char *name, bool *seen)
 {
     uint64_t v;
@@ -230,8 +238,8 @@ SA_INLINE uint64_t read_limit(const char *folder, const char *name, bool *seen)
     return v < LIMIT_MIN ? SA_CGROUP_NONE : v;
 }
 
-/* What the kernel takes from the group before it runs out: cached parts of files, of those that are
- * in use a half. */
+/* Returns the bytes that the kernel takes from the group before the group is out of memory: cached
+ * file pages, those in active use by half. */
 static uint64_t read_cached(struct sa_cgroup_lines *lines, const char *folder, bool v2)
 {
     static const char names[2][2][24] = {{"total_inactive_file ", "total_active_file "},
@@ -253,6 +261,8 @@ static uint64_t read_cached(struct sa_cgroup_lines *lines, const char *folder, b
     return bytes;
 }
 
+/* Reads how much a group may still take, and keeps it in *ret if that is less than before. Cached
+ * pages are read only if less than half of the limit is left. */
 static void read_room(struct sa_cgroup *g, const char *folder, bool v2, uint64_t limit,
                       struct sa_cgroup_room *ret)
 {
@@ -272,8 +282,8 @@ static void read_room(struct sa_cgroup *g, const char *folder, bool v2, uint64_t
         *ret = (struct sa_cgroup_room){.limit = limit, .room = room};
 }
 
-/* The groups of one hierarchy from the process's own upwards. room: NULL, or also how much is
- * left. */
+/* Reads the limits of one hierarchy, from the process's group upwards. room: NULL, or the group
+ * with the least room is put there. */
 static void read_hierarchy(struct sa_cgroup *g, bool v2, struct sa_cgroup_limits *ret,
                            struct sa_cgroup_room *room)
 {
@@ -298,7 +308,7 @@ static void read_hierarchy(struct sa_cgroup *g, bool v2, struct sa_cgroup_limits
             len--;
         if (len <= g->points[v2])
             break;
-        folder[len - 1] = '\0'; /* the group above */
+        folder[len - 1] = '\0'; /* the parent group */
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where reports go; see destination.h. */
+/* Destinations of reports; see destination.h. A destination belongs to its caller. */
 #include "alloc/os/destination.h"
 
 #include "alloc/base/error_words.h"
@@ -12,14 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Copies lie above the numbers that programs expect for their next file. */
+/* The least number of a copy: above the numbers that programs expect for the next file they
+ * open. */
 #define COPY_MIN 200
 
-/* Of a path in a message: the end says more than the beginning. */
+/* The most bytes of a path that a message shows. It shows the end, which says more. */
 #define SHOWN 220
 
-/* The number at the start of the text, and what follows it; -1: none, or one that no descriptor
- * has. */
+/* Parses the number at the start of the text; *ret_rest becomes the text behind it. -1: there is
+ * none, or it has more than 7 digits. */
 static int parse_number(const char *text, const char **ret_rest)
 {
     const char *p = text;
@@ -65,7 +66,7 @@ int sa_destination_number(const char *pattern, const char **ret_ending)
     return -1;
 }
 
-/* Whether the descriptor is the file that was there when the destination was kept. */
+/* Whether the descriptor still is the file that it was when the destination was initialised. */
 static bool is_the_same(const struct sa_destination *d, int fd)
 {
     uint64_t now[2];
@@ -74,7 +75,7 @@ static bool is_the_same(const struct sa_destination *d, int fd)
            memcmp(now, d->identity, sizeof(now)) == 0;
 }
 
-/* Whether a descriptor can be written to. */
+/* Returns 0 if the descriptor can be written to. */
 static int check_descriptor(int fd)
 {
     int flags = sa_sys_file_flags(fd);
@@ -105,7 +106,8 @@ int sa_destination_init(struct sa_destination *d, const char *pattern)
     return failed ? failed : sa_sys_file_identity(d->number, d->identity);
 }
 
-/* Puts the current folder before a relative pattern, if it is known and there is room. */
+/* Puts the current folder before a relative pattern. Leaves the pattern if the folder is not known
+ * or the result is too long. */
 static void make_absolute(struct sa_destination *d)
 {
     char folder[SA_FILE_PATH_MAX], pattern[SA_FILE_PATH_MAX];
@@ -122,9 +124,10 @@ static void make_absolute(struct sa_destination *d)
         memcpy(d->pattern, pattern, f.len + 1);
 }
 
+/* Creates a file at the path and removes it again. Returns 0 or the error. */
 static int try_path(const struct sa_destination *d)
 {
-    static struct sa_file file; /* of the constructor, one thread */
+    static struct sa_file file; /* 8 KiB; used by the constructor, on one thread */
     char path[SA_FILE_PATH_MAX];
     int failed = sa_file_expand_to_try(d->pattern, path, sizeof(path));
 

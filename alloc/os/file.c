@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are complete or not there; see file.h. */
+/* Files that are complete or not there; see file.h. A struct sa_file belongs to its caller. */
 #include "alloc/os/file.h"
 
 #include "alloc/base/atomic.h"
@@ -12,14 +12,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static uint32_t file_sequence;  /* atomic: the last %n */
-static uint32_t file_temporary; /* atomic: the last number in a temporary name */
+static uint32_t file_sequence;  /* atomic, relaxed: the last number that %n stood for */
+static uint32_t file_temporary; /* atomic, relaxed: the next number in a temporary name */
 
-#define WAIT_MS 1000 /* for a descriptor that does not block, before it is tried again */
-#define LINKS   40   /* of a path, as the kernel follows them */
-#define TRIES   100  /* names that others may have taken, by accident or to be in the way */
+#define WAIT_MS 1000 /* of waiting for a descriptor that does not block, before the next try */
+#define LINKS   40   /* the most symbolic links that are followed, as in the kernel */
 
-/* The folder of a path, with a slash at the end; empty for the current one. */
+/* Temporary names to try: others may have taken some, by accident or on purpose. */
+#define TRIES 100
+
+/* Returns the length of a path's folder with its slash; 0: the current folder. */
 static size_t folder_length(const char *path)
 {
     size_t n = strlen(path);
@@ -29,6 +31,7 @@ static size_t folder_length(const char *path)
     return n;
 }
 
+/* Makes the next temporary name, in the file's folder. */
 static int temporary_name(struct sa_file *file)
 {
     size_t folder = folder_length(file->path);
@@ -42,6 +45,7 @@ static int temporary_name(struct sa_file *file)
     return f.truncated ? -ENAMETOOLONG : 0;
 }
 
+/* The path of a descriptor in /proc. */
 static void descriptor_name(int fd, char *buf, size_t cap)
 {
     struct sa_fmt f;
@@ -50,7 +54,8 @@ static void descriptor_name(int fd, char *buf, size_t cap)
     sa_fmt_add(&f, "/proc/self/fd/%d", fd);
 }
 
-/* A file without a name that can get one later, or an error where there is no such thing. */
+/* Opens a file without a name that can get one later. Returns the descriptor, or a negative errno
+ * if the system cannot do that. */
 static int open_nameless(const struct sa_file *file, int mode)
 {
     char folder[SA_FILE_PATH_MAX], link[64], target[8];
@@ -62,7 +67,7 @@ static int open_nameless(const struct sa_file *file, int mode)
     fd = sa_sys_open(folder, O_TMPFILE | O_WRONLY, mode);
     if (fd < 0)
         return fd;
-    descriptor_name(fd, link, sizeof(link)); /* needs /proc */
+    descriptor_name(fd, link, sizeof(link)); /* the file gets its name by /proc, if there is one */
     if (sa_sys_readlink(link, target, sizeof(target)) < 0) {
         sa_sys_close(fd);
         return -ENOENT;
@@ -84,7 +89,7 @@ void sa_file_begin_descriptor(struct sa_file *file, int fd)
     file->borrowed = true;
 }
 
-/* Goes to where a link at the end of a path leads; a negative errno where it cannot be said. */
+/* Replaces a path by the target of the link at its end. Returns 0 or a negative errno. */
 static int follow(char path[SA_FILE_PATH_MAX])
 {
     char target[SA_FILE_PATH_MAX];
@@ -100,7 +105,8 @@ static int follow(char path[SA_FILE_PATH_MAX])
     return 0;
 }
 
-/* Whether the folder of a path, which has one, is of the file system of processes. */
+/* Whether the folder of a path lies in the file system of processes. False for the current
+ * folder. */
 static bool is_in_proc(char *path)
 {
     size_t n = folder_length(path);
@@ -114,13 +120,13 @@ static bool is_in_proc(char *path)
 }
 
 /*
- * 0 if a file may take the place of what the path names. A link may be replaced if it leads to a
- * file, a folder or nothing, but not if it leads to one of /proc, even if nothing is there now:
- * that was, or will be, an open file.
+ * Returns 0 if a new file may take the place of what the path names. It may replace a link to a
+ * file, to a folder or to nothing. It may not replace a link into /proc, even if nothing is there
+ * now: that was, or will be, an open file.
  */
 static int check_place(struct sa_file *file)
 {
-    char *path = file->temporary; /* free so far */
+    char *path = file->temporary; /* a buffer that is not in use yet */
     int mode = sa_sys_file_mode(file->path);
 
     if (mode == -ENOENT || (mode >= 0 && S_ISREG(mode)))
@@ -179,6 +185,7 @@ int sa_file_begin_as(struct sa_file *file, const char *path, int mode)
     return 0;
 }
 
+/* Writes all bytes to a borrowed descriptor. Waits if it is full. */
 static int write_descriptor(int fd, const char *from, size_t bytes)
 {
     while (bytes) {
@@ -196,7 +203,7 @@ static int write_descriptor(int fd, const char *from, size_t bytes)
     return 0;
 }
 
-/* As much of it as there are lines left, of which one is for what commit says. */
+/* Writes as many lines as the bound leaves, less one for the line of commit. */
 static int write_lines(struct sa_file *file, const char *from, size_t bytes)
 {
     size_t n = 0;
@@ -209,6 +216,7 @@ static int write_lines(struct sa_file *file, const char *from, size_t bytes)
     return write_descriptor(file->fd, from, file->lines_most ? n : bytes);
 }
 
+/* Writes the line that says how many lines are missing, if any are. */
 static int commit_descriptor(struct sa_file *file)
 {
     char line[100];
@@ -244,8 +252,11 @@ int sa_file_write(struct sa_file *file, const void *data, size_t bytes)
     return 0;
 }
 
-/* Gives a nameless file its name, in one step if nobody has it, so that no other is left if the
- * process is killed. Else the temporary one: a link cannot replace, a rename can. */
+/*
+ * Gives a nameless file its name. If the name is free, one step is enough, and a process that is
+ * killed leaves nothing behind. Otherwise the file gets a temporary name: a link cannot replace
+ * another file, a rename can.
+ */
 static int give_name(struct sa_file *file)
 {
     char link[64];
@@ -273,7 +284,7 @@ int sa_file_commit(struct sa_file *file)
     if (file->borrowed)
         return commit_descriptor(file);
     failed = file->named ? 0 : give_name(file);
-    closed = sa_sys_close(file->fd); /* some file systems say only here what went wrong */
+    closed = sa_sys_close(file->fd); /* some file systems report a failed write only here */
     file->fd = -1;
     if (!failed)
         failed = closed;
@@ -306,9 +317,10 @@ int sa_file_check_pattern(const char *pattern)
     return 0;
 }
 
+/* Adds the name of the process's executable, without folders. */
 static void add_executable(struct sa_fmt *f)
 {
-    static const char deleted[] = " (deleted)"; /* as the kernel says it */
+    static const char deleted[] = " (deleted)"; /* the kernel adds this once the file is gone */
     char path[SA_FILE_PATH_MAX];
     long n = sa_sys_readlink("/proc/self/exe", path, sizeof(path));
     size_t tail = sizeof(deleted) - 1;
@@ -330,6 +342,7 @@ void sa_file_program_name(char *buf, size_t cap)
     add_executable(&f);
 }
 
+/* Makes a path of a pattern. count: %n takes a new number. */
 static int expand(const char *pattern, char *buf, size_t cap, bool count)
 {
     int failed = sa_file_check_pattern(pattern);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that appear when they are complete or not at all: reports and profiles. A file is for its
- * owner alone (mode 0600) unless its caller says otherwise, takes the place of a file or symbolic
- * link of its name, and is never written through a link. What stands there before and is neither (a
- * device, a pipe, a folder) is left alone, and so is a link that leads to a device, a pipe or a
- * socket, or to an open file of a process.
+ * Files that appear when they are complete, or not at all: reports and profiles.
  *
- * Until it is complete the file has no name where the system can do that, else a temporary one
- * beside the final one. Functions return 0 or a negative errno, and after any failure nothing
- * stays. Not bound to a thread; no state but the sequence number (atomic) that names are made of.
+ * A new file belongs to its owner alone (mode 0600), unless its caller says otherwise. It replaces
+ * a file or a symbolic link of its name, and is never written through a link. Anything else of that
+ * name (a device, a pipe, a folder) stays, and the call fails. So does a link to a device, a pipe
+ * or a socket, or to an open file of a process.
+ *
+ * Until a file is complete, it has no name if the system can do that, else a temporary name in the
+ * same folder. Functions return 0 or a negative errno, and leave no file behind after a failure. A
+ * struct sa_file belongs to its caller. The only state besides is the numbers in names, which are
+ * atomic.
  */
 #ifndef SA_OS_FILE_H
 #define SA_OS_FILE_H
@@ -20,53 +22,55 @@
 #define SA_FILE_PATH_MAX 4096
 
 struct sa_file {
-    int fd;                   /* -1: not open */
-    bool named;               /* the temporary name exists */
-    bool placed;              /* the file has its own name already */
-    bool borrowed;            /* the descriptor is of the caller, and there is no path */
-    uint64_t at;              /* bytes written */
-    size_t lines, lines_most; /* lines that came, and that a borrowed descriptor gets; 0: all */
-    uint64_t limit;
+    int fd;        /* -1: not open */
+    bool named;    /* the temporary name exists */
+    bool placed;   /* the file has its final name */
+    bool borrowed; /* the descriptor belongs to the caller, and there is no path */
+    uint64_t at;   /* bytes written */
+    /* Lines so far, and the most that a borrowed descriptor gets; 0: no bound. */
+    size_t lines, lines_most;
+    uint64_t limit; /* the process's limit of a file's bytes */
     char path[SA_FILE_PATH_MAX];
     char temporary[SA_FILE_PATH_MAX];
 };
 
+/* Begins a file of mode 0600 at a path. */
 int sa_file_begin(struct sa_file *file, const char *path);
 
-/* The same with another mode, of which the process's umask takes what it takes of any file. */
+/* The same with another mode, which the process's umask restricts as for any file. */
 int sa_file_begin_as(struct sa_file *file, const char *path, int mode);
 
 /*
- * What is written goes to an open descriptor at once, which stays open. A pipe that nobody reads
- * any more gives -EPIPE, without the signal; one that is full makes this wait. The caller may set
+ * Begins to write to an open descriptor, which stays open. Data goes there at once. A pipe without
+ * a reader gives -EPIPE and no signal; a full one makes the writer wait. The caller may set
  * lines_most.
  */
 void sa_file_begin_descriptor(struct sa_file *file, int fd);
 
-/* All of it, or an error: -ENOSPC, or -EFBIG at the process's limit, which would end it with a
- * signal. */
+/* Writes all bytes, or fails: -ENOSPC; -EFBIG instead of the signal that ends a process at its
+ * limit of file sizes. */
 int sa_file_write(struct sa_file *file, const void *data, size_t bytes);
 
-/* The file gets its name. It is closed in any case. */
+/* Gives the file its name. Closes it in any case; a borrowed descriptor stays open. */
 int sa_file_commit(struct sa_file *file);
 
-/* Forgets what was written. May follow a failed write, not a commit. */
+/* Removes what was written. May follow a failed write, but not sa_file_commit. */
 void sa_file_abandon(struct sa_file *file);
 
 /*
- * A path from a pattern: %p is the process's number, %e the name of its executable, %n a number
- * that grows with each path made, %% is %. -EINVAL for another placeholder or an empty path,
+ * Makes a path of a pattern: %p becomes the PID, %e the name of the executable, %n a number that
+ * grows with each path made, %% becomes %. -EINVAL: another placeholder, or an empty pattern.
  * -ENAMETOOLONG.
  */
 int sa_file_expand(const char *pattern, char *buf, size_t cap);
 
-/* The same without taking a number: %n is what it was last. */
+/* The same, but %n becomes the last number, and no number is used up. */
 int sa_file_expand_to_try(const char *pattern, char *buf, size_t cap);
 
-/* The name of the process's executable, without folders. */
+/* Stores the name of the process's executable, without folders, cut to `cap` bytes. */
 void sa_file_program_name(char *buf, size_t cap);
 
-/* What sa_file_expand would say of the placeholders. */
+/* Checks the placeholders of a pattern, as sa_file_expand does. */
 int sa_file_check_pattern(const char *pattern);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the process has a filter of system calls (seccomp) that it has set up itself. Such a
- * filter usually knows which calls the program makes after start, and may end the process at any
- * other. From then on the library makes, unasked, only the calls of the list in
- * doc/compatibility.md.
+ * Records whether the process has installed a filter of system calls (seccomp). Such a filter
+ * usually knows which calls the program makes after its start, and may end the process at any other
+ * call. Once a filter is known, the library makes only the calls of the list in
+ * doc/compatibility.md, unless the program asks for more.
  *
- * Three things tell of a filter: prctl, which the library exports (alloc/api/prctl.c), the option
- * `filtered`, and a call beyond the list that is refused with EPERM or ENOSYS. A filter that was
- * there before the program was executed is not noticed: it lets at least pass what libc needs at
- * start.
+ * Three things reveal a filter: prctl, which the library exports (alloc/api/prctl.c); the option
+ * `filtered`; and a call beyond the list that fails with EPERM or ENOSYS. A filter from before the
+ * program was executed is not noticed. It allows at least the calls that libc needs at its start.
  */
 #ifndef SA_OS_FILTER_H
 #define SA_OS_FILTER_H
@@ -20,16 +19,16 @@
 #include <errno.h>
 #include <stdbool.h>
 
-extern unsigned char sa_filter_known; /* atomic, relaxed: 0 becomes 1, once */
+extern unsigned char sa_filter_known; /* atomic, relaxed: 1 once a filter is known; never 0 again */
 
-/* Before each call beyond the list. */
+/* Whether this thread must not make calls beyond the list. Asked before each such call. */
 SA_INLINE bool sa_filtered(void)
 {
     return SA_UNLIKELY((sa_load_relaxed(&sa_filter_known) | sa_thread.area.filtered) != 0);
 }
 
-/* A child of vfork has the memory of its parent, to which the filter does not apply: it notes it
- * for its thread, and sa_vfork_end forgets it. */
+/* Notes that there is a filter. A child of vfork notes its filter for its thread only: it runs in
+ * the memory of its parent, which has no filter. sa_vfork_end removes that note. */
 SA_INLINE void sa_filter_note(void)
 {
     if (SA_UNLIKELY(sa_thread_is_vfork_child()))
@@ -38,7 +37,7 @@ SA_INLINE void sa_filter_note(void)
         sa_store_relaxed(&sa_filter_known, 1);
 }
 
-/* The result of a call beyond the list, which is returned. */
+/* Takes the result of a call beyond the list, notes a filter if it shows one, and returns it. */
 SA_INLINE long sa_filter_result(long result)
 {
     if (SA_UNLIKELY(result == -EPERM || result == -ENOSYS))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting on a futex lock, and the rank checker of debug builds; see lock.h. */
+/* The slow paths of a futex lock, and the rank checker of debug builds; see lock.h. The word of a
+ * lock is the only shared state; held_ranks belongs to its thread. */
 #include "alloc/os/lock.h"
 
 #include "alloc/base/fatal.h"
@@ -8,8 +9,9 @@
 #include "alloc/os/thread.h"
 
 #define LOCK_SPINS 100
-#define YIELD_NS   20000 /* about the time that a thread takes to wake up */
+#define YIELD_NS   20000 /* ns; about the time that a thread takes to wake up */
 
+/* Waits for the lock and takes it. */
 SA_RARE void sa_lock_wait(struct sa_lock *lock)
 {
     for (int i = 0; i < LOCK_SPINS; i++) {
@@ -19,8 +21,8 @@ SA_RARE void sa_lock_wait(struct sa_lock *lock)
             return;
         sa_cpu_relax();
     }
-    /* From here on the word is 2 while this thread waits or holds the lock. That costs at most one
-     * wake-up too many. */
+    /* From here on the word is 2 while this thread waits for the lock or holds it. So its release
+     * may wake a thread although none waits, once. */
     while (sa_xchg_acquire(&lock->word, 2) != 0)
         sa_sys_futex_wait(&lock->word, 2, -1);
 }
@@ -39,7 +41,7 @@ SA_RARE void sa_lock_yield(struct sa_lock *lock,
     sa_lock_rank_released(rank);
     if (SA_UNLIKELY(sa_xchg_release(&lock->word, 0) == 2)) {
         sa_lock_wake(lock);
-        sa_sys_futex_wait(&nothing, 0, YIELD_NS); /* sleeps: no thread wakes it */
+        sa_sys_futex_wait(&nothing, 0, YIELD_NS); /* sleeps for YIELD_NS: no thread wakes it */
     }
     sa_lock_acquire(lock, rank);
 }

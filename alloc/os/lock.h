@@ -29,6 +29,7 @@ struct sa_lock {
     uint32_t word; /* atomic */
 };
 
+/* Slow paths: wait for the lock and take it; wake one thread that waits. */
 void sa_lock_wait(struct sa_lock *lock);
 void sa_lock_wake(struct sa_lock *lock);
 
@@ -77,6 +78,7 @@ SA_INLINE bool sa_lock_take(struct sa_lock *lock)
     return true;
 }
 
+/* Changes the word to 0 with release order. Returns what it was. */
 SA_INLINE uint32_t sa_lock_give(struct sa_lock *lock)
 {
     uint32_t word;
@@ -99,6 +101,7 @@ SA_INLINE void sa_lock_acquire(struct sa_lock *lock, enum sa_lock_rank rank)
     sa_preempt();
 }
 
+/* Takes the lock if it is free. False: it is held, perhaps by this thread. */
 SA_INLINE bool sa_lock_try(struct sa_lock *lock, enum sa_lock_rank rank)
     SA_TRY_ACQUIRE(true, rank) SA_NO_THREAD_SAFETY_ANALYSIS
 {

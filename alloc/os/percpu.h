@@ -79,7 +79,8 @@
 #define SA_RSEQ_CS     8
 
 struct sa_header {
-    uint64_t state; /* owner: the CPU's critical sections, or the thread that has stopped it */
+    uint64_t state; /* written by the critical sections of the CPU, or by the thread that has
+                       stopped it */
     void **slots;   /* the same */
 };
 
@@ -95,8 +96,8 @@ struct sa_slab {
 #define SA_CLASS_OFFSET(cls) ((cls) * sizeof(struct sa_header))
 
 /*
- * What the sequences read and write behind their base register: offsets in struct sa_hot
- * (alloc/hot/hot.h), which asserts them. The offset of the rseq area from the thread pointer; the
+ * What the sequences access through their base register, as offsets in struct sa_hot
+ * (alloc/hot/hot.h), which asserts them: the offset of the rseq area from the thread pointer; the
  * count of restarts; the pointers to the slabs, by CPU number.
  */
 #define SA_HOT_RSEQ_OFFSET 16
@@ -109,7 +110,7 @@ struct sa_slab {
 /*
  * Follows a label that sequences jump to, where its block would be empty otherwise. gcc 12 loses
  * the copy of a value on the edge from an asm goto with outputs to such a label (gcc bugs 110420,
- * 110422): a pop that failed returned whatever was in a register instead of NULL. test_percpu found
+ * 110422): a pop that failed returned the contents of a register instead of NULL. test_percpu found
  * it.
  */
 #define SA_PERCPU_LABEL __asm__ volatile("")
@@ -122,6 +123,7 @@ struct sa_slab {
 #error "salloc has critical sections for x86-64 and aarch64 only"
 #endif
 
+/* Fields of a state: objects in the cache; pops until the countdown ends; objects that fit. */
 SA_INLINE uint32_t sa_state_avail(uint64_t state)
 {
     return ((uint32_t)state & SA_FILLED_MASK) / 8;
@@ -137,19 +139,19 @@ SA_INLINE uint32_t sa_state_cap(uint64_t state)
     return (uint32_t)(state >> 32 & 0xffff) / 8;
 }
 
-/* A state whose countdown means nothing: when it ends it is drawn anew. */
+/* Returns a state whose countdown decides nothing: at its end a new one is drawn. */
 SA_INLINE uint64_t sa_state_make(uint32_t avail, uint32_t until, uint32_t cap)
 {
     return (uint64_t)cap * 8 << 32 | (uint64_t)until << SA_UNTIL_SHIFT | avail * 8;
 }
 
-/* The state with another content or capacity, and the same countdown. */
+/* Returns the state with another content and capacity, and the same countdown. */
 SA_INLINE uint64_t sa_state_with(uint64_t state, uint32_t avail, uint32_t cap)
 {
     return (state & ~(0xffffull << 32 | SA_FILLED_MASK)) | (uint64_t)cap * 8 << 32 | avail * 8;
 }
 
-/* The state with another countdown, and the same content. */
+/* Returns the state with another countdown, and the same content and capacity. */
 SA_INLINE uint64_t sa_state_arm(uint64_t state, uint32_t until, bool due, uint32_t generation)
 {
     return (state & (0xffffull << 32 | SA_FILLED_MASK)) | (uint64_t)until << SA_UNTIL_SHIFT |
@@ -163,7 +165,7 @@ SA_INLINE bool sa_state_is_due(uint64_t state)
     return (state & SA_STATE_DUE) && sa_state_until(state) == 0;
 }
 
-/* The generation by whose probabilities the countdown was drawn, modulo SA_GENERATION_MASK + 1. */
+/* The generation of the probabilities by which the countdown was drawn, modulo 2^15. */
 SA_INLINE uint32_t sa_state_generation(uint64_t state)
 {
     return (uint32_t)(state >> SA_GENERATION_SHIFT);

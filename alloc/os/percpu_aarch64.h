@@ -41,12 +41,13 @@
     "str %[cpu], [%[area], %[rseq_cs]]\n\t"                                                        \
     "1: ldrsw %[cpu], [%[area], %[cpu_id]]\n\t"
 
-/* Then: the slab. One instruction more than with a register for slabs, but none to set that. */
+/* Then the load of the slab's address. One instruction more than with a register that points to the
+ * slabs, but no instruction to set that register. */
 #define SA_PERCPU_SLAB                                                                             \
     "add %[cpu], %[hot], %[cpu], lsl #3\n\t"                                                       \
     "ldr %[cpu], [%[cpu], %[slabs]]\n\t"
 
-/* The end of every sequence; after an abort it goes on at `restart`. */
+/* The end of every sequence. After an abort, the thread continues at `restart`. */
 #define SA_PERCPU_END(restart)                                                                     \
     "2:\n\t"                                                                                       \
     ".pushsection .text.sa_rseq_abort, \"ax\"\n\t"                                                 \
@@ -58,7 +59,7 @@
     "b " restart "\n\t"                                                                            \
     ".popsection\n\t"
 
-/* Those of the slow paths find slab and header, and begin again by themselves. */
+/* The sequences of slow paths find slab and header, and restart at their own beginning. */
 #define SA_PERCPU_ENTER SA_PERCPU_BEGIN SA_PERCPU_SLAB "add %[head], %[cpu], %[cls]\n\t"
 #define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
 
@@ -85,9 +86,9 @@ SA_INLINE void *sa_thread_pointer(void)
 }
 
 /*
- * The two of the fast path. cls is a header offset, and is consumed: the header's address is made
- * in its register, so after an abort control goes to the label `again`, where the caller works the
- * class out once more. Both leave through labels without having changed anything.
+ * The two sequences of the fast path. cls is a header offset, and its register is consumed: the
+ * header's address is computed there. So after an abort control goes to the label `again`, where
+ * the caller computes the class once more. Both leave through a label without a change to the slab.
  */
 
 /* Pops an object into obj and counts down; to slow if the slow path has to look. */

@@ -3,9 +3,12 @@
  * The restartable sequences of percpu.h for x86-64. Included by percpu.h only.
  *
  * Shape of each: label 0 stores the descriptor's address to rseq_cs; 1 is the first instruction of
- * the sequence and 2 the one after the commit; 4 is where the kernel resumes a thread that was
- * interrupted in between: it counts the abort and begins again. Numeric labels are used because a
- * sequence is emitted once for every place that inlines it.
+ * the sequence and 2 the one after the commit; 4 is where the kernel resumes a thread that it
+ * interrupted in between: there the thread counts the abort and begins the sequence again. Labels
+ * are numeric because every place that inlines a sequence emits it once more.
+ *
+ * The sequences own the slab of their CPU (percpu.h). Besides it, they write rseq_cs of their
+ * thread, and the count of restarts, where a lost addition does no harm.
  */
 /* Assembly is laid out by hand. */
 /* clang-format off */
@@ -42,24 +45,24 @@
     "movq %[cpu], %%fs:%c[rseq_cs](%[off])\n\t"                                                    \
     "1: movslq %%fs:%c[cpu_id](%[off]), %[cpu]\n\t"
 
-/* The end of every sequence; after an abort it goes on at `restart`. */
+/* The end of every sequence. After an abort, the thread continues at `restart`. */
 #define SA_PERCPU_END(restart)                                                                     \
     "2:\n\t"                                                                                       \
     ".pushsection .text.sa_rseq_abort, \"ax\"\n\t"                                                 \
-    ".byte 0x0f, 0xb9, 0x3d\n\t" /* ud1, so that a disassembler takes the signature as operand */  \
+    ".byte 0x0f, 0xb9, 0x3d\n\t" /* ud1: a disassembler shows the signature as its operand */  \
     ".long 0x53053053\n\t"                                                                         \
     "4: incq %c[aborts](%[hot])\n\t"                                                               \
     "jmp " restart "\n\t"                                                                          \
     ".popsection\n\t"
 
-/* Those of the slow paths find slab and header, and begin again by themselves. */
+/* The sequences of slow paths find slab and header, and restart at their own beginning. */
 #define SA_PERCPU_ENTER                                                                            \
     SA_PERCPU_BEGIN "movq %c[slabs](%[hot],%[cpu],8), %[cpu]\n\t"                                  \
                     "leaq (%[cpu],%[cls]), %[head]\n\t"
 #define SA_PERCPU_LEAVE SA_PERCPU_END("0b")
 
-/* Copies %[k] > 0 words, one and two for what is over a multiple of four, then four at a time.
- * Restarted, it begins again: it only ever writes where nobody reads yet. */
+/* Copies %[k] > 0 words: first one and two for the remainder modulo four, then four at a time. A
+ * restarted sequence copies again, to slots that no other sequence reads yet. */
 #define SA_PERCPU_COPY(from, to)                                                                   \
     "xorl %k[i], %k[i]\n\t"                                                                        \
     "testb $1, %b[k]\n\t"                                                                         \
@@ -102,12 +105,12 @@ SA_INLINE void *sa_thread_pointer(void)
 }
 
 /*
- * The two of the fast path. cls is a header offset, and is consumed: the header's address is made
- * in its register, so after an abort control goes to the label `again`, where the caller must work
- * the class out once more. Both leave through labels without having changed anything.
+ * The two sequences of the fast path. cls is a header offset, and its register is consumed: the
+ * header's address is computed there. So after an abort control goes to the label `again`, where
+ * the caller computes the class once more. Both leave through a label without a change to the slab.
  */
 
-/* Pops an object into obj and counts down; to slow if the slow path has to look. */
+/* Pops an object into obj and counts down. Jumps to `slow` if the slow path must decide. */
 #define SA_PERCPU_POP(hot_, cls, obj, slow, again)                                                 \
     do {                                                                                           \
         uint64_t cpu_, head_ = (cls), count_;                                                      \
@@ -130,8 +133,8 @@ SA_INLINE void *sa_thread_pointer(void)
         (obj) = obj_;                                                                              \
     } while (0)
 
-/* Pushes an object. To full if the cache is full or stopped, to twice if the object is on top of it
- * already. */
+/* Pushes an object. Jumps to `full` if the cache is full or stopped, and to `twice` if the object
+ * is already the topmost one. */
 #define SA_PERCPU_PUSH(hot_, cls, obj, full, twice, again)                                         \
     do {                                                                                           \
         uint64_t cpu_, head_ = (cls), top_, count_;                                                \
@@ -155,7 +158,7 @@ SA_INLINE void *sa_thread_pointer(void)
             : full, twice, again);                                                                 \
     } while (0)
 
-/* cls is a header offset below. */
+/* In the functions below, cls is a header offset. */
 
 /* Pushes as many of objs[0..n) as fit and returns how many; n > 0. */
 SA_INLINE size_t sa_percpu_push_batch_at(void *hot, size_t cls, void *const *objs,
@@ -212,7 +215,8 @@ SA_INLINE size_t sa_percpu_pop_batch_at(void *hot, size_t cls, void **out, size_
     return k;
 }
 
-/* Stores a word if this is the given CPU with the given slab, and the state still reads expect. */
+/* Stores a word, if this CPU has the given number and the given slab, and the state equals expect.
+ * Returns whether it did. */
 SA_INLINE bool sa_percpu_store_at(void *hot, int32_t cpu, struct sa_slab *expect_slab,
                                   size_t cls, uint64_t expect, void *word, uint64_t value)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory pressure; see pressure.h. */
+/* Memory pressure; see pressure.h. A struct sa_pressure belongs to the thread that watches. */
 #include "alloc/os/pressure.h"
 
 #include "alloc/base/atomic.h"
@@ -10,23 +10,23 @@
 #include <poll.h>
 #include <string.h>
 
-/*
- * Pressure is when some task has waited for this part of a window. Without privileges a window must
- * be a multiple of two seconds.
- */
+/* Memory pressure means that tasks have waited for memory for WAITED_US in WINDOW_US. Without
+ * privileges a window must be a multiple of two seconds. */
 #define WAITED_US 150000ull
 #define WINDOW_US 2000000ull
 #define TRIGGER   "some 150000 2000000"
 
 uint32_t sa_pressure_watched;
 
+/* Sets the source, also for reports. */
 static void set_source(struct sa_pressure *p, enum sa_pressure_source source)
 {
     p->source = source;
     sa_store_relaxed(&sa_pressure_watched, source);
 }
 
-/* The microseconds that some task has waited, ever. False if the file does not tell. */
+/* Reads the microseconds in which at least one task waited for memory, since the system's start.
+ * False: the file does not have them. */
 static bool read_waited(const char *path, uint64_t *ret)
 {
     char text[256], *at, *end;
@@ -43,6 +43,7 @@ static bool read_waited(const char *path, uint64_t *ret)
     return true;
 }
 
+/* Whether the descriptor still is the trigger's file. */
 static bool is_open(const struct sa_pressure *p)
 {
     uint64_t file[2];
@@ -50,6 +51,7 @@ static bool is_open(const struct sa_pressure *p)
     return sa_sys_file_identity(p->fd, file) == 0 && file[0] == p->file[0] && file[1] == p->file[1];
 }
 
+/* Asks the kernel to report pressure on a descriptor. False: it refused. */
 static bool set_trigger(struct sa_pressure *p)
 {
     p->fd = sa_sys_open(p->path, O_RDWR | O_NONBLOCK, 0);
@@ -62,6 +64,7 @@ static bool set_trigger(struct sa_pressure *p)
     return false;
 }
 
+/* Begins to watch the file p->path. False: it does not tell. */
 static bool begin_with(struct sa_pressure *p)
 {
     if (!read_waited(p->path, &p->waited_us))
@@ -100,15 +103,17 @@ static void rest(unsigned ms)
     sa_sys_futex_wait(&never, 0, (int64_t)ms * 1000000);
 }
 
+/* Waits for the kernel's report. If the trigger is gone, the file is read from then on. */
 static bool wait_for_trigger(struct sa_pressure *p, unsigned ms)
 {
     int seen = is_open(p) ? sa_sys_poll(p->fd, POLLPRI, ms) : POLLERR;
 
-    if (seen < 0) /* never without a rest */
+    if (seen < 0) /* poll failed at once: the caller must not spin */
         rest(ms);
 
     if (seen > 0 &&
-        seen & (POLLERR | POLLNVAL)) { /* the group is gone, or the program closed the file */
+        seen &
+            (POLLERR | POLLNVAL)) { /* the group was removed, or the program has closed the file */
         sa_pressure_end(p);
         set_source(p, SA_PRESSURE_READ);
         return false;
@@ -116,6 +121,7 @@ static bool wait_for_trigger(struct sa_pressure *p, unsigned ms)
     return seen > 0 && seen & POLLPRI;
 }
 
+/* Waits, then compares what tasks have waited meanwhile with the part of a window. */
 static bool wait_and_read(struct sa_pressure *p, unsigned ms)
 {
     uint64_t waited, now, before = p->waited_us, then = p->then_ns;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding libc's rseq registration, and fencing; see rseq.h. */
+/* Finds libc's registration of rseq, and fences; see rseq.h. Start-up writes sa_rseq, under INIT,
+ * except for the atomic count of fences. */
 #include "alloc/os/rseq.h"
 
 #include "alloc/base/atomic.h"
@@ -11,14 +12,15 @@
 
 #include <stddef.h>
 
-/* From linux/membarrier.h of Linux 5.10; there they are enumerators, which cannot be tested for. */
+/* From linux/membarrier.h of Linux 5.10, where they are enumerators, which the preprocessor cannot
+ * test. */
 enum {
     CMD_PRIVATE_EXPEDITED_RSEQ = 1 << 7,
     CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ = 1 << 8,
     FLAG_CPU = 1 << 0,
 };
 
-/* libc's description of its area (glibc 2.35 and later). Weak: older libcs have none. */
+/* libc's description of its area, since glibc 2.35. Weak, because older libcs have none. */
 extern const ptrdiff_t __rseq_offset SA_WEAK;
 extern const unsigned __rseq_size SA_WEAK;
 
@@ -34,6 +36,7 @@ static int rseq_register_fence(void)
     return sa_sys_membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0);
 }
 
+/* Returns why rseq cannot be used, or NULL if it can. */
 static SA_START_CODE const char *rseq_unusable(bool allow)
 {
     const char *tp = sa_thread_pointer();
@@ -76,8 +79,7 @@ SA_RARE bool sa_rseq_fence(int cpu)
     long r = -1;
 
     if (sa_single_threaded())
-        return true; /* nobody else is in a critical section, and signals have ended this thread's
-                      */
+        return true; /* no other thread is in a section, and a signal restarts this thread's */
     if (sa_filtered())
         return false;
     sa_add_relaxed(&sa_rseq.fences, 1);

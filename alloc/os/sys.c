@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system calls of sys.h. Stateless. */
+/* The system calls of sys.h. No variables. */
 #include "alloc/os/sys.h"
 
 #include "alloc/base/syscall.h"
@@ -29,7 +29,8 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
-#define ADVICE_TRIES 10 /* the kernel asks to try again when it is short of memory for itself */
+#define ADVICE_TRIES                                                                               \
+    10 /* madvise fails with EAGAIN while the kernel is short of memory for itself */
 
 SA_RARE void sa_sys_futex_wait(uint32_t *word, uint32_t expect, int64_t ns)
 {
@@ -78,8 +79,8 @@ int sa_sys_msync(void *p, size_t bytes, int flags)
 }
 
 /*
- * A futex operation that compares the word with a number and then wakes and moves nobody: the
- * kernel reads the word and changes nothing. A filter that lets locks work lets this call pass.
+ * Asks the kernel to compare the word with a number, and then to wake and move no thread: a futex
+ * operation that reads the word and changes nothing. A filter that allows locks allows this call.
  */
 bool sa_sys_is_readable(const void *p)
 {
@@ -108,9 +109,12 @@ SA_RARE void sa_sys_name_mapping(void *p, size_t bytes, const char *name)
 
 unsigned sa_sys_cpu_numbers(void)
 {
-    unsigned char mask[2048]; /* twice the largest configuration */
-    /* The kernel copies its own mask, which has a bit for every possible CPU, and says how long it
-     * is. The mask itself, the CPUs allowed now, may change later. */
+    unsigned char mask[2048]; /* room for twice the CPUs of the largest kernel configuration */
+    /*
+     * The kernel copies its own mask, which has a bit for every possible CPU, and returns the
+     * mask's length. Only the length counts: the CPUs in the mask, those allowed now, may change
+     * later.
+     */
     int bytes = sa_sys_affinity(mask, sizeof(mask));
 
     return bytes > 0 ? (unsigned)bytes * 8 : UINT_MAX;
@@ -193,7 +197,7 @@ SA_RARE long sa_sys_readlink(const char *path, char *buf, size_t cap)
 
 SA_RARE int sa_sys_file_mode(const char *path)
 {
-    struct stat st; /* libc's is the kernel's on the architectures that we have */
+    struct stat st; /* libc's struct is the kernel's on both architectures */
 
     long r = sa_syscall(SYS_newfstatat, AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW);
 
@@ -231,7 +235,7 @@ SA_RARE long sa_sys_file_write_quiet(int fd, const void *buf, size_t bytes)
     sa_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &both, &before, sizeof(both));
     sa_syscall(SYS_rt_sigpending, &pending, sizeof(pending));
     n = sa_sys_write(fd, buf, bytes);
-    both &= ~pending; /* what was there before is the program's */
+    both &= ~pending; /* a signal that was pending before is the program's */
     if ((n == -EPIPE || n == -EFBIG) && both)
         sa_syscall(SYS_rt_sigtimedwait, &both, NULL, &at_once, sizeof(both));
     sa_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
@@ -326,7 +330,7 @@ SA_RARE int sa_sys_signal_self(int number, void *info)
 
 SA_RARE uint64_t sa_sys_file_limit(void)
 {
-    struct rlimit limit; /* 64 bits wide, as the kernel's, on the architectures that we have */
+    struct rlimit limit; /* 64 bits wide, as the kernel's, on both architectures */
 
     if (sa_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0)
         return UINT64_MAX;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbol table of the vDSO; see vdso.h. An ELF image that the kernel has mapped: its dynamic
- * section lists the symbols, the names and a hash table, which tells how many symbols there are.
+ * Finds functions in the vDSO; see vdso.h. The vDSO is an ELF image that the kernel has mapped. Its
+ * dynamic section names the table of symbols, their names, and a hash table, from which their
+ * number follows.
  */
 #include "alloc/os/vdso.h"
 
@@ -27,19 +28,20 @@
 typedef long (*clock_function)(clockid_t, struct timespec *);
 typedef long (*cpu_function)(unsigned *, unsigned *, void *);
 
-/* NULL: the kernel is called. Const after sa_vdso_init. */
+/* NULL: the kernel is called instead. Written by start-up, const afterwards. */
 static SA_START_DATA struct {
     clock_function clock;
     cpu_function cpu;
 } vdso;
 
 struct image {
-    uintptr_t base; /* what addresses in it are relative to */
+    uintptr_t base; /* added to the addresses in the image */
     const ElfW(Sym) * symbols;
     const char *names;
     const uint32_t *hash, *gnu_hash; /* one of them may be NULL */
 };
 
+/* Finds the tables of the image. False: one is missing. */
 static bool read_image(const ElfW(Ehdr) * header, struct image *ret)
 {
     const ElfW(Phdr) *segment = (const void *)((uintptr_t)header + header->e_phoff);
@@ -69,7 +71,7 @@ static bool read_image(const ElfW(Ehdr) * header, struct image *ret)
     return ret->symbols && ret->names && (ret->hash || ret->gnu_hash);
 }
 
-/* One above the highest symbol. */
+/* Returns the number of symbols. */
 static uint32_t count_symbols(const struct image *image)
 {
     const uint32_t *gnu = image->gnu_hash, *buckets, *chains;
@@ -88,6 +90,7 @@ static uint32_t count_symbols(const struct image *image)
     return last + 1;
 }
 
+/* Returns the address of a function, or NULL. */
 static const void *find(const struct image *image, uint32_t symbols, const char *name)
 {
     for (uint32_t i = 0; i < symbols; i++) {

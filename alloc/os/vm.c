@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Address space; see vm.h. */
+/* Address space; see vm.h. The counters of sa_vm and the list `stuck` are atomic; nothing takes a
+ * lock. */
 #include "alloc/os/vm.h"
 
 #include "alloc/base/atomic.h"
@@ -30,8 +31,8 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* The kernel orders the end of one mapping before the beginning of the next at its place. Thread
- * sanitizers do not see it. */
+/* The kernel orders the end of a mapping before the next mapping at its place. ThreadSanitizer does
+ * not see that. */
 #if SA_TSAN
 #include <sanitizer/tsan_interface.h>
 static char unmapped;
@@ -44,14 +45,15 @@ static char unmapped;
 
 SA_START_DATA struct sa_vm sa_vm;
 
-/* A mapping that the kernel would not let go of. The record is in the mapping itself. */
+/* A mapping that the kernel refused to unmap. The record lies in the mapping itself. */
 struct stuck {
     struct stuck *next;
     size_t bytes;
-    uint64_t *count; /* of sa_vm: where they are counted */
+    uint64_t *count; /* the counter of sa_vm that includes the bytes */
 };
 
-static struct stuck *stuck; /* atomic: a stack; whoever takes it takes all of it */
+/* Atomic: a stack. Threads push with release, and take all of it with acquire. */
+static struct stuck *stuck;
 
 void sa_vm_init(void)
 {
@@ -62,7 +64,7 @@ void sa_vm_init(void)
     if (!sa_vm.page_bytes)
         sa_vm.page_bytes = 4096;
     sa_vm.page_step = sa_max(sa_vm.page_bytes >> SA_PAGE_SHIFT, 1);
-    if (random) /* libc uses these bytes for its own secrets: mix, so that ours tell nothing */
+    if (random) /* libc's secrets are made of these bytes: mix them, so that the seed hides them */
         memcpy(words, random, sizeof(words));
     sa_vm.seed = sa_rng_mix(words[0] ^ sa_rng_mix(words[1] + SA_RNG_STEP));
 }
@@ -71,7 +73,8 @@ SA_RARE void sa_vm_secret(uint64_t *ret, unsigned count)
 {
     uint64_t at = sa_vm.seed;
 
-    /* If the kernel has none, or may not say: what it gave the process at its start. */
+    /* Where the kernel has no random numbers, or must not be asked: those of the process's
+     * start. */
     memset(ret, 0, count * sizeof(*ret));
     if (!sa_filtered())
         sa_sys_random(ret, count * sizeof(*ret));
@@ -86,6 +89,7 @@ static void stuck_push(struct stuck *s)
         continue;
 }
 
+/* Unmaps and counts. False: the kernel refused. */
 static bool try_unmap(void *p, size_t bytes, uint64_t *count)
 {
     vm_unmapping();
@@ -95,6 +99,8 @@ static bool try_unmap(void *p, size_t bytes, uint64_t *count)
     return true;
 }
 
+/* Tries again to unmap what the kernel refused to; stops at the first mapping that it refuses
+ * again. */
 SA_COLD static void stuck_retry(void)
 {
     struct stuck *next;
@@ -108,16 +114,17 @@ SA_COLD static void stuck_retry(void)
     }
 }
 
-/* Filters of daemons compare the flags with those of libc's malloc: vsftpd's ends the process at
- * any others. */
+/* Behind a filter, the flags are those of libc's malloc: vsftpd's filter ends the process at
+ * others. */
 static int map_flags(void)
 {
     return MAP_PRIVATE | MAP_ANONYMOUS | (sa_filtered() ? 0 : MAP_NORESERVE);
 }
 
-/* Page-aligned, once sa_vm_init has asked for the page size. */
+/* Whether an address or a size is a multiple of the page size. True before sa_vm_init. */
 #define VM_ALIGNED(at) (!sa_vm.page_bytes || (uintptr_t)(at) % sa_vm.page_bytes == 0)
 
+/* Maps memory and counts it in *count. NULL: the kernel refused. */
 static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *count)
 {
     void *p;
@@ -152,7 +159,7 @@ void *sa_vm_map_space(void *hint, size_t bytes, const char *name)
     return map_counted(hint, bytes, name, &sa_vm.space_bytes);
 }
 
-/* Meanwhile both count it, rather than none. */
+/* For a moment both counters have the bytes, rather than neither. */
 void sa_vm_use_reserved(size_t bytes)
 {
     sa_add_relaxed(&sa_vm.used_bytes, bytes);
@@ -182,6 +189,7 @@ SA_RARE void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
     return moved;
 }
 
+/* Unmaps memory, or puts it on the list `stuck` if the kernel refuses. */
 static void unmap_counted(void *p, size_t bytes, uint64_t *count)
 {
     struct stuck *s = p;
@@ -191,7 +199,7 @@ static void unmap_counted(void *p, size_t bytes, uint64_t *count)
         stuck_retry();
     if (SA_LIKELY(try_unmap(p, bytes, count)))
         return;
-    if (sa_sys_is_readable(p)) { /* not made inaccessible */
+    if (sa_sys_is_readable(p)) { /* else it cannot hold the record, and stays */
         s->bytes = bytes;
         s->count = count;
         stuck_push(s);
@@ -210,10 +218,9 @@ void sa_vm_unmap_space(void *p, size_t bytes)
 
 #define PAGEMAP         "/proc/self/pagemap"
 #define PAGEMAP_PRESENT (1ull << 63)
-#define PAGEMAP_ENTRIES 512 /* read at a time: a hugepage's */
+#define PAGEMAP_ENTRIES 512 /* entries read at a time: those of a hugepage */
 
-/* By the calls that the loader makes at start: filters of launchers let them pass, unlike
- * mincore. */
+/* Uses calls that the loader makes at start-up. Filters of launchers allow them, unlike mincore. */
 SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
 {
     size_t at = (uintptr_t)p / sa_vm.page_bytes, pages = 0;
@@ -238,7 +245,7 @@ SA_RARE size_t sa_vm_resident(const void *p, size_t bytes)
     return at < end ? 0 : pages * sa_vm.page_bytes;
 }
 
-/* The kernel's interface (PAGEMAP_SCAN), which older headers lack. */
+/* The kernel's interface (PAGEMAP_SCAN), which older headers do not have. */
 struct scan_range {
     uint64_t start, end, categories;
 };
@@ -253,7 +260,7 @@ struct scan {
 #define SCAN_HUGE    64
 #define SCAN_RANGES  64
 
-/* The number at *text, which is moved behind it. */
+/* Parses the number at *text, and moves *text behind it. */
 static uintptr_t smaps_number(const char **text, unsigned base)
 {
     uintptr_t n = 0;
@@ -270,8 +277,8 @@ static uintptr_t smaps_number(const char **text, unsigned base)
     }
 }
 
-/* Adds what a line says of the mapping that began last, of which *inside says whether it is in the
- * range. */
+/* Adds the numbers of a line to *sum. *inside: whether the mapping that the lines describe overlaps
+ * the range; set by the first line of a mapping. */
 static void smaps_line(const char *line, uintptr_t start, uintptr_t end, bool *inside,
                        struct sa_vm_coverage *sum)
 {
@@ -291,7 +298,7 @@ static void smaps_line(const char *line, uintptr_t start, uintptr_t end, bool *i
 
 SA_RARE bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverage *ret)
 {
-    char text[2048], line[64]; /* of which the beginning is enough */
+    char text[2048], line[64]; /* the beginning of a line is enough */
     struct sa_vm_coverage sum = {0, 0};
     int fd = sa_sys_open("/proc/self/smaps", O_RDONLY, 0);
     bool inside = false;
@@ -351,8 +358,8 @@ SA_RARE bool sa_vm_coverage(uintptr_t start, uintptr_t end, struct sa_vm_coverag
     return true;
 }
 
-/* The kernel refused MADV_DONTNEED. For locked memory it does so with EINVAL, and has other advice
- * from 5.18 on. */
+/* MADV_DONTNEED failed. The kernel returns EINVAL if the memory is locked, and since Linux 5.18 has
+ * other advice for that. Returns whether the pages were released. */
 SA_COLD static bool release_refused(void *p, size_t bytes, int error)
 {
     int r = error == -EINVAL ? sa_sys_madvise(p, bytes, MADV_DONTNEED_LOCKED) : error;
@@ -430,15 +437,15 @@ SA_RARE enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
             sa_sys_name_mapping(p, bytes, name);
         return SA_VM_ZEROED;
     }
-    /* Most likely the process has as many mappings as it may have. The kernel sees that before it
-     * changes anything: what was there can be used on, and only stays a mapping of its own. */
+    /* Most likely the process has the most mappings that the kernel allows. The kernel checks that
+     * before it changes anything: the old mapping is still usable, but cannot merge. */
     sa_add_relaxed(&sa_vm.map_failures, 1);
     failed = sa_sys_madvise(p, bytes, MADV_DONTNEED);
     if (!failed)
         return SA_VM_ZEROED;
     sa_add_relaxed(&sa_vm.advise_failures, 1);
-    /* Part of the range is not there any more: the kernel says so, unless other pages refuse the
-     * advice first. */
+    /* ENOMEM: part of the range is not mapped any more. Another error may come first, so look at
+     * both ends as well. */
     return failed == -ENOMEM || !sa_sys_is_readable(p) ||
                    !sa_sys_is_readable((const char *)p + bytes - 1)
                ? SA_VM_LOST
