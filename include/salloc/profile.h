@@ -30,8 +30,10 @@ enum salloc_profile_type {
 };
 
 /**
- * Estimators: how a sample is extrapolated. All are unbiased; the first has the least variance. The
- * signs are those of doc/sampling.md.
+ * Estimators: how a sample is extrapolated. All are unbiased; the first has the least variance.
+ * doc/sampling.md ("Estimates") derives them and their variances. Its signs: a, the bytes that the
+ * block occupies; T, the sampling interval; p, the probability that the block is sampled; f, the
+ * position of the first sampled byte in the block, from 1.
  */
 enum salloc_estimator {
     SALLOC_ESTIMATE_WEIGHTED = 0, /**< a sample stands for 1/p blocks (Horvitz-Thompson) */
@@ -108,6 +110,7 @@ struct salloc_profile_sample {
      */
     int censored;
     int same_cpu, same_thread; /**< freed where it was allocated: 1, 0, or -1 (not freed) */
+    /** Of the row's samples, in ns; the deviation is the square root of the variance. */
     double lifetime_mean, lifetime_deviation;
     uint64_t lifetime_min, lifetime_max;
     enum salloc_guarded_status guarded_status;
@@ -130,9 +133,10 @@ struct salloc_profile_sample {
 };
 
 /**
- * An estimate with its confidence interval. The ends allow for blocks of which no sample was taken
- * (doc/sampling.md). A set without samples has the estimate 0 and the lower end 0, but a positive
- * upper end. An upper end is infinite if blocks may have been allocated while sampling was off.
+ * An estimate with its confidence interval. The ends allow for blocks of which no sample was taken:
+ * they are quantiles of a negative binomial distribution (doc/sampling.md, "Intervals"). A set
+ * without samples has the estimate 0 and the lower end 0, but a positive upper end. An upper end is
+ * infinite if blocks may have been allocated while sampling was off.
  */
 struct salloc_estimate {
     uint64_t samples;
@@ -283,9 +287,9 @@ int salloc_profile_estimate(const salloc_profile *profile, const void *const *st
  *
  * - FRAGMENTATION: the upper end is wide, because one small block may hold up a span. It is at most
  *   all free bytes of spans, unless the estimate is higher.
- * - LIFETIME: the interval is approximate (doc/sampling.md). Blocks still allocated at the stop
- *   count with their time until then. With fewer than 4 samples the interval is 0 to infinity,
- *   unless all samples are certain.
+ * - LIFETIME: the interval is approximate (doc/sampling.md, "Any set of samples"). Blocks that are
+ *   still allocated at the stop count with their time until then. With fewer than 4 samples the
+ *   interval is 0 to infinity, unless all samples are certain.
  *
  * @return 0, or -1 with errno EINVAL (null argument, unknown size of the query, metric that the
  *         profile does not have, unknown estimator or one that the metric does not allow, level not

@@ -3,8 +3,9 @@
  * salloc: a malloc replacement. A program needs nothing from this header to use salloc: link with
  * -lsalloc or preload libsalloc.so. This header adds reports, limits, and questions about blocks.
  *
- * Unless a function says otherwise, any thread may call it at any time. On success a function
- * returns 0 or a pointer. On failure it returns -1 or NULL, sets errno, and writes no result.
+ * Unless a function says otherwise, any thread may call it at any time, but a signal handler must
+ * not. On success a function returns 0 or a pointer. On failure it returns -1 or NULL, sets errno,
+ * and writes no result. Sizes are in bytes.
  */
 #ifndef SALLOC_SALLOC_H
 #define SALLOC_SALLOC_H
@@ -136,7 +137,7 @@ int salloc_set_numeric_property(const char *name, size_t value);
  * Empties the caches and releases free memory to the system.
  *
  * @param bytes how much to release at least, if that much is free. SIZE_MAX: all free memory.
- * @return bytes released: fewer than requested, or 0, if less is free.
+ * @return bytes released: fewer than requested if less is free; 0 also if another thread forks.
  */
 size_t salloc_release_free_memory(size_t bytes);
 
@@ -169,7 +170,10 @@ enum salloc_memory_limit {
  */
 int salloc_set_memory_limit(enum salloc_memory_limit which, size_t bytes);
 
-/** Returns the limit in bytes that the program or an option has set, or SALLOC_NO_LIMIT. */
+/**
+ * Returns the limit in bytes that the program or an option has set, or SALLOC_NO_LIMIT. The limit
+ * of the control group, which group_limit follows, is not such a limit.
+ */
 size_t salloc_get_memory_limit(enum salloc_memory_limit which);
 
 /**
@@ -203,8 +207,8 @@ size_t salloc_get_release_rate(void);
 /**
  * Starts the maintenance thread, which releases free memory. Without it, calls of malloc and free
  * do that work from time to time. Only a program that frees much and then calls neither for long
- * gains by the thread. The thread handles no signals and runs no code of the program. A child of
- * fork gets a thread of its own when it allocates. The option maintenance_thread:on has the same
+ * benefits from the thread. The thread handles no signals and runs no code of the program. A child
+ * of fork gets a thread of its own when it allocates. The option maintenance_thread:on has the same
  * effect, but starts the thread later.
  *
  * @return 0, also if the thread runs already; -1 with errno EAGAIN (the thread cannot be created),
@@ -232,7 +236,7 @@ unsigned salloc_process_background_actions(void);
  * Returns the bytes that malloc(size) would occupy: the growth of "in use by application". In a
  * hardened program this is more than the block's usable size.
  *
- * @return bytes, or 0 if malloc(size) would fail for any state of the heap.
+ * @return bytes, or 0 if malloc(size) fails in every state of the heap.
  */
 size_t salloc_get_estimated_allocated_size(size_t size);
 
@@ -258,7 +262,8 @@ enum salloc_ownership salloc_get_ownership(const void *p);
  * takes the dynamic loader's lock. Call it only where these are allowed.
  *
  * @return the number of domains now in use (1: only one exists, or the cache was not split), or -1
- *         with errno ENOENT (hwloc is not installed), ENOMEM.
+ *         with errno ENOENT (hwloc is not installed, or this library was built without it, or the
+ *         program is static), ENOMEM (hwloc failed). While another thread asks: the domains in use.
  */
 int salloc_discover_topology(void);
 
