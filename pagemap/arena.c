@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata arena; see arena.h. One lock (ARENA, a leaf) guards the struct. The arena
- * maps blocks while it holds the lock, because that is rare and the kernel does not call back.
+ * The metadata arena; see arena.h. The lock ARENA guards the struct. No lock is taken while it is
+ * held. The arena maps blocks under the lock, because that is rare and the kernel does not call
+ * back.
  */
 #include "pagemap/arena.h"
 
@@ -22,12 +23,12 @@
 
 static SA_START_DATA struct {
     struct sa_lock lock;
-    /* What is left of the block being carved. */
+    /* The unused part of the block being carved. */
     uintptr_t next SA_GUARDED_BY(SA_RANK_ARENA), end SA_GUARDED_BY(SA_RANK_ARENA);
     struct sa_arena_stats stats SA_GUARDED_BY(SA_RANK_ARENA);
 } arena;
 
-/* Carves a record out of the block. 0: too little is left of it. */
+/* Carves a record out of the block and returns its address. 0: too little of the block is left. */
 static uintptr_t arena_carve(size_t bytes, size_t align) SA_REQUIRES(SA_RANK_ARENA)
 {
     bool table = bytes >= ARENA_TABLE_BYTES;
@@ -54,7 +55,7 @@ static bool arena_map(size_t bytes) SA_REQUIRES(SA_RANK_ARENA)
     size_t block = sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, least));
     void *p = sa_vm_map(NULL, block, "salloc:metadata");
 
-    if (!p && block > least) { /* little memory may be left: map no more than needed */
+    if (!p && block > least) { /* memory may be short: map no more than needed */
         block = sa_align_up(bytes, least);
         p = sa_vm_map(NULL, block, "salloc:metadata");
     }

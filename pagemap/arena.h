@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 
+/* Bytes, and the number of blocks mapped so far. */
 struct sa_arena_stats {
     size_t mapped_bytes;
     size_t allocated_bytes;
@@ -23,6 +24,7 @@ struct sa_arena_stats {
 /* Zeroed memory with at least the alignment (a power of two <= 4096); NULL when out of memory. */
 void *sa_arena_alloc(size_t bytes, size_t align);
 
+/* Copies the statistics, with the lock held. */
 void sa_arena_stats(struct sa_arena_stats *ret);
 
 #endif

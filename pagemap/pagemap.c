@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writers of the radix map; see pagemap.h for why readers need no lock. */
+/* Writes the radix map, and looks up pointers of unknown origin; see pagemap.h for why readers need
+ * no lock. PAGEMAP guards the addition of nodes. An entry belongs to the owner of its page. */
 #include "pagemap/pagemap.h"
 
 #include "alloc/base/bits.h"
@@ -13,12 +14,12 @@
 
 #include <string.h>
 
-#define FAR_ENOUGH (1ul << 20) /* pages that sa_pagemap_find_around goes down */
+#define FAR_ENOUGH (1ul << 20) /* the most pages that sa_pagemap_find_around examines */
 
 /*
  * The table of classes becomes writable for this many leaves at a time (a power of two): 128 MiB of
- * addresses, by two system calls. A process that locks its memory does not get memory for what is
- * not writable. What is writable is too short for a hugepage.
+ * addresses, in two system calls. In a process that locks its memory, the kernel backs all that is
+ * writable, but not the rest. A writable part is too short for a hugepage.
  */
 #define OPEN_LEAVES 4ul
 
@@ -26,10 +27,10 @@ struct sa_pagemap sa_pagemap;
 
 static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: held to add nodes */
 
-/* Atomic; written under PAGEMAP. Not 0: no table is closed, and none will be. */
+/* Atomic; written under PAGEMAP, or by start-up. Not 0: no table is closed, and none will be. */
 static uint8_t all_open;
 
-/* Attempts to get the lock by a caller that may not wait. */
+/* The most attempts to get the lock, for a caller that must not wait. */
 #define OPEN_TRIES 1000
 
 /* No analysis: it does not follow `owns` around the loop. */
@@ -61,7 +62,7 @@ void sa_pagemap_close(void)
 
     if (!closed && sa_filtered())
         sa_store_release(&all_open, true);
-    else if (!closed) /* both tables: one lies behind the other */
+    else if (!closed) /* both tables at once, because they are adjacent */
         sa_vm_close(sa_hot.home_class, sizeof(sa_hot.home_class) + sizeof(sa_hot.home_any_class));
     closed = true;
 }
@@ -74,7 +75,8 @@ void sa_pagemap_init(void)
 
 /*
  * Makes the classes of leaf n and of the leaves around it writable. Other threads may read them
- * meanwhile, and see zeros before and after. False: out of memory; what is writable is zero.
+ * meanwhile, and see zeros before and after. False: out of memory; then all that is writable reads
+ * as zero.
  */
 static bool pagemap_open_classes(const struct sa_map_node *node, uint8_t *classes, size_t n)
     SA_REQUIRES(SA_RANK_PAGEMAP)
@@ -163,7 +165,7 @@ struct sa_span *sa_pagemap_find(uintptr_t address)
     return span;
 }
 
-/* True if a span may lie in the address's window. */
+/* Whether the map has entries in the address's window, so that a span may lie there. */
 static bool pagemap_has(uintptr_t address)
 {
     return address >> SA_ADDRESS_BITS == 0 &&
@@ -204,6 +206,7 @@ SA_RARE struct sa_span *sa_pagemap_next(uintptr_t *at)
     return NULL;
 }
 
+/* Stores the span of a page, whose entry exists. */
 static void pagemap_set(uintptr_t address, struct sa_span *span)
 {
     size_t page = address >> SA_PAGE_SHIFT;
@@ -211,7 +214,7 @@ static void pagemap_set(uintptr_t address, struct sa_span *span)
     struct sa_map_leaf *leaf =
         sa_load_relaxed(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
 
-    SA_DCHECK(node && leaf); /* sa_pagemap_grow has made them */
+    SA_DCHECK(node && leaf); /* sa_pagemap_grow has made both */
     sa_store_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)], span);
 }
 

@@ -40,10 +40,10 @@ struct sa_map_node {
     struct sa_map_leaf *leaf[1u << SA_MAP_NODE_BITS]; /* atomic: release by grow, acquire */
 };
 
-/* The roots of both trees, side by side: most programs touch one page of them. */
+/* The roots of both trees, side by side, so that most programs touch one page of them. */
 struct sa_map_root {
     struct sa_map_node *node; /* atomic: release by grow, acquire by readers */
-    uint8_t *classes;         /* the same; the home window's is in sa_hot */
+    uint8_t *classes;         /* atomic, as node; that of the home window lies in sa_hot */
 };
 
 struct sa_pagemap {
@@ -55,7 +55,8 @@ struct sa_pagemap {
 
 extern struct sa_pagemap sa_pagemap;
 
-/* Makes entries for [start, start + bytes) exist. False when out of memory. */
+/* Makes entries for [start, start + bytes) exist. False: out of memory, or beyond the address
+ * space. Takes PAGEMAP. */
 bool sa_pagemap_grow(uintptr_t start, size_t bytes);
 
 /* Makes the tables of the home window read-only until there are spans. Called before any grow; a
@@ -66,9 +67,11 @@ void sa_pagemap_close(void);
  * forbid that later. Gives up if the lock is held for long: a child of vfork calls it, too. */
 SA_COLD void sa_pagemap_open_all(void);
 
-/* Makes the home window's leaf part of the map. Called once, before any grow. */
+/* Makes the home window's leaf of classes part of the map. Called once, before any grow. */
 void sa_pagemap_init(void);
 
+/* Returns the entry of the address's page in the tree of spans, or NULL. The span need not contain
+ * the address, see above. Safe for any address. */
 SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
 {
     size_t page = address >> SA_PAGE_SHIFT;
@@ -86,6 +89,7 @@ SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
     return sa_load_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)]);
 }
 
+/* Returns the size class of the address's page, or 0. Safe for any address. */
 SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
 {
     uint8_t *classes;
@@ -101,14 +105,12 @@ SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
 /* The span, in use or free, that contains the address, or NULL. Safe for any address. */
 struct sa_span *sa_pagemap_find(uintptr_t address);
 
-/* The same for any address inside a large span in use, of which the map has only the ends: goes
- * down page by page. Slow. */
+/* As sa_pagemap_find, also for an address inside a large span in use, of which the map has only the
+ * ends: examines page after page below the address. Slow. */
 struct sa_span *sa_pagemap_find_around(uintptr_t address);
 
-/*
- * The first span, in use or free, that begins at *at or behind it. Sets *at to where to go on.
- * NULL: there is none. The span may have changed meanwhile.
- */
+/* Returns the first span, in use or free, that begins at or after *at, and moves *at behind its
+ * first page. NULL: there is none. The span may change before the caller reads it. */
 struct sa_span *sa_pagemap_next(uintptr_t *at);
 
 /* Requires: entries exist. Sets the first and the last page's span. */

@@ -23,18 +23,18 @@
 
 enum sa_span_state {
     SA_SPAN_UNUSED,   /* record on a free list */
-    SA_SPAN_BACKED,   /* free; its pages may be backed and hold data */
+    SA_SPAN_BACKED,   /* free; its pages may be backed and contain data */
     SA_SPAN_RELEASED, /* free; its pages are unbacked and read as zero */
     SA_SPAN_MOVING,   /* changing hands or being released; belongs to the thread that does it */
     SA_SPAN_OBJECTS,  /* in use: objects of a class */
     SA_SPAN_LARGE,    /* in use: one block */
-    SA_SPAN_GUARDED,  /* a slot of guarded blocks, in use or not: sampling/guard/guarded.h */
-    SA_SPAN_KEPT, /* of a block that was freed; inaccessible: sampling/guard/sample_quarantine.h */
+    SA_SPAN_GUARDED,  /* a slot for guarded blocks, in use or not: sampling/guard/guarded.h */
+    SA_SPAN_KEPT,     /* a freed, inaccessible sample: sampling/guard/sample_quarantine.h */
 };
 
 struct sa_sample; /* sampling/record/recording.h */
 
-/* In place of a list: the span is in use, but its pages are unbacked, and the page heap does not
+/* A value of `list`: the span is in use, but its pages are unbacked, and the page heap does not
  * count them as used. */
 #define SA_SPAN_EMPTIED 0xff
 
@@ -43,32 +43,32 @@ struct sa_span {
     uint32_t pages;
     uint8_t state; /* enum sa_span_state; atomic where the free path reads it */
     uint8_t cls;   /* size class of an OBJECTS span, else 0 */
-    uint8_t list;  /* OBJECTS: which list of the central free list; else SA_SPAN_EMPTIED or not */
-    uint8_t heap;  /* number of the page heap instance it belongs to; never changes */
+    uint8_t list;  /* OBJECTS: the list of the central free list; else SA_SPAN_EMPTIED or other */
+    uint8_t heap;  /* number of the page heap instance that owns the record; never changes */
     struct sa_span *next, *prev; /* in the list that the state implies */
     union {
-        size_t requested;       /* LARGE: bytes asked for, checked by sized frees */
+        size_t requested;       /* LARGE: requested bytes, checked by sized frees */
         uint64_t *more_bits;    /* OBJECTS with more than 64 objects: the bitmap */
         uint64_t emptied;       /* OBJECTS, up to 64: see alloc/middle/central_empty.h */
         uint64_t idle_since_ns; /* free: since when */
-        struct sa_span *aside;  /* KEPT: the next one that could not be made accessible again */
+        struct sa_span *aside;  /* KEPT: the next span that could not be made accessible again */
     };
     union {
         uint64_t bits;            /* OBJECTS with up to 64 objects: bit set = object is free */
         struct sa_sample *sample; /* LARGE: the record of a sampled block, or NULL; atomic */
     };
-    uint16_t objects; /* OBJECTS: how many fit; LARGE: the page heap's own */
-    uint16_t live; /* OBJECTS: how many are not on this span (in caches or in use); atomic: profiles
-                      read it */
-    uint8_t zeroed; /* set by the page heap: content was zero when it was handed out */
-    uint8_t moved; /* LARGE: pages were moved here, the mapping cannot merge with its neighbours: it
-                    * is mapped afresh when it is freed */
+    uint16_t objects; /* OBJECTS: objects of the span; LARGE: the page heap's own use */
+    uint16_t live; /* OBJECTS: objects that are not free on this span (in caches or in use); atomic:
+                      profiles read it */
+    uint8_t zeroed; /* written by the page heap: the pages read as zero at the hand-out */
+    uint8_t moved; /* LARGE: written by the owner: the mapping was changed and cannot merge with its
+                      neighbours. It is mapped afresh when the span is freed */
     union {
         struct {
             uint8_t origin; /* LARGE, GUARDED: alloc/base/origin.h */
-            uint8_t guard;  /* LARGE of the ordinary heap: pages at the end that are inaccessible */
+            uint8_t guard; /* LARGE of the ordinary heap: number of inaccessible pages at its end */
         };
-        uint16_t pins; /* OBJECTS: live samples for which it stays, see sa_central_pin */
+        uint16_t pins; /* OBJECTS: live samples that keep the span, see sa_central_pin */
     };
 };
 
@@ -85,8 +85,8 @@ SA_INLINE uintptr_t sa_span_end(const struct sa_span *s)
     return s->start + sa_span_bytes(s);
 }
 
-/* Bytes that the program may use of a large block: without the pages that are inaccessible behind
- * it. */
+/* Returns the bytes of a large block that the program may use: those before its inaccessible
+ * pages. */
 SA_INLINE size_t sa_span_usable_bytes(const struct sa_span *span)
 {
     return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);
