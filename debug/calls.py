@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of functions in the program, made safe."""
+"""Makes gdb's calls of functions in the program safe.
+
+A call interrupts the selected thread at any instruction, perhaps inside a critical section or inside the allocator.
+gdb reports the beginning and the end of each call, and every stop (commands.py connects the functions below).
+
+State: `calls`, which only gdb's own thread uses, and sa_fork_gate.debugger in the program, which only this file
+writes.
+"""
 
 
 def thread_pointer():
+    """Returns the selected thread's thread pointer, or None if gdb does not know it."""
     frame = gdb.newest_frame()
     for name in ('fs_base', 'tpidr'):
         try:
@@ -13,7 +21,8 @@ def thread_pointer():
 
 
 def area_word(library):
-    """Where the selected thread's pointer to its descriptor is. None: nobody restarts sections (a cache for each thread)."""
+    """Returns the address of rseq_cs of the selected thread, which holds the address of a section's descriptor.
+    None: the library has a cache for each thread, and the kernel restarts no section."""
     memory = Memory()
     base = thread_pointer()
     if base is None or not library.global_field(memory, 'sa_rseq', 'sa_rseq.per_cpu'):
@@ -23,7 +32,8 @@ def area_word(library):
 
 
 def interrupted_section():
-    """What the selected thread has to be told after a call: (address, descriptor); None: it is in no section."""
+    """Returns (address of rseq_cs, address of the descriptor) if the selected thread is in a critical section, else
+    None."""
     pc = gdb.newest_frame().pc()
     for library in libraries():
         section = library.section_at(pc)
@@ -34,28 +44,32 @@ def interrupted_section():
 
 
 def arm(section):
-    """The kernel looks when the thread goes on: it finds it in the section of the descriptor, and restarts it."""
+    """Stores a section's descriptor again. When the thread continues, the kernel finds it in that section and restarts
+    it."""
     if section:
         gdb.selected_inferior().write_memory(section[0], struct.pack('<Q', section[1]))
 
 
 class Calls:
-    """The calls that have begun: for each thread what they interrupted, the outermost first."""
+    """The calls that have begun and not ended. of_thread has, by thread, the section that each call interrupted, or
+    None; the outermost call comes first."""
 
     def __init__(self):
         self.of_thread = {}
 
     def tell(self, on):
+        """Tells every copy of the library whether calls run: nested slow paths then get emergency memory."""
         for library in libraries():
             offset, size = library.field['sa_fork_gate.debugger']
             gdb.selected_inferior().write_memory(library.variable['sa_fork_gate'] + offset, on.to_bytes(size, 'little'))
 
     def begin(self, ptid):
+        """A call of a thread begins."""
         self.of_thread.setdefault(ptid, []).append(interrupted_section())
         self.tell(1)
 
     def end(self, ptid):
-        """A call has returned, or was stopped inside, or has ended the program."""
+        """gdb says that a call of a thread has ended. It has returned, was stopped inside, or has ended the program."""
         calls = self.of_thread.get(ptid)
         if not calls:
             return
@@ -65,13 +79,14 @@ class Calls:
             self.settle(ptid)
 
     def settle(self, ptid):
+        """Forgets a thread without calls. Tells the library when no call is left."""
         if not self.of_thread.get(ptid):
             self.of_thread.pop(ptid, None)
         if not self.of_thread:
             self.tell(0)
 
     def stopped(self):
-        """The registers that a call had saved may be back without an event of its end."""
+        """The program has stopped. gdb may have restored the registers of a call without an event at its end."""
         if not self.of_thread:
             return
         ptid = gdb.selected_thread().ptid
@@ -83,14 +98,15 @@ class Calls:
 
 
 def keep_in_place(pc):
-    """gdb steps over a breakpoint by running a copy of the instruction elsewhere. A section whose thread was elsewhere is not
-    restarted, so where a breakpoint is in one, gdb is told to step in place."""
+    """Makes gdb step in place if the address is in a critical section. By default gdb steps over a breakpoint with a
+    copy of the instruction at another address; the kernel does not restart a section whose thread is elsewhere."""
     if gdb.parameter('displaced-stepping') != 'off' and any(lib.section_at(pc) for lib in libraries()):
         gdb.execute('set displaced-stepping off')
         print('salloc: %#x is in a critical section: "set displaced-stepping off"' % pc)
 
 
 def dummy_frames():
+    """Returns the number of gdb's calls on the selected thread's stack."""
     count, frame = 0, gdb.newest_frame()
     while frame:
         count += frame.type() == gdb.DUMMY_FRAME
@@ -102,7 +118,8 @@ def dummy_frames():
 
 
 def leave_sections():
-    """With a cache for each thread nobody restarts a section: a thread that stops in one is sent to its beginning."""
+    """Sends each stopped thread that is in a critical section to the section's abort handler, which restarts it. For a
+    library with a cache for each thread, where the kernel restarts no section."""
     selected, frame = gdb.selected_thread(), gdb.selected_frame()
     moved = False
     for thread in gdb.selected_inferior().threads():
@@ -122,6 +139,7 @@ def leave_sections():
 
 
 def per_thread():
+    """Whether a copy of the library has a cache for each thread."""
     return any(lib.started(Memory()) and not lib.global_field(Memory(), 'sa_rseq', 'sa_rseq.per_cpu')
                for lib in libraries())
 
@@ -130,6 +148,7 @@ calls = Calls()
 
 
 def on_call(event):
+    """A call begins or ends (gdb's event inferior_call)."""
     try:
         if isinstance(event, gdb.InferiorCallPreEvent):
             calls.begin(event.ptid)
@@ -140,15 +159,17 @@ def on_call(event):
 
 
 def on_breakpoint(breakpoint):
+    """A breakpoint was set or changed."""
     try:
         location = breakpoint.location or ''
         if location.startswith('*'):
             keep_in_place(int(gdb.parse_and_eval(location[1:]).cast(gdb.lookup_type('unsigned long'))))
     except (gdb.error, RuntimeError):
-        pass  # it cannot be evaluated yet
+        pass  # the location cannot be evaluated yet
 
 
 def on_stop(_=None):
+    """The program has stopped, or gdb is about to print its prompt."""
     try:
         if gdb.selected_thread() is None or not libraries():
             return
@@ -157,9 +178,10 @@ def on_stop(_=None):
         if per_thread():
             leave_sections()
     except gdb.error:
-        pass  # a core, or a process that is gone
+        pass  # a core, or a process that has ended
 
 
 def on_exit(_=None):
+    """The program has ended."""
     calls.of_thread.clear()
     forget()

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands, and what is connected to gdb's events."""
+"""The commands `salloc info`, `salloc heap` and `salloc stats`, and the connections to gdb's events. This is the last
+file: the call at its end installs both, once, even if the program has several copies of the library."""
 
 
 class SallocCommand(gdb.Command):
-    """Commands about salloc's heap, in a process or a core. They read memory and call nothing."""
+    """Commands that show salloc's heap, in a process or a core. They read memory and call no function."""
 
     def __init__(self):
         super().__init__('salloc', gdb.COMMAND_DATA, prefix=True)
 
 
 class HeapCommand(gdb.Command):
-    """A subcommand: prints lines, or one line of error."""
+    """Base of the subcommands. `lines` yields what one prints. An error becomes one line."""
 
     def __init__(self, name):
         super().__init__('salloc ' + name, gdb.COMMAND_DATA)
@@ -29,8 +30,9 @@ class HeapCommand(gdb.Command):
 
 
 class InfoCommand(HeapCommand):
-    """What an address is: salloc info EXPRESSION
-Live or free, the block's size and class, and of a sampled block what was requested, and its stacks."""
+    """Show what lies at an address: salloc info EXPRESSION
+Prints whether the block is live or free, its size and its class; for a sampled block, also the requested size and the
+stacks."""
 
     def lines(self, argument):
         if not argument:
@@ -39,22 +41,23 @@ Live or free, the block's size and class, and of a sampled block what was reques
 
 
 class SummaryCommand(HeapCommand):
-    """Blocks by size class: live, in caches, free on spans; and large, sampled and guarded ones."""
+    """Count the blocks of each size class: live, in caches, free on spans. Also large, sampled and guarded blocks."""
 
     def lines(self, argument):
         return Heap().summary()
 
 
 class StatsCommand(HeapCommand):
-    """Where the heap's memory is, in a dozen lines."""
+    """Summarize where the heap's memory is, in a dozen lines."""
 
     def lines(self, argument):
         return Heap().stats()
 
 
 def install():
+    """Connects the functions to gdb's events and defines the commands."""
     if getattr(gdb, 'salloc_installed', False):
-        return  # of another copy of the library
+        return  # by the script of another copy of the library
     gdb.salloc_installed = True
     gdb.events.inferior_call.connect(on_call)
     gdb.events.stop.connect(on_stop)

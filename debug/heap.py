@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heap, as it is in memory."""
+"""Reads the heap of a process or a core: what lies at an address, and sums over all blocks. Changes nothing."""
 
 
 def bytes_text(count):
@@ -7,7 +7,8 @@ def bytes_text(count):
 
 
 class Heap:
-    """The heap of a library, as it is in memory. Counts are exact if no thread was inside of the allocator."""
+    """The heap of the copy of the library that serves the program. Counts are exact if no thread is inside the
+    allocator. One object serves one command."""
 
     def __init__(self):
         memory = Memory()
@@ -15,7 +16,7 @@ class Heap:
         if not found:
             raise gdb.GdbError('salloc is not in this program, or its file is not the one that the process or core has: '
                                'section salloc_layout is missing.')
-        # Of several copies one serves the program.
+        # Of several copies, one serves the program.
         self.library = next((lib for lib in found if lib.started(memory)), None)
         if self.library is None:
             raise gdb.GdbError('%s has served no allocation yet.' % found[0].name)
@@ -37,10 +38,11 @@ class Heap:
     def class_count(self):
         return self.library.global_field(self.memory, 'sa_size_classes', 'sa_size_classes.count')
 
-    # The radix map.
+    # The radix map (pagemap/pagemap.h).
 
     def entry(self, address):
-        """What the map says of a page: a record's address, 0; None where the heap has never been."""
+        """Returns the map's entry of a page: the address of a span's record, or 0. None: the map has no entries there,
+        so the heap never had the page."""
         c = self.constant
         if address >> c['SA_ADDRESS_BITS']:
             return None
@@ -61,14 +63,15 @@ class Heap:
         return self.get(span, 'sa_span.pages') * self.page_bytes
 
     def used(self, span):
+        """Whether the span is in use, not free."""
         return self.get(span, 'sa_span.state') >= self.constant['SA_SPAN_OBJECTS']
 
     def find(self, address):
-        """The span in use at an address: (record or 0); None where the heap has never been."""
+        """Returns the record of the span in use at an address, or 0. None: the heap never had the page."""
         span = self.entry(address)
         if span is None:
             return None
-        # Of a large block the map knows the ends.
+        # The map has only the first and the last page of a large block: go down to the first.
         at = address & -self.page_bytes
         while span is not None:
             if span and self.used(span):
@@ -81,7 +84,7 @@ class Heap:
         return 0
 
     def spans(self):
-        """All records of spans in use, by address."""
+        """Yields the records of all spans in use, in the order of their addresses."""
         c = self.constant
         roots = self.variable['sa_pagemap'] + self.library.field['sa_pagemap.root'][0]
         leaves = 1 << c['SA_MAP_LEAF_BITS']
@@ -97,10 +100,10 @@ class Heap:
                     if span and self.get(span, 'sa_span.start') == first + page * self.page_bytes and self.used(span):
                         yield span
 
-    # Free objects that are in no span.
+    # Free objects in caches.
 
     def caches(self):
-        """[(name, class, objects)] of what is cached by CPUs (or threads) and in the transfer cache."""
+        """Returns [(name of the cache, class, objects)] of the caches of CPUs or threads and the transfer cache."""
         if self.cached is None:
             self.cached = list(self.cpu_caches()) + list(self.transfer_caches())
         return self.cached
@@ -132,20 +135,23 @@ class Heap:
                     yield 'the transfer cache', cls, self.memory.words(self.get(stack, 'sa_transfer.slots'), used)
 
     def where_cached(self, address):
+        """Returns the name of the cache that holds the object, or None."""
         for name, _, objects in self.caches():
             if address in objects:
                 return name
         return None
 
     def is_free_in_span(self, span, index):
+        """Whether the span's bitmap says that the object is free."""
         if self.get(span, 'sa_span.objects') <= 64:
             return self.get(span, 'sa_span.bits') >> index & 1
         word = self.memory.number(self.get(span, 'sa_span.more_bits') + index // 64 * WORD)
         return word >> index % 64 & 1
 
-    # What is known of a block.
+    # Descriptions of a block.
 
     def stack_lines(self, title, stack):
+        """Yields the lines of a call stack."""
         if not stack:
             return
         depth = self.get(stack, 'sa_stack.depth')
@@ -155,21 +161,24 @@ class Heap:
                 yield '    %#x %s' % (pc, place_of(pc - 1))
 
     def event_lines(self, title, event):
+        """Yields who allocated or freed a guarded or quarantined block, if that is known."""
         stack = self.get(event, 'sa_event.stack')
         if stack:
             yield from self.stack_lines('%s by thread %d' % (title, self.get(event, 'sa_event.thread')), stack)
 
     def history_lines(self, slot):
+        """Yields by whom a block was allocated and freed."""
         history = slot + self.library.field['sa_block_history_slot.history'][0]
         for name, title in ('allocated', 'allocated'), ('freed', 'freed'):
             yield from self.event_lines(title, history + self.library.field['sa_block_history.' + name][0])
 
     def history_block(self, slot):
+        """Returns the address and the requested bytes of a block."""
         history = slot + self.library.field['sa_block_history_slot.history'][0]
         return self.get(history, 'sa_block_history.start'), self.get(history, 'sa_block_history.requested')
 
     def describe(self, address):
-        """Lines about an address."""
+        """Yields the lines of `salloc info` about an address."""
         span = self.find(address)
         c = self.constant
         if not span:
@@ -188,6 +197,7 @@ class Heap:
             self.get(span, 'sa_span.start'), self.get(span, 'sa_span.start') + self.span_bytes(span), span)
 
     def describe_outside(self, address, in_heap):
+        """An address in no span in use. in_heap: the map has an entry for its page."""
         emergency = self.memory.number(self.variable['emergency.first'])
         while emergency:
             if emergency <= address < emergency + self.get(emergency, 'emergency.bytes'):
@@ -200,6 +210,7 @@ class Heap:
             yield '%#x: foreign: no memory of salloc\'s heap' % address
 
     def describe_object(self, address, span):
+        """An address in a span of objects of a class."""
         size = self.size_of_class(self.get(span, 'sa_span.cls'))
         start = self.get(span, 'sa_span.start')
         index = (address - start) // size
@@ -216,7 +227,7 @@ class Heap:
             yield '  hardened: it may also have been freed, and be in the quarantine'
 
     def describe_whole(self, address, span):
-        """A large block, or a sampled one of a class, which has a span to itself."""
+        """An address in a span of one block: a large one, or a sampled one of a size class."""
         start = self.get(span, 'sa_span.start')
         sample = self.get(span, 'sa_span.sample')
         cls = self.get(sample, 'sa_sample.cls') if sample else 0
@@ -234,6 +245,7 @@ class Heap:
             yield from self.stack_lines('allocated', self.get(sample, 'sa_sample.stack'))
 
     def describe_guarded(self, address, span):
+        """An address in a slot for guarded blocks."""
         slot = span + self.library.field['slot.history'][0]
         free = self.get(span, 'slot.state') == self.constant['STATE_FREE']
         block, requested = self.history_block(slot)
@@ -248,6 +260,7 @@ class Heap:
         yield from self.history_lines(slot)
 
     def describe_kept(self, address, span):
+        """An address in the sample quarantine."""
         for i in range(self.constant['SA_SAMPLE_QUARANTINE_MAX']):
             entry = self.variable['kept.entries'] + i * self.constant['entry']
             if self.get(entry, 'entry.span') == span:
@@ -263,10 +276,11 @@ class Heap:
                 return
         yield '%#x: in a freed sampled block' % address
 
-    # Summaries.
+    # Sums over the heap.
 
     def count(self):
-        """{class: [spans, span bytes, objects, taken from spans]}, and of whole spans {kind: [spans, bytes, requested]}."""
+        """Returns two dictionaries: {class: [spans, bytes of spans, objects, objects not free on their span]}, and for
+        spans of one block {kind: [spans, bytes of spans, requested bytes]}."""
         classes, whole = {}, {}
         c = self.constant
         for span in self.spans():
@@ -292,13 +306,14 @@ class Heap:
         return classes, whole
 
     def cached_by_class(self):
-        """{class: [objects in caches of CPUs, in the transfer cache]}"""
+        """Returns {class: [objects in caches of CPUs or threads, objects in the transfer cache]}."""
         result = {}
         for name, cls, objects in self.caches():
             result.setdefault(cls, [0, 0])[name == 'the transfer cache'] += len(objects)
         return result
 
     def summary(self):
+        """Yields the lines of `salloc heap`."""
         classes, whole = self.count()
         cached = self.cached_by_class()
         yield '%5s %8s %10s %10s %10s %10s %8s %14s' % (
@@ -318,6 +333,7 @@ class Heap:
             yield '%s: %d blocks, %d bytes requested, %d bytes of pages' % (kind, spans, requested, size)
 
     def stats(self):
+        """Yields the lines of `salloc stats`."""
         lib, memory = self.library, self.memory
         classes, whole = self.count()
         cached = [sum(count[i] * self.size_of_class(cls) for cls, count in self.cached_by_class().items())
@@ -342,6 +358,7 @@ class Heap:
 
 
 def c_string(memory, address):
+    """Reads a string of up to 256 bytes that ends with a zero."""
     text = b''
     while address and not text.endswith(b'\0') and len(text) < 256:
         text += memory.read(address + len(text), 1)
@@ -358,6 +375,7 @@ def block_line(address, block):
 
 
 def place_of(pc):
+    """Returns the function and the line of an instruction, as far as gdb knows them."""
     line = gdb.find_pc_line(pc)
     symbol = gdb.execute('info symbol %#x' % pc, to_string=True).strip()
     text = '' if symbol.startswith('No symbol') else re.sub(r' in section .*?( of |$)', r'\1', symbol)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gdb's side of salloc; doc/gdb.md describes it. gdb loads it with the library, or by `source`. The files of this folder are
-put together to one, in the order of meson.build; so they share their names.
+"""salloc's script for gdb; doc/gdb.md describes it. gdb loads it with the library, or by `source`. The build joins the
+files of this folder to one script, in the order of meson.build, so they share one namespace.
 
-Two parts:
+The script has two parts:
 
-* Calls of functions in the program (call, print, compile) are made safe at any instruction. The kernel restarts a critical
-  section that is interrupted, unless its thread is sent elsewhere first, which a call does; so a section that a call has
-  interrupted is armed again when the call has ended. While a call runs, the library is told so (sa_fork_gate.debugger).
-* `salloc info`, `salloc heap` and `salloc stats` read the heap of a process or of a core. They read memory and call nothing.
+* It makes calls of functions in the program (call, print, compile) safe at any instruction. The kernel restarts a
+  critical section that was interrupted, unless the thread was sent elsewhere first. A call does that. So the script
+  arms an interrupted section again when the call has ended. While a call runs, the library knows of it
+  (sa_fork_gate.debugger).
+* `salloc info`, `salloc heap` and `salloc stats` show the heap of a process or a core. They read memory and call
+  nothing.
 
-What is known of the library's records is in its section salloc_layout (alloc/base/layout.h).
+The script knows the library's records from the library's section salloc_layout (alloc/base/layout.h). This file
+reads that section, and memory. All state belongs to gdb's own thread.
 """
 import re
 import struct
@@ -18,12 +21,13 @@ import gdb
 
 WORD = 8
 RSEQ_DESCRIPTOR = struct.Struct('<IIQQQ')  # version, flags, start, length, abort handler
-LAYOUT_NAME = 48
-BLOCK_BYTES = 16384  # read at a time
+LAYOUT_NAME = 48  # SA_LAYOUT_NAME
+BLOCK_BYTES = 16384  # bytes read at a time
 
 
 class Memory:
-    """The inferior's memory, read in blocks and remembered for the length of one command."""
+    """The program's memory, read in blocks and cached. An object serves one command: the program may change
+    afterwards."""
 
     def __init__(self):
         self.inferior = gdb.selected_inferior()
@@ -39,6 +43,7 @@ class Memory:
         return bytes(self.inferior.read_memory(address, size))
 
     def block(self, number):
+        """Returns a block, or None if a part of it cannot be read."""
         if number not in self.blocks:
             try:
                 self.blocks[number] = bytes(self.inferior.read_memory(number * BLOCK_BYTES, BLOCK_BYTES))
@@ -54,7 +59,10 @@ class Memory:
 
 
 class Library:
-    """A copy of salloc in the program: its variables by name, its constants, and the fields of its records."""
+    """A copy of salloc in the program, as its section salloc_layout describes it.
+
+    variable: addresses by name; constant: values and sizes by name; field: (offset, bytes) by 'type.name'. layout and
+    descriptors are (begin, end) of the sections salloc_layout and __rseq_cs."""
 
     def __init__(self, name, layout, descriptors):
         self.name = name
@@ -77,18 +85,20 @@ class Library:
             at += LAYOUT_NAME + WORD
 
     def get(self, memory, record, field):
-        """A field of the record at an address; field is 'type.name'."""
+        """Returns a field, named 'type.name', of the record at an address."""
         offset, size = self.field[field]
         return memory.number(record + offset, size)
 
     def global_field(self, memory, variable, field):
+        """Returns a field of a variable."""
         return self.get(memory, self.variable[variable], field)
 
     def started(self, memory):
+        """Whether this copy has served an allocation: the limit of malloc's fast path is 0 before."""
         return self.global_field(memory, 'sa_hot', 'sa_hot.mid_limit') != 0
 
     def section_at(self, pc):
-        """(descriptor, abort handler) of the critical section that pc is in, or None."""
+        """Returns the addresses of (descriptor, abort handler) of the critical section that contains pc, or None."""
         begin, end = self.descriptors
         data = bytes(gdb.selected_inferior().read_memory(begin, end - begin))
         for at in range(0, len(data) - RSEQ_DESCRIPTOR.size + 1, RSEQ_DESCRIPTOR.size):
@@ -102,7 +112,7 @@ SECTION = re.compile(r'^\s*(0x[0-9a-f]+) - (0x[0-9a-f]+) is (salloc_layout|__rse
 
 
 def find_libraries():
-    """All copies in the program, by the names of their sections, which no stripping removes."""
+    """Returns all copies in the program. The names of sections find them, which stripping does not remove."""
     found = {}
     for line in gdb.execute('info files', to_string=True).splitlines():
         match = SECTION.match(line)
@@ -113,14 +123,16 @@ def find_libraries():
             for name, sections in found.items() if len(sections) == 2]
 
 
-known = {}  # program space: libraries
+known = {}  # libraries by program space, since the last change of the program's files
 
 
 def forget(_=None):
+    """The program has loaded or unloaded a file, or has ended."""
     known.clear()
 
 
 def libraries():
+    """Returns the copies of salloc in the current program. Empty: none, or their memory cannot be read now."""
     space = gdb.current_progspace()
     if space not in known:
         try:
