@@ -9,6 +9,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/maintain/maintenance.h"
+#include "alloc/page_heap/page_heap.h"
 #include "stats/report.h"
 #include "stats/stats_snapshot.h"
 
@@ -83,8 +84,25 @@ SA_EXPORT int __posix_memalign(void **ret, size_t align, size_t size)
     return sa_own_posix_memalign(ret, align, size);
 }
 
-/* Releases free memory to the system, all but `pad` bytes. Returns 1 if it has released any, else
- * 0. */
+/* Releases free memory, all but about `pad` bytes: the page heap rounds to its hugepages. Returns
+ * the bytes released. Inside the fork gate. */
+static unsigned long trim(size_t pad)
+{
+    struct sa_page_heap_stats ordinary, sampled;
+    unsigned long given;
+    size_t free_bytes;
+
+    if (!pad)
+        return sa_maintenance_release_requested(PTRDIFF_MAX);
+    given = sa_maintenance_release_requested(0); /* empties the caches: only then count */
+    sa_page_heap_stats(&sa_page_heap_ordinary, &ordinary);
+    sa_page_heap_stats(&sa_page_heap_sampled, &sampled);
+    free_bytes = ordinary.backed_bytes + sampled.backed_bytes;
+    return free_bytes > pad ? given + sa_maintenance_release_requested(free_bytes - pad) : given;
+}
+
+/* Releases free memory to the system, all but about `pad` bytes. Returns 1 if it has released any,
+ * else 0. */
 SA_EXPORT int malloc_trim(size_t pad)
 {
     int saved = errno;
@@ -92,12 +110,7 @@ SA_EXPORT int malloc_trim(size_t pad)
 
     sa_init();
     if (sa_fork_gate_enter()) {
-        struct sa_snapshot s;
-
-        sa_snapshot_take(&s);
-        /* How much is free once the caches are empty is not known yet: request all but `pad`. */
-        given = sa_maintenance_release_requested(
-            s.heap.mapped_bytes > pad ? s.heap.mapped_bytes - pad : 0);
+        given = trim(pad);
         sa_fork_gate_leave();
     }
     errno = saved;
