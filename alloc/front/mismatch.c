@@ -8,6 +8,8 @@
 #include "alloc/hardening/hardened.h"
 #include "sampling/guard/misuse.h"
 #include "sampling/guard/pointer_lookup.h"
+#include "sampling/stack/stack.h"
+#include "sampling/symbolize/private_operators.h"
 
 SA_START_DATA bool sa_mismatch_on;
 
@@ -19,6 +21,26 @@ static void add_function(struct sa_fmt *f, const char (*names)[20], unsigned ori
         sa_fmt_add(f, " with alignment %zu", sa_origin_align(origin));
 }
 
+/*
+ * True if a mismatch of malloc or free with an operator may be one of an object's own operators,
+ * which call malloc and free. found: of a sampled block; NULL: nobody knows who allocated it.
+ */
+static bool is_by_private_operators(const struct sa_block *b, unsigned call,
+                                    const struct sa_lookup *found)
+{
+    bool is_malloc = b->origin >> SA_ORIGIN_FAMILY == SA_FAMILY_MALLOC;
+    const struct sa_stack *maker = found ? found->history.allocated.stack : NULL;
+    uintptr_t pc;
+
+    if (is_malloc == (call >> SA_ORIGIN_FAMILY == SA_FAMILY_MALLOC))
+        return false;
+    if (is_malloc)
+        return maker && maker->depth ? sa_private_operators_at(maker->pc[0])
+                                     : sa_private_operators_anywhere();
+    return sa_stack_capture_caller(&pc, 1) ? sa_private_operators_at(pc)
+                                           : sa_private_operators_anywhere();
+}
+
 void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call, bool resized)
 {
     static const char makers[][20] = {"malloc", "operator new", "operator new[]"};
@@ -28,10 +50,16 @@ void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call, b
     char text[160] = "";
     size_t size = b->kind == SA_BLOCK_OBJECT ? b->exact : b->span->requested;
     struct sa_lookup found;
+    bool sampled;
     struct sa_fmt f;
 
     SA_DCHECK(b->origin != SA_ORIGIN_UNKNOWN && (b->kind != SA_BLOCK_OBJECT || b->exact));
     if (!sa_mismatch_on)
+        return;
+    sampled = b->kind != SA_BLOCK_OBJECT && sa_lookup_sample(b->span, &found);
+    if (!sampled && !sa_hardening.marks)
+        return;
+    if (!resized && is_by_private_operators(b, call, sampled ? &found : NULL))
         return;
     sa_fmt_init(&f, text, sizeof(text));
     sa_fmt_add(&f, "is a block of %zu bytes, allocated by ", size);
@@ -40,8 +68,7 @@ void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call, b
     add_function(&f, resized ? resizer : enders, call);
     if (sa_hardening.marks)
         sa_fatal(what, p, "%s", text);
-    if (sa_lookup_sample(b->span, &found))
-        sa_misuse_mismatch(what, p, &found, text);
+    sa_misuse_mismatch(what, p, &found, text);
 }
 
 void sa_mismatch_adopt(void *p, unsigned origin)
@@ -57,13 +84,17 @@ void sa_mismatch_adopt(void *p, unsigned origin)
         sa_hardened_change(p, b.cls, sa_hardened_size_if_used(p, b.cls), origin);
 }
 
-/* A block is not what a sized free takes it for. */
-SA_NORETURN SA_COLD static void sized_fault(const struct sa_block *b, const void *p,
-                                            const char *text, size_t a, size_t size)
+/* A block is not what a sized free takes it for. Returns only if the block crosses between private
+ * and shared operators: the private ones round the size up to the alignment. */
+SA_COLD static void sized_fault(const struct sa_block *b, const void *p, const char *text, size_t a,
+                                size_t size, unsigned call)
 {
     struct sa_lookup found;
+    bool sampled = b->kind != SA_BLOCK_OBJECT && sa_lookup_sample(b->span, &found);
 
-    if (b->kind != SA_BLOCK_OBJECT && sa_lookup_sample(b->span, &found))
+    if (b->origin != SA_ORIGIN_UNKNOWN && is_by_private_operators(b, call, sampled ? &found : NULL))
+        return;
+    if (sampled)
         sa_misuse_sized(p, &found, text, a, size);
     sa_fatal("sized free", p, text, a, size);
 }
@@ -109,11 +140,12 @@ void sa_mismatch_check_sized(const struct sa_block *b, const void *p, size_t siz
     size_t is = b->exact                     ? b->exact
                 : b->kind == SA_BLOCK_OBJECT ? sa_size_classes.of[b->cls].size
                                              : b->span->requested;
+    unsigned call = sa_caller_origin(sa_max(align, 1));
 
     if (size_wrong(b, is, size, align))
-        sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size);
-    if (class_wrong(b, size, align))
-        sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0);
-    if (!align_fits(b, align))
-        sized_fault(b, p, "was not allocated with alignment %zu", align, 0);
+        sized_fault(b, p, "is a block of %zu bytes, freed as one of %zu", is, size, call);
+    else if (class_wrong(b, size, align))
+        sized_fault(b, p, "was not allocated with alignment %zu", sa_max(align, 1), 0, call);
+    else if (!align_fits(b, align))
+        sized_fault(b, p, "was not allocated with alignment %zu", align, 0, call);
 }

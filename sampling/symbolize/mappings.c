@@ -192,20 +192,19 @@ static bool object_info(const struct link_map *map, struct dl_phdr_info *ret)
     return true;
 }
 
-/* Adds all loaded objects. Returns 0 or -ENOMEM. */
-static int add_objects(struct sa_mappings *m)
+int sa_mappings_each(int (*f)(struct dl_phdr_info *info, size_t bytes, void *arg), void *arg)
 {
-    int failed = 0;
+    int ended = 0;
 
     if (!in_child || &_r_debug == NULL || !_r_debug.r_map)
-        return dl_iterate_phdr(add_object, m);
-    for (const struct link_map *map = _r_debug.r_map; map && !failed; map = map->l_next) {
+        return dl_iterate_phdr(f, arg);
+    for (const struct link_map *map = _r_debug.r_map; map && !ended; map = map->l_next) {
         struct dl_phdr_info info;
 
         if (object_info(map, &info))
-            failed = add_object(&info, sizeof(info), m);
+            ended = f(&info, sizeof(info), arg);
     }
-    return failed;
+    return ended;
 }
 
 void sa_mappings_after_fork(void)
@@ -268,7 +267,7 @@ int sa_mappings_collect(struct sa_mappings *ret)
     int failed;
 
     memset(ret, 0, sizeof(*ret));
-    failed = add_objects(ret);
+    failed = sa_mappings_each(add_object, ret);
     if (!failed)
         failed = resolve_names(ret);
     if (failed)
@@ -276,16 +275,31 @@ int sa_mappings_collect(struct sa_mappings *ret)
     return failed;
 }
 
-int sa_mappings_of(uintptr_t address, struct sa_mappings *ret)
+/* As sa_mappings_info. *ret_program: the object is the program. */
+static bool find_info(uintptr_t address, struct dl_phdr_info *ret, bool *ret_program)
 {
     struct sa_loaded_object found;
+
+    *ret_program = program_info(ret) && info_has(ret, address);
+    return *ret_program ||
+           (sa_loaded_object_find(address, &found) && found.map && object_info(found.map, ret));
+}
+
+bool sa_mappings_info(uintptr_t address, struct dl_phdr_info *ret)
+{
+    bool program;
+
+    return find_info(address, ret, &program);
+}
+
+int sa_mappings_of(uintptr_t address, struct sa_mappings *ret)
+{
     struct dl_phdr_info info;
-    bool program = program_info(&info) && info_has(&info, address);
+    bool program;
     int failed;
 
     memset(ret, 0, sizeof(*ret));
-    if (!program &&
-        (!sa_loaded_object_find(address, &found) || !found.map || !object_info(found.map, &info)))
+    if (!find_info(address, &info, &program))
         return -ENOENT;
     if (program && sa_filtered())
         info.dlpi_name = (const char *)getauxval(AT_EXECFN);

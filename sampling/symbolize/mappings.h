@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct dl_phdr_info; /* <link.h> */
+
 #define SA_BUILD_ID_MAX 32 /* bytes; a longer build id counts as none */
 
 /* A loadable segment (PT_LOAD) of an object. */
@@ -52,6 +54,14 @@ int sa_mappings_collect(struct sa_mappings *ret);
 /* Collects only the object that has the address, without the loader's lock: signal handlers may
  * call it. Returns 0 (as above), -ENOENT (no object has the address) or -ENOMEM. */
 int sa_mappings_of(uintptr_t address, struct sa_mappings *ret);
+
+/* Calls f(info, bytes, arg) for each loaded object, as dl_iterate_phdr does, until a call does not
+ * return 0. Returns what the last call returned. */
+int sa_mappings_each(int (*f)(struct dl_phdr_info *info, size_t bytes, void *arg), void *arg);
+
+/* Stores what dl_iterate_phdr would say of the object that has the address, without the loader's
+ * lock. False: no object has it. */
+bool sa_mappings_info(uintptr_t address, struct dl_phdr_info *ret);
 
 /* Frees the memory of a collection. */
 void sa_mappings_free(struct sa_mappings *mappings);
