@@ -4,8 +4,11 @@
 critical section, or of a slow path that holds locks. Each call returns, what it allocates is nobody else's, and so is
 what the program allocates (worker.c). Some calls are made by code that gdb compiles, where it can.
 
-usage: calls.py LIBRARY PROGRAM COUNT [VARIABLE=VALUE...]    (PROGRAM: worker.c)
-COUNT: so many calls in sections, and a quarter as many in slow paths.
+usage: calls.py LIBRARY PROGRAM COUNT [VARIABLE=VALUE...] [-- VARIABLE=VALUE...]...    (PROGRAM: worker.c)
+COUNT: so many calls in sections, and a quarter as many in slow paths. Behind each -- is a further run, with 1/10 of the
+calls, half of them in sections that were not reached so far. If there are such, calls must be made in each section of
+the library in one of the runs.
+The last lines name the sections, and say how many calls were made in each.
 Status 77: there is no gdb here, or it may not trace. SALLOC_TEST_SCRIPT=0: without gdb's side of the library."""
 import os
 import random
@@ -20,42 +23,75 @@ except ImportError:
     gdb = None
 
 CALLS = 4  # at most, at a stop
+CALLS_IN = ' calls in '
 COMPILE = 40  # one call of so many is compiled
 STOPS_FOR_CALL = 3  # stops that one call in a section may take; about 1 is usual
-MISSES = 3  # of a section that the program does not come to: no further ones
+MISSES = 4  # then the program does not come to the section any more
+TICKS = 30  # that pass before the program counts as one that does not come to a place
+EARLY, EARLY_FRACTION = 'cpu_move', 10  # runs while caches grow for the first time, and not later: 1/10 of the calls
 SLOW = ['sa_front_alloc', 'sa_front_free_sized', 'sa_front_realloc', 'sa_transfer_insert', 'sa_transfer_remove', 'sa_central_insert',
         'sa_central_remove', 'sa_cpu_cache_alloc', 'sa_cpu_cache_free', 'sa_page_heap_alloc', 'sa_page_heap_free']
 SLOW_STEPS = 120
 PLACES = ['section', 'inside', 'elsewhere']
 
 
-def driver():
-    library, program = map(os.path.abspath, sys.argv[1:3])
-    if not shutil.which('gdb'):
-        print('skipped: there is no gdb')
-        sys.exit(77)
+def runs():
+    """The variables of each run."""
+    found = [[]]
+    for word in sys.argv[4:]:
+        if word == '--':
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
+def run(library, program, count, variables, wanted):
+    """The lines of the output of gdb; None: it may not trace."""
     command = ['gdb', '-nx', '-q', '-batch', '-iex', 'set auto-load safe-path /' if
                os.environ.get('SALLOC_TEST_SCRIPT') != '0' else 'set auto-load python-scripts off',
                '-ex', 'set startup-with-shell off', '-ex', 'set pagination off', '-ex', 'set confirm off',
                '-ex', 'set environment LD_PRELOAD ' + library]
-    for variable in sys.argv[4:]:
+    for variable in variables:
         command += ['-ex', 'set environment ' + variable.replace('=', ' ', 1)]
     command += ['-x', os.path.abspath(__file__), program]
-    longest_s = 240 + int(sys.argv[3]) // 6
     environment = {name: value for name, value in os.environ.items() if name != 'LD_PRELOAD'}
-    environment['TEST_CALLS'] = sys.argv[3]
+    environment['TEST_CALLS'], environment['TEST_WANTED'] = str(count), ','.join(wanted)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
                           start_new_session=True) as process:
         try:
-            output, _ = process.communicate(timeout=longest_s)
+            output, _ = process.communicate(timeout=240 + count // 6)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output = process.communicate()[0] + '\nhangs'
-    lines = output.splitlines()
-    print('\n'.join(lines[-25:]))
     if 'ptrace: Operation not permitted' in output or 'Could not trace the inferior' in output:
+        return None
+    return output.splitlines() + ([] if process.returncode == 0 else ['status %d' % process.returncode])
+
+
+def driver():
+    library, program = map(os.path.abspath, sys.argv[1:3])
+    count, reached = int(sys.argv[3]), {}
+    if not shutil.which('gdb'):
+        print('skipped: there is no gdb')
         sys.exit(77)
-    sys.exit(0 if process.returncode == 0 and lines and lines[-1].startswith('passed') else 1)
+    for number, variables in enumerate(runs()):
+        lines = run(library, program, count if number == 0 else count // 10, variables,
+                    [place for place, calls in reached.items() if not calls])
+        if lines is None:
+            sys.exit(77)
+        if not lines or not lines[-1].startswith('passed'):
+            print('\n'.join(lines[-25:]))
+            sys.exit(1)
+        print(' '.join(variables + lines[-1:]))
+        for line in lines:
+            if CALLS_IN in line:
+                calls, place = line.split(CALLS_IN)
+                reached[place] = reached.get(place, 0) + int(calls)
+    for place, calls in reached.items():
+        print('%6d%s%s' % (calls, CALLS_IN, place))
+    print('%d of %d sections reached' % (sum(n > 0 for n in reached.values()), len(reached)))
+    sys.exit(1 if not reached or (len(runs()) > 1 and not all(reached.values())) else 0)
 
 
 class Debugger:
@@ -68,8 +104,8 @@ class Debugger:
         self.stops = dict.fromkeys(PLACES, 0)
         self.calls = dict.fromkeys(PLACES, 0)
         self.compiled = 0
-        self.instructions, self.entered = set(), set()  # of sections: where it was stopped, and in which
-        self.missed = {}
+        self.instructions = set()  # of sections: where it was stopped
+        self.missed, self.made = {}, {}  # of each section: stops elsewhere, calls
 
     def run(self):
         wanted = int(os.environ['TEST_CALLS'])
@@ -81,18 +117,28 @@ class Debugger:
                 raise gdb.GdbError('the library has no ' + name)
         self.can_compile = self.try_to_compile()
         self.sections = self.find_sections()
-        self.likely = list(self.sections)
+        self.missed = dict.fromkeys(self.sections, 0)
+        self.made = dict.fromkeys(self.sections, 0)
+        gdb.execute('set print demangle off')
+        places = {s: gdb.execute('info symbol %#x' % s[0], to_string=True).split() for s in self.sections}
+        self.places = {s: words[0] + '+' + (words[2] if words[1] == '+' else '0') for s, words in places.items()}
+        self.early = [s for s, place in self.places.items() if place.startswith(EARLY)]
+        self.wanted = [s for s, place in self.places.items() if place in os.environ['TEST_WANTED'].split(',')]
         while self.calls['section'] < wanted or self.calls['inside'] < wanted / 4:
             if sum(self.stops.values()) > STOPS_FOR_CALL * wanted:
                 # Threads run on while one is stopped at a breakpoint: some stops are beside what they were meant for.
                 raise gdb.GdbError('too few stops where it matters: %s' % self.stops)
+            section = None
             if self.random.random() < 0.75:
-                place = self.stop_in_section()
+                section = self.choose()
+                place = self.stop_in_section(section)
             else:
                 place = self.stop_in_slow_path()
             self.stops[place] += 1
             for _ in range(self.random.randint(1, CALLS)):
                 self.calls[place] += 1
+                if place == 'section':
+                    self.made[section] += 1
                 self.call()
         for address in list(self.blocks):
             self.free(address)
@@ -101,8 +147,20 @@ class Debugger:
         code = gdb.parse_and_eval('$_exitcode')
         if code.type.code == gdb.TYPE_CODE_VOID or int(code) != 0:
             raise gdb.GdbError('the program ended badly: %s' % code)
+        for section in self.sections:
+            print('%d%s%s' % (self.made[section], CALLS_IN, self.places[section]))
         print('passed: stops %s, calls %s, %d of them compiled, at %d instructions of %d sections of %d' % (
-            self.stops, self.calls, self.compiled, len(self.instructions), len(self.entered), len(self.sections)))
+            self.stops, self.calls, self.compiled, len(self.instructions),
+            sum(n > 0 for n in self.made.values()), len(self.sections)))
+
+    def choose(self):
+        """A section with few calls so far, unless the program rarely comes there."""
+        most = int(os.environ['TEST_CALLS']) // EARLY_FRACTION
+        early = [s for s in self.early if self.missed[s] < MISSES and self.made[s] < most]
+        wanted = [s for s in self.wanted if self.missed[s] < MISSES + self.made[s]]
+        if early or (wanted and self.random.random() < 0.5):
+            return self.random.choice(early or wanted)
+        return min(self.sections, key=lambda s: (self.made[s] + 1) * 2 ** min(self.missed[s], 40) * self.random.uniform(0.5, 1))
 
     def try_to_compile(self):
         """Whether gdb has a compiler here."""
@@ -125,6 +183,7 @@ class Debugger:
         """Continues to a place, or to a tick. Whether it came to the place."""
         there = gdb.Breakpoint(place, internal=True)
         self.tick.enabled = True
+        self.tick.ignore_count = TICKS
         gdb.execute('continue', to_string=True)
         self.tick.enabled = False
         came = there.hit_count > 0
@@ -141,17 +200,13 @@ class Debugger:
                 raise gdb.GdbError('the program aborts:\n' + gdb.execute('bt', to_string=True))
             frame = frame.older()
 
-    def stop_in_section(self):
-        start, end = self.random.choice(self.likely)
-        code = gdb.selected_frame().architecture().disassemble(start, end - 1)
+    def stop_in_section(self, section):
+        code = gdb.selected_frame().architecture().disassemble(section[0], section[1] - 1)
         address = self.random.choice(code)['addr']
         if self.go_to('*%#x' % address):
             self.instructions.add(address)
-            self.entered.add(start)
             return 'section'
-        self.missed[start, end] = self.missed.get((start, end), 0) + 1
-        if len(self.likely) > 4 and self.missed[start, end] == MISSES:
-            self.likely.remove((start, end))  # not one that the program comes to soon
+        self.missed[section] += 1
         return 'elsewhere'
 
     def stop_in_slow_path(self):
