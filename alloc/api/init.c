@@ -63,10 +63,15 @@
 /* Defaults of options (alloc/api/options.def), and what levels of hardening put in their place. */
 #define SLOTS_FEW           128 /* default of the option guarded_slots */
 #define SLOTS_HARDENED      1024
-#define GUARDED_FEW         50            /* default of the option guarded_sample */
-#define INTERVAL_FEW        (2ul << 20)   /* bytes; default of the option sample_interval */
-#define INTERVAL_SAMPLED    (512ul << 10) /* bytes */
-#define HARDENED_QUARANTINE (8ul << 20)   /* bytes; the least where all blocks are checked */
+#define GUARDED_FEW         50          /* default of the option guarded_sample */
+#define INTERVAL_FEW        (2ul << 20) /* bytes; default of the option sample_interval */
+#define INTERVAL_SAMPLED    (1ul << 20) /* bytes */
+#define HARDENED_QUARANTINE (8ul << 20) /* bytes; the least where all blocks are checked */
+
+/* hardening:sampled guards this many samples before the pace of its budget counts: 0.35 ms in every
+ * process, more where sample_interval was set. */
+#define GUARDED_AT_START 32
+#define GUARDED_IF_SET   128
 
 SA_START_DATA unsigned char sa_init_done;
 
@@ -202,7 +207,8 @@ void sa_init_slow(void)
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_guard_policy_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
         if (sa_hardening.sampled && sa_options.guarded_sample == 1)
-            sa_guard_policy_bound();
+            sa_guard_policy_bound(sa_options.sample_interval == INTERVAL_SAMPLED ? GUARDED_AT_START
+                                                                                 : GUARDED_IF_SET);
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
         sa_sample_quarantine_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
         sa_sample_set_by_thread(sa_options.profile_threads);

@@ -32,21 +32,20 @@ static struct {
     uint8_t counters[COUNTERS];
 } policy;
 
-/* The budget of sa_guard_policy_bound. A guarded block costs about 10 us. One in 2 ms is 0.5 % of a
- * processor; the first TOKENS_MAX cost 1.3 ms. */
-#define TOKENS_MAX 128
-#define TOKENS_FEW (TOKENS_MAX / 2)
-#define TOKEN_NS   2000000
+/* The budget of sa_guard_policy_bound. A guarded block costs about 11 us: one in 5 ms is 0.22 % of
+ * a processor. */
+#define TOKEN_NS 5000000
 
 /* [0] for blocks with a slot, [1] for larger ones, whose pages cost more when they come back.
  * most == 0: there is no budget. */
 static struct sa_token_bucket buckets[2];
 
-SA_COLD void sa_guard_policy_bound(void)
+SA_COLD void sa_guard_policy_bound(unsigned first)
 {
+    SA_DCHECK(first);
     for (int i = 0; i < 2; i++)
-        buckets[i] = (struct sa_token_bucket){
-            .tokens = TOKENS_MAX, .most = TOKENS_MAX, .ns_of_a_token = TOKEN_NS};
+        buckets[i] =
+            (struct sa_token_bucket){.tokens = first, .most = first, .ns_of_a_token = TOKEN_NS};
     policy.next_kept = 1; /* now */
 }
 
@@ -133,7 +132,7 @@ SA_COLD static enum salloc_guarded_status policy_pay(const struct sa_stack *stac
     tokens = sa_load_relaxed(&bucket->tokens);
     if (tokens <= 0)
         status = SALLOC_GUARDED_RATE_LIMITED;
-    else if (stack && !policy_filter(stack->hash) && tokens < TOKENS_FEW)
+    else if (stack && !policy_filter(stack->hash) && tokens < bucket->most / 2)
         status = SALLOC_GUARDED_FILTERED;
     if (status == SALLOC_GUARDED_REQUESTED)
         sa_bucket_take(bucket, sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES));

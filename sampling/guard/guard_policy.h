@@ -42,10 +42,11 @@ void sa_guard_policy_init(uint64_t every, uint64_t seed);
 
 /*
  * Bounds the cost of guarded blocks by a budget instead of pauses; called after
- * sa_guard_policy_init with every == 1. Samples are then guarded from the start. When less than
- * half of the budget is left, the filter refuses the stacks that were guarded most.
+ * sa_guard_policy_init with every == 1. Samples are then guarded from the start: the first `first`,
+ * and then one in 5 ms. When less than half of the budget is left, the filter refuses the stacks
+ * that were guarded most.
  */
-void sa_guard_policy_bound(void);
+void sa_guard_policy_bound(unsigned first);
 
 /* In a child of fork: seeds the random draws, and draws anew how many samples precede the next
  * guarded one. */

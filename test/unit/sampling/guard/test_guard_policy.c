@@ -214,23 +214,23 @@ static void test_choice_bound(void **state)
 
     (void)state;
     sa_guard_policy_init(1, 7);
-    sa_guard_policy_bound();
+    sa_guard_policy_bound(32);
     now_ns += SECOND;
     n = chosen_of(1000, 1, 0);
-    assert_in_range(n, 64, 127);
-    assert_int_equal(chosen_of(300, 300, 0), 128 - n);
+    assert_in_range(n, 16, 31);
+    assert_int_equal(chosen_of(300, 300, 0), 32 - n);
     assert_true(is_chosen(stack(1), SA_GUARD_POLICY_MAX_BYTES, now_ns));
     assert_false(is_chosen(stack(1), SA_GUARD_POLICY_MAX_BYTES, now_ns));
     assert_false(sa_guard_policy_guard_large(now_ns));
-    /* 32 MiB take 2049 tokens: 1921 of them were borrowed, for 3.9 s. */
-    now_ns += 3 * SECOND;
+    /* 32 MiB take 2049 tokens: 2017 of them were borrowed, for 10.1 s. */
+    now_ns += 10 * SECOND;
     assert_false(sa_guard_policy_guard_large(now_ns));
     now_ns += SECOND;
     assert_true(sa_guard_policy_guard_large(now_ns));
     chosen_of(1000, 1000, 0);
-    /* One in 2 ms, but the bucket is filled up every 10 ms. */
+    /* One in 5 ms, and the bucket is filled up every 10 ms. */
     n = chosen_of(1000, 1000, 1000000);
-    assert_in_range(n, 480, 510);
+    assert_in_range(n, 190, 201);
 }
 
 int main(void)
