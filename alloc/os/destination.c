@@ -106,22 +106,29 @@ int sa_destination_init(struct sa_destination *d, const char *pattern)
     return failed ? failed : sa_sys_file_identity(d->number, d->identity);
 }
 
-/* Puts the current folder before a relative pattern. Leaves the pattern if the folder is not known
- * or the result is too long. */
-static void make_absolute(struct sa_destination *d)
+/*
+ * Puts the current folder before a relative pattern, if it is known and there is room. Returns
+ * -ENOENT if that folder was removed. A trial does not show that on tmpfs, where a file without a
+ * name can still be made in the folder.
+ */
+static int make_absolute(struct sa_destination *d)
 {
     char folder[SA_FILE_PATH_MAX], pattern[SA_FILE_PATH_MAX];
     struct sa_fmt f;
+    long n;
 
-    if (d->pattern[0] == '/' || !d->pattern[0] || sa_sys_file_folder(folder, sizeof(folder)) <= 0 ||
-        folder[0] != '/')
-        return;
+    if (d->pattern[0] == '/' || !d->pattern[0])
+        return 0;
+    n = sa_sys_file_folder(folder, sizeof(folder));
+    if (n <= 0 || folder[0] != '/')
+        return n == -ENOENT ? -ENOENT : 0;
     sa_fmt_init(&f, pattern, sizeof(pattern));
     for (const char *p = folder; *p; p++)
         sa_fmt_add(&f, *p == '%' ? "%%%%" : "%c", *p);
     sa_fmt_add(&f, "%s%s", folder[1] ? "/" : "", d->pattern);
     if (!f.truncated)
         memcpy(d->pattern, pattern, f.len + 1);
+    return 0;
 }
 
 /* Creates a file at the path and removes it again. Returns 0 or the error. */
@@ -143,9 +150,10 @@ int sa_destination_keep(struct sa_destination *d, const char *pattern)
     int failed = sa_destination_init(d, pattern);
 
     if (d->number < 0) {
-        make_absolute(d);
+        int removed = make_absolute(d);
+
         if (!failed)
-            failed = try_path(d);
+            failed = removed ? removed : try_path(d);
     } else if (!failed) {
         d->copy = sa_sys_file_copy(d->number, COPY_MIN);
         if (d->copy < 0)
