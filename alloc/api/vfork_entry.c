@@ -9,7 +9,8 @@
  * process has its own. vfork makes the system call itself, because a function that called libc's
  * vfork could not return twice. On x86-64 the child leaves by a jump. On a processor with a shadow
  * stack the child shares it with its parent, and must leave the parent's return address on it, as
- * libc's vfork does.
+ * libc's vfork does. An architecture without such instructions here keeps libc's vfork, whose
+ * children must not allocate.
  */
 #include "alloc/fork/vfork.h"
 
@@ -71,7 +72,7 @@ __asm__(".pushsection .text.sa_vfork,\"ax\",@progbits\n\t"
         ".set __vfork,vfork\n\t"
         ".popsection");
 SA_STATIC_ASSERT(SYS_vfork == 58, "as above");
-#else
+#elif defined(__aarch64__)
 __asm__(".pushsection .text.sa_vfork,\"ax\",%progbits\n\t"
         ".balign 16\n\t"
         ".globl vfork\n\t"

@@ -68,12 +68,12 @@ struct sa_layout {
     ".quad " symbol " - .\n\t"                                                                     \
     ".popsection"
 
-#ifdef __aarch64__
-#define SA_LAYOUT_SYMBOL  "%0"
-#define SA_LAYOUT_OPERAND "S"
-#else
+#ifdef __x86_64__
 #define SA_LAYOUT_SYMBOL  "%c0"
 #define SA_LAYOUT_OPERAND "i"
+#else
+#define SA_LAYOUT_SYMBOL  "%0"
+#define SA_LAYOUT_OPERAND "S"
 #endif
 
 /* The type of the note that says where the section is (alloc/api/layout_table.c): "sall" in

@@ -17,12 +17,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#if defined(__x86_64__)
-#define NAME_CLOCK "__vdso_clock_gettime"
-#define NAME_CPU   "__vdso_getcpu"
-#elif defined(__aarch64__)
+/* Under another name a function is not found, and the kernel is called. */
+#if defined(__aarch64__)
 #define NAME_CLOCK "__kernel_clock_gettime"
 #define NAME_CPU   "__kernel_getcpu"
+#else
+#define NAME_CLOCK "__vdso_clock_gettime"
+#define NAME_CPU   "__vdso_getcpu"
 #endif
 
 typedef long (*clock_function)(clockid_t, struct timespec *);

@@ -61,6 +61,18 @@ static uintptr_t fault_pc(const ucontext_t *context)
 {
     return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
 }
+#else
+static enum sa_access fault_access(const ucontext_t *context)
+{
+    (void)context;
+    return SA_ACCESS;
+}
+
+static uintptr_t fault_pc(const ucontext_t *context)
+{
+    (void)context;
+    return 0;
+}
 #endif
 
 /* Captures the interrupted stack: the stack from here on, without the frames of this file. */

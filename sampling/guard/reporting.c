@@ -196,8 +196,6 @@ __asm__(".pushsection .text.unlikely.sa_reporting_switch,\"ax\",@progbits\n"
         ".size sa_reporting_switch, . - sa_reporting_switch\n"
         ".popsection\n");
 #else
-static const char sa_reporting_faulted[1];
-
 static int sa_reporting_switch(char *top, void (*f)(void *arg), void *arg, void **sp)
 {
     (void)top;
