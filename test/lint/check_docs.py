@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Documents say what the sources say: every option is in doc/tuning.md, every lock rank with its text and in
-its order in doc/locking.md, every settable name of the public header somewhere, every kind of line of the
+"""Documents say what the sources say: every option is in doc/tuning.md with its default, every lock rank with its
+text and in its order in doc/locking.md, every settable name of the public header somewhere, every kind of line of the
 stats page and every metric in doc/stats.md, and every relative link leads to a file (and heading) that exists.
 usage: check_docs.py ROOT [LIBRARY]
 """
+import difflib
 import os
 import re
 import subprocess
@@ -86,11 +87,15 @@ def check_metrics(root, findings):
         findings.add('stats/metrics.def', None, 'only %d metrics found' % len(source))
     if lines < 100:
         findings.add('stats/metrics.def', None, 'only %d lines of the page found' % lines)
-    for metric, row in zip(source, rows):
-        if row != metric:
-            findings.add('doc/stats.md', None, 'the row of %s should be "| `%s` | %s | %s |"' % (row[0], *metric))
-    if len(rows) != len(source):
-        findings.add('doc/stats.md', None, '%d rows of metrics, there are %d' % (len(rows), len(source)))
+    for kind, begin, end, first, last in difflib.SequenceMatcher(None, rows, source, False).get_opcodes():
+        if kind == 'equal':
+            continue
+        for row in rows[begin:end]:
+            findings.add('doc/stats.md', None, 'the row of %s is wrong, or not in its place' % row[0])
+        for number in range(first, last):
+            after = 'after that of %s' % source[number - 1][0] if number else 'first'
+            findings.add('doc/stats.md', None, 'there should be the row "| `%s` | %s | %s |", %s' %
+                         (*source[number], after))
     return len(source)
 
 
@@ -144,6 +149,14 @@ def check_limit(root, page, findings):
         findings.add('doc/stats.md', None, 'the limit of CPUs should be %s, not %s' % (real, shown))
 
 
+def check_defaults(root, page, findings):
+    """The defaults in doc/tuning.md are the values of a page without such options. 'none': no default."""
+    values = dict(re.findall(r'^PARAMETER salloc_(\w+) (.*)$', page, re.M))
+    for key, default in re.findall(r'^\| *`(\w+)` *\| *`?([^`|]*?)`? *\|', lint.read(root, 'doc/tuning.md'), re.M):
+        if values.get('hardening') != 'on' and key in values and key != 'stats' and values[key] != (default or 'none'):
+            findings.add('doc/tuning.md', None, 'the default of %s should be %s' % (key, values[key]))
+
+
 def check_page(root, library, findings):
     """A real page, of a program under the library, with caches per CPU and per thread."""
     document = line_kind(lint.read(root, 'doc/stats.md').replace('`', ' '))
@@ -155,7 +168,9 @@ def check_page(root, library, findings):
                        SALLOC_CONF='stats:%s,per_cpu:%s' % (page, per_cpu))
             subprocess.run(['/bin/true'], env=env, check=True)
             if per_cpu == 'on':
-                check_limit(root, open(page, encoding='ascii').read(), findings)
+                text = open(page, encoding='ascii').read()
+                check_limit(root, text, findings)
+                check_defaults(root, text, findings)
             for line in open(page, encoding='ascii'):
                 line = re.sub(r'(caches are per thread): .*|(PARAMETER salloc_\w+) .*', r'\1\2', line.strip())
                 kinds.setdefault(line_kind(line), line)
