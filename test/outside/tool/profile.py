@@ -329,9 +329,12 @@ def case_refused(test):
     assert not os.path.exists(out)
     if os.geteuid() == 0:
         worker = Worker(test, [test.worker, 'still'])
-        result = subprocess.run([test.tool, 'profile', str(worker.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                preexec_fn=lambda: os.setuid(65534), check=False, universal_newlines=True)
-        assert result.returncode == 4 and 'belongs to user 0' in result.stderr, result
+        try:
+            result = subprocess.run([test.tool, 'profile', str(worker.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    preexec_fn=lambda: os.setuid(65534), check=False, universal_newlines=True)
+            assert result.returncode == 4 and 'belongs to user 0' in result.stderr, result
+        except PermissionError:  # the build lies below a private folder, such as /root
+            print('another user may not run %s' % test.tool)
         worker.end()
 
 
