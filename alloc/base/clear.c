@@ -28,7 +28,7 @@
 
 enum { WIDE_UNKNOWN, WIDE_NO, WIDE_YES };
 
-/* enum above; atomic, relaxed: written once, by the first threads that find it unknown */
+/* Enum above; atomic, relaxed: written once, by the first threads that find it unknown. */
 static int cpu_wide;
 
 #define XCR0_VECTORS 6u /* the kernel saves both halves of the 32-byte registers */

@@ -13,7 +13,7 @@ unsigned sa_class_place_find(unsigned cls)
     for (unsigned i = 0;; i++) {
         uint8_t there;
 
-        /* each class takes one place, and there are as many places as classes */
+        /* Each class takes one place, and there are as many places as classes. */
         SA_CHECK(i < SA_CLASSES_MAX);
         there = sa_load_relaxed(&sa_first_use[i]);
         if (!there && sa_cas_relaxed(&sa_first_use[i], &there, (uint8_t)cls))

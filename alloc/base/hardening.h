@@ -27,8 +27,8 @@ struct sa_hardening {
     size_t tail;     /* bytes at the end of each object of a class that belong to the canary */
     size_t quarantine_bytes;
     uint64_t key[3]; /* keys of the canaries; secret */
-    /* state of the random numbers for places and victims; secret; atomic: any thread advances it by
-     * sa_rng_next */
+    /* State of the random numbers for places and victims; secret; atomic: any thread advances it by
+     * sa_rng_next. */
     uint64_t rng;
 };
 

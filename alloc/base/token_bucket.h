@@ -21,7 +21,7 @@
 #define SA_BUCKET_BYTES     16384 /* bytes of a block that cost another token */
 
 struct sa_token_bucket {
-    /* left; below 0: debt */
+    /* Left; below 0: debt. */
     int64_t tokens;
     uint64_t filled_ns;     /* when tokens were added last; 0: never */
     int64_t most;           /* capacity; constant after the bucket's initialization */
