@@ -10,7 +10,8 @@ typedef void sa_deferred_call_handler(void);
 
 SA_START_DATA uint32_t sa_deferred_call_due;
 
-static sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS]; /* atomic */
+/* Stored with release order by start-up, loaded with acquire order. */
+static sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS];
 
 void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
 {

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The emergency heap; see emergency_heap.h. A block has a 16-byte header with its size, and is
- * known by the mapping that it lies in. The list of mappings only grows. All shared words are
- * atomic: `first` is published with release and read with acquire.
+ * recognised by the mapping that contains it. The list of mappings only grows.
  *
- * The lists of freed blocks. A push is a compare and swap of the head. A pop takes the whole list
- * with an exchange; then no other thread has those blocks, and their links do not change. The rest
- * goes back at once if the list is still empty, else block by block. Meanwhile other threads see an
- * empty list and carve new blocks.
+ * Shared words, all atomic: `first` is published with release order and read with acquire order.
+ * `used` of a mapping is advanced by compare and swap, without an order: each thread writes only
+ * the bytes that its swap has carved. A fresh mapping is zero, so a carved block is as well.
+ *
+ * The heads `aside` and `freed` are lists without a lock. A push is a compare and swap of the head,
+ * with release order. A pop takes the whole list by an exchange, with acquire order: no other
+ * thread has those blocks then, and their links do not change. The rest goes back at once if the
+ * list is still empty, otherwise block by block. Meanwhile other threads find an empty list and
+ * carve new blocks. A thread that is killed in between loses the blocks that it has taken.
  */
 #include "alloc/fork/emergency_heap.h"
 
@@ -23,21 +27,24 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* The minimum length of a mapping. */
 #define EMERGENCY_BYTES (1ul << 20)
-#define EMERGENCY_TRIES 4  /* mappings in which an allocation looks for room */
-#define LARGE_LISTS     48 /* one for each power of two above the largest class */
-#define RETURN_BYTES    (256ul << 10)
+#define EMERGENCY_TRIES 4  /* mappings that an allocation tries before it makes a new one */
+#define LARGE_LISTS     48 /* lists; one for each power of two above the largest class */
+/* Freed blocks of this size and more give their memory back. */
+#define RETURN_BYTES (256ul << 10)
 
 struct emergency {
     struct emergency *next; /* const once published */
-    size_t bytes;           /* const */
-    size_t used;            /* atomic */
+    size_t bytes;           /* const once published; length of the mapping */
+    size_t used;            /* from the mapping's start; atomic, see above */
 };
 
-static struct emergency *first; /* atomic */
-static void *aside;             /* atomic: blocks linked by their first word */
+static struct emergency *first; /* the latest mapping; atomic, see above */
+/* Head of the list for later: blocks linked by their first word; atomic. */
+static void *aside;
 
-/* Atomic, as `aside`. First those of the classes. */
+/* Heads of the lists of freed blocks, by list_for: first those of the classes. Atomic. */
 static void *freed[SA_CLASSES_MAX + LARGE_LISTS];
 
 SA_LAYOUT = {
@@ -49,6 +56,7 @@ SA_LAYOUT = {
 SA_LAYOUT_STATIC_ADDRESS("emergency.first", first);
 SA_LAYOUT_STATIC_ADDRESS("emergency.aside", aside);
 
+/* Carves a block from a mapping; NULL: there is no room. `size` is a multiple of 16. */
 SA_RARE static void *emergency_carve(struct emergency *e, size_t size, size_t align)
 {
     size_t need = size + align + 16, at = sa_load_relaxed(&e->used);
@@ -64,7 +72,7 @@ SA_RARE static void *emergency_carve(struct emergency *e, size_t size, size_t al
     return (void *)p;
 }
 
-/* A block from a new mapping, which other threads may use afterwards. */
+/* Allocates a block from a new mapping, which other threads may use afterwards. */
 static void *emergency_map(size_t size, size_t align)
 {
     size_t bytes =
@@ -79,13 +87,14 @@ static void *emergency_map(size_t size, size_t align)
     e->used = sizeof(*e);
     p = emergency_carve(e, size, align);
     e->next = sa_load_acquire(&first);
-    SA_DCHECK(p); /* the mapping was made for it */
+    SA_DCHECK(p); /* the mapping was made for this block */
     while (!sa_cas_release(&first, &e->next, e))
         ;
     return p;
 }
 
-/* The list that serves a request, and the least size of its blocks. */
+/* The list that serves a request of `size` bytes. *ret_bytes receives the minimum size of its
+ * blocks. */
 static unsigned list_for(size_t size, size_t *ret_bytes)
 {
     unsigned list = SA_CLASSES_MAX;
@@ -100,6 +109,7 @@ static unsigned list_for(size_t size, size_t *ret_bytes)
     return list;
 }
 
+/* Puts a block on a list. */
 static void list_push(unsigned list, void *p)
 {
     void *next = sa_load_relaxed(&freed[list]);
@@ -110,7 +120,7 @@ static void list_push(unsigned list, void *p)
     } while (!sa_cas_release(&freed[list], &next, p));
 }
 
-/* NULL: there is none. */
+/* Takes a block from a list; NULL: the list is empty. */
 static void *list_pop(unsigned list)
 {
     void *p = sa_xchg_acquire(&freed[list], NULL), *rest = p ? *(void **)p : NULL, *none = NULL;
@@ -139,13 +149,14 @@ SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
     list = list_for(bytes, &least);
     if (bytes >= RETURN_BYTES && to > from)
         sa_sys_madvise((void *)from, to - from, MADV_DONTNEED);
-    if (least > bytes) /* too short for this list: blocks of the list before need fewer bytes */
+    if (least > bytes) /* too short for this list: the list before serves smaller requests */
         list = list == SA_CLASSES_MAX ? sa_size_classes.count - 1 : list - 1;
     if (list)
         list_push(list, p);
 }
 
-/* A freed block, cleared. NULL: there is none with that alignment. */
+/* Allocates a freed block, and clears it. NULL: the list is empty, or its first block does not have
+ * the alignment. */
 static void *emergency_reuse(size_t size, size_t align)
 {
     size_t bytes;
@@ -172,7 +183,8 @@ SA_RARE void *sa_emergency_heap_alloc(size_t size, size_t align)
         return NULL;
     if ((p = emergency_reuse(size, align)))
         return p;
-    list_for(size, &size); /* so that it can be used again */
+    /* Rounds the size up to that of a list, so that the block can be used again. */
+    list_for(size, &size);
     size = sa_align_up(size, 16);
     for (int tries = 0; e && tries < EMERGENCY_TRIES; tries++, e = e->next)
         if ((p = emergency_carve(e, size, align)))

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gate between slow paths and fork; see fork_gate.h. */
+/*
+ * The fork gate; see fork_gate.h, which also says what guards each shared word.
+ *
+ * The lock `forking` is held by a thread that forks, from before the gate closes until it opens,
+ * and by the thread that maps the page of the open word.
+ */
 #include "alloc/fork/fork_gate.h"
 
 #include "alloc/base/bits.h"
@@ -15,32 +20,39 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-/* How long a thread waits for a fork before it goes on without the allocator's state. */
+/* How long a thread waits at a closed gate before it goes on without the allocator's state: 50
+ * ms. */
 #define GATE_WAIT_SLICE_NS 1000000
 #define GATE_WAIT_SLICES   50
 
 /*
- * How long fork waits for the others. They cannot need long unless they are not scheduled. But if
- * this thread is itself inside (it forks in a signal handler that interrupted a slow path), the
- * others may wait for a lock that it holds.
+ * How long fork waits for other threads to leave. They need long only if they are not scheduled.
+ * But if this thread is itself inside (it forks in a signal handler that has interrupted a slow
+ * path), the others may wait for a lock that it holds. From GATE_MOVING_SLICES on, a count of 1 may
+ * be this thread's own, see gate_alone.
  */
-#define GATE_CLOSE_SPINS      1000
-#define GATE_CLOSE_SLICE_NS   50000
-#define GATE_CLOSE_SLICES     100000 /* 10 s or more, as a slice is at least a tick of the clock */
+#define GATE_CLOSE_SPINS    1000
+#define GATE_CLOSE_SLICE_NS 50000
+/* 5 s; in practice about 10 s, as a sleep takes longer than asked for */
+#define GATE_CLOSE_SLICES 100000
+/* 0.1 s, likewise, where this thread is itself inside. */
 #define GATE_CLOSE_SLICES_OWN 2000
 #define GATE_MOVING_SLICES    20
 
+/* How often threads of a child look whether it is repaired. */
 #define GATE_REPAIR_SLICE_NS 1000000
 
-static char nobody_asked; /* 0 */
+/* The first open word: 0, so that the first slow path looks; never written. */
+static char nobody_asked;
 
 struct sa_fork_gate sa_fork_gate;
 SA_START_DATA char *sa_fork_gate_open_word = &nobody_asked;
 
+/* Set by start-up, constant afterwards. */
 static void (*gate_child)(bool lost);
 
-/* Where the kernel gives no page that it clears: children that are not announced are not
- * noticed. */
+/* Serves where the kernel has no page that it clears in children. Unannounced children are not
+ * noticed then. */
 static struct sa_fork_gate_page gate_plain_page;
 
 unsigned sa_fork_gate_stripe(void)
@@ -57,7 +69,7 @@ SA_START_CODE void sa_fork_gate_init(void (*child)(bool lost))
 #endif
 }
 
-/* The page that children find cleared. */
+/* Maps the page that children find cleared. */
 static struct sa_fork_gate_page *gate_map_page(void)
 {
     size_t bytes = sa_max(sa_vm.page_bytes, 4096);
@@ -70,10 +82,8 @@ static struct sa_fork_gate_page *gate_map_page(void)
     return &gate_plain_page;
 }
 
-/*
- * Makes the page, with the lock that forks hold, so that nobody closes the gate meanwhile. If a
- * fork is in progress the next slow path will do it.
- */
+/* Publishes the page of the open word. It holds the lock `forking`, so that no thread closes the
+ * gate meanwhile. If a fork is in progress, a later slow path publishes the page. */
 static void gate_make_page(void)
 {
     struct sa_fork_gate_page *page;
@@ -90,7 +100,7 @@ static void gate_make_page(void)
     sa_sys_futex_wake(&sa_fork_gate.forking, 1);
 }
 
-/* In a child that was not announced, of a thread that is counted `own` times, on the stripe. */
+/* Repairs an unannounced child. The calling thread is counted `own` times, on the stripe. */
 static void gate_repair_child(struct sa_fork_gate_page *page, unsigned own, unsigned stripe)
 {
     uint32_t inside = 0;
@@ -98,7 +108,7 @@ static void gate_repair_child(struct sa_fork_gate_page *page, unsigned own, unsi
 
     for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
         inside += sa_load_relaxed(&sa_fork_gate.stripe[i].inside);
-    /* A thread that was in fork itself passed without being counted. */
+    /* A thread that was forking had closed the gate, and was not counted. */
     lost = sa_fork_gate_is_lost() || sa_load_relaxed(&sa_fork_gate.closed) || inside != own;
     for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
         sa_store_relaxed(&sa_fork_gate.stripe[i].inside, 0);
@@ -114,10 +124,8 @@ static void gate_repair_child(struct sa_fork_gate_page *page, unsigned own, unsi
     sa_sys_futex_wake(&page->alive, INT32_MAX);
 }
 
-/*
- * The gate looks closed: makes the page if threads have come into being, and repairs a child that
- * was not announced. counted: this thread is, on the stripe. False: the child is lost.
- */
+/* The open word is 0. Publishes the page if the process has got more threads, and repairs an
+ * unannounced child. counted: this thread is counted on the stripe. False: the child is lost. */
 SA_RARE static bool gate_look(unsigned stripe, bool counted)
 {
     struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
@@ -126,8 +134,9 @@ SA_RARE static bool gate_look(unsigned stripe, bool counted)
     if (!page && !sa_single_threaded()) {
         gate_make_page();
     } else if (page && !sa_load_acquire(&page->alive)) {
-        /* In fork's child too, until fork's last handler: threads that handlers before it have made
-         * wait for that one. */
+        /* In fork's child, `alive` is 0 until fork's last handler. Threads that were made by
+         * handlers before that one wait for it here. The forking thread itself does not: its depth
+         * is not 0. */
         for (int i = 0; i < GATE_WAIT_SLICES && !sa_thread.gate_depth &&
                         sa_load_acquire(&sa_fork_gate.closed) && !sa_load_acquire(&page->alive);
              i++)
@@ -136,14 +145,14 @@ SA_RARE static bool gate_look(unsigned stripe, bool counted)
             return !sa_fork_gate_is_lost();
         if (!sa_xchg_acquire(&page->repairing, 1))
             gate_repair_child(page, own, stripe);
-        while (!sa_load_acquire(&page->alive)) /* another thread of the child does it */
+        while (!sa_load_acquire(&page->alive)) /* another thread of the child repairs it */
             sa_sys_futex_wait(&page->alive, 0, GATE_REPAIR_SLICE_NS);
     }
     return !sa_fork_gate_is_lost();
 }
 
-/* A child of vfork, unless it has memory of its own by now: a copy that it has made without fork's
- * handlers is repaired as any. */
+/* A child of vfork may have forked without fork's handlers. Its child has memory of its own and is
+ * repaired as any unannounced child; then it is refused no more. */
 SA_RARE bool sa_fork_gate_refuses_child(void)
 {
     struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
@@ -153,7 +162,8 @@ SA_RARE bool sa_fork_gate_refuses_child(void)
     return sa_thread_is_vfork_child();
 }
 
-/* Before this thread counts itself: the one that repairs a child must not find others counted. */
+/* Runs before this thread counts itself, because the thread that repairs a child must not find
+ * others counted. */
 SA_RARE void sa_fork_gate_look(unsigned stripe)
 {
     gate_look(stripe, false);
@@ -178,33 +188,34 @@ SA_RARE bool sa_fork_gate_enter_closed(unsigned stripe)
     return false;
 }
 
-/* Whether nobody but this thread, which may itself be inside, is. */
+/* True if no thread is inside but this one, which may itself be inside. */
 static bool gate_alone(bool count_moving)
 {
     uint32_t inside = 0, own = sa_thread.gate_depth ? 1 : 0;
 
     for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)
         inside += sa_load_seq_cst(&sa_fork_gate.stripe[i].inside);
-    /* fork in a signal handler may have interrupted a slow path of this thread. */
+    /* fork in a signal handler may have interrupted this thread in a bracket. */
     return inside == own || (count_moving && sa_thread.gate_moving && inside == 1);
 }
 
-/* How many slices are worth waiting. */
+/* The number of slices that this thread waits at most. */
 static int gate_patience(void)
 {
     return sa_thread.gate_depth || sa_thread.gate_moving ? GATE_CLOSE_SLICES_OWN
                                                          : GATE_CLOSE_SLICES;
 }
 
-/* One fork at a time. Not a futex lock, because its holder changes hands by fork, and to wait for a
- * bounded time. */
+/* Acquires the lock `forking`: one fork at a time. It is no futex lock, because its holder
+ * continues in two processes, and the wait is bounded. After the bound the caller goes on as if it
+ * had the lock. */
 static void gate_lock(void)
 {
     for (int i = gate_patience() / 20; sa_xchg_acquire(&sa_fork_gate.forking, 1) && i > 0; i--)
         sa_sys_futex_wait(&sa_fork_gate.forking, 1, GATE_CLOSE_SLICE_NS * 20);
 }
 
-/* Whether the word that slow paths look at says so. Before there is a page there are no others. */
+/* Sets the open word. Without a page there are no other threads. */
 static void gate_tell(bool open)
 {
     struct sa_fork_gate_page *page = sa_load_acquire(&sa_fork_gate.page);
@@ -218,7 +229,8 @@ SA_RARE bool sa_fork_gate_close(void)
     uint32_t never = 0;
     int patience = gate_patience();
 
-    /* Not in a handler of fork that forks itself, before the child is told of the first one. */
+    /* Not if this thread has closed the gate: a handler of fork forks itself, before the child of
+     * the first fork is announced. */
     if (!(sa_thread.gate_depth && sa_load_acquire(&sa_fork_gate.closed)) &&
         !gate_look(sa_thread.gate_stripe, false))
         return false;
@@ -229,7 +241,7 @@ SA_RARE bool sa_fork_gate_close(void)
         sa_cpu_relax();
     for (int i = 0; i < patience && !gate_alone(i > GATE_MOVING_SLICES); i++)
         sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
-    sa_thread.gate_depth++; /* not counted: this thread passes */
+    sa_thread.gate_depth++; /* not counted: this thread passes the closed gate */
     return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children of vfork; see vfork.h. */
+/* Children of vfork; see vfork.h, also for what guards the shared words. */
 #include "alloc/fork/vfork.h"
 
 #include "alloc/fork/cpu_closed.h"
@@ -7,27 +7,31 @@
 #include "alloc/os/rseq.h"
 #include "alloc/os/sys.h"
 
-/* In sa_thread.area.vfork: no CPU is held. Otherwise it is the number of the one that is, plus
- * 1. */
+/* The value of sa_thread.area.vfork for a child that holds no CPU. Otherwise it is the number of
+ * the held CPU plus 1. */
 #define NO_CPU (SA_VFORK_OWN - 1)
 
+/* Waits for another child to release the CPU: HOLD_SLICES of 1 ms, 10 s in all, in
+ * sa_vfork_begin. */
 #define HOLD_SLICE_NS 1000000
 #define HOLD_SLICES   10000
 
-/* What a mark is made of: sa_thread's fields, as they were. */
+/* Fields of a mark, which holds members of sa_thread as they were. Bits 0 to 31 hold area.vfork. Of
+ * gate_depth, 8 bits suffice. */
 #define MARK_DEPTH_SHIFT    32
 #define MARK_MOVING_SHIFT   40
 #define MARK_SAMPLING_SHIFT 48
 #define MARK_TID_KNOWN      (1ull << 56)
 #define MARK_FILTERED       (1ull << 57)
 
-/* The number that this thread reads; -1: none, or no caches yet, and so nobody who uses them. */
+/* The CPU number that this thread reads. -1: there is none, or there are no caches yet, and so no
+ * thread that uses them. */
 static int vfork_cpu(void)
 {
     return sa_rseq.per_cpu && sa_hot.mid_limit ? sa_percpu_cpu() : -1;
 }
 
-/* One hold more. False: there are SA_HOLDS_MAX. */
+/* Adds a hold of a CPU, and closes its entry. False: there are SA_HOLDS_MAX holds. */
 static bool vfork_hold(int cpu)
 {
     struct sa_slab *is = sa_load_relaxed(&sa_hot.slabs[cpu]), *held;
@@ -40,7 +44,7 @@ static bool vfork_hold(int cpu)
     return true;
 }
 
-/* One less. The first slow path that comes to the CPU after the last one opens it. */
+/* Releases a hold. The next slow path on that CPU that finds no hold opens the entry. */
 static void vfork_let_go(int cpu)
 {
     struct sa_slab *is = sa_load_relaxed(&sa_hot.slabs[cpu]);
@@ -78,7 +82,7 @@ void sa_vfork_child(void)
 
     if (held == NO_CPU || cpu < 0 || held == (uint32_t)cpu + 1)
         return;
-    while (!vfork_hold(cpu)) /* until one of those children ends */
+    while (!vfork_hold(cpu)) /* until a child that holds this CPU ends */
         sa_sys_futex_wait(&nothing, 0, HOLD_SLICE_NS);
     sa_thread.area.vfork = (uint32_t)cpu + 1;
     vfork_let_go((int)held - 1);
@@ -94,8 +98,8 @@ void sa_vfork_end(uint64_t mark)
     if (held != NO_CPU)
         vfork_let_go((int)held - 1);
     if (!(mark & MARK_TID_KNOWN))
-        sa_thread.area.tid = 0; /* the child may have noted its own */
-    /* A child that has ended inside an allocation has left what follows as it was then. */
+        sa_thread.area.tid = 0; /* the child may have stored its own */
+    /* A child that has ended inside an allocation has left these as they were then. */
     sa_thread.gate_depth = depth;
     sa_thread.gate_moving = (uint8_t)(mark >> MARK_MOVING_SHIFT);
     sa_thread.sampling = (uint8_t)(mark >> MARK_SAMPLING_SHIFT);
@@ -112,6 +116,6 @@ void sa_vfork_after_fork(void)
             sa_store_relaxed(&sa_hot.slabs[cpu], &sa_slab_empty);
     if (held && held != NO_CPU)
         vfork_hold((int)held - 1);
-    if (sa_thread.area.filtered) /* the memory is its own now */
+    if (sa_thread.area.filtered) /* the memory is this process's own now */
         sa_store_relaxed(&sa_filter_known, 1);
 }
