@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookup of pointers, and sizes of blocks; see block.h. Nothing here is shared. */
+/* Lookup of pointers, and sizes of blocks; see block.h. No state. */
 #include "alloc/front/block.h"
 
 #include "alloc/base/bits.h"
@@ -15,7 +15,8 @@
 #include "sampling/guard/guarded.h"
 #include "sampling/sampler/sampler.h"
 
-/* Kind, class, span and origin. The page's class comes first: only objects have one. */
+/* Finds kind, class, span and origin. The class of the page is looked up first, because only
+ * objects have one. `exact` is 0. */
 SA_INLINE struct sa_block block_lookup(uintptr_t address)
 {
     struct sa_block b = {.cls = sa_pagemap_class(address), .origin = SA_ORIGIN_UNKNOWN};
@@ -52,7 +53,8 @@ SA_INLINE struct sa_block block_lookup(uintptr_t address)
     return b;
 }
 
-/* Hardened: checks what lies behind the block, and says what the block knows about itself. */
+/* Hardened: checks the bytes behind the block, and sets `exact` and `origin` where the block knows
+ * them. */
 SA_COLD static void block_inspect(struct sa_block *b, const void *p, const char *what)
 {
     switch (b->kind) {
@@ -70,7 +72,7 @@ SA_COLD static void block_inspect(struct sa_block *b, const void *p, const char 
         sa_hardened_check_large(p, b->span->requested, sa_span_usable_bytes(b->span));
         b->exact = sa_max(b->span->requested, 1);
         return;
-    default: /* the sampler checks guarded blocks */
+    default: /* guarded blocks are checked when they are freed */
         return;
     }
 }
@@ -86,7 +88,7 @@ void sa_block_find(const void *p, const char *what, struct sa_block *ret)
         sa_block_fault(p, what);
     }
     if (SA_UNLIKELY(!b.cls && b.kind == SA_BLOCK_SAMPLED))
-        sa_block_fault(p, what); /* another thread has begun to free it */
+        sa_block_fault(p, what); /* another thread has begun to free the block */
     *ret = b;
     if (SA_UNLIKELY(sa_hardening.inspect))
         block_inspect(ret, p, what);
@@ -103,7 +105,7 @@ size_t sa_block_bytes(const struct sa_block *b)
 {
     SA_DCHECK(b->kind != SA_BLOCK_NONE && (b->cls || b->kind == SA_BLOCK_LARGE));
     if (b->kind == SA_BLOCK_GUARDED)
-        return sa_guarded_bytes(b->span); /* the rest is to show overflows */
+        return sa_guarded_bytes(b->span); /* the bytes behind show overflows */
     if (b->exact)
         return b->exact;
     return b->cls ? sa_size_classes.of[b->cls].size : sa_span_usable_bytes(b->span);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See block_fault.h. */
+/* Explains a wrong pointer: by the history of a sample, by the page heap, then by the span around;
+ * see block_fault.h. Other threads may change the span meanwhile: the message may be wrong then,
+ * but the program ends in any case. */
 #include "alloc/front/block_fault.h"
 
 #include "alloc/base/fatal.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large blocks; see large.h. A block belongs to the thread that allocates, resizes or frees it: no
- * lock but the page heap's.
+ * Large blocks; see large.h. The fields of a span in use belong to the owner of its block. Shared
+ * words: totals and sa_large_guards, the number of blocks with a guard, are atomic and relaxed. The
+ * maxima of guards are constant after start. The page heap has a lock of its own.
  */
 #include "alloc/front/large.h"
 
@@ -26,17 +27,20 @@
 
 #include <string.h>
 
-/* Below this, copying is cheaper than moving pages. */
+/* Below this many bytes, copying is cheaper than moving pages. */
 #define MOVE_MIN (1ul << 20)
 
-/* Up to this, a block is copied to a place some of which has memory: moved pages would push that
- * out, and would have to be found again, one by one, where they came from and when the block is
- * freed. What is longer is moved even so: in most of such a place there is none, and what is there
- * twice counts for more. */
+/*
+ * Up to this many bytes, a block is copied if its new span is partly backed. Moved pages would
+ * replace those backed pages, and the kernel would have to fault in pages one by one, where the
+ * block came from and where it is freed. A longer block is moved: most of its new span is unbacked,
+ * and the backed part would be in memory twice.
+ */
 #define COPY_MAX (2ul << 20)
 
-/* Guards where only sampled blocks have them. Each guard takes two mappings. */
+/* The maximum of guards where only sampled blocks have them. Each guard takes two mappings. */
 #define GUARDS_SAMPLED 256
+/* The maximum of guards, unless sa_large_init sets another one. */
 #define GUARDS_DEFAULT 8192
 
 static SA_START_DATA size_t guards_most = GUARDS_DEFAULT, guards_sampled = GUARDS_SAMPLED;
@@ -47,9 +51,10 @@ SA_RARE void sa_large_init(size_t guards)
     guards_sampled = sa_min(guards, GUARDS_SAMPLED);
 }
 
-static uint64_t allocations[2], frees[2]; /* atomic, relaxed: blocks ever, and their bytes */
+/* Totals since the start: blocks, and their bytes; atomic, relaxed. */
+static uint64_t allocations[2], frees[2];
 
-/* A block in or out: which[0] are blocks, which[1] bytes. */
+/* Adds a block to a total. */
 SA_NOINLINE static void large_count(uint64_t *which, size_t bytes)
 {
     sa_count_shared(&which[0], 1);
@@ -64,11 +69,11 @@ SA_RARE void sa_large_counts(struct sa_large_counts *ret)
     ret->frees_bytes = sa_load_relaxed(&frees[1]);
 }
 
-/* A block that has grown before probably grows again: a moved block gets this part more room. */
+/* A block that has grown probably grows again: a moved block gets 1 / GROW_PART more room. */
 #define GROW_PART 8
 
-/* Every block is tried by itself, and again when its length changes: a resize counts as a free and
- * an allocation, or what a sampled block has become would stand for nothing. */
+/* Makes a sampling decision for a block whose length has changed: a resize counts as a free and an
+ * allocation. Otherwise the sample would not represent the new length. */
 static void large_sample(struct sa_span *s, size_t size, size_t align)
 {
     struct sa_sampling_decision trial;
@@ -79,7 +84,7 @@ static void large_sample(struct sa_span *s, size_t size, size_t align)
         sa_sampler_take_large(&trial, s, size, align);
 }
 
-/* Whether a new block is to end before an inaccessible page. */
+/* True if a new block is to end before an inaccessible page. */
 static bool large_wants_guard(const struct sa_sampling_decision *trial)
 {
     return SA_UNLIKELY(sa_hardening.guards) ||
@@ -87,14 +92,16 @@ static bool large_wants_guard(const struct sa_sampling_decision *trial)
             sa_fault_may_report() && sa_guard_policy_guard_large(sa_clock_coarse_ns()));
 }
 
+/* Ends the sample of a block that stays in use. */
 static void large_unsample(struct sa_span *s)
 {
     if (SA_UNLIKELY(s->sample != NULL))
         sa_sampler_release_large(s);
 }
 
-/* Puts a freed span into the quarantine, inaccessible and without memory. *hidden: it may be
- * inaccessible in any case. */
+/* Puts a freed span into the quarantine, inaccessible and without memory. False: the quarantine
+ * does not take it. *hidden becomes true if the span may be inaccessible now, whatever the result.
+ */
 static bool large_keep(struct sa_span *s, bool *hidden)
 {
     bool kept;
@@ -108,7 +115,8 @@ static bool large_keep(struct sa_span *s, bool *hidden)
     s->moved = 1;
     kept = sa_vm_protect((void *)s->start, sa_span_bytes(s), false) &&
            sa_vm_release((void *)s->start, sa_span_bytes(s));
-    if (kept) { /* in this order: once it is in the quarantine, another thread may take it out */
+    /* In this order: once the span is in the quarantine, another thread may take it out. */
+    if (kept) {
         sa_page_heap_emptied(&sa_page_heap_ordinary, s);
         kept = sa_hardened_keep_large((void *)s->start);
     }
@@ -117,7 +125,8 @@ static bool large_keep(struct sa_span *s, bool *hidden)
     return kept;
 }
 
-/* Makes the guard of a sampled block accessible: the block is a little longer then. */
+/* Makes the guard of a sampled block accessible, so that the block becomes longer. False: the guard
+ * stays. */
 SA_COLD static bool large_disarm(struct sa_span *s)
 {
     size_t bytes = (size_t)s->guard << SA_PAGE_SHIFT;
@@ -130,7 +139,8 @@ SA_COLD static bool large_disarm(struct sa_span *s)
     return true;
 }
 
-/* Frees a span, unless the sampler or the quarantine keeps it. */
+/* Frees a span, unless the sample quarantine or the quarantine takes it. empty: the pages are
+ * unbacked. */
 static void large_give_back(struct sa_span *s, bool empty)
 {
     bool hidden = s->guard && !large_disarm(s);
@@ -139,7 +149,7 @@ static void large_give_back(struct sa_span *s, bool empty)
     large_count(frees, sa_span_bytes(s));
     sa_in_use_add(-(int64_t)sa_span_bytes(s));
     if (SA_UNLIKELY(hidden)) {
-        s->moved = 1; /* the page heap maps it afresh */
+        s->moved = 1; /* the page heap maps the span afresh */
         sa_sub_relaxed(&sa_large_guards, 1u);
     }
     if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_keep_large(s, empty))
@@ -152,7 +162,7 @@ static void large_give_back(struct sa_span *s, bool empty)
         sa_page_heap_free(&sa_page_heap_ordinary, s, empty);
 }
 
-/* Pages for a block with what is to be inaccessible, where that is a page of the kernel's. */
+/* The pages for a block and its guard, which is a page of the kernel. */
 static size_t large_pages_guarded(size_t size, bool guard)
 {
     return SA_LIKELY(!guard) ? sa_large_pages(size)
@@ -167,8 +177,8 @@ SA_RARE size_t sa_large_estimate(size_t size)
                      << SA_PAGE_SHIFT;
 }
 
-/* Puts what is to show overflows behind a new block, if there is a page for it. Without it the
- * block is a little longer. */
+/* Makes the last page of a new block's span inaccessible, if the block leaves that page free and
+ * fewer than guards_most blocks have a guard. Otherwise the block becomes longer. */
 SA_COLD static void large_guard(struct sa_span *s)
 {
     size_t bytes = sa_vm.page_step << SA_PAGE_SHIFT;
@@ -182,6 +192,7 @@ SA_COLD static void large_guard(struct sa_span *s)
     sa_add_relaxed(&sa_large_guards, 1u);
 }
 
+/* Sets up what shows overflows: the guard, and the pattern in the slack. */
 static void large_arm(struct sa_span *s, bool guard)
 {
     s->guard = 0;
@@ -192,7 +203,7 @@ static void large_arm(struct sa_span *s, bool guard)
         sa_hardened_arm_large((void *)s->start, s->requested, sa_span_usable_bytes(s));
 }
 
-/* Makes a span a block after its trial. */
+/* Makes a span a block after its sampling decision. Returns the block. */
 static void *large_begin(struct sa_span *s, size_t size, size_t align,
                          const struct sa_sampling_decision *trial, bool guard)
 {
@@ -225,15 +236,15 @@ void *sa_large_alloc(size_t size, size_t align, bool *zero)
 
     if (size > PTRDIFF_MAX || align > PTRDIFF_MAX)
         return NULL;
-    /* Before the pages are asked for, as a guard takes one more. That one counts where all blocks
-     * have it. */
+    /* The decision precedes the request for pages, because a guard takes one more page. That page
+     * counts only where all blocks have it. */
     pages = large_pages_guarded(size, sa_hardening.guards);
     sa_sampler_try_large(pages << SA_PAGE_SHIFT, &trial);
     guard = large_wants_guard(&trial);
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size, guard), align_pages,
                            *zero ? SA_PAGES_ZERO : SA_PAGES_ANY);
     if (SA_UNLIKELY(!s && guard && !sa_hardening.guards)) {
-        /* Near a limit there may be room for the block, but not for its guard. */
+        /* Near a limit there may be room for the block but not for its guard. */
         guard = false;
         s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, align_pages,
                                *zero ? SA_PAGES_ZERO : SA_PAGES_ANY);
@@ -256,16 +267,18 @@ SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
     if (size > PTRDIFF_MAX)
         return false;
     pages = sa_large_pages(size);
-    /* A guarded block that grows moves: a realloc that fails must leave its length as it is. */
+    /* A guarded block that grows moves, because a realloc that fails must leave its length
+     * unchanged. */
     if (SA_UNLIKELY(s->guard) && (sa_hardening.guards || pages > s->pages - (size_t)s->guard))
         return false;
-    /* A moved block is a mapping of its own, which mremap can move again; longer, it might be
-     * two. */
+    /* A moved block is one mapping, which mremap can move again. A longer block might be two
+     * mappings. */
     if (pages > s->pages && s->moved)
         return false;
     if (pages > s->pages && !sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
         return false;
-    /* Room left by earlier growth is kept unless the block really shrinks. */
+    /* Room left by earlier growth stays unless the block shrinks by more than 1/4 (2 /
+     * GROW_PART). */
     if (pages < s->pages - s->pages / (GROW_PART / 2) && (!s->guard || large_disarm(s)))
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
@@ -294,7 +307,7 @@ SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
     if (bytes < MOVE_MIN || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
     pages = large_pages_guarded(size + size / GROW_PART, sa_hardening.guards);
-    /* Memory that is there is of use to a copy only. */
+    /* Only a copy can use a backed span. */
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1,
                            bytes <= COPY_MAX ? SA_PAGES_ANY : SA_PAGES_ZERO);
     if (!s)
@@ -303,16 +316,16 @@ SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
     if (copied) {
         memcpy((void *)s->start, (void *)old->start, bytes);
     } else if (!sa_vm_move((void *)old->start, (void *)s->start, bytes)) {
-        /* Some kernels unmap the target before they find out that they cannot. A span marked as
-         * moved is mapped afresh when it is freed. */
+        /* Some kernels unmap the target before they detect that they cannot move. A span that is
+         * marked as moved is mapped afresh when it is freed. */
         s->moved = 1;
         sa_page_heap_free(&sa_page_heap_ordinary, s, true);
         return NULL;
     }
     s->moved = !copied;
     SA_DCHECK(bytes <= sa_span_bytes(s) && size <= sa_span_bytes(s));
-    /* In this order: the block was never there twice, which would count for the peak. Where the old
-     * pages have gone, what is left reads as zero. */
+    /* In this order, so that the peak of memory in use does not count the block twice. Where the
+     * pages have moved away, the old span reads as zero. */
     large_give_back(old, !copied);
     return sa_large_begin(s, size, 1);
 }

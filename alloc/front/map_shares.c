@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See map_shares.h. */
+/* Shares the permitted mappings out; see map_shares.h. Runs once, before the first allocation. */
 #include "alloc/front/map_shares.h"
 
 #include "alloc/base/bits.h"
@@ -10,9 +10,10 @@
 #include "alloc/os/sys.h"
 #include "sampling/guard/sample_quarantine.h"
 
-#define BOUND_DEFAULT 65530 /* where it cannot be read */
+#define BOUND_DEFAULT 65530 /* the kernel's default, where its limit cannot be read */
 #define BOUND_MAX     (1ul << 32)
 
+/* The kernel's limit of mappings. */
 static size_t read_bound(void)
 {
     char text[24];
@@ -33,7 +34,8 @@ void sa_map_shares(size_t *slots, size_t *kept)
     if (half < 8 * SA_SAMPLE_QUARANTINE_MAX)
         *kept = 0;
     sa_quarantine_most = sa_min(sa_quarantine_most, half / 16);
-    /* Half of the slots can be in use, and of the large ones, of which there are an eighth. */
+    /* Half of the slots can be in use, with two mappings each. So can half of the slots for larger
+     * blocks, of which there are 1/8 as many. */
     others = 2 * SA_SAMPLE_QUARANTINE_MAX + *slots + *slots / 8 + 4 + 2 * sa_quarantine_most;
     SA_DCHECK(*slots <= half / 4 && sa_quarantine_most <= half / 16);
     sa_large_init(half > others ? (half - others) / 2 : 0);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many mappings each use of inaccessible pages may take. Together they take at most half of
- * what the kernel allows (vm.max_map_count); the rest belongs to the program. An inaccessible page
- * or run of pages takes two mappings.
+ * The number of mappings that each use of inaccessible pages may take. Together they take at most
+ * half of what the kernel permits (vm.max_map_count); the rest belongs to the program. An
+ * inaccessible page, or run of pages, takes two mappings.
  *
  * Unless an option asks for more, the library takes at most 920 mappings, and does not read the
- * kernel's limit.
+ * kernel's limit. No state: the maxima are those of the modules that use the mappings.
  */
 #ifndef SA_FRONT_MAP_SHARES_H
 #define SA_FRONT_MAP_SHARES_H
 
 #include <stddef.h>
 
-/* Reads the kernel's limit and sets those of the quarantine and of the guards of large blocks.
- * Lowers *slots (of guarded blocks) and *kept (bytes in the sample quarantine) as needed. Called
- * before the first allocation. */
+/* Reads the kernel's limit, and sets the maxima of the quarantine and of the guards of large
+ * blocks. Lowers *slots (of guarded blocks) and *kept (bytes in the sample quarantine) as needed.
+ * Called before the first allocation. */
 void sa_map_shares(size_t *slots, size_t *kept);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mismatches; see mismatch.h. */
+/* Mismatches; see mismatch.h. The message is built on the stack. */
 #include "alloc/front/mismatch.h"
 
 #include "alloc/base/fatal.h"
@@ -13,7 +13,7 @@
 
 SA_START_DATA bool sa_mismatch_on;
 
-/* "operator new[] with alignment 64"; names: of 20 bytes each, by family. */
+/* Adds a function, as in "operator new[] with alignment 64". names: by family. */
 static void add_function(struct sa_fmt *f, const char (*names)[20], unsigned origin)
 {
     sa_fmt_add(f, "%s", names[origin >> SA_ORIGIN_FAMILY]);
@@ -77,15 +77,16 @@ void sa_mismatch_adopt(void *p, unsigned origin)
 
     sa_block_try(p, &b);
     if (b.kind == SA_BLOCK_NONE)
-        return; /* of yet another allocator, or put into the reserve of a fork */
+        return; /* of another allocator, or of the emergency heap */
     if (b.kind != SA_BLOCK_OBJECT)
         b.span->origin = (uint8_t)origin;
     else if (sa_hardening.marks)
         sa_hardened_change(p, b.cls, sa_hardened_size_if_used(p, b.cls), origin);
 }
 
-/* A block is not what a sized free takes it for. Returns only if the block crosses between private
- * and shared operators: the private ones round the size up to the alignment. */
+/* Reports that a block does not have the properties that a sized free names. Returns only if the
+ * block crosses between private and shared operators: the private ones round the size up to the
+ * alignment. */
 SA_COLD static void sized_fault(const struct sa_block *b, const void *p, const char *text, size_t a,
                                 size_t size, unsigned call)
 {
@@ -99,7 +100,8 @@ SA_COLD static void sized_fault(const struct sa_block *b, const void *p, const c
     sa_fatal("sized free", p, text, a, size);
 }
 
-/* Whether a sized free names a size that the block cannot have. `is`: what the block knows. */
+/* True if a sized free names a size that the block cannot have. `is`: the size that the block
+ * knows. */
 static bool size_wrong(const struct sa_block *b, size_t is, size_t size, size_t align)
 {
     if (b->exact)
@@ -114,8 +116,9 @@ static bool size_wrong(const struct sa_block *b, size_t is, size_t size, size_t 
     }
 }
 
-/* The size that a block of a class has, as told by the alignment that a sized free names. Without
- * one, what malloc_usable_size says of a guarded block need not lead to its class. */
+/* True if the size and the alignment that a sized free names lead to another class. A guarded block
+ * without an alignment cannot be judged: the usable size of such a block need not lead to its
+ * class. */
 static bool class_wrong(const struct sa_block *b, size_t size, size_t align)
 {
     if (b->kind == SA_BLOCK_LARGE || (b->kind == SA_BLOCK_GUARDED && align <= SA_MIN_ALIGN))
@@ -123,8 +126,8 @@ static bool class_wrong(const struct sa_block *b, size_t size, size_t align)
     return sa_block_class(size, align) != b->cls;
 }
 
-/* Whether a sized free may name an alignment (0: none). A smaller one of a large block is only
- * wrong where all is checked. */
+/* True if a sized free may name an alignment (0: none). In the default mode, any alignment fits a
+ * block of a class, and one that is not above the block's own fits a large block. */
 static bool align_fits(const struct sa_block *b, size_t align)
 {
     size_t is = sa_max(sa_origin_align(b->origin), SA_MIN_ALIGN);

@@ -4,8 +4,10 @@
  * delete, an operator with an alignment and one without.
  *
  * By default only sampled blocks know how they were allocated. A mismatch is reported once for each
- * stack, and the program goes on. Hardened, every block has a canary that says so, and the first
- * mismatch ends the program. The block belongs to the caller: nothing is shared.
+ * stack, and the program continues. In the hardened mode every block has a canary with its origin,
+ * and the first mismatch ends the program.
+ *
+ * The block belongs to the caller. The only shared word is sa_mismatch_on.
  */
 #ifndef SA_FRONT_MISMATCH_H
 #define SA_FRONT_MISMATCH_H
@@ -17,7 +19,7 @@
 #include "alloc/front/block.h"
 #include "alloc/os/thread.h"
 
-/* Whether mismatches are looked at. Const after initialisation. */
+/* True if mismatches are reported. Constant after start-up. */
 extern bool sa_mismatch_on SA_HIDDEN;
 
 /* Reports a mismatch. call: the origin that the block should have. Called outside the gate, because
@@ -38,12 +40,13 @@ SA_INLINE void sa_mismatch_check(const struct sa_block *b, const void *p, size_t
 
 /*
  * Ends the program if a sized free names another size or alignment than the block was allocated
- * with, as far as the block knows. A sampled block knows the size that was asked for; a program may
+ * with, as far as the block knows them. A sampled block knows its requested size. A program may
  * also name the size that malloc_usable_size returned.
  */
 void sa_mismatch_check_sized(const struct sa_block *b, const void *p, size_t size, size_t align);
 
-/* Makes a block that libstdc++'s operator got from malloc one that operator new allocated. */
+/* Changes the origin of a block that libstdc++'s operator got from malloc to that of operator
+ * new. */
 SA_COLD void sa_mismatch_adopt(void *p, unsigned origin);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Realloc of blocks that grow; see realloc_in_place.h. What is done to a block is done by its
- * owner: nothing here is shared but what the layers below guard themselves.
+ * In-place realloc; see realloc_in_place.h. The owner of a block changes it. The layers below guard
+ * everything shared.
  *
- * The blocks are those of the classes that have a span for each object. The span is lengthened if
- * what is behind it is free, and becomes one of the class that the new size asks for, as a sized
- * free of it looks at nothing else; or a large block. But a block of that class that lies in a
- * cache is better: to copy to it takes no lock of the page heap, and a program that lets blocks
- * grow and frees them finds the ones that it has freed.
+ * Blocks of classes with a span for each object can grow. The page heap lengthens the span if the
+ * pages behind it are free. The span then belongs to the class of the new size, because a sized
+ * free of that size looks at nothing else, or becomes a large block. A block of the new class that
+ * lies in a cache is preferred: copying to that block takes no lock of the page heap, and a program
+ * that grows and frees blocks again and again reuses its freed ones.
  *
- * A growth is a free and an allocation: the new block is sampled or not by a trial of its own. A
- * sampled block does not grow: no span of the ordinary heap is its own.
+ * A growth counts as a free and an allocation, so the new block has a sampling decision of its own.
+ * A sampled block does not grow, because it has no span of the ordinary heap.
  */
 #include "alloc/front/realloc_in_place.h"
 
@@ -24,9 +24,10 @@
 #include "alloc/os/thread.h"
 #include "pagemap/pagemap.h"
 
-/* From here on most classes have a span for each object. */
+/* From this size on most classes have a span for each object. */
 #define GROW_MIN 65536
 
+/* True if blocks of a class can grow in place, or result from that. */
 static bool grows_alone(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -34,13 +35,14 @@ static bool grows_alone(unsigned cls)
     return cls && k->size >= GROW_MIN && sa_class_alone(k);
 }
 
-/* Whether a block can become one of the class (0: a large one), and should. */
+/* True if a block of a class can become one of the class `to` (0: a large one), and should. */
 static bool grow_serves(unsigned cls, unsigned to)
 {
     return grows_alone(cls) && (!to || (to != cls && grows_alone(to) && !sa_cpu_cache_has(to)));
 }
 
-/* An object that holds `bytes` of content as the program's block: sampled, it is elsewhere. */
+/* Makes an object, which holds `bytes` of content, the program's block. If the block is sampled, it
+ * moves to pages of its own. */
 static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
 {
     struct sa_sampling_decision trial;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The beginning and the end of sampled blocks; see sampled.h. No state: a block belongs to its
- * owner. */
+/* Begin and end of sampled blocks; see sampled.h. A block belongs to its owner, so nothing here is
+ * shared. */
 #include "alloc/front/sampled.h"
 
 #include "alloc/base/fatal.h"
@@ -31,14 +31,14 @@ void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, v
     }
     memcpy(p, object, content);
     if (proxy != SA_PROXY_HELD) {
-        /* The block stays in use, for the peak, while its object is in a cache again. */
+        /* The block counts as in use, for the peak, while other blocks use its object. */
         sa_in_use_add((int64_t)sa_size_classes.of[cls].size);
         sa_cpu_cache_return(cls, object);
     }
     return p;
 }
 
-/* The end of a block whose object went back at its beginning. */
+/* Ends a block whose object went back to a cache when the block began. */
 static void sampled_end_returned(unsigned cls)
 {
     sa_in_use_add(-(int64_t)sa_size_classes.of[cls].size);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Begin and end of sampled blocks of size classes: between the sampler and the layers that their
- * objects come from. Both functions are called inside the gate. */
+/* Begin and end of sampled blocks of size classes: connects the sampler and the layers that the
+ * objects come from. Both functions are called inside the gate. No state. */
 #ifndef SA_FRONT_SAMPLED_H
 #define SA_FRONT_SAMPLED_H
 
 #include "sampling/sampler/sampler.h"
 
 /*
- * Makes a sampled block in place of `object`, for which the sampling decision was won.
- * The block gets the first `content` bytes of the object. Returns NULL if there is no memory: the
- * caller then uses the object as if it had not been sampled.
+ * Makes a sampled block in place of `object`, for which the sampling decision `trial` succeeded.
+ * The block gets the first `content` bytes of the object. NULL: there is no memory, and the caller
+ * uses the object as if it were not sampled.
  */
 void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, void *object,
                        size_t content, size_t size, size_t align);

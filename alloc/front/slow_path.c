@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slow paths, top to bottom; see slow_path.h. Each enters the gate, works, polls maintenance
- * and leaves. Frees begin with what is known of the pointer: the class of its page, else its span.
+ * The slow paths; see slow_path.h. Each enters the fork gate, works, polls maintenance and leaves.
+ * A thread that the gate refuses uses the emergency heap. A free first finds out what the pointer
+ * is (block.h). This file writes sa_hot only at start-up.
  */
 #include "alloc/front/slow_path.h"
 
@@ -34,19 +35,19 @@
 #include <string.h>
 
 /*
- * The multiplier of the test in fast_path.h. Any m of ceil(2^64 / size) + d passes multiples of the
- * size up to some quotient, from which on it fails all: the one that fails from the number of the
- * objects on also tells what is behind the last of them.
+ * The multiplier m of the start check in fast_path.h. Any m = ceil(2^64 / size) + d passes
+ * multiples of the size up to some quotient, and fails all from there on. This m fails from the
+ * number of objects on, so that it also detects offsets behind the last object.
  */
 static uint64_t front_start_check(const struct sa_class *k)
 {
-    uint64_t excess = k->check * k->size; /* over 2^64 */
+    uint64_t excess = k->check * k->size; /* m * size - 2^64, for d = 0 */
     uint64_t most = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1), m;
 
     if (k->objects == 1)
         most = (1ull << SA_START_SHIFT) + k->size;
     m = k->check + (most - excess) / k->size;
-    /* The last object passes; what is behind it and its second unit do not. */
+    /* The last object passes. Its second 16 bytes fail, and so does what is behind the object. */
     SA_DCHECK((k->objects - 1ull) * k->size * m >> SA_START_SHIFT == 0);
     SA_DCHECK(k->objects * (uint64_t)k->size * m >> SA_START_SHIFT != 0);
     SA_DCHECK(((k->objects - 1ull) * k->size + SA_MIN_ALIGN) * m >> SA_START_SHIFT != 0);
@@ -71,10 +72,9 @@ static void front_init_tables(void)
 }
 
 /*
- * So that every operation comes to the slow path: no size is below the limits (but 0, whose class
- * is 0, a cache that is always empty and full), and no address of the home window is the start of
- * an object. That one-page classes are not in the table that free looks at first is left to the
- * page map.
+ * Hardened: makes every operation leave for the slow path. No size is below the limits but 0, whose
+ * class is 0, a cache that is always empty and full. No address of the home window passes the start
+ * check. The page map leaves sa_hot.home_class empty.
  */
 static void front_close_fast_paths(void)
 {
@@ -110,7 +110,7 @@ void sa_front_open_cxx(void)
     sa_store_release(&sa_hot.cxx_small_limit, SA_SMALL_MAX + 1);
 }
 
-/* Frees what was put aside while a fork was in progress. */
+/* Frees the blocks that were put aside while a fork was in progress. */
 static void front_free_aside(void)
 {
     void *p = sa_emergency_heap_take();
@@ -124,9 +124,9 @@ static void front_free_aside(void)
 }
 
 /*
- * Hardened: makes a block of a free object: a sampled or a watched block, for which the object
- * stands, or the object itself. A guarded block has no room for a canary. trial: NULL if there was
- * none.
+ * Hardened: makes a block from a free object. The block is a sampled or a watched block, for which
+ * the object stands, or the object itself. A guarded block has no room for a canary. trial: NULL if
+ * there was no sampling decision.
  */
 SA_COLD static void *begin_hardened(const struct sa_sampling_decision *trial, void *object,
                                     unsigned cls, size_t size, size_t align)
@@ -153,7 +153,7 @@ SA_COLD static void *begin_hardened(const struct sa_sampling_decision *trial, vo
     return p;
 }
 
-/* Hardened: the fast path, with checks. NULL: the slow one has to look. */
+/* Hardened: the fast path with checks. NULL: the slow path decides. */
 static void *alloc_checked(size_t size, size_t align, bool zero)
 {
     unsigned cls = sa_block_class(size, align);
@@ -165,7 +165,7 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
     return zero ? memset(p, 0, size) : p;
 }
 
-/* A block of a class: an object, or a sampled block for which it stands. */
+/* Allocates a block of a class: an object, or a sampled block for which it stands. */
 static void *alloc_small(unsigned cls, size_t size, size_t align,
                          struct sa_sampling_decision *trial)
 {
@@ -179,7 +179,7 @@ static void *alloc_small(unsigned cls, size_t size, size_t align,
     return sampled ? sampled : object;
 }
 
-/* *zero: as for sa_large_alloc. */
+/* Allocates a block of a class (0: a large block). *zero: as for sa_large_alloc. */
 static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampling_decision *trial,
                        bool *zero)
 {
@@ -189,7 +189,7 @@ static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampli
     return alloc_small(cls, size, align, trial);
 }
 
-/* Makes room for a request that has failed. What the caches hold may be all that it takes. */
+/* Makes room for a request that has failed, also from the caches. refused: by the hard limit. */
 static void alloc_recover(unsigned cls, size_t size, bool refused)
 {
     SA_DCHECK(sa_thread.gate_depth);
@@ -197,7 +197,7 @@ static void alloc_recover(unsigned cls, size_t size, bool refused)
         sa_add_relaxed(&sa_limits.hits[SA_LIMIT_HARD], 1);
         if (!sa_limits_hopeless(size))
             sa_limits_released(SA_LIMIT_HARD, sa_maintenance_make_room());
-    } else { /* out of address space */
+    } else { /* out of address space or memory */
         sa_maintenance_recover(cls != 0);
     }
 }
@@ -213,7 +213,7 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align,
         refused = sa_load_relaxed(&sa_limits.refused) != refusals;
         alloc_recover(cls, size, refused);
         zeroed = zero;
-        trial->won = claimed; /* what the failed attempt drew is void */
+        trial->won = claimed; /* decisions of the failed attempt are void */
         p = alloc_any(cls, size, align, trial, &zeroed);
         if (refused && p)
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
@@ -223,7 +223,7 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align,
     return p;
 }
 
-/* The end of a slow path. */
+/* Ends a slow path. */
 static void front_leave(void)
 {
     sa_maintenance_poll();
@@ -240,7 +240,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     SA_DCHECK(!align || sa_is_pow2(align));
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
-    sa_cpu_cache_claim(cls, &trial); /* first of all: see there */
+    sa_cpu_cache_claim(cls, &trial); /* before anything else: see there */
     sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
     if (SA_UNLIKELY(!sa_fork_gate_enter()))
         return sa_emergency_heap_alloc(size, align);
@@ -250,7 +250,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
     return p;
 }
 
-/* Hardened: the same as free_block, with what ends the canary and fills the block. */
+/* Hardened: as free_block; also ends the canary and fills the block with junk. */
 SA_COLD static void free_hardened(const struct sa_block *b, void *p)
 {
     switch (b->kind) {
@@ -272,7 +272,7 @@ SA_COLD static void free_hardened(const struct sa_block *b, void *p)
     }
 }
 
-/* Ends a block, inside the gate. */
+/* Frees a block, inside the gate. */
 static void free_block(const struct sa_block *b, void *p)
 {
     SA_DCHECK(sa_thread.gate_depth && b->kind != SA_BLOCK_NONE);
@@ -293,10 +293,10 @@ static void free_block(const struct sa_block *b, void *p)
     }
 }
 
-/* For after the fork. A block without room for a link stays allocated. */
+/* Frees a block outside the gate, after the fork. Without room for a link it stays allocated. */
 SA_RARE static SA_NOINLINE void put_aside(const struct sa_block *b, void *p)
 {
-    if (sa_fork_gate_is_lost()) { /* for good */
+    if (sa_fork_gate_is_lost()) { /* the gate stays closed for good */
         if ((b->kind == SA_BLOCK_OBJECT || b->kind == SA_BLOCK_LARGE) && !sa_hardening.on)
             sa_emergency_heap_free(p, sa_block_bytes(b));
     } else if (sa_block_bytes(b) >= sizeof(void *)) {
@@ -304,7 +304,7 @@ SA_RARE static SA_NOINLINE void put_aside(const struct sa_block *b, void *p)
     }
 }
 
-/* Ends what is a block. */
+/* Frees a block that was looked up and checked. */
 static void free_known(const struct sa_block *b, void *p)
 {
     if (SA_UNLIKELY(!sa_fork_gate_enter())) {
@@ -355,7 +355,7 @@ static SA_NOINLINE void *realloc_copy(void *p, size_t old_size, size_t size)
     return q;
 }
 
-/* A sampled block stays. Its record keeps the old size only while a fork waits for this thread. */
+/* Notes the new size of a sampled block; its record keeps the old one if the gate refuses. */
 SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
 {
     SA_DCHECK(sa_load_relaxed(&s->state) == SA_SPAN_LARGE);
@@ -367,13 +367,12 @@ SA_COLD static void realloc_sampled(struct sa_span *s, size_t size)
     s->origin = 0;
 }
 
-/* A large block that stays on its span. Nothing but the block changes. */
+/* Changes the size of a large block that stays on its span. */
 static void realloc_large(const struct sa_block *b, void *p, size_t size)
 {
     if (SA_UNLIKELY(b->span->sample != NULL))
         realloc_sampled(b->span, size);
-    /* In this order: a signal handler may look at the block, and both the old and the new slack are
-     * as they should be. */
+    /* In this order: for a signal handler that checks the block, either slack is intact. */
     if (SA_UNLIKELY(b->exact))
         sa_hardened_arm_large(p, size, sa_span_usable_bytes(b->span));
     sa_signal_fence();
@@ -381,14 +380,14 @@ static void realloc_large(const struct sa_block *b, void *p, size_t size)
     b->span->origin = 0;
 }
 
-/* Whether a block can take the new size as it is. The block is the caller's: nothing is shared. */
+/* True if a block has taken the new size in place. The caller owns the block: nothing is shared. */
 static bool realloc_stays(const struct sa_block *b, void *p, size_t size)
 {
     unsigned cls = sa_block_class(size, 1);
     size_t bytes;
 
     switch (b->kind) {
-    case SA_BLOCK_GUARDED: /* moves, so that what is left of the old one is guarded, too */
+    case SA_BLOCK_GUARDED: /* moves, so that uses of the old block fault */
         return size == b->span->requested;
     case SA_BLOCK_LARGE:
         bytes = sa_span_usable_bytes(b->span);
@@ -423,10 +422,10 @@ static void *realloc_inside(const struct sa_block *b, void *p, size_t size)
     }
     if (size > sa_block_bytes(b) && (q = sa_realloc_in_place(b, p, size)))
         return q;
-    /* All of it: malloc_usable_size tells the program that it may use the whole block. */
+    /* The whole block: malloc_usable_size tells the program that it may use all of it. */
     q = realloc_copy(p, sa_block_bytes(b), size);
-    /* Caches and free memory were given back: under a hard limit there may be room now for what is
-     * missing. */
+    /* The failed allocation has released caches and free memory. Under a hard limit there may be
+     * room now for the pages that are missing. */
     if (SA_UNLIKELY(!q) && sa_limits_active() && !b->cls && sa_block_class(size, 1) == 0 &&
         sa_large_resize(b->span, size))
         return p;

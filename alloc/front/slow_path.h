@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slow paths: what malloc and free do when the fast path leaves, and the operations that have
- * no fast path. errno may change; alloc/api restores or sets it.
+ * The slow paths: the work of malloc and free when the fast path leaves, and the operations that
+ * have no fast path. errno may change; alloc/api restores or sets it.
  *
- * After sa_front_init any thread may call these functions at any time, including while another
- * thread forks. None holds a lock on return.
+ * After sa_front_init any thread may call these functions at any time, also while another thread
+ * forks. None holds a lock on return.
  */
 #ifndef SA_FRONT_SLOW_PATH_H
 #define SA_FRONT_SLOW_PATH_H
@@ -12,19 +12,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Initialises the front end, after the layers below, and opens the fast paths. */
+/* Initialises the front end after the layers below, and opens the fast paths of C. cpu_cache_limit:
+ * as for sa_cpu_cache_init. */
 void sa_front_init(size_t cpu_cache_limit);
 
 /* Opens the fast paths of the C++ operators, after sa_front_init. */
 void sa_front_open_cxx(void);
 
-/* Allocates size bytes, cleared if `zero`. align: a power of two; up to SA_MIN_ALIGN it has no
- * effect. Returns NULL if there is no memory or the size is impossible. */
+/* Allocates `size` bytes, cleared if `zero`. align: a power of two; values up to SA_MIN_ALIGN have
+ * no effect. NULL: there is no memory, or the size is impossible. */
 void *sa_front_alloc(size_t size, size_t align, bool zero);
 
 /* Frees a block. A pointer that is no block in use ends the program with a message. align: the
- * alignment that an operator delete was told; 1: none; 0: any function may have allocated the
- * block, so that no mismatch is reported. */
+ * alignment that operator delete was told; 1: none; 0: any function may have allocated the block,
+ * so that no mismatch is reported. */
 void sa_front_free_aligned(void *p, size_t align);
 
 static inline void sa_front_free(void *p)
@@ -32,21 +33,22 @@ static inline void sa_front_free(void *p)
     sa_front_free_aligned(p, 1);
 }
 
-/* Frees a block with the size and alignment (0: none) that the caller names; both are checked as
+/* Frees a block with the size and alignment (0: none) that the caller names. Both are checked as
  * far as the block knows them. */
 void sa_front_free_sized(void *p, size_t size, size_t align);
 
-/* As realloc, for p != NULL and size > 0. */
+/* Does the work of realloc, for p != NULL and size > 0. */
 void *sa_front_realloc(void *p, size_t size);
 
-/* Usable bytes of a block. If p is none, the program ends with a message that begins with `what`.
- */
+/* The usable bytes of a block. If p is no block, the program ends with a message that begins with
+ * `what`. */
 size_t sa_front_size(const void *p, const char *what);
 
-/* The same for any pointer: 0 if p is not the start of a block in use, as far as can be told. */
+/* The usable bytes of any pointer; 0 if p is not the start of a block in use, as far as can be
+ * told. */
 size_t sa_front_size_if_ours(const void *p);
 
-/* Bytes that a block of this size would occupy; 0 if the size is impossible. */
+/* The bytes that a block of this size would occupy. 0: the size is impossible. */
 size_t sa_front_estimate(size_t size);
 
 #endif
