@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of objects; see hardened.h. */
+/* Checks of objects; see hardened.h. No state. */
 #include "alloc/hardening/hardened.h"
 
 #include "alloc/base/bits.h"
@@ -18,6 +18,7 @@ static size_t object_bytes(unsigned cls)
     return sa_size_classes.of[cls].size;
 }
 
+/* True if `what`, the beginning of a message, comes from a call that frees. */
 static bool is_free_call(const char *what)
 {
     return strcmp(what, "invalid free") == 0;
@@ -31,7 +32,7 @@ SA_NORETURN SA_COLD static void written_after_free(const void *object, size_t by
              (size_t)((uintptr_t)where - (uintptr_t)object), bytes, object);
 }
 
-/* Junk, as it was filled in when the block was freed. */
+/* Checks the junk that filled the object when it was freed. */
 static void check_junk(const void *object, unsigned cls)
 {
     size_t bytes = object_bytes(cls) - sa_hardening.tail;
@@ -75,8 +76,8 @@ void sa_hardened_change(void *block, unsigned cls, size_t size, unsigned origin)
 
 void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
 {
-    /* The slack takes the place of junk before the mark says so: meanwhile a signal handler may
-     * look. */
+    /* The slack is written before the canary says that the block is in use, because a signal
+     * handler may look in between. Meanwhile the object is fresh. */
     if (sa_hardening.marks)
         sa_canary_fresh(object, object_bytes(cls));
     sa_signal_fence();
@@ -89,7 +90,7 @@ unsigned sa_hardened_origin(const void *block, unsigned cls)
     return sa_canary_origin(block, object_bytes(cls));
 }
 
-/* Nothing is known of the block's size but what its class says. */
+/* Reports a broken canary. Only the class tells the block's size. */
 SA_NORETURN SA_COLD static void mark_broken(const void *block, size_t bytes)
 {
     sa_fatal("heap buffer overflow", (char *)block + bytes - SA_CANARY_BYTES,
@@ -97,6 +98,7 @@ SA_NORETURN SA_COLD static void mark_broken(const void *block, size_t bytes)
              bytes - SA_CANARY_BYTES, block);
 }
 
+/* Checks the slack between `size` and `end`. */
 static void check_slack(const void *block, size_t size, size_t end)
 {
     const char *where = sa_slack_damage((const char *)block + size, end - size);
@@ -146,7 +148,7 @@ void sa_hardened_end(void *block, unsigned cls)
 {
     size_t bytes = object_bytes(cls);
 
-    /* Another thread may have been as fast. */
+    /* Another thread may have freed the block since it was checked. */
     if (sa_hardening.marks && SA_UNLIKELY(sa_canary_free(block, bytes) != SA_CANARY_USED))
         sa_fatal("double free", block, "was freed before (block of at most %zu bytes)",
                  bytes - SA_CANARY_BYTES);
@@ -154,7 +156,7 @@ void sa_hardened_end(void *block, unsigned cls)
         sa_junk_fill(block, bytes - sa_hardening.tail);
 }
 
-/* Gives back what left the quarantine. */
+/* Frees a block that has left the quarantine. */
 static void release(struct sa_quarantined b)
 {
     if (!b.cls) {
@@ -164,13 +166,14 @@ static void release(struct sa_quarantined b)
         sa_sample_quarantine_return(span, true);
         return;
     }
-    /* With marks that is done when the object is used again, which also covers the time until
+    /* Objects with a canary are checked when they are used again, which also covers the time until
      * then. */
     if (sa_hardening.junk_freed && !sa_hardening.marks)
         check_junk(b.block, b.cls);
     sa_cpu_cache_return(b.cls, b.block);
 }
 
+/* Puts a block into the quarantine, and frees blocks in excess. False: the block does not enter. */
 static bool quarantine(struct sa_quarantined b)
 {
     enum sa_quarantine_result result;
@@ -201,7 +204,7 @@ bool sa_hardened_keep_large(void *block)
     return quarantine((struct sa_quarantined){block, 0});
 }
 
-/* A block of no bytes counts as one of a byte, as malloc_usable_size says. */
+/* A block of 0 bytes counts as 1 byte, which malloc_usable_size returns for it. */
 SA_ONCE void sa_hardened_arm_large(void *block, size_t size, size_t bytes)
 {
     size = sa_max(size, 1);

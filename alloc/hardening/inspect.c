@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inspections; see inspect.h. Other threads allocate and free meanwhile, so that nothing may be
- * believed that was read once:
+ * Heap inspection; see inspect.h. Other threads allocate and free meanwhile, so that a single read
+ * proves nothing:
  *
- * - Spans. A span that is pinned stays a span of its class, so that its memory can be read. Large
- *   and sampled spans cannot be pinned: they are looked at only in a process of one thread.
- * - Blocks in use. The slack is filled before the mark is written, and the mark changes before
- *   anything else does when a block is freed. In between, with the same mark, the slack is as it
- *   was filled: damage counts that is still there, under the same mark, at each of CONFIRM looks.
- *   Only a block that realloc changes in place, back and forth, has the same mark again at once,
- *   and would have to meet every one of them.
- * - Free objects. Junk is filled in after the mark was written, so that the mark alone does not
- *   tell that it is complete. That is certain of objects in the quarantine, under its lock, and of
- *   those that are free in their span's bitmap, as long as they are: the bit is looked at again, as
- *   above, the round trip to be free again leads through the quarantine.
+ * Spans. A span that is pinned stays a span of its class, so that its memory can be read. Large
+ * spans cannot be pinned: they are inspected only in a process of one thread.
+ *
+ * Blocks in use. The slack is filled before the canary is written, and a free changes the canary
+ * before anything else. So while the canary stays the same, the slack is intact. Damage counts only
+ * if it is found, under the same canary, at each of CONFIRM looks. One case remains: a block that
+ * realloc changes in place, to and fro, may have the same canary at every look.
+ *
+ * Free objects. The junk is written after the canary, so the canary alone does not tell that the
+ * junk is complete. It is complete in objects in the quarantine, which are inspected under its
+ * lock. It is also complete in objects that are free in their span's bitmap, as long as they are:
+ * each look reads the bit again, and an object can become free again only by way of the quarantine.
+ *
+ * The position of the next pass is guarded by the lock MAINTAIN. The counters of an inspection at
+ * exit are local.
  */
 #include "alloc/hardening/inspect.h"
 
@@ -32,26 +36,28 @@
 #include "pagemap/pagemap.h"
 #include "sampling/guard/guarded.h"
 
-#define SOME_NS     500000    /* of a pass of maintenance, which comes twice a second */
-#define ALL_NS      250000000 /* at exit */
-#define CONFIRM     64        /* looks */
-#define RELAX       32        /* between two of them: some microseconds */
-#define QUARANTINED 4096      /* objects in a pass */
+#define SOME_NS     500000    /* time of a maintenance pass, of which there are two a second */
+#define ALL_NS      250000000 /* time at exit */
+#define CONFIRM     64        /* looks that must find the same damage */
+#define RELAX       32        /* pauses between two looks: some microseconds */
+#define QUARANTINED 4096      /* objects of the quarantine in a pass */
 
-/* Where the next pass of maintenance goes on. */
+/* Where the next maintenance pass continues. */
 static struct {
     uintptr_t at SA_GUARDED_BY(SA_RANK_MAINTAIN);
     size_t in_quarantine SA_GUARDED_BY(SA_RANK_MAINTAIN);
 } inspection;
 
+/* An object to look at. */
 struct look {
     const struct sa_span *span;
     const void *object;
     unsigned cls;
     size_t index;
-    bool alone; /* no other thread is there */
+    bool alone; /* the process has one thread */
 };
 
+/* True if the object is free in its span's bitmap. */
 static bool is_free(const struct look *l)
 {
     const struct sa_span *s = l->span;
@@ -60,7 +66,8 @@ static bool is_free(const struct look *l)
     return (sa_load_relaxed(&bits[l->index / 64]) >> l->index % 64 & 1) != 0;
 }
 
-/* What is wrong with an object: its mark, and the byte that was written; NULL: nothing. */
+/* Looks for damage of an object. Returns the byte that was written, or NULL, and the canary's kind
+ * and size. */
 static const void *look_once(const struct look *l, enum sa_mark *ret_mark, size_t *ret_size)
 {
     bool whole = l->alone || is_free(l);
@@ -78,6 +85,7 @@ static const void *look_once(const struct look *l, enum sa_mark *ret_mark, size_
     }
 }
 
+/* Reports damage, and ends the program, if each of CONFIRM further looks finds the same. */
 SA_COLD static void confirm(const struct look *l, enum sa_mark mark, size_t size, const void *where)
 {
     enum sa_mark now;
@@ -114,7 +122,7 @@ static void inspect_objects(struct sa_span *s, uintptr_t start, bool alone)
 
     if (!cls || !sa_central_pin(cls, (void *)start, true))
         return;
-    s = sa_pagemap_span(start); /* another one may have taken its place before */
+    s = sa_pagemap_span(start); /* the span may have been replaced before it was pinned */
     for (size_t i = 0; i < k->objects; i++)
         inspect_object(&(struct look){s, (char *)start + i * k->size, cls, i, alone});
     sa_central_pin(cls, (void *)start, false);
@@ -138,7 +146,7 @@ static void inspect_span(struct sa_span *s, uintptr_t start)
     }
 }
 
-/* False: the time is over. */
+/* Inspects spans from *at on. False: the time is over, and *at is where to continue. */
 static bool inspect_spans(uintptr_t *at, uint64_t until_ns)
 {
     struct sa_span *s;
@@ -157,6 +165,7 @@ static bool junk_damaged(struct sa_quarantined b)
     return sa_hardened_junk_damage(b.block, b.cls) != NULL;
 }
 
+/* Checks the junk of up to n objects in the quarantine, from position *at on. */
 static void inspect_quarantine(size_t *at, size_t n)
 {
     struct sa_quarantined b;
@@ -170,7 +179,7 @@ static void inspect_quarantine(size_t *at, size_t n)
 void sa_inspect_some(void)
 {
     SA_DCHECK(sa_thread.gate_depth);
-    /* In a signal handler: what it has interrupted may be half done. */
+    /* The interrupted slow path may have left an object half changed. */
     if (!sa_hardening.inspect || sa_thread.gate_depth > 1)
         return;
     sa_guarded_inspect();
@@ -193,7 +202,8 @@ static void inspect_heap(uint64_t until_ns)
 
 void sa_inspect_all(void)
 {
-    /* exit was called by a signal handler: what it has interrupted may be half done. */
+    /* A signal handler has called exit: the interrupted slow path may have left an object half
+     * changed. */
     if (!sa_hardening.inspect || sa_thread.gate_depth || !sa_fork_gate_enter())
         return;
     sa_guarded_inspect();

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Freed blocks that are kept from use; see quarantine.h.
+ * The quarantine; see quarantine.h.
  *
- * Small blocks are split into parts by their address, so that threads do not all want one lock, and
- * so that a block that comes twice is found: each part has a set of what it holds, beside the list
- * that victims are chosen from. A part at random gives up a block, or another one if that is much
- * fuller, which keeps them within their room. (Always the fuller of two would hardly ever be the
- * emptiest: blocks that go round come back to the part that they left.)
+ * Small blocks are split into parts by the hash of their address, so that threads seldom want the
+ * same lock, and so that a block that is freed twice is found: both frees come to the same part. A
+ * part has a list, from which victims are chosen, and without canaries a set of the same blocks.
+ * When the quarantine is in excess, a random part gives up a block. If another random part is much
+ * fuller, that one does, which keeps all parts within their room. (If always the fuller of two gave
+ * up a block, the emptiest part would hardly ever do so, and blocks that are freed again and again
+ * come back to the same part.)
  *
- * Invariants, under the lock of a part (QUARANTINE): the list and the set, if there is one, hold
- * the same blocks; of_class adds up to the list. The sums of a kind are atomic, and follow.
+ * Invariants, under the lock of a part (QUARANTINE): list and set hold the same blocks, and
+ * of_class adds up to the list. The sums of a kind are atomic, and change after the lock is
+ * released.
  */
 #include "alloc/hardening/quarantine.h"
 
@@ -23,33 +26,41 @@
 #include "alloc/os/vm.h"
 #include "pagemap/pagemap.h"
 
-#define PARTS         8  /* of the small blocks */
-#define LARGE_FACTOR  16 /* large ones give up their memory */
+#define PARTS 8 /* parts of the small blocks */
+/* Address space of large blocks, which are unbacked, per byte of the limit. */
+#define LARGE_FACTOR 16
+/* The default of the maximum number of large blocks. */
 #define LARGE_MAX     1024
-#define BLOCK_TYPICAL 128          /* bytes */
-#define SMALL_MIN     (64 * PARTS) /* blocks */
-#define SMALL_MAX     (32768 * PARTS)
+#define BLOCK_TYPICAL 128          /* bytes that small blocks are assumed to have on average */
+#define SMALL_MIN     (64 * PARTS) /* minimum of small blocks */
+/* Maximum of small blocks. */
+#define SMALL_MAX (32768 * PARTS)
 
-#define CLS_SHIFT  56
+#define CLS_SHIFT 56
+/* Attempts to get a lock. */
 #define LOCK_TRIES 1000
 
 struct part {
     struct sa_lock lock;
-    size_t count SA_GUARDED_BY(SA_RANK_QUARANTINE); /* atomic: others compare parts by it */
-    uint64_t *
-        list SA_GUARDED_BY(SA_RANK_QUARANTINE); /* block, and class in the upper byte; or NULL */
-    uint64_t *set SA_GUARDED_BY(SA_RANK_QUARANTINE); /* of blocks; 0: nothing */
+    /* Blocks; also read without the lock, as a hint: written by atomic stores. */
+    size_t count SA_GUARDED_BY(SA_RANK_QUARANTINE);
+    /* Block, with its class in the upper byte; NULL: not mapped yet. */
+    uint64_t *list SA_GUARDED_BY(SA_RANK_QUARANTINE);
+    /* Hash table of the blocks, 0 in free places; NULL: blocks have canaries. */
+    uint64_t *set SA_GUARDED_BY(SA_RANK_QUARANTINE);
+    /* Blocks of each class. */
     uint32_t of_class[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_QUARANTINE);
 } __attribute__((aligned(SA_CACHELINE)));
 
-/* Small blocks, or large ones. */
+/* A kind of blocks: small or large ones. */
 struct kind {
     struct part *parts;
     unsigned part_count;
-    unsigned set_log;    /* log2 of the entries of a set */
-    size_t limit, most;  /* const after init: of all parts */
-    size_t room;         /* const after init: of each part */
-    size_t bytes, count; /* atomic, relaxed */
+    unsigned set_log;   /* log2 of the places of a set */
+    size_t limit, most; /* limits of all parts */
+    size_t room;        /* capacity of a part's list */
+    /* Now, in all parts; atomic, relaxed: changed by the thread that puts or takes a block. */
+    size_t bytes, count;
 };
 
 SA_START_DATA size_t sa_quarantine_most = LARGE_MAX;
@@ -64,10 +75,10 @@ static void kind_init(struct kind *kind, struct part *first, size_t limit, size_
     kind->parts = first;
     kind->limit = limit;
     kind->most = most;
-    /* Parts do not fill up evenly. */
+    /* Parts do not fill evenly. */
     kind->room = share + share / 4 + 64;
     kind->set_log = sa_log2(kind->room + kind->room / 2) + 1;
-    SA_DCHECK(kind->room < 1ul << kind->set_log); /* a search of the set ends */
+    SA_DCHECK(kind->room < 1ul << kind->set_log); /* a search of the set ends at a free place */
 }
 
 void sa_quarantine_init(size_t bytes)
@@ -88,7 +99,7 @@ static uint64_t hash(uint64_t block)
     return sa_rng_mix(block ^ sa_hardening.key[2]);
 }
 
-/* Where a block is in the set, or the place where it would be. */
+/* The place of a block in the set, or the free place where it would be. */
 static size_t set_find(const struct kind *kind, const struct part *part, uint64_t block)
     SA_REQUIRES(SA_RANK_QUARANTINE)
 {
@@ -99,7 +110,8 @@ static size_t set_find(const struct kind *kind, const struct part *part, uint64_
     return at;
 }
 
-/* Empties a place, and moves what would not be found any more into it. */
+/* Removes a block from the set, and moves blocks that would not be found any more into the free
+ * place. */
 static void set_remove(const struct kind *kind, struct part *part, uint64_t block)
     SA_REQUIRES(SA_RANK_QUARANTINE)
 {
@@ -117,8 +129,9 @@ static void set_remove(const struct kind *kind, struct part *part, uint64_t bloc
     part->set[hole] = 0;
 }
 
-/* False: not to be had. A signal handler may have interrupted who holds it, on this very thread.
- * No analysis inside: it does not follow what a try returns to the caller. */
+/* Acquires the lock of a part, or gives up: a signal handler may have interrupted the holder on
+ * this very thread. The body is not analysed, because the analysis does not follow a try whose
+ * result is returned. */
 static bool part_lock(struct part *part)
     SA_TRY_ACQUIRE(true, SA_RANK_QUARANTINE) SA_NO_THREAD_SAFETY_ANALYSIS /* a try in a loop */
     SA_TRY_ACQUIRE(true, SA_RANK_QUARANTINE) SA_NO_THREAD_SAFETY_ANALYSIS
@@ -131,7 +144,7 @@ static bool part_lock(struct part *part)
     return false;
 }
 
-/* The tables, in one mapping. */
+/* Maps the tables of a part, at its first use. False: there is no memory. */
 static bool part_prepare(const struct kind *kind, struct part *part) SA_REQUIRES(SA_RANK_QUARANTINE)
 {
     size_t set = sa_hardening.marks ? 0 : sizeof(*part->set) << kind->set_log;
@@ -148,6 +161,7 @@ static bool part_prepare(const struct kind *kind, struct part *part) SA_REQUIRES
     return true;
 }
 
+/* Puts a block into a part. */
 static enum sa_quarantine_result part_put(struct kind *kind, struct part *part,
                                           struct sa_quarantined b) SA_REQUIRES(SA_RANK_QUARANTINE)
 {
@@ -189,7 +203,7 @@ enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined b)
     return result;
 }
 
-/* One block at random; the part has one. */
+/* Takes a block at random out of a part that has one. */
 static struct sa_quarantined part_take(struct kind *kind, struct part *part, uint64_t random)
     SA_REQUIRES(SA_RANK_QUARANTINE)
 {
@@ -240,6 +254,7 @@ bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret)
     return got;
 }
 
+/* The block at a position of the list. */
 static struct sa_quarantined part_block(const struct part *part, size_t at)
     SA_REQUIRES(SA_RANK_QUARANTINE)
 {
@@ -265,7 +280,7 @@ bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at
         found = damaged(*ret);
         (*at)++;
     }
-    if (*at % kind->room >= part->count) /* the next part */
+    if (*at % kind->room >= part->count) /* continue with the next part */
         *at = (*at / kind->room + 1) * kind->room;
     sa_lock_release(&part->lock, SA_RANK_QUARANTINE);
     if (*at >= kind->room * kind->part_count)

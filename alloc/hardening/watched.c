@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Watched blocks; see watched.h. State: a bucket of tokens, and a counter for each place in the
- * program that allocates. All of it is atomic, relaxed: an update that is lost does no harm.
+ * program that allocates. Any thread changes them, without a lock. All are atomic and relaxed: a
+ * lost update does no harm.
  */
 #include "alloc/hardening/watched.h"
 
@@ -20,35 +21,36 @@
 #include "sampling/sampler/sampler.h"
 
 /*
- * A watched block of up to a page costs about 10 us, most of it for two changes of protection and
- * two page faults: one in a millisecond is 1 % of a processor. The first ones take 2.5 ms. Larger
- * blocks count for a token in each LARGE_BYTES more.
+ * A watched block of up to a page takes about 10 us, most of it for two changes of protection and
+ * two page faults. One such block in a millisecond is 1 % of a CPU. The first TOKENS_MAX blocks
+ * take 2.5 ms. A longer block takes one more token for each SA_BUCKET_BYTES.
  */
 #define TOKENS_MAX 256
-#define TOKEN_NS   1000000ull
+/* One token is added per millisecond. */
+#define TOKEN_NS 1000000ull
 
 /*
- * The last of the tokens are for blocks of places that have had few of late: an error is more
- * likely where a program seldom comes by than in the loop that allocates most. Of other blocks the
- * one that gets a token is drawn once fewer are left than this: not always the first one after a
- * pause.
+ * The last TOKENS_RARE tokens are reserved for blocks of places with few recent blocks: an error is
+ * more likely in code that runs seldom than in the loop that allocates most. Below TOKENS_FEW, one
+ * block in FEW_ONE_IN of the other places gets a token at random, so that not always the first
+ * block after a pause is watched.
  */
 #define TOKENS_RARE (TOKENS_MAX / 2)
 #define TOKENS_FEW  (TOKENS_MAX * 3 / 4)
 #define FEW_ONE_IN  8
 
-#define SITES      4096 /* counters */
-#define SITE_FIRST 4    /* watched blocks of each */
-#define SITES_FADED                                                                                \
-    16 /* counters that are halved when the bucket is refilled: all within 2.6 s                   \
-        */
+#define SITES      4096 /* counters of places */
+#define SITE_FIRST 4    /* blocks of a place that are watched without a draw */
+/* Counters that are halved when tokens are added. All counters are halved within 2.6 s. */
+#define SITES_FADED 16
 
-/* Slots for blocks of no bytes: address space, and a record for each that is used. */
+/* Slots for blocks of 0 bytes: address space, and a record for each slot that was used. */
 #define ZERO_SLOTS 4096
 
 static struct {
     struct sa_token_bucket bucket;
-    uint32_t hand; /* the next counter to be halved */
+    uint32_t hand; /* the next counter to be halved; atomic, relaxed */
+    /* Watched blocks of a place; decays; atomic, relaxed. */
     uint8_t sites[SITES];
 } watched;
 
@@ -59,6 +61,7 @@ void sa_watched_init(void)
     sa_guarded_init_zero(ZERO_SLOTS);
 }
 
+/* Refills the bucket, and halves some counters when tokens were added. */
 static void watched_refill(void)
 {
     uint64_t before = sa_load_relaxed(&watched.bucket.filled_ns);
@@ -76,9 +79,9 @@ static void watched_refill(void)
 }
 
 /*
- * The counter of the place that allocates: told by the depth of the stack and, where that is at a
- * known place, the address that the call returns to. A stack as a whole would cost more than the
- * block.
+ * The counter of the place that allocates. The place is told by the depth of the stack and, where
+ * the return address is at a known place, by that address. To capture the whole stack would cost
+ * more than the block.
  */
 static uint8_t *watched_site(void)
 {
@@ -92,7 +95,7 @@ static uint8_t *watched_site(void)
     return &watched.sites[sa_rng_mix(told) % SITES];
 }
 
-/* Whether the next block of the size is one. */
+/* True if the next block of this size is watched. */
 static bool watched_due(size_t size)
 {
     uint8_t *site, count;
@@ -116,6 +119,7 @@ static bool watched_due(size_t size)
            (tokens >= TOKENS_RARE && sa_rng_next(&sa_hardening.rng) % FEW_ONE_IN == 0);
 }
 
+/* Makes a watched block, inside the gate. */
 static void *watched_begin(unsigned cls, void *object, size_t size, size_t align)
 {
     enum salloc_guarded_status status;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Watched blocks (hardened): guarded blocks (sampling/guard/guarded.h) in addition to the sampled
- * ones. At first every block is watched; later, the first blocks of each place that allocates, and
- * others at random. A budget bounds the cost. So a short program is watched completely, and each
- * block of a long one with some probability. Blocks of 0 bytes are always watched.
+ * ones. At first every block is watched. Later, the first blocks of each place that allocates are
+ * watched, and others at random. A budget bounds the cost. A short program is therefore watched
+ * completely, and each block of a long one with some probability. Blocks of 0 bytes are always
+ * watched.
  *
  * A watched block has no sample, so that profiles do not contain it. An object of its class stands
- * for it: the cache hands it out at allocation, and gets it back when the block is freed.
+ * for it: the cache hands that object out at allocation, and gets it back when the block is freed.
  */
 #ifndef SA_HARDENING_WATCHED_H
 #define SA_HARDENING_WATCHED_H
@@ -19,11 +20,11 @@
 /* Turns watching on. Called before the first allocation. */
 void sa_watched_init(void);
 
-/* Returns a watched block in place of an object of the class, which then stands for it; NULL: the
- * object is not to be watched. */
+/* Returns a watched block in place of an object of the class, which then stands for it. NULL: the
+ * object is not watched. Enters the gate. */
 void *sa_watched_try(unsigned cls, void *object, size_t size, size_t align);
 
-/* Ends a guarded block if it is a watched one; false: it has a sample. Inside of the gate. */
+/* Ends a guarded block if it is a watched one. False: it has a sample. Called inside the gate. */
 bool sa_watched_end(struct sa_span *span);
 
 #endif
