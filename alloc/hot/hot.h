@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one struct that the fast paths read, behind one base register: the limits and tables of size
- * classes, the pointers to the slabs, the classes of the home window's pages. Each of its users
- * (pagemap, fork, caches, front end) is in a layer above.
+ * classes, the pointers to the slabs, and the classes of the home window's pages. All users
+ * (pagemap, fork, caches, front end) are layers above.
  *
- * Below it: the critical sections of alloc/os/percpu.h as functions, for the slow paths.
+ * Below the struct are the critical sections of alloc/os/percpu.h as functions, for the slow paths.
  */
 #ifndef SA_HOT_HOT_H
 #define SA_HOT_HOT_H
@@ -18,43 +18,49 @@
 #include <stdint.h>
 
 /*
- * Start-up (alloc/front/slow_path.c) writes the tables before the limits become non-zero; both are
- * constant afterwards. The limits of C++'s operators become non-zero later, or never. Two arrays
- * change while the program runs:
+ * Who writes. Start-up (alloc/front/slow_path.c) writes the tables and rseq_offset before the
+ * limits become non-zero. All are constant afterwards. The limits of C++'s operators become
+ * non-zero later, or never. The rest changes while the program runs:
  *
- *   slabs[]               written under the lock of the CPU's cache, read inside the sequences
+ *   slabs[]             atomic; alloc/fork/cpu_closed.h says who writes an entry; read inside the
+ *                       sequences
+ *   slab_guard[]        never written
  *   home_class[],
- *   home_any_class[]      written by the owner of the span, read by the owners of its objects
+ *   home_any_class[]    atomic, relaxed; written by the owner of the span (pagemap/pagemap.c), read
+ *                       by the owners of its objects
+ *   aborts              see there
  */
 struct sa_hot {
-    /* malloc looks sizes below a limit up in the table. A limit is 0 until the library is
-     * initialised: every allocation then takes the slow path, without a test of its own. */
+    /* malloc looks up sizes below a limit in the table. A limit is 0 until the library is
+     * initialised: every allocation then takes the slow path, without another test. */
     uint64_t small_limit;
     uint64_t mid_limit;
     /* Offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
     int64_t rseq_offset;
     /* The same limits for C++'s operators, and the number of pages of the home window in which
-     * delete looks a pointer up. 0 also where the program has operators of its own
-     * (alloc/api/replaced.h). */
+     * delete looks up a pointer. 0 until start-up has asked whether the program has operators of
+     * its own, and for good if it has (alloc/api/replaced.h). */
     uint64_t cxx_small_limit;
     uint64_t cxx_mid_limit;
     uint64_t cxx_home_pages;
-    /* Indexed by bytes: an entry for each 16 bytes costs malloc an addition and a shift. */
+    /* Indexed by bytes: an entry for each 16 bytes would cost malloc an addition and a shift. */
     uint16_t small_class[SA_SMALL_MAX + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_hot_class {
         uint64_t start_check; /* see alloc/front/fast_path.h */
         uint64_t start_mask;
     } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
     uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
-    /* Sequences that the kernel restarted. Approximate: abort handlers add without a lock. */
+    /* Number of sequences that the kernel restarted. Approximate: abort handlers add without a
+     * lock. */
     uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
+    /* For threads whose rseq is not registered: their CPU number is -1 or -2. */
     struct sa_slab *slab_guard[2] __attribute__((aligned(SA_CACHELINE)));
     struct sa_slab *slabs[SA_SLABS];
-    /* For each page of the home window: the offset of the header of its size class, if spans of the
-     * class have one page. 0: another class, a large block, free, or not memory of salloc. Writable
-     * only where there are spans (pagemap/pagemap.c). */
+    /* For each page of the home window: the header offset of the page's size class, if spans of
+     * that class have one page. 0: another class, a large block, free, or no memory of salloc.
+     * Writable only where there are spans (pagemap/pagemap.c). */
     uint16_t home_class[SA_HOME_PAGES] __attribute__((aligned(SA_TABLE_ALIGN)));
-    /* The number of the class, for every class: the home window's leaf of the radix map. */
+    /* The number of the class, for every class. This is the home window's leaf of the radix map. */
     uint8_t home_any_class[SA_HOME_PAGES];
 };
 
@@ -81,10 +87,11 @@ slow:
     return NULL;
 }
 
-/* SA_PUSH_FULL: the class is at its capacity, or the slab is stopped. SA_PUSH_TWICE: the object is
- * on top of the stack already, so this is a double free. */
+/* The result of a push. SA_PUSH_FULL: the class is at its capacity, or the slab is stopped.
+ * SA_PUSH_TWICE: the object is already on top of the stack, so this is a double free. */
 enum sa_push { SA_PUSHED, SA_PUSH_FULL, SA_PUSH_TWICE };
 
+/* Pushes an object to the current CPU's slab. */
 SA_INLINE enum sa_push sa_percpu_push(size_t cls, void *obj)
 {
 again:
@@ -98,19 +105,20 @@ twice:
     return SA_PUSH_TWICE;
 }
 
-/* Pushes as many of the n > 0 objects as the class has room for; how many. */
+/* Pushes as many of the n > 0 objects as the class has room for. Returns their number. */
 SA_INLINE size_t sa_percpu_push_batch(size_t cls, void *const *objs, size_t n)
 {
     return sa_percpu_push_batch_at(&sa_hot, SA_CLASS_OFFSET(cls), objs, n);
 }
 
-/* Pops up to n > 0 objects; how many. The countdown does not count them. */
+/* Pops up to n > 0 objects. Returns their number. The countdown does not count them. */
 SA_INLINE size_t sa_percpu_pop_batch(size_t cls, void **out, size_t n)
 {
     return sa_percpu_pop_batch_at(&sa_hot, SA_CLASS_OFFSET(cls), out, n);
 }
 
-/* Stores another state, if this is `cpu` with that slab and the state is still `expect`. */
+/* Stores another state, if this thread runs on `cpu` with that slab and the state is still
+ * `expect`. True if it did. */
 SA_INLINE bool sa_percpu_replace(int32_t cpu, struct sa_slab *slab, size_t cls, uint64_t expect,
                                  uint64_t value)
 {
@@ -118,7 +126,8 @@ SA_INLINE bool sa_percpu_replace(int32_t cpu, struct sa_slab *slab, size_t cls, 
                               &slab->header[cls].state, value);
 }
 
-/* Gives the class other slots, if its state is still `expect`, in which nothing is filled. */
+/* Gives the class other slots, if its state is still `expect`, in which no slot is filled. True if
+ * it did. The caller holds the lock of the cache. */
 SA_INLINE bool sa_percpu_move(int32_t cpu, struct sa_slab *slab, size_t cls, uint64_t expect,
                               void **slots)
 {
@@ -126,8 +135,8 @@ SA_INLINE bool sa_percpu_move(int32_t cpu, struct sa_slab *slab, size_t cls, uin
                               &slab->header[cls].slots, (uintptr_t)slots);
 }
 
-/* The number of the current CPU, or of the thread's slab. Negative: rseq is not registered for this
- * thread. */
+/* The number of the current CPU or, without rseq, of the thread's slab. Negative: rseq is not
+ * registered for this thread. */
 SA_INLINE int32_t sa_percpu_cpu(void)
 {
     const char *area = (const char *)sa_thread_pointer() + sa_hot.rseq_offset;

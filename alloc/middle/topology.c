@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking hwloc for last-level-cache domains; see topology.h. hwloc is loaded when it is asked and
- * closed afterwards: it is large, and no program should pay for it at start. It is asked at most
- * once at a time (CONTROL is not held meanwhile: a flag is).
+ * Asks hwloc for the domains of the last-level cache; see topology.h. hwloc is large, and no
+ * program should pay for it at start. So the library is loaded for the question and closed
+ * afterwards.
+ *
+ * The flag `discovering` ensures that one thread asks at a time, and guards the static array. It is
+ * no lock of lock_ranks.def, because hwloc allocates.
  */
 #include "alloc/middle/topology.h"
 
@@ -14,7 +17,8 @@
 #include <errno.h>
 #include <string.h>
 
-static uint8_t discovering; /* atomic */
+/* 1: a thread asks; atomic: acquired by exchange, released by a store with release order */
+static uint8_t discovering;
 
 bool sa_topology_may_matter(void)
 {
@@ -45,6 +49,7 @@ struct hwloc_functions {
     __typeof__(hwloc_bitmap_next) *next;
 };
 
+/* Looks up hwloc's functions. False: one is missing. */
 static bool topology_find(void *library, struct hwloc_functions *f)
 {
     f->init = (__typeof__(f->init))dlsym(library, "hwloc_topology_init");
@@ -57,7 +62,7 @@ static bool topology_find(void *library, struct hwloc_functions *f)
     return f->init && f->load && f->destroy && f->type_depth && f->count && f->object && f->next;
 }
 
-/* The outermost cache level that hwloc knows. */
+/* The depth of the outermost cache level that hwloc knows; -1: it knows none. */
 static int topology_depth(const struct hwloc_functions *f, hwloc_topology_t topology)
 {
     static const hwloc_obj_type_t levels[] = {HWLOC_OBJ_L5CACHE, HWLOC_OBJ_L4CACHE,
@@ -72,6 +77,7 @@ static int topology_depth(const struct hwloc_functions *f, hwloc_topology_t topo
     return -1;
 }
 
+/* Passes the domain of each CPU to `apply`. Returns the domains in use. */
 static int topology_apply(const struct hwloc_functions *f, hwloc_topology_t topology,
                           sa_topology_apply *apply)
 {
@@ -92,6 +98,7 @@ static int topology_apply(const struct hwloc_functions *f, hwloc_topology_t topo
     return (int)sa_transfer_domains();
 }
 
+/* Lets hwloc read the topology. Returns the domains in use, or a negative errno. */
 static int topology_ask(void *library, sa_topology_apply *apply)
 {
     struct hwloc_functions f;
@@ -110,8 +117,9 @@ static int topology_ask(void *library, sa_topology_apply *apply)
 
 typedef void *(*dlopen_function)(const char *, int);
 
-/* A static library that names dlopen makes the linker warn of it in each program. A static program
- * finds no dlopen here, and goes without hwloc. */
+/* Loads hwloc, asks it, and closes it. dlopen is looked up by name: a static library that refers to
+ * dlopen makes the linker warn in each program. A static program finds no dlopen here, and goes
+ * without hwloc. */
 static int topology_load(sa_topology_apply *apply)
 {
     dlopen_function open = (dlopen_function)dlsym(RTLD_DEFAULT, "dlopen");

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Last-level-cache domains, from hwloc. */
+/* The domains of CPUs that share a last-level cache, from hwloc. At most one thread asks at a
+ * time. */
 #ifndef SA_MIDDLE_TOPOLOGY_H
 #define SA_MIDDLE_TOPOLOGY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * Whether the machine can have several domains at all, from one small file of the kernel's. No
- * libc call that allocates.
- */
+/* True if the machine may have several domains, according to two small files of the kernel. Calls
+ * nothing of libc that allocates. */
 bool sa_topology_may_matter(void);
 
 /*
- * Loads hwloc, asks it, and passes what it says of each CPU on if there are several domains.
- * Allocates and takes the loader's lock: no lock may be held, and not from inside the gate; what is
- * called must enter it. Domains in use, or a negative errno.
+ * Loads hwloc, asks it, and if there are several domains calls `apply` with the domain of each CPU.
+ * Returns the number of domains in use, or a negative errno. While another thread asks, it returns
+ * the domains in use now.
+ *
+ * It allocates and takes the loader's lock: the caller holds no lock and is outside the gate.
+ * `apply` must enter the gate.
  */
 typedef void sa_topology_apply(const uint8_t *domain_of, unsigned cpus, unsigned domains);
 int sa_topology_discover(sa_topology_apply *apply);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hugepages that the kernel did not make when they were first touched, because there was no advice
- * for it (see thp_policy.c) or because pages of them were given back since: those that are nearly
- * all taken and in memory are made whole one by one, with MADV_COLLAPSE. What is not in memory
- * stays so: a hugepage that would grow by more than a fifth (a 32nd of a large span) is left alone.
+ * Collapses hugepages that the kernel did not make at their first touch, because they were not
+ * advised then (see thp_policy.c) or because some of their pages were released since. Hugepages
+ * that are nearly full and resident are collapsed one by one, with MADV_COLLAPSE. The kernel backs
+ * the missing pages, so a hugepage is left alone if more than 20 % of it is not resident (1/32 in
+ * regions and large spans).
  *
- * A round goes once through all candidates there are. It begins with a tick, and goes on with each
- * call, which ends after the hugepage with which it has used up its time: one takes a tenth of a
- * millisecond, or several where a virtual machine's host must first find memory for it.
+ * A round considers all candidates once: the filler's queue, then regions, then large spans. A
+ * round begins with a tick and continues with each call. A call ends after the hugepage with which
+ * it has used up its time. One hugepage takes 0.1 ms, or several ms where a virtual machine's host
+ * must find memory first.
  *
- * A small heap is left alone for some seconds, and each that left hugepages out because they are
- * slow here (sa_huge_heap_collapses, with what every program runs: nothing here is that): programs
- * that end by then, such as compilers, would pay for it and gain nothing.
+ * In the first seconds of a process, only large heaps are collapsed, and those only if they have
+ * left no hugepage to small pages (sa_huge_heap_collapses). Programs that end by then, such as
+ * compilers, would pay for collapses and gain nothing.
  *
- * The lock is taken to pick a hugepage, not while the kernel works. The pages may be freed
- * meanwhile: the kernel keeps contents in any case, and at worst one hugepage more has memory than
- * is counted.
+ * The lock (PAGE_HEAP) guards the heap, and is held while a hugepage is picked and its result
+ * noted. The kernel works without the lock. The pages may be freed meanwhile: the kernel preserves
+ * contents in any case, and at worst one hugepage more is backed than is counted.
  */
 #include "alloc/base/bits.h"
 #include "alloc/os/clock.h"
@@ -24,25 +26,32 @@
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #define COLLAPSE_MAX 64 /* hugepages in a call */
-#define LARGE_MIN    (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
+/* Bytes of a hugepage of a region or a large span that must be resident. */
+#define LARGE_MIN (SA_HUGE_BYTES - SA_HUGE_BYTES / 32)
+/* Bytes of a hugepage of the filler that must be resident. */
 #define SMALL_MIN    (SA_HUGE_BYTES / 100 * SA_HUGE_DENSE_PERCENT)
-#define LARGE_PASSES 3  /* times that a large span is gone through */
-#define FAILURES_MAX 16 /* in a row; the kernel has no hugepages, most likely */
-#define PAUSE_NS     10000000000ull
+#define LARGE_PASSES 3 /* passes over a large span */
+/* Refusals in a row before a pause; most likely the kernel has no hugepages. */
+#define FAILURES_MAX 16
+/* The pause: 10 s. */
+#define PAUSE_NS 10000000000ull
 
-/* Of the time that a hugepage takes one part in so many counts, where it stands for one that was
- * left out before, for which the program has not paid then; and in a large heap. */
+/* The time that a collapsed hugepage takes counts as 1 / this: MAKE_UP_PARTS for a hugepage that
+ * makes up for one that was left to small pages, whose first touch the program was spared;
+ * LARGE_PARTS in a heap of SA_HUGE_LARGE_HEAP and more. */
 #define MAKE_UP_PARTS 12
 #define LARGE_PARTS   4
 
-/* A hugepage to be looked at. */
+/* A candidate. */
 struct candidate {
-    size_t hugepage;   /* SA_HUGE_NONE: there is none */
-    size_t least;      /* bytes in memory that make it worth while */
-    uint64_t released; /* bytes that the heap had released when it was picked */
+    size_t hugepage; /* SA_HUGE_NONE: there is none */
+    size_t least;    /* bytes that must be resident */
+    /* Bytes that the heap had released, since its start, when the candidate was picked. */
+    uint64_t released;
 };
 
-/* Leaves the large span at the cursor: if all of it was made whole, for good. */
+/* Moves the cursor behind a large span. s->objects counts the passes over the span; a span that was
+ * collapsed completely gets no further pass. */
 static void leave_large(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     if (s->objects < LARGE_PASSES)
@@ -52,7 +61,8 @@ static void leave_large(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(S
     h->large_missed = 0;
 }
 
-/* The next hugepage of a large span; SA_HUGE_NONE: none. Lock held. */
+/* The next hugepage of a large span. SA_HUGE_NONE: the pass has ended, or COLLAPSE_MAX spans had
+ * none. */
 static size_t next_large(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     for (int tries = 0; tries < COLLAPSE_MAX; tries++) {
@@ -71,7 +81,8 @@ static size_t next_large(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
     return SA_HUGE_NONE;
 }
 
-/* The next hugepage of a region. */
+/* The next full hugepage of a region, in the order of addresses. SA_HUGE_NONE: the pass has
+ * ended. */
 static size_t next_of_region(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t next = SA_HUGE_NONE, from = h->region_cursor;
@@ -87,13 +98,14 @@ static size_t next_of_region(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HE
     return next;
 }
 
+/* The next candidate of the round. */
 static struct candidate next_candidate(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct candidate c = {SA_HUGE_NONE, SMALL_MIN, h->stats.released_ever_bytes};
     struct sa_collapse_round *round = &h->collapse_round;
     struct sa_huge_tracker *t;
 
-    if (!round->begun) { /* what is queued again meanwhile is for the next round */
+    if (!round->begun) { /* hugepages that are queued meanwhile belong to the next round */
         round->begun = true;
         round->queued = h->filler.queued;
     }
@@ -116,8 +128,10 @@ static struct candidate next_candidate(struct sa_huge_heap *h) SA_REQUIRES(SA_RA
     return c;
 }
 
+/* SPARSE: too little is resident. REFUSED: by the kernel. */
 enum outcome { SPARSE, REFUSED, MADE };
 
+/* Collapses a candidate, without the lock. */
 static enum outcome collapse(struct sa_huge_heap *h, const struct candidate *c)
 {
     void *p = (void *)(c->hugepage << SA_HUGE_SHIFT);
@@ -130,7 +144,7 @@ static enum outcome collapse(struct sa_huge_heap *h, const struct candidate *c)
     return sa_vm_collapse(p, SA_HUGE_BYTES) ? MADE : REFUSED;
 }
 
-/* One part in how many counts of the time that it took. */
+/* Notes the outcome. The time that the candidate took counts as 1 / the result. */
 static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
                               enum outcome outcome)
 {
@@ -150,7 +164,7 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
         h->collapse.failures = 0;
     else if (outcome == REFUSED && ++h->collapse.failures % FAILURES_MAX == 0)
         h->collapse_pause_ns = h->now_ns + PAUSE_NS;
-    /* What was given back meanwhile may have been of this hugepage. */
+    /* Pages that were released meanwhile may belong to this hugepage. */
     made = made && h->stats.released_ever_bytes == c->released;
     t = sa_hugepage_map_tracker(&h->owners, c->hugepage);
     if (t && made && !t->moving_pages)
