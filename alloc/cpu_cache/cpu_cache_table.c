@@ -83,8 +83,11 @@ bool sa_cpu_cache_populate(int cpu)
                 c->stride[cls] = STRIDE_MIN;
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
             }
-            sa_store_release(&sa_cpu_caches[cpu], c);
+            /* In this order: a thread that finds the cache may acquire its lock and stop the CPU,
+             * which must not be opened then. A thread that finds the CPU open and no cache goes
+             * without one. */
             sa_slab_open(cpu, c->slab);
+            sa_store_release(&sa_cpu_caches[cpu], c);
             if (cpu >= sa_load_relaxed(&cpu_count))
                 sa_store_release(&cpu_count, cpu + 1);
         }

@@ -8,10 +8,11 @@
  *   sa_slab_closed + n   n > 0 holds: n children of vfork read this CPU's number (vfork.h)
  *
  * Who writes an entry: any thread may close it or change its holds, by compare and swap. Only the
- * holder of the cache's lock (CPU_CACHE) opens it. The entry itself counts the holds, so that one
- * compare and swap reads and changes both. A lock would not do, because a signal handler could find
- * it held by the code that it has interrupted. The swap that opens an entry expects sa_slab_closed,
- * and therefore fails while there are holds.
+ * holder of the cache's lock (CPU_CACHE) opens it, and the first time the thread that makes the
+ * cache, before other threads can find it. The entry itself counts the holds, so that one compare
+ * and swap reads and changes both. A lock would not do, because a signal handler could find it held
+ * by the code that it has interrupted. The swap that opens an entry expects sa_slab_closed, and
+ * therefore fails while there are holds.
  */
 #ifndef SA_FORK_CPU_CLOSED_H
 #define SA_FORK_CPU_CLOSED_H
