@@ -45,7 +45,8 @@ static void snapshot_process(struct sa_snapshot *s)
     s->resident_bytes = pages[1] * sa_vm.page_bytes;
 }
 
-static void snapshot_class(struct sa_snapshot *s, unsigned cls, struct sa_class_detail *detail)
+static void snapshot_class(struct sa_snapshot *s, unsigned cls,
+                           struct sa_class_detail *detail) SA_INSIDE_GATE
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     struct sa_snapshot_class *c = &s->cls[cls];

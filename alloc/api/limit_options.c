@@ -31,7 +31,7 @@ static int limit_error(size_t bytes)
 }
 
 /* Releases the memory that exceeds a new limit, as far as possible. Called inside the fork gate. */
-static void limit_take_effect(enum sa_limit_kind kind)
+static void limit_take_effect(enum sa_limit_kind kind) SA_INSIDE_GATE
 {
     size_t over = sa_limits_excess(kind);
 

@@ -41,8 +41,9 @@ static void profile_put_aside(struct sa_profile *profile)
     } while (!sa_cas_release(&aside, &next, profile));
 }
 
-/* Enters the fork gate, as sa_fork_gate_enter does, and frees the profiles put aside. */
-static bool profile_enter(void)
+/* Enters the fork gate, as sa_fork_gate_enter does, and frees the profiles put aside. The analysis
+ * does not follow a try whose result is returned. */
+static bool profile_enter(void) SA_ENTERS_GATE SA_NO_THREAD_SAFETY_ANALYSIS
 {
     struct sa_profile *next;
 

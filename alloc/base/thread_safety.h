@@ -46,6 +46,29 @@
 /* The rank counts as held after a call of the function; see SA_DCHECK_HELD in alloc/os/lock.h. */
 #define SA_ASSERT_HELD(rank) SA_TS_ATTRIBUTE(assert_capability(sa_lock_held[rank]))
 
+/*
+ * The fork gate (alloc/fork/fork_gate.h), which sa_gate_held stands for. After the parameters of a
+ * function:
+ *
+ *   SA_INSIDE_GATE    the caller is inside
+ *   SA_OUTSIDE_GATE   the caller is not inside, as far as the analysis can tell
+ *   SA_ENTERS_GATE    the caller is inside if the function returns true
+ *   SA_LEAVES_GATE    the caller is inside, and not any more afterwards
+ *   SA_ASSERTS_INSIDE the caller counts as inside from here on
+ *   SA_CLOSES_GATE    the caller has the gate exclusively if the function returns true
+ *   SA_OPENS_GATE     the caller has the gate exclusively, and not any more afterwards
+ *
+ * Threads enter again while they are inside. The analysis sees one function at a time and takes
+ * that for an error, so a function that is inside calls others that enter, but does not itself.
+ */
+#define SA_INSIDE_GATE    SA_TS_ATTRIBUTE(requires_shared_capability(sa_gate_held))
+#define SA_OUTSIDE_GATE   SA_TS_ATTRIBUTE(locks_excluded(sa_gate_held))
+#define SA_ENTERS_GATE    SA_TS_ATTRIBUTE(try_acquire_shared_capability(true, sa_gate_held))
+#define SA_LEAVES_GATE    SA_TS_ATTRIBUTE(release_shared_capability(sa_gate_held))
+#define SA_ASSERTS_INSIDE SA_TS_ATTRIBUTE(assert_shared_capability(sa_gate_held))
+#define SA_CLOSES_GATE    SA_TS_ATTRIBUTE(try_acquire_capability(true, sa_gate_held))
+#define SA_OPENS_GATE     SA_TS_ATTRIBUTE(release_capability(sa_gate_held))
+
 /* The analysis skips the body of this function. A comment beside the attribute says why: start-up
  * before other threads know the object, a lock held on some paths only, or a benign race. */
 #define SA_NO_THREAD_SAFETY_ANALYSIS SA_TS_ATTRIBUTE(no_thread_safety_analysis)
@@ -56,5 +79,11 @@ struct SA_CAPABILITY("lock") sa_lock_held {
     char unused;
 };
 extern struct sa_lock_held sa_lock_held[];
+
+/* Stands for the fork gate, likewise. */
+struct SA_CAPABILITY("fork gate") sa_gate_held {
+    char unused;
+};
+extern struct sa_gate_held sa_gate_held;
 
 #endif

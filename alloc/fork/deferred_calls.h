@@ -12,6 +12,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/thread_safety.h"
 #include "alloc/os/thread.h"
 
 #include <stdint.h>
@@ -32,11 +33,11 @@ void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handle
  * async-signal-safe. */
 void sa_deferred_call_request(enum sa_deferred_call_work work);
 /* Makes the requested calls. Called outside of the gate, without locks. */
-void sa_deferred_call_do(void);
+void sa_deferred_call_do(void) SA_OUTSIDE_GATE;
 
 /* Makes the requested calls, if there are any. A slow path that is nested in another one leaves
  * them to the outer one. */
-SA_INLINE void sa_deferred_call_run(void)
+SA_INLINE void sa_deferred_call_run(void) SA_OUTSIDE_GATE
 {
     if (SA_UNLIKELY(sa_load_relaxed(&sa_deferred_call_due)) && !sa_thread.gate_depth)
         sa_deferred_call_do();

@@ -3,7 +3,8 @@
  * The fork gate; see fork_gate.h, which also says what guards each shared word.
  *
  * The lock `forking` is held by a thread that forks, from before the gate closes until it opens,
- * and by the thread that maps the page of the open word.
+ * and by the thread that maps the page of the open word. clang's analysis does not know this lock:
+ * one handler of fork acquires it, and another one releases it, in two processes.
  */
 #include "alloc/fork/fork_gate.h"
 
@@ -224,7 +225,7 @@ static void gate_tell(bool open)
         sa_store_seq_cst(&page->open, (char)open);
 }
 
-SA_RARE bool sa_fork_gate_close(void)
+SA_RARE bool sa_fork_gate_close(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     uint32_t never = 0;
     int patience = gate_patience();
@@ -245,7 +246,7 @@ SA_RARE bool sa_fork_gate_close(void)
     return true;
 }
 
-SA_RARE void sa_fork_gate_open(void)
+SA_RARE void sa_fork_gate_open(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     sa_thread.gate_depth--;
     sa_store_seq_cst(&sa_fork_gate.closed, 0);
@@ -255,7 +256,7 @@ SA_RARE void sa_fork_gate_open(void)
     sa_sys_futex_wake(&sa_fork_gate.forking, 1);
 }
 
-SA_RARE void sa_fork_gate_reset(void)
+SA_RARE void sa_fork_gate_reset(void) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     sa_thread.gate_depth--;
     for (unsigned i = 0; i < SA_FORK_GATE_STRIPES; i++)

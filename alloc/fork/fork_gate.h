@@ -38,7 +38,9 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
+#include "alloc/base/fatal.h"
 #include "alloc/base/single_threaded.h"
+#include "alloc/base/thread_safety.h"
 #include "alloc/os/thread.h"
 
 #include <stdbool.h>
@@ -141,7 +143,7 @@ SA_INLINE void sa_fork_gate_count(unsigned stripe, bool enter)
  * vfork, which may be killed inside. Or a debugger calls a function, and this thread is inside
  * already (see `debugger`).
  */
-SA_INLINE bool sa_fork_gate_enter(void)
+SA_INLINE bool sa_fork_gate_enter(void) SA_ENTERS_GATE SA_NO_THREAD_SAFETY_ANALYSIS
 {
     unsigned stripe;
 
@@ -171,7 +173,7 @@ SA_INLINE bool sa_fork_gate_enter(void)
 }
 
 /* Leaves the gate, once for each sa_fork_gate_enter that returned true. */
-SA_INLINE void sa_fork_gate_leave(void)
+SA_INLINE void sa_fork_gate_leave(void) SA_LEAVES_GATE SA_NO_THREAD_SAFETY_ANALYSIS
 {
     if (sa_thread.gate_depth > 1) {
         sa_thread.gate_depth--;
@@ -183,6 +185,13 @@ SA_INLINE void sa_fork_gate_leave(void)
     sa_fork_gate_move_end();
 }
 
+/* This thread is inside. Debug builds check that; clang's analysis relies on it, in functions that
+ * are inside on some paths only. */
+SA_INLINE void sa_fork_gate_assert_inside(void) SA_ASSERTS_INSIDE
+{
+    SA_DCHECK(sa_thread.gate_depth);
+}
+
 /*
  * Closes the gate for fork, and waits until no other thread is inside. Threads that fork at the
  * same time do so one after the other. Every wait is bounded, by some 10 s. So a program goes on
@@ -191,9 +200,9 @@ SA_INLINE void sa_fork_gate_leave(void)
  * The thread that closes the gate counts as inside: handlers of fork that run later may allocate.
  * False: this is a lost child, which has no state to protect, and the gate is not closed.
  */
-bool sa_fork_gate_close(void);
+bool sa_fork_gate_close(void) SA_CLOSES_GATE;
 /* Opens the gate in the parent. */
-void sa_fork_gate_open(void);
+void sa_fork_gate_open(void) SA_OPENS_GATE;
 
 /* True if a fork is in progress. Work that can wait is then left for later. */
 SA_INLINE bool sa_fork_gate_is_closed(void)
@@ -202,6 +211,6 @@ SA_INLINE bool sa_fork_gate_is_closed(void)
 }
 
 /* Opens the gate in a child of fork. Its only thread calls this, as fork's last handler. */
-void sa_fork_gate_reset(void);
+void sa_fork_gate_reset(void) SA_OPENS_GATE;
 
 #endif

@@ -74,7 +74,7 @@ SA_RARE void sa_large_counts(struct sa_large_counts *ret)
 
 /* Makes a sampling decision for a block whose length has changed: a resize counts as a free and an
  * allocation. Otherwise the sample would not represent the new length. */
-static void large_sample(struct sa_span *s, size_t size, size_t align)
+static void large_sample(struct sa_span *s, size_t size, size_t align) SA_INSIDE_GATE
 {
     struct sa_sampling_decision trial;
 
@@ -102,7 +102,7 @@ static void large_unsample(struct sa_span *s)
 /* Puts a freed span into the quarantine, inaccessible and without memory. False: the quarantine
  * does not take it. *hidden becomes true if the span may be inaccessible now, whatever the result.
  */
-static bool large_keep(struct sa_span *s, bool *hidden)
+static bool large_keep(struct sa_span *s, bool *hidden) SA_INSIDE_GATE
 {
     bool kept;
 
@@ -141,7 +141,7 @@ SA_COLD static bool large_disarm(struct sa_span *s)
 
 /* Frees a span, unless the sample quarantine or the quarantine takes it. empty: the pages are
  * unbacked. */
-static void large_give_back(struct sa_span *s, bool empty)
+static void large_give_back(struct sa_span *s, bool empty) SA_INSIDE_GATE
 {
     bool hidden = s->guard && !large_disarm(s);
 
@@ -205,7 +205,7 @@ static void large_arm(struct sa_span *s, bool guard)
 
 /* Makes a span a block after its sampling decision. Returns the block. */
 static void *large_begin(struct sa_span *s, size_t size, size_t align,
-                         const struct sa_sampling_decision *trial, bool guard)
+                         const struct sa_sampling_decision *trial, bool guard) SA_INSIDE_GATE
 {
     SA_DCHECK(sa_thread.gate_depth && s->heap == SA_HEAP_ORDINARY && !s->sample);
     large_count(allocations, sa_span_bytes(s));

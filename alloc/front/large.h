@@ -11,6 +11,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/thread_safety.h"
 #include "pagemap/span.h"
 
 /* True if the program may use only the bytes that it requested, so that the slack behind them shows
@@ -42,18 +43,18 @@ void sa_large_init(size_t guards);
 
 /* Allocates a large block; NULL: there is no memory. align: any power of two. *zero says whether
  * the content should be zero, and on return whether it is known to be zero. */
-void *sa_large_alloc(size_t size, size_t align, bool *zero);
+void *sa_large_alloc(size_t size, size_t align, bool *zero) SA_INSIDE_GATE;
 /* Frees a large block. */
-void sa_large_free(struct sa_span *span);
+void sa_large_free(struct sa_span *span) SA_INSIDE_GATE;
 
 /* Makes a span in use a block, with a sampling decision of its own. Returns the block. */
-void *sa_large_begin(struct sa_span *span, size_t size, size_t align);
+void *sa_large_begin(struct sa_span *span, size_t size, size_t align) SA_INSIDE_GATE;
 
 /* Changes the size in place. False: the block has to move. */
-bool sa_large_resize(struct sa_span *span, size_t size);
+bool sa_large_resize(struct sa_span *span, size_t size) SA_INSIDE_GATE;
 
 /* Moves a block to a new span, by moving its pages or, up to 2 MiB, by a copy. NULL: the block is
  * unchanged, and the caller copies it. */
-void *sa_large_move(struct sa_span *span, size_t size);
+void *sa_large_move(struct sa_span *span, size_t size) SA_INSIDE_GATE;
 
 #endif

@@ -16,6 +16,7 @@
 #include "alloc/base/hardening.h"
 #include "alloc/base/origin.h"
 #include "alloc/base/size_class.h"
+#include "alloc/base/thread_safety.h"
 #include "alloc/front/block.h"
 #include "alloc/os/thread.h"
 
@@ -25,7 +26,7 @@ extern bool sa_mismatch_on SA_HIDDEN;
 /* Reports a mismatch. call: the origin that the block should have. Called outside the gate, because
  * a report may take long. */
 SA_COLD void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call,
-                               bool resized);
+                               bool resized) SA_OUTSIDE_GATE;
 
 /* Checks that the function that was called may free or resize the block. align: as for
  * sa_front_free_aligned. */

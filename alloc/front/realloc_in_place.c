@@ -43,7 +43,7 @@ static bool grow_serves(unsigned cls, unsigned to)
 
 /* Makes an object, which holds `bytes` of content, the program's block. If the block is sampled, it
  * moves to pages of its own. */
-static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size)
+static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size) SA_INSIDE_GATE
 {
     struct sa_sampling_decision trial;
     void *sampled = NULL;

@@ -7,11 +7,12 @@
 #ifndef SA_FRONT_REALLOC_IN_PLACE_H
 #define SA_FRONT_REALLOC_IN_PLACE_H
 
+#include "alloc/base/thread_safety.h"
 #include "alloc/front/block.h"
 
 /* Lengthens the block p to `size` bytes, which is more than it has; its content stays. Returns p,
  * or the sampled block that takes its place. NULL: the block is unchanged, and the caller moves it.
  * Called inside the gate. */
-void *sa_realloc_in_place(const struct sa_block *b, void *p, size_t size);
+void *sa_realloc_in_place(const struct sa_block *b, void *p, size_t size) SA_INSIDE_GATE;
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef SA_FRONT_SAMPLED_H
 #define SA_FRONT_SAMPLED_H
 
+#include "alloc/base/thread_safety.h"
 #include "sampling/sampler/sampler.h"
 
 /*
@@ -12,9 +13,9 @@
  * uses the object as if it were not sampled.
  */
 void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, void *object,
-                       size_t content, size_t size, size_t align);
+                       size_t content, size_t size, size_t align) SA_INSIDE_GATE;
 
 /* Frees a sampled block, and gives its object back. */
-void sa_sampled_end(struct sa_span *span);
+void sa_sampled_end(struct sa_span *span) SA_INSIDE_GATE;
 
 #endif

@@ -111,7 +111,7 @@ void sa_front_open_cxx(void)
 }
 
 /* Frees the blocks that were put aside while a fork was in progress. */
-static void front_free_aside(void)
+static void front_free_aside(void) SA_INSIDE_GATE
 {
     void *p = sa_emergency_heap_take();
 
@@ -137,6 +137,7 @@ SA_COLD static void *begin_hardened(const struct sa_sampling_decision *trial, vo
     SA_DCHECK(sa_hardening.on && cls && object);
     sa_hardened_check_free(object, cls);
     if (trial && trial->won) {
+        sa_fork_gate_assert_inside();
         p = sa_sampled_begin(trial, cls, object, 0, size, align);
         if (p)
             sa_block_try(p, &b);
@@ -167,7 +168,7 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
 
 /* Allocates a block of a class: an object, or a sampled block for which it stands. */
 static void *alloc_small(unsigned cls, size_t size, size_t align,
-                         struct sa_sampling_decision *trial)
+                         struct sa_sampling_decision *trial) SA_INSIDE_GATE
 {
     void *object = sa_cpu_cache_alloc(cls, trial), *sampled = NULL;
 
@@ -181,7 +182,7 @@ static void *alloc_small(unsigned cls, size_t size, size_t align,
 
 /* Allocates a block of a class (0: a large block). *zero: as for sa_large_alloc. */
 static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampling_decision *trial,
-                       bool *zero)
+                       bool *zero) SA_INSIDE_GATE
 {
     if (!cls)
         return sa_large_alloc(size, align, zero);
@@ -190,7 +191,7 @@ static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampli
 }
 
 /* Makes room for a request that has failed, also from the caches. refused: by the hard limit. */
-static void alloc_recover(unsigned cls, size_t size, bool refused)
+static void alloc_recover(unsigned cls, size_t size, bool refused) SA_INSIDE_GATE
 {
     SA_DCHECK(sa_thread.gate_depth);
     if (refused) {
@@ -203,7 +204,7 @@ static void alloc_recover(unsigned cls, size_t size, bool refused)
 }
 
 static void *alloc_inside(unsigned cls, size_t size, size_t align,
-                          struct sa_sampling_decision *trial, bool zero)
+                          struct sa_sampling_decision *trial, bool zero) SA_INSIDE_GATE
 {
     uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
     bool zeroed = zero, claimed = trial->won, refused;
@@ -224,7 +225,7 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align,
 }
 
 /* Ends a slow path. */
-static void front_leave(void)
+static void front_leave(void) SA_LEAVES_GATE
 {
     sa_maintenance_poll();
     sa_fork_gate_leave();
@@ -251,7 +252,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
 }
 
 /* Hardened: as free_block; also ends the canary and fills the block with junk. */
-SA_COLD static void free_hardened(const struct sa_block *b, void *p)
+SA_COLD static void free_hardened(const struct sa_block *b, void *p) SA_INSIDE_GATE
 {
     switch (b->kind) {
     case SA_BLOCK_OBJECT:
@@ -273,7 +274,7 @@ SA_COLD static void free_hardened(const struct sa_block *b, void *p)
 }
 
 /* Frees a block, inside the gate. */
-static void free_block(const struct sa_block *b, void *p)
+static void free_block(const struct sa_block *b, void *p) SA_INSIDE_GATE
 {
     SA_DCHECK(sa_thread.gate_depth && b->kind != SA_BLOCK_NONE);
     if (SA_UNLIKELY(sa_hardening.on)) {
@@ -408,7 +409,7 @@ static bool realloc_stays(const struct sa_block *b, void *p, size_t size)
     return true;
 }
 
-static void *realloc_inside(const struct sa_block *b, void *p, size_t size)
+static void *realloc_inside(const struct sa_block *b, void *p, size_t size) SA_INSIDE_GATE
 {
     void *q;
 

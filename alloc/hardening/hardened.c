@@ -157,7 +157,7 @@ void sa_hardened_end(void *block, unsigned cls)
 }
 
 /* Frees a block that has left the quarantine. */
-static void release(struct sa_quarantined b)
+static void release(struct sa_quarantined b) SA_INSIDE_GATE
 {
     if (!b.cls) {
         struct sa_span *span = sa_pagemap_span((uintptr_t)b.block);
@@ -174,7 +174,7 @@ static void release(struct sa_quarantined b)
 }
 
 /* Puts a block into the quarantine, and frees blocks in excess. False: the block does not enter. */
-static bool quarantine(struct sa_quarantined b)
+static bool quarantine(struct sa_quarantined b) SA_INSIDE_GATE
 {
     enum sa_quarantine_result result;
     struct sa_quarantined out;

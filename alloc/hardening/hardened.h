@@ -12,6 +12,7 @@
 
 #include "alloc/base/canary.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/thread_safety.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,10 +41,10 @@ void sa_hardened_end(void *block, unsigned cls);
 
 /* Puts an object into the quarantine, and frees objects that leave it. Without a quarantine it
  * frees the object. Called inside the gate. */
-void sa_hardened_free(void *object, unsigned cls);
+void sa_hardened_free(void *object, unsigned cls) SA_INSIDE_GATE;
 
 /* The same for a large block that is inaccessible. False: the block still belongs to the caller. */
-bool sa_hardened_keep_large(void *block);
+bool sa_hardened_keep_large(void *block) SA_INSIDE_GATE;
 
 /* Large blocks with an exact size (sa_large_is_exact). arm fills the bytes between the block's end
  * and that of its pages, check checks them. bytes: those up to the end of the pages. */
@@ -62,6 +63,6 @@ SA_NORETURN SA_COLD void sa_hardened_say_written(const void *object, unsigned cl
 SA_NORETURN SA_COLD void sa_hardened_say_broken(const void *block, unsigned cls);
 
 /* Frees everything in the quarantine. Called inside the gate. */
-void sa_hardened_flush(void);
+void sa_hardened_flush(void) SA_INSIDE_GATE;
 
 #endif

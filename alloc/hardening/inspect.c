@@ -128,7 +128,7 @@ static void inspect_objects(struct sa_span *s, uintptr_t start, bool alone)
     sa_central_pin(cls, (void *)start, false);
 }
 
-static void inspect_span(struct sa_span *s, uintptr_t start)
+static void inspect_span(struct sa_span *s, uintptr_t start) SA_INSIDE_GATE
 {
     bool alone = sa_single_threaded();
 
@@ -147,7 +147,7 @@ static void inspect_span(struct sa_span *s, uintptr_t start)
 }
 
 /* Inspects spans from *at on. False: the time is over, and *at is where to continue. */
-static bool inspect_spans(uintptr_t *at, uint64_t until_ns)
+static bool inspect_spans(uintptr_t *at, uint64_t until_ns) SA_INSIDE_GATE
 {
     struct sa_span *s;
 
@@ -166,7 +166,7 @@ static bool junk_damaged(struct sa_quarantined b)
 }
 
 /* Checks the junk of up to n objects in the quarantine, from position *at on. */
-static void inspect_quarantine(size_t *at, size_t n)
+static void inspect_quarantine(size_t *at, size_t n) SA_INSIDE_GATE
 {
     struct sa_quarantined b;
 
@@ -189,7 +189,7 @@ void sa_inspect_some(void)
     inspect_spans(&inspection.at, sa_clock_ns() + SOME_NS);
 }
 
-static void inspect_heap(uint64_t until_ns)
+static void inspect_heap(uint64_t until_ns) SA_INSIDE_GATE
 {
     uintptr_t from = 0;
     size_t at = 0;

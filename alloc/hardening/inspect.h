@@ -14,7 +14,7 @@
 
 /* Inspects a part of the heap, from where the last call stopped. Called inside the gate. In a
  * signal handler that has interrupted a slow path it does nothing. */
-void sa_inspect_some(void) SA_REQUIRES(SA_RANK_MAINTAIN);
+void sa_inspect_some(void) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTAIN);
 
 /* Inspects the whole heap at the end of a process. Enters the gate. If exit was called inside of
  * the gate it does nothing. */

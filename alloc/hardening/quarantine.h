@@ -5,12 +5,14 @@
  * which is limited by bytes and by number.
  *
  * Any thread that is inside the gate may call the functions. They hold one lock (QUARANTINE) at a
- * time, and with it make one system call: mmap, for the tables.
+ * time, and with it make one system call: mmap, for the tables. put, take and find give up if the
+ * lock is not to be had for a while; count waits for it.
  */
 #ifndef SA_HARDENING_QUARANTINE_H
 #define SA_HARDENING_QUARANTINE_H
 
 #include "alloc/base/attrs.h"
+#include "alloc/base/thread_safety.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,11 +49,11 @@ extern size_t sa_quarantine_most SA_HIDDEN;
 void sa_quarantine_init(size_t bytes);
 
 /* Puts a block into quarantine. TAKEN: the quarantine owns the block. */
-enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined block);
+enum sa_quarantine_result sa_quarantine_put(struct sa_quarantined block) SA_INSIDE_GATE;
 
 /* Takes a block out at random if its kind (small or large) exceeds its limit, or in any case if
  * `all`. The caller then owns the block. False: there is none to take. */
-bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret);
+bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret) SA_INSIDE_GATE;
 
 /*
  * Finds the first small block for which `damaged` returns true, among up to n blocks from position
@@ -59,10 +61,10 @@ bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret);
  * `damaged` is called with the lock held.
  */
 bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at, size_t n,
-                        struct sa_quarantined *ret);
+                        struct sa_quarantined *ret) SA_INSIDE_GATE;
 
 /* The number of blocks of a class in quarantine. */
-size_t sa_quarantine_count(unsigned cls);
+size_t sa_quarantine_count(unsigned cls) SA_INSIDE_GATE;
 /* The amounts now, read without a lock. */
 void sa_quarantine_stats(struct sa_quarantine_stats *ret);
 

@@ -120,7 +120,7 @@ static bool watched_due(size_t size)
 }
 
 /* Makes a watched block, inside the gate. */
-static void *watched_begin(unsigned cls, void *object, size_t size, size_t align)
+static void *watched_begin(unsigned cls, void *object, size_t size, size_t align) SA_INSIDE_GATE
 {
     enum salloc_guarded_status status;
     struct sa_stack *stack;

@@ -12,6 +12,7 @@
 #ifndef SA_HARDENING_WATCHED_H
 #define SA_HARDENING_WATCHED_H
 
+#include "alloc/base/thread_safety.h"
 #include "pagemap/span.h"
 
 #include <stdbool.h>
@@ -25,6 +26,6 @@ void sa_watched_init(void);
 void *sa_watched_try(unsigned cls, void *object, size_t size, size_t align);
 
 /* Ends a guarded block if it is a watched one. False: it has a sample. Called inside the gate. */
-bool sa_watched_end(struct sa_span *span);
+bool sa_watched_end(struct sa_span *span) SA_INSIDE_GATE;
 
 #endif

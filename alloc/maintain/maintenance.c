@@ -131,7 +131,7 @@ static void maintain_steady(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 
 /* One pass: moves capacity between caches, releases memory that was not needed, applies the release
  * rate, and chooses sampling rates. */
-static void maintain_pass(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
+static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     bool more;
 
@@ -155,7 +155,7 @@ static void maintain_pass(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
 
 /* Runs a pass and a step in making hugepages if their time has come, and sets the time of the
  * next. */
-static void maintain_due(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
+static void maintain_due(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     uint64_t spent;
 
@@ -186,7 +186,7 @@ static uint64_t maintain_kick_bytes(void)
  * before, so that runs of free pages become long. Keeps free pages in partly used hugepages, which
  * hold no such runs.
  */
-SA_RARE static void maintain_gather(void)
+SA_RARE static void maintain_gather(void) SA_INSIDE_GATE
 {
     if (sa_fork_gate_is_closed())
         return;
@@ -204,7 +204,7 @@ SA_RARE static void maintain_gather(void)
  * other demand takes the free pages beside it, and no long run is left when one is needed. With
  * enough address space that does no harm.
  */
-static void maintain_defragment(void)
+static void maintain_defragment(void) SA_INSIDE_GATE
 {
     maintain_gather();
     sa_store_relaxed(&maintain.kicked_freed, sa_page_heap_freed(&sa_page_heap_ordinary));
@@ -325,7 +325,7 @@ SA_RARE size_t sa_maintenance_release_rate(void)
 }
 
 /* Makes hugepages. Returns whether there was anything to do. */
-static bool background_collapse(void)
+static bool background_collapse(void) SA_INSIDE_GATE
 {
     uint64_t spent;
 

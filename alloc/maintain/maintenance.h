@@ -10,21 +10,23 @@
 #ifndef SA_MAINTAIN_MAINTENANCE_H
 #define SA_MAINTAIN_MAINTENANCE_H
 
+#include "alloc/base/thread_safety.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Does what is due. Every slow path calls it at its end, inside the fork gate, with no lock held.
  * Takes a few loads if nothing is due. */
-void sa_maintenance_poll(void);
+void sa_maintenance_poll(void) SA_INSIDE_GATE;
 
 /* Empties all caches and releases at least `bytes` of free memory, if there is that much. Returns
  * the bytes released. Inside the fork gate, without a lock; 0 if this thread is forking. */
-unsigned long sa_maintenance_release(unsigned long bytes);
+unsigned long sa_maintenance_release(unsigned long bytes) SA_INSIDE_GATE;
 
 /* For an allocation that failed at the hard limit: empties caches and quarantines, and releases all
  * free memory. Returns the bytes released. */
-size_t sa_maintenance_make_room(void);
+size_t sa_maintenance_make_room(void) SA_INSIDE_GATE;
 
 /*
  * For an allocation that found no memory: empties caches and quarantines, so that runs of free
@@ -32,7 +34,7 @@ size_t sa_maintenance_make_room(void);
  * ordinary heap, because the allocator's own records may be what lacks address space. Inside the
  * fork gate.
  */
-void sa_maintenance_recover(bool unmap);
+void sa_maintenance_recover(bool unmap) SA_INSIDE_GATE;
 
 /* The release rate in bytes per second: passes release that much whether or not demand for it is
  * likely, as long as any is free. 0: none. */
@@ -44,7 +46,7 @@ size_t sa_maintenance_release_rate(void);
  * milliseconds after which to call again: 500, or 4000 if nothing has happened for a while. Memory
  * that is free then still goes back within ten seconds.
  */
-unsigned sa_maintenance_background(void);
+unsigned sa_maintenance_background(void) SA_OUTSIDE_GATE;
 
 /* Sets whether the next pass requests the start of the maintenance thread (SA_DEFERRED_THREAD).
  * soon: at the next pass that is due; else a pass of at least 500 ms from now. */
@@ -59,7 +61,7 @@ void sa_maintenance_sleep(uint32_t wakes, unsigned ms);
 void sa_maintenance_wake(void);
 
 /* Releases all free memory, because memory is scarce in the system. Outside the fork gate. */
-void sa_maintenance_relieve(void);
+void sa_maintenance_relieve(void) SA_OUTSIDE_GATE;
 
 struct sa_maintenance_stats {
     uint64_t passes;
@@ -70,12 +72,12 @@ struct sa_maintenance_stats {
 };
 
 /* As sa_maintenance_release, at the program's request: counts the bytes. */
-unsigned long sa_maintenance_release_requested(unsigned long bytes);
+unsigned long sa_maintenance_release_requested(unsigned long bytes) SA_INSIDE_GATE;
 
 void sa_maintenance_stats(struct sa_maintenance_stats *ret);
 
 /* Asks for the cache topology and splits the transfer cache by it. Returns the domains in use, or a
  * negative errno. Outside the fork gate; see sa_topology_discover. */
-int sa_maintenance_topology(void);
+int sa_maintenance_topology(void) SA_OUTSIDE_GATE;
 
 #endif

@@ -8,6 +8,8 @@
 #ifndef SA_MAINTAIN_SAMPLE_RATES_H
 #define SA_MAINTAIN_SAMPLE_RATES_H
 
+#include "alloc/base/thread_safety.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,13 +22,13 @@ struct sa_sample_rates_stats {
 
 /* Sets the sampling interval in bytes (1: every block, 0 or less: sampling is off). Inside the fork
  * gate. */
-void sa_sample_rates_set_interval(int64_t bytes);
+void sa_sample_rates_set_interval(int64_t bytes) SA_INSIDE_GATE;
 
 /* Sets whether probabilities are chosen by class. Start-up only. */
 void sa_sample_rates_optimise(bool on);
 
 /* Chooses anew if that is due. Maintenance calls it, inside the fork gate. */
-void sa_sample_rates_tick(uint64_t now_ns);
+void sa_sample_rates_tick(uint64_t now_ns) SA_INSIDE_GATE;
 
 void sa_sample_rates_stats(struct sa_sample_rates_stats *ret);
 

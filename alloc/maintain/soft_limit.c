@@ -145,7 +145,7 @@ void sa_soft_limit_enforce(void)
 
 /* Runs the callback; the handler of SA_DEFERRED_SOFT_LIMIT, outside the fork gate. If the callback
  * makes the next call due, a later slow path makes it. */
-static void tell(void)
+static void tell(void) SA_OUTSIDE_GATE
 {
     const void *nobody = NULL;
     void (*callback)(void *arg);

@@ -7,6 +7,8 @@
 #ifndef SA_MAINTAIN_SOFT_LIMIT_H
 #define SA_MAINTAIN_SOFT_LIMIT_H
 
+#include "alloc/base/thread_safety.h"
+
 #include <stdbool.h>
 
 /*
@@ -14,11 +16,11 @@
  * lock. If another thread is doing so, returns at once, or waits if usage exceeds the limit by
  * 1/64.
  */
-void sa_soft_limit_enforce(void);
+void sa_soft_limit_enforce(void) SA_INSIDE_GATE;
 
 /* Sets the callback; NULL: none. It is called outside the fork gate, without locks, by one thread
  * at a time, and never from within itself. Called inside the fork gate. */
-void sa_soft_limit_set_callback(void (*callback)(void *arg), void *arg);
+void sa_soft_limit_set_callback(void (*callback)(void *arg), void *arg) SA_INSIDE_GATE;
 
 /* Called in a child of fork: forgets a callback that was running on another thread. */
 void sa_soft_limit_after_fork(void);

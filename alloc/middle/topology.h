@@ -4,6 +4,8 @@
 #ifndef SA_MIDDLE_TOPOLOGY_H
 #define SA_MIDDLE_TOPOLOGY_H
 
+#include "alloc/base/thread_safety.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,7 +22,7 @@ bool sa_topology_may_matter(void);
  * `apply` must enter the gate.
  */
 typedef void sa_topology_apply(const uint8_t *domain_of, unsigned cpus, unsigned domains);
-int sa_topology_discover(sa_topology_apply *apply);
+int sa_topology_discover(sa_topology_apply *apply) SA_OUTSIDE_GATE;
 
 /* In a child of fork: the thread that was asking does not exist any more. */
 void sa_topology_after_fork(void);

@@ -41,7 +41,7 @@ struct sa_thread {
     uint16_t past_limit;  /* MiB beyond the hard limit for its requests, see sa_limits_over */
     uint32_t held_ranks;  /* debug builds: a bit for each lock rank held */
     uint8_t slot_state;   /* enum in alloc/cpu_cache/thread_slots.c */
-    uint8_t gate_moving;  /* see sa_fork_gate_moves */
+    uint8_t gate_moving;  /* brackets that this thread is in, see sa_fork_gate_move_begin */
     uint8_t gate_broken;
     uint8_t sampling;     /* inside the sampler: its own allocations are not sampled */
     const void *caller;   /* frame of the allocator's caller, see api/entry.h; NULL: not known */
