@@ -191,8 +191,8 @@ class Heap:
             yield from self.describe_whole(address, span)
         elif state == c['SA_SPAN_GUARDED']:
             yield from self.describe_guarded(address, span)
-        elif state == c['SA_SPAN_KEPT']:
-            yield from self.describe_kept(address, span)
+        elif state == c['SA_SPAN_QUARANTINED']:
+            yield from self.describe_quarantined(address, span)
         yield '  span: [%#x, %#x), record at %#x' % (
             self.get(span, 'sa_span.start'), self.get(span, 'sa_span.start') + self.span_bytes(span), span)
 
@@ -259,7 +259,7 @@ class Heap:
         yield from block_line(address, block)
         yield from self.history_lines(slot)
 
-    def describe_kept(self, address, span):
+    def describe_quarantined(self, address, span):
         """An address in the sample quarantine."""
         for i in range(self.constant['SA_SAMPLE_QUARANTINE_MAX']):
             entry = self.variable['kept.entries'] + i * self.constant['entry']

@@ -51,12 +51,12 @@ static uintptr_t arena_carve(size_t bytes, size_t align) SA_REQUIRES(SA_RANK_ARE
 /* Maps the next block, which holds at least that many bytes. */
 static bool arena_map(size_t bytes) SA_REQUIRES(SA_RANK_ARENA)
 {
-    size_t least = sa_max(sa_vm.page_bytes, 4096);
-    size_t block = sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, least));
+    size_t min = sa_max(sa_vm.page_bytes, 4096);
+    size_t block = sa_max(ARENA_BLOCK_BYTES, sa_align_up(bytes, min));
     void *p = sa_vm_map(NULL, block, "salloc:metadata");
 
-    if (!p && block > least) { /* memory may be short: map no more than needed */
-        block = sa_align_up(bytes, least);
+    if (!p && block > min) { /* memory may be short: map no more than needed */
+        block = sa_align_up(bytes, min);
         p = sa_vm_map(NULL, block, "salloc:metadata");
     }
     if (!p)

@@ -22,14 +22,14 @@
 #include <stdint.h>
 
 enum sa_span_state {
-    SA_SPAN_UNUSED,   /* record on a free list */
-    SA_SPAN_BACKED,   /* free; its pages may be backed and contain data */
-    SA_SPAN_RELEASED, /* free; its pages are unbacked and read as zero */
-    SA_SPAN_MOVING,   /* changing hands or being released; belongs to the thread that does it */
-    SA_SPAN_OBJECTS,  /* in use: objects of a class */
-    SA_SPAN_LARGE,    /* in use: one block */
-    SA_SPAN_GUARDED,  /* a slot for guarded blocks, in use or not: sampling/guard/guarded.h */
-    SA_SPAN_KEPT,     /* a freed, inaccessible sample: sampling/guard/sample_quarantine.h */
+    SA_SPAN_UNUSED,      /* record on a free list */
+    SA_SPAN_BACKED,      /* free; its pages may be backed and contain data */
+    SA_SPAN_RELEASED,    /* free; its pages are unbacked and read as zero */
+    SA_SPAN_MOVING,      /* changing hands or being released; belongs to the thread that does it */
+    SA_SPAN_OBJECTS,     /* in use: objects of a class */
+    SA_SPAN_LARGE,       /* in use: one block */
+    SA_SPAN_GUARDED,     /* a slot for guarded blocks, in use or not: sampling/guard/guarded.h */
+    SA_SPAN_QUARANTINED, /* a freed, inaccessible sample: sampling/guard/sample_quarantine.h */
 };
 
 struct sa_sample; /* sampling/record/recording.h */

@@ -24,9 +24,9 @@
 static size_t random_size(uint64_t random)
 {
     unsigned octave = (unsigned)__builtin_ctzll(random >> 40 | 1u << (OCTAVES - 1));
-    size_t least = SIZE_MIN << octave;
+    size_t min = SIZE_MIN << octave;
 
-    return least + (random >> 28 & (least - 1));
+    return min + (random >> 28 & (min - 1));
 }
 
 /* A block of random size, its first word written. */

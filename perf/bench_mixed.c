@@ -19,9 +19,9 @@
 
 /* From least << 0 to least << octaves, from bits of a random number that perf_below does not depend
  * on. */
-static size_t even_size(uint64_t random, size_t least, unsigned octaves)
+static size_t even_size(uint64_t random, size_t min, unsigned octaves)
 {
-    size_t from = least << (random >> 8 & 0xffff) * octaves / 0x10000;
+    size_t from = min << (random >> 8 & 0xffff) * octaves / 0x10000;
 
     return from + (random >> 16 & (from - 1));
 }
@@ -43,7 +43,7 @@ static void free_all(char **p, size_t n)
 }
 
 /* Replaces random ones of n blocks, and writes the first byte. */
-static void replace(uint64_t times, uint64_t seed, char **p, uint32_t n, size_t least,
+static void replace(uint64_t times, uint64_t seed, char **p, uint32_t n, size_t min,
                     unsigned octaves)
 {
     for (uint64_t i = 0; i < times; i++) {
@@ -51,7 +51,7 @@ static void replace(uint64_t times, uint64_t seed, char **p, uint32_t n, size_t 
         char **at = &p[perf_below(random, n)];
 
         free(*at);
-        *at = touched(malloc(even_size(random, least, octaves)), 0, 1);
+        *at = touched(malloc(even_size(random, min, octaves)), 0, 1);
     }
 }
 

@@ -173,7 +173,7 @@ static long preempted(void)
 
 static void measure_stalls(const char *what, void *get, double seconds)
 {
-    uint64_t random = 7, most = 0, waited_most = 0, slow = 0, waited = 0, calls = 0, end;
+    uint64_t random = 7, max = 0, waited_max = 0, slow = 0, waited = 0, calls = 0, end;
     void *slots[SLOTS] = {NULL}, *polls;
     pthread_t thread;
     long before;
@@ -197,11 +197,11 @@ static void measure_stalls(const char *what, void *get, double seconds)
         }
         took = now(CLOCK_MONOTONIC) - start;
         after = preempted();
-        most = took > most ? took : most;
+        max = took > max ? took : max;
         slow += took > SLOW_NS;
         if (after == before) {
             waited += took > SLOW_NS;
-            waited_most = took > waited_most ? took : waited_most;
+            waited_max = took > waited_max ? took : waited_max;
         }
         before = after;
     }
@@ -212,8 +212,8 @@ static void measure_stalls(const char *what, void *get, double seconds)
     printf(
         "stalls %-12s %6.2f million calls, %llu over 1 ms, longest %.3f ms; not preempted: %llu, "
         "longest %.3f ms",
-        what, (double)calls / 1e6, (unsigned long long)slow, (double)most / 1e6,
-        (unsigned long long)waited, (double)waited_most / 1e6);
+        what, (double)calls / 1e6, (unsigned long long)slow, (double)max / 1e6,
+        (unsigned long long)waited, (double)waited_max / 1e6);
     if (get)
         printf("; %lu reports", (unsigned long)polls);
     printf("\n");

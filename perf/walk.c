@@ -26,9 +26,9 @@
 #define NODES                                                                                      \
     (1u << 18) /* of the ring: each on a page of its own, as far as there are that many            \
                 */
-#define MOST_WALKS 101
-#define SIZE_LOG   22 /* blocks below 4 MiB */
-#define MIB        (1ul << 20)
+#define WALKS_MAX 101
+#define SIZE_LOG  22 /* blocks below 4 MiB */
+#define MIB       (1ul << 20)
 
 static void fail(const char *what)
 {
@@ -309,13 +309,13 @@ static void show(const char *name, const struct process *p, double *ns, size_t w
 int main(int argc, char **argv)
 {
     static const char *const choices[] = {"auto", "off"};
-    static double ns[2][MOST_WALKS], ratio[MOST_WALKS];
+    static double ns[2][WALKS_MAX], ratio[WALKS_MAX];
     size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : 2048;
     size_t walks = argc > 2 ? strtoul(argv[2], NULL, 10) : 15;
     double seconds = argc > 3 ? strtod(argv[3], NULL) : 20;
     struct process p[2];
 
-    if (mib == 0 || walks == 0 || walks > MOST_WALKS)
+    if (mib == 0 || walks == 0 || walks > WALKS_MAX)
         fail("usage: salloc-walk [MIB [WALKS [SECONDS]]]");
     if (getenv("SALLOC_WALK_CHILD"))
         return child(mib, seconds);

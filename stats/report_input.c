@@ -22,9 +22,9 @@ static size_t input_bytes(void)
 
 /*
  * The kernel walks its page tables to compute the coverage, which may take milliseconds. Such walks
- * take at most 1/COVERAGE_PART of the time. In between, reports show the last result.
+ * take at most 1/COVERAGE_FRACTION of the time. In between, reports show the last result.
  */
-#define COVERAGE_PART 100
+#define COVERAGE_FRACTION 100
 
 static struct sa_vm_coverage read_coverage(void)
 {
@@ -41,7 +41,7 @@ static struct sa_vm_coverage read_coverage(void)
             c = (struct sa_vm_coverage){0, 0};
         sa_store_relaxed(&last.resident, c.resident);
         sa_store_relaxed(&last.huge, c.huge);
-        sa_store_relaxed(&last.next_ns, now + (sa_clock_ns() - now) * COVERAGE_PART);
+        sa_store_relaxed(&last.next_ns, now + (sa_clock_ns() - now) * COVERAGE_FRACTION);
         sa_store_release(&last.used, 0);
     }
     return (struct sa_vm_coverage){sa_load_relaxed(&last.resident), sa_load_relaxed(&last.huge)};
@@ -57,7 +57,7 @@ static void read_heaps(struct sa_report_input *r)
     }
     r->has_huge = sa_page_heap_huge_stats(&sa_page_heap_ordinary, &r->huge);
     r->coverage = read_coverage();
-    sa_page_heap_census(&sa_page_heap_sampled, &r->sampled_sizes, &r->sampled_ages);
+    sa_page_heap_walk(&sa_page_heap_sampled, &r->sampled_sizes, &r->sampled_ages);
     sa_fork_gate_leave();
     now = sa_clock_coarse_ns();
     r->seconds = r->has_huge && r->huge.started_ns && now > r->huge.started_ns

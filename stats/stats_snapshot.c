@@ -96,10 +96,10 @@ static void snapshot_heaps(struct sa_snapshot *s)
 {
     struct sa_page_heap_stats sampled;
     struct sa_quarantine_stats q;
-    struct sa_sample_quarantine_stats kept;
+    struct sa_sample_quarantine_stats quarantined;
 
     /* The quarantine comes first: a block that is freed meanwhile is still in use below. */
-    sa_sample_quarantine_stats(&kept);
+    sa_sample_quarantine_stats(&quarantined);
     sa_quarantine_stats(&q);
     s->quarantine_limit_bytes = q.limit_bytes;
     sa_page_heap_stats(&sa_page_heap_ordinary, &s->heap);
@@ -119,17 +119,18 @@ static void snapshot_heaps(struct sa_snapshot *s)
     s->heap.grown += sampled.grown;
     s->heap.released_ever_bytes += sampled.released_ever_bytes;
     /* Blocks in quarantine are in use to the page heaps, but the program has freed them. */
-    kept.spans += q.large_blocks;
-    kept.bytes += q.large_bytes;
-    kept.bytes = sa_min(kept.bytes, s->heap.in_use_bytes);
-    s->sampled_objects -= sa_min(kept.sampled_spans, s->sampled_objects);
-    s->sampled_bytes -= sa_min(kept.sampled_bytes, s->sampled_bytes);
-    s->heap.spans_in_use -= sa_min(kept.spans, s->heap.spans_in_use);
-    s->heap.in_use_bytes -= kept.bytes;
-    s->kept_empty_bytes = sa_min(s->heap.empty_bytes + sampled.empty_bytes, kept.bytes);
-    s->kept_bytes = kept.bytes;
-    s->heap.released_bytes += s->kept_empty_bytes;
-    s->heap.backed_bytes += kept.bytes - s->kept_empty_bytes;
+    quarantined.spans += q.large_blocks;
+    quarantined.bytes += q.large_bytes;
+    quarantined.bytes = sa_min(quarantined.bytes, s->heap.in_use_bytes);
+    s->sampled_objects -= sa_min(quarantined.sampled_spans, s->sampled_objects);
+    s->sampled_bytes -= sa_min(quarantined.sampled_bytes, s->sampled_bytes);
+    s->heap.spans_in_use -= sa_min(quarantined.spans, s->heap.spans_in_use);
+    s->heap.in_use_bytes -= quarantined.bytes;
+    s->quarantined_empty_bytes =
+        sa_min(s->heap.empty_bytes + sampled.empty_bytes, quarantined.bytes);
+    s->quarantined_bytes = quarantined.bytes;
+    s->heap.released_bytes += s->quarantined_empty_bytes;
+    s->heap.backed_bytes += quarantined.bytes - s->quarantined_empty_bytes;
     /* A sampled block counts once: by its proxy if the proxy is held, else as an object of its
      * class. The rest of its pages counts as metadata. Pages of guarded blocks count as metadata
      * already. */
@@ -205,7 +206,8 @@ __attribute__((unused)) static bool snapshot_adds_up(const struct sa_snapshot *s
                                        s->heap.released_bytes + s->emptied_bytes &&
            s->released_bytes == s->heap.released_bytes + s->emptied_bytes + s->reserved_bytes &&
            s->system_bytes == sa_snapshot_actual(s) + s->released_bytes &&
-           s->sharded_bytes <= s->transfer_bytes && s->kept_empty_bytes <= s->kept_bytes;
+           s->sharded_bytes <= s->transfer_bytes &&
+           s->quarantined_empty_bytes <= s->quarantined_bytes;
 }
 
 void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *detail)

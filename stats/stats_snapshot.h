@@ -70,13 +70,13 @@ struct sa_snapshot {
     size_t central_bytes; /* free objects, and the rest behind the last object of each span */
     size_t emptied_bytes; /* unbacked pages of free objects; not in central_bytes */
     size_t large_blocks, large_bytes;
-    struct sa_large_counts large; /* of large blocks since the start */
-    struct sa_large_counts ever;  /* of all blocks since the start */
-    size_t sampled_objects;       /* sampled blocks with pages of their own */
-    size_t sampled_bytes;         /* of those pages; the part beyond apart_bytes is metadata */
-    size_t apart_bytes;           /* of apart_objects, by the size of their class */
-    size_t kept_bytes;            /* in the sample quarantine, of either heap */
-    size_t kept_empty_bytes;      /* the unbacked part of those */
+    struct sa_large_counts large;   /* of large blocks since the start */
+    struct sa_large_counts ever;    /* of all blocks since the start */
+    size_t sampled_objects;         /* sampled blocks with pages of their own */
+    size_t sampled_bytes;           /* of those pages; the part beyond apart_bytes is metadata */
+    size_t apart_bytes;             /* of apart_objects, by the size of their class */
+    size_t quarantined_bytes;       /* in the sample quarantine, of either heap */
+    size_t quarantined_empty_bytes; /* the unbacked part of those */
     size_t pagemap_bytes, pagemap_root_resident_bytes, slab_bytes;
     size_t metadata_bytes; /* arena in use, slabs, stacks, and other_bytes */
     size_t other_bytes;    /* tables by address, guarded blocks, emergency memory, profiles that the

@@ -90,14 +90,14 @@ void sa_text_sizes(struct sa_fmt *f, const char *label, const struct sa_size_inf
         const struct sa_size_count *c = &sizes->count[i];
         struct sa_size_pages pages = sa_size_info_pages(sizes, i);
         double per_s = seconds > 0 ? 1 / seconds : 0;
-        size_t least = sa_size_info_least(i);
+        size_t min = sa_size_info_min(i);
 
         if (!c->allocs)
             continue;
         if (i < SA_SIZE_EXACT)
-            sa_fmt_add(f, "%s: %21zu page info:", label, least);
+            sa_fmt_add(f, "%s: %21zu page info:", label, min);
         else
-            sa_fmt_add(f, "%s: [ %7zu , %7zu ] page info:", label, least, sa_size_info_most(i));
+            sa_fmt_add(f, "%s: [ %7zu , %7zu ] page info:", label, min, sa_size_info_max(i));
         sa_fmt_add(f, " %10llu / %10llu a/f, %8llu (%6m MiB) live, %8.3F allocs/s (%6.1F MiB/s)\n",
                    c->allocs, c->frees, c->allocs - c->frees,
                    (size_t)(pages.allocated - pages.freed) << SA_PAGE_SHIFT,

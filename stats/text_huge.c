@@ -23,9 +23,8 @@ static void histogram(struct sa_fmt *f, const char *kind, const char *of, const 
 {
     sa_fmt_add(f, FILLER "# of %s hps with a<= %s <b\n", kind, of);
     for (unsigned i = 0; i < SA_HUGE_BUCKETS; i++)
-        sa_fmt_add(f, "%s<%3u<=%6zu%s", i % COLUMNS ? " " : FILLER,
-                   sa_huge_bucket_least[i] + offset, counts[i],
-                   i % COLUMNS == COLUMNS - 1 ? "\n" : "");
+        sa_fmt_add(f, "%s<%3u<=%6zu%s", i % COLUMNS ? " " : FILLER, sa_huge_bucket_min[i] + offset,
+                   counts[i], i % COLUMNS == COLUMNS - 1 ? "\n" : "");
     sa_fmt_add(f, "\n");
 }
 

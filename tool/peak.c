@@ -58,8 +58,8 @@ static bool read_state(struct sa_target *t, const struct sa_table *table, struct
     uint64_t in_use = sa_table_variable(table, "sa_in_use", e);
     struct sa_field number = sa_table_field(table, "struct live_samples", "peak_number", e);
     struct sa_field time = sa_table_field(table, "struct live_samples", "peak_time_ns", e);
-    struct sa_field looked_at = sa_table_field(table, "struct live_samples", "most", e);
-    struct sa_field most = sa_table_field(table, "struct sa_in_use", "most", e);
+    struct sa_field looked_at = sa_table_field(table, "struct live_samples", "seen_peak", e);
+    struct sa_field most = sa_table_field(table, "struct sa_in_use", "peak", e);
 
     if (!e->code && !(sa_field_read(t, live, number, &ret->number) &&
                       sa_field_read(t, live, time, &ret->time_ns) &&

@@ -328,7 +328,7 @@ bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
     memset(ret, 0, sizeof(*ret));
     profile->type = type;
     profile->time_ns = r->target.time_ns;
-    profile->waste_most = INFINITY;
+    profile->waste_max = INFINITY;
     profile->clock_ns = calendar_minus_monotonic();
     ret->origin = (struct sa_profile_origin){.pid = r->target.pid,
                                              .mappings = origin_mappings,

@@ -127,7 +127,7 @@ static void init_hardening(void)
     bool all = SA_HARDENED || sa_options.hardening == SA_HARDENING_ON;
     struct sa_hardening wanted = {
         .sampled = !all && sa_options.hardening == SA_HARDENING_SAMPLED,
-        .marks = all,
+        .canaries = all,
         .scatter = all,
         .guards = all,
         .watch = all && sa_options.guarded_sample && sa_options.sample_interval,

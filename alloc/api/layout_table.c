@@ -44,7 +44,7 @@ SA_LAYOUT = {
     SA_LAYOUT_VALUE(SA_SPAN_OBJECTS),
     SA_LAYOUT_VALUE(SA_SPAN_LARGE),
     SA_LAYOUT_VALUE(SA_SPAN_GUARDED),
-    SA_LAYOUT_VALUE(SA_SPAN_KEPT),
+    SA_LAYOUT_VALUE(SA_SPAN_QUARANTINED),
 
     SA_LAYOUT_FIELD(struct sa_pagemap, root),
     SA_LAYOUT_SIZE(struct sa_map_root),
@@ -147,7 +147,7 @@ SA_LAYOUT = {
 
     SA_LAYOUT_FIELD(struct sa_footprint, used),
     SA_LAYOUT_FIELD(struct sa_vm, used_bytes),
-    SA_LAYOUT_FIELD(struct sa_in_use, most),
+    SA_LAYOUT_FIELD(struct sa_in_use, peak),
 
     SA_LAYOUT_FIELD(struct sa_block_history_slot, history),
     SA_LAYOUT_FIELD(struct sa_block_history, start),

@@ -33,7 +33,7 @@ static int limit_error(size_t bytes)
 /* Releases the memory that exceeds a new limit, as far as possible. Called inside the fork gate. */
 static void limit_take_effect(enum sa_limit_kind kind) SA_INSIDE_GATE
 {
-    size_t over = sa_limits_excess(kind);
+    size_t over = sa_limits_surplus(kind);
 
     if (kind == SA_LIMIT_SOFT)
         sa_soft_limit_enforce();
@@ -102,12 +102,12 @@ static void set_option(enum sa_limit_kind kind, size_t bytes)
 static void set_from_cgroup(unsigned percent)
 {
     struct sa_cgroup_limits limits;
-    uint64_t least;
+    uint64_t min;
 
     sa_cgroup_read_limits("", &limits);
-    least = sa_min(limits.max, limits.high);
-    if (least != SA_CGROUP_NONE)
-        sa_limits_set(SA_LIMIT_SOFT, least / 100 * percent);
+    min = sa_min(limits.max, limits.high);
+    if (min != SA_CGROUP_NONE)
+        sa_limits_set(SA_LIMIT_SOFT, min / 100 * percent);
     if (limits.max != SA_CGROUP_NONE)
         sa_limits_set(SA_LIMIT_HARD, limits.max);
 }

@@ -23,7 +23,7 @@ extern void *__libc_stack_end SA_WEAK;
 struct sa_options sa_options;
 
 /* The percentage that the value "on" of limit_from_cgroup stands for. */
-#define PART_ON 90
+#define PERCENT_ON 90
 
 /* The most characters of an item that a complaint shows. */
 #define SHOWN 100
@@ -128,12 +128,12 @@ static bool parse_signal(struct piece p, uint64_t *ret)
 }
 
 /* Parses on, off, or a percentage with or without "%". 0 is off. */
-static bool parse_part(struct piece p, uint64_t *ret)
+static bool parse_percent(struct piece p, uint64_t *ret)
 {
     int flag = p.len > 1 ? sa_option_word(SA_OPTION_flag, p.at, p.len) : -1;
 
     if (flag >= 0 || piece_is(p, "0")) {
-        *ret = flag > 0 ? PART_ON : 0;
+        *ret = flag > 0 ? PERCENT_ON : 0;
         return true;
     }
     p.len -= p.len && p.at[p.len - 1] == '%';
@@ -154,8 +154,8 @@ static bool parse_value(enum sa_option_kind kind, struct piece p, uint64_t *ret)
         return parse_digits(p, ret);
     case SA_OPTION_signal:
         return parse_signal(p, ret);
-    case SA_OPTION_part:
-        return parse_part(p, ret);
+    case SA_OPTION_percent:
+        return parse_percent(p, ret);
     default:
         word = sa_option_word(kind, p.at, p.len);
         *ret = (uint64_t)word;
@@ -196,7 +196,7 @@ static void default_type(sa_option_type *o, enum salloc_profile_type v)
     *o = v;
 }
 
-static void default_part(sa_option_part *o, unsigned v)
+static void default_percent(sa_option_percent *o, unsigned v)
 {
     *o = v;
 }
@@ -223,7 +223,7 @@ static void default_signal(sa_option_signal *o, int v)
 
 void sa_options_default(struct sa_options *options)
 {
-#define SA_OPTION(key, kind, value, least, most, help) default_##kind(&options->key, value);
+#define SA_OPTION(key, kind, value, min, max, help) default_##kind(&options->key, value);
 #include "alloc/api/options.def"
 #undef SA_OPTION
 }
@@ -252,8 +252,8 @@ static enum verdict set_value(const struct sa_option_info *info, struct sa_optio
         return set_path(info, options, value, again);
     if (!parse_value(info->kind, value, &parsed))
         return NOT_UNDERSTOOD;
-    if (info->most && (parsed < info->least || parsed > info->most) &&
-        !(info->kind == SA_OPTION_part && !parsed))
+    if (info->max && (parsed < info->min || parsed > info->max) &&
+        !(info->kind == SA_OPTION_percent && !parsed))
         return OUT_OF_RANGE;
     again = again && sa_option_load(info, options) != parsed;
     sa_option_store(info, options, parsed);

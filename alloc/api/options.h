@@ -28,7 +28,7 @@ typedef uint64_t sa_option_seconds;
 typedef bool sa_option_flag;
 typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;
-typedef unsigned sa_option_part;
+typedef unsigned sa_option_percent;
 typedef enum sa_hugepages sa_option_hugepages;
 /* ON is 1, so that the constant SA_HARDENED can be the default. */
 typedef enum { SA_HARDENING_OFF, SA_HARDENING_ON, SA_HARDENING_SAMPLED } sa_option_hardening;
@@ -41,7 +41,7 @@ typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_opti
 
 /* The value of each key, by its name. */
 struct sa_options {
-#define SA_OPTION(key, kind, value, least, most, help) sa_option_##kind key;
+#define SA_OPTION(key, kind, value, min, max, help) sa_option_##kind key;
 #include "alloc/api/options.def"
 #undef SA_OPTION
 };

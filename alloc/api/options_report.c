@@ -41,7 +41,7 @@ static void read_effective(struct sa_options *o)
     o->per_cpu = sa_rseq.per_cpu;
     o->cpu_cache = sa_cpu_cache_limit();
     o->sample_interval = (size_t)sa_max(interval, 0);
-    o->hardening = sa_hardening.marks;
+    o->hardening = sa_hardening.canaries;
     o->junk =
         (sa_hardening.junk_new ? SA_JUNK_ALLOC : 0) | (sa_hardening.junk_freed ? SA_JUNK_FREE : 0);
     sa_quarantine_stats(&quarantine);

@@ -12,15 +12,15 @@
 #include <string.h>
 
 /* A text that does not fit, its end included, does not compile: it would be cut. */
-#define SA_OPTION(id, kind, value, least, most, text)                                              \
+#define SA_OPTION(id, kind, value, min, max, text)                                                 \
     SA_STATIC_ASSERT(sizeof(#id) <= sizeof(((struct sa_option_info *)0)->key) &&                   \
                          sizeof(text) <= sizeof(((struct sa_option_info *)0)->help),               \
                      "longer than the arrays of struct sa_option_info: " #id);
 #include "alloc/api/options.def"
 #undef SA_OPTION
 
-#define SA_OPTION(key, kind, value, least, most, help)                                             \
-    {SA_OPTION_##kind, offsetof(struct sa_options, key), least, most, #key, help},
+#define SA_OPTION(key, kind, value, min, max, help)                                                \
+    {SA_OPTION_##kind, offsetof(struct sa_options, key), min, max, #key, help},
 const struct sa_option_info sa_option_infos[SA_OPTIONS] = {
 #include "alloc/api/options.def"
 };
@@ -68,7 +68,7 @@ static const struct {
     {SA_OPTION_signal, SIGQUIT, "QUIT"},
     {SA_OPTION_signal, SIGWINCH, "WINCH"},
     {SA_OPTION_signal, SIGURG, "URG"},
-    {SA_OPTION_part, 0, "off"},
+    {SA_OPTION_percent, 0, "off"},
 };
 
 #define WORDS (sizeof(words) / sizeof(words[0]))
@@ -90,7 +90,7 @@ static size_t field_bytes(enum sa_option_kind kind)
         return sizeof(sa_option_flag);
     case SA_OPTION_type:
     case SA_OPTION_signal:
-    case SA_OPTION_part:
+    case SA_OPTION_percent:
     case SA_OPTION_hugepages:
     case SA_OPTION_hardening:
     case SA_OPTION_junk:
@@ -175,7 +175,7 @@ void sa_option_add_allowed(struct sa_fmt *f, const struct sa_option_info *info)
     case SA_OPTION_signal:
         sa_fmt_add(f, "RTMIN+N, RTMAX-N, a number, ");
         break;
-    case SA_OPTION_part:
+    case SA_OPTION_percent:
         sa_fmt_add(f, "on, off or a percentage");
         break;
     case SA_OPTION_size:
@@ -190,11 +190,11 @@ void sa_option_add_allowed(struct sa_fmt *f, const struct sa_option_info *info)
     default:
         break;
     }
-    if (info->most) {
+    if (info->max) {
         sa_fmt_add(f, " from ");
-        add_size(f, info->least);
+        add_size(f, info->min);
         sa_fmt_add(f, " to ");
-        add_size(f, info->most);
+        add_size(f, info->max);
     } else {
         add_words(f, info->kind);
     }
@@ -233,7 +233,7 @@ static size_t distance(const char *a, size_t n, const char *b)
 const struct sa_option_info *sa_option_nearest(const char *key, size_t len)
 {
     const struct sa_option_info *nearest = NULL;
-    size_t least =
+    size_t min =
         len / 3 + 1; /* a key that differs by more than 1/3 of its letters is another word */
 
     if (len > KEY_MAX)
@@ -241,8 +241,8 @@ const struct sa_option_info *sa_option_nearest(const char *key, size_t len)
     for (size_t i = 0; i < SA_OPTIONS; i++) {
         size_t d = distance(key, len, sa_option_infos[i].key);
 
-        if (d < least) {
-            least = d;
+        if (d < min) {
+            min = d;
             nearest = &sa_option_infos[i];
         }
     }

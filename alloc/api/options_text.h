@@ -15,7 +15,7 @@ enum sa_option_kind {
     SA_OPTION_path,
     SA_OPTION_type,
     SA_OPTION_signal,
-    SA_OPTION_part,
+    SA_OPTION_percent,
     SA_OPTION_hugepages,
     SA_OPTION_hardening,
     SA_OPTION_junk,
@@ -26,12 +26,12 @@ enum sa_option_kind {
 struct sa_option_info {
     enum sa_option_kind kind;
     unsigned offset; /* in struct sa_options */
-    uint64_t least, most;
+    uint64_t min, max;
     char key[32];
     char help[104];
 };
 
-#define SA_OPTION(key, kind, value, least, most, help) +1
+#define SA_OPTION(key, kind, value, min, max, help) +1
 enum {
     SA_OPTIONS = 0
 #include "alloc/api/options.def"

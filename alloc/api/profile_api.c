@@ -156,7 +156,7 @@ SA_EXPORT salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type)
             sa_cpu_cache_count_use(); /* the peak may be now */
         profile = sa_snapshot_profile(type, &error);
         if (profile && type == SALLOC_PROFILE_FRAGMENTATION)
-            profile->waste_most = waste_now();
+            profile->waste_max = waste_now();
         sa_fork_gate_leave();
     }
     if (profile)

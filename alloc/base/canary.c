@@ -27,7 +27,7 @@
 SA_STATIC_ASSERT(SA_MID_MAX - SA_CANARY_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes fit into a mark");
 
 /* The place of an object's canary. */
-static uint64_t *mark_of(const void *object, size_t bytes)
+static uint64_t *canary_of(const void *object, size_t bytes)
 {
     SA_DCHECK(bytes >= SA_CANARY_BYTES && (uintptr_t)object % 8 == 0 && bytes % 8 == 0);
     return (uint64_t *)((uintptr_t)object + bytes - SA_CANARY_BYTES);
@@ -35,35 +35,35 @@ static uint64_t *mark_of(const void *object, size_t bytes)
 
 /* The hash of kind 0 (in use), 1 (free) or 2 (fresh). It mixes twice, with a key each: one mixing
  * step can be inverted, so the input could be computed from the output. told: size and origin. */
-static uint64_t mark_hash(const uint64_t *mark, unsigned kind, uint64_t told)
+static uint64_t canary_hash(const uint64_t *canary, unsigned kind, uint64_t told)
 {
-    uint64_t where = (uintptr_t)mark ^ told << ORIGIN_SHIFT;
+    uint64_t where = (uintptr_t)canary ^ told << ORIGIN_SHIFT;
 
     return sa_rng_mix(sa_rng_mix(where ^ sa_hardening.key[kind]) +
                       sa_hardening.key[(kind + 1) % 3]);
 }
 
 /* The canary of a block in use. told: size and origin, as they stand in bits 40 and above. */
-static uint64_t mark_used(const uint64_t *mark, uint64_t told)
+static uint64_t canary_used(const uint64_t *canary, uint64_t told)
 {
-    return told << ORIGIN_SHIFT | (mark_hash(mark, 0, told) & HASH_MASK) | 1;
+    return told << ORIGIN_SHIFT | (canary_hash(canary, 0, told) & HASH_MASK) | 1;
 }
 
 /* The kind that the value v means at this place. */
-static enum sa_mark mark_kind(const uint64_t *mark, uint64_t v)
+static enum sa_canary canary_kind(const uint64_t *canary, uint64_t v)
 {
-    if (v == mark_used(mark, v >> ORIGIN_SHIFT))
+    if (v == canary_used(canary, v >> ORIGIN_SHIFT))
         return SA_CANARY_USED;
-    if (v == mark_hash(mark, 1, 0))
+    if (v == canary_hash(canary, 1, 0))
         return SA_CANARY_FREE;
-    return v == mark_hash(mark, 2, 0) ? SA_CANARY_FRESH : SA_CANARY_BROKEN;
+    return v == canary_hash(canary, 2, 0) ? SA_CANARY_FRESH : SA_CANARY_BROKEN;
 }
 
-enum sa_mark sa_canary_read(const void *object, size_t bytes, size_t *ret_size)
+enum sa_canary sa_canary_read(const void *object, size_t bytes, size_t *ret_size)
 {
-    const uint64_t *mark = mark_of(object, bytes);
-    uint64_t v = sa_load_relaxed(mark);
-    enum sa_mark kind = mark_kind(mark, v);
+    const uint64_t *canary = canary_of(object, bytes);
+    uint64_t v = sa_load_relaxed(canary);
+    enum sa_canary kind = canary_kind(canary, v);
 
     if (kind == SA_CANARY_USED)
         *ret_size = v >> SIZE_SHIFT;
@@ -72,31 +72,32 @@ enum sa_mark sa_canary_read(const void *object, size_t bytes, size_t *ret_size)
 
 unsigned sa_canary_origin(const void *object, size_t bytes)
 {
-    unsigned told = (unsigned)(sa_load_relaxed(mark_of(object, bytes)) >> ORIGIN_SHIFT);
+    unsigned told = (unsigned)(sa_load_relaxed(canary_of(object, bytes)) >> ORIGIN_SHIFT);
 
     return (told >> 4 & 3) << SA_ORIGIN_FAMILY | (told & 15);
 }
 
 void sa_canary_use(void *object, size_t bytes, size_t size, unsigned origin)
 {
-    uint64_t *mark = mark_of(object, bytes), told = origin >> SA_ORIGIN_FAMILY << 4 | (origin & 15);
+    uint64_t *canary = canary_of(object, bytes),
+             told = origin >> SA_ORIGIN_FAMILY << 4 | (origin & 15);
 
     sa_slack_fill((char *)object + size, bytes - SA_CANARY_BYTES - size);
-    sa_store_release(mark, mark_used(mark, size << (SIZE_SHIFT - ORIGIN_SHIFT) | told));
+    sa_store_release(canary, canary_used(canary, size << (SIZE_SHIFT - ORIGIN_SHIFT) | told));
 }
 
-enum sa_mark sa_canary_free(void *object, size_t bytes)
+enum sa_canary sa_canary_free(void *object, size_t bytes)
 {
-    uint64_t *mark = mark_of(object, bytes);
+    uint64_t *canary = canary_of(object, bytes);
 
-    return mark_kind(mark, sa_xchg_acquire(mark, mark_hash(mark, 1, 0)));
+    return canary_kind(canary, sa_xchg_acquire(canary, canary_hash(canary, 1, 0)));
 }
 
 void sa_canary_fresh(void *object, size_t bytes)
 {
-    uint64_t *mark = mark_of(object, bytes);
+    uint64_t *canary = canary_of(object, bytes);
 
-    sa_store_relaxed(mark, mark_hash(mark, 2, 0));
+    sa_store_relaxed(canary, canary_hash(canary, 2, 0));
 }
 
 void sa_slack_fill(void *start, size_t bytes)

@@ -29,11 +29,11 @@
 /* Bytes of slack that are filled and checked: an overflow begins in the first of them. */
 #define SA_SLACK_MAX 256
 
-enum sa_mark { SA_CANARY_USED, SA_CANARY_FREE, SA_CANARY_FRESH, SA_CANARY_BROKEN };
+enum sa_canary { SA_CANARY_USED, SA_CANARY_FREE, SA_CANARY_FRESH, SA_CANARY_BROKEN };
 
 /* Reads the canary of an object of `bytes` bytes. *ret_size receives the requested bytes, and only
  * for SA_CANARY_USED. */
-enum sa_mark sa_canary_read(const void *object, size_t bytes, size_t *ret_size);
+enum sa_canary sa_canary_read(const void *object, size_t bytes, size_t *ret_size);
 
 /* The origin (alloc/base/origin.h) that the canary of a block in use holds. The canary is not
  * checked. */
@@ -45,7 +45,7 @@ void sa_canary_use(void *object, size_t bytes, size_t size, unsigned origin);
 
 /* Makes a block a free object, in one atomic exchange. Returns the kind that the canary had before,
  * so that of two threads that free the block one learns of the error. */
-enum sa_mark sa_canary_free(void *object, size_t bytes);
+enum sa_canary sa_canary_free(void *object, size_t bytes);
 
 /* Makes an object fresh: it was never a block. */
 void sa_canary_fresh(void *object, size_t bytes);

@@ -4,10 +4,10 @@
 
 #include "alloc/base/fatal.h"
 
-uint8_t sa_class_places[SA_CLASSES_MAX];
+uint8_t sa_first_use_indexes[SA_CLASSES_MAX];
 uint8_t sa_first_use[SA_CLASSES_MAX];
 
-unsigned sa_class_place_find(unsigned cls)
+unsigned sa_first_use_index_find(unsigned cls)
 {
     SA_DCHECK(cls && cls < SA_CLASSES_MAX);
     for (unsigned i = 0;; i++) {
@@ -19,7 +19,7 @@ unsigned sa_class_place_find(unsigned cls)
         if (!there && sa_cas_relaxed(&sa_first_use[i], &there, (uint8_t)cls))
             there = (uint8_t)cls;
         if (there == cls) {
-            sa_store_relaxed(&sa_class_places[cls], (uint8_t)(i + 1));
+            sa_store_relaxed(&sa_first_use_indexes[cls], (uint8_t)(i + 1));
             return i;
         }
     }

@@ -9,11 +9,11 @@ SA_START_DATA struct sa_hardening sa_hardening;
 void sa_hardening_init(const struct sa_hardening *wanted, const uint64_t secret[4])
 {
     sa_hardening = *wanted;
-    sa_hardening.inspect = wanted->marks || wanted->sampled;
+    sa_hardening.inspect = wanted->canaries || wanted->sampled;
     for (int i = 0; i < 3; i++)
         sa_hardening.key[i] = secret[i];
     sa_hardening.rng = secret[3];
-    sa_hardening.tail = wanted->marks ? SA_CANARY_BYTES : 0;
-    sa_hardening.on = wanted->marks || wanted->scatter || wanted->guards || wanted->junk_new ||
+    sa_hardening.tail = wanted->canaries ? SA_CANARY_BYTES : 0;
+    sa_hardening.on = wanted->canaries || wanted->scatter || wanted->guards || wanted->junk_new ||
                       wanted->junk_freed || wanted->quarantine_bytes;
 }

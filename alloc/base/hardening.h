@@ -18,7 +18,7 @@ struct sa_hardening {
     bool on;         /* marks, scatter, guards, junk or quarantine */
     bool sampled;    /* sampled blocks get every check that a block can get */
     bool inspect;    /* maintenance and exit inspect blocks (alloc/hardening/inspect.h) */
-    bool marks;      /* blocks end with a canary (alloc/base/canary.h), and their sizes are exact */
+    bool canaries;   /* blocks end with a canary (alloc/base/canary.h), and their sizes are exact */
     bool scatter;    /* objects are taken from random places of their span */
     bool guards;     /* large blocks end before an inaccessible page */
     bool watch;      /* further blocks are guarded within a budget (alloc/hardening/watched.h) */

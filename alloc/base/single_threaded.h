@@ -23,8 +23,8 @@
  * with delays (preempt.h). */
 #if __has_include(<sys/single_threaded.h>) && !SA_TSAN && !defined(SA_PREEMPT)
 #include <sys/single_threaded.h>
-#define SA_ALONE_WORD        __libc_single_threaded
-#define sa_single_threaded() (SA_ALONE_WORD != 0)
+#define SA_SINGLE_THREADED_WORD __libc_single_threaded
+#define sa_single_threaded()    (SA_SINGLE_THREADED_WORD != 0)
 #else
 #define sa_single_threaded() false
 #endif

@@ -24,7 +24,7 @@ SA_STATIC_ASSERT(CLASS_BATCH_MAX <= SA_NEAR_MAX && CLASS_NEAR_ONLY <= SA_NEAR_MA
 #define CLASS_STAGGER_WORDS 24
 
 /* The maximum capacity in a per-CPU cache. A header counts up to SA_SLOTS_MAX (4095). */
-static uint16_t class_most(size_t size)
+static uint16_t class_max(size_t size)
 {
     if (size <= 64)
         return 4095;
@@ -38,7 +38,7 @@ static uint16_t class_most(size_t size)
 }
 
 /* The tail of a span, behind its last object, may be 1 / this of the span. */
-static size_t class_tail_part(size_t size)
+static size_t class_tail_fraction(size_t size)
 {
     return size <= 8192 ? 16 : 8;
 }
@@ -51,15 +51,15 @@ static size_t class_fewest(size_t size)
 
 /*
  * The size of a class, given the step of the regular sequence and the size of the class before. If
- * more of a page would be left over than class_tail_part allows, it is the largest multiple of 16
- * of which one more object fits. Only classes with spans of one page are adjusted, which the fast
- * path frees. Above SA_SMALL_MAX the tables of that path know multiples of 128 only.
+ * more of a page would be left over than class_tail_fraction allows, it is the largest multiple of
+ * 16 of which one more object fits. Only classes with spans of one page are adjusted, which the
+ * fast path frees. Above SA_SMALL_MAX the tables of that path know multiples of 128 only.
  */
 static size_t class_size(size_t step, size_t before)
 {
     size_t objects = SA_PAGE_BYTES / step, lower;
 
-    if (step > SA_SMALL_MAX || SA_PAGE_BYTES % step <= SA_PAGE_BYTES / class_tail_part(step))
+    if (step > SA_SMALL_MAX || SA_PAGE_BYTES % step <= SA_PAGE_BYTES / class_tail_fraction(step))
         return step;
     lower = SA_PAGE_BYTES / (objects + 1) & ~(size_t)15;
     return lower > before ? lower : step;
@@ -80,7 +80,7 @@ static void class_shape(struct sa_class *c, size_t step)
     for (;; pages *= 2) {
         bytes = pages << SA_PAGE_SHIFT;
         if (bytes / c->size >= class_fewest(c->size) &&
-            bytes % c->size <= bytes / class_tail_part(c->size))
+            bytes % c->size <= bytes / class_tail_fraction(c->size))
             break;
     }
     c->pages = (uint16_t)pages;
@@ -101,9 +101,9 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
         class_shape(c, step);
         c->objects = (uint16_t)(((size_t)c->pages << SA_PAGE_SHIFT) / size);
         c->batch = (uint16_t)sa_min(sa_max(CLASS_BATCH_BYTES / size, 2), CLASS_BATCH_MAX);
-        c->most = class_most(size);
+        c->max = class_max(size);
         c->check = UINT64_MAX / size + 1;
-        c->near = c->most <= CLASS_NEAR_ONLY ? c->most : c->batch;
+        c->near = c->max <= CLASS_NEAR_ONLY ? c->max : c->batch;
         c->near_begin = (uint16_t)(words + 1);
         c->begin = c->near_begin;
         words += 1u + c->near;
@@ -112,7 +112,7 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
     for (unsigned cls = 1; cls < n; cls++) {
         struct sa_class *c = &sa_size_classes.of[cls];
 
-        if (c->most <= SA_MIDDLE_MAX)
+        if (c->max <= SA_MIDDLE_MAX)
             continue;
         c->middle_begin = (uint16_t)(words + 1);
         words += 1 + SA_MIDDLE_MAX;
@@ -120,16 +120,16 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
     for (unsigned cls = 1; cls < n; cls++) {
         struct sa_class *c = &sa_size_classes.of[cls];
 
-        if (c->near == c->most)
+        if (c->near == c->max)
             continue;
-        if (c->most > SA_MIDDLE_MAX) {
+        if (c->max > SA_MIDDLE_MAX) {
             words += slab_begin_words;
             words = (unsigned)sa_align_up(words, CLASS_PAGE_WORDS) +
                     cls % CLASS_STAGGERS * CLASS_STAGGER_WORDS;
             words -= slab_begin_words;
         }
         c->begin = words + 1;
-        words += 1 + c->most;
+        words += 1 + c->max;
     }
     sa_size_classes.slab_words = words;
 }

@@ -30,7 +30,7 @@ struct sa_class {
     uint16_t pages;   /* pages of its spans */
     uint16_t objects; /* objects that fit on a span */
     uint16_t batch;   /* objects that move between the layers at a time */
-    uint16_t most;    /* maximum capacity in a per-CPU cache */
+    uint16_t max;     /* maximum capacity in a per-CPU cache */
     /*
      * Where a slab has slots of the class, in words from the slab's start. The word before the
      * first slot stays 0. A class has its slots in one of three places, by its capacity
@@ -64,7 +64,7 @@ static inline uint32_t sa_class_slots(const struct sa_class *c, uint32_t capacit
 {
     if (capacity <= c->near)
         return c->near_begin;
-    return capacity <= SA_MIDDLE_MAX && c->most > SA_MIDDLE_MAX ? c->middle_begin : c->begin;
+    return capacity <= SA_MIDDLE_MAX && c->max > SA_MIDDLE_MAX ? c->middle_begin : c->begin;
 }
 
 /*
@@ -84,7 +84,7 @@ static inline long sa_class_index(const struct sa_class *c, size_t offset)
 }
 
 /* True if a span of the class is one object and has no tail. */
-SA_INLINE bool sa_class_alone(const struct sa_class *k)
+SA_INLINE bool sa_class_is_single(const struct sa_class *k)
 {
     return k->objects == 1 && k->size == (size_t)k->pages << SA_PAGE_SHIFT;
 }

@@ -24,7 +24,7 @@ struct sa_token_bucket {
     /* Left; below 0: debt. */
     int64_t tokens;
     uint64_t filled_ns;     /* when tokens were added last; 0: never */
-    int64_t most;           /* capacity; constant after the bucket's initialization */
+    int64_t max;            /* capacity; constant after the bucket's initialization */
     uint64_t ns_of_a_token; /* nanoseconds in which one token is added; constant likewise */
 };
 
@@ -39,7 +39,7 @@ SA_INLINE void sa_bucket_refill(struct sa_token_bucket *b, uint64_t now_ns)
         return;
     tokens += (int64_t)((now_ns - before) / b->ns_of_a_token); /* a debt is reduced first */
     /* sa_min is for unsigned values */
-    sa_store_relaxed(&b->tokens, tokens < b->most ? tokens : b->most);
+    sa_store_relaxed(&b->tokens, tokens < b->max ? tokens : b->max);
 }
 
 /* Takes the tokens of a block. */

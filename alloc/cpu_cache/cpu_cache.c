@@ -25,7 +25,7 @@
  *
  * The countdown also brings a quiet program to the slow path, where maintenance is polled. A class
  * whose countdown ends rarely gets a short one, a class that ends it often gets a long one. This
- * costs less than one slow path in STRIDE_BUSY_MS (10 ms).
+ * costs less than one slow path in COUNTDOWN_BUSY_MS (10 ms).
  */
 #include "alloc/cpu_cache/cpu_cache.h"
 
@@ -39,8 +39,10 @@
 #include "alloc/os/vm.h"
 #include "sampling/estimate/random_variates.h"
 
-#define STRIDE_BUSY_MS 10  /* after a countdown that ended sooner, the next one is twice as long */
-#define STRIDE_IDLE_MS 100 /* after one that ended later, the next one has STRIDE_MIN pops */
+#define COUNTDOWN_BUSY_MS                                                                          \
+    10 /* after a countdown that ended sooner, the next one is twice as long */
+#define COUNTDOWN_IDLE_MS                                                                          \
+    100 /* after one that ended later, the next one has COUNTDOWN_CAP_MIN pops */
 
 #define ALLOC_TRIES      4
 #define INVALIDATE_TRIES 8
@@ -66,7 +68,7 @@ static void cpu_invalidate(struct cpu_cache *c, int cpu, unsigned cls)
 static void cpu_shorten(struct cpu_cache *c, int cpu)
 {
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        c->stride[cls] = STRIDE_MIN;
+        c->countdown_cap[cls] = COUNTDOWN_CAP_MIN;
         cpu_invalidate(c, cpu, cls);
     }
 }
@@ -116,20 +118,20 @@ static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
                       const struct sa_rate *rate)
 {
     uint32_t now = (uint32_t)(sa_clock_coarse_ns() / 1000000), since = now - c->expired_ms[cls];
-    uint32_t stride = c->stride[cls], failures;
+    uint32_t countdown_cap = c->countdown_cap[cls], failures;
     bool due;
 
-    if (since < STRIDE_BUSY_MS)
-        stride = (uint32_t)sa_min(stride * 2, SA_UNTIL_MAX);
-    else if (since > STRIDE_IDLE_MS)
-        stride = STRIDE_MIN;
-    failures = sa_variate_failures(&c->rng, rate, stride);
-    SA_DCHECK(stride >= 1 && failures <= stride && stride <= SA_UNTIL_MAX);
-    due = failures < stride; /* else the pop after the countdown is not decided yet */
+    if (since < COUNTDOWN_BUSY_MS)
+        countdown_cap = (uint32_t)sa_min(countdown_cap * 2, SA_UNTIL_MAX);
+    else if (since > COUNTDOWN_IDLE_MS)
+        countdown_cap = COUNTDOWN_CAP_MIN;
+    failures = sa_variate_failures(&c->rng, rate, countdown_cap);
+    SA_DCHECK(countdown_cap >= 1 && failures <= countdown_cap && countdown_cap <= SA_UNTIL_MAX);
+    due = failures < countdown_cap; /* else the pop after the countdown is not decided yet */
     if (!sa_percpu_replace(cpu, c->slab, cls, h, sa_state_arm(h, failures, due, rate->generation)))
         return false;
     cpu_count_after(&c->allocs[cls], failures);
-    c->stride[cls] = (uint16_t)stride;
+    c->countdown_cap[cls] = (uint16_t)countdown_cap;
     c->expired_ms[cls] = now;
     return true;
 }
@@ -164,7 +166,7 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
     return objs[n];
 }
 
-void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial)
+void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_decision)
 {
     int cpu = sa_percpu_cpu();
     struct sa_slab *slab = cpu < 0 ? &sa_slab_empty : sa_load_acquire(&sa_hot.slabs[cpu]);
@@ -173,26 +175,26 @@ void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial)
     /* Only pops count down, hence the test for objects. The rate is read before the state is
      * replaced: at most one change of the probabilities can have come between. The new state is
      * that of a countdown that has ended. */
-    ret_trial->won =
+    ret_decision->sampled =
         SA_UNLIKELY(sa_state_is_due(h)) && sa_state_avail(h) != 0 &&
-        sa_rate_of_class_at(cls, sa_state_generation(h), SA_GENERATION_MASK, &ret_trial->rate) &&
+        sa_rate_of_class_at(cls, sa_state_generation(h), SA_GENERATION_MASK, &ret_decision->rate) &&
         sa_percpu_replace(cpu, slab, cls, h, sa_state_arm(h, 0, false, sa_state_generation(h)));
 }
 
 /* Pops an object off the current CPU's cache, whose state was `h`; the rate was read after that.
  * NULL: the caller tries again. */
 static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
-                     const struct sa_rate *rate, struct sa_sampling_decision *trial)
+                     const struct sa_rate *rate, struct sa_sampling_decision *decision)
 {
     void *obj;
 
-    if (!trial->won && sa_state_is_due(h)) {
-        sa_cpu_cache_claim(cls, trial);
+    if (!decision->sampled && sa_state_is_due(h)) {
+        sa_cpu_cache_claim(cls, decision);
         return NULL;
     }
     if (sa_state_until(h) == 0 && !sa_state_is_due(h))
         cpu_rearm(c, cpu, cls, h, rate);
-    if (!trial->won)
+    if (!decision->sampled)
         return sa_percpu_pop(cls);
     /* This pop does not count down: it was the last one of the countdown that has ended. */
     if (!sa_percpu_pop_batch(cls, &obj, 1))
@@ -201,7 +203,7 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
     return obj;
 }
 
-void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision)
 {
     struct sa_rate rate;
     void *obj;
@@ -214,22 +216,23 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial)
 
         /* The rate is read after the state: a later change of the probabilities also changes the
          * state, so a countdown that was drawn by the old ones is not stored. */
-        rate = trial->won && trial->rate.generation == sa_rates_generation()
-                   ? trial->rate
+        rate = decision->sampled && decision->rate.generation == sa_rates_generation()
+                   ? decision->rate
                    : sa_rate_of_class(cls);
         if (!c)
             break;
         if (sa_state_avail(h) == 0) {
-            if (!trial->won)
-                *trial = (struct sa_sampling_decision){sa_variate_bernoulli(&c->rng, rate.p), rate};
+            if (!decision->sampled)
+                *decision =
+                    (struct sa_sampling_decision){sa_variate_bernoulli(&c->rng, rate.p), rate};
             return cpu_refill(c, cpu, cls);
         }
-        obj = cpu_pop(c, cpu, cls, h, &rate, trial);
+        obj = cpu_pop(c, cpu, cls, h, &rate, decision);
         if (obj)
             return obj;
     }
-    if (!trial->won)
-        *trial = (struct sa_sampling_decision){sa_sampler_try(&rate), rate};
+    if (!decision->sampled)
+        *decision = (struct sa_sampling_decision){sa_sampler_try(&rate), rate};
     if (!sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1))
         return NULL;
     sa_add_relaxed(&sa_cpu_outside[cls].allocs, 1);
@@ -244,13 +247,13 @@ SA_RARE bool sa_cpu_cache_has(unsigned cls)
     return (c && sa_state_avail(cpu_state(c->slab, cls))) || sa_transfer_has(cpu, cls);
 }
 
-SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_trial)
+SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_decision)
 {
     int cpu;
     struct cpu_cache *c = cpu_current(&cpu);
 
-    ret_trial->rate = sa_rate_of_class(cls);
-    ret_trial->won = sa_sampler_try(&ret_trial->rate);
+    ret_decision->rate = sa_rate_of_class(cls);
+    ret_decision->sampled = sa_sampler_try(&ret_decision->rate);
     if (c)
         cpu_count_alloc(c, cls);
     else

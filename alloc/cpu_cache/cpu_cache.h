@@ -24,8 +24,8 @@ struct sa_cpu_cache_stats {
 };
 
 struct sa_cpu_class_stats {
-    size_t objects;     /* cached on all CPUs */
-    size_t least, most; /* capacity over populated CPUs */
+    size_t objects;  /* cached on all CPUs */
+    size_t min, max; /* capacity over populated CPUs */
     double average;
     size_t allowed;
     uint64_t allocations, frees; /* ever; exact at rest, and never less than before */
@@ -40,7 +40,7 @@ void sa_cpu_cache_init(size_t limit_bytes);
  * success that nobody has claimed, and a failure needs no claim, so nothing may come between the
  * fast path and this. cls 0: there is none.
  */
-void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_trial);
+void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_decision);
 
 /* Counts what caches hold; the rest is in use. */
 void sa_cpu_cache_count_use(void);
@@ -49,13 +49,13 @@ void sa_cpu_cache_count_use(void);
  * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this
  * allocation is to be sampled, and how likely that was.
  */
-void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *trial);
+void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision);
 
 /* A block is the program's from now on, which may have more in use than ever before: see
  * alloc/page_heap/account/peak.h. */
 SA_INLINE void sa_cpu_cache_note_use(void)
 {
-    if (SA_UNLIKELY(sa_in_use_may_be_most()))
+    if (SA_UNLIKELY(sa_in_use_may_be_peak()))
         sa_cpu_cache_count_use();
 }
 
@@ -67,7 +67,7 @@ bool sa_cpu_cache_has(unsigned cls);
 void sa_cpu_cache_check_freed(unsigned cls, void *obj);
 
 /* Whether an object is to be sampled that was not popped; it counts as an allocation. */
-void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_trial);
+void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_decision);
 
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);

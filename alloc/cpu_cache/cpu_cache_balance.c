@@ -26,7 +26,7 @@ SA_RARE bool sa_cpu_cache_stop(int cpu)
 
 /* Sets the countdowns of a stopped CPU to 0 and not due: the next pop of each class draws a new
  * one. */
-SA_COLD static void cpu_void_countdowns(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
+SA_COLD static void cpu_invalidate_countdowns(struct cpu_cache *c) SA_REQUIRES(SA_RANK_CPU_CACHE)
 {
     uint32_t generation = sa_rates_generation();
 
@@ -48,7 +48,7 @@ SA_COLD static void cpu_after_fork(struct cpu_cache *c, int cpu) SA_REQUIRES(SA_
     c->rng = sa_sampler_stream((unsigned)cpu);
     c->forks = sa_cpu_cache_forks;
     if (sa_rseq.per_cpu)
-        cpu_void_countdowns(c);
+        cpu_invalidate_countdowns(c);
 }
 
 SA_RARE bool sa_cpu_cache_publish(struct cpu_cache *c, int cpu)
@@ -173,7 +173,7 @@ SA_RARE size_t sa_cpu_cache_drain(int cpu)
 
 /* Moves unused capacity, with its limit, from CPUs that missed at most 1/4 as often to the busiest
  * CPU. */
-static void cpu_shuffle(int busiest, uint64_t most)
+static void cpu_shuffle(int busiest, uint64_t max)
 {
     int64_t limit = (int64_t)sa_cpu_cache_limit(), moved = 0;
     int count = sa_cpu_cache_count();
@@ -182,7 +182,7 @@ static void cpu_shuffle(int busiest, uint64_t most)
         struct cpu_cache *c = cpu_cache_get(cpu);
         int64_t have, take;
 
-        if (!c || cpu == busiest || c->tick_delta > most / 4)
+        if (!c || cpu == busiest || c->tick_delta > max / 4)
             continue;
         have = sa_load_relaxed(&c->available_bytes);
         take = limit / SHUFFLE_FRACTION - moved;
@@ -204,7 +204,7 @@ static void cpu_shuffle(int busiest, uint64_t most)
 void sa_cpu_cache_tick(void)
 {
     int count = sa_cpu_cache_count(), busiest = -1;
-    uint64_t most = 0;
+    uint64_t max = 0;
 
     if (!sa_rseq.per_cpu)
         return;
@@ -222,13 +222,13 @@ void sa_cpu_cache_tick(void)
         if (holds && sum == c->tick_sum)
             cpu_drain(cpu);
         c->tick_sum = sum;
-        if (c->tick_delta > most) {
-            most = c->tick_delta;
+        if (c->tick_delta > max) {
+            max = c->tick_delta;
             busiest = cpu;
         }
     }
     if (busiest >= 0)
-        cpu_shuffle(busiest, most);
+        cpu_shuffle(busiest, max);
     sa_cpu_cache_validate();
 }
 
@@ -243,7 +243,7 @@ SA_RARE void sa_cpu_cache_rearm(void)
             continue;
         sa_lock_acquire(&c->lock, SA_RANK_CPU_CACHE);
         if (sa_rseq.per_cpu && sa_cpu_cache_stop(cpu)) {
-            cpu_void_countdowns(c);
+            cpu_invalidate_countdowns(c);
             cpu_resume(c, cpu);
         } else {
             /* No fence: the next slow path on the CPU draws new countdowns for all classes. */
@@ -388,13 +388,13 @@ static void cpu_count_add(const struct cpu_cache *c, unsigned cls, struct sa_cpu
  * that was read too early may be negative, and then counts as 0. */
 static uint64_t reported(uint64_t *before, uint64_t now)
 {
-    uint64_t most = sa_load_relaxed(before);
+    uint64_t max = sa_load_relaxed(before);
 
     now = (int64_t)now < 0 ? 0 : now;
 
-    while (now > most && !sa_cas_relaxed(before, &most, now))
+    while (now > max && !sa_cas_relaxed(before, &max, now))
         ;
-    return sa_max(now, most);
+    return sa_max(now, max);
 }
 
 static void cpu_count_read(unsigned cls, struct sa_cpu_class_stats *ret)
@@ -416,7 +416,7 @@ SA_RARE void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *r
     int count = sa_cpu_cache_count(), populated = 0;
     size_t sum = 0;
 
-    *ret = (struct sa_cpu_class_stats){.allowed = sa_size_classes.of[cls].most};
+    *ret = (struct sa_cpu_class_stats){.allowed = sa_size_classes.of[cls].max};
     for (int cpu = 0; cpu < count; cpu++) {
         struct cpu_cache *c = cpu_cache_get(cpu);
         uint64_t h;
@@ -427,8 +427,8 @@ SA_RARE void sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *r
         h = cpu_state(c->slab, cls);
         cap = sa_state_cap(h);
         ret->objects += sa_state_avail(h);
-        ret->least = populated ? sa_min(ret->least, cap) : cap;
-        ret->most = sa_max(ret->most, cap);
+        ret->min = populated ? sa_min(ret->min, cap) : cap;
+        ret->max = sa_max(ret->max, cap);
         sum += cap;
         populated++;
     }

@@ -79,8 +79,8 @@ static void cpu_steal(struct cpu_cache *c, int cpu, unsigned for_cls, size_t nee
         cap = sa_state_cap(cpu_state(c->slab, hand));
         if (hand == for_cls || cap == 0)
             continue;
-        if (c->touched[hand]) {
-            c->touched[hand] = 0;
+        if (c->clock_bit[hand]) {
+            c->clock_bit[hand] = 0;
             continue;
         }
         got = cpu_shrink(c, cpu, hand, cap > sa_size_classes.of[hand].batch ? cap / 2 : 0);
@@ -149,20 +149,20 @@ uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_m
     const struct sa_class *k = &sa_size_classes.of[cls];
     uint64_t h = cpu_state(c->slab, cls);
     uint32_t cap = sa_state_cap(h), more;
-    uint16_t passed = (uint16_t)(sa_load_relaxed(&c->allocs[cls]) - sa_state_until(h));
-    uint16_t since = (uint16_t)(passed - c->missed_at[cls]);
+    uint16_t seen = (uint16_t)(sa_load_relaxed(&c->allocs[cls]) - sa_state_until(h));
+    uint16_t since = (uint16_t)(seen - c->missed_at[cls]);
     bool same = c->last_miss[cls] == kind;
     size_t got;
 
-    c->missed_at[cls] = passed;
+    c->missed_at[cls] = seen;
     c->last_miss[cls] = (uint8_t)kind;
-    c->touched[cls] = 1;
-    if (cap >= k->most || (same && cap >= 2u * k->batch))
+    c->clock_bit[cls] = 1;
+    if (cap >= k->max || (same && cap >= 2u * k->batch))
         return cap;
     if (!same && !cpu_misses_often(c, cls, since, cap) && cap >= k->batch)
         return cap;
-    more = (uint32_t)sa_min(sa_max(k->batch, cap / 2), k->most - cap);
-    SA_DCHECK(more && cap + more <= k->most);
+    more = (uint32_t)sa_min(sa_max(k->batch, cap / 2), k->max - cap);
+    SA_DCHECK(more && cap + more <= k->max);
     got = budget_take(c, (size_t)more * k->size);
     if (got < (size_t)more * k->size && (cap < k->batch || ++c->unstolen % STEAL_EVERY == 0)) {
         cpu_steal(c, cpu, cls, (size_t)more * k->size - got);
@@ -173,7 +173,7 @@ uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_m
     budget_give(c, got - (size_t)more * k->size);
     for (int tries = 0; more && tries < 3; tries++) {
         cap = sa_state_cap(cpu_state(c->slab, cls));
-        if (cap + more > k->most || !cpu_has_room(c, cpu, cls, cap + more))
+        if (cap + more > k->max || !cpu_has_room(c, cpu, cls, cap + more))
             break;
         h = cpu_state(c->slab, cls);
         if (sa_state_cap(h) == cap &&

@@ -39,8 +39,8 @@ struct cpu_cache {
     uint64_t allocs[CPU_CLASSES], frees[CPU_CLASSES]; /* atomic: see cpu_count_before */
     /* Racy hints, written by the slow paths on this CPU; any value is valid. */
     uint8_t last_miss[CPU_CLASSES];
-    uint8_t touched[CPU_CLASSES];
-    uint16_t stride[CPU_CLASSES];
+    uint8_t clock_bit[CPU_CLASSES];
+    uint16_t countdown_cap[CPU_CLASSES];
     uint32_t expired_ms[CPU_CLASSES];
     uint16_t missed_at[CPU_CLASSES]; /* allocations until the last miss, modulo 2^16 */
     uint16_t apart[CPU_CLASSES]; /* mean of allocations from one miss to one of the other kind */
@@ -106,7 +106,7 @@ size_t sa_cpu_cache_push_batch(struct cpu_cache *c, unsigned cls, void *const *o
 size_t sa_cpu_cache_pop_batch(struct cpu_cache *c, unsigned cls, void **objs, size_t n);
 
 /* The length of a class's first countdown on a CPU, in allocations. */
-#define STRIDE_MIN 16
+#define COUNTDOWN_CAP_MIN 16
 
 /* Makes the cache of a CPU at its first use, empty and without capacity. False: out of memory. */
 bool sa_cpu_cache_populate(int cpu);

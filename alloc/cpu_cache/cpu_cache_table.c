@@ -80,7 +80,7 @@ bool sa_cpu_cache_populate(int cpu)
             c->forks = sa_cpu_cache_forks;
             SA_DCHECK(sa_size_classes.count <= CPU_CLASSES);
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-                c->stride[cls] = STRIDE_MIN;
+                c->countdown_cap[cls] = COUNTDOWN_CAP_MIN;
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;
             }
             /* In this order: a thread that finds the cache may acquire its lock and stop the CPU,

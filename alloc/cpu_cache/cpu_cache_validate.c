@@ -24,7 +24,7 @@ static int64_t check_headers(const struct cpu_cache *c)
         uint64_t h = cpu_state(c->slab, cls);
         void *const *slots = sa_load_relaxed(&c->slab->header[cls].slots);
 
-        SA_CHECK(sa_state_avail(h) <= sa_state_cap(h) && sa_state_cap(h) <= k->most);
+        SA_CHECK(sa_state_avail(h) <= sa_state_cap(h) && sa_state_cap(h) <= k->max);
         SA_CHECK(slots > first && slots + sa_state_cap(h) <= end && slots[-1] == NULL);
         for (uint32_t i = 0; i < sa_state_avail(h); i++)
             SA_CHECK(slots[i] != NULL);

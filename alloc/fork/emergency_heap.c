@@ -138,7 +138,7 @@ static void *list_pop(unsigned list)
 
 SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
 {
-    size_t least = 0;
+    size_t min = 0;
     unsigned list;
     uintptr_t page = sa_max(sa_vm.page_bytes, 4096);
     uintptr_t from = sa_align_up((uintptr_t)p + sizeof(void *), page);
@@ -146,10 +146,10 @@ SA_RARE void sa_emergency_heap_free(void *p, size_t bytes)
 
     if (bytes < sizeof(void *))
         return;
-    list = list_for(bytes, &least);
+    list = list_for(bytes, &min);
     if (bytes >= RETURN_BYTES && to > from)
         sa_sys_madvise((void *)from, to - from, MADV_DONTNEED);
-    if (least > bytes) /* too short for this list: the list before serves smaller requests */
+    if (min > bytes) /* too short for this list: the list before serves smaller requests */
         list = list == SA_CLASSES_MAX ? sa_size_classes.count - 1 : list - 1;
     if (list)
         list_push(list, p);

@@ -30,7 +30,7 @@
  * How long fork waits for other threads to leave. They need long only if they are not scheduled.
  * But if this thread is itself inside (it forks in a signal handler that has interrupted a slow
  * path), the others may wait for a lock that it holds. From GATE_MOVING_SLICES on, a count of 1 may
- * be this thread's own, see gate_alone.
+ * be this thread's own, see gate_is_empty.
  */
 #define GATE_CLOSE_SPINS    1000
 #define GATE_CLOSE_SLICE_NS 50000
@@ -64,9 +64,9 @@ unsigned sa_fork_gate_stripe(void)
 SA_START_CODE void sa_fork_gate_init(void (*child)(bool lost))
 {
     gate_child = child;
-#ifdef SA_ALONE_WORD
+#ifdef SA_SINGLE_THREADED_WORD
     if (sa_single_threaded() && !sa_load_relaxed(&sa_fork_gate.page))
-        sa_store_relaxed(&sa_fork_gate_open_word, &SA_ALONE_WORD);
+        sa_store_relaxed(&sa_fork_gate_open_word, &SA_SINGLE_THREADED_WORD);
 #endif
 }
 
@@ -190,7 +190,7 @@ SA_RARE bool sa_fork_gate_enter_closed(unsigned stripe)
 }
 
 /* True if no thread is inside but this one, which may itself be inside. */
-static bool gate_alone(bool count_moving)
+static bool gate_is_empty(bool count_moving)
 {
     uint32_t inside = 0, own = sa_thread.gate_depth ? 1 : 0;
 
@@ -238,9 +238,9 @@ SA_RARE bool sa_fork_gate_close(void) SA_NO_THREAD_SAFETY_ANALYSIS
     gate_lock();
     sa_store_seq_cst(&sa_fork_gate.closed, 1);
     gate_tell(false);
-    for (int i = 0; i < GATE_CLOSE_SPINS && !gate_alone(false); i++)
+    for (int i = 0; i < GATE_CLOSE_SPINS && !gate_is_empty(false); i++)
         sa_cpu_relax();
-    for (int i = 0; i < patience && !gate_alone(i > GATE_MOVING_SLICES); i++)
+    for (int i = 0; i < patience && !gate_is_empty(i > GATE_MOVING_SLICES); i++)
         sa_sys_futex_wait(&never, 0, GATE_CLOSE_SLICE_NS);
     sa_thread.gate_depth++; /* not counted: this thread passes the closed gate */
     return true;

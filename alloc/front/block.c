@@ -60,7 +60,7 @@ SA_COLD static void block_inspect(struct sa_block *b, const void *p, const char 
     switch (b->kind) {
     case SA_BLOCK_OBJECT:
     case SA_BLOCK_SAMPLED:
-        if (!sa_hardening.marks)
+        if (!sa_hardening.canaries)
             return;
         b->exact = sa_hardened_size(p, b->cls, what);
         if (b->kind == SA_BLOCK_OBJECT)

@@ -43,11 +43,11 @@
 /* The maximum of guards, unless sa_large_init sets another one. */
 #define GUARDS_DEFAULT 8192
 
-static SA_START_DATA size_t guards_most = GUARDS_DEFAULT, guards_sampled = GUARDS_SAMPLED;
+static SA_START_DATA size_t guards_max = GUARDS_DEFAULT, guards_sampled = GUARDS_SAMPLED;
 
 SA_RARE void sa_large_init(size_t guards)
 {
-    guards_most = guards;
+    guards_max = guards;
     guards_sampled = sa_min(guards, GUARDS_SAMPLED);
 }
 
@@ -69,26 +69,26 @@ SA_RARE void sa_large_counts(struct sa_large_counts *ret)
     ret->frees_bytes = sa_load_relaxed(&frees[1]);
 }
 
-/* A block that has grown probably grows again: a moved block gets 1 / GROW_PART more room. */
-#define GROW_PART 8
+/* A block that has grown probably grows again: a moved block gets 1 / GROW_FRACTION more room. */
+#define GROW_FRACTION 8
 
 /* Makes a sampling decision for a block whose length has changed: a resize counts as a free and an
  * allocation. Otherwise the sample would not represent the new length. */
 static void large_sample(struct sa_span *s, size_t size, size_t align) SA_INSIDE_GATE
 {
-    struct sa_sampling_decision trial;
+    struct sa_sampling_decision decision;
 
     sa_cpu_cache_note_use();
-    sa_sampler_try_large(sa_span_bytes(s), &trial);
-    if (SA_UNLIKELY(trial.won))
-        sa_sampler_take_large(&trial, s, size, align);
+    sa_sampler_try_large(sa_span_bytes(s), &decision);
+    if (SA_UNLIKELY(decision.sampled))
+        sa_sampler_take_large(&decision, s, size, align);
 }
 
 /* True if a new block is to end before an inaccessible page. */
-static bool large_wants_guard(const struct sa_sampling_decision *trial)
+static bool large_wants_guard(const struct sa_sampling_decision *decision)
 {
     return SA_UNLIKELY(sa_hardening.guards) ||
-           (SA_UNLIKELY(trial->won) && sa_load_relaxed(&sa_large_guards) < guards_sampled &&
+           (SA_UNLIKELY(decision->sampled) && sa_load_relaxed(&sa_large_guards) < guards_sampled &&
             sa_fault_may_report() && sa_guard_policy_guard_large(sa_clock_coarse_ns()));
 }
 
@@ -102,27 +102,27 @@ static void large_unsample(struct sa_span *s)
 /* Puts a freed span into the quarantine, inaccessible and without memory. False: the quarantine
  * does not take it. *hidden becomes true if the span may be inaccessible now, whatever the result.
  */
-static bool large_keep(struct sa_span *s, bool *hidden) SA_INSIDE_GATE
+static bool large_quarantine(struct sa_span *s, bool *hidden) SA_INSIDE_GATE
 {
-    bool kept;
+    bool quarantined;
 
     SA_DCHECK(sa_load_relaxed(&s->state) == SA_SPAN_LARGE && !s->sample);
     if (SA_LIKELY(!sa_hardening.quarantine_bytes) || sa_sample_quarantine_paused())
         return false;
     *hidden = true;
     sa_fault_prepare();
-    sa_store_relaxed(&s->state, SA_SPAN_KEPT);
+    sa_store_relaxed(&s->state, SA_SPAN_QUARANTINED);
     s->moved = 1;
-    kept = sa_vm_protect((void *)s->start, sa_span_bytes(s), false) &&
-           sa_vm_release((void *)s->start, sa_span_bytes(s));
+    quarantined = sa_vm_protect((void *)s->start, sa_span_bytes(s), false) &&
+                  sa_vm_release((void *)s->start, sa_span_bytes(s));
     /* In this order: once the span is in the quarantine, another thread may take it out. */
-    if (kept) {
+    if (quarantined) {
         sa_page_heap_emptied(&sa_page_heap_ordinary, s);
-        kept = sa_hardened_keep_large((void *)s->start);
+        quarantined = sa_hardened_quarantine_large((void *)s->start);
     }
-    if (!kept)
+    if (!quarantined)
         sa_store_relaxed(&s->state, SA_SPAN_LARGE);
-    return kept;
+    return quarantined;
 }
 
 /* Makes the guard of a sampled block accessible, so that the block becomes longer. False: the guard
@@ -152,9 +152,9 @@ static void large_give_back(struct sa_span *s, bool empty) SA_INSIDE_GATE
         s->moved = 1; /* the page heap maps the span afresh */
         sa_sub_relaxed(&sa_large_guards, 1u);
     }
-    if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_keep_large(s, empty))
+    if (SA_UNLIKELY(s->sample != NULL) && sa_sampler_quarantine_large(s, empty))
         return;
-    if (large_keep(s, &hidden))
+    if (large_quarantine(s, &hidden))
         return;
     if (SA_UNLIKELY(hidden))
         sa_sample_quarantine_return(s, empty);
@@ -178,14 +178,14 @@ SA_RARE size_t sa_large_estimate(size_t size)
 }
 
 /* Makes the last page of a new block's span inaccessible, if the block leaves that page free and
- * fewer than guards_most blocks have a guard. Otherwise the block becomes longer. */
+ * fewer than guards_max blocks have a guard. Otherwise the block becomes longer. */
 SA_COLD static void large_guard(struct sa_span *s)
 {
     size_t bytes = sa_vm.page_step << SA_PAGE_SHIFT;
 
     sa_fault_prepare();
     if (s->requested + bytes > sa_span_bytes(s) ||
-        sa_load_relaxed(&sa_large_guards) >= guards_most ||
+        sa_load_relaxed(&sa_large_guards) >= guards_max ||
         !sa_vm_protect((void *)(sa_span_end(s) - bytes), bytes, false))
         return;
     s->guard = (uint8_t)sa_vm.page_step;
@@ -205,7 +205,7 @@ static void large_arm(struct sa_span *s, bool guard)
 
 /* Makes a span a block after its sampling decision. Returns the block. */
 static void *large_begin(struct sa_span *s, size_t size, size_t align,
-                         const struct sa_sampling_decision *trial, bool guard) SA_INSIDE_GATE
+                         const struct sa_sampling_decision *decision, bool guard) SA_INSIDE_GATE
 {
     SA_DCHECK(sa_thread.gate_depth && s->heap == SA_HEAP_ORDINARY && !s->sample);
     large_count(allocations, sa_span_bytes(s));
@@ -214,23 +214,23 @@ static void *large_begin(struct sa_span *s, size_t size, size_t align,
     large_arm(s, guard);
     sa_in_use_add((int64_t)sa_span_bytes(s));
     sa_cpu_cache_note_use();
-    if (SA_UNLIKELY(trial->won))
-        sa_sampler_take_large(trial, s, size, align);
+    if (SA_UNLIKELY(decision->sampled))
+        sa_sampler_take_large(decision, s, size, align);
     return (void *)s->start;
 }
 
 void *sa_large_begin(struct sa_span *s, size_t size, size_t align)
 {
-    struct sa_sampling_decision trial;
+    struct sa_sampling_decision decision;
 
-    sa_sampler_try_large(sa_span_bytes(s), &trial);
-    return large_begin(s, size, align, &trial, large_wants_guard(&trial));
+    sa_sampler_try_large(sa_span_bytes(s), &decision);
+    return large_begin(s, size, align, &decision, large_wants_guard(&decision));
 }
 
 void *sa_large_alloc(size_t size, size_t align, bool *zero)
 {
     size_t align_pages = sa_max(align >> SA_PAGE_SHIFT, 1), pages;
-    struct sa_sampling_decision trial;
+    struct sa_sampling_decision decision;
     struct sa_span *s;
     bool guard;
 
@@ -239,8 +239,8 @@ void *sa_large_alloc(size_t size, size_t align, bool *zero)
     /* The decision precedes the request for pages, because a guard takes one more page. That page
      * counts only where all blocks have it. */
     pages = large_pages_guarded(size, sa_hardening.guards);
-    sa_sampler_try_large(pages << SA_PAGE_SHIFT, &trial);
-    guard = large_wants_guard(&trial);
+    sa_sampler_try_large(pages << SA_PAGE_SHIFT, &decision);
+    guard = large_wants_guard(&decision);
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, large_pages_guarded(size, guard), align_pages,
                            *zero ? SA_PAGES_ZERO : SA_PAGES_ANY);
     if (SA_UNLIKELY(!s && guard && !sa_hardening.guards)) {
@@ -252,7 +252,7 @@ void *sa_large_alloc(size_t size, size_t align, bool *zero)
     if (!s)
         return NULL;
     *zero = s->zeroed;
-    return large_begin(s, size, align, &trial, guard);
+    return large_begin(s, size, align, &decision, guard);
 }
 
 void sa_large_free(struct sa_span *s)
@@ -278,8 +278,8 @@ SA_RARE bool sa_large_resize(struct sa_span *s, size_t size)
     if (pages > s->pages && !sa_page_heap_extend(&sa_page_heap_ordinary, s, pages))
         return false;
     /* Room left by earlier growth stays unless the block shrinks by more than 1/4 (2 /
-     * GROW_PART). */
-    if (pages < s->pages - s->pages / (GROW_PART / 2) && (!s->guard || large_disarm(s)))
+     * GROW_FRACTION). */
+    if (pages < s->pages - s->pages / (GROW_FRACTION / 2) && (!s->guard || large_disarm(s)))
         sa_page_heap_shrink(&sa_page_heap_ordinary, s, pages);
     s->requested = size;
     s->origin = 0;
@@ -306,7 +306,7 @@ SA_RARE void *sa_large_move(struct sa_span *old, size_t size)
 
     if (bytes < MOVE_MIN || size < bytes || size > PTRDIFF_MAX / 2)
         return NULL;
-    pages = large_pages_guarded(size + size / GROW_PART, sa_hardening.guards);
+    pages = large_pages_guarded(size + size / GROW_FRACTION, sa_hardening.guards);
     /* Only a copy can use a backed span. */
     s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1,
                            bytes <= COPY_MAX ? SA_PAGES_ANY : SA_PAGES_ZERO);

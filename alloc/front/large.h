@@ -18,7 +18,7 @@
  * overflows. */
 SA_INLINE bool sa_large_is_exact(const struct sa_span *span)
 {
-    return SA_UNLIKELY(sa_hardening.inspect) && (sa_hardening.marks || span->guard);
+    return SA_UNLIKELY(sa_hardening.inspect) && (sa_hardening.canaries || span->guard);
 }
 
 /* The pages for `size` bytes, without a guard. */

@@ -26,17 +26,17 @@ static size_t read_bound(void)
     return bound;
 }
 
-void sa_map_shares(size_t *slots, size_t *kept)
+void sa_map_shares(size_t *slots, size_t *quarantined)
 {
     size_t half = read_bound() / 2, others;
 
     *slots = sa_min(*slots, half / 4);
     if (half < 8 * SA_SAMPLE_QUARANTINE_MAX)
-        *kept = 0;
-    sa_quarantine_most = sa_min(sa_quarantine_most, half / 16);
+        *quarantined = 0;
+    sa_quarantine_max = sa_min(sa_quarantine_max, half / 16);
     /* Half of the slots can be in use, with two mappings each. So can half of the slots for larger
      * blocks, of which there are 1/8 as many. */
-    others = 2 * SA_SAMPLE_QUARANTINE_MAX + *slots + *slots / 8 + 4 + 2 * sa_quarantine_most;
-    SA_DCHECK(*slots <= half / 4 && sa_quarantine_most <= half / 16);
+    others = 2 * SA_SAMPLE_QUARANTINE_MAX + *slots + *slots / 8 + 4 + 2 * sa_quarantine_max;
+    SA_DCHECK(*slots <= half / 4 && sa_quarantine_max <= half / 16);
     sa_large_init(half > others ? (half - others) / 2 : 0);
 }

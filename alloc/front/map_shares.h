@@ -15,6 +15,6 @@
 /* Reads the kernel's limit, and sets the maxima of the quarantine and of the guards of large
  * blocks. Lowers *slots (of guarded blocks) and *kept (bytes in the sample quarantine) as needed.
  * Called before the first allocation. */
-void sa_map_shares(size_t *slots, size_t *kept);
+void sa_map_shares(size_t *slots, size_t *quarantined);
 
 #endif

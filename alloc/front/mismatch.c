@@ -57,7 +57,7 @@ void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call, b
     if (!sa_mismatch_on)
         return;
     sampled = b->kind != SA_BLOCK_OBJECT && sa_lookup_sample(b->span, &found);
-    if (!sampled && !sa_hardening.marks)
+    if (!sampled && !sa_hardening.canaries)
         return;
     if (!resized && is_by_private_operators(b, call, sampled ? &found : NULL))
         return;
@@ -66,7 +66,7 @@ void sa_mismatch_found(const struct sa_block *b, const void *p, unsigned call, b
     add_function(&f, makers, b->origin);
     sa_fmt_add(&f, " and %s by ", resized ? "resized" : "freed");
     add_function(&f, resized ? resizer : enders, call);
-    if (sa_hardening.marks)
+    if (sa_hardening.canaries)
         sa_fatal(what, p, "%s", text);
     sa_misuse_mismatch(what, p, &found, text);
 }
@@ -80,7 +80,7 @@ void sa_mismatch_adopt(void *p, unsigned origin)
         return; /* of another allocator, or of the emergency heap */
     if (b.kind != SA_BLOCK_OBJECT)
         b.span->origin = (uint8_t)origin;
-    else if (sa_hardening.marks)
+    else if (sa_hardening.canaries)
         sa_hardened_change(p, b.cls, sa_hardened_size_if_used(p, b.cls), origin);
 }
 

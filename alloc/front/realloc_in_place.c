@@ -28,30 +28,30 @@
 #define GROW_MIN 65536
 
 /* True if blocks of a class can grow in place, or result from that. */
-static bool grows_alone(unsigned cls)
+static bool grows_single(unsigned cls)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
 
-    return cls && k->size >= GROW_MIN && sa_class_alone(k);
+    return cls && k->size >= GROW_MIN && sa_class_is_single(k);
 }
 
 /* True if a block of a class can become one of the class `to` (0: a large one), and should. */
 static bool grow_serves(unsigned cls, unsigned to)
 {
-    return grows_alone(cls) && (!to || (to != cls && grows_alone(to) && !sa_cpu_cache_has(to)));
+    return grows_single(cls) && (!to || (to != cls && grows_single(to) && !sa_cpu_cache_has(to)));
 }
 
 /* Makes an object, which holds `bytes` of content, the program's block. If the block is sampled, it
  * moves to pages of its own. */
 static void *begin_object(void *object, unsigned cls, size_t bytes, size_t size) SA_INSIDE_GATE
 {
-    struct sa_sampling_decision trial;
+    struct sa_sampling_decision decision;
     void *sampled = NULL;
 
     sa_cpu_cache_note_use();
-    sa_cpu_cache_try(cls, &trial);
-    if (SA_UNLIKELY(trial.won))
-        sampled = sa_sampled_begin(&trial, cls, object, bytes, size, 1);
+    sa_cpu_cache_try(cls, &decision);
+    if (SA_UNLIKELY(decision.sampled))
+        sampled = sa_sampled_begin(&decision, cls, object, bytes, size, 1);
     return sampled ? sampled : object;
 }
 

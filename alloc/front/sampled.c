@@ -13,17 +13,17 @@
 
 #include <string.h>
 
-void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+void *sa_sampled_begin(const struct sa_sampling_decision *decision, unsigned cls, void *object,
                        size_t content, size_t size, size_t align)
 {
-    enum sa_proxy proxy = sa_sampler_proxy(cls, &trial->rate);
+    enum sa_proxy proxy = sa_sampler_proxy(cls, &decision->rate);
     void *p;
 
-    SA_DCHECK(sa_thread.gate_depth && trial->won && cls && object);
+    SA_DCHECK(sa_thread.gate_depth && decision->sampled && cls && object);
     SA_DCHECK(content <= sa_size_classes.of[cls].size && size <= sa_size_classes.of[cls].size);
     if (proxy == SA_PROXY_LENT && !sa_central_pin(cls, object, true))
         proxy = SA_PROXY_HELD;
-    p = sa_sampler_take(trial, cls, object, proxy, size, align);
+    p = sa_sampler_take(decision, cls, object, proxy, size, align);
     if (SA_UNLIKELY(!p)) {
         if (proxy == SA_PROXY_LENT)
             sa_central_pin(cls, object, false);

@@ -12,7 +12,7 @@
  * The block gets the first `content` bytes of the object. NULL: there is no memory, and the caller
  * uses the object as if it were not sampled.
  */
-void *sa_sampled_begin(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+void *sa_sampled_begin(const struct sa_sampling_decision *decision, unsigned cls, void *object,
                        size_t content, size_t size, size_t align) SA_INSIDE_GATE;
 
 /* Frees a sampled block, and gives its object back. */

@@ -42,11 +42,11 @@
 static uint64_t front_start_check(const struct sa_class *k)
 {
     uint64_t excess = k->check * k->size; /* m * size - 2^64, for d = 0 */
-    uint64_t most = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1), m;
+    uint64_t max = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1), m;
 
     if (k->objects == 1)
-        most = (1ull << SA_START_SHIFT) + k->size;
-    m = k->check + (most - excess) / k->size;
+        max = (1ull << SA_START_SHIFT) + k->size;
+    m = k->check + (max - excess) / k->size;
     /* The last object passes. Its second 16 bytes fail, and so does what is behind the object. */
     SA_DCHECK((k->objects - 1ull) * k->size * m >> SA_START_SHIFT == 0);
     SA_DCHECK(k->objects * (uint64_t)k->size * m >> SA_START_SHIFT != 0);
@@ -128,7 +128,7 @@ static void front_free_aside(void) SA_INSIDE_GATE
  * the object stands, or the object itself. A guarded block has no room for a canary. trial: NULL if
  * there was no sampling decision.
  */
-SA_COLD static void *begin_hardened(const struct sa_sampling_decision *trial, void *object,
+SA_COLD static void *begin_hardened(const struct sa_sampling_decision *decision, void *object,
                                     unsigned cls, size_t size, size_t align)
 {
     struct sa_block b = {.kind = SA_BLOCK_OBJECT};
@@ -136,9 +136,9 @@ SA_COLD static void *begin_hardened(const struct sa_sampling_decision *trial, vo
 
     SA_DCHECK(sa_hardening.on && cls && object);
     sa_hardened_check_free(object, cls);
-    if (trial && trial->won) {
+    if (decision && decision->sampled) {
         sa_fork_gate_assert_inside();
-        p = sa_sampled_begin(trial, cls, object, 0, size, align);
+        p = sa_sampled_begin(decision, cls, object, 0, size, align);
         if (p)
             sa_block_try(p, &b);
     } else {
@@ -168,26 +168,26 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
 
 /* Allocates a block of a class: an object, or a sampled block for which it stands. */
 static void *alloc_small(unsigned cls, size_t size, size_t align,
-                         struct sa_sampling_decision *trial) SA_INSIDE_GATE
+                         struct sa_sampling_decision *decision) SA_INSIDE_GATE
 {
-    void *object = sa_cpu_cache_alloc(cls, trial), *sampled = NULL;
+    void *object = sa_cpu_cache_alloc(cls, decision), *sampled = NULL;
 
     sa_cpu_cache_note_use();
     if (SA_UNLIKELY(sa_hardening.on) && object)
-        return begin_hardened(trial, object, cls, size, align);
-    if (SA_UNLIKELY(trial->won) && object)
-        sampled = sa_sampled_begin(trial, cls, object, 0, size, align);
+        return begin_hardened(decision, object, cls, size, align);
+    if (SA_UNLIKELY(decision->sampled) && object)
+        sampled = sa_sampled_begin(decision, cls, object, 0, size, align);
     return sampled ? sampled : object;
 }
 
 /* Allocates a block of a class (0: a large block). *zero: as for sa_large_alloc. */
-static void *alloc_any(unsigned cls, size_t size, size_t align, struct sa_sampling_decision *trial,
-                       bool *zero) SA_INSIDE_GATE
+static void *alloc_any(unsigned cls, size_t size, size_t align,
+                       struct sa_sampling_decision *decision, bool *zero) SA_INSIDE_GATE
 {
     if (!cls)
         return sa_large_alloc(size, align, zero);
     *zero = false;
-    return alloc_small(cls, size, align, trial);
+    return alloc_small(cls, size, align, decision);
 }
 
 /* Makes room for a request that has failed, also from the caches. refused: by the hard limit. */
@@ -204,18 +204,18 @@ static void alloc_recover(unsigned cls, size_t size, bool refused) SA_INSIDE_GAT
 }
 
 static void *alloc_inside(unsigned cls, size_t size, size_t align,
-                          struct sa_sampling_decision *trial, bool zero) SA_INSIDE_GATE
+                          struct sa_sampling_decision *decision, bool zero) SA_INSIDE_GATE
 {
     uint64_t refusals = sa_load_relaxed(&sa_limits.refused);
-    bool zeroed = zero, claimed = trial->won, refused;
-    void *p = alloc_any(cls, size, align, trial, &zeroed);
+    bool zeroed = zero, claimed = decision->sampled, refused;
+    void *p = alloc_any(cls, size, align, decision, &zeroed);
 
     if (SA_UNLIKELY(!p) && size <= PTRDIFF_MAX) {
         refused = sa_load_relaxed(&sa_limits.refused) != refusals;
         alloc_recover(cls, size, refused);
         zeroed = zero;
-        trial->won = claimed; /* decisions of the failed attempt are void */
-        p = alloc_any(cls, size, align, trial, &zeroed);
+        decision->sampled = claimed; /* decisions of the failed attempt are void */
+        p = alloc_any(cls, size, align, decision, &zeroed);
         if (refused && p)
             sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_HARD], 1);
     }
@@ -235,18 +235,18 @@ static void front_leave(void) SA_LEAVES_GATE
 void *sa_front_alloc(size_t size, size_t align, bool zero)
 {
     unsigned cls = sa_block_class(size, align);
-    struct sa_sampling_decision trial;
+    struct sa_sampling_decision decision;
     void *p;
 
     SA_DCHECK(!align || sa_is_pow2(align));
     if (SA_UNLIKELY(sa_hardening.on) && (p = alloc_checked(size, align, zero)))
         return p;
-    sa_cpu_cache_claim(cls, &trial); /* before anything else: see there */
+    sa_cpu_cache_claim(cls, &decision); /* before anything else: see there */
     sa_thread.caller_kind &= (uint8_t)~SA_CALLER_RAISED;
     if (SA_UNLIKELY(!sa_fork_gate_enter()))
         return sa_emergency_heap_alloc(size, align);
     front_free_aside();
-    p = alloc_inside(cls, size, align, &trial, zero);
+    p = alloc_inside(cls, size, align, &decision, zero);
     front_leave();
     return p;
 }
@@ -484,8 +484,8 @@ SA_RARE size_t sa_front_size_if_ours(const void *p)
     if (b.kind == SA_BLOCK_GUARDED)
         return sa_guarded_bytes(b.span);
     if (b.cls)
-        return sa_hardening.marks ? sa_hardened_size_if_used(p, b.cls)
-                                  : sa_size_classes.of[b.cls].size;
+        return sa_hardening.canaries ? sa_hardened_size_if_used(p, b.cls)
+                                     : sa_size_classes.of[b.cls].size;
     return sa_large_is_exact(b.span) ? sa_max(b.span->requested, 1) : sa_span_usable_bytes(b.span);
 }
 

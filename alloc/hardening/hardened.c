@@ -50,7 +50,7 @@ void sa_hardened_check_free(void *object, unsigned cls)
     if (SA_UNLIKELY(sa_pagemap_class((uintptr_t)object) != cls))
         sa_fatal("heap corruption", object, "was handed out as a block of %zu bytes, and is none",
                  object_bytes(cls));
-    if (!sa_hardening.marks)
+    if (!sa_hardening.canaries)
         return;
     switch (sa_canary_read(object, object_bytes(cls), &size)) {
     case SA_CANARY_FREE:
@@ -70,7 +70,7 @@ void sa_hardened_check_free(void *object, unsigned cls)
 void sa_hardened_change(void *block, unsigned cls, size_t size, unsigned origin)
 {
     SA_DCHECK(sa_hardening.on && size <= object_bytes(cls) - sa_hardening.tail);
-    if (sa_hardening.marks)
+    if (sa_hardening.canaries)
         sa_canary_use(block, object_bytes(cls), sa_max(size, 1), origin);
 }
 
@@ -78,7 +78,7 @@ void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
 {
     /* The slack is written before the canary says that the block is in use, because a signal
      * handler may look in between. Meanwhile the object is fresh. */
-    if (sa_hardening.marks)
+    if (sa_hardening.canaries)
         sa_canary_fresh(object, object_bytes(cls));
     sa_signal_fence();
     sa_hardened_change(object, cls, size, origin);
@@ -86,12 +86,12 @@ void sa_hardened_begin(void *object, unsigned cls, size_t size, unsigned origin)
 
 unsigned sa_hardened_origin(const void *block, unsigned cls)
 {
-    SA_DCHECK(sa_hardening.marks);
+    SA_DCHECK(sa_hardening.canaries);
     return sa_canary_origin(block, object_bytes(cls));
 }
 
 /* Reports a broken canary. Only the class tells the block's size. */
-SA_NORETURN SA_COLD static void mark_broken(const void *block, size_t bytes)
+SA_NORETURN SA_COLD static void canary_broken(const void *block, size_t bytes)
 {
     sa_fatal("heap buffer overflow", (char *)block + bytes - SA_CANARY_BYTES,
              "was written, behind the end of a block of at most %zu bytes at %p",
@@ -113,7 +113,7 @@ size_t sa_hardened_size(const void *block, unsigned cls, const char *what)
 {
     size_t bytes = object_bytes(cls), size = 0;
 
-    SA_DCHECK(sa_hardening.marks);
+    SA_DCHECK(sa_hardening.canaries);
     switch (sa_canary_read(block, bytes, &size)) {
     case SA_CANARY_USED:
         check_slack(block, size, bytes - SA_CANARY_BYTES);
@@ -125,7 +125,7 @@ size_t sa_hardened_size(const void *block, unsigned cls, const char *what)
         sa_fatal(what, block, "was not allocated (block of at most %zu bytes)",
                  bytes - SA_CANARY_BYTES);
     case SA_CANARY_BROKEN:
-        mark_broken(block, bytes);
+        canary_broken(block, bytes);
     }
     return size;
 }
@@ -149,7 +149,7 @@ void sa_hardened_end(void *block, unsigned cls)
     size_t bytes = object_bytes(cls);
 
     /* Another thread may have freed the block since it was checked. */
-    if (sa_hardening.marks && SA_UNLIKELY(sa_canary_free(block, bytes) != SA_CANARY_USED))
+    if (sa_hardening.canaries && SA_UNLIKELY(sa_canary_free(block, bytes) != SA_CANARY_USED))
         sa_fatal("double free", block, "was freed before (block of at most %zu bytes)",
                  bytes - SA_CANARY_BYTES);
     if (sa_hardening.junk_freed)
@@ -168,7 +168,7 @@ static void release(struct sa_quarantined b) SA_INSIDE_GATE
     }
     /* Objects with a canary are checked when they are used again, which also covers the time until
      * then. */
-    if (sa_hardening.junk_freed && !sa_hardening.marks)
+    if (sa_hardening.junk_freed && !sa_hardening.canaries)
         check_junk(b.block, b.cls);
     sa_cpu_cache_return(b.cls, b.block);
 }
@@ -199,7 +199,7 @@ void sa_hardened_free(void *object, unsigned cls)
         sa_cpu_cache_free(cls, object);
 }
 
-bool sa_hardened_keep_large(void *block)
+bool sa_hardened_quarantine_large(void *block)
 {
     return quarantine((struct sa_quarantined){block, 0});
 }
@@ -235,7 +235,7 @@ void sa_hardened_say_written(const void *object, unsigned cls, const void *where
 
 void sa_hardened_say_broken(const void *block, unsigned cls)
 {
-    mark_broken(block, object_bytes(cls));
+    canary_broken(block, object_bytes(cls));
 }
 
 void sa_hardened_flush(void)

@@ -44,7 +44,7 @@ void sa_hardened_end(void *block, unsigned cls);
 void sa_hardened_free(void *object, unsigned cls) SA_INSIDE_GATE;
 
 /* The same for a large block that is inaccessible. False: the block still belongs to the caller. */
-bool sa_hardened_keep_large(void *block) SA_INSIDE_GATE;
+bool sa_hardened_quarantine_large(void *block) SA_INSIDE_GATE;
 
 /* Large blocks with an exact size (sa_large_is_exact). arm fills the bytes between the block's end
  * and that of its pages, check checks them. bytes: those up to the end of the pages. */

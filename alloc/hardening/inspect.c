@@ -54,7 +54,7 @@ struct look {
     const void *object;
     unsigned cls;
     size_t index;
-    bool alone; /* the process has one thread */
+    bool single_threaded; /* the process has one thread */
 };
 
 /* True if the object is free in its span's bitmap. */
@@ -68,12 +68,12 @@ static bool is_free(const struct look *l)
 
 /* Looks for damage of an object. Returns the byte that was written, or NULL, and the canary's kind
  * and size. */
-static const void *look_once(const struct look *l, enum sa_mark *ret_mark, size_t *ret_size)
+static const void *look_once(const struct look *l, enum sa_canary *ret_canary, size_t *ret_size)
 {
-    bool whole = l->alone || is_free(l);
+    bool whole = l->single_threaded || is_free(l);
 
-    *ret_mark = sa_canary_read(l->object, sa_size_classes.of[l->cls].size, ret_size);
-    switch (*ret_mark) {
+    *ret_canary = sa_canary_read(l->object, sa_size_classes.of[l->cls].size, ret_size);
+    switch (*ret_canary) {
     case SA_CANARY_USED:
         return sa_hardened_slack_damage(l->object, l->cls, *ret_size);
     case SA_CANARY_FREE:
@@ -86,20 +86,21 @@ static const void *look_once(const struct look *l, enum sa_mark *ret_mark, size_
 }
 
 /* Reports damage, and ends the program, if each of CONFIRM further looks finds the same. */
-SA_COLD static void confirm(const struct look *l, enum sa_mark mark, size_t size, const void *where)
+SA_COLD static void confirm(const struct look *l, enum sa_canary canary, size_t size,
+                            const void *where)
 {
-    enum sa_mark now;
+    enum sa_canary now;
     size_t is = size;
 
     for (int i = 0; i < CONFIRM; i++) {
         for (int k = 0; k < RELAX; k++)
             sa_cpu_relax();
-        if (look_once(l, &now, &is) != where || now != mark || is != size)
+        if (look_once(l, &now, &is) != where || now != canary || is != size)
             return;
     }
-    if (mark == SA_CANARY_FREE)
+    if (canary == SA_CANARY_FREE)
         sa_hardened_say_written(l->object, l->cls, where);
-    if (mark == SA_CANARY_USED)
+    if (canary == SA_CANARY_USED)
         sa_hardened_size(l->object, l->cls, "heap buffer overflow");
     else
         sa_hardened_say_broken(l->object, l->cls);
@@ -107,15 +108,15 @@ SA_COLD static void confirm(const struct look *l, enum sa_mark mark, size_t size
 
 static void inspect_object(const struct look *l)
 {
-    enum sa_mark mark;
+    enum sa_canary canary;
     size_t size = 0;
-    const void *where = look_once(l, &mark, &size);
+    const void *where = look_once(l, &canary, &size);
 
     if (SA_UNLIKELY(where != NULL))
-        confirm(l, mark, size, where);
+        confirm(l, canary, size, where);
 }
 
-static void inspect_objects(struct sa_span *s, uintptr_t start, bool alone)
+static void inspect_objects(struct sa_span *s, uintptr_t start, bool single_threaded)
 {
     unsigned cls = sa_pagemap_class(start);
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -124,21 +125,21 @@ static void inspect_objects(struct sa_span *s, uintptr_t start, bool alone)
         return;
     s = sa_pagemap_span(start); /* the span may have been replaced before it was pinned */
     for (size_t i = 0; i < k->objects; i++)
-        inspect_object(&(struct look){s, (char *)start + i * k->size, cls, i, alone});
+        inspect_object(&(struct look){s, (char *)start + i * k->size, cls, i, single_threaded});
     sa_central_pin(cls, (void *)start, false);
 }
 
 static void inspect_span(struct sa_span *s, uintptr_t start) SA_INSIDE_GATE
 {
-    bool alone = sa_single_threaded();
+    bool single_threaded = sa_single_threaded();
 
     SA_DCHECK(sa_thread.gate_depth);
     switch (sa_load_relaxed(&s->state)) {
     case SA_SPAN_OBJECTS:
-        inspect_objects(s, start, alone);
+        inspect_objects(s, start, single_threaded);
         break;
     case SA_SPAN_LARGE:
-        if (alone && s->heap == SA_HEAP_ORDINARY)
+        if (single_threaded && s->heap == SA_HEAP_ORDINARY)
             sa_hardened_check_large((void *)start, s->requested, sa_span_usable_bytes(s));
         break;
     default:
@@ -183,7 +184,7 @@ void sa_inspect_some(void)
     if (!sa_hardening.inspect || sa_thread.gate_depth > 1)
         return;
     sa_guarded_inspect();
-    if (!sa_hardening.marks)
+    if (!sa_hardening.canaries)
         return;
     inspect_quarantine(&inspection.in_quarantine, QUARANTINED);
     inspect_spans(&inspection.at, sa_clock_ns() + SOME_NS);
@@ -207,7 +208,7 @@ void sa_inspect_all(void)
     if (!sa_hardening.inspect || sa_thread.gate_depth || !sa_fork_gate_enter())
         return;
     sa_guarded_inspect();
-    if (sa_hardening.marks)
+    if (sa_hardening.canaries)
         inspect_heap(sa_clock_ns() + ALL_NS);
     sa_fork_gate_leave();
 }

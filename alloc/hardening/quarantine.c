@@ -56,25 +56,25 @@ struct part {
 struct kind {
     struct part *parts;
     unsigned part_count;
-    unsigned set_log;   /* log2 of the places of a set */
-    size_t limit, most; /* limits of all parts */
-    size_t room;        /* capacity of a part's list */
+    unsigned set_log;  /* log2 of the places of a set */
+    size_t limit, max; /* limits of all parts */
+    size_t room;       /* capacity of a part's list */
     /* Now, in all parts; atomic, relaxed: changed by the thread that puts or takes a block. */
     size_t bytes, count;
 };
 
-SA_START_DATA size_t sa_quarantine_most = LARGE_MAX;
+SA_START_DATA size_t sa_quarantine_max = LARGE_MAX;
 
 static struct part parts[PARTS + 1];
 static struct kind kinds[2] = {{.part_count = PARTS}, {.part_count = 1}};
 
-static void kind_init(struct kind *kind, struct part *first, size_t limit, size_t most)
+static void kind_init(struct kind *kind, struct part *first, size_t limit, size_t max)
 {
-    size_t share = most / kind->part_count;
+    size_t share = max / kind->part_count;
 
     kind->parts = first;
     kind->limit = limit;
-    kind->most = most;
+    kind->max = max;
     /* Parts do not fill evenly. */
     kind->room = share + share / 4 + 64;
     kind->set_log = sa_log2(kind->room + kind->room / 2) + 1;
@@ -85,7 +85,7 @@ void sa_quarantine_init(size_t bytes)
 {
     bytes = sa_min(bytes, SA_QUARANTINE_MAX);
     kind_init(&kinds[0], parts, bytes, sa_max(sa_min(bytes / BLOCK_TYPICAL, SMALL_MAX), SMALL_MIN));
-    kind_init(&kinds[1], parts + PARTS, bytes * LARGE_FACTOR, sa_quarantine_most);
+    kind_init(&kinds[1], parts + PARTS, bytes * LARGE_FACTOR, sa_quarantine_max);
 }
 
 static size_t block_bytes(struct sa_quarantined b)
@@ -147,7 +147,7 @@ static bool part_lock(struct part *part)
 /* Maps the tables of a part, at its first use. False: there is no memory. */
 static bool part_prepare(const struct kind *kind, struct part *part) SA_REQUIRES(SA_RANK_QUARANTINE)
 {
-    size_t set = sa_hardening.marks ? 0 : sizeof(*part->set) << kind->set_log;
+    size_t set = sa_hardening.canaries ? 0 : sizeof(*part->set) << kind->set_log;
     size_t list = kind->room * sizeof(*part->list);
     char *p;
 
@@ -229,7 +229,7 @@ bool sa_quarantine_take(bool large, bool all, struct sa_quarantined *ret)
     bool got = false;
 
     if (!all && sa_load_relaxed(&kind->bytes) <= kind->limit &&
-        sa_load_relaxed(&kind->count) <= kind->most)
+        sa_load_relaxed(&kind->count) <= kind->max)
         return false;
     random = sa_rng_next(&sa_hardening.rng);
     first = random % kind->part_count;

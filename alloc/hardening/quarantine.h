@@ -42,7 +42,7 @@ struct sa_quarantine_stats {
 
 /* The maximum number of large blocks in quarantine, as each takes mappings. Set before the first
  * allocation, constant afterwards. */
-extern size_t sa_quarantine_most SA_HIDDEN;
+extern size_t sa_quarantine_max SA_HIDDEN;
 
 /* Sets the limit: `bytes` of small blocks, and 16 times as much address space of large ones. 0: no
  * quarantine. Called before the first allocation. */

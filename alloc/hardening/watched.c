@@ -57,7 +57,7 @@ static struct {
 void sa_watched_init(void)
 {
     watched.bucket = (struct sa_token_bucket){
-        .tokens = TOKENS_MAX, .most = TOKENS_MAX, .ns_of_a_token = TOKEN_NS};
+        .tokens = TOKENS_MAX, .max = TOKENS_MAX, .ns_of_a_token = TOKEN_NS};
     sa_guarded_init_zero(ZERO_SLOTS);
 }
 

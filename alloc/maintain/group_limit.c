@@ -34,22 +34,23 @@
 #include <string.h>
 
 /*
- * The reserve: 1/RESERVE_PART of the limit, between RESERVE_MIN and RESERVE_MAX bytes; or the
- * memory that was handed out and not touched, if that is more, up to 1/UNTOUCHED_PART of the limit.
+ * The reserve: 1/RESERVE_FRACTION of the limit, between RESERVE_MIN and RESERVE_MAX bytes; or the
+ * memory that was handed out and not touched, if that is more, up to 1/UNTOUCHED_FRACTION of the
+ * limit.
  */
-#define RESERVE_PART   16
-#define RESERVE_MIN    (2ull << 20)
-#define RESERVE_MAX    (256ull << 20)
-#define UNTOUCHED_PART 4
+#define RESERVE_FRACTION   16
+#define RESERVE_MIN        (2ull << 20)
+#define RESERVE_MAX        (256ull << 20)
+#define UNTOUCHED_FRACTION 4
 
 /* Near the limit: at most NEAR_RESERVES reserves are left. That state ends when more than
  * NEAR_RESERVES + 1 are left. */
 #define NEAR_RESERVES 3
 
 /* Beyond the soft limit, the next look comes at the earliest after the footprint has grown by
- * 1/GROWTH_PART of the limit, or after GROWTH_NS. */
-#define GROWTH_PART 256
-#define GROWTH_NS   20000000ull
+ * 1/GROWTH_FRACTION of the limit, or after GROWTH_NS. */
+#define GROWTH_FRACTION 256
+#define GROWTH_NS       20000000ull
 
 /*
  * The time until the next look in any case: near a limit; far from it; and if there is none, or the
@@ -112,7 +113,7 @@ static int64_t larger(int64_t a, int64_t b)
 /* The reserve of a limit, without untouched memory. */
 SA_INLINE int64_t reserve_of(uint64_t limit)
 {
-    return (int64_t)sa_min(sa_max(limit / RESERVE_PART, RESERVE_MIN), RESERVE_MAX);
+    return (int64_t)sa_min(sa_max(limit / RESERVE_FRACTION, RESERVE_MIN), RESERVE_MAX);
 }
 
 /* No limit applies: removes the mark and the soft limit. next_ns: the time of the next look; 0:
@@ -140,12 +141,12 @@ SA_INLINE void set_mark(bool near, size_t bytes) SA_REQUIRES(SA_RANK_LIMIT)
 /* Sets the mark from a reading: the limit and the room of the group. used: the footprint. */
 static void aim(const struct sa_cgroup_room *r, size_t used) SA_REQUIRES(SA_RANK_LIMIT)
 {
-    int64_t least = reserve_of(r->limit), reserve = least, step;
+    int64_t min = reserve_of(r->limit), reserve = min, step;
     size_t touched = sa_min(used, anonymous_bytes()), untouched = used - touched;
     size_t taken = (size_t)((int64_t)r->limit - r->room);
-    bool near = r->room <= least * (NEAR_RESERVES + follow.is_near);
+    bool near = r->room <= min * (NEAR_RESERVES + follow.is_near);
 
-    reserve = larger(reserve, (int64_t)sa_min(untouched, r->limit / UNTOUCHED_PART));
+    reserve = larger(reserve, (int64_t)sa_min(untouched, r->limit / UNTOUCHED_FRACTION));
     follow.others_bytes = taken - sa_min(taken, touched);
     SA_DCHECK(taken <= r->limit || r->room < 0);
     step = r->room - reserve;
@@ -154,7 +155,7 @@ static void aim(const struct sa_cgroup_room *r, size_t used) SA_REQUIRES(SA_RANK
     if (near)
         set_mark(true, (size_t)larger((int64_t)used + step, (int64_t)used / 2));
     else /* the untouched memory may exceed the reserve and the room: then the room alone counts */
-        set_mark(false, used + (size_t)larger(larger(step, r->room / 4), least));
+        set_mark(false, used + (size_t)larger(larger(step, r->room / 4), min));
 }
 
 /* Behind a filter of system calls no file is read. Sets a soft limit from the last reading, for
@@ -219,7 +220,7 @@ static void look(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 }
 
 /* Whether the footprint makes a look due: it has passed the mark, or the soft limit and the bounds
- * of GROWTH_PART and GROWTH_NS. */
+ * of GROWTH_FRACTION and GROWTH_NS. */
 static bool is_passed(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
     size_t soft = sa_load_relaxed(&told.stats.soft_bytes), used = sa_footprint_bytes();
@@ -228,7 +229,7 @@ static bool is_passed(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
     if (!follow.is_near)
         return sa_load_relaxed(&sa_limits.watch) == SA_WATCH_PASSED;
     return used > soft && (now - follow.looked_ns >= GROWTH_NS ||
-                           used - sa_min(used, follow.looked_bytes) >= limit / GROWTH_PART);
+                           used - sa_min(used, follow.looked_bytes) >= limit / GROWTH_FRACTION);
 }
 
 void sa_group_limit_look(uint64_t now_ns)

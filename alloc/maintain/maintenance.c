@@ -48,15 +48,16 @@
 #define STEADY_MAX_NS 10000000000ull
 
 /*
- * Making hugepages takes at most 1/COLLAPSE_PART of the time, as thp_collapse.c counts it. Without
- * a maintenance thread it happens in steps of COLLAPSE_STEP_NS, each within a call of malloc or
- * free; the longer a step took, the later the next one comes. With a thread, the thread does
- * COLLAPSE_NS at a time. If it has not come by for THREAD_AWAY_NS, the slow paths take over again.
+ * Making hugepages takes at most 1/COLLAPSE_FRACTION of the time, as thp_collapse.c counts it.
+ * Without a maintenance thread it happens in steps of COLLAPSE_STEP_NS, each within a call of
+ * malloc or free; the longer a step took, the later the next one comes. With a thread, the thread
+ * does COLLAPSE_NS at a time. If it has not come by for THREAD_AWAY_NS, the slow paths take over
+ * again.
  */
-#define COLLAPSE_PART    80
-#define COLLAPSE_STEP_NS 500000
-#define COLLAPSE_NS      (BUSY_MS * 1000000ull / COLLAPSE_PART)
-#define THREAD_AWAY_NS   (2 * QUIET_MS * 1000000ull)
+#define COLLAPSE_FRACTION 80
+#define COLLAPSE_STEP_NS  500000
+#define COLLAPSE_NS       (BUSY_MS * 1000000ull / COLLAPSE_FRACTION)
+#define THREAD_AWAY_NS    (2 * QUIET_MS * 1000000ull)
 
 /* Bytes of one step of a release, and the least bytes that sa_maintenance_recover unmaps. */
 #define MAINTAIN_SLICE_BYTES (64ul << 20)
@@ -166,7 +167,7 @@ static void maintain_due(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTA
     }
     if (now >= maintain.collapse_ns && now >= sa_load_relaxed(&background.thread_ns)) {
         spent = sa_page_heap_collapse(&sa_page_heap_ordinary, COLLAPSE_STEP_NS);
-        maintain.collapse_ns = spent ? now + spent * COLLAPSE_PART : maintain.pass_ns;
+        maintain.collapse_ns = spent ? now + spent * COLLAPSE_FRACTION : maintain.pass_ns;
     }
     sa_store_relaxed(&maintain.next_ns, maintain.collapse_ns > now
                                             ? sa_min(maintain.collapse_ns, maintain.pass_ns)

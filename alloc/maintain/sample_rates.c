@@ -28,7 +28,7 @@
 
 /* The least probability of a class, as a part of its default. A class whose use resumes is thus
  * still sampled. */
-#define FLOOR_SHARE 0.1
+#define MIN_SHARE 0.1
 
 static struct {
     struct sa_lock lock;
@@ -38,8 +38,8 @@ static struct {
      * halved. */
     uint64_t seen[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_RATES);
     double weight[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_RATES);
-    uint64_t chosen; /* atomic, relaxed: choices since the start */
-    double variance; /* atomic, relaxed: see struct sa_sample_rates_stats */
+    uint64_t optimizations; /* atomic, relaxed: choices since the start */
+    double variance;        /* atomic, relaxed: see struct sa_sample_rates_stats */
 } rates;
 
 static SA_START_DATA bool optimise; /* const after start: choose by class */
@@ -98,7 +98,7 @@ SA_RARE static void rates_choose(double interval) SA_REQUIRES(SA_RANK_RATES)
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         of[cls] = rates_of_class(cls, interval);
-    variance = sa_rate_optimizer_rates(of + 1, sa_size_classes.count - 1, FLOOR_SHARE);
+    variance = sa_rate_optimizer_rates(of + 1, sa_size_classes.count - 1, MIN_SHARE);
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         p[cls] = of[cls].p;
     SA_DCHECK(variance >= 0);
@@ -106,7 +106,7 @@ SA_RARE static void rates_choose(double interval) SA_REQUIRES(SA_RANK_RATES)
     sa_cpu_cache_rearm();
     sa_rates_bound_past((double)sa_footprint_bytes());
     __atomic_store(&rates.variance, &variance, __ATOMIC_RELAXED);
-    sa_count_add(&rates.chosen, 1);
+    sa_count_add(&rates.optimizations, 1);
 }
 
 void sa_sample_rates_tick(uint64_t now_ns)
@@ -128,7 +128,7 @@ void sa_sample_rates_tick(uint64_t now_ns)
 
 SA_RARE void sa_sample_rates_stats(struct sa_sample_rates_stats *ret)
 {
-    ret->chosen = sa_load_relaxed(&rates.chosen);
-    ret->optimised = ret->chosen != 0;
+    ret->optimizations = sa_load_relaxed(&rates.optimizations);
+    ret->optimised = ret->optimizations != 0;
     __atomic_load(&rates.variance, &ret->variance, __ATOMIC_RELAXED);
 }

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 struct sa_sample_rates_stats {
-    bool optimised;  /* classes have chosen probabilities */
-    uint64_t chosen; /* choices since the start */
+    bool optimised;         /* classes have chosen probabilities */
+    uint64_t optimizations; /* choices since the start */
     double variance; /* variance of the estimate of live bytes with default probabilities, divided
                         by that with the chosen ones; above 1 is a gain */
 };

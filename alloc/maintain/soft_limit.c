@@ -4,8 +4,8 @@
  * release. A thread that finds LIMIT held leaves `soft_due` set, and the holder checks that word
  * after it has released the lock.
  *
- * More than 1/WAIT_PART beyond the limit, threads wait for the lock. Otherwise they would go on to
- * take memory for milliseconds if the thread that releases has no processor.
+ * More than 1/WAIT_FRACTION beyond the limit, threads wait for the lock. Otherwise they would go on
+ * to take memory for milliseconds if the thread that releases has no processor.
  */
 #include "alloc/maintain/soft_limit.h"
 
@@ -24,12 +24,12 @@
 #include "alloc/page_heap/page_heap.h"
 
 /* Empty caches slow all threads down. While emptying them does not help, it is repeated only after
- * DRAIN_NS, or after the footprint has grown by 1/DRAIN_PART of the limit. */
-#define DRAIN_NS   100000000ull
-#define DRAIN_PART 64
+ * DRAIN_NS, or after the footprint has grown by 1/DRAIN_FRACTION of the limit. */
+#define DRAIN_NS       100000000ull
+#define DRAIN_FRACTION 64
 
 /* The part of the limit beyond which threads wait for the one that releases. */
-#define WAIT_PART 64
+#define WAIT_FRACTION 64
 
 /* The most times that one thread releases for others before it goes on with its own work. */
 #define ROUNDS_MAX 4
@@ -56,7 +56,7 @@ static void release_pages(void)
     for (unsigned i = 0; i < sizeof(heaps) / sizeof(heaps[0]); i++) {
         size_t over, given = 1;
 
-        while (given && (over = sa_limits_excess(SA_LIMIT_SOFT)) && !sa_fork_gate_is_closed()) {
+        while (given && (over = sa_limits_surplus(SA_LIMIT_SOFT)) && !sa_fork_gate_is_closed()) {
             given = sa_page_heap_release(heaps[i], sa_min(over, SLICE_BYTES));
             sa_limits_released(SA_LIMIT_SOFT, given);
         }
@@ -68,7 +68,7 @@ static void empty_objects(void)
 {
     size_t over, given = 1;
 
-    while (given && (over = sa_limits_excess(SA_LIMIT_SOFT)) && !sa_fork_gate_is_closed()) {
+    while (given && (over = sa_limits_surplus(SA_LIMIT_SOFT)) && !sa_fork_gate_is_closed()) {
         given = sa_central_empty(sa_min(over, SLICE_BYTES));
         sa_limits_released(SA_LIMIT_SOFT, given);
     }
@@ -77,7 +77,7 @@ static void empty_objects(void)
 /* Whether the caches may be emptied again. */
 static bool drain_is_due(uint64_t now) SA_REQUIRES(SA_RANK_LIMIT)
 {
-    size_t used = sa_footprint_bytes(), part = sa_limits_get(SA_LIMIT_SOFT) / DRAIN_PART;
+    size_t used = sa_footprint_bytes(), part = sa_limits_get(SA_LIMIT_SOFT) / DRAIN_FRACTION;
 
     return now - soft.drained_ns >= DRAIN_NS || used < soft.drained_bytes ||
            used - soft.drained_bytes >= part;
@@ -90,11 +90,11 @@ static void enforce(void) SA_REQUIRES(SA_RANK_LIMIT)
     uint64_t now = sa_clock_coarse_ns();
 
     sa_group_limit_look(now);
-    if (!sa_limits_excess(SA_LIMIT_SOFT))
+    if (!sa_limits_surplus(SA_LIMIT_SOFT))
         return;
     sa_add_relaxed(&sa_limits.hits[SA_LIMIT_SOFT], 1);
     release_pages();
-    if (sa_limits_excess(SA_LIMIT_SOFT)) {
+    if (sa_limits_surplus(SA_LIMIT_SOFT)) {
         if (!drain_is_due(now))
             return;
         sa_cpu_cache_drain(-1);
@@ -104,7 +104,7 @@ static void enforce(void) SA_REQUIRES(SA_RANK_LIMIT)
         soft.drained_ns = now;
         soft.drained_bytes = sa_footprint_bytes();
     }
-    if (!sa_limits_excess(SA_LIMIT_SOFT)) {
+    if (!sa_limits_surplus(SA_LIMIT_SOFT)) {
         sa_add_relaxed(&sa_limits.shrinks[SA_LIMIT_SOFT], 1);
     } else if (!sa_load_relaxed(&sa_limits.soft_passed)) {
         sa_store_relaxed(&sa_limits.soft_passed, true);
@@ -123,7 +123,7 @@ static bool enter(void) SA_TRY_ACQUIRE(true, SA_RANK_LIMIT) SA_NO_THREAD_SAFETY_
     if (sa_lock_try(&soft.lock, SA_RANK_LIMIT))
         return true;
     if (sa_thread.gate_depth != 1 ||
-        sa_limits_excess(SA_LIMIT_SOFT) < sa_limits_get(SA_LIMIT_SOFT) / WAIT_PART)
+        sa_limits_surplus(SA_LIMIT_SOFT) < sa_limits_get(SA_LIMIT_SOFT) / WAIT_FRACTION)
         return false;
     sa_lock_acquire(&soft.lock, SA_RANK_LIMIT);
     return true;

@@ -134,7 +134,7 @@ static size_t put_back(unsigned cls, struct central *c, const struct lot *lot)
 
 static size_t empty_class(unsigned cls, size_t bytes)
 {
-    struct central *c = &sa_centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_first_use_index(cls)];
     struct lot lots[LOTS];
     bool done = true;
     size_t n, given = 0;
@@ -159,7 +159,7 @@ size_t sa_central_empty(size_t bytes)
         return 0;
     sa_store_relaxed(&sa_central_empties, true);
     for (unsigned cls = sa_size_classes.count; --cls && given < bytes;) {
-        if (can_empty(&sa_size_classes.of[cls]) && sa_class_has_place(cls))
+        if (can_empty(&sa_size_classes.of[cls]) && sa_class_is_used(cls))
             given += empty_class(cls, bytes - given);
     }
     return given;
@@ -178,6 +178,6 @@ void sa_central_refill(struct central *c, struct sa_span *s, uint64_t taken)
     s->emptied &= ~pages;
     c->emptied_bytes -= bytes;
     sa_footprint_empty(-(int64_t)bytes);
-    if (sa_limits_excess(SA_LIMIT_SOFT))
+    if (sa_limits_surplus(SA_LIMIT_SOFT))
         sa_store_relaxed(&sa_limits.soft_due, true);
 }

@@ -32,14 +32,14 @@
 #define DENSE_OBJECTS 16
 
 /* New spans of a call beyond the first: at most this part of the class's; none of fewer objects. */
-#define FRESH_PART    16
-#define FRESH_OBJECTS 4
+#define FRESH_FRACTION 16
+#define FRESH_OBJECTS  4
 
 /* New spans of many objects are taken in runs of this part of those that the class has. */
-#define RUN_PART 32
-#define RUN_MAX  16
+#define RUN_FRACTION 32
+#define RUN_MAX      16
 
-struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_class_place */
+struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
 static SA_START_DATA bool central_runs; /* atomic, relaxed: there was a run of more than one span */
 
 /* A span from the page heap: all its objects are free, it is in no list, and no pointer into it is
@@ -79,7 +79,7 @@ static struct sa_span *central_new_span(unsigned cls, struct central *c)
         bits[w] = ~0ull;
     if (k->objects % 64)
         bits[sa_span_words(s) - 1] = (1ull << k->objects % 64) - 1;
-    if (SA_UNLIKELY(sa_hardening.marks))
+    if (SA_UNLIKELY(sa_hardening.canaries))
         sa_span_mark_fresh(s, k->size);
     sa_store_relaxed(&s->cls, (uint8_t)cls);
     sa_store_relaxed(&s->state, SA_SPAN_MOVING);
@@ -98,17 +98,17 @@ static void central_begin(struct sa_span *s) SA_REQUIRES(SA_RANK_CENTRAL)
 
 SA_RARE bool sa_central_has(unsigned cls)
 {
-    return (sa_load_relaxed(&sa_centrals[sa_class_place(cls)].filled) & ~(1u << NEW_LIST)) != 0;
+    return (sa_load_relaxed(&sa_centrals[sa_first_use_index(cls)].filled) & ~(1u << NEW_LIST)) != 0;
 }
 
 /* How many new spans a class takes at a time, at least 1. */
 static size_t central_run(const struct central *c, unsigned cls) SA_REQUIRES(SA_RANK_CENTRAL)
 {
-    if (sa_size_classes.of[cls].objects <= DENSE_OBJECTS || sa_hardening.marks ||
+    if (sa_size_classes.of[cls].objects <= DENSE_OBJECTS || sa_hardening.canaries ||
         sa_limits_active())
         return 1; /* canaries are written to the whole span; under a limit, no memory is taken that
                      may stay unused */
-    return sa_min(sa_max(c->spans / RUN_PART, 1), RUN_MAX);
+    return sa_min(sa_max(c->spans / RUN_FRACTION, 1), RUN_MAX);
 }
 
 /* Adds up to `run` new spans to the class; how many. Releases the lock meanwhile. */
@@ -136,7 +136,7 @@ static size_t central_grow(struct central *c, unsigned cls, size_t run) SA_REQUI
 
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 {
-    struct central *c = &sa_centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_first_use_index(cls)];
     size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
     void **end = objs + n; /* objects of the first span come last: caches are stacks */
 
@@ -150,7 +150,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 
         /* A class of few spans takes one new span; a class of many completes the batch. */
         if (!c->filled && got &&
-            ((fresh + 1) * FRESH_PART > c->spans ||
+            ((fresh + 1) * FRESH_FRACTION > c->spans ||
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
             break;
         if (!c->filled) {
@@ -175,7 +175,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
         c->free_objects -= took;
         got += took;
         central_place(c, s, before);
-        c->new_least = sa_min(c->new_least, c->utilization[0]);
+        c->new_min = sa_min(c->new_min, c->utilization[0]);
     }
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(end != objs))
@@ -201,7 +201,7 @@ static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsign
     c->returned++;
     c->utilization[central_bucket(before)]--;
     s->next = next;
-    s->zeroed = s->zeroed && !before && !sa_hardening.marks; /* nothing was written yet */
+    s->zeroed = s->zeroed && !before && !sa_hardening.canaries; /* nothing was written yet */
     sa_store_relaxed(&s->state, SA_SPAN_MOVING);
     if (s->objects > 64) {
         s->more_bits[0] = (uint64_t)c->unused_bits;
@@ -249,7 +249,7 @@ static void prefetch_spans(void *const *objs, size_t n)
 
 void sa_central_insert(unsigned cls, void *const *objs, size_t n)
 {
-    struct central *c = &sa_centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_first_use_index(cls)];
     struct sa_span *empty = NULL;
     enum sa_span_fault fault = SA_SPAN_RIGHT;
     size_t i = 0;
@@ -294,14 +294,14 @@ SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
         struct sa_span *unused;
         struct central *c;
 
-        if (!sa_class_has_place(cls))
+        if (!sa_class_is_used(cls))
             continue;
-        c = &sa_centrals[sa_class_place(cls)];
+        c = &sa_centrals[sa_first_use_index(cls)];
         if (!(sa_load_relaxed(&c->filled) & 1u << NEW_LIST))
             continue;
         sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-        unused = central_drop_new(c, all ? SIZE_MAX : c->new_least, NULL);
-        c->new_least = c->utilization[0];
+        unused = central_drop_new(c, all ? SIZE_MAX : c->new_min, NULL);
+        c->new_min = c->utilization[0];
         sa_lock_release(&c->lock, SA_RANK_CENTRAL);
         central_give_back(unused);
     }
@@ -321,7 +321,7 @@ SA_RARE void sa_central_flush(void)
 
 SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
 {
-    struct central *c = &sa_centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_first_use_index(cls)];
     struct sa_span *s = sa_pagemap_span((uintptr_t)object), *empty = NULL;
 
     SA_DCHECK(s && cls && cls < sa_size_classes.count);
@@ -339,7 +339,7 @@ SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
  */
 SA_RARE static void central_count(unsigned cls, bool joins)
 {
-    struct central *c = &sa_centrals[sa_class_place(cls)];
+    struct central *c = &sa_centrals[sa_first_use_index(cls)];
     int64_t bytes = sa_size_classes.of[cls].size;
 
     sa_in_use_add(joins ? bytes : -bytes);
@@ -387,9 +387,9 @@ SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
     struct central *c;
 
     *ret = (struct sa_central_stats){0};
-    if (!sa_class_has_place(cls))
+    if (!sa_class_is_used(cls))
         return;
-    c = &sa_centrals[sa_class_place(cls)];
+    c = &sa_centrals[sa_first_use_index(cls)];
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     ret->free_objects = c->free_objects;
     ret->spans = c->spans;
@@ -408,9 +408,9 @@ void sa_central_validate(void)
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         struct central *c;
 
-        if (!sa_class_has_place(cls))
+        if (!sa_class_is_used(cls))
             continue;
-        c = &sa_centrals[sa_class_place(cls)];
+        c = &sa_centrals[sa_first_use_index(cls)];
         sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
         sa_central_check(c, cls);
         sa_lock_release(&c->lock, SA_RANK_CENTRAL);

@@ -50,8 +50,8 @@ void sa_central_flush(void);
 bool sa_central_pin(unsigned cls, void *object, bool pin);
 
 /*
- * Lengthens a span of one object (sa_class_alone) that the caller owns. Afterwards it is a span of
- * another class, or a LARGE span of the caller. False: the pages behind it are in use.
+ * Lengthens a span of one object (sa_class_is_single) that the caller owns. Afterwards it is a span
+ * of another class, or a LARGE span of the caller. False: the pages behind it are in use.
  */
 bool sa_central_extend(struct sa_span *span, unsigned cls);
 bool sa_central_extend_large(struct sa_span *span, size_t pages);

@@ -33,7 +33,7 @@ struct central {
     /* List 0 has the fullest spans. */
     struct sa_span *lists[LISTS] SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* The least number of new spans since sa_central_plunder. */
-    uint32_t new_least SA_GUARDED_BY(SA_RANK_CENTRAL);
+    uint32_t new_min SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Bitmaps of returned spans, linked through their first word. */
     uint64_t *unused_bits SA_GUARDED_BY(SA_RANK_CENTRAL);
     size_t free_objects SA_GUARDED_BY(SA_RANK_CENTRAL);
@@ -46,7 +46,7 @@ struct central {
     uint32_t utilization[SA_CENTRAL_BUCKETS] SA_GUARDED_BY(SA_RANK_CENTRAL);
 } __attribute__((aligned(SA_CACHELINE)));
 
-extern struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_class_place */
+extern struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
 
 /* The load of a span: its live objects, or 1 if it has none and is pinned. */
 static inline unsigned central_load(const struct sa_span *s)

@@ -101,18 +101,18 @@ SA_RARE SA_NOINLINE static size_t transfer_others(unsigned number, unsigned cls,
     const struct sa_transfer_others *s = &sa_transfer_others;
     unsigned count = transfer_is_sharded(cls) ? sa_transfer_shard_count() : 1;
     unsigned domain = sa_load_relaxed(&s->domain[number]);
-    size_t all = 0, most = 0;
+    size_t all = 0, max = 0;
 
     *ret_fullest = NULL;
     for (unsigned n = 0; n < count; n++) {
         struct sa_transfer *t =
             n == number || sa_load_relaxed(&s->domain[n]) != domain ? NULL : sa_transfer_shard(n);
-        size_t used = t ? sa_load_relaxed(&t[sa_class_place(cls)].used) : 0;
+        size_t used = t ? sa_load_relaxed(&t[sa_first_use_index(cls)].used) : 0;
 
         all += used;
-        if (used > most) {
-            most = used;
-            *ret_fullest = t + sa_class_place(cls);
+        if (used > max) {
+            max = used;
+            *ret_fullest = t + sa_first_use_index(cls);
         }
     }
     return all;
@@ -150,7 +150,7 @@ static bool transfer_is_sole(unsigned cls)
 }
 
 /* How many objects a sole stack may hold. */
-static size_t transfer_sole_most(const struct sa_transfer *t, unsigned cls)
+static size_t transfer_sole_max(const struct sa_transfer *t, unsigned cls)
     SA_REQUIRES(SA_RANK_TRANSFER)
 {
     size_t capacity = transfer_capacity(cls);
@@ -246,7 +246,7 @@ static size_t transfer_take(struct sa_transfer *t, unsigned cls, void **objs, si
 size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
 {
     unsigned number = transfer_shard_for(cpu, cls);
-    struct sa_transfer *own = sa_transfer_shard(number) + sa_class_place(cls), *other = NULL;
+    struct sa_transfer *own = sa_transfer_shard(number) + sa_first_use_index(cls), *other = NULL;
     size_t got;
 
     SA_DCHECK(n && n <= SA_MOVE_MAX && cls && cls < sa_size_classes.count);
@@ -266,30 +266,30 @@ SA_RARE bool sa_transfer_has(int cpu, unsigned cls)
 {
     unsigned number;
 
-    if (!sa_class_has_place(cls))
+    if (!sa_class_is_used(cls))
         return false;
     number = transfer_shard_for(cpu, cls);
-    return sa_load_relaxed(&sa_transfer_shard(number)[sa_class_place(cls)].used) ||
+    return sa_load_relaxed(&sa_transfer_shard(number)[sa_first_use_index(cls)].used) ||
            (sa_transfer_shard_count() > 1 && transfer_choose(number, cls, 1));
 }
 
 void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 {
     unsigned number = transfer_shard_for(cpu, cls);
-    struct sa_transfer *t = sa_transfer_shard(number) + sa_class_place(cls);
-    size_t most, room, fit = 0;
+    struct sa_transfer *t = sa_transfer_shard(number) + sa_first_use_index(cls);
+    size_t max, room, fit = 0;
 
     SA_DCHECK(n && cls && cls < sa_size_classes.count);
     sa_in_use_add(-(int64_t)(n * sa_size_classes.of[cls].size));
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
-    most = transfer_is_sole(cls) ? transfer_sole_most(t, cls)
-                                 : transfer_share(number, cls, t->used + n);
+    max = transfer_is_sole(cls) ? transfer_sole_max(t, cls)
+                                : transfer_share(number, cls, t->used + n);
     room = transfer_room(t);
-    if (SA_UNLIKELY(t->used + n > room) && room < most) {
-        transfer_grow(t, sa_min(t->used + n, most), transfer_capacity(cls));
+    if (SA_UNLIKELY(t->used + n > room) && room < max) {
+        transfer_grow(t, sa_min(t->used + n, max), transfer_capacity(cls));
         room = transfer_room(t);
     }
-    room = sa_min(room, most);
+    room = sa_min(room, max);
     if (room > t->used)
         fit = sa_min(room - t->used, n);
     if (fit) {
@@ -341,8 +341,8 @@ static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
         struct sa_transfer *of = sa_transfer_shard(n);
 
         for (unsigned cls = 1; of && cls < sa_size_classes.count; cls++)
-            if (sa_class_has_place(cls) && sa_load_relaxed(&of[sa_class_place(cls)].used))
-                visit(&of[sa_class_place(cls)], cls);
+            if (sa_class_is_used(cls) && sa_load_relaxed(&of[sa_first_use_index(cls)].used))
+                visit(&of[sa_first_use_index(cls)], cls);
     }
 }
 
@@ -387,9 +387,9 @@ void sa_transfer_validate(void)
         for (unsigned cls = 1; of && cls < sa_size_classes.count; cls++) {
             struct sa_transfer *t;
 
-            if (!sa_class_has_place(cls))
+            if (!sa_class_is_used(cls))
                 continue;
-            t = &of[sa_class_place(cls)];
+            t = &of[sa_first_use_index(cls)];
             sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
             transfer_check(t, cls);
             sa_lock_release(&t->lock, SA_RANK_TRANSFER);
@@ -417,18 +417,17 @@ SA_RARE void sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
 
     *ret =
         (struct sa_transfer_stats){.max_capacity = transfer_capacity(cls) * sa_transfer_domains()};
-    for (unsigned n = 0; n < count && sa_class_has_place(cls); n++) {
+    for (unsigned n = 0; n < count && sa_class_is_used(cls); n++) {
         struct sa_transfer *t = sa_transfer_shard(n);
 
         if (!t)
             continue;
-        t += sa_class_place(cls);
+        t += sa_first_use_index(cls);
         sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
         ret->objects += t->used;
         ret->sharded += transfer_is_sole(cls) ? 0 : t->used;
-        ret->capacity += transfer_is_sole(cls)
-                             ? sa_min(transfer_room(t), transfer_sole_most(t, cls))
-                             : transfer_room(t);
+        ret->capacity += transfer_is_sole(cls) ? sa_min(transfer_room(t), transfer_sole_max(t, cls))
+                                               : transfer_room(t);
         ret->insert_hits += t->insert_hits;
         ret->insert_misses += t->insert_misses;
         ret->insert_partial += t->insert_partial;

@@ -56,8 +56,8 @@ extern struct sa_transfer_shards sa_transfer_shards SA_HIDDEN;
 
 /* The part that only programs on more than one CPU touch. */
 struct sa_transfer_others {
-    /* By number of the shard; each has a stack for each sa_class_place. Atomic: the CPU that claims
-     * the number publishes with release. */
+    /* By number of the shard; each has a stack for each sa_first_use_index. Atomic: the CPU that
+     * claims the number publishes with release. */
     struct sa_transfer *at[SA_SHARDS_MAX];
     uint8_t domain[SA_SHARDS_MAX]; /* atomic, relaxed: of the CPUs that use it */
     uint8_t of_cpu[SA_SLABS]; /* atomic: one more than the number of its shard; 0: none yet, or the

@@ -177,7 +177,7 @@ int sa_destination_begin(const struct sa_destination *d, struct sa_file *file, c
         return -EBADF;
     sa_file_begin_descriptor(file, fd);
     if (text && d->number == STDERR_FILENO)
-        file->lines_most = SA_DESTINATION_LINES;
+        file->lines_max = SA_DESTINATION_LINES;
     return 0;
 }
 

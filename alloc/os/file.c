@@ -79,7 +79,7 @@ static void file_init(struct sa_file *file)
 {
     file->fd = -1;
     file->named = file->placed = file->borrowed = false;
-    file->at = file->lines = file->lines_most = 0;
+    file->at = file->lines = file->lines_max = 0;
 }
 
 void sa_file_begin_descriptor(struct sa_file *file, int fd)
@@ -209,11 +209,11 @@ static int write_lines(struct sa_file *file, const char *from, size_t bytes)
     size_t n = 0;
 
     for (size_t i = 0; i < bytes; i++) {
-        if (file->lines_most && file->lines + 1 < file->lines_most)
+        if (file->lines_max && file->lines + 1 < file->lines_max)
             n = i + 1;
         file->lines += from[i] == '\n';
     }
-    return write_descriptor(file->fd, from, file->lines_most ? n : bytes);
+    return write_descriptor(file->fd, from, file->lines_max ? n : bytes);
 }
 
 /* Writes the line that says how many lines are missing, if any are. */
@@ -222,11 +222,11 @@ static int commit_descriptor(struct sa_file *file)
     char line[100];
     struct sa_fmt f;
 
-    if (!file->lines_most || file->lines < file->lines_most)
+    if (!file->lines_max || file->lines < file->lines_max)
         return 0;
     sa_fmt_init(&f, line, sizeof(line));
     sa_fmt_add(&f, "salloc: %zu lines more; a path instead of stderr has them all\n",
-               file->lines - (file->lines_most - 1));
+               file->lines - (file->lines_max - 1));
     return write_descriptor(file->fd, line, f.len);
 }
 

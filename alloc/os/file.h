@@ -28,7 +28,7 @@ struct sa_file {
     bool borrowed; /* the descriptor belongs to the caller, and there is no path */
     uint64_t at;   /* bytes written */
     /* Lines so far, and the most that a borrowed descriptor gets; 0: no bound. */
-    size_t lines, lines_most;
+    size_t lines, lines_max;
     uint64_t limit; /* the process's limit of a file's bytes */
     char path[SA_FILE_PATH_MAX];
     char temporary[SA_FILE_PATH_MAX];
@@ -43,7 +43,7 @@ int sa_file_begin_as(struct sa_file *file, const char *path, int mode);
 /*
  * Begins to write to an open descriptor, which stays open. Data goes there at once. A pipe without
  * a reader gives -EPIPE and no signal; a full one makes the writer wait. The caller may set
- * lines_most.
+ * lines_max.
  */
 void sa_file_begin_descriptor(struct sa_file *file, int fd);
 

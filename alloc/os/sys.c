@@ -216,9 +216,9 @@ SA_RARE int sa_sys_file_flags(int fd)
     return (int)sa_syscall(SYS_fcntl, fd, F_GETFL);
 }
 
-SA_RARE int sa_sys_file_copy(int fd, int least)
+SA_RARE int sa_sys_file_copy(int fd, int min)
 {
-    return (int)sa_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
+    return (int)sa_syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, min);
 }
 
 SA_RARE long sa_sys_file_folder(char *buf, size_t cap)

@@ -58,7 +58,7 @@ bool sa_sys_file_is_of_proc(const char *path);     /* whether it lies in /proc *
 int sa_sys_open_mode(int fd);                      /* st_mode of the open file */
 int sa_sys_file_identity(int fd, uint64_t ret[2]); /* device and inode */
 int sa_sys_file_flags(int fd);                     /* as fcntl's F_GETFL */
-int sa_sys_file_copy(int fd, int least);           /* a new descriptor of at least that number */
+int sa_sys_file_copy(int fd, int min);             /* a new descriptor of at least that number */
 long sa_sys_file_folder(char *buf, size_t cap); /* the current folder; its length with the zero */
 /* As sa_sys_write, but returns -EPIPE and -EFBIG without the signals SIGPIPE and SIGXFSZ. */
 long sa_sys_file_write_quiet(int fd, const void *buf, size_t bytes);

@@ -251,7 +251,7 @@ struct scan_range {
 };
 
 struct scan {
-    uint64_t size, flags, start, end, walk_end, ranges, count, most;
+    uint64_t size, flags, start, end, walk_end, ranges, count, max;
     uint64_t inverted, all_of, any_of, wanted; /* categories */
 };
 
@@ -449,7 +449,7 @@ SA_RARE enum sa_vm_renewal sa_vm_renew(void *p, size_t bytes, const char *name)
     return failed == -ENOMEM || !sa_sys_is_readable(p) ||
                    !sa_sys_is_readable((const char *)p + bytes - 1)
                ? SA_VM_LOST
-               : SA_VM_KEPT;
+               : SA_VM_UNCHANGED;
 }
 
 SA_RARE bool sa_vm_move(void *from, void *to, size_t bytes)

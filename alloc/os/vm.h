@@ -120,9 +120,9 @@ void sa_vm_touch(void *p);
 bool sa_vm_collapse(void *p, size_t bytes);
 
 enum sa_vm_renewal {
-    SA_VM_LOST,  /* part of the range is not mapped any more: none of it may be used */
-    SA_VM_KEPT,  /* the kernel refused, and released no pages: nothing has changed */
-    SA_VM_ZEROED /* the range reads as zero */
+    SA_VM_LOST,      /* part of the range is not mapped any more: none of it may be used */
+    SA_VM_UNCHANGED, /* the kernel refused, and released no pages: nothing has changed */
+    SA_VM_ZEROED     /* the range reads as zero */
 };
 
 /* Replaces an accessible mapping by a new, zeroed one, which the kernel can merge with its

@@ -89,9 +89,9 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
     return h->huge ? sa_huge_heap_tick(h->huge, now_ns) : sa_span_heap_tick(h->plain, now_ns);
 }
 
-uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t most_ns)
+uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t max_ns)
 {
-    return h->huge && sa_huge_heap_collapse_due(h->huge) ? sa_huge_heap_collapse(h->huge, most_ns)
+    return h->huge && sa_huge_heap_collapse_due(h->huge) ? sa_huge_heap_collapse(h->huge, max_ns)
                                                          : 0;
 }
 
@@ -131,11 +131,11 @@ SA_RARE void sa_page_heap_stats(struct sa_page_heap *h, struct sa_page_heap_stat
         sa_span_heap_stats(h->plain, ret);
 }
 
-SA_RARE bool sa_page_heap_census(struct sa_page_heap *h, struct sa_size_info *sizes,
-                                 struct sa_span_ages *ages)
+SA_RARE bool sa_page_heap_walk(struct sa_page_heap *h, struct sa_size_info *sizes,
+                               struct sa_span_ages *ages)
 {
     if (h->plain)
-        sa_span_heap_census(h->plain, sizes, ages);
+        sa_span_heap_walk(h->plain, sizes, ages);
     return h->plain != NULL;
 }
 

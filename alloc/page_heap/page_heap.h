@@ -80,11 +80,11 @@ bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 
 /*
  * Has the kernel make hugepages of memory that lies on small pages, in the round that began at the
- * last tick. Stops when the thread has spent most_ns of CPU time; the last hugepage may take
+ * last tick. Stops when the thread has spent max_ns of CPU time; the last hugepage may take
  * several milliseconds more. Returns the time that was spent, as far as it counts
  * (thp_collapse.c); 0: nothing is left until the next tick.
  */
-uint64_t sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns);
+uint64_t sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t max_ns);
 
 /* True if the address lies in memory of the heap that is not handed out. For reports about bad
  * pointers: false if the lock cannot be had without a long wait. */
@@ -119,7 +119,7 @@ bool sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *re
 
 /* Requested lengths, and free runs by length and age; about 25 KiB together. False if the instance
  * is not a plain heap. */
-bool sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
-                         struct sa_span_ages *ages);
+bool sa_page_heap_walk(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                       struct sa_span_ages *ages);
 
 #endif

@@ -138,15 +138,14 @@ static double lower_end(const struct fit *fit, double s, double error)
     if (s > 50)
         return middle; /* the upper end of one sample is lower */
 
-    double most_of_one = 2 + solve(fit, &(struct condition){at_least_if_any, 2, 1 - error / 2});
+    double max_of_one = 2 + solve(fit, &(struct condition){at_least_if_any, 2, 1 - error / 2});
 
-    if (middle >= most_of_one)
+    if (middle >= max_of_one)
         return middle;
 
-    double least =
-        s + solve(fit, &(struct condition){at_least_middle_if_any, s, LOW_SHARE * error});
+    double min = s + solve(fit, &(struct condition){at_least_middle_if_any, s, LOW_SHARE * error});
 
-    return least < most_of_one ? least : most_of_one;
+    return min < max_of_one ? min : max_of_one;
 }
 
 /*

@@ -37,16 +37,16 @@ SA_INLINE bool sa_variate_bernoulli(uint64_t *rng, double p)
 
 /* Returns the number of blocks of the rate that are not sampled before the next sampled one, at
  * most `most`: a geometric variate. */
-SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate, uint32_t most)
+SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate, uint32_t max)
 {
     double n;
 
     if (rate->p <= 0)
-        return most;
+        return max;
     if (rate->p >= 1)
         return 0;
     n = sa_log(sa_variate_uniform(rng)) / rate->log_fail;
-    return n < most ? (uint32_t)n : most;
+    return n < max ? (uint32_t)n : max;
 }
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes p = c size sqrt(live / allocations), clamped to floor_share p_default .. 1. The expected
+ * Computes p = c size sqrt(live / allocations), clamped to min_share p_default .. 1. The expected
  * number of samples grows with c. Bisection finds the c that spends the samples of the defaults.
  */
 #include "sampling/estimate/rate_optimizer.h"
@@ -14,24 +14,24 @@ static double weight(const struct sa_rate_optimizer_class *class)
     return class->size * sa_sqrt(class->live / class->allocations);
 }
 
-static double rate(const struct sa_rate_optimizer_class *class, double c, double floor_share)
+static double rate(const struct sa_rate_optimizer_class *class, double c, double min_share)
 {
-    double p, least = floor_share * class->p_default;
+    double p, min = min_share * class->p_default;
 
     if (!(class->allocations > 0))
         return class->p_default;
     p = c * weight(class);
-    return p < least ? least : p > 1 ? 1 : p;
+    return p < min ? min : p > 1 ? 1 : p;
 }
 
 static double expected_samples(const struct sa_rate_optimizer_class *classes, size_t count,
-                               double c, double floor_share)
+                               double c, double min_share)
 {
     double sum = 0;
 
     for (size_t i = 0; i < count; i++)
         if (classes[i].allocations > 0)
-            sum += classes[i].allocations * rate(&classes[i], c, floor_share);
+            sum += classes[i].allocations * rate(&classes[i], c, min_share);
     return sum;
 }
 
@@ -41,11 +41,11 @@ static double variance(const struct sa_rate_optimizer_class *class, double p)
 }
 
 double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t count,
-                               double floor_share)
+                               double min_share)
 {
     double budget = 0, before = 0, after = 0, low = 0, high = 0;
 
-    SA_DCHECK(floor_share > 0 && floor_share <= 1);
+    SA_DCHECK(min_share > 0 && min_share <= 1);
     for (size_t i = 0; i < count; i++) {
         struct sa_rate_optimizer_class *class = &classes[i];
 
@@ -63,22 +63,22 @@ double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t c
     if (!(high > 0) || !(budget > 0))
         return 1;
 
-    if (expected_samples(classes, count, high, floor_share) <= budget) {
+    if (expected_samples(classes, count, high, min_share) <= budget) {
         /* Every class with live blocks is certain, and samples are left over. */
         low = high;
     } else {
         for (int i = 0; i < 200 && high - low > 1e-14 * high; i++) {
             double c = (low + high) / 2;
 
-            if (expected_samples(classes, count, c, floor_share) <= budget)
+            if (expected_samples(classes, count, c, min_share) <= budget)
                 low = c;
             else
                 high = c;
         }
     }
     for (size_t i = 0; i < count; i++) {
-        classes[i].p = rate(&classes[i], low, floor_share);
-        SA_DCHECK(classes[i].p >= floor_share * classes[i].p_default && classes[i].p <= 1);
+        classes[i].p = rate(&classes[i], low, min_share);
+        SA_DCHECK(classes[i].p >= min_share * classes[i].p_default && classes[i].p <= 1);
         before += variance(&classes[i], classes[i].p_default);
         after += variance(&classes[i], classes[i].p);
     }

@@ -14,7 +14,7 @@ struct sa_rate_optimizer_class {
     double allocations; /* allocations in any period, the same for all classes */
     double live;        /* live blocks */
     double p_default;   /* 0 .. 1 */
-    double p;           /* the result: floor_share * p_default .. 1 */
+    double p;           /* the result: min_share * p_default .. 1 */
 };
 
 /*
@@ -23,12 +23,12 @@ struct sa_rate_optimizer_class {
  *
  * A class without allocations keeps its default. All classes keep their defaults if none has live
  * blocks.
- * floor_share: above 0, at most 1. A class whose demand begins later is seen because of it.
+ * min_share: above 0, at most 1. A class whose demand begins later is seen because of it.
  *
  * Returns the variance of the defaults divided by that of the results: 1 if both are 0, infinite if
  * only the latter is.
  */
 double sa_rate_optimizer_rates(struct sa_rate_optimizer_class *classes, size_t count,
-                               double floor_share);
+                               double min_share);
 
 #endif

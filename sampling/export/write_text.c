@@ -130,7 +130,7 @@ static uint64_t invert_bytes(double count, uint64_t bytes, double carry)
  */
 static void invert(uint64_t *count, uint64_t *bytes, struct carry *carry)
 {
-    double c = (double)*count, b = (double)*bytes, factor, least;
+    double c = (double)*count, b = (double)*bytes, factor, min;
 
     if (!*count || !*bytes) { /* readers divide by the bytes of a stack with a count */
         *count = 0;
@@ -139,8 +139,8 @@ static void invert(uint64_t *count, uint64_t *bytes, struct carry *carry)
     factor = read_factor(c, b);
     if (factor == 1.0)
         return;
-    least = (c + MARGIN - carry->count) / factor;
-    *count = least > 0 ? (uint64_t)least + 1 : 1;
+    min = (c + MARGIN - carry->count) / factor;
+    *count = min > 0 ? (uint64_t)min + 1 : 1;
     *bytes = invert_bytes((double)*count, *bytes, carry->bytes);
     factor = read_factor((double)*count, (double)*bytes);
     carry->count += (double)*count * factor - c;

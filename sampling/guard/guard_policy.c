@@ -24,10 +24,10 @@ static struct {
     /* All below are atomic, relaxed; an update may be lost. */
     uint64_t rng;
     uint64_t since; /* samples since the last guarded one */
-    uint64_t chosen, skipped;
+    uint64_t selected, skipped;
     /* The earliest times of the next guarded sample, quarantined pages, and guarded large block, in
      * ns; 0: there was no sample yet. */
-    uint64_t next, next_kept, next_large;
+    uint64_t next, next_quarantined, next_large;
     uint32_t hand;
     uint8_t counters[COUNTERS];
 } policy;
@@ -45,8 +45,8 @@ SA_COLD void sa_guard_policy_bound(unsigned first)
     SA_DCHECK(first);
     for (int i = 0; i < 2; i++)
         buckets[i] =
-            (struct sa_token_bucket){.tokens = first, .most = first, .ns_of_a_token = TOKEN_NS};
-    policy.next_kept = 1; /* now */
+            (struct sa_token_bucket){.tokens = first, .max = first, .ns_of_a_token = TOKEN_NS};
+    policy.next_quarantined = 1; /* now */
 }
 
 SA_INLINE void policy_seed(uint64_t seed)
@@ -59,7 +59,7 @@ SA_INLINE void policy_seed(uint64_t seed)
 void sa_guard_policy_init(uint64_t every, uint64_t seed)
 {
     policy.every = every;
-    policy.next = policy.next_kept = policy.next_large = 0;
+    policy.next = policy.next_quarantined = policy.next_large = 0;
     policy_seed(seed);
     SA_DCHECK(policy.since < sa_max(every, 1));
 }
@@ -132,7 +132,7 @@ SA_COLD static enum salloc_guarded_status policy_pay(const struct sa_stack *stac
     tokens = sa_load_relaxed(&bucket->tokens);
     if (tokens <= 0)
         status = SALLOC_GUARDED_RATE_LIMITED;
-    else if (stack && !policy_filter(stack->hash) && tokens < bucket->most / 2)
+    else if (stack && !policy_filter(stack->hash) && tokens < bucket->max / 2)
         status = SALLOC_GUARDED_FILTERED;
     if (status == SALLOC_GUARDED_REQUESTED)
         sa_bucket_take(bucket, sa_min(bytes, SA_GUARD_POLICY_MAX_BYTES));
@@ -148,10 +148,10 @@ enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, si
 
     if (!policy.every)
         return SALLOC_GUARDED_DISABLED;
-    if (SA_UNLIKELY(buckets[0].most != 0)) {
+    if (SA_UNLIKELY(buckets[0].max != 0)) {
         enum salloc_guarded_status status = policy_pay(stack, bytes, now_ns);
 
-        sa_count_add(&policy.chosen, status == SALLOC_GUARDED_REQUESTED);
+        sa_count_add(&policy.selected, status == SALLOC_GUARDED_REQUESTED);
         return status;
     }
     if (policy.every > 1) {
@@ -166,21 +166,22 @@ enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, si
         sa_store_relaxed(&policy.next, now_ns + policy_pause(SA_GUARD_POLICY_NS, bytes));
         sa_store_relaxed(&policy.since, 0);
     }
-    sa_count_add(&policy.chosen, 1);
+    sa_count_add(&policy.selected, 1);
     return SALLOC_GUARDED_REQUESTED;
 }
 
-bool sa_guard_policy_keep(size_t bytes, uint64_t now_ns)
+bool sa_guard_policy_quarantine(size_t bytes, uint64_t now_ns)
 {
-    if (!policy_is_time(&policy.next_kept, now_ns))
+    if (!policy_is_time(&policy.next_quarantined, now_ns))
         return false;
-    sa_store_relaxed(&policy.next_kept, now_ns + policy_pause(SA_GUARD_POLICY_KEEP_NS, bytes));
+    sa_store_relaxed(&policy.next_quarantined,
+                     now_ns + policy_pause(SA_GUARD_POLICY_QUARANTINE_NS, bytes));
     return true;
 }
 
 bool sa_guard_policy_guard_large(uint64_t now_ns)
 {
-    if (SA_UNLIKELY(buckets[0].most != 0))
+    if (SA_UNLIKELY(buckets[0].max != 0))
         return policy_pay(NULL, 0, now_ns) == SALLOC_GUARDED_REQUESTED;
     if (policy.every > 1) {
         if (!policy_is_time(&policy.next_large, now_ns))
@@ -193,6 +194,6 @@ bool sa_guard_policy_guard_large(uint64_t now_ns)
 SA_RARE void sa_guard_policy_stats(struct sa_guard_policy_stats *ret)
 {
     ret->every = policy.every;
-    ret->chosen = sa_load_relaxed(&policy.chosen);
+    ret->selected = sa_load_relaxed(&policy.selected);
     ret->skipped = sa_load_relaxed(&policy.skipped);
 }

@@ -23,17 +23,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SA_GUARD_POLICY_NS        20000000     /* minimum pause after a guarded sample */
-#define SA_GUARD_POLICY_KEEP_NS   10000000     /* minimum pause after quarantined pages */
-#define SA_GUARD_POLICY_BYTE_NS   256          /* added to either for each byte of the sample, */
-#define SA_GUARD_POLICY_MAX_BYTES (32ul << 20) /* up to this many bytes */
+#define SA_GUARD_POLICY_NS            20000000 /* minimum pause after a guarded sample */
+#define SA_GUARD_POLICY_QUARANTINE_NS 10000000 /* minimum pause after quarantined pages */
+#define SA_GUARD_POLICY_BYTE_NS       256      /* added to either for each byte of the sample, */
+#define SA_GUARD_POLICY_MAX_BYTES     (32ul << 20) /* up to this many bytes */
 
 #define SA_GUARD_POLICY_FIRST_NS 250000000 /* from the first sample to the first guarded one */
 
 struct sa_guard_policy_stats {
-    uint64_t every;   /* one sample in `every` is guarded; 0: none */
-    uint64_t chosen;  /* samples chosen to be guarded since the start */
-    uint64_t skipped; /* samples whose turn it was, refused by the filter, a pause or the budget */
+    uint64_t every;    /* one sample in `every` is guarded; 0: none */
+    uint64_t selected; /* samples chosen to be guarded since the start */
+    uint64_t skipped;  /* samples whose turn it was, refused by the filter, a pause or the budget */
 };
 
 /* Sets the policy, before the first allocation. every: guard one sample in `every`; 1: all samples,
@@ -59,7 +59,7 @@ enum salloc_guarded_status sa_guard_policy_make(const struct sa_stack *stack, si
 
 /* True if the pages of a sample that is taken now, and is not guarded, are to enter the sample
  * quarantine when it is freed. */
-bool sa_guard_policy_keep(size_t bytes, uint64_t now_ns);
+bool sa_guard_policy_quarantine(size_t bytes, uint64_t now_ns);
 
 /* True if a sampled large block is to end before an inaccessible page. */
 bool sa_guard_policy_guard_large(uint64_t now_ns);

@@ -17,9 +17,9 @@
 
 #include <string.h>
 
-#define RED_BYTES_MAX 128 /* of the red zones: bytes on each side of a block that are checked */
-#define TRIES         8   /* places that are tried for a pool */
-#define LARGE_PART    8   /* 1/LARGE_PART as many large slots as slots of one page */
+#define RED_BYTES_MAX  128 /* of the red zones: bytes on each side of a block that are checked */
+#define TRIES          8   /* places that are tried for a pool */
+#define LARGE_FRACTION 8   /* 1/LARGE_FRACTION as many large slots as slots of one page */
 
 #define guarded sa_guarded
 
@@ -46,7 +46,7 @@ void sa_guarded_init(size_t slots, uint64_t seed)
 {
     guarded.pool[POOL_PAGE].wanted = sa_min(slots, SA_GUARDED_MAX);
     guarded.pool[POOL_LARGE].wanted =
-        (guarded.pool[POOL_PAGE].wanted + LARGE_PART - 1) / LARGE_PART;
+        (guarded.pool[POOL_PAGE].wanted + LARGE_FRACTION - 1) / LARGE_FRACTION;
     guarded.rng = sa_rng_mix(seed);
 }
 
@@ -176,7 +176,7 @@ static struct slot *slot_pick(struct pool *pool, size_t bytes)
         sa_store_relaxed(&slot->state, STATE_BUSY);
         pool->allocated++;
         SA_DCHECK(pool->allocated <= (pool->count + 1) / 2);
-        guarded.most = sa_max(guarded.most, pools_allocated());
+        guarded.max = sa_max(guarded.max, pools_allocated());
         guarded.succeeded++;
     } else {
         guarded.failed++;
@@ -470,7 +470,7 @@ SA_RARE void sa_guarded_stats(struct sa_guarded_stats *ret)
     guarded_lock();
     ret->succeeded = guarded.succeeded;
     ret->failed = guarded.failed;
-    ret->most_allocated = guarded.most;
+    ret->max_allocated = guarded.max;
     pool_stats(&guarded.pool[0], ret);
     pool_stats(&guarded.pool[1], ret);
     guarded_unlock();

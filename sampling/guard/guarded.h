@@ -38,16 +38,16 @@
 #define SA_GUARDED_FILL 0xcb
 
 struct sa_guarded_stats {
-    uint64_t succeeded;    /* blocks guarded since the start */
-    uint64_t failed;       /* no slot was free, or the kernel refused */
-    uint64_t skipped;      /* see struct sa_guard_policy_stats */
-    uint64_t large;        /* requested, but too large for a slot */
-    size_t allocated;      /* slots in use */
-    size_t quarantined;    /* slots that are free, and inaccessible */
-    size_t most_allocated; /* high-water mark of slots in use */
-    size_t allowed;        /* maximum of slots in use */
-    size_t slots;          /* mapped; 0: no block was guarded yet */
-    uint64_t every;        /* one sample in `every` is guarded; 0: none */
+    uint64_t succeeded;   /* blocks guarded since the start */
+    uint64_t failed;      /* no slot was free, or the kernel refused */
+    uint64_t skipped;     /* see struct sa_guard_policy_stats */
+    uint64_t large;       /* requested, but too large for a slot */
+    size_t allocated;     /* slots in use */
+    size_t quarantined;   /* slots that are free, and inaccessible */
+    size_t max_allocated; /* high-water mark of slots in use */
+    size_t allowed;       /* maximum of slots in use */
+    size_t slots;         /* mapped; 0: no block was guarded yet */
+    uint64_t every;       /* one sample in `every` is guarded; 0: none */
 };
 
 /* Sets the sizes of the pools, before the first allocation. slots: of one page, at most

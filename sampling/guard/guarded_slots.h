@@ -49,7 +49,7 @@ struct sa_guarded_state {
     uint64_t rng; /* atomic */
     struct pool pool[POOLS];
     /* These are for struct sa_guarded_stats. */
-    size_t most SA_GUARDED_BY(SA_RANK_GUARDED);
+    size_t max SA_GUARDED_BY(SA_RANK_GUARDED);
     uint64_t succeeded SA_GUARDED_BY(SA_RANK_GUARDED);
     uint64_t failed SA_GUARDED_BY(SA_RANK_GUARDED);
     uint64_t large; /* atomic, relaxed */

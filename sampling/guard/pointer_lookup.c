@@ -73,7 +73,7 @@ bool sa_lookup_large(uintptr_t address, struct sa_lookup *ret)
     state = s ? sa_load_relaxed(&s->state) : SA_SPAN_UNUSED;
     if (!s || s->heap != SA_HEAP_ORDINARY || s->requested > sa_span_bytes(s))
         return false;
-    if (state == SA_SPAN_KEPT) {
+    if (state == SA_SPAN_QUARANTINED) {
         describe(s, ret);
         ret->state = SA_LOOKUP_FREED;
         sa_lookup_nearer(address, ret);

@@ -259,14 +259,14 @@ bool sa_reporting_call(void (*f)(void *arg), void *arg)
 struct capture {
     const void *frame;
     uintptr_t *pc;
-    unsigned most, n;
+    unsigned max, n;
 };
 
 static void capture(void *arg)
 {
     struct capture *c = arg;
 
-    c->n = sa_stack_capture(c->frame, c->pc, c->most);
+    c->n = sa_stack_capture(c->frame, c->pc, c->max);
 }
 
 /* The start of the loaded object that has the code at pc; NULL: unknown. */
@@ -294,13 +294,13 @@ static unsigned leave_out_own(uintptr_t *pc, unsigned n)
     return n - first;
 }
 
-unsigned sa_reporting_capture(const void *frame, uintptr_t *pc, unsigned most)
+unsigned sa_reporting_capture(const void *frame, uintptr_t *pc, unsigned max)
 {
-    struct capture c = {frame, pc, most, 0};
+    struct capture c = {frame, pc, max, 0};
 
-    memset(pc, 0, most * sizeof(*pc));
+    memset(pc, 0, max * sizeof(*pc));
     if (!call_on(NULL, capture, &c))
-        for (c.n = 0; c.n < most && pc[c.n];) /* the frames before the fault */
+        for (c.n = 0; c.n < max && pc[c.n];) /* the frames before the fault */
             c.n++;
     return frame ? c.n : leave_out_own(pc, c.n);
 }

@@ -73,7 +73,7 @@ bool sa_reporting_call(void (*f)(void *arg), void *arg);
 
 /* Captures a stack that may be damaged, as sa_stack_capture; a fault ends the capture. frame: NULL:
  * from here on. Returns the number of frames, at most `most`. */
-unsigned sa_reporting_capture(const void *frame, uintptr_t *pc, unsigned most);
+unsigned sa_reporting_capture(const void *frame, uintptr_t *pc, unsigned max);
 
 /* True if SA_REPORTING_SECONDS have passed since the report began. */
 bool sa_reporting_late(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sample quarantine; see sample_quarantine.h. State: its counts and entries, under KEPT unless
- * a field says otherwise. */
+/* The sample quarantine; see sample_quarantine.h. State: its counts and entries, under
+ * SAMPLE_QUARANTINE unless a field says otherwise. */
 #include "sampling/guard/sample_quarantine.h"
 
 #include "alloc/base/bits.h"
@@ -27,35 +27,40 @@
 #define PAUSE_NS    (10ull * 1000000000)
 
 struct entry {
-    /* NULL: the entry is free. Written under KEPT. Read also by the thread that cleared `ready`. */
+    /* NULL: the entry is free. Written under SAMPLE_QUARANTINE. Read also by the thread that
+     * cleared `ready`. */
     struct sa_span *span;
     struct sa_block_history_slot history;
     uintptr_t start, end; /* of the span; atomic, relaxed: sa_sample_quarantine_find reads them */
-    bool ready SA_GUARDED_BY(SA_RANK_KEPT); /* evictable; false while a thread changes its pages */
-    bool empty SA_GUARDED_BY(SA_RANK_KEPT); /* the pages are unbacked */
+    bool ready SA_GUARDED_BY(
+        SA_RANK_SAMPLE_QUARANTINE); /* evictable; false while a thread changes its pages */
+    bool empty SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* the pages are unbacked */
 };
 
 static struct {
     struct sa_lock lock;
-    uint64_t rng;                              /* atomic */
-    uint64_t pause_end;                        /* atomic, relaxed; in ns of the coarse clock */
-    size_t limit;                              /* bytes; const after init */
-    uint64_t ever SA_GUARDED_BY(SA_RANK_KEPT); /* spans that entered since the start */
-    size_t count SA_GUARDED_BY(SA_RANK_KEPT), bytes SA_GUARDED_BY(SA_RANK_KEPT);
-    size_t empty_bytes SA_GUARDED_BY(SA_RANK_KEPT);
-    size_t sampled_count SA_GUARDED_BY(SA_RANK_KEPT), sampled_bytes SA_GUARDED_BY(SA_RANK_KEPT);
-    size_t full SA_GUARDED_BY(SA_RANK_KEPT);   /* backed spans of one page */
-    bool emptying SA_GUARDED_BY(SA_RANK_KEPT); /* a thread is releasing those */
+    uint64_t rng;       /* atomic */
+    uint64_t pause_end; /* atomic, relaxed; in ns of the coarse clock */
+    size_t limit;       /* bytes; const after init */
+    uint64_t ever SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* spans that entered since the start */
+    size_t count SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE), bytes
+        SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
+    size_t empty_bytes SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
+    size_t sampled_count SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE), sampled_bytes
+        SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
+    size_t full SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);   /* backed spans of one page */
+    bool emptying SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* a thread is releasing those */
     /* Those are released from this value of `ever` on; later after the kernel refused. */
-    uint64_t full_from SA_GUARDED_BY(SA_RANK_KEPT);
+    uint64_t full_from SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
     /* Spans that the kernel refused to make accessible again, oldest first, to be tried again. They
      * are linked by `aside`: `next` belongs to the page heap, to which they are in use. */
-    struct sa_span *refused SA_GUARDED_BY(SA_RANK_KEPT);
-    struct sa_span *refused_last SA_GUARDED_BY(SA_RANK_KEPT);
-    size_t refused_count SA_GUARDED_BY(SA_RANK_KEPT); /* atomic, relaxed: read without the lock */
-    size_t refused_bytes SA_GUARDED_BY(SA_RANK_KEPT);
-    size_t refused_sampled_count SA_GUARDED_BY(SA_RANK_KEPT);
-    size_t refused_sampled_bytes SA_GUARDED_BY(SA_RANK_KEPT);
+    struct sa_span *refused SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
+    struct sa_span *refused_last SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
+    size_t refused_count
+        SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE); /* atomic, relaxed: read without the lock */
+    size_t refused_bytes SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
+    size_t refused_sampled_count SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
+    size_t refused_sampled_bytes SA_GUARDED_BY(SA_RANK_SAMPLE_QUARANTINE);
 } quarantine;
 
 /* Filled from the last one on, so that the entries of a small program share a page with the
@@ -69,14 +74,14 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("kept.entries", entries);
 
-static void quarantine_lock(void) SA_ACQUIRE(SA_RANK_KEPT)
+static void quarantine_lock(void) SA_ACQUIRE(SA_RANK_SAMPLE_QUARANTINE)
 {
-    sa_lock_acquire(&quarantine.lock, SA_RANK_KEPT);
+    sa_lock_acquire(&quarantine.lock, SA_RANK_SAMPLE_QUARANTINE);
 }
 
-static void quarantine_unlock(void) SA_RELEASE(SA_RANK_KEPT)
+static void quarantine_unlock(void) SA_RELEASE(SA_RANK_SAMPLE_QUARANTINE)
 {
-    sa_lock_release(&quarantine.lock, SA_RANK_KEPT);
+    sa_lock_release(&quarantine.lock, SA_RANK_SAMPLE_QUARANTINE);
 }
 
 void sa_sample_quarantine_init(size_t bytes, uint64_t seed)
@@ -121,11 +126,12 @@ static bool span_is_short(const struct sa_span *span)
 }
 
 /* Adds an entry to the counts, or (more == false) subtracts it. */
-static void quarantine_count(const struct entry *e, bool more) SA_REQUIRES(SA_RANK_KEPT)
+static void quarantine_count(const struct entry *e, bool more)
+    SA_REQUIRES(SA_RANK_SAMPLE_QUARANTINE)
 {
     size_t one = more ? 1 : (size_t)-1, bytes = one * sa_span_bytes(e->span);
 
-    SA_DCHECK_HELD(SA_RANK_KEPT);
+    SA_DCHECK_HELD(SA_RANK_SAMPLE_QUARANTINE);
     SA_DCHECK(e->end - e->start == sa_span_bytes(e->span) && (more || quarantine.count > 0));
     quarantine.count += one;
     quarantine.bytes += bytes;
@@ -145,7 +151,8 @@ static void quarantine_count(const struct entry *e, bool more) SA_REQUIRES(SA_RA
 }
 
 /* Frees an entry; *ret owns its span and references then. */
-SA_RARE static void entry_evict(struct entry *e, struct evicted *ret) SA_REQUIRES(SA_RANK_KEPT)
+SA_RARE static void entry_evict(struct entry *e, struct evicted *ret)
+    SA_REQUIRES(SA_RANK_SAMPLE_QUARANTINE)
 {
     quarantine_count(e, false);
     *ret = (struct evicted){e->span, e->history.history, e->empty};
@@ -162,17 +169,18 @@ static struct sa_page_heap *heap_of(const struct sa_span *span)
 
 static void span_free(struct sa_span *span, bool empty)
 {
-    SA_DCHECK(sa_load_relaxed(&span->state) == SA_SPAN_KEPT);
+    SA_DCHECK(sa_load_relaxed(&span->state) == SA_SPAN_QUARANTINED);
     sa_store_relaxed(&span->state, SA_SPAN_LARGE);
     sa_page_heap_free(heap_of(span), span, empty);
 }
 
 /* Adds a refused span to the counts, or (more == false) subtracts it. */
-SA_RARE static void refused_count(const struct sa_span *span, bool more) SA_REQUIRES(SA_RANK_KEPT)
+SA_RARE static void refused_count(const struct sa_span *span, bool more)
+    SA_REQUIRES(SA_RANK_SAMPLE_QUARANTINE)
 {
     size_t one = more ? 1 : (size_t)-1, sampled = span->heap == SA_HEAP_SAMPLED ? one : 0;
 
-    SA_DCHECK_HELD(SA_RANK_KEPT);
+    SA_DCHECK_HELD(SA_RANK_SAMPLE_QUARANTINE);
     SA_DCHECK(more || quarantine.refused_count > 0);
     sa_store_relaxed(&quarantine.refused_count, quarantine.refused_count + one);
     quarantine.refused_bytes += one * sa_span_bytes(span);
@@ -224,7 +232,7 @@ static struct sa_span *take_refused(void)
 
 SA_RARE void sa_sample_quarantine_return(struct sa_span *span, bool empty)
 {
-    sa_store_relaxed(&span->state, SA_SPAN_KEPT);
+    sa_store_relaxed(&span->state, SA_SPAN_QUARANTINED);
     span->zeroed = empty;
     span_give_back(span);
 }
@@ -253,7 +261,8 @@ bool sa_sample_quarantine_retry(bool all)
 /* Finds a free entry for a span of `bytes`, and evicts entries at random where there is no room.
  * NULL: there is no room. *ret_count: the evicted entries, in either case. */
 static struct entry *quarantine_make_room(size_t bytes, struct evicted *evicted,
-                                          unsigned *ret_count) SA_REQUIRES(SA_RANK_KEPT)
+                                          unsigned *ret_count)
+    SA_REQUIRES(SA_RANK_SAMPLE_QUARANTINE)
 {
     bool full =
         quarantine.count == SA_SAMPLE_QUARANTINE_MAX || quarantine.bytes + bytes > quarantine.limit;
@@ -262,7 +271,7 @@ static struct entry *quarantine_make_room(size_t bytes, struct evicted *evicted,
     struct entry *place = NULL;
     unsigned n = 0;
 
-    SA_DCHECK_HELD(SA_RANK_KEPT);
+    SA_DCHECK_HELD(SA_RANK_SAMPLE_QUARANTINE);
     for (size_t i = 0; i < SA_SAMPLE_QUARANTINE_MAX;
          i++, at = at ? at - 1 : SA_SAMPLE_QUARANTINE_MAX - 1) {
         struct entry *e = &entries[at];
@@ -375,7 +384,7 @@ bool sa_sample_quarantine_put(struct sa_span *span, const struct sa_block_histor
         evicted_free(&evicted[i]);
     if (!e)
         return false;
-    sa_store_relaxed(&span->state, SA_SPAN_KEPT);
+    sa_store_relaxed(&span->state, SA_SPAN_QUARANTINED);
     done = sa_vm_protect((void *)span->start, bytes, false) &&
            (empty || bytes <= EMPTY_ABOVE || sa_vm_release((void *)span->start, bytes));
     if (done && (empty || bytes > EMPTY_ABOVE))

@@ -4,9 +4,10 @@
  * use after free faults, and a second free finds the history of the block. Spans and bytes are
  * bounded. Spans in excess are evicted at random, and return to their page heap.
  *
- * A span in quarantine has the state KEPT, and belongs to the quarantine. The lock KEPT guards the
- * table. The quarantine changes protections and returns spans without that lock: an entry whose
- * protection is being changed is never evicted. Any thread may read histories.
+ * A span in quarantine has the state QUARANTINED, and belongs to the quarantine. The lock
+ * SAMPLE_QUARANTINE guards the table. The quarantine changes protections and returns spans without
+ * that lock: an entry whose protection is being changed is never evicted. Any thread may read
+ * histories.
  */
 #ifndef SA_SAMPLING_GUARD_SAMPLE_QUARANTINE_H
 #define SA_SAMPLING_GUARD_SAMPLE_QUARANTINE_H

@@ -82,8 +82,8 @@ struct sa_profile {
      * buckets hold those. */
     const struct sa_sample_copy *singles;
     size_t single_count;
-    double waste_most; /* FRAGMENTATION: most bytes wasted: free on spans; INFINITY: not known */
-    int64_t clock_ns;  /* added to the time of a single sample, gives the time since 1970 */
+    double waste_max; /* FRAGMENTATION: most bytes wasted: free on spans; INFINITY: not known */
+    int64_t clock_ns; /* added to the time of a single sample, gives the time since 1970 */
     size_t row_count;
     struct sa_bucket *rows; /* the buckets */
     /* HEAP and ALLOCATIONS since the start: the sums of all that each stack ever allocated. */

@@ -31,8 +31,8 @@ static struct live_samples {
     uint64_t newest SA_GUARDED_BY(SA_RANK_SAMPLES); /* number of the last sample added */
     double bytes SA_GUARDED_BY(SA_RANK_SAMPLES);    /* estimated bytes in use */
     double slack SA_GUARDED_BY(SA_RANK_SAMPLES);    /* of those: beyond the requested sizes */
-    /* The last value seen of the high-water mark sa_in_use.most. */
-    int64_t most SA_GUARDED_BY(SA_RANK_SAMPLES);
+    /* The last value seen of the high-water mark sa_in_use.peak. */
+    int64_t seen_peak SA_GUARDED_BY(SA_RANK_SAMPLES);
     double peak_bytes SA_GUARDED_BY(SA_RANK_SAMPLES);
     uint64_t peak_number SA_GUARDED_BY(SA_RANK_SAMPLES); /* the newest sample at the peak */
     int64_t peak_time_ns SA_GUARDED_BY(SA_RANK_SAMPLES);
@@ -46,7 +46,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct live_samples, gone_count),
     SA_LAYOUT_FIELD(struct live_samples, newest),
     SA_LAYOUT_FIELD(struct live_samples, bytes),
-    SA_LAYOUT_FIELD(struct live_samples, most),
+    SA_LAYOUT_FIELD(struct live_samples, seen_peak),
     SA_LAYOUT_FIELD(struct live_samples, peak_number),
     SA_LAYOUT_FIELD(struct live_samples, peak_time_ns),
 };
@@ -178,11 +178,11 @@ static void live_move_peak(struct past *ret) SA_REQUIRES(SA_RANK_SAMPLES)
  */
 static void live_look(struct past *ret) SA_REQUIRES(SA_RANK_SAMPLES)
 {
-    int64_t most = sa_load_relaxed(&sa_in_use.most);
+    int64_t peak = sa_load_relaxed(&sa_in_use.peak);
 
-    if (most == live.most)
+    if (peak == live.seen_peak)
         return;
-    live.most = most;
+    live.seen_peak = peak;
     live_move_peak(ret);
 }
 

@@ -23,7 +23,7 @@
 #define AUX_RSEQ_FEATURES 27 /* AT_RSEQ_FEATURE_SIZE, of Linux 6.3 */
 #define CPU_LIST_BYTES    1024
 #define CACHE_PATH        "/sys/devices/system/cpu/cpu%u/cache/index3/shared_cpu_list"
-#define MOST_NUMBER       INT16_MAX
+#define NUMBER_MAX        INT16_MAX
 
 enum { FEATURES_UNKNOWN, FEATURES_ABSENT, FEATURES_PRESENT };
 
@@ -44,7 +44,7 @@ static bool has_features(void)
 
 static int16_t number(unsigned n)
 {
-    return n <= MOST_NUMBER ? (int16_t)n : -1;
+    return n <= NUMBER_MAX ? (int16_t)n : -1;
 }
 
 void sa_place_here(struct sa_place *ret)

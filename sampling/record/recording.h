@@ -41,10 +41,10 @@ struct sa_sample {
     struct sa_place place; /* only if a recording of lifetimes ran */
     uint32_t tid;          /* the kernel's number of the thread */
     uint8_t cls, kind;
-    int8_t guarded; /* enum salloc_guarded_status */
-    bool chosen;    /* the guard policy wanted it guarded: sampling/guard/guard_policy.h */
-    bool keep;      /* its pages enter the sample quarantine when it is freed */
-    bool lent;      /* the proxy is lent */
+    int8_t guarded;  /* enum salloc_guarded_status */
+    bool selected;   /* the guard policy wanted it guarded: sampling/guard/guard_policy.h */
+    bool quarantine; /* its pages enter the sample quarantine when it is freed */
+    bool lent;       /* the proxy is lent */
 };
 
 struct sa_recording {

@@ -88,7 +88,7 @@ bool sa_sampler_try(const struct sa_rate *rate)
 
 void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
 {
-    ret->won = sa_rate_decide_size(bytes, &sampler.rng, &ret->rate);
+    ret->sampled = sa_rate_decide_size(bytes, &sampler.rng, &ret->rate);
     ret->bytes = bytes;
 }
 
@@ -103,9 +103,9 @@ static struct sa_stack *sampler_stack(void)
 
 /* Fills in the record of a block of `allocated` bytes, and adds it. Takes over the reference to the
  * stack. False: there is no memory for a record. */
-static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_span *span,
+static bool sampler_record(const struct sa_sampling_decision *decision, struct sa_span *span,
                            size_t allocated, size_t requested, size_t align, void *proxy, bool lent,
-                           unsigned cls, struct sa_stack *stack, uint64_t now, bool chosen,
+                           unsigned cls, struct sa_stack *stack, uint64_t now, bool selected,
                            enum salloc_guarded_status status)
 {
     uint64_t rng = sa_rng_next(&sampler.rng);
@@ -120,23 +120,23 @@ static bool sampler_record(const struct sa_sampling_decision *trial, struct sa_s
     s->lent = lent;
     s->cls = (uint8_t)cls;
     s->kind = sa_thread.caller_kind & SA_CALLER_KIND;
-    s->p = trial->rate.p;
-    s->interval = trial->rate.interval;
-    s->offset = sa_variate_offset(rng, &trial->rate, (double)allocated);
-    s->hits = sa_variate_hits(&rng, &trial->rate, (double)allocated, s->offset);
+    s->p = decision->rate.p;
+    s->interval = decision->rate.interval;
+    s->offset = sa_variate_offset(rng, &decision->rate, (double)allocated);
+    s->hits = sa_variate_hits(&rng, &decision->rate, (double)allocated, s->offset);
     s->allocated = allocated;
     s->requested = requested;
     s->align = align > SA_MIN_ALIGN ? align : 0;
     s->stack = stack;
     s->thread = sa_sample_thread();
-    s->tid = sa_sample_tid(chosen);
+    s->tid = sa_sample_tid(selected);
     s->place = (struct sa_place){-1, -1, -1};
     s->address = sa_guarded_span(span) ? sa_guarded_start(span) : span->start;
     s->guarded = (int8_t)status;
-    s->chosen = chosen;
-    s->keep = chosen || (span->heap == SA_HEAP_SAMPLED && sa_fault_may_report() &&
-                         sa_guard_policy_keep(allocated, now));
-    s->time_ns = s->keep ? sa_clock_ns() : now;
+    s->selected = selected;
+    s->quarantine = selected || (span->heap == SA_HEAP_SAMPLED && sa_fault_may_report() &&
+                                 sa_guard_policy_quarantine(allocated, now));
+    s->time_ns = s->quarantine ? sa_clock_ns() : now;
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
     return true;
@@ -204,14 +204,14 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate)
                                                                                 : SA_PROXY_HELD;
 }
 
-void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+void *sa_sampler_take(const struct sa_sampling_decision *decision, unsigned cls, void *object,
                       enum sa_proxy proxy, size_t requested, size_t align)
 {
     size_t bytes = sa_size_classes.of[cls].size;
     struct sa_stack *stack;
     struct sa_span *span;
     enum salloc_guarded_status status;
-    bool recorded = false, chosen;
+    bool recorded = false, selected;
     uint64_t now;
     void *p = NULL;
 
@@ -221,13 +221,13 @@ void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, vo
     now = sa_clock_coarse_ns();
     status =
         sa_fault_may_report() ? sa_guard_policy_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
-    chosen = status == SALLOC_GUARDED_REQUESTED;
+    selected = status == SALLOC_GUARDED_REQUESTED;
     span = sampler_page(bytes, requested, align, cls, stack, &status);
     if (span) {
         p = (void *)(sa_guarded_span(span) ? sa_guarded_start(span) : span->start);
-        recorded = sampler_record(trial, span, bytes, requested, align,
+        recorded = sampler_record(decision, span, bytes, requested, align,
                                   proxy == SA_PROXY_NONE ? NULL : object, proxy == SA_PROXY_LENT,
-                                  cls, stack, now, chosen, status);
+                                  cls, stack, now, selected, status);
         if (!recorded)
             sampler_give_back(span);
         else if (proxy != SA_PROXY_HELD)
@@ -239,25 +239,25 @@ void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, vo
     return recorded ? p : NULL;
 }
 
-void sa_sampler_take_large(const struct sa_sampling_decision *trial, struct sa_span *span,
+void sa_sampler_take_large(const struct sa_sampling_decision *decision, struct sa_span *span,
                            size_t requested, size_t align)
 {
     enum salloc_guarded_status status;
     struct sa_stack *stack;
     uint64_t now;
-    bool chosen;
+    bool selected;
 
     if (!sampler_enter())
         return;
     stack = sampler_stack();
     now = sa_clock_coarse_ns();
-    status = sa_fault_may_report() ? sa_guard_policy_make(stack, trial->bytes, now)
+    status = sa_fault_may_report() ? sa_guard_policy_make(stack, decision->bytes, now)
                                    : SALLOC_GUARDED_DISABLED;
-    chosen = status == SALLOC_GUARDED_REQUESTED;
-    if (chosen)
+    selected = status == SALLOC_GUARDED_REQUESTED;
+    if (selected)
         status = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
-    sampler_leave(sampler_record(trial, span, trial->bytes, requested, align, NULL, false, 0, stack,
-                                 now, chosen, status));
+    sampler_leave(sampler_record(decision, span, decision->bytes, requested, align, NULL, false, 0,
+                                 stack, now, selected, status));
 }
 
 SA_COLD void sa_sampler_set_requested(struct sa_span *span, size_t requested)
@@ -347,29 +347,29 @@ static struct sa_sample *sampler_claim(struct sa_span *span)
 enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **ret_proxy)
 {
     struct sa_sample *s = sampler_claim(span);
-    bool guarded = sa_guarded_span(span), keep;
+    bool guarded = sa_guarded_span(span), quarantine;
     struct sa_block_history history;
     struct sa_stack *stack;
     enum sa_proxy proxy = !s->proxy ? SA_PROXY_NONE : s->lent ? SA_PROXY_LENT : SA_PROXY_HELD;
 
-    keep = !guarded && sa_sample_quarantine_wants(sa_span_bytes(span)) && s->keep;
-    stack = sampler_free_stack(guarded || keep || sa_live_wants_free_stacks());
+    quarantine = !guarded && sa_sample_quarantine_wants(sa_span_bytes(span)) && s->quarantine;
+    stack = sampler_free_stack(guarded || quarantine || sa_live_wants_free_stacks());
     *ret_cls = s->cls;
     *ret_proxy = s->proxy;
     if (proxy != SA_PROXY_HELD)
         sa_sub_relaxed(&apart[s->cls], 1);
-    if (keep)
+    if (quarantine)
         sampler_remember(s, stack, &history);
     if (guarded && stack)
         sa_stack_ref(stack);
     sa_live_remove(s, stack);
     if (guarded)
         sa_guarded_free(span, stack);
-    if (keep && !sa_sample_quarantine_put(span, &history, false)) {
+    if (quarantine && !sa_sample_quarantine_put(span, &history, false)) {
         sa_block_history_drop(&history);
-        keep = false;
+        quarantine = false;
     }
-    if (!guarded && !keep)
+    if (!guarded && !quarantine)
         sa_page_heap_free(&sa_page_heap_sampled, span, false);
     return proxy;
 }
@@ -384,21 +384,21 @@ SA_RARE void sa_sampler_release_large(struct sa_span *span)
     sa_live_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
 }
 
-bool sa_sampler_keep_large(struct sa_span *span, bool empty)
+bool sa_sampler_quarantine_large(struct sa_span *span, bool empty)
 {
     struct sa_sample *s = sampler_claim(span);
-    bool keep = s->chosen && sa_sample_quarantine_wants(sa_span_bytes(span));
-    struct sa_stack *stack = sampler_free_stack(keep || sa_live_wants_free_stacks());
+    bool quarantine = s->selected && sa_sample_quarantine_wants(sa_span_bytes(span));
+    struct sa_stack *stack = sampler_free_stack(quarantine || sa_live_wants_free_stacks());
     struct sa_block_history history;
 
-    if (keep)
+    if (quarantine)
         sampler_remember(s, stack, &history);
     sa_live_remove(s, stack);
-    if (keep && !sa_sample_quarantine_put(span, &history, empty)) {
+    if (quarantine && !sa_sample_quarantine_put(span, &history, empty)) {
         sa_block_history_drop(&history);
-        keep = false;
+        quarantine = false;
     }
-    return keep;
+    return quarantine;
 }
 
 SA_RARE void sa_sampler_stats(struct sa_sampler_stats *ret)

@@ -23,7 +23,7 @@
 
 /* A sampling decision: whether an allocation is sampled, and the rate that decided. */
 struct sa_sampling_decision {
-    bool won;
+    bool sampled;
     struct sa_rate rate;
     size_t bytes; /* of a large block: the bytes that it counts as, if it is sampled */
 };
@@ -72,12 +72,12 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate);
  * caller then uses the object as if it were not sampled. A held object (proxy) belongs to the
  * sample; otherwise it stays the caller's. requested and align: as the program asked.
  */
-void *sa_sampler_take(const struct sa_sampling_decision *trial, unsigned cls, void *object,
+void *sa_sampler_take(const struct sa_sampling_decision *decision, unsigned cls, void *object,
                       enum sa_proxy proxy, size_t requested, size_t align);
 
 /* Records a large block whose sampling decision succeeded. Without memory the block stays
  * unsampled. */
-void sa_sampler_take_large(const struct sa_sampling_decision *trial, struct sa_span *span,
+void sa_sampler_take_large(const struct sa_sampling_decision *decision, struct sa_span *span,
                            size_t requested, size_t align);
 
 /* Changes the requested bytes of a block that realloc leaves in place with the same pages, if the
@@ -99,7 +99,7 @@ void sa_sampler_release_large(struct sa_span *span);
 
 /* The same for a block that is freed. True: its span has entered the sample quarantine, and belongs
  * to it. empty: the pages are unbacked. */
-bool sa_sampler_keep_large(struct sa_span *span, bool empty);
+bool sa_sampler_quarantine_large(struct sa_span *span, bool empty);
 
 /* The class of the sampled object on a span in use; 0: the span has no sampled object of a class.
  */

@@ -183,16 +183,16 @@ static struct sa_unseen unseen_from(const struct sa_profile *profile, size_t sma
 static struct sa_unseen unseen_waste(const struct sa_profile *profile)
 {
     const struct sa_unseen *u = &profile->unseen;
-    double interval = larger(u->bytes, u->past_bytes_weight), most = 0;
+    double interval = larger(u->bytes, u->past_bytes_weight), max = 0;
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         const struct sa_class *c = &sa_size_classes.of[cls];
         double beside = (double)(c->objects - 1) * (double)c->size;
 
         if (beside > 0)
-            most = larger(most, beside * block_weight(interval, (double)c->size));
+            max = larger(max, beside * block_weight(interval, (double)c->size));
     }
-    return (struct sa_unseen){.bytes = most};
+    return (struct sa_unseen){.bytes = max};
 }
 
 static void estimate_blocks(const struct sa_profile *profile,
@@ -231,8 +231,8 @@ int sa_profile_estimate_matching(const struct sa_profile *profile,
     case SALLOC_METRIC_FRAGMENTATION:
         unseen = unseen_waste(profile);
         sa_estimate_value(&picked.values, &unseen, query->level, ret);
-        if (ret->high > profile->waste_most)
-            ret->high = larger(ret->value, profile->waste_most);
+        if (ret->high > profile->waste_max)
+            ret->high = larger(ret->value, profile->waste_max);
         break;
     case SALLOC_METRIC_LIFETIME:
         sa_estimate_life(&picked.lives, query->level, ret);

@@ -96,7 +96,7 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
                                        m->singles.count * sizeof(*m->singles.samples));
     sa_stack_stats(&stacks);
     sa_sampler_stats(&sampler);
-    m->profile.waste_most = INFINITY;
+    m->profile.waste_max = INFINITY;
     m->profile.singles = m->singles.samples;
     m->profile.single_count = m->singles.count;
     m->profile.clock_ns = (int64_t)(sa_clock_calendar_ns() - sa_clock_ns());

@@ -46,10 +46,10 @@ struct sa_stack_stats {
  * frame address (the stack pointer before the call that entered it) is `frame`. Frames of the
  * allocator itself are thus left out. Any thread and signal handler, without a lock.
  */
-unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most);
+unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned max);
 
 /* The same for the stack that called the allocator: its frame is sa_thread.caller. */
-unsigned sa_stack_capture_caller(uintptr_t *pc, unsigned most);
+unsigned sa_stack_capture_caller(uintptr_t *pc, unsigned max);
 
 /*
  * Turns capture off (true) or on (false). While it is off, every captured stack is empty. A static

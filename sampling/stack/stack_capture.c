@@ -27,7 +27,7 @@
 struct walk {
     uintptr_t frame;
     uintptr_t *pc;
-    unsigned n, most;
+    unsigned n, max;
     bool found; /* the walk has passed `frame`: all further frames are the program's */
 };
 
@@ -44,7 +44,7 @@ SA_RARE static _Unwind_Reason_Code walk_frame(struct _Unwind_Context *context, v
     if (!pc)
         return _URC_END_OF_STACK;
     w->pc[w->n++] = pc + (exact != 0);
-    return w->n == w->most ? _URC_END_OF_STACK : _URC_NO_REASON;
+    return w->n == w->max ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
 /*
@@ -67,11 +67,11 @@ static bool libgcc_ready(void)
     return true;
 }
 
-SA_RARE unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most)
+SA_RARE unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned max)
 {
-    struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .most = most};
+    struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .max = max};
 
-    if (most && libgcc_ready())
+    if (max && libgcc_ready())
         _Unwind_Backtrace(walk_frame, &w);
     return w.n;
 }
@@ -88,7 +88,7 @@ void sa_stack_capture_wait(bool wait)
     waiting = wait;
 }
 
-static unsigned capture(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned most)
+static unsigned capture(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned max)
 {
 #ifdef SA_UNWIND_FAST
     unsigned n;
@@ -97,37 +97,37 @@ static unsigned capture(const void *frame, bool rbp_saved, uintptr_t *pc, unsign
     if (SA_UNLIKELY(waiting))
         return 0;
 #ifdef SA_UNWIND_FAST
-    if (SA_LIKELY(sa_unwind_fast(frame, rbp_saved, pc, most, &n)) || !_DYNAMIC)
+    if (SA_LIKELY(sa_unwind_fast(frame, rbp_saved, pc, max, &n)) || !_DYNAMIC)
         return n;
 #else
     (void)rbp_saved;
 #endif
-    return sa_unwind_libgcc(frame, pc, most);
+    return sa_unwind_libgcc(frame, pc, max);
 }
 
-unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned most)
+unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned max)
 {
-    return capture(frame, false, pc, most);
+    return capture(frame, false, pc, max);
 }
 
 #ifdef SA_DEBUG
 /* Whether a walk through the frames of the allocator gives the same stack. */
-static bool is_same(const uintptr_t *pc, unsigned n, unsigned most)
+static bool is_same(const uintptr_t *pc, unsigned n, unsigned max)
 {
     uintptr_t other[SA_STACK_MAX];
 
-    return capture(sa_thread.caller, false, other, most) == n &&
+    return capture(sa_thread.caller, false, other, max) == n &&
            memcmp(pc, other, n * sizeof(*pc)) == 0;
 }
 #endif
 
-unsigned sa_stack_capture_caller(uintptr_t *pc, unsigned most)
+unsigned sa_stack_capture_caller(uintptr_t *pc, unsigned max)
 {
     bool rbp_saved = sa_thread.caller_kind & SA_CALLER_RBP_SAVED;
-    unsigned n = capture(sa_thread.caller, rbp_saved, pc, most);
+    unsigned n = capture(sa_thread.caller, rbp_saved, pc, max);
 
 #ifdef SA_DEBUG
-    SA_CHECK(!rbp_saved || is_same(pc, n, most));
+    SA_CHECK(!rbp_saved || is_same(pc, n, max));
 #endif
     return n;
 }

@@ -42,7 +42,7 @@ static void check_stack(const struct sa_stack *s, struct found *found)
 }
 
 /* Checks a ready ring, longest waiting first, and returns its blocks. */
-static size_t check_ready(const struct stack_table *t, unsigned size, size_t most)
+static size_t check_ready(const struct stack_table *t, unsigned size, size_t max)
     SA_REQUIRES(SA_RANK_STACKS)
 {
     const struct stack_ring *head = &t->ready[size];
@@ -52,7 +52,7 @@ static size_t check_ready(const struct stack_table *t, unsigned size, size_t mos
     for (struct stack_ring *l = head->next; l != head; l = l->next) {
         const struct stack_block *b = stack_ready_block(l);
 
-        SA_CHECK(n++ < most && l->next->prev == l);
+        SA_CHECK(n++ < max && l->next->prev == l);
         SA_CHECK(b->size == size && b->live != b->taken);
         SA_CHECK(n == 1 || (int32_t)(b->ready_since - since) >= 0);
         since = b->ready_since;
@@ -62,7 +62,7 @@ static size_t check_ready(const struct stack_table *t, unsigned size, size_t mos
 }
 
 /* Checks the quiet ring, and returns its blocks. */
-static size_t check_quiet(const struct stack_table *t, size_t most) SA_REQUIRES(SA_RANK_STACKS)
+static size_t check_quiet(const struct stack_table *t, size_t max) SA_REQUIRES(SA_RANK_STACKS)
 {
     const struct stack_ring *head = &t->quiet;
     uint32_t since = 0;
@@ -71,7 +71,7 @@ static size_t check_quiet(const struct stack_table *t, size_t most) SA_REQUIRES(
     for (struct stack_ring *l = head->next; l != head; l = l->next) {
         const struct stack_block *b = stack_quiet_block(l);
 
-        SA_CHECK(n++ < most && l->next->prev == l);
+        SA_CHECK(n++ < max && l->next->prev == l);
         SA_CHECK(b->taken && !b->live);
         SA_CHECK(n == 1 || (int32_t)(b->quiet_since - since) >= 0);
         since = b->quiet_since;

@@ -22,14 +22,14 @@
 
 /* Walks with libgcc's unwinder, of which the shared library has a copy of its own. Returns the
  * number of addresses. It is 0 while another thread, or interrupted code, is in the first call. */
-unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned most);
+unsigned sa_unwind_libgcc(const void *frame, uintptr_t *pc, unsigned max);
 
 #ifdef SA_UNWIND_FAST
 /* Walks with the fast unwinder, in about 1/8 of libgcc's time. rbp_saved: the
  * word at frame - 16 is the value of rbp at the call, so that the walk begins there and not in this
  * function. Stores the number of addresses in *ret_count. False: the last of these frames is one
  * that only libgcc can leave. */
-bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned most,
+bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned max,
                     unsigned *ret_count);
 #endif
 

@@ -260,7 +260,7 @@ struct state {
 struct walk {
     struct cursor c;
     uintptr_t frame, *pc; /* arguments of sa_unwind_fast */
-    unsigned most;
+    unsigned max;
     unsigned inner; /* frames of the allocator itself */
     unsigned n;     /* addresses stored in pc[] */
     bool found;     /* `frame` was reached */
@@ -275,7 +275,7 @@ SA_INLINE void walk_begin(struct walk *w, uintptr_t pc, uintptr_t sp, uintptr_t 
     w->inner = w->n = 0;
     w->found = !exact;
     w->whole = true;
-    if (w->found && w->most)
+    if (w->found && w->max)
         w->pc[w->n++] = pc;
 }
 
@@ -305,10 +305,10 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
     w->found = w->found || w->c.sp >= w->frame;
     if (!w->c.pc || (!w->found && ++w->inner == INNER_MAX))
         return false;
-    SA_DCHECK(w->n < w->most);
+    SA_DCHECK(w->n < w->max);
     if (w->found)
         w->pc[w->n++] = w->c.pc + w->c.exact;
-    return w->n < w->most;
+    return w->n < w->max;
 }
 
 /*
@@ -363,7 +363,7 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_trace *trace
 {
     struct state state = {w->c.pc, w->c.sp, w->c.bp}, next;
     uintptr_t limit = w->c.top < w->c.readable ? w->c.top : w->c.readable, frame = w->frame;
-    uintptr_t *pc = w->pc + w->n, *pc_end = w->pc + w->most;
+    uintptr_t *pc = w->pc + w->n, *pc_end = w->pc + w->max;
     const struct sa_trace_cache_step *step = trace->step;
     const struct sa_trace_cache_step *end = step + sa_load_relaxed(&trace->count);
     uint64_t rule = 0;
@@ -443,10 +443,10 @@ SA_INLINE struct sa_trace *walk_trace(struct walk *w)
     return sa_trace_cache_of(read_stack(w->frame - 8) ^ w->found, w->frame);
 }
 
-SA_NOINLINE bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned most,
+SA_NOINLINE bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc, unsigned max,
                                 unsigned *ret_count)
 {
-    struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .most = most};
+    struct walk w = {.frame = (uintptr_t)frame, .pc = pc, .max = max};
     uintptr_t start, sp = w.frame, bp;
     struct sa_trace *trace;
     bool followed, goes_on;
@@ -461,7 +461,7 @@ SA_NOINLINE bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc
                          : "=&r"(start), "=&r"(sp), "=&r"(bp));
     }
     walk_begin(&w, start, sp, bp, !rbp_saved);
-    goes_on = w.n < most;
+    goes_on = w.n < max;
     trace = walk_trace(&w);
     if (trace && goes_on && sp % 8 == 0 && sa_trace_cache_begin(trace, &sequence)) {
         goes_on = walk_follow(&w, trace, &rule, &followed);
@@ -480,7 +480,7 @@ SA_NOINLINE bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc
         walk_on(&w, rule, NULL);
     /* In a static program without an index of .eh_frame, nothing describes even the frames of the
      * allocator. The return address below `frame` is known nevertheless. */
-    if (!w.found && most && w.frame > w.c.sp && in_frame(&w.c, w.frame - 8, w.c.top))
+    if (!w.found && max && w.frame > w.c.sp && in_frame(&w.c, w.frame - 8, w.c.top))
         pc[w.n++] = read_stack(w.frame - 8);
     *ret_count = w.n;
     return w.whole;

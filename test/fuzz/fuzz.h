@@ -86,9 +86,9 @@ static inline size_t fuzz_size(struct fuzz_input *in, unsigned bits)
 
 /* A copy of up to `most` bytes of the input, in memory of exactly their number, so that a sanitizer
  * sees the end of it. The caller frees it. */
-static inline uint8_t *fuzz_bytes(struct fuzz_input *in, size_t most, size_t *ret)
+static inline uint8_t *fuzz_bytes(struct fuzz_input *in, size_t max, size_t *ret)
 {
-    size_t n = fuzz_left(in) < most ? fuzz_left(in) : most;
+    size_t n = fuzz_left(in) < max ? fuzz_left(in) : max;
     uint8_t *copy = malloc(n ? n : 1);
 
     FUZZ_CHECK(copy);

@@ -61,7 +61,7 @@ static void check(void)
     FUZZ_CHECK(s.usage.min <= used && s.usage.max >= used);
     FUZZ_CHECK(s.size.min <= cached && s.size.max >= cached);
     FUZZ_CHECK(s.usage.max <= HUGEPAGES && s.size.max <= HUGEPAGES && s.off_peak.max <= HUGEPAGES);
-    FUZZ_CHECK(cache.low_water <= cached && cache.least_size <= cached);
+    FUZZ_CHECK(cache.low_water <= cached && cache.min_size <= cached);
 }
 
 static void take(struct fuzz_input *in)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filler against arrays that say of each page whether it is taken, free or clear: what is given
- * out and of which hugepage, what is released, what the sums are, tails of large spans, and
+ * The filler against arrays that say of each page whether it is taken, free or unbacked: what is
+ * given out and of which hugepage, what is released, what the sums are, tails of large spans, and
  * decisions not to release.
  */
 #include "alloc/page_heap/huge/huge_filler.h"
@@ -16,7 +16,7 @@ enum page { FREE, CLEAR, TAKEN };
 static struct sa_huge_filler filler;
 static struct sa_huge_tracker trackers[HUGEPAGES];
 static struct {
-    bool in, whole;
+    bool in, eager;
     unsigned char page[SA_HUGE_PAGES];
 } model[HUGEPAGES];
 static struct {
@@ -45,7 +45,8 @@ static uint32_t count_of(unsigned hugepage, enum page what)
 
 static uint32_t backed_of(unsigned h)
 {
-    return count_of(h, FREE) + (model[h].whole && !trackers[h].broken ? count_of(h, CLEAR) : 0);
+    return count_of(h, FREE) +
+           (model[h].eager && !trackers[h].subreleased ? count_of(h, CLEAR) : 0);
 }
 
 static void check(void)
@@ -63,7 +64,7 @@ static void check(void)
         for (int what = FREE; what <= TAKEN; what++)
             pages[what] += n[what] = count_of(h, what);
         FUZZ_EQUAL(trackers[h].range.taken, n[TAKEN]);
-        FUZZ_EQUAL(trackers[h].clear_pages, n[CLEAR]);
+        FUZZ_EQUAL(trackers[h].unbacked_pages, n[CLEAR]);
         FUZZ_EQUAL(sa_huge_tracker_backed(&trackers[h]), backed_of(h));
         backed += backed_of(h);
     }
@@ -80,7 +81,7 @@ static void check(void)
     FUZZ_EQUAL(s.free_pages + s.unmapped_pages, pages[FREE] + pages[CLEAR]);
     FUZZ_EQUAL(s.used_hugepageable + s.used_in_released, pages[TAKEN]);
     FUZZ_EQUAL(s.full + s.partial + s.released, in);
-    FUZZ_EQUAL(s.unmapped_in_released, filler.clear_pages[1]);
+    FUZZ_EQUAL(s.unmapped_in_released, filler.unbacked_pages[1]);
     FUZZ_CHECK(s.unmapped_in_released + s.used_in_released <= s.released * SA_HUGE_PAGES);
     for (int kind = 0; kind < SA_HUGE_KINDS; kind++) {
         kinds += filler.kinds[kind];
@@ -101,10 +102,10 @@ static void check(void)
 
 static unsigned chunk(uint32_t allocations)
 {
-    static const uint32_t most[] = {64, 32, 16, 8, 4, 2, 1};
+    static const uint32_t max[] = {64, 32, 16, 8, 4, 2, 1};
 
     for (unsigned i = 7; i > 0; i--)
-        if (allocations <= most[i - 1])
+        if (allocations <= max[i - 1])
             return i;
     return 0;
 }
@@ -117,7 +118,7 @@ static uint32_t rank(unsigned h, uint32_t n, bool dense)
 
     if (!model[h].in || t->range.longest < n || (t->donated ? dense : t->dense != dense))
         return UINT32_MAX;
-    kind = !t->broken ? t->donated : backed_of(h) ? 2 : 3;
+    kind = !t->subreleased ? t->donated : backed_of(h) ? 2 : 3;
     return kind * 10000 + t->range.longest * 8 + chunk(t->range.allocations);
 }
 
@@ -132,7 +133,7 @@ static void remember(unsigned hugepage, uint32_t at, uint32_t n)
 static void add(struct fuzz_input *in, uint32_t n, bool dense)
 {
     uint8_t how = fuzz_byte(in);
-    uint32_t clear_from = how % 4 ? 0 : (uint32_t)fuzz_below(in, SA_HUGE_PAGES + 1);
+    uint32_t unbacked_from = how % 4 ? 0 : (uint32_t)fuzz_below(in, SA_HUGE_PAGES + 1);
     bool donated = !dense && fuzz_byte(in) % 4 == 0 && n < SA_HUGE_PAGES, all_clear = true;
     unsigned h = 0;
 
@@ -140,11 +141,11 @@ static void add(struct fuzz_input *in, uint32_t n, bool dense)
         h++;
     if (h == HUGEPAGES)
         return;
-    sa_huge_filler_prepare(&trackers[h], h, clear_from, how & 64);
+    sa_huge_filler_prepare(&trackers[h], h, unbacked_from, how & 64);
     model[h].in = true;
-    model[h].whole = how & 64;
+    model[h].eager = how & 64;
     for (uint32_t i = 0; i < SA_HUGE_PAGES; i++)
-        model[h].page[i] = i < clear_from ? FREE : CLEAR;
+        model[h].page[i] = i < unbacked_from ? FREE : CLEAR;
     for (uint32_t i = 0; i < n; i++)
         all_clear = all_clear && model[h].page[i] == CLEAR;
     FUZZ_EQUAL(sa_huge_filler_add(&filler, &trackers[h], n, donated, dense), all_clear);
@@ -203,12 +204,12 @@ static void drop(unsigned h)
 static void give(struct fuzz_input *in, unsigned i)
 {
     unsigned h = spans[i].hugepage;
-    bool clear = fuzz_byte(in) % 4 == 0;
+    bool unbacked = fuzz_byte(in) % 4 == 0;
 
-    set(h, spans[i].at, spans[i].n, true, clear ? CLEAR : FREE);
+    set(h, spans[i].at, spans[i].n, true, unbacked ? CLEAR : FREE);
     if (spans[i].at == 0 && trackers[h].tail_pages)
         sa_huge_filler_abandon(&filler, &trackers[h]);
-    if (sa_huge_filler_put(&filler, &trackers[h], spans[i].at, spans[i].n, clear))
+    if (sa_huge_filler_put(&filler, &trackers[h], spans[i].at, spans[i].n, unbacked))
         drop(h);
     else
         FUZZ_CHECK(count_of(h, TAKEN) > 0);
@@ -233,10 +234,10 @@ static void resize(struct fuzz_input *in, unsigned i)
             spans[i].n += more;
         }
     } else if (spans[i].n > more) {
-        bool clear = fuzz_byte(in) % 4 == 0;
+        bool unbacked = fuzz_byte(in) % 4 == 0;
 
-        sa_huge_filler_trim(&filler, &trackers[h], end - more, more, clear);
-        set(h, end - more, more, true, clear ? CLEAR : FREE);
+        sa_huge_filler_trim(&filler, &trackers[h], end - more, more, unbacked);
+        set(h, end - more, more, true, unbacked ? CLEAR : FREE);
         spans[i].n -= more;
     }
 }
@@ -244,28 +245,28 @@ static void resize(struct fuzz_input *in, unsigned i)
 static void release(struct fuzz_input *in)
 {
     struct sa_filler_release r;
-    uint32_t least = (uint32_t)fuzz_below(in, 200), most[2] = {0, 0};
+    uint32_t min = (uint32_t)fuzz_below(in, 200), max[2] = {0, 0};
     uint64_t done[SA_HUGE_WORDS] = {0};
     unsigned good = fuzz_byte(in); /* so many pages the kernel takes */
-    bool can, whole;
+    bool can, eager;
     unsigned h;
 
     for (h = 0; h < HUGEPAGES; h++)
-        if (model[h].in && backed_of(h) > most[trackers[h].broken])
-            most[trackers[h].broken] = backed_of(h);
-    can = sa_huge_filler_can_release(&filler, least);
-    FUZZ_EQUAL(sa_huge_filler_begin(&filler, least, &r), can);
+        if (model[h].in && backed_of(h) > max[trackers[h].subreleased])
+            max[trackers[h].subreleased] = backed_of(h);
+    can = sa_huge_filler_can_release(&filler, min);
+    FUZZ_EQUAL(sa_huge_filler_begin(&filler, min, &r), can);
     if (!can) {
-        FUZZ_CHECK(!most[1] && most[0] < least + 8); /* the best is found to within its bucket */
+        FUZZ_CHECK(!max[1] && max[0] < min + 8); /* the best is found to within its bucket */
         return;
     }
     h = (unsigned)r.tracker->hugepage;
-    whole = model[h].whole && !trackers[h].broken;
-    FUZZ_EQUAL(trackers[h].broken, most[1] > 0);
-    FUZZ_EQUAL(r.pages / 8, most[trackers[h].broken] / 8);
-    FUZZ_CHECK(trackers[h].broken || r.pages >= least);
+    eager = model[h].eager && !trackers[h].subreleased;
+    FUZZ_EQUAL(trackers[h].subreleased, max[1] > 0);
+    FUZZ_EQUAL(r.pages / 8, max[trackers[h].subreleased] / 8);
+    FUZZ_CHECK(trackers[h].subreleased || r.pages >= min);
     for (uint32_t i = 0; i < SA_HUGE_PAGES; i++) {
-        bool moves = model[h].page[i] == FREE || (whole && model[h].page[i] == CLEAR);
+        bool moves = model[h].page[i] == FREE || (eager && model[h].page[i] == CLEAR);
 
         FUZZ_EQUAL(r.mask[i / 64] >> i % 64 & 1, moves);
         if (!moves)
@@ -297,18 +298,18 @@ static void make_whole(void)
     if (!t)
         return;
     FUZZ_CHECK(model[t->hugepage].in && !t->queued);
-    sa_huge_filler_made_whole(&filler, t);
-    model[t->hugepage].whole = true;
+    sa_huge_filler_collapsed(&filler, t);
+    model[t->hugepage].eager = true;
     for (uint32_t i = 0; i < SA_HUGE_PAGES; i++)
         if (model[t->hugepage].page[i] == CLEAR)
             model[t->hugepage].page[i] = FREE;
 }
 
-static void set_whole(bool whole)
+static void set_eager(bool eager)
 {
-    for (unsigned h = 0; h < HUGEPAGES && filler.backs_whole != whole; h++)
-        model[h].whole = whole;
-    sa_huge_filler_set_whole(&filler, whole);
+    for (unsigned h = 0; h < HUGEPAGES && filler.eager != eager; h++)
+        model[h].eager = eager;
+    sa_huge_filler_set_eager(&filler, eager);
 }
 
 static void step(struct fuzz_input *in)
@@ -331,7 +332,7 @@ static void step(struct fuzz_input *in)
         FUZZ_CHECK(may <= pages);
         break;
     case 4:
-        set_whole(fuzz_byte(in) % 2);
+        set_eager(fuzz_byte(in) % 2);
         break;
     case 5:
     case 6:
@@ -362,7 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     filler.skip_s[SA_SKIP_PEAK] = how & 1 ? 60 : 0;
     filler.skip_s[SA_SKIP_SHORT] = how & 2 ? 10 : 0;
     filler.skip_s[SA_SKIP_LONG] = how & 4 ? 200 : 0;
-    sa_huge_filler_set_whole(&filler, how & 8);
+    sa_huge_filler_set_eager(&filler, how & 8);
     sa_huge_filler_tick(&filler, now_ns = 7000000000);
     while (fuzz_left(&in)) {
         step(&in);
@@ -374,7 +375,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     FUZZ_EQUAL(filler.hugepages, 0);
     FUZZ_EQUAL(filler.taken_pages, 0);
-    FUZZ_EQUAL(filler.clear_pages[0] + filler.clear_pages[1] + filler.clear_pages[2], 0);
+    FUZZ_EQUAL(filler.unbacked_pages[0] + filler.unbacked_pages[1] + filler.unbacked_pages[2], 0);
     FUZZ_EQUAL(filler.tail_pages + filler.abandoned_pages, 0);
     return 0;
 }

@@ -167,11 +167,11 @@ static void set_mode(struct fuzz_input *in)
     fake.mode = modes[fuzz_below(in, 5)];
     fake.random.state = 1 + fuzz_byte(in);
     /* The mode is known from the start here, as after the first ticks of a real heap. */
-    fake.whole = strstr(fake.mode, "[always]") != NULL;
+    fake.eager = strstr(fake.mode, "[always]") != NULL;
     sa_page_heap_set_hugepages(HEAP, (enum sa_hugepages)(fake.random.state % 3));
-    if (fake.whole) {
+    if (fake.eager) {
         HEAP->huge->thp = SA_THP_ALWAYS;
-        sa_huge_filler_set_whole(&HEAP->huge->filler, true);
+        sa_huge_filler_set_eager(&HEAP->huge->filler, true);
     }
 }
 

@@ -18,7 +18,7 @@ static struct {
     uint32_t at, n;
 } spans[SPANS + 1]; /* the first is not used */
 static uint64_t now_ns;
-static bool whole; /* the kernel gives memory to all of a hugepage that had none */
+static bool eager; /* the kernel gives memory to all of a hugepage that had none */
 
 static void begin(void)
 {
@@ -39,7 +39,7 @@ static bool has_memory(uint32_t h)
 
 static void set(uint32_t at, uint32_t n, uint8_t id)
 {
-    for (uint32_t h = at / SA_HUGE_PAGES; id && whole && h <= (at + n - 1) / SA_HUGE_PAGES; h++)
+    for (uint32_t h = at / SA_HUGE_PAGES; id && eager && h <= (at + n - 1) / SA_HUGE_PAGES; h++)
         if (!has_memory(h))
             memset(&memory[h * SA_HUGE_PAGES], true, SA_HUGE_PAGES);
     for (uint32_t i = at; i < at + n; i++) {
@@ -66,7 +66,7 @@ static void check(void)
             free_pages += memory[i] && !owner[i];
         }
         FUZZ_EQUAL(region->taken[h], taken);
-        FUZZ_EQUAL(region->clears[h], SA_HUGE_PAGES - with_memory);
+        FUZZ_EQUAL(region->unbacked_in[h], SA_HUGE_PAGES - with_memory);
         used += taken;
         backed += with_memory != 0;
         if (full == SA_REGION_HUGEPAGES && taken > SA_HUGE_PAGES - 16 && looks[h] < 3)
@@ -123,9 +123,9 @@ static void take(struct fuzz_input *in, uint8_t id)
     struct sa_region_place place;
     long expect = best_fit(n, align), at;
     bool is_zero = true;
-    size_t clear;
+    size_t unbacked;
 
-    place = sa_huge_region_find(region, n, align, whole);
+    place = sa_huge_region_find(region, n, align, eager);
     at = place.at;
     FUZZ_EQUAL(at, expect);
     if (at < 0)
@@ -134,9 +134,9 @@ static void take(struct fuzz_input *in, uint8_t id)
         sa_huge_region_cancel(region, &place);
         return;
     }
-    clear = region->clear_pages;
-    sa_huge_region_commit(region, &place, whole);
-    FUZZ_EQUAL(clear - region->clear_pages, place.grows);
+    unbacked = region->unbacked_pages;
+    sa_huge_region_commit(region, &place, eager);
+    FUZZ_EQUAL(unbacked - region->unbacked_pages, place.grows);
     for (uint32_t i = 0; i < n; i++)
         is_zero = is_zero && !memory[at + i];
     FUZZ_EQUAL(place.zero, is_zero);
@@ -154,7 +154,7 @@ static void resize(struct fuzz_input *in, uint8_t id)
 
         for (uint32_t i = 0; room && i < more; i++)
             room = owner[at + n + i] == 0;
-        FUZZ_EQUAL(sa_huge_region_extend(region, at + n, more, whole), room);
+        FUZZ_EQUAL(sa_huge_region_extend(region, at + n, more, eager), room);
         if (room) {
             set(at + n, more, id);
             spans[id].n += more;
@@ -168,23 +168,23 @@ static void resize(struct fuzz_input *in, uint8_t id)
 
 static void release(struct fuzz_input *in)
 {
-    uint32_t least = 1 + fuzz_byte(in), most = 0;
+    uint32_t min = 1 + fuzz_byte(in), max = 0;
     uint64_t done[SA_HUGE_PAGES / 64] = {0};
     struct sa_region_release r;
     unsigned good = fuzz_byte(in); /* so many runs of pages the kernel takes */
     bool before = false;
 
     for (uint32_t h = 0; h < SA_REGION_HUGEPAGES; h++) {
-        uint32_t backed = SA_HUGE_PAGES - region->taken[h] - region->clears[h];
+        uint32_t backed = SA_HUGE_PAGES - region->taken[h] - region->unbacked_in[h];
 
-        if (backed > most && (backed >= least || region->taken[h] == 0))
-            most = backed;
+        if (backed > max && (backed >= min || region->taken[h] == 0))
+            max = backed;
     }
-    FUZZ_EQUAL(sa_huge_region_begin(region, least, &r), most > 0);
-    if (!most)
+    FUZZ_EQUAL(sa_huge_region_begin(region, min, &r), max > 0);
+    if (!max)
         return;
-    FUZZ_EQUAL(r.pages, most);
-    FUZZ_EQUAL(region->moving_pages, most);
+    FUZZ_EQUAL(r.pages, max);
+    FUZZ_EQUAL(region->moving_pages, max);
     for (uint32_t i = 0; i < SA_HUGE_PAGES; i++) {
         uint32_t page = r.index * SA_HUGE_PAGES + i;
         bool moves = memory[page] && !owner[page];
@@ -193,7 +193,7 @@ static void release(struct fuzz_input *in)
         if (moves && !before && good)
             good--;
         if (moves && good) {
-            FUZZ_CHECK(!sa_huge_region_extend(region, page, 1, whole)); /* out of reach */
+            FUZZ_CHECK(!sa_huge_region_extend(region, page, 1, eager)); /* out of reach */
             done[i / 64] |= 1ull << i % 64;
             memory[page] = false;
         }
@@ -222,7 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = {data, data + size};
 
     begin();
-    whole = fuzz_byte(&in) % 2;
+    eager = fuzz_byte(&in) % 2;
     for (int step = 0; fuzz_left(&in) && step < STEPS; step++) {
         uint8_t id = (uint8_t)(1 + fuzz_below(&in, SPANS));
 

@@ -55,7 +55,7 @@ static void check_shape(const struct sa_class *c, size_t kernel_page)
     FUZZ_EQUAL(c->objects, bytes / c->size);
     FUZZ_CHECK(c->map_step == SA_PAGE_BYTES ? sa_is_pow2(c->pages) || c->size == SA_PAGE_BYTES
                                             : c->map_step == c->size);
-    FUZZ_CHECK(c->batch >= 2 && c->batch <= c->most);
+    FUZZ_CHECK(c->batch >= 2 && c->batch <= c->max);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -15,7 +15,7 @@
 static struct sa_span_heap heap;
 
 /* What the walk has found: pages, by state. */
-static size_t found[SA_SPAN_KEPT + 1];
+static size_t found[SA_SPAN_QUARANTINED + 1];
 
 static void walk_range(uintptr_t start, uintptr_t end)
 {
@@ -57,7 +57,7 @@ static void check(void)
     FUZZ_EQUAL(s.released_bytes, found[SA_SPAN_RELEASED] << SA_PAGE_SHIFT);
     FUZZ_EQUAL(s.moving_bytes, 0);
     FUZZ_EQUAL(s.mapped_bytes, s.in_use_bytes + s.backed_bytes + s.released_bytes);
-    sa_span_heap_census(&heap, &sizes, &ages);
+    sa_span_heap_walk(&heap, &sizes, &ages);
     for (int i = 0; i < SA_AGE_LENGTHS; i++) {
         aged[0] += ages.backed[i].pages;
         aged[1] += ages.released[i].pages;

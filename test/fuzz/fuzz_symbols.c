@@ -135,10 +135,10 @@ static bool best_of(const Elf64_Shdr *table, const Elf64_Shdr *strings, uint64_t
     /* Read as the module reads: in chunks, of which one that is not there ends it. */
     for (uint64_t i = 0, n = table->sh_size / sizeof(*ret); i < n; i++) {
         uint64_t at = table->sh_offset + i * sizeof(*ret), chunk = i - i % 128;
-        uint64_t most = n - chunk < 128 ? n - chunk : 128;
+        uint64_t max = n - chunk < 128 ? n - chunk : 128;
         Elf64_Sym s;
 
-        if (!there(table->sh_offset + chunk * sizeof(s), most * sizeof(s)))
+        if (!there(table->sh_offset + chunk * sizeof(s), max * sizeof(s)))
             break;
         memcpy(&s, file + at, sizeof(s));
         if (!is_function(&s, strings) || address < s.st_value ||
@@ -152,11 +152,11 @@ static bool best_of(const Elf64_Shdr *table, const Elf64_Shdr *strings, uint64_t
     return found;
 }
 
-static void check_name(const char *name, size_t most)
+static void check_name(const char *name, size_t max)
 {
-    size_t n = strnlen(name, most);
+    size_t n = strnlen(name, max);
 
-    FUZZ_CHECK(n > 0 && n < most);
+    FUZZ_CHECK(n > 0 && n < max);
     for (size_t i = 0; i < n;) {
         size_t length = sa_utf8_length(name + i, n - i);
 

@@ -114,7 +114,7 @@ static bool property(const char *name, size_t *ret)
 static void covered(void)
 {
     uint64_t state = 7;
-    size_t bytes = 0, all, huge, small, least = SIZE_MAX, covered_bytes;
+    size_t bytes = 0, all, huge, small, min = SIZE_MAX, covered_bytes;
     double start = check_now(), moved = start;
 
     while (bytes < 512 * MIB && count < sizeof(blocks) / sizeof(*blocks)) {
@@ -131,8 +131,8 @@ static void covered(void)
         live(1);
         heap_memory(&all, &huge);
         small = all - huge;
-        if (small < least) {
-            least = small;
+        if (small < min) {
+            min = small;
             moved = check_now();
         }
     } while (small > bytes / 1024 / 10 && check_now() < moved + 40 && check_now() < start + 400);

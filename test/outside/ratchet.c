@@ -85,7 +85,7 @@ static void choose(unsigned round)
     }
 }
 
-static size_t most(const size_t *values, unsigned from, unsigned to)
+static size_t max(const size_t *values, unsigned from, unsigned to)
 {
     size_t m = 0;
 
@@ -96,7 +96,7 @@ static size_t most(const size_t *values, unsigned from, unsigned to)
 
 static void compare(const char *what, const size_t *kib)
 {
-    size_t early = most(kib, 25, 30), late = most(kib, ROUNDS - 5, ROUNDS);
+    size_t early = max(kib, 25, 30), late = max(kib, ROUNDS - 5, ROUNDS);
 
     check_say("%s: %zu KiB, later %zu", what, early, late);
     CHECK_SAYS(late <= early + early / 20, "%s grows", what);

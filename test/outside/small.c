@@ -111,7 +111,7 @@ static struct pages ask(const char *preload, const char *conf)
 
 int main(int argc, char **argv)
 {
-    int least = INT32_MAX;
+    int min = INT32_MAX;
     struct pages with;
     cpu_set_t one;
 
@@ -134,8 +134,8 @@ int main(int argc, char **argv)
                   with.libc, with.own);
         CHECK(with.code > 0 && with.code <= CODE_MAX);
         CHECK(with.libc <= LIBC_MAX);
-        least = with.own < least ? with.own : least;
+        min = with.own < min ? with.own : min;
     }
-    CHECK_SAYS(least <= MOST, "%d pages", least);
+    CHECK_SAYS(min <= MOST, "%d pages", min);
     return check_end();
 }

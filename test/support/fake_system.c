@@ -73,7 +73,7 @@ static void set_free(void *p, size_t bytes, unsigned char set)
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++) {
         assert_int_equal(fake.pages[first + i] & (FAKE_MAPPED | FAKE_OWNED), FAKE_MAPPED);
         fake.pages[first + i] =
-            set | (set ? fake.pages[first + i] & (FAKE_KEPT_OUT | FAKE_ADVISED) : 0);
+            set | (set ? fake.pages[first + i] & (FAKE_NO_HUGEPAGES | FAKE_ADVISED) : 0);
     }
 }
 
@@ -105,7 +105,7 @@ enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name)
         return SA_VM_LOST;
     }
     if (fails(fake.renew_fails))
-        return SA_VM_KEPT;
+        return SA_VM_UNCHANGED;
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++)
         fake.pages[first + i] = (fake.pages[first + i] & FAKE_OWNED) | FAKE_MAPPED;
     return SA_VM_ZEROED;
@@ -123,7 +123,7 @@ static bool set_advice(void *p, size_t bytes, unsigned char set)
     assert_int_equal(bytes % SA_HUGE_BYTES, 0);
     first = fake_page(p);
     for (size_t i = first; i < first + (ok ? n : n / 2); i++) {
-        unsigned char was = fake.pages[i] & (unsigned char)~(FAKE_KEPT_OUT | FAKE_ADVISED);
+        unsigned char was = fake.pages[i] & (unsigned char)~(FAKE_NO_HUGEPAGES | FAKE_ADVISED);
 
         assert_true(was & FAKE_MAPPED);
         fake.pages[i] = was | set;
@@ -134,7 +134,7 @@ static bool set_advice(void *p, size_t bytes, unsigned char set)
 
 bool __wrap_sa_vm_no_hugepages(void *p, size_t bytes)
 {
-    return set_advice(p, bytes, FAKE_KEPT_OUT);
+    return set_advice(p, bytes, FAKE_NO_HUGEPAGES);
 }
 
 bool __wrap_sa_vm_hugepages(void *p, size_t bytes)
@@ -159,7 +159,7 @@ bool __wrap_sa_vm_collapse(void *p, size_t bytes)
     if (fake.collapse_fails)
         return false;
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++)
-        if (fake.pages[first + i] & FAKE_KEPT_OUT)
+        if (fake.pages[first + i] & FAKE_NO_HUGEPAGES)
             return false;
     for (size_t i = 0; i < bytes >> SA_PAGE_SHIFT; i++) {
         assert_true(fake.pages[first + i] & FAKE_MAPPED);
@@ -192,8 +192,8 @@ void fake_own(uintptr_t start, size_t pages, bool owned)
 static void touch_hugepage(size_t first)
 {
     for (size_t i = first; i < first + SA_HUGE_PAGES; i++)
-        if (fake.pages[i] & (FAKE_MEMORY | FAKE_KEPT_OUT) ||
-            !(fake.whole || fake.pages[i] & FAKE_ADVISED))
+        if (fake.pages[i] & (FAKE_MEMORY | FAKE_NO_HUGEPAGES) ||
+            !(fake.eager || fake.pages[i] & FAKE_ADVISED))
             return;
     for (size_t i = first; i < first + SA_HUGE_PAGES; i++)
         fake.pages[i] |= FAKE_MEMORY;
@@ -204,7 +204,7 @@ void __wrap_sa_vm_touch(void *p)
     size_t page = fake_page(p);
 
     fake.touches++;
-    fake.small_touches += !fake.whole && !(fake.pages[page] & FAKE_ADVISED);
+    fake.small_touches += !fake.eager && !(fake.pages[page] & FAKE_ADVISED);
     if (!(fake.pages[page] & FAKE_MEMORY))
         touch_hugepage(sa_align_down(page, SA_HUGE_PAGES));
     fake.pages[page] |= FAKE_MEMORY; /* which stays zero */
@@ -246,13 +246,13 @@ void fake_check_advice(void)
         edges += a != before || a == SA_ADVICE_MIXED;
         before = a;
         for (size_t k = i; k < i + SA_HUGE_PAGES && k < FAKE_PAGES && a != SA_ADVICE_MIXED; k++)
-            assert_int_equal(fake.pages[k] & (FAKE_ADVISED | FAKE_KEPT_OUT),
+            assert_int_equal(fake.pages[k] & (FAKE_ADVISED | FAKE_NO_HUGEPAGES),
                              a == SA_ADVICE_ON    ? FAKE_ADVISED
-                             : a == SA_ADVICE_OFF ? FAKE_KEPT_OUT
+                             : a == SA_ADVICE_OFF ? FAKE_NO_HUGEPAGES
                                                   : 0);
     }
     assert_int_equal(h->collapse.advised, on);
-    assert_int_equal(h->collapse.kept_out, off);
+    assert_int_equal(h->collapse.thp_disabled, off);
     assert_int_equal(h->advisor.edges, edges);
 }
 

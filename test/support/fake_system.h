@@ -21,15 +21,15 @@ enum {
     FAKE_MEMORY = 2,
     FAKE_DIRTY = 4,
     FAKE_OWNED = 8,
-    FAKE_KEPT_OUT = 16, /* of hugepages */
-    FAKE_ADVISED = 32,  /* to be one */
+    FAKE_NO_HUGEPAGES = 16, /* of hugepages */
+    FAKE_ADVISED = 32,      /* to be one */
 };
 
 struct fake_system {
     unsigned char *pages; /* of the home window, from its start */
     size_t first, end;    /* pages outside were never mapped */
     const char *mode;     /* of transparent hugepages */
-    bool whole;           /* a page that is touched brings its hugepage along without advice, too */
+    bool eager;           /* a page that is touched brings its hugepage along without advice, too */
     /* So many calls of 100 fail. */
     size_t map_fails, release_fails, renew_fails, renew_loses, advise_fails;
     bool collapse_fails;       /* all calls */

@@ -21,10 +21,10 @@ void program_begin(const char *mode, uint64_t seed)
     fake.mode = mode;
     fake.random.state = seed;
     /* The mode is known from the start here, as after the first ticks of a real heap. */
-    fake.whole = strstr(mode, "[always]") != NULL;
-    if (fake.whole) {
+    fake.eager = strstr(mode, "[always]") != NULL;
+    if (fake.eager) {
         HEAP->huge->thp = SA_THP_ALWAYS;
-        sa_huge_filler_set_whole(&HEAP->huge->filler, true);
+        sa_huge_filler_set_eager(&HEAP->huge->filler, true);
     }
 }
 

@@ -161,7 +161,7 @@ static void walk_region(const struct sa_huge_region *r)
     assert_int_equal(r->moving_pages, 0);
     walk_taken(&r->range, hugepage_at(r->hugepage), 0);
     found.backed += sa_huge_region_backed(r);
-    found.released += r->clear_pages;
+    found.released += r->unbacked_pages;
 }
 
 /* The hugepage, and where the next thing begins. */

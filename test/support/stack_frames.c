@@ -9,13 +9,12 @@
 struct stack expected, captured;
 
 /* Stands for the inside of an allocator: frames between the entry point and the capture. */
-NOINLINE void stack_frames_inner(const void *frame, unsigned depth, struct stack *ret,
-                                 unsigned most)
+NOINLINE void stack_frames_inner(const void *frame, unsigned depth, struct stack *ret, unsigned max)
 {
     if (depth)
-        stack_frames_inner(frame, depth - 1, ret, most);
+        stack_frames_inner(frame, depth - 1, ret, max);
     else
-        ret->n = sa_stack_capture(frame, ret->pc, most);
+        ret->n = sa_stack_capture(frame, ret->pc, max);
     BARRIER;
 }
 

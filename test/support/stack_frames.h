@@ -38,7 +38,7 @@ extern struct stack captured;
 int stack_frames_start(void **state);
 
 /* Captures the callers of the function whose CFA is frame, `depth` functions further in. */
-void stack_frames_inner(const void *frame, unsigned depth, struct stack *ret, unsigned most);
+void stack_frames_inner(const void *frame, unsigned depth, struct stack *ret, unsigned max);
 
 /* Stands for malloc: notes itself, and fills in `captured`. */
 void capture(void);

@@ -49,21 +49,21 @@ static inline void set_pace(enum pace pace)
 
 /* Successes against what they should be. */
 struct tally {
-    double expected, variance, won;
+    double expected, variance, sampled;
 };
 
 static inline void *try_alloc(unsigned cls, double p, struct tally *t)
 {
-    struct sa_sampling_decision trial = {.won = false};
+    struct sa_sampling_decision decision = {.sampled = false};
     void *obj = sa_percpu_pop(cls);
 
     if (!obj) {
-        sa_cpu_cache_claim(cls, &trial);
-        obj = sa_cpu_cache_alloc(cls, &trial);
+        sa_cpu_cache_claim(cls, &decision);
+        obj = sa_cpu_cache_alloc(cls, &decision);
     }
     t->expected += p;
     t->variance += p * (1 - p);
-    t->won += trial.won;
+    t->sampled += decision.sampled;
     return obj;
 }
 
@@ -91,12 +91,12 @@ static inline double log_rarity(double error, double expected, double variance)
 
 static inline void assert_fair(const struct tally *t, const char *what)
 {
-    double error = t->won - t->expected, sigma = sqrt(t->variance);
+    double error = t->sampled - t->expected, sigma = sqrt(t->variance);
 
     if (!(t->variance > 0 ? log_rarity(error, t->expected, t->variance) <= LOG_CHANCE
                           : fabs(error) <= 1e-9))
-        fail_msg("%s: %.0f successes, expected %.1f +- %.1f (%.1f sigma, %+.2f %%)", what, t->won,
-                 t->expected, sigma, error / sigma, error / t->expected * 100);
+        fail_msg("%s: %.0f successes, expected %.1f +- %.1f (%.1f sigma, %+.2f %%)", what,
+                 t->sampled, t->expected, sigma, error / sigma, error / t->expected * 100);
 }
 
 static inline void set_interval(int64_t interval)

@@ -25,8 +25,8 @@ void sa_size_info_validate(const struct sa_size_info *info, size_t spans, size_t
         struct sa_size_pages p = sa_size_info_pages(info, i);
         size_t live = info->count[i].allocs - info->count[i].frees;
 
-        SA_CHECK(p.allocated - p.freed >= live * sa_size_info_least(i));
-        SA_CHECK(p.allocated - p.freed <= live * sa_size_info_most(i));
+        SA_CHECK(p.allocated - p.freed >= live * sa_size_info_min(i));
+        SA_CHECK(p.allocated - p.freed <= live * sa_size_info_max(i));
         live_spans += live;
         live_pages += p.allocated - p.freed;
         small += i < SA_SIZE_EXACT ? p.allocated - p.freed : 0;

@@ -51,7 +51,7 @@ static size_t hard_for_request(void)
     return hard > SA_NO_LIMIT - more ? SA_NO_LIMIT : hard + more;
 }
 
-size_t sa_limits_excess(enum sa_limit_kind kind)
+size_t sa_limits_surplus(enum sa_limit_kind kind)
 {
     size_t limit = sa_limits_get(kind), used = 0;
 
@@ -97,7 +97,7 @@ void sa_limits_rearm(size_t used)
 {
     size_t soft = sa_limits_get(SA_LIMIT_SOFT);
 
-    if (used < soft - soft / SA_SOFT_LIMIT_PART && sa_load_relaxed(&sa_limits.soft_passed))
+    if (used < soft - soft / SA_SOFT_LIMIT_FRACTION && sa_load_relaxed(&sa_limits.soft_passed))
         sa_store_relaxed(&sa_limits.soft_passed, false);
 }
 

@@ -21,8 +21,8 @@
 #define SA_NO_LIMIT SIZE_MAX
 
 /* Once passed, the soft limit can be passed again only after usage was below it by
- * 1/SA_SOFT_LIMIT_PART. Usage is the footprint, or the footprint less the free pages. */
-#define SA_SOFT_LIMIT_PART 32
+ * 1/SA_SOFT_LIMIT_FRACTION. Usage is the footprint, or the footprint less the free pages. */
+#define SA_SOFT_LIMIT_FRACTION 32
 
 /* Bits of `active`: the program has set a limit; a soft limit holds near the limit of the control
  * group. */
@@ -107,7 +107,8 @@ size_t sa_limits_over(unsigned heap, size_t used_bytes, size_t grown);
  * help. */
 bool sa_limits_hopeless(size_t bytes);
 
-/* Lets the soft limit be passed anew if `used` bytes are far enough below it (SA_SOFT_LIMIT_PART).
+/* Lets the soft limit be passed anew if `used` bytes are far enough below it
+ * (SA_SOFT_LIMIT_FRACTION).
  */
 void sa_limits_rearm(size_t used);
 
@@ -144,6 +145,6 @@ void sa_limits_stats(enum sa_limit_kind kind, struct sa_limit_stats *ret);
 void sa_limits_validate(unsigned heap, size_t used_bytes);
 
 /* Bytes beyond a limit, 0 if there are none. */
-size_t sa_limits_excess(enum sa_limit_kind kind);
+size_t sa_limits_surplus(enum sa_limit_kind kind);
 
 #endif

@@ -14,14 +14,14 @@ SA_START_DATA struct sa_in_use sa_in_use;
 
 void sa_in_use_note(int64_t bytes, int caches)
 {
-    int64_t most = sa_load_relaxed(&sa_in_use.most), part, high;
+    int64_t peak = sa_load_relaxed(&sa_in_use.peak), part, high;
 
-    while (bytes > most)
-        if (sa_cas_relaxed(&sa_in_use.most, &most, bytes)) {
+    while (bytes > peak)
+        if (sa_cas_relaxed(&sa_in_use.peak, &peak, bytes)) {
             sa_thread.caller_kind |= SA_CALLER_RAISED;
-            most = bytes;
+            peak = bytes;
         }
-    part = most / SA_IN_USE_PART;
+    part = peak / SA_IN_USE_FRACTION;
     sa_store_relaxed(&sa_in_use.next,
                      sa_load_relaxed(&sa_in_use.given) + sa_max(part, SA_IN_USE_MIN * caches));
     high = sa_load_relaxed(&sa_in_use.bytes) +
@@ -32,7 +32,7 @@ void sa_in_use_note(int64_t bytes, int caches)
 
 SA_COLD void sa_in_use_restart(void)
 {
-    sa_store_relaxed(&sa_in_use.most, 0);
+    sa_store_relaxed(&sa_in_use.peak, 0);
     sa_store_relaxed(&sa_in_use.next, 0);
     sa_store_relaxed(&sa_in_use.high, 0);
 }

@@ -13,10 +13,10 @@
  * given out is counted as it changes. The caches are counted only while more is given out than the
  * high-water mark, without which the mark cannot rise, and only if one of two conditions holds:
  *
- * - Since the last count, 1/SA_IN_USE_PART of the mark was given out, whatever came back. This
+ * - Since the last count, 1/SA_IN_USE_FRACTION of the mark was given out, whatever came back. This
  *   finds the peaks of a heap that has been as large before.
- * - 1/SA_IN_USE_PART more is given out than at any count before. This finds each peak of a heap
- *   that grows. It happens at most SA_IN_USE_PART times until the heap is e times as large.
+ * - 1/SA_IN_USE_FRACTION more is given out than at any count before. This finds each peak of a heap
+ *   that grows. It happens at most SA_IN_USE_FRACTION times until the heap is e times as large.
  *
  * The mark is too low by that much at most. With many caches both thresholds are higher
  * (SA_IN_USE_MIN, SA_IN_USE_GROWN), because the time of a count is proportional to the number of
@@ -39,14 +39,14 @@ struct sa_peak {
     uint64_t at_peak;        /* atomic: used pages << 32 | estimate in pages */
 };
 
-#define SA_IN_USE_PART  256
-#define SA_IN_USE_MIN   65536 /* bytes per counted cache: the least threshold */
-#define SA_IN_USE_GROWN 8     /* for a heap that grows, only 1 of 8 caches counts for it */
+#define SA_IN_USE_FRACTION 256
+#define SA_IN_USE_MIN      65536 /* bytes per counted cache: the least threshold */
+#define SA_IN_USE_GROWN    8     /* for a heap that grows, only 1 of 8 caches counts for it */
 
 struct sa_in_use {
     int64_t bytes; /* atomic, relaxed: given out, cached or not */
     int64_t given; /* the same: given out since the start; an update may be lost */
-    int64_t most;  /* the same: high-water mark of what is in use */
+    int64_t peak;  /* the same: high-water mark of what is in use */
     int64_t next;  /* `given` from which the caches are counted again */
     int64_t high;  /* `bytes` from which they are counted, too */
 } __attribute__((aligned(SA_CACHELINE)));
@@ -63,11 +63,11 @@ SA_INLINE void sa_in_use_add(int64_t bytes)
 }
 
 /* True if the program may have more in use than ever before and a count of the caches is due. */
-SA_INLINE bool sa_in_use_may_be_most(void)
+SA_INLINE bool sa_in_use_may_be_peak(void)
 {
     int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
 
-    return bytes > sa_load_relaxed(&sa_in_use.most) &&
+    return bytes > sa_load_relaxed(&sa_in_use.peak) &&
            (sa_load_relaxed(&sa_in_use.given) >= sa_load_relaxed(&sa_in_use.next) ||
             bytes >= sa_load_relaxed(&sa_in_use.high));
 }

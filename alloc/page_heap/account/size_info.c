@@ -13,14 +13,14 @@ unsigned sa_size_info_bucket(size_t pages)
                             SA_SIZE_BUCKETS - 1);
 }
 
-size_t sa_size_info_least(unsigned bucket)
+size_t sa_size_info_min(unsigned bucket)
 {
     return bucket < SA_SIZE_EXACT ? bucket : (size_t)SA_SIZE_EXACT << (bucket - SA_SIZE_EXACT);
 }
 
-size_t sa_size_info_most(unsigned bucket)
+size_t sa_size_info_max(unsigned bucket)
 {
-    return bucket < SA_SIZE_EXACT ? bucket : sa_size_info_least(bucket + 1) - 1;
+    return bucket < SA_SIZE_EXACT ? bucket : sa_size_info_min(bucket + 1) - 1;
 }
 
 SA_RARE struct sa_size_pages sa_size_info_pages(const struct sa_size_info *info, unsigned bucket)

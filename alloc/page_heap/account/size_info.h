@@ -30,8 +30,8 @@ struct sa_size_info {
 
 /* The bucket of a length, and the least and greatest lengths of a bucket. */
 unsigned sa_size_info_bucket(size_t pages);
-size_t sa_size_info_least(unsigned bucket);
-size_t sa_size_info_most(unsigned bucket);
+size_t sa_size_info_min(unsigned bucket);
+size_t sa_size_info_max(unsigned bucket);
 
 /* How many pages the bucket's spans had. */
 struct sa_size_pages sa_size_info_pages(const struct sa_size_info *info, unsigned bucket);

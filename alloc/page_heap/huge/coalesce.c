@@ -74,9 +74,9 @@ static bool take_pieces(struct sa_huge_heap *h, size_t start, size_t n)
 size_t sa_huge_heap_coalesce(struct sa_huge_heap *h, size_t n, bool *ret_last_fresh)
 {
     const struct sa_huge_node *node = sa_huge_map_from(&h->cache.map, 0);
-    size_t best = SA_HUGE_NONE, most = n / 2; /* more cached than unbacked */
+    size_t best = SA_HUGE_NONE, max = n / 2; /* more cached than unbacked */
 
-    if (sa_limits_active() || h->cache.map.hugepages <= most)
+    if (sa_limits_active() || h->cache.map.hugepages <= max)
         return SA_HUGE_NONE;
     for (int looks = 0; node && looks < LOOKS; looks++) {
         size_t end = node->start + node->length, starts[2] = {node->start, end > n ? end - n : end};
@@ -84,8 +84,8 @@ size_t sa_huge_heap_coalesce(struct sa_huge_heap *h, size_t n, bool *ret_last_fr
         for (int i = 0; i < 2; i++) {
             size_t cached = cached_in(h, starts[i], n);
 
-            if (cached > most) {
-                most = cached;
+            if (cached > max) {
+                max = cached;
                 best = starts[i];
             }
         }

@@ -10,7 +10,7 @@
  * filler therefore makes its first touch and times it. After a slow touch, the next hugepages are
  * left to small pages, twice as many each time. On the first of those, small pages are timed, too.
  * Where they are slow, small pages gain nothing, and hugepages are advised again. Once the heap is
- * large, as many hugepages as were left out are made whole sooner (thp_collapse.c).
+ * large, as many hugepages as were withheld are collapsed sooner (thp_collapse.c).
  *
  * What falls without it (doc/perf.md, "Findings behind the design"): an XML document of 680 MiB
  * takes 0.7 to 1.4 s in the kernel instead of 0.2 to 0.6 s, and a python3 script with 200 MiB takes
@@ -36,35 +36,35 @@
 #define SLOW_SMALL_NS 5000
 
 /* Hugepages before another one is advised, or timed: at first, at most. */
-#define LEAVE_OUT_MIN 4
-#define LEAVE_OUT_MAX 64
+#define WITHHOLD_MIN 4
+#define WITHHOLD_MAX 64
 
 /* Small pages must be slow on SMALL_TRIES hugepages in a row. At most SMALL_PAGES of each are
  * touched. */
 #define SMALL_TRIES 3
 #define SMALL_PAGES 4
 
-bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                             enum sa_huge_use use)
+bool sa_huge_heap_thp_withhold(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                               enum sa_huge_use use)
 {
     struct sa_huge_touches *a = &h->touches;
-    bool left_out = a->left_out > 0;
+    bool withheld = a->withheld > 0;
 
     if (h->in_use_pages >= TOUCH_MAX)
         return false;
-    if (left_out) {
-        a->left_out -= (unsigned)sa_min(a->left_out, n);
+    if (withheld) {
+        a->withheld -= (unsigned)sa_min(a->withheld, n);
         a->to_make_up = sa_min(a->to_make_up + n, h->mapped); /* some of them may no longer be
                                                                * mapped */
     } else if (a->not_timed) {
         a->not_timed -= (unsigned)sa_min(a->not_timed, n);
         return false;
     }
-    if (use != SA_USE_LARGE && (!left_out || a->try_small)) {
-        a->small = left_out;
+    if (use != SA_USE_LARGE && (!withheld || a->try_small)) {
+        a->small = withheld;
         sa_store_relaxed(&a->untouched, hugepage);
     }
-    return left_out;
+    return withheld;
 }
 
 void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage)
@@ -85,13 +85,13 @@ static uint64_t touch(uintptr_t start, size_t places)
 
 static void touched_hugepage(struct sa_huge_touches *a, bool slow)
 {
-    if (a->left_out || a->not_timed)
+    if (a->withheld || a->not_timed)
         return; /* another thread has timed a touch meanwhile */
     if (slow)
-        a->leave_out = a->leave_out ? sa_min(2 * a->leave_out, LEAVE_OUT_MAX) : LEAVE_OUT_MIN;
+        a->withhold = a->withhold ? sa_min(2 * a->withhold, WITHHOLD_MAX) : WITHHOLD_MIN;
     else
-        a->leave_out = 0;
-    a->left_out = a->leave_out;
+        a->withhold = 0;
+    a->withheld = a->withhold;
     a->try_small = SMALL_TRIES;
 }
 
@@ -100,8 +100,8 @@ static void touched_small(struct sa_huge_touches *a, bool slow)
     if (!slow)
         a->try_small = 0;
     else if (a->try_small && --a->try_small == 0) {
-        a->left_out = a->leave_out = 0;
-        a->not_timed = LEAVE_OUT_MAX;
+        a->withheld = a->withhold = 0;
+        a->not_timed = WITHHOLD_MAX;
     }
 }
 

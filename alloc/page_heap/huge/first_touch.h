@@ -14,16 +14,16 @@ struct sa_huge_touches {
     size_t untouched;
     bool small;         /* `untouched` is left to small pages */
     unsigned try_small; /* on this many more such hugepages small pages are timed */
-    unsigned left_out;  /* hugepages yet to come that are not advised, */
-    unsigned leave_out; /* and of how many */
+    unsigned withheld;  /* hugepages yet to come that are not advised, */
+    unsigned withhold;  /* and of how many */
     unsigned not_timed; /* hugepages yet to come that are advised and not timed */
     size_t to_make_up;  /* hugepages left out for which none was collapsed since */
 };
 
 /* True if n hugepages that might be advised are left to small pages. May have the first touch of
  * a hugepage of the filler timed in either case. */
-bool sa_huge_heap_leaves_out(struct sa_huge_heap *h, size_t hugepage, size_t n,
-                             enum sa_huge_use use) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+bool sa_huge_heap_thp_withhold(struct sa_huge_heap *h, size_t hugepage, size_t n,
+                               enum sa_huge_use use) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* The kernel refused advice about the hugepage: its first touch would tell nothing. */
 void sa_huge_heap_not_advised(struct sa_huge_heap *h, size_t hugepage)

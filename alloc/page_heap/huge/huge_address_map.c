@@ -238,18 +238,18 @@ size_t sa_huge_map_take(struct sa_huge_map *map, struct sa_huge_nodes *nodes, si
                         size_t align)
 {
     /* A range this long holds n hugepages at any alignment, wherever it begins. */
-    size_t least = n + align - 1, start;
+    size_t min = n + align - 1, start;
     struct sa_huge_node *node = map->root, *best = NULL;
 
     SA_DCHECK(n > 0 && align > 0 && (align & (align - 1)) == 0);
-    while (node && node->longest >= least) {
+    while (node && node->longest >= min) {
         struct sa_huge_node *left = node->left, *right = node->right;
 
-        if (node->length >= least && (!best || node->length < best->length))
+        if (node->length >= min && (!best || node->length < best->length))
             best = node;
-        if (longest_of(left) < least)
+        if (longest_of(left) < min)
             node = right;
-        else if (longest_of(right) < least || left->longest <= right->longest)
+        else if (longest_of(right) < min || left->longest <= right->longest)
             node = left;
         else
             node = right;

@@ -34,7 +34,7 @@ void sa_huge_cache_init(struct sa_huge_cache *c, struct sa_huge_nodes *nodes)
 
 static void cache_note_size(struct sa_huge_cache *c)
 {
-    c->least_size = sa_min(c->least_size, c->map.hugepages);
+    c->min_size = sa_min(c->min_size, c->map.hugepages);
     c->low_water = sa_min(c->low_water, c->map.hugepages);
     sa_sliding_window_add(&c->size_min, c->map.hugepages);
 }
@@ -92,7 +92,7 @@ static void cache_set_limit(struct sa_huge_cache *c, size_t limit)
     SA_DCHECK(limit >= SA_HUGE_CACHE_MIN);
     c->limit = limit;
     c->limit_changed_ns = c->now_ns;
-    c->least_size = c->map.hugepages;
+    c->min_size = c->map.hugepages;
 }
 
 /* After a miss. The request would have been a hit if the cache had kept the amount by which usage
@@ -207,9 +207,9 @@ void sa_huge_cache_shrink(struct sa_huge_cache *c)
     if (c->now_ns - c->limit_changed_ns < SA_HUGE_CACHE_SHRINK_NS)
         return;
     cache_forget_range(c);
-    if (c->least_size >= c->limit / 5)
-        cache_set_limit(c, sa_max(c->limit - sa_min(c->limit, sa_max(c->least_size / 2, 1)),
-                                  SA_HUGE_CACHE_MIN));
+    if (c->min_size >= c->limit / 5)
+        cache_set_limit(
+            c, sa_max(c->limit - sa_min(c->limit, sa_max(c->min_size / 2, 1)), SA_HUGE_CACHE_MIN));
     else
         cache_set_limit(c, c->limit);
 }
@@ -217,19 +217,19 @@ void sa_huge_cache_shrink(struct sa_huge_cache *c)
 SA_RARE size_t sa_huge_cache_evict(struct sa_huge_cache *c, size_t n, size_t *ret_start)
 {
     const struct sa_huge_node *node = sa_huge_map_shortest(&c->map);
-    size_t start, most;
+    size_t start, max;
 
     if (!node || n == 0)
         return 0;
     /* From the end of the range: the rest still begins where it began, and serves the next
      * request. */
-    most = sa_min(n, node->length);
-    start = node->start + node->length - most;
+    max = sa_min(n, node->length);
+    start = node->start + node->length - max;
     cache_integrate(c);
-    sa_huge_map_take_at(&c->map, c->nodes, start, most);
+    sa_huge_map_take_at(&c->map, c->nodes, start, max);
     cache_note_size(c);
     *ret_start = start;
-    return most;
+    return max;
 }
 
 SA_RARE void sa_huge_cache_note_released(struct sa_huge_cache *c, size_t n, bool periodic)

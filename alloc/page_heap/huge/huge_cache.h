@@ -33,8 +33,8 @@ struct sa_huge_cache {
     size_t retaken;
     uint64_t retaken_ns;
     uint64_t limit_changed_ns, now_ns;
-    size_t least_size; /* since the limit changed */
-    size_t low_water;  /* low-water mark: least size since the last tick of the heap */
+    size_t min_size;  /* since the limit changed */
+    size_t low_water; /* low-water mark: least size since the last tick of the heap */
     struct sa_sliding_window usage_s, usage_min, off_peak_min,
         size_min; /* usage_s: of a second; the others: of ten minutes */
     double cached_hp_s;

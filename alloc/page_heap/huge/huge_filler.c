@@ -74,7 +74,7 @@ static unsigned set_next(const struct sa_filler_set *set, unsigned i)
 
 static void bucket_add(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    struct sa_huge_tracker **first = &f->buckets[t->broken][t->bucket];
+    struct sa_huge_tracker **first = &f->buckets[t->subreleased][t->bucket];
 
     t->free_prev = NULL;
     t->free_next = *first;
@@ -90,7 +90,7 @@ static void bucket_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     if (t->free_prev)
         t->free_prev->free_next = t->free_next;
     else
-        f->buckets[t->broken][t->bucket] = t->free_next;
+        f->buckets[t->subreleased][t->bucket] = t->free_next;
 }
 
 static void queue_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
@@ -129,7 +129,7 @@ static void tracker_queue(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     if (free_pages >= FILLER_NOT_FULL) {
         t->collapses = 0;
         queue_remove(f, t);
-    } else if (free_pages < FILLER_NEARLY_FULL && !t->queued && (t->broken || !t->whole) &&
+    } else if (free_pages < FILLER_NEARLY_FULL && !t->queued && (t->subreleased || !t->eager) &&
                t->collapses < COLLAPSES_MAX) {
         queue_add(f, t);
     }
@@ -166,7 +166,7 @@ static void tracker_unlink(struct sa_huge_filler *f, struct sa_huge_tracker *t)
     bucket_remove(f, t);
 }
 
-/* Moves a tracker that has changed to its lists. Not for a change of `broken`. */
+/* Moves a tracker that has changed to its lists. Not for a change of `subreleased`. */
 void sa_huge_filler_place(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     enum sa_huge_kind kind = sa_huge_tracker_kind(t);
@@ -193,27 +193,27 @@ void sa_huge_filler_place(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 /* A partially released hugepage that is fully backed again is whole. */
 static void tracker_mend(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    if (!t->broken || t->clear_pages || t->moving_pages || t->no_hugepages)
+    if (!t->subreleased || t->unbacked_pages || t->moving_pages || t->no_hugepages)
         return;
     tracker_unlink(f, t);
-    t->broken = false;
+    t->subreleased = false;
     t->collapses = 0;
     tracker_link(f, t);
 }
 
 /* Marks free or unbacked pages as taken. True if all of them were unbacked. */
-static bool tracker_take_clear(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
-                               uint32_t n)
+static bool tracker_take_unbacked(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
+                                  uint32_t n)
 {
-    uint32_t clear = t->clear_pages ? sa_bits_count(t->clear, at, n) : 0;
+    uint32_t unbacked = t->unbacked_pages ? sa_bits_count(t->unbacked, at, n) : 0;
 
-    if (clear) {
-        sa_bits_fill(t->clear, at, n, false);
-        t->clear_pages = (uint16_t)(t->clear_pages - clear);
-        f->clear_pages[sa_huge_tracker_clears(t)] -= clear;
+    if (unbacked) {
+        sa_bits_fill(t->unbacked, at, n, false);
+        t->unbacked_pages = (uint16_t)(t->unbacked_pages - unbacked);
+        f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] -= unbacked;
     }
     f->taken_pages += n;
-    return clear == n;
+    return unbacked == n;
 }
 
 void sa_huge_filler_changed(struct sa_huge_filler *f, struct sa_huge_tracker *t)
@@ -234,7 +234,7 @@ static struct sa_filler_place tracker_find(struct sa_huge_tracker *t, uint32_t n
         return nowhere;
     place.at = (uint32_t)at;
     place.grows = sa_huge_tracker_grows(t, place.at, n);
-    place.zero = t->clear_pages && sa_bits_count(t->clear, place.at, n) == n;
+    place.zero = t->unbacked_pages && sa_bits_count(t->unbacked, place.at, n) == n;
     return place;
 }
 
@@ -252,7 +252,7 @@ void sa_huge_filler_commit(struct sa_huge_filler *f, const struct sa_filler_plac
         t->donated = false;
         t->dense = dense;
     }
-    tracker_take_clear(f, t, place->at, place->n);
+    tracker_take_unbacked(f, t, place->at, place->n);
     sa_huge_filler_changed(f, t);
 }
 
@@ -294,17 +294,17 @@ struct sa_filler_place sa_huge_filler_find(struct sa_huge_filler *f, uint32_t n,
     return place;
 }
 
-void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from,
-                            bool whole)
+void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t unbacked_from,
+                            bool eager)
 {
-    uint32_t clear = SA_HUGE_PAGES - clear_from;
+    uint32_t unbacked = SA_HUGE_PAGES - unbacked_from;
 
-    SA_DCHECK(clear_from <= SA_HUGE_PAGES);
+    SA_DCHECK(unbacked_from <= SA_HUGE_PAGES);
     *t = (struct sa_huge_tracker){
-        .hugepage = hugepage, .clear_pages = (uint16_t)clear, .whole = whole};
+        .hugepage = hugepage, .unbacked_pages = (uint16_t)unbacked, .eager = eager};
     sa_range_init(&t->range, t->taken, SA_HUGE_PAGES);
-    if (clear)
-        sa_bits_fill(t->clear, clear_from, clear, true);
+    if (unbacked)
+        sa_bits_fill(t->unbacked, unbacked_from, unbacked, true);
 }
 
 bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t n,
@@ -312,14 +312,14 @@ bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uin
 {
     bool zero;
 
-    SA_DCHECK(t->range.taken == 0 && !t->queued && !t->broken);
+    SA_DCHECK(t->range.taken == 0 && !t->queued && !t->subreleased);
     t->donated = donated;
     t->dense = dense;
     t->since_ns = f->now_ns;
     f->hugepages++;
-    f->clear_pages[sa_huge_tracker_clears(t)] += t->clear_pages;
+    f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] += t->unbacked_pages;
     sa_range_take_first(&t->range, n);
-    zero = tracker_take_clear(f, t, 0, n);
+    zero = tracker_take_unbacked(f, t, 0, n);
     tracker_link(f, t);
     tracker_queue(f, t);
     sa_huge_filler_note(f);
@@ -327,15 +327,15 @@ bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uin
 }
 
 static void tracker_give(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
-                         uint32_t n, bool clear)
+                         uint32_t n, bool unbacked)
 {
     SA_DCHECK(f->taken_pages >= n);
     f->taken_pages -= n;
-    if (clear) {
-        SA_DCHECK(sa_bits_count(t->clear, at, n) == 0);
-        sa_bits_fill(t->clear, at, n, true);
-        t->clear_pages = (uint16_t)(t->clear_pages + n);
-        f->clear_pages[sa_huge_tracker_clears(t)] += n;
+    if (unbacked) {
+        SA_DCHECK(sa_bits_count(t->unbacked, at, n) == 0);
+        sa_bits_fill(t->unbacked, at, n, true);
+        t->unbacked_pages = (uint16_t)(t->unbacked_pages + n);
+        f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] += n;
     }
     t->since_ns = f->now_ns;
     sa_huge_filler_place(f, t);
@@ -343,12 +343,12 @@ static void tracker_give(struct sa_huge_filler *f, struct sa_huge_tracker *t, ui
 }
 
 bool sa_huge_filler_put(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
-                        uint32_t n, bool clear)
+                        uint32_t n, bool unbacked)
 {
     sa_range_put(&t->range, at, n, true);
     if (t->range.taken == 0) /* no large span has pages here any more */
         t->donated = false;
-    tracker_give(f, t, at, n, clear);
+    tracker_give(f, t, at, n, unbacked);
     return t->range.taken == 0;
 }
 
@@ -358,16 +358,16 @@ bool sa_huge_filler_extend(struct sa_huge_filler *f, struct sa_huge_tracker *t, 
     if (!sa_range_is_free(&t->range, at, n))
         return false;
     sa_range_take(&t->range, at, n, false);
-    tracker_take_clear(f, t, at, n);
+    tracker_take_unbacked(f, t, at, n);
     sa_huge_filler_changed(f, t);
     return true;
 }
 
 SA_RARE void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
-                                 uint32_t n, bool clear)
+                                 uint32_t n, bool unbacked)
 {
     sa_range_put(&t->range, at, n, false);
-    tracker_give(f, t, at, n, clear);
+    tracker_give(f, t, at, n, unbacked);
 }
 
 SA_RARE void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
@@ -378,7 +378,7 @@ SA_RARE void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_trac
     tracker_unlink(f, t);
     f->hugepages--;
     f->taken_pages -= t->range.taken;
-    f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
+    f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] -= t->unbacked_pages;
     f->abandoned_pages -= t->abandoned;
     t->abandoned = 0;
     sa_huge_filler_set_tail(f, t, 0);
@@ -401,26 +401,26 @@ SA_RARE void sa_huge_filler_abandon(struct sa_huge_filler *f, struct sa_huge_tra
     sa_huge_filler_set_tail(f, t, 0);
 }
 
-/* Sets `whole` of all trackers of one set. Their buckets may change with the meaning of clear
+/* Sets `eager` of all trackers of one set. Their buckets may change with the meaning of unbacked
  * pages. */
-static void set_whole(struct sa_huge_filler *f, struct sa_filler_set *set, bool whole)
+static void set_eager(struct sa_huge_filler *f, struct sa_filler_set *set, bool eager)
 {
     for (unsigned i = set_next(set, 0); i < SA_FILLER_LISTS; i = set_next(set, i + 1))
         for (struct sa_huge_tracker *t = *sa_filler_list(set, i), *next; t; t = next) {
             next = t->next;
-            f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
-            t->whole = whole;
-            f->clear_pages[sa_huge_tracker_clears(t)] += t->clear_pages;
+            f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] -= t->unbacked_pages;
+            t->eager = eager;
+            f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] += t->unbacked_pages;
             sa_huge_filler_place(f, t);
         }
 }
 
-SA_RARE void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole)
+SA_RARE void sa_huge_filler_set_eager(struct sa_huge_filler *f, bool eager)
 {
-    if (f->backs_whole == whole)
+    if (f->eager == eager)
         return;
-    f->backs_whole = whole;
+    f->eager = eager;
     for (unsigned set = 0; set < SA_FILLER_SETS; set++)
-        set_whole(f, &f->sets[set], whole);
+        set_eager(f, &f->sets[set], eager);
     sa_huge_filler_note(f);
 }

@@ -3,23 +3,23 @@
  * The filler: packs spans of up to a hugepage into as few hugepages as possible. Each of its
  * hugepages has a tracker. A request goes to the hugepage with the shortest longest free run that
  * holds it. Among these, it goes to the one with most allocations, so that nearly empty hugepages
- * become empty. Partially released hugepages (`broken`) are used last. Spans of many objects
+ * become empty. Partially released hugepages (`subreleased`) are used last. Spans of many objects
  * (dense) and of few objects (sparse) do not share hugepages, because their lifetimes differ.
  *
- * A page of a hugepage is taken, free and backed, or clear: free and unbacked, reading as zero.
- * All pages of a hugepage fresh from the system are clear; that does not make it broken. If the
- * kernel backs a hugepage as a whole, its clear pages are backed and count as free: they still
- * read as zero.
+ * A page of a hugepage is taken, free and backed, or free and unbacked: then it reads as zero. All
+ * pages of a hugepage fresh from the system are unbacked; that does not make it subreleased. If the
+ * kernel backs all pages of a hugepage at once (`eager`), the pages noted as unbacked count as free
+ * and backed: they still read as zero.
  *
  * No lock of its own, no system call. sa_huge_filler_begin marks pages as taken, the caller
  * releases them, and sa_huge_filler_end notes the result. The time is that of the last
  * sa_huge_filler_tick.
  *
  * Invariants:
- * F1  pages = taken (moving ones among them) + free + clear, for each hugepage and in the sums.
+ * F1  pages = taken (moving ones among them) + free + unbacked, for each hugepage and in the sums.
  * F2  a tracker is in the list of its kind, density, longest run and allocations, and in the
  *     bucket of its free backed pages.
- * F3  clear pages of hugepages that are not broken are counted apart.
+ * F3  unbacked pages of hugepages that are not subreleased are counted apart.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_FILLER_H
 #define SA_PAGE_HEAP_HUGE_HUGE_FILLER_H
@@ -53,19 +53,19 @@ struct sa_huge_tracker {
     struct sa_range_tracker range;
     uint64_t since_ns;             /* when pages last became free */
     uint64_t taken[SA_HUGE_WORDS]; /* range's words */
-    uint64_t clear[SA_HUGE_WORDS];
-    uint16_t clear_pages, moving_pages;
+    uint64_t unbacked[SA_HUGE_WORDS];
+    uint16_t unbacked_pages, moving_pages;
     uint8_t set, bucket;
     bool dense;
     bool donated;      /* the only allocation is the tail of a large span */
     bool clean;        /* all of it was released while it was empty */
-    bool broken;       /* pages were released while others were taken */
+    bool subreleased;  /* pages were released while others were taken */
     bool no_hugepages; /* the kernel was told to keep this range out of hugepages */
-    bool whole;        /* the kernel backs all its pages at once, unless it is broken */
+    bool eager;        /* the kernel backs all its pages at once, unless subreleased */
     bool probe;        /* left to small pages, to see how much of it the program uses */
 } __attribute__((aligned(SA_CACHELINE)));
 
-_Static_assert(offsetof(struct sa_huge_tracker, range) == SA_CACHELINE, "see census_fetch");
+_Static_assert(offsetof(struct sa_huge_tracker, range) == SA_CACHELINE, "see walk_fetch");
 
 struct sa_filler_set {
     uint64_t summary; /* bit set = word not zero */
@@ -87,21 +87,21 @@ struct sa_filler_slot {
 
 struct sa_huge_filler {
     struct sa_filler_set sets[SA_FILLER_SETS];
-    struct sa_huge_tracker *buckets[2][SA_FILLER_BUCKETS]; /* not broken, broken */
+    struct sa_huge_tracker *buckets[2][SA_FILLER_BUCKETS]; /* not subreleased, subreleased */
     struct sa_huge_tracker *queue, *queue_last;            /* to be collapsed, the oldest first */
     size_t queued;                                         /* how many */
-    bool backs_whole;                                      /* the last value of set_whole */
+    bool eager;                                            /* the last value of set_eager */
     size_t hugepages, kinds[SA_HUGE_KINDS];
     size_t taken_pages, moving_pages;
-    size_t clear_pages[3];  /* unbacked and not broken; broken; backed as a whole (`whole`) */
-    size_t tail_pages;      /* of large spans, among the taken */
-    size_t abandoned_pages; /* of former tails whose hugepage others still use */
+    size_t unbacked_pages[3]; /* of trackers that are neither; subreleased; eager */
+    size_t tail_pages;        /* of large spans, among the taken */
+    size_t abandoned_pages;   /* of former tails whose hugepage others still use */
     uint64_t now_ns;
     size_t low_water; /* least free backed pages since the last tick */
     struct sa_sliding_window demand, free_min, backed_min;
     size_t skip_level;         /* the least level of decisions that wait, or SIZE_MAX */
     uint64_t skip_s[SA_SKIPS]; /* 0: off; atomic, relaxed, for readers without the lock */
-    uint64_t subreleased_pages, broken_hugepages;
+    uint64_t subreleased_pages, subreleased_hugepages;
     uint64_t skipped, skipped_pages, correct, correct_pages;
     /* Last, because they are large and little of them is touched. The list of sparse hugepages
      * lies beside that of dense ones. A page holds those of 32 lengths. */
@@ -142,9 +142,9 @@ void sa_huge_filler_init(struct sa_huge_filler *f);
 /* Tells the time. */
 void sa_huge_filler_tick(struct sa_huge_filler *f, uint64_t now_ns);
 
-/* Called when it is known whether the kernel backs fresh hugepages as a whole without advice.
+/* Called when it is known whether the kernel backs fresh hugepages eagerly without advice.
  * Applies to the hugepages in the filler. */
-void sa_huge_filler_set_whole(struct sa_huge_filler *f, bool whole);
+void sa_huge_filler_set_eager(struct sa_huge_filler *f, bool eager);
 
 /* Finds n pages at a multiple of align, with n + align <= a hugepage or align = n. The caller then
  * calls commit or cancel. */
@@ -156,26 +156,26 @@ void sa_huge_filler_commit(struct sa_huge_filler *f, const struct sa_filler_plac
                            bool dense);
 void sa_huge_filler_cancel(const struct sa_filler_place *place);
 
-/* Makes the record the tracker of a hugepage whose pages from clear_from on are clear. whole: the
- * kernel will back all of them at once. */
-void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t clear_from,
-                            bool whole);
+/* Makes the record the tracker of a hugepage whose pages from unbacked_from on are unbacked. eager:
+ * the kernel will back all of them at once. */
+void sa_huge_filler_prepare(struct sa_huge_tracker *t, size_t hugepage, uint32_t unbacked_from,
+                            bool eager);
 
-/* Adds a hugepage whose first n pages one span takes. True if these pages were clear. */
+/* Adds a hugepage whose first n pages one span takes. True if these pages were unbacked. */
 bool sa_huge_filler_add(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t n,
                         bool donated, bool dense);
 
-/* Takes pages back; clear: they are unbacked. True if no page of the hugepage is taken any more.
- * The tracker then stays until sa_huge_filler_remove. */
+/* Takes pages back; unbacked: says that they are. True if no page of the hugepage is taken any
+ * more. The tracker then stays until sa_huge_filler_remove. */
 bool sa_huge_filler_put(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
-                        uint32_t n, bool clear);
+                        uint32_t n, bool unbacked);
 
 /* extend takes the pages behind a span that lengthens; trim takes back those of one that shortens.
  */
 bool sa_huge_filler_extend(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
                            uint32_t n);
 void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
-                         uint32_t n, bool clear);
+                         uint32_t n, bool unbacked);
 
 void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
@@ -190,19 +190,19 @@ static inline size_t sa_huge_filler_backed(const struct sa_huge_filler *f)
 {
     size_t free_pages = f->hugepages * SA_HUGE_PAGES - f->taken_pages;
 
-    return free_pages - f->clear_pages[1] - f->clear_pages[0];
+    return free_pages - f->unbacked_pages[1] - f->unbacked_pages[0];
 }
 
 static inline uint32_t sa_huge_tracker_backed(const struct sa_huge_tracker *t)
 {
     uint32_t free_pages = SA_HUGE_PAGES - t->range.taken;
 
-    return t->whole && !t->broken ? free_pages : free_pages - t->clear_pages;
+    return t->eager && !t->subreleased ? free_pages : free_pages - t->unbacked_pages;
 }
 
 static inline enum sa_huge_kind sa_huge_tracker_kind(const struct sa_huge_tracker *t)
 {
-    if (t->broken)
+    if (t->subreleased)
         return sa_huge_tracker_backed(t) ? SA_HUGE_PARTIAL : SA_HUGE_RELEASED;
     return t->donated ? SA_HUGE_DONATED : SA_HUGE_REGULAR;
 }
@@ -211,13 +211,14 @@ static inline enum sa_huge_kind sa_huge_tracker_kind(const struct sa_huge_tracke
 static inline uint32_t sa_huge_tracker_grows(const struct sa_huge_tracker *t, uint32_t at,
                                              uint32_t n)
 {
-    return (t->whole && !t->broken) || !t->clear_pages ? 0 : sa_bits_count(t->clear, at, n);
+    return (t->eager && !t->subreleased) || !t->unbacked_pages ? 0
+                                                               : sa_bits_count(t->unbacked, at, n);
 }
 
-/* The index of sa_huge_filler.clear_pages for this tracker. */
-static inline unsigned sa_huge_tracker_clears(const struct sa_huge_tracker *t)
+/* The index of sa_huge_filler.unbacked_pages for this tracker. */
+static inline unsigned sa_huge_tracker_unbacked_index(const struct sa_huge_tracker *t)
 {
-    return t->broken ? 1 : t->whole ? 2 : 0;
+    return t->subreleased ? 1 : t->eager ? 2 : 0;
 }
 
 /* Parts of this module: huge_filler.c and huge_filler_release.c. */
@@ -234,14 +235,14 @@ struct sa_filler_release {
 };
 
 /*
- * Finds the hugepage with most free pages to release, broken ones first. It has at least `least`
- * of them, or any number if it is broken. The pages count as taken until sa_huge_filler_end.
- * False: there is none.
+ * Finds the hugepage with most free pages to release, subreleased ones first. It has at least
+ * `min` of them, or any number if it is subreleased. The pages count as taken until
+ * sa_huge_filler_end. False: there is none.
  */
-bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least, struct sa_filler_release *ret);
+bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t min, struct sa_filler_release *ret);
 
 /* True if sa_huge_filler_begin would find one. */
-bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t least);
+bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t min);
 
 /* done: those of the pages that were released. True if the hugepage is empty now. */
 bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
@@ -257,7 +258,7 @@ size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages);
 struct sa_huge_tracker *sa_huge_filler_next_full(struct sa_huge_filler *f);
 
 /* The kernel has backed all its pages. */
-void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t);
+void sa_huge_filler_collapsed(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
 /* report: the figures that need no look at the trackers. count: adds one tracker to them. */
 void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret);

@@ -8,7 +8,7 @@
 
 #include "alloc/base/bits.h"
 
-const uint16_t sa_huge_bucket_least[SA_HUGE_BUCKETS] = {
+const uint16_t sa_huge_bucket_min[SA_HUGE_BUCKETS] = {
     0,   1,   2,   3,   4,   16,  32,  48,  64,  80,  96,  112,
     128, 144, 160, 176, 192, 208, 224, 240, 252, 253, 254, 255,
 };
@@ -51,20 +51,20 @@ static void count_runs(const uint64_t *bits, struct sa_age_row *rows, struct sa_
         sa_span_ages_add(rows, (size_t)(edges[i + 1] - edges[i]), idle);
 }
 
-/* The free and the clear runs of one hugepage. */
+/* The free backed and the unbacked runs of one hugepage. */
 static void tracker_ages(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
                          uint32_t backed, struct sa_span_ages *ages)
 {
     struct sa_idle idle = sa_span_ages_idle(f->now_ns - t->since_ns);
-    bool whole = t->whole && !t->broken;
+    bool eager = t->eager && !t->subreleased;
     uint64_t held[SA_HUGE_WORDS];
 
     for (int i = 0; backed && i < SA_HUGE_WORDS; i++)
-        held[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
+        held[i] = ~t->taken[i] & ~(eager ? 0 : t->unbacked[i]);
     if (backed)
         count_runs(held, ages->backed, idle);
-    if (t->clear_pages && !whole)
-        count_runs(t->clear, ages->released, idle);
+    if (t->unbacked_pages && !eager)
+        count_runs(t->unbacked, ages->released, idle);
 }
 
 void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
@@ -78,7 +78,7 @@ void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_t
     h->free_pages[bucket_of(free_pages)]++;
     h->longest_free[bucket_of(t->range.longest)]++;
     h->allocations[bucket_of(t->range.allocations ? t->range.allocations - 1 : 0)]++;
-    if (t->broken) {
+    if (t->subreleased) {
         ret->released++;
         ret->partly_released += kind == SA_HUGE_PARTIAL;
         ret->unmapped_in_released += free_pages - backed;

@@ -121,47 +121,47 @@ size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
     return may;
 }
 
-static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f, uint32_t least)
+static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f, uint32_t min)
 {
-    for (int broken = 1; broken >= 0; broken--)
+    for (int subreleased = 1; subreleased >= 0; subreleased--)
         for (unsigned b = SA_FILLER_BUCKETS - 1; b > 0; b--) {
-            struct sa_huge_tracker *t = f->buckets[broken][b];
+            struct sa_huge_tracker *t = f->buckets[subreleased][b];
 
             if (!t)
                 continue;
-            if (broken || sa_huge_tracker_backed(t) >= least)
+            if (subreleased || sa_huge_tracker_backed(t) >= min)
                 return t;
             break;
         }
     return NULL;
 }
 
-bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t least)
+bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t min)
 {
-    return filler_candidate(f, least) != NULL;
+    return filler_candidate(f, min) != NULL;
 }
 
-SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least,
+SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t min,
                                   struct sa_filler_release *r)
 {
-    struct sa_huge_tracker *t = filler_candidate(f, least);
-    bool whole;
+    struct sa_huge_tracker *t = filler_candidate(f, min);
+    bool eager;
 
     if (!t)
         return false;
-    whole = t->whole && !t->broken;
+    eager = t->eager && !t->subreleased;
     r->tracker = t;
     r->pages = sa_huge_tracker_backed(t);
     SA_DCHECK(r->pages > 0);
     for (int i = 0; i < SA_HUGE_WORDS; i++) {
-        r->mask[i] = ~t->taken[i] & ~(whole ? 0 : t->clear[i]);
+        r->mask[i] = ~t->taken[i] & ~(eager ? 0 : t->unbacked[i]);
         t->taken[i] |= r->mask[i];
-        if (whole) /* the clear pages are now among the pages to release */
-            t->clear[i] = 0;
+        if (eager) /* the unbacked pages are now among the pages to release */
+            t->unbacked[i] = 0;
     }
-    if (whole) {
-        f->clear_pages[2] -= t->clear_pages;
-        t->clear_pages = 0;
+    if (eager) {
+        f->unbacked_pages[2] -= t->unbacked_pages;
+        t->unbacked_pages = 0;
     }
     t->range.taken += r->pages;
     t->moving_pages = (uint16_t)(t->moving_pages + r->pages);
@@ -173,35 +173,35 @@ SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t least,
     return true;
 }
 
-SA_RARE void sa_huge_filler_made_whole(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+SA_RARE void sa_huge_filler_collapsed(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
-    f->clear_pages[sa_huge_tracker_clears(t)] -= t->clear_pages;
-    t->clear_pages = 0;
+    f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] -= t->unbacked_pages;
+    t->unbacked_pages = 0;
     for (int i = 0; i < SA_HUGE_WORDS; i++)
-        t->clear[i] = 0;
-    t->whole = true;
+        t->unbacked[i] = 0;
+    t->eager = true;
     sa_huge_filler_changed(f, t);
 }
 
 /* Notes that the hugepage is partially released from now on. */
-static void tracker_break(struct sa_huge_filler *f, struct sa_huge_tracker *t)
+static void tracker_note_subrelease(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     struct sa_huge_tracker **first;
-    unsigned clears = sa_huge_tracker_clears(t);
+    unsigned index = sa_huge_tracker_unbacked_index(t);
 
-    if (t->broken)
+    if (t->subreleased)
         return;
-    /* From the bucket of unbroken hugepages to that of broken ones. */
+    /* From the bucket of other hugepages to that of subreleased ones. */
     if (t->free_next)
         t->free_next->free_prev = t->free_prev;
     if (t->free_prev)
         t->free_prev->free_next = t->free_next;
     else
         f->buckets[0][t->bucket] = t->free_next;
-    t->broken = true;
-    f->clear_pages[clears] -= t->clear_pages;
-    f->clear_pages[1] += t->clear_pages;
-    f->broken_hugepages++;
+    t->subreleased = true;
+    f->unbacked_pages[index] -= t->unbacked_pages;
+    f->unbacked_pages[1] += t->unbacked_pages;
+    f->subreleased_hugepages++;
     first = &f->buckets[1][t->bucket];
     t->free_prev = NULL;
     t->free_next = *first;
@@ -214,26 +214,26 @@ SA_RARE bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_relea
                                 const uint64_t *done)
 {
     struct sa_huge_tracker *t = r->tracker;
-    uint32_t cleared = 0;
+    uint32_t released = 0;
 
     SA_DCHECK(t->moving_pages >= r->pages && f->moving_pages >= r->pages);
     for (int i = 0; i < SA_HUGE_WORDS; i++) {
         SA_DCHECK((r->mask[i] & ~t->taken[i]) == 0);
         SA_DCHECK((done[i] & ~r->mask[i]) == 0);
         t->taken[i] &= ~r->mask[i];
-        t->clear[i] |= done[i];
-        cleared += (uint32_t)__builtin_popcountll(done[i]);
+        t->unbacked[i] |= done[i];
+        released += (uint32_t)__builtin_popcountll(done[i]);
     }
     t->range.taken -= r->pages;
     t->moving_pages = (uint16_t)(t->moving_pages - r->pages);
     f->taken_pages -= r->pages;
     f->moving_pages -= r->pages;
-    t->clear_pages = (uint16_t)(t->clear_pages + cleared);
-    f->clear_pages[sa_huge_tracker_clears(t)] += cleared;
-    f->subreleased_pages += cleared;
-    if (cleared && t->range.taken)
-        tracker_break(f, t);
-    t->clean = t->range.taken == 0 && cleared == SA_HUGE_PAGES;
+    t->unbacked_pages = (uint16_t)(t->unbacked_pages + released);
+    f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] += released;
+    f->subreleased_pages += released;
+    if (released && t->range.taken)
+        tracker_note_subrelease(f, t);
+    t->clean = t->range.taken == 0 && released == SA_HUGE_PAGES;
     sa_range_take(&t->range, 0, 0, false);
     sa_huge_filler_place(f, t);
     sa_huge_filler_note(f);
@@ -280,7 +280,7 @@ static void report_peaks(const struct sa_huge_filler *f, struct sa_huge_filler_s
 SA_RARE void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)
 {
     ret->subreleased_pages = f->subreleased_pages;
-    ret->broken_hugepages = f->broken_hugepages;
+    ret->subreleased_hugepages = f->subreleased_hugepages;
     ret->min_free_pages = sa_sliding_window_min(&f->free_min, SA_FILLER_REPORT_NS);
     ret->min_free_backed_pages = sa_sliding_window_min(&f->backed_min, SA_FILLER_REPORT_NS);
     report_peaks(f, ret);

@@ -9,7 +9,7 @@
 /* The sums over all trackers. */
 struct sums {
     size_t hugepages, kinds[SA_HUGE_KINDS];
-    size_t taken, moving, clear[3], tails, abandoned;
+    size_t taken, moving, unbacked[3], tails, abandoned;
 };
 
 void sa_range_validate(const struct sa_range_tracker *t)
@@ -30,9 +30,9 @@ void sa_range_validate(const struct sa_range_tracker *t)
 static void tracker_validate(const struct sa_huge_tracker *t)
 {
     sa_range_validate(&t->range);
-    SA_CHECK(t->clear_pages == sa_bits_count(t->clear, 0, SA_HUGE_PAGES));
+    SA_CHECK(t->unbacked_pages == sa_bits_count(t->unbacked, 0, SA_HUGE_PAGES));
     for (int i = 0; i < SA_HUGE_WORDS; i++)
-        SA_CHECK((t->clear[i] & t->taken[i]) == 0);
+        SA_CHECK((t->unbacked[i] & t->taken[i]) == 0);
     SA_CHECK(t->moving_pages <= t->range.taken);
     SA_CHECK(t->tail_pages <= t->range.taken);
     SA_CHECK(t->abandoned <= SA_HUGE_PAGES);
@@ -46,7 +46,7 @@ static void tracker_add(struct sums *sums, const struct sa_huge_tracker *t)
     sums->kinds[t->set / 2]++;
     sums->taken += t->range.taken;
     sums->moving += t->moving_pages;
-    sums->clear[sa_huge_tracker_clears(t)] += t->clear_pages; /* F3 */
+    sums->unbacked[sa_huge_tracker_unbacked_index(t)] += t->unbacked_pages; /* F3 */
     sums->tails += t->tail_pages;
     sums->abandoned += t->abandoned;
 }
@@ -88,13 +88,14 @@ static size_t buckets_validate(const struct sa_huge_filler *f)
 {
     size_t trackers = 0;
 
-    for (int broken = 0; broken < 2; broken++)
+    for (int subreleased = 0; subreleased < 2; subreleased++)
         for (unsigned b = 0; b < SA_FILLER_BUCKETS; b++) {
             const struct sa_huge_tracker *prev = NULL;
 
-            for (const struct sa_huge_tracker *t = f->buckets[broken][b]; t; t = t->free_next) {
+            for (const struct sa_huge_tracker *t = f->buckets[subreleased][b]; t;
+                 t = t->free_next) {
                 SA_CHECK(t->free_prev == prev);
-                SA_CHECK(t->broken == broken);
+                SA_CHECK(t->subreleased == subreleased);
                 SA_CHECK(b == sa_filler_bucket(sa_huge_tracker_backed(t)));
                 prev = t;
                 trackers++;
@@ -131,7 +132,7 @@ void sa_huge_filler_validate(const struct sa_huge_filler *f)
     SA_CHECK(f->taken_pages == sums.taken);
     SA_CHECK(f->moving_pages == sums.moving);
     for (int i = 0; i < 3; i++)
-        SA_CHECK(f->clear_pages[i] == sums.clear[i]);
+        SA_CHECK(f->unbacked_pages[i] == sums.unbacked[i]);
     SA_CHECK(f->tail_pages == sums.tails);
     SA_CHECK(f->abandoned_pages == sums.abandoned);
 }

@@ -75,11 +75,12 @@ static struct sa_span *filler_grow(struct sa_huge_heap *h, struct sa_span *s, si
     size_t hugepage;
     bool zero;
 
-    if (h->spare && h->spare->range.taken == 0) { /* kept for spans of the other density */
-        t = h->spare;
+    if (h->last_empty &&
+        h->last_empty->range.taken == 0) { /* kept for spans of the other density */
+        t = h->last_empty;
         if (!sa_huge_heap_admits(h, sa_huge_tracker_grows(t, 0, (uint32_t)pages)))
             return NULL;
-        h->spare = NULL;
+        h->last_empty = NULL;
         sa_huge_filler_remove(&h->filler, t);
     } else {
         t = sa_huge_heap_ready(h, 2) ? sa_huge_heap_new_tracker(h) : NULL;

@@ -40,7 +40,7 @@ size_t sa_huge_heap_gather(struct sa_huge_heap *h) SA_EXCLUDES(SA_RANK_PAGE_HEAP
 /* True if sa_huge_heap_collapse may find work now. The two are apart, because few programs run the
  * code that makes hugepages. */
 bool sa_huge_heap_collapse_due(struct sa_huge_heap *h) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
-uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
+uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t max_ns)
     SA_EXCLUDES(SA_RANK_PAGE_HEAP); /* thp_collapse.c */
 
 void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)

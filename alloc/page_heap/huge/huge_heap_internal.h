@@ -62,8 +62,8 @@ struct sa_huge_heap {
     struct sa_huge_tracker *unused_trackers SA_LOCKED;
     struct sa_huge_tracker *fresh_trackers SA_LOCKED; /* fresh_count of them, side by side */
     unsigned fresh_count SA_LOCKED;
-    struct sa_huge_tracker *spare SA_LOCKED; /* last seen empty; stays in the filler */
-    struct sa_span *recent SA_LOCKED;        /* H5 */
+    struct sa_huge_tracker *last_empty SA_LOCKED; /* last seen empty; stays in the filler */
+    struct sa_span *recent SA_LOCKED;             /* H5 */
     struct sa_span *unused_spans SA_LOCKED;
     struct sa_span *large_spans SA_LOCKED;
     size_t items SA_LOCKED;                    /* H4 */
@@ -87,7 +87,7 @@ struct sa_huge_heap {
     bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
     uint64_t now_ns SA_LOCKED, started_ns SA_LOCKED;
 
-    /* Transparent hugepages. large_missed: hugepages of large_cursor not collapsed in this pass. */
+    /* Transparent hugepages. large_failed: hugepages of large_cursor not collapsed in this pass. */
     enum sa_thp_mode thp SA_LOCKED;
     struct sa_huge_advisor advisor SA_LOCKED;
     struct sa_huge_touches touches SA_LOCKED;
@@ -97,14 +97,14 @@ struct sa_huge_heap {
     size_t region_cursor SA_LOCKED;       /* hugepage: the next of a region to be collapsed */
     struct sa_span *large_cursor SA_LOCKED;
     size_t cursor_hugepage SA_LOCKED; /* the next of large_cursor to be collapsed */
-    unsigned large_missed SA_LOCKED;
+    unsigned large_failed SA_LOCKED;
 
     struct sa_page_heap_stats stats SA_LOCKED;
     struct sa_size_info sizes SA_LOCKED;
     /* Last, because they are large. Every program uses the beginning of the filler; few use much of
      * the hugepage map. */
     struct sa_huge_filler filler SA_LOCKED;
-    struct sa_huge_owners owners SA_LOCKED;
+    struct sa_hugepage_map owners SA_LOCKED;
 };
 
 /* Gives the span that was freed last back to its component. May drop the lock meanwhile. */
@@ -120,11 +120,11 @@ SA_INLINE size_t sa_huge_heap_backed(const struct sa_huge_heap *h) SA_REQUIRES(S
 /* Free unbacked pages. */
 SA_INLINE size_t sa_huge_heap_released(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t pages =
-        h->released.hugepages * SA_HUGE_PAGES + h->filler.clear_pages[0] + h->filler.clear_pages[1];
+    size_t pages = h->released.hugepages * SA_HUGE_PAGES + h->filler.unbacked_pages[0] +
+                   h->filler.unbacked_pages[1];
 
     for (const struct sa_huge_region *r = h->regions; SA_UNLIKELY(r != NULL); r = r->next)
-        pages += r->clear_pages;
+        pages += r->unbacked_pages;
     return pages;
 }
 

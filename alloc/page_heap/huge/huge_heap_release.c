@@ -88,7 +88,7 @@ void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
 SA_RARE static size_t heap_surplus(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t keep = sa_max(EXCESS_PAGES, h->in_use_pages / 4);
-    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, excess;
+    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, surplus;
     size_t needed = heap_needed(h);
 
     keep += needed * SA_HUGE_PAGES + heap_between(h);
@@ -100,9 +100,9 @@ SA_RARE static size_t heap_surplus(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_P
     if (h->refused)
         return 0;
     cached = sa_huge_cache_surplus(&h->cache) * SA_HUGE_PAGES;
-    excess = sa_max(cached, backed > keep ? backed - keep : 0);
-    excess = excess ? sa_min(excess, backed - heap_held_back(h)) : 0;
-    return sa_limits_active() ? sa_max(excess, sa_huge_heap_limit_surplus(h)) : excess;
+    surplus = sa_max(cached, backed > keep ? backed - keep : 0);
+    surplus = surplus ? sa_min(surplus, backed - heap_held_back(h)) : 0;
+    return sa_limits_active() ? sa_max(surplus, sa_huge_heap_limit_surplus(h)) : surplus;
 }
 
 /* Notes that a moving range was unmapped. */
@@ -174,7 +174,7 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, b
 }
 
 /* Releases free pages of the filler's hugepages. Returns how many. */
-SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t least)
+SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t min)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t done = 0;
@@ -187,9 +187,9 @@ SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint3
         bool empty;
         uint32_t count;
 
-        if (!sa_huge_heap_ready(h, 2) || !sa_huge_filler_begin(&h->filler, least, &r))
+        if (!sa_huge_heap_ready(h, 2) || !sa_huge_filler_begin(&h->filler, min, &r))
             break;
-        if (r.tracker->range.taken > r.pages && sa_huge_heap_keep_out(h, r.tracker->hugepage))
+        if (r.tracker->range.taken > r.pages && sa_huge_heap_thp_disable(h, r.tracker->hugepage))
             r.tracker->no_hugepages = true;
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         ok = sa_huge_heap_release_runs(r.tracker->hugepage, r.mask, released);
@@ -210,22 +210,22 @@ SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint3
 }
 
 /* Releases up to `pages` pages, of hugepages with at least `least` free ones. */
-SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages, uint32_t least,
+SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages, uint32_t min,
                                     bool periodic) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
     size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), RELEASE_RUN, periodic);
 
     if (done < pages && !h->refused)
-        done += sa_huge_heap_release_regions(h, pages - done, least);
+        done += sa_huge_heap_release_regions(h, pages - done, min);
     if (done < pages && !h->refused)
-        done += release_filler(h, pages - done, least);
+        done += release_filler(h, pages - done, min);
     return done;
 }
 
 SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
 {
-    size_t excess;
+    size_t surplus;
 
     SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
     for (int i = 0; i < 2; i++)
@@ -233,12 +233,12 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
             sa_huge_heap_move(h, &moving[i]);
     if (sa_limits_active()) /* what exceeds a limit is surplus, too */
         sa_huge_heap_note(h);
-    excess = heap_surplus(h);
-    if (SA_UNLIKELY(excess)) {
+    surplus = heap_surplus(h);
+    if (SA_UNLIKELY(surplus)) {
         sa_huge_heap_flush(h); /* what was freed last may complete a hugepage */
         h->refault_credit += release_pages(h, heap_surplus(h), BREAK_MIN, false);
     }
-    if (SA_UNLIKELY(excess || moving[0].n || moving[1].n))
+    if (SA_UNLIKELY(surplus || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

@@ -60,31 +60,30 @@ void sa_huge_heap_stats(struct sa_huge_heap *h, struct sa_page_heap_stats *ret)
  * The heap walk: counts hugepages by address, a few in one hold of the lock, so that other threads
  * do not wait long. The counts are of no single moment, but each hugepage is counted at most once.
  */
-#define CENSUS_STEP 128 /* hugepages of the filler, or ranges, in one hold; or one region */
-#define CENSUS_LOOK 64  /* hugepages without an owner that are passed, for each of those */
-#define CENSUS_NEAR 8   /* hugepages ahead, whose trackers are fetched meanwhile */
+#define WALK_STEP 128 /* hugepages of the filler, or ranges, in one hold; or one region */
+#define WALK_LOOK 64  /* hugepages without an owner that are passed, for each of those */
+#define WALK_NEAR 8   /* hugepages ahead, whose trackers are fetched meanwhile */
 
 /* Begins to load a tracker that is likely to be counted soon. */
-static void census_fetch(const struct sa_huge_heap *h, size_t hugepage)
-    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+static void walk_fetch(const struct sa_huge_heap *h, size_t hugepage) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    uintptr_t owner = hugepage < h->end ? sa_hugepage_map(&h->owners, hugepage) : 0;
+    uintptr_t owner = hugepage < h->end ? sa_hugepage_map_owner(&h->owners, hugepage) : 0;
 
     for (size_t i = SA_CACHELINE; owner && i < sizeof(struct sa_huge_tracker); i += SA_CACHELINE)
         __builtin_prefetch((const char *)owner + i);
 }
 
 /* Counts the owners of some hugepages from `at` on. Returns where to go on. */
-static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_huge_stats *ret)
+static size_t walk_owners(const struct sa_huge_heap *h, size_t at, struct sa_huge_stats *ret)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    for (int i = 0; i < CENSUS_STEP; i++) {
+    for (int i = 0; i < WALK_STEP; i++) {
         const struct sa_huge_region *r;
         uintptr_t owner;
 
-        at = sa_huge_owners_next(&h->owners, at, h->end, CENSUS_LOOK);
-        census_fetch(h, at + CENSUS_NEAR);
-        owner = sa_hugepage_map(&h->owners, at);
+        at = sa_hugepage_map_next(&h->owners, at, h->end, WALK_LOOK);
+        walk_fetch(h, at + WALK_NEAR);
+        owner = sa_hugepage_map_owner(&h->owners, at);
         if (!owner)
             return at;
         if (owner & SA_HUGE_OWNER_REGION) {
@@ -102,10 +101,10 @@ static size_t census_owners(const struct sa_huge_heap *h, size_t at, struct sa_h
 }
 
 /* The same for the ranges of a map. SA_HUGE_NONE: all have been counted. */
-static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_map *map, size_t at,
-                            struct sa_age_row *rows) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+static size_t walk_ranges(const struct sa_huge_heap *h, const struct sa_huge_map *map, size_t at,
+                          struct sa_age_row *rows) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    for (int i = 0; i < CENSUS_STEP; i++) {
+    for (int i = 0; i < WALK_STEP; i++) {
         const struct sa_huge_node *n = sa_huge_map_from(map, at);
 
         if (!n)
@@ -118,18 +117,18 @@ static size_t census_ranges(const struct sa_huge_heap *h, const struct sa_huge_m
 }
 
 /* Walks the whole heap. The lock is yielded after each step. */
-static void heap_census(struct sa_huge_heap *h, struct sa_huge_stats *ret)
+static void heap_walk(struct sa_huge_heap *h, struct sa_huge_stats *ret)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t at = h->first;
 
-    while ((at = census_owners(h, at, ret)) < h->end)
+    while ((at = walk_owners(h, at, ret)) < h->end)
         sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
     at = 0;
-    while ((at = census_ranges(h, &h->cache.map, at, ret->ages.backed)) != SA_HUGE_NONE)
+    while ((at = walk_ranges(h, &h->cache.map, at, ret->ages.backed)) != SA_HUGE_NONE)
         sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
     at = 0;
-    while ((at = census_ranges(h, &h->released, at, ret->ages.released)) != SA_HUGE_NONE)
+    while ((at = walk_ranges(h, &h->released, at, ret->ages.released)) != SA_HUGE_NONE)
         sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
 }
 
@@ -168,7 +167,7 @@ void sa_huge_heap_report(struct sa_huge_heap *h, struct sa_huge_stats *ret)
     ret->collapse = h->collapse;
     ret->sizes = h->sizes;
     ret->started_ns = h->started_ns;
-    heap_census(h, ret);
+    heap_walk(h, ret);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     fill_parts(large_pages, ret);
 }

@@ -55,9 +55,9 @@ static void large_unlink(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(
 
 /* Adds the last hugepage of a large span to the filler, with n pages taken. */
 static void tail_add(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage, uint32_t n,
-                     uint32_t clear_from, bool of_large) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+                     uint32_t unbacked_from, bool of_large) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    sa_huge_heap_track(h, t, hugepage, clear_from);
+    sa_huge_heap_track(h, t, hugepage, unbacked_from);
     sa_huge_filler_add(&h->filler, t, n, true, false);
     if (of_large)
         sa_huge_filler_set_tail(&h->filler, t, n);
@@ -116,7 +116,7 @@ static bool tail_free(struct sa_huge_heap *h, size_t hugepage, uint32_t n, bool 
     struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, hugepage);
 
     SA_DCHECK(t && t->tail_pages == n && t->range.taken >= n);
-    if (t->range.taken == n && !t->broken && !zero) { /* the most frequent case */
+    if (t->range.taken == n && !t->subreleased && !zero) { /* the most frequent case */
         tail_remove(h, t);
         sa_huge_heap_drop_tracker(h, t);
         return true;

@@ -9,7 +9,7 @@
 
 /* Over the soft limit, frees collect 1/64 of it before it is released, so that a system call
  * releases more than a page. */
-#define SOFT_EXCESS_PART 64
+#define SOFT_SURPLUS_FRACTION 64
 
 SA_RARE void sa_huge_heap_grew(struct sa_huge_heap *h, size_t before)
 {
@@ -74,14 +74,14 @@ SA_RARE bool sa_huge_heap_may_grow(const struct sa_huge_heap *h, size_t pages)
 
 SA_RARE size_t sa_huge_heap_limit_surplus(const struct sa_huge_heap *h)
 {
-    size_t over = sa_limits_excess(SA_LIMIT_SOFT) >> SA_PAGE_SHIFT, used = sa_footprint_bytes();
+    size_t over = sa_limits_surplus(SA_LIMIT_SOFT) >> SA_PAGE_SHIFT, used = sa_footprint_bytes();
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
-    size_t least = sa_limits_get(SA_LIMIT_SOFT) / SOFT_EXCESS_PART >> SA_PAGE_SHIFT;
+    size_t min = sa_limits_get(SA_LIMIT_SOFT) / SOFT_SURPLUS_FRACTION >> SA_PAGE_SHIFT;
     /* A hugepage that becomes free counts as backed as a whole, so even frees can exceed the
      * limit. */
-    size_t hard = sa_limits_excess(SA_LIMIT_HARD) >> SA_PAGE_SHIFT;
+    size_t hard = sa_limits_surplus(SA_LIMIT_HARD) >> SA_PAGE_SHIFT;
 
     if (!h->refused)
         sa_limits_rearm(used - sa_min(used, backed << SA_PAGE_SHIFT));
-    return sa_min(backed > least ? sa_max(over, hard) : hard, backed);
+    return sa_min(backed > min ? sa_max(over, hard) : hard, backed);
 }

@@ -13,12 +13,12 @@ struct walk {
     size_t hugepages, ranges;
 };
 
-static void node_validate(const struct sa_huge_node *node, uint64_t most, struct walk *walk)
+static void node_validate(const struct sa_huge_node *node, uint64_t max, struct walk *walk)
 {
     size_t longest = node->length;
 
     SA_CHECK(node->length > 0);
-    SA_CHECK(node->priority <= most);
+    SA_CHECK(node->priority <= max);
     if (node->left) {
         node_validate(node->left, node->priority, walk);
         longest = sa_max(longest, node->left->longest);

@@ -3,7 +3,7 @@
  * A region: 1 GiB of hugepages in which spans are packed across the ends of hugepages, best fit.
  * The heap uses regions once rounding spans up to hugepages has wasted much memory.
  *
- * A page is taken, free and backed, or clear: free and unbacked, reading as zero. Free pages are
+ * A page is taken, free and backed, or free and unbacked: then it reads as zero. Free pages are
  * released by the hugepage, the emptiest first. No lock of its own, no system call:
  * sa_huge_region_begin marks pages as taken, the caller releases them, and sa_huge_region_end notes
  * the result. Pages are counted from the start of the region.
@@ -21,16 +21,16 @@
 struct sa_huge_region {
     struct sa_huge_region *next;
     size_t hugepage; /* number of the first */
-    bool whole;      /* the kernel backs all pages of its hugepages at once */
+    bool eager;      /* the kernel backs all pages of its hugepages at once */
     struct sa_range_tracker range;
-    uint32_t moving_pages, clear_pages;
-    uint16_t taken[SA_REGION_HUGEPAGES];  /* pages of each hugepage, moving ones too */
-    uint16_t clears[SA_REGION_HUGEPAGES]; /* clear pages of each */
-    uint8_t looks[SA_REGION_HUGEPAGES];   /* times that a collapse of each was tried */
+    uint32_t moving_pages, unbacked_pages;
+    uint16_t taken[SA_REGION_HUGEPAGES];       /* pages of each hugepage, moving ones too */
+    uint16_t unbacked_in[SA_REGION_HUGEPAGES]; /* unbacked pages of each */
+    uint8_t looks[SA_REGION_HUGEPAGES];        /* times that a collapse of each was tried */
     uint64_t
         since_ns[SA_REGION_HUGEPAGES]; /* when pages of it last became free, or were released */
     uint64_t words[SA_REGION_PAGES / 64];
-    uint64_t clear[SA_REGION_PAGES / 64];
+    uint64_t unbacked[SA_REGION_PAGES / 64];
 };
 
 struct sa_region_release {
@@ -40,7 +40,7 @@ struct sa_region_release {
     bool empty; /* nothing of the hugepage is in use */
 };
 
-/* Requires zeroed memory. All pages are clear. */
+/* Requires zeroed memory. All pages are unbacked. */
 void sa_huge_region_init(struct sa_huge_region *r, size_t hugepage, uint64_t now_ns);
 
 struct sa_region_place {
@@ -50,14 +50,14 @@ struct sa_region_place {
     bool zero;
 };
 
-/* Finds n pages. whole: the kernel will back all pages of a hugepage that was clear. The caller
+/* Finds n pages. eager: the kernel will back all pages of a hugepage that was unbacked. The caller
  * then calls commit or cancel. */
 struct sa_region_place sa_huge_region_find(struct sa_huge_region *r, uint32_t n, uint32_t align,
-                                           bool whole);
+                                           bool eager);
 
 /* commit takes the pages; cancel undoes the search. */
 void sa_huge_region_commit(struct sa_huge_region *r, const struct sa_region_place *place,
-                           bool whole);
+                           bool eager);
 void sa_huge_region_cancel(struct sa_huge_region *r, const struct sa_region_place *place);
 
 /* Takes pages back: those of a span if `counted`, else the end of one that shortens. */
@@ -65,11 +65,11 @@ void sa_huge_region_put(struct sa_huge_region *r, uint32_t at, uint32_t n, bool 
                         uint64_t now_ns);
 
 /* Takes the n pages behind a span that lengthens, if they are free. */
-bool sa_huge_region_extend(struct sa_huge_region *r, uint32_t at, uint32_t n, bool whole);
+bool sa_huge_region_extend(struct sa_huge_region *r, uint32_t at, uint32_t n, bool eager);
 
 /* Finds the hugepage with most free backed pages to release. It has at least `least` of them, or is
  * empty. The pages count as taken until sa_huge_region_end. False: there is none. */
-bool sa_huge_region_begin(struct sa_huge_region *r, uint32_t least, struct sa_region_release *ret);
+bool sa_huge_region_begin(struct sa_huge_region *r, uint32_t min, struct sa_region_release *ret);
 
 /* done: those of the pages that were released. */
 void sa_huge_region_end(struct sa_huge_region *r, const struct sa_region_release *release,

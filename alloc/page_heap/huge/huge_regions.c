@@ -27,14 +27,14 @@ SA_RARE static long region_alloc(struct sa_huge_heap *h, size_t pages, size_t al
             best = r;
     if (!best)
         return -1;
-    place = sa_huge_region_find(best, (uint32_t)pages, (uint32_t)align, best->whole);
+    place = sa_huge_region_find(best, (uint32_t)pages, (uint32_t)align, best->eager);
     if (place.at < 0)
         return -1;
     if (!sa_huge_heap_admits(h, place.grows)) {
         sa_huge_region_cancel(best, &place);
         return -1;
     }
-    sa_huge_region_commit(best, &place, best->whole);
+    sa_huge_region_commit(best, &place, best->eager);
     h->region_low_water = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
     *ret = best;
     *ret_zero = place.zero;
@@ -72,7 +72,7 @@ static bool region_grow(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
     sa_huge_heap_advise_for(h, hugepage, SA_REGION_PAGES, SA_USE_REGION);
     memset(r, 0, sizeof(*r));
     sa_huge_region_init(r, hugepage, h->now_ns);
-    r->whole = sa_huge_heap_comes_whole(h, hugepage); /* the advice is the same for all */
+    r->eager = sa_huge_heap_is_eager(h, hugepage); /* the advice is the same for all */
     sa_huge_cache_use(&h->cache, SA_REGION_HUGEPAGES);
     for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++)
         sa_hugepage_map_set(&h->owners, hugepage + i, (uintptr_t)r | SA_HUGE_OWNER_REGION);
@@ -113,7 +113,7 @@ static void drop_empty_regions(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_
     struct sa_huge_region **link = &h->regions, *r;
 
     while ((r = *link)) {
-        if (r->range.taken || r->clear_pages < SA_REGION_PAGES) {
+        if (r->range.taken || r->unbacked_pages < SA_REGION_PAGES) {
             link = &r->next;
         } else {
             *link = r->next;
@@ -123,7 +123,7 @@ static void drop_empty_regions(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_
 }
 
 /* Pages that are moving count as taken, so their region is not dropped. */
-SA_RARE size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least)
+SA_RARE size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t min)
 {
     struct sa_huge_region *r = h->regions;
     size_t done = 0;
@@ -136,13 +136,13 @@ SA_RARE size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages
         size_t hugepage;
         uint32_t count;
 
-        if (!sa_huge_region_begin(r, least, &release)) {
+        if (!sa_huge_region_begin(r, min, &release)) {
             r = r->next;
             continue;
         }
         hugepage = r->hugepage + release.index;
         if (!release.empty)
-            sa_huge_heap_keep_out(h, hugepage);
+            sa_huge_heap_thp_disable(h, hugepage);
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         ok = sa_huge_heap_release_runs(hugepage, release.mask, released);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);

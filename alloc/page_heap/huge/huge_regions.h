@@ -21,7 +21,7 @@ long sa_huge_heap_region_alloc(struct sa_huge_heap *h, size_t pages, size_t alig
 
 /* Releases up to `pages` pages, of hugepages with at least `least` free ones, and gives up regions
  * that are empty and unbacked. Drops the lock meanwhile. Returns the pages released. */
-size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t least)
+size_t sa_huge_heap_release_regions(struct sa_huge_heap *h, size_t pages, uint32_t min)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 #endif

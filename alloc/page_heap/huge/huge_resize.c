@@ -38,7 +38,7 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
     else if (r)
         ok = sa_huge_region_extend(
             r, (uint32_t)((sa_span_end(s) >> SA_PAGE_SHIFT) - r->hugepage * SA_HUGE_PAGES), more,
-            r->whole);
+            r->eager);
     else
         ok = sa_huge_large_extend(h, s, pages);
     if (ok) {
@@ -63,7 +63,7 @@ SA_RARE void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size
     size_t hugepage = s->start >> SA_HUGE_SHIFT;
     struct sa_huge_tracker *t;
     struct sa_huge_region *r;
-    enum sa_vm_renewal renewal = SA_VM_KEPT;
+    enum sa_vm_renewal renewal = SA_VM_UNCHANGED;
     bool ok = true, zero;
     uint32_t less;
 

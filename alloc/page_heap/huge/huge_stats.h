@@ -20,7 +20,7 @@
 #define SA_HUGE_BUCKETS 24 /* of the fullness histograms */
 
 /* Least value of each bucket; numbers of allocations are counted one higher. */
-extern const uint16_t sa_huge_bucket_least[SA_HUGE_BUCKETS];
+extern const uint16_t sa_huge_bucket_min[SA_HUGE_BUCKETS];
 
 struct sa_huge_part {
     size_t used_pages, free_pages, unmapped_pages;
@@ -38,7 +38,7 @@ enum sa_huge_kind {
 struct sa_huge_histograms {
     size_t free_pages[SA_HUGE_BUCKETS];
     size_t longest_free[SA_HUGE_BUCKETS];
-    size_t allocations[SA_HUGE_BUCKETS]; /* bucket b: of sa_huge_bucket_least[b] + 1 and more */
+    size_t allocations[SA_HUGE_BUCKETS]; /* bucket b: of sa_huge_bucket_min[b] + 1 and more */
 };
 
 /* The filler at one moment of the past five minutes. */
@@ -56,7 +56,7 @@ struct sa_huge_filler_stats {
     size_t used_in_released;        /* used pages of these, of both kinds, */
     size_t used_in_partly_released; /* and of those of kind PARTIAL */
     size_t used_hugepageable;       /* used pages of the other hugepages */
-    uint64_t subreleased_pages, broken_hugepages; /* since start */
+    uint64_t subreleased_pages, subreleased_hugepages; /* since start */
     struct sa_huge_histograms kind[SA_HUGE_KINDS];
     /* The past five minutes. */
     size_t min_free_pages;        /* least free and unmapped pages at any time */
@@ -103,7 +103,7 @@ struct sa_huge_collapse_stats {
     int mode;                     /* transparent hugepages in the system: see enum sa_thp_mode */
     uint64_t tried, made, sparse; /* sparse: too little was resident */
     uint64_t failures;            /* in a row, up to now; after some the heap pauses */
-    size_t advised, kept_out;     /* hugepages that are advised; that are excluded */
+    size_t advised, thp_disabled; /* hugepages that are advised; that are excluded */
     uint64_t refused; /* times that the kernel refused advice, or was not asked: see thp_policy.c */
 };
 

@@ -16,13 +16,13 @@
 
 #include <string.h>
 
-#define GROW_MAX    8  /* hugepages mapped ahead, at most */
-#define GROW_PART   32 /* 1/32 of the mapped hugepages is mapped ahead */
-#define NODES_AHEAD 16
+#define GROW_MAX      8  /* hugepages mapped ahead, at most */
+#define GROW_FRACTION 32 /* 1/32 of the mapped hugepages is mapped ahead */
+#define NODES_AHEAD   16
 
-/* The first TRACKERS_ALONE trackers get memory one by one, later ones TRACKERS_TOGETHER at a time:
+/* The first TRACKERS_SINGLE trackers get memory one by one, later ones TRACKERS_TOGETHER at a time:
  * about 4 KiB. */
-#define TRACKERS_ALONE    32
+#define TRACKERS_SINGLE   32
 #define TRACKERS_TOGETHER 21
 
 /* A request may split a range, map another one, and add an item for itself and one for its tail. */
@@ -45,7 +45,7 @@ struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
         h->unused_trackers = t->next;
         return t;
     }
-    if (!h->fresh_count && h->filler.hugepages >= TRACKERS_ALONE) {
+    if (!h->fresh_count && h->filler.hugepages >= TRACKERS_SINGLE) {
         h->fresh_trackers = sa_arena_alloc(TRACKERS_TOGETHER * sizeof(*t), SA_CACHELINE);
         h->fresh_count = h->fresh_trackers ? TRACKERS_TOGETHER : 0;
     }
@@ -62,10 +62,10 @@ SA_RARE void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tr
 }
 
 void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage,
-                        uint32_t clear_from)
+                        uint32_t unbacked_from)
 {
-    SA_DCHECK(sa_hugepage_map(&h->owners, hugepage) == 0); /* H2 */
-    sa_huge_filler_prepare(t, hugepage, clear_from, sa_huge_heap_comes_whole(h, hugepage));
+    SA_DCHECK(sa_hugepage_map_owner(&h->owners, hugepage) == 0); /* H2 */
+    sa_huge_filler_prepare(t, hugepage, unbacked_from, sa_huge_heap_is_eager(h, hugepage));
     t->no_hugepages = sa_hugepage_map_advice(&h->owners, hugepage) == SA_ADVICE_OFF;
     sa_hugepage_map_set(&h->owners, hugepage, (uintptr_t)t);
     h->items++;
@@ -74,7 +74,7 @@ void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_
 
 size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
 {
-    size_t want = sa_max(n, sa_min(h->mapped / GROW_PART, GROW_MAX)), start;
+    size_t want = sa_max(n, sa_min(h->mapped / GROW_FRACTION, GROW_MAX)), start;
     void *p = sa_heap_space_map(&h->space, want * SA_HUGE_BYTES, align * SA_HUGE_BYTES);
 
     if (!p && want > n) {
@@ -85,7 +85,7 @@ size_t sa_huge_heap_grow(struct sa_huge_heap *h, size_t n, size_t align)
         return SA_HUGE_NONE;
     start = (uintptr_t)p >> SA_HUGE_SHIFT;
     SA_DCHECK(start << SA_HUGE_SHIFT == (uintptr_t)p && start % align == 0);
-    if (!sa_huge_owners_grow(&h->owners, start, want)) {
+    if (!sa_hugepage_map_grow(&h->owners, start, want)) {
         sa_vm_unmap_space(p, want * SA_HUGE_BYTES);
         return SA_HUGE_NONE;
     }
@@ -109,19 +109,19 @@ size_t sa_huge_heap_take_released(struct sa_huge_heap *h, size_t n, size_t align
     return start;
 }
 
-/* Puts the spare hugepage with the free ones before more is mapped. Under a limit it stays, if it
- * is partly backed: in the cache all of it would count as backed. */
-static bool heap_give_up_spare(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+/* Puts the last empty hugepage with the free ones before more is mapped. Under a limit it stays, if
+ * it is partly backed: in the cache all of it would count as backed. */
+static bool heap_evict_last_empty(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     struct sa_huge_moving none = {.n = 0};
     uint32_t backed;
 
-    if (!h->spare || h->spare->range.taken)
+    if (!h->last_empty || h->last_empty->range.taken)
         return false;
-    backed = sa_huge_tracker_backed(h->spare);
+    backed = sa_huge_tracker_backed(h->last_empty);
     if (h->before != SIZE_MAX && backed && backed < SA_HUGE_PAGES)
         return false;
-    sa_huge_heap_evict(h, h->spare, &none);
+    sa_huge_heap_evict(h, h->last_empty, &none);
     return true;
 }
 
@@ -129,7 +129,7 @@ static bool heap_give_up_spare(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_
 static size_t taken_grows(const struct sa_huge_heap *h, size_t start, size_t pages)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    return sa_huge_heap_comes_whole(h, start + pages / SA_HUGE_PAGES)
+    return sa_huge_heap_is_eager(h, start + pages / SA_HUGE_PAGES)
                ? sa_align_up(pages, SA_HUGE_PAGES)
                : pages;
 }
@@ -148,7 +148,7 @@ size_t sa_huge_heap_take(struct sa_huge_heap *h, size_t pages, size_t align, enu
     if (start != SA_HUGE_NONE)
         return start;
     start = sa_huge_map_take(&h->released, &h->nodes, n, align);
-    if (start == SA_HUGE_NONE && heap_give_up_spare(h)) {
+    if (start == SA_HUGE_NONE && heap_evict_last_empty(h)) {
         start = sa_huge_map_take(&h->cache.map, &h->nodes, n, align);
         fresh = false;
     }
@@ -189,11 +189,11 @@ SA_RARE void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *
     SA_DCHECK_HELD(SA_RANK_PAGE_HEAP);
     SA_DCHECK(t->range.taken == 0 && h->items > 0);
     SA_DCHECK(sa_hugepage_map_tracker(&h->owners, hugepage) == t); /* H2 */
-    if (h->spare == t)
-        h->spare = NULL;
+    if (h->last_empty == t)
+        h->last_empty = NULL;
     sa_huge_filler_remove(&h->filler, t);
     sa_hugepage_map_set(&h->owners, hugepage, 0);
-    if (t->broken && t->clear_pages < SA_HUGE_PAGES) {
+    if (t->subreleased && t->unbacked_pages < SA_HUGE_PAGES) {
         /* Partly unbacked, it would not serve as a hugepage: all of it is released. */
         sa_huge_cache_unuse(&h->cache, 1);
         *moving = (struct sa_huge_moving){.hugepage = hugepage, .n = 1};
@@ -209,8 +209,8 @@ SA_RARE void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker
                                   struct sa_huge_moving *moving)
 {
     SA_DCHECK(t->range.taken == 0);
-    if (!t->broken && (!h->spare || h->spare == t || h->spare->range.taken))
-        h->spare = t;
+    if (!t->subreleased && (!h->last_empty || h->last_empty == t || h->last_empty->range.taken))
+        h->last_empty = t;
     else
         sa_huge_heap_evict(h, t, moving);
 }

@@ -2,7 +2,7 @@
 /*
  * The supply of whole hugepages for the filler, for regions and for large spans: from the cache,
  * from the unbacked ranges or from the system, and back. A hugepage of the filler has a tracker,
- * which comes and goes with it. One that is empty may stay in the filler as the spare. The heap's
+ * which comes and goes with it. One that is empty may stay in the filler (last_empty). The heap's
  * lock is held, unless a function says otherwise.
  */
 #ifndef SA_PAGE_HEAP_HUGE_HUGE_SUPPLY_H
@@ -51,17 +51,17 @@ struct sa_huge_tracker *sa_huge_heap_new_tracker(struct sa_huge_heap *h)
 void sa_huge_heap_drop_tracker(struct sa_huge_heap *h, struct sa_huge_tracker *t)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
-/* Makes the record the tracker of the hugepage, whose pages from clear_from on are unbacked. Adds
- * an item. The caller adds the tracker to the filler. */
+/* Makes the record the tracker of the hugepage, whose pages from unbacked_from on are unbacked.
+ * Adds an item. The caller adds the tracker to the filler. */
 void sa_huge_heap_track(struct sa_huge_heap *h, struct sa_huge_tracker *t, size_t hugepage,
-                        uint32_t clear_from) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+                        uint32_t unbacked_from) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Takes an empty hugepage out of the filler. If its release is due, *moving is set, and the caller
  * calls sa_huge_heap_move. */
 void sa_huge_heap_evict(struct sa_huge_heap *h, struct sa_huge_tracker *t,
                         struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
-/* A tracker has become empty: keeps it as the spare, or evicts it. */
+/* A tracker has become empty: keeps it as last_empty, or evicts it. */
 void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker *t,
                           struct sa_huge_moving *moving) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 

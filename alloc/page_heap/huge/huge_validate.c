@@ -67,7 +67,7 @@ static void tracker_validate(const struct sa_huge_heap *h, const struct sa_huge_
     SA_CHECK(!sa_huge_map_find(&h->cache.map, hugepage));
     SA_CHECK(!sa_huge_map_find(&h->released, hugepage));
     if (t->range.taken == 0)
-        SA_CHECK(h->spare == t);
+        SA_CHECK(h->last_empty == t);
     if (t->moving_pages == 0)
         SA_CHECK(t->range.allocations ==
                  taken_validate(h, &t->range, hugepage, t->tail_pages, found) +
@@ -77,17 +77,17 @@ static void tracker_validate(const struct sa_huge_heap *h, const struct sa_huge_
 
 void sa_huge_region_validate(const struct sa_huge_region *r)
 {
-    size_t clear_pages = 0;
+    size_t unbacked_pages = 0;
 
     sa_range_validate(&r->range);
     for (uint32_t i = 0; i < SA_REGION_HUGEPAGES; i++) {
         SA_CHECK(r->taken[i] == sa_bits_count(r->words, i * SA_HUGE_PAGES, SA_HUGE_PAGES));
-        SA_CHECK(r->clears[i] == sa_bits_count(r->clear, i * SA_HUGE_PAGES, SA_HUGE_PAGES));
-        clear_pages += r->clears[i];
+        SA_CHECK(r->unbacked_in[i] == sa_bits_count(r->unbacked, i * SA_HUGE_PAGES, SA_HUGE_PAGES));
+        unbacked_pages += r->unbacked_in[i];
     }
     for (uint32_t i = 0; i < SA_REGION_PAGES / 64; i++)
-        SA_CHECK((r->words[i] & r->clear[i]) == 0);
-    SA_CHECK(r->clear_pages == clear_pages);
+        SA_CHECK((r->words[i] & r->unbacked[i]) == 0);
+    SA_CHECK(r->unbacked_pages == unbacked_pages);
     SA_CHECK(r->moving_pages <= r->range.taken);
 }
 
@@ -110,7 +110,7 @@ static void ownerless_validate(const struct sa_huge_heap *h, size_t hugepage, si
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     SA_CHECK(hugepage >= h->first && n <= h->end - hugepage);
-    SA_CHECK(sa_huge_owners_next(&h->owners, hugepage, hugepage + n, SIZE_MAX) == hugepage + n);
+    SA_CHECK(sa_hugepage_map_next(&h->owners, hugepage, hugepage + n, SIZE_MAX) == hugepage + n);
 }
 
 /* H1: no range of the map begins in, or reaches into, the hugepages. */
@@ -167,7 +167,7 @@ static void owners_validate(const struct sa_huge_heap *h, struct found *found)
 {
     size_t at = h->first;
 
-    while ((at = sa_huge_owners_next(&h->owners, at, h->end, SIZE_MAX)) < h->end) {
+    while ((at = sa_hugepage_map_next(&h->owners, at, h->end, SIZE_MAX)) < h->end) {
         const struct sa_huge_region *r = sa_hugepage_map_region(&h->owners, at);
 
         if (r) {

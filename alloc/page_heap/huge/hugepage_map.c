@@ -16,12 +16,12 @@ SA_STATIC_ASSERT(SA_OWNERS / PART_ENTRIES == 64, "a bit for each part of a windo
 #define HOME (SA_HOME_START >> SA_HOME_SHIFT)
 
 /* The table of a window; NULL: it has none. */
-static uintptr_t *window_of(const struct sa_huge_owners *owners, size_t w)
+static uintptr_t *window_of(const struct sa_hugepage_map *owners, size_t w)
 {
     return SA_LIKELY(w == HOME) ? (uintptr_t *)owners->home : owners->windows[w];
 }
 
-static bool window_grow(struct sa_huge_owners *owners, size_t w)
+static bool window_grow(struct sa_hugepage_map *owners, size_t w)
 {
     if (w >= SA_OWNER_WINDOWS)
         return false;
@@ -31,7 +31,7 @@ static bool window_grow(struct sa_huge_owners *owners, size_t w)
 }
 
 /* Counts the part of the window's table that has the hugepage as used, if it is not yet. */
-static void part_use(struct sa_huge_owners *owners, size_t hugepage)
+static void part_use(struct sa_hugepage_map *owners, size_t hugepage)
 {
     size_t w = hugepage / SA_OWNERS;
     uint64_t bit = 1ull << hugepage % SA_OWNERS / PART_ENTRIES;
@@ -42,7 +42,7 @@ static void part_use(struct sa_huge_owners *owners, size_t hugepage)
     sa_vm_use_reserved(PART_BYTES);
 }
 
-bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n)
+bool sa_hugepage_map_grow(struct sa_hugepage_map *owners, size_t hugepage, size_t n)
 {
     for (size_t w = hugepage / SA_OWNERS; w <= (hugepage + n - 1) / SA_OWNERS; w++)
         if (!window_grow(owners, w))
@@ -52,8 +52,8 @@ bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t 
     return true;
 }
 
-SA_RARE size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
-                                   size_t look)
+SA_RARE size_t sa_hugepage_map_next(const struct sa_hugepage_map *owners, size_t hugepage,
+                                    size_t end, size_t look)
 {
     while (hugepage < end) {
         const uintptr_t *window = window_of(owners, hugepage / SA_OWNERS);
@@ -69,7 +69,7 @@ SA_RARE size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t h
     return end;
 }
 
-static uintptr_t owner_entry(const struct sa_huge_owners *owners, size_t hugepage)
+static uintptr_t owner_entry(const struct sa_hugepage_map *owners, size_t hugepage)
 {
     const uintptr_t *window;
 
@@ -79,17 +79,17 @@ static uintptr_t owner_entry(const struct sa_huge_owners *owners, size_t hugepag
     return window ? window[hugepage % SA_OWNERS] : 0;
 }
 
-uintptr_t sa_hugepage_map(const struct sa_huge_owners *owners, size_t hugepage)
+uintptr_t sa_hugepage_map_owner(const struct sa_hugepage_map *owners, size_t hugepage)
 {
     return owner_entry(owners, hugepage) & ~SA_OWNER_ADVICE;
 }
 
-enum sa_thp_policy sa_hugepage_map_advice(const struct sa_huge_owners *owners, size_t hugepage)
+enum sa_thp_policy sa_hugepage_map_advice(const struct sa_hugepage_map *owners, size_t hugepage)
 {
     return (owner_entry(owners, hugepage) & SA_OWNER_ADVICE) >> SA_OWNER_ADVICE_SHIFT;
 }
 
-void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner)
+void sa_hugepage_map_set(struct sa_hugepage_map *owners, size_t hugepage, uintptr_t owner)
 {
     uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
 
@@ -98,7 +98,7 @@ void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr
     *entry = (*entry & SA_OWNER_ADVICE) | owner;
 }
 
-SA_RARE void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hugepage,
+SA_RARE void sa_hugepage_map_set_advice(struct sa_hugepage_map *owners, size_t hugepage,
                                         enum sa_thp_policy advice)
 {
     uintptr_t *entry = &window_of(owners, hugepage / SA_OWNERS)[hugepage % SA_OWNERS];
@@ -107,17 +107,17 @@ SA_RARE void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hu
     *entry = (*entry & ~SA_OWNER_ADVICE) | (uintptr_t)advice << SA_OWNER_ADVICE_SHIFT;
 }
 
-struct sa_huge_tracker *sa_hugepage_map_tracker(const struct sa_huge_owners *owners,
+struct sa_huge_tracker *sa_hugepage_map_tracker(const struct sa_hugepage_map *owners,
                                                 size_t hugepage)
 {
-    uintptr_t owner = sa_hugepage_map(owners, hugepage);
+    uintptr_t owner = sa_hugepage_map_owner(owners, hugepage);
 
     return owner & SA_HUGE_OWNER_REGION ? NULL : (struct sa_huge_tracker *)owner;
 }
 
-struct sa_huge_region *sa_hugepage_map_region(const struct sa_huge_owners *owners, size_t hugepage)
+struct sa_huge_region *sa_hugepage_map_region(const struct sa_hugepage_map *owners, size_t hugepage)
 {
-    uintptr_t owner = sa_hugepage_map(owners, hugepage);
+    uintptr_t owner = sa_hugepage_map_owner(owners, hugepage);
 
     return owner & SA_HUGE_OWNER_REGION ? (struct sa_huge_region *)(owner & ~SA_HUGE_OWNER_REGION)
                                         : NULL;

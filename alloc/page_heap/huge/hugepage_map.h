@@ -32,7 +32,7 @@ enum sa_thp_policy {
 #define SA_OWNER_ADVICE_SHIFT 1
 #define SA_OWNER_ADVICE       (3ul << SA_OWNER_ADVICE_SHIFT)
 
-struct sa_huge_owners {
+struct sa_hugepage_map {
     uintptr_t home[SA_OWNERS];
     /* Few programs use other windows. The home window's place stays empty here. */
     uintptr_t *windows[SA_OWNER_WINDOWS];
@@ -40,15 +40,15 @@ struct sa_huge_owners {
 };
 
 /* Makes entries for n hugepages exist. False when out of memory. */
-bool sa_huge_owners_grow(struct sa_huge_owners *owners, size_t hugepage, size_t n);
+bool sa_hugepage_map_grow(struct sa_hugepage_map *owners, size_t hugepage, size_t n);
 
 /* The first hugepage from the given one on that has an owner. Passes at most `look` entries without
  * one, and then returns where to go on. `end` or above: there is none before `end`. */
-size_t sa_huge_owners_next(const struct sa_huge_owners *owners, size_t hugepage, size_t end,
-                           size_t look);
+size_t sa_hugepage_map_next(const struct sa_hugepage_map *owners, size_t hugepage, size_t end,
+                            size_t look);
 
 /* The entry without the advice, or 0 where none exists. */
-uintptr_t sa_hugepage_map(const struct sa_huge_owners *owners, size_t hugepage);
+uintptr_t sa_hugepage_map_owner(const struct sa_hugepage_map *owners, size_t hugepage);
 
 /* Set in an entry: the owner is a region. Otherwise it is a tracker. */
 #define SA_HUGE_OWNER_REGION 1ul
@@ -56,16 +56,17 @@ uintptr_t sa_hugepage_map(const struct sa_huge_owners *owners, size_t hugepage);
 /* The owner of a hugepage: at most one of the two functions returns one. */
 struct sa_huge_tracker;
 struct sa_huge_region;
-struct sa_huge_tracker *sa_hugepage_map_tracker(const struct sa_huge_owners *owners,
+struct sa_huge_tracker *sa_hugepage_map_tracker(const struct sa_hugepage_map *owners,
                                                 size_t hugepage);
-struct sa_huge_region *sa_hugepage_map_region(const struct sa_huge_owners *owners, size_t hugepage);
+struct sa_huge_region *sa_hugepage_map_region(const struct sa_hugepage_map *owners,
+                                              size_t hugepage);
 
 /* Requires: the entry exists. */
-void sa_hugepage_map_set(struct sa_huge_owners *owners, size_t hugepage, uintptr_t owner);
+void sa_hugepage_map_set(struct sa_hugepage_map *owners, size_t hugepage, uintptr_t owner);
 
 /* The advice; NONE where no entry exists. Requires of set_advice: the entry exists. */
-enum sa_thp_policy sa_hugepage_map_advice(const struct sa_huge_owners *owners, size_t hugepage);
-void sa_hugepage_map_set_advice(struct sa_huge_owners *owners, size_t hugepage,
+enum sa_thp_policy sa_hugepage_map_advice(const struct sa_hugepage_map *owners, size_t hugepage);
+void sa_hugepage_map_set_advice(struct sa_hugepage_map *owners, size_t hugepage,
                                 enum sa_thp_policy advice);
 
 #endif

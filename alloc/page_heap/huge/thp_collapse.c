@@ -45,7 +45,7 @@
 /* A candidate. */
 struct candidate {
     size_t hugepage; /* SA_HUGE_NONE: there is none */
-    size_t least;    /* bytes that must be resident */
+    size_t min;      /* bytes that must be resident */
     /* Bytes that the heap had released, since its start, when the candidate was picked. */
     uint64_t released;
 };
@@ -55,10 +55,10 @@ struct candidate {
 static void leave_large(struct sa_huge_heap *h, struct sa_span *s) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     if (s->objects < LARGE_PASSES)
-        s->objects = h->large_missed ? s->objects + 1u : LARGE_PASSES;
+        s->objects = h->large_failed ? s->objects + 1u : LARGE_PASSES;
     h->large_cursor = s->next;
     h->cursor_hugepage = 0;
-    h->large_missed = 0;
+    h->large_failed = 0;
 }
 
 /* The next hugepage of a large span. SA_HUGE_NONE: the pass has ended, or COLLAPSE_MAX spans had
@@ -71,7 +71,7 @@ static size_t next_large(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
         if (!s) {
             h->large_cursor = h->large_spans;
             h->cursor_hugepage = 0;
-            h->large_missed = 0;
+            h->large_failed = 0;
             return SA_HUGE_NONE;
         }
         if (s->objects < LARGE_PASSES && h->cursor_hugepage < s->pages / SA_HUGE_PAGES)
@@ -116,7 +116,7 @@ static struct candidate next_candidate(struct sa_huge_heap *h) SA_REQUIRES(SA_RA
         return c;
     }
     round->queued = 0;
-    c.least = LARGE_MIN;
+    c.min = LARGE_MIN;
     if (!round->regions) {
         c.hugepage = next_of_region(h);
         round->regions = c.hugepage == SA_HUGE_NONE;
@@ -136,10 +136,10 @@ static enum outcome collapse(struct sa_huge_heap *h, const struct candidate *c)
 {
     void *p = (void *)(c->hugepage << SA_HUGE_SHIFT);
 
-    if (sa_vm_resident(p, SA_HUGE_BYTES) < c->least)
+    if (sa_vm_resident(p, SA_HUGE_BYTES) < c->min)
         return SPARSE;
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-    sa_huge_heap_let_in(h, c->hugepage);
+    sa_huge_heap_thp_enable(h, c->hugepage);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return sa_vm_collapse(p, SA_HUGE_BYTES) ? MADE : REFUSED;
 }
@@ -157,7 +157,7 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
     h->collapse.tried++;
     h->collapse.made += made;
     h->collapse.sparse += outcome == SPARSE;
-    h->large_missed += !made;
+    h->large_failed += !made;
     parts = h->in_use_pages >= SA_HUGE_LARGE_HEAP ? LARGE_PARTS : 1;
     parts = made && sa_huge_heap_makes_up(h) ? MAKE_UP_PARTS : parts;
     if (made)
@@ -168,7 +168,7 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
     made = made && h->stats.released_ever_bytes == c->released;
     t = sa_hugepage_map_tracker(&h->owners, c->hugepage);
     if (t && made && !t->moving_pages)
-        sa_huge_filler_made_whole(&h->filler, t);
+        sa_huge_filler_collapsed(&h->filler, t);
     else if (t) /* objects in caches may not have been used yet */
         sa_huge_filler_place(&h->filler, t);
     r = sa_hugepage_map_region(&h->owners, c->hugepage);
@@ -179,7 +179,7 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
     return parts;
 }
 
-uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
+uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t max_ns)
 {
     uint64_t start = 0, spent = 0, counted = 0, before;
 
@@ -201,7 +201,7 @@ uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t most_ns)
         parts = collapse_note(h, &c, collapse(h, &c));
         spent = sa_max(sa_clock_thread_cpu_ns() - start, 1);
         counted += (spent - before) / parts;
-        if (spent > most_ns)
+        if (spent > max_ns)
             break;
     }
     return spent ? sa_max(counted, 1) : 0;

@@ -47,22 +47,23 @@
 #define DENSE_MIN  (64ul << 20 >> SA_PAGE_SHIFT)
 #define SPARSE_MIN (256ul << 20 >> SA_PAGE_SHIFT)
 
-/* A heap that is not large, or owes hugepages, is made whole only when it is so old. */
+/* A heap that is not large, or owes hugepages, is collapsed only when it is so old. */
 #define YOUNG_NS 5000000000ull
 
-/* One of so many is left to small pages: one of PROBE_PART of the filler's, within these bounds. */
+/* One of so many is left to small pages: one of PROBE_FRACTION of the filler's, within these
+ * bounds. */
 #define PROBE_EVERY     8
 #define PROBE_EVERY_MAX 32
-#define PROBE_PART      64
+#define PROBE_FRACTION  64
 
 /* A large span is looked at in so many places, of which this much is to have memory; one of more
  * than this part of what is in use is not advised. */
-#define LARGE_PLACES  4
-#define LARGE_PERCENT 97
-#define LARGE_PART    64
+#define LARGE_PLACES   4
+#define LARGE_PERCENT  97
+#define LARGE_FRACTION 64
 
 /* Free pages of the filler are few where they are less than this part of what is in use. */
-#define TAIL_PART 64
+#define TAIL_FRACTION 64
 
 /* With less than this left below a hard limit, no memory is taken that is not needed yet. */
 #define LIMIT_ROOM (16ul << 20)
@@ -92,7 +93,7 @@ enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h)
         return h->thp;
     h->thp = advice_mode();
     h->collapse.mode = (int)h->thp;
-    sa_huge_filler_set_whole(&h->filler, h->thp == SA_THP_ALWAYS);
+    sa_huge_filler_set_eager(&h->filler, h->thp == SA_THP_ALWAYS);
     return h->thp;
 }
 
@@ -116,7 +117,7 @@ bool sa_huge_heap_collapse_due(struct sa_huge_heap *h)
     return due;
 }
 
-bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
+bool sa_huge_heap_is_eager(const struct sa_huge_heap *h, size_t hugepage)
 {
     enum sa_thp_policy advice = sa_hugepage_map_advice(&h->owners, hugepage);
 
@@ -136,7 +137,7 @@ SA_RARE static size_t advice_edge(const struct sa_huge_heap *h, size_t hugepage)
 
 static size_t *advice_count(struct sa_huge_heap *h, enum sa_thp_policy advice)
 {
-    return advice == SA_ADVICE_ON ? &h->collapse.advised : &h->collapse.kept_out;
+    return advice == SA_ADVICE_ON ? &h->collapse.advised : &h->collapse.thp_disabled;
 }
 
 SA_RARE static void set_one(struct sa_huge_heap *h, size_t hugepage, enum sa_thp_policy advice)
@@ -204,10 +205,10 @@ static void look_at_probe(struct sa_huge_heap *h, size_t hugepage)
     struct sa_huge_advisor *a = &h->advisor;
     size_t handed_out, there;
 
-    if (!t || !t->probe || t->broken || t->moving_pages)
+    if (!t || !t->probe || t->subreleased || t->moving_pages)
         return;
     t->probe = false;
-    handed_out = (SA_HUGE_PAGES - (size_t)t->clear_pages) << SA_PAGE_SHIFT;
+    handed_out = (SA_HUGE_PAGES - (size_t)t->unbacked_pages) << SA_PAGE_SHIFT;
     there = sa_vm_resident((void *)(hugepage << SA_HUGE_SHIFT), SA_HUGE_BYTES);
     a->seen[a->looks++ % SA_PROBES_SEEN] =
         (uint8_t)sa_min(there * 100 / sa_max(handed_out, 1), 100);
@@ -225,7 +226,7 @@ SA_RARE static bool probes_are_dense(const struct sa_huge_advisor *a)
 
 void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t)
 {
-    if (h->thp != SA_THP_MADVISE || h->choice != SA_HUGEPAGES_AUTO || t->whole)
+    if (h->thp != SA_THP_MADVISE || h->choice != SA_HUGEPAGES_AUTO || t->eager)
         return;
     h->advisor.probes[0] = t->hugepage;
     h->advisor.since_probe = 0;
@@ -244,7 +245,7 @@ static bool sparse_is_due(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
     a->probes[0] = 0;
     return h->in_use_pages >= SPARSE_MIN && probes_are_dense(a) &&
            ++a->since_probe <
-               sa_min(sa_max(h->filler.hugepages / PROBE_PART, PROBE_EVERY), PROBE_EVERY_MAX);
+               sa_min(sa_max(h->filler.hugepages / PROBE_FRACTION, PROBE_EVERY), PROBE_EVERY_MAX);
 }
 
 /* Percent of a large span that has memory, in some places. */
@@ -287,7 +288,7 @@ static bool large_is_due(struct sa_huge_heap *h, size_t pages) SA_REQUIRES(SA_RA
 {
     struct sa_huge_advisor *a = &h->advisor;
 
-    if (h->in_use_pages < SPARSE_MIN || pages > h->in_use_pages / LARGE_PART)
+    if (h->in_use_pages < SPARSE_MIN || pages > h->in_use_pages / LARGE_FRACTION)
         return false;
     for (int i = 0; i < SA_LARGE_PROBES; i++)
         if (a->large_seen[i] < LARGE_PERCENT)
@@ -301,8 +302,8 @@ static bool tail_is_due(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_H
 {
     size_t free_pages = h->filler.hugepages * SA_HUGE_PAGES - h->filler.taken_pages;
 
-    return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_MIN && !h->touches.left_out &&
-           probes_are_dense(&h->advisor) && free_pages < h->in_use_pages / TAIL_PART &&
+    return h->thp == SA_THP_MADVISE && h->in_use_pages >= SPARSE_MIN && !h->touches.withheld &&
+           probes_are_dense(&h->advisor) && free_pages < h->in_use_pages / TAIL_FRACTION &&
            (!sa_limits_active() || sa_limits_plenty(LIMIT_ROOM));
 }
 
@@ -328,7 +329,7 @@ static enum sa_thp_policy advice_for(struct sa_huge_heap *h, size_t hugepage, si
     else
         due = use == SA_USE_DENSE || sparse_is_due(h);
     n = use == SA_USE_LARGE ? pages / SA_HUGE_PAGES : 1;
-    return due && !sa_huge_heap_leaves_out(h, hugepage, n, use) ? SA_ADVICE_ON : SA_ADVICE_NONE;
+    return due && !sa_huge_heap_thp_withhold(h, hugepage, n, use) ? SA_ADVICE_ON : SA_ADVICE_NONE;
 }
 
 /* Makes the advice stand where it does not. */
@@ -366,7 +367,7 @@ void sa_huge_heap_advise_for(struct sa_huge_heap *h, size_t hugepage, size_t pag
         advise_all(h, hugepage + full, n - full, tail_is_due(h) ? SA_ADVICE_ON : SA_ADVICE_NONE);
 }
 
-SA_RARE bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
+SA_RARE bool sa_huge_heap_thp_disable(struct sa_huge_heap *h, size_t hugepage)
 {
     enum sa_thp_policy stands = sa_hugepage_map_advice(&h->owners, hugepage);
 
@@ -378,7 +379,7 @@ SA_RARE bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage)
     return advise(h, hugepage, 1, SA_ADVICE_OFF);
 }
 
-SA_RARE void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage)
+SA_RARE void sa_huge_heap_thp_enable(struct sa_huge_heap *h, size_t hugepage)
 {
     struct sa_huge_tracker *t = sa_hugepage_map_tracker(&h->owners, hugepage);
     enum sa_thp_policy stands = sa_hugepage_map_advice(&h->owners, hugepage);

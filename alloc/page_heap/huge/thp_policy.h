@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy about transparent hugepages: which hugepages the kernel is advised to back as a whole,
- * and which to keep out. thp_policy.c has the rules. The heap's lock is held.
+ * The policy about transparent hugepages: the hugepages for which the kernel is advised to back all
+ * pages at once, and those for which it is told not to. thp_policy.c has the rules. The heap's lock
+ * is held.
  */
 #ifndef SA_PAGE_HEAP_HUGE_THP_POLICY_H
 #define SA_PAGE_HEAP_HUGE_THP_POLICY_H
@@ -66,10 +67,12 @@ void sa_huge_heap_probe(struct sa_huge_heap *h, struct sa_huge_tracker *t)
 
 /* Excludes a hugepage of which some pages are about to be released while others stay. The kernel
  * might fill it again otherwise. True if the exclusion stands now. */
-bool sa_huge_heap_keep_out(struct sa_huge_heap *h, size_t hugepage) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+bool sa_huge_heap_thp_disable(struct sa_huge_heap *h, size_t hugepage)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Ends the exclusion, so that the hugepage can be collapsed. */
-void sa_huge_heap_let_in(struct sa_huge_heap *h, size_t hugepage) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+void sa_huge_heap_thp_enable(struct sa_huge_heap *h, size_t hugepage)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* The pages of a moved span were mapped afresh. afresh = false: they were not, and the advice that
  * stands is not known. */
@@ -81,7 +84,7 @@ void sa_huge_heap_set_advice(struct sa_huge_heap *h, size_t hugepage, size_t n,
                              enum sa_thp_policy advice) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* True if the first touch of the unbacked hugepage backs all of it, or may. */
-bool sa_huge_heap_comes_whole(const struct sa_huge_heap *h, size_t hugepage)
+bool sa_huge_heap_is_eager(const struct sa_huge_heap *h, size_t hugepage)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 #endif

@@ -170,7 +170,7 @@ static bool heap_add_mapping(struct sa_span_heap *h, uintptr_t start, size_t byt
  * gets a mapping of exactly its size. When it is freed, its pages join the others (cut at window
  * boundaries).
  */
-SA_RARE static struct sa_span *heap_map_alone(struct sa_span_heap *h, size_t pages, size_t align)
+SA_RARE static struct sa_span *heap_map_single(struct sa_span_heap *h, size_t pages, size_t align)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t bytes = pages << SA_PAGE_SHIFT;
@@ -246,9 +246,9 @@ static struct sa_span *heap_alloc(struct sa_span_heap *h, size_t pages, size_t a
     s = heap_take(h, pages, align);
     if (!s) {
         if (align > HEAP_TRIM_ALIGN || pages >= SA_HOME_PAGES / 2)
-            s = heap_map_alone(h, pages, align);
+            s = heap_map_single(h, pages, align);
         else if (heap_grow(h, pages, align) && !(s = heap_take(h, pages, align)))
-            s = heap_map_alone(h, pages, align); /* the new mapping was cut at a window boundary */
+            s = heap_map_single(h, pages, align); /* the new mapping was cut at a window boundary */
     }
     if (s && sa_limits_active())
         *ret_over =
@@ -292,7 +292,7 @@ static size_t heap_surplus(const struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAG
 
 void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
 {
-    size_t excess;
+    size_t surplus;
 
     if (s->moved) {
         enum sa_vm_renewal renewal = sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name);
@@ -327,10 +327,10 @@ void sa_span_heap_free(struct sa_span_heap *h, struct sa_span *s, bool zero)
     }
     sa_span_heap_add_free(h, s);
     sa_span_heap_note(h);
-    excess = heap_surplus(h);
+    surplus = heap_surplus(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    if (SA_UNLIKELY(excess))
-        sa_span_heap_release(h, excess << SA_PAGE_SHIFT);
+    if (SA_UNLIKELY(surplus))
+        sa_span_heap_release(h, surplus << SA_PAGE_SHIFT);
 }
 
 void sa_span_heap_span_emptied(struct sa_span_heap *h, struct sa_span *s)

@@ -54,8 +54,8 @@ void sa_span_heap_unmap(struct sa_span_heap *h, size_t bytes) SA_EXCLUDES(SA_RAN
 bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
     SA_EXCLUDES(SA_RANK_PAGE_HEAP);
-void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
-                         struct sa_span_ages *ages) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
+void sa_span_heap_walk(struct sa_span_heap *h, struct sa_size_info *sizes,
+                       struct sa_span_ages *ages) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 
 /* Ends the program if an invariant does not hold; the lock is held: span_heap_validate.c. Debug
  * builds call it at ticks. */

@@ -62,7 +62,7 @@ SA_RARE size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
 }
 
 /* Unmaps released spans of at least `least` pages, the longest first, up to `bytes` in all. */
-SA_RARE static void heap_unmap(struct sa_span_heap *h, size_t least, size_t bytes)
+SA_RARE static void heap_unmap(struct sa_span_heap *h, size_t min, size_t bytes)
 {
     size_t want = bytes >> SA_PAGE_SHIFT, done = 0;
 
@@ -70,7 +70,7 @@ SA_RARE static void heap_unmap(struct sa_span_heap *h, size_t least, size_t byte
     while (done < want) {
         struct sa_span *s = sa_free_lists_longest(&h->released), *rest;
 
-        if (!s || s->pages < least)
+        if (!s || s->pages < min)
             break;
         sa_free_lists_remove(&h->released, s);
         if (s->pages > want - done) {
@@ -141,11 +141,11 @@ SA_RARE void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stat
 }
 
 /* Spans counted while the lock is held once. */
-#define CENSUS_STEP 256
+#define WALK_STEP 256
 
-/* Counts free spans of one state. The lock is held, but yielded every CENSUS_STEP spans. */
-SA_RARE static void heap_census(struct sa_span_heap *h, struct sa_free_lists *lists, bool released,
-                                struct sa_span_ages *ages) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+/* Counts free spans of one state. The lock is held, but yielded every WALK_STEP spans. */
+SA_RARE static void heap_walk(struct sa_span_heap *h, struct sa_free_lists *lists, bool released,
+                              struct sa_span_ages *ages) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     const struct sa_span *s;
     struct sa_free_walk walk;
@@ -154,19 +154,19 @@ SA_RARE static void heap_census(struct sa_span_heap *h, struct sa_free_lists *li
     for (unsigned n = 1; (s = sa_free_lists_step(lists, &walk)) != NULL; n++) {
         sa_span_ages_add(released ? ages->released : ages->backed, s->pages,
                          sa_span_ages_idle(h->now_ns - s->idle_since_ns));
-        if (n % CENSUS_STEP == 0)
+        if (n % WALK_STEP == 0)
             sa_lock_yield(&h->lock, SA_RANK_PAGE_HEAP);
     }
     sa_free_lists_end(lists, &walk);
 }
 
-SA_RARE void sa_span_heap_census(struct sa_span_heap *h, struct sa_size_info *sizes,
-                                 struct sa_span_ages *ages)
+SA_RARE void sa_span_heap_walk(struct sa_span_heap *h, struct sa_size_info *sizes,
+                               struct sa_span_ages *ages)
 {
     memset(ages, 0, sizeof(*ages));
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     *sizes = h->sizes;
-    heap_census(h, &h->backed, false, ages);
-    heap_census(h, &h->released, true, ages);
+    heap_walk(h, &h->backed, false, ages);
+    heap_walk(h, &h->released, true, ages);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }

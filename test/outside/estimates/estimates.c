@@ -247,18 +247,18 @@ static const char *const span_name[] = {"live", "ever"};
 static const char *const unit_name[] = {"blocks", "bytes"};
 
 /* most: standard errors that are allowed for a total; 0: prints. */
-static void report(const struct truth_z *z, double most)
+static void report(const struct truth_z *z, double max)
 {
     for (int span = 0; span < SPANS; span++) {
         for (int e = 0; e < ESTIMATORS; e++) {
             for (int unit = 0; unit < UNITS; unit++) {
                 double total = z->total[span][e][unit], worst = z->worst[span][e][unit];
 
-                if (most <= 0)
+                if (max <= 0)
                     printf("%s-%s-%s %.4f %.4f %u\n", span_name[span], estimator_name[e],
                            unit_name[unit], total, worst, z->sites[span]);
                 else
-                    CHECK_SAYS(fabs(total) <= most && fabs(worst) <= 5,
+                    CHECK_SAYS(fabs(total) <= max && fabs(worst) <= 5,
                                "%s %s, %s: total %+.2f standard errors, the worst of %u sites "
                                "%+.2f",
                                span_name[span], unit_name[unit], estimator_name[e], total,

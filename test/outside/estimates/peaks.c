@@ -35,7 +35,7 @@ struct run {
 
 static struct {
     void **block;
-    size_t count, most;
+    size_t count, max;
     double live, peak;
     uint64_t random;
 } heap;
@@ -44,7 +44,7 @@ static void heap_add(void)
 {
     size_t size = 16 + check_random(&heap.random) % (1ul << (5 + check_random(&heap.random) % 12));
 
-    REQUIRE(heap.count < heap.most && (heap.block[heap.count] = malloc(size)) != NULL);
+    REQUIRE(heap.count < heap.max && (heap.block[heap.count] = malloc(size)) != NULL);
     heap.live += (double)malloc_usable_size(heap.block[heap.count++]);
     heap.peak = heap.live > heap.peak ? heap.live : heap.peak;
 }
@@ -164,8 +164,8 @@ int main(int argc, char **argv)
     check_begin();
     REQUIRE(argc == 6);
     n = atoi(argv[4]);
-    heap.most = 4000000;
-    heap.block = table(heap.most * sizeof(*heap.block), MAP_PRIVATE);
+    heap.max = 4000000;
+    heap.block = table(heap.max * sizeof(*heap.block), MAP_PRIVATE);
     runs = table((size_t)n * sizeof(*runs), MAP_SHARED);
     REQUIRE(salloc_set_sampling_interval(atol(argv[5])) == 0);
     for (int i = 0; i < n + AT_ONCE; i++) {

@@ -181,7 +181,7 @@ static void peak(void)
     static const double high[] = {300e6, 200e6};
     void **block = table(N * sizeof(*block));
     uint64_t random = 0x9ea4;
-    double live = 0, most = 0;
+    double live = 0, max = 0;
     size_t n = 0;
     struct sums s;
 
@@ -193,7 +193,7 @@ static void peak(void)
             REQUIRE(n < N && (block[n] = malloc(size)) != NULL);
             same_now_ns += 100;
             live += (double)malloc_usable_size(block[n++]);
-            most = live > most ? live : most;
+            max = live > max ? live : max;
             if (check_random(&random) % 4 == 0) {
                 size_t i = check_random(&random) % n;
 
@@ -212,12 +212,12 @@ static void peak(void)
             block[i] = block[--n];
         }
         s = sums_of(SALLOC_PROFILE_PEAK_HEAP);
-        expect("peak", s.inuse, most, 0.05, s.samples);
+        expect("peak", s.inuse, max, 0.05, s.samples);
     }
     while (n)
         free(block[--n]);
     s = sums_of(SALLOC_PROFILE_PEAK_HEAP);
-    expect("peak", s.inuse, most, 0.05, s.samples);
+    expect("peak", s.inuse, max, 0.05, s.samples);
 }
 
 int main(int argc, char **argv)

@@ -23,10 +23,10 @@ static void handler(int number)
 int main(int argc, char **argv)
 {
     /* What the kernel puts on it, twice, and what the report needs: as doc/hardening.md says. */
-    size_t least = (size_t)sysconf(_SC_MINSIGSTKSZ) * 2 + 4096,
+    size_t min = (size_t)sysconf(_SC_MINSIGSTKSZ) * 2 + 4096,
            more = (size_t)planted_arg(argc, argv, 1);
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
-    size_t bytes = (least + more + 4095) / 4096 * 4096;
+    size_t bytes = (min + more + 4095) / 4096 * 4096;
     char *p = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t stack = {.ss_sp = p + 4096, .ss_size = bytes};
 

@@ -48,7 +48,7 @@ static void *idle(void *arg)
 static size_t with_threads(int n, void *(*work)(void *), int seconds)
 {
     double end;
-    size_t least;
+    size_t min;
     pthread_t thread;
     pthread_attr_t attr;
 
@@ -58,16 +58,16 @@ static size_t with_threads(int n, void *(*work)(void *), int seconds)
     for (int i = 0; i < n; i++)
         REQUIRE(pthread_create(&thread, &attr, work, NULL) == 0);
     pthread_barrier_wait(&barrier);
-    least = check_status("VmRSS:");
+    min = check_status("VmRSS:");
     for (end = check_now() + seconds; check_now() < end;) {
         size_t now;
 
         free(malloc(60));
         usleep(10000);
         now = check_status("VmRSS:");
-        least = now < least ? now : least;
+        min = now < min ? now : min;
     }
-    return least;
+    return min;
 }
 
 static int tls_of(struct dl_phdr_info *info, size_t size, void *ret)

@@ -141,7 +141,7 @@ static int in_group(void)
 {
     pthread_t threads[THREADS];
     char path[4096] = "";
-    uint64_t last[9] = {0}, most = 0;
+    uint64_t last[9] = {0}, max = 0;
     double start;
 
     make_file();
@@ -156,16 +156,16 @@ static int in_group(void)
         if (!path[0] && property("salloc.pressure_source") == 2 && !find_watched(path))
             path[0] = '\0';
         now = path[0] ? waited(path) : 0;
-        if (last[i % 9] && now - last[i % 9] > most) /* nine rounds ago: two seconds and more */
-            most = now - last[i % 9];
+        if (last[i % 9] && now - last[i % 9] > max) /* nine rounds ago: two seconds and more */
+            max = now - last[i % 9];
         last[i % 9] = now;
     }
     check_say("%s: %zu events in %.1f s, %zu bytes given back; at most %llu us waited in 2 s", path,
               property("salloc.pressure_events"), check_now() - start,
-              property("salloc.pressure_released_bytes"), (unsigned long long)most);
+              property("salloc.pressure_released_bytes"), (unsigned long long)max);
     if (property("salloc.pressure_source") != 2)
         SKIP("the kernel allows no trigger");
-    if (property("salloc.pressure_events") == 0 && most < 2 * WAITED_US)
+    if (property("salloc.pressure_events") == 0 && max < 2 * WAITED_US)
         SKIP("nobody waits for memory here");
     CHECK(strstr(path, getenv("SALLOC_TEST_WATCHED")) != NULL);
     CHECK(property("salloc.pressure_events") > 0);

@@ -30,7 +30,7 @@ static size_t resident(void)
 static size_t loop(size_t written, double seconds)
 {
     double end = check_now() + seconds;
-    size_t most = 0;
+    size_t max = 0;
 
     for (int i = 0; check_now() < end; i++) {
         char *p = malloc(BYTES);
@@ -40,26 +40,26 @@ static size_t loop(size_t written, double seconds)
         if (i % 16 == 0) {
             size_t now = resident();
 
-            most = now > most ? now : most;
+            max = now > max ? now : max;
         }
         free(p);
     }
-    return most;
+    return max;
 }
 
 int main(void)
 {
-    size_t most, peak, none = 0;
+    size_t max, peak, none = 0;
 
     check_begin();
-    most = loop(1, 1);
+    max = loop(1, 1);
     peak = check_property("salloc.peak_physical_bytes");
     /* The block counts as a whole, which is 1 MB too much. The libraries do not count, and have as
      * much in memory. */
-    CHECK_SAYS(peak <= most + most / 10, "peak %zu, %zu bytes resident", peak, most);
-    most = loop(BYTES, 0.5);
+    CHECK_SAYS(peak <= max + max / 10, "peak %zu, %zu bytes resident", peak, max);
+    max = loop(BYTES, 0.5);
     peak = check_property("salloc.peak_physical_bytes");
-    CHECK_SAYS(peak <= most + most / 10, "peak %zu, %zu bytes resident", peak, most);
+    CHECK_SAYS(peak <= max + max / 10, "peak %zu, %zu bytes resident", peak, max);
     none += check_property("salloc.soft_limit_hits") + check_property("salloc.hard_limit_hits");
     CHECK_SAYS(none == 0, "%zu hits of limits", none);
     CHECK_SAYS(check_property("salloc.sample_quarantine_empty_bytes") >= 2 * BYTES,

@@ -42,7 +42,7 @@ static size_t resident(void)
 enum { BLOCKS = 20000, THREADS = 4 };
 static void *blocks[THREADS][BLOCKS];
 static size_t sizes[THREADS][BLOCKS];
-static size_t most; /* atomic: resident */
+static size_t max; /* atomic: resident */
 
 static void *churn(void *arg)
 {
@@ -69,10 +69,10 @@ static void *churn(void *arg)
             sizes[me][k] = size;
             in_use += size;
             if (i % 256 == 0) {
-                size_t now = resident(), before = __atomic_load_n(&most, __ATOMIC_RELAXED);
+                size_t now = resident(), before = __atomic_load_n(&max, __ATOMIC_RELAXED);
 
                 while (now > before &&
-                       !__atomic_compare_exchange_n(&most, &before, now, false, __ATOMIC_RELAXED,
+                       !__atomic_compare_exchange_n(&max, &before, now, false, __ATOMIC_RELAXED,
                                                     __ATOMIC_RELAXED))
                     ;
             }
@@ -93,8 +93,8 @@ static void test_footprint(void)
         REQUIRE(pthread_create(&thread[i], NULL, churn, (void *)i) == 0);
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
-    CHECK_SAYS(most <= before + LIMIT + LIMIT / 20 + PROGRAM, "%zu bytes resident, %zu before",
-               most, before);
+    CHECK_SAYS(max <= before + LIMIT + LIMIT / 20 + PROGRAM, "%zu bytes resident, %zu before", max,
+               before);
     CHECK(check_property("salloc.soft_limit_calls") == 0);
 }
 

@@ -153,7 +153,7 @@ int main(int argc, char **argv)
     static const long failures[] = {1, 3, FAULT_NEVER};
     pthread_t idle;
     int kind = 0;
-    long ran = 0, first, most;
+    long ran = 0, first, max;
 
     REQUIRE(argc == 2 || argc == 4);
     while (kind < FAULT_KINDS && strcmp(kinds[kind], argv[1]) != 0)
@@ -165,10 +165,10 @@ int main(int argc, char **argv)
     if (argc == 4)
         return run(kind, strtol(argv[2], NULL, 10), strtol(argv[3], NULL, 10));
     first = kind == FAULT_MMAP ? 40 : 8;
-    most = kind == FAULT_MMAP ? 400 : 130;
+    max = kind == FAULT_MMAP ? 400 : 130;
     for (size_t f = 0; f < 3; f++) {
         /* Every one of the first calls, later some. */
-        for (long n = 0; n < most; n += n < first ? 1 : 9) {
+        for (long n = 0; n < max; n += n < first ? 1 : 9) {
             int status = start(argv[0], argv[1], n, failures[f]);
 
             if (WIFEXITED(status) && WEXITSTATUS(status) == STOPS)

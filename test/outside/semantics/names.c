@@ -44,17 +44,17 @@ static bool is_salloc(const void *address)
 /* One more than the highest index in the dynamic symbol table, from its hash table. */
 static size_t symbol_count(const uint32_t *hash)
 {
-    uint32_t buckets = hash[0], first = hash[1], bloom = hash[2], most = 0;
+    uint32_t buckets = hash[0], first = hash[1], bloom = hash[2], max = 0;
     const uint32_t *bucket = hash + 4 + bloom * (sizeof(ElfW(Addr)) / 4);
     const uint32_t *chain = bucket + buckets;
 
     for (uint32_t i = 0; i < buckets; i++)
-        most = bucket[i] > most ? bucket[i] : most;
-    if (most < first)
+        max = bucket[i] > max ? bucket[i] : max;
+    if (max < first)
         return first;
-    while (!(chain[most - first] & 1))
-        most++;
-    return most + 1;
+    while (!(chain[max - first] & 1))
+        max++;
+    return max + 1;
 }
 
 typedef void visit(const char *name, const ElfW(Sym) * symbol);

@@ -23,9 +23,9 @@ static size_t value_of(const char *name)
     return value;
 }
 
-static void test_settable(const char *name, size_t most)
+static void test_settable(const char *name, size_t max)
 {
-    const size_t values[] = {0, 1, 60, most};
+    const size_t values[] = {0, 1, 60, max};
     size_t before = value_of(name);
 
     for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
@@ -34,10 +34,10 @@ static void test_settable(const char *name, size_t most)
         CHECK_SAYS(value_of(name) == values[i], "%s: %zu", name, values[i]);
     }
     errno = 0;
-    CHECK(set(name, most + 1) == -1 && errno == EINVAL);
+    CHECK(set(name, max + 1) == -1 && errno == EINVAL);
     errno = 0;
     CHECK(set(name, SIZE_MAX) == -1 && errno == EINVAL);
-    CHECK(value_of(name) == most);
+    CHECK(value_of(name) == max);
     CHECK(set(name, before) == 0);
 }
 

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++) {
         struct figures f = run(argv, argv[i]);
         size_t difference = f.in_use > f.truth ? f.in_use - f.truth : f.truth - f.in_use;
-        size_t most = off.anonymous + off.anonymous / 100 + f.samples * 16384;
+        size_t max = off.anonymous + off.anonymous / 100 + f.samples * 16384;
 
         check_say("interval %s: %zu samples of %zu bytes, in use %+.3f %%, memory %+.3f %%",
                   argv[i], f.samples, f.truth,
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
                   ((double)f.anonymous - (double)off.anonymous) * 100 / (double)off.anonymous);
         CHECK_SAYS(difference * 200 <= f.truth, "%zu bytes in use, %zu allocated", f.in_use,
                    f.truth);
-        CHECK_SAYS(f.anonymous <= most, "%zu bytes of memory, %zu without sampling", f.anonymous,
+        CHECK_SAYS(f.anonymous <= max, "%zu bytes of memory, %zu without sampling", f.anonymous,
                    off.anonymous);
     }
     return check_end();

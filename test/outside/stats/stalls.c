@@ -69,7 +69,7 @@ static void *poll(void *unused)
 /* The longest call of half a second, each of which takes the page heap's lock. */
 static uint64_t longest_ns(void)
 {
-    uint64_t most = 0, end = now_ns() + 500000000, start = now_ns();
+    uint64_t max = 0, end = now_ns() + 500000000, start = now_ns();
     long before = interrupted();
 
     while (start < end) {
@@ -81,17 +81,17 @@ static uint64_t longest_ns(void)
         free(q);
         now = now_ns();
         after = interrupted();
-        if (after == before && now - start > most)
-            most = now - start;
+        if (after == before && now - start > max)
+            max = now - start;
         before = after;
         start = now_ns();
     }
-    return most;
+    return max;
 }
 
 int main(void)
 {
-    uint64_t least = UINT64_MAX, most = 0;
+    uint64_t min = UINT64_MAX, max = 0;
     pthread_t thread;
     int rounds;
 
@@ -107,19 +107,19 @@ int main(void)
         free(blocks[i]);
     pin(0);
     REQUIRE(pthread_create(&thread, NULL, poll, NULL) == 0);
-    for (rounds = 0; rounds < ROUNDS && least > LONG_NS; rounds++) {
+    for (rounds = 0; rounds < ROUNDS && min > LONG_NS; rounds++) {
         uint32_t before = __atomic_load_n(&reports, __ATOMIC_RELAXED);
         uint64_t ns = longest_ns();
 
         if (__atomic_load_n(&reports, __ATOMIC_RELAXED) - before < REPORTS)
             continue;
-        least = ns < least ? ns : least;
-        most = ns > most ? ns : most;
+        min = ns < min ? ns : min;
+        max = ns > max ? ns : max;
     }
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     pthread_join(thread, NULL);
     check_say("%u reports; the longest call of the best of %d rounds took %lu us, of the worst %lu",
-              reports, rounds, (unsigned long)(least / 1000), (unsigned long)(most / 1000));
-    CHECK(least <= LONG_NS);
+              reports, rounds, (unsigned long)(min / 1000), (unsigned long)(max / 1000));
+    CHECK(min <= LONG_NS);
     return check_end();
 }

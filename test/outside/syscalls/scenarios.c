@@ -364,14 +364,14 @@ static void work_topology(void)
 /* Address space that runs out, and is there again afterwards. */
 static void work_exhaustion(void)
 {
-    static rlim_t most;
+    static rlim_t max;
     struct rlimit old, limit;
     void **list = NULL, **p;
 
     REQUIRE(getrlimit(RLIMIT_AS, &old) == 0);
-    if (!most)
-        most = (check_status("VmSize:") << 10) + (24 << 20);
-    limit = (struct rlimit){most, old.rlim_max};
+    if (!max)
+        max = (check_status("VmSize:") << 10) + (24 << 20);
+    limit = (struct rlimit){max, old.rlim_max};
     REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
     for (int i = 0;; i++) {
         errno = SENTINEL;

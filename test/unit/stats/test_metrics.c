@@ -51,7 +51,7 @@ static void check_prefixed(const char *prefix, const struct sa_metric *metrics, 
     }
 }
 
-static void test_figures_have_usable_names(void **state)
+static void test_metrics_have_usable_names(void **state)
 {
     (void)state;
     check_names(sa_metrics, SA_METRICS);
@@ -75,7 +75,7 @@ static uint64_t metric(const struct sa_snapshot *s, const char *name)
     return 0;
 }
 
-static void test_figures_are_the_snapshots(void **state)
+static void test_metrics_are_the_snapshots(void **state)
 {
     struct sa_snapshot s;
     void *block = sa_front_alloc(3 << 20, 1, false);
@@ -95,7 +95,7 @@ static void test_figures_are_the_snapshots(void **state)
     assert_int_equal(metric(&s, "allocated_bytes"), before - (3 << 20));
 }
 
-static void test_figures_are_properties(void **state)
+static void test_metrics_are_properties(void **state)
 {
     struct sa_snapshot s;
     union sa_metric_values values;
@@ -133,7 +133,7 @@ static void test_figures_are_properties(void **state)
 
 /* The library's own report input serves one caller. Others get memory, or nothing if there is none.
  */
-static void test_figures_are_read_by_several_at_once(void **state)
+static void test_metrics_are_read_by_several_at_once(void **state)
 {
     struct sa_report_input *first = sa_report_input_take(), *second = sa_report_input_take(),
                            *third;
@@ -158,10 +158,10 @@ static void test_figures_are_read_by_several_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures_have_usable_names),
-        cmocka_unit_test(test_figures_are_the_snapshots),
-        cmocka_unit_test(test_figures_are_properties),
-        cmocka_unit_test(test_figures_are_read_by_several_at_once),
+        cmocka_unit_test(test_metrics_have_usable_names),
+        cmocka_unit_test(test_metrics_are_the_snapshots),
+        cmocka_unit_test(test_metrics_are_properties),
+        cmocka_unit_test(test_metrics_are_read_by_several_at_once),
     };
 
     test_start(TEST_CACHE_LIMIT);

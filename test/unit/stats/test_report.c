@@ -128,7 +128,7 @@ static size_t histogram_sum(const char *p)
 
 static void read_class_line(const char *line, size_t *spans, struct class_lines *ret)
 {
-    size_t size, objects, second, least, most, allowed;
+    size_t size, objects, second, min, max, allowed;
     const struct sa_class *k;
     double average;
     unsigned cls;
@@ -153,9 +153,9 @@ static void read_class_line(const char *line, size_t *spans, struct class_lines 
         ret->transfer_bytes += objects * size;
         ret->transfers++;
     } else if (sscanf(line, "%zu (minimum), %lf (average), %zu (maximum), %zu maximum allowed",
-                      &least, &average, &most, &allowed) == 4) {
-        assert_int_equal(allowed, k->most);
-        assert_true((double)least <= average && average <= (double)most && most <= allowed);
+                      &min, &average, &max, &allowed) == 4) {
+        assert_int_equal(allowed, k->max);
+        assert_true((double)min <= average && average <= (double)max && max <= allowed);
         ret->capacities++;
     } else {
         assert_int_equal(histogram_sum(line), spans[cls]);

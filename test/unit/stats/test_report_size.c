@@ -43,10 +43,10 @@ void __real_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *re
 void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret);
 bool __real_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
 bool __wrap_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_stats *ret);
-bool __real_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
-                                struct sa_span_ages *ages);
-bool __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
-                                struct sa_span_ages *ages);
+bool __real_sa_page_heap_walk(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                              struct sa_span_ages *ages);
+bool __wrap_sa_page_heap_walk(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                              struct sa_span_ages *ages);
 void __real_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
 void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_detail *detail);
 
@@ -103,7 +103,7 @@ static void fill_words(void *of, size_t bytes, size_t value)
 
 /* Every length occurs: pages as many as there can be; of spans ever allocated and freed the
  * counters' most. */
-static void fill_census(struct sa_size_info *sizes, struct sa_span_ages *ages)
+static void fill_walk(struct sa_size_info *sizes, struct sa_span_ages *ages)
 {
     fill_words(sizes, sizeof(*sizes), MOST_BYTES / SA_PAGE_BYTES);
     for (size_t i = 0; i < SA_SIZE_BUCKETS; i++)
@@ -122,19 +122,19 @@ bool __wrap_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_st
 
     if (extreme) {
         fill_words(ret, sizeof(*ret), MOST_BYTES / SA_PAGE_BYTES);
-        fill_census(&ret->sizes, &ret->ages);
+        fill_walk(&ret->sizes, &ret->ages);
         ret->started_ns = 1;
     }
     return huge || extreme;
 }
 
-bool __wrap_sa_page_heap_census(struct sa_page_heap *heap, struct sa_size_info *sizes,
-                                struct sa_span_ages *ages)
+bool __wrap_sa_page_heap_walk(struct sa_page_heap *heap, struct sa_size_info *sizes,
+                              struct sa_span_ages *ages)
 {
-    bool plain = __real_sa_page_heap_census(heap, sizes, ages);
+    bool plain = __real_sa_page_heap_walk(heap, sizes, ages);
 
     if (extreme)
-        fill_census(sizes, ages);
+        fill_walk(sizes, ages);
     return plain;
 }
 

@@ -80,7 +80,7 @@ static void test_options_bounds(void **state)
 {
     static const struct {
         const char *key;
-        uint64_t least, most;
+        uint64_t min, max;
         size_t offset;
     } bounds[] = {
         {"cpu_cache", 0, 1 << 30, offsetof(struct sa_options, cpu_cache)},
@@ -102,12 +102,12 @@ static void test_options_bounds(void **state)
 
         parse("");
         initial = *value;
-        snprintf(text, sizeof(text), "%s:%" PRIu64, bounds[i].key, bounds[i].most);
+        snprintf(text, sizeof(text), "%s:%" PRIu64, bounds[i].key, bounds[i].max);
         assert_string_equal(parse(text), "");
-        assert_int_equal(*value, bounds[i].most);
-        if (bounds[i].most == UINT64_MAX)
+        assert_int_equal(*value, bounds[i].max);
+        if (bounds[i].max == UINT64_MAX)
             continue;
-        snprintf(text, sizeof(text), "%s:%" PRIu64, bounds[i].key, bounds[i].most + 1);
+        snprintf(text, sizeof(text), "%s:%" PRIu64, bounds[i].key, bounds[i].max + 1);
         snprintf(expect, sizeof(expect), "value out of range: %s; allowed: ", text);
         assert_memory_equal(parse(text), expect, strlen(expect));
         assert_int_equal(*value, initial);
@@ -300,7 +300,7 @@ static void add_default(struct sa_fmt *f, const struct sa_option_info *info)
 static void test_options_help(void **state)
 {
     static const char *const help_texts[] = {
-#define SA_OPTION(key, kind, value, least, most, help) help,
+#define SA_OPTION(key, kind, value, min, max, help) help,
 #include "alloc/api/options.def"
 #undef SA_OPTION
     };

@@ -12,7 +12,7 @@
 
 static _Alignas(16) unsigned char object[BYTES];
 
-static enum sa_mark mark(size_t bytes, size_t *ret_size)
+static enum sa_canary mark(size_t bytes, size_t *ret_size)
 {
     *ret_size = SIZE_MAX;
     return sa_canary_read(object, bytes, ret_size);
@@ -20,7 +20,7 @@ static enum sa_mark mark(size_t bytes, size_t *ret_size)
 
 /* An object is what it was made last, and a block has the size it was made with, whatever that
  * is. */
-static void test_marks_tell_what_an_object_is(void **state)
+static void test_canaries_tell_what_an_object_is(void **state)
 {
     size_t size;
 
@@ -42,7 +42,7 @@ static void test_marks_tell_what_an_object_is(void **state)
 
 /* A mark tells the origin, which changes neither size nor kind, and is not what another origin's
  * mark would be. */
-static void test_marks_tell_the_origin(void **state)
+static void test_canaries_tell_the_origin(void **state)
 {
     size_t size;
 
@@ -59,7 +59,7 @@ static void test_marks_tell_the_origin(void **state)
 }
 
 /* The first byte behind a block is never zero, so that one zero too many is seen for every size. */
-static void test_marks_see_one_zero_behind_the_block(void **state)
+static void test_canaries_see_one_zero_behind_the_block(void **state)
 {
     size_t size;
 
@@ -77,7 +77,7 @@ static void test_marks_see_one_zero_behind_the_block(void **state)
 }
 
 /* Every single bit of a mark counts, of each kind. */
-static void test_marks_break_with_any_bit(void **state)
+static void test_canaries_break_with_any_bit(void **state)
 {
     unsigned char *at = object + BYTES - SA_CANARY_BYTES;
     size_t size;
@@ -101,7 +101,7 @@ static void test_marks_break_with_any_bit(void **state)
 
 /* A mark that was copied is good in its own place only, and in a process with other keys
  * nowhere. */
-static void test_marks_depend_on_place_and_keys(void **state)
+static void test_canaries_depend_on_place_and_keys(void **state)
 {
     static const uint64_t other[4] = {11, 12, 13, 14};
     struct sa_hardening before = sa_hardening;
@@ -118,7 +118,7 @@ static void test_marks_depend_on_place_and_keys(void **state)
 }
 
 /* Of junk, the first byte that differs is found, wherever it is. */
-static void test_marks_junk_shows_every_write(void **state)
+static void test_canaries_junk_shows_every_write(void **state)
 {
     (void)state;
     sa_junk_fill(object, BYTES);
@@ -133,15 +133,15 @@ static void test_marks_junk_shows_every_write(void **state)
 
 int main(void)
 {
-    static const struct sa_hardening wanted = {.marks = true};
+    static const struct sa_hardening wanted = {.canaries = true};
     static const uint64_t secret[4] = {1, 2, 3, 4};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_marks_tell_what_an_object_is),
-        cmocka_unit_test(test_marks_tell_the_origin),
-        cmocka_unit_test(test_marks_see_one_zero_behind_the_block),
-        cmocka_unit_test(test_marks_break_with_any_bit),
-        cmocka_unit_test(test_marks_depend_on_place_and_keys),
-        cmocka_unit_test(test_marks_junk_shows_every_write),
+        cmocka_unit_test(test_canaries_tell_what_an_object_is),
+        cmocka_unit_test(test_canaries_tell_the_origin),
+        cmocka_unit_test(test_canaries_see_one_zero_behind_the_block),
+        cmocka_unit_test(test_canaries_break_with_any_bit),
+        cmocka_unit_test(test_canaries_depend_on_place_and_keys),
+        cmocka_unit_test(test_canaries_junk_shows_every_write),
     };
 
     sa_hardening_init(&wanted, secret);

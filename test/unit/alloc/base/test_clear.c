@@ -21,7 +21,7 @@ void *__wrap_memset(void *p, int value, size_t bytes);
 #define MOST 140000u
 
 static struct {
-    size_t calls, most; /* bytes */
+    size_t calls, max; /* bytes */
     void *at;
     bool descending; /* each call ends where the one before it began */
 } cleared;
@@ -30,7 +30,7 @@ void *__wrap_memset(void *p, int value, size_t bytes)
 {
     cleared.descending &= cleared.calls++ == 0 || (char *)p + bytes == (char *)cleared.at;
     cleared.at = p;
-    cleared.most = bytes > cleared.most ? bytes : cleared.most;
+    cleared.max = bytes > cleared.max ? bytes : cleared.max;
     return __real_memset(p, value, bytes);
 }
 #define SIDE 256u /* looked at before and behind */
@@ -80,12 +80,12 @@ static void test_clear_clears_what_it_should(void **state)
 static size_t pieces(unsigned char *p, size_t bytes)
 {
     cleared.calls = 0;
-    cleared.most = 0;
+    cleared.max = 0;
     cleared.descending = true;
     sa_clear(p, bytes);
     assert_ptr_equal(cleared.at, p); /* the beginning last, so that it is found in the cache */
     assert_true(cleared.descending);
-    assert_true(cleared.calls == 1 || cleared.most < 2 * PART);
+    assert_true(cleared.calls == 1 || cleared.max < 2 * PART);
     return cleared.calls;
 }
 

@@ -20,13 +20,13 @@ static void ask(int index, void *arg)
     for (unsigned i = 0; i < LAST; i++) {
         unsigned cls = 1 + (first + i * (index % 2 ? 1 : LAST - 1)) % LAST;
 
-        seen[index][cls] = sa_class_place(cls);
+        seen[index][cls] = sa_first_use_index(cls);
     }
 }
 
 static void forget(void)
 {
-    memset(sa_class_places, 0, sizeof(sa_class_places));
+    memset(sa_first_use_indexes, 0, sizeof(sa_first_use_indexes));
     memset(sa_first_use, 0, sizeof(sa_first_use));
 }
 
@@ -47,7 +47,7 @@ static void test_class_order_is_one_for_all(void **state)
             taken[place] = true;
             for (int i = 1; i < THREADS; i++)
                 assert_int_equal(seen[i][cls], place);
-            assert_int_equal(sa_class_place(cls), place);
+            assert_int_equal(sa_first_use_index(cls), place);
         }
     }
 }
@@ -61,10 +61,10 @@ static void test_class_order_is_that_of_first_use(void **state)
     forget();
     for (int round = 0; round < 2; round++)
         for (unsigned i = 0; i < TEST_COUNT(classes); i++) {
-            assert_int_equal(sa_class_has_place(classes[i]), round);
-            assert_int_equal(sa_class_place(classes[i]), i);
+            assert_int_equal(sa_class_is_used(classes[i]), round);
+            assert_int_equal(sa_first_use_index(classes[i]), i);
         }
-    assert_false(sa_class_has_place(2));
+    assert_false(sa_class_is_used(2));
 }
 
 /* Who asked just now, and was interrupted before it could remember, finds the same place again. */
@@ -73,11 +73,11 @@ static void test_class_order_survives_interruption(void **state)
     (void)state;
     forget();
     for (unsigned cls = 1; cls < 40; cls++) {
-        unsigned place = sa_class_place(cls);
+        unsigned place = sa_first_use_index(cls);
 
-        sa_class_places[cls] = 0;
-        assert_int_equal(sa_class_place(cls + 40), 2 * cls - 1);
-        assert_int_equal(sa_class_place(cls), place);
+        sa_first_use_indexes[cls] = 0;
+        assert_int_equal(sa_first_use_index(cls + 40), 2 * cls - 1);
+        assert_int_equal(sa_first_use_index(cls), place);
     }
 }
 

@@ -28,11 +28,11 @@ static double spread(double low, double high)
 
 /* libm's result in long double, so that its own error does not count; floor: errors below do not
  * count. */
-static void check(const char *name, double x, double got, long double want, double least)
+static void check(const char *name, double x, double got, long double want, double min)
 {
     long double error = fabsl((long double)got - want);
 
-    if (!(error <= TOLERANCE * fabsl(want) + least)) {
+    if (!(error <= TOLERANCE * fabsl(want) + min)) {
         fprintf(stderr, "%s(%.17g) is %.17g, not %.17Lg\n", name, x, got, want);
         assert_true(0);
     }

@@ -39,7 +39,7 @@ static void flag_in_child(void *arg)
 }
 
 /* libc's word is taken; it must be what is thought here. */
-static void test_alone_ends_with_the_first_thread(void **state)
+static void test_single_threaded_ends_with_the_first_thread(void **state)
 {
     (void)state;
     test_child_passes(flag_in_child, NULL);
@@ -91,7 +91,7 @@ static void interrupted_in_child(void *arg)
         CHILD_CHECK(sa_fork_gate.stripe[k].inside == 0);
 }
 
-static void test_alone_is_interrupted(void **state)
+static void test_single_threaded_is_interrupted(void **state)
 {
     (void)state;
     test_child_passes(interrupted_in_child, NULL);
@@ -139,7 +139,7 @@ static void begun_in_child(void *arg)
 
 /* A lock that was taken alone keeps others out, and they are woken; the gate is not closed with
  * somebody inside. */
-static void test_alone_is_over_meanwhile(void **state)
+static void test_single_threaded_is_over_meanwhile(void **state)
 {
     (void)state;
     test_child_passes(begun_in_child, NULL);
@@ -148,11 +148,11 @@ static void test_alone_is_over_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone_ends_with_the_first_thread),
+        cmocka_unit_test(test_single_threaded_ends_with_the_first_thread),
 #if defined(__x86_64__) && !SA_TSAN /* which puts signals off */
-        cmocka_unit_test(test_alone_is_interrupted),
+        cmocka_unit_test(test_single_threaded_is_interrupted),
 #endif
-        cmocka_unit_test(test_alone_is_over_meanwhile),
+        cmocka_unit_test(test_single_threaded_is_over_meanwhile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

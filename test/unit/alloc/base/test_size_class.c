@@ -46,13 +46,13 @@ static void test_size_class_find_is_least_for_every_size(void **state)
 {
     (void)state;
     sa_size_class_init(4096, BEGIN_WORDS, HEADER_WORDS);
-    for (size_t size = 1, least = 1; size <= SA_MID_MAX; size++) {
+    for (size_t size = 1, min = 1; size <= SA_MID_MAX; size++) {
         size_t object;
 
-        while (sa_size_classes.of[least].size < size)
-            least++;
-        assert_int_equal(sa_size_class_find(size), least);
-        object = sa_size_classes.of[least].size;
+        while (sa_size_classes.of[min].size < size)
+            min++;
+        assert_int_equal(sa_size_class_find(size), min);
+        object = sa_size_classes.of[min].size;
         if (size <= 128)
             assert_true(object - size < 16);
         else
@@ -131,7 +131,7 @@ static void test_size_class_batches_fit_what_moves_them(void **state)
             const struct sa_class *c = &sa_size_classes.of[cls];
 
             assert_in_range(c->batch, 2, SA_MOVE_MAX);
-            assert_in_range(c->most, c->batch, SA_SLOTS_MAX);
+            assert_in_range(c->max, c->batch, SA_SLOTS_MAX);
             assert_true(page > 0);
         }
     }
@@ -149,15 +149,15 @@ static void test_size_class_slots_do_not_overlap(void **state)
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
 
-            assert_in_range(c->near, sa_min(c->batch, c->most), SA_NEAR_MAX);
+            assert_in_range(c->near, sa_min(c->batch, c->max), SA_NEAR_MAX);
             assert_true(c->near_begin >= next + 1);
             next = (size_t)c->near_begin + c->near;
         }
         for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
             const struct sa_class *c = &sa_size_classes.of[cls];
-            size_t middle = sa_class_slots(c, (uint32_t)sa_min(SA_MIDDLE_MAX, c->most));
+            size_t middle = sa_class_slots(c, (uint32_t)sa_min(SA_MIDDLE_MAX, c->max));
 
-            if (c->most <= SA_MIDDLE_MAX) {
+            if (c->max <= SA_MIDDLE_MAX) {
                 assert_int_equal(middle, c->begin);
                 continue;
             }
@@ -168,16 +168,16 @@ static void test_size_class_slots_do_not_overlap(void **state)
             const struct sa_class *c = &sa_size_classes.of[cls];
 
             assert_int_equal(sa_class_slots(c, 1), c->near_begin);
-            assert_int_equal(sa_class_slots(c, c->most), c->begin);
+            assert_int_equal(sa_class_slots(c, c->max), c->begin);
             if (c->begin == c->near_begin) {
-                assert_int_equal(c->near, c->most);
+                assert_int_equal(c->near, c->max);
                 continue;
             }
             assert_true(c->begin >= next + 1);
             /* A few hundred lie in one page, with the word before them. */
-            if (c->most > SA_MIDDLE_MAX)
+            if (c->max > SA_MIDDLE_MAX)
                 assert_true((BEGIN_WORDS + c->begin - 1) % 512 + 361 <= 512);
-            next = (size_t)c->begin + c->most;
+            next = (size_t)c->begin + c->max;
         }
         assert_true(sa_size_classes.slab_words >= next);
         assert_true(page > 0);

@@ -26,10 +26,10 @@
 /* Sampling is off here. */
 static void *cache_alloc(unsigned cls)
 {
-    struct sa_sampling_decision trial = {.won = false};
-    void *obj = sa_cpu_cache_alloc(cls, &trial);
+    struct sa_sampling_decision decision = {.sampled = false};
+    void *obj = sa_cpu_cache_alloc(cls, &decision);
 
-    assert_false(trial.won);
+    assert_false(decision.sampled);
     return obj;
 }
 
@@ -157,14 +157,14 @@ static void test_cpu_cache_capacity_grows_within_bounds(void **state)
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
         unsigned cls = sa_size_class_find(sizes[i]);
         const struct sa_class *k = &sa_size_classes.of[cls];
-        size_t least = sa_min(k->most, LIMIT / 4 / k->size);
+        size_t min = sa_min(k->max, LIMIT / 4 / k->size);
 
         for (int round = 0; round < 100; round++) {
-            cycle(cls, 2u * k->most < 40000 ? 2u * k->most : 40000);
-            assert_true(capacity(cls) <= k->most);
+            cycle(cls, 2u * k->max < 40000 ? 2u * k->max : 40000);
+            assert_true(capacity(cls) <= k->max);
             assert_conserved();
         }
-        assert_true(capacity(cls) >= least); /* the others are idle, most of the budget is there */
+        assert_true(capacity(cls) >= min); /* the others are idle, most of the budget is there */
     }
     assert_no_spans_left();
 }
@@ -178,11 +178,11 @@ static void test_cpu_cache_steals_from_idle_classes(void **state)
     (void)state;
     for (unsigned cls = busy + 1; cls < sa_size_classes.count; cls++)
         for (int round = 0; round < 5; round++)
-            cycle(cls, 2u * sa_size_classes.of[cls].most);
+            cycle(cls, 2u * sa_size_classes.of[cls].max);
     assert_true(stats().unallocated_bytes < LIMIT / 8);
     before = capacity(busy);
     for (int round = 0; round < 200; round++)
-        cycle(busy, 2u * sa_size_classes.of[busy].most);
+        cycle(busy, 2u * sa_size_classes.of[busy].max);
     assert_true(capacity(busy) >= before + LIMIT / 4 / 256);
     assert_conserved();
     assert_no_spans_left();
@@ -258,7 +258,7 @@ static void test_cpu_cache_countdown_is_renewed(void **state)
 static void test_cpu_cache_limit_can_be_changed(void **state)
 {
     (void)state;
-    cycle(40, 2u * sa_size_classes.of[40].most);
+    cycle(40, 2u * sa_size_classes.of[40].max);
     sa_cpu_cache_set_limit(LIMIT / 4);
     assert_int_equal(sa_cpu_cache_limit(), LIMIT / 4);
     assert_int_equal(stats().limit_bytes, LIMIT / 4);
@@ -270,7 +270,7 @@ static void test_cpu_cache_limit_can_be_changed(void **state)
     sa_cpu_cache_set_limit(2 * LIMIT);
     for (int round = 0; round < 50; round++)
         for (unsigned cls = 30; cls < 60; cls++)
-            cycle(cls, 2u * sa_size_classes.of[cls].most);
+            cycle(cls, 2u * sa_size_classes.of[cls].max);
     assert_conserved();
     assert_true(stats().capacity_bytes > LIMIT / 4);
     assert_true(stats().capacity_bytes <= 2 * LIMIT);

@@ -12,9 +12,9 @@
 
 static void *cache_alloc(unsigned cls)
 {
-    struct sa_sampling_decision trial = {.won = false};
+    struct sa_sampling_decision decision = {.sampled = false};
 
-    return sa_cpu_cache_alloc(cls, &trial);
+    return sa_cpu_cache_alloc(cls, &decision);
 }
 
 static size_t capacity(unsigned cls)
@@ -59,7 +59,7 @@ static void test_cpu_cache_capacity_grows_to_the_batch(void **state)
         for (size_t i = 0; i < TEST_COUNT(objs); i++)
             sa_cpu_cache_free(cls, objs[i]);
     }
-    assert_in_range(capacity(cls), TEST_COUNT(objs), sa_size_classes.of[cls].most);
+    assert_in_range(capacity(cls), TEST_COUNT(objs), sa_size_classes.of[cls].max);
 }
 
 int main(void)

@@ -13,9 +13,9 @@
 
 static void *cache_alloc(unsigned cls)
 {
-    struct sa_sampling_decision trial = {.won = false};
+    struct sa_sampling_decision decision = {.sampled = false};
 
-    return sa_cpu_cache_alloc(cls, &trial);
+    return sa_cpu_cache_alloc(cls, &decision);
 }
 
 /* One object of each class, which a batch comes with, touches 32 KiB of half a megabyte. */
@@ -44,7 +44,7 @@ static void test_cpu_cache_slots_move(void **state)
     (void)state;
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         const struct sa_class *k = &sa_size_classes.of[cls];
-        size_t n = sa_min((size_t)k->most, LIMIT / 4 / k->size);
+        size_t n = sa_min((size_t)k->max, LIMIT / 4 / k->size);
 
         for (int round = 0; round < 8; round++) {
             for (size_t i = 0; i < n; i++) {

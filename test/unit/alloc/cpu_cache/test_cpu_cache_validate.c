@@ -19,9 +19,9 @@
 
 static void *cache_alloc(unsigned cls)
 {
-    struct sa_sampling_decision trial = {.won = false};
+    struct sa_sampling_decision decision = {.sampled = false};
 
-    return sa_cpu_cache_alloc(cls, &trial);
+    return sa_cpu_cache_alloc(cls, &decision);
 }
 
 static struct cpu_cache *own(void)

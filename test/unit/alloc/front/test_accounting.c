@@ -128,7 +128,7 @@ static void loop(size_t size, int64_t interval)
     assert_int_equal(sa_load_relaxed(&sa_limits.hits[SA_LIMIT_HARD]), 0);
     sa_limits_set(SA_LIMIT_SOFT, SA_NO_LIMIT);
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
-    assert_true(assert_conserved()->kept_empty_bytes >= 8 * size);
+    assert_true(assert_conserved()->quarantined_empty_bytes >= 8 * size);
 }
 
 static void test_accounting_of_what_holds_no_memory(void **state)

@@ -41,7 +41,7 @@ static size_t cached(unsigned cls)
 }
 
 /* From the first class that has a span for each object to 1 MiB, in small steps, without a copy. */
-static void test_grow_stays_in_place(void **state)
+static void test_realloc_in_place_keeps_the_address(void **state)
 {
     unsigned char *p, *first;
 
@@ -74,7 +74,7 @@ static void test_grow_stays_in_place(void **state)
 }
 
 /* Of each class on the way: freed by its size, it is reused as any block of that class. */
-static void test_grow_makes_blocks_of_the_class(void **state)
+static void test_realloc_in_place_makes_blocks_of_the_class(void **state)
 {
     (void)state;
     SKIP_UNLESS_ALONE();
@@ -91,7 +91,7 @@ static void test_grow_makes_blocks_of_the_class(void **state)
 }
 
 /* What is behind the block is in use: it is copied, as other blocks are. */
-static void test_grow_stops_at_neighbours(void **state)
+static void test_realloc_in_place_stops_at_neighbours(void **state)
 {
     unsigned char *p, *wall, *q;
 
@@ -112,7 +112,7 @@ static void test_grow_stops_at_neighbours(void **state)
 }
 
 /* A block of the class that is cached serves before the page heap is asked. */
-static void test_grow_takes_what_is_cached(void **state)
+static void test_realloc_in_place_takes_what_is_cached(void **state)
 {
     unsigned char *p, *cached_one;
 
@@ -131,7 +131,7 @@ static void test_grow_takes_what_is_cached(void **state)
 
 /* Buffers that begin small, grow and are freed, again and again: they do not pile up in the
  * caches. */
-static void test_grow_does_not_fill_caches(void **state)
+static void test_realloc_in_place_does_not_fill_caches(void **state)
 {
     static const size_t ends[] = {70 * KIB, 130 * KIB, 200 * KIB, 256 * KIB};
 
@@ -162,7 +162,7 @@ static void test_grow_does_not_fill_caches(void **state)
 }
 
 /* A sampled block that grows lies on pages of its own each time, and holds no other memory. */
-static void test_grow_of_sampled_blocks(void **state)
+static void test_realloc_in_place_of_sampled_blocks(void **state)
 {
     unsigned char *p;
 
@@ -192,7 +192,7 @@ static void test_grow_of_sampled_blocks(void **state)
  * Each growth is an allocation, tried with the probability of its class. The number that is sampled
  * is binomial; 5 deviations are allowed, once in 1.7 million by chance, and the seed is fixed.
  */
-static void test_grow_is_tried(void **state)
+static void test_realloc_in_place_is_tried(void **state)
 {
     enum { ROUNDS = SA_TSAN ? 300 : 3000 };
     double expected = 0, variance = 0, error;
@@ -293,7 +293,7 @@ static void grow_in_thread(int index, void *arg)
     }
 }
 
-static void test_grow_in_threads(void **state)
+static void test_realloc_in_place_in_threads(void **state)
 {
     (void)state;
     set_interval(1000000);
@@ -312,14 +312,14 @@ static void test_grow_in_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grow_in_threads),
-        cmocka_unit_test(test_grow_stays_in_place),
-        cmocka_unit_test(test_grow_makes_blocks_of_the_class),
-        cmocka_unit_test(test_grow_stops_at_neighbours),
-        cmocka_unit_test(test_grow_takes_what_is_cached),
-        cmocka_unit_test(test_grow_does_not_fill_caches),
-        cmocka_unit_test(test_grow_of_sampled_blocks),
-        cmocka_unit_test(test_grow_is_tried),
+        cmocka_unit_test(test_realloc_in_place_in_threads),
+        cmocka_unit_test(test_realloc_in_place_keeps_the_address),
+        cmocka_unit_test(test_realloc_in_place_makes_blocks_of_the_class),
+        cmocka_unit_test(test_realloc_in_place_stops_at_neighbours),
+        cmocka_unit_test(test_realloc_in_place_takes_what_is_cached),
+        cmocka_unit_test(test_realloc_in_place_does_not_fill_caches),
+        cmocka_unit_test(test_realloc_in_place_of_sampled_blocks),
+        cmocka_unit_test(test_realloc_in_place_is_tried),
     };
 
     test_start_layers();

@@ -263,7 +263,7 @@ int main(void)
     };
 
     test_start_layers();
-    sa_hardening_init(&(struct sa_hardening){.marks = true,
+    sa_hardening_init(&(struct sa_hardening){.canaries = true,
                                              .scatter = true,
                                              .guards = true,
                                              .junk_freed = true,

@@ -83,7 +83,7 @@ static void test_inspect_finds_what_was_written(void **state)
 
     (void)state;
     test_child_aborts(in_slack, &small, "0 bytes behind the end of a block of 50 bytes");
-#ifdef SA_ALONE_WORD /* where salloc knows that the process has one thread */
+#ifdef SA_SINGLE_THREADED_WORD /* where salloc knows that the process has one thread */
     test_child_aborts(in_slack, &large, "0 bytes behind the end of a block of 300000 bytes");
 #else
     (void)large;
@@ -211,7 +211,7 @@ int main(void)
     };
 
     test_start_layers();
-    sa_hardening_init(&(struct sa_hardening){.marks = true,
+    sa_hardening_init(&(struct sa_hardening){.canaries = true,
                                              .scatter = true,
                                              .guards = true,
                                              .junk_freed = true,

@@ -65,7 +65,7 @@ static void test_quarantine_is_bounded(void **state)
     (void)state;
     for (size_t k = 0; k < TEST_COUNT(sizes); k++) {
         unsigned cls = sa_size_class_find(sizes[k]);
-        size_t most = 0;
+        size_t max = 0;
 
         for (unsigned i = 0; i < BLOCKS; i++) {
             struct sa_quarantine_stats s;
@@ -76,11 +76,11 @@ static void test_quarantine_is_bounded(void **state)
                 ;
             sa_quarantine_stats(&s);
             assert_true(s.small_bytes <= LIMIT);
-            most = s.small_blocks > most ? s.small_blocks : most;
+            max = s.small_blocks > max ? s.small_blocks : max;
             assert_int_equal(s.small_bytes, s.small_blocks * sa_size_classes.of[cls].size);
         }
-        assert_int_equal(sa_quarantine_count(cls), most);
-        assert_true(most >= (sizes[k] < 128 ? LIMIT / 128 : LIMIT / sizes[k] * 3 / 4));
+        assert_int_equal(sa_quarantine_count(cls), max);
+        assert_true(max >= (sizes[k] < 128 ? LIMIT / 128 : LIMIT / sizes[k] * 3 / 4));
         empty(cls);
     }
 }

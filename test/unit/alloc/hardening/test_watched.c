@@ -288,7 +288,7 @@ int main(void)
     };
 
     test_start_layers();
-    sa_hardening_init(&(struct sa_hardening){.marks = true,
+    sa_hardening_init(&(struct sa_hardening){.canaries = true,
                                              .scatter = true,
                                              .watch = true,
                                              .junk_freed = true,

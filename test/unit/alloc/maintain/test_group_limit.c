@@ -135,17 +135,17 @@ static size_t count;
 /* Grows, in small steps, until so much is in use; the most that the footprint was meanwhile. */
 static size_t grow(size_t bytes)
 {
-    size_t most = 0;
+    size_t max = 0;
 
     while (count * BLOCK < bytes) {
         blocks[count] = sa_front_alloc(BLOCK, 1, false);
         CHILD_CHECK(blocks[count] != NULL);
         count++;
-        most = sa_footprint_bytes() > most ? sa_footprint_bytes() : most;
+        max = sa_footprint_bytes() > max ? sa_footprint_bytes() : max;
         put_usage();
         time_ns += 1000000;
     }
-    return most;
+    return max;
 }
 
 static void shrink(size_t bytes)
@@ -186,13 +186,13 @@ static void far_away(void *unused)
  * go back. */
 static void near_the_limit(void *unused)
 {
-    const size_t most = LIMIT - LIMIT / 16 - OTHERS;
+    const size_t max = LIMIT - LIMIT / 16 - OTHERS;
     static void *longer[200];
     size_t peak = 0, all;
 
     (void)unused;
     begin();
-    grow(most - 8 * MIB);
+    grow(max - 8 * MIB);
     all = count;
     CHILD_CHECK(sa_limits_active() && stats().soft_bytes != 0);
     CHILD_CHECK(sa_limits_own(SA_LIMIT_SOFT) == SA_NO_LIMIT);
@@ -217,7 +217,7 @@ static void near_the_limit(void *unused)
             put_usage();
         }
     }
-    CHILD_CHECK(peak <= most + LIMIT / 64);
+    CHILD_CHECK(peak <= max + LIMIT / 64);
     CHILD_CHECK(sa_limits.released_bytes[SA_LIMIT_SOFT] > 0);
     end();
 }

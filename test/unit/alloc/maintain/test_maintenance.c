@@ -33,19 +33,19 @@ uint64_t __wrap_sa_vdso_clock_ns(clockid_t clock)
  * asked for. */
 static struct {
     unsigned left, calls;
-    uint64_t each_ns, most_ns;
+    uint64_t each_ns, max_ns;
 } collapse; /* atomic */
 
-uint64_t __wrap_sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns);
+uint64_t __wrap_sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t max_ns);
 
-uint64_t __wrap_sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t most_ns)
+uint64_t __wrap_sa_page_heap_collapse(struct sa_page_heap *heap, uint64_t max_ns)
 {
     (void)heap;
     if (!__atomic_load_n(&collapse.left, __ATOMIC_RELAXED))
         return 0;
     collapse.left--;
     collapse.calls++;
-    collapse.most_ns = most_ns;
+    collapse.max_ns = max_ns;
     return collapse.each_ns;
 }
 
@@ -248,7 +248,7 @@ static void test_maintain_collapses_in_steps(void **state)
     collapse.each_ns = 3000000; /* the next after 240 ms, then */
     collapse.left = 1000;
     assert_int_equal(collapses_after(1), 1);
-    assert_int_equal(collapse.most_ns, 500000);
+    assert_int_equal(collapse.max_ns, 500000);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(collapses_after(0.1), 0);
         assert_int_equal(collapses_after(0.13), 0);
@@ -276,7 +276,7 @@ static void test_maintain_collapses_in_steps(void **state)
     collapse.calls = 0;
     assert_int_equal(sa_maintenance_background(), 500);
     assert_int_equal(collapse.calls, 1);
-    assert_int_equal(collapse.most_ns, 6250000);
+    assert_int_equal(collapse.max_ns, 6250000);
     for (int i = 0; i < 7; i++)
         assert_int_equal(collapses_after(1), 0);
     collapse.calls = 0;

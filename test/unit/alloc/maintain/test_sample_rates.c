@@ -55,7 +55,7 @@ static void test_sample_rates(void **state)
     tick(20 * SECOND);
     sa_sample_rates_stats(&s);
     assert_true(s.optimised);
-    assert_int_equal(s.chosen, 1);
+    assert_int_equal(s.optimizations, 1);
     assert_true(s.variance > 1.5);
     assert_true(sa_rate_of_class(large).p > by_default);
     assert_true(sa_rate_of_class(small).p < by_default_small);

@@ -169,7 +169,7 @@ static void test_hard_limit_counts_all(void **state)
     sa_limits_set(SA_LIMIT_HARD, sa_footprint_bytes());
     assert_true(sa_central_empty(SIZE_MAX) > 24576);
     assert_false(sa_limits_have_room(1));
-    assert_int_equal(sa_limits_excess(SA_LIMIT_HARD), 0);
+    assert_int_equal(sa_limits_surplus(SA_LIMIT_HARD), 0);
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
     drop(cls, &r, count);
 }

@@ -75,18 +75,18 @@ static void take_and_give(unsigned cls, size_t count)
 static void test_transfer_is_bounded(void **state)
 {
     const unsigned cls = sa_size_class_find(32768);
-    const size_t most = transfer_stats(cls).max_capacity;
+    const size_t max = transfer_stats(cls).max_capacity;
     uint64_t before;
 
     (void)state;
-    assert_true(most > 0 && most + SA_MOVE_MAX < TEST_COUNT(many));
+    assert_true(max > 0 && max + SA_MOVE_MAX < TEST_COUNT(many));
     assert_int_equal(transfer_stats(cls).capacity,
-                     0);           /* no memory for a class that was never used */
-    take_and_give(cls, most + 10); /* the next time it has been missed */
+                     0);          /* no memory for a class that was never used */
+    take_and_give(cls, max + 10); /* the next time it has been missed */
     before = transfer_stats(cls).insert_misses;
-    take_and_give(cls, most + 10);
-    assert_int_equal(transfer_stats(cls).capacity, most);
-    assert_int_equal(transfer_stats(cls).objects, most);
+    take_and_give(cls, max + 10);
+    assert_int_equal(transfer_stats(cls).capacity, max);
+    assert_int_equal(transfer_stats(cls).objects, max);
     assert_int_equal(transfer_stats(cls).insert_misses - before, 10);
     sa_transfer_flush();
     assert_int_equal(transfer_stats(cls).objects, 0);
@@ -111,28 +111,28 @@ static void give(size_t n)
  * time in which nobody took anything. */
 static void short_until_missed(void *unused)
 {
-    const size_t most = transfer_stats(CLS).max_capacity, few = most / 8;
+    const size_t max = transfer_stats(CLS).max_capacity, few = max / 8;
 
     (void)unused;
-    CHILD_CHECK(few > sa_size_classes.of[CLS].batch && 3 * most < TEST_COUNT(many));
-    take(3 * most);
+    CHILD_CHECK(few > sa_size_classes.of[CLS].batch && 3 * max < TEST_COUNT(many));
+    take(3 * max);
     give(2 * few); /* as with arrays that grow: only ever given */
     CHILD_CHECK(transfer_stats(CLS).objects == few);
     take(few); /* misses nothing */
     give(few + 1);
     CHILD_CHECK(transfer_stats(CLS).objects == few);
     take(few + 1); /* misses the last one */
-    give(2 * most);
-    CHILD_CHECK(transfer_stats(CLS).objects == most);
+    give(2 * max);
+    CHILD_CHECK(transfer_stats(CLS).objects == max);
     for (int i = 0; i < 3; i++) { /* some is taken each time */
         sa_transfer_plunder();
         take(few);
         give(few);
-        CHILD_CHECK(transfer_stats(CLS).capacity == most);
+        CHILD_CHECK(transfer_stats(CLS).capacity == max);
     }
     sa_transfer_plunder(); /* sees that some were taken */
     give(few);
-    CHILD_CHECK(transfer_stats(CLS).capacity == most);
+    CHILD_CHECK(transfer_stats(CLS).capacity == max);
     sa_transfer_plunder(); /* nothing was */
     sa_transfer_flush();
     take(2 * few);
@@ -218,7 +218,7 @@ static struct sa_transfer *filled(void)
     sa_transfer_insert(0, CLS, objs, 10);
     sa_transfer_plunder();
     sa_transfer_validate();
-    return &sa_transfer_first[sa_class_place(CLS)];
+    return &sa_transfer_first[sa_first_use_index(CLS)];
 }
 
 static void high_low_water(void *unused) SA_NO_THREAD_SAFETY_ANALYSIS

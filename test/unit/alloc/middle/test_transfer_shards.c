@@ -150,7 +150,7 @@ static void takes_little_from_many(void *unused)
 /* All together hold what one may hold, beside what each may hold in any case. */
 static void share_the_bound(void *unused)
 {
-    const size_t capacity = transfer_stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
+    const size_t capacity = transfer_stats(CLS).max_capacity, min = capacity / SA_SHARDS_DOMAIN;
     static void *out[8192];
 
     (void)unused;
@@ -158,7 +158,7 @@ static void share_the_bound(void *unused)
     come_two(CLS);
     for (int cpu = 0; cpu < 3; cpu++)
         insert(cpu, CLS, held + (size_t)cpu * capacity, capacity);
-    CHILD_CHECK(transfer_stats(CLS).objects == capacity + 2 * least);
+    CHILD_CHECK(transfer_stats(CLS).objects == capacity + 2 * min);
     CHILD_CHECK(transfer_stats(CLS).capacity >= transfer_stats(CLS).objects);
     CHILD_CHECK(transfer_stats(CLS).insert_misses > 0);
     /* The first one gives half, which the second takes: then there is no room for the first, though
@@ -167,24 +167,24 @@ static void share_the_bound(void *unused)
         CHILD_CHECK(sa_transfer_remove(0, CLS, out + given, PIECE) == PIECE);
     insert(1, CLS, out, capacity / 2);
     insert(0, CLS, held + 3 * capacity, capacity / 2);
-    CHILD_CHECK(transfer_stats(CLS).objects <= capacity + 2 * least);
+    CHILD_CHECK(transfer_stats(CLS).objects <= capacity + 2 * min);
 }
 
 /* What came to the others meanwhile may leave a stack less than it has. */
 static void does_not_grow_beyond_its_share(void *unused)
 {
-    const size_t capacity = transfer_stats(CLS).max_capacity, least = capacity / SA_SHARDS_DOMAIN;
+    const size_t capacity = transfer_stats(CLS).max_capacity, min = capacity / SA_SHARDS_DOMAIN;
     size_t before;
 
     (void)unused;
     hold(CLS, 2 * capacity);
     come_two(CLS);
-    insert(0, CLS, held, 12 * least);
-    insert(1, CLS, held + 12 * least, 4 * least);
-    insert(2, CLS, held + 16 * least, least);
+    insert(0, CLS, held, 12 * min);
+    insert(1, CLS, held + 12 * min, 4 * min);
+    insert(2, CLS, held + 16 * min, min);
     before = transfer_stats(CLS).objects;
-    CHILD_CHECK(before == 17 * least);
-    insert(0, CLS, held + 17 * least, SA_MOVE_MAX);
+    CHILD_CHECK(before == 17 * min);
+    insert(0, CLS, held + 17 * min, SA_MOVE_MAX);
     CHILD_CHECK(transfer_stats(CLS).objects == before);
 }
 

@@ -179,7 +179,7 @@ static void test_vm_renew_that_is_refused(void **state)
     (void)state;
     memset(p, 7, 4 * page);
     test_faults.mmap_after = test_faults.madvise_after = 0;
-    assert_int_equal(sa_vm_renew(p + page, 2 * page, "salloc:test"), SA_VM_KEPT);
+    assert_int_equal(sa_vm_renew(p + page, 2 * page, "salloc:test"), SA_VM_UNCHANGED);
     assert_true(all_bytes_are(p, 4 * page, 7));
     test_faults.madvise_after = FAULT_NEVER;
     assert_int_equal(sa_vm_renew(p + page, 2 * page, "salloc:test"), SA_VM_ZEROED);

@@ -151,7 +151,7 @@ static void random_move(unsigned i)
 
 static void random_step(struct test_random *r)
 {
-    size_t most = stats().backed_bytes;
+    size_t max = stats().backed_bytes;
     unsigned i = count ? (unsigned)test_random_below(r, count) : 0;
 
     switch (test_random_below(r, 10)) {
@@ -184,7 +184,7 @@ static void random_step(struct test_random *r)
         if (test_random_below(r, 2)) {
             size_t want = test_random_below(r, 4 * MIB), got = sa_page_heap_release(HEAP, want);
 
-            assert_true(got >= sa_min(want, most) || got == most);
+            assert_true(got >= sa_min(want, max) || got == max);
         } else {
             now_ns += test_random_below(r, 3 * SA_RELEASE_NS);
             sa_page_heap_tick(HEAP, now_ns);

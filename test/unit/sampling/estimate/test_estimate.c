@@ -287,12 +287,12 @@ static void test_estimate_intervals_are_sane(void **state)
 }
 
 /* Whether any run of consecutive numbers of samples has a probability between 93 and 98 %. */
-static int possible(const double *point, int most, double any)
+static int possible(const double *point, int max, double any)
 {
-    for (int from = 1; from <= most && from < 40; from++) {
+    for (int from = 1; from <= max && from < 40; from++) {
         double sum = 0;
 
-        for (int to = from; to <= most; to++) {
+        for (int to = from; to <= max; to++) {
             sum += point[to] / any;
             if (sum >= 0.93 && sum <= 0.98)
                 return 1;

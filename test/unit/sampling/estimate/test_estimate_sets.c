@@ -169,7 +169,7 @@ static void test_estimate_coverage_of_values(void **state)
     enum { SETS = 24, RUNS = 200 };
     const struct sa_unseen unseen = {.bytes = T};
     static double value[1 << 16];
-    int least = RUNS, wrong = 0;
+    int min = RUNS, wrong = 0;
 
     (void)state;
     for (int set = 0; set < SETS; set++) {
@@ -195,11 +195,11 @@ static void test_estimate_coverage_of_values(void **state)
             covered += x.low <= truth * (1 + 1e-12) && truth <= x.high;
         }
         wrong += RUNS - covered;
-        least = covered < least ? covered : least;
+        min = covered < min ? covered : min;
     }
-    print_message("# least of %d sets: %.3f, all %.3f\n", SETS, (double)least / RUNS,
+    print_message("# least of %d sets: %.3f, all %.3f\n", SETS, (double)min / RUNS,
                   1 - (double)wrong / SETS / RUNS);
-    assert_true(chance_of_so_few(least, RUNS) > IMPROBABLE(SETS));
+    assert_true(chance_of_so_few(min, RUNS) > IMPROBABLE(SETS));
 }
 
 /* No samples, samples without any of it, certain ones; and whose unseen ones may be of any size. */

@@ -23,7 +23,7 @@ static void check_near(double got, double want, double relative)
  * the numbers of failed trials at 2.5 and 97.5 % when one trial in 102400 succeeds. It has the last
  * number whose probability is below the threshold.
  */
-static void test_beta_reproduces_published_table(void **state)
+static void test_negative_binomial_reproduces_published_table(void **state)
 {
     static const struct {
         int samples;
@@ -67,7 +67,7 @@ static void test_beta_reproduces_published_table(void **state)
 
 /* The definition of the quantile, on both sides of it; also where nothing is below the
  * threshold. */
-static void test_beta_quantile_is_the_last_below(void **state)
+static void test_negative_binomial_quantile_is_the_last_below(void **state)
 {
     static const double ps[] = {1e-6, 0.01, 0.3, 0.7, 0.99};
 
@@ -84,7 +84,7 @@ static void test_beta_quantile_is_the_last_below(void **state)
 }
 
 /* Points of all binomial distributions with few trials, from Pascal's triangle; they sum to 1. */
-static void test_beta_points_of_few_trials(void **state)
+static void test_negative_binomial_points_of_few_trials(void **state)
 {
     static const double ps[] = {1e-9, 1e-3, 0.2, 0.5, 0.9, 0.999};
 
@@ -106,7 +106,7 @@ static void test_beta_points_of_few_trials(void **state)
 }
 
 /* P(F <= f) against the sum of its points, each from the one before. */
-static void test_beta_sums_of_points(void **state)
+static void test_negative_binomial_sums_of_points(void **state)
 {
     static const double ps[] = {1e-4, 0.01, 0.5, 0.95};
 
@@ -133,7 +133,7 @@ static void test_beta_sums_of_points(void **state)
 }
 
 /* Relations that hold for real numbers of successes and failures, up to many. */
-static void test_beta_at_real_numbers(void **state)
+static void test_negative_binomial_at_fractions(void **state)
 {
     (void)state;
     for (double s = 0.7; s < 2e6; s *= 3.1)
@@ -158,7 +158,7 @@ static void test_beta_at_real_numbers(void **state)
             }
 }
 
-static void test_beta_normal_quantile(void **state)
+static void test_negative_binomial_normal_quantile(void **state)
 {
     (void)state;
     for (double p = 1e-12; p < 1; p = p < 0.01 ? p * 3 : p + 0.007) {
@@ -171,12 +171,12 @@ static void test_beta_normal_quantile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beta_reproduces_published_table),
-        cmocka_unit_test(test_beta_quantile_is_the_last_below),
-        cmocka_unit_test(test_beta_points_of_few_trials),
-        cmocka_unit_test(test_beta_sums_of_points),
-        cmocka_unit_test(test_beta_at_real_numbers),
-        cmocka_unit_test(test_beta_normal_quantile),
+        cmocka_unit_test(test_negative_binomial_reproduces_published_table),
+        cmocka_unit_test(test_negative_binomial_quantile_is_the_last_below),
+        cmocka_unit_test(test_negative_binomial_points_of_few_trials),
+        cmocka_unit_test(test_negative_binomial_sums_of_points),
+        cmocka_unit_test(test_negative_binomial_at_fractions),
+        cmocka_unit_test(test_negative_binomial_normal_quantile),
     };
 
     return cmocka_run_group_tests_name("beta", tests, NULL, NULL);

@@ -94,7 +94,7 @@ static void check_failures(double p)
     assert_fits(&c, "failures", p);
 }
 
-static void test_draw_failures_are_geometric(void **state)
+static void test_variates_failures_are_geometric(void **state)
 {
     static const double p[] = {0.7, 0.5, 0.1, 0.011, 1e-3, 7.6e-6, 1e-8};
 
@@ -104,30 +104,30 @@ static void test_draw_failures_are_geometric(void **state)
 }
 
 /* At a limit: as often as so many failures in a row, and nothing in between is lost. 5 sigma. */
-static void test_draw_failures_stop_at_the_most(void **state)
+static void test_variates_failures_stop_at_the_maximum(void **state)
 {
     static const struct {
         double p;
-        uint32_t most;
+        uint32_t max;
     } c[] = {{0.01, 16}, {0.01, 100}, {1e-4, 32767}, {0.5, 3}, {1e-12, 32767}};
 
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(c); i++) {
         struct sa_rate rate = rate_of(c[i].p, 16);
-        double all = exp(c[i].most * log1p(-c[i].p)), seen = 0;
+        double all = exp(c[i].max * log1p(-c[i].p)), seen = 0;
         uint64_t rng = 2;
 
         for (int k = 0; k < DRAWS; k++) {
-            uint32_t f = sa_variate_failures(&rng, &rate, c[i].most);
+            uint32_t f = sa_variate_failures(&rng, &rate, c[i].max);
 
-            assert_true(f <= c[i].most);
-            seen += f == c[i].most;
+            assert_true(f <= c[i].max);
+            seen += f == c[i].max;
         }
         assert_true(fabs(seen - all * DRAWS) <= 5 * sqrt(all * (1 - all) * DRAWS) + 1e-6);
     }
 }
 
-static void test_draw_trials_succeed_with_p(void **state)
+static void test_variates_trials_succeed_with_p(void **state)
 {
     static const double p[] = {0, 1e-5, 0.01, 0.37, 0.99, 1};
 
@@ -150,7 +150,7 @@ static const struct {
 
 /* The first byte that succeeded, given that one did, is geometric and cut at the end of the
  * block. */
-static void test_draw_offsets_are_truncated_geometric(void **state)
+static void test_variates_offsets_are_truncated_geometric(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(blocks); i++) {
@@ -178,7 +178,7 @@ static void test_draw_offsets_are_truncated_geometric(void **state)
 }
 
 /* Together with the offset: the bytes that succeeded are binomial, given that there is one. */
-static void test_draw_hits_are_binomial(void **state)
+static void test_variates_hits_are_binomial(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(blocks); i++) {
@@ -216,7 +216,7 @@ static void test_draw_hits_are_binomial(void **state)
  * What the estimators build on: the mean of T + a - f, and that of T times the successes, is a / p.
  * The deviation is taken from the draws; 5 of it over sqrt(n).
  */
-static void test_draw_estimators_are_unbiased(void **state)
+static void test_variates_estimators_are_unbiased(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(blocks); i++) {
@@ -239,7 +239,7 @@ static void test_draw_estimators_are_unbiased(void **state)
     }
 }
 
-static void test_draw_bounds_hold_with_extreme_rates(void **state)
+static void test_variates_bounds_hold_with_extreme_rates(void **state)
 {
     static const double p[] = {1e-300, 1e-18, 1e-9, 0.5, 0.99};
     static const double sizes[] = {1, 2, 16, 4096, 1e9, 1e17};
@@ -263,7 +263,7 @@ static void test_draw_bounds_hold_with_extreme_rates(void **state)
     }
 }
 
-static void test_draw_certain_and_never(void **state)
+static void test_variates_certain_and_never(void **state)
 {
     struct sa_rate certain = {.p = 1, .interval = 1}, never = {.p = 0, .interval = 1};
     uint64_t rng = 8;
@@ -282,14 +282,14 @@ static void test_draw_certain_and_never(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draw_failures_are_geometric),
-        cmocka_unit_test(test_draw_failures_stop_at_the_most),
-        cmocka_unit_test(test_draw_trials_succeed_with_p),
-        cmocka_unit_test(test_draw_offsets_are_truncated_geometric),
-        cmocka_unit_test(test_draw_hits_are_binomial),
-        cmocka_unit_test(test_draw_estimators_are_unbiased),
-        cmocka_unit_test(test_draw_bounds_hold_with_extreme_rates),
-        cmocka_unit_test(test_draw_certain_and_never),
+        cmocka_unit_test(test_variates_failures_are_geometric),
+        cmocka_unit_test(test_variates_failures_stop_at_the_maximum),
+        cmocka_unit_test(test_variates_trials_succeed_with_p),
+        cmocka_unit_test(test_variates_offsets_are_truncated_geometric),
+        cmocka_unit_test(test_variates_hits_are_binomial),
+        cmocka_unit_test(test_variates_estimators_are_unbiased),
+        cmocka_unit_test(test_variates_bounds_hold_with_extreme_rates),
+        cmocka_unit_test(test_variates_certain_and_never),
     };
 
     test_start_layers();

@@ -65,7 +65,7 @@ static int setup(void **state)
     return 0;
 }
 
-static void test_optimal_spends_the_default_within_limits(void **state)
+static void test_rate_optimizer_spends_the_default_within_limits(void **state)
 {
     struct sa_rate_optimizer_class c[CLASSES];
 
@@ -91,7 +91,7 @@ static void test_optimal_spends_the_default_within_limits(void **state)
 
 /* Moves a part of one class's samples to another class, for all pairs, as far as the limits
  * allow. */
-static void test_optimal_cannot_be_improved(void **state)
+static void test_rate_optimizer_cannot_be_improved(void **state)
 {
     static const double parts[] = {1e-6, 1e-3, 0.1, 0.7};
     struct sa_rate_optimizer_class c[CLASSES];
@@ -125,7 +125,7 @@ static void test_optimal_cannot_be_improved(void **state)
 
 /* A heap in which everything lives as long, and is small, is sampled in the same way as by
  * default. */
-static void test_optimal_is_the_default_where_it_is_best(void **state)
+static void test_rate_optimizer_is_the_default_where_it_is_best(void **state)
 {
     struct sa_rate_optimizer_class c[CLASSES];
 
@@ -140,7 +140,7 @@ static void test_optimal_is_the_default_where_it_is_best(void **state)
         assert_true(fabs(c[i].p / c[i].p_default - 1) < 1e-9);
 }
 
-static void test_optimal_of_nothing(void **state)
+static void test_rate_optimizer_of_nothing(void **state)
 {
     struct sa_rate_optimizer_class none = {.size = 16, .p_default = 0.25}, dead = none, full = none;
 
@@ -175,10 +175,10 @@ static void test_optimal_of_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_optimal_spends_the_default_within_limits, setup),
-        cmocka_unit_test_setup(test_optimal_cannot_be_improved, setup),
-        cmocka_unit_test(test_optimal_is_the_default_where_it_is_best),
-        cmocka_unit_test(test_optimal_of_nothing),
+        cmocka_unit_test_setup(test_rate_optimizer_spends_the_default_within_limits, setup),
+        cmocka_unit_test_setup(test_rate_optimizer_cannot_be_improved, setup),
+        cmocka_unit_test(test_rate_optimizer_is_the_default_where_it_is_best),
+        cmocka_unit_test(test_rate_optimizer_of_nothing),
     };
 
     return cmocka_run_group_tests_name("optimal", tests, NULL, NULL);

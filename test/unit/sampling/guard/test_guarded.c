@@ -189,7 +189,7 @@ static void test_guarded_slots_run_out(void **state)
     assert_int_equal(s.allowed, GUARD_SLOTS / 2 + GUARD_SLOTS / 16);
     assert_int_equal(s.allocated, GUARD_SLOTS / 2);
     assert_int_equal(s.quarantined, GUARD_SLOTS / 2 + GUARD_SLOTS / 8);
-    assert_int_equal(s.most_allocated, GUARD_SLOTS / 2);
+    assert_int_equal(s.max_allocated, GUARD_SLOTS / 2);
     assert_int_equal(s.succeeded - before.succeeded, GUARD_SLOTS / 2);
     assert_int_equal(s.failed - before.failed, N - GUARD_SLOTS / 2);
     sa_front_free(p[0]);

@@ -205,7 +205,7 @@ static void test_quarantine_returns_what_is_partly_inaccessible(void **state)
     assert_false(sa_sample_quarantine_retry(true));
     assert_false(sa_sample_quarantine_retry(false));
     for (int i = 0; i < N; i++) {
-        assert_int_equal(spans[i]->state, SA_SPAN_KEPT);
+        assert_int_equal(spans[i]->state, SA_SPAN_QUARANTINED);
         assert_false(accessible(spans[i]->start));
         assert_int_equal(sa_vm_resident((void *)spans[i]->start, sa_span_bytes(spans[i])), 0);
     }

@@ -30,16 +30,16 @@ struct block {
 
 static struct {
     struct block block[MOST], at_peak[MOST];
-    double bytes, peak;  /* estimates */
-    double in_use, most; /* what the program has, sampled or not */
+    double bytes, peak; /* estimates */
+    double in_use, max; /* what the program has, sampled or not */
     double total_bytes[SITES], total_count[SITES];
 } model;
 
 static void model_use(double bytes)
 {
     model.in_use += bytes;
-    if (model.in_use > model.most) {
-        model.most = model.in_use;
+    if (model.in_use > model.max) {
+        model.max = model.in_use;
         model.peak = model.bytes;
         memcpy(model.at_peak, model.block, sizeof(model.block));
     }

@@ -156,7 +156,7 @@ static void test_recording_of_allocations(void **state)
 static void test_recording_measures_lifetimes(void **state)
 {
     struct test_random r = {0x11fe7};
-    uint64_t handle, least = UINT64_MAX, most = 0;
+    uint64_t handle, min = UINT64_MAX, max = 0;
     double sum = 0, squares = 0;
     struct sa_profile *p;
     struct salloc_profile_sample view;
@@ -170,8 +170,8 @@ static void test_recording_measures_lifetimes(void **state)
 
         now_ns += life;
         sa_live_remove(s, stack_of(2));
-        least = life < least ? life : least;
-        most = life > most ? life : most;
+        min = life < min ? life : min;
+        max = life > max ? life : max;
         sum += (double)life;
         squares += (double)life * (double)life;
     }
@@ -179,8 +179,8 @@ static void test_recording_measures_lifetimes(void **state)
     assert_false(sa_live_wants_free_stacks());
     assert_int_equal(p->row_count, 1);
     assert_int_equal(p->rows[0].samples, 500);
-    assert_int_equal(p->rows[0].life_min, least);
-    assert_int_equal(p->rows[0].life_max, most);
+    assert_int_equal(p->rows[0].life_min, min);
+    assert_int_equal(p->rows[0].life_max, max);
     sa_profile_row_sample(p, &p->rows[0], &view);
     assert_true(fabs(view.lifetime_mean - sum / 500) < 1e-9 * sum / 500);
     assert_true(fabs(view.lifetime_deviation - sqrt(squares / 500 - sum / 500 * sum / 500)) <

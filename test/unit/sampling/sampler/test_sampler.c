@@ -117,9 +117,9 @@ static void test_sampler_holds_no_second_block(void **state)
     (void)state;
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         const struct sa_class *k = &sa_size_classes.of[cls];
-        struct sa_rate most = {.p = 0.125}, more = {.p = 0.126};
+        struct sa_rate max = {.p = 0.125}, more = {.p = 0.126};
         struct sa_central_stats central;
-        enum sa_proxy rare = sa_sampler_proxy(cls, &most), often = sa_sampler_proxy(cls, &more);
+        enum sa_proxy rare = sa_sampler_proxy(cls, &max), often = sa_sampler_proxy(cls, &more);
 
         assert_int_equal(often, k->objects == 1 ? SA_PROXY_NONE : SA_PROXY_HELD);
         assert_int_equal(rare, k->objects > 1 && k->size > SA_PAGE_BYTES && k->objects <= 64

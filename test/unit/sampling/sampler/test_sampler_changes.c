@@ -41,8 +41,8 @@ static void test_trials_across_interval_changes(void **state)
         }
     }
     assert_fair(&all, "changes");
-    assert_true(none.won == 0);
-    assert_true(certain.won == certain.expected);
+    assert_true(none.sampled == 0);
+    assert_true(certain.sampled == certain.expected);
 }
 
 /* Classes may have any probability, and get others while countdowns run. */
@@ -172,7 +172,7 @@ static void test_trials_change_in_the_middle_of_a_fork(void **state)
     sa_cpu_cache_resume_all();
     sa_fork_gate_open();
     cycle(cls, 1, 10, &t);
-    assert_true(t.won == t.expected);
+    assert_true(t.sampled == t.expected);
     sa_cpu_cache_set_limit(LIMIT);
 }
 
@@ -221,7 +221,7 @@ static void check_threads(int cpus, const char *what)
     for (int i = 0; i < THREADS; i++) {
         sum.expected += load.tally[i].expected;
         sum.variance += load.tally[i].variance;
-        sum.won += load.tally[i].won;
+        sum.sampled += load.tally[i].sampled;
         assert_fair(&load.tally[i], what);
     }
     assert_fair(&sum, what);
@@ -280,7 +280,7 @@ static void switch_or_allocate(int index, void *arg)
 
         give_back(cls, obj);
         if (before && before == __atomic_load_n(&s->phase, __ATOMIC_SEQ_CST))
-            THREAD_CHECK(t.won == before % 2);
+            THREAD_CHECK(t.sampled == before % 2);
     }
 }
 
@@ -305,22 +305,22 @@ struct weighed {
 
 static void weigh(unsigned cls, struct weighed *w)
 {
-    struct sa_sampling_decision trial = {.won = false};
+    struct sa_sampling_decision decision = {.sampled = false};
     void *obj = sa_percpu_pop(cls);
 
     if (!obj) {
-        sa_cpu_cache_claim(cls, &trial);
+        sa_cpu_cache_claim(cls, &decision);
         if (sa_fork_gate_enter()) {
-            obj = sa_cpu_cache_alloc(cls, &trial);
+            obj = sa_cpu_cache_alloc(cls, &decision);
             sa_fork_gate_leave();
         }
     }
     THREAD_CHECK(obj != NULL);
     w->allocations++;
-    if (trial.won) {
-        w->weights += 1 / trial.rate.p;
+    if (decision.sampled) {
+        w->weights += 1 / decision.rate.p;
         /* Of n trials (1-p)/p each: of a success, of which there are n p, (1-p)/p^2. */
-        w->variance += (1 - trial.rate.p) / (trial.rate.p * trial.rate.p);
+        w->variance += (1 - decision.rate.p) / (decision.rate.p * decision.rate.p);
     }
     give_back(cls, obj);
 }
@@ -448,7 +448,7 @@ static void change_and_drain(int index, void *arg)
         ;
     t = (struct tally){0};
     cycle(cls, 1, 10, &t);
-    THREAD_CHECK(t.won == 10);
+    THREAD_CHECK(t.sampled == 10);
 }
 
 static void test_trials_change_in_drained_caches(void **state)

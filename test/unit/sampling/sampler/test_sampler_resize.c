@@ -206,7 +206,7 @@ static void test_sampler_record_has_the_size_asked_for_last(void **state)
  */
 static void grow(void *unused)
 {
-    size_t size = MIB, most = 0;
+    size_t size = MIB, max = 0;
     void *in_the_way[64], *p = sa_front_alloc(size, 1, false), *q;
     int n = 0, moved = 0;
 
@@ -217,7 +217,7 @@ static void grow(void *unused)
         CHILD_CHECK(q != NULL);
         moved += q != p;
         p = q;
-        most = sa_max(most, sa_front_size(p, "test"));
+        max = sa_max(max, sa_front_size(p, "test"));
         CHILD_CHECK(live().samples == 1);
         CHILD_CHECK(live().bytes == (double)sa_front_size(p, "test"));
         CHILD_CHECK(sa_pagemap_find((uintptr_t)p)->sample->span->start == (uintptr_t)p);
@@ -226,14 +226,14 @@ static void grow(void *unused)
         set_interval(1);
     }
     CHILD_CHECK(moved > 3);
-    CHILD_CHECK(live().peak_bytes == (double)most);
+    CHILD_CHECK(live().peak_bytes == (double)max);
     while (size > MIB) {
         size -= size / 3;
         p = sa_front_realloc(p, size);
         CHILD_CHECK(live().samples == 1);
         CHILD_CHECK(live().bytes == (double)sa_front_size(p, "test"));
     }
-    CHILD_CHECK(live().peak_bytes == (double)most);
+    CHILD_CHECK(live().peak_bytes == (double)max);
     sa_front_free(p);
     CHILD_CHECK(live().samples == 0 && live().bytes == 0);
     while (n)

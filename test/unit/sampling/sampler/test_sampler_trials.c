@@ -48,10 +48,10 @@ static void keep(unsigned cls, double p, int n, struct tally *t)
 {
     static void *kept[20000];
 
-    for (int most = n < 20000 ? n : 20000; n > 0; n -= most) {
-        for (int i = 0; i < most; i++)
+    for (int max = n < 20000 ? n : 20000; n > 0; n -= max) {
+        for (int i = 0; i < max; i++)
             kept[i] = try_alloc(cls, p, t);
-        for (int i = 0; i < most; i++)
+        for (int i = 0; i < max; i++)
             give_back(cls, kept[i]);
         sa_cpu_cache_drain(-1);
     }
@@ -201,7 +201,7 @@ static int cell_of(double gap, double p)
 static void test_trials_are_independent(void **state)
 {
     unsigned cls = sa_size_class_find(16);
-    double p, seen[CELLS] = {0}, expected[CELLS] = {0}, chi = 0, gap = 0, won = 0;
+    double p, seen[CELLS] = {0}, expected[CELLS] = {0}, chi = 0, gap = 0, sampled = 0;
 
     (void)state;
     set_pace(QUIET);
@@ -211,16 +211,16 @@ static void test_trials_are_independent(void **state)
         struct tally t = {0};
 
         cycle(cls, p, 1, &t);
-        if (t.won > 0) {
+        if (t.sampled > 0) {
             seen[cell_of(gap, p)]++;
-            won++;
+            sampled++;
             gap = -1;
         }
     }
     for (double g = 0; g < 30 / p; g++)
         expected[cell_of(g, p)] += p * exp(g * log1p(-p));
     for (int i = 0; i < CELLS; i++)
-        chi += pow(seen[i] - won * expected[i], 2) / (won * expected[i]);
+        chi += pow(seen[i] - sampled * expected[i], 2) / (sampled * expected[i]);
     /* 19 degrees of freedom; the threshold is that of test_draw. */
     assert_true(chi <= CELLS - 1 + 6 * sqrt(2.0 * (CELLS - 1)));
 }

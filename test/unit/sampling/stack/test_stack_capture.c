@@ -69,11 +69,11 @@ static void test_stack_capture_cuts_deep_stacks(void **state)
     stack_frames_next(200);
     assert_int_equal(captured.n, SA_STACK_MAX);
     stack_frames_expect();
-    for (unsigned most = 0; most < 4; most++) {
+    for (unsigned max = 0; max < 4; max++) {
         memset(&s, 0, sizeof(s));
-        stack_frames_inner(__builtin_dwarf_cfa(), 1, &s, most);
-        assert_int_equal(s.n, most);
-        assert_int_equal(s.pc[most], 0);
+        stack_frames_inner(__builtin_dwarf_cfa(), 1, &s, max);
+        assert_int_equal(s.n, max);
+        assert_int_equal(s.pc[max], 0);
     }
 }
 

@@ -62,7 +62,7 @@ static int forget(void **state)
 }
 
 /* A stack that comes again and again is written once, and then followed to its end. */
-static void test_unwind_path_is_followed(void **state)
+static void test_trace_cache_is_followed(void **state)
 {
     struct stack first;
 
@@ -82,7 +82,7 @@ static void test_unwind_path_is_followed(void **state)
 
 /* Stacks of all depths and kinds of frames, which leave each other's path anywhere, and are cut at
  * every length. */
-static void test_unwind_path_is_left_where_stacks_differ(void **state)
+static void test_trace_cache_is_left_where_stacks_differ(void **state)
 {
     (void)state;
     /* Wherever the stack is, they have one path. */
@@ -94,18 +94,18 @@ static void test_unwind_path_is_left_where_stacks_differ(void **state)
     assert_true(written() > DEPTHS);
 }
 
-NOINLINE static unsigned inner(unsigned most, uintptr_t *pc)
+NOINLINE static unsigned inner(unsigned max, uintptr_t *pc)
 {
     struct stack s;
 
     memset(&s, 0, sizeof(s));
-    stack_frames_inner(__builtin_dwarf_cfa(), 2, &s, most);
-    memcpy(pc, s.pc, sizeof(s.pc[0]) * (most + 1));
+    stack_frames_inner(__builtin_dwarf_cfa(), 2, &s, max);
+    memcpy(pc, s.pc, sizeof(s.pc[0]) * (max + 1));
     return s.n;
 }
 
 /* However many addresses are asked for, also once the path is longer. */
-static void test_unwind_path_stops_where_asked(void **state)
+static void test_trace_cache_stops_where_asked(void **state)
 {
     uintptr_t whole[MOST], some[MOST];
     unsigned n = 0;
@@ -114,10 +114,10 @@ static void test_unwind_path_stops_where_asked(void **state)
     for (int i = 0; i < 10; i++)
         n = inner(SA_STACK_MAX, whole);
     assert_true(n > 2);
-    for (unsigned most = 0; most <= n; most++) {
-        assert_int_equal(inner(most, some), most);
-        assert_int_equal(some[most], 0);
-        for (unsigned i = 1; i < most; i++) /* but for the call here */
+    for (unsigned max = 0; max <= n; max++) {
+        assert_int_equal(inner(max, some), max);
+        assert_int_equal(some[max], 0);
+        for (unsigned i = 1; i < max; i++) /* but for the call here */
             assert_int_equal(some[i], whole[i]);
     }
 }
@@ -150,7 +150,7 @@ static void make_wrong(struct sa_trace *path, uint32_t way)
 }
 
 /* A path that is not right for the walk does not change what it finds. */
-static void test_unwind_path_is_only_a_guess(void **state)
+static void test_trace_cache_is_only_a_guess(void **state)
 {
     struct sa_trace *path, right = {.count = 1};
     bool has_object = false;
@@ -188,7 +188,7 @@ static void *write_paths(void *arg)
 }
 
 /* Of two paths the one is right, the other is of other addresses and would be wrong here. */
-static void test_unwind_path_may_be_written_meanwhile(void **state)
+static void test_trace_cache_may_be_written_meanwhile(void **state)
 {
     pthread_t thread;
     struct sa_trace *path;
@@ -214,7 +214,7 @@ static void test_unwind_path_may_be_written_meanwhile(void **state)
 }
 
 /* The same, not by chance. */
-static void test_unwind_path_tells_that_it_was_written(void **state)
+static void test_trace_cache_tells_that_it_was_written(void **state)
 {
     static struct sa_trace path;
     uint32_t sequence;
@@ -233,7 +233,7 @@ static void test_unwind_path_tells_that_it_was_written(void **state)
 }
 
 /* Made rules on both sides of each bound. */
-static void test_unwind_path_knows_plain_rules(void **state)
+static void test_trace_cache_knows_plain_rules(void **state)
 {
     static const struct {
         int64_t cfa;
@@ -269,13 +269,13 @@ static void test_unwind_path_knows_plain_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_unwind_path_is_followed, forget),
-        cmocka_unit_test_setup(test_unwind_path_is_left_where_stacks_differ, forget),
-        cmocka_unit_test_setup(test_unwind_path_stops_where_asked, forget),
-        cmocka_unit_test_setup(test_unwind_path_is_only_a_guess, forget),
-        cmocka_unit_test_setup(test_unwind_path_may_be_written_meanwhile, forget),
-        cmocka_unit_test(test_unwind_path_knows_plain_rules),
-        cmocka_unit_test(test_unwind_path_tells_that_it_was_written),
+        cmocka_unit_test_setup(test_trace_cache_is_followed, forget),
+        cmocka_unit_test_setup(test_trace_cache_is_left_where_stacks_differ, forget),
+        cmocka_unit_test_setup(test_trace_cache_stops_where_asked, forget),
+        cmocka_unit_test_setup(test_trace_cache_is_only_a_guess, forget),
+        cmocka_unit_test_setup(test_trace_cache_may_be_written_meanwhile, forget),
+        cmocka_unit_test(test_trace_cache_knows_plain_rules),
+        cmocka_unit_test(test_trace_cache_tells_that_it_was_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,7 +62,7 @@ static void soft_limit_holds(void *unused)
     static void *blocks[4096];
     static size_t sizes[4096];
     struct test_random r = {1};
-    size_t in_use = 0, most = 0;
+    size_t in_use = 0, max = 0;
 
     (void)unused;
     sa_limits_set(SA_LIMIT_SOFT, limit);
@@ -80,10 +80,10 @@ static void soft_limit_holds(void *unused)
         CHILD_CHECK(blocks[k] != NULL);
         sizes[k] = size;
         in_use += size;
-        if (sa_footprint_bytes() > most)
-            most = sa_footprint_bytes();
+        if (sa_footprint_bytes() > max)
+            max = sa_footprint_bytes();
     }
-    CHILD_CHECK(most <= limit + limit / 20);
+    CHILD_CHECK(max <= limit + limit / 20);
     CHILD_CHECK(sa_limits.hits[SA_LIMIT_SOFT] > 0);
     CHILD_CHECK(sa_limits.shrinks[SA_LIMIT_SOFT] > 0);
     CHILD_CHECK(sa_limits.released_bytes[SA_LIMIT_SOFT] > 0);
@@ -247,7 +247,7 @@ static void below_use(void *unused)
     footprint = sa_footprint_bytes();
     sa_limits_set(SA_LIMIT_SOFT, 10 * MIB);
     CHILD_CHECK(add(&used, 100));
-    sa_maintenance_release(sa_limits_excess(SA_LIMIT_SOFT));
+    sa_maintenance_release(sa_limits_surplus(SA_LIMIT_SOFT));
     CHILD_CHECK(sa_footprint_bytes() < footprint - 15 * MIB);
     sa_limits_set(SA_LIMIT_HARD, 1);
     CHILD_CHECK(!sa_front_alloc(MIB, 1, false));
@@ -272,13 +272,13 @@ enum { ROUNDS = SA_TSAN ? 3 : 20 }; /* slow there */
 static void grow(int index, void *arg)
 {
     struct test_random r = {(uint64_t)index + 1};
-    const size_t limit = *(size_t *)arg, most = 256 * 1024;
+    const size_t limit = *(size_t *)arg, max = 256 * 1024;
 
     for (int round = 0; round < ROUNDS; round++) {
         struct list l = {0};
 
-        while (add(&l, 16 + test_random_below(&r, most)))
-            THREAD_CHECK(sa_footprint_bytes() <= limit + 8 * most + RECORDS);
+        while (add(&l, 16 + test_random_below(&r, max)))
+            THREAD_CHECK(sa_footprint_bytes() <= limit + 8 * max + RECORDS);
         drop(&l, SIZE_MAX);
     }
 }
@@ -316,7 +316,7 @@ static void test_limits_can_be_read(void **state)
     assert_true(sa_limits_have_room(1ul << 50));
     sa_limits_set(SA_LIMIT_HARD, 1ul << 30);
     assert_false(sa_limits_have_room((1ul << 30) + 1));
-    assert_int_equal(sa_limits_excess(SA_LIMIT_HARD), 0);
+    assert_int_equal(sa_limits_surplus(SA_LIMIT_HARD), 0);
     sa_limits_set(SA_LIMIT_SOFT, SA_NO_LIMIT);
     assert_int_equal(sa_limits_get(SA_LIMIT_HARD), 1ul << 30);
     sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);

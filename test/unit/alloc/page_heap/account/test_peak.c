@@ -115,7 +115,7 @@ static int give(int64_t bytes, int64_t step, int caches, int64_t cached)
 
     for (int64_t i = 0; i < bytes / step; i++) {
         sa_in_use_add(step);
-        if (!sa_in_use_may_be_most())
+        if (!sa_in_use_may_be_peak())
             continue;
         sa_in_use_note(sa_in_use.bytes - cached, caches);
         counted++;
@@ -129,21 +129,22 @@ static void test_in_use_of_a_heap_that_grows(void **state)
 {
     (void)state;
     for (int caches = 1; caches <= 1000; caches *= 3) {
-        int64_t bytes = 1 << 29, cached = 1 << 20, least = SA_IN_USE_MIN * (caches / 8 + 1);
+        int64_t bytes = 1 << 29, cached = 1 << 20, min = SA_IN_USE_MIN * (caches / 8 + 1);
         int counted;
 
         memset(&sa_in_use, 0, sizeof(sa_in_use));
         counted = give(bytes, 8192, caches, cached);
-        assert_true(sa_in_use.most >= bytes - cached - bytes / SA_IN_USE_PART - least);
-        assert_true(sa_in_use.most <= bytes - cached);
+        assert_true(sa_in_use.peak >= bytes - cached - bytes / SA_IN_USE_FRACTION - min);
+        assert_true(sa_in_use.peak <= bytes - cached);
         /* Until 1/256 is as much, then 256 times in e. */
-        assert_true(counted <= 6 * SA_IN_USE_PART);
+        assert_true(counted <= 6 * SA_IN_USE_FRACTION);
         /* As much once more: a little above the mark, but never above what was. */
         for (int i = 0; i < 1000; i++) {
             sa_in_use_add(-(1 << 20));
             counted += give(1 << 20, 8192, caches, cached);
         }
-        assert_true(counted <= 6 * SA_IN_USE_PART + (1000 << 20) / (bytes / SA_IN_USE_PART) + 1);
+        assert_true(counted <=
+                    6 * SA_IN_USE_FRACTION + (1000 << 20) / (bytes / SA_IN_USE_FRACTION) + 1);
     }
 }
 
@@ -157,7 +158,7 @@ static void test_in_use_of_a_heap_that_was_larger(void **state)
     give(bytes, 8192, 3, cached);
     sa_in_use_add(-(1 << 25));
     give(1 << 22, 8192, 3, cached / 4);
-    assert_true(sa_in_use.most >= bytes - (1 << 25) - cached / 4);
+    assert_true(sa_in_use.peak >= bytes - (1 << 25) - cached / 4);
 }
 
 int main(void)

@@ -13,9 +13,9 @@ static void test_size_info_buckets_cover_all_lengths(void **state)
 {
     (void)state;
     for (unsigned b = 1; b < SA_SIZE_BUCKETS - 1; b++) {
-        assert_int_equal(sa_size_info_bucket(sa_size_info_least(b)), b);
-        assert_int_equal(sa_size_info_bucket(sa_size_info_most(b)), b);
-        assert_int_equal(sa_size_info_most(b) + 1, sa_size_info_least(b + 1));
+        assert_int_equal(sa_size_info_bucket(sa_size_info_min(b)), b);
+        assert_int_equal(sa_size_info_bucket(sa_size_info_max(b)), b);
+        assert_int_equal(sa_size_info_max(b) + 1, sa_size_info_min(b + 1));
     }
     assert_true(sa_size_info_bucket(UINT32_MAX) < SA_SIZE_BUCKETS);
 }

@@ -108,7 +108,7 @@ static void place(void *arg)
     page_heap_check();
 }
 
-static void test_join_uses_what_is_cached(void **state)
+static void test_coalesce_uses_what_is_cached(void **state)
 {
     static struct placing placings[] = {
         {"ccccrrrr", 6, 0},       {"rrrrcccc", 6, 2},
@@ -140,7 +140,7 @@ static void place_tail(void *arg)
     page_heap_check();
 }
 
-static void test_join_knows_what_its_tail_has(void **state)
+static void test_coalesce_knows_what_its_tail_has(void **state)
 {
     (void)state;
     test_child_passes(place_tail, "cccrr");
@@ -164,7 +164,7 @@ static void extend(void *unused)
     page_heap_check();
 }
 
-static void test_join_serves_spans_that_grow(void **state)
+static void test_coalesce_serves_spans_that_grow(void **state)
 {
     (void)state;
     test_child_passes(extend, NULL);
@@ -182,7 +182,7 @@ static void limited(void *unused)
     page_heap_check();
 }
 
-static void test_join_leaves_limits_alone(void **state)
+static void test_coalesce_leaves_limits_alone(void **state)
 {
     (void)state;
     test_child_passes(limited, NULL);
@@ -201,7 +201,7 @@ static void zero(void *unused)
     assert_int_equal(hugepage_of(take(5 * SA_HUGE_PAGES)), first);
 }
 
-static void test_join_leaves_zeros_alone(void **state)
+static void test_coalesce_leaves_zeros_alone(void **state)
 {
     (void)state;
     test_child_passes(zero, NULL);
@@ -328,11 +328,11 @@ static void test_heap_keeps_no_more_than_its_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_join_uses_what_is_cached),
-        cmocka_unit_test(test_join_knows_what_its_tail_has),
-        cmocka_unit_test(test_join_serves_spans_that_grow),
-        cmocka_unit_test(test_join_leaves_limits_alone),
-        cmocka_unit_test(test_join_leaves_zeros_alone),
+        cmocka_unit_test(test_coalesce_uses_what_is_cached),
+        cmocka_unit_test(test_coalesce_knows_what_its_tail_has),
+        cmocka_unit_test(test_coalesce_serves_spans_that_grow),
+        cmocka_unit_test(test_coalesce_leaves_limits_alone),
+        cmocka_unit_test(test_coalesce_leaves_zeros_alone),
         cmocka_unit_test(test_heap_keeps_what_comes_again),
         cmocka_unit_test(test_heap_keeps_what_was_missing),
         cmocka_unit_test(test_heap_keeps_no_more_than_its_bound),

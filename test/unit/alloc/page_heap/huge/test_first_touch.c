@@ -2,7 +2,7 @@
 /*
  * Small heaps and transparent hugepages, on a system that exists only here (fake_system.h): where
  * the first touch of a hugepage is slow and that of a small page is not, few are asked for until
- * the heap is very large; and none is made whole while the program is young.
+ * the heap is very large; and none is collapsed while the program is young.
  */
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 
@@ -149,7 +149,7 @@ static void slow_small(void *ns)
     assert_int_equal(large_touches(), 1);
     assert_int_equal(fake.small_touches, 4 * (slow ? 3 : 1));
     assert_int_equal(HUGE_HEAP->touches.not_timed, slow ? 64 : 0);
-    assert_int_equal(HUGE_HEAP->touches.leave_out, slow ? 0 : 4);
+    assert_int_equal(HUGE_HEAP->touches.withhold, slow ? 0 : 4);
     check();
 }
 
@@ -169,12 +169,12 @@ static void slow_sparse(void *unused)
     touch_ns = 4000000;
     use_spans(2, 128, SA_PAGES_ANY);
     advised = HUGE_HEAP->collapse.advised;
-    assert_int_equal(HUGE_HEAP->touches.left_out, 4);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 4);
     use_spans(2 * 2, 128, SA_PAGES_ANY);
-    assert_int_equal(HUGE_HEAP->touches.left_out, 2);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 2);
     assert_int_equal(HUGE_HEAP->touches.to_make_up, 2);
     use_spans(3, SA_HUGE_PAGES * 3 / 2, SA_PAGES_ANY);
-    assert_int_equal(HUGE_HEAP->touches.left_out, 1);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 1);
     assert_int_equal(HUGE_HEAP->touches.to_make_up, 3);
     assert_int_equal(HUGE_HEAP->collapse.advised, advised);
     assert_int_equal(fake.small_touches, 4);
@@ -218,29 +218,29 @@ static void slow_once(void *unused)
     small_ns = 1000;
     use(2 * 2);
     assert_int_equal(fake.small_touches, 2 * 3);
-    assert_int_equal(HUGE_HEAP->touches.left_out, 0);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 0);
     assert_int_equal(HUGE_HEAP->collapse.advised, 1);
     check();
 }
 
-/* What was left out is made whole the sooner when the heap is large: it counts for a twelfth of the
+/* What was withheld is collapsed the sooner when the heap is large: it counts for a twelfth of the
  * time; and from 512 MiB on all counts for a quarter of it. */
 static void made_up(void *unused)
 {
-    size_t left_out;
+    size_t withheld;
 
     (void)unused;
     touch_ns = 4000000;
     small_ns = 1000;
     use(320);
-    left_out = HUGE_HEAP->touches.to_make_up;
-    assert_in_range(left_out, 121, 123);
+    withheld = HUGE_HEAP->touches.to_make_up;
+    assert_in_range(withheld, 121, 123);
     for (int i = 0; i < 12; i++)
         sa_page_heap_tick(HEAP, now_ns += 500000000);
     whole_ns = 6000000;
-    for (size_t i = 0; i < left_out; i++)
+    for (size_t i = 0; i < withheld; i++)
         assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 12);
-    assert_int_equal(fake.collapses, left_out);
+    assert_int_equal(fake.collapses, withheld);
     for (size_t i = 0; i < 20; i++)
         assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns);
     touch_ns = 200000;
@@ -268,7 +268,7 @@ struct heap {
     size_t mib, owes;
 };
 
-/* Of 60 MiB in use nothing is made whole for five seconds; of 600 MiB at once, but where hugepages
+/* Of 60 MiB in use nothing is collapsed for five seconds; of 600 MiB at once, but where hugepages
  * were left out. */
 static void young(void *arg)
 {
@@ -300,18 +300,18 @@ static void young(void *arg)
         test_child_passes(what, NULL);                                                             \
     }
 
-TOUCH_TEST(test_touches_that_are_quick_change_nothing, quick)
-TOUCH_TEST(test_touches_that_are_slow_are_few, slow)
-TOUCH_TEST(test_touches_that_are_slow_everywhere_are_made, slow_everywhere)
-TOUCH_TEST(test_touches_that_are_slow_once_are_not_slow, slow_once)
-TOUCH_TEST(test_touches_that_are_left_out_are_made_up_for, made_up)
-TOUCH_TEST(test_touches_that_are_quick_again_are_taken_for_that, slow_at_first)
+TOUCH_TEST(test_first_touches_that_are_quick_change_nothing, quick)
+TOUCH_TEST(test_first_touches_that_are_slow_are_few, slow)
+TOUCH_TEST(test_first_touches_that_are_slow_everywhere_are_made, slow_everywhere)
+TOUCH_TEST(test_first_touches_that_are_slow_once_are_not_slow, slow_once)
+TOUCH_TEST(test_first_touches_that_are_withheld_are_made_up_for, made_up)
+TOUCH_TEST(test_first_touches_that_are_quick_again_are_taken_for_that, slow_at_first)
 
-TOUCH_TEST(test_touches_of_sparse_spans_are_timed, slow_sparse)
-TOUCH_TEST(test_touches_in_small_heaps_are_not_made_up_for, small_again)
-TOUCH_TEST(test_touches_without_advice_are_not_timed, refused)
+TOUCH_TEST(test_first_touches_of_sparse_spans_are_timed, slow_sparse)
+TOUCH_TEST(test_first_touches_in_small_heaps_are_not_made_up_for, small_again)
+TOUCH_TEST(test_first_touches_without_advice_are_not_timed, refused)
 
-static void test_touches_of_small_pages_count_from_the_second(void **state)
+static void test_first_touches_of_small_pages_count_from_the_second(void **state)
 {
     uint64_t quick_ns = 4900, slow_ns = 5000;
 
@@ -333,16 +333,16 @@ static void test_young_heaps_are_left_alone_while_small(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_touches_that_are_quick_change_nothing),
-        cmocka_unit_test(test_touches_that_are_slow_are_few),
-        cmocka_unit_test(test_touches_that_are_slow_everywhere_are_made),
-        cmocka_unit_test(test_touches_that_are_slow_once_are_not_slow),
-        cmocka_unit_test(test_touches_that_are_left_out_are_made_up_for),
-        cmocka_unit_test(test_touches_that_are_quick_again_are_taken_for_that),
-        cmocka_unit_test(test_touches_of_small_pages_count_from_the_second),
-        cmocka_unit_test(test_touches_of_sparse_spans_are_timed),
-        cmocka_unit_test(test_touches_in_small_heaps_are_not_made_up_for),
-        cmocka_unit_test(test_touches_without_advice_are_not_timed),
+        cmocka_unit_test(test_first_touches_that_are_quick_change_nothing),
+        cmocka_unit_test(test_first_touches_that_are_slow_are_few),
+        cmocka_unit_test(test_first_touches_that_are_slow_everywhere_are_made),
+        cmocka_unit_test(test_first_touches_that_are_slow_once_are_not_slow),
+        cmocka_unit_test(test_first_touches_that_are_withheld_are_made_up_for),
+        cmocka_unit_test(test_first_touches_that_are_quick_again_are_taken_for_that),
+        cmocka_unit_test(test_first_touches_of_small_pages_count_from_the_second),
+        cmocka_unit_test(test_first_touches_of_sparse_spans_are_timed),
+        cmocka_unit_test(test_first_touches_in_small_heaps_are_not_made_up_for),
+        cmocka_unit_test(test_first_touches_without_advice_are_not_timed),
         cmocka_unit_test(test_young_heaps_are_left_alone_while_small),
     };
 

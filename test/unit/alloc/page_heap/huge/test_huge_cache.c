@@ -279,7 +279,7 @@ static void test_cache_needs_what_was_missing(void **state)
 
 /* What swings often, but by little, does not keep alive what has swung by much before; and what
  * swings as much as ever is not forgotten. */
-static void test_cache_swing_is_that_of_late(void **state)
+static void test_cache_demand_range_is_that_of_late(void **state)
 {
     size_t start;
 
@@ -315,7 +315,7 @@ int main(void)
         cmocka_unit_test(test_cache_limit_has_a_ceiling),
         cmocka_unit_test(test_cache_limit_stays_while_it_is_needed),
         cmocka_unit_test(test_cache_needs_what_was_missing),
-        cmocka_unit_test(test_cache_swing_is_that_of_late),
+        cmocka_unit_test(test_cache_demand_range_is_that_of_late),
         cmocka_unit_test(test_cache_reports),
         cmocka_unit_test(test_window_remembers_slots),
     };

@@ -80,7 +80,7 @@ static void test_filler_packs_densely(void **state)
 }
 
 /* The queue of hugepages to be collapsed: full ones, each a few times, and not those that the
- * kernel backs as a whole, but for broken ones. */
+ * kernel backs as a whole, but for subreleased ones. */
 static void test_filler_offers_full_hugepages(void **state)
 {
     struct sa_filler_release release;
@@ -98,22 +98,22 @@ static void test_filler_offers_full_hugepages(void **state)
     assert_null(sa_huge_filler_next_full(filler));
     assert_true(sa_huge_filler_extend(filler, &trackers[0], 100, 156));
     assert_ptr_equal(sa_huge_filler_next_full(filler), &trackers[0]);
-    /* Broken: the same, and with memory everywhere it is not broken any more. */
+    /* Subreleased: the same, and when all of it is backed again, no longer. */
     sa_huge_filler_trim(filler, &trackers[0], 100, 156, false);
     assert_true(sa_huge_filler_begin(filler, 1, &release));
     memcpy(done, release.mask, sizeof(done));
     assert_false(sa_huge_filler_end(filler, &release, done));
-    assert_true(trackers[0].broken);
+    assert_true(trackers[0].subreleased);
     assert_true(sa_huge_filler_extend(filler, &trackers[0], 100, 130));
     assert_null(sa_huge_filler_next_full(filler));
     assert_true(sa_huge_filler_extend(filler, &trackers[0], 230, 20));
     assert_ptr_equal(sa_huge_filler_next_full(filler), &trackers[0]);
-    assert_true(trackers[0].broken);
-    sa_huge_filler_made_whole(filler, &trackers[0]);
-    assert_false(trackers[0].broken);
+    assert_true(trackers[0].subreleased);
+    sa_huge_filler_collapsed(filler, &trackers[0]);
+    assert_false(trackers[0].subreleased);
     assert_int_equal(sa_huge_tracker_backed(&trackers[0]), 6);
     assert_int_equal(sa_huge_filler_backed(filler), 6);
-    /* One that the kernel makes is never asked for, unless it was broken. */
+    /* One that the kernel makes is never asked for, unless it was subreleased. */
     add(256, true);
     assert_null(sa_huge_filler_next_full(filler));
     sa_huge_filler_trim(filler, &trackers[1], 100, 156, false);

@@ -83,9 +83,9 @@ enum { TAKEN, HELD, CLEAR };
 
 static int state_of(const struct sa_huge_tracker *t, uint32_t page)
 {
-    bool clear = t->clear[page / 64] >> page % 64 & 1 && (t->broken || !t->whole);
+    bool unbacked = t->unbacked[page / 64] >> page % 64 & 1 && (t->subreleased || !t->eager);
 
-    return t->taken[page / 64] >> page % 64 & 1 ? TAKEN : clear ? CLEAR : HELD;
+    return t->taken[page / 64] >> page % 64 & 1 ? TAKEN : unbacked ? CLEAR : HELD;
 }
 
 /* The runs of one hugepage, page by page. */
@@ -157,7 +157,7 @@ static unsigned bucket(uint32_t value)
 {
     unsigned b = 0;
 
-    while (b + 1 < SA_HUGE_BUCKETS && sa_huge_bucket_least[b + 1] <= value)
+    while (b + 1 < SA_HUGE_BUCKETS && sa_huge_bucket_min[b + 1] <= value)
         b++;
     return b;
 }
@@ -169,9 +169,9 @@ static void count_filler(void)
     struct sa_huge_filler_stats *m = &model->filler;
 
     memset(model, 0, sizeof(*model));
-    for (int broken = 0; broken < 2; broken++)
+    for (int subreleased = 0; subreleased < 2; subreleased++)
         for (unsigned b = 0; b < SA_FILLER_BUCKETS; b++)
-            for (struct sa_huge_tracker *t = f->buckets[broken][b]; t; t = t->free_next) {
+            for (struct sa_huge_tracker *t = f->buckets[subreleased][b]; t; t = t->free_next) {
                 struct sa_huge_histograms *h = &m->kind[t->set / 2];
                 uint32_t free_pages = SA_HUGE_PAGES - t->range.taken;
 
@@ -180,9 +180,9 @@ static void count_filler(void)
                 h->allocations[bucket((uint32_t)sa_max(t->range.allocations, 1) - 1)]++;
                 m->hugepages++;
                 m->used_pages += t->range.taken;
-                m->released += (size_t)broken;
-                m->full += !broken && !free_pages;
-                m->partial += !broken && free_pages;
+                m->released += (size_t)subreleased;
+                m->full += !subreleased && !free_pages;
+                m->partial += !subreleased && free_pages;
             }
 }
 

@@ -40,7 +40,7 @@ static size_t record_bytes(void)
 static void take_if_it_fits(void)
 {
     size_t pages = program_pages(), limit = sa_limits_get(SA_LIMIT_HARD);
-    size_t more = (pages + (fake.whole ? 2 * SA_HUGE_PAGES : 0)) << SA_PAGE_SHIFT;
+    size_t more = (pages + (fake.eager ? 2 * SA_HUGE_PAGES : 0)) << SA_PAGE_SHIFT;
     uint64_t refused = sa_limits.refused;
     struct sa_page_heap_stats stats;
     size_t used, records;

@@ -21,17 +21,17 @@ static void begin(void)
 }
 
 /* The first of n pages, taken; or -1. */
-static long take(uint32_t n, uint32_t align, bool whole, bool *ret_zero)
+static long take(uint32_t n, uint32_t align, bool eager, bool *ret_zero)
 {
-    struct sa_region_place place = sa_huge_region_find(region, n, align, whole);
-    size_t clear = region->clear_pages;
+    struct sa_region_place place = sa_huge_region_find(region, n, align, eager);
+    size_t unbacked = region->unbacked_pages;
 
     if (place.at < 0)
         return -1;
     sa_huge_region_cancel(region, &place);
-    place = sa_huge_region_find(region, n, align, whole); /* there again */
-    sa_huge_region_commit(region, &place, whole);
-    assert_int_equal(clear - region->clear_pages, place.grows);
+    place = sa_huge_region_find(region, n, align, eager); /* there again */
+    sa_huge_region_commit(region, &place, eager);
+    assert_int_equal(unbacked - region->unbacked_pages, place.grows);
     *ret_zero = place.zero;
     return place.at;
 }

@@ -138,8 +138,8 @@ static void f1_clear(void)
 {
     struct sa_huge_tracker *t = tracker();
 
-    t->clear[0] ^= 1;
-    t->clear_pages++;
+    t->unbacked[0] ^= 1;
+    t->unbacked_pages++;
 }
 
 static void f1_longest(void)
@@ -167,7 +167,7 @@ static void f2_bucket(void)
 
 static void f3_sum(void)
 {
-    heap->filler.clear_pages[1]++;
+    heap->filler.unbacked_pages[1]++;
 }
 
 static void region_taken(void)
@@ -177,7 +177,7 @@ static void region_taken(void)
 
 static void region_clear(void)
 {
-    heap->regions->clear_pages--;
+    heap->regions->unbacked_pages--;
 }
 
 static void treap_longest(void)
@@ -227,14 +227,14 @@ static const struct corruption {
     {h5_state, "state == SA_SPAN_MOVING"},
     {f1_taken, "f->taken_pages == sums.taken"},
     {f1_bitmap, "t->taken == "},
-    {f1_clear, "(t->clear[i] & t->taken[i]) == 0"},
+    {f1_clear, "(t->unbacked[i] & t->taken[i]) == 0"},
     {f1_longest, "t->range.longest"},
     {f2_list, "t->list == i"},
     {f2_kind, "t->dense == set % 2"},
     {f2_bucket, "b == "},
-    {f3_sum, "f->clear_pages[i] == sums.clear[i]"},
+    {f3_sum, "f->unbacked_pages[i] == sums.unbacked[i]"},
     {region_taken, "r->taken[i] == "},
-    {region_clear, "r->clear_pages == clear_pages"},
+    {region_clear, "r->unbacked_pages == unbacked_pages"},
     {treap_longest, "node->longest == longest"},
     {treap_sum, "walk.hugepages == map->hugepages"},
     {large_tail, "s->start == start"},

@@ -25,14 +25,14 @@ static const struct {
 
 #define END (HOME + 5 * SA_OWNERS + 2) /* of the last one */
 
-static struct sa_huge_owners owners;
+static struct sa_hugepage_map owners;
 static size_t set[ENTRIES], count; /* sorted */
 
 static void add(size_t hugepage)
 {
     size_t i = count;
 
-    if (sa_hugepage_map(&owners, hugepage))
+    if (sa_hugepage_map_owner(&owners, hugepage))
         return;
     sa_hugepage_map_set(&owners, hugepage, hugepage * 16);
     for (count++; i > 0 && set[i - 1] > hugepage; i--)
@@ -46,10 +46,10 @@ static void test_owners_are_found(void **state)
     size_t mapped = sa_vm_mapped_bytes(), reserved = sa_vm.reserved_bytes;
 
     (void)state;
-    assert_int_equal(sa_huge_owners_next(&owners, 0, END, SIZE_MAX), END); /* nothing is there */
+    assert_int_equal(sa_hugepage_map_next(&owners, 0, END, SIZE_MAX), END); /* nothing is there */
     for (size_t i = 0; i < TEST_COUNT(parts); i++)
-        assert_true(sa_huge_owners_grow(&owners, parts[i].start, parts[i].length));
-    assert_false(sa_huge_owners_grow(&owners, SA_OWNERS * SA_OWNER_WINDOWS, 1));
+        assert_true(sa_hugepage_map_grow(&owners, parts[i].start, parts[i].length));
+    assert_false(sa_hugepage_map_grow(&owners, SA_OWNERS * SA_OWNER_WINDOWS, 1));
     /* Tables of four windows besides the home window's, each used in one part or two: of 512
      * hugepages each. */
     assert_int_equal(sa_vm_mapped_bytes() - mapped, 4 * sizeof(owners.home));
@@ -60,8 +60,8 @@ static void test_owners_are_found(void **state)
         add(parts[part].start + test_random_below(&r, parts[part].length));
     }
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(sa_hugepage_map(&owners, set[i]), set[i] * 16);
-    assert_int_equal(sa_hugepage_map(&owners, HOME + 3 * SA_OWNERS), 0);
+        assert_int_equal(sa_hugepage_map_owner(&owners, set[i]), set[i] * 16);
+    assert_int_equal(sa_hugepage_map_owner(&owners, HOME + 3 * SA_OWNERS), 0);
 }
 
 /* All entries in their order, however few are looked at in one go. */
@@ -73,8 +73,8 @@ static void test_owners_are_walked_over(void **state)
     for (size_t l = 0; l < TEST_COUNT(looks); l++) {
         size_t at = 0, seen = 0;
 
-        while ((at = sa_huge_owners_next(&owners, at, END, looks[l])) < END) {
-            if (sa_hugepage_map(&owners, at)) {
+        while ((at = sa_hugepage_map_next(&owners, at, END, looks[l])) < END) {
+            if (sa_hugepage_map_owner(&owners, at)) {
                 assert_true(seen < count);
                 assert_int_equal(at, set[seen++]);
             } else {

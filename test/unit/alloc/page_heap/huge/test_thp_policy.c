@@ -119,7 +119,7 @@ static void sparse_spans(void *unused)
     advised = HUGE_HEAP->collapse.advised;
     assert_in_range(advised, (1024 - 260) / 2 * 7 / 8, (1024 - 250) / 2 * 7 / 8);
     check();
-    /* The probes are made whole later. */
+    /* The probes are collapsed later. */
     ticks(200);
     assert_int_equal(pages_that(FAKE_MEMORY), 1024 * 128);
     memory = pages_that(FAKE_MEMORY);
@@ -237,12 +237,12 @@ static void tails(void *unused)
     check();
 }
 
-/* A partially released hugepage is excluded, and made whole when it has filled up again. */
+/* A partially released hugepage is excluded, and collapsed when it has filled up again. */
 static void breaks_and_mends(void *unused)
 {
     enum { SPANS = 512 * 8 };
     static struct sa_span *spans[SPANS];
-    size_t broken;
+    size_t subreleased;
 
     (void)unused;
     grow_old();
@@ -254,15 +254,15 @@ static void breaks_and_mends(void *unused)
         give(spans[i]);
     ticks(10);
     sa_page_heap_release(HEAP, PTRDIFF_MAX);
-    broken = HUGE_HEAP->filler.kinds[SA_HUGE_RELEASED];
-    assert_true(broken >= 255);
-    assert_true(HUGE_HEAP->collapse.kept_out >= 200);
+    subreleased = HUGE_HEAP->filler.kinds[SA_HUGE_RELEASED];
+    assert_true(subreleased >= 255);
+    assert_true(HUGE_HEAP->collapse.thp_disabled >= 200);
     assert_int_equal(pages_that(FAKE_MEMORY), SPANS * 8);
     check();
     for (int i = 0; i < SPANS; i += 2)
         spans[i] = take(16, true, 16);
     ticks(60);
-    assert_int_equal(HUGE_HEAP->collapse.kept_out, 0);
+    assert_int_equal(HUGE_HEAP->collapse.thp_disabled, 0);
     assert_int_equal(HUGE_HEAP->filler.kinds[SA_HUGE_RELEASED], 0);
     assert_int_equal(pages_that(FAKE_MEMORY), SPANS * 16);
     check();
@@ -351,7 +351,7 @@ static void chosen(void *arg)
     const struct choice *c = arg;
 
     fake.mode = c->mode;
-    fake.whole = strstr(c->mode, "[always]") && c->choice != SA_HUGEPAGES_OFF;
+    fake.eager = strstr(c->mode, "[always]") && c->choice != SA_HUGEPAGES_OFF;
     sa_page_heap_set_hugepages(HEAP, c->choice);
     for (int i = 0; i < 100; i++) {
         take(16, true, 16);
@@ -370,15 +370,15 @@ static void chosen(void *arg)
     check();
 }
 
-static void test_advice_follows_the_choice(void **state)
+static void test_thp_policy_follows_the_option(void **state)
 {
     static struct choice choices[] = {
-        {"always [madvise] never\n", SA_HUGEPAGES_OFF, 0, FAKE_ADVISED | FAKE_KEPT_OUT},
+        {"always [madvise] never\n", SA_HUGEPAGES_OFF, 0, FAKE_ADVISED | FAKE_NO_HUGEPAGES},
         {"always [madvise] never\n", SA_HUGEPAGES_ALWAYS, FAKE_ADVISED, 0},
-        {"always madvise [never]\n", SA_HUGEPAGES_ALWAYS, 0, FAKE_ADVISED | FAKE_KEPT_OUT},
-        {"always madvise [never]\n", SA_HUGEPAGES_AUTO, 0, FAKE_ADVISED | FAKE_KEPT_OUT},
-        {"[always] madvise never\n", SA_HUGEPAGES_AUTO, 0, FAKE_ADVISED | FAKE_KEPT_OUT},
-        {"[always] madvise never\n", SA_HUGEPAGES_OFF, FAKE_KEPT_OUT, FAKE_ADVISED},
+        {"always madvise [never]\n", SA_HUGEPAGES_ALWAYS, 0, FAKE_ADVISED | FAKE_NO_HUGEPAGES},
+        {"always madvise [never]\n", SA_HUGEPAGES_AUTO, 0, FAKE_ADVISED | FAKE_NO_HUGEPAGES},
+        {"[always] madvise never\n", SA_HUGEPAGES_AUTO, 0, FAKE_ADVISED | FAKE_NO_HUGEPAGES},
+        {"[always] madvise never\n", SA_HUGEPAGES_OFF, FAKE_NO_HUGEPAGES, FAKE_ADVISED},
     };
 
     (void)state;
@@ -386,23 +386,23 @@ static void test_advice_follows_the_choice(void **state)
         test_child_passes(chosen, &choices[i]);
 }
 
-#define ADVICE_TEST(name, what)                                                                    \
+#define THP_POLICY_TEST(name, what)                                                                \
     static void name(void **state)                                                                 \
     {                                                                                              \
         (void)state;                                                                               \
         test_child_passes(what, NULL);                                                             \
     }
 
-ADVICE_TEST(test_advice_is_given_to_dense_spans, dense_spans)
-ADVICE_TEST(test_advice_is_given_to_sparse_spans_that_are_used, sparse_spans)
-ADVICE_TEST(test_advice_is_not_given_to_spans_that_are_not_used, unused_spans)
-ADVICE_TEST(test_advice_is_not_given_to_the_longest_spans, large_spans)
-ADVICE_TEST(test_advice_is_given_to_large_spans_that_are_used, used_large_spans)
-ADVICE_TEST(test_advice_is_not_given_to_tails_that_nobody_shares, tails)
-ADVICE_TEST(test_advice_is_withdrawn_and_given_again, breaks_and_mends)
-ADVICE_TEST(test_advice_makes_no_more_mappings_than_there_may_be, many_edges)
-ADVICE_TEST(test_advice_pauses_when_the_kernel_refuses, refuses)
-ADVICE_TEST(test_advice_collapses_in_steps, in_steps)
+THP_POLICY_TEST(test_thp_policy_advises_dense_spans, dense_spans)
+THP_POLICY_TEST(test_thp_policy_advises_sparse_spans_that_are_used, sparse_spans)
+THP_POLICY_TEST(test_thp_policy_does_not_advise_spans_that_are_not_used, unused_spans)
+THP_POLICY_TEST(test_thp_policy_does_not_advise_the_longest_spans, large_spans)
+THP_POLICY_TEST(test_thp_policy_advises_large_spans_that_are_used, used_large_spans)
+THP_POLICY_TEST(test_thp_policy_does_not_advise_tails_that_nobody_shares, tails)
+THP_POLICY_TEST(test_thp_policy_withdraws_advice_and_gives_it_again, breaks_and_mends)
+THP_POLICY_TEST(test_thp_policy_makes_no_more_mappings_than_there_may_be, many_edges)
+THP_POLICY_TEST(test_thp_policy_pauses_when_the_kernel_refuses, refuses)
+THP_POLICY_TEST(test_thp_policy_collapses_in_steps, in_steps)
 
 /* One of 33 blocks of 64 KiB stays of 1 GiB: the rest goes back, and is kept out of hugepages where
  * the kernel would otherwise put it back. */
@@ -414,7 +414,7 @@ static void keep_few(void *always)
     size_t kept = 0, out = 0;
 
     fake.random.state = 78;
-    fake.whole = always != NULL;
+    fake.eager = always != NULL;
     if (always)
         fake.mode = "[always] madvise never\n";
     for (int i = 0; i < BLOCKS; i++) {
@@ -439,21 +439,21 @@ static void keep_few(void *always)
     assert_int_equal(stats.in_use_bytes, kept << SA_PAGE_SHIFT);
     assert_in_range(stats.backed_bytes, 0, 2 * MIB);
     for (size_t i = 0; i < FAKE_PAGES; i++)
-        out += (fake.pages[i] & FAKE_KEPT_OUT) != 0;
+        out += (fake.pages[i] & FAKE_NO_HUGEPAGES) != 0;
     assert_true(out >= BLOCKS * 8 / 2);
     page_heap_check();
     program_check_memory();
     fake_check_advice();
 }
 
-static void test_advice_keeps_few_of_many(void **state)
+static void test_thp_policy_withholds_few_of_many(void **state)
 {
     (void)state;
     test_child_passes(keep_few, NULL);
     test_child_passes(keep_few, "always");
 }
 
-/* Hugepages that are taken but not written to are not made whole: that would take memory. */
+/* Hugepages that are taken but not written to are not collapsed: that would take memory. */
 static void leave_sparse(void *unused)
 {
     (void)unused;
@@ -468,7 +468,7 @@ static void leave_sparse(void *unused)
     assert_true(HEAP->huge->collapse.sparse > 100);
 }
 
-static void test_advice_makes_only_used_hugepages_whole(void **state)
+static void test_thp_policy_enables_only_used_hugepages(void **state)
 {
     (void)state;
     test_child_passes(leave_sparse, NULL);
@@ -477,19 +477,19 @@ static void test_advice_makes_only_used_hugepages_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_advice_is_given_to_dense_spans),
-        cmocka_unit_test(test_advice_is_given_to_sparse_spans_that_are_used),
-        cmocka_unit_test(test_advice_is_not_given_to_spans_that_are_not_used),
-        cmocka_unit_test(test_advice_is_not_given_to_the_longest_spans),
-        cmocka_unit_test(test_advice_is_given_to_large_spans_that_are_used),
-        cmocka_unit_test(test_advice_is_not_given_to_tails_that_nobody_shares),
-        cmocka_unit_test(test_advice_is_withdrawn_and_given_again),
-        cmocka_unit_test(test_advice_makes_no_more_mappings_than_there_may_be),
-        cmocka_unit_test(test_advice_pauses_when_the_kernel_refuses),
-        cmocka_unit_test(test_advice_collapses_in_steps),
-        cmocka_unit_test(test_advice_follows_the_choice),
-        cmocka_unit_test(test_advice_keeps_few_of_many),
-        cmocka_unit_test(test_advice_makes_only_used_hugepages_whole),
+        cmocka_unit_test(test_thp_policy_advises_dense_spans),
+        cmocka_unit_test(test_thp_policy_advises_sparse_spans_that_are_used),
+        cmocka_unit_test(test_thp_policy_does_not_advise_spans_that_are_not_used),
+        cmocka_unit_test(test_thp_policy_does_not_advise_the_longest_spans),
+        cmocka_unit_test(test_thp_policy_advises_large_spans_that_are_used),
+        cmocka_unit_test(test_thp_policy_does_not_advise_tails_that_nobody_shares),
+        cmocka_unit_test(test_thp_policy_withdraws_advice_and_gives_it_again),
+        cmocka_unit_test(test_thp_policy_makes_no_more_mappings_than_there_may_be),
+        cmocka_unit_test(test_thp_policy_pauses_when_the_kernel_refuses),
+        cmocka_unit_test(test_thp_policy_collapses_in_steps),
+        cmocka_unit_test(test_thp_policy_follows_the_option),
+        cmocka_unit_test(test_thp_policy_withholds_few_of_many),
+        cmocka_unit_test(test_thp_policy_enables_only_used_hugepages),
     };
 
     test_start_layers();
