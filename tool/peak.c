@@ -106,7 +106,7 @@ static bool read_folded(struct sa_target *t, const struct sa_table *table, struc
 {
     uint64_t buckets = sa_table_variable(table, "live_samples", e) +
                        sa_table_field(table, "struct live_samples", "folded", e).offset;
-    struct sa_field rows_at = sa_table_field(table, "struct sa_buckets", "rows", e);
+    struct sa_field rows_at = sa_table_field(table, "struct sa_buckets", "buckets", e);
     struct sa_field count_at = sa_table_field(table, "struct sa_buckets", "count", e);
     uint64_t bytes = sa_table_constant(table, "struct sa_bucket", e), rows, count;
     uint32_t key_at = sa_table_field(table, "struct sa_bucket", "key", e).offset;

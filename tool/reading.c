@@ -89,15 +89,15 @@ static void add_rows(struct sa_outside_profile *p)
         struct sa_sample_copy *s = &p->live.samples[i];
         struct sa_bucket *row = sa_buckets_find(&p->rows, &s->key);
 
-        s->row = row ? (size_t)(row - p->rows.rows) : SIZE_MAX;
+        s->bucket = row ? (size_t)(row - p->rows.buckets) : SIZE_MAX;
         if (!row)
             continue;
         row->samples += s->samples;
         row->offsets += s->offset;
         row->hits += s->hits;
     }
-    p->profile.rows = p->rows.rows;
-    p->profile.row_count = p->rows.count;
+    p->profile.buckets = p->rows.buckets;
+    p->profile.bucket_count = p->rows.count;
     p->profile.singles = p->live.samples;
     p->profile.single_count = p->live.count;
 }
@@ -141,7 +141,7 @@ static void measure(const struct sa_target *t, struct sa_outside_profile *p)
     p->profile.knows = pages.knows;
     for (size_t i = 0; i < p->live.count; i++) {
         struct sa_sample_copy *s = &p->live.samples[i];
-        struct sa_bucket *row = s->row == SIZE_MAX ? NULL : &p->rows.rows[s->row];
+        struct sa_bucket *row = s->bucket == SIZE_MAX ? NULL : &p->rows.buckets[s->bucket];
         bool known;
 
         if (!row || s->key.allocated > left || !is_mapped(t, s))

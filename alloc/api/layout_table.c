@@ -128,7 +128,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_stack_stats, dropped),
     SA_LAYOUT_FIELD(struct sa_stack_stats, evicted_samples),
 
-    SA_LAYOUT_FIELD(struct sa_buckets, rows),
+    SA_LAYOUT_FIELD(struct sa_buckets, buckets),
     SA_LAYOUT_FIELD(struct sa_buckets, count),
     SA_LAYOUT_SIZE(struct sa_bucket),
     SA_LAYOUT_FIELD(struct sa_bucket, key),

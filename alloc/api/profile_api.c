@@ -178,8 +178,8 @@ SA_EXPORT int salloc_profile_iterate(const salloc_profile *profile,
         errno = EINVAL;
         return -1;
     }
-    for (size_t i = 0; !stop && i < p->row_count; i++) {
-        sa_profile_row_sample(p, &p->rows[i], &sample);
+    for (size_t i = 0; !stop && i < p->bucket_count; i++) {
+        sa_profile_bucket_sample(p, &p->buckets[i], &sample);
         stop = callback(&sample, arg);
     }
     for (size_t i = 0; !stop && i < p->total_count; i++) {
@@ -217,9 +217,9 @@ static bool stack_is(const struct sa_stack *s, const void *const *stack, size_t 
 static const struct sa_stack *stack_find(const struct sa_profile *p, const void *const *stack,
                                          size_t depth)
 {
-    for (size_t i = 0; i < p->row_count; i++)
-        if (stack_is(p->rows[i].key.stack, stack, depth))
-            return p->rows[i].key.stack;
+    for (size_t i = 0; i < p->bucket_count; i++)
+        if (stack_is(p->buckets[i].key.stack, stack, depth))
+            return p->buckets[i].key.stack;
     for (size_t i = 0; i < p->total_count; i++)
         if (stack_is(p->totals[i].stack, stack, depth))
             return p->totals[i].stack;

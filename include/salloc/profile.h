@@ -78,7 +78,7 @@ typedef struct salloc_profile salloc_profile;
 typedef struct salloc_profile_token salloc_profile_token;
 
 /**
- * A row: the samples of one stack that have all other properties in common. Or one single sample
+ * A bucket: the samples of one stack that have all other properties in common. Or one single sample
  * (salloc_profile_iterate_samples). All pointers belong to the profile, and are valid until it is
  * freed. Sizes are in bytes, and times in nanoseconds. Only the library makes such structs. Later
  * versions may add fields at the end.
@@ -101,7 +101,7 @@ struct salloc_profile_sample {
     double inuse_count, inuse_bytes, alloc_count, alloc_bytes;
     double resident_bytes, swapped_bytes; /**< estimate, heap profiles only */
     double fragmentation_bytes;           /**< estimate, fragmentation profiles only */
-    /** Only for a single sample. 0 for a row of several, and where the value is not known. */
+    /** Only for a single sample. 0 for a bucket of several, and where the value is not known. */
     const void *address; /**< of the block */
     int64_t time_ns;     /**< of its allocation, since 1970; to a few milliseconds */
     /**
@@ -126,8 +126,8 @@ struct salloc_profile_sample {
     double locked_bytes, zero_bytes;
     /**
      * The kernel's numbers of the thread that allocated and (lifetimes) of the thread that freed. 0
-     * unless this is a single sample, or salloc_set_profile_threads separates rows by thread. The
-     * kernel reuses the numbers of threads that have ended.
+     * unless this is a single sample, or salloc_set_profile_threads separates buckets by thread.
+     * The kernel reuses the numbers of threads that have ended.
      */
     unsigned thread, free_thread;
 };
@@ -167,7 +167,7 @@ struct salloc_profile_query {
     size_t size; /**< sizeof(struct salloc_profile_query) */
     /**
      * Tells whether a sample is in the set. salloc calls it once for each single sample if the
-     * profile has them (salloc_profile_iterate_samples), else once for each row
+     * profile has them (salloc_profile_iterate_samples), else once for each bucket
      * (salloc_profile_iterate). NULL: all samples are in the set.
      */
     int (*match)(const struct salloc_profile_sample *sample, void *arg);
@@ -200,7 +200,7 @@ int64_t salloc_get_sampling_interval(void);
 int salloc_set_sampling_interval(int64_t bytes);
 
 /**
- * Sets whether samples of different threads have rows of their own in profiles, with the label
+ * Sets whether samples of different threads have buckets of their own in profiles, with the label
  * thread_id. The default is the option profile_threads (off). Recordings use the setting when they
  * take a sample, other profiles when they are made.
  */
@@ -241,7 +241,7 @@ salloc_profile *salloc_profile_token_stop(salloc_profile_token *token);
 salloc_profile *salloc_snapshot_profile(enum salloc_profile_type type);
 
 /**
- * Calls callback for every row of the profile, in no particular order, until callback returns
+ * Calls callback for every bucket of the profile, in no particular order, until callback returns
  * non-zero. The struct is valid during the call only; its pointers are valid until the profile is
  * freed.
  *
@@ -255,8 +255,8 @@ int salloc_profile_iterate(const salloc_profile *profile,
 /**
  * Calls callback for every single sample of a HEAP, FRAGMENTATION or PEAK_HEAP profile, until
  * callback returns non-zero. The estimates are those of the sample itself, and add up to those of
- * the rows. A PEAK_HEAP profile includes samples of blocks freed since. Some of these are merged:
- * `samples` is more than 1, and the address is 0. Recordings have no single samples.
+ * the buckets. A PEAK_HEAP profile includes samples of blocks freed since. Some of these are
+ * merged: `samples` is more than 1, and the address is 0. Recordings have no single samples.
  *
  * @return as salloc_profile_iterate; EINVAL also for another type of profile.
  */

@@ -75,7 +75,7 @@ static bool estimate_metric(const struct sa_profile *profile, enum salloc_metric
 /* Returns whether the profile has the single samples from which values are added up. */
 static bool has_singles(const struct sa_profile *profile)
 {
-    return profile->singles || !profile->row_count;
+    return profile->singles || !profile->bucket_count;
 }
 
 /* Adds the line of the total. */
@@ -104,7 +104,7 @@ static void add_bytes(const struct sa_profile *profile, const struct sa_by_stack
 /* Adds the residency of the blocks in use, as far as the kernel tells. */
 static void add_residency(const struct sa_profile *profile, struct sa_fmt *f)
 {
-    struct sa_values all = {0}, row;
+    struct sa_values all = {0}, bucket;
     const struct {
         enum salloc_metric metric;
         char name[10];
@@ -116,12 +116,12 @@ static void add_residency(const struct sa_profile *profile, struct sa_fmt *f)
     const char *separator = "", *what = "95 % interval ";
     struct salloc_interval x;
 
-    for (size_t i = 0; i < profile->row_count; i++) {
-        sa_values_of_row(&profile->rows[i], &row);
-        all.resident += row.resident;
-        all.swapped += row.swapped;
-        all.locked += row.locked;
-        all.zero += row.zero;
+    for (size_t i = 0; i < profile->bucket_count; i++) {
+        sa_values_of_bucket(&profile->buckets[i], &bucket);
+        all.resident += bucket.resident;
+        all.swapped += bucket.swapped;
+        all.locked += bucket.locked;
+        all.zero += bucket.zero;
     }
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
         if (!estimate_metric(profile, parts[i].metric, &x))
@@ -180,8 +180,8 @@ static bool has_metrics(const struct sa_profile *profile)
     if (profile->type == SALLOC_PROFILE_HEAP)
         return profile->knows && has_singles(profile);
     if (profile->type == SALLOC_PROFILE_LIFETIMES)
-        for (size_t i = 0; i < profile->row_count; i++)
-            if (profile->rows[i].samples)
+        for (size_t i = 0; i < profile->bucket_count; i++)
+            if (profile->buckets[i].samples)
                 return true;
     return false;
 }

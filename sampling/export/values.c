@@ -10,24 +10,24 @@
 #include <string.h>
 
 /* Rounds to a whole number, at most 1e18. Files hold signed numbers of 64 bits, and readers add up
- * a few rows. */
+ * a few buckets. */
 static uint64_t rounded(double x)
 {
     return x >= 1e18 ? (uint64_t)1e18 : x > 0 ? (uint64_t)(x + 0.5) : 0;
 }
 
-void sa_values_of_row(const struct sa_bucket *row, struct sa_values *ret)
+void sa_values_of_bucket(const struct sa_bucket *bucket, struct sa_values *ret)
 {
-    double weight = 1 / row->key.p, bytes = weight * (double)row->key.allocated;
+    double weight = 1 / bucket->key.p, bytes = weight * (double)bucket->key.allocated;
 
-    SA_DCHECK(row->key.p > 0 && row->key.p <= 1);
-    ret->count = rounded((double)row->samples * weight);
-    ret->bytes = rounded((double)row->samples * bytes);
-    ret->waste = rounded(row->waste * bytes);
-    ret->resident = rounded(row->resident * weight);
-    ret->swapped = rounded(row->swapped * weight);
-    ret->locked = rounded(row->locked * weight);
-    ret->zero = rounded(row->zero * weight);
+    SA_DCHECK(bucket->key.p > 0 && bucket->key.p <= 1);
+    ret->count = rounded((double)bucket->samples * weight);
+    ret->bytes = rounded((double)bucket->samples * bytes);
+    ret->waste = rounded(bucket->waste * bytes);
+    ret->resident = rounded(bucket->resident * weight);
+    ret->swapped = rounded(bucket->swapped * weight);
+    ret->locked = rounded(bucket->locked * weight);
+    ret->zero = rounded(bucket->zero * weight);
 }
 
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)
@@ -40,8 +40,8 @@ void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)
 /* A bucket, or a total, of a stack. */
 struct part {
     const struct sa_stack *stack;
-    const struct sa_bucket *row;  /* NULL: this is a total */
-    const struct sa_total *total; /* NULL: this is a bucket */
+    const struct sa_bucket *bucket; /* NULL: this is a total */
+    const struct sa_total *total;   /* NULL: this is a bucket */
 };
 
 static bool part_before(const void *a, const void *b)
@@ -62,13 +62,13 @@ static bool bytes_before(const void *a, const void *b)
     return x->stack->hash < y->stack->hash;
 }
 
-static void add_lives(struct sa_lives *to, const struct sa_bucket *row, uint64_t blocks)
+static void add_lives(struct sa_lives *to, const struct sa_bucket *bucket, uint64_t blocks)
 {
-    to->min = to->weight == 0 || row->life_min < to->min ? row->life_min : to->min;
-    to->max = row->life_max > to->max ? row->life_max : to->max;
+    to->min = to->weight == 0 || bucket->life_min < to->min ? bucket->life_min : to->min;
+    to->max = bucket->life_max > to->max ? bucket->life_max : to->max;
     to->blocks += blocks;
-    to->weight += (double)row->samples / row->key.p;
-    to->sum += row->life_sum / row->key.p;
+    to->weight += (double)bucket->samples / bucket->key.p;
+    to->sum += bucket->life_sum / bucket->key.p;
 }
 
 /* Adds a bucket or a total to the numbers of a stack, or of all. */
@@ -77,10 +77,10 @@ static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
 {
     struct sa_values values;
 
-    if (part->row) {
-        struct sa_group group = sa_bucket_group(part->row);
+    if (part->bucket) {
+        struct sa_group group = sa_bucket_group(part->bucket);
 
-        sa_values_of_row(part->row, &values);
+        sa_values_of_bucket(part->bucket, &values);
         to->count += values.count;
         if (profile->type == SALLOC_PROFILE_FRAGMENTATION) {
             to->bytes += values.waste;
@@ -89,7 +89,7 @@ static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
             to->bytes += values.bytes;
         }
         if (profile->type == SALLOC_PROFILE_LIFETIMES)
-            add_lives(part->row->key.censored ? &to->censored : &to->freed, part->row,
+            add_lives(part->bucket->key.censored ? &to->censored : &to->freed, part->bucket,
                       values.count);
         sa_sums_add(&to->sums, &group);
         return;
@@ -108,13 +108,13 @@ static void add_part(const struct sa_profile *profile, struct sa_by_stack *to,
 /* Stores all buckets and totals, sorted by stack. Returns 0 or -ENOMEM. */
 static int collect_parts(const struct sa_profile *profile, struct sa_buffer *ret)
 {
-    size_t count = profile->row_count + profile->total_count;
+    size_t count = profile->bucket_count + profile->total_count;
     struct part *part = sa_buffer_add(ret, count * sizeof(*part));
 
     if (!part)
         return -ENOMEM;
-    for (size_t i = 0; i < profile->row_count; i++)
-        *part++ = (struct part){profile->rows[i].key.stack, &profile->rows[i], NULL};
+    for (size_t i = 0; i < profile->bucket_count; i++)
+        *part++ = (struct part){profile->buckets[i].key.stack, &profile->buckets[i], NULL};
     for (size_t i = 0; i < profile->total_count; i++)
         *part++ = (struct part){profile->totals[i].stack, NULL, &profile->totals[i]};
     sa_sort(ret->data, count, sizeof(*part), part_before);

@@ -22,7 +22,7 @@ struct sa_values {
 };
 
 /* Round the estimates of a bucket, and of a total. */
-void sa_values_of_row(const struct sa_bucket *row, struct sa_values *ret);
+void sa_values_of_bucket(const struct sa_bucket *bucket, struct sa_values *ret);
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret);
 
 /* The lives of blocks, in nanoseconds. */

@@ -293,36 +293,36 @@ static void add_block_labels(struct sa_proto *m, const struct sa_bucket_key *key
     add_word(m, S_GUARDED_STATUS, guarded_word(key->guarded));
 }
 
-static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const struct sa_bucket *row)
+static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const struct sa_bucket *b)
 {
     struct salloc_profile_sample s;
 
-    sa_profile_row_sample(w->profile, row, &s);
-    add_label(m, S_PAIR, (uint64_t)(row - w->profile->rows) + 1, S_COUNT);
+    sa_profile_bucket_sample(w->profile, b, &s);
+    add_label(m, S_PAIR, (uint64_t)(b - w->profile->buckets) + 1, S_COUNT);
     add_label(m, S_AVERAGE, (uint64_t)s.lifetime_mean, S_NANOSECONDS);
     add_label(m, S_DEVIATION, (uint64_t)s.lifetime_deviation, S_NANOSECONDS);
     add_label(m, S_SHORTEST, s.lifetime_min, S_NANOSECONDS);
     add_label(m, S_LONGEST, s.lifetime_max, S_NANOSECONDS);
-    add_active(m, S_ACTIVE_CPU, row->key.same_cpu);
-    add_active(m, S_ACTIVE_VCPU, row->key.same_vcpu);
-    add_active(m, S_ACTIVE_L3, row->key.same_l3);
-    add_active(m, S_ACTIVE_NUMA, row->key.same_numa);
-    add_active(m, S_ACTIVE_THREAD, row->key.same_thread);
+    add_active(m, S_ACTIVE_CPU, b->key.same_cpu);
+    add_active(m, S_ACTIVE_VCPU, b->key.same_vcpu);
+    add_active(m, S_ACTIVE_L3, b->key.same_l3);
+    add_active(m, S_ACTIVE_NUMA, b->key.same_numa);
+    add_active(m, S_ACTIVE_THREAD, b->key.same_thread);
 }
 
 /* Puts a bucket: one sample, or two for blocks that a recording saw allocated and freed. */
-static void put_row(struct writer *w, const struct sa_bucket *row)
+static void put_bucket(struct writer *w, const struct sa_bucket *b)
 {
     enum salloc_profile_type type = w->profile->type;
     unsigned at = type == SALLOC_PROFILE_HEAP        ? AT_INUSE
                   : type == SALLOC_PROFILE_PEAK_HEAP ? AT_PEAK
-                  : row->key.censored                ? AT_CENSORED
+                  : b->key.censored                  ? AT_CENSORED
                                                      : AT_ALLOC;
     uint64_t values[TYPES_MAX] = {0};
     struct sa_values v;
     struct sa_proto m;
 
-    sa_values_of_row(row, &v);
+    sa_values_of_bucket(b, &v);
     values[at] = v.count;
     values[at + 1] = type == SALLOC_PROFILE_FRAGMENTATION ? v.waste : v.bytes;
     if (type == SALLOC_PROFILE_HEAP) {
@@ -331,26 +331,26 @@ static void put_row(struct writer *w, const struct sa_bucket *row)
         values[AT_LOCKED] = v.locked;
         values[AT_ZERO] = v.zero;
     }
-    begin_sample(w, &m, row->key.stack, values);
-    add_block_labels(&m, &row->key);
-    add_thread(w, &m, row->key.tid);
+    begin_sample(w, &m, b->key.stack, values);
+    add_block_labels(&m, &b->key);
+    add_thread(w, &m, b->key.tid);
     if (type == SALLOC_PROFILE_LIFETIMES)
-        add_lifetime_labels(w, &m, row);
+        add_lifetime_labels(w, &m, b);
     put_message(w, PROFILE_SAMPLE, &m);
-    if (type == SALLOC_PROFILE_LIFETIMES && !row->key.censored) { /* the other end of the pair */
-        begin_sample(w, &m, row->key.free_stack,
+    if (type == SALLOC_PROFILE_LIFETIMES && !b->key.censored) { /* the other end of the pair */
+        begin_sample(w, &m, b->key.free_stack,
                      (uint64_t[TYPES_MAX]){[AT_FREED] = v.count, v.bytes});
-        add_block_labels(&m, &row->key);
-        add_thread(w, &m, row->key.free_tid);
-        add_lifetime_labels(w, &m, row);
+        add_block_labels(&m, &b->key);
+        add_thread(w, &m, b->key.free_tid);
+        add_lifetime_labels(w, &m, b);
         put_message(w, PROFILE_SAMPLE, &m);
     }
 }
 
 static void put_samples(struct writer *w)
 {
-    for (size_t i = 0; i < w->profile->row_count; i++)
-        put_row(w, &w->profile->rows[i]);
+    for (size_t i = 0; i < w->profile->bucket_count; i++)
+        put_bucket(w, &w->profile->buckets[i]);
     for (size_t i = 0; i < w->profile->total_count; i++) { /* alloc_objects and alloc_space */
         const struct sa_total *total = &w->profile->totals[i];
         struct sa_values v;

@@ -28,41 +28,41 @@ static void set_not_freed(struct salloc_profile_sample *ret)
 }
 
 /* Stores lifetimes. All samples of a bucket have one p, so their mean needs no weights. */
-static void set_lifetimes(const struct sa_bucket *row, struct salloc_profile_sample *ret)
+static void set_lifetimes(const struct sa_bucket *bucket, struct salloc_profile_sample *ret)
 {
-    double n = (double)row->samples, mean = n > 0 ? row->life_sum / n : 0;
-    double variance = n > 0 ? row->life_squares / n - mean * mean : 0;
+    double n = (double)bucket->samples, mean = n > 0 ? bucket->life_sum / n : 0;
+    double variance = n > 0 ? bucket->life_squares / n - mean * mean : 0;
 
-    ret->censored = row->key.censored;
-    ret->same_cpu = same_or_not(row->key.same_cpu);
-    ret->same_vcpu = same_or_not(row->key.same_vcpu);
-    ret->same_l3 = same_or_not(row->key.same_l3);
-    ret->same_numa = same_or_not(row->key.same_numa);
-    ret->same_thread = same_or_not(row->key.same_thread);
+    ret->censored = bucket->key.censored;
+    ret->same_cpu = same_or_not(bucket->key.same_cpu);
+    ret->same_vcpu = same_or_not(bucket->key.same_vcpu);
+    ret->same_l3 = same_or_not(bucket->key.same_l3);
+    ret->same_numa = same_or_not(bucket->key.same_numa);
+    ret->same_thread = same_or_not(bucket->key.same_thread);
     ret->lifetime_mean = mean;
     ret->lifetime_deviation = variance > 0 ? sa_sqrt(variance) : 0;
-    ret->lifetime_min = row->life_min;
-    ret->lifetime_max = row->life_max;
+    ret->lifetime_min = bucket->life_min;
+    ret->lifetime_max = bucket->life_max;
 }
 
-void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_bucket *row,
-                           struct salloc_profile_sample *ret)
+void sa_profile_bucket_sample(const struct sa_profile *profile, const struct sa_bucket *bucket,
+                              struct salloc_profile_sample *ret)
 {
-    double count = (double)row->samples / row->key.p;
-    double bytes = count * (double)row->key.allocated;
+    double count = (double)bucket->samples / bucket->key.p;
+    double bytes = count * (double)bucket->key.allocated;
 
     memset(ret, 0, sizeof(*ret));
     ret->size = sizeof(*ret);
-    set_stack(row->key.stack, &ret->stack, &ret->depth);
-    ret->kind = (enum salloc_allocation_kind)row->key.kind;
-    ret->allocated_size = row->key.allocated;
-    ret->requested_size = row->key.requested;
-    ret->alignment = row->key.align;
-    ret->probability = row->key.p;
-    ret->interval = row->key.interval;
-    ret->samples = row->samples;
-    ret->thread = row->key.tid;
-    ret->guarded_status = (enum salloc_guarded_status)row->key.guarded;
+    set_stack(bucket->key.stack, &ret->stack, &ret->depth);
+    ret->kind = (enum salloc_allocation_kind)bucket->key.kind;
+    ret->allocated_size = bucket->key.allocated;
+    ret->requested_size = bucket->key.requested;
+    ret->alignment = bucket->key.align;
+    ret->probability = bucket->key.p;
+    ret->interval = bucket->key.interval;
+    ret->samples = bucket->samples;
+    ret->thread = bucket->key.tid;
+    ret->guarded_status = (enum salloc_guarded_status)bucket->key.guarded;
     if (profile->type == SALLOC_PROFILE_ALLOCATIONS || profile->type == SALLOC_PROFILE_LIFETIMES) {
         ret->alloc_count = count;
         ret->alloc_bytes = bytes;
@@ -72,36 +72,36 @@ void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_buc
     }
     set_not_freed(ret);
     if (profile->type == SALLOC_PROFILE_LIFETIMES) {
-        ret->free_thread = row->key.free_tid;
-        set_stack(row->key.free_stack, &ret->free_stack, &ret->free_depth);
-        set_lifetimes(row, ret);
+        ret->free_thread = bucket->key.free_tid;
+        set_stack(bucket->key.free_stack, &ret->free_stack, &ret->free_depth);
+        set_lifetimes(bucket, ret);
     }
     if (profile->type == SALLOC_PROFILE_HEAP) {
-        ret->resident_bytes = row->resident / row->key.p;
-        ret->swapped_bytes = row->swapped / row->key.p;
-        ret->locked_bytes = row->locked / row->key.p;
-        ret->zero_bytes = row->zero / row->key.p;
+        ret->resident_bytes = bucket->resident / bucket->key.p;
+        ret->swapped_bytes = bucket->swapped / bucket->key.p;
+        ret->locked_bytes = bucket->locked / bucket->key.p;
+        ret->zero_bytes = bucket->zero / bucket->key.p;
     }
     if (profile->type == SALLOC_PROFILE_FRAGMENTATION)
-        ret->fragmentation_bytes = row->waste * (double)row->key.allocated / row->key.p;
+        ret->fragmentation_bytes = bucket->waste * (double)bucket->key.allocated / bucket->key.p;
 }
 
 bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
                               struct salloc_profile_sample *ret)
 {
-    struct sa_bucket row;
+    struct sa_bucket bucket;
 
-    if (single->row == SIZE_MAX)
+    if (single->bucket == SIZE_MAX)
         return false;
-    SA_DCHECK(single->row < profile->row_count);
-    row = (struct sa_bucket){.key = profile->rows[single->row].key,
-                             .samples = single->samples,
-                             .resident = (double)single->resident,
-                             .swapped = (double)single->swapped,
-                             .locked = (double)single->locked,
-                             .zero = (double)single->zero,
-                             .waste = single->waste};
-    sa_profile_row_sample(profile, &row, ret);
+    SA_DCHECK(single->bucket < profile->bucket_count);
+    bucket = (struct sa_bucket){.key = profile->buckets[single->bucket].key,
+                                .samples = single->samples,
+                                .resident = (double)single->resident,
+                                .swapped = (double)single->swapped,
+                                .locked = (double)single->locked,
+                                .zero = (double)single->zero,
+                                .waste = single->waste};
+    sa_profile_bucket_sample(profile, &bucket, ret);
     ret->address = (const void *)single->address;
     ret->thread = single->tid;
     ret->time_ns = single->time_ns ? (int64_t)single->time_ns + profile->clock_ns : 0;
@@ -127,10 +127,10 @@ bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *st
     bool any = stack == NULL;
 
     memset(ret, 0, sizeof(*ret));
-    for (size_t i = 0; i < profile->row_count; i++) {
-        struct sa_group group = sa_bucket_group(&profile->rows[i]);
+    for (size_t i = 0; i < profile->bucket_count; i++) {
+        struct sa_group group = sa_bucket_group(&profile->buckets[i]);
 
-        if (stack && profile->rows[i].key.stack != stack)
+        if (stack && profile->buckets[i].key.stack != stack)
             continue;
         sa_sums_add(ret, &group);
         any = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile in memory: buckets of samples that have all properties in common. The public header
- * calls a bucket a row. struct salloc_profile of the public header is struct sa_profile.
+ * A profile in memory: buckets of samples that have all properties in common. struct salloc_profile
+ * of the public header is struct sa_profile.
  *
  * sampling/snapshot/profile_snapshot.c makes profiles, also those of recordings
  * (sampling/record/recording.c). From then on a profile does not change, and any thread may read
@@ -55,7 +55,7 @@ struct sa_sample_copy {
     uintptr_t address;          /* the same, also if the block was freed; 0: several blocks */
     uint32_t tid;               /* the kernel's number of the allocating thread; 0: several */
     uint64_t time_ns;           /* of the allocation, on the clock of alloc/os/clock.h */
-    size_t row;                 /* in a profile: index of its bucket; SIZE_MAX: in none */
+    size_t bucket;              /* in a profile: index of its bucket; SIZE_MAX: in none */
     size_t resident, swapped, locked, zero; /* in a HEAP profile: bytes, 0 if not known */
 };
 
@@ -84,8 +84,8 @@ struct sa_profile {
     size_t single_count;
     double waste_max; /* FRAGMENTATION: most bytes wasted: free on spans; INFINITY: not known */
     int64_t clock_ns; /* added to the time of a single sample, gives the time since 1970 */
-    size_t row_count;
-    struct sa_bucket *rows; /* the buckets */
+    size_t bucket_count;
+    struct sa_bucket *buckets; /* the buckets */
     /* HEAP and ALLOCATIONS since the start: the sums of all that each stack ever allocated. */
     size_t total_count;
     struct sa_total {
@@ -99,19 +99,19 @@ struct sa_profile {
 };
 
 /* Returns the samples of a bucket as sa_sums_add takes them. */
-static inline struct sa_group sa_bucket_group(const struct sa_bucket *row)
+static inline struct sa_group sa_bucket_group(const struct sa_bucket *bucket)
 {
-    return (struct sa_group){.p = row->key.p,
-                             .interval = row->key.interval,
-                             .allocated = (double)row->key.allocated,
-                             .samples = row->samples,
-                             .offsets = row->offsets,
-                             .hits = row->hits};
+    return (struct sa_group){.p = bucket->key.p,
+                             .interval = bucket->key.interval,
+                             .allocated = (double)bucket->key.allocated,
+                             .samples = bucket->samples,
+                             .offsets = bucket->offsets,
+                             .hits = bucket->hits};
 }
 
 /* Store the public view of a bucket, and of a total. The view has pointers into the profile. */
-void sa_profile_row_sample(const struct sa_profile *profile, const struct sa_bucket *row,
-                           struct salloc_profile_sample *ret);
+void sa_profile_bucket_sample(const struct sa_profile *profile, const struct sa_bucket *bucket,
+                              struct salloc_profile_sample *ret);
 void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_total *total,
                              struct salloc_profile_sample *ret);
 

@@ -29,84 +29,88 @@ static uint64_t buckets_hash(const struct sa_bucket_key *key)
 }
 
 /* Returns the index entry of a key: that of its bucket, or the empty one where it belongs. */
-static uint32_t *buckets_entry(const struct sa_buckets *rows, const struct sa_bucket_key *key)
+static uint32_t *buckets_entry(const struct sa_buckets *buckets, const struct sa_bucket_key *key)
 {
-    size_t mask = 2 * rows->cap - 1, at = buckets_hash(key) & mask;
+    size_t mask = 2 * buckets->cap - 1, at = buckets_hash(key) & mask;
 
-    while (rows->index[at] && memcmp(&rows->rows[rows->index[at] - 1].key, key, sizeof(*key)) != 0)
+    while (buckets->index[at] &&
+           memcmp(&buckets->buckets[buckets->index[at] - 1].key, key, sizeof(*key)) != 0)
         at = (at + 1) & mask;
-    return &rows->index[at];
+    return &buckets->index[at];
 }
 
 /* Doubles the table. False: no memory, or SA_BUCKETS_MAX buckets. */
-static bool buckets_grow(struct sa_buckets *rows)
+static bool buckets_grow(struct sa_buckets *buckets)
 {
-    size_t cap = rows->cap ? 2 * rows->cap : BUCKETS_MIN;
-    struct sa_buckets more = {
-        .count = rows->count, .cap = cap, .bytes = buckets_bytes(cap), .dropped = rows->dropped};
+    size_t cap = buckets->cap ? 2 * buckets->cap : BUCKETS_MIN;
+    struct sa_buckets more = {.count = buckets->count,
+                              .cap = cap,
+                              .bytes = buckets_bytes(cap),
+                              .dropped = buckets->dropped};
 
     if (cap > SA_BUCKETS_MAX)
         return false;
-    more.rows = sa_vm_map(NULL, more.bytes, "salloc:profile");
-    if (!more.rows)
+    more.buckets = sa_vm_map(NULL, more.bytes, "salloc:profile");
+    if (!more.buckets)
         return false;
-    more.index = (uint32_t *)(more.rows + cap);
-    if (rows->count)
-        memcpy(more.rows, rows->rows, rows->count * sizeof(*rows->rows));
-    for (size_t i = 0; i < rows->count; i++)
-        *buckets_entry(&more, &more.rows[i].key) = (uint32_t)i + 1;
-    if (rows->cap)
-        sa_vm_unmap(rows->rows, rows->bytes);
-    *rows = more;
+    more.index = (uint32_t *)(more.buckets + cap);
+    if (buckets->count)
+        memcpy(more.buckets, buckets->buckets, buckets->count * sizeof(*buckets->buckets));
+    for (size_t i = 0; i < buckets->count; i++)
+        *buckets_entry(&more, &more.buckets[i].key) = (uint32_t)i + 1;
+    if (buckets->cap)
+        sa_vm_unmap(buckets->buckets, buckets->bytes);
+    *buckets = more;
     return true;
 }
 
-struct sa_bucket *sa_buckets_find(struct sa_buckets *rows, const struct sa_bucket_key *key)
+struct sa_bucket *sa_buckets_find(struct sa_buckets *buckets, const struct sa_bucket_key *key)
 {
-    struct sa_bucket *row;
+    struct sa_bucket *bucket;
     uint32_t *entry;
 
     SA_DCHECK(key->stack && key->p > 0 && key->p <= 1);
-    SA_DCHECK(rows->count <= rows->cap && !(rows->cap & (rows->cap - 1)));
-    SA_DCHECK(!rows->cap || rows->index); /* not trimmed */
-    if (rows->cap) {
-        entry = buckets_entry(rows, key);
+    SA_DCHECK(buckets->count <= buckets->cap && !(buckets->cap & (buckets->cap - 1)));
+    SA_DCHECK(!buckets->cap || buckets->index); /* not trimmed */
+    if (buckets->cap) {
+        entry = buckets_entry(buckets, key);
         if (*entry)
-            return &rows->rows[*entry - 1];
+            return &buckets->buckets[*entry - 1];
     }
-    if (rows->count == rows->cap && !buckets_grow(rows)) {
-        rows->dropped++;
+    if (buckets->count == buckets->cap && !buckets_grow(buckets)) {
+        buckets->dropped++;
         return NULL;
     }
-    entry = buckets_entry(rows, key);
-    row = &rows->rows[rows->count++];
-    *entry = (uint32_t)rows->count;
-    row->key = *key;
+    entry = buckets_entry(buckets, key);
+    bucket = &buckets->buckets[buckets->count++];
+    *entry = (uint32_t)buckets->count;
+    bucket->key = *key;
     sa_stack_ref(key->stack);
     if (key->free_stack)
         sa_stack_ref(key->free_stack);
-    return row;
+    return bucket;
 }
 
-void sa_buckets_trim(struct sa_buckets *rows)
+void sa_buckets_trim(struct sa_buckets *buckets)
 {
-    size_t used = sa_align_up(rows->count * sizeof(*rows->rows), sa_max(sa_vm.page_bytes, 4096));
+    size_t used =
+        sa_align_up(buckets->count * sizeof(*buckets->buckets), sa_max(sa_vm.page_bytes, 4096));
 
-    if (rows->count && used < rows->bytes) {
-        sa_vm_unmap((char *)rows->rows + used, rows->bytes - used);
-        rows->bytes = used;
-        rows->index = NULL;
+    if (buckets->count && used < buckets->bytes) {
+        sa_vm_unmap((char *)buckets->buckets + used, buckets->bytes - used);
+        buckets->bytes = used;
+        buckets->index = NULL;
     }
 }
 
-SA_ONCE void sa_buckets_free(struct sa_buckets *rows)
+SA_ONCE void sa_buckets_free(struct sa_buckets *buckets)
 {
-    for (size_t i = 0; i < rows->count; i++) {
-        sa_stack_unref(rows->rows[i].key.stack);
-        if (rows->rows[i].key.free_stack)
-            sa_stack_unref(rows->rows[i].key.free_stack);
+    for (size_t i = 0; i < buckets->count; i++) {
+        sa_stack_unref(buckets->buckets[i].key.stack);
+        if (buckets->buckets[i].key.free_stack)
+            sa_stack_unref(buckets->buckets[i].key.free_stack);
     }
-    if (rows->cap)
-        sa_vm_unmap(rows->rows, rows->bytes);
-    *rows = (struct sa_buckets){0};
+    if (buckets->cap)
+        sa_vm_unmap(buckets->buckets, buckets->bytes);
+    *buckets = (struct sa_buckets){0};
 }

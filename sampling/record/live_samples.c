@@ -55,7 +55,7 @@ SA_LAYOUT_STATIC_ADDRESS("live_samples", live);
 /* Gone samples of an earlier peak, to be released. */
 struct past {
     struct sa_sample *list;
-    struct sa_buckets rows;
+    struct sa_buckets buckets;
 };
 
 static void live_lock(void) SA_ACQUIRE(SA_RANK_SAMPLES)
@@ -84,13 +84,13 @@ static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
     for (int i = 0; i < FOLDED; i++) {
         struct sa_sample *s = live.gone;
         struct sa_bucket_key key = sa_sample_key(s);
-        struct sa_bucket *row = sa_buckets_find(&live.folded, &key);
+        struct sa_bucket *bucket = sa_buckets_find(&live.folded, &key);
 
-        if (!row)
+        if (!bucket)
             return;
-        row->samples++;
-        row->offsets += s->offset;
-        row->hits += s->hits;
+        bucket->samples++;
+        bucket->offsets += s->offset;
+        bucket->hits += s->hits;
         sa_stack_unref(s->stack);
         live.gone = s->next;
         live.gone_count--;
@@ -134,8 +134,8 @@ void sa_live_drop(struct sa_sample *s)
 /* Releases the gone samples of an earlier peak. The caller does not hold SAMPLES. */
 static void live_forget(struct past *past)
 {
-    if (past->rows.cap)
-        sa_buckets_free(&past->rows);
+    if (past->buckets.cap)
+        sa_buckets_free(&past->buckets);
     while (past->list) {
         struct sa_sample *s = past->list;
 
@@ -305,11 +305,13 @@ SA_RARE static void sample_copy(const struct sa_sample *s, struct sa_sample_copy
     sa_stack_ref(s->stack);
 }
 
-static void folded_copy(const struct sa_bucket *row, struct sa_sample_copy *to)
+static void folded_copy(const struct sa_bucket *bucket, struct sa_sample_copy *to)
 {
-    *to = (struct sa_sample_copy){
-        .key = row->key, .samples = row->samples, .offset = row->offsets, .hits = row->hits};
-    sa_stack_ref(row->key.stack);
+    *to = (struct sa_sample_copy){.key = bucket->key,
+                                  .samples = bucket->samples,
+                                  .offset = bucket->offsets,
+                                  .hits = bucket->hits};
+    sa_stack_ref(bucket->key.stack);
 }
 
 /*
@@ -354,7 +356,7 @@ SA_RARE bool sa_live_copy(bool peak, struct sa_copied *ret)
     for (const struct sa_sample *s = peak ? live.gone : NULL; s; s = s->next)
         sample_copy(s, &ret->samples[ret->count++], false);
     for (size_t i = 0; peak && i < live.folded.count; i++)
-        folded_copy(&live.folded.rows[i], &ret->samples[ret->count++]);
+        folded_copy(&live.folded.buckets[i], &ret->samples[ret->count++]);
     ret->time_ns = live.peak_time_ns;
     live_unlock();
     return true;

@@ -94,7 +94,7 @@ uint64_t sa_live_start(enum salloc_profile_type type);
 enum sa_stop { SA_STOPPED, SA_STOP_NONE, SA_STOP_NO_MEMORY };
 
 /*
- * Stops a recording, and hands its rows over to the caller. For a recording of lifetimes,
+ * Stops a recording, and hands its buckets over to the caller. For a recording of lifetimes,
  * *ret_censored gets the samples that it saw allocated and that are live at that moment. Without
  * such a recording (SA_STOP_NONE) or without memory (SA_STOP_NO_MEMORY), nothing changes.
  */

@@ -21,7 +21,7 @@ static uint64_t filled SA_GUARDED_BY(SA_RANK_SAMPLES); /* bit set = slot runs */
 static uint32_t
     want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
 
-static bool by_thread; /* rows for each thread; atomic, relaxed */
+static bool by_thread; /* buckets for each thread; atomic, relaxed */
 
 SA_LAYOUT_STATIC_ADDRESS("by_thread", by_thread);
 
@@ -118,20 +118,20 @@ bool sa_recordings_want_frees(void)
     return sa_load_relaxed(&want_frees) != 0;
 }
 
-/* Adds a sample to a row. */
-static void row_add(struct sa_bucket *row, const struct sa_sample *s)
+/* Adds a sample to a bucket. */
+static void bucket_add(struct sa_bucket *bucket, const struct sa_sample *s)
 {
-    row->samples++;
-    row->offsets += s->offset;
-    row->hits += s->hits;
+    bucket->samples++;
+    bucket->offsets += s->offset;
+    bucket->hits += s->hits;
 }
 
-SA_RARE void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns)
+SA_RARE void sa_bucket_add_life(struct sa_bucket *bucket, uint64_t ns)
 {
-    row->life_sum += (double)ns;
-    row->life_squares += (double)ns * (double)ns;
-    row->life_min = row->samples == 1 || ns < row->life_min ? ns : row->life_min;
-    row->life_max = ns > row->life_max ? ns : row->life_max;
+    bucket->life_sum += (double)ns;
+    bucket->life_squares += (double)ns * (double)ns;
+    bucket->life_min = bucket->samples == 1 || ns < bucket->life_min ? ns : bucket->life_min;
+    bucket->life_max = ns > bucket->life_max ? ns : bucket->life_max;
 }
 
 SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
@@ -141,12 +141,12 @@ SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
 
     for (uint64_t left = filled; left; left &= left - 1) {
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
-        struct sa_bucket *row = NULL;
+        struct sa_bucket *bucket = NULL;
 
         if (r->type == SALLOC_PROFILE_ALLOCATIONS)
-            row = sa_buckets_find(&r->rows, &key);
-        if (row)
-            row_add(row, sample);
+            bucket = sa_buckets_find(&r->buckets, &key);
+        if (bucket)
+            bucket_add(bucket, sample);
     }
 }
 
@@ -172,13 +172,13 @@ SA_RARE void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack
     key.same_thread = sample->thread == sa_sample_thread();
     for (uint64_t left = filled; left; left &= left - 1) {
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
-        struct sa_bucket *row = NULL;
+        struct sa_bucket *bucket = NULL;
 
         if (r->type == SALLOC_PROFILE_LIFETIMES && sample->number > r->since)
-            row = sa_buckets_find(&r->rows, &key);
-        if (!row)
+            bucket = sa_buckets_find(&r->buckets, &key);
+        if (!bucket)
             continue;
-        row_add(row, sample);
-        sa_bucket_add_life(row, now_ns - sample->time_ns);
+        bucket_add(bucket, sample);
+        sa_bucket_add_life(bucket, now_ns - sample->time_ns);
     }
 }

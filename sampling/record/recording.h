@@ -53,7 +53,7 @@ struct sa_recording {
     int64_t start_ns;              /* since 1970 */
     uint64_t start_monotonic_ns;
     uint32_t rates; /* sa_rates_generation at the start */
-    struct sa_buckets rows;
+    struct sa_buckets buckets;
 };
 
 /* A number of the calling thread. Unlike the address of its variables, no other thread of the
@@ -67,7 +67,7 @@ uint32_t sa_sample_thread(void);
  */
 uint32_t sa_sample_tid(bool exact);
 
-/* Sets and reads whether profiles have separate rows for the samples of each thread. */
+/* Sets and reads whether profiles have separate buckets for the samples of each thread. */
 void sa_sample_set_by_thread(bool on);
 bool sa_sample_by_thread_get(void);
 
@@ -95,7 +95,7 @@ void sa_recordings_allocated(const struct sa_sample *sample) SA_REQUIRES(SA_RANK
 void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_stack,
                          uint64_t now_ns) SA_REQUIRES(SA_RANK_SAMPLES);
 
-/* Adds a lifetime to a row, whose sample was counted before. */
-void sa_bucket_add_life(struct sa_bucket *row, uint64_t ns);
+/* Adds a lifetime to a bucket, whose sample was counted before. */
+void sa_bucket_add_life(struct sa_bucket *bucket, uint64_t ns);
 
 #endif

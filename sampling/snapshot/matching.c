@@ -113,12 +113,13 @@ static void pick_single(struct picked *picked, const struct salloc_profile_query
     sa_value_sums_add(&picked->values, key->p, metric_value(query->metric, single));
 }
 
-static void pick_row(struct picked *picked, const struct sa_bucket *row)
+static void pick_bucket(struct picked *picked, const struct sa_bucket *bucket)
 {
-    struct sa_group group = sa_bucket_group(row);
+    struct sa_group group = sa_bucket_group(bucket);
 
     sa_sums_add(&picked->sums, &group);
-    sa_life_sums_add(&picked->lives, row->key.p, row->samples, row->life_sum, row->life_squares);
+    sa_life_sums_add(&picked->lives, bucket->key.p, bucket->samples, bucket->life_sum,
+                     bucket->life_squares);
 }
 
 /* Adds up all samples of the set: single samples if the profile has them, otherwise buckets. */
@@ -131,10 +132,10 @@ static void pick(const struct sa_profile *profile, const struct salloc_profile_q
         if (sa_profile_single_sample(profile, &profile->singles[i], &sample) &&
             query_takes(query, &sample))
             pick_single(picked, query, &profile->singles[i]);
-    for (size_t i = 0; !profile->singles && i < profile->row_count; i++) {
-        sa_profile_row_sample(profile, &profile->rows[i], &sample);
+    for (size_t i = 0; !profile->singles && i < profile->bucket_count; i++) {
+        sa_profile_bucket_sample(profile, &profile->buckets[i], &sample);
         if (query_takes(query, &sample))
-            pick_row(picked, &profile->rows[i]);
+            pick_bucket(picked, &profile->buckets[i]);
     }
     /* The totals of a heap profile are of all blocks ever allocated, not of those in use. */
     for (size_t i = 0; profile->type == SALLOC_PROFILE_ALLOCATIONS && i < profile->total_count;

@@ -22,7 +22,7 @@
 /* A profile and its memory, in a mapping of its own. */
 struct profile_memory {
     struct sa_profile profile; /* first: sa_profile_free casts */
-    struct sa_buckets rows;
+    struct sa_buckets buckets;
     size_t totals_cap;        /* totals that fit */
     size_t totals_bytes;      /* of their mapping */
     bool totals_short;        /* no memory for all of them */
@@ -89,7 +89,7 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
     struct sa_sampler_stats sampler;
 
     /* A program may hold profiles for long, and memory limits count all mappings. */
-    sa_buckets_trim(&m->rows);
+    sa_buckets_trim(&m->buckets);
     m->totals_bytes = map_trim(m->profile.totals, m->totals_bytes,
                                m->profile.total_count * sizeof(struct sa_total));
     m->singles.mapped_bytes = map_trim(m->singles.samples, m->singles.mapped_bytes,
@@ -100,11 +100,11 @@ static struct sa_profile *profile_finish(struct profile_memory *m, uint32_t rate
     m->profile.singles = m->singles.samples;
     m->profile.single_count = m->singles.count;
     m->profile.clock_ns = (int64_t)(sa_clock_calendar_ns() - sa_clock_ns());
-    m->profile.rows = m->rows.rows;
-    m->profile.row_count = m->rows.count;
+    m->profile.buckets = m->buckets.buckets;
+    m->profile.bucket_count = m->buckets.count;
     m->profile.stacks_dropped = stacks.dropped;
     m->profile.stacks_evicted = stacks.evicted_samples;
-    m->profile.samples_dropped = sampler.failed + m->rows.dropped;
+    m->profile.samples_dropped = sampler.failed + m->buckets.dropped;
     profile_set_unseen(&m->profile, rates);
     m->profile.used_bytes = sa_footprint_bytes();
     return &m->profile;
@@ -114,7 +114,7 @@ void sa_profile_free(struct sa_profile *profile)
 {
     struct profile_memory *m = (struct profile_memory *)profile;
 
-    sa_buckets_free(&m->rows);
+    sa_buckets_free(&m->buckets);
     sa_live_free_copied(&m->singles);
     for (size_t i = 0; i < profile->total_count; i++)
         sa_stack_unref(profile->totals[i].stack);
@@ -128,17 +128,17 @@ static void profile_add_copied(struct profile_memory *m, const struct sa_copied 
 {
     for (size_t i = 0; i < copied->count; i++) {
         struct sa_sample_copy *s = &copied->samples[i];
-        struct sa_bucket *row = sa_buckets_find(&m->rows, &s->key);
+        struct sa_bucket *bucket = sa_buckets_find(&m->buckets, &s->key);
 
-        if (!row) {
-            s->row = SIZE_MAX;
+        if (!bucket) {
+            s->bucket = SIZE_MAX;
             continue;
         }
-        s->row = (size_t)(row - m->rows.rows);
-        row->samples += s->samples;
-        row->offsets += s->offset;
-        row->hits += s->hits;
-        row->waste += s->waste;
+        s->bucket = (size_t)(bucket - m->buckets.buckets);
+        bucket->samples += s->samples;
+        bucket->offsets += s->offset;
+        bucket->hits += s->hits;
+        bucket->waste += s->waste;
     }
 }
 
@@ -166,15 +166,15 @@ void sa_snapshot_measure(struct sa_profile *profile)
     for (size_t i = 0; i < m->singles.count; i++) {
         struct sa_sample_copy *s = &m->singles.samples[i];
 
-        if (s->start && s->row != SIZE_MAX && sample_residency(&pages, s, &resident)) {
+        if (s->start && s->bucket != SIZE_MAX && sample_residency(&pages, s, &resident)) {
             s->resident = resident.resident;
             s->swapped = resident.swapped;
             s->locked = resident.locked;
             s->zero = resident.zero;
-            m->rows.rows[s->row].resident += (double)resident.resident;
-            m->rows.rows[s->row].swapped += (double)resident.swapped;
-            m->rows.rows[s->row].locked += (double)resident.locked;
-            m->rows.rows[s->row].zero += (double)resident.zero;
+            m->buckets.buckets[s->bucket].resident += (double)resident.resident;
+            m->buckets.buckets[s->bucket].swapped += (double)resident.swapped;
+            m->buckets.buckets[s->bucket].locked += (double)resident.locked;
+            m->buckets.buckets[s->bucket].zero += (double)resident.zero;
         }
     }
     sa_residency_close(&pages);
@@ -256,7 +256,7 @@ struct sa_profile *sa_snapshot_profile(enum salloc_profile_type type, int *ret_e
     profile_add_copied(m, &copied);
     sa_live_unref_copied(&copied);
     m->singles = copied;
-    if (m->rows.dropped && m->rows.count < SA_BUCKETS_MAX) { /* no memory for all buckets */
+    if (m->buckets.dropped && m->buckets.count < SA_BUCKETS_MAX) { /* no memory for all buckets */
         sa_profile_free(&m->profile);
         return NULL;
     }
@@ -271,16 +271,16 @@ static void profile_add_censored(struct profile_memory *m, const struct sa_copie
     for (size_t i = 0; i < copied->count; i++) {
         const struct sa_sample_copy *s = &copied->samples[i];
         struct sa_bucket_key key = s->key;
-        struct sa_bucket *row;
+        struct sa_bucket *bucket;
 
         key.censored = 1;
-        row = sa_buckets_find(&m->rows, &key);
-        if (!row)
+        bucket = sa_buckets_find(&m->buckets, &key);
+        if (!bucket)
             continue;
-        row->samples++;
-        row->offsets += s->offset;
-        row->hits += s->hits;
-        sa_bucket_add_life(row, now - s->time_ns);
+        bucket->samples++;
+        bucket->offsets += s->offset;
+        bucket->hits += s->hits;
+        sa_bucket_add_life(bucket, now - s->time_ns);
     }
 }
 
@@ -302,7 +302,7 @@ struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error)
     m->profile.type = recording.type;
     m->profile.time_ns = recording.start_ns;
     m->profile.duration_ns = (int64_t)(sa_clock_ns() - recording.start_monotonic_ns);
-    m->rows = recording.rows;
+    m->buckets = recording.buckets;
     profile_add_censored(m, &copied);
     sa_live_free_copied(&copied);
     return profile_finish(m, recording.rates);

@@ -83,8 +83,8 @@ static bool collect(const struct sa_profile *profile, struct sa_frames *ret)
     struct sa_frame *frame = NULL;
     bool fine = true;
 
-    for (size_t i = 0; fine && i < profile->row_count; i++) {
-        const struct sa_bucket_key *key = &profile->rows[i].key;
+    for (size_t i = 0; fine && i < profile->bucket_count; i++) {
+        const struct sa_bucket_key *key = &profile->buckets[i].key;
 
         fine = set_add_stack(&set, key->stack) && set_add_stack(&set, key->free_stack);
         if (fine && !key->free_stack && !key->censored && profile->type == SALLOC_PROFILE_LIFETIMES)

@@ -3,7 +3,7 @@
  * Made-up profiles in every format. profile.proto, taken out of its gzip blocks (whose sums must be
  * right), is decoded: numbers refer to what is there, strings are UTF-8, each sample has a value
  * for each type. The totals of all formats are the same: those of profile.proto, which are those of
- * the rows.
+ * the buckets.
  */
 #include "sampling/export/write.h"
 
@@ -19,7 +19,7 @@
 #define TYPES  8
 
 static struct sa_profile profile;
-static struct sa_bucket rows[ROWS];
+static struct sa_bucket buckets[ROWS];
 static struct sa_total totals[STACKS];
 static _Alignas(
     16) char stack_bytes[STACKS][sizeof(struct sa_stack) + SA_STACK_MAX * sizeof(uintptr_t)];
@@ -48,7 +48,7 @@ static void make_stacks(struct fuzz_input *in)
     }
 }
 
-static void make_row(struct fuzz_input *in, struct sa_bucket *r)
+static void make_bucket(struct fuzz_input *in, struct sa_bucket *r)
 {
     double interval = (double)((uint64_t)1 << fuzz_below(in, 41));
     size_t allocated = fuzz_size(in, 32);
@@ -107,18 +107,18 @@ static void make_profile(struct fuzz_input *in)
     profile.stacks_dropped = fuzz_number(in, 8);
     profile.samples_dropped = fuzz_number(in, 8);
     make_stacks(in);
-    profile.rows = rows;
+    profile.buckets = buckets;
     profile.totals = totals;
-    profile.row_count = fuzz_below(in, ROWS + 1);
-    for (size_t i = 0; i < profile.row_count; i++)
-        make_row(in, &rows[i]);
+    profile.bucket_count = fuzz_below(in, ROWS + 1);
+    for (size_t i = 0; i < profile.bucket_count; i++)
+        make_bucket(in, &buckets[i]);
     if (profile.type == SALLOC_PROFILE_HEAP)
         profile.total_count = fuzz_below(in, STACKS + 1);
     for (size_t i = 0; i < profile.total_count; i++) {
         struct sa_bucket more;
         struct sa_group group;
 
-        make_row(in, &more);
+        make_bucket(in, &more);
         group = sa_bucket_group(&more);
         memset(&totals[i], 0, sizeof(totals[i]));
         totals[i].stack = stack_at(i);
@@ -337,17 +337,17 @@ struct sums {
     uint64_t count, bytes, alloc_count, alloc_bytes;
 };
 
-static struct sums sums_of_rows(void)
+static struct sums sums_of_buckets(void)
 {
     struct sums s = {0, 0, 0, 0};
 
-    for (size_t i = 0; i < profile.row_count; i++) {
-        double weight = 1 / rows[i].key.p, bytes = weight * (double)rows[i].key.allocated;
+    for (size_t i = 0; i < profile.bucket_count; i++) {
+        double weight = 1 / buckets[i].key.p, bytes = weight * (double)buckets[i].key.allocated;
 
-        s.count += (uint64_t)((double)rows[i].samples * weight + 0.5);
+        s.count += (uint64_t)((double)buckets[i].samples * weight + 0.5);
         s.bytes += (uint64_t)((profile.type == SALLOC_PROFILE_FRAGMENTATION
-                                   ? rows[i].waste * bytes
-                                   : (double)rows[i].samples * bytes) +
+                                   ? buckets[i].waste * bytes
+                                   : (double)buckets[i].samples * bytes) +
                               0.5);
     }
     for (size_t i = 0; i < profile.total_count; i++) {
@@ -465,7 +465,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!sa_vm.page_bytes)
         sa_vm_init();
     make_profile(&in);
-    s = sums_of_rows();
+    s = sums_of_buckets();
     plain = write_with(sa_write_proto, false);
     packed = write_with(sa_write_proto, true);
     unpack(&packed);

@@ -57,7 +57,7 @@ const struct sa_stack *made_stack(unsigned which)
     return stack_at(which);
 }
 
-static struct sa_bucket row(unsigned stack, size_t allocated, size_t requested, uint64_t samples)
+static struct sa_bucket bucket(unsigned stack, size_t allocated, size_t requested, uint64_t samples)
 {
     struct sa_bucket r;
 
@@ -76,46 +76,46 @@ static struct sa_bucket row(unsigned stack, size_t allocated, size_t requested, 
 
 #define ROWS 8
 
-static size_t make_rows(struct sa_bucket *rows)
+static size_t make_buckets(struct sa_bucket *buckets)
 {
-    rows[0] = row(MADE_LEAF, 64, 50, 3);
-    rows[1] = row(MADE_LEAF, 8, 1, 1);
-    rows[2] = row(MADE_LEAF, 8, 8, 7);
-    rows[3] = row(MADE_MIDDLE, 4096, 4096, 2);
-    rows[3].key.align = 4096;
-    rows[3].key.kind = SALLOC_KIND_ALIGNED;
-    rows[4] = row(MADE_LIBC, 8 << 20, (8 << 20) - 1, 5);
-    rows[4].key.kind = SALLOC_KIND_NEW;
-    rows[5] = row(MADE_NOWHERE, 524288, 524288, 1);
-    rows[6] = row(MADE_UNKNOWN, 16, 16, 1);
-    rows[7] = row(MADE_MIDDLE, 16, 9, 11);
-    rows[0].key.guarded = SALLOC_GUARDED_GUARDED;
-    rows[1].key.guarded = SALLOC_GUARDED_RATE_LIMITED;
-    rows[2].key.guarded = SALLOC_GUARDED_FILTERED;
-    rows[3].key.guarded = SALLOC_GUARDED_MPROTECT_FAILED;
-    rows[4].key.guarded = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
-    rows[5].key.guarded = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
-    rows[6].key.guarded = SALLOC_GUARDED_DISABLED;
+    buckets[0] = bucket(MADE_LEAF, 64, 50, 3);
+    buckets[1] = bucket(MADE_LEAF, 8, 1, 1);
+    buckets[2] = bucket(MADE_LEAF, 8, 8, 7);
+    buckets[3] = bucket(MADE_MIDDLE, 4096, 4096, 2);
+    buckets[3].key.align = 4096;
+    buckets[3].key.kind = SALLOC_KIND_ALIGNED;
+    buckets[4] = bucket(MADE_LIBC, 8 << 20, (8 << 20) - 1, 5);
+    buckets[4].key.kind = SALLOC_KIND_NEW;
+    buckets[5] = bucket(MADE_NOWHERE, 524288, 524288, 1);
+    buckets[6] = bucket(MADE_UNKNOWN, 16, 16, 1);
+    buckets[7] = bucket(MADE_MIDDLE, 16, 9, 11);
+    buckets[0].key.guarded = SALLOC_GUARDED_GUARDED;
+    buckets[1].key.guarded = SALLOC_GUARDED_RATE_LIMITED;
+    buckets[2].key.guarded = SALLOC_GUARDED_FILTERED;
+    buckets[3].key.guarded = SALLOC_GUARDED_MPROTECT_FAILED;
+    buckets[4].key.guarded = SALLOC_GUARDED_LARGER_THAN_ONE_PAGE;
+    buckets[5].key.guarded = SALLOC_GUARDED_NO_AVAILABLE_SLOTS;
+    buckets[6].key.guarded = SALLOC_GUARDED_DISABLED;
     return ROWS;
 }
 
-static void set_ends(struct sa_bucket *rows)
+static void set_ends(struct sa_bucket *buckets)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        double n = (double)rows[i].samples;
+        double n = (double)buckets[i].samples;
 
-        rows[i].life_sum = n * 1e6;
-        rows[i].life_squares = n * (1e12 + (n > 1 ? 4e10 : 0)); /* deviation 200 us */
-        rows[i].life_min = n > 1 ? 800000 : 1000000;
-        rows[i].life_max = n > 1 ? 1200000 : 1000000;
-        rows[i].key.censored = i == 3;
-        if (!rows[i].key.censored) {
-            rows[i].key.free_stack = i == 5 ? NULL : (struct sa_stack *)made_stack(MADE_LIBC);
-            rows[i].key.same_cpu = i % 2;
-            rows[i].key.same_vcpu = -2; /* not known */
-            rows[i].key.same_l3 = i % 4 < 2;
-            rows[i].key.same_numa = i < 4;
-            rows[i].key.same_thread = 1;
+        buckets[i].life_sum = n * 1e6;
+        buckets[i].life_squares = n * (1e12 + (n > 1 ? 4e10 : 0)); /* deviation 200 us */
+        buckets[i].life_min = n > 1 ? 800000 : 1000000;
+        buckets[i].life_max = n > 1 ? 1200000 : 1000000;
+        buckets[i].key.censored = i == 3;
+        if (!buckets[i].key.censored) {
+            buckets[i].key.free_stack = i == 5 ? NULL : (struct sa_stack *)made_stack(MADE_LIBC);
+            buckets[i].key.same_cpu = i % 2;
+            buckets[i].key.same_vcpu = -2; /* not known */
+            buckets[i].key.same_l3 = i % 4 < 2;
+            buckets[i].key.same_numa = i < 4;
+            buckets[i].key.same_thread = 1;
         }
     }
 }
@@ -125,7 +125,7 @@ static void make_totals(struct sa_profile *profile, struct sa_total *totals)
     profile->totals = totals;
     profile->total_count = 2;
     for (size_t i = 0; i < 2; i++) {
-        struct sa_bucket more = row(MADE_LEAF + (unsigned)i, 64, 64, 40 + i);
+        struct sa_bucket more = bucket(MADE_LEAF + (unsigned)i, 64, 64, 40 + i);
         struct sa_group group = sa_bucket_group(&more);
 
         memset(&totals[i], 0, sizeof(totals[i]));
@@ -138,7 +138,7 @@ const struct sa_profile *made_profile(enum salloc_profile_type type)
 {
     static struct {
         struct sa_profile profile;
-        struct sa_bucket rows[ROWS];
+        struct sa_bucket buckets[ROWS];
         struct sa_total totals[2];
     } made[SALLOC_PROFILE_LIFETIMES + 1];
     struct sa_profile *profile = &made[type].profile;
@@ -147,25 +147,25 @@ const struct sa_profile *made_profile(enum salloc_profile_type type)
     profile->time_ns = 1709210096123456789; /* 2024-02-29 12:34:56 */
     profile->interval = (int64_t)T;
     profile->unseen = (struct sa_unseen){.bytes = T, .blocks = T / 8};
-    profile->rows = made[type].rows;
-    profile->row_count = make_rows(profile->rows);
+    profile->buckets = made[type].buckets;
+    profile->bucket_count = make_buckets(profile->buckets);
     profile->stacks_dropped = 1;
     profile->samples_dropped = 2;
     if (type == SALLOC_PROFILE_HEAP) {
         make_totals(profile, made[type].totals);
-        profile->rows[4].resident = 5e6;
-        profile->rows[4].swapped = 4096;
-        profile->rows[4].locked = 3e6;
-        profile->rows[4].zero = 2e6;
-        profile->rows[3].resident = 4096; /* of 8192, in two samples */
+        profile->buckets[4].resident = 5e6;
+        profile->buckets[4].swapped = 4096;
+        profile->buckets[4].locked = 3e6;
+        profile->buckets[4].zero = 2e6;
+        profile->buckets[3].resident = 4096; /* of 8192, in two samples */
         profile->knows = SA_KNOWS_PAGES | SA_KNOWS_LOCKED | SA_KNOWS_ZERO;
     }
     if (type == SALLOC_PROFILE_FRAGMENTATION)
         for (size_t i = 0; i < ROWS; i++)
-            profile->rows[i].waste =
-                i == 4 ? 0 : 0.25 * (double)profile->rows[i].samples * (double)i;
+            profile->buckets[i].waste =
+                i == 4 ? 0 : 0.25 * (double)profile->buckets[i].samples * (double)i;
     if (type == SALLOC_PROFILE_LIFETIMES)
-        set_ends(profile->rows);
+        set_ends(profile->buckets);
     if (type == SALLOC_PROFILE_LIFETIMES || type == SALLOC_PROFILE_ALLOCATIONS)
         profile->duration_ns = 1500000000;
     return profile;

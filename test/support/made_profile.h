@@ -9,7 +9,7 @@
 
 #include "sampling/profile/profile.h"
 
-/* Where the stacks of the rows begin; the names are those of the functions. */
+/* Where the stacks of the buckets begin; the names are those of the functions. */
 enum {
     MADE_LEAF,    /* made_leaf, made_middle, made_root */
     MADE_MIDDLE,  /* made_middle, made_root */
@@ -23,7 +23,7 @@ enum {
 const struct sa_profile *made_profile(enum salloc_profile_type type);
 const struct sa_stack *made_stack(unsigned which);
 
-/* Without rows. */
+/* Without buckets. */
 const struct sa_profile *made_profile_empty(enum salloc_profile_type type);
 
 #endif

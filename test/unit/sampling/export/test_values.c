@@ -79,7 +79,7 @@ static void test_profile_sums(void **state)
     assert_int_equal(sums.samples, 26);
     assert_false(sa_profile_sums(&profile, &other, &sums));
     profile.type = SALLOC_PROFILE_ALLOCATIONS;
-    profile.row_count = 0;
+    profile.bucket_count = 0;
     assert_true(sa_profile_sums(&profile, made_stack(MADE_LEAF), &sums));
     assert_int_equal(sums.samples, 40);
     assert_false(sa_profile_sums(&profile, made_stack(MADE_LIBC), &sums));
@@ -88,14 +88,14 @@ static void test_profile_sums(void **state)
 }
 
 /* Only what a type of profile tells of is filled in. */
-static void test_profile_public_rows(void **state)
+static void test_profile_public_buckets(void **state)
 {
     struct salloc_profile_sample s;
     const struct sa_profile *p;
 
     (void)state;
     p = made_profile(SALLOC_PROFILE_HEAP);
-    sa_profile_row_sample(p, &p->rows[4], &s);
+    sa_profile_bucket_sample(p, &p->buckets[4], &s);
     assert_int_equal(s.depth, 2);
     assert_ptr_equal(s.stack, made_stack(MADE_LIBC)->pc);
     assert_int_equal(s.kind, SALLOC_KIND_NEW);
@@ -111,21 +111,21 @@ static void test_profile_public_rows(void **state)
     assert_true(fabs(s.alloc_bytes - 20972780) < 1 && s.alloc_count * 64 == s.alloc_bytes);
 
     p = made_profile(SALLOC_PROFILE_FRAGMENTATION);
-    sa_profile_row_sample(p, &p->rows[5], &s); /* a quarter of 5 blocks free per live one */
+    sa_profile_bucket_sample(p, &p->buckets[5], &s); /* a quarter of 5 blocks free per live one */
     assert_true(fabs(s.fragmentation_bytes / s.inuse_bytes - 1.25) < 1e-12);
 
     p = made_profile(SALLOC_PROFILE_ALLOCATIONS);
-    sa_profile_row_sample(p, &p->rows[4], &s);
+    sa_profile_bucket_sample(p, &p->buckets[4], &s);
     assert_true(s.alloc_bytes == 5.0 * (8 << 20) && s.inuse_bytes == 0);
 
     p = made_profile(SALLOC_PROFILE_LIFETIMES);
-    sa_profile_row_sample(p, &p->rows[0], &s);
+    sa_profile_bucket_sample(p, &p->buckets[0], &s);
     assert_ptr_equal(s.free_stack, made_stack(MADE_LIBC)->pc);
     assert_true(s.same_cpu == 0 && s.same_thread == 1 && s.inuse_count == 0 && s.alloc_count > 0);
     assert_true(s.same_vcpu == -1 && s.same_l3 == 1 && s.same_numa == 1);
     assert_true(s.lifetime_mean == 1e6 && fabs(s.lifetime_deviation - 2e5) < 1);
     assert_int_equal(s.lifetime_max, 1200000);
-    sa_profile_row_sample(p, &p->rows[3], &s);
+    sa_profile_bucket_sample(p, &p->buckets[3], &s);
     assert_true(s.censored && !s.free_stack && s.same_thread == -1);
 }
 
@@ -134,7 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_add_up),
         cmocka_unit_test(test_profile_sums),
-        cmocka_unit_test(test_profile_public_rows),
+        cmocka_unit_test(test_profile_public_buckets),
     };
 
     sa_vm_init();

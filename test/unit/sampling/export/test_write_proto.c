@@ -409,9 +409,9 @@ static void test_proto_labels_of_threads(void **state)
         struct collected c;
         bool lives = type == SALLOC_PROFILE_LIFETIMES;
 
-        for (size_t i = 0; i < profile.row_count; i++)
-            profile.rows[i].key.tid = i % 2 ? ended : self;
-        profile.rows[0].key.free_tid = ended;
+        for (size_t i = 0; i < profile.bucket_count; i++)
+            profile.buckets[i].key.tid = i % 2 ? ended : self;
+        profile.buckets[0].key.free_tid = ended;
         c = collect(sa_write_proto, &profile);
         decode(&c);
         assert_true(has_number(0, "thread_id", self, "count"));
@@ -430,12 +430,13 @@ static void test_proto_labels_of_threads(void **state)
  * stack is unknown. */
 static void test_proto_names_an_unknown_free(void **state)
 {
-    struct sa_bucket row = {.key = {.stack = (struct sa_stack *)made_stack(MADE_LEAF),
-                                    .p = 0.5,
-                                    .interval = 100,
-                                    .allocated = 64},
-                            .samples = 1};
-    struct sa_profile profile = {.type = SALLOC_PROFILE_LIFETIMES, .row_count = 1, .rows = &row};
+    struct sa_bucket bucket = {.key = {.stack = (struct sa_stack *)made_stack(MADE_LEAF),
+                                       .p = 0.5,
+                                       .interval = 100,
+                                       .allocated = 64},
+                               .samples = 1};
+    struct sa_profile profile = {
+        .type = SALLOC_PROFILE_LIFETIMES, .bucket_count = 1, .buckets = &bucket};
     struct sa_frames frames;
 
     (void)state;

@@ -157,7 +157,7 @@ static void test_report_of_lifetimes(void **state)
     free(c.data);
 
     /* The mean is of blocks: a row whose samples stand for more of them counts for more. */
-    lived[0] = lived[1] = profile.rows[4]; /* with p = 1 */
+    lived[0] = lived[1] = profile.buckets[4]; /* with p = 1 */
     lived[0].samples = 1;
     lived[0].life_sum = lived[0].life_min = lived[0].life_max = 7;
     lived[1].samples = 2;
@@ -165,8 +165,8 @@ static void test_report_of_lifetimes(void **state)
     lived[1].life_min = 3600ull * 1000000000;
     lived[1].life_max = 36 * 3600ull * 1000000000;
     lived[1].life_sum = (double)(lived[1].life_min + lived[1].life_max);
-    profile.rows = lived;
-    profile.row_count = 2;
+    profile.buckets = lived;
+    profile.bucket_count = 2;
     c = collect(sa_write_report, &profile);
     assert_lives(&c, " 41943040 100.00%", "0 14.80 h 7.00 ns 1.50 d - -");
     /* Of 3 samples nothing is known but their mean. */
@@ -226,7 +226,7 @@ static void test_summary_without_samples(void **state)
 #define STACKS 500
 
 static _Alignas(16) char stacks[STACKS][sizeof(struct sa_stack) + 16];
-static struct sa_bucket rows[STACKS];
+static struct sa_bucket buckets[STACKS];
 
 /* As jeprof 5.3 reads it, which adds up in doubles and cuts off. */
 static void read_jeprof(const char *text, uint64_t *ret_count, uint64_t *ret_bytes)
@@ -253,8 +253,10 @@ static void read_jeprof(const char *text, uint64_t *ret_count, uint64_t *ret_byt
 static void test_jeprof_inverts_exactly(void **state)
 {
     static const size_t sizes[] = {8, 8, 16, 24, 32, 48, 1024};
-    struct sa_profile profile = {
-        .type = SALLOC_PROFILE_PEAK_HEAP, .interval = 1 << 21, .rows = rows, .row_count = STACKS};
+    struct sa_profile profile = {.type = SALLOC_PROFILE_PEAK_HEAP,
+                                 .interval = 1 << 21,
+                                 .buckets = buckets,
+                                 .bucket_count = STACKS};
     struct test_random random = {5};
     uint64_t expect = 0, expect_count = 0, count, bytes;
     struct collected c;
@@ -266,14 +268,14 @@ static void test_jeprof_inverts_exactly(void **state)
 
         stack->depth = 1;
         stack->pc[0] = 0x1000 + i;
-        memset(&rows[i], 0, sizeof(rows[i]));
-        rows[i].key.stack = stack;
-        rows[i].key.allocated = a;
-        rows[i].key.interval = (double)(1 + test_random_below(&random, 1 << 21));
-        rows[i].key.p = -expm1((double)a * log1p(-1 / rows[i].key.interval));
-        rows[i].samples = 1 + test_random_below(&random, 100);
-        expect += (uint64_t)((double)(rows[i].samples * a) / rows[i].key.p + 0.5);
-        expect_count += (uint64_t)((double)rows[i].samples / rows[i].key.p + 0.5);
+        memset(&buckets[i], 0, sizeof(buckets[i]));
+        buckets[i].key.stack = stack;
+        buckets[i].key.allocated = a;
+        buckets[i].key.interval = (double)(1 + test_random_below(&random, 1 << 21));
+        buckets[i].key.p = -expm1((double)a * log1p(-1 / buckets[i].key.interval));
+        buckets[i].samples = 1 + test_random_below(&random, 100);
+        expect += (uint64_t)((double)(buckets[i].samples * a) / buckets[i].key.p + 0.5);
+        expect_count += (uint64_t)((double)buckets[i].samples / buckets[i].key.p + 0.5);
     }
     c = collect(sa_write_jeprof, &profile);
     read_jeprof(c.data, &count, &bytes);

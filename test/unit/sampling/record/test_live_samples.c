@@ -319,10 +319,10 @@ static void test_live_profiles_add_up(void **state)
         s[i] = sample_add(i % 2, 48, 0.25);
     p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
     assert_non_null(p);
-    assert_int_equal(p->row_count, 2);
+    assert_int_equal(p->bucket_count, 2);
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(p->rows[i].samples, TEST_COUNT(s) / 2);
-        assert_true(p->rows[i].offsets == 2.0 * 30 && p->rows[i].hits == 3.0 * 30);
+        assert_int_equal(p->buckets[i].samples, TEST_COUNT(s) / 2);
+        assert_true(p->buckets[i].offsets == 2.0 * 30 && p->buckets[i].hits == 3.0 * 30);
     }
     for (size_t i = 0; i < p->total_count; i++)
         found += p->totals[i].sums.samples + p->totals[i].sums.certain;
@@ -331,7 +331,7 @@ static void test_live_profiles_add_up(void **state)
     for (size_t i = 0; i < TEST_COUNT(s); i++)
         sample_remove(s[i]);
     p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
-    assert_int_equal(p->row_count, 0);
+    assert_int_equal(p->bucket_count, 0);
     sa_profile_free(p);
     assert_null(sa_snapshot_profile(SALLOC_PROFILE_LIFETIMES, &error));
     assert_int_equal(error, 22);
@@ -357,13 +357,13 @@ static void test_live_without_memory(void **state)
             assert_int_equal(error, 12);
         if (!p)
             assert_int_equal(s->stack->references, references);
-        else if (p->row_count == 0) { /* the rows had no room: that is said */
+        else if (p->bucket_count == 0) { /* the rows had no room: that is said */
             assert_int_equal(p->samples_dropped, 1);
             sa_profile_free(p);
             p = NULL;
         }
     }
-    assert_int_equal(p->row_count, 1);
+    assert_int_equal(p->bucket_count, 1);
     sa_profile_free(p);
     assert_int_equal(s->stack->references, references);
     sample_remove(s);
@@ -451,19 +451,19 @@ static void test_live_tells_threads_apart(void **state)
         s[i]->tid = 100 + i;
     }
     p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
-    assert_true(p && p->row_count == 3);
+    assert_true(p && p->bucket_count == 3);
     for (size_t i = 0; i < 3; i++) {
         struct salloc_profile_sample view;
 
-        sa_profile_row_sample(p, &p->rows[i], &view);
+        sa_profile_bucket_sample(p, &p->buckets[i], &view);
         assert_true(view.thread == 102 - i && view.samples == 1 && view.free_thread == 0);
     }
     sa_profile_free(p);
     sa_live_remove(s[0], NULL);
     p = sa_snapshot_stop(lives, &error);
-    assert_true(p && p->row_count == 3);
+    assert_true(p && p->bucket_count == 3);
     for (size_t i = 0; i < 3; i++) {
-        const struct sa_bucket_key *key = &p->rows[i].key;
+        const struct sa_bucket_key *key = &p->buckets[i].key;
 
         assert_int_equal(key->free_tid, key->censored ? 0 : sa_sample_tid(false));
         assert_true(key->censored ? key->tid > 100 : key->tid == 100);
@@ -471,7 +471,8 @@ static void test_live_tells_threads_apart(void **state)
     sa_profile_free(p);
     sa_sample_set_by_thread(false);
     p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
-    assert_true(p && p->row_count == 1 && p->rows[0].key.tid == 0 && p->rows[0].samples == 2);
+    assert_true(p && p->bucket_count == 1 && p->buckets[0].key.tid == 0 &&
+                p->buckets[0].samples == 2);
     sa_profile_free(p);
     sa_profile_free(sa_snapshot_stop(all, &error));
     sa_live_remove(s[1], NULL);

@@ -58,8 +58,8 @@ static uint64_t samples_in(const struct sa_profile *p)
 {
     uint64_t n = 0;
 
-    for (size_t i = 0; i < p->row_count; i++)
-        n += p->rows[i].samples;
+    for (size_t i = 0; i < p->bucket_count; i++)
+        n += p->buckets[i].samples;
     return n;
 }
 
@@ -139,11 +139,11 @@ static void test_recording_of_allocations(void **state)
     s[1] = sample_add(1, 64, 0.5);
     assert_int_equal(p->time_ns, now_ns - 12345);
     assert_int_equal(p->duration_ns, 12345);
-    assert_int_equal(p->row_count, 6); /* 3 sites, 2 sizes */
-    for (size_t i = 0; i < p->row_count; i++) {
-        assert_int_equal(p->rows[i].samples, 5);
-        assert_true(p->rows[i].offsets == 10 && p->rows[i].hits == 15);
-        assert_true(p->rows[i].key.free_stack == NULL && !p->rows[i].key.censored);
+    assert_int_equal(p->bucket_count, 6); /* 3 sites, 2 sizes */
+    for (size_t i = 0; i < p->bucket_count; i++) {
+        assert_int_equal(p->buckets[i].samples, 5);
+        assert_true(p->buckets[i].offsets == 10 && p->buckets[i].hits == 15);
+        assert_true(p->buckets[i].key.free_stack == NULL && !p->buckets[i].key.censored);
     }
     sa_profile_free(p);
     sa_live_remove(s[1], NULL);
@@ -177,11 +177,11 @@ static void test_recording_measures_lifetimes(void **state)
     }
     p = stop(handle);
     assert_false(sa_live_wants_free_stacks());
-    assert_int_equal(p->row_count, 1);
-    assert_int_equal(p->rows[0].samples, 500);
-    assert_int_equal(p->rows[0].life_min, min);
-    assert_int_equal(p->rows[0].life_max, max);
-    sa_profile_row_sample(p, &p->rows[0], &view);
+    assert_int_equal(p->bucket_count, 1);
+    assert_int_equal(p->buckets[0].samples, 500);
+    assert_int_equal(p->buckets[0].life_min, min);
+    assert_int_equal(p->buckets[0].life_max, max);
+    sa_profile_bucket_sample(p, &p->buckets[0], &view);
     assert_true(fabs(view.lifetime_mean - sum / 500) < 1e-9 * sum / 500);
     assert_true(fabs(view.lifetime_deviation - sqrt(squares / 500 - sum / 500 * sum / 500)) <
                 1e-6 * sum / 500);
@@ -208,10 +208,10 @@ static void test_recording_knows_lifetimes_of_0(void **state)
         sa_live_remove(s, NULL);
     }
     p = stop(handle);
-    assert_int_equal(p->row_count, 1);
-    assert_int_equal(p->rows[0].life_min, 0);
-    assert_int_equal(p->rows[0].life_max, 100);
-    assert_ptr_equal(p->rows[0].key.free_stack, &sa_stack_unknown);
+    assert_int_equal(p->bucket_count, 1);
+    assert_int_equal(p->buckets[0].life_min, 0);
+    assert_int_equal(p->buckets[0].life_max, 100);
+    assert_ptr_equal(p->buckets[0].key.free_stack, &sa_stack_unknown);
     sa_profile_free(p);
 }
 
@@ -221,9 +221,9 @@ static struct salloc_profile_sample only_row(uint64_t handle, struct sa_bucket_k
     struct sa_profile *p = stop(handle);
     struct salloc_profile_sample view;
 
-    assert_int_equal(p->row_count, 1);
-    sa_profile_row_sample(p, &p->rows[0], &view);
-    *ret_key = p->rows[0].key;
+    assert_int_equal(p->bucket_count, 1);
+    sa_profile_bucket_sample(p, &p->buckets[0], &view);
+    *ret_key = p->buckets[0].key;
     sa_profile_free(p);
     return view;
 }
@@ -312,9 +312,9 @@ static void test_recording_tells_threads_apart(void **state)
     assert_int_equal(pthread_create(&thread, NULL, remove_in_thread, s), 0);
     pthread_join(thread, &second);
     p = stop(handle);
-    assert_int_equal(p->row_count, 1);
-    assert_int_equal(p->rows[0].key.same_thread, 0);
-    assert_int_equal(p->rows[0].key.same_cpu, 1); /* the test stays on one */
+    assert_int_equal(p->bucket_count, 1);
+    assert_int_equal(p->buckets[0].key.same_thread, 0);
+    assert_int_equal(p->buckets[0].key.same_cpu, 1); /* the test stays on one */
     sa_profile_free(p);
     if (first != second)
         TEST_SKIP("the second thread has a stack of its own");
@@ -339,19 +339,19 @@ static void test_recording_reports_censored_apart(void **state)
     for (size_t i = 0; i < 4; i++)
         sa_live_remove(s[i], NULL);
     p = stop(handle);
-    assert_int_equal(p->row_count, 2);
+    assert_int_equal(p->bucket_count, 2);
     for (size_t i = 0; i < 2; i++) {
-        const struct sa_bucket *row = &p->rows[i];
+        const struct sa_bucket *bucket = &p->buckets[i];
         struct salloc_profile_sample view;
 
-        sa_profile_row_sample(p, row, &view);
-        assert_int_equal(row->samples, row->key.censored ? 6 : 4);
-        assert_int_equal(row->life_min, row->key.censored ? 10 : 70);
-        assert_int_equal(row->life_max, row->key.censored ? 60 : 100);
-        assert_true(row->life_sum == (row->key.censored ? 210 : 340));
-        if (row->key.censored)
+        sa_profile_bucket_sample(p, bucket, &view);
+        assert_int_equal(bucket->samples, bucket->key.censored ? 6 : 4);
+        assert_int_equal(bucket->life_min, bucket->key.censored ? 10 : 70);
+        assert_int_equal(bucket->life_max, bucket->key.censored ? 60 : 100);
+        assert_true(bucket->life_sum == (bucket->key.censored ? 210 : 340));
+        if (bucket->key.censored)
             assert_true(view.censored && !view.free_stack && view.same_cpu == -1 &&
-                        view.same_thread == -1 && row->key.same_l3 == SA_SAME_NONE);
+                        view.same_thread == -1 && bucket->key.same_l3 == SA_SAME_NONE);
     }
     sa_profile_free(p);
     sa_live_remove(before[1], NULL);
@@ -415,11 +415,11 @@ static void start_and_stop(int index, void *arg)
             sa_live_remove(s[k], NULL);
         p = sa_snapshot_stop(handle, &error);
         THREAD_CHECK(p != NULL);
-        for (size_t k = 0; p && k < p->row_count; k++) {
-            uintptr_t site = p->rows[k].key.stack->pc[0] - 0x1000;
+        for (size_t k = 0; p && k < p->bucket_count; k++) {
+            uintptr_t site = p->buckets[k].key.stack->pc[0] - 0x1000;
 
-            own += site == (uintptr_t)index ? p->rows[k].samples : 0;
-            all += p->rows[k].samples;
+            own += site == (uintptr_t)index ? p->buckets[k].samples : 0;
+            all += p->buckets[k].samples;
         }
         THREAD_CHECK(own == 4 && all >= own);
         THREAD_CHECK(!sa_snapshot_stop(handle, &error) && error == EINVAL);

@@ -46,14 +46,14 @@ static int status_of(size_t size, size_t align)
     struct sa_sample_copy copy = copy_of(false, p);
     int error, status = copy.key.guarded;
     struct sa_profile *profile;
-    struct salloc_profile_sample row;
+    struct salloc_profile_sample bucket;
 
     sa_fork_gate_enter();
     profile = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
     sa_fork_gate_leave();
-    assert_true(profile && profile->row_count == 1);
-    sa_profile_row_sample(profile, &profile->rows[0], &row);
-    assert_int_equal(row.guarded_status, status);
+    assert_true(profile && profile->bucket_count == 1);
+    sa_profile_bucket_sample(profile, &profile->buckets[0], &bucket);
+    assert_int_equal(bucket.guarded_status, status);
     assert_int_equal(is_guarded(p), status == SALLOC_GUARDED_GUARDED);
     sa_profile_free(profile);
     sa_front_free(p);
@@ -174,11 +174,11 @@ static unsigned measure(size_t *ret_resident, size_t *ret_zero)
     sa_fork_gate_enter();
     profile = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
     sa_fork_gate_leave();
-    assert_true(profile && profile->row_count == 1);
+    assert_true(profile && profile->bucket_count == 1);
     sa_snapshot_measure(profile);
     knows = profile->knows;
-    *ret_resident = (size_t)profile->rows[0].resident;
-    *ret_zero = (size_t)profile->rows[0].zero;
+    *ret_resident = (size_t)profile->buckets[0].resident;
+    *ret_zero = (size_t)profile->buckets[0].zero;
     sa_profile_free(profile);
     return knows;
 }

@@ -352,17 +352,17 @@ static void test_sampler_measures_residency_apart(void **state)
     memset(small, 1, 100);
     p = sa_snapshot_profile(SALLOC_PROFILE_HEAP, &error);
     assert_non_null(p);
-    for (size_t i = 0; i < p->row_count; i++)
-        assert_true(p->rows[i].resident == 0);
+    for (size_t i = 0; i < p->bucket_count; i++)
+        assert_true(p->buckets[i].resident == 0);
     sa_snapshot_measure(p);
-    assert_int_equal(p->row_count, 2);
+    assert_int_equal(p->bucket_count, 2);
     for (size_t i = 0; i < 2; i++) {
-        const struct sa_bucket *row = &p->rows[i];
+        const struct sa_bucket *bucket = &p->buckets[i];
 
-        if (row->key.allocated == bytes)
-            assert_in_range((size_t)row->resident, touched, bytes / 2);
+        if (bucket->key.allocated == bytes)
+            assert_in_range((size_t)bucket->resident, touched, bytes / 2);
         else
-            assert_true(row->resident == 112);
+            assert_true(bucket->resident == 112);
     }
     sa_profile_free(p);
     sa_front_free(large);
@@ -408,8 +408,8 @@ static void pass_on(int index, void *arg)
             sa_fork_gate_enter();
             p = sa_snapshot_profile((enum salloc_profile_type)(i / 100 % 3), &error);
             THREAD_CHECK(p != NULL);
-            for (size_t k = 0; p && k < p->row_count; k++)
-                THREAD_CHECK(p->rows[k].samples > 0 && p->rows[k].key.p == 1);
+            for (size_t k = 0; p && k < p->bucket_count; k++)
+                THREAD_CHECK(p->buckets[k].samples > 0 && p->buckets[k].key.p == 1);
             if (p)
                 sa_profile_free(p);
             sa_fork_gate_leave();
