@@ -99,6 +99,25 @@ static bool read_experiment(const struct sa_snapshot *s, const char *name, size_
     return false;
 }
 
+/* The name that a metric has now, for one that it had before; else the name itself. */
+static const char *current_name(const char *name)
+{
+    static const struct {
+        char before[28], now[32];
+    } table[] = {
+        {"rates_chosen", "rate_optimizations"},
+        {"filler_broken", "filler_subreleased_hugepages"},
+        {"filler_least_free_bytes", "filler_min_free_bytes"},
+        {"filler_least_backed_bytes", "filler_min_backed_bytes"},
+        {"kept_out_bytes", "thp_disabled_bytes"},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (strcmp(name, table[i].before) == 0)
+            return table[i].now;
+    return name;
+}
+
 static bool read_metric(const struct sa_snapshot *s, const char *name, size_t *ret)
 {
     union sa_metric_values values;
@@ -157,8 +176,10 @@ bool sa_property_read(const struct sa_snapshot *s, const char *name, size_t *ret
 {
     const char *rest = after(name, own_prefix);
 
-    if (rest)
+    if (rest) {
+        rest = current_name(rest);
         return read_metric(s, rest, ret) || read_huge(rest, ret) || read_coverage(rest, ret);
+    }
     rest = after(name, experiment_prefix);
     return (rest && read_experiment(s, rest, ret)) || read_named(s, name, ret);
 }

@@ -92,7 +92,7 @@ void sa_text_capacities(struct sa_fmt *f, const struct sa_report_input *r)
         sa_fmt_add(f,
                    "%6zu (minimum), %7.1F (average), %6zu (maximum), %6zu maximum allowed "
                    "capacity\n",
-                   m.cpu_capacity_least, r->cls[cls].cpu.average, m.cpu_capacity_most,
+                   m.cpu_capacity_min, r->cls[cls].cpu.average, m.cpu_capacity_max,
                    m.cpu_capacity_allowed);
     }
 }

@@ -11,7 +11,7 @@
 #include "test/fuzz/fuzz.h"
 #include "test/support/start.h"
 
-#define MOST_BITS 47 /* of user addresses */
+#define BITS_MAX 47 /* of user addresses */
 
 static const uint8_t *numbers, *numbers_end; /* the part of the input that is numbers; repeated */
 
@@ -38,7 +38,7 @@ static void make_up(void *of, size_t bytes)
         *word = 0;
         memcpy(word, left ? at : none, left < 8 ? left : 8);
         bits = *word & 63;
-        *word = bits >= MOST_BITS ? *word >> (64 - MOST_BITS) : *word >> 6 & ((1ull << bits) - 1);
+        *word = bits >= BITS_MAX ? *word >> (64 - BITS_MAX) : *word >> 6 & ((1ull << bits) - 1);
         at = left > 3 ? at + 3 : numbers;
     }
 }

@@ -136,14 +136,14 @@ static size_t changed_file(struct test_random *r, uint8_t *to)
 {
     const struct input *a = &files[test_random_below(r, count)];
     const struct input *b = &files[test_random_below(r, count)];
-    size_t a_most = a->size < BYTES_MAX ? a->size : BYTES_MAX;
-    size_t b_most = b->size < BYTES_MAX ? b->size : BYTES_MAX;
-    size_t keep = test_random_below(r, 2) ? a_most : test_random_below(r, a_most + 1), n = keep;
+    size_t a_max = a->size < BYTES_MAX ? a->size : BYTES_MAX;
+    size_t b_max = b->size < BYTES_MAX ? b->size : BYTES_MAX;
+    size_t keep = test_random_below(r, 2) ? a_max : test_random_below(r, a_max + 1), n = keep;
 
     memcpy(to, a->data, keep);
-    if (keep < b_most) {
-        memcpy(to + keep, b->data + keep, b_most - keep);
-        n = b_most;
+    if (keep < b_max) {
+        memcpy(to + keep, b->data + keep, b_max - keep);
+        n = b_max;
     }
     for (size_t i = test_random_below(r, 8); n && i > 0; i--)
         to[test_random_below(r, n)] = (uint8_t)test_random_next(r);

@@ -11,8 +11,8 @@ import sys
 
 import lint
 
-MOST_LINES = 500
-MOST_COLUMNS = {'.c': 100, '.h': 100, '.def': 100, '.cc': 100, '.md': 120}
+LINES_MAX = 500
+COLUMNS_MAX = {'.c': 100, '.h': 100, '.def': 100, '.cc': 100, '.md': 120}
 LICENCE = 'SPDX-License-Identifier: Apache-2.0'
 
 # Spelled so that this file does not find itself.
@@ -49,13 +49,13 @@ def check_lines(path, lines, findings):
             match = re.search(pattern, line)
             if match:
                 findings.add(path, number, '%s: %s' % (what, match.group(0)))
-    if len(lines) > MOST_LINES and not is_text:
-        findings.add(path, None, '%d lines, at most %d' % (len(lines), MOST_LINES))
+    if len(lines) > LINES_MAX and not is_text:
+        findings.add(path, None, '%d lines, at most %d' % (len(lines), LINES_MAX))
 
 
 def check_columns(path, lines, findings):
     """Left out: rows of tables, lines that cannot be broken, and what a test is to match."""
-    most = MOST_COLUMNS.get(os.path.splitext(path)[1])
+    most = COLUMNS_MAX.get(os.path.splitext(path)[1])
     for number, line in enumerate(lines, 1):
         if most and len(line) > most and not re.match(r'\||#define | \* (?:EXPECT|ARGS): ', line) and ' ' in line.strip(' */') and \
                 'http' not in line and not re.search(r'^ *: SA_PERCPU_INPUTS|\[slabs\]', line):

@@ -28,7 +28,7 @@
 #define PR_MDWE_REFUSE_EXEC_GAIN 1
 #endif
 
-enum { BLOCKS = 100, STEPS = 20000, PAGE = 4096, FEW = 30, MOST_MAPPINGS = 200000 };
+enum { BLOCKS = 100, STEPS = 20000, PAGE = 4096, FEW = 30, MAPPINGS_MAX = 200000 };
 
 static unsigned char *blocks[BLOCKS];
 
@@ -79,20 +79,20 @@ static void work(uint64_t seed, bool may_fail)
 /* Leaves room for a few mappings: of a row of pages every second one is inaccessible. */
 static void fill_mappings(void)
 {
-    char *row = mmap(NULL, (size_t)MOST_MAPPINGS * PAGE, PROT_READ,
+    char *row = mmap(NULL, (size_t)MAPPINGS_MAX * PAGE, PROT_READ,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int n = 1;
 
     if (row == MAP_FAILED)
         SKIP("no address space");
-    while (n < MOST_MAPPINGS && mprotect(row + (size_t)n * PAGE, PAGE, PROT_NONE) == 0)
+    while (n < MAPPINGS_MAX && mprotect(row + (size_t)n * PAGE, PAGE, PROT_NONE) == 0)
         n += 2;
-    if (n >= MOST_MAPPINGS)
-        SKIP("there may be more mappings than %d", MOST_MAPPINGS);
+    if (n >= MAPPINGS_MAX)
+        SKIP("there may be more mappings than %d", MAPPINGS_MAX);
     for (int i = 0; i < FEW; i++, n -= 2)
         mprotect(row + (size_t)(n - 2) * PAGE, PAGE, PROT_READ);
     work(2, true);
-    munmap(row, (size_t)MOST_MAPPINGS * PAGE);
+    munmap(row, (size_t)MAPPINGS_MAX * PAGE);
 }
 
 static void limit_space(void)

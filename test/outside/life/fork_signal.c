@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-enum { LIVE = 512, MOST_THREADS = 8, FORKS = 300 };
+enum { LIVE = 512, THREADS_MAX = 8, FORKS = 300 };
 
 /*
  * Where the interrupted code holds what others need, the library gives up after 2000 waits of a
@@ -80,7 +80,7 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
-    pthread_t threads[MOST_THREADS];
+    pthread_t threads[THREADS_MAX];
     double start;
     int n;
 
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     check_begin();
     alarm(100);
     n = atoi(argv[1]);
-    REQUIRE(n <= MOST_THREADS && sigaction(SIGUSR1, &action, NULL) == 0);
+    REQUIRE(n <= THREADS_MAX && sigaction(SIGUSR1, &action, NULL) == 0);
     for (uintptr_t i = 0; i < (uintptr_t)n; i++)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     start = check_now();

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-enum { LIVE = 200, MOST_THREADS = 32, CHILD_SECONDS = 20 };
+enum { LIVE = 200, THREADS_MAX = 32, CHILD_SECONDS = 20 };
 
 static int stop;       /* atomic */
 static int forks_each; /* 0: as many as there is time for */
@@ -100,7 +100,7 @@ static void *forker(void *arg)
 
 int main(int argc, char **argv)
 {
-    pthread_t allocating[MOST_THREADS], forking[MOST_THREADS];
+    pthread_t allocating[THREADS_MAX], forking[THREADS_MAX];
     int a, f;
 
     REQUIRE(argc == 4);
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     forks_each = atoi(argv[3]);
     fork_until = check_now() + check_seconds(8);
     alarm((unsigned)check_seconds(8) + 150); /* a dead-lock ends the test */
-    REQUIRE(a <= MOST_THREADS && f <= MOST_THREADS);
+    REQUIRE(a <= THREADS_MAX && f <= THREADS_MAX);
     for (size_t i = 0; i < LIVE; i++)
         inherited[i] = malloc(i * i * 10);
     for (uintptr_t i = 0; i < (uintptr_t)a; i++)

@@ -21,7 +21,7 @@ static const char *const names[] = {"MADV_WIPEONFORK", "MADV_DONTFORK", "PROT_RE
 
 /* Blocks that lose their memory when they are freed have two faults each at least: a hugepage's,
  * and one of the rest. */
-enum { ROUNDS = 40, LOOPS = 2000, FAULTS_MOST = LOOPS, TOGETHER = 6 };
+enum { ROUNDS = 40, LOOPS = 2000, FAULTS_MAX = LOOPS, TOGETHER = 6 };
 
 static size_t page;
 
@@ -137,7 +137,7 @@ static void check_unmarked(size_t size)
         if (i == LOOPS / 10)
             before = faults();
     }
-    CHECK_SAYS(faults() - before <= FAULTS_MOST, "%ld page faults in %d rounds of %zu bytes",
+    CHECK_SAYS(faults() - before <= FAULTS_MAX, "%ld page faults in %d rounds of %zu bytes",
                faults() - before, LOOPS, size);
 }
 

@@ -31,8 +31,8 @@ struct block {
 
 static int (*set_limit)(enum salloc_memory_limit, size_t);
 static size_t limit, threads;
-static size_t most_used; /* atomic: seen by the thread that watches */
-static bool done;        /* atomic */
+static size_t max_used; /* atomic: seen by the thread that watches */
+static bool done;       /* atomic */
 
 static unsigned char *tail(struct block *b)
 {
@@ -90,8 +90,8 @@ static void *watch(void *unused)
     while (!__atomic_load_n(&done, __ATOMIC_RELAXED)) {
         size_t used = check_property("generic.physical_memory_used");
 
-        if (used > most_used)
-            most_used = used;
+        if (used > max_used)
+            max_used = used;
         usleep(1000);
     }
     return unused;
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     __atomic_store_n(&done, true, __ATOMIC_RELAXED);
     pthread_join(watcher, NULL);
 
-    CHECK_SAYS(most_used <= limit + REQUEST, "%zu bytes used, %zu are allowed", most_used, limit);
+    CHECK_SAYS(max_used <= limit + REQUEST, "%zu bytes used, %zu are allowed", max_used, limit);
     CHECK_SAYS(check_status("VmHWM:") * 1024 <= before + limit + PROGRAM,
                "the process had %zu KiB, %zu before, %zu are allowed", check_status("VmHWM:"),
                before / 1024, limit / 1024);

@@ -11,13 +11,13 @@
 /* What must be available at first: the rest is the program's, the libraries' and the
  * allocator's. */
 #if SA_HARDENED /* blocks of 1 MiB with an inaccessible page do not go in pairs into hugepages */
-#define PART_AT_FIRST 0.33
+#define FRACTION_AT_FIRST 0.33
 #else
-#define PART_AT_FIRST 0.5
+#define FRACTION_AT_FIRST 0.5
 #endif
-#define PART_AGAIN 0.8
+#define FRACTION_AGAIN 0.8
 
-static double most_bytes;
+static double max_bytes;
 
 /* At the limit: every function fails, nothing else changes, and what is freed can be had again. */
 static void test_at_the_limit(size_t size, size_t limit)
@@ -66,18 +66,18 @@ static void test_recovery(size_t size, double limit)
         again = (double)n * (double)size;
         if (round == 0)
             first = again;
-        CHECK_SAYS(again >= PART_AGAIN * first, "blocks of %zu: %.1f MiB, then %.1f", size,
+        CHECK_SAYS(again >= FRACTION_AGAIN * first, "blocks of %zu: %.1f MiB, then %.1f", size,
                    first / 1048576, again / 1048576);
     }
-    if (first > most_bytes)
-        most_bytes = first;
-    CHECK_SAYS(first >= PART_AT_FIRST * limit, "blocks of %zu: only %.1f MiB", size,
+    if (first > max_bytes)
+        max_bytes = first;
+    CHECK_SAYS(first >= FRACTION_AT_FIRST * limit, "blocks of %zu: only %.1f MiB", size,
                first / 1048576);
-    p = malloc((size_t)(most_bytes / 4));
-    CHECK_SAYS(p != NULL, "one block of %.1f MiB after blocks of %zu", most_bytes / 4 / 1048576,
+    p = malloc((size_t)(max_bytes / 4));
+    CHECK_SAYS(p != NULL, "one block of %.1f MiB after blocks of %zu", max_bytes / 4 / 1048576,
                size);
     if (p)
-        memset(p, 1, (size_t)(most_bytes / 4));
+        memset(p, 1, (size_t)(max_bytes / 4));
     free(p);
 }
 

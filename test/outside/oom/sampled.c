@@ -10,9 +10,9 @@
 
 /* As in limits.c. */
 #if SA_HARDENED /* blocks of 1 MiB with an inaccessible page do not go in pairs into hugepages */
-#define PART_AT_FIRST 0.33
+#define FRACTION_AT_FIRST 0.33
 #else
-#define PART_AT_FIRST 0.5
+#define FRACTION_AT_FIRST 0.5
 #endif
 
 static const struct {
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         oom_empty(oom_fill(sizes[i].small, &n), sizes[i].small);
         oom_empty(oom_fill(sizes[i].large, &n), sizes[i].large);
-        CHECK_SAYS((double)(n * sizes[i].large) >= PART_AT_FIRST * (double)(limit << 20),
+        CHECK_SAYS((double)(n * sizes[i].large) >= FRACTION_AT_FIRST * (double)(limit << 20),
                    "after blocks of %zu only %.1f MiB in blocks of %zu", sizes[i].small,
                    (double)(n * sizes[i].large) / 1048576, sizes[i].large);
     }

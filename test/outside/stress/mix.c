@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-enum { SHARED = 4096, MOST_THREADS = 64 };
+enum { SHARED = 4096, THREADS_MAX = 64 };
 
 struct block {
     uint64_t size, seed;
@@ -145,14 +145,14 @@ static void *work(void *arg)
 
 int main(int argc, char **argv)
 {
-    pthread_t threads[MOST_THREADS];
+    pthread_t threads[THREADS_MAX];
     uint64_t total = 0;
     int n;
 
     REQUIRE(argc == 2);
     check_begin();
     n = atoi(argv[1]);
-    REQUIRE(n > 0 && n <= MOST_THREADS);
+    REQUIRE(n > 0 && n <= THREADS_MAX);
     for (uintptr_t i = 0; i < (uintptr_t)n; i++)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
     usleep((useconds_t)(check_seconds(8) * 1e6));

@@ -22,7 +22,7 @@
 enum {
     CLASSES = 4,
     OBJECTS = 20000,
-    MOST_THREADS = 256,
+    THREADS_MAX = 256,
     STOCK = 64,
     CAP_MAX = 200,
     THREADS_A_CPU = 6
@@ -51,7 +51,7 @@ static struct object objects[OBJECTS];
 static struct sa_slab empty;
 static struct sa_slab *slabs[SA_SLABS];
 static void **first_slots[SA_SLABS][CLASSES + 1]; /* of the two places of each class */
-static struct worker workers[MOST_THREADS];
+static struct worker workers[THREADS_MAX];
 static _Thread_local struct worker *self;
 static cpu_set_t allowed;
 static int stop;                                          /* atomic */
@@ -377,7 +377,7 @@ int main(void)
     sa_hot.rseq_offset = sa_rseq.offset;
     REQUIRE(sched_getaffinity(0, sizeof(allowed), &allowed) == 0);
     threads = make_slabs() * THREADS_A_CPU;
-    threads = threads > MOST_THREADS ? MOST_THREADS : threads;
+    threads = threads > THREADS_MAX ? THREADS_MAX : threads;
     for (int i = 0; i < OBJECTS; i++) {
         struct object *o = &objects[i];
 

@@ -19,8 +19,8 @@ TIMES = 20  # requests between FAILED and AGAIN
 
 # One call for each range of whole free hugepages, of which there are few here, one for each CPU's cache that holds something,
 # and what the heap releases as after every free: four threads leave at most 4 caches of 6 MiB, in runs of 8 KiB or more.
-MOST_FAILING = 100 + 4 * (1 + (6 << 20) // (8 << 10))
-MOST_AGAIN = 12  # each
+FAILING_MAX = 100 + 4 * (1 + (6 << 20) // (8 << 10))
+AGAIN_MAX = 12  # each
 
 NAMES = {0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munmap", 13: "rt_sigaction", 14: "rt_sigprocmask",
          16: "ioctl", 17: "pread64", 25: "mremap", 26: "msync", 27: "mincore", 28: "madvise", 39: "getpid", 60: "exit",
@@ -93,7 +93,7 @@ def main():
         if what == "free" and name(c) not in listed | others:
             wrong.append(f"not in the document: {name(c)} {' '.join(c)}")
     if what == "failing":
-        for at, most in (FAILING, MOST_FAILING), (FAILED, MOST_AGAIN * TIMES):
+        for at, most in (FAILING, FAILING_MAX), (FAILED, AGAIN_MAX * TIMES):
             print(len(calls[at]), "calls:", dict(collections.Counter(map(name, calls[at]))))
             if len(calls[at]) > most:
                 wrong.append(f"{len(calls[at])} calls, more than {most}")

@@ -25,7 +25,7 @@ import tempfile
 E = {name: number for number, name in __import__("errno").errorcode.items()}
 
 # Without SALLOC_TEST_FULL.
-MOST_RUNS = 48
+RUNS_MAX = 48
 
 # By number (x86-64): name, the argument that makes it another call, errors; the first is for `from`.
 CALLS = {
@@ -241,7 +241,7 @@ def main():
     runs = list(plan(baseline.calls))
     total = len(runs)
     if not os.environ.get("SALLOC_TEST_FULL"):
-        runs = some(runs, MOST_RUNS)
+        runs = some(runs, RUNS_MAX)
     failed, faults = 0, 0
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -120,6 +120,9 @@ static void test_metrics_are_properties(void **state)
             assert_string_not_equal(sa_huge_metrics[i].name, sa_metrics[k].name);
     }
     assert_true(sa_property_read(&s, "salloc.address_requested_hugepages", &value) && value > 0);
+    assert_true(sa_property_read(&s, "salloc.rates_chosen", &value)); /* earlier names */
+    assert_true(sa_property_read(&s, "salloc.filler_broken", &value));
+    assert_true(sa_property_read(&s, "salloc.kept_out_bytes", &value));
     value = 77;
     assert_false(sa_property_read(&s, "salloc.", &value));
     assert_false(sa_property_read(&s, "salloc.allocated", &value));

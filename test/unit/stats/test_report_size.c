@@ -25,8 +25,8 @@
  * The longest numbers that can occur: bytes have at most 15 digits (47 bits of user addresses), and
  * counters 18: at 10^9 a second, ten years.
  */
-#define MOST_BYTES 140737488355328ul
-#define MOST_COUNT 999999999999999999ul
+#define BYTES_MAX 140737488355328ul
+#define COUNT_MAX 999999999999999999ul
 
 static bool extreme;
 static int extreme_cpus;
@@ -58,8 +58,8 @@ int __wrap_sa_cpu_cache_count(void)
 void __wrap_sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
 {
     if (extreme)
-        *ret = (struct sa_cpu_cache_stats){true,       MOST_BYTES, MOST_BYTES, MOST_BYTES,
-                                           MOST_BYTES, 1,          MOST_COUNT, MOST_COUNT};
+        *ret = (struct sa_cpu_cache_stats){true,      BYTES_MAX, BYTES_MAX, BYTES_MAX,
+                                           BYTES_MAX, 1,         COUNT_MAX, COUNT_MAX};
     else
         __real_sa_cpu_cache_stats(cpu, ret);
 }
@@ -67,15 +67,15 @@ void __wrap_sa_cpu_cache_stats(int cpu, struct sa_cpu_cache_stats *ret)
 void __wrap_sa_transfer_stats(unsigned cls, struct sa_transfer_stats *ret)
 {
     if (extreme)
-        *ret = (struct sa_transfer_stats){MOST_BYTES / sa_size_classes.of[cls].size,
-                                          MOST_BYTES,
-                                          MOST_BYTES,
-                                          MOST_COUNT,
-                                          MOST_COUNT,
-                                          MOST_COUNT,
-                                          MOST_COUNT,
-                                          MOST_COUNT,
-                                          MOST_COUNT};
+        *ret = (struct sa_transfer_stats){BYTES_MAX / sa_size_classes.of[cls].size,
+                                          BYTES_MAX,
+                                          BYTES_MAX,
+                                          COUNT_MAX,
+                                          COUNT_MAX,
+                                          COUNT_MAX,
+                                          COUNT_MAX,
+                                          COUNT_MAX,
+                                          COUNT_MAX};
     else
         __real_sa_transfer_stats(cls, ret);
 }
@@ -84,7 +84,7 @@ void __wrap_sa_central_stats(unsigned cls, struct sa_central_stats *ret)
 {
     __real_sa_central_stats(cls, ret);
     for (size_t i = 0; extreme && i < SA_CENTRAL_BUCKETS; i++)
-        ret->utilization[i] = MOST_BYTES / SA_PAGE_BYTES;
+        ret->utilization[i] = BYTES_MAX / SA_PAGE_BYTES;
 }
 
 void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *ret)
@@ -92,7 +92,7 @@ void __wrap_sa_cpu_cache_class_stats(unsigned cls, struct sa_cpu_class_stats *re
     __real_sa_cpu_cache_class_stats(cls, ret);
     if (extreme) /* as many slots as a class can have */
         *ret = (struct sa_cpu_class_stats){SA_SLOTS_MAX, SA_SLOTS_MAX, SA_SLOTS_MAX,
-                                           SA_SLOTS_MAX, SA_SLOTS_MAX, MOST_COUNT};
+                                           SA_SLOTS_MAX, SA_SLOTS_MAX, COUNT_MAX};
 }
 
 static void fill_words(void *of, size_t bytes, size_t value)
@@ -105,13 +105,12 @@ static void fill_words(void *of, size_t bytes, size_t value)
  * counters' most. */
 static void fill_walk(struct sa_size_info *sizes, struct sa_span_ages *ages)
 {
-    fill_words(sizes, sizeof(*sizes), MOST_BYTES / SA_PAGE_BYTES);
+    fill_words(sizes, sizeof(*sizes), BYTES_MAX / SA_PAGE_BYTES);
     for (size_t i = 0; i < SA_SIZE_BUCKETS; i++)
-        sizes->count[i] = (struct sa_size_count){MOST_COUNT, MOST_COUNT - 1000};
+        sizes->count[i] = (struct sa_size_count){COUNT_MAX, COUNT_MAX - 1000};
     for (size_t i = 0; i < TEST_COUNT(sizes->pages); i++)
-        sizes->pages[i] =
-            (struct sa_size_pages){MOST_COUNT, MOST_COUNT - MOST_BYTES / SA_PAGE_BYTES};
-    fill_words(ages, sizeof(*ages), MOST_BYTES / SA_PAGE_BYTES);
+        sizes->pages[i] = (struct sa_size_pages){COUNT_MAX, COUNT_MAX - BYTES_MAX / SA_PAGE_BYTES};
+    fill_words(ages, sizeof(*ages), BYTES_MAX / SA_PAGE_BYTES);
     for (size_t i = 0; i < SA_AGE_LENGTHS; i++)
         ages->backed[i].idle_s = ages->released[i].idle_s = 1e18;
 }
@@ -121,7 +120,7 @@ bool __wrap_sa_page_heap_huge_stats(struct sa_page_heap *heap, struct sa_huge_st
     bool huge = __real_sa_page_heap_huge_stats(heap, ret);
 
     if (extreme) {
-        fill_words(ret, sizeof(*ret), MOST_BYTES / SA_PAGE_BYTES);
+        fill_words(ret, sizeof(*ret), BYTES_MAX / SA_PAGE_BYTES);
         fill_walk(&ret->sizes, &ret->ages);
         ret->started_ns = 1;
     }
@@ -147,13 +146,13 @@ void __wrap_sa_snapshot_take_detailed(struct sa_snapshot *ret, struct sa_class_d
     if (!extreme)
         return;
     for (size_t i = 0; i < sizeof(*ret) / sizeof(*words); i++)
-        words[i] = MOST_BYTES;
+        words[i] = BYTES_MAX;
     ret->classes = sa_size_classes.count;
     for (unsigned cls = 1; cls < ret->classes; cls++) {
         ret->cls[cls].size = sa_size_classes.of[cls].size;
-        ret->cls[cls].free_objects = MOST_BYTES / ret->cls[cls].size;
+        ret->cls[cls].free_objects = BYTES_MAX / ret->cls[cls].size;
         ret->cls[cls].spans_requested = 1;
-        ret->cls[cls].spans_returned = MOST_COUNT;
+        ret->cls[cls].spans_returned = COUNT_MAX;
     }
 }
 

@@ -91,7 +91,7 @@ static const char *const whole[] = {
     "in {sampled_bytes} bytes of pages",
     "MALLOC: {call_stacks} call stacks in {call_stack_bytes} of at most {call_stack_limit_bytes} "
     "bytes; {call_stacks_dropped} dropped, {call_stacks_evicted} evicted",
-    "MALLOC: sampling rates chosen {rates_chosen} times; variance reduced # times",
+    "MALLOC: sampling rates optimized {rate_optimizations} times; variance reduced # times",
     "TOTAL: {process_resident_bytes} ({process_resident_bytes MiB} MiB) Bytes resident (physical "
     "memory used)",
     "TOTAL: {process_virtual_bytes} ({process_virtual_bytes MiB} MiB) Bytes mapped (virtual "
@@ -132,10 +132,10 @@ static const char *const hugepages[] = {
     "HugePageFiller: {filler_free_bytes pages} pages free in {filler_hugepages} hugepages, # free",
     "HugePageFiller: {filler_released} hugepages partially released, # released",
     "HugePageFiller: Since startup, {filler_subreleased_bytes pages} pages subreleased, "
-    "{filler_broken} hugepages broken",
-    "HugePageFiller: realized fragmentation: {filler_least_backed_bytes MiB} MiB",
-    "HugePageFiller: minimum free pages: {filler_least_free_bytes pages} "
-    "({filler_least_backed_bytes pages} backed)",
+    "{filler_subreleased_hugepages} hugepages broken",
+    "HugePageFiller: realized fragmentation: {filler_min_backed_bytes MiB} MiB",
+    "HugePageFiller: minimum free pages: {filler_min_free_bytes pages} "
+    "({filler_min_backed_bytes pages} backed)",
     "HugePageFiller: Since the start of the execution, {subreleases_skipped} subreleases (# pages) "
     "were skipped due to either recent ({skip_peak_seconds}s) peaks, or the sum of short-term "
     "({skip_short_seconds}s) fluctuations and long-term ({skip_long_seconds}s) trends..",
@@ -152,8 +152,8 @@ static const char *const hugepages[] = {
     "{address_free_hugepages} hugepages free",
     "HugePageAware: {collapses_tried} hugepages asked of the kernel, {collapses_made} made; "
     "{collapses_left} left, too little in memory",
-    "HugePageAware: {advised_bytes hugepages} hugepages advised, {kept_out_bytes hugepages} kept "
-    "out; advice not given {advice_refused} times",
+    "HugePageAware: {advised_bytes hugepages} hugepages advised, {thp_disabled_bytes hugepages} "
+    "excluded; advice not given {advice_refused} times",
     "HugePageAware: the kernel says {kernel_resident_bytes} bytes resident, "
     "{kernel_hugepage_bytes} of them on hugepages, #",
     "HugePageAware: {small_live_bytes pages} pages live small allocation",
@@ -168,7 +168,7 @@ static const char *const class_7[] = {
     "capacity; {transfer_capacity_allowed} max_capacity; {insert_hits} insert hits; "
     "{insert_misses} insert misses ({insert_partial} partial); {remove_hits} remove hits; "
     "{remove_misses} remove misses ({remove_partial} partial);",
-    "class 7 [ # bytes ] : {cpu_capacity_least} (minimum), # (average), {cpu_capacity_most} "
+    "class 7 [ # bytes ] : {cpu_capacity_min} (minimum), # (average), {cpu_capacity_max} "
     "(maximum), {cpu_capacity_allowed} maximum allowed capacity",
 };
 

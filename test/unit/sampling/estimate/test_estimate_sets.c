@@ -100,7 +100,7 @@ static void test_estimate_coverage_of_mixtures(void **state)
 static void test_estimate_coverage_with_rates_of_sizes(void **state)
 {
     enum { SIZES = 10, RUNS = 300, SETS = 40 };
-    int bytes_least = RUNS, count_least = RUNS;
+    int bytes_min = RUNS, count_min = RUNS;
 
     (void)state;
     for (int set = 0; set < SETS; set++) {
@@ -142,13 +142,13 @@ static void test_estimate_coverage_with_rates_of_sizes(void **state)
             bytes_covered += x.bytes_low <= bytes && bytes <= x.bytes_high;
             count_covered += x.count_low <= count && count <= x.count_high;
         }
-        bytes_least = bytes_covered < bytes_least ? bytes_covered : bytes_least;
-        count_least = count_covered < count_least ? count_covered : count_least;
+        bytes_min = bytes_covered < bytes_min ? bytes_covered : bytes_min;
+        count_min = count_covered < count_min ? count_covered : count_min;
     }
     print_message("# least of %d sets: %.3f of bytes, %.3f of blocks\n", SETS,
-                  (double)bytes_least / RUNS, (double)count_least / RUNS);
-    assert_true(chance_of_so_few(bytes_least, RUNS) > IMPROBABLE(2 * SETS));
-    assert_true(chance_of_so_few(count_least, RUNS) > IMPROBABLE(2 * SETS));
+                  (double)bytes_min / RUNS, (double)count_min / RUNS);
+    assert_true(chance_of_so_few(bytes_min, RUNS) > IMPROBABLE(2 * SETS));
+    assert_true(chance_of_so_few(count_min, RUNS) > IMPROBABLE(2 * SETS));
 }
 
 /* What a block has of something: none, all of its bytes, or any part of them. */

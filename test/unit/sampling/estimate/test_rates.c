@@ -317,7 +317,7 @@ static void test_rates_outlive_two_changes(void **state)
 }
 
 /* Trials are won as often as the formula says: mostly they end before p is computed. */
-static void test_rates_trials_are_won_as_often_as_said(void **state)
+static void test_rates_decide_as_often_as_said(void **state)
 {
     static const double parts[] = {1e-3, 0.1, 0.5, 1, 2, 4, 5, 8};
     enum { TRIALS = 200000 };
@@ -347,7 +347,7 @@ int main(void)
         cmocka_unit_test(test_rates_are_certain_above_99_percent),
         cmocka_unit_test(test_rates_off_and_all),
         cmocka_unit_test(test_rates_of_classes_follow_the_interval),
-        cmocka_unit_test(test_rates_trials_are_won_as_often_as_said),
+        cmocka_unit_test(test_rates_decide_as_often_as_said),
         cmocka_unit_test(test_rates_of_classes_of_their_own),
         cmocka_unit_test(test_rates_unseen),
         cmocka_unit_test(test_rates_are_never_seen_mixed),

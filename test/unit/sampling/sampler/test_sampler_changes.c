@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation is one sampling decision with the probability of its class at that time: also
  * when probabilities change while countdowns run, and when threads share CPUs.
- * test/support/trials.h derives the tolerances. */
-#include "test/support/trials.h"
+ * test/support/sampling_decisions.h derives the tolerances. */
+#include "test/support/sampling_decisions.h"
 
 #include "alloc/os/lock.h"
 #include "test/support/start.h"
@@ -19,7 +19,7 @@ static struct sa_lock rates_lock;
 
 /* The interval changes in the middle, also to none and all: each allocation has the one of its
  * time. */
-static void test_trials_across_interval_changes(void **state)
+static void test_decisions_across_interval_changes(void **state)
 {
     static const int64_t intervals[] = {1000, 0, 2000000, 1, 50000, 300, 1 << 20};
     struct test_random r = {0x1e7};
@@ -46,7 +46,7 @@ static void test_trials_across_interval_changes(void **state)
 }
 
 /* Classes may have any probability, and get others while countdowns run. */
-static void test_trials_with_rates_of_their_own(void **state)
+static void test_decisions_with_rates_of_their_own(void **state)
 {
     struct test_random r = {0x0e0};
     struct tally t = {0};
@@ -105,7 +105,7 @@ uint32_t __wrap_sa_rates_generation(void)
     return generation;
 }
 
-static void test_trials_change_under_a_draw(void **state)
+static void test_decisions_change_under_a_draw(void **state)
 {
     static const int64_t intervals[] = {0, 1, 1000};
     unsigned cls = sa_size_class_find(64);
@@ -131,7 +131,7 @@ static void test_trials_change_under_a_draw(void **state)
 }
 
 /* Countdowns that run, or are cut short, are counted as far as they have come. */
-static void test_trials_are_counted_once(void **state)
+static void test_decisions_are_counted_once(void **state)
 {
     enum { ROUNDS = 100, EACH = 1000 };
     unsigned cls = sa_size_class_find(64);
@@ -152,7 +152,7 @@ static void test_trials_are_counted_once(void **state)
 }
 
 /* Handlers of fork may change the interval: caches that the fork has stopped stay so. */
-static void test_trials_change_in_the_middle_of_a_fork(void **state)
+static void test_decisions_change_in_the_middle_of_a_fork(void **state)
 {
     unsigned cls = sa_size_class_find(64);
     struct tally t = {0};
@@ -227,21 +227,21 @@ static void check_threads(int cpus, const char *what)
     assert_fair(&sum, what);
 }
 
-static void test_trials_of_threads_on_one_cpu(void **state)
+static void test_decisions_of_threads_on_one_cpu(void **state)
 {
     (void)state;
     set_pace(QUIET);
     check_threads(1, "one CPU");
 }
 
-static void test_trials_of_threads_on_two_cpus(void **state)
+static void test_decisions_of_threads_on_two_cpus(void **state)
 {
     (void)state;
     set_pace(EVEN);
     check_threads(2, "two CPUs");
 }
 
-static void test_trials_of_threads_that_migrate(void **state)
+static void test_decisions_of_threads_that_migrate(void **state)
 {
     (void)state;
     set_pace(QUIET);
@@ -284,7 +284,7 @@ static void switch_or_allocate(int index, void *arg)
     }
 }
 
-static void test_trials_change_at_once_in_all_threads(void **state)
+static void test_decisions_change_at_once_in_all_threads(void **state)
 {
     struct switching s = {0, 0};
 
@@ -336,7 +336,7 @@ static void assert_weight(const struct weighed *w)
 
 /* Between the moment at which new probabilities are there and that at which a CPU's countdowns are
  * voided, both failures and successes are the old ones'. */
-static void test_trials_until_a_change_arrives(void **state)
+static void test_decisions_until_a_change_arrives(void **state)
 {
     unsigned cls = sa_size_class_find(64);
     struct test_random r = {0xa221};
@@ -399,7 +399,7 @@ static void change_or_allocate(int index, void *arg)
         weigh(cls, &s->of[index]);
 }
 
-static void test_trials_change_without_pause(void **state)
+static void test_decisions_change_without_pause(void **state)
 {
     struct storming s = {.changes = getenv("SALLOC_TEST_FULL") ? 100000 : 20000};
     struct weighed all = {0};
@@ -451,7 +451,7 @@ static void change_and_drain(int index, void *arg)
     THREAD_CHECK(t.sampled == 10);
 }
 
-static void test_trials_change_in_drained_caches(void **state)
+static void test_decisions_change_in_drained_caches(void **state)
 {
     uint32_t stage = 0;
 
@@ -465,18 +465,18 @@ static void test_trials_change_in_drained_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trials_across_interval_changes),
-        cmocka_unit_test(test_trials_with_rates_of_their_own),
-        cmocka_unit_test(test_trials_change_under_a_draw),
-        cmocka_unit_test(test_trials_are_counted_once),
-        cmocka_unit_test(test_trials_change_in_the_middle_of_a_fork),
-        cmocka_unit_test(test_trials_of_threads_on_one_cpu),
-        cmocka_unit_test(test_trials_of_threads_on_two_cpus),
-        cmocka_unit_test(test_trials_of_threads_that_migrate),
-        cmocka_unit_test(test_trials_change_at_once_in_all_threads),
-        cmocka_unit_test(test_trials_until_a_change_arrives),
-        cmocka_unit_test(test_trials_change_without_pause),
-        cmocka_unit_test(test_trials_change_in_drained_caches),
+        cmocka_unit_test(test_decisions_across_interval_changes),
+        cmocka_unit_test(test_decisions_with_rates_of_their_own),
+        cmocka_unit_test(test_decisions_change_under_a_draw),
+        cmocka_unit_test(test_decisions_are_counted_once),
+        cmocka_unit_test(test_decisions_change_in_the_middle_of_a_fork),
+        cmocka_unit_test(test_decisions_of_threads_on_one_cpu),
+        cmocka_unit_test(test_decisions_of_threads_on_two_cpus),
+        cmocka_unit_test(test_decisions_of_threads_that_migrate),
+        cmocka_unit_test(test_decisions_change_at_once_in_all_threads),
+        cmocka_unit_test(test_decisions_until_a_change_arrives),
+        cmocka_unit_test(test_decisions_change_without_pause),
+        cmocka_unit_test(test_decisions_change_in_drained_caches),
     };
 
     test_start_layers();

@@ -8,8 +8,8 @@
  * The clock is the test's (--wrap for sa_vdso_clock_ns): how long a countdown may be depends on how
  * fast the last one ended. Sampled objects are used as if they were not.
  */
-#ifndef TEST_SUPPORT_TRIALS_H
-#define TEST_SUPPORT_TRIALS_H
+#ifndef TEST_SUPPORT_SAMPLING_DECISIONS_H
+#define TEST_SUPPORT_SAMPLING_DECISIONS_H
 
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"

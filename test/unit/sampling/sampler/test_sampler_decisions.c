@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of a thread is one sampling decision with the probability of its class,
- * whatever happens to the caches meanwhile. test/support/trials.h derives the tolerances. */
-#include "test/support/trials.h"
+ * whatever happens to the caches meanwhile. test/support/sampling_decisions.h derives the
+ * tolerances. */
+#include "test/support/sampling_decisions.h"
 
 #include "alloc/base/attrs.h"
 #include "test/support/start.h"
@@ -38,7 +39,7 @@ static void check_pattern(const char *what, int n,
 }
 
 /* One object comes and goes inside the cache: no miss ever. */
-static void test_trials_of_an_object_that_cycles(void **state)
+static void test_decisions_of_an_object_that_cycles(void **state)
 {
     (void)state;
     check_pattern("cycle", 1000000, cycle);
@@ -59,7 +60,7 @@ static void keep(unsigned cls, double p, int n, struct tally *t)
 
 /* Every block is kept: the caches are refilled again and again, and the objects of the refill
  * itself count. */
-static void test_trials_of_objects_that_are_kept(void **state)
+static void test_decisions_of_objects_that_are_kept(void **state)
 {
     (void)state;
     check_pattern("kept", 200000, keep);
@@ -78,7 +79,7 @@ static void kicked(unsigned cls, double p, int n, struct tally *t)
     }
 }
 
-static void test_trials_under_kicks(void **state)
+static void test_decisions_under_kicks(void **state)
 {
     (void)state;
     check_pattern("kicked", 500000, kicked);
@@ -97,7 +98,7 @@ static void drained(unsigned cls, double p, int n, struct tally *t)
     }
 }
 
-static void test_trials_under_drains(void **state)
+static void test_decisions_under_drains(void **state)
 {
     (void)state;
     check_pattern("drained", 200000, drained);
@@ -131,14 +132,14 @@ static void shrunk(unsigned cls, double p, int n, struct tally *t)
     sa_cpu_cache_set_limit(LIMIT);
 }
 
-static void test_trials_while_capacity_changes(void **state)
+static void test_decisions_while_capacity_changes(void **state)
 {
     (void)state;
     check_pattern("shrunk", 200000, shrunk);
 }
 
 /* No cache at all: all go past it. */
-static void test_trials_without_a_cache(void **state)
+static void test_decisions_without_a_cache(void **state)
 {
     (void)state;
     sa_cpu_cache_set_limit(0);
@@ -146,7 +147,7 @@ static void test_trials_without_a_cache(void **state)
     sa_cpu_cache_set_limit(LIMIT);
 }
 
-static void test_trials_of_mixed_classes(void **state)
+static void test_decisions_of_mixed_classes(void **state)
 {
     struct test_random r = {0x313};
     double p[SA_CLASSES_MAX];
@@ -167,7 +168,7 @@ static void test_trials_of_mixed_classes(void **state)
  * Where in a pattern an allocation stands says nothing about its chance: after every kick the first
  * is sampled as often as the 40th.
  */
-static void test_trials_do_not_know_their_place(void **state)
+static void test_decisions_do_not_know_their_place(void **state)
 {
     enum { PLACES = 40, ROUNDS = SA_TSAN ? 2000 : 20000 };
     struct tally t[PLACES] = {{0}};
@@ -198,7 +199,7 @@ static int cell_of(double gap, double p)
     return (int)(-expm1((gap + 0.5) * log1p(-p)) * CELLS);
 }
 
-static void test_trials_are_independent(void **state)
+static void test_decisions_are_independent(void **state)
 {
     unsigned cls = sa_size_class_find(16);
     double p, seen[CELLS] = {0}, expected[CELLS] = {0}, chi = 0, gap = 0, sampled = 0;
@@ -228,20 +229,20 @@ static void test_trials_are_independent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trials_of_an_object_that_cycles),
-        cmocka_unit_test(test_trials_of_objects_that_are_kept),
-        cmocka_unit_test(test_trials_under_kicks),
-        cmocka_unit_test(test_trials_under_drains),
-        cmocka_unit_test(test_trials_while_capacity_changes),
-        cmocka_unit_test(test_trials_without_a_cache),
-        cmocka_unit_test(test_trials_of_mixed_classes),
-        cmocka_unit_test(test_trials_do_not_know_their_place),
-        cmocka_unit_test(test_trials_are_independent),
+        cmocka_unit_test(test_decisions_of_an_object_that_cycles),
+        cmocka_unit_test(test_decisions_of_objects_that_are_kept),
+        cmocka_unit_test(test_decisions_under_kicks),
+        cmocka_unit_test(test_decisions_under_drains),
+        cmocka_unit_test(test_decisions_while_capacity_changes),
+        cmocka_unit_test(test_decisions_without_a_cache),
+        cmocka_unit_test(test_decisions_of_mixed_classes),
+        cmocka_unit_test(test_decisions_do_not_know_their_place),
+        cmocka_unit_test(test_decisions_are_independent),
     };
 
     test_start_layers();
     sa_sampler_init(0, 1);
     test_start(LIMIT);
     test_pin();
-    return cmocka_run_group_tests_name("sampler_trials", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("sampler_decisions", tests, NULL, NULL);
 }
