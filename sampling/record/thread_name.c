@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES])
+/* The name of a thread of this process. */
+static void thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES])
 {
     char path[SA_THREAD_NAME_BYTES];
     struct sa_fmt f;
@@ -36,5 +37,5 @@ void sa_thread_name_in(const struct sa_profile_origin *origin, uint32_t tid,
     if (origin)
         origin->thread_name(origin, tid, ret, SA_THREAD_NAME_BYTES);
     else
-        sa_thread_name(tid, ret);
+        thread_name(tid, ret);
 }

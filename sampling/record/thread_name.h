@@ -8,14 +8,13 @@
 
 #define SA_THREAD_NAME_BYTES 64
 
-/*
- * Reads the kernel's name of a thread of this process. A thread that has ended or has no name is
- * named by its number. The result is valid UTF-8, and terminated. Makes system calls.
- */
-void sa_thread_name(uint32_t tid, char ret[SA_THREAD_NAME_BYTES]);
-
-/* The same in the process of a profile; NULL: in this one. */
 struct sa_profile_origin;
+
+/*
+ * Reads the kernel's name of a thread of the process that a profile is of; NULL: of this one. A
+ * thread that has ended or has no name is named by its number. The result is valid UTF-8, and
+ * terminated. Makes system calls.
+ */
 void sa_thread_name_in(const struct sa_profile_origin *origin, uint32_t tid,
                        char ret[SA_THREAD_NAME_BYTES]);
 

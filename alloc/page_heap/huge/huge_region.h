@@ -88,9 +88,6 @@ size_t sa_huge_region_backed(const struct sa_huge_region *r);
 void sa_huge_region_report(const struct sa_huge_region *r, struct sa_huge_region_stats *ret,
                            struct sa_span_ages *ages, uint64_t now_ns);
 
-/* Ends the program if the counts are not those of the bitmaps: huge_validate.c. */
-void sa_huge_region_validate(const struct sa_huge_region *r);
-
 /* Free backed pages of all regions of a list. Most programs have no region; the inline function
  * spares them the cold code. */
 size_t sa_huge_regions_count_backed(const struct sa_huge_region *first);

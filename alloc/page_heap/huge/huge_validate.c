@@ -75,7 +75,8 @@ static void tracker_validate(const struct sa_huge_heap *h, const struct sa_huge_
     found->trackers++;
 }
 
-void sa_huge_region_validate(const struct sa_huge_region *r)
+/* The counts of a region are those of its bitmaps. */
+static void bitmaps_validate(const struct sa_huge_region *r)
 {
     size_t unbacked_pages = 0;
 
@@ -94,7 +95,7 @@ void sa_huge_region_validate(const struct sa_huge_region *r)
 static void region_validate(const struct sa_huge_heap *h, const struct sa_huge_region *r,
                             struct found *found) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    sa_huge_region_validate(r);
+    bitmaps_validate(r);
     for (size_t i = 0; i < SA_REGION_HUGEPAGES; i++) {
         SA_CHECK(sa_hugepage_map_region(&h->owners, r->hugepage + i) == r);
         SA_CHECK(!sa_huge_map_find(&h->cache.map, r->hugepage + i));

@@ -86,7 +86,8 @@ static enum sa_thp_mode advice_mode(void)
     return strncmp(chosen, "[madvise]", 9) == 0 ? SA_THP_MADVISE : SA_THP_NEVER;
 }
 
-enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h)
+/* The system's mode, which is read once the heap is large enough for it to matter. */
+static enum sa_thp_mode thp_mode(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     if (SA_LIKELY(h->thp != SA_THP_UNKNOWN) ||
         (h->mapped < MODE_HUGEPAGES && h->choice == SA_HUGEPAGES_AUTO))
@@ -99,7 +100,7 @@ enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h)
 
 bool sa_huge_heap_collapses(struct sa_huge_heap *h)
 {
-    enum sa_thp_mode mode = sa_huge_heap_thp(h);
+    enum sa_thp_mode mode = thp_mode(h);
 
     return (mode == SA_THP_MADVISE || mode == SA_THP_ALWAYS) && !sa_filtered() &&
            h->choice != SA_HUGEPAGES_OFF && h->now_ns >= h->collapse_pause_ns &&
@@ -312,7 +313,7 @@ static enum sa_thp_policy advice_for(struct sa_huge_heap *h, size_t hugepage, si
 {
     size_t n;
     bool due;
-    enum sa_thp_mode mode = sa_huge_heap_thp(h);
+    enum sa_thp_mode mode = thp_mode(h);
 
     if (mode == SA_THP_NEVER || mode == SA_THP_UNKNOWN)
         return SA_ADVICE_NONE;

@@ -43,9 +43,6 @@ struct sa_huge_advisor {
     unsigned large_looks, since_large;
 };
 
-/* The system's mode, which is read once the heap is large enough for it to matter. */
-enum sa_thp_mode sa_huge_heap_thp(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
-
 /* True if hugepages may be collapsed, by the system, the user's choice, the failures of the past
  * and the size and age of the heap. */
 bool sa_huge_heap_collapses(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
