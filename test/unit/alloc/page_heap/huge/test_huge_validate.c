@@ -7,7 +7,7 @@
 
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
-#include "test/support/child.h"
+#include "test/support/corruption.h"
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
 
@@ -209,10 +209,7 @@ static void spans_by_length(void)
     heap->sizes.small_live_pages++;
 }
 
-static const struct corruption {
-    void (*apply)(void);
-    const char *condition; /* the check that fails */
-} corruptions[] = {
+static const struct corruption corruptions[] = {
     {h1_mapped, "h->mapped == "},
     {h1_in_two_places, "!sa_huge_map_find(map, hugepage)"},
     {h1_usage, "h->cache.usage + "},
@@ -242,29 +239,16 @@ static const struct corruption {
     {spans_by_length, "info->small_live_pages == small"},
 };
 
-static void corrupt(void *arg)
-{
-    ((const struct corruption *)arg)->apply();
-    validate();
-}
-
-static void pass(void *unused)
-{
-    (void)unused;
-    validate();
-}
-
 static void test_validate_passes_a_heap_in_order(void **state)
 {
     (void)state;
-    test_child_passes(pass, NULL);
+    check_passes_in_order(validate);
 }
 
 static void test_validate_ends_the_program_when_a_field_is_wrong(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(corruptions) / sizeof(*corruptions); i++)
-        test_child_aborts(corrupt, (void *)&corruptions[i], corruptions[i].condition);
+    check_finds(validate, corruptions, sizeof(corruptions) / sizeof(*corruptions));
 }
 
 static void wrong_footprint(void *unused)
@@ -292,11 +276,7 @@ static void tick_of_wrong_heap(void *unused)
 static void test_validate_runs_at_ticks_of_debug_builds_only(void **state)
 {
     (void)state;
-#ifdef SA_DEBUG
-    test_child_aborts(tick_of_wrong_heap, NULL, "f->abandoned_pages == sums.abandoned");
-#else
-    test_child_passes(tick_of_wrong_heap, NULL);
-#endif
+    check_finds_at_ticks(tick_of_wrong_heap, "f->abandoned_pages == sums.abandoned");
 }
 
 int main(void)
