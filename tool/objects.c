@@ -136,29 +136,6 @@ static bool add_names(struct sa_target *t, const struct sa_row *row, struct sa_m
            add_name(m, file, strlen(file), &object->file);
 }
 
-static bool add_segments(const struct headers *h, struct sa_mappings *m, struct sa_object *object,
-                         uint32_t index)
-{
-    for (unsigned i = 0; i < h->count; i++) {
-        const Elf64_Phdr *load = &h->header[i];
-        struct sa_segment *segment;
-
-        if (load->p_type != PT_LOAD)
-            continue;
-        segment = sa_buffer_add(&m->segments, sizeof(*segment));
-        if (!segment)
-            return false;
-        segment->start = h->base + load->p_vaddr;
-        segment->limit = segment->start + load->p_memsz;
-        segment->offset = load->p_offset;
-        segment->vaddr = load->p_vaddr;
-        segment->file_bytes = load->p_filesz;
-        segment->object = index;
-        object->segments++;
-    }
-    return true;
-}
-
 static bool add_object(struct sa_target *t, const struct sa_row *row, const struct headers *h,
                        struct sa_objects *o)
 {
@@ -166,11 +143,11 @@ static bool add_object(struct sa_target *t, const struct sa_row *row, const stru
     struct sa_object *place, object = {.base = h->base};
     uint32_t index = (uint32_t)sa_mappings_objects(m);
 
-    object.segment = (uint32_t)sa_mappings_segments(m);
     object.main = h->table == t->program_headers;
     object.vdso = !row;
     read_notes(t, h, o, &object);
-    if (!add_names(t, row, m, &object) || !add_segments(h, m, &object, index))
+    if (!add_names(t, row, m, &object) ||
+        !sa_mappings_add_segments(m, &object, index, h->header, h->count))
         return false;
     place = sa_buffer_add(&m->objects, sizeof(*place));
     if (place)

@@ -16,29 +16,12 @@
 #define DEFLATED_BYTES 65536
 #define GZIP_WINDOW    (15 + 16) /* zlib's way to ask for gzip */
 
-struct format {
-    const char *ending;
-    int (*write)(const struct sa_profile *profile, struct sa_sink *out);
-    bool gzip;
-};
-
-static const struct format formats[] = {
-    {".pb.gz", sa_write_proto, true},          {".pb", sa_write_proto, false},
-    {".collapsed", sa_write_collapsed, false}, {".folded", sa_write_collapsed, false},
-    {".txt", sa_write_report, false},
-};
-
-static const struct format *format_of(const char *path)
+/* The format of a file; NULL: none that can be written from outside of the process. */
+static const struct sa_profile_format *format_of(const char *path)
 {
-    size_t length = strlen(path);
+    const struct sa_profile_format *format = sa_profile_format_of(path);
 
-    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
-        size_t n = strlen(formats[i].ending);
-
-        if (length > n && strcmp(path + length - n, formats[i].ending) == 0)
-            return &formats[i];
-    }
-    return NULL;
+    return format && !format->own_mappings ? format : NULL;
 }
 
 bool sa_output_format(const char *path)
@@ -93,7 +76,8 @@ static int sink(void *arg, const void *data, size_t bytes)
     return o->gzip ? deflate_some(o, data, bytes, Z_NO_FLUSH) : write_all(o->fd, data, bytes);
 }
 
-static int write_to(const struct sa_profile *profile, const struct format *format, int fd)
+static int write_to(const struct sa_profile *profile, const struct sa_profile_format *format,
+                    int fd)
 {
     struct output *o = calloc(1, sizeof(*o));
     struct sa_sink *out;
@@ -144,7 +128,8 @@ static int write_file(const struct sa_profile *profile, const char *path)
 
 bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e)
 {
-    int failed = path ? write_file(profile, path) : write_to(profile, &formats[0], STDOUT_FILENO);
+    int failed =
+        path ? write_file(profile, path) : write_to(profile, format_of(".pb.gz"), STDOUT_FILENO);
 
     if (failed)
         sa_error_set(e, SA_EXIT_FAILED, "%s: %s", path ? path : "stdout", strerror(-failed));

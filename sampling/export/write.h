@@ -19,6 +19,16 @@ int sa_write_jeprof(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_collapsed(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_report(const struct sa_profile *profile, struct sa_sink *out);
 
+struct sa_profile_format {
+    const char *ending; /* of the names of such files */
+    int (*write)(const struct sa_profile *profile, struct sa_sink *out);
+    bool gzip;
+    bool own_mappings; /* the file has the mappings of the process that writes it */
+};
+
+/* Returns the format that the ending of a name selects, or NULL. */
+const struct sa_profile_format *sa_profile_format_of(const char *name);
+
 /* Does what salloc_profile_write_file promises (include/salloc/profile.h), but returns 0 or a
  * negative error number. */
 int sa_profile_write_file(const struct sa_profile *profile, const char *pattern);

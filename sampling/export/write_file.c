@@ -10,40 +10,13 @@
 #include <errno.h>
 #include <string.h>
 
-struct format {
-    const char *ending;
-    int (*write)(const struct sa_profile *profile, struct sa_sink *out);
-    bool gzip;
-};
-
-static const struct format formats[] = {
-    {".pb.gz", sa_write_proto, true},          {".pb", sa_write_proto, false},
-    {".heap", sa_write_gperftools, false},     {".jeprof", sa_write_jeprof, false},
-    {".collapsed", sa_write_collapsed, false}, {".folded", sa_write_collapsed, false},
-    {".txt", sa_write_report, false},
-};
-
-/* Returns the format of a name, or NULL. */
-static const struct format *format_of_ending(const char *pattern)
-{
-    size_t length = strlen(pattern);
-
-    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
-        size_t n = strlen(formats[i].ending);
-
-        if (length >= n && strcmp(pattern + length - n, formats[i].ending) == 0)
-            return &formats[i];
-    }
-    return NULL;
-}
-
 /* Returns the format of a pattern, or NULL. A descriptor without an ending receives the table. */
-static const struct format *format_of(const char *pattern)
+static const struct sa_profile_format *format_of(const char *pattern)
 {
     const char *ending;
     int number = sa_destination_number(pattern, &ending);
 
-    return format_of_ending(number >= 0 ? ending ? ending : ".txt" : pattern);
+    return sa_profile_format_of(number >= 0 ? ending ? ending : ".txt" : pattern);
 }
 
 int sa_profile_check_path(const char *pattern)
@@ -57,7 +30,7 @@ static int sink(void *file, const void *data, size_t bytes)
 }
 
 /* Writes a profile to an open file. Returns 0 or a negative error number. */
-static int write_into(const struct sa_profile *profile, const struct format *format,
+static int write_into(const struct sa_profile *profile, const struct sa_profile_format *format,
                       struct sa_file *file)
 {
     struct sa_sink *out = sa_sink_open(sink, file, format->gzip);
@@ -85,7 +58,7 @@ SA_STATIC_ASSERT(sizeof(struct room) <= 64 << 10, "doc/profiles.md says so");
 static int write_to(const struct sa_profile *profile, const struct sa_destination *d,
                     struct room *room)
 {
-    const struct format *format = format_of(d->pattern);
+    const struct sa_profile_format *format = format_of(d->pattern);
     int failed = format ? 0 : -EINVAL;
 
     if (!failed)

@@ -91,6 +91,31 @@ static bool add_name(struct sa_mappings *m, const char *name, size_t *ret)
     return true;
 }
 
+bool sa_mappings_add_segments(struct sa_mappings *m, struct sa_object *object, uint32_t index,
+                              const ElfW(Phdr) * header, size_t count)
+{
+    object->segment = (uint32_t)sa_mappings_segments(m);
+    object->segments = 0;
+    for (size_t i = 0; i < count; i++) {
+        const ElfW(Phdr) *load = &header[i];
+        struct sa_segment *segment;
+
+        if (load->p_type != PT_LOAD)
+            continue;
+        segment = sa_buffer_add(&m->segments, sizeof(*segment));
+        if (!segment)
+            return false;
+        segment->start = object->base + load->p_vaddr;
+        segment->limit = segment->start + load->p_memsz;
+        segment->offset = load->p_offset;
+        segment->vaddr = load->p_vaddr;
+        segment->file_bytes = load->p_filesz;
+        segment->object = index;
+        object->segments++;
+    }
+    return true;
+}
+
 /* Adds an object and its segments. dl_iterate_phdr calls this for each object, the program first.
  */
 static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
@@ -105,24 +130,8 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
     object->base = info->dlpi_addr;
     object->main = index == 0;
     object->vdso = info->dlpi_addr && info->dlpi_addr == getauxval(AT_SYSINFO_EHDR);
-    object->segment = (uint32_t)sa_mappings_segments(m);
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *load = &info->dlpi_phdr[i];
-        struct sa_segment *segment;
-
-        if (load->p_type != PT_LOAD)
-            continue;
-        segment = sa_buffer_add(&m->segments, sizeof(*segment));
-        if (!segment)
-            return -ENOMEM;
-        segment->start = info->dlpi_addr + load->p_vaddr;
-        segment->limit = segment->start + load->p_memsz;
-        segment->offset = load->p_offset;
-        segment->vaddr = load->p_vaddr;
-        segment->file_bytes = load->p_filesz;
-        segment->object = index;
-        object->segments++;
-    }
+    if (!sa_mappings_add_segments(m, object, index, info->dlpi_phdr, info->dlpi_phnum))
+        return -ENOMEM;
     find_build_id(info, object);
     return 0;
 }
