@@ -51,7 +51,8 @@ struct sa_span {
         uint64_t *more_bits;    /* OBJECTS with more than 64 objects: the bitmap */
         uint64_t emptied;       /* OBJECTS, up to 64: see alloc/middle/central_empty.h */
         uint64_t idle_since_ns; /* free: since when */
-        struct sa_span *aside;  /* KEPT: the next span that could not be made accessible again */
+        struct sa_span
+            *aside; /* QUARANTINED: the next span that could not be made accessible again */
     };
     union {
         uint64_t bits;            /* OBJECTS with up to 64 objects: bit set = object is free */

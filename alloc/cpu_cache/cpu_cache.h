@@ -46,7 +46,7 @@ void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_decision)
 void sa_cpu_cache_count_use(void);
 
 /*
- * An object of the class; NULL when out of memory. *trial: what was claimed, then whether this
+ * An object of the class; NULL when out of memory. *decision: what was claimed, then whether this
  * allocation is to be sampled, and how likely that was.
  */
 void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision);
@@ -124,8 +124,8 @@ void sa_cpu_cache_resume_all(void);
 /*
  * In a child of fork, after sa_sampler_after_fork: the next operation on each CPU gives it a
  * generator of the child's own and voids what was drawn before. What was drawn says nothing of the
- * child's allocations, which are trials of their own. Each cache is written to by whoever uses it:
- * a child that ends soon copies one, not those of all CPUs.
+ * child's allocations, which have decisions of their own. Each cache is written to by whoever uses
+ * it: a child that ends soon copies one, not those of all CPUs.
  */
 void sa_cpu_cache_after_fork(void);
 

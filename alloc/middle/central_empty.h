@@ -23,7 +23,7 @@ struct central;
 
 extern bool sa_central_empties; /* atomic, relaxed: sa_central_empty was called */
 
-/* Gives pages of free objects to the system, up to about so many bytes, those of the longest
+/* Gives pages of free objects to the system, up to about `bytes` bytes, those of the longest
  * objects first, in rounds of 32 spans of a class. Returns the bytes given; 0: there are no more.
  * The caller holds no lock below CENTRAL. */
 size_t sa_central_empty(size_t bytes);

@@ -2,7 +2,7 @@
 /*
  * The sample quarantine: pages of sampled blocks that were freed stay inaccessible for a while. A
  * use after free faults, and a second free finds the history of the block. Spans and bytes are
- * bounded. Spans in excess are evicted at random, and return to their page heap.
+ * bounded. Surplus spans are evicted at random, and return to their page heap.
  *
  * A span in quarantine has the state QUARANTINED, and belongs to the quarantine. The lock
  * SAMPLE_QUARANTINE guards the table. The quarantine changes protections and returns spans without

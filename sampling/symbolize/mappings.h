@@ -13,11 +13,10 @@
 #include "alloc/base/fatal.h"
 #include "alloc/os/buffer.h"
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct dl_phdr_info; /* <link.h> */
 
 #define SA_BUILD_ID_MAX 32 /* bytes; a longer build id counts as none */
 
@@ -62,6 +61,11 @@ int sa_mappings_each(int (*f)(struct dl_phdr_info *info, size_t bytes, void *arg
 /* Stores what dl_iterate_phdr would say of the object that has the address, without the loader's
  * lock. False: no object has it. */
 bool sa_mappings_info(uintptr_t address, struct dl_phdr_info *ret);
+
+/* Adds the loadable segments among program headers to an object, whose base is known, and which has
+ * or gets that index. False: no memory. */
+bool sa_mappings_add_segments(struct sa_mappings *mappings, struct sa_object *object,
+                              uint32_t index, const ElfW(Phdr) * header, size_t count);
 
 /* Frees the memory of a collection. */
 void sa_mappings_free(struct sa_mappings *mappings);

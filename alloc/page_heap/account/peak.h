@@ -4,7 +4,7 @@
  * at that moment with the sampler's estimate of what the program had in use.
  *
  * The footprint grows only when pages are handed out, so each page heap calls sa_peak_note there,
- * with its lock held. One word holds both figures of the peak, so that they are of the same moment
+ * with its lock held. One word holds both values of the peak, so that they are of the same moment
  * without a lock: 32 bits each, in pages of SA_PAGE_BYTES.
  *
  * The second part finds the moment of the peak profile, when the program had most in use. This use

@@ -260,7 +260,7 @@ struct sa_huge_tracker *sa_huge_filler_next_full(struct sa_huge_filler *f);
 /* The kernel has backed all its pages. */
 void sa_huge_filler_collapsed(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
-/* report: the figures that need no look at the trackers. count: adds one tracker to them. */
+/* report: the numbers that need no look at the trackers. count: adds one tracker to them. */
 void sa_huge_filler_report(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret);
 void sa_huge_filler_count(const struct sa_huge_filler *f, const struct sa_huge_tracker *t,
                           struct sa_huge_filler_stats *ret, struct sa_span_ages *ages);
