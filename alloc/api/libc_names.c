@@ -86,7 +86,7 @@ SA_EXPORT int __posix_memalign(void **ret, size_t align, size_t size)
 
 /* Releases free memory, all but about `pad` bytes: the page heap rounds to its hugepages. Returns
  * the bytes released. Inside the fork gate. */
-static unsigned long trim(size_t pad)
+static unsigned long trim(size_t pad) SA_INSIDE_GATE
 {
     struct sa_page_heap_stats ordinary, sampled;
     unsigned long given;
