@@ -25,7 +25,7 @@
 
 struct load {
     uint64_t start, bytes, offset; /* bytes: in the file */
-    bool executable;
+    unsigned access;
 };
 
 struct core {
@@ -152,7 +152,29 @@ static void core_close(struct sa_target *t)
     free(c);
 }
 
-static const struct sa_target_kind core_kind = {core_read, core_file, core_close};
+static bool core_area(struct sa_target *t, size_t i, struct sa_area *ret)
+{
+    const struct core *c = t->data;
+    const struct load *load;
+    const struct sa_row *row;
+
+    if (i >= c->count)
+        return false;
+    load = &c->loads[i];
+    row = sa_target_row(t, load->start);
+    *ret = (struct sa_area){load->start, load->start + load->bytes, load->access,
+                            row ? sa_target_path(t, row) : ""};
+    return true;
+}
+
+static const struct sa_target_kind core_kind = {core_read, core_file, core_area, core_close};
+
+/* Of the flags of a program header. */
+static unsigned access_of(uint32_t flags)
+{
+    return (flags & PF_R ? SA_ACCESS_READ : 0) | (flags & PF_W ? SA_ACCESS_WRITE : 0) |
+           (flags & PF_X ? SA_ACCESS_EXECUTE : 0);
+}
 
 static int load_order(const void *a, const void *b)
 {
@@ -175,7 +197,7 @@ static bool read_loads(Elf *elf, struct core *c)
         if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD && header.p_filesz &&
             header.p_vaddr + header.p_filesz > header.p_vaddr)
             c->loads[c->count++] = (struct load){header.p_vaddr, header.p_filesz, header.p_offset,
-                                                 header.p_flags & PF_X};
+                                                 access_of(header.p_flags)};
     }
     if (!c->loads)
         return false;
@@ -188,7 +210,7 @@ static bool read_loads(Elf *elf, struct core *c)
 }
 
 /* Whether a mapping may be of code. gdb's cores lack those that they have no page of. */
-static bool is_code(Elf *elf, uint64_t start)
+static bool may_be_code(Elf *elf, uint64_t start)
 {
     size_t count;
 
@@ -224,7 +246,8 @@ static bool read_files(struct sa_target *t, Elf *elf, const char *note, size_t b
             break;
         memcpy(row, note + 16 + i * sizeof(row), sizeof(row));
         if (row[0] < row[1] &&
-            !sa_target_add_row(t, row[0], row[1], row[2] * page, is_code(elf, row[0]), name) &&
+            !sa_target_add_row(t, row[0], row[1], row[2] * page,
+                               may_be_code(elf, row[0]) ? SA_ACCESS_EXECUTE : 0, name) &&
             errno == ENOMEM)
             return false;
         name += length + 1;
@@ -244,7 +267,7 @@ static bool read_note(struct sa_target *t, Elf *elf, const GElf_Nhdr *note, cons
         memcpy(&info, body, sizeof(info));
         t->pid = info.pr_pid;
     }
-    return true;
+    return sa_threads_add_note(&t->threads, note->n_type, body, note->n_descsz);
 }
 
 static bool read_notes(struct sa_target *t, Elf *elf)

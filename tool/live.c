@@ -110,7 +110,7 @@ static bool is_sound(const struct record *r)
            isfinite(r->offset) && isfinite(r->hits) && r->allocated &&
            r->allocated < 1ull << SA_ADDRESS_BITS && r->requested < 1ull << SA_ADDRESS_BITS &&
            r->align < 1ull << SA_ADDRESS_BITS && r->kind <= SALLOC_KIND_ALIGNED && r->number &&
-           r->number < 1ull << 60;
+           r->number < 1ull << 60 && r->time_ns < 1ull << 62;
 }
 
 /* Whether the record at an address is that of a live block. */

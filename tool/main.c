@@ -15,6 +15,7 @@ static const struct sa_command *const commands[] = {
     &sa_command_run,
     &sa_command_ps,
     &sa_command_profile,
+    &sa_command_leaks,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(*commands))

@@ -60,7 +60,8 @@ static bool is_loaded(const struct sa_target *t, const struct headers *h, const 
         if (load->p_type != PT_LOAD || !(load->p_flags & PF_X))
             continue;
         row = sa_target_row(t, start);
-        return row && row->executable && strcmp(sa_target_path(t, row), path) == 0 &&
+        return row && (row->access & SA_ACCESS_EXECUTE) &&
+               strcmp(sa_target_path(t, row), path) == 0 &&
                row->offset + (start - row->start) == load->p_offset;
     }
     return false;

@@ -42,21 +42,42 @@ static void process_close(struct sa_target *t)
     (void)t;
 }
 
-static const struct sa_target_kind process_kind = {process_read, process_file, process_close};
+static bool process_area(struct sa_target *t, size_t i, struct sa_area *ret)
+{
+    const struct sa_row *row;
+
+    if (i >= t->row_count)
+        return false;
+    row = &t->rows[i];
+    *ret = (struct sa_area){row->start, row->end, row->access, sa_target_path(t, row)};
+    return true;
+}
+
+static const struct sa_target_kind process_kind = {process_read, process_file, process_area,
+                                                   process_close};
+
+/* Of the four letters of /proc/PID/maps. */
+static unsigned access_of(const char *letters)
+{
+    return (letters[0] == 'r' ? SA_ACCESS_READ : 0) | (letters[1] == 'w' ? SA_ACCESS_WRITE : 0) |
+           (letters[2] == 'x' ? SA_ACCESS_EXECUTE : 0) |
+           (letters[2] && letters[3] == 's' ? SA_ACCESS_SHARED : 0);
+}
 
 /* A line of /proc/PID/maps. */
 static bool add_line(struct sa_target *t, char *line)
 {
     unsigned long long start, end, offset;
-    char flags[8];
+    char letters[8] = "";
     int at = 0;
 
     line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, flags, &offset, &at) < 4 || !at)
+    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, letters, &offset, &at) < 4 ||
+        !at)
         return true;
     if (start >= end)
         return true;
-    return sa_target_add_row(t, start, end, offset, flags[2] == 'x', line + at);
+    return sa_target_add_row(t, start, end, offset, access_of(letters), line + at);
 }
 
 static bool read_maps(struct sa_target *t, struct sa_error *e)

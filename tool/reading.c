@@ -351,6 +351,20 @@ bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
     return !e->code;
 }
 
+void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < p->live.count; i++)
+        if (keep[i])
+            p->live.samples[kept++] = p->live.samples[i];
+    p->live.count = kept;
+    p->profile.total_count = 0;
+    p->profile.knows = 0;
+    sa_buckets_free(&p->rows);
+    add_rows(p);
+}
+
 void sa_outside_profile_free(struct sa_outside_profile *p)
 {
     free(p->live.samples);

@@ -37,6 +37,9 @@ struct sa_outside_profile {
 /* HEAP: what is in use, and what was ever allocated. PEAK_HEAP: what was in use when most was. */
 bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
                         struct sa_outside_profile *ret, struct sa_error *e);
+
+/* Leaves only those samples for which keep is true, and what was ever allocated out. */
+void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep);
 void sa_outside_profile_free(struct sa_outside_profile *p);
 
 #endif

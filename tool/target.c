@@ -33,6 +33,7 @@ void sa_target_close(struct sa_target *t)
         t->kind->close(t);
     free(t->rows);
     free(t->names);
+    sa_threads_free(&t->threads);
     memset(t, 0, sizeof(*t));
 }
 
@@ -73,10 +74,10 @@ static bool add_name(struct sa_target *t, const char *name, size_t *ret)
 }
 
 bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64_t offset,
-                       bool executable, const char *path)
+                       unsigned access, const char *path)
 {
     const struct sa_row *last = t->row_count ? &t->rows[t->row_count - 1] : NULL;
-    struct sa_row row = {.start = start, .end = end, .offset = offset, .executable = executable};
+    struct sa_row row = {.start = start, .end = end, .offset = offset, .access = access};
 
     if (start >= end || (last && start < last->end) || t->row_count >= SA_TARGET_ROWS_MAX)
         return false;

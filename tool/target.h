@@ -10,6 +10,7 @@
 #define SA_TOOL_TARGET_H
 
 #include "tool/error.h"
+#include "tool/threads.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,11 +19,26 @@
 
 #define SA_TARGET_ROWS_MAX (1u << 20) /* mappings that are looked at */
 
-/* A mapping. */
+/* What the process may do with a mapping, and whether it shares it. */
+enum sa_access {
+    SA_ACCESS_READ = 1,
+    SA_ACCESS_WRITE = 2,
+    SA_ACCESS_EXECUTE = 4,
+    SA_ACCESS_SHARED = 8, /* a core does not tell */
+};
+
+/* A mapping. Of a core: a mapping of a file. */
 struct sa_row {
     uint64_t start, end, offset;
-    size_t path; /* where its name begins in names; that of names[0] is empty */
-    bool executable;
+    size_t path;     /* where its name begins in names; that of names[0] is empty */
+    unsigned access; /* SA_ACCESS_... */
+};
+
+/* Memory that can be read; of a core, that the core itself holds. */
+struct sa_area {
+    uint64_t start, end;
+    unsigned access;  /* SA_ACCESS_... */
+    const char *path; /* the file's; "": none, or one of the kernel's names in brackets */
 };
 
 struct sa_target;
@@ -34,6 +50,8 @@ struct sa_target_kind {
     /* Where the file of a mapping can be opened now, other than by its name; false: nowhere else.
      */
     bool (*file)(struct sa_target *t, const struct sa_row *row, char *ret, size_t cap);
+    /* Area number i, in the order of addresses; false: there are not so many. */
+    bool (*area)(struct sa_target *t, size_t i, struct sa_area *ret);
     void (*close)(struct sa_target *t);
 };
 
@@ -47,6 +65,7 @@ struct sa_target {
     char *names;
     size_t names_used, names_cap;
     uint64_t program_headers, vdso; /* addresses, from the auxiliary vector; 0: not known */
+    struct sa_threads threads;      /* of a core */
     void *data;                     /* the kind's */
 };
 
@@ -64,7 +83,7 @@ static inline bool sa_target_read(struct sa_target *t, uint64_t address, void *b
 
 /* Adds a mapping; rows come in the order of addresses. False: no memory, or too many. */
 bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64_t offset,
-                       bool executable, const char *path);
+                       unsigned access, const char *path);
 
 /* The mapping with an address, or NULL. */
 const struct sa_row *sa_target_row(const struct sa_target *t, uint64_t address);

@@ -17,7 +17,9 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/peak.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/page_heap.h"
+#include "alloc/page_heap/plain/span_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/record/recording.h"
 #include "sampling/stack/block_history.h"
@@ -33,6 +35,7 @@ __attribute__((used)) const char sa_layout_main = 0;
 SA_LAYOUT = {
     SA_LAYOUT_VALUE(SA_LAYOUT_VERSION),
     SA_LAYOUT_VALUE(SA_PAGE_SHIFT),
+    SA_LAYOUT_VALUE(SA_HOME_START),
     SA_LAYOUT_VALUE(SA_HOME_SHIFT),
     SA_LAYOUT_VALUE(SA_ADDRESS_BITS),
     SA_LAYOUT_VALUE(SA_MAP_NODE_BITS),
@@ -46,9 +49,11 @@ SA_LAYOUT = {
     SA_LAYOUT_VALUE(SA_SPAN_GUARDED),
     SA_LAYOUT_VALUE(SA_SPAN_QUARANTINED),
 
+    SA_LAYOUT_SIZE(struct sa_pagemap),
     SA_LAYOUT_FIELD(struct sa_pagemap, root),
     SA_LAYOUT_SIZE(struct sa_map_root),
     SA_LAYOUT_FIELD(struct sa_map_root, node),
+    SA_LAYOUT_FIELD(struct sa_map_root, classes),
 
     SA_LAYOUT_SIZE(struct sa_span),
     SA_LAYOUT_FIELD(struct sa_span, start),
@@ -67,6 +72,7 @@ SA_LAYOUT = {
     SA_LAYOUT_SIZE(struct sa_class),
     SA_LAYOUT_FIELD(struct sa_class, size),
 
+    SA_LAYOUT_SIZE(struct sa_hot),
     SA_LAYOUT_FIELD(struct sa_hot, rseq_offset),
     SA_LAYOUT_FIELD(struct sa_hot, mid_limit),
     SA_LAYOUT_FIELD(struct sa_hot, aborts),
@@ -145,8 +151,15 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_bucket_key, guarded),
     SA_LAYOUT_FIELD(struct sa_bucket_key, tid),
 
+    SA_LAYOUT_FIELD(struct sa_span, next),
+    SA_LAYOUT_FIELD(struct sa_page_heap, huge),
+    SA_LAYOUT_FIELD(struct sa_page_heap, plain),
+    SA_LAYOUT_FIELD(struct sa_huge_heap, unused_spans),
+    SA_LAYOUT_FIELD(struct sa_span_heap, unused),
+
     SA_LAYOUT_FIELD(struct sa_footprint, used),
     SA_LAYOUT_FIELD(struct sa_vm, used_bytes),
+    SA_LAYOUT_FIELD(struct sa_vm, reserved_bytes),
     SA_LAYOUT_FIELD(struct sa_in_use, peak),
 
     SA_LAYOUT_FIELD(struct sa_block_history_slot, history),
@@ -168,6 +181,8 @@ SA_LAYOUT_ADDRESS(sa_transfer_first);
 SA_LAYOUT_ADDRESS(sa_transfer_others);
 SA_LAYOUT_ADDRESS(sa_fork_gate);
 SA_LAYOUT_ADDRESS(sa_hardening);
+SA_LAYOUT_ADDRESS(sa_page_heap_ordinary);
+SA_LAYOUT_ADDRESS(sa_page_heap_sampled);
 SA_LAYOUT_ADDRESS(sa_footprint);
 SA_LAYOUT_ADDRESS(sa_vm);
 SA_LAYOUT_ADDRESS(sa_in_use);

@@ -41,6 +41,7 @@ static struct live_samples {
 SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct live_samples, first),
     SA_LAYOUT_FIELD(struct live_samples, gone),
+    SA_LAYOUT_FIELD(struct live_samples, unused),
     SA_LAYOUT_FIELD(struct live_samples, folded),
     SA_LAYOUT_FIELD(struct live_samples, count),
     SA_LAYOUT_FIELD(struct live_samples, gone_count),

@@ -2,7 +2,7 @@
 /*
  * A process whose memory lies: what is read of it is changed at random before the reader sees it.
  * Whatever comes, reading ends, in bounded time and memory, with a profile or with an error; a
- * profile can be written in every format.
+ * profile can be written in every format. The same for leaks and their report.
  * usage: hostile PID|CORE ROUNDS
  */
 #include "alloc/base/size_class.h"
@@ -10,6 +10,7 @@
 #include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
 #include "sampling/export/write.h"
+#include "tool/leak_report.h"
 #include "tool/reading.h"
 
 #include <stdio.h>
@@ -24,6 +25,9 @@ static const struct sa_target_kind *honest;
 static struct sa_target_kind liar;
 static uint64_t seed, one_in, lies;
 static uint64_t kept[KEPT]; /* words that were read: pointers among them */
+static unsigned searches;   /* for leaks, that came to an end */
+static uint64_t lost;       /* samples that were called lost */
+static FILE *nowhere;
 
 static uint64_t draw(void)
 {
@@ -94,6 +98,22 @@ static size_t write_all(const struct sa_profile *profile)
     return written;
 }
 
+/* Searches the heap of a target for leaks, with registers that say anything. */
+static void search(struct sa_reading *r, const struct sa_outside_profile *p, struct sa_error *e)
+{
+    struct sa_thread thread = {.sp = kept[draw() % KEPT], .pointer = kept[draw() % KEPT]};
+    struct sa_threads threads = {.threads = &thread, .count = 1, .words = kept, .word_count = KEPT};
+    struct sa_leaks leaks;
+
+    if (sa_leaks_find(&leaks, r, &p->live, &threads, e) && sa_leaks_find_holders(&leaks, e)) {
+        if (sa_leak_report(&leaks, &p->profile, p->live.samples, 0, nowhere) != 0)
+            exit(1);
+        searches++;
+    }
+    lost += leaks.lost;
+    sa_leaks_close(&leaks);
+}
+
 /* Reads a target that lies from its first or its second step on. */
 static enum sa_exit one_round(const char *what, bool early, enum salloc_profile_type type)
 {
@@ -115,6 +135,8 @@ static enum sa_exit one_round(const char *what, bool early, enum salloc_profile_
         r.target.kind = &liar;
         if (sa_reading_profile(&r, type, &p, &e) && write_all(&p.profile) < 100)
             exit(1);
+        if (!e.code && type == SALLOC_PROFILE_HEAP)
+            search(&r, &p, &e);
         sa_outside_profile_free(&p);
     }
     r.target.kind = honest;
@@ -126,6 +148,9 @@ int main(int argc, char **argv)
 {
     unsigned results[16] = {0}, rounds = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
 
+    nowhere = fopen("/dev/null", "w");
+    if (!nowhere)
+        return 1;
     sa_vm_init();
     sa_vdso_init();
     sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
@@ -138,9 +163,11 @@ int main(int argc, char **argv)
         results[one_round(argv[1], i % 2, i % 3 ? SALLOC_PROFILE_HEAP : SALLOC_PROFILE_PEAK_HEAP) %
                 16]++;
     }
-    printf("%u rounds, %llu lies: %u profiles, %u errors\n", rounds, (unsigned long long)lies,
-           results[SA_EXIT_DONE], rounds - results[SA_EXIT_DONE]);
+    printf("%u rounds, %llu lies: %u profiles, %u errors, %u searches with %llu samples lost\n",
+           rounds, (unsigned long long)lies, results[SA_EXIT_DONE], rounds - results[SA_EXIT_DONE],
+           searches, (unsigned long long)lost);
+    fclose(nowhere);
     /* Some of both, or nothing was tried; and no word for what it was not. */
-    return !rounds || !results[SA_EXIT_DONE] || results[SA_EXIT_DONE] == rounds ||
+    return !rounds || !searches || !results[SA_EXIT_DONE] || results[SA_EXIT_DONE] == rounds ||
            results[SA_EXIT_USAGE] || results[SA_EXIT_NONE] || results[SA_EXIT_REFUSED];
 }
