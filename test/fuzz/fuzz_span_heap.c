@@ -27,7 +27,7 @@ static void walk_range(uintptr_t start, uintptr_t end)
         FUZZ_CHECK(s && s->start == start && s->pages > 0 && sa_span_end(s) <= end);
         FUZZ_CHECK(sa_pagemap_span(sa_span_end(s) - 1) == s);
         FUZZ_CHECK(s->state == SA_SPAN_BACKED || s->state == SA_SPAN_RELEASED ||
-                   s->state == SA_SPAN_LARGE);
+                   s->state == SA_SPAN_LARGE || (s->state == SA_SPAN_MOVING && s == heap.recent));
         FUZZ_CHECK(s->state == SA_SPAN_LARGE || s->state != before); /* merged */
         found[s->state] += s->pages;
         before = s->state;
@@ -36,12 +36,10 @@ static void walk_range(uintptr_t start, uintptr_t end)
     FUZZ_CHECK(start == end);
 }
 
-static void check(void)
+/* Checks the heap as it is, with or without a span freed last that is in no list. */
+static void check_spans(void)
 {
-    static struct sa_size_info sizes;
-    static struct sa_span_ages ages;
-    struct sa_page_heap_stats s;
-    size_t in_use = lost, aged[2] = {0, 0};
+    size_t in_use = lost;
 
     for (unsigned i = 0; i < count; i++)
         in_use += spans[i]->pages;
@@ -50,9 +48,24 @@ static void check(void)
     sa_span_heap_validate(&heap);
     sa_lock_release(&heap.lock, SA_RANK_PAGE_HEAP);
     page_heap_each_range(walk_range);
-    sa_span_heap_stats(&heap, &s);
     FUZZ_EQUAL(found[SA_SPAN_LARGE], in_use);
-    FUZZ_EQUAL(s.in_use_bytes, in_use << SA_PAGE_SHIFT);
+    FUZZ_EQUAL(found[SA_SPAN_MOVING], heap.recent ? heap.recent->pages : 0);
+    FUZZ_EQUAL(found[SA_SPAN_BACKED], heap.backed.pages);
+}
+
+/* The same, and what the heap says of itself, for which all free spans join the lists. */
+static void check(void)
+{
+    static struct sa_size_info sizes;
+    static struct sa_span_ages ages;
+    struct sa_page_heap_stats s;
+    size_t aged[2] = {0, 0};
+
+    check_spans();
+    sa_span_heap_stats(&heap, &s);
+    FUZZ_CHECK(!heap.recent);
+    check_spans();
+    FUZZ_EQUAL(s.in_use_bytes, found[SA_SPAN_LARGE] << SA_PAGE_SHIFT);
     FUZZ_EQUAL(s.backed_bytes, found[SA_SPAN_BACKED] << SA_PAGE_SHIFT);
     FUZZ_EQUAL(s.released_bytes, found[SA_SPAN_RELEASED] << SA_PAGE_SHIFT);
     FUZZ_EQUAL(s.moving_bytes, 0);
@@ -169,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; fuzz_left(&in); i++) {
         spans_step(&in, &actions);
         if (i < 300 || i % 256 == 0)
-            check();
+            (i % 2 ? check_spans : check)();
     }
     faults_end();
     while (count)

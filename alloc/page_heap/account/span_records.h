@@ -48,8 +48,9 @@ static inline bool sa_span_emptied(struct sa_span *s, bool emptied, size_t *page
     return true;
 }
 
-/* Turns a record whose start and length are set into a span in use. All other fields begin anew. */
-static inline void sa_span_begin(struct sa_span *s, bool zeroed)
+/* Turns a record whose start and length are set into a span in use. All other fields begin anew.
+ * The radix map has the span already. */
+static inline void sa_span_begin_mapped(struct sa_span *s, bool zeroed)
 {
     SA_DCHECK(s->pages > 0 && s->start % SA_PAGE_BYTES == 0);
     s->zeroed = zeroed;
@@ -60,6 +61,12 @@ static inline void sa_span_begin(struct sa_span *s, bool zeroed)
     sa_store_relaxed(&s->sample, NULL);
     s->origin = 0;
     sa_store_relaxed(&s->state, SA_SPAN_LARGE);
+}
+
+/* The same for a span that the radix map does not have. */
+static inline void sa_span_begin(struct sa_span *s, bool zeroed)
+{
+    sa_span_begin_mapped(s, zeroed);
     sa_pagemap_set_ends(s);
 }
 

@@ -16,6 +16,9 @@
 
 #define MIB_PAGES (1048576 >> SA_PAGE_SHIFT)
 
+/* The longest span that stays apart when it is freed: that of the largest size class. */
+#define SA_SPAN_HEAP_RECENT_MAX (SA_MID_MAX >> SA_PAGE_SHIFT)
+
 /* What the heap's lock guards. */
 #define SA_LOCKED SA_GUARDED_BY(SA_RANK_PAGE_HEAP)
 
@@ -32,6 +35,7 @@ struct sa_span_heap {
     bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
     struct sa_page_heap_stats stats SA_LOCKED; /* the counters; sizes are filled in on request */
     struct sa_free_lists backed SA_LOCKED, released SA_LOCKED;
+    struct sa_span *recent SA_LOCKED; /* freed last, in no list: span_heap.c; NULL: none */
     struct sa_size_info sizes SA_LOCKED;
 };
 
@@ -66,6 +70,9 @@ void sa_span_heap_validate(struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP
 /* Adds a free span (state set, in no list) to the lists, merged with its neighbours (P3). */
 void sa_span_heap_add_free(struct sa_span_heap *h, struct sa_span *s)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
+
+/* Adds the span freed last to the lists, if it is not there yet. */
+void sa_span_heap_flush(struct sa_span_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* Cuts a span (in no list) after the first `pages` pages. Returns the new record for the rest, or
  * NULL. */

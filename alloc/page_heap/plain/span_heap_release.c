@@ -24,6 +24,7 @@ SA_RARE size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes)
     bool ok = true;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_span_heap_flush(h);
     while (ok && done < want) {
         struct sa_span *s = sa_free_lists_longest(&h->backed), *rest;
         size_t run = sa_min(want - done, HEAP_RELEASE_RUN);
@@ -107,6 +108,7 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     size_t idle, left;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_span_heap_flush(h);
     elapsed = sa_min(now_ns - h->now_ns, SA_RELEASE_NS);
     h->now_ns = now_ns;
     idle = sa_min(h->low_water, h->backed.pages);
@@ -130,6 +132,7 @@ bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
 SA_RARE void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
 {
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_span_heap_flush(h);
     *ret = h->stats;
     ret->mapped_bytes = h->mapped_pages << SA_PAGE_SHIFT;
     ret->in_use_bytes = h->in_use_pages << SA_PAGE_SHIFT;
@@ -165,6 +168,7 @@ SA_RARE void sa_span_heap_walk(struct sa_span_heap *h, struct sa_size_info *size
 {
     memset(ages, 0, sizeof(*ages));
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    sa_span_heap_flush(h);
     *sizes = h->sizes;
     heap_walk(h, &h->backed, false, ages);
     heap_walk(h, &h->released, true, ages);

@@ -51,8 +51,21 @@ static void lists_validate(const struct sa_span_heap *h, const struct sa_free_li
     SA_CHECK(lists->pages == pages);
 }
 
+static void recent_validate(const struct sa_span_heap *h, const struct sa_span *s)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    SA_CHECK(s->state == SA_SPAN_MOVING);
+    SA_CHECK(s->pages > 0 && s->pages <= SA_SPAN_HEAP_RECENT_MAX);
+    SA_CHECK(h->moving_pages >= s->pages);
+    SA_CHECK(sa_pagemap_span(s->start) == s);               /* P2 */
+    SA_CHECK(sa_pagemap_span(sa_span_end(s) - 1) == s);     /* P2 */
+    SA_CHECK(sa_same_window(s->start, sa_span_end(s) - 1)); /* P4 */
+}
+
 void sa_span_heap_validate(struct sa_span_heap *h)
 {
+    if (h->recent)
+        recent_validate(h, h->recent);
     lists_validate(h, &h->backed, SA_SPAN_BACKED);
     lists_validate(h, &h->released, SA_SPAN_RELEASED);
     SA_CHECK(h->mapped_pages ==

@@ -27,6 +27,7 @@ static void fill(void)
     }
     backed = spans[1];
     sa_page_heap_free(HEAP, backed, false);
+    sa_page_heap_free(HEAP, spans[3], false); /* stays apart: heap->recent */
     assert_int_equal(heap->backed.pages, 10);
     assert_true(heap->released.pages > 0);
 }
@@ -37,6 +38,21 @@ static void validate(void)
     sa_span_heap_note(heap);
     sa_span_heap_validate(heap);
     sa_lock_release(&heap->lock, SA_RANK_PAGE_HEAP);
+}
+
+static void recent_state(void)
+{
+    heap->recent->state = SA_SPAN_BACKED;
+}
+
+static void recent_length(void)
+{
+    heap->recent->pages = SA_SPAN_HEAP_RECENT_MAX + 1;
+}
+
+static void recent_sum(void)
+{
+    heap->moving_pages = 0;
 }
 
 static void p1_sum(void)
@@ -104,6 +120,9 @@ static void list_sum(void)
 }
 
 static const struct corruption corruptions[] = {
+    {recent_state, "s->state == SA_SPAN_MOVING"},
+    {recent_length, "s->pages <= SA_SPAN_HEAP_RECENT_MAX"},
+    {recent_sum, "h->moving_pages >= s->pages"},
     {p1_sum, "h->mapped_pages == "},
     {p2_start, "sa_pagemap_span(s->start) == s"},
     {p2_end, "sa_pagemap_span(sa_span_end(s) - 1) == s"},
