@@ -174,6 +174,7 @@ static void heap_flush(struct sa_huge_heap *h, struct sa_huge_moving *moving)
     if (s) {
         SA_DCHECK(s->state == SA_SPAN_MOVING); /* H5 */
         h->recent = NULL;
+        h->flushed = true;
         heap_give(h, s, false, moving);
         heap_drop_span(h, s);
     }
@@ -293,7 +294,7 @@ struct sa_span *sa_huge_heap_alloc(struct sa_huge_heap *h, size_t pages, size_t 
 void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
 {
     struct sa_huge_moving moving[2] = {{0}};
-    bool emptied;
+    bool emptied, settled;
 
     if (s->moved) {
         enum sa_vm_renewal renewal = sa_vm_renew((void *)s->start, sa_span_bytes(s), h->space.name);
@@ -315,6 +316,9 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
     if (!zero)
         sa_count_add(&h->freed_bytes, sa_span_bytes(s));
     heap_flush(h, &moving[1]);
+    /* No span has gone back to a component since the surplus was looked at. The pages of this one,
+     * at most a hugepage, may be free beyond its bound until one does. */
+    settled = !zero && !h->flushed && s->pages <= SA_HUGE_PAGES && !sa_limits_active();
     if (zero) {
         heap_give(h, s, true, &moving[0]);
         heap_drop_span(h, s);
@@ -325,5 +329,8 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
     }
     if (zero || emptied)
         sa_huge_heap_note(h);
-    sa_huge_heap_settle(h, moving);
+    if (SA_LIKELY(settled))
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    else
+        sa_huge_heap_settle(h, moving);
 }

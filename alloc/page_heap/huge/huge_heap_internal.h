@@ -64,6 +64,7 @@ struct sa_huge_heap {
     unsigned fresh_count SA_LOCKED;
     struct sa_huge_tracker *last_empty SA_LOCKED; /* last seen empty; stays in the filler */
     struct sa_span *recent SA_LOCKED;             /* H5 */
+    bool flushed SA_LOCKED; /* a component got a span back since sa_huge_heap_settle */
     struct sa_span *unused_spans SA_LOCKED;
     struct sa_span *large_spans SA_LOCKED;
     size_t items SA_LOCKED;                    /* H4 */

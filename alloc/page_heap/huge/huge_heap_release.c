@@ -233,6 +233,7 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
             sa_huge_heap_move(h, &moving[i]);
     if (sa_limits_active()) /* what exceeds a limit is surplus, too */
         sa_huge_heap_note(h);
+    h->flushed = false;
     surplus = heap_surplus(h);
     if (SA_UNLIKELY(surplus)) {
         sa_huge_heap_flush(h); /* what was freed last may complete a hugepage */
