@@ -125,11 +125,11 @@ static void remember_stack(const struct cursor *c)
 {
     uintptr_t pages = pages_between(c->start, c->top);
 
-    if (c->sp > c->top || c->top - c->sp > NEAR_TOP)
+    if (SA_LIKELY(pages <= sa_thread.stack_pages) || c->sp > c->top || c->top - c->sp > NEAR_TOP)
         return;
     if (sa_thread.stack_first == THREAD_UNKNOWN)
         sa_thread.stack_first = sa_sys_is_first_thread() ? THREAD_FIRST : THREAD_OTHER;
-    if (is_own(c->top) && pages > sa_thread.stack_pages)
+    if (is_own(c->top))
         sa_thread.stack_pages = (uint16_t)(pages < UINT16_MAX ? pages : UINT16_MAX);
 }
 
