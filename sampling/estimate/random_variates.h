@@ -39,13 +39,18 @@ SA_INLINE bool sa_variate_bernoulli(uint64_t *rng, double p)
  * most `most`: a geometric variate. */
 SA_INLINE uint32_t sa_variate_failures(uint64_t *rng, const struct sa_rate *rate, uint32_t max)
 {
-    double n;
+    double n, u;
 
     if (rate->p <= 0)
         return max;
     if (rate->p >= 1)
         return 0;
-    n = sa_log(sa_variate_uniform(rng)) / rate->log_fail;
+    u = sa_variate_uniform(rng);
+    if (u > 1 - rate->p) /* log(u) > log(1-p): the quotient below is less than 1. Saves the log */
+        return 0;
+    if (u - 1 <= max * rate->log_fail) /* so is log(u), which is at most u - 1: the same */
+        return max;
+    n = sa_log(u) / rate->log_fail;
     return n < max ? (uint32_t)n : max;
 }
 
