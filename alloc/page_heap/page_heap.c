@@ -63,6 +63,16 @@ SA_RARE void sa_page_heap_shrink(struct sa_page_heap *h, struct sa_span *s, size
         sa_span_heap_shrink(h->plain, s, pages);
 }
 
+SA_RARE struct sa_span *sa_page_heap_split(struct sa_page_heap *h, struct sa_span *s, size_t pages)
+{
+    return h->huge ? sa_huge_heap_split(h->huge, s, pages) : NULL;
+}
+
+SA_RARE bool sa_page_heap_join(struct sa_page_heap *h, struct sa_span *s, struct sa_span *next)
+{
+    return h->huge && sa_huge_heap_join(h->huge, s, next);
+}
+
 SA_RARE size_t sa_page_heap_release(struct sa_page_heap *h, size_t bytes)
 {
     return h->huge ? sa_huge_heap_release(h->huge, bytes) : sa_span_heap_release(h->plain, bytes);

@@ -59,6 +59,17 @@ bool sa_page_heap_extend(struct sa_page_heap *heap, struct sa_span *span, size_t
 /* Shortens a LARGE span in place and takes back the rest. */
 void sa_page_heap_shrink(struct sa_page_heap *heap, struct sa_span *span, size_t pages);
 
+/*
+ * Cuts a span in use in two. The first keeps its record and `pages` pages; the rest, which is
+ * returned, has a record of its own, state LARGE and its ends in the map. NULL: the span cannot be
+ * cut, or out of memory; nothing has changed.
+ */
+struct sa_span *sa_page_heap_split(struct sa_page_heap *heap, struct sa_span *span, size_t pages);
+
+/* Makes one span of two in use, of which the second begins where the first ends; its record is
+ * gone afterwards. The map has the ends of the new span. False: they cannot be joined. */
+bool sa_page_heap_join(struct sa_page_heap *heap, struct sa_span *span, struct sa_span *next);
+
 /* Releases at least `bytes` of free memory if there is that much. Returns the bytes released. */
 size_t sa_page_heap_release(struct sa_page_heap *heap, size_t bytes);
 

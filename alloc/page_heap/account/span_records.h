@@ -55,7 +55,7 @@ static inline void sa_span_begin_mapped(struct sa_span *s, bool zeroed)
     SA_DCHECK(s->pages > 0 && s->start % SA_PAGE_BYTES == 0);
     s->zeroed = zeroed;
     s->moved = 0;
-    s->cls = 0;
+    sa_store_relaxed(&s->cls, 0); /* stale pointers: central_owns */
     s->list = 0;
     s->requested = 0;
     sa_store_relaxed(&s->sample, NULL);

@@ -370,6 +370,12 @@ SA_RARE void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracke
     tracker_give(f, t, at, n, unbacked);
 }
 
+SA_RARE void sa_huge_filler_joined(struct sa_huge_filler *f, struct sa_huge_tracker *t, int change)
+{
+    t->range.allocations += (uint32_t)change;
+    sa_huge_filler_place(f, t);
+}
+
 SA_RARE void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 {
     SA_DCHECK(t->moving_pages == 0);

@@ -177,6 +177,9 @@ bool sa_huge_filler_extend(struct sa_huge_filler *f, struct sa_huge_tracker *t, 
 void sa_huge_filler_trim(struct sa_huge_filler *f, struct sa_huge_tracker *t, uint32_t at,
                          uint32_t n, bool unbacked);
 
+/* A span of the hugepage has become two, or two have become one: change is 1 or -1. */
+void sa_huge_filler_joined(struct sa_huge_filler *f, struct sa_huge_tracker *t, int change);
+
 void sa_huge_filler_remove(struct sa_huge_filler *f, struct sa_huge_tracker *t);
 
 /* Notes that the first n pages are the tail of a large span. 0: no longer. */

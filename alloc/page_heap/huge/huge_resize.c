@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans that change their length in place: sa_page_heap_extend and sa_page_heap_shrink. */
+/* Spans that change their length in place: sa_page_heap_extend, sa_page_heap_shrink and
+ * sa_page_heap_split. */
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/account/span_records.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/huge/huge_heap_release.h"
 #include "alloc/page_heap/huge/huge_large_spans.h"
@@ -102,4 +104,55 @@ SA_RARE void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size
             sa_huge_heap_note(h);
     }
     sa_huge_heap_settle(h, moving);
+}
+
+/* Spans of the filler only: regions and large spans have no need of it. */
+SA_RARE struct sa_span *sa_huge_heap_split(struct sa_huge_heap *h, struct sa_span *s, size_t pages)
+{
+    struct sa_huge_tracker *t;
+    struct sa_span *rest = NULL;
+
+    SA_DCHECK(pages > 0 && pages < s->pages && pages % sa_vm.page_step == 0);
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    t = sa_hugepage_map_tracker(&h->owners, s->start >> SA_HUGE_SHIFT);
+    if (t && !s->moved)
+        rest = sa_span_record_new(&h->unused_spans, h->number, &h->stats.spans_created);
+    if (rest) {
+        sa_store_relaxed(&rest->start, s->start + (pages << SA_PAGE_SHIFT));
+        sa_store_relaxed(&rest->pages, s->pages - (uint32_t)pages);
+        sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
+        sa_size_info_alloc(&h->sizes, pages, sa_huge_slack(pages));
+        sa_size_info_alloc(&h->sizes, rest->pages, sa_huge_slack(rest->pages));
+        sa_store_relaxed(&s->pages, (uint32_t)pages);
+        sa_span_begin(rest, false);
+        sa_pagemap_set_ends(s);
+        sa_huge_filler_joined(&h->filler, t, 1);
+        h->stats.spans_in_use++;
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return rest;
+}
+
+SA_RARE bool sa_huge_heap_join(struct sa_huge_heap *h, struct sa_span *s, struct sa_span *next)
+{
+    struct sa_huge_tracker *t;
+    bool ok;
+
+    SA_DCHECK(sa_span_end(s) == next->start);
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    t = sa_hugepage_map_tracker(&h->owners, s->start >> SA_HUGE_SHIFT);
+    ok =
+        t && !s->moved && !next->moved && next->start >> SA_HUGE_SHIFT == s->start >> SA_HUGE_SHIFT;
+    if (ok) {
+        sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
+        sa_size_info_free(&h->sizes, next->pages, sa_huge_slack(next->pages));
+        sa_store_relaxed(&s->pages, s->pages + next->pages);
+        sa_size_info_alloc(&h->sizes, s->pages, sa_huge_slack(s->pages));
+        sa_span_record_drop(&h->unused_spans, next);
+        sa_pagemap_set_ends(s);
+        sa_huge_filler_joined(&h->filler, t, -1);
+        h->stats.spans_in_use--;
+    }
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return ok;
 }
