@@ -215,7 +215,7 @@ static void pagemap_set(uintptr_t address, struct sa_span *span)
         sa_load_relaxed(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
 
     SA_DCHECK(node && leaf); /* sa_pagemap_grow has made both */
-    sa_store_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)], span);
+    sa_store_release(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)], span);
 }
 
 void sa_pagemap_set_ends(struct sa_span *span)
@@ -236,7 +236,7 @@ static void pagemap_set_classes(struct sa_span *span, unsigned cls, size_t step)
     SA_DCHECK((sa_span_end(span) - 1) >> SA_HOME_SHIFT == root);
     SA_DCHECK(classes && step > 0 && step % SA_PAGE_BYTES == 0);
     for (size_t i = 0; i < span->pages; i += step >> SA_PAGE_SHIFT)
-        sa_store_relaxed(&classes[page + i], (uint8_t)cls);
+        sa_store_release(&classes[page + i], (uint8_t)cls);
     if (span->pages == 1 && !sa_hardening.on && root == SA_HOME_START >> SA_HOME_SHIFT)
         sa_store_relaxed(&sa_hot.home_class[page], (uint16_t)SA_CLASS_OFFSET(cls));
 }

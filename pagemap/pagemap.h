@@ -12,10 +12,11 @@
  * Readers take no lock. A node is zeroed, published with a release store, and never removed, so a
  * reader sees NULL or a valid node. An entry means something only to a thread that holds an object
  * or a span on the page. The entry changes only while no thread holds one, and the allocator's own
- * hand-over (cache, list or lock) orders the change before the next reader. There is one exception:
- * the owner of the only object of a span changes the entries when it grows the object. The next
- * owner gets them together with the object. Readers with a pointer of unknown origin use
- * sa_pagemap_find, which verifies what it finds.
+ * hand-over (cache, list or lock) orders the change before the next reader. There are two
+ * exceptions. The owner of the only object of a span changes the entries when it grows the object;
+ * the next owner gets them together with the object. And a span becomes mixed while threads own
+ * objects on it (alloc/middle/mixed_spans.c says why they may see the old entries). Readers with a
+ * pointer of unknown origin use sa_pagemap_find, which verifies what it finds.
  *
  * The spans tree has entries for every page of an OBJECTS span, and for the first and last page of
  * other spans. Entries in between may be stale.
@@ -86,7 +87,7 @@ SA_INLINE struct sa_span *sa_pagemap_span(uintptr_t address)
     leaf = sa_load_acquire(&node->leaf[page >> SA_MAP_LEAF_BITS & ((1u << SA_MAP_NODE_BITS) - 1)]);
     if (!leaf)
         return NULL;
-    return sa_load_relaxed(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)]);
+    return sa_load_acquire(&leaf->span[page & ((1u << SA_MAP_LEAF_BITS) - 1)]);
 }
 
 /* Returns the size class of the address's page, or 0. Safe for any address. */
@@ -99,7 +100,7 @@ SA_INLINE unsigned sa_pagemap_class(uintptr_t address)
     classes = sa_load_acquire(&sa_pagemap.root[address >> SA_HOME_SHIFT].classes);
     if (!classes)
         return 0;
-    return sa_load_relaxed(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]);
+    return sa_load_acquire(&classes[address >> SA_PAGE_SHIFT & (SA_HOME_PAGES - 1)]);
 }
 
 /* The span, in use or free, that contains the address, or NULL. Safe for any address. */

@@ -27,12 +27,14 @@ enum sa_span_state {
     SA_SPAN_RELEASED,    /* free; its pages are unbacked and read as zero */
     SA_SPAN_MOVING,      /* changing hands or being released; belongs to the thread that does it */
     SA_SPAN_OBJECTS,     /* in use: objects of a class */
+    SA_SPAN_MIXED,       /* in use: objects of several classes: alloc/middle/mixed_spans.h */
     SA_SPAN_LARGE,       /* in use: one block */
     SA_SPAN_GUARDED,     /* a slot for guarded blocks, in use or not: sampling/guard/guarded.h */
     SA_SPAN_QUARANTINED, /* a freed, inaccessible sample: sampling/guard/sample_quarantine.h */
 };
 
 struct sa_sample; /* sampling/record/recording.h */
+struct sa_mixed;  /* alloc/middle/mixed_spans.c */
 
 /* A value of `list`: the span is in use, but its pages are unbacked, and the page heap does not
  * count them as used. */
@@ -45,7 +47,11 @@ struct sa_span {
     uint8_t cls;   /* size class of an OBJECTS span, else 0 */
     uint8_t list;  /* OBJECTS: the list of the central free list; else SA_SPAN_EMPTIED or other */
     uint8_t heap;  /* number of the page heap instance that owns the record; never changes */
-    struct sa_span *next, *prev; /* in the list that the state implies */
+    struct sa_span *next; /* in the list that the state implies */
+    union {
+        struct sa_span *prev;   /* the same */
+        struct sa_mixed *mixed; /* MIXED: the record */
+    };
     union {
         size_t requested;       /* LARGE: requested bytes, checked by sized frees */
         uint64_t *more_bits;    /* OBJECTS with more than 64 objects: the bitmap */
@@ -58,9 +64,10 @@ struct sa_span {
         uint64_t bits;            /* OBJECTS with up to 64 objects: bit set = object is free */
         struct sa_sample *sample; /* LARGE: the record of a sampled block, or NULL; atomic */
     };
-    uint16_t objects; /* OBJECTS: objects of the span; LARGE: the page heap's own use */
-    uint16_t live; /* OBJECTS: objects that are not free on this span (in caches or in use); atomic:
-                      profiles read it */
+    uint16_t objects; /* OBJECTS: objects of the span; MIXED: atomic, its length for profiles;
+                         LARGE: the page heap's own use */
+    uint16_t live;  /* OBJECTS: objects that are not free on this span (in caches or in use); MIXED:
+                       the same in the measure of `objects`; atomic: profiles read it */
     uint8_t zeroed; /* written by the page heap: the pages read as zero at the hand-out */
     uint8_t moved; /* LARGE: written by the owner: the mapping was changed and cannot merge with its
                       neighbours. It is mapped afresh when the span is freed */
@@ -91,6 +98,17 @@ SA_INLINE uintptr_t sa_span_end(const struct sa_span *s)
 SA_INLINE size_t sa_span_usable_bytes(const struct sa_span *span)
 {
     return sa_span_bytes(span) - ((size_t)span->guard << SA_PAGE_SHIFT);
+}
+
+/* The bitmap of an OBJECTS span, and its words. */
+SA_INLINE uint64_t *sa_span_bits(struct sa_span *s)
+{
+    return s->objects <= 64 ? &s->bits : s->more_bits;
+}
+
+SA_INLINE size_t sa_span_words(const struct sa_span *s)
+{
+    return ((size_t)s->objects + 63) / 64;
 }
 
 #endif

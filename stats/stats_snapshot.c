@@ -61,7 +61,7 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls,
     c->size = k->size;
     /* An object that moves between layers while they are read may be counted twice. Each count is
      * therefore bounded by the objects that exist. */
-    all = d.central.spans * k->objects;
+    all = d.central.spans * k->objects + d.central.mixed_objects;
     c->central_objects = sa_min(d.central.free_objects, all);
     c->transfer_objects = sa_min(d.transfer.objects, all - c->central_objects);
     c->cpu_objects = sa_min(d.cpu.objects, all - c->central_objects - c->transfer_objects);
@@ -71,6 +71,7 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls,
         c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
     SA_DCHECK(c->free_objects <= all);
     c->apart_objects = sa_sampler_apart(cls);
+    c->mixed_objects = d.central.mixed_objects;
     c->spans = d.central.spans;
     c->pages = d.central.pages;
     c->spans_requested = d.central.spans_requested;
@@ -227,6 +228,10 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
         class_pages += s->cls[cls].pages;
         class_spans += s->cls[cls].spans;
     }
+    sa_mixed_stats(&s->mixed);
+    s->central_bytes += s->mixed.bytes - s->mixed.used_bytes;
+    class_pages += s->mixed.bytes >> SA_PAGE_SHIFT;
+    class_spans += s->mixed.spans;
     sa_large_counts(&s->large);
     s->ever.allocations += s->large.allocations;
     s->ever.allocations_bytes += s->large.allocations_bytes;

@@ -22,6 +22,7 @@
 #include "alloc/maintain/maintenance.h"
 #include "alloc/maintain/sample_rates.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
@@ -41,6 +42,7 @@ struct sa_snapshot_class {
     size_t free_objects; /* the sum of the four */
     size_t
         apart_objects; /* sampled ones in use that hold no object of the class: sa_sampler_apart */
+    size_t mixed_objects; /* on mixed spans, in use or in caches */
     size_t spans, pages;
     uint64_t spans_requested, spans_returned;
     uint64_t allocations, frees; /* since the start */
@@ -67,7 +69,9 @@ struct sa_snapshot {
     size_t cpu_bytes, thread_bytes;                  /* one of them is 0 */
     size_t transfer_bytes, sharded_bytes;            /* sharded: the part in shards of CPUs */
     size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks, withheld from reuse */
-    size_t central_bytes; /* free objects, and the rest behind the last object of each span */
+    size_t central_bytes; /* free objects, free runs of mixed spans, and the rest behind the last
+                           * object of each span */
+    struct sa_mixed_stats mixed;
     size_t emptied_bytes; /* unbacked pages of free objects; not in central_bytes */
     size_t large_blocks, large_bytes;
     struct sa_large_counts large;   /* of large blocks since the start */

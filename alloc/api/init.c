@@ -34,6 +34,7 @@
 #include "alloc/hardening/watched.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/maintain/sample_rates.h"
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/topology.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/lock.h"
@@ -213,6 +214,7 @@ void sa_init_slow(void)
         sa_sample_quarantine_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
         sa_sample_set_by_thread(sa_options.profile_threads);
         sa_sample_rates_optimise(sa_options.optimal_rates);
+        sa_mixed_use = sa_options.mixed_spans;
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);
         sa_replaced_init();

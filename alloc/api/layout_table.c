@@ -11,6 +11,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/fork/fork_gate.h"
+#include "alloc/middle/mixed_internal.h"
 #include "alloc/middle/transfer_shards.h"
 #include "alloc/hot/hot.h"
 #include "alloc/os/rseq.h"
@@ -45,6 +46,7 @@ SA_LAYOUT = {
     SA_LAYOUT_VALUE(SA_RSEQ_CS),
     SA_LAYOUT_VALUE(SA_SHARDS_MAX),
     SA_LAYOUT_VALUE(SA_SPAN_OBJECTS),
+    SA_LAYOUT_VALUE(SA_SPAN_MIXED),
     SA_LAYOUT_VALUE(SA_SPAN_LARGE),
     SA_LAYOUT_VALUE(SA_SPAN_GUARDED),
     SA_LAYOUT_VALUE(SA_SPAN_QUARANTINED),
@@ -55,11 +57,17 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_map_root, node),
     SA_LAYOUT_FIELD(struct sa_map_root, classes),
 
+    SA_LAYOUT_FIELD(struct sa_mixed, pages),
+    SA_LAYOUT_SIZE(struct sa_mixed_page),
+    SA_LAYOUT_FIELD(struct sa_mixed_page, first),
+    SA_LAYOUT_FIELD(struct sa_mixed_page, last),
+
     SA_LAYOUT_SIZE(struct sa_span),
     SA_LAYOUT_FIELD(struct sa_span, start),
     SA_LAYOUT_FIELD(struct sa_span, pages),
     SA_LAYOUT_FIELD(struct sa_span, state),
     SA_LAYOUT_FIELD(struct sa_span, cls),
+    SA_LAYOUT_FIELD(struct sa_span, mixed),
     SA_LAYOUT_FIELD(struct sa_span, requested),
     SA_LAYOUT_FIELD(struct sa_span, more_bits),
     SA_LAYOUT_FIELD(struct sa_span, bits),

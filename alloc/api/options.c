@@ -201,6 +201,11 @@ static void default_percent(sa_option_percent *o, unsigned v)
     *o = v;
 }
 
+static void default_mixed(sa_option_mixed *o, enum sa_mixed_use v)
+{
+    *o = v;
+}
+
 static void default_hugepages(sa_option_hugepages *o, enum sa_hugepages v)
 {
     *o = v;

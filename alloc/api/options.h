@@ -10,6 +10,7 @@
 #ifndef SA_API_OPTIONS_H
 #define SA_API_OPTIONS_H
 
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/page_heap/page_heap.h"
 #include "include/salloc/profile.h"
 
@@ -30,6 +31,7 @@ typedef enum salloc_profile_type sa_option_type;
 typedef int sa_option_signal;
 typedef unsigned sa_option_percent;
 typedef enum sa_hugepages sa_option_hugepages;
+typedef enum sa_mixed_use sa_option_mixed;
 /* ON is 1, so that the constant SA_HARDENED can be the default. */
 typedef enum { SA_HARDENING_OFF, SA_HARDENING_ON, SA_HARDENING_SAMPLED } sa_option_hardening;
 typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_option_junk;

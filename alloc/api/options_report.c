@@ -72,6 +72,7 @@ static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
         break;
     case SA_OPTION_type:
     case SA_OPTION_hugepages:
+    case SA_OPTION_mixed:
     case SA_OPTION_hardening:
     case SA_OPTION_junk:
         sa_fmt_add(f, "\"");

@@ -45,6 +45,10 @@ static const struct {
     {SA_OPTION_hugepages, SA_HUGEPAGES_AUTO, "auto"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_OFF, "off"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_ALWAYS, "always"},
+    {SA_OPTION_mixed, SA_MIXED_AUTO, "auto"},
+    {SA_OPTION_mixed, SA_MIXED_AUTO, "on"},
+    {SA_OPTION_mixed, SA_MIXED_OFF, "off"},
+    {SA_OPTION_mixed, SA_MIXED_ALWAYS, "always"},
     {SA_OPTION_hardening, SA_HARDENING_OFF, "off"},
     {SA_OPTION_hardening, SA_HARDENING_OFF, "false"},
     {SA_OPTION_hardening, SA_HARDENING_OFF, "0"},
@@ -92,6 +96,7 @@ static size_t field_bytes(enum sa_option_kind kind)
     case SA_OPTION_signal:
     case SA_OPTION_percent:
     case SA_OPTION_hugepages:
+    case SA_OPTION_mixed:
     case SA_OPTION_hardening:
     case SA_OPTION_junk:
         return sizeof(int);
@@ -102,6 +107,7 @@ static size_t field_bytes(enum sa_option_kind kind)
 
 _Static_assert(sizeof(sa_option_type) == sizeof(int) &&
                    sizeof(sa_option_hugepages) == sizeof(int) &&
+                   sizeof(sa_option_mixed) == sizeof(int) &&
                    sizeof(sa_option_hardening) == sizeof(int) &&
                    sizeof(sa_option_junk) == sizeof(int) && sizeof(sa_option_size) == 8,
                "field_bytes");

@@ -17,6 +17,7 @@ enum sa_option_kind {
     SA_OPTION_signal,
     SA_OPTION_percent,
     SA_OPTION_hugepages,
+    SA_OPTION_mixed,
     SA_OPTION_hardening,
     SA_OPTION_junk,
 };

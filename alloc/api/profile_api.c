@@ -19,6 +19,7 @@
 #include "alloc/fork/fork_gate.h"
 #include "alloc/maintain/sample_rates.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/middle/mixed_spans.h"
 #include "sampling/estimate/rates.h"
 #include "sampling/export/write.h"
 #include "sampling/record/live_samples.h"
@@ -134,7 +135,7 @@ SA_EXPORT salloc_profile *salloc_profile_token_stop(salloc_profile_token *token)
  * up. */
 static double waste_now(void)
 {
-    double bytes = 0;
+    double bytes = (double)sa_mixed_free_bytes();
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         struct sa_central_stats stats;

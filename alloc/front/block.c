@@ -10,22 +10,44 @@
 #include "alloc/front/block_fault.h"
 #include "alloc/front/large.h"
 #include "alloc/hardening/hardened.h"
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/guard/guarded.h"
 #include "sampling/sampler/sampler.h"
 
+/* Looks for a block on a mixed span. It comes before any look at the state of a span: other threads
+ * join and cut mixed spans meanwhile, and use the records again. */
+SA_RARE SA_NOINLINE static void block_lookup_mixed(uintptr_t address, struct sa_block *b)
+{
+    unsigned cls = sa_mixed_class(address);
+
+    if (!cls)
+        return;
+    b->cls = cls;
+    b->kind = SA_BLOCK_OBJECT;
+    b->span = sa_pagemap_span(address);
+}
+
 /* Finds kind, class, span and origin. The class of the page is looked up first, because only
- * objects have one. `exact` is 0. */
+ * objects on spans of their class have one. `exact` is 0. */
 SA_INLINE struct sa_block block_lookup(uintptr_t address)
 {
     struct sa_block b = {.cls = sa_pagemap_class(address), .origin = SA_ORIGIN_UNKNOWN};
 
     if (b.cls) {
         b.span = sa_pagemap_span(address);
-        if (b.span && sa_class_index(&sa_size_classes.of[b.cls], address - b.span->start) >= 0)
+        if (b.span && sa_class_index(&sa_size_classes.of[b.cls],
+                                     address - sa_load_relaxed(&b.span->start)) >= 0)
             b.kind = SA_BLOCK_OBJECT;
+        else if (sa_load_relaxed(&sa_mixed_any)) /* the span may have become mixed just now */
+            block_lookup_mixed(address, &b);
         return b;
+    }
+    if (sa_load_relaxed(&sa_mixed_any)) {
+        block_lookup_mixed(address, &b);
+        if (b.kind != SA_BLOCK_NONE)
+            return b;
     }
     b.span = sa_pagemap_find(address);
     if (!b.span)

@@ -6,6 +6,7 @@
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/size_class.h"
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 #include "sampling/guard/misuse.h"
@@ -32,6 +33,8 @@ void sa_block_fault(const void *p, const char *what)
     if (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS)
         sa_fatal(what, p, "is inside a block of %u bytes, not its start",
                  sa_size_classes.of[s->cls].size);
+    if (sa_load_relaxed(&s->state) == SA_SPAN_MIXED && !sa_mixed_is_free(address))
+        sa_fatal(what, p, "is inside a block, not its start");
     if (sa_load_relaxed(&s->state) != SA_SPAN_LARGE || s->start == address)
         sa_fatal(strcmp(what, "invalid free") == 0 ? "double free" : what, p,
                  "lies in memory that is free");

@@ -79,7 +79,7 @@ static struct sa_rate_optimizer_class rates_of_class(unsigned cls, double interv
     sa_cpu_cache_class_stats(cls, &cpu);
     sa_transfer_stats(cls, &transfer);
     sa_central_stats(cls, &central);
-    all = central.spans * k->objects;
+    all = central.spans * k->objects + central.mixed_objects;
     unused = cpu.objects + transfer.objects + central.free_objects;
     c.live = (double)(all - sa_min(unused, all) + sa_sampler_apart(cls));
     rates.weight[cls] = rates.weight[cls] / 2 + (double)(cpu.allocations - rates.seen[cls]);

@@ -83,12 +83,13 @@ static size_t take(struct central *c, size_t size, struct lot *lots) SA_REQUIRES
             unsigned before = central_load(s), count;
 
             next = s->next; /* the span goes to no list */
-            if (!lot.pages)
+            if (!lot.pages || s->pins == UINT16_MAX)
                 continue;
+            s->pins++; /* it does not become mixed meanwhile (central_mix.c) */
             count = (unsigned)__builtin_popcountll(lot.objects);
             sa_store_relaxed(&s->bits, 0);
             sa_store_relaxed(&s->live, (uint16_t)(s->live + count));
-            c->free_objects -= count;
+            central_count_free(c, -(size_t)count);
             central_place(c, s, before);
             lots[got++] = lot;
         }
@@ -122,6 +123,7 @@ static size_t put_back(unsigned cls, struct central *c, const struct lot *lot)
 
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     lot->span->emptied |= lot->pages;
+    lot->span->pins--;
     c->emptied_bytes += given;
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     sa_footprint_empty((int64_t)given);

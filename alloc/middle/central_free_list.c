@@ -17,7 +17,9 @@
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_empty.h"
+#include "alloc/middle/central_mix.h"
 #include "alloc/middle/central_spans.h"
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/span_objects.h"
 #include "alloc/os/lock.h"
 #include "alloc/page_heap/account/limits.h"
@@ -39,7 +41,6 @@
 #define RUN_FRACTION 32
 #define RUN_MAX      16
 
-struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
 static SA_START_DATA bool central_runs; /* atomic, relaxed: there was a run of more than one span */
 
 /* A span from the page heap: all its objects are free, it is in no list, and no pointer into it is
@@ -126,12 +127,24 @@ static size_t central_grow(struct central *c, unsigned cls, size_t run) SA_REQUI
         sa_store_relaxed(&central_runs, true);
     for (size_t i = n; i--;) { /* the first one is in front, and is used first */
         central_link(c, made[i], NEW_LIST);
-        c->free_objects += made[i]->objects;
+        central_count_free(c, made[i]->objects);
     }
     c->spans += n;
     c->requested += n;
     c->utilization[0] += (uint32_t)n;
     return n;
+}
+
+/* Takes up to n objects from mixed spans, before `end`; how many. Releases the lock meanwhile. */
+static size_t central_mix(struct central *c, unsigned cls, void **end, size_t n)
+    SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    size_t got;
+
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    got = sa_central_mix(cls, end, n);
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    return got;
 }
 
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)
@@ -154,6 +167,13 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
             break;
         if (!c->filled) {
+            made = central_mix(c, cls, end, n - got);
+            end -= made;
+            got += made;
+            if (made)
+                continue;
+        }
+        if (!c->filled) {
             made = central_grow(c, cls, central_run(c, cls));
             if (!made)
                 break;
@@ -172,7 +192,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             sa_central_refill(c, s, bits & ~s->bits);
         SA_DCHECK(took && took <= c->free_objects);
         end -= took;
-        c->free_objects -= took;
+        central_count_free(c, -took);
         got += took;
         central_place(c, s, before);
         c->new_min = sa_min(c->new_min, c->utilization[0]);
@@ -196,7 +216,7 @@ static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsign
     if (SA_UNLIKELY(sa_load_relaxed(&sa_central_empties)))
         sa_central_refill(c, s, ~0ull);
     central_unlink(c, s);
-    c->free_objects -= s->objects;
+    central_count_free(c, -(size_t)s->objects);
     c->spans--;
     c->returned++;
     c->utilization[central_bucket(before)]--;
@@ -259,11 +279,17 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     while (i < n) {
         struct sa_span *s = sa_pagemap_span((uintptr_t)objs[i]);
-        unsigned before = s ? central_load(s) : 0;
+        unsigned before = s && central_owns(s, cls) ? central_load(s) : 0;
         size_t put;
 
         put = sa_span_put(s, cls, objs + i, n - i, &fault);
-        c->free_objects += put;
+        /* The record of a mixed span may be in use for something else by now. */
+        if (SA_UNLIKELY(fault != SA_SPAN_RIGHT) && !put && sa_mixed_put(cls, objs[i], &empty)) {
+            fault = SA_SPAN_RIGHT;
+            i++;
+            continue;
+        }
+        central_count_free(c, put);
         i += put;
         if (SA_UNLIKELY(fault != SA_SPAN_RIGHT))
             break;
@@ -275,7 +301,8 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     }
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     if (SA_UNLIKELY(fault == SA_SPAN_FOREIGN) &&
-        sa_page_heap_is_free(&sa_page_heap_ordinary, (uintptr_t)objs[i]))
+        (sa_page_heap_is_free(&sa_page_heap_ordinary, (uintptr_t)objs[i]) ||
+         sa_mixed_is_free((uintptr_t)objs[i])))
         fault = SA_SPAN_TWICE; /* all objects of the span were free, and now the span is free */
     if (SA_UNLIKELY(fault == SA_SPAN_TWICE))
         sa_fatal("double free", objs[i], "was freed before (block of %u bytes)",
@@ -310,6 +337,7 @@ SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
 void sa_central_plunder(void)
 {
     sa_central_validate();
+    SA_VALIDATE(sa_mixed_validate());
     if (sa_load_relaxed(&central_runs))
         central_each_drop_new(false);
 }
@@ -380,26 +408,6 @@ SA_RARE bool sa_central_extend_large(struct sa_span *s, size_t pages)
     sa_store_relaxed(&s->sample, NULL);
     sa_store_relaxed(&s->state, SA_SPAN_LARGE);
     return true;
-}
-
-SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
-{
-    struct central *c;
-
-    *ret = (struct sa_central_stats){0};
-    if (!sa_class_is_used(cls))
-        return;
-    c = &sa_centrals[sa_first_use_index(cls)];
-    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-    ret->free_objects = c->free_objects;
-    ret->spans = c->spans;
-    ret->pages = c->spans * sa_size_classes.of[cls].pages;
-    ret->emptied_bytes = c->emptied_bytes;
-    ret->spans_requested = c->requested;
-    ret->spans_returned = c->returned;
-    for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
-        ret->utilization[i] = c->utilization[i];
-    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
 }
 
 #ifdef SA_DEBUG

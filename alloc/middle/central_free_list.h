@@ -18,6 +18,7 @@ struct sa_central_stats {
     size_t free_objects; /* on spans */
     size_t spans;        /* in existence */
     size_t pages;
+    size_t mixed_objects; /* in use or in caches, on mixed spans: beyond those of `spans` */
     size_t emptied_bytes; /* inside of free objects, without memory: central_empty.h */
     uint64_t spans_requested, spans_returned;
     size_t utilization[SA_CENTRAL_BUCKETS]; /* non-cumulative */

@@ -36,7 +36,8 @@ struct central {
     uint32_t new_min SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Bitmaps of returned spans, linked through their first word. */
     uint64_t *unused_bits SA_GUARDED_BY(SA_RANK_CENTRAL);
-    size_t free_objects SA_GUARDED_BY(SA_RANK_CENTRAL);
+    size_t
+        free_objects SA_GUARDED_BY(SA_RANK_CENTRAL); /* atomic: read without the lock, as a hint */
     size_t spans SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Pages of free objects that hold no memory, see sa_central_empty. */
     size_t emptied_bytes SA_GUARDED_BY(SA_RANK_CENTRAL);
@@ -52,6 +53,20 @@ extern struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
 static inline unsigned central_load(const struct sa_span *s)
 {
     return s->live || !s->pins ? s->live : 1;
+}
+
+/* Whether a span, of whose record this may be a stale pointer, is one of the class. Its lock is
+ * held, so a span of the class stays one. */
+static inline bool central_owns(const struct sa_span *s, unsigned cls) SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    return sa_load_relaxed(&s->cls) == cls && sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS;
+}
+
+/* Counts free objects that come, or go (modulo 2^64). */
+static inline void central_count_free(struct central *c, size_t objects)
+    SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    sa_count_add(&c->free_objects, objects);
 }
 
 /* The bucket of a load: 0, 1, 2 to 3, 4 to 7 and so on. */

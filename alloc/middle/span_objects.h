@@ -17,16 +17,6 @@
 #include "alloc/os/lock.h"
 #include "pagemap/span.h"
 
-SA_INLINE uint64_t *sa_span_bits(struct sa_span *s)
-{
-    return s->objects <= 64 ? &s->bits : s->more_bits;
-}
-
-SA_INLINE size_t sa_span_words(const struct sa_span *s)
-{
-    return ((size_t)s->objects + 63) / 64;
-}
-
 /*
  * Takes up to n free objects off a span, those of the lowest addresses, and writes them before
  * `end`, the highest first: caches are stacks, so a program gets them in the order of addresses.
@@ -89,9 +79,10 @@ static inline size_t sa_span_put(struct sa_span *s, unsigned cls, void *const *o
     uint64_t *bits;
     size_t bytes, i;
 
-    if (!s || s->cls != cls || s->state != SA_SPAN_OBJECTS) {
+    if (!s || sa_load_relaxed(&s->cls) != cls || sa_load_relaxed(&s->state) != SA_SPAN_OBJECTS) {
         /* A span that is moving: all its objects were free already. */
-        *ret_fault = s && s->state == SA_SPAN_MOVING ? SA_SPAN_TWICE : SA_SPAN_FOREIGN;
+        *ret_fault =
+            s && sa_load_relaxed(&s->state) == SA_SPAN_MOVING ? SA_SPAN_TWICE : SA_SPAN_FOREIGN;
         return 0;
     }
     bits = sa_span_bits(s);

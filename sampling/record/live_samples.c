@@ -272,12 +272,12 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         sa_stack_unref(free_stack);
 }
 
-/* True if the lent proxy of a sample is free on its span at this moment. */
+/* True if the proxy of a sample, which is lent, is free on its span at this moment. */
 static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
 {
     long index = sa_class_index(&sa_size_classes.of[s->cls], (uintptr_t)s->proxy - span->start);
 
-    return s->lent && index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
+    return index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
 }
 
 /* The free objects on the span of the proxy for each used one: the share of the block in the free
@@ -285,10 +285,12 @@ static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
 static double sample_waste(const struct sa_sample *s)
 {
     const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
-    unsigned objects = span ? span->objects : 0, used = span ? sa_load_relaxed(&span->live) : 0;
+    unsigned objects = span ? sa_load_relaxed(&span->objects) : 0,
+             used = span ? sa_load_relaxed(&span->live) : 0;
 
-    if (span && proxy_is_free(s, span))
-        used = sa_min(used + 1, objects); /* the two were read one after the other */
+    if (span && s->lent && proxy_is_free(s, span))
+        used++;
+    used = sa_min(used, objects); /* they were read one after the other */
     return objects > 1 && used ? (double)(objects - used) / used : 0;
 }
 

@@ -12,6 +12,7 @@
 #include "alloc/maintain/maintenance.h"
 #include "alloc/maintain/sample_rates.h"
 #include "alloc/os/vm.h"
+#include "alloc/middle/mixed_spans.h"
 #include "sampling/guard/guard_policy.h"
 #include "sampling/guard/guarded.h"
 #include "sampling/guard/sample_quarantine.h"
@@ -384,6 +385,7 @@ static void step(struct fuzz_input *in)
         break;
     default:
         set_sampling(in);
+        sa_mixed_use = fuzz_byte(in) % 2 ? SA_MIXED_ALWAYS : SA_MIXED_AUTO;
     }
 }
 

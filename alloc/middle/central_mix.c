@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When classes take blocks from mixed spans, and which spans become mixed; see central_mix.h.
+ *
+ * The free objects of spans that are in use are what size classes waste. A class that needs a span
+ * compares their bytes with what the program has been given. Above 1/WASTE_FRACTION of that, and
+ * above WASTE_MIN_BYTES, the sparsest span of any class becomes mixed, up to CONVERT_MAX of them
+ * until the class has a block. Below, the class takes a new span, also if mixed spans have room:
+ * the fast path of free does not serve what lies on mixed spans.
+ *
+ * The sum over all classes is computed only if the whole footprint shows that it may be large
+ * enough. The footprint also has free pages, caches and records.
+ */
+#include "alloc/middle/central_mix.h"
+
+#include "alloc/base/first_use_index.h"
+#include "alloc/base/hardening.h"
+#include "alloc/base/size_class.h"
+#include "alloc/middle/central_spans.h"
+#include "alloc/middle/mixed_spans.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/peak.h"
+#include "alloc/page_heap/page_heap.h"
+
+#define WASTE_FRACTION  3
+#define WASTE_MIN_BYTES (4ul << 20)
+
+#define CONVERT_MAX 4
+
+/* A span is sparse if at most 1/4 of its objects are in use. */
+#define SPARSE_FRACTION 4
+
+/* Spans of a list that are looked at for one that may become mixed. */
+#define PINNED_TRIES 4
+
+/* Whether `wasted` bytes are much beside what the program has been given. */
+static bool mix_is_much(size_t wasted)
+{
+    int64_t given = sa_load_relaxed(&sa_in_use.bytes);
+
+    return wasted > WASTE_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / WASTE_FRACTION;
+}
+
+/* The bytes of free objects of spans in use, and of free runs. A hint: no lock is held. */
+static size_t mix_wasted(void)
+{
+    size_t bytes = sa_mixed_free_bytes();
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
+        if (sa_class_is_used(cls))
+            bytes += sa_load_relaxed(&sa_centrals[sa_first_use_index(cls)].free_objects) *
+                     sa_size_classes.of[cls].size;
+    return bytes;
+}
+
+static bool mix_is_due(void)
+{
+    int64_t given = sa_load_relaxed(&sa_in_use.bytes);
+    size_t footprint = sa_footprint_bytes();
+
+    if (SA_UNLIKELY(sa_mixed_use == SA_MIXED_ALWAYS))
+        return true;
+    return mix_is_much(footprint - sa_min(footprint, (size_t)sa_max(given, 0))) &&
+           mix_is_much(mix_wasted());
+}
+
+/* The most objects in use that a span of a list has (central_list_for). */
+static unsigned list_live_max(const struct sa_class *k, unsigned list)
+{
+    unsigned step = NEW_LIST - list;
+
+    return k->objects <= 16 ? step : (1u << step) - 1;
+}
+
+/* Finds the class and the list whose spans have the smallest part in use. No lock is held, so it is
+ * a hint. Returns 0 if no list has sparse spans. */
+static unsigned mix_sparsest(unsigned *ret_list)
+{
+    unsigned best = 0;
+    double least = 1;
+
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        const struct sa_class *k = &sa_size_classes.of[cls];
+        unsigned filled, list, live;
+
+        if (k->objects == 1 || k->size > SA_MIXED_MAX || !sa_class_is_used(cls))
+            continue;
+        filled = sa_load_relaxed(&sa_centrals[sa_first_use_index(cls)].filled) & ~(1u << NEW_LIST);
+        if (!filled)
+            continue;
+        list = sa_log2(filled);
+        live = list_live_max(k, list);
+        if (live * SPARSE_FRACTION > k->objects || (double)live / k->objects >= least)
+            continue;
+        least = (double)live / k->objects;
+        best = cls;
+        *ret_list = list;
+    }
+    return best;
+}
+
+/* Takes a span off its class, which then has nothing to do with it. */
+static void mix_drop(struct central *c, struct sa_span *s) SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    central_unlink(c, s);
+    central_count_free(c, -(size_t)(s->objects - s->live));
+    c->spans--;
+    c->returned++;
+    c->utilization[central_bucket(central_load(s))]--;
+}
+
+/* The reverse, if there was no memory for the record. */
+static void mix_undrop(struct central *c, struct sa_span *s) SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    c->utilization[central_bucket(central_load(s))]++;
+    c->returned--;
+    c->spans++;
+    central_count_free(c, (size_t)(s->objects - s->live));
+    central_link(c, s, central_list_for(s));
+}
+
+/* Gives pages without a block to the page heap. */
+static void mix_give_back(struct sa_span *s)
+{
+    while (s) {
+        struct sa_span *next = s->next;
+
+        sa_page_heap_free(&sa_page_heap_ordinary, s, false);
+        s = next;
+    }
+}
+
+/* Makes a mixed span. False: there was none to make. */
+static bool mix_convert(void)
+{
+    struct sa_span *empty = NULL;
+    unsigned list = 0, cls = mix_sparsest(&list);
+    struct central *c;
+    struct sa_span *s;
+    uint64_t *bits;
+    bool done = false;
+
+    if (!cls)
+        return false;
+    c = &sa_centrals[sa_first_use_index(cls)];
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    s = c->lists[list];
+    /* A pinned span serves its class alone, and one with unbacked pages has been dealt with. */
+    for (int i = 0; s && (s->pins || (s->objects <= 64 && s->emptied)); i++)
+        s = i < PINNED_TRIES ? s->next : NULL;
+    if (s && s->live * SPARSE_FRACTION <= s->objects) {
+        mix_drop(c, s);
+        bits = s->objects > 64 ? s->more_bits : NULL;
+        done = sa_mixed_begin(s, &empty);
+        if (!done) {
+            mix_undrop(c, s);
+        } else if (bits) {
+            bits[0] = (uint64_t)c->unused_bits;
+            c->unused_bits = bits;
+        }
+    }
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    mix_give_back(empty);
+    return done;
+}
+
+SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n)
+{
+    size_t got;
+
+    if (sa_mixed_use == SA_MIXED_OFF || sa_hardening.on ||
+        sa_size_classes.of[cls].size > SA_MIXED_MAX || !mix_is_due())
+        return 0;
+    got = sa_mixed_take(cls, end, n);
+    for (int i = 0; !got && i < CONVERT_MAX && mix_convert(); i++)
+        got = sa_mixed_take(cls, end, n);
+    if (!got && (end[-1] = sa_mixed_fresh(cls)) != NULL)
+        got = 1;
+    return got;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The spans of all classes, and what is counted of them; see central_spans.h. */
+#include "alloc/middle/central_spans.h"
+
+#include "alloc/base/first_use_index.h"
+#include "alloc/base/size_class.h"
+#include "alloc/middle/mixed_spans.h"
+
+struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
+
+SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
+{
+    struct central *c;
+
+    *ret = (struct sa_central_stats){.mixed_objects = sa_mixed_objects(cls)};
+    if (!sa_class_is_used(cls))
+        return;
+    c = &sa_centrals[sa_first_use_index(cls)];
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    ret->free_objects = c->free_objects;
+    ret->spans = c->spans;
+    ret->pages = c->spans * sa_size_classes.of[cls].pages;
+    ret->emptied_bytes = c->emptied_bytes;
+    ret->spans_requested = c->requested;
+    ret->spans_returned = c->returned;
+    for (unsigned i = 0; i < SA_CENTRAL_BUCKETS; i++)
+        ret->utilization[i] = c->utilization[i];
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+}

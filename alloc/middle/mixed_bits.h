@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bitmaps of mixed spans (mixed_spans.h). A page is divided into units of 16 bytes. Bit u of
+ * `first` is set if a block begins at unit u, bit u of `last` if a block ends there. Each page has
+ * 8 words of `first` and then 8 words of `last`; the words of neighbouring pages follow each other.
+ *
+ * Which units are occupied follows from the two. Blocks do not overlap, so as numbers of many
+ * words, 2 * last - first is the sum over all blocks of 2^(end) - 2^(begin), which is the number
+ * with exactly the bits of all occupied units. sa_mixed_run computes it word by word.
+ *
+ * The MIXED lock guards changes, which are relaxed stores of whole words. Both bits of a block
+ * belong to the block alone, so its owner can read its length without the lock (sa_mixed_length).
+ */
+#ifndef SA_MIDDLE_MIXED_BITS_H
+#define SA_MIDDLE_MIXED_BITS_H
+
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/page.h"
+
+#define SA_MIXED_UNIT       16ul
+#define SA_MIXED_PAGE_UNITS (SA_PAGE_BYTES / SA_MIXED_UNIT)
+#define SA_MIXED_PAGE_WORDS (SA_MIXED_PAGE_UNITS / 64)
+
+/* The words of a page. */
+struct sa_mixed_page {
+    uint64_t first[SA_MIXED_PAGE_WORDS], last[SA_MIXED_PAGE_WORDS];
+};
+
+SA_INLINE uint64_t *sa_mixed_first(struct sa_mixed_page *pages, size_t word)
+{
+    return &pages[word / SA_MIXED_PAGE_WORDS].first[word % SA_MIXED_PAGE_WORDS];
+}
+
+SA_INLINE uint64_t *sa_mixed_last(struct sa_mixed_page *pages, size_t word)
+{
+    return &pages[word / SA_MIXED_PAGE_WORDS].last[word % SA_MIXED_PAGE_WORDS];
+}
+
+/* Enters a block, or removes it. */
+SA_INLINE void sa_mixed_mark(struct sa_mixed_page *pages, size_t unit, size_t units)
+{
+    size_t end = unit + units - 1;
+
+    uint64_t *first = sa_mixed_first(pages, unit / 64), *last = sa_mixed_last(pages, end / 64);
+
+    sa_store_relaxed(first, *first ^ 1ull << unit % 64);
+    sa_store_relaxed(last, *last ^ 1ull << end % 64);
+}
+
+/* Returns the first unit from `from` on where a block begins; `units` if there is none. */
+static inline size_t sa_mixed_next_first(struct sa_mixed_page *pages, size_t units, size_t from)
+{
+    size_t w = from / 64;
+    uint64_t word;
+
+    if (from >= units)
+        return units;
+    word = *sa_mixed_first(pages, w) & ~0ull << from % 64;
+    while (!word && ++w < units / 64)
+        word = *sa_mixed_first(pages, w);
+    return word ? w * 64 + sa_lowest_bit(word) : units;
+}
+
+/* The same for where a block ends. */
+static inline size_t sa_mixed_next_last(struct sa_mixed_page *pages, size_t units, size_t from)
+{
+    size_t w = from / 64;
+    uint64_t word;
+
+    if (from >= units)
+        return units;
+    word = sa_load_relaxed(sa_mixed_last(pages, w)) & ~0ull << from % 64;
+    while (!word && ++w < units / 64)
+        word = sa_load_relaxed(sa_mixed_last(pages, w));
+    return word ? w * 64 + sa_lowest_bit(word) : units;
+}
+
+/* Returns the unit behind the last block that ends below `to`; 0 if there is none. */
+static inline size_t sa_mixed_end_before(struct sa_mixed_page *pages, size_t to)
+{
+    size_t w = to / 64;
+    uint64_t word = to % 64 ? *sa_mixed_last(pages, w) & ~(~0ull << to % 64) : 0;
+
+    while (!word && w)
+        word = *sa_mixed_last(pages, --w);
+    return word ? w * 64 + sa_log2(word) + 1 : 0;
+}
+
+/* Returns the length of the block that begins at a unit; 0: none does. Safe without the lock: for a
+ * block that the caller does not own, the result may mean nothing. */
+static inline size_t sa_mixed_length(struct sa_mixed_page *pages, size_t units, size_t unit)
+{
+    size_t end;
+
+    if (unit >= units || !(sa_load_relaxed(sa_mixed_first(pages, unit / 64)) >> unit % 64 & 1))
+        return 0;
+    end = sa_mixed_next_last(pages, units, unit);
+    return end < units ? end + 1 - unit : 0;
+}
+
+/* A walk over the free runs, in the order of addresses. Blocks may be entered into the run that was
+ * found last. */
+struct sa_mixed_walk {
+    struct sa_mixed_page *pages;
+    size_t units;
+    size_t begin, end; /* the run */
+    size_t next;       /* the word that comes next */
+    uint64_t occupied; /* the word before it */
+    uint64_t carry, borrow;
+};
+
+/* Computes the next word; false: there is none. */
+SA_INLINE bool sa_mixed_step(struct sa_mixed_walk *r)
+{
+    uint64_t last, ends, begins;
+
+    if (r->next == r->units / 64)
+        return false;
+    last = *sa_mixed_last(r->pages, r->next);
+    ends = last << 1 | r->carry;
+    begins = *sa_mixed_first(r->pages, r->next);
+    r->occupied = ends - begins - r->borrow;
+    r->borrow = ends < begins || (ends == begins && r->borrow);
+    r->carry = last >> 63;
+    r->next++;
+    return true;
+}
+
+/* Finds the next run. At first, all but pages and units is 0. False: there is none. */
+static inline bool sa_mixed_run(struct sa_mixed_walk *r)
+{
+    size_t at = r->end;
+    uint64_t word;
+
+    if (!r->next && !sa_mixed_step(r))
+        return false;
+    if (at >= r->next * 64 && !sa_mixed_step(r))
+        return false;
+    word = ~r->occupied & ~0ull << at % 64;
+    while (!word) {
+        if (!sa_mixed_step(r))
+            return false;
+        word = ~r->occupied;
+    }
+    r->begin = (r->next - 1) * 64 + sa_lowest_bit(word);
+    word = r->occupied & ~0ull << r->begin % 64;
+    while (!word) {
+        if (!sa_mixed_step(r)) {
+            r->end = r->units;
+            return true;
+        }
+        word = r->occupied;
+    }
+    r->end = (r->next - 1) * 64 + sa_lowest_bit(word);
+    return true;
+}
+
+#endif

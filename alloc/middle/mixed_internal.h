@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records of mixed spans, for the files that make them up: mixed_spans.c takes and puts blocks,
+ * mixed_pages.c adds and removes pages, mixed_validate.c checks. MIXED guards everything here.
+ *
+ * Invariants: X1  the bits of a mixed span are those of blocks that do not overlap; those of all
+ *                 other pages are 0. `used` is the sum of their lengths.
+ *             X2  `longest` is the length of the longest free run, and the record is in the bin of
+ *                 that length; bit n of `filled` is set if bin n has a record.
+ *             X3  no two mixed spans of a hugepage are neighbours, unless the page heap could not
+ *                 join them.
+ *             X4  the totals are the sums over all records.
+ */
+#ifndef SA_MIDDLE_MIXED_INTERNAL_H
+#define SA_MIDDLE_MIXED_INTERNAL_H
+
+#include "alloc/middle/mixed_bits.h"
+#include "alloc/middle/mixed_spans.h"
+
+/* Bins of free runs: one for each length below 8 units, then eight for each doubling. */
+#define MIXED_BINS      136
+#define MIXED_BIN_STEPS 8
+#define MIXED_BIN_WORDS ((MIXED_BINS + 63) / 64)
+
+#define MIXED_HUGE_SHIFT 21
+#define MIXED_HUGE_PAGES ((1ul << MIXED_HUGE_SHIFT) >> SA_PAGE_SHIFT)
+
+/* The record of a mixed span. */
+struct sa_mixed {
+    struct sa_span *span;
+    struct sa_mixed *next, *prev; /* in the bin; of unused records: next only */
+    struct sa_mixed_page *pages;  /* the bitmaps */
+    uint32_t units;               /* all of the span's */
+    uint32_t used, longest;       /* the same */
+    uint32_t bin;
+};
+
+struct mixed_state {
+    struct sa_lock lock;
+    struct sa_mixed *bins[MIXED_BINS] SA_GUARDED_BY(SA_RANK_MIXED);
+    uint64_t filled[MIXED_BIN_WORDS] SA_GUARDED_BY(SA_RANK_MIXED);
+    struct sa_mixed *unused SA_GUARDED_BY(SA_RANK_MIXED);
+    /* Atomic, relaxed, for readers without the lock. */
+    struct sa_mixed_stats stats SA_GUARDED_BY(SA_RANK_MIXED);
+    uint32_t objects[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_MIXED);
+    /* By hugepages of the home window: MIXED_HUGE_PAGES bitmaps of pages each, or NULL. */
+    struct sa_mixed_page *tables[SA_HOME_BYTES >> MIXED_HUGE_SHIFT] SA_GUARDED_BY(SA_RANK_MIXED);
+};
+
+extern struct mixed_state sa_mixed_state;
+
+/* Returns the bin of a length. */
+SA_INLINE unsigned mixed_bin_of(size_t units)
+{
+    unsigned shift;
+
+    if (units < MIXED_BIN_STEPS)
+        return (unsigned)units;
+    shift = sa_log2(units) - 3;
+    return MIXED_BIN_STEPS * (shift + 1) + (unsigned)(units >> shift) - MIXED_BIN_STEPS;
+}
+
+/* Returns a record; NULL when out of memory. */
+struct sa_mixed *sa_mixed_record_new(void) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Returns the bitmaps of the pages from an address on; NULL: there are none, or none could be
+ * made. */
+struct sa_mixed_page *sa_mixed_table(uintptr_t address, bool make) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Notes that blocks have come or gone: the length of the longest free run, and units in use. */
+void sa_mixed_changed(struct sa_mixed *m, size_t longest) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Makes a span, whose bits the caller has set, a mixed one. */
+void sa_mixed_enter(struct sa_mixed *m, struct sa_span *s) SA_REQUIRES(SA_RANK_MIXED);
+
+/* The reverse. The record stays. */
+void sa_mixed_leave(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED);
+
+/*
+ * Enters a span without its pages that have no block. Those are put in front of the list `empty`.
+ * The span is cut before and behind them, from its end on. When there is no memory for a record,
+ * what is left stays one span. The record has the span, its bitmaps and its length, and is in no
+ * bin.
+ */
+void sa_mixed_cut(struct sa_mixed *m, struct sa_span **empty) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Joins a mixed span with its neighbours (X3). */
+void sa_mixed_join(struct sa_span *s) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Returns the mixed span that an address lies on; NULL: there is none, or it is in another
+ * hugepage than `s`. */
+struct sa_span *sa_mixed_neighbour(const struct sa_span *s, uintptr_t address)
+    SA_REQUIRES(SA_RANK_MIXED);
+
+#endif

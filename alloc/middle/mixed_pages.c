@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pages of mixed spans: spans join and are cut, so that each page has a part of a block, and
+ * free runs go across pages. See mixed_spans.c, and mixed_internal.h for the invariants.
+ */
+#include "alloc/base/fatal.h"
+#include "alloc/middle/mixed_internal.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/arena.h"
+#include "pagemap/pagemap.h"
+
+/* Units of each of the objects that a mixed span counts in its record for profiles. */
+#define NOTED_UNITS 16
+
+struct mixed_state sa_mixed_state;
+
+static void mixed_link(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
+{
+    m->bin = mixed_bin_of(m->longest);
+    SA_DCHECK(m->bin < MIXED_BINS);
+    m->prev = NULL;
+    m->next = sa_mixed_state.bins[m->bin];
+    if (m->next)
+        m->next->prev = m;
+    else
+        sa_mixed_state.filled[m->bin / 64] |= 1ull << m->bin % 64;
+    sa_mixed_state.bins[m->bin] = m;
+}
+
+static void mixed_unlink(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
+{
+    if (m->next)
+        m->next->prev = m->prev;
+    if (m->prev)
+        m->prev->next = m->next;
+    else if (!(sa_mixed_state.bins[m->bin] = m->next))
+        sa_mixed_state.filled[m->bin / 64] &= ~(1ull << m->bin % 64);
+}
+
+/*
+ * Writes what profiles read of a mixed span: units in use of all units, as objects. The fields are
+ * too short for a span of more than 16 pages.
+ */
+static void mixed_note_used(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
+{
+    sa_store_relaxed(&m->span->objects, (uint16_t)(m->units / NOTED_UNITS));
+    sa_store_relaxed(&m->span->live, (uint16_t)((m->used + NOTED_UNITS - 1) / NOTED_UNITS));
+}
+
+void sa_mixed_changed(struct sa_mixed *m, size_t longest)
+{
+    m->longest = (uint32_t)longest;
+    mixed_note_used(m);
+    if (mixed_bin_of(longest) == m->bin)
+        return;
+    mixed_unlink(m);
+    mixed_link(m);
+}
+
+struct sa_mixed *sa_mixed_record_new(void)
+{
+    struct sa_mixed *m = sa_mixed_state.unused;
+
+    if (!m)
+        return sa_arena_alloc(sizeof(*m), 8);
+    sa_mixed_state.unused = m->next;
+    return m;
+}
+
+static void record_drop(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
+{
+    m->next = sa_mixed_state.unused;
+    sa_mixed_state.unused = m;
+}
+
+struct sa_mixed_page *sa_mixed_table(uintptr_t address, bool make)
+{
+    struct sa_mixed_page **table;
+
+    if (address >> SA_HOME_SHIFT != SA_HOME_START >> SA_HOME_SHIFT)
+        return NULL;
+    table = &sa_mixed_state.tables[(address - SA_HOME_START) >> MIXED_HUGE_SHIFT];
+    if (!*table && make)
+        sa_store_release(table, sa_arena_alloc(MIXED_HUGE_PAGES * sizeof(**table), SA_CACHELINE));
+    return *table ? *table + (address >> SA_PAGE_SHIFT) % MIXED_HUGE_PAGES : NULL;
+}
+
+/* Counts the units in use, and finds the longest free run. */
+static void mixed_measure(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
+{
+    struct sa_mixed_walk walk = {.pages = m->pages, .units = m->units};
+    size_t longest = 0, free = 0;
+
+    while (sa_mixed_run(&walk)) {
+        longest = sa_max(longest, walk.end - walk.begin);
+        free += walk.end - walk.begin;
+    }
+    m->longest = (uint32_t)longest;
+    m->used = m->units - (uint32_t)free;
+}
+
+void sa_mixed_enter(struct sa_mixed *m, struct sa_span *s)
+{
+    m->span = s;
+    m->pages = sa_mixed_table(s->start, false);
+    m->units = (uint32_t)(s->pages * SA_MIXED_PAGE_UNITS);
+    mixed_measure(m);
+    mixed_link(m);
+    sa_mixed_state.stats.spans++;
+    sa_count_add(&sa_mixed_state.stats.bytes, sa_span_bytes(s));
+    s->mixed = m;
+    sa_store_relaxed(&s->pins, 0);
+    s->zeroed = false;
+    s->list = 0;
+    mixed_note_used(m);
+    sa_store_relaxed(&s->cls, 0);
+    sa_store_relaxed(&s->state, SA_SPAN_MIXED);
+    sa_pagemap_set_pages(s);
+}
+
+void sa_mixed_leave(struct sa_mixed *m)
+{
+    mixed_unlink(m);
+    sa_mixed_state.stats.spans--;
+    sa_count_add(&sa_mixed_state.stats.bytes, -sa_span_bytes(m->span));
+}
+
+/* Adds a span without blocks to those that the caller gives to the page heap. */
+static void mixed_give(struct sa_span *s, struct sa_span **empty) SA_REQUIRES(SA_RANK_MIXED)
+{
+    sa_store_relaxed(&s->state, SA_SPAN_MOVING);
+    s->prev = NULL;
+    s->zeroed = false;
+    s->next = *empty;
+    *empty = s;
+    sa_mixed_state.stats.returned_bytes += sa_span_bytes(s);
+}
+
+struct sa_span *sa_mixed_neighbour(const struct sa_span *s, uintptr_t address)
+{
+    struct sa_span *n = sa_pagemap_find(address);
+
+    return n && address >> MIXED_HUGE_SHIFT == s->start >> MIXED_HUGE_SHIFT &&
+                   sa_load_relaxed(&n->state) == SA_SPAN_MIXED
+               ? n
+               : NULL;
+}
+
+/* Makes one span of two neighbours. */
+static void join_next(struct sa_span *s, struct sa_span *next) SA_REQUIRES(SA_RANK_MIXED)
+{
+    struct sa_mixed *m = s->mixed, *of_next = next->mixed;
+    size_t pages = next->pages, run;
+    uint32_t joint = m->units;
+
+    if (!sa_page_heap_join(&sa_page_heap_ordinary, s, next))
+        return;
+    mixed_unlink(of_next);
+    sa_mixed_state.stats.spans--;
+    mixed_unlink(m);
+    m->units += (uint32_t)(pages * SA_MIXED_PAGE_UNITS);
+    m->used += of_next->used;
+    m->longest = (uint32_t)sa_max(m->longest, of_next->longest);
+    run = sa_mixed_next_first(m->pages, m->units, joint) - sa_mixed_end_before(m->pages, joint);
+    m->longest = (uint32_t)sa_max(m->longest, run);
+    record_drop(of_next);
+    mixed_link(m);
+    mixed_note_used(m);
+    sa_pagemap_set_pages(s);
+}
+
+void sa_mixed_join(struct sa_span *s)
+{
+    struct sa_span *n = sa_mixed_neighbour(s, sa_span_end(s));
+
+    if (n)
+        join_next(s, n);
+    n = sa_mixed_neighbour(s, s->start - 1);
+    if (n)
+        join_next(n, s);
+}
+
+/* Whether a page has a part of a block, where `inside` says whether a block goes on into it. */
+static bool page_is_used(struct sa_mixed *m, size_t page, bool *inside) SA_REQUIRES(SA_RANK_MIXED)
+{
+    const struct sa_mixed_page *bits = &m->pages[page];
+    uint64_t first = 0, last = 0;
+    bool used = *inside;
+    int open = *inside;
+
+    for (size_t w = 0; w < SA_MIXED_PAGE_WORDS; w++) {
+        first |= bits->first[w];
+        last |= bits->last[w];
+        open += __builtin_popcountll(bits->first[w]) - __builtin_popcountll(bits->last[w]);
+    }
+    *inside = open > 0;
+    return used || first || last;
+}
+
+/* Runs of pages of a mixed span, with or without blocks. */
+struct cut {
+    uint16_t page, pages;
+    bool used;
+};
+
+/* Finds the runs; returns how many. One, if the span needs no cut. */
+static size_t mixed_cuts(struct sa_mixed *m, struct cut *cuts) SA_REQUIRES(SA_RANK_MIXED)
+{
+    size_t step = sa_vm.page_step, pages = m->units / SA_MIXED_PAGE_UNITS, n = 0;
+    bool inside = false;
+
+    for (size_t page = 0; page < pages; page += step) {
+        bool used = false;
+
+        for (size_t i = 0; i < step; i++)
+            used |= page_is_used(m, page + i, &inside);
+        if (n && cuts[n - 1].used == used)
+            cuts[n - 1].pages = (uint16_t)(cuts[n - 1].pages + step);
+        else
+            cuts[n++] = (struct cut){(uint16_t)page, (uint16_t)step, used};
+    }
+    return n;
+}
+
+void sa_mixed_cut(struct sa_mixed *m, struct sa_span **empty)
+{
+    struct sa_span *s = m->span, *part, *next;
+    struct cut cuts[MIXED_HUGE_PAGES];
+    size_t n = mixed_cuts(m, cuts);
+
+    for (; n > 1; n--) {
+        struct cut c = cuts[n - 1];
+        struct sa_mixed *record = c.used ? sa_mixed_record_new() : NULL;
+
+        if (c.used && !record)
+            break;
+        part = sa_page_heap_split(&sa_page_heap_ordinary, s, c.page);
+        if (!part) {
+            if (record)
+                record_drop(record);
+            break;
+        }
+        if (!c.used) {
+            mixed_give(part, empty);
+            continue;
+        }
+        sa_mixed_enter(record, part);
+        next = sa_mixed_neighbour(part, sa_span_end(part));
+        if (next) /* for the part at the end of the span only: a free part follows the others */
+            join_next(part, next);
+    }
+    if (n == 1 && !cuts[0].used) {
+        mixed_give(s, empty);
+        record_drop(m);
+    } else {
+        sa_mixed_enter(m, s);
+    }
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mixed spans; mixed_spans.h has the calls, mixed_bits.h the bitmaps. alloc/middle/central_mix.c
+ * decides when a span becomes one.
+ *
+ * A mixed span is a run of pages of one hugepage each of which has a part of a block. Neighbouring
+ * mixed spans are one (sa_mixed_join), so that free runs go across pages. Pages without a block go
+ * back to the page heap: they are cut off the span (sa_mixed_cut). The bitmaps belong to the
+ * addresses: there is a table for each hugepage of the home window in which a span became mixed,
+ * and no bit is moved when spans are joined or cut. Spans elsewhere do not become mixed.
+ *
+ * The lock (MIXED) guards the tables, the records, the bins, and the fields of mixed spans. It is
+ * taken with the lock of a class held, or without.
+ *
+ * Why the pages of a span may lose their class while threads own objects on it. A thread that still
+ * sees the class frees its block as an object of that class, which it is: only blocks that were
+ * there before can be freed that way. Whoever got a block later synchronized with this lock, and
+ * has seen class 0 since.
+ *
+ * Why a lookup takes no lock (sa_mixed_class). It asks the bitmap alone, and neither a span nor a
+ * record, which other threads may join, cut and use again meanwhile. Both bits of a block belong to
+ * its owner. Bits of pages that are not mixed are 0, so a bit at the address says that the block is
+ * on a mixed span. sa_mixed_begin sets the bits before it takes the class away, with release order;
+ * the reader loads the class, and the span, with acquire order. So a reader that sees class 0, or a
+ * span that does not fit the class, sees the bits.
+ */
+#include "alloc/middle/mixed_spans.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/size_class.h"
+#include "alloc/fork/fork_gate.h"
+#include "alloc/middle/mixed_internal.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
+
+/* A request looks at this many spans whose longest run is long enough, but has no place at a
+ * multiple of the alignment, before it looks for one that has. */
+#define FIT_TRIES 8
+
+enum sa_mixed_use sa_mixed_use;
+bool sa_mixed_any; /* atomic: a span became mixed; written under MIXED */
+
+/* Returns the first bin whose runs all have a length. */
+static unsigned bin_from(size_t units)
+{
+    return units <= MIXED_BIN_STEPS ? (unsigned)units : mixed_bin_of(units - 1) + 1;
+}
+
+/* Returns the first bin from `bin` on that has a record; MIXED_BINS: there is none. */
+static unsigned bin_next(unsigned bin) SA_REQUIRES(SA_RANK_MIXED)
+{
+    for (unsigned w = bin / 64; w < MIXED_BIN_WORDS; w++) {
+        uint64_t word = sa_mixed_state.filled[w] & (w == bin / 64 ? ~0ull << bin % 64 : ~0ull);
+
+        if (word)
+            return w * 64 + sa_lowest_bit(word);
+    }
+    return MIXED_BINS;
+}
+
+/* Counts blocks of a class that come, or go. */
+static void mixed_count(unsigned cls, long blocks) SA_REQUIRES(SA_RANK_MIXED)
+{
+    SA_DCHECK(blocks > 0 || sa_mixed_state.objects[cls]);
+    sa_count_add(&sa_mixed_state.stats.used_bytes,
+                 (size_t)(blocks * (long)sa_size_classes.of[cls].size));
+    sa_store_relaxed(&sa_mixed_state.objects[cls],
+                     (uint32_t)(sa_mixed_state.objects[cls] + blocks));
+}
+
+SA_RARE bool sa_mixed_begin(struct sa_span *s, struct sa_span **empty)
+{
+    unsigned cls = s->cls;
+    size_t units = sa_size_classes.of[cls].size / SA_MIXED_UNIT, live = s->live;
+    const uint64_t *free = sa_span_bits(s);
+    struct sa_mixed_page *pages;
+    struct sa_mixed *m;
+
+    SA_DCHECK(s->state == SA_SPAN_OBJECTS && live && !s->pins);
+    if (s->start >> MIXED_HUGE_SHIFT != (sa_span_end(s) - 1) >> MIXED_HUGE_SHIFT)
+        return false;
+    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
+    pages = sa_mixed_table(s->start, true);
+    m = pages ? sa_mixed_record_new() : NULL;
+    if (m) {
+        for (size_t i = 0; i < s->objects; i++)
+            if (!(free[i / 64] >> i % 64 & 1))
+                sa_mixed_mark(pages, i * units, units);
+        sa_mixed_state.stats.conversions++;
+        mixed_count(cls, (long)live);
+        sa_store_relaxed(&sa_mixed_any, true);
+        sa_pagemap_clear_classes(s);
+        m->span = s;
+        m->pages = pages;
+        m->units = (uint32_t)(s->pages * SA_MIXED_PAGE_UNITS);
+        sa_mixed_cut(m, empty);
+        if (sa_load_relaxed(&s->state) == SA_SPAN_MIXED)
+            sa_mixed_join(s);
+    }
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+    return m != NULL;
+}
+
+/* Takes up to n blocks of so many units off a span, at multiples of `align` units of it. */
+static size_t mixed_carve(struct sa_mixed *m, size_t units, size_t align, void **end, size_t n)
+    SA_REQUIRES(SA_RANK_MIXED)
+{
+    struct sa_mixed_walk walk = {.pages = m->pages, .units = m->units};
+    size_t got = 0, longest = 0;
+
+    while (sa_mixed_run(&walk)) {
+        size_t begin = walk.begin, at;
+
+        for (at = sa_align_up(begin, align); at + units <= walk.end && got < n;
+             at = sa_align_up(begin, align), got++) {
+            longest = sa_max(longest, at - begin);
+            sa_mixed_mark(m->pages, at, units);
+            *--end = (void *)(m->span->start + at * SA_MIXED_UNIT);
+            begin = at + units;
+        }
+        longest = sa_max(longest, walk.end - begin);
+    }
+    m->used += (uint32_t)(got * units);
+    sa_mixed_changed(m, longest);
+    return got;
+}
+
+SA_RARE size_t sa_mixed_take(unsigned cls, void **end, size_t n)
+{
+    size_t size = sa_size_classes.of[cls].size, units = size / SA_MIXED_UNIT, got = 0;
+    size_t align = sa_min(size & -size, SA_PAGE_BYTES) / SA_MIXED_UNIT;
+    unsigned tries = 0;
+
+    SA_DCHECK(size <= SA_MIXED_MAX && size % SA_MIXED_UNIT == 0);
+    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
+    for (unsigned bin = bin_next(bin_from(units)); bin < MIXED_BINS && got < n;
+         bin = bin_next(bin + 1)) {
+        struct sa_mixed *next;
+
+        if (tries >= FIT_TRIES && bin < bin_from(units + align - 1))
+            bin = bin_next(bin_from(units + align - 1));
+        for (struct sa_mixed *m = bin < MIXED_BINS ? sa_mixed_state.bins[bin] : NULL; m && got < n;
+             m = next) {
+            size_t took;
+
+            next = m->next; /* m goes to another bin */
+            took = mixed_carve(m, units, align, end - got, n - got);
+            got += took;
+            tries += !took;
+            if (!took && tries >= FIT_TRIES)
+                break;
+        }
+    }
+    if (got)
+        mixed_count(cls, (long)got);
+    sa_mixed_state.stats.taken += got;
+    sa_mixed_state.stats.taken_bytes += got * size;
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+    return got;
+}
+
+SA_RARE void *sa_mixed_fresh(unsigned cls)
+{
+    size_t size = sa_size_classes.of[cls].size;
+    size_t pages = sa_align_up((size + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT, sa_vm.page_step);
+    struct sa_span *s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1, SA_PAGES_ANY);
+    struct sa_mixed_page *bits;
+    struct sa_mixed *m;
+    void *block = NULL;
+
+    if (!s)
+        return NULL;
+    block = (void *)s->start;
+    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
+    bits = sa_mixed_table(s->start, true);
+    m = bits ? sa_mixed_record_new() : NULL;
+    if (m) {
+        sa_mixed_mark(bits, 0, size / SA_MIXED_UNIT);
+        sa_store_relaxed(&sa_mixed_any, true);
+        sa_mixed_enter(m, s);
+        mixed_count(cls, 1);
+        sa_mixed_state.stats.taken++;
+        sa_mixed_state.stats.taken_bytes += size;
+        sa_mixed_join(s);
+    }
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+    if (m)
+        return block;
+    sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+    return NULL;
+}
+
+/* The record of the mixed span that an address lies on, and its unit there; NULL: none does. */
+static struct sa_mixed *mixed_find(uintptr_t address, size_t *ret_unit) SA_REQUIRES(SA_RANK_MIXED)
+{
+    struct sa_span *s = sa_pagemap_find(address);
+
+    if (!s || sa_load_relaxed(&s->state) != SA_SPAN_MIXED)
+        return NULL;
+    *ret_unit = (address - s->start) / SA_MIXED_UNIT;
+    return s->mixed;
+}
+
+/* The units of the block that begins at an address; 0: none does. */
+static size_t mixed_units_at(uintptr_t address) SA_REQUIRES(SA_RANK_MIXED)
+{
+    size_t unit;
+    struct sa_mixed *m = address % SA_MIXED_UNIT ? NULL : mixed_find(address, &unit);
+
+    return m ? sa_mixed_length(m->pages, m->units, unit) : 0;
+}
+
+/* Takes out a block that begins at a unit. */
+static void mixed_remove(struct sa_mixed *m, size_t unit, size_t units, struct sa_span **empty)
+    SA_REQUIRES(SA_RANK_MIXED)
+{
+    size_t begin, end;
+
+    sa_mixed_mark(m->pages, unit, units);
+    m->used -= (uint32_t)units;
+    begin = sa_mixed_end_before(m->pages, unit);
+    end = sa_mixed_next_first(m->pages, m->units, unit);
+    if (sa_align_up(begin, SA_MIXED_PAGE_UNITS) + SA_MIXED_PAGE_UNITS <= end) {
+        sa_mixed_leave(m);
+        sa_mixed_cut(m, empty);
+        return;
+    }
+    sa_mixed_changed(m, sa_max(m->longest, end - begin));
+}
+
+SA_RARE bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty)
+{
+    size_t units = sa_size_classes.of[cls].size / SA_MIXED_UNIT, unit = 0;
+    struct sa_mixed *m;
+    bool right;
+
+    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
+    right = mixed_units_at((uintptr_t)block) == units;
+    if (right) {
+        m = mixed_find((uintptr_t)block, &unit);
+        mixed_count(cls, -1);
+        mixed_remove(m, unit, units, empty);
+    }
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+    return right;
+}
+
+/* No analysis: the table is read without the lock. */
+SA_RARE unsigned sa_mixed_class(uintptr_t address) SA_NO_THREAD_SAFETY_ANALYSIS
+{
+    size_t unit = (address & ((1ul << MIXED_HUGE_SHIFT) - 1)) / SA_MIXED_UNIT, units;
+    struct sa_mixed_page *table;
+
+    if (!sa_load_relaxed(&sa_mixed_any) || address % SA_MIXED_UNIT ||
+        address >> SA_HOME_SHIFT != SA_HOME_START >> SA_HOME_SHIFT)
+        return 0;
+    table = sa_load_acquire(&sa_mixed_state.tables[(address - SA_HOME_START) >> MIXED_HUGE_SHIFT]);
+    if (!table)
+        return 0;
+    units = sa_mixed_length(table, MIXED_HUGE_PAGES * SA_MIXED_PAGE_UNITS, unit);
+    return units && units <= SA_MIXED_MAX / SA_MIXED_UNIT
+               ? sa_size_class_find(units * SA_MIXED_UNIT)
+               : 0;
+}
+
+SA_RARE bool sa_mixed_is_free(uintptr_t address)
+{
+    size_t unit, begin;
+    struct sa_mixed *m;
+    bool free = false;
+
+    if (!sa_fork_gate_enter())
+        return false;
+    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
+    m = mixed_find(address, &unit);
+    if (m) {
+        begin = sa_mixed_end_before(m->pages, unit);
+        free = sa_mixed_next_first(m->pages, m->units, begin) > unit;
+    }
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+    sa_fork_gate_leave();
+    return free;
+}
+
+SA_RARE size_t sa_mixed_objects(unsigned cls)
+{
+    return sa_load_relaxed(&sa_mixed_state.objects[cls]);
+}
+
+SA_RARE size_t sa_mixed_free_bytes(void)
+{
+    size_t used = sa_load_relaxed(&sa_mixed_state.stats.used_bytes);
+    size_t bytes = sa_load_relaxed(&sa_mixed_state.stats.bytes);
+
+    return bytes - sa_min(used, bytes); /* the two are not of one moment */
+}
+
+SA_RARE void sa_mixed_stats(struct sa_mixed_stats *ret)
+{
+    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
+    *ret = sa_mixed_state.stats;
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mixed spans: the bitmaps against an array of units; blocks of all classes, taken and given back
+ * at random by way of the central free lists, against a list of blocks; what a span that becomes
+ * mixed keeps; which pages go back; lookups of right and wrong addresses; and that a class that is
+ * not short of memory has nothing to do with mixed spans.
+ */
+#include "alloc/middle/mixed_spans.h"
+
+#include "alloc/base/size_class.h"
+#include "alloc/middle/central_free_list.h"
+#include "alloc/middle/mixed_bits.h"
+#include "pagemap/pagemap.h"
+#include "test/support/child.h"
+#include "test/support/cmocka.h"
+#include "test/support/counts.h"
+#include "test/support/random.h"
+#include "test/support/start.h"
+
+#include <string.h>
+
+#define PAGES 3
+#define UNITS (PAGES * SA_MIXED_PAGE_UNITS)
+
+/* A block of the model: its first unit and length. */
+struct piece {
+    size_t at, units;
+};
+
+static void assert_bits(struct sa_mixed_page *pages, const unsigned char *taken)
+{
+    struct sa_mixed_walk walk = {.pages = pages, .units = UNITS};
+    size_t at = 0;
+
+    while (sa_mixed_run(&walk)) {
+        for (; at < walk.begin; at++)
+            assert_true(taken[at]);
+        for (; at < walk.end; at++)
+            assert_false(taken[at]);
+    }
+    for (; at < UNITS; at++)
+        assert_true(taken[at]);
+}
+
+/* Random blocks come and go: runs, lengths and ends are those of an array with a byte for each
+ * unit. Blocks have up to 90 units, so that many cross words and some end with the last unit. */
+static void test_bits_are_those_of_an_array(void **state)
+{
+    struct sa_mixed_page pages[PAGES] = {{{0}, {0}}};
+    unsigned char taken[UNITS] = {0};
+    struct piece pieces[UNITS];
+    struct test_random r = {7};
+    size_t n = 0;
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        size_t units = 1 + test_random_next(&r) % 90, at = test_random_next(&r) % UNITS, free = 0;
+
+        if (n && test_random_next(&r) % 3 == 0) {
+            struct piece *p = &pieces[test_random_next(&r) % n];
+
+            assert_int_equal(sa_mixed_length(pages, UNITS, p->at), p->units);
+            sa_mixed_mark(pages, p->at, p->units);
+            memset(taken + p->at, 0, p->units);
+            *p = pieces[--n];
+        } else {
+            while (free < units && at + free < UNITS && !taken[at + free])
+                free++;
+            if (free == units) {
+                sa_mixed_mark(pages, at, units);
+                memset(taken + at, 1, units);
+                pieces[n++] = (struct piece){at, units};
+            }
+        }
+        if (i % 64 == 0)
+            assert_bits(pages, taken);
+    }
+    for (size_t at = 0; at < UNITS; at++) {
+        size_t before = at, next = at;
+
+        while (before && !taken[before - 1])
+            before--;
+        while (next < UNITS && !taken[next])
+            next++;
+        if (!taken[at]) {
+            assert_int_equal(sa_mixed_end_before(pages, at), before);
+            assert_int_equal(sa_mixed_next_first(pages, UNITS, at), next);
+            assert_int_equal(sa_mixed_length(pages, UNITS, at), 0);
+        }
+    }
+}
+
+#define HELD 60000
+
+struct held {
+    unsigned char *p;
+    unsigned cls;
+};
+
+static struct held held[HELD];
+static size_t count;
+
+static struct sa_mixed_stats mixed_stats(void)
+{
+    struct sa_mixed_stats s;
+
+    sa_mixed_stats(&s);
+    return s;
+}
+
+/* Takes up to n objects of a class, and writes to both ends of each. */
+static size_t take(unsigned cls, size_t n)
+{
+    void *objs[32];
+    size_t size = sa_size_classes.of[cls].size, align = size & -size;
+
+    n = sa_central_remove(cls, objs, n < 32 ? n : 32);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal((uintptr_t)objs[i] & ((align < SA_PAGE_BYTES ? align : SA_PAGE_BYTES) - 1),
+                         0);
+        assert_true(count < HELD);
+        held[count] = (struct held){objs[i], cls};
+        held[count].p[0] = (unsigned char)cls;
+        held[count].p[size - 1] = (unsigned char)((uintptr_t)objs[i] >> 4);
+        count++;
+    }
+    return n;
+}
+
+static void give(size_t i)
+{
+    struct held h = held[i];
+    size_t size = sa_size_classes.of[h.cls].size;
+    void *p = h.p;
+
+    assert_int_equal(h.p[0], size > 1 ? h.cls : h.p[0]);
+    assert_int_equal(h.p[size - 1], (unsigned char)((uintptr_t)h.p >> 4));
+    sa_central_insert(h.cls, &p, 1);
+    held[i] = held[--count];
+}
+
+static void give_all(void)
+{
+    while (count)
+        give(count - 1);
+}
+
+/* What the map says of a block: the class of its page, or else a mixed span that knows it. */
+static unsigned class_of(const void *p)
+{
+    unsigned cls = sa_pagemap_class((uintptr_t)p);
+
+    return cls ? cls : sa_mixed_class((uintptr_t)p);
+}
+
+/*
+ * Blocks of random classes, with what is live going up and down: contents are whole, so blocks do
+ * not overlap; each is known by its class; the objects of each class add up; when all is given
+ * back, nothing is in use.
+ */
+static void test_blocks_of_all_classes(void **state)
+{
+    struct test_random r = {11};
+    size_t in_use = heap_in_use();
+
+    (void)state;
+    for (int phase = 0; phase < 60; phase++) {
+        unsigned few[4];
+
+        sa_mixed_use = phase % 3 ? SA_MIXED_ALWAYS : SA_MIXED_AUTO; /* AUTO: spans of classes */
+        for (int i = 0; i < 4; i++)
+            few[i] = 1 + (unsigned)(test_random_next(&r) % (sa_size_class_find(SA_MIXED_MAX)));
+        for (int i = 0; i < 400; i++)
+            assert_true(take(few[test_random_next(&r) % 4], 1 + test_random_next(&r) % 8) > 0);
+        while (count > 300)
+            give(test_random_next(&r) % count);
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(class_of(held[i].p), held[i].cls);
+        sa_mixed_validate();
+        sa_central_validate();
+    }
+    assert_true(mixed_stats().conversions > 100);
+    assert_true(mixed_stats().taken > 1000);
+    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
+        struct sa_central_stats s = central_stats(cls);
+        size_t mine = 0;
+
+        for (size_t i = 0; i < count; i++)
+            mine += held[i].cls == cls;
+        assert_int_equal(s.spans * sa_size_classes.of[cls].objects + s.mixed_objects,
+                         mine + s.free_objects);
+    }
+    give_all();
+    sa_central_flush();
+    sa_mixed_validate();
+    assert_int_equal(mixed_stats().spans, 0);
+    assert_int_equal(mixed_stats().bytes, 0);
+    assert_int_equal(mixed_stats().used_bytes, 0);
+    assert_int_equal(heap_in_use(), in_use);
+    sa_mixed_use = SA_MIXED_AUTO;
+}
+
+/* A class with nearly empty spans, all objects given back but each `keep`th. */
+static void leave_sparse(unsigned cls, size_t n, size_t keep)
+{
+    size_t got = 0;
+
+    while (got < n)
+        got += take(cls, n - got);
+    for (size_t i = count; i--;)
+        if (i % keep)
+            give(i);
+}
+
+/* One block of 16 KiB on each span of two stays where it is, and the pages of the other go back at
+ * once. */
+static void test_pages_without_a_block_go_back(void **state)
+{
+    const unsigned cls = sa_size_class_find(4096), other = sa_size_class_find(640);
+    size_t objects = sa_size_classes.of[cls].objects, in_use = heap_in_use(), before;
+    uint64_t returned = mixed_stats().returned_bytes;
+
+    (void)state;
+    assert_true(sa_size_classes.of[cls].pages > 1);
+    leave_sparse(cls, 64 * objects, objects);
+    before = heap_in_use();
+    sa_mixed_use = SA_MIXED_ALWAYS;
+    assert_int_equal(take(other, 1), 1);
+    sa_mixed_use = SA_MIXED_AUTO;
+    assert_int_equal(class_of(held[count - 1].p), other);
+    assert_true(mixed_stats().spans > 0);
+    assert_true(mixed_stats().returned_bytes - returned >= SA_PAGE_BYTES);
+    assert_true(heap_in_use() < before);
+    sa_mixed_validate();
+    give_all();
+    sa_central_flush();
+    assert_int_equal(heap_in_use(), in_use);
+}
+
+/* While little is wasted, spans stay with their class. */
+static void test_nothing_is_mixed_where_little_is_wasted(void **state)
+{
+    const unsigned cls = sa_size_class_find(64), other = sa_size_class_find(1024);
+    struct sa_mixed_stats before = mixed_stats();
+
+    (void)state;
+    leave_sparse(cls, 4096, 128); /* 256 KiB of 64 bytes: less than 4 MiB */
+    while (count < 1000)
+        assert_true(take(other, 8) > 0);
+    assert_int_equal(mixed_stats().conversions, before.conversions);
+    assert_int_equal(mixed_stats().taken, before.taken);
+    give_all();
+    sa_central_flush();
+}
+
+/* Only the start of a block is known as one, only while it is in use, and giving it back twice, or
+ * as another class, ends the program. */
+static void give_twice(void *arg)
+{
+    void *p = held[count - 1].p;
+    unsigned cls = held[count - 1].cls;
+
+    (void)arg;
+    sa_central_insert(cls, &p, 1);
+    sa_central_insert(cls, &p, 1);
+}
+
+static void give_as_other(void *arg)
+{
+    void *p = held[count - 1].p;
+
+    (void)arg;
+    sa_central_insert(held[count - 1].cls + 1, &p, 1);
+}
+
+static void test_wrong_addresses(void **state)
+{
+    const unsigned cls = sa_size_class_find(160), other = sa_size_class_find(48);
+    unsigned char *p;
+
+    (void)state;
+    leave_sparse(cls, 51 * 8, 51);
+    sa_mixed_use = SA_MIXED_ALWAYS;
+    assert_int_equal(take(other, 1), 1);
+    p = held[count - 1].p;
+    assert_int_equal(sa_mixed_class((uintptr_t)p), other);
+    assert_int_equal(sa_mixed_class((uintptr_t)p + 16), 0);
+    assert_int_equal(sa_mixed_class((uintptr_t)p + 1), 0);
+    assert_false(sa_mixed_is_free((uintptr_t)p));
+    assert_false(sa_mixed_is_free((uintptr_t)p + 47));
+    assert_int_equal(sa_mixed_class((uintptr_t)&p), 0);
+    assert_int_equal(sa_mixed_class(0), 0);
+    assert_int_equal(sa_mixed_class(UINTPTR_MAX), 0);
+    test_child_aborts(give_twice, NULL, "double free");
+    test_child_aborts(give_as_other, NULL, "invalid free");
+    give(count - 1);
+    assert_int_equal(sa_mixed_class((uintptr_t)p), 0);
+    assert_true(sa_mixed_is_free((uintptr_t)p));
+    sa_mixed_use = SA_MIXED_AUTO;
+    give_all();
+    sa_central_flush();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits_are_those_of_an_array),
+        cmocka_unit_test(test_nothing_is_mixed_where_little_is_wasted),
+        cmocka_unit_test(test_blocks_of_all_classes),
+        cmocka_unit_test(test_pages_without_a_block_go_back),
+        cmocka_unit_test(test_wrong_addresses),
+    };
+
+    test_start_layers();
+    return cmocka_run_group_tests_name("mixed_spans", tests, NULL, NULL);
+}
