@@ -187,6 +187,8 @@ class Heap:
         state = self.get(span, 'sa_span.state')
         if state == c['SA_SPAN_OBJECTS']:
             yield from self.describe_object(address, span)
+        elif state == c['SA_SPAN_MIXED']:
+            yield from self.describe_mixed(address, span)
         elif state == c['SA_SPAN_LARGE']:
             yield from self.describe_whole(address, span)
         elif state == c['SA_SPAN_GUARDED']:
@@ -225,6 +227,39 @@ class Heap:
         yield from block_line(address, block)
         if not where and self.library.global_field(self.memory, 'sa_hardening', 'sa_hardening.on'):
             yield '  hardened: it may also have been freed, and be in the quarantine'
+
+    def mixed_blocks(self, span):
+        """(address, bytes) of each block of a mixed span that is in use or in a cache, in order."""
+        start, pages = self.get(span, 'sa_span.start'), self.get(self.get(span, 'sa_span.mixed'), 'sa_mixed.pages')
+        size, words = self.constant['sa_mixed_page'], self.page_bytes // UNIT // 64
+        first = last = 0
+        for page in range(self.get(span, 'sa_span.pages')):
+            for w in range(words):
+                at, shift = pages + page * size + w * WORD, (page * words + w) * 64
+                first |= self.memory.number(at + self.library.field['sa_mixed_page.first'][0]) << shift
+                last |= self.memory.number(at + self.library.field['sa_mixed_page.last'][0]) << shift
+        while first and last:
+            begin, end = lowest_bit(first), lowest_bit(last)
+            yield start + begin * UNIT, (end + 1 - begin) * UNIT
+            first &= first - 1
+            last &= last - 1
+
+    def class_of_size(self, size):
+        cls = 1
+        while self.size_of_class(cls) < size:
+            cls += 1
+        return cls
+
+    def describe_mixed(self, address, span):
+        for block, size in self.mixed_blocks(span):
+            if block <= address < block + size:
+                cls, where = self.class_of_size(size), self.where_cached(block)
+                yield '%#x: %s %s block of size class %d (%d bytes)%s' % (
+                    address, position(address - block, 'a'), 'free' if where else 'live', cls, size,
+                    ', in %s' % where if where else '')
+                yield from block_line(address, block)
+                return
+        yield '%#x: free memory of a mixed span' % address
 
     def describe_whole(self, address, span):
         """An address in a span of one block: a large one, or a sampled one of a size class."""
@@ -288,6 +323,14 @@ class Heap:
             if state == c['SA_SPAN_OBJECTS']:
                 row = classes.setdefault(self.get(span, 'sa_span.cls'), [0, 0, 0, 0])
                 more = 1, size, self.get(span, 'sa_span.objects'), self.get(span, 'sa_span.live')
+            elif state == c['SA_SPAN_MIXED']:
+                row, more = whole.setdefault('on mixed spans', [0, 0, 0]), (0, size, 0)
+                for _, block in self.mixed_blocks(span):
+                    of_class = classes.setdefault(self.class_of_size(block), [0, 0, 0, 0])
+                    of_class[2] += 1
+                    of_class[3] += 1
+                    row[0] += 1
+                    row[2] += block
             elif state == c['SA_SPAN_LARGE']:
                 sample = self.get(span, 'sa_span.sample')
                 small = sample and self.get(sample, 'sa_sample.cls')
@@ -355,6 +398,10 @@ class Heap:
         for kind in sorted(whole):
             yield '%-25s %d blocks, %s of pages' % (kind + ':', whole[kind][0], bytes_text(whole[kind][1]))
         yield '%-25s %s' % ('pages of spans in use:', bytes_text(pages + sum(row[1] for row in whole.values())))
+
+
+def lowest_bit(number):
+    return (number & -number).bit_length() - 1
 
 
 def c_string(memory, address):

@@ -20,6 +20,7 @@ import struct
 import gdb
 
 WORD = 8
+UNIT = 16  # bytes: what the bitmaps of mixed spans count in
 RSEQ_DESCRIPTOR = struct.Struct('<IIQQQ')  # version, flags, start, length, abort handler
 LAYOUT_NAME = 48  # SA_LAYOUT_NAME
 BLOCK_BYTES = 16384  # bytes read at a time

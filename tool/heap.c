@@ -43,11 +43,11 @@ struct reader {
     uint64_t hot, hot_bytes; /* sa_hot, of which a leaf is a part */
     struct sa_field node, classes;
     unsigned node_bits, leaf_bits, roots;
-    uint64_t objects, large, guarded; /* states of spans */
-    uint64_t size_of[256];            /* of classes; 0: there is none */
-    uint64_t *entries;                /* of a leaf */
-    uint64_t *leaves;                 /* of a node */
-    uint64_t pages;                   /* of the spans so far */
+    uint64_t objects, mixed, large, guarded; /* states of spans */
+    uint64_t size_of[256];                   /* of classes; 0: there is none */
+    uint64_t *entries;                       /* of a leaf */
+    uint64_t *leaves;                        /* of a node */
+    uint64_t pages;                          /* of the spans so far */
 };
 
 static bool read_classes(struct reader *r, const struct sa_table *table, struct sa_error *e)
@@ -79,6 +79,7 @@ static bool open_reader(struct reader *r, const struct sa_table *table, struct s
     h->leaf_shift = h->page_shift + r->leaf_bits;
     h->window_start = sa_table_constant(table, "SA_HOME_START", e);
     r->objects = sa_table_constant(table, "SA_SPAN_OBJECTS", e);
+    r->mixed = sa_table_constant(table, "SA_SPAN_MIXED", e);
     r->large = sa_table_constant(table, "SA_SPAN_LARGE", e);
     r->guarded = sa_table_constant(table, "SA_SPAN_GUARDED", e);
     r->root = sa_table_variable(table, "sa_pagemap", e) +
@@ -188,8 +189,10 @@ static bool is_sound(struct reader *r, const struct record *record, struct sa_he
     if (!bytes || ret->end >> r->heap->root_shift >= r->roots || entry_of(r->heap, ret->start) ||
         entry_of(r->heap, ret->end - 1))
         return false;
+    /* The blocks of a mixed span count as one: a pointer to one of them reaches all. */
     if (record->state != r->objects) /* parts of these may be inaccessible */
-        return (record->state == r->large || record->state == r->guarded) &&
+        return (record->state == r->large || record->state == r->guarded ||
+                record->state == r->mixed) &&
                is_mapped(r->heap, ret->start, ret->end, bytes <= HOLED_MAX);
     ret->of_class = true;
     ret->size = r->size_of[record->cls];
@@ -213,7 +216,8 @@ static bool add_span(struct reader *r, uint64_t address, uint64_t page)
     sa_plan_apply(&r->record, bytes, &record);
     if (record.start != page || !is_sound(r, &record, &span))
         return true;
-    if (!span.of_class && !sa_page_set_add(&h->records, record.sample))
+    if ((record.state == r->large || record.state == r->guarded) &&
+        !sa_page_set_add(&h->records, record.sample))
         return false;
     if (h->count == h->cap) {
         size_t cap = h->cap ? 2 * h->cap : 4096;

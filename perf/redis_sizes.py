@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What redis-server's memory costs when the size of its values changes: RSS over the bytes that it says it uses.
+
+A server with a limit of 150 MB evicts keys at random, while a client sets values of one size in each phase, between 24
+and 8000 bytes. The allocators take turns, each with a server of its own.
+
+usage: redis_sizes.py [--phases N] [--port N] NAME=LIBRARY...      LIBRARY empty: what the server is linked with
+"""
+import argparse
+import os
+import random
+import socket
+import subprocess
+import time
+
+BATCH = 1000
+PHASE_BYTES = 60e6
+OVERHEAD = 90  # bytes of a key, about
+
+
+class Server:
+    def __init__(self, library, port):
+        env = dict(os.environ, LD_PRELOAD=library)
+        self.process = subprocess.Popen(
+            ['redis-server', '--port', str(port), '--save', '', '--appendonly', 'no', '--maxmemory', '150mb',
+             '--maxmemory-policy', 'allkeys-random'], env=env, stdout=subprocess.DEVNULL)
+        for _ in range(200):
+            try:
+                self.socket = socket.create_connection(('127.0.0.1', port))
+                break
+            except OSError:
+                time.sleep(0.05)
+        else:
+            raise SystemExit('redis-server does not answer on port %d' % port)
+        self.file = self.socket.makefile('rb')
+
+    def set_values(self, rng, size):
+        value, left = b'x' * size, int(PHASE_BYTES / (size + OVERHEAD))
+        while left > 0:
+            n = min(BATCH, left)
+            keys = [b'k%d' % rng.getrandbits(40) for _ in range(n)]
+            self.socket.sendall(b''.join(
+                b'*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n' % (len(key), key, size, value) for key in keys))
+            for _ in keys:
+                self.file.readline()
+            left -= n
+
+    def ratio(self):
+        self.socket.sendall(b'INFO memory\r\n')
+        text = self.file.read(int(self.file.readline()[1:]) + 2).decode()
+        values = dict(line.split(':', 1) for line in text.split('\r\n') if ':' in line)
+        return int(values['used_memory_rss']) / int(values['used_memory'])
+
+    def end(self):
+        with open('/proc/%d/stat' % self.process.pid) as file:
+            fields = file.read().rsplit(')', 1)[1].split()
+        self.process.kill()
+        self.process.wait()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
+    parser.add_argument('--phases', type=int, default=40)
+    parser.add_argument('--port', type=int, default=7399)
+    parser.add_argument('allocator', nargs='+', metavar='NAME=LIBRARY')
+    args = parser.parse_args()
+    for i, allocator in enumerate(args.allocator):
+        name, library = allocator.split('=', 1)
+        server, rng, ratios = Server(library, args.port + i), random.Random(1), []
+        for _ in range(args.phases):
+            server.set_values(rng, int(24 * (8000 / 24) ** rng.random()))
+            ratios.append(server.ratio())
+        half = ratios[len(ratios) // 2:]
+        print('%-10s RSS/used: mean of the second half %.2f, at most %.2f; %.1f s of CPU time' % (
+            name, sum(half) / len(half), max(ratios), server.end()), flush=True)
+
+
+if __name__ == '__main__':
+    main()
