@@ -64,8 +64,6 @@
 /* Defaults of options (alloc/api/options.def), and what levels of hardening put in their place. */
 #define SLOTS_FEW           128 /* default of the option guarded_slots */
 #define SLOTS_HARDENED      1024
-#define GUARDED_FEW         50          /* default of the option guarded_sample */
-#define INTERVAL_FEW        (2ul << 20) /* bytes; default of the option sample_interval */
 #define INTERVAL_SAMPLED    (1ul << 20) /* bytes */
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes; the least where all blocks are checked */
 
@@ -154,14 +152,14 @@ static void init_hardening(void)
 /* A level of hardening changes the defaults of other options. */
 static SA_COLD void init_level(void)
 {
-    if (sa_options.guarded_slots == SLOTS_FEW)
+    if (!sa_option_is_given(&sa_options, SA_OPTION_KEY_guarded_slots))
         sa_options.guarded_slots = SLOTS_HARDENED;
     /* Each sample is guarded, because a sampled block is not watched: without a guard it would have
      * less protection than the others. */
-    if (sa_options.guarded_sample == GUARDED_FEW)
+    if (!sa_option_is_given(&sa_options, SA_OPTION_KEY_guarded_sample))
         sa_options.guarded_sample = 1;
     if (!SA_HARDENED && sa_options.hardening == SA_HARDENING_SAMPLED &&
-        sa_options.sample_interval == INTERVAL_FEW)
+        !sa_option_is_given(&sa_options, SA_OPTION_KEY_sample_interval))
         sa_options.sample_interval = INTERVAL_SAMPLED;
 }
 

@@ -231,6 +231,7 @@ void sa_options_default(struct sa_options *options)
 #define SA_OPTION(key, kind, value, min, max, help) default_##kind(&options->key, value);
 #include "alloc/api/options.def"
 #undef SA_OPTION
+    options->given = 0;
 }
 
 /* Sets an option that is a path. An empty or too long one leaves the option as it was. */
@@ -313,6 +314,7 @@ static SA_COLD enum verdict parse_item(struct sa_options *options, struct piece 
     struct piece key = {item.at, colon ? (size_t)(colon - item.at) : item.len};
     const struct sa_option_info *info = find_key(key);
     uint64_t bit;
+    enum verdict verdict;
     bool again;
 
     *ret_info = info ? info : sa_option_nearest(key.at, key.len);
@@ -323,7 +325,10 @@ static SA_COLD enum verdict parse_item(struct sa_options *options, struct piece 
     bit = 1ull << (info - sa_option_infos);
     again = *seen & bit;
     *seen |= bit;
-    return set_value(info, options, piece_from(item, key.len + 1), again);
+    verdict = set_value(info, options, piece_from(item, key.len + 1), again);
+    if (verdict == FINE || verdict == AGAIN)
+        options->given |= bit;
+    return verdict;
 }
 
 SA_COLD bool sa_options_parse(struct sa_options *options, const char *text, char *complaints,

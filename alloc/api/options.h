@@ -41,11 +41,19 @@ typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_opti
 #define SA_HARDENED 0
 #endif
 
+/* The keys, in the order of the list. */
+enum sa_option_key {
+#define SA_OPTION(key, kind, value, min, max, help) SA_OPTION_KEY_##key,
+#include "alloc/api/options.def"
+#undef SA_OPTION
+};
+
 /* The value of each key, by its name. */
 struct sa_options {
 #define SA_OPTION(key, kind, value, min, max, help) sa_option_##kind key;
 #include "alloc/api/options.def"
 #undef SA_OPTION
+    uint64_t given; /* a bit for each key that the string names with a valid value */
 };
 
 /* Written under INIT, by sa_options_read or sa_options_default and then by init.c. Const
@@ -65,6 +73,12 @@ void sa_options_read(bool quiet);
 /* Parses one string into the options. complaints: gets a line for each mistake, or is empty; cut
  * after `cap` bytes. Returns whether the string has the item "help". */
 bool sa_options_parse(struct sa_options *options, const char *text, char *complaints, size_t cap);
+
+/* Returns whether the string names a key, with its default or with another value. */
+static inline bool sa_option_is_given(const struct sa_options *options, enum sa_option_key key)
+{
+    return options->given >> key & 1;
+}
 
 /* Sets every option to its default. */
 void sa_options_default(struct sa_options *options);

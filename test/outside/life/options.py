@@ -119,6 +119,15 @@ class Options(unittest.TestCase):
         # A mistyped one has no effect, and that can be seen.
         self.assertEqual(self.effective('hardenning:on')[0]['hardening'], self.effective('per_cpu:on')[0]['hardening'])
 
+    def test_levels_leave_what_is_given(self):
+        """A level of hardening changes the defaults of others, but not what the string gives, the default itself included."""
+        for level, key, default in (('on', 'guarded_slots', '128'), ('on', 'guarded_sample', '50'),
+                                    ('sampled', 'sample_interval', '2m')):
+            text, _ = self.effective(f'hardening:{level},{key}:{default}')
+            self.assertEqual(text[key], default)
+            text, _ = self.effective(f'hardening:{level}')
+            self.assertNotEqual(text[key], default)
+
     def test_bounds_are_those_of_the_functions(self):
         """Of every option that can also be set at run time, values at the bounds and beyond: both take them, or neither. 0 is
         left out for limits: for an option it is no limit, and the function refuses it."""
