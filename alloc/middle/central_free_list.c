@@ -166,7 +166,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             ((fresh + 1) * FRESH_FRACTION > c->spans ||
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
             break;
-        if (!c->filled) {
+        if (!c->filled && SA_UNLIKELY(sa_central_mix_may())) {
             made = central_mix(c, cls, end, n - got);
             end -= made;
             got += made;

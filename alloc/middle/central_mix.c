@@ -4,7 +4,7 @@
  *
  * The free objects of spans that are in use are what size classes waste. A class that needs a span
  * compares their bytes with what the program has been given. Above 1/WASTE_FRACTION of that, and
- * above WASTE_MIN_BYTES, the sparsest span of any class becomes mixed, up to CONVERT_MAX of them
+ * above SA_MIX_MIN_BYTES, the sparsest span of any class becomes mixed, up to CONVERT_MAX of them
  * until the class has a block. Below, the class takes a new span, also if mixed spans have room:
  * the fast path of free does not serve what lies on mixed spans.
  *
@@ -22,8 +22,7 @@
 #include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
 
-#define WASTE_FRACTION  3
-#define WASTE_MIN_BYTES (4ul << 20)
+#define WASTE_FRACTION 3
 
 #define CONVERT_MAX 4
 
@@ -38,7 +37,7 @@ static bool mix_is_much(size_t wasted)
 {
     int64_t given = sa_load_relaxed(&sa_in_use.bytes);
 
-    return wasted > WASTE_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / WASTE_FRACTION;
+    return wasted > SA_MIX_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / WASTE_FRACTION;
 }
 
 /* The bytes of free objects of spans in use, and of free runs. A hint: no lock is held. */

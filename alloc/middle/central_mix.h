@@ -3,9 +3,26 @@
 #ifndef SA_MIDDLE_CENTRAL_MIX_H
 #define SA_MIDDLE_CENTRAL_MIX_H
 
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/os/lock.h"
+#include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/heap_types.h"
+#include "alloc/page_heap/account/peak.h"
 
 #include <stddef.h>
+
+/* Free bytes of spans in use below which no span becomes mixed. */
+#define SA_MIX_MIN_BYTES (4ul << 20)
+
+/* Whether sa_central_mix may have something to do: the pages in use are more than what the program
+ * has been given, by as much. Most programs never get beyond this test. */
+SA_INLINE bool sa_central_mix_may(void)
+{
+    int64_t used = (int64_t)sa_load_relaxed(&sa_footprint.used[SA_HEAP_ORDINARY]);
+
+    return used - sa_load_relaxed(&sa_in_use.bytes) > (int64_t)SA_MIX_MIN_BYTES ||
+           sa_mixed_use == SA_MIXED_ALWAYS;
+}
 
 /*
  * Takes up to n objects of a class, whose spans have none left, from mixed spans. They are written

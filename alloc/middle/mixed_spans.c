@@ -38,8 +38,8 @@
  * multiple of the alignment, before it looks for one that has. */
 #define FIT_TRIES 8
 
-enum sa_mixed_use sa_mixed_use;
-bool sa_mixed_any; /* atomic: a span became mixed; written under MIXED */
+SA_START_DATA enum sa_mixed_use sa_mixed_use;
+SA_START_DATA bool sa_mixed_any; /* atomic: a span became mixed; written under MIXED */
 
 /* Returns the first bin whose runs all have a length. */
 static unsigned bin_from(size_t units)
