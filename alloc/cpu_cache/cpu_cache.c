@@ -115,9 +115,9 @@ static struct cpu_cache *cpu_current(int *ret_cpu)
 /* Draws the next countdown of a class whose state `h` has none left. False: the state has changed
  * meanwhile. */
 static bool cpu_rearm(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
-                      const struct sa_rate *rate)
+                      const struct sa_rate *rate, uint64_t now_ns)
 {
-    uint32_t now = (uint32_t)(sa_clock_coarse_ns() / 1000000), since = now - c->expired_ms[cls];
+    uint32_t now = (uint32_t)(now_ns / 1000000), since = now - c->expired_ms[cls];
     uint32_t countdown_cap = c->countdown_cap[cls], failures;
     bool due;
 
@@ -168,10 +168,17 @@ static void *cpu_refill(struct cpu_cache *c, int cpu, unsigned cls)
 
 void sa_cpu_cache_claim(unsigned cls, struct sa_sampling_decision *ret_decision)
 {
-    int cpu = sa_percpu_cpu();
-    struct sa_slab *slab = cpu < 0 ? &sa_slab_empty : sa_load_acquire(&sa_hot.slabs[cpu]);
-    uint64_t h = cpu_state(slab, cls);
+    struct sa_slab *slab;
+    uint64_t h;
+    int cpu;
 
+    ret_decision->sampled = false;
+    ret_decision->now_ns = 0;
+    if (!cls)
+        return;
+    cpu = sa_percpu_cpu();
+    slab = cpu < 0 ? &sa_slab_empty : sa_load_acquire(&sa_hot.slabs[cpu]);
+    h = cpu_state(slab, cls);
     /* Only pops count down, hence the test for objects. The rate is read before the state is
      * replaced: at most one change of the probabilities can have come between. The new state is
      * that of a countdown that has ended. */
@@ -193,7 +200,7 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
         return NULL;
     }
     if (sa_state_until(h) == 0 && !sa_state_is_due(h))
-        cpu_rearm(c, cpu, cls, h, rate);
+        cpu_rearm(c, cpu, cls, h, rate, sa_sampling_now(decision));
     if (!decision->sampled)
         return sa_percpu_pop(cls);
     /* This pop does not count down: it was the last one of the countdown that has ended. */
@@ -201,6 +208,21 @@ static void *cpu_pop(struct cpu_cache *c, int cpu, unsigned cls, uint64_t h,
         return NULL;
     cpu_count_after(&c->allocs[cls], 1);
     return obj;
+}
+
+static void cpu_decide(struct sa_sampling_decision *decision, bool sampled,
+                       const struct sa_rate *rate)
+{
+    decision->sampled = sampled;
+    decision->rate = *rate;
+}
+
+/* The current rate of the class. That of a claimed decision saves a look at the table. */
+static struct sa_rate cpu_rate(unsigned cls, const struct sa_sampling_decision *decision)
+{
+    return decision->sampled && decision->rate.generation == sa_rates_generation()
+               ? decision->rate
+               : sa_rate_of_class(cls);
 }
 
 void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision)
@@ -216,15 +238,12 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision)
 
         /* The rate is read after the state: a later change of the probabilities also changes the
          * state, so a countdown that was drawn by the old ones is not stored. */
-        rate = decision->sampled && decision->rate.generation == sa_rates_generation()
-                   ? decision->rate
-                   : sa_rate_of_class(cls);
+        rate = cpu_rate(cls, decision);
         if (!c)
             break;
         if (sa_state_avail(h) == 0) {
             if (!decision->sampled)
-                *decision =
-                    (struct sa_sampling_decision){sa_variate_bernoulli(&c->rng, rate.p), rate};
+                cpu_decide(decision, sa_variate_bernoulli(&c->rng, rate.p), &rate);
             return cpu_refill(c, cpu, cls);
         }
         obj = cpu_pop(c, cpu, cls, h, &rate, decision);
@@ -232,7 +251,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision)
             return obj;
     }
     if (!decision->sampled)
-        *decision = (struct sa_sampling_decision){sa_sampler_try(&rate), rate};
+        cpu_decide(decision, sa_sampler_try(&rate), &rate);
     if (!sa_transfer_remove(sa_percpu_cpu(), cls, &obj, 1))
         return NULL;
     sa_add_relaxed(&sa_cpu_outside[cls].allocs, 1);
@@ -247,6 +266,23 @@ SA_RARE bool sa_cpu_cache_has(unsigned cls)
     return (c && sa_state_avail(cpu_state(c->slab, cls))) || sa_transfer_has(cpu, cls);
 }
 
+void sa_cpu_cache_count_alloc(unsigned cls, struct sa_sampling_decision *decision)
+{
+    int cpu;
+    struct cpu_cache *c = cpu_current(&cpu);
+    uint64_t h = c ? sa_load_acquire(&c->slab->header[cls].state) : 0;
+    struct sa_rate rate;
+
+    if (!c) {
+        sa_add_relaxed(&sa_cpu_outside[cls].allocs, 1);
+        return;
+    }
+    rate = cpu_rate(cls, decision); /* after the state: see sa_cpu_cache_alloc */
+    if (sa_state_until(h) == 0 && !sa_state_is_due(h))
+        cpu_rearm(c, cpu, cls, h, &rate, sa_sampling_now(decision));
+    cpu_count_alloc(c, cls);
+}
+
 SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_decision)
 {
     int cpu;
@@ -254,6 +290,7 @@ SA_RARE void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_dec
 
     ret_decision->rate = sa_rate_of_class(cls);
     ret_decision->sampled = sa_sampler_try(&ret_decision->rate);
+    ret_decision->now_ns = 0;
     if (c)
         cpu_count_alloc(c, cls);
     else
@@ -325,7 +362,7 @@ void sa_cpu_cache_free(unsigned cls, void *obj)
 
 SA_RARE void sa_cpu_cache_count_free(unsigned cls)
 {
-    sa_add_relaxed(&sa_cpu_outside[cls].frees, 1);
+    sa_count_shared(&sa_cpu_outside[cls].frees, 1);
 }
 
 SA_RARE void sa_cpu_cache_return(unsigned cls, void *obj)

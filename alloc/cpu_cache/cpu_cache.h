@@ -72,6 +72,10 @@ void sa_cpu_cache_try(unsigned cls, struct sa_sampling_decision *ret_decision);
 /* Takes an object back. The caller has checked that it is one of the class. */
 void sa_cpu_cache_free(unsigned cls, void *obj);
 
+/* Counts an allocation of the class that takes no object. Its decision was claimed, so that the
+ * countdown has ended: draws the next one. */
+void sa_cpu_cache_count_alloc(unsigned cls, struct sa_sampling_decision *decision);
+
 /* Counts a free of a block of the class whose object does not come back, or later, by
  * sa_cpu_cache_return. */
 void sa_cpu_cache_count_free(unsigned cls);

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-void *sa_sampled_begin(const struct sa_sampling_decision *decision, unsigned cls, void *object,
+void *sa_sampled_begin(struct sa_sampling_decision *decision, unsigned cls, void *object,
                        size_t content, size_t size, size_t align)
 {
     enum sa_proxy proxy = sa_sampler_proxy(cls, &decision->rate);
@@ -38,7 +38,26 @@ void *sa_sampled_begin(const struct sa_sampling_decision *decision, unsigned cls
     return p;
 }
 
-/* Ends a block whose object went back to a cache when the block began. */
+void *sa_sampled_begin_without(struct sa_sampling_decision *decision, unsigned cls, size_t size,
+                               size_t align)
+{
+    int64_t bytes = (int64_t)sa_size_classes.of[cls].size;
+    void *p;
+
+    SA_DCHECK(sa_thread.gate_depth && decision->sampled && cls && size <= (size_t)bytes);
+    SA_DCHECK(!sa_sampled_needs_object(cls, decision));
+    /* In this order: the record says whether this block raised the high-water mark. */
+    sa_in_use_add(bytes);
+    sa_cpu_cache_note_use();
+    p = sa_sampler_take(decision, cls, NULL, SA_PROXY_NONE, size, align);
+    if (SA_LIKELY(p))
+        sa_cpu_cache_count_alloc(cls, decision);
+    else
+        sa_in_use_add(-bytes);
+    return p;
+}
+
+/* Ends a block that has no object, or whose object went back to a cache when the block began. */
 static void sampled_end_returned(unsigned cls)
 {
     sa_in_use_add(-(int64_t)sa_size_classes.of[cls].size);

@@ -124,11 +124,10 @@ static void front_free_aside(void) SA_INSIDE_GATE
 }
 
 /*
- * Hardened: makes a block from a free object. The block is a sampled or a watched block, for which
- * the object stands, or the object itself. A guarded block has no room for a canary. trial: NULL if
- * there was no sampling decision.
+ * Hardened: makes a block from a free object: a sampled or a watched block, for which the object
+ * stands, or the object itself. A guarded block has no room for a canary. decision: may be NULL.
  */
-SA_COLD static void *begin_hardened(const struct sa_sampling_decision *decision, void *object,
+SA_COLD static void *begin_hardened(struct sa_sampling_decision *decision, void *object,
                                     unsigned cls, size_t size, size_t align)
 {
     struct sa_block b = {.kind = SA_BLOCK_OBJECT};
@@ -170,12 +169,16 @@ static void *alloc_checked(size_t size, size_t align, bool zero)
 static void *alloc_small(unsigned cls, size_t size, size_t align,
                          struct sa_sampling_decision *decision) SA_INSIDE_GATE
 {
-    void *object = sa_cpu_cache_alloc(cls, decision), *sampled = NULL;
+    bool bare = SA_UNLIKELY(decision->sampled) && !sa_sampled_needs_object(cls, decision);
+    void *object, *sampled = NULL;
 
+    if (bare && (sampled = sa_sampled_begin_without(decision, cls, size, align)))
+        return sampled;
+    object = sa_cpu_cache_alloc(cls, decision);
     sa_cpu_cache_note_use();
     if (SA_UNLIKELY(sa_hardening.on) && object)
         return begin_hardened(decision, object, cls, size, align);
-    if (SA_UNLIKELY(decision->sampled) && object)
+    if (SA_UNLIKELY(decision->sampled) && object && !bare)
         sampled = sa_sampled_begin(decision, cls, object, 0, size, align);
     return sampled ? sampled : object;
 }
@@ -224,10 +227,10 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align,
     return p;
 }
 
-/* Ends a slow path. */
-static void front_leave(void) SA_LEAVES_GATE
+/* Ends a slow path. now_ns: the coarse clock, read in this slow path. */
+static void front_leave(uint64_t now_ns) SA_LEAVES_GATE
 {
-    sa_maintenance_poll();
+    sa_maintenance_poll(now_ns);
     sa_fork_gate_leave();
     sa_deferred_call_run();
 }
@@ -247,7 +250,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
         return sa_emergency_heap_alloc(size, align);
     front_free_aside();
     p = alloc_inside(cls, size, align, &decision, zero);
-    front_leave();
+    front_leave(sa_sampling_now(&decision));
     return p;
 }
 
@@ -313,7 +316,7 @@ static void free_known(const struct sa_block *b, void *p)
         return;
     }
     free_block(b, p);
-    front_leave();
+    front_leave(sa_clock_coarse_ns());
 }
 
 void sa_front_free_aligned(void *p, size_t align)
@@ -456,7 +459,7 @@ void *sa_front_realloc(void *p, size_t size)
         return q;
     }
     q = realloc_inside(&b, p, size);
-    front_leave();
+    front_leave(sa_clock_coarse_ns());
     return q;
 }
 

@@ -211,10 +211,9 @@ static void maintain_defragment(void) SA_INSIDE_GATE
     sa_store_relaxed(&maintain.kicked_freed, sa_page_heap_freed(&sa_page_heap_ordinary));
 }
 
-void sa_maintenance_poll(void)
+void sa_maintenance_poll(uint64_t now)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
-    uint64_t now = sa_clock_coarse_ns();
 
     SA_DCHECK(sa_thread.gate_depth);
     if (SA_UNLIKELY(sa_fork_gate_is_closed()))
@@ -346,7 +345,7 @@ SA_RARE unsigned sa_maintenance_background(void)
     if (!sa_fork_gate_enter())
         return BUSY_MS;
     sa_store_relaxed(&background.thread_ns, sa_clock_coarse_ns() + THREAD_AWAY_NS);
-    sa_maintenance_poll();
+    sa_maintenance_poll(sa_clock_coarse_ns());
     collapsed = background_collapse();
     sa_fork_gate_leave();
     if (collapsed || sa_load_relaxed(&background.more) ||

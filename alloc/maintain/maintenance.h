@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 /* Does what is due. Every slow path calls it at its end, inside the fork gate, with no lock held.
- * Takes a few loads if nothing is due. */
-void sa_maintenance_poll(void) SA_INSIDE_GATE;
+ * now: the coarse clock, read in the same slow path. Takes a few loads if nothing is due. */
+void sa_maintenance_poll(uint64_t now) SA_INSIDE_GATE;
 
 /* Empties all caches and releases at least `bytes` of free memory, if there is that much. Returns
  * the bytes released. Inside the fork gate, without a lock; 0 if this thread is forking. */

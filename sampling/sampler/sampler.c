@@ -45,7 +45,7 @@ SA_LAYOUT = {
 };
 SA_LAYOUT_STATIC_ADDRESS("sampler", sampler);
 
-static size_t apart[SA_CLASSES_MAX]; /* sa_sampler_apart; atomic, relaxed */
+static uint64_t apart[SA_CLASSES_MAX]; /* sa_sampler_apart; atomic, relaxed */
 
 static void sampler_seed(uint64_t seed)
 {
@@ -90,6 +90,7 @@ void sa_sampler_try_large(size_t bytes, struct sa_sampling_decision *ret)
 {
     ret->sampled = sa_rate_decide_size(bytes, &sampler.rng, &ret->rate);
     ret->bytes = bytes;
+    ret->now_ns = 0;
 }
 
 /* Captures the stack that called the allocator, and enters it in the table. Requires
@@ -204,7 +205,7 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate)
                                                                                 : SA_PROXY_HELD;
 }
 
-void *sa_sampler_take(const struct sa_sampling_decision *decision, unsigned cls, void *object,
+void *sa_sampler_take(struct sa_sampling_decision *decision, unsigned cls, void *object,
                       enum sa_proxy proxy, size_t requested, size_t align)
 {
     size_t bytes = sa_size_classes.of[cls].size;
@@ -218,7 +219,7 @@ void *sa_sampler_take(const struct sa_sampling_decision *decision, unsigned cls,
     if (!sampler_enter())
         return NULL;
     stack = sampler_stack();
-    now = sa_clock_coarse_ns();
+    now = sa_sampling_now(decision);
     status =
         sa_fault_may_report() ? sa_guard_policy_make(stack, bytes, now) : SALLOC_GUARDED_DISABLED;
     selected = status == SALLOC_GUARDED_REQUESTED;
@@ -231,7 +232,7 @@ void *sa_sampler_take(const struct sa_sampling_decision *decision, unsigned cls,
         if (!recorded)
             sampler_give_back(span);
         else if (proxy != SA_PROXY_HELD)
-            sa_add_relaxed(&apart[cls], 1);
+            sa_count_shared(&apart[cls], 1);
     } else {
         sa_stack_unref(stack);
     }
@@ -357,7 +358,7 @@ enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **re
     *ret_cls = s->cls;
     *ret_proxy = s->proxy;
     if (proxy != SA_PROXY_HELD)
-        sa_sub_relaxed(&apart[s->cls], 1);
+        sa_count_shared(&apart[s->cls], (uint64_t)-1);
     if (quarantine)
         sampler_remember(s, stack, &history);
     if (guarded && stack)

@@ -5,9 +5,9 @@
  *
  * A sampled object of a size class gets pages of its own in the sampled address window, or is
  * guarded (sampling/guard/guarded.h). The object that was popped for it is its proxy, or goes back
- * to its cache (enum sa_proxy). A sampled large block stays where it is. In either case the span of
- * the block points to its record. Pages of freed samples may enter the sample quarantine
- * (sampling/guard/sample_quarantine.h).
+ * to its cache; some blocks need none (enum sa_proxy). A sampled large block stays where it is. In
+ * either case the span of the block points to its record. Pages of freed samples may enter the
+ * sample quarantine (sampling/guard/sample_quarantine.h).
  *
  * All functions may be called from any thread; the caller holds no lock. Allocations that the
  * sampler itself causes are never sampled.
@@ -15,6 +15,7 @@
 #ifndef SA_SAMPLING_SAMPLER_SAMPLER_H
 #define SA_SAMPLING_SAMPLER_SAMPLER_H
 
+#include "alloc/os/clock.h"
 #include "pagemap/span.h"
 #include "sampling/estimate/rates.h"
 #include "sampling/stack/block_history.h"
@@ -25,8 +26,18 @@
 struct sa_sampling_decision {
     bool sampled;
     struct sa_rate rate;
-    size_t bytes; /* of a large block: the bytes that it counts as, if it is sampled */
+    size_t bytes;    /* of a large block: the bytes that it counts as, if it is sampled */
+    uint64_t now_ns; /* sa_sampling_now; 0: not read yet */
 };
+
+/* The coarse clock as the allocation of this decision read it first. Several parts of a slow path
+ * ask for the time, and one reading serves them all. */
+SA_INLINE uint64_t sa_sampling_now(struct sa_sampling_decision *decision)
+{
+    if (!decision->now_ns)
+        decision->now_ns = sa_clock_coarse_ns();
+    return decision->now_ns;
+}
 
 /*
  * The use of the object that was popped for a sampled block. The fragmentation profile shows how
@@ -70,9 +81,10 @@ enum sa_proxy sa_sampler_proxy(unsigned cls, const struct sa_rate *rate);
  * Returns a sampled block in place of `object`, which was popped when the sampling decision
  * succeeded. NULL: there is no memory for the sample, or this thread is inside the sampler. The
  * caller then uses the object as if it were not sampled. A held object (proxy) belongs to the
- * sample; otherwise it stays the caller's. requested and align: as the program asked.
+ * sample; otherwise it stays the caller's. SA_PROXY_NONE needs no object. requested and align: as
+ * the program asked.
  */
-void *sa_sampler_take(const struct sa_sampling_decision *decision, unsigned cls, void *object,
+void *sa_sampler_take(struct sa_sampling_decision *decision, unsigned cls, void *object,
                       enum sa_proxy proxy, size_t requested, size_t align);
 
 /* Records a large block whose sampling decision succeeded. Without memory the block stays

@@ -9,6 +9,7 @@
 #include "test/support/guards.h"
 
 #include "alloc/base/hardening.h"
+#include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/hardening/quarantine.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
@@ -99,6 +100,38 @@ static void test_accounting_conserves(void **state)
     }
     sa_sample_quarantine_flush();
     assert_conserved();
+}
+
+/* Sampled blocks of a class with one object a span take none from the cache, and count exactly: as
+ * allocations, as frees, and as in use. */
+static void test_accounting_of_samples_without_objects(void **state)
+{
+    enum { BLOCKS = 40, BYTES = 65536 };
+    unsigned cls = sa_size_class_find(BYTES);
+    struct sa_cpu_class_stats before, after;
+    void *blocks[BLOCKS];
+
+    (void)state;
+    assert_int_equal(sa_size_classes.of[cls].objects, 1);
+    set_interval(0);
+    sa_front_free(sa_front_alloc(BYTES, 1, false)); /* an object for the cache */
+    set_interval(1);
+    sa_cpu_cache_class_stats(cls, &before);
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = sa_front_alloc(BYTES, 1, false);
+        assert_int_equal(sa_pagemap_class((uintptr_t)blocks[i]), 0); /* sampled */
+        sa_cpu_cache_class_stats(cls, &after);
+        assert_true(after.objects >= before.objects);
+        assert_int_equal(after.allocations, before.allocations + (unsigned)i + 1);
+        assert_int_equal(after.frees, before.frees);
+        assert_int_equal(assert_conserved()->in_use_bytes, (size_t)(i + 1) * BYTES);
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        sa_front_free(blocks[i]);
+    sa_cpu_cache_class_stats(cls, &after);
+    assert_int_equal(after.allocations, before.allocations + BLOCKS);
+    assert_int_equal(after.frees, before.frees + BLOCKS);
+    assert_int_equal(assert_conserved()->in_use_bytes, 0);
 }
 
 /* Blocks of a loop leave nothing but address space behind, whether they are kept as samples or as
@@ -198,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accounting_conserves),
+        cmocka_unit_test(test_accounting_of_samples_without_objects),
         cmocka_unit_test(test_accounting_of_what_holds_no_memory),
         cmocka_unit_test(test_accounting_of_what_is_put_aside),
         cmocka_unit_test(test_accounting_of_profiles),
