@@ -34,8 +34,9 @@ SA_INLINE void sa_bucket_refill(struct sa_token_bucket *b, uint64_t now_ns)
     uint64_t before = sa_load_relaxed(&b->filled_ns);
     int64_t tokens = sa_load_relaxed(&b->tokens);
 
-    if (now_ns - before < SA_BUCKET_REFILL_NS || !sa_cas_acquire(&b->filled_ns, &before, now_ns) ||
-        !before)
+    /* Signed: the time of a thread that read the clock before the last refill is earlier. */
+    if ((int64_t)(now_ns - before) < (int64_t)SA_BUCKET_REFILL_NS ||
+        !sa_cas_acquire(&b->filled_ns, &before, now_ns) || !before)
         return;
     tokens += (int64_t)((now_ns - before) / b->ns_of_a_token); /* a debt is reduced first */
     /* sa_min is for unsigned values */

@@ -234,6 +234,24 @@ static void test_guard_policy_bound(void **state)
     assert_in_range(n, 190, 201);
 }
 
+/* Threads read the clock and then take turns in any order: a time from before the last refill adds
+ * nothing to the budget. */
+static void test_guard_policy_bound_ignores_earlier_times(void **state)
+{
+    enum { FIRST = 100 };
+
+    (void)state;
+    sa_guard_policy_init(1, 1);
+    sa_guard_policy_bound(FIRST);
+    now_ns += SECOND;
+    for (int i = 0; i < 2 * FIRST; i++)
+        is_selected(stack(i), 100, now_ns);
+    assert_false(is_selected(stack(1), 100, now_ns)); /* nothing is left */
+    for (uint64_t ago_ns = 1; ago_ns < SECOND / 2; ago_ns *= 3)
+        assert_false(is_selected(stack(ago_ns), 100, now_ns - ago_ns));
+    assert_true(is_selected(stack(1), 100, now_ns + SECOND));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_guard_policy_begins_late),
         cmocka_unit_test(test_guard_policy_says_why_not),
         cmocka_unit_test(test_guard_policy_bound),
+        cmocka_unit_test(test_guard_policy_bound_ignores_earlier_times),
     };
 
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
