@@ -21,6 +21,7 @@
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_shards.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
@@ -371,9 +372,9 @@ static void transfer_check(const struct sa_transfer *t, unsigned cls) SA_REQUIRE
     SA_CHECK(t->low_water <= t->used && t->used <= transfer_room(t));
     SA_CHECK(transfer_room(t) <= transfer_capacity(cls));
     for (size_t i = 0; i < t->used; i++) {
-        unsigned of_page = sa_pagemap_class((uintptr_t)t->slots[i]); /* 0: on a mixed span */
+        unsigned of_page = sa_pagemap_class((uintptr_t)t->slots[i]);
 
-        SA_CHECK(!of_page || of_page == cls);
+        SA_CHECK((of_page ? of_page : sa_mixed_class((uintptr_t)t->slots[i])) == cls);
     }
 }
 
