@@ -382,6 +382,7 @@ class Heap:
         cached = [sum(count[i] * self.size_of_class(cls) for cls, count in self.cached_by_class().items())
                   for i in (0, 1)]
         taken = sum(row[3] * self.size_of_class(cls) for cls, row in classes.items())
+        mixed = whole.get('on mixed spans', (0, 0, 0))[1]
         pages = sum(row[1] for row in classes.values())
         per_cpu = lib.global_field(memory, 'sa_rseq', 'sa_rseq.per_cpu')
         reason = lib.global_field(memory, 'sa_rseq', 'sa_rseq.reason')
@@ -393,7 +394,7 @@ class Heap:
         yield 'sections restarted:       %d' % lib.global_field(memory, 'sa_hot', 'sa_hot.aborts')
         for title, value in (
                 ('live in size classes', taken - sum(cached)), ('cached by CPUs or threads', cached[0]),
-                ('in the transfer cache', cached[1]), ('free on spans', pages - taken)):
+                ('in the transfer cache', cached[1]), ('free on spans', pages + mixed - taken)):
             yield '%-25s %s' % (title + ':', bytes_text(value))
         for kind in sorted(whole):
             yield '%-25s %d blocks, %s of pages' % (kind + ':', whole[kind][0], bytes_text(whole[kind][1]))

@@ -252,7 +252,7 @@ static void test_transfer_validate_finds_damage(void **state)
     (void)state;
     test_child_aborts(high_low_water, NULL, "low_water");
     test_child_aborts(too_many, NULL, "transfer_room");
-    test_child_aborts(other_class, NULL, "s->cls == cls");
+    test_child_aborts(other_class, NULL, "sa_mixed_class");
 }
 #endif
 
