@@ -129,7 +129,7 @@ static void test_central_validate_finds_damage(void **state)
     test_child_aborts(large_one_bit_more, NULL, "free_bits(s)");
     test_child_aborts(small_other_list, NULL, "s->list == list");
     test_child_aborts(large_other_list, NULL, "s->list == list");
-    test_child_aborts(small_other_class, NULL, "sa_mixed_class");
+    test_child_aborts(small_other_class, NULL, "s->cls == cls");
     test_child_aborts(large_other_class, NULL, "s->cls == cls");
     test_child_aborts(small_no_live, NULL, "NEW_LIST");
 }
