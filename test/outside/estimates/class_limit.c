@@ -19,9 +19,9 @@
 #define BYTES  (64ul << 20) /* of each size */
 #define GUARDS 40
 
-/* The longest first: at most 8 blocks leave the quarantine for one that enters, so that a long one
- * does not always find room among short ones. */
-static const size_t sizes[] = {3000000, 1000000, 300000, 262145, 262144, 200000};
+static const size_t sizes[] = {200000, 262144, 262145, 300000, 1000000, 3000000};
+
+#define SIZES (sizeof(sizes) / sizeof(*sizes))
 
 static size_t page, size;
 
@@ -110,12 +110,15 @@ int main(int argc, char **argv)
     REQUIRE(argc == 2);
     page = (size_t)sysconf(_SC_PAGESIZE);
     prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* or more would be resident than was written */
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        size = sizes[i];
-        if (strcmp(argv[1], "resident") == 0)
+    for (size_t i = 0; i < SIZES; i++) {
+        if (strcmp(argv[1], "resident") == 0) {
+            size = sizes[i];
             check_resident();
-        else
+        } else { /* the longest first: at most 8 blocks leave the quarantine for one that enters, so
+                  * that a long one does not always find room among short ones */
+            size = sizes[SIZES - 1 - i];
             check_guarded();
+        }
     }
     return check_end();
 }
