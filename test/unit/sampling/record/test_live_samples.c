@@ -369,8 +369,10 @@ static void test_live_without_memory(void **state)
     sample_remove(s);
 }
 
-#define THREADS 3
-#define HELD    50
+#define THREADS  3
+#define HELD     50
+#define FINISHED 0x100 /* what a thread that has finished adds to `working`, where a start adds 1  \
+                        */
 
 /*
  * Thread 0 copies while the others add and remove, each with at most HELD samples of a site of its
@@ -394,14 +396,14 @@ static void add_remove_or_copy(int index, void *arg)
             held[at] = sample_add((uintptr_t)index, 64, 0.5);
             THREAD_CHECK(held[at] != NULL);
         }
-        __atomic_fetch_add(working, 1, __ATOMIC_RELEASE);
-        while (__atomic_load_n(working, __ATOMIC_ACQUIRE) < 2 * (THREADS - 1) + 1)
+        __atomic_fetch_add(working, FINISHED, __ATOMIC_RELEASE);
+        while (__atomic_load_n(working, __ATOMIC_ACQUIRE) < FINISHED * THREADS)
             ;
         for (int i = 0; i < HELD; i++)
             sample_remove(held[i]);
         return;
     }
-    while (__atomic_load_n(working, __ATOMIC_ACQUIRE) < THREADS - 1)
+    while (__atomic_load_n(working, __ATOMIC_ACQUIRE) % FINISHED < THREADS - 1)
         ;
     do {
         size_t of[THREADS] = {0};
@@ -418,8 +420,8 @@ static void add_remove_or_copy(int index, void *arg)
         sa_live_free_copied(&c);
         THREAD_CHECK(sa_live_copy(true, &c));
         sa_live_free_copied(&c);
-    } while (__atomic_load_n(working, __ATOMIC_ACQUIRE) < 2 * (THREADS - 1));
-    __atomic_fetch_add(working, 1, __ATOMIC_RELEASE);
+    } while (__atomic_load_n(working, __ATOMIC_ACQUIRE) < FINISHED * (THREADS - 1));
+    __atomic_fetch_add(working, FINISHED, __ATOMIC_RELEASE);
 }
 
 static void test_live_copies_while_others_work(void **state)
