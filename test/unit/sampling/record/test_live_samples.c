@@ -369,10 +369,11 @@ static void test_live_without_memory(void **state)
     sample_remove(s);
 }
 
-#define THREADS  3
-#define HELD     50
-#define FINISHED 0x100 /* what a thread that has finished adds to `working`, where a start adds 1  \
-                        */
+#define THREADS 3
+#define HELD    50
+#define FINISHED                                                                                   \
+    0x100 /* what a thread that has finished adds to `working`, where a start adds 1               \
+           */
 
 /*
  * Thread 0 copies while the others add and remove, each with at most HELD samples of a site of its
