@@ -32,20 +32,23 @@ struct central {
     uint8_t filled SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* List 0 has the fullest spans. */
     struct sa_span *lists[LISTS] SA_GUARDED_BY(SA_RANK_CENTRAL);
-    /* The least number of new spans since sa_central_plunder. */
-    uint32_t new_min SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Bitmaps of returned spans, linked through their first word. */
     uint64_t *unused_bits SA_GUARDED_BY(SA_RANK_CENTRAL);
-    size_t
-        free_objects SA_GUARDED_BY(SA_RANK_CENTRAL); /* atomic: read without the lock, as a hint */
+    /* Atomic: read without the lock, as a hint. */
+    size_t free_objects SA_GUARDED_BY(SA_RANK_CENTRAL);
     size_t spans SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Pages of free objects that hold no memory, see sa_central_empty. */
     size_t emptied_bytes SA_GUARDED_BY(SA_RANK_CENTRAL);
     uint64_t requested SA_GUARDED_BY(SA_RANK_CENTRAL);
     uint64_t returned SA_GUARDED_BY(SA_RANK_CENTRAL);
+    /* The least number of new spans since sa_central_plunder. */
+    uint32_t new_min SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Spans by load. */
     uint32_t utilization[SA_CENTRAL_BUCKETS] SA_GUARDED_BY(SA_RANK_CENTRAL);
 } __attribute__((aligned(SA_CACHELINE)));
+
+/* A program touches the lists of few classes, but has a page of memory for each 4 KiB of them. */
+SA_STATIC_ASSERT(sizeof(struct central) == 3 * SA_CACHELINE, "three cache lines a class");
 
 extern struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
 
