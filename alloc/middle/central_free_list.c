@@ -211,22 +211,15 @@ static struct sa_span *central_drop(struct central *c, struct sa_span *s, unsign
                                     struct sa_span *next) SA_REQUIRES(SA_RANK_CENTRAL)
 {
     SA_DCHECK_HELD(SA_RANK_CENTRAL);
-    SA_DCHECK(central_load(s) == 0 && c->spans && c->free_objects >= s->objects);
-    SA_DCHECK(c->utilization[central_bucket(before)]);
+    SA_DCHECK(central_load(s) == 0);
     if (SA_UNLIKELY(sa_load_relaxed(&sa_central_empties)))
         sa_central_refill(c, s, ~0ull);
-    central_unlink(c, s);
-    central_count_free(c, -(size_t)s->objects);
-    c->spans--;
-    c->returned++;
-    c->utilization[central_bucket(before)]--;
+    central_leave(c, s, before);
     s->next = next;
     s->zeroed = s->zeroed && !before && !sa_hardening.canaries; /* nothing was written yet */
     sa_store_relaxed(&s->state, SA_SPAN_MOVING);
-    if (s->objects > 64) {
-        s->more_bits[0] = (uint64_t)c->unused_bits;
-        c->unused_bits = s->more_bits;
-    }
+    if (s->objects > 64)
+        central_keep_bits(c, s->more_bits);
     return s;
 }
 
@@ -237,18 +230,6 @@ static struct sa_span *central_drop_new(struct central *c, size_t n, struct sa_s
     while (n-- && c->lists[NEW_LIST])
         next = central_drop(c, c->lists[NEW_LIST], 0, next);
     return next;
-}
-
-/* Gives spans that a class has dropped to the page heap. */
-static void central_give_back(struct sa_span *s) SA_EXCLUDES(SA_RANK_CENTRAL)
-{
-    while (s) {
-        struct sa_span *next = s->next;
-
-        sa_pagemap_clear_classes(s);
-        sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
-        s = next;
-    }
 }
 
 /* Prefetches the span records of the objects, which may lie on as many spans as there are objects.
@@ -310,7 +291,7 @@ void sa_central_insert(unsigned cls, void *const *objs, size_t n)
     if (SA_UNLIKELY(fault == SA_SPAN_FOREIGN))
         sa_fatal("invalid free", objs[i], "is not the start of a block of %u bytes",
                  sa_size_classes.of[cls].size);
-    central_give_back(empty);
+    sa_central_give_back(empty);
 }
 
 /* Gives new spans of every class back: all of them, or those that no object was taken from since
@@ -330,7 +311,7 @@ SA_RARE SA_NOINLINE static void central_each_drop_new(bool all)
         unused = central_drop_new(c, all ? SIZE_MAX : c->new_min, NULL);
         c->new_min = c->utilization[0];
         sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-        central_give_back(unused);
+        sa_central_give_back(unused);
     }
 }
 
@@ -359,7 +340,7 @@ SA_RARE bool sa_central_pin(unsigned cls, void *object, bool pin)
     if (done && !central_load(s))
         empty = central_drop(c, s, 1, NULL);
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-    central_give_back(empty);
+    sa_central_give_back(empty);
     return done;
 }
 

@@ -20,7 +20,6 @@
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/peak.h"
-#include "alloc/page_heap/page_heap.h"
 
 #define WASTE_FRACTION 3
 
@@ -52,15 +51,23 @@ static size_t mix_wasted(void)
     return bytes;
 }
 
+/* The footprint comes before the sum over the classes, because it is cheaper. sa_central_mix_may
+ * has compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. */
 static bool mix_is_due(void)
 {
     int64_t given = sa_load_relaxed(&sa_in_use.bytes);
-    size_t footprint = sa_footprint_bytes();
+    size_t footprint;
 
     if (SA_UNLIKELY(sa_mixed_use == SA_MIXED_ALWAYS))
         return true;
+    footprint = sa_footprint_bytes();
     return mix_is_much(footprint - sa_min(footprint, (size_t)sa_max(given, 0))) &&
            mix_is_much(mix_wasted());
+}
+
+static bool mix_is_sparse(unsigned live, unsigned objects)
+{
+    return live * SPARSE_FRACTION <= objects;
 }
 
 /* The most objects in use that a span of a list has (central_list_for). */
@@ -89,7 +96,7 @@ static unsigned mix_sparsest(unsigned *ret_list)
             continue;
         list = sa_log2(filled);
         live = list_live_max(k, list);
-        if (live * SPARSE_FRACTION > k->objects || (double)live / k->objects >= least)
+        if (!mix_is_sparse(live, k->objects) || (double)live / k->objects >= least)
             continue;
         least = (double)live / k->objects;
         best = cls;
@@ -98,35 +105,14 @@ static unsigned mix_sparsest(unsigned *ret_list)
     return best;
 }
 
-/* Takes a span off its class, which then has nothing to do with it. */
-static void mix_drop(struct central *c, struct sa_span *s) SA_REQUIRES(SA_RANK_CENTRAL)
-{
-    central_unlink(c, s);
-    central_count_free(c, -(size_t)(s->objects - s->live));
-    c->spans--;
-    c->returned++;
-    c->utilization[central_bucket(central_load(s))]--;
-}
-
-/* The reverse, if there was no memory for the record. */
-static void mix_undrop(struct central *c, struct sa_span *s) SA_REQUIRES(SA_RANK_CENTRAL)
+/* The reverse of central_leave, if there was no memory for the record. */
+static void mix_undo(struct central *c, struct sa_span *s) SA_REQUIRES(SA_RANK_CENTRAL)
 {
     c->utilization[central_bucket(central_load(s))]++;
     c->returned--;
     c->spans++;
     central_count_free(c, (size_t)(s->objects - s->live));
     central_link(c, s, central_list_for(s));
-}
-
-/* Gives pages without a block to the page heap. */
-static void mix_give_back(struct sa_span *s)
-{
-    while (s) {
-        struct sa_span *next = s->next;
-
-        sa_page_heap_free(&sa_page_heap_ordinary, s, false);
-        s = next;
-    }
 }
 
 /* Makes a mixed span. False: there was none to make. */
@@ -147,19 +133,17 @@ static bool mix_convert(void)
     /* A pinned span serves its class alone, and one with unbacked pages has been dealt with. */
     for (int i = 0; s && (s->pins || (s->objects <= 64 && s->emptied)); i++)
         s = i < PINNED_TRIES ? s->next : NULL;
-    if (s && s->live * SPARSE_FRACTION <= s->objects) {
-        mix_drop(c, s);
+    if (s && mix_is_sparse(s->live, s->objects)) {
+        central_leave(c, s, central_load(s));
         bits = s->objects > 64 ? s->more_bits : NULL;
         done = sa_mixed_begin(s, &empty);
-        if (!done) {
-            mix_undrop(c, s);
-        } else if (bits) {
-            bits[0] = (uint64_t)c->unused_bits;
-            c->unused_bits = bits;
-        }
+        if (!done)
+            mix_undo(c, s);
+        else if (bits)
+            central_keep_bits(c, bits);
     }
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-    mix_give_back(empty);
+    sa_central_give_back(empty);
     return done;
 }
 

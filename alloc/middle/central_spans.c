@@ -5,8 +5,21 @@
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/mixed_spans.h"
+#include "alloc/page_heap/page_heap.h"
+#include "pagemap/pagemap.h"
 
 struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
+
+void sa_central_give_back(struct sa_span *s)
+{
+    while (s) {
+        struct sa_span *next = s->next;
+
+        sa_pagemap_clear_classes(s);
+        sa_page_heap_free(&sa_page_heap_ordinary, s, s->zeroed);
+        s = next;
+    }
+}
 
 SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
 {

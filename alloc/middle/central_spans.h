@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spans of one class: what central_free_list.c and central_empty.c change, and
+ * The spans of one class: what central_free_list.c, central_mix.c and central_empty.c change, and
  * central_validate.c checks.
  *
  * A span with free objects is in one of eight lists, chosen by its load; a span without is in none.
@@ -137,6 +137,30 @@ static inline void central_place(struct central *c, struct sa_span *s, unsigned 
     if (list != NO_LIST)
         central_link(c, s, list);
 }
+
+/* Takes a span, whose load was `before` until its last object was freed, off its class. */
+static inline void central_leave(struct central *c, struct sa_span *s, unsigned before)
+    SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    SA_DCHECK_HELD(SA_RANK_CENTRAL);
+    SA_DCHECK(c->spans && c->free_objects >= (size_t)(s->objects - s->live));
+    SA_DCHECK(c->utilization[central_bucket(before)]);
+    central_unlink(c, s);
+    central_count_free(c, -(size_t)(s->objects - s->live));
+    c->spans--;
+    c->returned++;
+    c->utilization[central_bucket(before)]--;
+}
+
+/* Keeps the bitmap of a span that has left the class for the next one. */
+static inline void central_keep_bits(struct central *c, uint64_t *bits) SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    bits[0] = (uint64_t)c->unused_bits;
+    c->unused_bits = bits;
+}
+
+/* Gives a list of MOVING spans, linked by next, to the page heap. */
+void sa_central_give_back(struct sa_span *s) SA_EXCLUDES(SA_RANK_CENTRAL);
 
 #ifdef SA_DEBUG
 /* Ends the program if C1, C2 or C3 does not hold for a class. */

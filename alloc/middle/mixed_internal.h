@@ -16,14 +16,13 @@
 
 #include "alloc/middle/mixed_bits.h"
 #include "alloc/middle/mixed_spans.h"
+#include "alloc/page_heap/huge/huge_stats.h"
+#include "alloc/page_heap/huge/hugepage_map.h"
 
 /* Bins of free runs: one for each length below 8 units, then eight for each doubling. */
 #define MIXED_BINS      136
 #define MIXED_BIN_STEPS 8
 #define MIXED_BIN_WORDS ((MIXED_BINS + 63) / 64)
-
-#define MIXED_HUGE_SHIFT 21
-#define MIXED_HUGE_PAGES ((1ul << MIXED_HUGE_SHIFT) >> SA_PAGE_SHIFT)
 
 /* The record of a mixed span. */
 struct sa_mixed {
@@ -43,8 +42,8 @@ struct mixed_state {
     /* Atomic, relaxed, for readers without the lock. */
     struct sa_mixed_stats stats SA_GUARDED_BY(SA_RANK_MIXED);
     uint32_t objects[SA_CLASSES_MAX] SA_GUARDED_BY(SA_RANK_MIXED);
-    /* By hugepages of the home window: MIXED_HUGE_PAGES bitmaps of pages each, or NULL. */
-    struct sa_mixed_page *tables[SA_HOME_BYTES >> MIXED_HUGE_SHIFT] SA_GUARDED_BY(SA_RANK_MIXED);
+    /* By hugepages of the home window: SA_HUGE_PAGES bitmaps of pages each, or NULL. */
+    struct sa_mixed_page *tables[SA_HOME_BYTES >> SA_HUGE_SHIFT] SA_GUARDED_BY(SA_RANK_MIXED);
 };
 
 extern struct mixed_state sa_mixed_state;

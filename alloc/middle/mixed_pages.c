@@ -80,10 +80,10 @@ struct sa_mixed_page *sa_mixed_table(uintptr_t address, bool make)
 
     if (address >> SA_HOME_SHIFT != SA_HOME_START >> SA_HOME_SHIFT)
         return NULL;
-    table = &sa_mixed_state.tables[(address - SA_HOME_START) >> MIXED_HUGE_SHIFT];
+    table = &sa_mixed_state.tables[(address - SA_HOME_START) >> SA_HUGE_SHIFT];
     if (!*table && make)
-        sa_store_release(table, sa_arena_alloc(MIXED_HUGE_PAGES * sizeof(**table), SA_CACHELINE));
-    return *table ? *table + (address >> SA_PAGE_SHIFT) % MIXED_HUGE_PAGES : NULL;
+        sa_store_release(table, sa_arena_alloc(SA_HUGE_PAGES * sizeof(**table), SA_CACHELINE));
+    return *table ? *table + (address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES : NULL;
 }
 
 /* Counts the units in use, and finds the longest free run. */
@@ -141,7 +141,7 @@ struct sa_span *sa_mixed_neighbour(const struct sa_span *s, uintptr_t address)
 {
     struct sa_span *n = sa_pagemap_find(address);
 
-    return n && address >> MIXED_HUGE_SHIFT == s->start >> MIXED_HUGE_SHIFT &&
+    return n && address >> SA_HUGE_SHIFT == s->start >> SA_HUGE_SHIFT &&
                    sa_load_relaxed(&n->state) == SA_SPAN_MIXED
                ? n
                : NULL;
@@ -226,7 +226,7 @@ static size_t mixed_cuts(struct sa_mixed *m, struct cut *cuts) SA_REQUIRES(SA_RA
 void sa_mixed_cut(struct sa_mixed *m, struct sa_span **empty)
 {
     struct sa_span *s = m->span, *part, *next;
-    struct cut cuts[MIXED_HUGE_PAGES];
+    struct cut cuts[SA_HUGE_PAGES];
     size_t n = mixed_cuts(m, cuts);
 
     for (; n > 1; n--) {

@@ -69,31 +69,41 @@ static void mixed_count(unsigned cls, long blocks) SA_REQUIRES(SA_RANK_MIXED)
                      (uint32_t)(sa_mixed_state.objects[cls] + blocks));
 }
 
+/* Returns a record for a span that becomes mixed: it has the span, its bitmaps and its length, and
+ * is in no bin. NULL: out of memory, or the span is outside of the home window. */
+static struct sa_mixed *mixed_new(struct sa_span *s) SA_REQUIRES(SA_RANK_MIXED)
+{
+    struct sa_mixed_page *pages = sa_mixed_table(s->start, true);
+    struct sa_mixed *m = pages ? sa_mixed_record_new() : NULL;
+
+    if (m) {
+        m->span = s;
+        m->pages = pages;
+        m->units = (uint32_t)(s->pages * SA_MIXED_PAGE_UNITS);
+        sa_store_relaxed(&sa_mixed_any, true);
+    }
+    return m;
+}
+
 SA_RARE bool sa_mixed_begin(struct sa_span *s, struct sa_span **empty)
 {
     unsigned cls = s->cls;
     size_t units = sa_size_classes.of[cls].size / SA_MIXED_UNIT, live = s->live;
     const uint64_t *free = sa_span_bits(s);
-    struct sa_mixed_page *pages;
     struct sa_mixed *m;
 
     SA_DCHECK(s->state == SA_SPAN_OBJECTS && live && !s->pins);
-    if (s->start >> MIXED_HUGE_SHIFT != (sa_span_end(s) - 1) >> MIXED_HUGE_SHIFT)
+    if (s->start >> SA_HUGE_SHIFT != (sa_span_end(s) - 1) >> SA_HUGE_SHIFT)
         return false;
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    pages = sa_mixed_table(s->start, true);
-    m = pages ? sa_mixed_record_new() : NULL;
+    m = mixed_new(s);
     if (m) {
         for (size_t i = 0; i < s->objects; i++)
             if (!(free[i / 64] >> i % 64 & 1))
-                sa_mixed_mark(pages, i * units, units);
+                sa_mixed_mark(m->pages, i * units, units);
         sa_mixed_state.stats.conversions++;
         mixed_count(cls, (long)live);
-        sa_store_relaxed(&sa_mixed_any, true);
         sa_pagemap_clear_classes(s);
-        m->span = s;
-        m->pages = pages;
-        m->units = (uint32_t)(s->pages * SA_MIXED_PAGE_UNITS);
         sa_mixed_cut(m, empty);
         if (sa_load_relaxed(&s->state) == SA_SPAN_MIXED)
             sa_mixed_join(s);
@@ -165,19 +175,16 @@ SA_RARE void *sa_mixed_fresh(unsigned cls)
     size_t size = sa_size_classes.of[cls].size;
     size_t pages = sa_align_up((size + SA_PAGE_BYTES - 1) >> SA_PAGE_SHIFT, sa_vm.page_step);
     struct sa_span *s = sa_page_heap_alloc(&sa_page_heap_ordinary, pages, 1, SA_PAGES_ANY);
-    struct sa_mixed_page *bits;
     struct sa_mixed *m;
-    void *block = NULL;
+    void *block;
 
     if (!s)
         return NULL;
     block = (void *)s->start;
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    bits = sa_mixed_table(s->start, true);
-    m = bits ? sa_mixed_record_new() : NULL;
+    m = mixed_new(s);
     if (m) {
-        sa_mixed_mark(bits, 0, size / SA_MIXED_UNIT);
-        sa_store_relaxed(&sa_mixed_any, true);
+        sa_mixed_mark(m->pages, 0, size / SA_MIXED_UNIT);
         sa_mixed_enter(m, s);
         mixed_count(cls, 1);
         sa_mixed_state.stats.taken++;
@@ -200,15 +207,6 @@ static struct sa_mixed *mixed_find(uintptr_t address, size_t *ret_unit) SA_REQUI
         return NULL;
     *ret_unit = (address - s->start) / SA_MIXED_UNIT;
     return s->mixed;
-}
-
-/* The units of the block that begins at an address; 0: none does. */
-static size_t mixed_units_at(uintptr_t address) SA_REQUIRES(SA_RANK_MIXED)
-{
-    size_t unit;
-    struct sa_mixed *m = address % SA_MIXED_UNIT ? NULL : mixed_find(address, &unit);
-
-    return m ? sa_mixed_length(m->pages, m->units, unit) : 0;
 }
 
 /* Takes out a block that begins at a unit. */
@@ -235,10 +233,12 @@ SA_RARE bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty)
     struct sa_mixed *m;
     bool right;
 
+    if ((uintptr_t)block % SA_MIXED_UNIT)
+        return false;
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    right = mixed_units_at((uintptr_t)block) == units;
+    m = mixed_find((uintptr_t)block, &unit);
+    right = m && sa_mixed_length(m->pages, m->units, unit) == units;
     if (right) {
-        m = mixed_find((uintptr_t)block, &unit);
         mixed_count(cls, -1);
         mixed_remove(m, unit, units, empty);
     }
@@ -249,16 +249,16 @@ SA_RARE bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty)
 /* No analysis: the table is read without the lock. */
 SA_RARE unsigned sa_mixed_class(uintptr_t address) SA_NO_THREAD_SAFETY_ANALYSIS
 {
-    size_t unit = (address & ((1ul << MIXED_HUGE_SHIFT) - 1)) / SA_MIXED_UNIT, units;
+    size_t unit = (address & (SA_HUGE_BYTES - 1)) / SA_MIXED_UNIT, units;
     struct sa_mixed_page *table;
 
     if (!sa_load_relaxed(&sa_mixed_any) || address % SA_MIXED_UNIT ||
         address >> SA_HOME_SHIFT != SA_HOME_START >> SA_HOME_SHIFT)
         return 0;
-    table = sa_load_acquire(&sa_mixed_state.tables[(address - SA_HOME_START) >> MIXED_HUGE_SHIFT]);
+    table = sa_load_acquire(&sa_mixed_state.tables[(address - SA_HOME_START) >> SA_HUGE_SHIFT]);
     if (!table)
         return 0;
-    units = sa_mixed_length(table, MIXED_HUGE_PAGES * SA_MIXED_PAGE_UNITS, unit);
+    units = sa_mixed_length(table, SA_HUGE_PAGES * SA_MIXED_PAGE_UNITS, unit);
     return units && units <= SA_MIXED_MAX / SA_MIXED_UNIT
                ? sa_size_class_find(units * SA_MIXED_UNIT)
                : 0;
