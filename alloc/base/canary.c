@@ -24,7 +24,7 @@
 
 #define REPEAT(byte) ((byte)*0x0101010101010101ull)
 
-SA_STATIC_ASSERT(SA_MID_MAX - SA_CANARY_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes fit into a mark");
+SA_STATIC_ASSERT(SA_MID_MAX - SA_CANARY_BYTES < 1ul << (64 - SIZE_SHIFT), "sizes fit a canary");
 
 /* The place of an object's canary. */
 static uint64_t *canary_of(const void *object, size_t bytes)

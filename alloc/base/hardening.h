@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct sa_hardening {
-    bool on;         /* marks, scatter, guards, junk or quarantine */
+    bool on;         /* canaries, scatter, guards, junk or quarantine */
     bool sampled;    /* sampled blocks get every check that a block can get */
     bool inspect;    /* maintenance and exit inspect blocks (alloc/hardening/inspect.h) */
     bool canaries;   /* blocks end with a canary (alloc/base/canary.h), and their sizes are exact */

@@ -39,10 +39,10 @@
 #include "alloc/os/vm.h"
 #include "sampling/estimate/random_variates.h"
 
-#define COUNTDOWN_BUSY_MS                                                                          \
-    10 /* after a countdown that ended sooner, the next one is twice as long */
-#define COUNTDOWN_IDLE_MS                                                                          \
-    100 /* after one that ended later, the next one has COUNTDOWN_CAP_MIN pops */
+/* After a countdown that ended sooner than COUNTDOWN_BUSY_MS, the next one is twice as long. After
+ * one that ended later than COUNTDOWN_IDLE_MS, the next one has COUNTDOWN_CAP_MIN pops. */
+#define COUNTDOWN_BUSY_MS 10
+#define COUNTDOWN_IDLE_MS 100
 
 #define ALLOC_TRIES      4
 #define INVALIDATE_TRIES 8
