@@ -5,6 +5,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
 #include "stats/json.h"
 #include "stats/openmetrics.h"
@@ -12,7 +13,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Enough for the longest numbers, in each format. */
 #define PAGE_BYTES 524288 /* all parts that do not grow with the number of CPUs */
@@ -96,22 +96,19 @@ int sa_report_write(int fd)
     struct sa_fmt f;
     int failed = 0;
 
-    if (!buf) {
-        errno = ENOMEM;
-        return -1;
-    }
+    if (!buf)
+        return -ENOMEM;
     sa_fmt_init(&f, buf, cap);
     sa_report_format(&f);
     SA_DCHECK(!f.truncated); /* sa_report_size holds any report */
     while (!failed && done < f.len) {
-        ssize_t n = write(fd, buf + done, f.len - done);
+        long n = sa_sys_write(fd, buf + done, f.len - done);
 
-        if (n < 0 && errno != EINTR)
-            failed = errno;
+        if (n < 0 && n != -EINTR)
+            failed = (int)n;
         if (n > 0)
             done += (size_t)n;
     }
     sa_vm_unmap(buf, cap);
-    errno = failed ? failed : errno;
-    return failed ? -1 : 0;
+    return failed;
 }

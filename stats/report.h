@@ -38,8 +38,8 @@ void sa_report_format_file(enum sa_report_kind kind, const char *path, struct sa
  * of its own. */
 int sa_report_file_mode(enum sa_report_kind kind);
 
-/* Writes the page as text to a file descriptor. Returns 0; -1 with errno set if there is no memory
- * (ENOMEM) or write fails. */
+/* Writes the page as text to a file descriptor. Returns 0, -ENOMEM if there is no memory, or the
+ * negative errno of a write that failed. errno itself does not change. */
 int sa_report_write(int fd);
 
 /* The bytes of a buffer that holds any report, in any format. */
