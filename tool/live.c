@@ -14,6 +14,7 @@
 
 #include "alloc/base/page.h"
 #include "sampling/record/recording.h"
+#include "tool/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -144,15 +145,8 @@ bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t
         c->dropped++;
         return true;
     }
-    if (c->count == c->cap) {
-        size_t cap = c->cap ? 2 * c->cap : 4096;
-        void *more = realloc(c->samples, cap * sizeof(*c->samples));
-
-        if (!more)
-            return false;
-        c->samples = more;
-        c->cap = cap;
-    }
+    if (!sa_array_room(&c->samples, &c->cap, c->count + 1, sizeof(*c->samples), 4096))
+        return false;
     c->samples[c->count] = *copy;
     c->samples[c->count++].key.stack = own;
     return true;
@@ -186,15 +180,8 @@ static bool add_copy(struct walk *w, const struct record *r, bool freed)
 /* Remembers where the walk was. False: no memory. */
 static bool add_step(struct walk *w, uint64_t address, uint64_t number, enum state state)
 {
-    if (w->count == w->cap) {
-        size_t cap = w->cap ? 2 * w->cap : 4096;
-        void *more = realloc(w->steps, cap * sizeof(*w->steps));
-
-        if (!more)
-            return false;
-        w->steps = more;
-        w->cap = cap;
-    }
+    if (!sa_array_room(&w->steps, &w->cap, w->count + 1, sizeof(*w->steps), 4096))
+        return false;
     w->steps[w->count++] = (struct step){address, number, state};
     return true;
 }

@@ -2,6 +2,8 @@
 /* Reaching blocks; see mark.h. Each block is read once, whatever is in it. */
 #include "tool/mark.h"
 
+#include "tool/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,15 +32,8 @@ bool sa_mark_block(struct sa_mark *m, const struct sa_block *block)
     sa_heap_set_bit(m->reached, block->bit);
     if (block->span->sample && m->sample)
         m->sample(m->arg, block->span->sample - 1);
-    if (m->count == m->cap) {
-        size_t cap = m->cap ? 2 * m->cap : 65536;
-        void *more = realloc(m->waiting, cap * sizeof(*m->waiting));
-
-        if (!more)
-            return false;
-        m->waiting = more;
-        m->cap = cap;
-    }
+    if (!sa_array_room(&m->waiting, &m->cap, m->count + 1, sizeof(*m->waiting), 65536))
+        return false;
     m->waiting[m->count++] = block->start;
     return true;
 }

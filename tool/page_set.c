@@ -2,6 +2,8 @@
 /* Sets of pages; see page_set.h. */
 #include "tool/page_set.h"
 
+#include "tool/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,15 +22,8 @@ bool sa_page_set_add(struct sa_page_set *set, uint64_t address)
 
     if (!address || (set->count && set->pages[set->count - 1] == page))
         return true;
-    if (set->count == set->cap) {
-        size_t cap = set->cap ? 2 * set->cap : 1024;
-        void *more = realloc(set->pages, cap * sizeof(*set->pages));
-
-        if (!more)
-            return false;
-        set->pages = more;
-        set->cap = cap;
-    }
+    if (!sa_array_room(&set->pages, &set->cap, set->count + 1, sizeof(*set->pages), 1024))
+        return false;
     set->pages[set->count++] = page;
     return true;
 }

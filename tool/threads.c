@@ -2,6 +2,7 @@
 /* Threads and their registers; see threads.h. */
 #include "tool/threads.h"
 
+#include "tool/array.h"
 #include "tool/stop.h"
 
 #include <elf.h>
@@ -12,6 +13,7 @@
 #include <sys/uio.h>
 
 #define THREADS_MAX (1u << 20)
+#define WORDS_FIRST 4096
 #define SET_BYTES   16384 /* of a set of registers; those of all vectors have 11 KiB */
 
 /* Which of the general registers are the stack pointer and the thread pointer; 0: it is none. */
@@ -31,15 +33,9 @@ static bool add_words(struct sa_threads *t, const void *set, size_t bytes)
 {
     size_t count = bytes / sizeof(*t->words);
 
-    if (t->word_count + count > t->word_cap) {
-        size_t cap = 2 * (t->word_count + count);
-        void *more = realloc(t->words, cap * sizeof(*t->words));
-
-        if (!more)
-            return false;
-        t->words = more;
-        t->word_cap = cap;
-    }
+    if (!sa_array_room(&t->words, &t->word_cap, t->word_count + count, sizeof(*t->words),
+                       WORDS_FIRST))
+        return false;
     if (count)
         memcpy(t->words + t->word_count, set, count * sizeof(*t->words));
     t->word_count += count;
@@ -63,15 +59,8 @@ static bool add_thread(struct sa_threads *t, pid_t tid, const void *set, size_t 
 
     if (t->count == THREADS_MAX)
         return true;
-    if (t->count == t->cap) {
-        size_t cap = t->cap ? 2 * t->cap : 64;
-        void *more = realloc(t->threads, cap * sizeof(*t->threads));
-
-        if (!more)
-            return false;
-        t->threads = more;
-        t->cap = cap;
-    }
+    if (!sa_array_room(&t->threads, &t->cap, t->count + 1, sizeof(*t->threads), 64))
+        return false;
     t->threads[t->count++] = thread;
     return add_words(t, set, bytes);
 }
