@@ -15,8 +15,7 @@
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/maintain/sample_rates.h"
-#include "alloc/middle/transfer_cache.h"
-#include "alloc/os/rseq.h"
+#include "test/support/cache_disturb.h"
 #include "test/support/cmocka.h"
 #include "test/support/random.h"
 
@@ -114,29 +113,6 @@ static inline void cycle(unsigned cls, double p, int n, struct tally *t)
 }
 
 /* All classes mixed at random with everything that disturbs them. */
-static inline void disturb(struct test_random *r)
-{
-    switch (test_random_below(r, 5)) {
-    case 0:
-        sa_cpu_cache_kick();
-        break;
-    case 1:
-        sa_cpu_cache_drain(-1);
-        break;
-    case 2:
-        sa_cpu_cache_tick();
-        break;
-    case 3:
-        sa_transfer_plunder();
-        break;
-    default:
-        if (sa_rseq.per_cpu) {
-            sa_cpu_cache_stop_all();
-            sa_cpu_cache_resume_all();
-        }
-    }
-}
-
 static inline void mixed(struct test_random *r, const double *p, int n, int calm, struct tally *t)
 {
     enum { HELD = 500 };
@@ -153,7 +129,7 @@ static inline void mixed(struct test_random *r, const double *p, int n, int calm
         held[at].cls = 1 + (unsigned)test_random_below(r, 24);
         held[at].obj = try_alloc(held[at].cls, p[held[at].cls], t);
         if (test_random_below(r, (size_t)calm) == 0)
-            disturb(r);
+            cache_disturb((unsigned)test_random_below(r, CACHE_DISTURBANCES));
     }
     for (size_t i = 0; i < HELD; i++)
         if (held[i].obj)

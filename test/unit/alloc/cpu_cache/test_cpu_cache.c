@@ -10,7 +10,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/transfer_cache.h"
-#include "alloc/os/rseq.h"
+#include "test/support/cache_disturb.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/faults.h"
@@ -422,6 +422,7 @@ static void churn(int index, void *arg)
 {
     struct test_random r = {0xccb};
     struct churn *c = arg;
+    unsigned n;
 
     if (index > 0) {
         churn_work(index);
@@ -430,28 +431,11 @@ static void churn(int index, void *arg)
     }
     while (__atomic_load_n(&c->working, __ATOMIC_ACQUIRE)) {
         nanosleep(&(struct timespec){0, 100000}, NULL);
-        switch (test_random_below(&r, 6)) {
-        case 0:
-            sa_cpu_cache_drain(-1);
-            break;
-        case 1:
-            sa_cpu_cache_kick();
-            break;
-        case 2:
-            sa_cpu_cache_tick();
-            break;
-        case 3:
-            sa_transfer_plunder();
-            break;
-        case 4:
+        n = (unsigned)test_random_below(&r, CACHE_DISTURBANCES + 1);
+        if (n < CACHE_DISTURBANCES)
+            cache_disturb(n);
+        else
             sa_cpu_cache_set_limit(test_random_below(&r, 2 * LIMIT));
-            break;
-        default: /* as fork does */
-            if (sa_rseq.per_cpu) {
-                sa_cpu_cache_stop_all();
-                sa_cpu_cache_resume_all();
-            }
-        }
     }
 }
 

@@ -66,17 +66,24 @@ static void test_decisions_of_objects_that_are_kept(void **state)
     check_pattern("kept", 200000, keep);
 }
 
-static void kicked(unsigned cls, double p, int n, struct tally *t)
+/* Cycles objects, with something done to the caches after at most `most` of them. */
+static void cycle_between(void (*act)(void), uint64_t most, unsigned cls, double p, int n,
+                          struct tally *t)
 {
     struct test_random r = {0x61c6};
 
     while (n > 0) {
-        int some = 1 + (int)test_random_below(&r, 600);
+        int some = 1 + (int)test_random_below(&r, most);
 
-        sa_cpu_cache_kick();
+        act();
         cycle(cls, p, some, t);
         n -= some;
     }
+}
+
+static void kicked(unsigned cls, double p, int n, struct tally *t)
+{
+    cycle_between(sa_cpu_cache_kick, 600, cls, p, n, t);
 }
 
 static void test_decisions_under_kicks(void **state)
@@ -85,17 +92,14 @@ static void test_decisions_under_kicks(void **state)
     check_pattern("kicked", 500000, kicked);
 }
 
+static void drain(void)
+{
+    sa_cpu_cache_drain(-1);
+}
+
 static void drained(unsigned cls, double p, int n, struct tally *t)
 {
-    struct test_random r = {0xd2a1};
-
-    while (n > 0) {
-        int some = 1 + (int)test_random_below(&r, 100);
-
-        sa_cpu_cache_drain(-1);
-        cycle(cls, p, some, t);
-        n -= some;
-    }
+    cycle_between(drain, 100, cls, p, n, t);
 }
 
 static void test_decisions_under_drains(void **state)
