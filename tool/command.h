@@ -10,6 +10,7 @@ struct sa_command {
     const char *usage; /* the text of --help */
 };
 
+extern const struct sa_command sa_command_convert;
 extern const struct sa_command sa_command_leaks;
 extern const struct sa_command sa_command_profile;
 extern const struct sa_command sa_command_ps;

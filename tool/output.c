@@ -76,25 +76,40 @@ static int sink(void *arg, const void *data, size_t bytes)
     return o->gzip ? deflate_some(o, data, bytes, Z_NO_FLUSH) : write_all(o->fd, data, bytes);
 }
 
-static int write_to(const struct sa_profile *profile, const struct sa_profile_format *format,
-                    int fd)
+/* What is written: a profile in a format, or bytes. */
+struct content {
+    const struct sa_profile *profile; /* NULL: bytes */
+    const struct sa_profile_format *format;
+    const void *data;
+    size_t bytes;
+    bool gzip;
+};
+
+static int write_profile(struct output *o, const struct content *content)
+{
+    struct sa_sink *out = sa_sink_open(sink, o, false);
+    int failed, closed;
+
+    if (!out)
+        return -ENOMEM;
+    failed = content->format->write(content->profile, out);
+    closed = sa_sink_close(out);
+    return failed ? failed : closed;
+}
+
+static int write_to(const struct content *content, int fd)
 {
     struct output *o = calloc(1, sizeof(*o));
-    struct sa_sink *out;
-    int failed = -ENOMEM, closed;
+    int failed = -ENOMEM;
 
     if (!o)
         return -ENOMEM;
     o->fd = fd;
-    o->gzip = format->gzip;
+    o->gzip = content->gzip;
     if (!o->gzip || deflateInit2(&o->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
                                  Z_DEFAULT_STRATEGY) == Z_OK) {
-        out = sa_sink_open(sink, o, false);
-        if (out) {
-            failed = format->write(profile, out);
-            closed = sa_sink_close(out);
-            failed = failed ? failed : closed;
-        }
+        failed =
+            content->profile ? write_profile(o, content) : sink(o, content->data, content->bytes);
         if (o->gzip && !failed)
             failed = deflate_some(o, NULL, 0, Z_FINISH);
         if (o->gzip)
@@ -105,7 +120,7 @@ static int write_to(const struct sa_profile *profile, const struct sa_profile_fo
 }
 
 /* To a new file beside it, which then takes its name. */
-static int write_file(const struct sa_profile *profile, const char *path)
+static int write_file(const struct content *content, const char *path)
 {
     size_t cap = strlen(path) + 16;
     char *temporary = malloc(cap);
@@ -115,7 +130,7 @@ static int write_file(const struct sa_profile *profile, const char *path)
         return -ENOMEM;
     snprintf(temporary, cap, "%s.XXXXXX", path);
     fd = mkostemp(temporary, O_CLOEXEC);
-    failed = fd < 0 ? -errno : write_to(profile, format_of(path), fd);
+    failed = fd < 0 ? -errno : write_to(content, fd);
     if (fd >= 0 && close(fd) != 0 && !failed)
         failed = -errno;
     if (fd >= 0 && !failed && rename(temporary, path) != 0)
@@ -126,12 +141,27 @@ static int write_file(const struct sa_profile *profile, const char *path)
     return failed;
 }
 
-bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e)
+static bool output(const struct content *content, const char *path, struct sa_error *e)
 {
-    int failed =
-        path ? write_file(profile, path) : write_to(profile, format_of(".pb.gz"), STDOUT_FILENO);
+    int failed = path ? write_file(content, path) : write_to(content, STDOUT_FILENO);
 
     if (failed)
         sa_error_set(e, SA_EXIT_FAILED, "%s: %s", path ? path : "stdout", strerror(-failed));
     return !failed;
+}
+
+bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e)
+{
+    const struct sa_profile_format *format = format_of(path ? path : ".pb.gz");
+    struct content content = {.profile = profile, .format = format, .gzip = format->gzip};
+
+    return output(&content, path, e);
+}
+
+bool sa_output_bytes(const void *data, size_t bytes, bool gzip, const char *path,
+                     struct sa_error *e)
+{
+    struct content content = {.data = data, .bytes = bytes, .gzip = gzip};
+
+    return output(&content, path, e);
 }

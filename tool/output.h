@@ -17,4 +17,8 @@ bool sa_output_format(const char *path);
  */
 bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e);
 
+/* Writes bytes the same way, compressed if asked to. path NULL: to stdout. */
+bool sa_output_bytes(const void *data, size_t bytes, bool gzip, const char *path,
+                     struct sa_error *e);
+
 #endif

@@ -5,13 +5,16 @@
 usage: files.py LIBRARY SALLOCCTL WORKER STATIC-WORKER HOSTILE-FILE CASE
 The files come from the library's option `profile:`; proto.py, which shares no code with sallocctl, says what is in them.
 """
+import gzip
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from profile import Test  # noqa: E402  # pylint: disable=wrong-import-order
+from profile import Test, Worker, Profile  # noqa: E402  # pylint: disable=wrong-import-order
 
 
 def at_exit(test, name='heap.pb.gz', interval=16384, more=''):
@@ -32,11 +35,134 @@ def case_hostile(test):
     print(result.stdout)
 
 
+def sums_by_names(profile, metric):
+    """{names, root first: sum} and {addresses: sum} of a metric."""
+    column = [name for name, _ in profile.types].index(metric)
+    names, addresses = {}, {}
+    for ids, values, _ in profile.samples:
+        if not values[column]:
+            continue
+        where = [profile.locations[i] for i in reversed(ids)]
+        name = ';'.join(f.replace(';', ':') for _, _, functions in where for f in (functions or ['?']))
+        names[name] = names.get(name, 0) + values[column]
+        address = tuple(a + 1 for _, a, _ in reversed(where))
+        addresses[address] = addresses.get(address, 0) + values[column]
+    return names, addresses
+
+
+def collapsed(path):
+    """{names: number}; a name without a function is '?'."""
+    result = {}
+    with open(path, encoding='utf-8') as f:
+        for line in f:
+            stack, number = line.rstrip('\n').rsplit(' ', 1)
+            names = ';'.join(re.sub(r'^\S+\+0x[0-9a-f]+$|^0x[0-9a-f]+$', '?', n) for n in stack.split(';'))
+            result[names] = result.get(names, 0) + int(number)
+    return result
+
+
+def heap_text(path):
+    """The four totals of the first line, and {addresses: four numbers}."""
+    def numbers(line):
+        return tuple(map(int, re.findall(r'\d+', line.split('@')[0].split('profile:')[-1])))
+    rows = {}
+    with open(path, encoding='utf-8') as f:
+        head = next(f)
+        assert head.startswith('heap profile: ') and head.endswith(' @ heapprofile\n'), head
+        for line in f:
+            if not line.strip():
+                break
+            if not line.startswith('#'):
+                key = tuple(int(a, 16) for a in line.split('@')[1].split())
+                assert key not in rows, 'a stack is there twice'
+                rows[key] = numbers(line)
+    return numbers(head), rows
+
+
+def case_convert(test):
+    """Every format has the numbers of profile.proto, by stack and in all, to the byte."""
+    path = at_exit(test)
+    own = Profile(path)
+    totals = own.totals()
+    assert len(own.samples) > 100 and totals['inuse_space'] > 1 << 24, totals
+
+    def convert(name, *more):
+        out = os.path.join(test.folder, name)
+        result = test.run('convert', *more, path, out)
+        assert result.stdout == result.stderr == '', result
+        return out
+
+    for metric, _ in own.types:
+        found = collapsed(convert('x.collapsed', '--metric', metric))
+        assert found == sums_by_names(own, metric)[0], metric
+    assert sum(collapsed(convert('x.folded')).values()) == totals['inuse_space']
+    head, stacks = heap_text(convert('x.heap'))
+    four = ['inuse_objects', 'inuse_space', 'alloc_objects', 'alloc_space']
+    assert head == tuple(totals[name] for name in four), (head, totals)
+    for at, name in enumerate(four):
+        assert {k: v[at] for k, v in stacks.items() if v[at]} == sums_by_names(own, name)[1], name
+    with gzip.open(path) as f:
+        plain = f.read()
+    with open(convert('x.pb'), 'rb') as f:
+        assert f.read() == plain, 'pb loses something'
+    again = Profile(convert('x.pb.gz'))
+    assert again.samples == own.samples and again.comments == own.comments
+    assert test.run('convert', '--format', 'collapsed', path, '-').stdout.count('\n') >= 2
+    assert 'alloc_space' in test.run('convert', '-m', 'nothing', path, out_of(test, 'y.heap'), code=2).stderr
+    assert 'format' in test.run('convert', path, out_of(test, 'y.jpg'), code=2).stderr
+    assert 'No such file' in test.run('convert', '/nonexistent', out_of(test, 'y.heap'), code=3).stderr
+    with open(path, 'rb') as f:
+        half = f.read()[:-100]
+    with open(out_of(test, 'half.pb.gz'), 'wb') as f:
+        f.write(half)
+    assert 'damaged' in test.run('convert', out_of(test, 'half.pb.gz'), out_of(test, 'y.heap'), code=7).stderr
+    assert 'damaged' in test.run('convert', test.worker, out_of(test, 'y.heap'), code=7).stderr
+    assert not os.path.exists(out_of(test, 'y.heap'))
+
+
+def out_of(test, name):
+    return os.path.join(test.folder, name)
+
+
+def case_convert_own(test):
+    """The collapsed file of a process equals, stack by stack, the one made of its profile.proto."""
+    worker = Worker(test, [test.worker, 'still'])
+    proto, direct, made = out_of(test, 'p.pb.gz'), out_of(test, 'p.collapsed'), out_of(test, 'made.collapsed')
+    for path in (proto, direct):
+        test.run('profile', '-o', path, str(worker.pid))
+    test.run('convert', proto, made)
+    assert len(collapsed(made)) >= 2 and collapsed(made) == collapsed(direct)
+
+
+def case_convert_go(test):
+    """Go's pprof reads the same sums from both formats as are in profile.proto."""
+    if not shutil.which('go'):
+        sys.exit(77)
+    path, text = at_exit(test), out_of(test, 'x.heap')
+    test.run('convert', path, text)
+    totals = Profile(path).totals()
+    for file in (path, text):
+        raw = subprocess.run(['go', 'tool', 'pprof', '-symbolize=none', '-raw', file], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             check=False, universal_newlines=True, env=dict(os.environ, HOME=test.folder))
+        assert raw.returncode == 0, raw
+        types = [t.split('/')[0] for t in re.search(r'Samples:\n(.*)', raw.stdout).group(1).replace('[dflt]', '').split()]
+        sums = [0] * len(types)
+        for row in re.findall(r'^((?: *\d+)+): ', raw.stdout.split('Samples:')[1].split('Locations')[0], re.M):
+            sums = [a + int(b) for a, b in zip(sums, row.split())]
+        for name, total in zip(types, sums):
+            assert totals[{'objects': 'inuse_objects', 'space': 'inuse_space'}.get(name, name)] == total, (file, name)
+        assert 'inuse_space' in types, types
+
+
 def main(library, tool, worker, static, hostile_file, case):
     with tempfile.TemporaryDirectory() as folder:
         test = Test(*map(os.path.abspath, (library, tool, worker, static)), folder)
         test.hostile_file = os.path.abspath(hostile_file)
-        globals()['case_' + case](test)
+        try:
+            globals()['case_' + case](test)
+        finally:
+            for left in test.workers:
+                left.end()
 
 
 if __name__ == '__main__':
