@@ -14,6 +14,7 @@ extern const struct sa_command sa_command_convert;
 extern const struct sa_command sa_command_leaks;
 extern const struct sa_command sa_command_profile;
 extern const struct sa_command sa_command_ps;
+extern const struct sa_command sa_command_report;
 extern const struct sa_command sa_command_run;
 
 /* Prints the usage to stdout for --help, else to stderr; the exit code for it. */

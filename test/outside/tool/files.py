@@ -154,6 +154,25 @@ def case_convert_go(test):
         assert 'inuse_space' in types, types
 
 
+def case_report(test):
+    """The total and its interval are those that the library says in the file; the tables add up."""
+    for interval in (16384, 1 << 20, 1):
+        path = at_exit(test, 'r.pb.gz', interval)
+        own, text = Profile(path), test.run('report', path).stdout
+        said = [re.search(r'(\d+) bytes \(95 % interval (\d+) to (\d+)\).* from (\d+) samples', c) for c in own.comments]
+        said = [m.groups() for m in said if m][0]
+        found = re.match(r'inuse_space: (\d+) bytes \(95 % interval (\d+) to (\d+)\), from (\d+) samples', text).groups()
+        assert found == said and int(found[0]) == own.totals()['inuse_space'], (found, said)
+        tables = text.split('\n\n')[1:]
+        assert len(tables) == 5 and 'small_block' in tables[0] and ' main\n' in tables[1], text
+        for table in (tables[0], tables[2], tables[4]):
+            shares = sum(float(s) for s in re.findall(r' ([\d.]+)% ', table))
+            assert 99 < shares < 101, table
+        assert ' 100.0%' in [line for line in tables[1].splitlines() if line.endswith(' main')][0]
+        assert 'interval' not in test.run('report', '-m', 'alloc_space', path).stdout.splitlines()[0]
+    assert test.run('report', test.worker, code=7).stderr and test.run('report', code=2).stderr
+
+
 def main(library, tool, worker, static, hostile_file, case):
     with tempfile.TemporaryDirectory() as folder:
         test = Test(*map(os.path.abspath, (library, tool, worker, static)), folder)

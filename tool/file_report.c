@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables of a profile file; see file_report.h. A file does not say with which probability its
+ * blocks were sampled. For most files it follows from the size of the blocks and the period
+ * (doc/sampling.md, "The sample"). If the numbers of a row do not fit with that, the row and all
+ * sums that have it get no interval.
+ */
+#include "tool/file_report.h"
+
+#include "alloc/base/math.h"
+#include "sampling/estimate/estimate.h"
+#include "sampling/estimate/rates.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEVEL     0.95 /* of the intervals */
+#define KEY_BYTES 24   /* of a size */
+
+enum table { FLAT, CUMULATIVE, LIBRARY, SIZE, THREAD, TABLES };
+
+/* A sample that counts for a row of a table. */
+struct entry {
+    const char *key;
+    uint32_t sample;
+};
+
+struct row {
+    const char *key;
+    int64_t value;
+    struct sa_sums sums;
+    bool known; /* the interval */
+};
+
+static int entry_order(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    int order = strcmp(x->key, y->key);
+
+    return order ? order : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static int row_order(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    if (x->value != y->value)
+        return x->value > y->value ? -1 : 1;
+    return strcmp(x->key, y->key);
+}
+
+/* Adds a sample to a row. Its number of blocks follows from the rounded estimate of its bytes. */
+static void add(const struct sa_profile_file *file, uint32_t metric, uint32_t sample,
+                struct row *row)
+{
+    const struct sa_file_sample *s = &file->samples[sample];
+    double value = (double)file->values[s->value + metric], samples, off, t = (double)file->period;
+    double a = (double)sa_file_number(file, s, "bytes"), p;
+
+    __builtin_add_overflow(row->value, file->values[s->value + metric], &row->value);
+    if (!(a > 0 && t > 0 && value > 0)) {
+        row->known = false;
+        return;
+    }
+    p = t > 1 ? -sa_expm1(a * sa_log1p(-1 / t)) : 1;
+    p = p > SA_RATE_CERTAIN ? 1 : p;
+    samples = value * p / a;
+    off = samples - (double)(uint64_t)(samples + 0.5);
+    off = off < 0 ? -off : off;
+    if (samples < 0.5 || samples > 1e15 || off > 0.5 * p / a + samples * 1e-9) {
+        row->known = false;
+        return;
+    }
+    sa_sums_add(&row->sums, &(struct sa_group){.p = p,
+                                               .interval = p < 1 ? t : 1,
+                                               .allocated = a,
+                                               .samples = (uint64_t)(samples + 0.5)});
+}
+
+static const char *location_key(const struct sa_profile_file *file, uint32_t frame)
+{
+    const struct sa_file_location *l = &file->locations[file->frames[frame]];
+
+    if (l->line_count)
+        return file->functions[file->lines[l->line]].name;
+    return l->mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[l->mapping].file;
+}
+
+static const char *library_key(const struct sa_profile_file *file, uint32_t frame)
+{
+    uint32_t mapping = file->locations[file->frames[frame]].mapping;
+
+    return mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[mapping].file;
+}
+
+static void format_bytes(double bytes, char *ret, size_t cap)
+{
+    static const char units[] = "KMGT";
+    int unit = -1;
+
+    while (unit < 3 && bytes >= 1023.95) {
+        bytes /= 1024;
+        unit++;
+    }
+    if (unit < 0)
+        snprintf(ret, cap, "%.0f B", bytes);
+    else
+        snprintf(ret, cap, "%.1f %ciB", bytes, units[unit]);
+}
+
+/* The key of a sample, but for the cumulative table. room: for text that the file does not have. */
+static const char *key_of(const struct sa_profile_file *file, const struct sa_file_sample *s,
+                          enum table table, char *room)
+{
+    const char *name;
+
+    if (table == THREAD) {
+        name = sa_file_text(file, s, "thread");
+        return name ? name : "[not recorded]";
+    }
+    if (table == SIZE) {
+        format_bytes((double)sa_file_number(file, s, "bytes"), room, KEY_BYTES);
+        return room;
+    }
+    if (!s->depth)
+        return "[no stack]";
+    return table == FLAT ? location_key(file, s->frame) : library_key(file, s->frame);
+}
+
+static size_t collect(const struct sa_profile_file *file, uint32_t metric, enum table table,
+                      struct entry *entries, char (*keys)[KEY_BYTES])
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < file->sample_count; i++) {
+        const struct sa_file_sample *s = &file->samples[i];
+
+        if (!file->values[s->value + metric])
+            continue;
+        if (table != CUMULATIVE)
+            entries[count++] = (struct entry){key_of(file, s, table, keys[i]), i};
+        else
+            for (uint32_t k = 0; k < s->depth; k++)
+                entries[count++] = (struct entry){location_key(file, s->frame + k), i};
+    }
+    qsort(entries, count, sizeof(*entries), entry_order);
+    return count;
+}
+
+static size_t make_rows(const struct sa_profile_file *file, uint32_t metric,
+                        const struct entry *entries, size_t count, struct row *rows)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool same_key = i && strcmp(entries[i].key, entries[i - 1].key) == 0;
+
+        if (same_key && entries[i].sample == entries[i - 1].sample)
+            continue; /* a recursion counts once */
+        if (!same_key)
+            rows[kept++] = (struct row){.key = entries[i].key, .known = true};
+        add(file, metric, entries[i].sample, &rows[kept - 1]);
+    }
+    qsort(rows, kept, sizeof(*rows), row_order);
+    return kept;
+}
+
+static void put_row(const struct row *row, int64_t all, bool bytes, int width, FILE *to)
+{
+    struct salloc_estimate e;
+    char value[32], low[32] = "-", high[32] = "-";
+
+    snprintf(value, sizeof(value), "%lld", (long long)row->value);
+    if (bytes)
+        format_bytes((double)row->value, value, sizeof(value));
+    if (row->known) {
+        sa_estimate(&row->sums, NULL, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
+        format_bytes(e.bytes_low, low, sizeof(low));
+        format_bytes(e.bytes_high, high, sizeof(high));
+    }
+    fprintf(to, "%12s %5.1f%% %11s %11s  %.*s\n", value,
+            all ? 100.0 * (double)row->value / (double)all : 0.0, low, high,
+            width > 54 ? width - 44 : 10, row->key);
+}
+
+static void put_total(const struct sa_profile_file *file, uint32_t metric, const struct row *all,
+                      FILE *to)
+{
+    struct sa_unseen unseen = {.bytes = file->period > 1 ? (double)file->period : 0};
+    struct salloc_estimate e;
+
+    fprintf(to, "%s: %lld %s", file->types[metric].name, (long long)all->value,
+            file->types[metric].unit);
+    if (all->known) {
+        sa_estimate(&all->sums, &unseen, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
+        fprintf(to, " (95 %% interval %.0f to %.0f), from %llu samples", e.bytes_low, e.bytes_high,
+                (unsigned long long)e.samples);
+    }
+    fprintf(to, "\nsampling interval: %lld bytes\n", (long long)file->period);
+}
+
+bool sa_file_report(const struct sa_profile_file *file, uint32_t metric, unsigned rows, int width,
+                    FILE *to)
+{
+    static const char *const heads[TABLES] = {"function, flat", "function, with all it calls",
+                                              "library", "size", "thread"};
+    size_t most = (size_t)file->sample_count + file->frame_count + 1, count;
+    struct entry *entries = calloc(most, sizeof(*entries));
+    struct row *row = calloc(most, sizeof(*row)), all = {.key = "", .known = true};
+    char(*keys)[KEY_BYTES] = calloc((size_t)file->sample_count + 1, sizeof(*keys));
+    const char *name = file->types[metric].name;
+    bool fine = entries && row && keys, bytes = strcmp(file->types[metric].unit, "bytes") == 0;
+    bool sampled = strcmp(name, "inuse_space") == 0 || strcmp(name, "allocated_space") == 0;
+
+    for (uint32_t i = 0; i < file->sample_count; i++)
+        if (file->values[file->samples[i].value + metric])
+            add(file, metric, i, &all);
+    all.known &= sampled;
+    if (fine)
+        put_total(file, metric, &all, to);
+    for (enum table table = FLAT; fine && table < TABLES; table++) {
+        count = collect(file, metric, table, entries, keys);
+        count = make_rows(file, metric, entries, count, row);
+        fprintf(to, "\n%12s %6s %11s %11s  %s\n", name, "share", "95 %: from", "to", heads[table]);
+        for (size_t i = 0; i < count && i < rows; i++) {
+            row[i].known &= sampled;
+            put_row(&row[i], all.value, bytes, width, to);
+        }
+        if (count > rows)
+            fprintf(to, "%12s %zu more\n", "", count - rows);
+    }
+    free(entries);
+    free(row);
+    free(keys);
+    return fine;
+}
