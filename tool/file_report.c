@@ -11,6 +11,9 @@
 #include "sampling/estimate/estimate.h"
 #include "sampling/estimate/rates.h"
 
+#ifdef SA_DEMANGLE
+#include <libiberty/demangle.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,10 +168,21 @@ static size_t make_rows(const struct sa_profile_file *file, uint32_t metric,
     return kept;
 }
 
+/* A name of C++, Rust or D as its source has it, to be freed; NULL: it is none. */
+static char *demangle(const char *name)
+{
+#ifdef SA_DEMANGLE
+    return cplus_demangle(name, DMGL_PARAMS | DMGL_ANSI | DMGL_AUTO);
+#else
+    (void)name;
+    return NULL;
+#endif
+}
+
 static void put_row(const struct row *row, int64_t all, bool bytes, int width, FILE *to)
 {
     struct salloc_estimate e;
-    char value[32], low[32] = "-", high[32] = "-";
+    char *plain = demangle(row->key), value[32], low[32] = "-", high[32] = "-";
 
     snprintf(value, sizeof(value), "%lld", (long long)row->value);
     if (bytes)
@@ -180,7 +194,8 @@ static void put_row(const struct row *row, int64_t all, bool bytes, int width, F
     }
     fprintf(to, "%12s %5.1f%% %11s %11s  %.*s\n", value,
             all ? 100.0 * (double)row->value / (double)all : 0.0, low, high,
-            width > 54 ? width - 44 : 10, row->key);
+            width > 54 ? width - 44 : 10, plain ? plain : row->key);
+    free(plain);
 }
 
 static void put_total(const struct sa_profile_file *file, uint32_t metric, const struct row *all,

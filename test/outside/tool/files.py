@@ -170,12 +170,20 @@ def case_report(test):
             assert 99 < shares < 101, table
         assert ' 100.0%' in [line for line in tables[1].splitlines() if line.endswith(' main')][0]
         assert 'interval' not in test.run('report', '-m', 'alloc_space', path).stdout.splitlines()[0]
+    with open(path, 'rb') as f:  # a name of C++ in place of one of the same length
+        plain = gzip.decompress(f.read()) if path.endswith('gz') else f.read()
+    with open(out_of(test, 'c++.pb'), 'wb') as f:
+        f.write(plain.replace(b'small_block', b'_ZN1a3bcdEv'))
+    plain = test.run('report', out_of(test, 'c++.pb')).stdout
+    assert '  a::bcd()\n' in plain or not test.demangles, plain
     assert test.run('report', test.worker, code=7).stderr and test.run('report', code=2).stderr
 
 
 def main(library, tool, worker, static, hostile_file, case):
     with tempfile.TemporaryDirectory() as folder:
         test = Test(*map(os.path.abspath, (library, tool, worker, static)), folder)
+        with open(tool, 'rb') as f:
+            test.demangles = b'{default arg#' in f.read()
         test.hostile_file = os.path.abspath(hostile_file)
         try:
             globals()['case_' + case](test)
