@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Damaged profile files: a profile cut short at every byte, and with bytes changed at random.
- * Reading ends with a model whose every index is in bounds, or with a named error. An unreadable
+ * Reading ends with a model whose every index is in bounds, and which can be converted and shown,
+ * or with a named error. An unreadable
  * page behind the bytes ends the program if the reader leaves them.
  * usage: hostile_file FILE.pb ROUNDS
  */
 #include "alloc/os/vm.h"
-#include "tool/profile_file.h"
+#include "tool/convert.h"
+#include "tool/file_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 static uint64_t seed = 88172645463325252u;
+static FILE *nowhere;
 static unsigned long read_well, refused;
 
 static uint64_t draw(void)
@@ -69,6 +72,18 @@ static void walk(const struct sa_profile_file *f)
     require(letters < SIZE_MAX, "strings");
 }
 
+/* Writes a profile in every format, and its tables. */
+static void write_all(const struct sa_profile_file *f)
+{
+    struct sa_buffer out = {NULL, 0, 0};
+
+    for (uint32_t i = 0; i < f->type_count; i++) {
+        require(sa_convert_collapsed(f, i, &out) && sa_convert_heap(f, i, &out), "a format");
+        require(sa_file_report(f, i, 20, 80, nowhere), "a report");
+    }
+    sa_buffer_free(&out);
+}
+
 static void try(const void *data, size_t bytes)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
@@ -76,6 +91,7 @@ static void try(const void *data, size_t bytes)
 
     if (sa_profile_file_parse(&f, data, bytes, &e)) {
         walk(&f);
+        write_all(&f);
         sa_profile_file_free(&f);
         read_well++;
         return;
@@ -95,6 +111,9 @@ int main(int argc, char **argv)
 
     if (!bytes || bytes == sizeof(content) || map == MAP_FAILED ||
         mprotect(end, page, PROT_NONE) != 0)
+        return 1;
+    nowhere = fopen("/dev/null", "w");
+    if (!nowhere)
         return 1;
     sa_vm_init();
     try(memcpy(end - bytes, content, bytes), bytes);
