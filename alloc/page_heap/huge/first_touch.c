@@ -3,14 +3,15 @@
  * First-touch latency of hugepages. The kernel of a virtual machine may report free hugepages to
  * its host, which takes their memory away. The first touch of an unbacked page then costs 10 us
  * more, and that of a hugepage 512 times as much. Small pages come from memory that was used and
- * freed recently, as long as there is any. A heap that lives long regains the price of a hugepage
- * over time. Most programs with a small heap have ended before.
+ * freed recently, as long as there is any. A large heap regains the price of a hugepage over time,
+ * but a program that fills its heap pays it at once.
  *
- * Until the heap is very large (TOUCH_MAX), the thread that takes an advised hugepage of the
- * filler therefore makes its first touch and times it. After a slow touch, the next hugepages are
- * left to small pages, twice as many each time. On the first of those, small pages are timed, too.
- * Where they are slow, small pages gain nothing, and hugepages are advised again. Once the heap is
- * large, as many hugepages as were withheld are collapsed sooner (thp_collapse.c).
+ * The thread that takes an advised hugepage of the filler therefore makes its first touch and times
+ * it. After a slow touch, the next hugepages are left to small pages, twice as many each time; a
+ * quick touch quarters their number. On some of those, small pages are timed, too. Where they are
+ * slow, small pages gain nothing, and hugepages are advised again. Once the program has run for
+ * some seconds, the hugepages that were withheld are collapsed at a pace that follows from the time
+ * that a collapse takes (thp_collapse.c).
  *
  * What falls without it (doc/perf.md, "Findings behind the design"): an XML document of 680 MiB
  * takes 0.7 to 1.4 s in the kernel instead of 0.2 to 0.6 s, and a python3 script with 200 MiB takes
@@ -25,19 +26,22 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 
-/* Pages in use from which hugepages are advised in any case. */
-#define TOUCH_MAX (768ul << 20 >> SA_PAGE_SHIFT)
-
 /* Pages in use from which the hugepages that were left out are made up for. */
 #define MAKE_UP_MIN (256ul << 20 >> SA_PAGE_SHIFT)
 
-/* A first touch that takes at least this long is slow: of a hugepage, of a small page. */
-#define SLOW_NS       1000000
+/* A first touch of a small page that takes at least this long is slow. */
 #define SLOW_SMALL_NS 5000
 
-/* Hugepages before another one is advised, or timed: at first, at most. */
-#define WITHHOLD_MIN 4
-#define WITHHOLD_MAX 64
+/* Hugepages before another one is advised: after the first slow touch, at most. A hugepage costs as
+ * much as six or seven of small pages where it is slow. */
+#define WITHHOLD_MIN 16
+#define WITHHOLD_MAX 1024
+
+/* Hugepages that are advised and not timed, where small pages are slow as well. */
+#define NOT_TIMED 64
+
+/* Of hugepages that are withheld, one in so many is asked again whether small pages are quick. */
+#define SMALL_EVERY 64
 
 /* Small pages must be slow on SMALL_TRIES hugepages in a row. At most SMALL_PAGES of each are
  * touched. */
@@ -50,9 +54,9 @@ bool sa_huge_heap_thp_withhold(struct sa_huge_heap *h, size_t hugepage, size_t n
     struct sa_huge_touches *a = &h->touches;
     bool withheld = a->withheld > 0;
 
-    if (h->in_use_pages >= TOUCH_MAX)
-        return false;
     if (withheld) {
+        if (a->withheld / SMALL_EVERY != (a->withheld - 1) / SMALL_EVERY)
+            a->try_small = SMALL_TRIES;
         a->withheld -= (unsigned)sa_min(a->withheld, n);
         a->to_make_up = sa_min(a->to_make_up + n, h->mapped); /* some of them may no longer be
                                                                * mapped */
@@ -88,9 +92,9 @@ static void touched_hugepage(struct sa_huge_touches *a, bool slow)
     if (a->withheld || a->not_timed)
         return; /* another thread has timed a touch meanwhile */
     if (slow)
-        a->withhold = a->withhold ? sa_min(2 * a->withhold, WITHHOLD_MAX) : WITHHOLD_MIN;
+        a->withhold = sa_min(sa_max(2 * a->withhold, WITHHOLD_MIN), WITHHOLD_MAX);
     else
-        a->withhold = 0;
+        a->withhold = a->withhold / 4 >= WITHHOLD_MIN ? a->withhold / 4 : 0;
     a->withheld = a->withhold;
     a->try_small = SMALL_TRIES;
 }
@@ -101,7 +105,7 @@ static void touched_small(struct sa_huge_touches *a, bool slow)
         a->try_small = 0;
     else if (a->try_small && --a->try_small == 0) {
         a->withheld = a->withhold = 0;
-        a->not_timed = WITHHOLD_MAX;
+        a->not_timed = NOT_TIMED;
     }
 }
 
@@ -132,7 +136,7 @@ void sa_huge_heap_touch(struct sa_huge_heap *h, const struct sa_span *s)
     if (small)
         touched_small(a, ns >= (places - 1) * SLOW_SMALL_NS);
     else
-        touched_hugepage(a, ns >= SLOW_NS);
+        touched_hugepage(a, ns >= SA_HUGE_SLOW_NS);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
 }
 

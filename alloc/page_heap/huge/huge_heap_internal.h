@@ -38,6 +38,11 @@
 /* Pages in use of a heap for which hugepages matter most: 512 MiB. */
 #define SA_HUGE_LARGE_HEAP (512ul << 20 >> SA_PAGE_SHIFT)
 
+/* The kernel has no memory at hand for a hugepage that takes this long, at its first touch or when
+ * it is collapsed: 1 ms. It takes 0.1 to 0.2 ms otherwise, and where a host must find the memory,
+ * 3 to 6 ms. */
+#define SA_HUGE_SLOW_NS 1000000
+
 /* The progress of a collapse round (thp_collapse.c): the hugepages of the filler's queue that are
  * left, and the components that are done. */
 struct sa_collapse_round {

@@ -36,9 +36,10 @@
 /* The pause: 10 s. */
 #define PAUSE_NS 10000000000ull
 
-/* The time that a collapsed hugepage takes counts as 1 / this: MAKE_UP_PARTS for a hugepage that
- * makes up for one that was left to small pages, whose first touch the program was spared;
- * LARGE_PARTS in a heap of SA_HUGE_LARGE_HEAP and more. */
+/* The time that a collapsed hugepage takes counts as 1 / this: LARGE_PARTS in a heap of
+ * SA_HUGE_LARGE_HEAP and more; MAKE_UP_PARTS for a hugepage that makes up for one that was left to
+ * small pages, as long as a collapse is quick. Where it is slow, the price that the first touch
+ * spared the program would have to be paid within seconds. */
 #define MAKE_UP_PARTS 12
 #define LARGE_PARTS   4
 
@@ -144,9 +145,9 @@ static enum outcome collapse(struct sa_huge_heap *h, const struct candidate *c)
     return sa_vm_collapse(p, SA_HUGE_BYTES) ? MADE : REFUSED;
 }
 
-/* Notes the outcome. The time that the candidate took counts as 1 / the result. */
-static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
-                              enum outcome outcome)
+/* Notes the outcome, for which the kernel took so long. Returns the time that counts. */
+static uint64_t collapse_note(struct sa_huge_heap *h, const struct candidate *c,
+                              enum outcome outcome, uint64_t ns)
 {
     struct sa_huge_tracker *t;
     struct sa_huge_region *r;
@@ -159,7 +160,8 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
     h->collapse.sparse += outcome == SPARSE;
     h->large_failed += !made;
     parts = h->in_use_pages >= SA_HUGE_LARGE_HEAP ? LARGE_PARTS : 1;
-    parts = made && sa_huge_heap_makes_up(h) ? MAKE_UP_PARTS : parts;
+    if (made && sa_huge_heap_makes_up(h) && ns < SA_HUGE_SLOW_NS)
+        parts = MAKE_UP_PARTS;
     if (made)
         h->collapse.failures = 0;
     else if (outcome == REFUSED && ++h->collapse.failures % FAILURES_MAX == 0)
@@ -176,7 +178,7 @@ static unsigned collapse_note(struct sa_huge_heap *h, const struct candidate *c,
         sa_huge_region_looked(r, (uint32_t)(c->hugepage - r->hugepage), made && !r->moving_pages);
     sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    return parts;
+    return ns / parts;
 }
 
 uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t max_ns)
@@ -185,7 +187,7 @@ uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t max_ns)
 
     for (int i = 0; i < COLLAPSE_MAX; i++) {
         struct candidate c = {.hugepage = SA_HUGE_NONE};
-        unsigned parts;
+        enum outcome outcome;
 
         if (sa_limits_active() && !sa_limits_plenty(SA_HUGE_BYTES - SMALL_MIN))
             break;
@@ -198,9 +200,9 @@ uint64_t sa_huge_heap_collapse(struct sa_huge_heap *h, uint64_t max_ns)
         if (!start)
             start = sa_clock_thread_cpu_ns();
         before = spent;
-        parts = collapse_note(h, &c, collapse(h, &c));
+        outcome = collapse(h, &c);
         spent = sa_max(sa_clock_thread_cpu_ns() - start, 1);
-        counted += (spent - before) / parts;
+        counted += collapse_note(h, &c, outcome, spent - before);
         if (spent > max_ns)
             break;
     }

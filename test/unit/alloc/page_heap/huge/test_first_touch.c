@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small heaps and transparent hugepages, on a system that exists only here (fake_system.h): where
- * the first touch of a hugepage is slow and that of a small page is not, few are asked for until
- * the heap is very large; and none is collapsed while the program is young.
+ * the first touch of a hugepage is slow and that of a small page is not, few are asked for, however
+ * large the heap is; and none is collapsed while the program is young.
  */
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 
@@ -76,8 +76,7 @@ static void check(void)
     fake_check_advice();
 }
 
-/* 0.2 ms, as where the kernel has the memory: from 64 MiB on all are advised, and each is timed up
- * to 768 MiB. */
+/* 0.2 ms, as where the kernel has the memory: from 64 MiB on all are advised, and each is timed. */
 static void quick(void *unused)
 {
     (void)unused;
@@ -88,31 +87,55 @@ static void quick(void *unused)
     assert_in_range(fake.touches, 95, 97);
     assert_in_range(HUGE_HEAP->collapse.advised, 95, 97);
     use(512 + 64);
-    assert_in_range(fake.touches, 351, 353);
+    assert_in_range(fake.touches, 383, 385);
     assert_in_range(HUGE_HEAP->collapse.advised, 383, 385);
     assert_int_equal(fake.small_touches, 0);
     check();
 }
 
-/* 4 ms: after the first, 4 are left out, then 8, 16 .. 64, and on one of each that number small
- * pages are looked at. A very large heap gets its hugepages all the same. */
+/* 4 ms: after the first, 16 are left out, then 32, 64, 128, 256, 512; small pages are looked at on
+ * the first of each number, and on every 64th. */
 static void slow(void *unused)
 {
     (void)unused;
     touch_ns = 4000000;
     small_ns = 1000;
-    use(64 + 2 * 5);
+    use(64 + 2 * (1 + 16));
     assert_int_equal(large_touches(), 1);
     assert_int_equal(fake.small_touches, 2);
     use(2);
     assert_int_equal(large_touches(), 2);
-    use(768 - 76);
-    assert_int_equal(large_touches(), 9);
-    assert_int_equal(fake.small_touches, 2 * 9);
-    assert_int_equal(HUGE_HEAP->collapse.advised, 9);
-    use(64);
-    assert_int_equal(large_touches(), 9);
-    assert_in_range(HUGE_HEAP->collapse.advised, 40, 42);
+    use(2 * (32 + 1 + 64 + 1 + 128 + 1));
+    assert_int_equal(large_touches(), 5);
+    assert_int_equal(fake.small_touches, 2 * (1 + 1 + 1 + 2));
+    use(2 * (256 + 1 + 512));
+    assert_int_equal(large_touches(), 6);
+    assert_int_equal(fake.small_touches, 2 * (5 + 4 + 8));
+    assert_int_equal(HUGE_HEAP->collapse.advised, 6);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 0);
+    check();
+}
+
+/* The number that is left out is 1024 at most, and a quarter of the last after a quick touch. */
+static void slow_for_long(void *unused)
+{
+    (void)unused;
+    touch_ns = 4000000;
+    small_ns = 1000;
+    use(64 + 2);
+    HUGE_HEAP->touches.withheld = 0;
+    HUGE_HEAP->touches.withhold = 1024;
+    use(2);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 1024);
+    HUGE_HEAP->touches.withheld = 0;
+    HUGE_HEAP->touches.withhold = 127;
+    touch_ns = 200000;
+    use(2);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 31);
+    HUGE_HEAP->touches.withheld = 0;
+    use(2);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 0);
+    assert_int_equal(HUGE_HEAP->touches.withhold, 0);
     check();
 }
 
@@ -149,7 +172,7 @@ static void slow_small(void *ns)
     assert_int_equal(large_touches(), 1);
     assert_int_equal(fake.small_touches, 4 * (slow ? 3 : 1));
     assert_int_equal(HUGE_HEAP->touches.not_timed, slow ? 64 : 0);
-    assert_int_equal(HUGE_HEAP->touches.withhold, slow ? 0 : 4);
+    assert_int_equal(HUGE_HEAP->touches.withhold, slow ? 0 : 16);
     check();
 }
 
@@ -169,12 +192,12 @@ static void slow_sparse(void *unused)
     touch_ns = 4000000;
     use_spans(2, 128, SA_PAGES_ANY);
     advised = HUGE_HEAP->collapse.advised;
-    assert_int_equal(HUGE_HEAP->touches.withheld, 4);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 16);
     use_spans(2 * 2, 128, SA_PAGES_ANY);
-    assert_int_equal(HUGE_HEAP->touches.withheld, 2);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 14);
     assert_int_equal(HUGE_HEAP->touches.to_make_up, 2);
     use_spans(3, SA_HUGE_PAGES * 3 / 2, SA_PAGES_ANY);
-    assert_int_equal(HUGE_HEAP->touches.withheld, 1);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 13);
     assert_int_equal(HUGE_HEAP->touches.to_make_up, 3);
     assert_int_equal(HUGE_HEAP->collapse.advised, advised);
     assert_int_equal(fake.small_touches, 4);
@@ -218,13 +241,13 @@ static void slow_once(void *unused)
     small_ns = 1000;
     use(2 * 2);
     assert_int_equal(fake.small_touches, 2 * 3);
-    assert_int_equal(HUGE_HEAP->touches.withheld, 0);
+    assert_int_equal(HUGE_HEAP->touches.withheld, 16 - 4);
     assert_int_equal(HUGE_HEAP->collapse.advised, 1);
     check();
 }
 
-/* What was withheld is collapsed the sooner when the heap is large: it counts for a twelfth of the
- * time; and from 512 MiB on all counts for a quarter of it. */
+/* What was withheld is collapsed the sooner when the heap is large and a collapse is quick: it
+ * counts for a twelfth of the time; and from 512 MiB on all counts for a quarter of it. */
 static void made_up(void *unused)
 {
     size_t withheld;
@@ -234,11 +257,13 @@ static void made_up(void *unused)
     small_ns = 1000;
     use(320);
     withheld = HUGE_HEAP->touches.to_make_up;
-    assert_in_range(withheld, 121, 123);
+    assert_in_range(withheld, 123, 125);
     for (int i = 0; i < 12; i++)
         sa_page_heap_tick(HEAP, now_ns += 500000000);
     whole_ns = 6000000;
-    for (size_t i = 0; i < withheld; i++)
+    assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns);
+    whole_ns = 600000;
+    for (size_t i = 1; i < withheld; i++)
         assert_int_equal(sa_page_heap_collapse(HEAP, 500000), whole_ns / 12);
     assert_int_equal(fake.collapses, withheld);
     for (size_t i = 0; i < 20; i++)
@@ -259,7 +284,7 @@ static void slow_at_first(void *unused)
     use(64 + 2);
     assert_int_equal(large_touches(), 1);
     touch_ns = 200000;
-    use(2 * 4 + 2 * 10);
+    use(2 * 16 + 2 * 10);
     assert_in_range(large_touches(), 10, 12);
     check();
 }
@@ -302,6 +327,7 @@ static void young(void *arg)
 
 TOUCH_TEST(test_first_touches_that_are_quick_change_nothing, quick)
 TOUCH_TEST(test_first_touches_that_are_slow_are_few, slow)
+TOUCH_TEST(test_first_touches_that_are_slow_for_long_are_fewer, slow_for_long)
 TOUCH_TEST(test_first_touches_that_are_slow_everywhere_are_made, slow_everywhere)
 TOUCH_TEST(test_first_touches_that_are_slow_once_are_not_slow, slow_once)
 TOUCH_TEST(test_first_touches_that_are_withheld_are_made_up_for, made_up)
@@ -335,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_touches_that_are_quick_change_nothing),
         cmocka_unit_test(test_first_touches_that_are_slow_are_few),
+        cmocka_unit_test(test_first_touches_that_are_slow_for_long_are_fewer),
         cmocka_unit_test(test_first_touches_that_are_slow_everywhere_are_made),
         cmocka_unit_test(test_first_touches_that_are_slow_once_are_not_slow),
         cmocka_unit_test(test_first_touches_that_are_withheld_are_made_up_for),
