@@ -133,7 +133,6 @@ static void set_remove(const struct kind *kind, struct part *part, uint64_t bloc
  * this very thread. The body is not analysed, because the analysis does not follow a try whose
  * result is returned. */
 static bool part_lock(struct part *part)
-    SA_TRY_ACQUIRE(true, SA_RANK_QUARANTINE) SA_NO_THREAD_SAFETY_ANALYSIS /* a try in a loop */
     SA_TRY_ACQUIRE(true, SA_RANK_QUARANTINE) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
