@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tables of a profile file; see file_report.h. A file does not say with which probability its
- * blocks were sampled. For most files it follows from the size of the blocks and the period
- * (doc/sampling.md, "The sample"). If the numbers of a row do not fit with that, the row and all
- * sums that have it get no interval.
- */
+/* Tables of a profile file; see file_report.h. */
 #include "tool/file_report.h"
 
-#include "alloc/base/math.h"
-#include "sampling/estimate/estimate.h"
-#include "sampling/estimate/rates.h"
+#include "tool/demangle.h"
+#include "tool/file_interval.h"
 
-#ifdef SA_DEMANGLE
-#include <libiberty/demangle.h>
-#endif
 #include <stdlib.h>
 #include <string.h>
 
-#define LEVEL     0.95 /* of the intervals */
-#define KEY_BYTES 24   /* of a size */
+#define KEY_BYTES 24 /* of a size */
 
 enum table { FLAT, CUMULATIVE, LIBRARY, SIZE, THREAD, TABLES };
 
@@ -30,9 +20,7 @@ struct entry {
 
 struct row {
     const char *key;
-    int64_t value;
-    struct sa_sums sums;
-    bool known; /* the interval */
+    struct sa_file_sums sums;
 };
 
 static int entry_order(const void *a, const void *b)
@@ -47,37 +35,9 @@ static int row_order(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
 
-    if (x->value != y->value)
-        return x->value > y->value ? -1 : 1;
+    if (x->sums.value != y->sums.value)
+        return x->sums.value > y->sums.value ? -1 : 1;
     return strcmp(x->key, y->key);
-}
-
-/* Adds a sample to a row. Its number of blocks follows from the rounded estimate of its bytes. */
-static void add(const struct sa_profile_file *file, uint32_t metric, uint32_t sample,
-                struct row *row)
-{
-    const struct sa_file_sample *s = &file->samples[sample];
-    double value = (double)file->values[s->value + metric], samples, off, t = (double)file->period;
-    double a = (double)sa_file_number(file, s, "bytes"), p;
-
-    __builtin_add_overflow(row->value, file->values[s->value + metric], &row->value);
-    if (!(a > 0 && t > 0 && value > 0)) {
-        row->known = false;
-        return;
-    }
-    p = t > 1 ? -sa_expm1(a * sa_log1p(-1 / t)) : 1;
-    p = p > SA_RATE_CERTAIN ? 1 : p;
-    samples = value * p / a;
-    off = samples - (double)(uint64_t)(samples + 0.5);
-    off = off < 0 ? -off : off;
-    if (samples < 0.5 || samples > 1e15 || off > 0.5 * p / a + samples * 1e-9) {
-        row->known = false;
-        return;
-    }
-    sa_sums_add(&row->sums, &(struct sa_group){.p = p,
-                                               .interval = p < 1 ? t : 1,
-                                               .allocated = a,
-                                               .samples = (uint64_t)(samples + 0.5)});
 }
 
 static const char *location_key(const struct sa_profile_file *file, uint32_t frame)
@@ -161,56 +121,51 @@ static size_t make_rows(const struct sa_profile_file *file, uint32_t metric,
         if (same_key && entries[i].sample == entries[i - 1].sample)
             continue; /* a recursion counts once */
         if (!same_key)
-            rows[kept++] = (struct row){.key = entries[i].key, .known = true};
-        add(file, metric, entries[i].sample, &rows[kept - 1]);
+            rows[kept++] = (struct row){.key = entries[i].key};
+        sa_file_sums_add(file, metric, entries[i].sample, &rows[kept - 1].sums);
     }
     qsort(rows, kept, sizeof(*rows), row_order);
     return kept;
 }
 
-/* A name of C++, Rust or D as its source has it, to be freed; NULL: it is none. */
-static char *demangle(const char *name)
+/* Formats a number of the metric's unit. */
+static void format_value(const struct sa_profile_file *file, uint32_t metric, double value,
+                         char *ret, size_t cap)
 {
-#ifdef SA_DEMANGLE
-    return cplus_demangle(name, DMGL_PARAMS | DMGL_ANSI | DMGL_AUTO);
-#else
-    (void)name;
-    return NULL;
-#endif
+    if (strcmp(file->types[metric].unit, "bytes") == 0)
+        format_bytes(value, ret, cap);
+    else
+        snprintf(ret, cap, "%.0f", value);
 }
 
-static void put_row(const struct row *row, int64_t all, bool bytes, int width, FILE *to)
+static void put_row(const struct sa_profile_file *file, uint32_t metric, const struct row *row,
+                    int64_t all, int width, FILE *to)
 {
-    struct salloc_estimate e;
-    char *plain = demangle(row->key), value[32], low[32] = "-", high[32] = "-";
+    struct sa_file_interval i = sa_file_interval_of(file, metric, &row->sums, NULL);
+    char *plain = sa_demangle(row->key), value[32], low[32] = "-", high[32] = "-";
 
-    snprintf(value, sizeof(value), "%lld", (long long)row->value);
-    if (bytes)
-        format_bytes((double)row->value, value, sizeof(value));
-    if (row->known) {
-        sa_estimate(&row->sums, NULL, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
-        format_bytes(e.bytes_low, low, sizeof(low));
-        format_bytes(e.bytes_high, high, sizeof(high));
+    format_value(file, metric, (double)row->sums.value, value, sizeof(value));
+    if (i.known) {
+        format_value(file, metric, i.low, low, sizeof(low));
+        format_value(file, metric, i.high, high, sizeof(high));
     }
     fprintf(to, "%12s %5.1f%% %11s %11s  %.*s\n", value,
-            all ? 100.0 * (double)row->value / (double)all : 0.0, low, high,
+            all ? 100.0 * (double)row->sums.value / (double)all : 0.0, low, high,
             width > 54 ? width - 44 : 10, plain ? plain : row->key);
     free(plain);
 }
 
-static void put_total(const struct sa_profile_file *file, uint32_t metric, const struct row *all,
-                      FILE *to)
+static void put_total(const struct sa_profile_file *file, uint32_t metric,
+                      const struct sa_file_sums *all, FILE *to)
 {
-    struct sa_unseen unseen = {.bytes = file->period > 1 ? (double)file->period : 0};
-    struct salloc_estimate e;
+    struct sa_unseen unseen = sa_file_unseen(file);
+    struct sa_file_interval i = sa_file_interval_of(file, metric, all, &unseen);
 
     fprintf(to, "%s: %lld %s", file->types[metric].name, (long long)all->value,
             file->types[metric].unit);
-    if (all->known) {
-        sa_estimate(&all->sums, &unseen, SALLOC_ESTIMATE_WEIGHTED, LEVEL, &e);
-        fprintf(to, " (95 %% interval %.0f to %.0f), from %llu samples", e.bytes_low, e.bytes_high,
-                (unsigned long long)e.samples);
-    }
+    if (i.known)
+        fprintf(to, " (95 %% interval %.0f to %.0f), from %llu samples", i.low, i.high,
+                (unsigned long long)i.samples);
     fprintf(to, "\nsampling interval: %lld bytes\n", (long long)file->period);
 }
 
@@ -221,26 +176,23 @@ bool sa_file_report(const struct sa_profile_file *file, uint32_t metric, unsigne
                                               "library", "size", "thread"};
     size_t most = (size_t)file->sample_count + file->frame_count + 1, count;
     struct entry *entries = calloc(most, sizeof(*entries));
-    struct row *row = calloc(most, sizeof(*row)), all = {.key = "", .known = true};
+    struct row *row = calloc(most, sizeof(*row));
+    struct sa_file_sums all = {0};
     char(*keys)[KEY_BYTES] = calloc((size_t)file->sample_count + 1, sizeof(*keys));
-    const char *name = file->types[metric].name;
-    bool fine = entries && row && keys, bytes = strcmp(file->types[metric].unit, "bytes") == 0;
-    bool sampled = strcmp(name, "inuse_space") == 0 || strcmp(name, "allocated_space") == 0;
+    bool fine = entries && row && keys;
 
     for (uint32_t i = 0; i < file->sample_count; i++)
         if (file->values[file->samples[i].value + metric])
-            add(file, metric, i, &all);
-    all.known &= sampled;
+            sa_file_sums_add(file, metric, i, &all);
     if (fine)
         put_total(file, metric, &all, to);
     for (enum table table = FLAT; fine && table < TABLES; table++) {
         count = collect(file, metric, table, entries, keys);
         count = make_rows(file, metric, entries, count, row);
-        fprintf(to, "\n%12s %6s %11s %11s  %s\n", name, "share", "95 %: from", "to", heads[table]);
-        for (size_t i = 0; i < count && i < rows; i++) {
-            row[i].known &= sampled;
-            put_row(&row[i], all.value, bytes, width, to);
-        }
+        fprintf(to, "\n%12s %6s %11s %11s  %s\n", file->types[metric].name, "share", "95 %: from",
+                "to", heads[table]);
+        for (size_t i = 0; i < count && i < rows; i++)
+            put_row(file, metric, &row[i], all.value, width, to);
         if (count > rows)
             fprintf(to, "%12s %zu more\n", "", count - rows);
     }

@@ -163,6 +163,10 @@ def case_report(test):
         said = [m.groups() for m in said if m][0]
         found = re.match(r'inuse_space: (\d+) bytes \(95 % interval (\d+) to (\d+)\), from (\d+) samples', text).groups()
         assert found == said and int(found[0]) == own.totals()['inuse_space'], (found, said)
+        blocks = [re.search(r' in (\d+) blocks \((\d+) to (\d+)\)', c) for c in own.comments]
+        blocks = [m.groups() for m in blocks if m][0]
+        counted = test.run('report', '-m', 'inuse_objects', path).stdout
+        assert re.match(r'inuse_objects: (\d+) count \(95 % interval (\d+) to (\d+)\)', counted).groups() == blocks, counted
         tables = text.split('\n\n')[1:]
         assert len(tables) == 5 and 'small_block' in tables[0] and ' main\n' in tables[1], text
         for table in (tables[0], tables[2], tables[4]):
