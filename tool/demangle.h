@@ -3,7 +3,16 @@
 #ifndef SA_TOOL_DEMANGLE_H
 #define SA_TOOL_DEMANGLE_H
 
-/* The name, to be freed; NULL: it is none of these, or the build lacks libiberty. */
+#include <stdbool.h>
+
+/*
+ * The plain name of a mangled one, to be freed. NULL: it is none, there is no memory, the plain
+ * name would be longer than 64 KiB, or the build found no libiberty. Names come from files that
+ * are not trusted: a few hundred letters may stand for gigabytes.
+ */
 char *sa_demangle(const char *name);
+
+/* Whether the build found libiberty. */
+bool sa_can_demangle(void);
 
 #endif

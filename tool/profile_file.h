@@ -28,7 +28,7 @@ struct sa_file_mapping {
 
 struct sa_file_function {
     uint64_t id;
-    const char *name, *system_name;
+    const char *name, *system_name, *file; /* file "": not known */
 };
 
 /* An address of a stack: `line_count` functions, the innermost inlined one first. */
@@ -58,15 +58,16 @@ struct sa_profile_file {
     struct sa_file_location *locations;
     struct sa_file_sample *samples;
     struct sa_file_label *labels;
-    uint32_t *frames; /* indices of locations */
-    uint32_t *lines;  /* indices of functions */
+    uint32_t *frames;      /* indices of locations */
+    uint32_t *lines;       /* indices of functions */
+    int64_t *line_numbers; /* of the same elements; 0: not known */
     int64_t *values;
     const char **comments;
     const char *default_type; /* "": none */
     int64_t period, time_ns, duration_ns;
     uint32_t type_count, mapping_count, function_count, location_count, sample_count, label_count;
     uint32_t frame_count, line_count, value_count, comment_count;
-    struct sa_buffer memory[12]; /* of these arrays */
+    struct sa_buffer memory[13]; /* of these arrays */
 };
 
 /* Reads a file, gzip or plain. False: *e says why, and there is nothing to free. */

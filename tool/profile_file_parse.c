@@ -21,6 +21,7 @@ enum {
     LABELS,
     FRAMES,
     LINES,
+    LINE_NUMBERS,
     VALUES,
     COMMENTS,
     STRINGS, /* offsets into TEXT */
@@ -168,19 +169,20 @@ static void add_mapping(struct parser *p, struct sa_proto_reader m)
 static void add_function(struct parser *p, struct sa_proto_reader m)
 {
     struct sa_file_function *to = add(p, &p->file->memory[FUNCTIONS], sizeof(*to));
-    uint64_t n[4];
+    uint64_t n[5];
 
-    read_numbers(p, m, n, 4, "a function");
+    read_numbers(p, m, n, 5, "a function");
     if (to)
         *to = (struct sa_file_function){.id = n[1]};
     add_number(p, &p->function_strings, n[2]);
     add_number(p, &p->function_strings, n[3]);
+    add_number(p, &p->function_strings, n[4]);
 }
 
 static void add_location(struct parser *p, struct sa_proto_reader m)
 {
     struct sa_file_location l = {.line = (uint32_t)numbers(&p->lines)}, *to;
-    uint64_t mapping = 0, n[2];
+    uint64_t mapping = 0, n[3];
     struct sa_proto_field f;
 
     while (!p->e->code && sa_proto_next(&m, &f)) {
@@ -191,8 +193,9 @@ static void add_location(struct parser *p, struct sa_proto_reader m)
         else if (f.field == 3 && !f.is_bytes)
             l.address = f.number;
         else if (f.field == 4 && f.is_bytes) {
-            read_numbers(p, f.bytes, n, 2, "a line");
+            read_numbers(p, f.bytes, n, 3, "a line");
             add_number(p, &p->lines, n[1]);
+            add_number(p, &p->file->memory[LINE_NUMBERS], n[2]);
         }
     }
     if (m.damaged)
@@ -300,6 +303,7 @@ static void set_arrays(struct sa_profile_file *f)
     ARRAY(labels, label_count, LABELS);
     ARRAY(frames, frame_count, FRAMES);
     ARRAY(lines, line_count, LINES);
+    f->line_numbers = (int64_t *)(void *)m[LINE_NUMBERS].data;
     ARRAY(values, value_count, VALUES);
     ARRAY(comments, comment_count, COMMENTS);
 #undef ARRAY
@@ -319,8 +323,9 @@ static void resolve_strings(struct parser *p)
     }
     n = (const uint64_t *)p->function_strings.data;
     for (uint32_t i = 0; i < f->function_count; i++) {
-        f->functions[i].name = string(p, n[2 * i]);
-        f->functions[i].system_name = string(p, n[2 * i + 1]);
+        f->functions[i].name = string(p, n[3 * i]);
+        f->functions[i].system_name = string(p, n[3 * i + 1]);
+        f->functions[i].file = string(p, n[3 * i + 2]);
     }
     n = (const uint64_t *)p->comments.data;
     for (uint32_t i = 0; i < f->comment_count; i++)
