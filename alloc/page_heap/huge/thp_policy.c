@@ -9,7 +9,7 @@
  *  - Hugepages of spans of many objects. The objects are small, and each kernel page holds some.
  *  - Hugepages of other spans below a hugepage, as long as the program writes to nearly all of
  *    them. One in eight (of a heap beyond 1 GiB, fewer) is left to small pages, and looked at when
- *    16 more have been taken. Advice ends where less than 4/5 of the last eight, or half of the
+ *    16 more have been taken. Advice ends where less than 80 % of the last eight, or 40 % of the
  *    last one, have memory, and comes back when that changes. A program that writes to all of its
  *    blocks shows 85 to 97 %: the rest goes to size classes, and to objects in caches.
  *  - Hugepages of large spans without their tails, on the same terms. One in eight of these spans
