@@ -175,8 +175,10 @@ void sa_option_add_allowed(struct sa_fmt *f, const struct sa_option_info *info)
 {
     switch (info->kind) {
     case SA_OPTION_path:
-        sa_fmt_add(f, "a path of up to %d characters, stderr, stdout or fd:N",
-                   SA_OPTION_PATH_MAX - 1);
+        sa_fmt_add(f, "a path of up to %d characters", SA_OPTION_PATH_MAX - 1);
+        /* Reports of misuse go to stderr in any case, and to a file that has a name. */
+        if (info->offset != offsetof(struct sa_options, report))
+            sa_fmt_add(f, ", stderr, stdout or fd:N");
         return;
     case SA_OPTION_signal:
         sa_fmt_add(f, "RTMIN+N, RTMAX-N, a number, ");

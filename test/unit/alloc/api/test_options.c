@@ -215,6 +215,7 @@ static void test_options_bad_items_are_skipped_and_named(void **state)
         {"per_cpu:ON", "value not understood: per_cpu:ON" A_FLAG},
         {"per_cpu:onn", "value not understood: per_cpu:onn" A_FLAG},
         {"stats:", "value not understood: stats:" A_PATH},
+        {"report:", "value not understood: report:; allowed: a path of up to 1023 characters\n"},
         {"junk:x", "value not understood: junk:x; allowed: alloc, free, on, off\n"},
         {"hugepages:x", "value not understood: hugepages:x; allowed: auto, off, always\n"},
         {"profile_type:heaps", "value not understood: profile_type:heaps; allowed: heap, "
