@@ -2,6 +2,8 @@
 /* Demangling by libiberty; see demangle.h. No state. */
 #include "tool/demangle.h"
 
+#include <stddef.h>
+
 #ifdef SA_DEMANGLE
 #include <libiberty/demangle.h>
 #include <setjmp.h>
