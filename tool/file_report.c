@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_BYTES 24 /* of a size */
+#define KEY_BYTES    24 /* of a size */
+#define NOT_RECORDED "[not recorded]"
 
 enum table { FLAT, CUMULATIVE, LIBRARY, SIZE, THREAD, TABLES };
 
@@ -38,15 +39,6 @@ static int row_order(const void *a, const void *b)
     if (x->sums.value != y->sums.value)
         return x->sums.value > y->sums.value ? -1 : 1;
     return strcmp(x->key, y->key);
-}
-
-static const char *location_key(const struct sa_profile_file *file, uint32_t frame)
-{
-    const struct sa_file_location *l = &file->locations[file->frames[frame]];
-
-    if (l->line_count)
-        return file->functions[file->lines[l->line]].name;
-    return l->mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[l->mapping].file;
 }
 
 static const char *library_key(const struct sa_profile_file *file, uint32_t frame)
@@ -79,15 +71,18 @@ static const char *key_of(const struct sa_profile_file *file, const struct sa_fi
 
     if (table == THREAD) {
         name = sa_file_text(file, s, "thread");
-        return name ? name : "[not recorded]";
+        return name ? name : NOT_RECORDED;
     }
     if (table == SIZE) {
-        format_bytes((double)sa_file_number(file, s, "bytes"), room, KEY_BYTES);
-        return room;
+        int64_t bytes = sa_file_number(file, s, "bytes");
+
+        format_bytes((double)bytes, room, KEY_BYTES);
+        return bytes > 0 ? room : NOT_RECORDED;
     }
     if (!s->depth)
         return "[no stack]";
-    return table == FLAT ? location_key(file, s->frame) : library_key(file, s->frame);
+    return table == FLAT ? sa_file_location_name(file, &file->locations[file->frames[s->frame]])
+                         : library_key(file, s->frame);
 }
 
 static size_t collect(const struct sa_profile_file *file, uint32_t metric, enum table table,
@@ -104,7 +99,8 @@ static size_t collect(const struct sa_profile_file *file, uint32_t metric, enum 
             entries[count++] = (struct entry){key_of(file, s, table, keys[i]), i};
         else
             for (uint32_t k = 0; k < s->depth; k++)
-                entries[count++] = (struct entry){location_key(file, s->frame + k), i};
+                entries[count++] = (struct entry){
+                    sa_file_location_name(file, &file->locations[file->frames[s->frame + k]]), i};
     }
     qsort(entries, count, sizeof(*entries), entry_order);
     return count;

@@ -95,6 +95,14 @@ const char *sa_file_text(const struct sa_profile_file *file, const struct sa_fil
     return label && *label->text ? label->text : NULL;
 }
 
+const char *sa_file_location_name(const struct sa_profile_file *file,
+                                  const struct sa_file_location *location)
+{
+    if (location->line_count)
+        return file->functions[file->lines[location->line]].name;
+    return location->mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[location->mapping].file;
+}
+
 uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name)
 {
     const char *wanted = name ? name : file->default_type;

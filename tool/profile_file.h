@@ -85,6 +85,10 @@ int64_t sa_file_number(const struct sa_profile_file *file, const struct sa_file_
 const char *sa_file_text(const struct sa_profile_file *file, const struct sa_file_sample *sample,
                          const char *key);
 
+/* What a location is called: its innermost function, else the file that has it. */
+const char *sa_file_location_name(const struct sa_profile_file *file,
+                                  const struct sa_file_location *location);
+
 /* Index of the sample type of this name, or SA_FILE_NONE. NULL: the one that is shown first. */
 uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name);
 

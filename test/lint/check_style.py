@@ -12,7 +12,7 @@ import sys
 import lint
 
 LINES_MAX = 500
-COLUMNS_MAX = {'.c': 100, '.h': 100, '.def': 100, '.cc': 100, '.md': 120}
+COLUMNS_MAX = {'.c': 100, '.h': 100, '.def': 100, '.cc': 100, '.js': 100, '.css': 100, '.md': 120}
 LICENCE = 'SPDX-License-Identifier: Apache-2.0'
 
 # Spelled so that this file does not find itself.
@@ -26,9 +26,9 @@ UNWANTED = [
 
 
 def check_opening(path, lines, findings):
-    is_c = re.search(r'\.(c|h|def|ld|map)$', path)
+    is_c = re.search(r'\.(c|h|def|ld|map|js|css)$', path)
     comments = ('/*',) if is_c else ('//', '/*') if path.endswith(('.cc', '.hh')) else \
-        ('<!--',) if path.endswith('.svg') else ('.\\"',) if path.endswith('.1') else ('#', '"""')
+        ('<!--',) if path.endswith(('.svg', '.html')) else ('.\\"',) if path.endswith('.1') else ('#', '"""')
     first = 1 if lines and lines[0].startswith('#!') else 0
     if len(lines) <= first or LICENCE not in lines[first]:
         findings.add(path, first + 1, 'the licence line is missing')

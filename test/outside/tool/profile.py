@@ -358,7 +358,7 @@ def case_commands(test):
     worker.end()
     with open(os.path.join(os.path.dirname(__file__), '..', '..', '..', 'doc', 'sallocctl.1'), encoding='utf-8') as f:
         page = f.read().replace('\\-', '-')
-    for command in ('run', 'ps', 'profile', 'leaks', 'convert', 'report'):
+    for command in ('run', 'ps', 'profile', 'leaks', 'convert', 'report', 'flame'):
         for option in re.findall(r'--\w+', test.run(command, '--help').stdout):
             assert option in page, 'the manual page lacks %s' % option
         text = test.run(command, '--help').stdout

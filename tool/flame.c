@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page of a profile file; see flame.h. The page is a frame that the build makes of tool/page/,
+ * and between its halves the profile as JSON, which tool/page/profile.js reads:
+ *
+ *   names, libraries  strings
+ *   frames            pairs: index of a name, index of a library
+ *   stacks            for each: how many frames it has in common with the one before, how many
+ *                     follow, and these; root first
+ *   sizes             pairs: bytes of a block, probability that it is sampled
+ *   stack, size, thread, values, samples
+ *                     columns of the rows. Of `values` and `samples` there is one for each metric;
+ *                     `samples` is the number of samples that the value stands for, 0 where that is
+ *                     not known
+ *
+ * Strings come from a file that is not trusted. They get into the page through sa_json_put_string
+ * only.
+ */
+#include "tool/flame.h"
+
+#include "sampling/estimate/rates.h"
+#include "tool/demangle.h"
+#include "tool/file_interval.h"
+#include "tool/flame_frames.h"
+#include "tool/json.h"
+#include "tool/page/page.h"
+#include "tool/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 4096 /* of a function; the rest is cut */
+#define TEXT_MAX_BYTES 1024 /* of any other string */
+
+struct writer {
+    const struct sa_profile_file *file;
+    const struct sa_flame_frames *frames;
+    struct sa_buffer *out;
+    bool fine; /* there was always memory */
+};
+
+static void put(struct writer *w, const char *text)
+{
+    w->fine = w->fine && sa_text_put(w->out, text, strlen(text));
+}
+
+static void put_number(struct writer *w, long long number)
+{
+    char digits[24], *at = digits + sizeof(digits);
+    unsigned long long rest =
+        number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
+
+    do
+        *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0)
+        *--at = '-';
+    w->fine = w->fine && sa_text_put(w->out, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+static void put_double(struct writer *w, double number)
+{
+    w->fine = w->fine && sa_text_add(w->out, "%.17g", number);
+}
+
+static void put_string(struct writer *w, const char *text, size_t cap)
+{
+    w->fine = w->fine && sa_json_put_string(w->out, text, cap);
+}
+
+static void put_key(struct writer *w, const char *key)
+{
+    w->fine = w->fine && sa_text_add(w->out, ",\n\"%s\":", key);
+}
+
+/* A comma between the elements of a list. */
+static void next(struct writer *w, size_t i)
+{
+    if (i)
+        put(w, ",");
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+static void put_head(struct writer *w, uint32_t metric, const char *title)
+{
+    const struct sa_profile_file *f = w->file;
+    struct sa_unseen unseen = sa_file_unseen(f);
+
+    put(w, "{\"file\":");
+    put_string(w, base_name(title), TEXT_MAX_BYTES);
+    put_key(w, "program");
+    put_string(w, f->mapping_count ? base_name(f->mappings[0].file) : "", TEXT_MAX_BYTES);
+    put_key(w, "tool");
+    put_string(w, "salloc " SALLOC_VERSION, TEXT_MAX_BYTES);
+    put_key(w, "time");
+    put_number(w, f->time_ns / 1000000);
+    put_key(w, "period");
+    put_number(w, f->period);
+    put_key(w, "unseen");
+    put(w, "{\"bytes\":");
+    put_double(w, unseen.bytes);
+    put(w, ",\"blocks\":");
+    put_double(w, unseen.blocks);
+    put(w, "}");
+    put_key(w, "comments");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->comment_count; i++) {
+        next(w, i);
+        put_string(w, f->comments[i], TEXT_MAX_BYTES);
+    }
+    put(w, "]");
+    put_key(w, "shown");
+    put_number(w, metric);
+    put_key(w, "metrics");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->type_count; i++) {
+        next(w, i);
+        put(w, "{\"name\":");
+        put_string(w, f->types[i].name, TEXT_MAX_BYTES);
+        put(w, ",\"unit\":");
+        put_string(w, f->types[i].unit, TEXT_MAX_BYTES);
+        put(w, sa_file_is_sampled(f, i) ? ",\"sampled\":true}" : ",\"sampled\":false}");
+    }
+    put(w, "]");
+}
+
+static void put_frames(struct writer *w)
+{
+    const struct sa_flame_frames *f = w->frames;
+
+    put_key(w, "names");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->name_count; i++) {
+        char *plain = sa_demangle(f->names[i]);
+
+        next(w, i);
+        put_string(w, plain ? plain : f->names[i], NAME_MAX_BYTES);
+        free(plain);
+    }
+    put(w, "]");
+    put_key(w, "libraries");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->library_count; i++) {
+        next(w, i);
+        put_string(w, f->libraries[i], TEXT_MAX_BYTES);
+    }
+    put(w, "]");
+    put_key(w, "frames");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->frame_count; i++) {
+        next(w, i);
+        put_number(w, f->frames[i].name);
+        put(w, ",");
+        put_number(w, f->frames[i].library);
+    }
+    put(w, "]");
+}
+
+/* The stacks, and the number of its stack in each row. */
+static void put_stacks(struct writer *w)
+{
+    const struct sa_flame_frames *f = w->frames;
+    const struct sa_flame_row *before = NULL;
+    struct sa_buffer numbers = {NULL, 0, 0};
+    long long stack = -1;
+
+    put_key(w, "stacks");
+    put(w, "[");
+    for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
+        const struct sa_flame_row *row = &f->rows[i];
+        const uint32_t *frames = f->stacks + row->stack;
+        uint32_t common = 0;
+
+        while (before && common < before->depth && common < row->depth &&
+               f->stacks[before->stack + common] == frames[common])
+            common++;
+        if (!before || common < before->depth || common < row->depth) {
+            next(w, (size_t)++stack);
+            put_number(w, common);
+            put(w, ",");
+            put_number(w, row->depth - common);
+            for (uint32_t k = common; k < row->depth; k++) {
+                put(w, ",");
+                put_number(w, frames[k]);
+            }
+        }
+        before = row;
+        w->fine = w->fine && sa_text_add(&numbers, "%s%lld", i ? "," : "", stack);
+    }
+    put(w, "]");
+    put_key(w, "stack");
+    put(w, "[");
+    w->fine = w->fine && sa_text_put(w->out, numbers.data, numbers.used);
+    put(w, "]");
+    sa_buffer_free(&numbers);
+}
+
+static int number_order(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* The size of the blocks of each row. */
+static void put_sizes(struct writer *w)
+{
+    const struct sa_flame_frames *f = w->frames;
+    int64_t *sizes = calloc((size_t)f->row_count + 1, sizeof(*sizes));
+    size_t count = 0;
+
+    w->fine = w->fine && sizes;
+    for (uint32_t i = 0; w->fine && i < f->row_count; i++)
+        sizes[i] = f->rows[i].size;
+    if (w->fine)
+        qsort(sizes, f->row_count, sizeof(*sizes), number_order);
+    put_key(w, "sizes");
+    put(w, "[");
+    for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
+        if (count && sizes[count - 1] == sizes[i])
+            continue;
+        next(w, count);
+        sizes[count++] = sizes[i];
+        put_number(w, sizes[i]);
+        put(w, ",");
+        put_double(w, sizes[i] > 0 ? sa_rate_probability((double)w->file->period, (double)sizes[i])
+                                   : 0);
+    }
+    put(w, "]");
+    put_key(w, "size");
+    put(w, "[");
+    for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
+        int64_t *at = bsearch(&f->rows[i].size, sizes, count, sizeof(*sizes), number_order);
+
+        next(w, i);
+        put_number(w, at - sizes);
+    }
+    put(w, "]");
+    free(sizes);
+}
+
+static void put_threads(struct writer *w)
+{
+    const struct sa_flame_frames *f = w->frames;
+
+    put_key(w, "threads");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->thread_count; i++) {
+        next(w, i);
+        put_string(w, f->threads[i], TEXT_MAX_BYTES);
+    }
+    put(w, "]");
+    put_key(w, "thread");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->row_count; i++) {
+        next(w, i);
+        put_number(w, f->rows[i].thread == SA_FILE_NONE ? -1 : (long long)f->rows[i].thread);
+    }
+    put(w, "]");
+}
+
+static void put_values(struct writer *w)
+{
+    const struct sa_profile_file *file = w->file;
+    const struct sa_flame_frames *f = w->frames;
+
+    put_key(w, "values");
+    put(w, "[");
+    for (uint32_t m = 0; m < file->type_count; m++) {
+        put(w, m ? ",\n[" : "[");
+        for (uint32_t i = 0; i < f->row_count; i++) {
+            next(w, i);
+            put_number(w, file->values[file->samples[f->rows[i].sample].value + m]);
+        }
+        put(w, "]");
+    }
+    put(w, "]");
+    put_key(w, "samples");
+    put(w, "[");
+    for (uint32_t m = 0; m < file->type_count; m++) {
+        put(w, m ? ",\n[" : "[");
+        for (uint32_t i = 0; sa_file_is_sampled(file, m) && i < f->row_count; i++) {
+            struct sa_group group;
+
+            next(w, i);
+            put_number(w, sa_file_group(file, m, f->rows[i].sample, &group)
+                              ? (long long)group.samples
+                              : 0);
+        }
+        put(w, "]");
+    }
+    put(w, "]");
+}
+
+bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
+                  struct sa_buffer *out, struct sa_error *e)
+{
+    struct sa_flame_frames frames;
+    struct writer w = {.file = file, .frames = &frames, .out = out, .fine = true};
+
+    if (!sa_flame_frames_make(file, &frames, e))
+        return false;
+    w.fine = sa_text_put(out, sa_page_head, sa_page_head_bytes);
+    put_head(&w, metric, title);
+    put_frames(&w);
+    put_stacks(&w);
+    put_sizes(&w);
+    put_threads(&w);
+    put_values(&w);
+    put(&w, "}\n");
+    w.fine = w.fine && sa_text_put(out, sa_page_tail, sa_page_tail_bytes);
+    sa_flame_frames_free(&frames);
+    if (!w.fine)
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
+    return w.fine;
+}

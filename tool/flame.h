@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile file as a page of HTML, which shows it without a network and without this command. */
+#ifndef SA_TOOL_FLAME_H
+#define SA_TOOL_FLAME_H
+
+#include "tool/profile_file.h"
+
+/* Puts the page. metric: what it shows first. title: the file's name. False: *e says why. */
+bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
+                  struct sa_buffer *out, struct sa_error *e);
+
+#endif

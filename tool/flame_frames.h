@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The samples of a profile file as rows of a page: frames, names, libraries and threads are
+ * numbered, and the rows are sorted by their stacks, so that equal beginnings are neighbours.
+ */
+#ifndef SA_TOOL_FLAME_FRAMES_H
+#define SA_TOOL_FLAME_FRAMES_H
+
+#include "tool/profile_file.h"
+
+#define SA_FLAME_FRAMES_MAX (1u << 24) /* of all stacks; more is nothing for a browser */
+
+/* A function of a library. */
+struct sa_flame_frame {
+    uint32_t name, library;
+};
+
+/* A sample of the file that has a value. */
+struct sa_flame_row {
+    uint32_t sample;
+    uint32_t stack, depth; /* a range of stacks, root first, inlined functions as frames */
+    uint32_t thread;       /* SA_FILE_NONE: not recorded */
+    int64_t size;          /* of each block; 0: not known */
+};
+
+struct sa_flame_frames {
+    const char **names, **libraries, **threads; /* sorted; names as the file has them */
+    struct sa_flame_frame *frames;
+    struct sa_flame_row *rows;
+    uint32_t *stacks; /* frames */
+    uint32_t name_count, library_count, thread_count, frame_count, row_count;
+};
+
+/* False: *e says why, and there is nothing to free. */
+bool sa_flame_frames_make(const struct sa_profile_file *file, struct sa_flame_frames *ret,
+                          struct sa_error *e);
+void sa_flame_frames_free(struct sa_flame_frames *frames);
+
+#endif

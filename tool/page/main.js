@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page: its state, and what changes it. A change calls one of the refresh functions, which draw
+ * what depends on it. Text from the profile gets into the page as text only, never as HTML.
+ */
+
+const element = (id) => document.getElementById(id);
+const profile = new Profile(JSON.parse(element("profile").textContent));
+const trees = []; /* callees, callers: made when first shown */
+
+const state = {
+    metric: profile.data.shown,
+    filter: {thread: -1, least: 0, most: Infinity},
+    inverted: false,
+    rows: "functions", /* of the table */
+    zoom: 0, focus: 0, hover: -1, focusShown: false, /* nodes of the tree */
+    query: "",
+    chosen: null, /* the row of the table that is highlighted: {rows, key, title} */
+    isFrame: null, /* what is highlighted */
+};
+let stackSums, tree, hueOf, all;
+
+const flame = new FlameView(element("area"), element("canvas"), element("sizer"));
+const outline = new Outline(element("area"), element("outline"));
+const table = new TableView(element("table"), element("more"), chooseRow);
+
+const metricOf = () => profile.metrics[state.metric];
+const amount = (value) => formatAmount(value, metricOf().unit);
+
+/* The interval of a set, as text. open: the set may have blocks without a sample. */
+function intervalText(sums, open) {
+    if (!profile.isSampled(state.metric))
+        return "interval not known";
+    const interval =
+        intervalOf(sums, open ? profile.unseenWeight(state.metric, state.filter) : 0);
+
+    if (!interval)
+        return "interval not known";
+    const samples = formatCount(sums.samples) + (sums.samples === 1 ? " sample" : " samples");
+    return `95 % interval ${formatInterval(interval, metricOf().unit)}, ${samples}`;
+}
+
+function isWeakSums(sums) {
+    return profile.isSampled(state.metric) && !sums.unknown &&
+        profile.isWeak(sums.samples, sums.solid, sums.bytes);
+}
+
+/* A node in one line, for screen readers. */
+function describe(node) {
+    const sums = tree.sumsOf(node), weak = isWeakSums(sums) ? ", chance may explain it" : "";
+
+    return `${tree.name(node)}: ${amount(sums.value)}, ${formatShare(sums.value, all.value)}, ` +
+        intervalText(sums, node === 0) + weak;
+}
+
+/* ---- What depends on the numbers ---- */
+
+function refreshNumbers() {
+    const frames = tree ? tree.path(state.zoom).slice(1).map((node) => tree.frame[node]) : [];
+
+    stackSums = profile.stackSums(state.metric, state.filter);
+    all = sumOfStacks(profile, stackSums, null);
+    refreshTree(frames);
+    refreshTotal();
+    refreshLegend();
+}
+
+/* Shows the tree of the order, zoomed to these frames. */
+function refreshTree(frames) {
+    const which = Number(state.inverted);
+
+    tree = trees[which] ||= new Tree(profile, state.inverted);
+    tree.setSums(stackSums);
+    hueOf ||= huesOf(profile, tree);
+    state.zoom = state.focus = tree.find(frames);
+    state.hover = -1;
+    flame.unit = metricOf().unit;
+    flame.setTree(tree, hueOf);
+    refreshFound();
+    refreshGraph();
+}
+
+function refreshGraph() {
+    element("reset").hidden = state.zoom === 0;
+    flame.draw(state);
+    outline.show(tree, state.focus, describe);
+}
+
+function refreshTotal() {
+    const {unit} = metricOf(), missed = element("missed");
+
+    element("total").textContent = amount(all.value);
+    element("interval").textContent = intervalText(all, true);
+    if (!profile.isSampled(state.metric))
+        missed.textContent = "These numbers have no intervals: the file does not say from which " +
+            "samples they are.";
+    else if (all.unknown)
+        missed.textContent = "These numbers have no intervals: some do not fit with the sampling " +
+            "interval, as with rates per size class.";
+    else if (profile.unseenWeight(state.metric, state.filter) === 0 || profile.period <= 1)
+        missed.textContent = "Every such block was sampled: the numbers are exact.";
+    else
+        missed.textContent = missedText(unit);
+}
+
+/* What has no sample, and the interval that would tell more. */
+function missedText(unit) {
+    const none = intervalOf(new SumsTable(1).get(0),
+                            profile.unseenWeight(state.metric, state.filter));
+    const text = `What has no sample is not shown: a function may hold up to ` +
+        `${amount(none.high)} without one (95 %)` +
+        (unit === "bytes" ? `, which is ${fixed(none.high / profile.period, 1)} sampling ` +
+                            `intervals of ${formatBytes(profile.period)}.` : ".");
+    const held = (all.certain + all.known + all.mean) || none.high;
+    const better = 2 ** Math.floor(Math.log2(held / 200));
+
+    if (unit !== "bytes" || all.samples >= 50 || better >= profile.period || better < 64)
+        return text;
+    return `${text} SALLOC_CONF=sample_interval:${better} would give about 200 samples.`;
+}
+
+function refreshLegend() {
+    const items = [];
+
+    for (let hue = 0; hue <= HUES; hue++) {
+        const library = hueOf.indexOf(hue), item = document.createElement("li");
+
+        if (library < 0)
+            continue;
+        item.textContent = hue < HUES ? baseName(profile.libraries[library]) : "others";
+        item.title = hue < HUES ? profile.libraries[library] : "";
+        item.style.setProperty("--swatch", flame.palette[hue * SHADES]);
+        items.push(item);
+    }
+    element("legend").replaceChildren(...items);
+}
+
+/* ---- What is highlighted ---- */
+
+function refreshFound() {
+    const {query, chosen} = state, input = element("search");
+    let found = null, text = "";
+
+    input.removeAttribute("aria-invalid");
+    try {
+        if (query)
+            found = findNames(profile, matcherOf(query));
+        else if (chosen && chosen.rows === "functions")
+            found = {isFrame: Uint8Array.from(profile.nameOf, (n) => n === chosen.key ? 1 : 0)};
+        else if (chosen)
+            found = findLibrary(profile, chosen.key);
+    } catch (error) {
+        input.setAttribute("aria-invalid", "true");
+        text = error.message;
+    }
+    state.isFrame = found && found.isFrame;
+    if (found) {
+        const sums = sumOfStacks(profile, stackSums, stacksWith(profile, found.isFrame));
+        const what = query ? `${formatCount(found.count)} function${found.count === 1 ? "" : "s"}`
+                           : chosen.title;
+
+        text = `${what}: ${amount(sums.value)} (${formatShare(sums.value, all.value)}), ` +
+            intervalText(sums, Boolean(query));
+    }
+    element("found").textContent = text;
+    element("found").title = text;
+    element("clear").hidden = !found;
+    refreshTable(query && found ? found.isName : null);
+}
+
+function refreshTable(isName) {
+    const {rows, metric, filter, chosen} = state;
+    const heads = {functions: "Function", libraries: "Library", sizes: "Size", threads: "Thread"};
+    const lists = {functions: () => functionRows(profile, stackSums),
+                   libraries: () => libraryRows(profile, stackSums),
+                   sizes: () => sizeRows(profile, metric, filter),
+                   threads: () => threadRows(profile, metric, filter)};
+    const list = lists[rows]();
+
+    for (const button of element("tabs").children)
+        button.ariaPressed = String(button.dataset.rows === rows);
+    table.set(rows === "functions" && isName ? list.filter((row) => isName[row.key]) : list, {
+        head: heads[rows], unit: metricOf().unit, all: all.value, isWeak: isWeakSums,
+        sampled: profile.isSampled(metric), flat: rows === "functions" || rows === "libraries",
+        isChosen: (row) => rows === "sizes" ? filter.least === filter.most &&
+                               filter.least === profile.data.sizes[2 * row.key]
+            : rows === "threads" ? filter.thread === row.key
+            : Boolean(chosen) && chosen.rows === rows && chosen.key === row.key});
+}
+
+/* A row of the table was clicked: functions and libraries are highlighted, sizes and threads are
+ * filters. Again: as before. */
+function chooseRow(row) {
+    const again = table.info.isChosen(row), {filter} = state;
+
+    if (state.rows === "sizes") {
+        const bytes = profile.data.sizes[2 * row.key];
+
+        setSize(again ? 0 : bytes, again ? Infinity : bytes);
+    } else if (state.rows === "threads") {
+        filter.thread = again || row.key === profile.data.threads.length ? -1 : row.key;
+        element("thread").value = filter.thread;
+        refreshNumbers();
+    } else {
+        state.query = element("search").value = "";
+        state.chosen = again ? null : {rows: state.rows, key: row.key, title: row.label};
+        refreshFound();
+        flame.draw(state);
+    }
+}
+
+function setSize(least, most) {
+    Object.assign(state.filter, {least, most});
+    element("size").value = `${least} ${most}`;
+    refreshNumbers();
+}
+
+/* ---- Zoom and focus ---- */
+
+function zoomTo(node) {
+    state.zoom = state.focus = node;
+    flame.area.scrollTop = Math.min(flame.area.scrollTop, tree.level[node] * ROW);
+    refreshGraph();
+}
+
+function focusOn(node) {
+    state.focus = node;
+    state.focusShown = true;
+    if (!tree.path(node).includes(state.zoom))
+        state.zoom = node;
+    flame.reveal(node);
+    refreshGraph();
+    showTip(node);
+}
+
+function clearFound() {
+    state.query = element("search").value = "";
+    state.chosen = null;
+    refreshFound();
+    flame.draw(state);
+}
+
+/* ---- The tip ---- */
+
+function tipLines(node) {
+    const sums = tree.sumsOf(node), self = tree.self(node);
+    const lines = [`${amount(sums.value)}, ${formatShare(sums.value, all.value)} of all`,
+                   intervalText(sums, node === 0)];
+
+    if (self !== sums.value && !state.inverted)
+        lines.push(`${amount(self)} by itself`);
+    if (isWeakSums(sums))
+        lines.push("Chance may explain it: fewer than 4 samples, of less than one interval.");
+    if (node)
+        lines.push(tree.library(node));
+    return lines;
+}
+
+/* x, y: of the pointer; without them beside the node's box. */
+function showTip(node, x, y) {
+    const tip = element("tip"), name = document.createElement("strong");
+    const area = flame.area.getBoundingClientRect(), box = flame.boxOf(node);
+
+    name.textContent = tree.name(node);
+    tip.replaceChildren(name, ...tipLines(node).map((text) => {
+        const line = document.createElement("div");
+
+        line.textContent = text;
+        return line;
+    }));
+    tip.hidden = false;
+    if (x === undefined) {
+        x = area.left + (box ? Math.max(box.x, 0) : 0);
+        y = area.top + (tree.level[node] + 1) * ROW - flame.area.scrollTop;
+    }
+    tip.style.left = Math.max(8, Math.min(x + 12, innerWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = (y + 16 + tip.offsetHeight > innerHeight
+        ? Math.max(8, y - tip.offsetHeight - ROW - 4) : y + 16) + "px";
+}
+
+function hideTip() {
+    element("tip").hidden = true;
+}
+
+/* ---- Controls ---- */
+
+function addOptions(select, options) {
+    select.replaceChildren(...options.map(([text, value]) => new Option(text, value)));
+}
+
+/* Ranges of sizes: powers of two. */
+function sizeOptions() {
+    const options = [["all", "0 Infinity"]], sizes = profile.sizeOf;
+
+    for (let most = 64, least = 1; least <= Math.max(0, ...new Set(sizes)); most *= 4) {
+        if (sizes.some((size) => size >= least && size <= most))
+            options.push([`${formatBytes(least)} to ${formatBytes(most)}`, `${least} ${most}`]);
+        least = most + 1;
+    }
+    return options;
+}
+
+function setUpControls() {
+    const {data} = profile, title = data.program || data.file;
+    const time = new Date(data.time > 0 ? data.time : NaN);
+    const when = isNaN(time) ? "" : time.toISOString().slice(0, 16).replace("T", " ") + " UTC";
+
+    document.title = `${title}: heap profile`;
+    element("program").textContent = title;
+    element("about").textContent = [data.file, when, data.tool].filter(Boolean).join(" · ");
+    element("comments").replaceChildren(...data.comments.map((text) => {
+        const item = document.createElement("li");
+
+        item.textContent = text;
+        return item;
+    }));
+    document.querySelector("footer").hidden = !data.comments.length;
+    addOptions(element("metric"), profile.metrics.map((m, i) => [metricTitle(m), i]));
+    element("metric").value = state.metric;
+    addOptions(element("thread"), [["all", -1], ...data.threads.map((name, i) => [name, i])]);
+    element("thread-label").hidden = !data.threads.length;
+    addOptions(element("size"), sizeOptions());
+    element("size-label").hidden = !data.sizes.some((size, i) => i % 2 === 0 && size > 0);
+    for (const button of element("tabs").children)
+        button.hidden = button.dataset.rows === "threads" && !data.threads.length ||
+            button.dataset.rows === "sizes" && element("size-label").hidden;
+}
+
+function setTheme(dark) {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    element("theme").ariaPressed = String(dark);
+    flame.setTheme();
+    if (tree) {
+        refreshLegend();
+        flame.draw(state);
+    }
+}
+
+function setInverted(inverted) {
+    if (state.inverted === inverted)
+        return;
+    state.inverted = inverted;
+    element("callees").ariaPressed = String(!inverted);
+    element("callers").ariaPressed = String(inverted);
+    flame.area.scrollTop = 0;
+    refreshTree([]);
+}
+
+function onKey(event) {
+    const node = nodeByKey(tree, state.focus, state.zoom, event.key);
+
+    if (event.ctrlKey || event.metaKey || event.altKey)
+        return;
+    if (node !== null)
+        focusOn(node);
+    else if (event.key === "Enter" || event.key === " ")
+        zoomTo(state.focus);
+    else if (!event.key.startsWith("Arrow"))
+        return;
+    event.preventDefault();
+}
+
+/* Anywhere: / searches, Escape goes back one step. */
+function onPageKey(event) {
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+        element("search").focus();
+        element("search").select();
+        event.preventDefault();
+    } else if (event.key === "Escape") {
+        hideTip();
+        if (state.isFrame || state.query)
+            clearFound();
+        else if (state.zoom)
+            zoomTo(tree.parent[state.zoom]);
+    }
+}
+
+function setUpEvents() {
+    const {area} = flame, dark = matchMedia("(prefers-color-scheme: dark)");
+
+    const at = (event) => {
+        const around = area.getBoundingClientRect();
+
+        return flame.hit(event.clientX - around.left, event.clientY - around.top);
+    };
+    area.addEventListener("mousemove", (event) => {
+        const box = at(event), node = box ? box.node : -1;
+
+        if (node !== state.hover) {
+            state.hover = node;
+            area.style.cursor = node >= 0 ? "pointer" : "";
+            flame.draw(state);
+        }
+        if (node >= 0)
+            showTip(node, event.clientX, event.clientY);
+        else
+            hideTip();
+    });
+    area.addEventListener("mouseleave", () => {
+        state.hover = -1;
+        hideTip();
+        flame.draw(state);
+    });
+    area.addEventListener("mousedown", () => { state.focusShown = false; });
+    area.addEventListener("click", (event) => {
+        const box = at(event);
+
+        if (box)
+            zoomTo(box.node < 0 ? box.of : box.node);
+    });
+    area.addEventListener("keydown", onKey);
+    area.addEventListener("focus", () => {
+        state.focusShown = area.matches(":focus-visible");
+        refreshGraph();
+    });
+    area.addEventListener("blur", () => {
+        state.focusShown = false;
+        hideTip();
+        flame.draw(state);
+    });
+    area.addEventListener("scroll", () => flame.draw(state));
+    new ResizeObserver(() => flame.draw(state)).observe(area);
+    document.addEventListener("keydown", onPageKey);
+    element("controls").addEventListener("submit", (event) => event.preventDefault());
+    element("metric").addEventListener("change", (event) => {
+        state.metric = Number(event.target.value);
+        refreshNumbers();
+    });
+    element("thread").addEventListener("change", (event) => {
+        state.filter.thread = Number(event.target.value);
+        refreshNumbers();
+    });
+    element("size").addEventListener("change", (event) => {
+        setSize(...event.target.value.split(" ").map(Number));
+    });
+    element("search").addEventListener("input", (event) => {
+        state.query = event.target.value;
+        state.chosen = null;
+        refreshFound();
+        flame.draw(state);
+    });
+    element("tabs").addEventListener("click", (event) => {
+        if (event.target.dataset.rows) {
+            state.rows = event.target.dataset.rows;
+            refreshFound();
+        }
+    });
+    element("callees").addEventListener("click", () => setInverted(false));
+    element("callers").addEventListener("click", () => setInverted(true));
+    element("reset").addEventListener("click", () => zoomTo(0));
+    element("clear").addEventListener("click", clearFound);
+    element("theme").addEventListener("click",
+        () => setTheme(document.documentElement.dataset.theme !== "dark"));
+    dark.addEventListener("change", () => setTheme(dark.matches));
+    setTheme(dark.matches);
+}
+
+setUpControls();
+setUpEvents();
+refreshNumbers();
+performance.mark("shown");

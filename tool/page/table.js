@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables beside the flame graph: functions and libraries (flat, and with all they call), sizes,
+ * threads. Rows that are not shown cost no interval.
+ */
+
+const TABLE_ROWS = 100; /* at first, and with each "more" */
+
+/* Rows {key, label, title, flat, total}: sets of tables of sums. */
+function functionRows(profile, stackSums) {
+    const sums = sumsByFrame(profile, stackSums, profile.nameOf, profile.names.length);
+
+    return rowsOf(profile.names.map((name) => name || "[unknown]"), sums, shortName);
+}
+
+function libraryRows(profile, stackSums) {
+    const sums = sumsByFrame(profile, stackSums, profile.libraryOf, profile.libraries.length);
+
+    return rowsOf(profile.libraries, sums, baseName);
+}
+
+function rowsOf(titles, sums, labelOf) {
+    const rows = [];
+
+    titles.forEach((title, key) => {
+        if (!isEmpty(sums.total, key))
+            rows.push({key, title, label: labelOf(title), flat: sums.flat.value(key),
+                       total: sums.total.value(key), sums: () => sums.total.get(key)});
+    });
+    return rows;
+}
+
+/* Rows by something that a row of the file has: sizes, threads. */
+function rowsByColumn(profile, metric, filter, labels, column) {
+    const table = new SumsTable(labels.length);
+
+    profile.eachRow(metric, filter, column, table);
+    return rowsOf(labels, {flat: table, total: table}, (label) => label);
+}
+
+function sizeRows(profile, metric, filter) {
+    const {data} = profile, labels = [];
+
+    for (let i = 0; i < data.sizes.length; i += 2)
+        labels.push(data.sizes[i] > 0 ? formatBytes(data.sizes[i]) : "[not recorded]");
+    return rowsByColumn(profile, metric, {...filter, least: 0, most: Infinity}, labels,
+                        (row) => data.size[row]);
+}
+
+function threadRows(profile, metric, filter) {
+    const {data} = profile;
+
+    return rowsByColumn(profile, metric, {...filter, thread: -1},
+                        [...data.threads, "[not recorded]"],
+                        (row) => data.thread[row] < 0 ? data.threads.length : data.thread[row]);
+}
+
+class TableView {
+    /* choose(row): a row was clicked. */
+    constructor(table, more, choose) {
+        this.table = table;
+        this.more = more;
+        this.choose = choose;
+        this.by = "total";
+        this.shown = TABLE_ROWS;
+        this.rows = [];
+        more.addEventListener("click", () => {
+            this.shown *= 5;
+            this.render();
+        });
+        for (const button of table.tHead.querySelectorAll("button"))
+            button.addEventListener("click", () => {
+                this.by = button.dataset.by;
+                this.render();
+            });
+    }
+
+    /* info: {head, unit, all, flat: whether the table has a column for it, isChosen(row)}. */
+    set(rows, info) {
+        this.rows = rows;
+        this.info = info;
+        this.shown = TABLE_ROWS;
+        this.render();
+    }
+
+    render() {
+        const {by, info} = this;
+        /* Keys are in the order of names. */
+        const order = {flat: (a, b) => b.flat - a.flat, total: (a, b) => b.total - a.total,
+                       name: () => 0}[by];
+        const rows = [...this.rows].sort((a, b) => order(a, b) || a.key - b.key);
+
+        this.table.classList.toggle("no-flat", !info.flat);
+        for (const button of this.table.tHead.querySelectorAll("button")) {
+            const sorted = button.dataset.by === by;
+
+            button.parentElement.ariaSort =
+                sorted ? by === "name" ? "ascending" : "descending" : "none";
+            if (button.dataset.by === "name")
+                button.textContent = info.head;
+        }
+        this.table.tBodies[0].replaceChildren(
+            ...rows.slice(0, this.shown).map((row) => this.makeRow(row)));
+        this.more.hidden = rows.length <= this.shown;
+        this.more.textContent = `${formatCount(rows.length - this.shown)} more`;
+    }
+
+    makeRow(row) {
+        const {info} = this, tr = document.createElement("tr");
+        const sums = row.sums(), interval = info.sampled ? intervalOf(sums, 0) : null;
+        const th = document.createElement("th"), button = document.createElement("button");
+        const name = document.createElement("bdi");
+
+        th.scope = "row";
+        name.textContent = row.label;
+        button.append(name);
+        button.title = row.title;
+        button.ariaPressed = String(info.isChosen(row));
+        button.addEventListener("click", () => this.choose(row));
+        th.append(button);
+        tr.append(th);
+        this.addCell(tr, formatNumber(row.flat, info.unit), row.flat ? "flat" : "flat none");
+        const total = this.addCell(tr, formatNumber(row.total, info.unit), "total");
+        const share = info.all > 0 ? Math.min(Math.max(row.total / info.all, 0), 1) : 0;
+        total.style.setProperty("--share", 100 * share + "%");
+        total.title = formatShare(row.total, info.all) + " of all";
+        this.addCell(tr, interval ? formatRange(interval, info.unit) : "-", "interval");
+        this.addCell(tr, interval ? formatCount(sums.samples) : "-", "samples");
+        tr.classList.toggle("weak", info.isWeak(sums));
+        return tr;
+    }
+
+    addCell(tr, text, name) {
+        const td = document.createElement("td");
+
+        td.textContent = text;
+        td.className = name;
+        tr.append(td);
+        return td;
+    }
+}
