@@ -7,13 +7,16 @@
 #ifndef SA_API_BACKGROUND_H
 #define SA_API_BACKGROUND_H
 
-#include <stdbool.h>
+#include "alloc/api/options.h"
+
+/* Called once, at the first allocation. */
+void sa_background_init(void);
 
 /* Takes the options over. Called once, by the constructor, after the options were read. */
 void sa_background_read_options(void);
 
-/* Whether a maintenance thread runs or will be started. */
-bool sa_background_is_wanted(void);
+/* What the program has chosen: the option, or what the functions have put in its place. */
+sa_option_thread sa_background_choice(void);
 
 /* Called in a child of fork, which has no such thread: requests one if the parent wanted one. */
 void sa_background_after_fork(void);

@@ -216,6 +216,11 @@ static void default_hardening(sa_option_hardening *o, sa_option_hardening v)
     *o = v;
 }
 
+static void default_thread(sa_option_thread *o, sa_option_thread v)
+{
+    *o = v;
+}
+
 static void default_junk(sa_option_junk *o, sa_option_junk v)
 {
     *o = v;

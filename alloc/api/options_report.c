@@ -53,7 +53,7 @@ static void read_effective(struct sa_options *o)
     o->soft_limit = limit_in_effect(SA_LIMIT_SOFT);
     o->hard_limit = limit_in_effect(SA_LIMIT_HARD);
     o->release_rate = sa_maintenance_release_rate();
-    o->maintenance_thread = sa_background_is_wanted();
+    o->maintenance_thread = sa_background_choice();
 }
 
 /* Adds "key": value. */
@@ -74,6 +74,7 @@ static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
     case SA_OPTION_hugepages:
     case SA_OPTION_mixed:
     case SA_OPTION_hardening:
+    case SA_OPTION_thread:
     case SA_OPTION_junk:
         sa_fmt_add(f, "\"");
         sa_option_add_value(f, info, sa_option_load(info, o));

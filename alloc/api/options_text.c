@@ -56,6 +56,13 @@ static const struct {
     {SA_OPTION_hardening, SA_HARDENING_ON, "on"},
     {SA_OPTION_hardening, SA_HARDENING_ON, "true"},
     {SA_OPTION_hardening, SA_HARDENING_ON, "1"},
+    {SA_OPTION_thread, SA_THREAD_AUTO, "auto"},
+    {SA_OPTION_thread, SA_THREAD_OFF, "off"},
+    {SA_OPTION_thread, SA_THREAD_OFF, "false"},
+    {SA_OPTION_thread, SA_THREAD_OFF, "0"},
+    {SA_OPTION_thread, SA_THREAD_ON, "on"},
+    {SA_OPTION_thread, SA_THREAD_ON, "true"},
+    {SA_OPTION_thread, SA_THREAD_ON, "1"},
     {SA_OPTION_junk, SA_JUNK_ALLOC, "alloc"},
     {SA_OPTION_junk, SA_JUNK_FREE, "free"},
     {SA_OPTION_junk, SA_JUNK_BOTH, "on"},
@@ -98,6 +105,7 @@ static size_t field_bytes(enum sa_option_kind kind)
     case SA_OPTION_hugepages:
     case SA_OPTION_mixed:
     case SA_OPTION_hardening:
+    case SA_OPTION_thread:
     case SA_OPTION_junk:
         return sizeof(int);
     default:
@@ -109,6 +117,7 @@ _Static_assert(sizeof(sa_option_type) == sizeof(int) &&
                    sizeof(sa_option_hugepages) == sizeof(int) &&
                    sizeof(sa_option_mixed) == sizeof(int) &&
                    sizeof(sa_option_hardening) == sizeof(int) &&
+                   sizeof(sa_option_thread) == sizeof(int) &&
                    sizeof(sa_option_junk) == sizeof(int) && sizeof(sa_option_size) == 8,
                "field_bytes");
 

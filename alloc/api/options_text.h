@@ -19,6 +19,7 @@ enum sa_option_kind {
     SA_OPTION_hugepages,
     SA_OPTION_mixed,
     SA_OPTION_hardening,
+    SA_OPTION_thread,
     SA_OPTION_junk,
 };
 

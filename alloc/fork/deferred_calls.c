@@ -11,7 +11,7 @@ typedef void sa_deferred_call_handler(void);
 SA_START_DATA uint32_t sa_deferred_call_due;
 
 /* Stored with release order by start-up, loaded with acquire order. */
-static sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS];
+static SA_START_DATA sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS];
 
 void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
 {
@@ -25,9 +25,9 @@ void sa_deferred_call_request(enum sa_deferred_call_work work)
     __atomic_fetch_or(&sa_deferred_call_due, 1u << work, __ATOMIC_RELAXED);
 }
 
-void sa_deferred_call_do(void)
+void sa_deferred_call_do(uint32_t works)
 {
-    uint32_t due = sa_xchg_acquire(&sa_deferred_call_due, 0);
+    uint32_t due = __atomic_fetch_and(&sa_deferred_call_due, ~works, __ATOMIC_ACQUIRE) & works;
 
     for (unsigned i = 0; i < SA_DEFERRED_WORKS; i++) {
         sa_deferred_call_handler *handler = sa_load_acquire(&handlers[i]);

@@ -10,6 +10,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/single_threaded.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/deferred_calls.h"
 #include "alloc/fork/fork_gate.h"
@@ -37,6 +38,19 @@
 /* After this many bytes were freed to the page heap, all countdowns are shortened. A program that
  * has freed much and now allocates little thus reaches a slow path soon, which releases memory. */
 #define MAINTAIN_KICK_BYTES (16ul << 20)
+
+/* From this much free memory on, a process that has several threads anyway has an idle watch. One
+ * that has a single thread waits for sa_page_heap_swings: a second thread makes each lock of libc
+ * slower. */
+#define WATCH_BYTES (24ul << 20)
+
+/* The time between two looks of the idle watch while slow paths make passes. Longer than the time
+ * between two passes. */
+#define LOOK_MS 1000
+
+/* The idle watch ends after so many looks, BUSY_MS apart, that found the program idle. By then a
+ * page that nobody needs has gone back (SA_RELEASE_NS). */
+#define WATCH_LOOKS 16
 
 /* The time between two calls of sa_maintenance_background: BUSY_MS, but QUIET_MS once more than
  * BUSY_CALLS calls in a row have found nothing to do. */
@@ -73,9 +87,20 @@ static SA_START_DATA struct {
      * shortened. */
     uint64_t kicked_freed;
     uint64_t passes SA_GUARDED_BY(SA_RANK_MAINTAIN); /* since the start; atomic, relaxed */
-    uint32_t sleeping; /* atomic, ordered with `wakes`; written by the thread: it waits */
-    bool want_thread;  /* atomic, relaxed: the next pass requests the thread */
-} maintain;
+    uint32_t sleeping;        /* atomic, ordered with `wakes`; written by the thread: SLEEPS_... */
+    bool want_thread;         /* atomic, relaxed: the next pass requests the thread */
+    unsigned char want_watch; /* atomic, relaxed: an idle watch is requested when there is reason */
+} maintain = {.want_watch = 1};
+
+/* How the thread sleeps: until its time, or also until much memory has been freed. */
+enum { SLEEPS_NOT, SLEEPS_QUIETLY, SLEEPS_LIGHTLY };
+
+/* What the idle watch remembers: the passes that had been made at its last look, by whomever, and
+ * its looks in a row that found the program idle. Belongs to the thread. */
+struct idle_watch {
+    uint64_t passes;
+    unsigned looks;
+};
 
 /* What few programs use. The first pass reads it. */
 static SA_START_DATA struct {
@@ -91,6 +116,7 @@ static SA_START_DATA struct {
      * to do, up to BUSY_CALLS + 1; and sa_page_heap_freed at its last call. */
     unsigned quiet;
     uint64_t seen_freed;
+    struct idle_watch watch;
     uint32_t wakes;                    /* atomic: calls of sa_maintenance_wake */
     struct sa_maintenance_stats stats; /* atomic, relaxed; without `passes`, which is above */
 } background;
@@ -130,23 +156,32 @@ static void maintain_steady(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
     sa_add_relaxed(&background.stats.steady_bytes, given);
 }
 
+/* Requests the thread as an idle watch, once until sa_maintenance_want_watch is called again. */
+SA_RARE static void maintain_request_watch(void)
+{
+    sa_store_relaxed(&maintain.want_watch, 0);
+    sa_deferred_call_request(SA_DEFERRED_THREAD);
+}
+
 /* One pass: moves capacity between caches, releases memory that was not needed, applies the release
  * rate, and chooses sampling rates. */
 static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTAIN)
 {
-    bool more;
+    size_t left;
 
     SA_DCHECK(sa_thread.gate_depth);
     sa_cpu_cache_tick();
     if (maintain.passes % 2)
         sa_transfer_plunder();
     sa_count_add(&maintain.passes, 1);
-    more = sa_page_heap_tick(&sa_page_heap_ordinary, now);
-    more |= sa_page_heap_tick(&sa_page_heap_sampled, now);
+    left = sa_page_heap_tick(&sa_page_heap_ordinary, now);
+    left += sa_page_heap_tick(&sa_page_heap_sampled, now);
     maintain_steady(now);
-    sa_store_relaxed(&background.more, more);
-    if (more) /* the next pass comes soon after the program's next allocation */
+    sa_store_relaxed(&background.more, left != 0);
+    if (left) /* the next pass comes soon after the program's next allocation */
         sa_cpu_cache_kick();
+    if (left > WATCH_BYTES && !sa_single_threaded() && sa_load_relaxed(&maintain.want_watch))
+        maintain_request_watch();
     sa_sample_rates_tick(now);
     SA_VALIDATE(sa_stack_table_validate());
     SA_VALIDATE(sa_live_samples_validate());
@@ -224,11 +259,13 @@ void sa_maintenance_poll(uint64_t now)
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
-        if (SA_UNLIKELY(sa_load_relaxed(&maintain.sleeping)))
+        if (SA_UNLIKELY(sa_load_relaxed(&maintain.sleeping) == SLEEPS_LIGHTLY))
             sa_maintenance_wake();
         if (sa_load_relaxed(&sa_vm.map_failures))
             maintain_defragment();
     }
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_swings)) && sa_load_relaxed(&maintain.want_watch))
+        maintain_request_watch();
     if (SA_LIKELY(now < sa_load_relaxed(&maintain.next_ns)))
         return;
     if (!sa_lock_try(&maintain.lock, SA_RANK_MAINTAIN))
@@ -359,6 +396,32 @@ SA_RARE unsigned sa_maintenance_background(void)
     return quiet > BUSY_CALLS ? QUIET_MS : BUSY_MS;
 }
 
+SA_RARE unsigned sa_maintenance_watch(void)
+{
+    struct idle_watch *w = &background.watch;
+    uint64_t passes = sa_load_relaxed(&maintain.passes);
+    bool idle = passes == w->passes;
+
+    w->passes = passes;
+    if (!idle) { /* the program does the work itself */
+        w->looks = 0;
+        return LOOK_MS;
+    }
+    if (!sa_fork_gate_enter())
+        return BUSY_MS;
+    sa_maintenance_poll(sa_clock_coarse_ns());
+    sa_fork_gate_leave();
+    w->passes = sa_load_relaxed(&maintain.passes);
+    return ++w->looks < WATCH_LOOKS ? BUSY_MS : 0;
+}
+
+SA_RARE void sa_maintenance_want_watch(bool wanted)
+{
+    sa_store_relaxed(&sa_page_heap_swings, 0);
+    sa_store_relaxed(&maintain.want_watch, wanted);
+    background.watch = (struct idle_watch){0};
+}
+
 SA_RARE void sa_maintenance_want_thread(bool wanted, bool soon)
 {
     if (wanted && !soon)
@@ -373,10 +436,10 @@ SA_RARE uint32_t sa_maintenance_wakes(void)
 
 SA_RARE void sa_maintenance_sleep(uint32_t wakes, unsigned ms)
 {
-    sa_store_seq_cst(&maintain.sleeping, 1); /* before the kernel reads `wakes`, which
-                                                sa_maintenance_wake changes before it reads this */
+    /* Before the kernel reads `wakes`, which sa_maintenance_wake changes before it reads this. */
+    sa_store_seq_cst(&maintain.sleeping, ms > LOOK_MS ? SLEEPS_LIGHTLY : SLEEPS_QUIETLY);
     sa_sys_futex_wait(&background.wakes, wakes, (int64_t)ms * 1000000);
-    sa_store_relaxed(&maintain.sleeping, 0);
+    sa_store_relaxed(&maintain.sleeping, SLEEPS_NOT);
 }
 
 SA_RARE void sa_maintenance_wake(void)

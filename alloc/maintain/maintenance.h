@@ -48,13 +48,25 @@ size_t sa_maintenance_release_rate(void);
  */
 unsigned sa_maintenance_background(void) SA_OUTSIDE_GATE;
 
+/*
+ * A look of the idle watch, the thread of a process that did not ask for one. Does what is due if
+ * no slow path has done so since the last look: the program is idle. Outside the fork gate. Returns
+ * the milliseconds until the next look, or 0: there is nothing left to release.
+ */
+unsigned sa_maintenance_watch(void) SA_OUTSIDE_GATE;
+
+/* Sets whether an idle watch is requested (SA_DEFERRED_THREAD) as soon as the program might leave
+ * much free memory behind when it becomes idle; at the start: true. A request ends it. */
+void sa_maintenance_want_watch(bool wanted);
+
 /* Sets whether the next pass requests the start of the maintenance thread (SA_DEFERRED_THREAD).
  * soon: at the next pass that is due; else a pass of at least 500 ms from now. */
 void sa_maintenance_want_thread(bool wanted, bool soon);
 
 /*
  * For the maintenance thread: sleeps up to `ms`. Does not sleep if sa_maintenance_wake was called
- * since sa_maintenance_wakes returned `wakes`. Slow paths wake the thread when much has been freed.
+ * since sa_maintenance_wakes returned `wakes`. From a sleep of more than a second, slow paths wake
+ * the thread when much has been freed.
  */
 uint32_t sa_maintenance_wakes(void);
 void sa_maintenance_sleep(uint32_t wakes, unsigned ms);

@@ -12,6 +12,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -143,6 +144,17 @@ long sa_sys_read_file(const char *path, char *buf, size_t cap)
     buf[len] = '\0';
     sa_syscall(SYS_close, fd);
     return (long)len;
+}
+
+SA_RARE bool sa_sys_has_filter(void)
+{
+    static const char field[] = "\nSeccomp:\t"; /* 0: none */
+    char text[4096], *at;
+
+    if (sa_filtered() || sa_sys_read_file("/proc/self/status", text, sizeof(text)) <= 0)
+        return true;
+    at = strstr(text, field);
+    return !at || at[sizeof(field) - 1] != '0';
 }
 
 SA_RARE int sa_sys_open(const char *path, int flags, int mode)

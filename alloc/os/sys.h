@@ -43,6 +43,10 @@ int sa_sys_affinity(void *ret, size_t bytes);
  * or -errno. */
 long sa_sys_read_file(const char *path, char *buf, size_t cap);
 
+/* Whether the process has a filter of system calls, be it from before it was executed; also true if
+ * the kernel does not tell. Reads a file. */
+bool sa_sys_has_filter(void);
+
 /* Files. Paths are relative to the current folder; close-on-exec is always set. */
 int sa_sys_open(const char *path, int flags, int mode);
 int sa_sys_close(int fd);

@@ -206,10 +206,10 @@ size_t salloc_get_release_rate(void);
 
 /**
  * Starts the maintenance thread, which releases free memory. Without it, calls of malloc and free
- * do that work from time to time. Only a program that frees much and then calls neither for long
- * benefits from the thread. The thread handles no signals and runs no code of the program. A child
- * of fork gets a thread of its own when it allocates. The option maintenance_thread:on has the same
- * effect, but starts the thread later.
+ * do that work from time to time, and a thread that the library starts by itself does it in an idle
+ * process that would keep more than about 24 MiB. The maintenance thread replaces that one. It
+ * handles no signals and runs no code of the program. A child of fork gets a thread of its own when
+ * it allocates. The option maintenance_thread:on has the same effect, but starts the thread later.
  *
  * @return 0, also if the thread runs already; -1 with errno EAGAIN (the thread cannot be created),
  *         EBUSY (another thread is stopping it).
@@ -217,8 +217,9 @@ size_t salloc_get_release_rate(void);
 int salloc_start_maintenance_thread(void);
 
 /**
- * Stops the maintenance thread and waits for its end. Some calls fail in a process with several
- * threads (unshare, setns). If the thread watches memory pressure, the wait may take two seconds.
+ * Stops the maintenance thread and waits for its end. The library starts no other one by itself.
+ * Some calls fail in a process with several threads (unshare, setns). If the thread watches memory
+ * pressure, the wait may take two seconds.
  *
  * @return 0, also if there is no thread; -1 with errno EBUSY (another thread is stopping it).
  */

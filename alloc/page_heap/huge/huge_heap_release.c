@@ -24,6 +24,10 @@
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
 #define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
 
+/* Refaults from which on the heap keeps so much memory, after the program has freed all, that a
+ * thread should release it in case the program does nothing more. */
+#define SWING_PAGES (16ul << 20 >> SA_PAGE_SHIFT)
+
 /* A hugepage with fewer free pages than this is partially released by request only. */
 #define BREAK_MIN 32
 
@@ -31,6 +35,8 @@
 #define RELEASE_RUN 8                          /* hugepages released by one system call, at most */
 #define GATHER_RUN  512                        /* the same where address space has run out */
 #define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
+
+SA_START_DATA unsigned char sa_page_heap_swings;
 
 static void *hugepage_address(size_t hugepage)
 {
@@ -82,6 +88,8 @@ void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
     SA_DCHECK(missing <= h->refault_credit);
     h->refault_credit -= missing;
     h->refaults += missing;
+    if (SA_UNLIKELY(missing && h->refaults > SWING_PAGES))
+        sa_store_relaxed(&sa_page_heap_swings, 1);
 }
 
 /* The pages to release at once. */
@@ -373,7 +381,7 @@ static void heap_release_idle(struct sa_huge_heap *h, double part) SA_REQUIRES(S
     heap_forget(h, done, part);
 }
 
-bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
+size_t sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
     size_t left;
@@ -399,7 +407,7 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
      * nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, SIZE_MAX);
-    return left > HEAP_KEEP + HEAP_KEEP / 4;
+    return left > HEAP_KEEP + HEAP_KEEP / 4 ? left << SA_PAGE_SHIFT : 0;
 }
 
 SA_RARE void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)

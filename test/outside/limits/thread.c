@@ -9,16 +9,13 @@
  * there is none)
  */
 #include "include/salloc/salloc.h"
-#include "test/outside/check.h"
+#include "test/outside/limits/tasks.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#define MIB (1ul << 20)
 
 /* Beside what was freed: what the heap keeps, caches of the CPUs. */
 #if SA_HARDENED /* each of 8 MiB of blocks in the quarantine may be alone on a page of 8 KiB */
@@ -30,11 +27,6 @@
 static int (*start_thread)(void), (*stop_thread)(void);
 static unsigned (*process)(void);
 static int (*set_rate)(size_t);
-
-static size_t resident(void)
-{
-    return check_status("VmRSS:") * 1024;
-}
 
 /* A word of a thread's status file; 0: there is none. */
 static unsigned long status_of(const char *thread, const char *field, int base)
@@ -56,36 +48,13 @@ static unsigned long status_of(const char *thread, const char *field, int base)
 /* The number of the maintenance thread in name; false: there is none. */
 static bool find_thread(char name[32])
 {
-    DIR *tasks = opendir("/proc/self/task");
-    struct dirent *d;
-    bool found = false;
-
-    REQUIRE(tasks);
-    while (!found && (d = readdir(tasks))) {
-        char path[300], text[32] = "";
-        int fd;
-
-        snprintf(path, sizeof(path), "/proc/self/task/%s/comm", d->d_name);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        found = read(fd, text, sizeof(text) - 1) > 0 && strcmp(text, "salloc-maintain\n") == 0;
-        close(fd);
-        if (found)
-            snprintf(name, 32, "%.30s", d->d_name);
-    }
-    closedir(tasks);
-    return found;
+    return find_task("salloc-maintain", name);
 }
 
 /* Within a while: a thread begins or ends by itself. */
 static bool there_is_a_thread(bool expected)
 {
-    char name[32];
-
-    for (int i = 0; i < 200 && find_thread(name) != expected; i++)
-        usleep(10000);
-    return find_thread(name);
+    return there_is("salloc-maintain", expected);
 }
 
 /* Uses and frees blocks of a size; then calls nothing. */

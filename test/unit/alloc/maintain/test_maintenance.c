@@ -286,6 +286,31 @@ static void test_maintain_collapses_in_steps(void **state)
     collapse.left = 0;
 }
 
+/* The idle watch leaves the work to slow paths while they do it. Then it does it, and ends after
+ * eight seconds. A fork child, or a program that changes its mind, begins anew. */
+static void test_maintain_watches_for_idleness(void **state)
+{
+    struct sa_maintenance_stats before, after;
+
+    (void)state;
+    sa_maintenance_want_watch(true);
+    sa_maintenance_stats(&before);
+    for (int i = 0; i < 20; i++) { /* a pass by a slow path before each look */
+        let_pass(0.6);
+        sa_front_free(sa_front_alloc(300 * MIB / 1024, 1, false));
+        sa_maintenance_stats(&after);
+        assert_int_equal(after.passes, before.passes + 1);
+        before = after;
+        assert_int_equal(sa_maintenance_watch(), 1000);
+    }
+    for (int idle = 0; idle < 16; idle++) {
+        let_pass(0.5);
+        assert_int_equal(sa_maintenance_watch(), idle < 15 ? 500 : 0);
+    }
+    sa_maintenance_stats(&after);
+    assert_int_equal(after.passes, before.passes + 16);
+}
+
 /* A thread that sleeps is woken when much is freed; a wake between its decision to sleep and its
  * sleep is not lost. */
 static void sleeper(int index, void *arg)
@@ -296,7 +321,7 @@ static void sleeper(int index, void *arg)
         wakes = sa_maintenance_wakes();
         __atomic_store_n(woken, 1, __ATOMIC_RELEASE);
         for (int i = 0; i < 100 && sa_maintenance_wakes() == wakes; i++)
-            sa_maintenance_sleep(wakes, 100);
+            sa_maintenance_sleep(wakes, 4000);
         THREAD_CHECK(sa_maintenance_wakes() != wakes);
         sa_maintenance_sleep(wakes, 1000000); /* too late: returns at once */
         __atomic_store_n(woken, 2, __ATOMIC_RELEASE);
@@ -367,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_maintain_releases_at_the_rate),
         cmocka_unit_test(test_maintain_in_the_background),
         cmocka_unit_test(test_maintain_collapses_in_steps),
+        cmocka_unit_test(test_maintain_watches_for_idleness),
         cmocka_unit_test(test_maintain_wakes_who_sleeps),
         cmocka_unit_test(test_maintain_relieves_pressure),
         cmocka_unit_test(test_maintain_runs_in_any_thread),
