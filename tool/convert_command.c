@@ -2,6 +2,7 @@
 /* sallocctl convert: profile files in other formats. */
 #include "tool/command.h"
 
+#include "tool/add_lines.h"
 #include "tool/convert.h"
 #include "tool/output.h"
 
@@ -13,12 +14,14 @@
 struct options {
     const char *in, *out, *metric;
     const struct sa_file_format *format;
+    bool lines;
 };
 
 static int parse(int argc, char **argv, struct options *ret)
 {
     static const struct option names[] = {{"format", required_argument, NULL, 'f'},
                                           {"metric", required_argument, NULL, 'm'},
+                                          {"lines", no_argument, NULL, 'l'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     const char *format = NULL;
@@ -26,13 +29,15 @@ static int parse(int argc, char **argv, struct options *ret)
 
     memset(ret, 0, sizeof(*ret));
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "f:m:h", names, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "f:m:lh", names, NULL)) != -1) {
         if (c == 'h')
             return sa_command_help(&sa_command_convert);
         if (c == 'f')
             format = optarg;
         else if (c == 'm')
             ret->metric = optarg;
+        else if (c == 'l')
+            ret->lines = true;
         else
             return sa_command_misused(&sa_command_convert, "there is no such option");
     }
@@ -72,6 +77,17 @@ static void convert(const struct sa_profile_file *file, const struct options *o,
     sa_buffer_free(&out);
 }
 
+static bool add_lines(struct sa_profile_file *file, struct sa_error *e)
+{
+#ifdef SA_LINES
+    return sa_add_lines(file, NULL, e);
+#else
+    (void)file;
+    sa_error_set(e, SA_EXIT_FAILED, "--lines: this sallocctl was built without elfutils' libdw");
+    return false;
+#endif
+}
+
 static int run(int argc, char **argv)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
@@ -82,7 +98,8 @@ static int run(int argc, char **argv)
     if (code >= 0)
         return code;
     if (sa_profile_file_read(&file, o.in, &e)) {
-        convert(&file, &o, &e);
+        if (!o.lines || add_lines(&file, &e))
+            convert(&file, &o, &e);
         sa_profile_file_free(&file);
     }
     return sa_error_print(&e);
@@ -93,7 +110,7 @@ const struct sa_command sa_command_convert = {
     .run = run,
     .what = "write a profile file in another format",
     .usage =
-        "usage: sallocctl convert [--format FORMAT] [--metric NAME] IN OUT\n"
+        "usage: sallocctl convert [--format FORMAT] [--metric NAME] [--lines] IN OUT\n"
         "\n"
         "Writes a profile in another format, with the same numbers to the byte. IN is a .pb.gz or\n"
         ".pb: of the library, of 'sallocctl profile', or of any program that writes\n"
@@ -104,6 +121,8 @@ const struct sa_command sa_command_convert = {
         "  -m, --metric NAME    what a format with a single metric has, as inuse_objects; else "
         "the\n"
         "                       one that the profile shows first\n"
+        "  -l, --lines          add source files, lines and inlined functions, from the debug\n"
+        "                       information of the programs, and demangle names\n"
         "\n"
         "Exit code: 0 done, 1 a file cannot be read or written, 2 usage, 3 there is no such file,\n"
         "7 it is no profile, or damaged.\n"};

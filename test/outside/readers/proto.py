@@ -57,14 +57,18 @@ class Profile:
         self.period_type, self.period = self.words(raw[11][0]), raw.get(12, [0])[0]
         self.comments = [self.strings[i] for i in raw.get(13, [])]
         self.mappings = {m[1]: m for m in map(dict, map(fields, raw.get(3, [])))}
-        functions = {f[1]: self.strings[f[2]] for f in map(dict, map(fields, raw.get(5, [])))}
+        whole = {f[1]: f for f in map(dict, map(fields, raw.get(5, [])))}
+        functions = {number: self.strings[f[2]] for number, f in whole.items()}
         self.function_ids = list(functions)
         self.locations = {}
+        self.lines = {}  # {location id: [(function, its mangled name, source file, line)]}
         for message in raw.get(4, []):
             location = dict(fields(message))
             lines = [dict(fields(v)) for n, v in fields(message) if n == 4]
             self.locations[location[1]] = (location.get(2, 0), location.get(3, 0),
                                            [functions[line[1]] for line in lines])
+            self.lines[location[1]] = [(*(self.strings[whole[line[1]].get(i, 0)] for i in (2, 3, 4)), line.get(2, 0))
+                                       for line in lines]
         self.samples = [self.sample(s) for s in raw.get(2, [])]
 
     def words(self, message):
