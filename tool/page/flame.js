@@ -6,6 +6,7 @@
 
 const ROW = 20; /* pixels of a level */
 const NARROW = 0.8; /* pixels */
+const HATCH = 8; /* pixels from line to line, of frames that chance may explain */
 const FONT =
     "12px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const HUES = 8; /* libraries of their own colour; see page.css */
@@ -48,14 +49,14 @@ class FlameView {
     makeHatch() {
         const tile = document.createElement("canvas"), context = tile.getContext("2d");
 
-        tile.width = tile.height = 6;
+        tile.width = tile.height = HATCH;
         context.strokeStyle = this.color.ground;
-        context.lineWidth = 2;
-        context.globalAlpha = 0.8;
-        for (const at of [-6, 0, 6]) {
+        context.lineWidth = 2.5;
+        context.globalAlpha = 0.6;
+        for (const at of [-HATCH, 0, HATCH]) {
             context.beginPath();
-            context.moveTo(at - 1, 7);
-            context.lineTo(at + 7, -1);
+            context.moveTo(at - 1, HATCH + 1);
+            context.lineTo(at + HATCH + 1, -1);
             context.stroke();
         }
         return this.context.createPattern(tile, "repeat");
@@ -173,7 +174,7 @@ class FlameView {
         }
     }
 
-    /* The name, without arguments if these do not fit. */
+    /* The name; if that does not fit, without arguments, then without what it is part of. */
     labelOf(node, room) {
         let name = this.tree.name(node);
 
@@ -182,6 +183,8 @@ class FlameView {
                 this.labels.set(name, shortName(name));
             name = this.labels.get(name);
         }
+        for (let at; name.length > room && (at = name.indexOf("::")) >= 0;)
+            name = name.slice(at + 2);
         return name.length > room ? name.slice(0, Math.max(room - 1, 1)) + "…" : name;
     }
 

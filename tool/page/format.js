@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and names as text. Numbers are as `sallocctl report` prints them. */
+/* Numbers and names as text. Numbers have the digits that `sallocctl report` prints. */
 
 /* With so many decimals; a number that lies in the middle becomes even, as in C. toFixed rounds
  * such numbers up. */
@@ -22,15 +22,13 @@ function formatBytes(bytes) {
     return fixed(bytes, unit ? 1 : 0) + " " + units[unit];
 }
 
-function formatNumber(number, unit) {
-    if (unit === "bytes")
-        return formatBytes(number);
-    return number < 1e15 ? fixed(number, 0) : "unknown";
+/* 1234 as 1,234. */
+function formatCount(number) {
+    return number < 1e15 ? fixed(number, 0).replace(/\B(?=(\d{3})+$)/g, ",") : "unknown";
 }
 
-/* "as many": 1234 as 1,234. */
-function formatCount(number) {
-    return fixed(number, 0).replace(/\B(?=(\d{3})+$)/g, ",");
+function formatNumber(number, unit) {
+    return unit === "bytes" ? formatBytes(number) : formatCount(number);
 }
 
 /* "of what": with the unit, unless the number has it. */

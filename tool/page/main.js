@@ -74,6 +74,7 @@ function refreshTree(frames) {
     hueOf ||= huesOf(profile, tree);
     state.zoom = state.focus = tree.find(frames);
     state.hover = -1;
+    hideTip();
     flame.unit = metricOf().unit;
     flame.setTree(tree, hueOf);
     refreshFound();
@@ -179,8 +180,11 @@ function refreshTable(isName) {
 
     for (const button of element("tabs").children)
         button.ariaPressed = String(button.dataset.rows === rows);
+    /* Of sizes and threads there is what the filter leaves out, too. */
+    const sum = rows === "sizes" || rows === "threads"
+        ? list.reduce((total, row) => total + row.total, 0) : all.value;
     table.set(rows === "functions" && isName ? list.filter((row) => isName[row.key]) : list, {
-        head: heads[rows], unit: metricOf().unit, all: all.value, isWeak: isWeakSums,
+        head: heads[rows], unit: metricOf().unit, all: sum, isWeak: isWeakSums,
         sampled: profile.isSampled(metric), flat: rows === "functions" || rows === "libraries",
         isChosen: (row) => rows === "sizes" ? filter.least === filter.most &&
                                filter.least === profile.data.sizes[2 * row.key]
@@ -210,8 +214,12 @@ function chooseRow(row) {
 }
 
 function setSize(least, most) {
+    const select = element("size"), value = `${least} ${most}`;
+
     Object.assign(state.filter, {least, most});
-    element("size").value = `${least} ${most}`;
+    select.value = value;
+    if (select.value !== value)
+        select.add(new Option(formatBytes(least), value, false, true));
     refreshNumbers();
 }
 
@@ -258,8 +266,23 @@ function tipLines(node) {
 
 /* x, y: of the pointer; without them beside the node's box. */
 function showTip(node, x, y) {
-    const tip = element("tip"), name = document.createElement("strong");
-    const area = flame.area.getBoundingClientRect(), box = flame.boxOf(node);
+    const tip = element("tip"), area = flame.area.getBoundingClientRect();
+
+    if (tip.hidden || tip.dataset.node !== String(node))
+        fillTip(tip, node);
+    if (x === undefined) {
+        const box = flame.boxOf(node);
+
+        x = area.left + (box ? Math.max(box.x, 0) : 0);
+        y = area.top + (tree.level[node] + 1) * ROW - flame.area.scrollTop;
+    }
+    tip.style.left = Math.max(8, Math.min(x + 12, innerWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = (y + 16 + tip.offsetHeight > innerHeight
+        ? Math.max(8, y - tip.offsetHeight - ROW - 4) : y + 16) + "px";
+}
+
+function fillTip(tip, node) {
+    const name = document.createElement("strong");
 
     name.textContent = tree.name(node);
     tip.replaceChildren(name, ...tipLines(node).map((text) => {
@@ -268,14 +291,8 @@ function showTip(node, x, y) {
         line.textContent = text;
         return line;
     }));
+    tip.dataset.node = node;
     tip.hidden = false;
-    if (x === undefined) {
-        x = area.left + (box ? Math.max(box.x, 0) : 0);
-        y = area.top + (tree.level[node] + 1) * ROW - flame.area.scrollTop;
-    }
-    tip.style.left = Math.max(8, Math.min(x + 12, innerWidth - tip.offsetWidth - 8)) + "px";
-    tip.style.top = (y + 16 + tip.offsetHeight > innerHeight
-        ? Math.max(8, y - tip.offsetHeight - ROW - 4) : y + 16) + "px";
 }
 
 function hideTip() {
@@ -342,6 +359,7 @@ function setInverted(inverted) {
     state.inverted = inverted;
     element("callees").ariaPressed = String(!inverted);
     element("callers").ariaPressed = String(inverted);
+    table.by = inverted ? "flat" : "total";
     flame.area.scrollTop = 0;
     refreshTree([]);
 }

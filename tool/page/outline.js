@@ -18,13 +18,13 @@ class Outline {
 
         for (const node of path)
             if (node !== focus)
-                items.push(this.item(tree, node, true, describe));
+                items.push(this.item(tree, node, focus, true, describe));
         const around = focus ? this.around(tree.children(tree.parent[focus]), focus) : [focus];
         for (const node of around) {
-            items.push(this.item(tree, node, node === focus, describe));
+            items.push(this.item(tree, node, focus, node === focus, describe));
             if (node === focus)
                 for (const child of tree.children(node).slice(0, OUTLINE_MOST))
-                    items.push(this.item(tree, child, false, describe));
+                    items.push(this.item(tree, child, focus, false, describe));
         }
         this.list.replaceChildren(...items);
         this.area.setAttribute("aria-activedescendant", "node-" + focus);
@@ -36,7 +36,7 @@ class Outline {
         return at < 0 ? [node] : list.slice(from, from + OUTLINE_MOST);
     }
 
-    item(tree, node, open, describe) {
+    item(tree, node, focus, open, describe) {
         const element = document.createElement("div"), children = tree.children(node);
         const siblings = node ? tree.children(tree.parent[node]) : [node];
 
@@ -45,8 +45,7 @@ class Outline {
         element.setAttribute("aria-level", tree.level[node] + 1);
         element.setAttribute("aria-setsize", siblings.length);
         element.setAttribute("aria-posinset", siblings.indexOf(node) + 1);
-        element.setAttribute("aria-selected", String(
-            this.area.getAttribute("aria-activedescendant") === element.id));
+        element.setAttribute("aria-selected", String(node === focus));
         if (children.length)
             element.setAttribute("aria-expanded", String(open));
         element.textContent = describe(node);

@@ -86,8 +86,8 @@ class TableView {
     render() {
         const {by, info} = this;
         /* Keys are in the order of names. */
-        const order = {flat: (a, b) => b.flat - a.flat, total: (a, b) => b.total - a.total,
-                       name: () => 0}[by];
+        const order = {flat: (a, b) => b.flat - a.flat || b.total - a.total,
+                       total: (a, b) => b.total - a.total, name: () => 0}[by];
         const rows = [...this.rows].sort((a, b) => order(a, b) || a.key - b.key);
 
         this.table.classList.toggle("no-flat", !info.flat);
@@ -126,7 +126,10 @@ class TableView {
         total.title = formatShare(row.total, info.all) + " of all";
         this.addCell(tr, interval ? formatRange(interval, info.unit) : "-", "interval");
         this.addCell(tr, interval ? formatCount(sums.samples) : "-", "samples");
-        tr.classList.toggle("weak", info.isWeak(sums));
+        if (info.isWeak(sums)) {
+            tr.className = "weak";
+            button.setAttribute("aria-description", "chance may explain it");
+        }
         return tr;
     }
 

@@ -67,7 +67,7 @@ def page_rows(tab, column):
         low, high = ends if len(ends) == 2 else ('-', '-')
         if ' ' in high and ' ' not in low:
             low += ' ' + high.split(' ')[1]
-        rows.append((value, low, high, name))
+        rows.append((*(number.replace(',', '') for number in (value, low, high)), name))
     return rows
 
 
@@ -175,6 +175,64 @@ def case_hostile(test):
         refused = [e['params'].get('blockedReason') for e in tab.events if e['method'] == 'Network.loadingFailed']
         assert refused == ['csp'] * (len([url for url in tab.requests() if not url.startswith('data:')]) - 1), refused
         tab.close()
+
+
+def case_keys(test):
+    """Screen readers have names, sums and intervals as a tree and as tables; keys do what the mouse does."""
+    period, tab = 65536, test.browser()
+    rows = [made_profile.row(['inner', 'left', 'main'], 4096, 300, period), made_profile.row(['right', 'main'], 64, 2, period),
+            made_profile.row(['main', 'inner', 'main'], 1 << 20, 7, period)]
+    tab.open(page_of(test, make(test, rows, period)))
+    share = tab.js('describe(tree.children(0)[0])')
+    assert share.startswith('main: ') and ' 100.0%, 95 % interval ' in share and share.endswith(' 309 samples'), share
+
+    def items():
+        return [name for role, name in tab.accessible() if role == 'treeitem']
+    assert any(name.startswith('all: ') for name in items()) and share in items(), items()
+    # Recursion: what main holds in all is the total, once.
+    found = tab.accessible()
+    cells = [name for role, name in found if role == 'cell']
+    assert tab.js('formatBytes(all.value)') in cells and '309' in cells, cells
+    assert {'Functions', 'Sizes', 'Callers', 'Dark mode', 'Search functions', 'Show'} <= {name for _, name in found}, found
+    tab.js('element("area").focus()')
+    for key, name, chance in (('ArrowDown', 'main', False), ('ArrowDown', 'left', False), ('ArrowRight', 'inner', False),
+                              ('ArrowRight', 'right', True), ('ArrowRight', 'right', True), ('ArrowLeft', 'inner', False), ('ArrowUp', 'main', False),
+                              ('ArrowDown', 'left', False)):
+        tab.key(key)
+        focused = tab.js('document.getElementById(element("area").getAttribute("aria-activedescendant")).textContent')
+        assert focused.startswith(name + ': ') and focused.endswith('chance may explain it') == chance, (key, focused)
+        assert focused in items()
+        assert tab.js('element("tip").hidden') is False and name == tab.js('element("tip").firstChild.textContent')
+    tab.key('Enter')
+    assert tab.js('tree.name(state.zoom)') == 'left' and not tab.js('element("reset").hidden')
+    for name in ('main', 'all', 'all'):
+        tab.key('Escape')
+        assert tab.js('tree.name(state.zoom)') == name
+    tab.key('/')
+    assert tab.js('document.activeElement.id') == 'search'
+    for key in 'inner':
+        tab.key(key)
+    said = tab.js('element("found").textContent')
+    assert said.startswith('1 function: ') and said.endswith(' 307 samples'), said
+    assert ('status', '') in [(role, '') for role, _ in tab.accessible()]
+    tab.key('Escape')
+    assert tab.js('element("found").textContent === "" && state.isFrame === null')
+    # The mouse: a click zooms, and the frame under it is told of.
+    tab.js('zoomTo(0)')
+    x, y = tab.js('(() => { const r = element("area").getBoundingClientRect(); return [r.left + 20, r.top + 2.5 * ROW]; })()')
+    tab.click(x, y)
+    assert tab.js('tree.name(state.zoom)') == 'left' and tab.js('tree.path(state.zoom).length') == 3
+    # Filters leave the sum of their samples.
+    tab.js('document.querySelector("[data-rows=sizes]").click()')
+    tab.js('[...document.querySelectorAll("#table tbody button")].find(b => b.title === "64 B").click()')
+    assert tab.js('[all.samples, all.value]') == [2, rows[1][1][1]] and tab.js('element("size").value') == '64 64'
+    # The theme follows the system, until it is switched.
+    assert tab.js('document.documentElement.dataset.theme') == 'light'
+    tab.call('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': 'dark'}])
+    assert tab.js('document.documentElement.dataset.theme') == 'dark'
+    tab.js('element("theme").click()')
+    assert tab.js('document.documentElement.dataset.theme') == 'light'
+    assert not tab.complaints(), tab.complaints()
 
 
 def big(test):
