@@ -19,6 +19,7 @@ const state = {
     isFrame: null, /* what is highlighted */
 };
 let stackSums, tree, hueOf, all;
+let tableRows = {}; /* by what they are; made when first shown */
 
 const flame = new FlameView(element("area"), element("canvas"), element("sizer"));
 const outline = new Outline(element("area"), element("outline"));
@@ -60,6 +61,7 @@ function refreshNumbers() {
 
     stackSums = profile.stackSums(state.metric, state.filter);
     all = sumOfStacks(profile, stackSums, null);
+    tableRows = {};
     refreshTree(frames);
     refreshTotal();
     refreshLegend();
@@ -176,7 +178,7 @@ function refreshTable(isName) {
                    libraries: () => libraryRows(profile, stackSums),
                    sizes: () => sizeRows(profile, metric, filter),
                    threads: () => threadRows(profile, metric, filter)};
-    const list = lists[rows]();
+    const list = tableRows[rows] ||= lists[rows]();
 
     for (const button of element("tabs").children)
         button.ariaPressed = String(button.dataset.rows === rows);

@@ -98,10 +98,9 @@ class Browser:
     def requests(self):
         return [e['params']['request']['url'] for e in self.events if e['method'] == 'Network.requestWillBeSent']
 
-    def picture(self, path):
-        self.js('new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))')
-        with open(path, 'wb') as f:
-            f.write(base64.b64decode(self.call('Page.captureScreenshot', format='png')['data']))
+    def picture(self):
+        """The bytes of a PNG. The page is drawn for it, also where nothing else makes the browser draw."""
+        return base64.b64decode(self.call('Page.captureScreenshot', format='png')['data'])
 
     def close(self):
         self.process.terminate()
