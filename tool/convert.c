@@ -112,8 +112,7 @@ static size_t merge(struct line *lines, size_t count, const char *text)
     for (size_t i = 0; i < count; i++) {
         if (kept && text_order(&lines[kept - 1], &lines[i]) == 0) {
             for (unsigned k = 0; k < 4; k++)
-                __builtin_add_overflow(lines[kept - 1].values[k], lines[i].values[k],
-                                       &lines[kept - 1].values[k]);
+                sa_file_add(&lines[kept - 1].values[k], lines[i].values[k]);
         } else {
             lines[kept++] = lines[i];
         }
@@ -155,20 +154,6 @@ bool sa_convert_collapsed(const struct sa_profile_file *file, uint32_t metric,
     return fine;
 }
 
-/* Index of the type of blocks that belongs to a type of bytes: "inuse_space", "inuse_objects". */
-static uint32_t objects_of(const struct sa_profile_file *file, uint32_t metric)
-{
-    const char *name = file->types[metric].name;
-    size_t n = strlen(name), ending = strlen("space");
-    char objects[64];
-
-    if (n < ending || n + 2 >= sizeof(objects) || strcmp(name + n - ending, "space") != 0)
-        return SA_FILE_NONE;
-    memcpy(objects, name, n - ending);
-    memcpy(objects + n - ending, "objects", sizeof("objects"));
-    return sa_file_metric(file, objects);
-}
-
 static int64_t value(const struct sa_profile_file *file, const struct sa_file_sample *s,
                      uint32_t metric)
 {
@@ -203,7 +188,7 @@ bool sa_convert_heap(const struct sa_profile_file *file, uint32_t metric, struct
     struct line *lines = calloc((size_t)file->sample_count + 1, sizeof(*lines));
     struct sa_buffer text = {NULL, 0, 0};
     bool in_use = strcmp(file->types[metric].name, "inuse_space") == 0;
-    uint32_t types[4] = {objects_of(file, metric), metric,
+    uint32_t types[4] = {sa_file_objects(file, metric), metric,
                          in_use ? sa_file_metric(file, "alloc_objects") : SA_FILE_NONE,
                          in_use ? sa_file_metric(file, "alloc_space") : SA_FILE_NONE};
     int64_t all[4] = {0};
@@ -219,7 +204,7 @@ bool sa_convert_heap(const struct sa_profile_file *file, uint32_t metric, struct
         for (unsigned k = 0; k < 4; k++) {
             line->values[k] = value(file, s, types[k]);
             any |= line->values[k] != 0;
-            __builtin_add_overflow(all[k], line->values[k], &all[k]);
+            sa_file_add(&all[k], line->values[k]);
         }
         if (!any)
             continue;

@@ -15,7 +15,7 @@
 
 /* A set of samples of one metric. All zero is the empty set. */
 struct sa_file_sums {
-    int64_t value; /* the sum of what the file has; it wraps around */
+    int64_t value; /* the sum of what the file has, by sa_file_add */
     struct sa_sums sums;
     bool unknown; /* a sample does not fit */
 };
@@ -37,6 +37,9 @@ bool sa_file_group(const struct sa_profile_file *file, uint32_t metric, uint32_t
 /* Adds a sample to a set. */
 void sa_file_sums_add(const struct sa_profile_file *file, uint32_t metric, uint32_t sample,
                       struct sa_file_sums *sums);
+
+/* The same of a sample whose group is known. samples 0: its group is none. */
+void sa_file_sums_add_group(struct sa_file_sums *sums, int64_t value, const struct sa_group *group);
 
 /* What a set of all samples may lack without a sample of its kind. */
 struct sa_unseen sa_file_unseen(const struct sa_profile_file *file);

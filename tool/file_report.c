@@ -3,197 +3,285 @@
 #include "tool/file_report.h"
 
 #include "tool/demangle.h"
-#include "tool/file_interval.h"
+#include "tool/human.h"
+#include "tool/report_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_BYTES    24 /* of a size */
-#define NOT_RECORDED "[not recorded]"
+#define NAME_BYTES       4096 /* of a name that is printed */
+#define WIDTH_MIN        80
+#define NAME_COLUMNS_MIN 30 /* a name with fewer goes to a line of its own */
 
-enum table { FLAT, CUMULATIVE, LIBRARY, SIZE, THREAD, TABLES };
-
-/* A sample that counts for a row of a table. */
-struct entry {
-    const char *key;
-    uint32_t sample;
+static const struct {
+    const char *option, *head;
+} tables[SA_REPORT_TABLES] = {
+    [SA_REPORT_FUNCTION_FLAT] = {"function", "function that called %s"},
+    [SA_REPORT_FUNCTION] = {"function", "function, with all that it calls"},
+    [SA_REPORT_LINE_FLAT] = {"line", "line that called %s"},
+    [SA_REPORT_LINE] = {"line", "line, with all that it calls"},
+    [SA_REPORT_LIBRARY] = {"library", "library that called %s"},
+    [SA_REPORT_SIZE] = {"size", "size of the blocks"},
+    [SA_REPORT_THREAD] = {"thread", "thread"},
+    [SA_REPORT_LIFETIME] = {"lifetime", "lifetime"},
+    [SA_REPORT_STACK] = {"stack", "stack, the function that called %s first"},
 };
 
-struct row {
-    const char *key;
-    struct sa_file_sums sums;
+struct printer {
+    const struct sa_report *r;
+    const struct sa_report_options *options;
+    FILE *to;
+    bool bytes; /* the unit of the metric */
 };
 
-static int entry_order(const void *a, const void *b)
+unsigned sa_report_by(const char *list)
 {
-    const struct entry *x = a, *y = b;
-    int order = strcmp(x->key, y->key);
+    unsigned by = 0, one;
 
-    return order ? order : (x->sample > y->sample) - (x->sample < y->sample);
-}
+    for (;;) {
+        size_t n = strcspn(list, ",");
 
-static int row_order(const void *a, const void *b)
-{
-    const struct row *x = a, *y = b;
-
-    if (x->sums.value != y->sums.value)
-        return x->sums.value > y->sums.value ? -1 : 1;
-    return strcmp(x->key, y->key);
-}
-
-static const char *library_key(const struct sa_profile_file *file, uint32_t frame)
-{
-    uint32_t mapping = file->locations[file->frames[frame]].mapping;
-
-    return mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[mapping].file;
-}
-
-static void format_bytes(double bytes, char *ret, size_t cap)
-{
-    static const char units[] = "KMGT";
-    int unit = -1;
-
-    while (unit < 3 && bytes >= 1023.95) {
-        bytes /= 1024;
-        unit++;
+        one = 0;
+        for (unsigned i = 0; i < SA_REPORT_TABLES; i++)
+            if (strlen(tables[i].option) == n && strncmp(tables[i].option, list, n) == 0)
+                one |= 1u << i;
+        by |= one;
+        if (!one || !list[n])
+            return one ? by : 0;
+        list += n + 1;
     }
-    if (unit < 0)
-        snprintf(ret, cap, "%.0f B", bytes);
+}
+
+static void human(const struct printer *p, double value, char ret[SA_HUMAN_BYTES])
+{
+    if (p->bytes)
+        sa_human_bytes(value, ret);
     else
-        snprintf(ret, cap, "%.1f %ciB", bytes, units[unit]);
+        sa_human_count(value, ret);
 }
 
-/* The key of a sample, but for the cumulative table. room: for text that the file does not have. */
-static const char *key_of(const struct sa_profile_file *file, const struct sa_file_sample *s,
-                          enum table table, char *room)
+static struct sa_file_interval interval(const struct printer *p, const struct sa_file_sums *sums,
+                                        const struct sa_unseen *unseen)
 {
-    const char *name;
-
-    if (table == THREAD) {
-        name = sa_file_text(file, s, "thread");
-        return name ? name : NOT_RECORDED;
-    }
-    if (table == SIZE) {
-        int64_t bytes = sa_file_number(file, s, "bytes");
-
-        format_bytes((double)bytes, room, KEY_BYTES);
-        return bytes > 0 ? room : NOT_RECORDED;
-    }
-    if (!s->depth)
-        return "[no stack]";
-    return table == FLAT ? sa_file_location_name(file, &file->locations[file->frames[s->frame]])
-                         : library_key(file, s->frame);
+    return sa_file_interval_of(p->r->file, p->r->metric, sums, unseen);
 }
 
-static size_t collect(const struct sa_profile_file *file, uint32_t metric, enum table table,
-                      struct entry *entries, char (*keys)[KEY_BYTES])
+/* The numbers that a row begins with. Returns their columns. */
+static unsigned put_numbers(const struct printer *p, const struct sa_report_row *row)
 {
-    size_t count = 0;
+    struct sa_file_interval i = interval(p, &row->sums, NULL);
+    char value[SA_HUMAN_BYTES], low[SA_HUMAN_BYTES] = "-", high[SA_HUMAN_BYTES] = "-";
+    char mean[SA_HUMAN_BYTES], min[SA_HUMAN_BYTES], max[SA_HUMAN_BYTES];
+    double all = (double)p->r->all.value;
+    unsigned columns;
 
-    for (uint32_t i = 0; i < file->sample_count; i++) {
-        const struct sa_file_sample *s = &file->samples[i];
-
-        if (!file->values[s->value + metric])
-            continue;
-        if (table != CUMULATIVE)
-            entries[count++] = (struct entry){key_of(file, s, table, keys[i]), i};
-        else
-            for (uint32_t k = 0; k < s->depth; k++)
-                entries[count++] = (struct entry){
-                    sa_file_location_name(file, &file->locations[file->frames[s->frame + k]]), i};
-    }
-    qsort(entries, count, sizeof(*entries), entry_order);
-    return count;
-}
-
-static size_t make_rows(const struct sa_profile_file *file, uint32_t metric,
-                        const struct entry *entries, size_t count, struct row *rows)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        bool same_key = i && strcmp(entries[i].key, entries[i - 1].key) == 0;
-
-        if (same_key && entries[i].sample == entries[i - 1].sample)
-            continue; /* a recursion counts once */
-        if (!same_key)
-            rows[kept++] = (struct row){.key = entries[i].key};
-        sa_file_sums_add(file, metric, entries[i].sample, &rows[kept - 1].sums);
-    }
-    qsort(rows, kept, sizeof(*rows), row_order);
-    return kept;
-}
-
-/* Formats a number of the metric's unit. */
-static void format_value(const struct sa_profile_file *file, uint32_t metric, double value,
-                         char *ret, size_t cap)
-{
-    if (strcmp(file->types[metric].unit, "bytes") == 0)
-        format_bytes(value, ret, cap);
-    else
-        snprintf(ret, cap, "%.0f", value);
-}
-
-static void put_row(const struct sa_profile_file *file, uint32_t metric, const struct row *row,
-                    int64_t all, int width, FILE *to)
-{
-    struct sa_file_interval i = sa_file_interval_of(file, metric, &row->sums, NULL);
-    char *plain = sa_demangle(row->key), value[32], low[32] = "-", high[32] = "-";
-
-    format_value(file, metric, (double)row->sums.value, value, sizeof(value));
+    human(p, (double)row->sums.value, value);
     if (i.known) {
-        format_value(file, metric, i.low, low, sizeof(low));
-        format_value(file, metric, i.high, high, sizeof(high));
+        human(p, i.low, low);
+        human(p, i.high, high);
     }
-    fprintf(to, "%12s %5.1f%% %11s %11s  %.*s\n", value,
-            all ? 100.0 * (double)row->sums.value / (double)all : 0.0, low, high,
-            width > 54 ? width - 44 : 10, plain ? plain : row->key);
+    columns = (unsigned)fprintf(p->to, "%10s %5.1f%% %10s %10s", value,
+                                all != 0 ? 100 * (double)row->sums.value / all : 0.0, low, high);
+    if (!p->r->has_lives)
+        return columns;
+    sa_human_time(row->lives.blocks > 0 ? row->lives.sum_ns / row->lives.blocks : 0, mean);
+    sa_human_time((double)row->lives.min_ns, min);
+    sa_human_time((double)row->lives.max_ns, max);
+    return columns + (unsigned)fprintf(p->to, "  %8s %8s %8s", mean, min, max);
+}
+
+static void put_head(const struct printer *p, enum sa_report_table table)
+{
+    bool freed = strncmp(p->r->file->types[p->r->metric].name, "deallocated", 11) == 0;
+
+    fprintf(p->to, "\n");
+    fprintf(p->to, tables[table].head, freed ? "free" : "malloc");
+    fprintf(p->to, "\n%10s %6s %10s %10s", p->bytes ? "bytes" : "blocks", "share", "95 %: from",
+            "to");
+    fprintf(p->to, p->r->has_lives ? " %9s %8s %8s\n" : "\n", "mean life", "min", "max");
+}
+
+/* What is left of a line's columns; 0: no limit. */
+static unsigned left(const struct printer *p, unsigned used)
+{
+    unsigned width = p->options->width;
+
+    if (width && width < WIDTH_MIN)
+        width = WIDTH_MIN;
+    return width ? width - used : 0;
+}
+
+static void put_name(const struct printer *p, const char *name, unsigned columns)
+{
+    char *plain = sa_demangle(name), text[NAME_BYTES];
+
+    sa_human_name(plain ? plain : name, columns, text, sizeof(text));
+    fputs(text, p->to);
     free(plain);
 }
 
-static void put_total(const struct sa_profile_file *file, uint32_t metric,
-                      const struct sa_file_sums *all, FILE *to)
+static void put_path(const struct printer *p, const char *path, unsigned columns)
 {
-    struct sa_unseen unseen = sa_file_unseen(file);
-    struct sa_file_interval i = sa_file_interval_of(file, metric, all, &unseen);
+    char text[NAME_BYTES];
 
-    fprintf(to, "%s: %lld %s", file->types[metric].name, (long long)all->value,
-            file->types[metric].unit);
-    if (i.known)
-        fprintf(to, " (95 %% interval %.0f to %.0f), from %llu samples", i.low, i.high,
-                (unsigned long long)i.samples);
-    fprintf(to, "\nsampling interval: %lld bytes\n", (long long)file->period);
+    sa_human_path(path, columns, text, sizeof(text));
+    fputs(text, p->to);
 }
 
-bool sa_file_report(const struct sa_profile_file *file, uint32_t metric, unsigned rows, int width,
-                    FILE *to)
+/* A function and its line. A line that does not fit behind its function gets a third at least. */
+static void put_frame(const struct printer *p, const char *name, const char *line, unsigned columns)
 {
-    static const char *const heads[TABLES] = {"function, flat", "function, with all it calls",
-                                              "library", "size", "thread"};
-    size_t most = (size_t)file->sample_count + file->frame_count + 1, count;
-    struct entry *entries = calloc(most, sizeof(*entries));
-    struct row *row = calloc(most, sizeof(*row));
-    struct sa_file_sums all = {0};
-    char(*keys)[KEY_BYTES] = calloc((size_t)file->sample_count + 1, sizeof(*keys));
-    bool fine = entries && row && keys;
+    char *plain = sa_demangle(name), text[NAME_BYTES];
+    unsigned path = (unsigned)sa_human_columns(line);
 
-    for (uint32_t i = 0; i < file->sample_count; i++)
-        if (file->values[file->samples[i].value + metric])
-            sa_file_sums_add(file, metric, i, &all);
-    if (fine)
-        put_total(file, metric, &all, to);
-    for (enum table table = FLAT; fine && table < TABLES; table++) {
-        count = collect(file, metric, table, entries, keys);
-        count = make_rows(file, metric, entries, count, row);
-        fprintf(to, "\n%12s %6s %11s %11s  %s\n", file->types[metric].name, "share", "95 %: from",
-                "to", heads[table]);
-        for (size_t i = 0; i < count && i < rows; i++)
-            put_row(file, metric, &row[i], all.value, width, to);
-        if (count > rows)
-            fprintf(to, "%12s %zu more\n", "", count - rows);
+    if (path > columns / 3)
+        path = columns / 3;
+    sa_human_name(plain ? plain : name, columns && *line ? columns - path - 2 : columns, text,
+                  sizeof(text));
+    free(plain);
+    fputs(text, p->to);
+    if (*line) {
+        sa_human_path(line, columns ? columns - 2 - (unsigned)sa_human_columns(text) : 0, text,
+                      sizeof(text));
+        fprintf(p->to, "  %s", text);
     }
-    free(entries);
-    free(row);
-    free(keys);
+    fprintf(p->to, "\n");
+}
+
+static void put_stack(const struct printer *p, const struct sa_report_rows *rows,
+                      const struct sa_report_row *row)
+{
+    size_t depth = sa_report_depth(rows, row);
+    const char *name, *line;
+    unsigned columns = left(p, 4);
+
+    fprintf(p->to, depth ? "\n" : "  [no stack]\n");
+    for (size_t i = 0; i < depth; i++) {
+        sa_report_frame(rows, row, i, &name, &line);
+        fprintf(p->to, "    ");
+        put_frame(p, name, line, columns);
+    }
+}
+
+static void put_row(const struct printer *p, enum sa_report_table table,
+                    const struct sa_report_rows *rows, const struct sa_report_row *row)
+{
+    unsigned columns = left(p, put_numbers(p, row) + 2);
+    const char *key;
+
+    if (table == SA_REPORT_STACK) {
+        put_stack(p, rows, row);
+        return;
+    }
+    if (columns && columns < NAME_COLUMNS_MIN) {
+        fprintf(p->to, "\n    ");
+        columns = left(p, 4);
+    } else {
+        fprintf(p->to, "  ");
+    }
+    key = sa_report_key(rows, row);
+    if (*key == SA_REPORT_LINE_MARK)
+        put_path(p, key + 1, columns);
+    else if (table <= SA_REPORT_LINE)
+        put_name(p, key, columns);
+    else
+        put_path(p, key, columns);
+    fprintf(p->to, "\n");
+}
+
+/* Whether a table that nobody has asked for says something. */
+static bool says_something(const struct printer *p, enum sa_report_table table,
+                           const struct sa_report_rows *rows)
+{
+    const struct sa_profile_file *f = p->r->file;
+
+    if (table == SA_REPORT_LINE || table == SA_REPORT_LINE_FLAT) {
+        for (uint32_t i = 0; i < f->line_count; i++)
+            if (f->line_numbers[i])
+                return true;
+        return false;
+    }
+    return table == SA_REPORT_STACK || rows->count != 1 ||
+           strcmp(sa_report_key(rows, &rows->of[0]), SA_REPORT_NOT_RECORDED) != 0;
+}
+
+static bool put_table(const struct printer *p, enum sa_report_table table)
+{
+    unsigned most = p->options->rows;
+    struct sa_report_rows rows;
+
+    if (!sa_report_rows(p->r, table, &rows))
+        return false;
+    if (p->options->by || says_something(p, table, &rows)) {
+        put_head(p, table);
+        for (size_t i = 0; i < rows.count && (!most || i < most); i++)
+            put_row(p, table, &rows, &rows.of[i]);
+        if (most && rows.count > most)
+            fprintf(p->to, "%10s %zu more\n", "", rows.count - most);
+    }
+    sa_report_rows_free(&rows);
+    return true;
+}
+
+/* What a place that no sample tells of may hold. */
+static void put_unseen(const struct printer *p, const struct sa_unseen *unseen)
+{
+    const struct sa_file_sums nothing = {0};
+    struct sa_file_interval i = interval(p, &nothing, unseen);
+    int64_t period = p->r->file->period;
+    char text[SA_HUMAN_BYTES];
+
+    if (period <= 0) {
+        fprintf(p->to, "sampling interval: none, sampling was off\n");
+        return;
+    }
+    sa_human_bytes((double)period, text);
+    fprintf(p->to, "sampling interval: %s", text);
+    if (i.known && i.high > 0) {
+        human(p, i.high, text);
+        fprintf(p->to, "; a place without a sample may have up to %s%s (95 %%)", text,
+                p->bytes ? "" : " blocks");
+    }
+    fprintf(p->to, "\n");
+}
+
+static void put_total(const struct printer *p)
+{
+    const struct sa_file_type *type = &p->r->file->types[p->r->metric];
+    struct sa_unseen unseen = sa_file_unseen(p->r->file);
+    struct sa_file_interval i = interval(p, &p->r->all, &unseen);
+    char value[SA_HUMAN_BYTES], low[SA_HUMAN_BYTES], high[SA_HUMAN_BYTES];
+
+    human(p, (double)p->r->all.value, value);
+    human(p, i.low, low);
+    human(p, i.high, high);
+    fprintf(p->to, "%s: %s", type->name, value);
+    if (i.known)
+        fprintf(p->to, " (95 %% interval %s to %s), from %llu samples", low, high,
+                (unsigned long long)i.samples);
+    fprintf(p->to, "\nexactly: %lld %s", (long long)p->r->all.value, p->bytes ? "bytes" : "blocks");
+    if (i.known && isfinite(i.high))
+        fprintf(p->to, " (%.0f to %.0f)", i.low, i.high);
+    fprintf(p->to, "\n");
+    put_unseen(p, &unseen);
+}
+
+bool sa_file_report(const struct sa_profile_file *file, uint32_t metric,
+                    const struct sa_report_options *options, FILE *to)
+{
+    struct sa_report r;
+    struct printer p = {.r = &r,
+                        .options = options,
+                        .to = to,
+                        .bytes = strcmp(file->types[metric].unit, "bytes") == 0};
+    bool fine = sa_report_open(&r, file, metric);
+
+    if (fine)
+        put_total(&p);
+    for (enum sa_report_table table = 0; fine && table < SA_REPORT_TABLES; table++)
+        if (!options->by || options->by >> table & 1)
+            fine = put_table(&p, table);
+    sa_report_close(&r);
     return fine;
 }

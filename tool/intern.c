@@ -45,14 +45,13 @@ static bool is_key(const struct sa_intern *set, uint32_t number, uint64_t hash, 
     const struct sa_intern_key *k = &set->keys[number];
 
     return k->hash == hash && k->bytes == bytes &&
-           (!bytes || memcmp(set->bytes.data + k->at, key, bytes) == 0);
+           (!bytes || memcmp(set->bytes + k->at, key, bytes) == 0);
 }
 
 uint32_t sa_intern(struct sa_intern *set, const void *key, size_t bytes)
 {
     uint64_t hash = hash_of(key, bytes);
-    size_t slot, at = set->bytes.used;
-    char *copy;
+    size_t slot, at = set->bytes_used;
 
     if (set->count >= SA_INTERN_NONE || !make_room(set) ||
         !sa_array_room(&set->keys, &set->cap, set->count + 1, sizeof(*set->keys), 256))
@@ -61,11 +60,11 @@ uint32_t sa_intern(struct sa_intern *set, const void *key, size_t bytes)
          slot = (slot + 1) & (set->slot_count - 1))
         if (is_key(set, set->slots[slot], hash, key, bytes))
             return set->slots[slot];
-    copy = sa_buffer_add(&set->bytes, bytes);
-    if (!copy && bytes)
+    if (!sa_array_room(&set->bytes, &set->bytes_cap, at + bytes, 1, 4096))
         return SA_INTERN_NONE;
     if (bytes)
-        memcpy(copy, key, bytes);
+        memcpy(set->bytes + at, key, bytes);
+    set->bytes_used += bytes;
     set->keys[set->count] = (struct sa_intern_key){hash, at, bytes};
     set->slots[slot] = (uint32_t)set->count;
     return (uint32_t)set->count++;
@@ -74,12 +73,12 @@ uint32_t sa_intern(struct sa_intern *set, const void *key, size_t bytes)
 const void *sa_intern_key(const struct sa_intern *set, uint32_t number, size_t *bytes)
 {
     *bytes = set->keys[number].bytes;
-    return set->bytes.data + set->keys[number].at;
+    return set->bytes + set->keys[number].at;
 }
 
 void sa_intern_free(struct sa_intern *set)
 {
-    sa_buffer_free(&set->bytes);
+    free(set->bytes);
     free(set->keys);
     free(set->slots);
     memset(set, 0, sizeof(*set));

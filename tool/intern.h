@@ -6,15 +6,15 @@
 #ifndef SA_TOOL_INTERN_H
 #define SA_TOOL_INTERN_H
 
-#include "alloc/os/buffer.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SA_INTERN_NONE UINT32_MAX
 
 struct sa_intern {
-    struct sa_buffer bytes; /* the keys, one behind the other */
+    char *bytes; /* the keys, one behind the other */
+    size_t bytes_used, bytes_cap;
     struct sa_intern_key {
         uint64_t hash;
         size_t at, bytes;

@@ -112,3 +112,20 @@ uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name)
             return i;
     return name || !file->type_count ? SA_FILE_NONE : file->type_count - 1;
 }
+
+uint32_t sa_file_objects(const struct sa_profile_file *file, uint32_t metric)
+{
+    static const char bytes[] = "space", blocks[] = "objects";
+    const char *name = file->types[metric].name;
+    size_t n = strlen(name), ending = sizeof(bytes) - 1;
+    char objects[64];
+
+    if (n >= sizeof(blocks) - 1 && strcmp(name + n - (sizeof(blocks) - 1), blocks) == 0)
+        return metric;
+    if (n < ending || n - ending + sizeof(blocks) > sizeof(objects) ||
+        strcmp(name + n - ending, bytes) != 0)
+        return SA_FILE_NONE;
+    memcpy(objects, name, n - ending);
+    memcpy(objects + n - ending, blocks, sizeof(blocks));
+    return sa_file_metric(file, objects);
+}

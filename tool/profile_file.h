@@ -89,6 +89,17 @@ const char *sa_file_text(const struct sa_profile_file *file, const struct sa_fil
 const char *sa_file_location_name(const struct sa_profile_file *file,
                                   const struct sa_file_location *location);
 
+/* Index of the type of blocks that belongs to a type of bytes, as inuse_objects to inuse_space, or
+ * of a type of blocks itself; SA_FILE_NONE: there is none. */
+uint32_t sa_file_objects(const struct sa_profile_file *file, uint32_t metric);
+
+/* Adds to a sum, which ends at the largest number there is. */
+static inline void sa_file_add(int64_t *sum, int64_t value)
+{
+    if (__builtin_add_overflow(*sum, value, sum))
+        *sum = value < 0 ? INT64_MIN : INT64_MAX;
+}
+
 /* Index of the sample type of this name, or SA_FILE_NONE. NULL: the one that is shown first. */
 uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name);
 

@@ -26,10 +26,10 @@ def at_exit(test, name='heap.pb.gz', interval=16384, more=''):
 
 
 def case_hostile(test):
-    """A file cut at every byte, and 20,000 times with bytes changed: read within its bounds or refused by name."""
+    """A file cut at every byte, and 8,000 times with bytes changed: read within its bounds or refused by name."""
     path = at_exit(test, 'few.pb', interval=4 << 20)
     assert os.path.getsize(path) < 60000, os.path.getsize(path)
-    result = subprocess.run([test.hostile_file, path, '20000'], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    result = subprocess.run([test.hostile_file, path, '8000'], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             check=False, timeout=100, universal_newlines=True)
     assert result.returncode == 0, result
     print(result.stdout)
@@ -158,15 +158,18 @@ def case_report(test):
     """The total and its interval are those that the library says in the file; the tables add up."""
     for interval in (16384, 1 << 20, 1):
         path = at_exit(test, 'r.pb.gz', interval)
-        own, text = Profile(path), test.run('report', path).stdout
+        own, text = Profile(path), test.run('report', '-b', 'function,library,size,thread', path).stdout
         said = [re.search(r'(\d+) bytes \(95 % interval (\d+) to (\d+)\).* from (\d+) samples', c) for c in own.comments]
         said = [m.groups() for m in said if m][0]
-        found = re.match(r'inuse_space: (\d+) bytes \(95 % interval (\d+) to (\d+)\), from (\d+) samples', text).groups()
+        found = re.search(r'^exactly: (\d+) bytes \((\d+) to (\d+)\)\n', text, re.M).groups()
+        found += re.match(r'inuse_space: .*, from (\d+) samples\n', text).groups()
         assert found == said and int(found[0]) == own.totals()['inuse_space'], (found, said)
         blocks = [re.search(r' in (\d+) blocks \((\d+) to (\d+)\)', c) for c in own.comments]
         blocks = [m.groups() for m in blocks if m][0]
         counted = test.run('report', '-m', 'inuse_objects', path).stdout
-        assert re.match(r'inuse_objects: (\d+) count \(95 % interval (\d+) to (\d+)\)', counted).groups() == blocks, counted
+        assert re.search(r'^exactly: (\d+) blocks \((\d+) to (\d+)\)\n', counted, re.M).groups() == blocks, counted
+        bound = re.search(r'a place without a sample may have up to (\S+ \S+) \(95 %\)', text)
+        assert (bound.group(1) if bound else None) == {16384: '59.0 KiB', 1 << 20: '3.7 MiB', 1: None}[interval], text
         tables = text.split('\n\n')[1:]
         assert len(tables) == 5 and 'small_block' in tables[0] and ' main\n' in tables[1], text
         for table in (tables[0], tables[2], tables[4]):
@@ -177,10 +180,39 @@ def case_report(test):
     with open(path, 'rb') as f:  # a name of C++ in place of one of the same length
         plain = gzip.decompress(f.read()) if path.endswith('gz') else f.read()
     with open(out_of(test, 'c++.pb'), 'wb') as f:
-        f.write(plain.replace(b'small_block', b'_ZN1a3bcdEv'))
+        # ... in a program that is not there, so that its debug information says nothing else
+        f.write(plain.replace(b'small_block', b'_ZN1a3bcdEv').replace(b'/tool_worker', b'/tool_nobody'))
     plain = test.run('report', out_of(test, 'c++.pb')).stdout
     assert '  a::bcd()\n' in plain or not test.demangles, plain
+    shown = test.run('report', '-b', 'function', '-n', '1', path).stdout.split('\n\n')[1:]
+    assert [t.splitlines()[0] for t in shown] == ['function that called malloc', 'function, with all that it calls'], shown
+    assert [len(t.splitlines()) for t in shown] == [4, 4] and re.search(r' \d+ more\n', shown[0] + '\n'), shown
+    assert 'more' not in test.run('report', '-n', '0', path).stdout
+    assert 'tables are' in test.run('report', '-b', 'function,nothing', path, code=2).stderr
+    assert 'number' in test.run('report', '-n', 'x', path, code=2).stderr
     assert test.run('report', test.worker, code=7).stderr and test.run('report', code=2).stderr
+
+
+def case_report_lives(test):
+    """Lifetimes of a recording, as the library's own labels have them."""
+    path = at_exit(test, 'l.pb.gz', more=',profile_type:lifetime')
+    own, column = Profile(path), 3
+    assert own.types[column][0] == 'deallocated_space'
+    freed = [(values[column - 1], labels) for _, values, labels in own.samples if values[column]]
+    blocks = sum(count for count, _ in freed)
+    lives = {name: [labels[name + '_lifetime'][0] for _, labels in freed] for name in ('min', 'max')}
+    mean = sum(count * labels['avg_lifetime'][0] for count, labels in freed) / blocks
+
+    text = test.run('report', '-b', 'library', path).stdout
+    head, row = text.split('\n\n')[1].splitlines()[1:3]
+    assert head.split()[-4:] == ['mean', 'life', 'min', 'max'] and 'called free' in text, text
+    units = {'ns': 1, 'us': 1e3, 'ms': 1e6, 's': 1e9}
+    shown = [float(n) * units[u] for n, u in re.findall(r' ([\d.]+) (ns|us|ms|s)\b', row)]
+    for found, expected in zip(shown, (mean, min(lives['min']), max(lives['max']))):
+        assert abs(found - expected) <= 0.05 * expected, (row, mean, lives)
+    assert len(shown) == 3 and 'not recorded' not in text, text
+    assert re.search(r'\nlifetime\n(.*\n)+.*  \d+ [mu]?s to \d+ [mu]?s\n', test.run('report', path).stdout)
+    assert 'mean life' not in test.run('report', at_exit(test)).stdout
 
 
 def main(library, tool, worker, static, hostile_file, case):

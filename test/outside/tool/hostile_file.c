@@ -75,11 +75,12 @@ static void walk(const struct sa_profile_file *f)
 /* Writes a profile in every format, and its tables. */
 static void write_all(const struct sa_profile_file *f)
 {
+    const struct sa_report_options report = {sa_report_by("function,line,size,stack"), 3, 80};
     struct sa_buffer out = {NULL, 0, 0};
 
     for (uint32_t i = 0; i < f->type_count; i++) {
         require(sa_convert_collapsed(f, i, &out) && sa_convert_heap(f, i, &out), "a format");
-        require(sa_file_report(f, i, 20, 80, nowhere), "a report");
+        require(sa_file_report(f, i, &report, nowhere), "a report");
     }
     sa_buffer_free(&out);
 }

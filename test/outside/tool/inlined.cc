@@ -79,5 +79,6 @@ int main()
         names.push_back(std::string(static_cast<size_t>(i % 700 + 50), 'n'));
     std::sort(names.begin(), names.end());
     shop::keep.emplace_back(shop::take(1 << 20));
+    filler.blocks.insert(filler.blocks.end(), {new char[300000], new char[300001]}); // one line
     return names[0].size() + filler.blocks.size() == 0;
 }

@@ -4,13 +4,17 @@
 
 usage: lines.py LIBRARY SALLOCCTL PROGRAM CASE
 """
+import fcntl
 import os
+import pty
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'readers'))
 from proto import Profile  # noqa: E402
@@ -185,6 +189,62 @@ def case_other(test):
         made = Profile(test.lines(path, warns=warns)[0])
         where = of_program(test, made)
         assert any(f[3] for i in where for f in made.lines[i]) != warns
+
+
+def human(number):
+    """Bytes with a unit, as the report has them."""
+    unit = 'B'
+    for larger in ('KiB', 'MiB', 'GiB'):
+        if number >= 1023.95:
+            number, unit = number / 1024, larger
+    return f'{number:.0f} B' if unit == 'B' else f'{number:.1f} {unit}'
+
+
+def case_report(test):
+    """Rows by line and by stack: the sums of the file with lines; and no line of a terminal is too long."""
+    path = test.profile()
+    made = Profile(test.lines(path)[0])
+    column = [name for name, _ in made.types].index('alloc_space')
+    flat, stacks, addresses = {}, {}, set()
+    for ids, values, _ in made.samples:
+        if not values[column]:
+            continue
+        frames = [(f[0], f'{f[2]}:{f[3]}' if f[3] else f[2]) for i in ids for f in made.lines[i]]
+        if all(made.lines[i] for i in ids):
+            stacks[tuple(frames)] = stacks.get(tuple(frames), 0) + values[column]
+            addresses.add(tuple(ids))
+        if made.lines[ids[0]]:
+            key = frames[0][1] or frames[0][0]
+            flat[key] = flat.get(key, 0) + values[column]
+    text = subprocess.run([test.tool, 'report', '-m', 'alloc_space', '-b', 'line,stack', '-n', '0', path],
+                          stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
+    tables = text.split('\n\n')[1:]
+    rows = {re.split(r'% +\S+ +\S+  ', line, 1)[1]: ' '.join(line.split()[:2]) for line in tables[0].splitlines()[2:]}
+    assert {key: human(flat[key]) for key in flat} == {key: rows[key] for key in flat}, (flat, rows)
+    assert sum('inlined' in key for key in flat) >= 3, flat
+    found = {}
+    for row in re.split(r'\n(?= *[\d.]+ \w+ +[\d.]+%)', tables[2])[1:]:
+        first, *frames = row.splitlines()
+        frames = tuple(tuple((f.strip().split('  ') + [''])[:2]) for f in frames)
+        assert frames not in found, 'a stack is there twice'
+        found[frames] = ' '.join(first.split()[:2])
+    assert {key: human(n) for key, n in stacks.items()} == {key: found[key] for key in stacks}
+    assert len(stacks) < len(addresses), 'no stacks differ in addresses only'
+    for width in (80, 97, 200):
+        terminal, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack('HHHH', 50, width, 0, 0))
+        with subprocess.Popen([test.tool, 'report', '-m', 'alloc_space', path], stdout=other) as process:
+            os.close(other)
+            text = b''
+            try:
+                while more := os.read(terminal, 65536):
+                    text += more
+            except OSError:  # the other end is closed
+                pass
+        os.close(terminal)
+        assert process.returncode == 0 and text.count(b'\n') > 50
+        longest = max(len(line) for line in text.decode().split('\r\n'))
+        assert longest <= width and (longest > 79 or width == 80), (width, longest)
 
 
 def case_damaged(test):
