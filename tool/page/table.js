@@ -4,7 +4,7 @@
  * threads. Rows that are not shown cost no interval.
  */
 
-const TABLE_ROWS = 100; /* at first, and with each "more" */
+const TABLE_ROWS = 60; /* at first, and with each "more" */
 
 /* Rows {key, label, title, flat, total}: sets of tables of sums. */
 function functionRows(profile, stackSums) {
