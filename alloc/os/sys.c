@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/random.h>
 #include <sys/vfs.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #ifndef PR_SET_NAME
@@ -67,6 +68,19 @@ int sa_sys_madvise(void *p, size_t bytes, int advice)
     for (int i = 0; i < ADVICE_TRIES && r == -EAGAIN; i++)
         r = sa_syscall(SYS_madvise, p, bytes, advice);
     return (int)(listed ? r : sa_filter_result(r));
+}
+
+#ifndef SYS_process_madvise /* the kernel's headers are older than Linux 5.10 */
+#define SYS_process_madvise 440
+#endif
+
+SA_RARE long sa_sys_release_runs(const struct iovec *runs, unsigned count)
+{
+    const int this_process = -10000; /* PIDFD_SELF */
+
+    if (sa_filtered())
+        return -EPERM;
+    return sa_syscall(SYS_process_madvise, this_process, runs, count, MADV_DONTNEED, 0);
 }
 
 int sa_sys_mprotect(void *p, size_t bytes, int prot)

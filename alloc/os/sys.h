@@ -24,6 +24,10 @@ void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags); /* NULL: failu
 int sa_sys_munmap(void *p, size_t bytes);
 /* Behind a filter, only MADV_DONTNEED and MADV_FREE are made; for other advice returns -EPERM. */
 int sa_sys_madvise(void *p, size_t bytes, int advice);
+/* MADV_DONTNEED for several ranges of this process; not behind a filter. Returns the bytes, or
+ * -errno. */
+struct iovec;
+long sa_sys_release_runs(const struct iovec *runs, unsigned count);
 int sa_sys_mprotect(void *p, size_t bytes, int prot);
 int sa_sys_msync(void *p, size_t bytes, int flags);
 bool sa_sys_is_readable(const void *p); /* whether the word at p can be read */

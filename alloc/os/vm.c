@@ -18,6 +18,7 @@
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -381,6 +382,28 @@ bool sa_vm_release(void *p, size_t bytes)
 
     SA_DCHECK(VM_ALIGNED(p) && VM_ALIGNED(bytes));
     return SA_LIKELY(r == 0) || release_refused(p, bytes, r);
+}
+
+SA_RARE bool sa_vm_release_runs(const struct iovec *runs, unsigned count)
+{
+    /* Whether the kernel can do it. Atomic, relaxed; threads that find out at the same time store
+     * the same value. A filter from before the program was executed may end the process at a call
+     * that it does not know. */
+    static unsigned char can; /* 0: not known yet */
+    enum { YES = 1, NO };
+    size_t bytes = 0;
+    bool ok;
+
+    if (sa_load_relaxed(&can) == 0 && sa_sys_has_filter())
+        sa_store_relaxed(&can, NO);
+    if (sa_load_relaxed(&can) == NO)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        bytes += runs[i].iov_len;
+    ok = sa_sys_release_runs(runs, count) == (long)bytes;
+    if (ok || sa_load_relaxed(&can) == 0)
+        sa_store_relaxed(&can, ok ? YES : NO);
+    return ok;
 }
 
 bool sa_vm_protect(void *p, size_t bytes, bool accessible)

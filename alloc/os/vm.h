@@ -89,6 +89,11 @@ bool sa_vm_mappings_coverage(uintptr_t start, uintptr_t end, struct sa_vm_covera
  */
 bool sa_vm_release(void *p, size_t bytes);
 
+/* Releases several ranges by one system call (Linux 6.15). False: the kernel cannot, or something
+ * is in the way; the ranges are as they were, or released in part. */
+struct iovec;
+bool sa_vm_release_runs(const struct iovec *runs, unsigned count);
+
 /* Makes a range inaccessible, or accessible again; the content stays. False: the kernel refused,
  * because it bounds the number of mappings, and part of the range may be changed. */
 bool sa_vm_protect(void *p, size_t bytes, bool accessible);

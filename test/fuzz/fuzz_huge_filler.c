@@ -242,42 +242,64 @@ static void resize(struct fuzz_input *in, unsigned i)
     }
 }
 
+/* Whether the run of free pages with this one has a backed page. */
+static bool run_has_free(unsigned h, uint32_t page)
+{
+    uint32_t at = page;
+
+    while (at > 0 && (model[h].page[at - 1] == FREE || model[h].page[at - 1] == CLEAR))
+        at--;
+    while (at < SA_HUGE_PAGES && model[h].page[at] == CLEAR)
+        at++;
+    return at < SA_HUGE_PAGES && model[h].page[at] == FREE;
+}
+
 static void release(struct fuzz_input *in)
 {
     struct sa_filler_release r;
-    uint32_t min = (uint32_t)fuzz_below(in, 200), max[2] = {0, 0};
+    struct sa_filler_least least = {.subreleased = 1 + (uint32_t)fuzz_below(in, 40),
+                                    .other = (uint32_t)fuzz_below(in, 200)};
+    uint32_t max[2] = {0, 0}, backed = 0, released = 0;
     uint64_t done[SA_HUGE_WORDS] = {0};
     unsigned good = fuzz_byte(in); /* so many pages the kernel takes */
-    bool can, eager;
-    unsigned h;
+    bool can, eager, empty;
+    unsigned h, subreleased;
 
     for (h = 0; h < HUGEPAGES; h++)
         if (model[h].in && backed_of(h) > max[trackers[h].subreleased])
             max[trackers[h].subreleased] = backed_of(h);
-    can = sa_huge_filler_can_release(&filler, min);
-    FUZZ_EQUAL(sa_huge_filler_begin(&filler, min, &r), can);
-    if (!can) {
-        FUZZ_CHECK(!max[1] && max[0] < min + 8); /* the best is found to within its bucket */
+    can = sa_huge_filler_can_release(&filler, least);
+    FUZZ_EQUAL(sa_huge_filler_begin(&filler, least, &r), can);
+    if (!can) { /* the best is found to within its bucket */
+        FUZZ_CHECK(max[1] < least.subreleased + 8 && max[0] < least.other + 8);
         return;
     }
     h = (unsigned)r.tracker->hugepage;
     eager = model[h].eager && !trackers[h].subreleased;
-    FUZZ_EQUAL(trackers[h].subreleased, max[1] > 0);
-    FUZZ_EQUAL(r.pages / 8, max[trackers[h].subreleased] / 8);
-    FUZZ_CHECK(trackers[h].subreleased || r.pages >= min);
+    subreleased = trackers[h].subreleased;
+    FUZZ_CHECK(subreleased || max[1] < least.subreleased + 8);
     for (uint32_t i = 0; i < SA_HUGE_PAGES; i++) {
-        bool moves = model[h].page[i] == FREE || (eager && model[h].page[i] == CLEAR);
+        bool gives = model[h].page[i] == FREE || (eager && model[h].page[i] == CLEAR);
+        bool moves = gives || (model[h].page[i] == CLEAR && run_has_free(h, i));
 
+        FUZZ_EQUAL(r.backed[i / 64] >> i % 64 & 1, gives);
         FUZZ_EQUAL(r.mask[i / 64] >> i % 64 & 1, moves);
-        if (!moves)
+        backed += gives;
+    }
+    for (uint32_t i = 0; i < SA_HUGE_PAGES; i++) {
+        if (!(r.mask[i / 64] >> i % 64 & 1))
             continue;
-        model[h].page[i] = FREE;
+        if (eager)
+            model[h].page[i] = FREE;
         if (good) {
             good -= good < 255;
             done[i / 64] |= 1ull << i % 64;
+            released += model[h].page[i] == FREE;
             model[h].page[i] = CLEAR;
         }
     }
+    FUZZ_EQUAL(backed / 8, max[subreleased] / 8);
+    FUZZ_CHECK(backed >= (subreleased ? least.subreleased : least.other));
     /* While pages move, others are freed and none of those is given out. */
     if (count && fuzz_byte(in) % 2) {
         unsigned i = (unsigned)fuzz_below(in, count);
@@ -285,7 +307,8 @@ static void release(struct fuzz_input *in)
         if (spans[i].hugepage != h)
             give(in, i);
     }
-    if (sa_huge_filler_end(&filler, &r, done))
+    FUZZ_EQUAL(sa_huge_filler_end(&filler, &r, done, &empty), released);
+    if (empty)
         drop(h);
     else if (fuzz_byte(in) % 4 == 0)
         trackers[h].no_hugepages = true;

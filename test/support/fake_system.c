@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 struct fake_system fake;
 
@@ -36,6 +37,7 @@ void *__real_sa_vm_map_space(void *hint, size_t bytes, const char *name);
 void *__wrap_sa_vm_map_space(void *hint, size_t bytes, const char *name);
 void __wrap_sa_vm_unmap_space(void *p, size_t bytes);
 bool __wrap_sa_vm_release(void *p, size_t bytes);
+bool __wrap_sa_vm_release_runs(const struct iovec *runs, unsigned count);
 enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name);
 bool __wrap_sa_vm_no_hugepages(void *p, size_t bytes);
 bool __wrap_sa_vm_hugepages(void *p, size_t bytes);
@@ -90,6 +92,14 @@ bool __wrap_sa_vm_release(void *p, size_t bytes)
         return false;
     set_free(p, bytes, FAKE_MAPPED);
     return true;
+}
+
+/* One system call for several ranges: the kernel cannot, so that each range comes by itself. */
+bool __wrap_sa_vm_release_runs(const struct iovec *runs, unsigned count)
+{
+    (void)runs;
+    (void)count;
+    return false;
 }
 
 enum sa_vm_renewal __wrap_sa_vm_renew(void *p, size_t bytes, const char *name)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/uio.h>
 
 struct test_faults test_faults = {.mmap_after = FAULT_NEVER, .madvise_after = FAULT_NEVER};
 
@@ -13,6 +14,8 @@ void *__real_sa_sys_mmap(void *hint, size_t bytes, int prot, int flags);
 void *__wrap_sa_sys_mmap(void *hint, size_t bytes, int prot, int flags);
 int __real_sa_sys_madvise(void *p, size_t bytes, int advice);
 int __wrap_sa_sys_madvise(void *p, size_t bytes, int advice);
+bool __real_sa_vm_release_runs(const struct iovec *runs, unsigned count);
+bool __wrap_sa_vm_release_runs(const struct iovec *runs, unsigned count);
 
 void test_faults_clear(void)
 {
@@ -52,4 +55,11 @@ int __wrap_sa_sys_madvise(void *p, size_t bytes, int advice)
         return -EAGAIN;
     }
     return __real_sa_sys_madvise(p, bytes, advice);
+}
+
+/* Where the kernel is to refuse, each range comes by itself. */
+bool __wrap_sa_vm_release_runs(const struct iovec *runs, unsigned count)
+{
+    return __atomic_load_n(&test_faults.madvise_after, __ATOMIC_RELAXED) == FAULT_NEVER &&
+           __real_sa_vm_release_runs(runs, count);
 }

@@ -233,23 +233,33 @@ void sa_huge_filler_changed(struct sa_huge_filler *f, struct sa_huge_tracker *t)
 
 struct sa_filler_release {
     struct sa_huge_tracker *tracker;
-    uint64_t mask[SA_HUGE_WORDS]; /* the pages to release */
-    uint32_t pages;
+    /* The pages to release, and the unbacked pages beside them: a run of free pages takes one
+     * system call. */
+    uint64_t mask[SA_HUGE_WORDS];
+    uint64_t backed[SA_HUGE_WORDS]; /* the pages to release */
+    uint32_t pages;                 /* of the mask */
+};
+
+/* How many free pages a hugepage must have to lose them: one that is subreleased already, and one
+ * that is not. */
+struct sa_filler_least {
+    uint32_t subreleased, other;
 };
 
 /*
- * Finds the hugepage with most free pages to release, subreleased ones first. It has at least
- * `min` of them, or any number if it is subreleased. The pages count as taken until
- * sa_huge_filler_end. False: there is none.
+ * Finds the hugepage with most free pages to release, subreleased ones first. The pages of the mask
+ * count as taken until sa_huge_filler_end. False: there is none.
  */
-bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t min, struct sa_filler_release *ret);
+bool sa_huge_filler_begin(struct sa_huge_filler *f, struct sa_filler_least least,
+                          struct sa_filler_release *ret);
 
 /* True if sa_huge_filler_begin would find one. */
-bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t min);
+bool sa_huge_filler_can_release(struct sa_huge_filler *f, struct sa_filler_least least);
 
-/* done: those of the pages that were released. True if the hugepage is empty now. */
-bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
-                        const uint64_t *done);
+/* done: those pages of the mask that were released. Returns how many of them had been backed;
+ * *ret_empty: the hugepage is empty now. */
+uint32_t sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
+                            const uint64_t *done, bool *ret_empty);
 
 /* Free backed pages that are likely to be needed, by the demand of the recent past. */
 size_t sa_huge_filler_held_back(const struct sa_huge_filler *f);

@@ -121,7 +121,8 @@ size_t sa_huge_filler_may_release(struct sa_huge_filler *f, size_t pages)
     return may;
 }
 
-static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f, uint32_t min)
+static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f,
+                                                struct sa_filler_least least)
 {
     for (int subreleased = 1; subreleased >= 0; subreleased--)
         for (unsigned b = SA_FILLER_BUCKETS - 1; b > 0; b--) {
@@ -129,22 +130,41 @@ static struct sa_huge_tracker *filler_candidate(struct sa_huge_filler *f, uint32
 
             if (!t)
                 continue;
-            if (subreleased || sa_huge_tracker_backed(t) >= min)
+            if (sa_huge_tracker_backed(t) >= (subreleased ? least.subreleased : least.other))
                 return t;
             break;
         }
     return NULL;
 }
 
-bool sa_huge_filler_can_release(struct sa_huge_filler *f, uint32_t min)
+bool sa_huge_filler_can_release(struct sa_huge_filler *f, struct sa_filler_least least)
 {
-    return filler_candidate(f, min) != NULL;
+    return filler_candidate(f, least) != NULL;
 }
 
-SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t min,
+/* Extends the mask, the free pages to release, by the unbacked pages of the same runs. Returns how
+ * many these are. */
+SA_RARE static uint32_t tracker_take_gaps(struct sa_huge_tracker *t, uint64_t *mask)
+{
+    uint32_t end, gaps = 0;
+
+    for (uint32_t at = sa_bits_next(t->taken, SA_HUGE_PAGES, 0, false); at < SA_HUGE_PAGES;
+         at = sa_bits_next(t->taken, SA_HUGE_PAGES, end, false)) {
+        end = sa_bits_next(t->taken, SA_HUGE_PAGES, at, true);
+        if (sa_bits_next(mask, SA_HUGE_PAGES, at, true) >= end)
+            continue;
+        gaps += sa_bits_count(t->unbacked, at, end - at);
+        sa_bits_fill(mask, at, end - at, true);
+        sa_bits_fill(t->unbacked, at, end - at, false);
+    }
+    return gaps;
+}
+
+SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, struct sa_filler_least least,
                                   struct sa_filler_release *r)
 {
-    struct sa_huge_tracker *t = filler_candidate(f, min);
+    struct sa_huge_tracker *t = filler_candidate(f, least);
+    uint32_t gaps;
     bool eager;
 
     if (!t)
@@ -153,16 +173,15 @@ SA_RARE bool sa_huge_filler_begin(struct sa_huge_filler *f, uint32_t min,
     r->tracker = t;
     r->pages = sa_huge_tracker_backed(t);
     SA_DCHECK(r->pages > 0);
-    for (int i = 0; i < SA_HUGE_WORDS; i++) {
-        r->mask[i] = ~t->taken[i] & ~(eager ? 0 : t->unbacked[i]);
+    for (int i = 0; i < SA_HUGE_WORDS; i++)
+        r->backed[i] = r->mask[i] = ~t->taken[i] & ~(eager ? 0 : t->unbacked[i]);
+    gaps = tracker_take_gaps(t, r->mask);
+    f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] -= gaps;
+    t->unbacked_pages = (uint16_t)(t->unbacked_pages - gaps);
+    SA_DCHECK(!eager || t->unbacked_pages == 0);
+    r->pages += eager ? 0 : gaps; /* of an eager hugepage, they are among the pages to release */
+    for (int i = 0; i < SA_HUGE_WORDS; i++)
         t->taken[i] |= r->mask[i];
-        if (eager) /* the unbacked pages are now among the pages to release */
-            t->unbacked[i] = 0;
-    }
-    if (eager) {
-        f->unbacked_pages[2] -= t->unbacked_pages;
-        t->unbacked_pages = 0;
-    }
     t->range.taken += r->pages;
     t->moving_pages = (uint16_t)(t->moving_pages + r->pages);
     f->taken_pages += r->pages;
@@ -210,34 +229,36 @@ static void tracker_note_subrelease(struct sa_huge_filler *f, struct sa_huge_tra
     *first = t;
 }
 
-SA_RARE bool sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
-                                const uint64_t *done)
+SA_RARE uint32_t sa_huge_filler_end(struct sa_huge_filler *f, struct sa_filler_release *r,
+                                    const uint64_t *done, bool *ret_empty)
 {
     struct sa_huge_tracker *t = r->tracker;
-    uint32_t released = 0;
+    uint32_t released = 0, unbacked = 0;
 
     SA_DCHECK(t->moving_pages >= r->pages && f->moving_pages >= r->pages);
     for (int i = 0; i < SA_HUGE_WORDS; i++) {
         SA_DCHECK((r->mask[i] & ~t->taken[i]) == 0);
         SA_DCHECK((done[i] & ~r->mask[i]) == 0);
         t->taken[i] &= ~r->mask[i];
-        t->unbacked[i] |= done[i];
-        released += (uint32_t)__builtin_popcountll(done[i]);
+        t->unbacked[i] |= done[i] | (r->mask[i] & ~r->backed[i]);
+        released += (uint32_t)__builtin_popcountll(done[i] & r->backed[i]);
+        unbacked += (uint32_t)__builtin_popcountll((done[i] | ~r->backed[i]) & r->mask[i]);
     }
     t->range.taken -= r->pages;
     t->moving_pages = (uint16_t)(t->moving_pages - r->pages);
     f->taken_pages -= r->pages;
     f->moving_pages -= r->pages;
-    t->unbacked_pages = (uint16_t)(t->unbacked_pages + released);
-    f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] += released;
+    t->unbacked_pages = (uint16_t)(t->unbacked_pages + unbacked);
+    f->unbacked_pages[sa_huge_tracker_unbacked_index(t)] += unbacked;
     f->subreleased_pages += released;
     if (released && t->range.taken)
         tracker_note_subrelease(f, t);
-    t->clean = t->range.taken == 0 && released == SA_HUGE_PAGES;
+    t->clean = t->range.taken == 0 && t->unbacked_pages == SA_HUGE_PAGES;
     sa_range_take(&t->range, 0, 0, false);
     sa_huge_filler_place(f, t);
     sa_huge_filler_note(f);
-    return t->range.taken == 0;
+    *ret_empty = t->range.taken == 0;
+    return released;
 }
 
 static void report_skips(const struct sa_huge_filler *f, struct sa_huge_filler_stats *ret)

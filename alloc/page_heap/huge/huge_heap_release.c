@@ -28,8 +28,14 @@
  * thread should release it in case the program does nothing more. */
 #define SWING_PAGES (16ul << 20 >> SA_PAGE_SHIFT)
 
-/* A hugepage with fewer free pages than this is partially released by request only. */
+/*
+ * The free pages that a hugepage must have: to be released at once, by time, or by request. A
+ * hugepage that loses its first pages costs speed. One that has lost some gives up single pages by
+ * time: at once, each would take a system call.
+ */
 #define BREAK_MIN 32
+static const struct sa_filler_least at_once = {2 * BREAK_MIN, BREAK_MIN}, by_time = {1, BREAK_MIN},
+                                    by_request = {1, 1};
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* pages that a tick leaves: 1 MiB */
 #define RELEASE_RUN 8                          /* hugepages released by one system call, at most */
@@ -182,8 +188,8 @@ static size_t release_cached(struct sa_huge_heap *h, size_t pages, size_t run, b
 }
 
 /* Releases free pages of the filler's hugepages. Returns how many. */
-SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint32_t min)
-    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages,
+                                     struct sa_filler_least least) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t done = 0;
     bool ok = true;
@@ -195,7 +201,7 @@ SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint3
         bool empty;
         uint32_t count;
 
-        if (!sa_huge_heap_ready(h, 2) || !sa_huge_filler_begin(&h->filler, min, &r))
+        if (!sa_huge_heap_ready(h, 2) || !sa_huge_filler_begin(&h->filler, least, &r))
             break;
         if (r.tracker->range.taken > r.pages && sa_huge_heap_thp_disable(h, r.tracker->hugepage))
             r.tracker->no_hugepages = true;
@@ -203,10 +209,9 @@ SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint3
         ok = sa_huge_heap_release_runs(r.tracker->hugepage, r.mask, released);
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
         h->refused = !ok;
-        count = sa_bits_count(released, 0, SA_HUGE_PAGES);
+        count = sa_huge_filler_end(&h->filler, &r, released, &empty);
         done += count;
         h->stats.released_ever_bytes += (uint64_t)count << SA_PAGE_SHIFT;
-        empty = sa_huge_filler_end(&h->filler, &r, released);
         if (empty && ok)
             sa_huge_heap_evict(h, r.tracker, &moving);
         else if (empty) /* in the cache all of it would count as backed */
@@ -217,17 +222,19 @@ SA_RARE static size_t release_filler(struct sa_huge_heap *h, size_t pages, uint3
     return done;
 }
 
-/* Releases up to `pages` pages, of hugepages with at least `least` free ones. */
-SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages, uint32_t min,
-                                    bool periodic) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+/* Releases up to `pages` pages, of hugepages with at least so many free ones. periodic: also cached
+ * hugepages that are likely to be needed. */
+SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages,
+                                    struct sa_filler_least least, bool periodic)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
     size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), RELEASE_RUN, periodic);
 
     if (done < pages && !h->refused)
-        done += sa_huge_heap_release_regions(h, pages - done, min);
+        done += sa_huge_heap_release_regions(h, pages - done, least.other);
     if (done < pages && !h->refused)
-        done += release_filler(h, pages - done, min);
+        done += release_filler(h, pages - done, least);
     return done;
 }
 
@@ -245,7 +252,7 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
     surplus = heap_surplus(h);
     if (SA_UNLIKELY(surplus)) {
         sa_huge_heap_flush(h); /* what was freed last may complete a hugepage */
-        h->refault_credit += release_pages(h, heap_surplus(h), BREAK_MIN, false);
+        h->refault_credit += release_pages(h, heap_surplus(h), at_once, false);
     }
     if (SA_UNLIKELY(surplus || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
@@ -259,7 +266,7 @@ SA_RARE size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes)
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
     h->refused = false;
-    done = release_pages(h, pages, 1, true);
+    done = release_pages(h, pages, by_request, true);
     sa_huge_heap_note(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return done << SA_PAGE_SHIFT;
@@ -377,7 +384,7 @@ static void heap_release_idle(struct sa_huge_heap *h, double part) SA_REQUIRES(S
         done += sa_huge_heap_release_regions(h, want, BREAK_MIN);
     want = sa_huge_filler_may_release(&h->filler, (size_t)((double)idle[2] * part));
     if (want && !h->refused)
-        done += release_filler(h, want, BREAK_MIN);
+        done += release_filler(h, want, by_time);
     heap_forget(h, done, part);
 }
 
@@ -398,7 +405,7 @@ size_t sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     heap_release_idle(h, part);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
-    if (sa_huge_filler_can_release(&h->filler, BREAK_MIN))
+    if (sa_huge_filler_can_release(&h->filler, by_time))
         left += sa_huge_filler_backed(&h->filler);
     SA_VALIDATE(sa_huge_heap_validate(h));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);

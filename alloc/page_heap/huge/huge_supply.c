@@ -15,6 +15,7 @@
 #include "pagemap/pagemap.h"
 
 #include <string.h>
+#include <sys/uio.h>
 
 #define GROW_MAX      8  /* hugepages mapped ahead, at most */
 #define GROW_FRACTION 32 /* 1/32 of the mapped hugepages is mapped ahead */
@@ -217,16 +218,26 @@ SA_RARE void sa_huge_heap_emptied(struct sa_huge_heap *h, struct sa_huge_tracker
 
 SA_RARE bool sa_huge_heap_release_runs(size_t hugepage, const uint64_t *mask, uint64_t *done)
 {
-    uintptr_t start = hugepage << SA_HUGE_SHIFT;
+    char *start = (char *)(hugepage << SA_HUGE_SHIFT);
+    struct iovec runs[SA_HUGE_PAGES / 2]; /* there are no more: one page lies between two of them */
+    unsigned count = 0;
     uint32_t end;
 
     for (uint32_t at = sa_bits_next(mask, SA_HUGE_PAGES, 0, true); at < SA_HUGE_PAGES;
          at = sa_bits_next(mask, SA_HUGE_PAGES, end, true)) {
         end = sa_bits_next(mask, SA_HUGE_PAGES, at, false);
-        if (!sa_vm_release((void *)(start + ((uintptr_t)at << SA_PAGE_SHIFT)),
-                           (size_t)(end - at) << SA_PAGE_SHIFT))
+        runs[count++] = (struct iovec){start + ((size_t)at << SA_PAGE_SHIFT), (size_t)(end - at)
+                                                                                  << SA_PAGE_SHIFT};
+    }
+    if (count > 1 && sa_vm_release_runs(runs, count)) {
+        memcpy(done, mask, SA_HUGE_WORDS * sizeof(*done));
+        return true;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (!sa_vm_release(runs[i].iov_base, runs[i].iov_len))
             return false;
-        sa_bits_fill(done, at, end - at, true);
+        sa_bits_fill(done, (uint32_t)(((char *)runs[i].iov_base - start) >> SA_PAGE_SHIFT),
+                     (uint32_t)(runs[i].iov_len >> SA_PAGE_SHIFT), true);
     }
     return true;
 }

@@ -26,7 +26,8 @@ NAMES = {0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munm
          16: "ioctl", 17: "pread64", 25: "mremap", 26: "msync", 27: "mincore", 28: "madvise", 39: "getpid", 60: "exit",
          131: "sigaltstack", 157: "prctl", 186: "gettid", 202: "futex", 204: "sched_getaffinity", 228: "clock_gettime",
          257: "openat", 262: "newfstatat", 267: "readlinkat", 297: "rt_tgsigqueueinfo", 302: "prlimit64", 309: "getcpu",
-         318: "getrandom", 324: "membarrier", 435: "clone3"}
+         318: "getrandom", 324: "membarrier", 435: "clone3",
+         440: "process_madvise"}
 PROT_NONE, PROT_BOTH = 0, 3
 MAP_PRIVATE_ANONYMOUS, MAP_FIXED = 0x22, 0x10
 FUTEX = {128, 129, 132}  # wait, wake, compare and requeue, all private

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static size_t page;
@@ -114,6 +115,27 @@ static void test_vm_release_gives_zeroes(void **state)
     assert_true(all_bytes_are(p + page, 4 * page, 0));
     assert_true(all_bytes_are(p + 5 * page, 3 * page, 7));
     sa_vm_unmap(p, 8 * page);
+}
+
+/* Several ranges by one call, where the kernel can: those, and nothing beside them. */
+static void test_vm_release_of_runs(void **state)
+{
+    unsigned char *p = sa_vm_map(NULL, 8 * page, "test");
+    const struct iovec runs[] = {{p, page}, {p + 2 * page, 3 * page}, {p + 6 * page, page}};
+    const struct iovec odd[] = {{p + 1, page}, {p + 2 * page, page}};
+    bool released;
+
+    (void)state;
+    assert_non_null(p);
+    memset(p, 7, 8 * page);
+    released = sa_vm_release_runs(runs, 3);
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(p[i * page], released && strchr("02346", '0' + (int)i) ? 0 : 7);
+    assert_false(sa_vm_release_runs(odd, 2));
+    assert_int_equal(sa_vm_release_runs(runs, 3), released); /* one failure is not for good */
+    sa_vm_unmap(p, 8 * page);
+    if (!released)
+        TEST_SKIP("the kernel cannot");
 }
 
 /* Not mlock: sanitizers turn it off. */
@@ -328,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_vm_map_fails_without_address_space),
         cmocka_unit_test(test_vm_coverage_is_what_is_touched),
         cmocka_unit_test(test_vm_release_gives_zeroes),
+        cmocka_unit_test(test_vm_release_of_runs),
         cmocka_unit_test(test_vm_release_of_locked),
         cmocka_unit_test(test_vm_release_refused_keeps_content),
         cmocka_unit_test(test_vm_renew_gives_zeroes),

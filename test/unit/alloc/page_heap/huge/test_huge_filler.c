@@ -79,13 +79,56 @@ static void test_filler_packs_densely(void **state)
     assert_in_range(filler->hugepages, 24, 36);
 }
 
+/* Begins a release of a hugepage with at least so many free pages, has all of its mask released,
+ * and returns the pages that were backed. */
+static uint32_t release_all_of(uint32_t least)
+{
+    struct sa_filler_release release;
+    uint64_t done[SA_HUGE_WORDS];
+    uint32_t released;
+    bool empty;
+
+    assert_true(sa_huge_filler_begin(filler, (struct sa_filler_least){least, least}, &release));
+    memcpy(done, release.mask, sizeof(done));
+    released = sa_huge_filler_end(filler, &release, done, &empty);
+    assert_false(empty);
+    return released;
+}
+
+/* Free pages of one run go back by one call, also if some of the run went back before. */
+static void test_filler_releases_whole_runs(void **state)
+{
+    struct sa_filler_release release;
+    uint64_t done[SA_HUGE_WORDS] = {0};
+    bool empty;
+
+    (void)state;
+    begin();
+    add(256, false);
+    sa_huge_filler_trim(filler, &trackers[0], 20, 40, false);
+    assert_int_equal(release_all_of(32), 40);
+    sa_huge_filler_trim(filler, &trackers[0], 10, 10, false);
+    sa_huge_filler_trim(filler, &trackers[0], 60, 4, false);
+    sa_huge_filler_trim(filler, &trackers[0], 100, 1, false);
+    assert_false(sa_huge_filler_can_release(filler, (struct sa_filler_least){32, 32}));
+    assert_true(sa_huge_filler_begin(filler, (struct sa_filler_least){15, 32}, &release));
+    assert_int_equal(release.pages, 55);
+    assert_int_equal(sa_bits_count(release.mask, 10, 54), 54);
+    assert_int_equal(sa_bits_count(release.mask, 0, SA_HUGE_PAGES), 55);
+    assert_int_equal(sa_bits_count(release.backed, 0, SA_HUGE_PAGES), 15);
+    /* The kernel refuses after the first twelve: of those, ten had been backed. */
+    sa_bits_fill(done, 10, 12, true);
+    assert_int_equal(sa_huge_filler_end(filler, &release, done, &empty), 10);
+    assert_false(empty);
+    assert_int_equal(sa_huge_tracker_backed(&trackers[0]), 5);
+    assert_int_equal(trackers[0].unbacked_pages, 50);
+    assert_int_equal(sa_huge_filler_backed(filler), 5);
+}
+
 /* The queue of hugepages to be collapsed: full ones, each a few times, and not those that the
  * kernel backs as a whole, but for subreleased ones. */
 static void test_filler_offers_full_hugepages(void **state)
 {
-    struct sa_filler_release release;
-    uint64_t done[SA_HUGE_WORDS];
-
     (void)state;
     begin();
     add(200, false);
@@ -100,9 +143,7 @@ static void test_filler_offers_full_hugepages(void **state)
     assert_ptr_equal(sa_huge_filler_next_full(filler), &trackers[0]);
     /* Subreleased: the same, and when all of it is backed again, no longer. */
     sa_huge_filler_trim(filler, &trackers[0], 100, 156, false);
-    assert_true(sa_huge_filler_begin(filler, 1, &release));
-    memcpy(done, release.mask, sizeof(done));
-    assert_false(sa_huge_filler_end(filler, &release, done));
+    release_all_of(1);
     assert_true(trackers[0].subreleased);
     assert_true(sa_huge_filler_extend(filler, &trackers[0], 100, 130));
     assert_null(sa_huge_filler_next_full(filler));
@@ -117,9 +158,7 @@ static void test_filler_offers_full_hugepages(void **state)
     add(256, true);
     assert_null(sa_huge_filler_next_full(filler));
     sa_huge_filler_trim(filler, &trackers[1], 100, 156, false);
-    assert_true(sa_huge_filler_begin(filler, 50, &release));
-    memcpy(done, release.mask, sizeof(done));
-    assert_false(sa_huge_filler_end(filler, &release, done));
+    release_all_of(50);
     assert_true(sa_huge_filler_extend(filler, &trackers[1], 100, 150));
     assert_ptr_equal(sa_huge_filler_next_full(filler), &trackers[1]);
 }
@@ -128,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filler_packs_densely),
+        cmocka_unit_test(test_filler_releases_whole_runs),
         cmocka_unit_test(test_filler_offers_full_hugepages),
     };
 
