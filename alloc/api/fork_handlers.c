@@ -17,10 +17,9 @@
  */
 #include "alloc/api/fork_handlers.h"
 
-#include "alloc/api/at_exit.h"
 #include "alloc/api/background.h"
 #include "alloc/api/init.h"
-#include "alloc/api/profile_output.h"
+#include "alloc/api/output.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/cpu_cache/thread_slots.h"
 #include "alloc/fork/emergency_heap.h"
@@ -101,8 +100,7 @@ SA_RARE static void fork_child(void) SA_NO_THREAD_SAFETY_ANALYSIS
     }
     sa_mappings_after_fork();
     sa_reporting_after_fork();
-    sa_at_exit_after_fork();
-    sa_profile_output_after_fork(true);
+    sa_output_after_fork(true);
     sa_background_after_fork();
     errno = saved;
 }
@@ -130,8 +128,7 @@ static SA_COLD void fork_unannounced(bool lost)
     }
     sa_mappings_after_fork();
     sa_reporting_after_fork();
-    sa_at_exit_after_fork();
-    sa_profile_output_after_fork(false);
+    sa_output_after_fork(false);
     sa_background_after_fork();
     errno = saved;
 }

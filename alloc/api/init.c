@@ -12,13 +12,12 @@
  */
 #include "alloc/api/init.h"
 
-#include "alloc/api/at_exit.h"
 #include "alloc/api/background.h"
 #include "alloc/api/fork_handlers.h"
 #include "alloc/api/limit_options.h"
 #include "alloc/api/options.h"
 #include "alloc/api/options_text.h"
-#include "alloc/api/profile_output.h"
+#include "alloc/api/output.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
@@ -250,8 +249,7 @@ static SA_COLD void init_what_is_asked_for(void)
 {
     sa_limits_read_options();
     sa_background_read_options();
-    sa_at_exit_register();
-    sa_profile_output_register();
+    sa_output_register();
     if (sa_options.llc_domains && sa_topology_may_matter())
         init_start_topology();
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles without code: the options profile, profile_type and profile_signal. See
- * profile_output.c. */
+/* The profile that the options ask for. See profile_output.c; output.h says when it is written. */
 #ifndef SA_API_PROFILE_OUTPUT_H
 #define SA_API_PROFILE_OUTPUT_H
 
 #include <stdbool.h>
 
-/* Applies the options. Called once, by the constructor. */
-void sa_profile_output_register(void);
+/* Checks the destination and starts a recording, if the type needs one. False: no profile is
+ * wanted. Called once, by the constructor. */
+bool sa_profile_output_register(void);
 
-/* Called in a child of fork, once it can allocate. threads: whether it may create threads. */
-void sa_profile_output_after_fork(bool threads);
+/* Makes a profile and writes it. Calls are serialised by the caller. */
+void sa_profile_output_write(void);
+
+/* Called in a child of fork, once it can allocate. */
+void sa_profile_output_after_fork(void);
 
 #endif

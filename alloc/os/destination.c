@@ -200,3 +200,10 @@ void sa_destination_complain(const char *what, const char *path, int error)
     sa_warn("%s[%d]: cannot write %s%s%s: %s", program, sa_sys_pid(), what, skip ? "..." : "",
             path + skip, words);
 }
+
+void sa_destination_tell(struct sa_destination *d, const char *what, const char *path, int error)
+{
+    if (error && error != d->told)
+        sa_destination_complain(what, path, error);
+    d->told = error;
+}

@@ -60,4 +60,8 @@ void sa_destination_after_fork(struct sa_destination *d);
  * error: a positive errno. */
 void sa_destination_complain(const char *what, const char *path, int error);
 
+/* Takes the result of a write, a positive errno or 0. Complains of an error, unless it was the
+ * last result, too. */
+void sa_destination_tell(struct sa_destination *d, const char *what, const char *path, int error);
+
 #endif

@@ -5,6 +5,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/page.h"
+#include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/limits.h"
@@ -12,15 +13,44 @@
 struct sa_peak sa_peak;
 SA_START_DATA struct sa_in_use sa_in_use;
 
+/* Rings the bell, unless another thread does. */
+static SA_RARE void in_use_ring(int64_t alarm)
+{
+    uint32_t *bell = sa_in_use.bell;
+
+    if (!sa_cas_acquire(&sa_in_use.alarm, &alarm, 0))
+        return;
+    sa_add_seq_cst(bell, 1);
+    sa_sys_futex_wake(bell, 1);
+}
+
+SA_RARE void sa_in_use_watch(size_t more, uint32_t *bell)
+{
+    int64_t alarm;
+
+    sa_in_use.bell = bell;
+    if (__builtin_add_overflow(sa_load_relaxed(&sa_in_use.peak), (int64_t)more, &alarm))
+        alarm = INT64_MAX;
+    sa_store_release(&sa_in_use.alarm, alarm);
+}
+
+SA_RARE bool sa_in_use_has_grown(void)
+{
+    return !sa_load_acquire(&sa_in_use.alarm);
+}
+
 void sa_in_use_note(int64_t bytes, int caches)
 {
-    int64_t peak = sa_load_relaxed(&sa_in_use.peak), part, high;
+    int64_t peak = sa_load_relaxed(&sa_in_use.peak), part, high, alarm;
 
     while (bytes > peak)
         if (sa_cas_relaxed(&sa_in_use.peak, &peak, bytes)) {
             sa_thread.caller_kind |= SA_CALLER_RAISED;
             peak = bytes;
         }
+    alarm = sa_load_relaxed(&sa_in_use.alarm);
+    if (SA_UNLIKELY(alarm && peak >= alarm))
+        in_use_ring(alarm);
     part = peak / SA_IN_USE_FRACTION;
     sa_store_relaxed(&sa_in_use.next,
                      sa_load_relaxed(&sa_in_use.given) + sa_max(part, SA_IN_USE_MIN * caches));

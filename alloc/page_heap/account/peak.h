@@ -44,11 +44,15 @@ struct sa_peak {
 #define SA_IN_USE_GROWN    8     /* for a heap that grows, only 1 of 8 caches counts for it */
 
 struct sa_in_use {
-    int64_t bytes; /* atomic, relaxed: given out, cached or not */
-    int64_t given; /* the same: given out since the start; an update may be lost */
-    int64_t peak;  /* the same: high-water mark of what is in use */
-    int64_t next;  /* `given` from which the caches are counted again */
-    int64_t high;  /* `bytes` from which they are counted, too */
+    int64_t bytes;  /* atomic, relaxed: given out, cached or not */
+    int64_t given;  /* the same: given out since the start; an update may be lost */
+    int64_t peak;   /* the same: high-water mark of what is in use */
+    int64_t next;   /* `given` from which the caches are counted again */
+    int64_t high;   /* `bytes` from which they are counted, too */
+    int64_t alarm;  /* atomic: a mark that rings `bell` when it is reached; 0: none. The thread that
+                       sets it (release) set `bell` before; the thread that finds it reached clears
+                       it (acquire) */
+    uint32_t *bell; /* a futex word, see sa_in_use_watch */
 } __attribute__((aligned(SA_CACHELINE)));
 
 extern struct sa_peak sa_peak;
@@ -78,6 +82,16 @@ SA_INLINE bool sa_in_use_may_be_peak(void)
  * use then.
  */
 void sa_in_use_note(int64_t bytes, int caches);
+
+/*
+ * Watches for a high-water mark of `more` bytes above the present one: the slow path that reaches
+ * it adds 1 to *bell, and wakes a thread that waits for that. One thread calls this and
+ * sa_in_use_has_grown, always with the same word.
+ */
+void sa_in_use_watch(size_t more, uint32_t *bell);
+
+/* Whether that mark was reached since sa_in_use_watch. */
+bool sa_in_use_has_grown(void);
 
 /* Sampling was turned on: forgets the high-water mark of the time before. */
 void sa_in_use_restart(void);

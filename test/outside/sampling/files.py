@@ -268,7 +268,7 @@ class Options(Files):
                                   env=environment(f'profile:{self.path(name)}.%n.txt,profile_signal:{name}'),
                                   text=True) as process:
                 self.assertEqual(process.stdout.readline(), 'ready\n')
-                self.assertTrue(self.has_thread(process.pid, 'salloc-profile'))
+                self.assertTrue(self.has_thread(process.pid, 'salloc-output'))
                 process.send_signal(number)
                 self.assertEqual(process.stdout.read(), 'done\n')
             self.assertEqual(process.returncode, 0)

@@ -31,17 +31,6 @@ bool sa_replaced_serves_nobody(void)
     return false;
 }
 
-/* What is to run at exit. */
-static void (*write_at_exit)(void);
-
-int __wrap_atexit(void (*function)(void));
-
-int __wrap_atexit(void (*function)(void))
-{
-    write_at_exit = function;
-    return 0;
-}
-
 static int forks;  /* when the next recording is stopped */
 static int forked; /* atomic */
 static struct test_child child;
@@ -53,8 +42,8 @@ static void child_exits(void *unused)
     (void)unused;
     sa_fork_gate_reset();
     sa_mappings_after_fork();
-    sa_profile_output_after_fork(true);
-    write_at_exit();
+    sa_profile_output_after_fork();
+    sa_profile_output_write();
     CHILD_CHECK(access(sa_options.profile.text, F_OK) == 0);
 }
 
@@ -97,10 +86,9 @@ static void test_profile_output_forks_between_two_recordings(void **state)
     strcpy(sa_options.profile.text, folder);
     strcat(sa_options.profile.text, "/recorded.txt");
     sa_options.profile_type = SALLOC_PROFILE_ALLOCATIONS;
-    sa_profile_output_register();
-    assert_non_null(write_at_exit);
+    assert_true(sa_profile_output_register());
     forks = 1;
-    write_at_exit();
+    sa_profile_output_write();
     assert_int_equal(pthread_join(forking, NULL), 0);
     assert_int_equal(child.exit_code, 0);
     assert_string_equal(child.text, "");

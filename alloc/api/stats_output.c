@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stats page that the option `stats` asks for, written when the process exits. A report is a
- * file that is complete or not there (alloc/os/file.h). Nothing is torn down at exit: memory stays
- * valid for code that runs later.
+ * Writes the stats page that the option `stats` asks for. A page is a file that is complete or not
+ * there (alloc/os/file.h). Nothing is torn down at exit: memory stays valid for code that runs
+ * later.
  *
- * No lock: the constructor, the exit handler and the handler of fork run on one thread each, one
- * after the other.
+ * The lock `writing` of output.c guards the variables. The constructor and the handler of fork
+ * write them, too: no other thread uses them then.
  */
-#include "alloc/api/at_exit.h"
+#include "alloc/api/stats_output.h"
 
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
@@ -19,10 +19,8 @@
 #include "stats/report.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
-static struct sa_destination destination; /* of `stats`; written by the constructor, the exit
-                                             handler and, in a child, the handler of fork */
+static struct sa_destination destination; /* of `stats` */
 
 /* Formats the page and writes it to the file. Returns 0 or a negative errno. */
 static int write_stats(struct sa_file *file, enum sa_report_kind kind, const char *path)
@@ -41,9 +39,9 @@ static int write_stats(struct sa_file *file, enum sa_report_kind kind, const cha
     return failed;
 }
 
-static void at_exit_stats(void)
+void sa_stats_output_write(void)
 {
-    static struct sa_file file; /* 8 KiB; used once, by the thread that exits */
+    static struct sa_file file; /* 8 KiB */
     char path[SA_FILE_PATH_MAX];
     /* The format follows from the ending that the user wrote. The folder that may stand before it
      * in the destination does not change the ending. */
@@ -62,21 +60,20 @@ static void at_exit_stats(void)
         else
             failed = sa_file_commit(&file);
     }
-    if (failed && -failed != destination.told)
-        sa_destination_complain("", path, -failed);
+    sa_destination_tell(&destination, "", path, -failed);
 }
 
-void sa_at_exit_register(void)
+bool sa_stats_output_register(void)
 {
     if (!sa_options.stats.text[0])
-        return;
+        return false;
     if (sa_destination_keep(&destination, sa_options.stats.text) != 0 &&
         !sa_replaced_serves_nobody())
         sa_destination_complain("", destination.pattern, destination.told);
-    atexit(at_exit_stats);
+    return true;
 }
 
-void sa_at_exit_after_fork(void)
+void sa_stats_output_after_fork(void)
 {
     if (sa_options.stats.text[0])
         sa_destination_after_fork(&destination);

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the stats page and the profile are written: at exit, at a signal, every so many seconds, and
+ * when the heap has grown; see doc/tuning.md.
+ *
+ * The handler of the exit writes on the thread that exits. All else is for a thread of its own,
+ * which exists only if an option needs it. A signal handler may interrupt any code, and growth is
+ * found inside of malloc, so both only ring the bell that the thread waits for. The thread blocks
+ * all signals but those of the options. A program that blocks such a signal in all of its own
+ * threads, for sigwait or for another reason, thus has it delivered here. A child of fork gets a
+ * thread of its own.
+ *
+ * The mutex `writing` is held while a page or a profile is made and written, and guards the
+ * variables of stats_output.c and profile_output.c. It is a mutex of libc: its holder holds no lock
+ * of the allocator.
+ */
+#include "alloc/api/output.h"
+
+#include "alloc/api/options.h"
+#include "alloc/api/profile_output.h"
+#include "alloc/api/replaced.h"
+#include "alloc/api/stats_output.h"
+#include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
+#include "alloc/base/fatal.h"
+#include "alloc/os/clock.h"
+#include "alloc/os/sys.h"
+#include "alloc/page_heap/account/peak.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/* The stack of the thread. The functions that write a profile use less than 1/10 of it. */
+#define STACK_BYTES (512 * 1024)
+
+#define SECOND_NS 1000000000ull
+
+/* What is written, as bits. */
+enum { PAGE = 1, PROFILE = 2 };
+
+static struct {
+    uint32_t wanted; /* PAGE, PROFILE: those that have a destination. Const after the constructor */
+    uint32_t asked; /* atomic: PAGE, PROFILE: signals ask for them. Handlers set bits (release), the
+                       thread takes all (acquire) */
+    uint32_t bell;  /* atomic: changes when the thread is to look. Signal handlers and slow paths
+                       add 1; the thread waits for a change */
+    bool over;      /* under `writing`: the process exits, and the last file is written */
+    pthread_mutex_t writing;
+} output = {.writing = PTHREAD_MUTEX_INITIALIZER};
+
+/* Writes what is wanted of `what`. last: nothing is written after it. */
+static void output_write(uint32_t what, bool last)
+{
+    pthread_mutex_lock(&output.writing);
+    if (!output.over) {
+        if (what & output.wanted & PROFILE)
+            sa_profile_output_write();
+        if (what & output.wanted & PAGE)
+            sa_stats_output_write();
+        output.over = last;
+    }
+    pthread_mutex_unlock(&output.writing);
+}
+
+static void output_at_exit(void)
+{
+    output_write(PAGE | PROFILE, true);
+}
+
+/* Times that come every so many seconds. 0: there are none. */
+struct beat {
+    uint64_t period_ns, next_ns;
+};
+
+static struct beat beat_begin(uint64_t seconds)
+{
+    uint64_t period = seconds * SECOND_NS;
+
+    return (struct beat){period, period ? sa_clock_ns() + period : UINT64_MAX};
+}
+
+/* Whether a time has come. Times that were missed meanwhile are skipped. */
+static bool beat_is_due(struct beat *beat, uint64_t now)
+{
+    if (now < beat->next_ns)
+        return false;
+    beat->next_ns += ((now - beat->next_ns) / beat->period_ns + 1) * beat->period_ns;
+    return true;
+}
+
+static void *output_thread(void *unused)
+{
+    struct beat pages = beat_begin(sa_options.stats_every);
+    struct beat profiles = beat_begin(sa_options.profile_every);
+    sigset_t own;
+
+    sa_sys_name_thread("salloc-output");
+    sigemptyset(&own);
+    if (sa_options.profile_signal)
+        sigaddset(&own, sa_options.profile_signal);
+    if (sa_options.stats_signal)
+        sigaddset(&own, sa_options.stats_signal);
+    pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+    if (sa_options.profile_growth)
+        sa_in_use_watch(sa_options.profile_growth, &output.bell);
+    for (;;) {
+        uint32_t bell = sa_load_acquire(&output.bell), what = sa_xchg_acquire(&output.asked, 0);
+        uint64_t now = sa_clock_ns(), next = sa_min(pages.next_ns, profiles.next_ns);
+        bool grown = sa_options.profile_growth && sa_in_use_has_grown();
+
+        if (beat_is_due(&pages, now))
+            what |= PAGE;
+        if (beat_is_due(&profiles, now) || grown)
+            what |= PROFILE;
+        if (what)
+            output_write(what, false); /* signals that come meanwhile lead to one more file */
+        else
+            sa_sys_futex_wait(&output.bell, bell, next == UINT64_MAX ? -1 : (int64_t)(next - now));
+        if (grown)
+            sa_in_use_watch(sa_options.profile_growth, &output.bell);
+    }
+    return unused;
+}
+
+/* Starts the thread, if an option needs it. */
+static void output_start_thread(void)
+{
+    const struct sa_options *o = &sa_options;
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    bool for_page = o->stats_signal || o->stats_every;
+    bool for_profile = o->profile_signal || o->profile_every || o->profile_growth;
+
+    if (!(for_page && output.wanted & PAGE) && !(for_profile && output.wanted & PROFILE))
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, output_thread, NULL) != 0)
+        sa_warn("SALLOC_CONF: cannot create the thread that writes files");
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void output_signal(int number)
+{
+    int saved = errno;
+    uint32_t what = (number == sa_options.stats_signal ? PAGE : 0u) |
+                    (number == sa_options.profile_signal ? PROFILE : 0u);
+
+    __atomic_fetch_or(&output.asked, what, __ATOMIC_RELEASE);
+    sa_add_seq_cst(&output.bell, 1);
+    sa_sys_futex_wake(&output.bell, 1);
+    errno = saved;
+}
+
+/* Installs the signal handler, also if there is nothing to write: the default action of the signal
+ * would end the program. */
+static void output_listen(const char *option, int number)
+{
+    struct sigaction action = {.sa_handler = output_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+
+    if (!number)
+        return;
+    sigfillset(&action.sa_mask);
+    if (sigaction(number, &action, NULL) != 0)
+        sa_warn("%s: cannot handle signal %d", option, number);
+}
+
+/* Prints which options have no effect. */
+static void output_complain(void)
+{
+    static const struct {
+        char key[16], of[8];
+        enum sa_option_key number;
+        uint32_t what;
+    } rows[] = {
+        {"stats_signal", "stats", SA_OPTION_KEY_stats_signal, PAGE},
+        {"stats_every", "stats", SA_OPTION_KEY_stats_every, PAGE},
+        {"profile_signal", "profile", SA_OPTION_KEY_profile_signal, PROFILE},
+        {"profile_every", "profile", SA_OPTION_KEY_profile_every, PROFILE},
+        {"profile_growth", "profile", SA_OPTION_KEY_profile_growth, PROFILE},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (sa_option_is_given(&sa_options, rows[i].number) && !(output.wanted & rows[i].what))
+            sa_warn("SALLOC_CONF: %s without %s: nothing is written", rows[i].key, rows[i].of);
+}
+
+void sa_output_register(void)
+{
+    output.wanted =
+        (sa_stats_output_register() ? PAGE : 0u) | (sa_profile_output_register() ? PROFILE : 0u);
+    if (output.wanted)
+        atexit(output_at_exit);
+    if (!sa_replaced_serves_nobody()) {
+        output_complain();
+        output_start_thread();
+    }
+    output_listen("profile_signal", sa_options.profile_signal);
+    output_listen("stats_signal", sa_options.stats_signal);
+}
+
+void sa_output_after_fork(bool threads)
+{
+    if (!output.wanted)
+        return;
+    sa_stats_output_after_fork();
+    sa_profile_output_after_fork();
+    /* A thread of the parent may have held the mutex. */
+    output.writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    output.over = false;
+    sa_store_relaxed(&output.asked, 0);
+    if (threads)
+        output_start_thread();
+}

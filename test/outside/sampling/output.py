@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""When files are written: every so many seconds, as the heap grows, at signals. Each file is complete or not there,
+also if the process is killed.
+
+usage: output.py LIBRARY PROGRAM [VARIABLE=VALUE...]    (PROGRAM: output.c)
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LIBRARY = os.path.abspath(sys.argv[1])
+PROGRAM = os.path.abspath(sys.argv[2])
+MORE = dict(word.split('=', 1) for word in sys.argv[3:])
+PATIENCE = 30  # seconds until something must have happened that takes milliseconds
+MIB = 1 << 20
+
+
+def environment(conf):
+    """Of a run under the library."""
+    conf = ','.join(c for c in (MORE.get('SALLOC_CONF'), conf) if c)
+    return {**os.environ, **MORE, 'LD_PRELOAD': LIBRARY, 'SALLOC_CONF': conf}
+
+
+class Program:
+    """A process of output.c."""
+
+    def __init__(self, conf, **more):
+        self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=environment(conf), text=True, **more)
+        self.answer()
+
+    def answer(self):
+        """Waits until the program has done what it was told."""
+        line = self.process.stdout.readline()
+        if line != 'done\n':
+            raise AssertionError(line + self.process.stderr.read())
+
+    def tell(self, line):
+        self.process.stdin.write(line + '\n')
+        self.process.stdin.flush()
+
+    def does(self, line):
+        self.tell(line)
+        self.answer()
+
+    def end(self, line='return'):
+        """Tells it to end. Its status, and what it said on stderr."""
+        if line:
+            self.tell(line)
+        _, errors = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, re.sub(r'(?m)^profiling:.*\n', '', errors)  # of counters, for coverage
+
+
+class Case(unittest.TestCase):
+    """A test with a folder."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix='salloc-output-')
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def left(self):
+        return sorted(os.listdir(self.folder))
+
+    def text(self, name):
+        with open(self.path(name), encoding='ascii') as file:
+            return file.read()
+
+    def bytes(self, name):
+        """In use, as a table says."""
+        return int(re.search(r'^(\d+) bytes', self.text(name), re.M).group(1))
+
+    def until(self, what, condition):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            self.assertLess(time.monotonic(), end, (what, self.left()))
+            time.sleep(0.005)
+
+
+class Times(Case):
+    """Files in the life of a process."""
+
+    def test_every(self):
+        """A number for each file, and one more at the end; each is complete when it appears."""
+        began = time.monotonic()
+        program = Program(f'profile:{self.path("a.%n.txt")},profile_every:1,sample_interval:1')
+        program.does('+ 4')
+        for n in (1, 2):
+            self.until(n, lambda name=f'a.{n}.txt': os.path.exists(self.path(name)))
+            self.assertGreaterEqual(time.monotonic() - began, n)
+            self.assertGreater(self.bytes(f'a.{n}.txt'), 4 * MIB)
+        self.assertEqual(program.end(), (3, ''))
+        self.assertLessEqual(set(f'a.{n}.txt' for n in (1, 2, 3)), set(self.left()))
+
+    def test_every_page_survives_a_kill(self):
+        """The same file, replaced. SIGKILL leaves the last complete one."""
+        program = Program(f'stats:{self.path("page")},stats_every:1')
+        self.until('page', lambda: self.left() == ['page'])
+        first = os.stat(self.path('page')).st_ino
+        self.until('replaced', lambda: os.stat(self.path('page')).st_ino != first)
+        program.process.kill()
+        self.assertEqual(program.end(None), (-signal.SIGKILL, ''))
+        self.assertIn('PARAMETER salloc_stats_every 1\n', self.text('page'))
+
+    def test_growth(self):
+        """A file for each new high. Memory that comes back is no new high."""
+        program = Program(f'profile:{self.path("g.%n.txt")},profile_growth:32m,sample_interval:64k')
+        program.does('+ 20')
+        time.sleep(0.2)
+        self.assertEqual(self.left(), [])
+        program.does('+ 20')
+        self.until(1, lambda: self.left() == ['g.1.txt'])
+        self.assertGreater(self.bytes('g.1.txt'), 25 * MIB)  # an estimate of 32 to 40 MiB, from 500 samples and more
+        program.does('-')
+        program.does('+ 40')
+        time.sleep(0.2)
+        self.assertEqual(self.left(), ['g.1.txt'])
+        program.does('+ 40')
+        self.until(2, lambda: self.left() == ['g.1.txt', 'g.2.txt'])
+        self.assertGreater(self.bytes('g.2.txt'), 50 * MIB)
+        self.assertEqual(program.end('_exit'), (3, ''))
+        self.assertEqual(self.left(), ['g.1.txt', 'g.2.txt'])
+
+    def test_signals(self):
+        """One for the page, one for the profile, or the same for both."""
+        program = Program(f'stats:{self.path("%n.page")},stats_signal:USR1,profile:{self.path("%n.txt")},profile_signal:USR2')
+        program.process.send_signal(signal.SIGUSR1)
+        self.until('page', lambda: self.left() == ['1.page'])
+        program.process.send_signal(signal.SIGUSR2)
+        self.until('profile', lambda: self.left() == ['1.page', '2.txt'])
+        self.assertEqual(program.end('_exit'), (3, ''))
+        program = Program(f'stats:{self.path("b.page")},stats_signal:HUP,profile:{self.path("b.txt")},profile_signal:HUP')
+        program.process.send_signal(signal.SIGHUP)
+        self.until('both', lambda: self.left() == ['1.page', '2.txt', 'b.page', 'b.txt'])
+        self.assertEqual(program.end('_exit'), (3, ''))
+
+    def test_children(self):
+        """A child of fork writes, too."""
+        script = f'import os, time\nif os.fork() == 0: time.sleep({PATIENCE})\nelse: os.wait()\n'
+        with subprocess.Popen([sys.executable, '-c', script],
+                              env=environment(f'stats:{self.path("%p")},stats_every:1')) as process:
+            self.until('two', lambda: len(self.left()) == 2)
+            for pid in self.left():
+                os.kill(int(pid), signal.SIGKILL)
+        self.assertIn(str(process.pid), self.left())
+
+    def test_without_a_path(self):
+        for key, of in (('stats_signal:USR1', 'stats'), ('stats_every:1', 'stats'), ('profile_every:1', 'profile'),
+                        ('profile_growth:1m', 'profile')):
+            program = Program(key)
+            if 'signal' in key:
+                program.process.send_signal(signal.SIGUSR1)
+            program.does('+ 4')
+            name = key.split(':', maxsplit=1)[0]
+            self.assertEqual(program.end(), (3, f'salloc: SALLOC_CONF: {name} without {of}: nothing is written\n'))
+
+    def test_errors_are_told_once(self):
+        os.mkdir(self.path('gone'))
+        program = Program(f'stats:{self.path("gone/page")},stats_every:1')
+        self.until('page', lambda: os.path.exists(self.path('gone/page')))
+        shutil.rmtree(self.path('gone'))
+        time.sleep(2.5)
+        status, errors = program.end()
+        self.assertEqual((status, errors.count('\n')), (3, 1), errors)
+        self.assertIn('No such file', errors)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=[sys.argv[0]], verbosity=1)
