@@ -4,6 +4,7 @@
 #include "tool/output.h"
 
 #include "sampling/export/write.h"
+#include "tool/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,6 +157,22 @@ bool sa_output_profile(const struct sa_profile *profile, const char *path, struc
     struct content content = {.profile = profile, .format = format, .gzip = format->gzip};
 
     return output(&content, path, e);
+}
+
+static int add_to_buffer(void *arg, const void *data, size_t bytes)
+{
+    return sa_text_put(arg, data, bytes) ? 0 : -ENOMEM;
+}
+
+bool sa_output_proto(const struct sa_profile *profile, struct sa_buffer *ret, struct sa_error *e)
+{
+    struct sa_sink *out = sa_sink_open(add_to_buffer, ret, false);
+    int failed = out ? sa_write_proto(profile, out) : -ENOMEM;
+    int closed = out ? sa_sink_close(out) : 0;
+
+    if (failed || closed)
+        sa_error_set(e, SA_EXIT_FAILED, "the profile: %s", strerror(-(failed ? failed : closed)));
+    return !failed && !closed;
 }
 
 bool sa_output_bytes(const void *data, size_t bytes, bool gzip, const char *path,

@@ -4,6 +4,7 @@
 #define SA_TOOL_OUTPUT_H
 
 #include "sampling/profile/profile.h"
+#include "alloc/os/buffer.h"
 #include "tool/error.h"
 
 #include <stdbool.h>
@@ -16,6 +17,9 @@ bool sa_output_format(const char *path);
  * all. path NULL: a .pb.gz to stdout.
  */
 bool sa_output_profile(const struct sa_profile *profile, const char *path, struct sa_error *e);
+
+/* The same as a .pb, in memory. */
+bool sa_output_proto(const struct sa_profile *profile, struct sa_buffer *ret, struct sa_error *e);
 
 /* Writes bytes the same way, compressed if asked to. path NULL: to stdout. */
 bool sa_output_bytes(const void *data, size_t bytes, bool gzip, const char *path,

@@ -57,16 +57,6 @@ static int parse(int argc, char **argv, struct options *ret)
     return -1;
 }
 
-/* What the reader should know, on stderr. */
-static void tell(const struct sa_outside_profile *p)
-{
-    if (p->dropped)
-        fprintf(stderr,
-                "sallocctl: %llu records changed while they were read, and are left out (--stop "
-                "leaves none)\n",
-                (unsigned long long)p->dropped);
-}
-
 static void read_and_write(struct sa_reading *r, const struct options *o, struct sa_error *e)
 {
     struct sa_outside_profile p;
@@ -78,7 +68,7 @@ static void read_and_write(struct sa_reading *r, const struct options *o, struct
     fine = sa_reading_profile(r, o->type, &p, e);
     sa_stop_end(&stop);
     if (fine) {
-        tell(&p);
+        sa_outside_profile_tell(&p);
         sa_output_profile(&p.profile, o->file, e);
     }
     sa_outside_profile_free(&p);

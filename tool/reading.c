@@ -365,6 +365,15 @@ void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep)
     add_rows(p);
 }
 
+void sa_outside_profile_tell(const struct sa_outside_profile *p)
+{
+    if (p->dropped)
+        fprintf(stderr,
+                "sallocctl: %llu records changed while they were read, and are left out (--stop "
+                "leaves none)\n",
+                (unsigned long long)p->dropped);
+}
+
 void sa_outside_profile_free(struct sa_outside_profile *p)
 {
     free(p->live.samples);

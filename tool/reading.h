@@ -40,6 +40,9 @@ bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
 
 /* Leaves only those samples for which keep is true, and what was ever allocated out. */
 void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep);
+
+/* Says on stderr what was left out. */
+void sa_outside_profile_tell(const struct sa_outside_profile *p);
 void sa_outside_profile_free(struct sa_outside_profile *p);
 
 #endif

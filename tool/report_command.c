@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sallocctl report: tables of a profile file. */
+/* sallocctl report: tables of a profile file, a process or a core. */
 #include "tool/command.h"
 
-#include "tool/add_lines.h"
 #include "tool/file_report.h"
+#include "tool/input.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -62,20 +62,15 @@ static int parse(int argc, char **argv, struct options *ret)
         }
     }
     if (optind + 1 != argc)
-        return sa_command_misused(&sa_command_report, "name one profile file");
+        return sa_command_misused(&sa_command_report, "name one profile, process or core");
     ret->what = argv[optind];
     return -1;
 }
 
-static void report(struct sa_profile_file *file, const struct options *o, struct sa_error *e)
+static void report(const struct sa_profile_file *file, const struct options *o, struct sa_error *e)
 {
-    uint32_t metric;
+    uint32_t metric = sa_file_metric(file, o->metric);
 
-#ifdef SA_LINES
-    if (!sa_add_lines(file, NULL, e))
-        return;
-#endif
-    metric = sa_file_metric(file, o->metric);
     if (metric == SA_FILE_NONE)
         sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", o->what, o->metric);
     else if (!sa_file_report(file, metric, &o->report, stdout))
@@ -93,7 +88,7 @@ static int run(int argc, char **argv)
 
     if (code >= 0)
         return code;
-    if (sa_profile_file_read(&file, o.what, &e)) {
+    if (sa_input_read(&file, o.what, &e)) {
         report(&file, &o, &e);
         sa_profile_file_free(&file);
     }
@@ -103,18 +98,22 @@ static int run(int argc, char **argv)
 const struct sa_command sa_command_report = {
     .name = "report",
     .run = run,
-    .what = "show a profile file as tables",
+    .what = "show a profile as tables",
     .usage =
-        "usage: sallocctl report [--metric NAME] [--by TABLES] [--rows N] FILE\n"
+        "usage: sallocctl report [--metric NAME] [--by TABLES] [--rows N] FILE|PID|CORE\n"
         "\n"
-        "Shows a .pb.gz or .pb: the total with its 95 % interval, and its parts by function,\n"
-        "source line, library, size, thread, lifetime and stack. Functions and lines come twice:\n"
-        "by the caller of malloc, and with all that they call.\n"
+        "Shows a profile: the total with its 95 % interval, and its parts by function, source "
+        "line,\n"
+        "library, size, thread, lifetime and stack. Functions and lines come twice: by the caller\n"
+        "of malloc, and with all that they call. The profile is a .pb.gz or .pb, or the heap of a\n"
+        "process or core, as 'sallocctl profile' reads it.\n"
         "\n"
         "  -m, --metric NAME  as alloc_space; else the one that the profile shows first\n"
         "  -b, --by TABLES    which tables, as line,stack: function, line, library, size, thread,\n"
         "                     lifetime, stack. Else all that the profile has something for.\n"
         "  -n, --rows N       the N largest rows of each table, 10 without it; 0: all\n"
         "\n"
-        "Exit code: 0 done, 1 a file cannot be read, 2 usage, 3 there is no such file, 7 it is no\n"
-        "profile, or damaged.\n"};
+        "Exit code: 0 done, 1 a file cannot be read, 2 usage, 3 there is no such file or process,\n"
+        "4 the kernel refuses to read it, 5 it does not run on salloc, 6 its library is of "
+        "another\n"
+        "version, 7 it is no profile, or damaged.\n"};

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_number(const char *s)
+bool sa_target_is_process(const char *what)
 {
-    return *s && s[strspn(s, "0123456789")] == '\0';
+    return *what && what[strspn(what, "0123456789")] == '\0';
 }
 
 bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e)
 {
     long number;
 
-    if (!is_number(what))
+    if (!sa_target_is_process(what))
         return sa_target_open_core(t, what, e);
     errno = 0;
     number = strtol(what, NULL, 10);

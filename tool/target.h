@@ -69,6 +69,9 @@ struct sa_target {
     void *data;                     /* the kind's */
 };
 
+/* Whether an argument is the number of a process, not the path of a core. */
+bool sa_target_is_process(const char *what);
+
 /* Opens a process by its number, or else the core file of that name. */
 bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e);
 bool sa_target_open_process(struct sa_target *t, pid_t pid, struct sa_error *e);

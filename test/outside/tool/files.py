@@ -193,6 +193,21 @@ def case_report(test):
     assert test.run('report', test.worker, code=7).stderr and test.run('report', code=2).stderr
 
 
+def case_report_process(test):
+    """A process and its core are reported as the file that 'profile' writes of them, and so are errors."""
+    worker, path = Worker(test, [test.worker, 'still']), out_of(test, 'p.pb.gz')
+    test.run('profile', '-o', path, str(worker.pid))
+    text = test.run('report', path).stdout
+    assert 'small_block' in text and re.match(r'inuse_space: \d+\.\d MiB \(95 % interval', text), text
+    assert test.run('report', str(worker.pid)).stdout == text
+    if shutil.which('gcore'):
+        core = test.core(worker.pid)
+        assert test.run('report', '-m', 'alloc_space', core).stdout == test.run('report', '-m', 'alloc_space', path).stdout
+    worker.end()
+    assert 'no such process' in test.run('report', str(2 ** 22), code=3).stderr
+    assert 'no library in it' in test.run('report', str(os.getpid()), code=5).stderr
+
+
 def case_report_lives(test):
     """Lifetimes of a recording, as the library's own labels have them."""
     path = at_exit(test, 'l.pb.gz', more=',profile_type:lifetime')
