@@ -169,7 +169,8 @@ static bool add_copy(struct walk *w, const struct record *r, bool freed)
                                   .start = freed ? 0 : r->address,
                                   .address = r->address,
                                   .tid = r->tid,
-                                  .time_ns = r->time_ns};
+                                  .time_ns = r->time_ns,
+                                  .number = r->number};
 
     if (r->number > w->up_to)
         return true;

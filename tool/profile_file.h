@@ -50,6 +50,14 @@ struct sa_file_sample {
     uint32_t label, label_count;
 };
 
+/* A sampled block that may not be certain. Two files have the same one if its number and its time
+ * are the same in both. */
+struct sa_file_single {
+    uint32_t sample; /* index of the row that it is a part of */
+    uint64_t number; /* in the order of allocation */
+    uint64_t ms;     /* of its allocation */
+};
+
 struct sa_profile_file {
     struct sa_buffer data; /* the file, uncompressed */
     struct sa_file_type *types, period_type;
@@ -62,12 +70,13 @@ struct sa_profile_file {
     uint32_t *lines;       /* indices of functions */
     int64_t *line_numbers; /* of the same elements; 0: not known */
     int64_t *values;
+    struct sa_file_single *singles; /* a file may have none */
     const char **comments;
     const char *default_type; /* "": none */
     int64_t period, time_ns, duration_ns;
     uint32_t type_count, mapping_count, function_count, location_count, sample_count, label_count;
-    uint32_t frame_count, line_count, value_count, comment_count;
-    struct sa_buffer memory[13]; /* of these arrays */
+    uint32_t frame_count, line_count, value_count, comment_count, single_count;
+    struct sa_buffer memory[14]; /* of these arrays */
 };
 
 /* Reads a file, gzip or plain. False: *e says why, and there is nothing to free. */

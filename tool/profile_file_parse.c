@@ -5,6 +5,7 @@
  * second pass replaces these by pointers and indices, or names what does not exist.
  */
 #include "alloc/base/utf8.h"
+#include "sampling/export/proto_singles.h"
 #include "tool/profile_file.h"
 #include "tool/proto_reader.h"
 
@@ -24,6 +25,7 @@ enum {
     LINE_NUMBERS,
     VALUES,
     COMMENTS,
+    SINGLES,
     STRINGS, /* offsets into TEXT */
     TEXT
 };
@@ -41,6 +43,7 @@ struct parser {
     struct sa_buffer mapping_strings, function_strings, labels, frames, lines, comments, types;
     struct sa_buffer location_mappings; /* ids */
     uint64_t default_type;
+    struct sa_file_single single; /* the last one */
     struct sa_error *e;
 };
 
@@ -207,6 +210,32 @@ static void add_location(struct parser *p, struct sa_proto_reader m)
         *to = l;
 }
 
+static uint64_t read_difference(struct sa_proto_reader *r)
+{
+    uint64_t n = sa_proto_read_varint(r);
+
+    return n >> 1 ^ -(n & 1);
+}
+
+/* A part of the list of single samples (sampling/export/proto_singles.h). */
+static void add_singles(struct parser *p, struct sa_proto_reader r)
+{
+    struct sa_file_single *last = &p->single, *to;
+
+    while (!p->e->code && r.at < r.end) {
+        uint64_t sample = sa_proto_read_varint(&r);
+
+        last->number += read_difference(&r);
+        last->ms += read_difference(&r);
+        last->sample = sample < SA_FILE_NONE ? (uint32_t)sample : SA_FILE_NONE;
+        to = r.damaged ? NULL : add(p, &p->file->memory[SINGLES], sizeof(*to));
+        if (to)
+            *to = *last;
+    }
+    if (r.damaged)
+        damaged(p, "the list of single samples ends within one");
+}
+
 static void add_field(struct parser *p, struct sa_proto_field *f, uint64_t *period_type)
 {
     static void (*const messages[])(struct parser *, struct sa_proto_reader) = {
@@ -230,6 +259,8 @@ static void add_field(struct parser *p, struct sa_proto_field *f, uint64_t *peri
         add_repeated(p, &p->comments, f);
     } else if (f->field == 14) {
         p->default_type = f->number;
+    } else if (f->field == SA_PROTO_SINGLES && f->is_bytes) {
+        add_singles(p, f->bytes);
     }
 }
 
@@ -306,6 +337,7 @@ static void set_arrays(struct sa_profile_file *f)
     f->line_numbers = (int64_t *)(void *)m[LINE_NUMBERS].data;
     ARRAY(values, value_count, VALUES);
     ARRAY(comments, comment_count, COMMENTS);
+    ARRAY(singles, single_count, SINGLES);
 #undef ARRAY
 }
 
@@ -388,6 +420,9 @@ static void resolve(struct parser *p, const uint64_t *period_type)
         f->samples[i].value = value;
         value += f->type_count;
     }
+    for (uint32_t i = 0; i < f->single_count; i++)
+        if (f->singles[i].sample >= f->sample_count)
+            damaged(p, "a single sample of a row that is not there");
     resolve_strings(p);
     f->period_type = (struct sa_file_type){string(p, period_type[1]), string(p, period_type[2])};
     resolve_ids(p);

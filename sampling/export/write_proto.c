@@ -12,6 +12,7 @@
 #include "alloc/base/fmt.h"
 #include "alloc/base/utf8.h"
 #include "sampling/export/proto.h"
+#include "sampling/export/proto_singles.h"
 #include "sampling/export/summary.h"
 #include "sampling/export/values.h"
 #include "sampling/record/place.h"
@@ -463,10 +464,8 @@ static void put_head(struct writer *w)
     enum salloc_profile_type type = w->profile->type;
     const char *string = known;
 
-    for (unsigned i = 0; i < S_KNOWN; i++) {
+    for (unsigned i = 0; i < S_KNOWN; i++, string += strlen(string) + 1)
         put_string(w, string);
-        string += strlen(string) + 1;
-    }
     for (unsigned i = 0; i < sample_types[type].count; i++)
         if (has_type(w, i))
             put_type(w, PROFILE_SAMPLE_TYPE, sample_types[type].types[i]);
@@ -492,6 +491,7 @@ int sa_write_proto(const struct sa_profile *profile, struct sa_sink *out)
         return failed;
     put_head(&w);
     put_samples(&w);
+    sa_proto_put_singles(profile, out);
     put_mappings(&w);
     put_locations(&w);
     put_comments(&w, &all);

@@ -55,6 +55,7 @@ struct sa_sample_copy {
     uintptr_t address;          /* the same, also if the block was freed; 0: several blocks */
     uint32_t tid;               /* the kernel's number of the allocating thread; 0: several */
     uint64_t time_ns;           /* of the allocation, on the clock of alloc/os/clock.h */
+    uint64_t number;            /* in the order of allocation, from 1; 0: several blocks */
     size_t bucket;              /* in a profile: index of its bucket; SIZE_MAX: in none */
     size_t resident, swapped, locked, zero; /* in a HEAP profile: bytes, 0 if not known */
 };

@@ -305,6 +305,7 @@ SA_RARE static void sample_copy(const struct sa_sample *s, struct sa_sample_copy
     to->address = s->address;
     to->tid = s->tid;
     to->time_ns = s->time_ns;
+    to->number = s->number;
     sa_stack_ref(s->stack);
 }
 

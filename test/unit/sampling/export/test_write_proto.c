@@ -8,6 +8,7 @@
 
 #include "alloc/os/sys.h"
 #include "alloc/os/vm.h"
+#include "sampling/export/proto_singles.h"
 #include "sampling/snapshot/residency.h"
 #include "sampling/symbolize/frames.h"
 #include "test/support/collect.h"
@@ -136,6 +137,8 @@ static void decode(const struct collected *c)
             break;
         case 14:
             p.default_type = f.value;
+            break;
+        case SA_PROTO_SINGLES: /* test_proto_singles.c */
             break;
         default:
             fail_msg("field %u", f.number);
