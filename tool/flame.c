@@ -3,9 +3,11 @@
  * The page of a profile file; see flame.h. The page is a frame that the build makes of tool/page/,
  * and between its halves the profile as JSON, which tool/page/profile.js reads:
  *
- *   names, libraries  strings
- *   frames            pairs: index of a name, index of a library
- *   stacks            for each: how many frames it has in common with the one before, how many
+ *   names, libraries, files
+ *                     strings; files are sources, the first one is ""
+ *   frames            triples: indices of a name, a library, a file
+ *   places            pairs: index of a frame, a line or 0
+ *   stacks            for each: how many places it has in common with the one before, how many
  *                     follow, and these; root first
  *   sizes             pairs: bytes of a block, probability that it is sampled
  *   stack, size, thread, values, samples
@@ -19,10 +21,12 @@
 #include "tool/flame.h"
 
 #include "sampling/estimate/rates.h"
+#include "tool/add_lines.h"
 #include "tool/demangle.h"
 #include "tool/file_interval.h"
 #include "tool/flame_frames.h"
 #include "tool/json.h"
+#include "tool/output.h"
 #include "tool/page/page.h"
 #include "tool/text.h"
 
@@ -87,6 +91,17 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+static void put_texts(struct writer *w, const char *key, const char *const *texts, uint32_t count)
+{
+    put_key(w, key);
+    put(w, "[");
+    for (uint32_t i = 0; i < count; i++) {
+        next(w, i);
+        put_string(w, texts[i], TEXT_MAX_BYTES);
+    }
+    put(w, "]");
+}
+
 static void put_head(struct writer *w, uint32_t metric, const char *title)
 {
     const struct sa_profile_file *f = w->file;
@@ -108,13 +123,7 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
     put(w, ",\"blocks\":");
     put_double(w, unseen.blocks);
     put(w, "}");
-    put_key(w, "comments");
-    put(w, "[");
-    for (uint32_t i = 0; i < f->comment_count; i++) {
-        next(w, i);
-        put_string(w, f->comments[i], TEXT_MAX_BYTES);
-    }
-    put(w, "]");
+    put_texts(w, "comments", f->comments, f->comment_count);
     put_key(w, "shown");
     put_number(w, metric);
     put_key(w, "metrics");
@@ -144,13 +153,9 @@ static void put_frames(struct writer *w)
         free(plain);
     }
     put(w, "]");
-    put_key(w, "libraries");
-    put(w, "[");
-    for (uint32_t i = 0; i < f->library_count; i++) {
-        next(w, i);
-        put_string(w, f->libraries[i], TEXT_MAX_BYTES);
-    }
-    put(w, "]");
+    put_texts(w, "libraries", f->libraries, f->library_count);
+    put_texts(w, "files", f->files, f->file_count);
+    put_texts(w, "threads", f->threads, f->thread_count);
     put_key(w, "frames");
     put(w, "[");
     for (uint32_t i = 0; i < f->frame_count; i++) {
@@ -158,6 +163,17 @@ static void put_frames(struct writer *w)
         put_number(w, f->frames[i].name);
         put(w, ",");
         put_number(w, f->frames[i].library);
+        put(w, ",");
+        put_number(w, f->frames[i].file);
+    }
+    put(w, "]");
+    put_key(w, "places");
+    put(w, "[");
+    for (uint32_t i = 0; i < f->place_count; i++) {
+        next(w, i);
+        put_number(w, f->places[i].frame);
+        put(w, ",");
+        put_number(w, f->places[i].line);
     }
     put(w, "]");
 }
@@ -245,17 +261,11 @@ static void put_sizes(struct writer *w)
     free(sizes);
 }
 
+/* The thread of each row. */
 static void put_threads(struct writer *w)
 {
     const struct sa_flame_frames *f = w->frames;
 
-    put_key(w, "threads");
-    put(w, "[");
-    for (uint32_t i = 0; i < f->thread_count; i++) {
-        next(w, i);
-        put_string(w, f->threads[i], TEXT_MAX_BYTES);
-    }
-    put(w, "]");
     put_key(w, "thread");
     put(w, "[");
     for (uint32_t i = 0; i < f->row_count; i++) {
@@ -319,4 +329,34 @@ bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const cha
     if (!w.fine)
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
     return w.fine;
+}
+
+static void write_page(struct sa_profile_file *file, const char *name, const char *title,
+                       const char *page, struct sa_error *e)
+{
+    struct sa_buffer out = {NULL, 0, 0};
+    uint32_t metric;
+
+#ifdef SA_LINES
+    if (!sa_add_lines(file, NULL, e))
+        return;
+#endif
+    metric = sa_file_metric(file, name);
+    if (metric == SA_FILE_NONE)
+        sa_error_set(e, SA_EXIT_USAGE, "the profile has no metric '%s'", name);
+    else if (sa_flame_put(file, metric, title, &out, e))
+        sa_output_bytes(out.data, out.used, false, page, e);
+    sa_buffer_free(&out);
+}
+
+bool sa_flame_write(const char *profile, const char *metric, const char *title, const char *page,
+                    struct sa_error *e)
+{
+    struct sa_profile_file file;
+
+    if (!sa_profile_file_read(&file, profile, e))
+        return false;
+    write_page(&file, metric, title, page, e);
+    sa_profile_file_free(&file);
+    return !e->code;
 }

@@ -2,8 +2,8 @@
 /* sallocctl flame: a profile file as a page for browsers. */
 #include "tool/command.h"
 
+#include "tool/error.h"
 #include "tool/flame.h"
-#include "tool/output.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -55,42 +55,26 @@ static char *page_name(const char *profile)
     return asprintf(&name, "%.*s.html", (int)(length - n), profile) < 0 ? NULL : name;
 }
 
-static void write_page(const struct sa_profile_file *file, const struct options *o,
-                       struct sa_error *e)
-{
-    uint32_t metric = sa_file_metric(file, o->metric);
-    char *beside = o->out ? NULL : page_name(o->in);
-    const char *path = o->out ? o->out : beside;
-    struct sa_buffer page = {NULL, 0, 0};
-
-    if (metric == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", o->in, o->metric);
-    else if (!path)
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
-    else if (sa_flame_put(file, metric, o->in, &page, e) &&
-             sa_output_bytes(page.data, page.used, false, strcmp(path, "-") == 0 ? NULL : path,
-                             e) &&
-             beside)
-        printf("%s\n", beside);
-    sa_buffer_free(&page);
-    free(beside);
-}
-
 static int run(int argc, char **argv)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
-    struct sa_profile_file file;
+    const char *path;
     struct options o;
+    char *beside;
     int code = parse(argc, argv, &o);
 
     if (code >= 0)
         return code;
-    if (sa_profile_file_read(&file, o.in, &e)) {
-        write_page(&file, &o, &e);
-        sa_profile_file_free(&file);
-    }
+    beside = page_name(o.in);
+    path = o.out ? o.out : beside;
+    if (!path)
+        sa_error_set(&e, SA_EXIT_FAILED, "there is no memory for a name");
+    else if (sa_flame_write(o.in, o.metric, o.in, strcmp(path, "-") == 0 ? NULL : path, &e) &&
+             !o.out)
+        printf("%s\n", path);
     if (fflush(stdout) != 0)
         sa_error_set(&e, SA_EXIT_FAILED, "stdout cannot be written");
+    free(beside);
     return sa_error_print(&e);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers frames and sorts rows; see flame_frames.h. A place is a line of a location, a location
- * without lines, or that of samples without a stack. Places of equal name and library are one
- * frame.
+ * Numbers frames and places, and sorts rows; see flame_frames.h. A slot is a line of a location, a
+ * location without lines, or that of samples without a stack. Slots where all is equal are one
+ * place; places that differ in lines only have one frame.
  */
 #include "tool/flame_frames.h"
 
@@ -11,13 +11,14 @@
 
 #define NO_STACK "[no stack]"
 
-struct place {
-    const char *name, *library;
+struct slot {
+    const char *name, *library, *file;
+    int64_t line;
     uint32_t number; /* lines first, then locations, then that of no stack */
 };
 
-/* How many places there are at most. */
-static size_t place_count(const struct sa_profile_file *file)
+/* How many slots there are at most. */
+static size_t slot_count(const struct sa_profile_file *file)
 {
     return (size_t)file->line_count + file->location_count + 1;
 }
@@ -27,12 +28,21 @@ static int text_order(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int place_order(const void *a, const void *b)
+static int frame_order(const struct slot *x, const struct slot *y)
 {
-    const struct place *x = a, *y = b;
     int order = strcmp(x->name, y->name);
 
-    return order ? order : strcmp(x->library, y->library);
+    if (!order)
+        order = strcmp(x->library, y->library);
+    return order ? order : strcmp(x->file, y->file);
+}
+
+static int slot_order(const void *a, const void *b)
+{
+    const struct slot *x = a, *y = b;
+    int order = frame_order(x, y);
+
+    return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
 static int row_order(const void *a, const void *b, void *arg)
@@ -73,7 +83,7 @@ static const char *library_of(const struct sa_profile_file *file, const struct s
     return l->mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[l->mapping].file;
 }
 
-static size_t list_places(const struct sa_profile_file *file, struct place *places)
+static size_t list_slots(const struct sa_profile_file *file, struct slot *slots)
 {
     size_t count = 0;
 
@@ -81,47 +91,67 @@ static size_t list_places(const struct sa_profile_file *file, struct place *plac
         const struct sa_file_location *l = &file->locations[i];
         const char *library = library_of(file, l);
 
-        for (uint32_t k = 0; k < l->line_count; k++)
-            places[count++] = (struct place){file->functions[file->lines[l->line + k]].name,
-                                             library, l->line + k};
+        for (uint32_t k = l->line; k < l->line + l->line_count; k++) {
+            const struct sa_file_function *f = &file->functions[file->lines[k]];
+
+            slots[count++] = (struct slot){f->name, library, f->file, file->line_numbers[k], k};
+        }
         if (!l->line_count)
-            places[count++] =
-                (struct place){sa_file_location_name(file, l), library, file->line_count + i};
+            slots[count++] =
+                (struct slot){sa_file_location_name(file, l), library, "", 0, file->line_count + i};
     }
-    places[count++] = (struct place){NO_STACK, NO_STACK, file->line_count + file->location_count};
-    qsort(places, count, sizeof(*places), place_order);
+    slots[count++] =
+        (struct slot){NO_STACK, NO_STACK, "", 0, file->line_count + file->location_count};
+    qsort(slots, count, sizeof(*slots), slot_order);
     return count;
 }
 
-/* Numbers the frames. frame_of: the frame of each place. */
-static bool number_frames(const struct sa_profile_file *file, struct sa_flame_frames *ret,
-                          uint32_t *frame_of)
+/* Lists the libraries and the source files. */
+static void list_texts(const struct sa_profile_file *file, struct sa_flame_frames *ret)
 {
-    size_t most = place_count(file), count;
-    struct place *places = calloc(most, sizeof(*places));
-
-    ret->names = calloc(most, sizeof(*ret->names));
-    ret->libraries = calloc((size_t)file->location_count + 1, sizeof(*ret->libraries));
-    ret->frames = calloc(most, sizeof(*ret->frames));
-    if (!places || !ret->names || !ret->libraries || !ret->frames) {
-        free(places);
-        return false;
-    }
     for (uint32_t i = 0; i < file->location_count; i++)
         ret->libraries[i] = library_of(file, &file->locations[i]);
     ret->libraries[file->location_count] = NO_STACK;
     ret->library_count = unique(ret->libraries, (size_t)file->location_count + 1);
-    count = list_places(file, places);
-    for (size_t i = 0; i < count; i++) {
-        if (!i || strcmp(places[i].name, places[i - 1].name) != 0)
-            ret->names[ret->name_count++] = places[i].name;
-        if (!i || place_order(&places[i], &places[i - 1]) != 0)
-            ret->frames[ret->frame_count++] = (struct sa_flame_frame){
-                ret->name_count - 1,
-                index_of(ret->libraries, ret->library_count, places[i].library)};
-        frame_of[places[i].number] = ret->frame_count - 1;
+    for (uint32_t i = 0; i < file->function_count; i++)
+        ret->files[i] = file->functions[i].file;
+    ret->files[file->function_count] = "";
+    ret->file_count = unique(ret->files, (size_t)file->function_count + 1);
+}
+
+/* Numbers frames and places. place_of: the place of each slot. */
+static bool number_places(const struct sa_profile_file *file, struct sa_flame_frames *ret,
+                          uint32_t *place_of)
+{
+    size_t most = slot_count(file), count;
+    struct slot *slots = calloc(most, sizeof(*slots));
+
+    ret->names = calloc(most, sizeof(*ret->names));
+    ret->libraries = calloc((size_t)file->location_count + 1, sizeof(*ret->libraries));
+    ret->files = calloc((size_t)file->function_count + 1, sizeof(*ret->files));
+    ret->frames = calloc(most, sizeof(*ret->frames));
+    ret->places = calloc(most, sizeof(*ret->places));
+    if (!slots || !ret->names || !ret->libraries || !ret->files || !ret->frames || !ret->places) {
+        free(slots);
+        return false;
     }
-    free(places);
+    list_texts(file, ret);
+    count = list_slots(file, slots);
+    for (size_t i = 0; i < count; i++) {
+        const struct slot *s = &slots[i];
+
+        if (!i || strcmp(s->name, s[-1].name) != 0)
+            ret->names[ret->name_count++] = s->name;
+        if (!i || frame_order(s, s - 1) != 0)
+            ret->frames[ret->frame_count++] = (struct sa_flame_frame){
+                ret->name_count - 1, index_of(ret->libraries, ret->library_count, s->library),
+                index_of(ret->files, ret->file_count, s->file)};
+        if (!i || slot_order(s, s - 1) != 0)
+            ret->places[ret->place_count++] =
+                (struct sa_flame_place){ret->frame_count - 1, s->line};
+        place_of[s->number] = ret->place_count - 1;
+    }
+    free(slots);
     return true;
 }
 
@@ -147,7 +177,7 @@ static uint64_t count_frames(const struct sa_profile_file *file)
 }
 
 /* Lines of a location are innermost first. */
-static void list_rows(const struct sa_profile_file *file, const uint32_t *frame_of,
+static void list_rows(const struct sa_profile_file *file, const uint32_t *place_of,
                       struct sa_flame_frames *ret)
 {
     uint32_t at = 0;
@@ -168,12 +198,12 @@ static void list_rows(const struct sa_profile_file *file, const uint32_t *frame_
             const struct sa_file_location *l = &file->locations[location];
 
             for (uint32_t n = l->line_count; n-- > 0;)
-                ret->stacks[at++] = frame_of[l->line + n];
+                ret->stacks[at++] = place_of[l->line + n];
             if (!l->line_count)
-                ret->stacks[at++] = frame_of[file->line_count + location];
+                ret->stacks[at++] = place_of[file->line_count + location];
         }
         if (!s->depth)
-            ret->stacks[at++] = frame_of[place_count(file) - 1];
+            ret->stacks[at++] = place_of[slot_count(file) - 1];
         row->depth = at - row->stack;
         if (thread)
             row->thread = index_of(ret->threads, ret->thread_count, thread);
@@ -199,7 +229,7 @@ bool sa_flame_frames_make(const struct sa_profile_file *file, struct sa_flame_fr
                           struct sa_error *e)
 {
     uint64_t frames = count_frames(file);
-    uint32_t *frame_of;
+    uint32_t *place_of;
     bool fine;
 
     memset(ret, 0, sizeof(*ret));
@@ -208,20 +238,20 @@ bool sa_flame_frames_make(const struct sa_profile_file *file, struct sa_flame_fr
                      (unsigned long long)frames, SA_FLAME_FRAMES_MAX);
         return false;
     }
-    frame_of = calloc(place_count(file), sizeof(*frame_of));
+    place_of = calloc(slot_count(file), sizeof(*place_of));
     ret->threads = calloc((size_t)file->sample_count + 1, sizeof(*ret->threads));
     ret->rows = calloc((size_t)file->sample_count + 1, sizeof(*ret->rows));
     ret->stacks = calloc(frames + 1, sizeof(*ret->stacks));
     fine =
-        frame_of && ret->threads && ret->rows && ret->stacks && number_frames(file, ret, frame_of);
+        place_of && ret->threads && ret->rows && ret->stacks && number_places(file, ret, place_of);
     if (fine) {
         list_threads(file, ret);
-        list_rows(file, frame_of, ret);
+        list_rows(file, place_of, ret);
     } else {
         sa_flame_frames_free(ret);
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
     }
-    free(frame_of);
+    free(place_of);
     return fine;
 }
 
@@ -229,8 +259,10 @@ void sa_flame_frames_free(struct sa_flame_frames *frames)
 {
     free(frames->names);
     free(frames->libraries);
+    free(frames->files);
     free(frames->threads);
     free(frames->frames);
+    free(frames->places);
     free(frames->rows);
     free(frames->stacks);
     memset(frames, 0, sizeof(*frames));

@@ -10,25 +10,33 @@
 
 #define SA_FLAME_FRAMES_MAX (1u << 24) /* of all stacks; more is nothing for a browser */
 
-/* A function of a library. */
+/* A function of a library, in its source file; files[0] is "", for those that are not known. */
 struct sa_flame_frame {
-    uint32_t name, library;
+    uint32_t name, library, file;
+};
+
+/* A line of it; 0: not known. */
+struct sa_flame_place {
+    uint32_t frame;
+    int64_t line;
 };
 
 /* A sample of the file that has a value. */
 struct sa_flame_row {
     uint32_t sample;
-    uint32_t stack, depth; /* a range of stacks, root first, inlined functions as frames */
+    uint32_t stack, depth; /* a range of stacks, root first, inlined functions as places */
     uint32_t thread;       /* SA_FILE_NONE: not recorded */
     int64_t size;          /* of each block; 0: not known */
 };
 
 struct sa_flame_frames {
-    const char **names, **libraries, **threads; /* sorted; names as the file has them */
+    const char **names, **libraries, **files, **threads; /* sorted; as the file has them */
     struct sa_flame_frame *frames;
+    struct sa_flame_place *places;
     struct sa_flame_row *rows;
-    uint32_t *stacks; /* frames */
-    uint32_t name_count, library_count, thread_count, frame_count, row_count;
+    uint32_t *stacks; /* places */
+    uint32_t name_count, library_count, file_count, thread_count;
+    uint32_t frame_count, place_count, row_count;
 };
 
 /* False: *e says why, and there is nothing to free. */

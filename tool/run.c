@@ -3,6 +3,7 @@
 #include "tool/command.h"
 
 #include "tool/error.h"
+#include "tool/run_page.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -18,18 +19,16 @@
 #define CONF_MAX  4096
 
 struct options {
-    const char *library, *profile, *type, *stats, *conf;
+    const char *library, *profile, *page, *type, *stats, *conf;
 };
 
 static int parse(int argc, char **argv, struct options *ret)
 {
-    static const struct option names[] = {{"library", required_argument, NULL, 'l'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"type", required_argument, NULL, 't'},
-                                          {"stats", required_argument, NULL, 's'},
-                                          {"conf", required_argument, NULL, 'c'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        {"library", required_argument, NULL, 'l'}, {"output", required_argument, NULL, 'o'},
+        {"html", required_argument, NULL, 'p'},    {"type", required_argument, NULL, 't'},
+        {"stats", required_argument, NULL, 's'},   {"conf", required_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     int c;
 
     memset(ret, 0, sizeof(*ret));
@@ -41,6 +40,8 @@ static int parse(int argc, char **argv, struct options *ret)
             ret->library = optarg;
         else if (c == 'o')
             ret->profile = optarg;
+        else if (c == 'p')
+            ret->page = optarg;
         else if (c == 't')
             ret->type = optarg;
         else if (c == 's')
@@ -52,8 +53,10 @@ static int parse(int argc, char **argv, struct options *ret)
     }
     if (optind == argc)
         return sa_command_misused(&sa_command_run, "name a program");
-    if (ret->type && !ret->profile)
-        return sa_command_misused(&sa_command_run, "-t needs -o");
+    if (ret->profile && ret->page)
+        return sa_command_misused(&sa_command_run, "-o and --html exclude each other");
+    if (ret->type && !ret->profile && !ret->page)
+        return sa_command_misused(&sa_command_run, "-t needs -o or --html");
     return -1;
 }
 
@@ -127,7 +130,7 @@ static bool set_preload(const char *library)
 
 static int run(int argc, char **argv)
 {
-    char library[4096];
+    char library[4096], profile[SA_RUN_PROFILE_MAX];
     struct options o;
     int code = parse(argc, argv, &o), error;
 
@@ -138,12 +141,25 @@ static int run(int argc, char **argv)
                 o.library ? o.library : LIBRARY);
         return NOT_RUN;
     }
+    error = o.page ? sa_run_page_prepare(profile) : 0;
+    if (error) {
+        fprintf(stderr, "sallocctl: a folder in /tmp: %s\n", strerror(error));
+        return NOT_RUN;
+    }
+    if (o.page)
+        o.profile = profile;
     if (!set_conf(&o) || !set_preload(library)) {
         fprintf(stderr, "sallocctl: the options are too long, or there is no memory\n");
         return NOT_RUN;
     }
-    execvp(argv[optind], argv + optind);
-    error = errno;
+    if (o.page) {
+        code = sa_run_page(argv + optind, profile, o.page, &error);
+        if (!error)
+            return code;
+    } else {
+        execvp(argv[optind], argv + optind);
+        error = errno;
+    }
     fprintf(stderr, "sallocctl: %s: %s\n", argv[optind], strerror(error));
     return error == ENOENT ? NOT_FOUND : NOT_RUN;
 }
@@ -159,6 +175,7 @@ const struct sa_command sa_command_run = {
         "\n"
         "  -o, --output FILE   write a profile at exit; the ending is the format, and %p in the\n"
         "                      name the PID (doc/profiles.md)\n"
+        "      --html PAGE     write a page with a flame graph of the profile at exit\n"
         "  -t, --type TYPE     of that profile: heap, peak, fragmentation, allocation,\n"
         "                      lifetime\n"
         "  -s, --stats FILE    write a stats page at exit (doc/stats.md)\n"

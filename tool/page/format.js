@@ -12,19 +12,22 @@ function fixed(number, decimals) {
 }
 
 function formatBytes(bytes) {
-    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = 0;
 
-    if (bytes >= 1e15)
-        return bytes < Infinity ? fixed(bytes / 2 ** 40, 1) + " TiB" : "unknown";
-    for (; unit < 4 && bytes >= 1023.95; unit++)
+    for (; unit < 6 && Math.abs(bytes) >= 1023.95; unit++)
         bytes /= 1024;
-    return fixed(bytes, unit ? 1 : 0) + " " + units[unit];
+    return isFinite(bytes) ? `${fixed(bytes, unit ? 1 : 0)} ${units[unit]}` : "unknown";
+}
+
+/* The size of blocks, of which small ones differ by less than a digit. */
+function formatSize(bytes) {
+    return bytes <= 0 ? "[not recorded]" : bytes <= 10240 ? `${bytes} B` : formatBytes(bytes);
 }
 
 /* 1234 as 1,234. */
 function formatCount(number) {
-    return number < 1e15 ? fixed(number, 0).replace(/\B(?=(\d{3})+$)/g, ",") : "unknown";
+    return isFinite(number) ? fixed(number, 0).replace(/\B(?=(\d{3})+$)/g, ",") : "unknown";
 }
 
 function formatNumber(number, unit) {

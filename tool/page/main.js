@@ -148,19 +148,17 @@ function refreshFound() {
     try {
         if (query)
             found = findNames(profile, matcherOf(query));
-        else if (chosen && chosen.rows === "functions")
-            found = {isFrame: Uint8Array.from(profile.nameOf, (n) => n === chosen.key ? 1 : 0)};
         else if (chosen)
-            found = findLibrary(profile, chosen.key);
+            found = findRow(profile, chosen);
     } catch (error) {
         input.setAttribute("aria-invalid", "true");
         text = error.message;
     }
     state.isFrame = found && found.isFrame;
     if (found) {
-        const sums = sumOfStacks(profile, stackSums, stacksWith(profile, found.isFrame));
+        const sums = sumOfStacks(profile, stackSums, stacksWith(profile, found.isPlace));
         const what = query ? `${formatCount(found.count)} function${found.count === 1 ? "" : "s"}`
-                           : chosen.title;
+                           : chosen.label;
 
         text = `${what}: ${amount(sums.value)} (${formatShare(sums.value, all.value)}), ` +
             intervalText(sums, Boolean(query));
@@ -173,8 +171,10 @@ function refreshFound() {
 
 function refreshTable(isName) {
     const {rows, metric, filter, chosen} = state;
-    const heads = {functions: "Function", libraries: "Library", sizes: "Size", threads: "Thread"};
+    const heads = {functions: "Function", lines: "Line", libraries: "Library", sizes: "Size",
+                   threads: "Thread"};
     const lists = {functions: () => functionRows(profile, stackSums),
+                   lines: () => lineRows(profile, stackSums),
                    libraries: () => libraryRows(profile, stackSums),
                    sizes: () => sizeRows(profile, metric, filter),
                    threads: () => threadRows(profile, metric, filter)};
@@ -187,15 +187,15 @@ function refreshTable(isName) {
         ? list.reduce((total, row) => total + row.total, 0) : all.value;
     table.set(rows === "functions" && isName ? list.filter((row) => isName[row.key]) : list, {
         head: heads[rows], unit: metricOf().unit, all: sum, isWeak: isWeakSums,
-        sampled: profile.isSampled(metric), flat: rows === "functions" || rows === "libraries",
+        sampled: profile.isSampled(metric), flat: rows !== "sizes" && rows !== "threads",
         isChosen: (row) => rows === "sizes" ? filter.least === filter.most &&
                                filter.least === profile.data.sizes[2 * row.key]
             : rows === "threads" ? filter.thread === row.key
             : Boolean(chosen) && chosen.rows === rows && chosen.key === row.key});
 }
 
-/* A row of the table was clicked: functions and libraries are highlighted, sizes and threads are
- * filters. Again: as before. */
+/* A row of the table was clicked: functions, lines and libraries are highlighted, sizes and threads
+ * are filters. Again: as before. */
 function chooseRow(row) {
     const again = table.info.isChosen(row), {filter} = state;
 
@@ -209,7 +209,7 @@ function chooseRow(row) {
         refreshNumbers();
     } else {
         state.query = element("search").value = "";
-        state.chosen = again ? null : {rows: state.rows, key: row.key, title: row.label};
+        state.chosen = again ? null : {rows: state.rows, ...row};
         refreshFound();
         flame.draw(state);
     }
@@ -221,7 +221,7 @@ function setSize(least, most) {
     Object.assign(state.filter, {least, most});
     select.value = value;
     if (select.value !== value)
-        select.add(new Option(formatBytes(least), value, false, true));
+        select.add(new Option(formatSize(least), value, false, true));
     refreshNumbers();
 }
 
@@ -250,57 +250,6 @@ function clearFound() {
     flame.draw(state);
 }
 
-/* ---- The tip ---- */
-
-function tipLines(node) {
-    const sums = tree.sumsOf(node), self = tree.self(node);
-    const lines = [`${amount(sums.value)}, ${formatShare(sums.value, all.value)} of all`,
-                   intervalText(sums, node === 0)];
-
-    if (self !== sums.value && !state.inverted)
-        lines.push(`${amount(self)} by itself`);
-    if (isWeakSums(sums))
-        lines.push("Chance may explain it: fewer than 4 samples, of less than one interval.");
-    if (node)
-        lines.push(tree.library(node));
-    return lines;
-}
-
-/* x, y: of the pointer; without them beside the node's box. */
-function showTip(node, x, y) {
-    const tip = element("tip"), area = flame.area.getBoundingClientRect();
-
-    if (tip.hidden || tip.dataset.node !== String(node))
-        fillTip(tip, node);
-    if (x === undefined) {
-        const box = flame.boxOf(node);
-
-        x = area.left + (box ? Math.max(box.x, 0) : 0);
-        y = area.top + (tree.level[node] + 1) * ROW - flame.area.scrollTop;
-    }
-    tip.style.left = Math.max(8, Math.min(x + 12, innerWidth - tip.offsetWidth - 8)) + "px";
-    tip.style.top = (y + 16 + tip.offsetHeight > innerHeight
-        ? Math.max(8, y - tip.offsetHeight - ROW - 4) : y + 16) + "px";
-}
-
-function fillTip(tip, node) {
-    const name = document.createElement("strong");
-
-    name.textContent = tree.name(node);
-    tip.replaceChildren(name, ...tipLines(node).map((text) => {
-        const line = document.createElement("div");
-
-        line.textContent = text;
-        return line;
-    }));
-    tip.dataset.node = node;
-    tip.hidden = false;
-}
-
-function hideTip() {
-    element("tip").hidden = true;
-}
-
 /* ---- Controls ---- */
 
 function addOptions(select, options) {
@@ -313,7 +262,7 @@ function sizeOptions() {
 
     for (let most = 64, least = 1; least <= Math.max(0, ...new Set(sizes)); most *= 4) {
         if (sizes.some((size) => size >= least && size <= most))
-            options.push([`${formatBytes(least)} to ${formatBytes(most)}`, `${least} ${most}`]);
+            options.push([`${formatSize(least)} to ${formatBytes(most)}`, `${least} ${most}`]);
         least = most + 1;
     }
     return options;
@@ -342,6 +291,7 @@ function setUpControls() {
     element("size-label").hidden = !data.sizes.some((size, i) => i % 2 === 0 && size > 0);
     for (const button of element("tabs").children)
         button.hidden = button.dataset.rows === "threads" && !data.threads.length ||
+            button.dataset.rows === "lines" && data.files.length < 2 ||
             button.dataset.rows === "sizes" && element("size-label").hidden;
 }
 

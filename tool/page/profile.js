@@ -4,6 +4,12 @@
  * metric and a filter. Nothing here touches the page.
  */
 
+/* An array of tuples as an array for each element. */
+function columnsOf(array, count) {
+    return Array.from({length: count},
+                      (_, k) => Int32Array.from(array.filter((_, i) => i % count === k)));
+}
+
 class Profile {
     constructor(data) {
         this.data = data;
@@ -11,35 +17,43 @@ class Profile {
         this.libraries = data.libraries;
         this.metrics = data.metrics;
         this.period = data.period;
-        this.nameOf = Int32Array.from(data.frames.filter((_, i) => i % 2 === 0));
-        this.libraryOf = Int32Array.from(data.frames.filter((_, i) => i % 2 === 1));
+        [this.nameOf, this.libraryOf, this.fileOf] = columnsOf(data.frames, 3);
+        [this.frameOf, this.lineOf] = columnsOf(data.places, 2);
         this.decodeStacks(data.stacks);
         this.rowCount = data.stack.length;
         this.sizeOf = Float64Array.from(data.size, (i) => data.sizes[2 * i]);
     }
 
-    /* Stacks are what differs from the one before: common, count, frames (root first). */
+    /* Stacks are what differs from the one before: common, count, places (root first). */
     decodeStacks(flat) {
-        let stacks = 0, frames = 0, depth = 0;
+        let stacks = 0, places = 0, depth = 0;
 
         for (let i = 0; i < flat.length; i += 2 + flat[i + 1], stacks++)
-            frames += flat[i] + flat[i + 1];
+            places += flat[i] + flat[i + 1];
         this.stackCount = stacks;
         this.stackBegin = new Int32Array(stacks + 1);
-        this.stackFrames = new Int32Array(frames);
+        this.stackPlaces = new Int32Array(places);
         for (let i = 0, stack = 0, at = 0, before = 0; stack < stacks; stack++) {
             const common = flat[i++], count = flat[i++];
 
             this.stackBegin[stack] = at;
-            this.stackFrames.copyWithin(at, before, before + common);
+            this.stackPlaces.copyWithin(at, before, before + common);
             before = at;
             at += common;
             for (let k = 0; k < count; k++)
-                this.stackFrames[at++] = flat[i++];
+                this.stackPlaces[at++] = flat[i++];
             depth = Math.max(depth, common + count);
         }
-        this.stackBegin[stacks] = frames;
+        this.stackBegin[stacks] = places;
+        this.stackFrames = this.stackPlaces.map((place) => this.frameOf[place]);
         this.depth = depth;
+    }
+
+    /* Where a place is, as text: file and line; "" if that is not known. */
+    sourceOf(place) {
+        const file = this.data.files[this.fileOf[this.frameOf[place]]], line = this.lineOf[place];
+
+        return file && line ? `${file}:${line}` : file;
     }
 
     /* filter: {thread, least, most}: an index or -1, and bytes of a block. */
@@ -101,21 +115,21 @@ class Profile {
     }
 }
 
-/* The sums of functions and of libraries: flat, and with all that they call. A stack counts once
- * for each, also under recursion. */
-function sumsByFrame(profile, stackSums, keyOf, count) {
+/* The sums of functions, libraries, lines: flat, and with all that they call. A stack counts once
+ * for each, also under recursion. keyOf: of each element of the stacks: of frames, or of places. */
+function sumsByFrame(profile, stackSums, keyOf, count, stacks = profile.stackFrames) {
     const flat = new SumsTable(count), total = new SumsTable(count);
     const last = new Int32Array(count).fill(-1);
-    const {stackBegin, stackFrames} = profile;
+    const {stackBegin} = profile;
 
     for (let stack = 0; stack < profile.stackCount; stack++) {
         const begin = stackBegin[stack], end = stackBegin[stack + 1];
 
         if (begin === end || isEmpty(stackSums, stack))
             continue;
-        flat.add(keyOf[stackFrames[end - 1]], stackSums, stack);
+        flat.add(keyOf[stacks[end - 1]], stackSums, stack);
         for (let i = begin; i < end; i++) {
-            const key = keyOf[stackFrames[i]];
+            const key = keyOf[stacks[i]];
 
             if (last[key] !== stack) {
                 last[key] = stack;
@@ -142,14 +156,14 @@ function sumOfStacks(profile, stackSums, has) {
     return table.get(0);
 }
 
-/* For each stack 1 if a frame of it is one of these. */
-function stacksWith(profile, isFrame) {
+/* For each stack 1 if a place of it is one of these. */
+function stacksWith(profile, isPlace) {
     const has = new Uint8Array(profile.stackCount);
-    const {stackBegin, stackFrames} = profile;
+    const {stackBegin, stackPlaces} = profile;
 
     for (let stack = 0; stack < profile.stackCount; stack++)
         for (let i = stackBegin[stack + 1]; i-- > stackBegin[stack];)
-            if (isFrame[stackFrames[i]]) {
+            if (isPlace[stackPlaces[i]]) {
                 has[stack] = 1;
                 break;
             }

@@ -15,15 +15,31 @@ function matcherOf(query) {
     return (name) => name.toLowerCase().includes(part);
 }
 
-/* {isFrame, isName, count}: for each frame and each name whether it is found. */
+/*
+ * What is highlighted: isFrame says which boxes, isPlace which stacks are added up. They differ for
+ * a line of a function that has more.
+ */
+function highlight(profile, isFrame, isPlace) {
+    return {isFrame, isPlace: isPlace || profile.frameOf.map((frame) => isFrame[frame])};
+}
+
+/* With {isName, count}: which names are found, and how many. */
 function findNames(profile, matches) {
     const isName = Uint8Array.from(profile.names, (name) => matches(name || "[unknown]") ? 1 : 0);
 
-    return {isName, isFrame: Uint8Array.from(profile.nameOf, (name) => isName[name]),
-            count: isName.reduce((sum, is) => sum + is, 0)};
+    return {isName, count: isName.reduce((sum, is) => sum + is, 0),
+            ...highlight(profile, profile.nameOf.map((name) => isName[name]))};
 }
 
-function findLibrary(profile, library) {
-    return {isName: null, count: 1,
-            isFrame: Uint8Array.from(profile.libraryOf, (of) => of === library ? 1 : 0)};
+/* What a row of the table has: a function, a library, a line. */
+function findRow(profile, {rows, key, title}) {
+    const {nameOf, libraryOf, frameOf} = profile;
+
+    if (rows !== "lines")
+        return highlight(profile, (rows === "functions" ? nameOf : libraryOf)
+            .map((of) => of === key ? 1 : 0));
+    const isFrame = new Uint8Array(nameOf.length);
+    const isPlace = frameOf.map((frame, place) => lineTitle(profile, place) === title ? 1 : 0);
+    isPlace.forEach((is, place) => { isFrame[frameOf[place]] |= is; });
+    return highlight(profile, isFrame, isPlace);
 }

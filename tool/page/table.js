@@ -13,6 +13,25 @@ function functionRows(profile, stackSums) {
     return rowsOf(profile.names.map((name) => name || "[unknown]"), sums, shortName);
 }
 
+/* The line of a place; functions whose lines are not known count as one. */
+function lineTitle(profile, place) {
+    return profile.sourceOf(place) || profile.names[profile.nameOf[profile.frameOf[place]]];
+}
+
+function lineRows(profile, stackSums) {
+    const titles = [], keys = new Map();
+    const keyOf = profile.frameOf.map((_, place) => {
+        const title = lineTitle(profile, place);
+
+        if (!keys.has(title))
+            keys.set(title, titles.push(title) - 1);
+        return keys.get(title);
+    });
+
+    return rowsOf(titles, sumsByFrame(profile, stackSums, keyOf, titles.length,
+                                      profile.stackPlaces), baseName);
+}
+
 function libraryRows(profile, stackSums) {
     const sums = sumsByFrame(profile, stackSums, profile.libraryOf, profile.libraries.length);
 
@@ -42,7 +61,7 @@ function sizeRows(profile, metric, filter) {
     const {data} = profile, labels = [];
 
     for (let i = 0; i < data.sizes.length; i += 2)
-        labels.push(data.sizes[i] > 0 ? formatBytes(data.sizes[i]) : "[not recorded]");
+        labels.push(formatSize(data.sizes[i]));
     return rowsByColumn(profile, metric, {...filter, least: 0, most: Infinity}, labels,
                         (row) => data.size[row]);
 }

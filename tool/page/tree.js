@@ -10,8 +10,7 @@ class Tree {
         this.profile = profile;
         this.inverted = inverted;
         this.order = Int32Array.from({length: profile.stackCount}, (_, i) => i);
-        if (inverted)
-            this.order.sort((a, b) => this.compare(a, b));
+        this.order.sort((a, b) => this.compare(a, b));
         this.build();
     }
 
@@ -128,10 +127,25 @@ class Tree {
 
     /* What the node holds without its children. */
     self(node) {
-        const at = this.begin[node];
+        let at = this.begin[node];
 
-        return at < this.end[node] && this.depthOf(this.order[at]) === this.level[node]
-            ? this.sums[0][at + 1] - this.sums[0][at] : 0;
+        while (at < this.end[node] && this.depthOf(this.order[at]) === this.level[node])
+            at++;
+        return this.sums[0][at] - this.sums[0][this.begin[node]];
+    }
+
+    /* Where the node's function is, and its lines in the stacks that hold something. */
+    sources(node) {
+        const {profile} = this, depth = this.level[node] - 1, places = new Set();
+
+        for (let at = this.begin[node]; node && at < this.end[node]; at++) {
+            const stack = this.order[at], {stackBegin} = profile;
+
+            if (!isEmpty(this.stackSums, stack))
+                places.add(profile.stackPlaces[this.inverted ? stackBegin[stack + 1] - 1 - depth
+                                                             : stackBegin[stack] + depth]);
+        }
+        return [...places].map((place) => profile.sourceOf(place)).filter(Boolean).sort();
     }
 
     /* The children that hold something, the largest first. */

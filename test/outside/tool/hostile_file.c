@@ -9,6 +9,7 @@
 #include "alloc/os/vm.h"
 #include "tool/convert.h"
 #include "tool/file_report.h"
+#include "tool/flame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +78,10 @@ static void write_all(const struct sa_profile_file *f)
 {
     const struct sa_report_options report = {sa_report_by("function,line,size,stack"), 3, 80};
     struct sa_buffer out = {NULL, 0, 0};
+    struct sa_error e = {SA_EXIT_DONE, ""};
 
+    if (f->type_count)
+        require(sa_flame_put(f, 0, "x", &out, &e), "a page");
     for (uint32_t i = 0; i < f->type_count; i++) {
         require(sa_convert_collapsed(f, i, &out) && sa_convert_heap(f, i, &out), "a format");
         require(sa_file_report(f, i, &report, nowhere), "a report");

@@ -47,23 +47,26 @@ def check_quiet(tab, page):
     assert requests == ['file://' + page], requests
 
 
-# The rows of a table, as `report` prints them: value, ends of the interval or '-', name.
+# The rows of the page's table: value, ends of the interval, name.
 ROWS = '''
-    [...document.querySelectorAll("#table tbody tr")].map(row => [%s, ...row.querySelector(".interval").textContent.split(" to "),
-        row.querySelector("button").title])'''
+    [...document.querySelectorAll("#table tbody tr")].map(row => [row.querySelector(".%s").textContent,
+        ...row.querySelector(".interval").textContent.split(" to "), row.querySelector("button").title])'''
 
 
-def report_rows(text, table):
-    number = r'([-\d.]+(?: [KMGT]?i?B)?|inf TiB)'
-    lines = text.split('\n\n')[1 + table].splitlines()[1:]
-    found = [re.match(r' *%s +[\d.]+%% +%s +%s  (.*)$' % (number, number, number), line) for line in lines]
-    return [m.groups() for m in found if m]
+def report_tables(text):
+    """The tables of `report`: [[(value, low, high, name)]]."""
+    number = r'(-|[-\d.e+]+(?: (?:B|[KMGTPE]iB))?|unknown)'
+    tables = []
+    for table in text.split('\n\n')[1:]:
+        found = [re.match(r' *%s +[\d.]+%% +%s +%s  (.*)$' % (number, number, number), line) for line in table.splitlines()[2:]]
+        tables.append([m.groups() for m in found if m])
+    return tables
 
 
 def page_rows(tab, column):
-    """The same, where a unit that both ends have is printed once."""
+    """The same of the page, where a unit that both ends have is there once."""
     rows = []
-    for value, *ends, name in tab.js(ROWS % ('row.querySelector(".%s").textContent' % column)):
+    for value, *ends, name in tab.js(ROWS % column):
         low, high = ends if len(ends) == 2 else ('-', '-')
         if ' ' in high and ' ' not in low:
             low += ' ' + high.split(' ')[1]
@@ -72,16 +75,25 @@ def page_rows(tab, column):
 
 
 def compare_tables(test, tab, path, metric):
-    text = test.run('report', '-m', metric, path).stdout
-    for table, (kind, column) in enumerate([('functions', 'flat'), ('functions', 'total'), (None, None), ('sizes', 'total')]):
-        if not kind:
-            continue  # the page's libraries count all frames, those of the report the last one
+    """The page's libraries count all frames and those of the report the last one, so they are left out."""
+    text = test.run('report', '-m', metric, '--by', 'function,line,size', '-n', '20', path).stdout
+    kinds = [('functions', 'flat'), ('functions', 'total'), ('lines', 'flat'), ('lines', 'total'), ('sizes', 'total')]
+    tables = report_tables(text)
+    assert len(tables) == len(kinds), text
+    for wanted, (kind, column) in zip(tables, kinds):
         tab.js('document.querySelector("[data-rows=%s]").click(); document.querySelector("[data-by=%s]").click()' % (kind, column))
-        wanted, found = report_rows(text, table), page_rows(tab, column)
+        found = page_rows(tab, column)
         assert wanted, text
         if column == 'flat':  # the page has the interval of the total
             wanted, found = [(r[0], r[3]) for r in wanted], [(r[0], r[3]) for r in found]
-        assert not [row for row in wanted if row not in found], [pair for pair in zip(found, wanted) if pair[0] != pair[1]][:3]
+        assert not [row for row in wanted if row not in found], (kind, column, [row for row in wanted if row not in found], found[:20])
+
+
+def exactly(test, path, *more):
+    """The interval of the total as `report` has it, and the number of samples; None: no interval."""
+    text = test.run('report', '-n', '1', *more, path).stdout
+    found = re.search(r', from (\d+) samples\nexactly: \d+ \w+ \((\d+) to (\d+)\)', text)
+    return (found.group(2), found.group(3), found.group(1)) if found else None
 
 
 def case_agree(test):
@@ -100,10 +112,10 @@ def case_agree(test):
             assert total == own.totals()[metric] == sum(collapsed(out).values()), (metric, total)
             if total:
                 compare_tables(test, tab, path, metric)
-        said = re.match(r'inuse_space: \d+ bytes \(95 % interval (\d+) to (\d+)\), from (\d+) samples', test.run('report', path).stdout)
+        said = exactly(test, path)
         low, high, samples = tab.js('(() => { const i = intervalOf(all, profile.unseenWeight(state.metric, state.filter)); '
                                     'return [fixed(i.low, 0), fixed(i.high, 0), fixed(all.samples, 0)]; })()')
-        assert (low, high, samples) == said.groups(), (low, high, samples, said.groups())
+        assert (low, high, samples) == said, (low, high, samples, said)
         tab.js('document.querySelector("[data-rows=functions]").click()')
     check_quiet(tab, page)
 
@@ -118,9 +130,9 @@ def case_intervals(test):
         rows = [made_profile.row(['f'], size, n, period) for size, n in zip(sizes, counts)]
         path = make(test, rows, period, '%d.pb' % i)
         for metric in ('inuse_space', 'inuse_objects'):
-            said = re.match(r'\w+: \d+ \w+ \(95 % interval (\d+) to (\d+)\), from (\d+)', test.run('report', '-m', metric, path).stdout)
+            said = exactly(test, path, '-m', metric)
             if said:
-                files.append((metric, data_of(page_of(test, path, '-m', metric)), tuple(map(int, said.groups())), sizes, counts, period))
+                files.append((metric, data_of(page_of(test, path, '-m', metric)), tuple(map(int, said)), sizes, counts, period))
     assert len(files) > 250, len(files)
     tab.open(page_of(test, path))
     for metric, data, wanted, *what in files:

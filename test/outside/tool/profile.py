@@ -6,6 +6,7 @@ usage: profile.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CASE
 Of each case: stacks, blocks and bytes of every sample, and what was ever allocated, are the same. Locked memory is left
 out: only the process itself learns it. A core has nothing about residency.
 """
+import glob
 import os
 import random
 import re
@@ -347,6 +348,21 @@ def case_commands(test):
     result = subprocess.run([test.tool, 'run', '-l', test.library, '-o', path, '-c', 'sample_interval:%d' % INTERVAL, '--',
                              sys.executable, '-c', 'import sys; sys.exit(9)'], check=False)
     assert result.returncode == 9 and len(Profile(path).samples) > 20
+    page, folders = os.path.join(test.folder, 'run.html'), set(glob.glob('/tmp/sallocctl.*'))
+
+    def run_page(*program):
+        result = subprocess.run([test.tool, 'run', '-l', test.library, '--html', page, '-c', 'sample_interval:%d' % INTERVAL, '--', *program],
+                                stderr=subprocess.PIPE, check=False, universal_newlines=True)
+        return result.returncode, result.stderr
+    code, text = run_page(sys.executable, '-c', 'import subprocess, sys; subprocess.run(["true"]); sys.exit(9)')
+    assert code == 9 and text == 'sallocctl: %s shows the heap of %s\n' % (page, sys.executable), (code, text)
+    with open(page, encoding='utf-8') as f:
+        assert '"name":"inuse_space"' in f.read()
+    os.remove(page)
+    code, text = run_page(sys.executable, '-c', 'import os; os.kill(os.getpid(), 9)')
+    assert code == -9 and 'left no profile' in text and not os.path.exists(page), (code, text)
+    assert run_page('/nonexistent') == (127, 'sallocctl: /nonexistent: No such file or directory\n')
+    assert set(glob.glob('/tmp/sallocctl.*')) <= folders, 'a folder is left'
     assert test.run('run', '-l', test.library, '--', '/nonexistent', code=127)
     assert test.run('run', '-l', '/nonexistent', '--', 'true', code=126)
     worker = Worker(test, [test.worker, 'still'])
