@@ -103,13 +103,14 @@ static bool add_conf(char *conf, const char *key, const char *value)
     return n >= 0 && (size_t)n < CONF_MAX - used;
 }
 
-/* Later options win, so those of the command line come last. */
+/* Later options win, so those of the command line come last. A type counts for the profile before
+ * it. */
 static bool set_conf(const struct options *o)
 {
     char conf[CONF_MAX] = "";
 
     return add_conf(conf, "", getenv("SALLOC_CONF")) && add_conf(conf, "", o->conf) &&
-           add_conf(conf, "profile_type:", o->type) && add_conf(conf, "profile:", o->profile) &&
+           add_conf(conf, "profile:", o->profile) && add_conf(conf, "profile_type:", o->type) &&
            add_conf(conf, "stats:", o->stats) && (!*conf || setenv("SALLOC_CONF", conf, 1) == 0);
 }
 

@@ -164,7 +164,19 @@ static bool parse_value(enum sa_option_kind kind, struct piece p, uint64_t *ret)
 }
 
 /* The result of an item; complaint_add has the words for it. */
-enum verdict { FINE, AGAIN, NO_VALUE, NOT_UNDERSTOOD, OUT_OF_RANGE, UNKNOWN };
+enum verdict { FINE, AGAIN, NO_VALUE, NOT_UNDERSTOOD, OUT_OF_RANGE, TOO_MANY, UNKNOWN };
+
+/* What is known in the middle of the string. */
+struct parse {
+    struct sa_options *options;
+    uint64_t seen;         /* a bit for each key so far */
+    unsigned profiles;     /* paths so far */
+    bool type_first;       /* a profile_type came before all paths: types stand before their path */
+    bool type_again;       /* a type came since the last path; it counts for that path */
+    unsigned char type;    /* type_first: of the next path */
+    unsigned char of_last; /* type_first and type_again: of the last path, if one more path comes */
+    struct piece type_item; /* the item of the last type */
+};
 
 static void default_size(sa_option_size *o, size_t v)
 {
@@ -191,9 +203,9 @@ static void default_path(sa_option_path *o, const char *v)
     strcpy(o->text, v);
 }
 
-static void default_type(sa_option_type *o, enum salloc_profile_type v)
+static void default_types(sa_option_types *o, enum salloc_profile_type v)
 {
-    *o = v;
+    memset(o->of, v, sizeof(o->of));
 }
 
 static void default_percent(sa_option_percent *o, unsigned v)
@@ -253,12 +265,68 @@ static enum verdict set_path(const struct sa_option_info *info, struct sa_option
     return again ? AGAIN : FINE;
 }
 
-/* Sets one option. again: the key came before. The same value twice is no mistake. */
-static enum verdict set_value(const struct sa_option_info *info, struct sa_options *options,
-                              struct piece value, bool again)
+/* Adds a path to those of `profile`. The same path twice is one. */
+static enum verdict add_profile(struct parse *parse, struct piece value)
 {
+    sa_option_path *all = &parse->options->profile;
+    sa_option_types *types = &parse->options->profile_type;
+    size_t used = strlen(all->text), comma = used != 0;
+
+    for (const char *p = all->text; *p; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == value.len && memcmp(p, value.at, value.len) == 0)
+            return FINE;
+    if (value.len == 0 || value.len >= sizeof(all->text))
+        return NOT_UNDERSTOOD;
+    if (parse->profiles == SA_PROFILES_MAX || used + comma + value.len >= sizeof(all->text))
+        return TOO_MANY;
+    if (comma)
+        all->text[used] = ',';
+    memcpy(all->text + used + comma, value.at, value.len);
+    all->text[used + comma + value.len] = '\0';
+    if (parse->type_first && parse->type_again)
+        types->of[parse->profiles - 1] = parse->of_last;
+    types->of[parse->profiles++] = parse->type_first ? parse->type : SALLOC_PROFILE_HEAP;
+    parse->type_again = false;
+    return FINE;
+}
+
+/*
+ * Sets the type of a profile. Types stand behind the paths that they count for, or before them if
+ * the first type does. A type that is the last one counts for the last path in any case.
+ */
+static enum verdict set_profile_type(struct parse *parse, struct piece item, unsigned char type,
+                                     bool again)
+{
+    unsigned char *types = parse->options->profile_type.of;
+    unsigned char *at = parse->profiles ? &types[parse->profiles - 1] : types;
+
+    again = (parse->profiles ? parse->type_again && !parse->type_first : again) && *at != type;
+    if (!parse->profiles) {
+        parse->type_first = true;
+    } else if (!parse->type_again) {
+        parse->of_last = *at;
+        parse->type_again = true;
+    }
+    parse->type_item = item;
+    parse->type = *at = type;
+    return again ? AGAIN : FINE;
+}
+
+/* Whether the string ends with a type that replaces another one. */
+static bool type_is_left(const struct parse *parse)
+{
+    return parse->type_first && parse->type_again && parse->type != parse->of_last;
+}
+
+/* Sets one option. again: the key came before. The same value twice is no mistake. */
+static enum verdict set_value(const struct sa_option_info *info, struct parse *parse,
+                              struct piece item, struct piece value, bool again)
+{
+    struct sa_options *options = parse->options;
     uint64_t parsed;
 
+    if (info->offset == offsetof(struct sa_options, profile))
+        return add_profile(parse, value);
     if (info->kind == SA_OPTION_path)
         return set_path(info, options, value, again);
     if (!parse_value(info->kind, value, &parsed))
@@ -266,6 +334,8 @@ static enum verdict set_value(const struct sa_option_info *info, struct sa_optio
     if (info->max && (parsed < info->min || parsed > info->max) &&
         !(info->kind == SA_OPTION_percent && !parsed))
         return OUT_OF_RANGE;
+    if (info->kind == SA_OPTION_types)
+        return set_profile_type(parse, item, (unsigned char)parsed, again);
     again = again && sa_option_load(info, options) != parsed;
     sa_option_store(info, options, parsed);
     return again ? AGAIN : FINE;
@@ -281,6 +351,7 @@ static void complaint_add(struct sa_fmt *f, enum verdict verdict, struct piece i
         [NO_VALUE] = "no value",
         [NOT_UNDERSTOOD] = "value not understood",
         [OUT_OF_RANGE] = "value out of range",
+        [TOO_MANY] = "too many",
         [UNKNOWN] = "unknown key",
     };
 
@@ -294,9 +365,12 @@ static void complaint_add(struct sa_fmt *f, enum verdict verdict, struct piece i
         sa_fmt_add(f, "did you mean %s?", info->key);
     else if (verdict == UNKNOWN)
         sa_fmt_add(f, "SALLOC_CONF=help lists all");
+    else if (verdict == TOO_MANY)
+        sa_fmt_add(f, "at most %d, with %d characters in all", SA_PROFILES_MAX,
+                   SA_OPTION_PATH_MAX - SA_PROFILES_MAX);
     else
         sa_fmt_add(f, "allowed: ");
-    if (verdict != AGAIN && verdict != UNKNOWN)
+    if (verdict != AGAIN && verdict != TOO_MANY && verdict != UNKNOWN)
         sa_option_add_allowed(f, info);
     sa_fmt_add(f, "\n");
 }
@@ -310,10 +384,10 @@ static const struct sa_option_info *find_key(struct piece key)
     return NULL;
 }
 
-/* Parses one item "key:value" and returns the verdict. *seen has a bit for each key so far.
- * *ret_info becomes the entry that complaint_add takes. */
-static SA_COLD enum verdict parse_item(struct sa_options *options, struct piece item,
-                                       uint64_t *seen, const struct sa_option_info **ret_info)
+/* Parses one item "key:value" and returns the verdict. *ret_info becomes the entry that
+ * complaint_add takes. */
+static SA_COLD enum verdict parse_item(struct parse *parse, struct piece item,
+                                       const struct sa_option_info **ret_info)
 {
     const char *colon = memchr(item.at, ':', item.len);
     struct piece key = {item.at, colon ? (size_t)(colon - item.at) : item.len};
@@ -328,19 +402,19 @@ static SA_COLD enum verdict parse_item(struct sa_options *options, struct piece 
     if (!colon)
         return NO_VALUE;
     bit = 1ull << (info - sa_option_infos);
-    again = *seen & bit;
-    *seen |= bit;
-    verdict = set_value(info, options, piece_from(item, key.len + 1), again);
+    again = parse->seen & bit;
+    parse->seen |= bit;
+    verdict = set_value(info, parse, item, piece_from(item, key.len + 1), again);
     if (verdict == FINE || verdict == AGAIN)
-        options->given |= bit;
+        parse->options->given |= bit;
     return verdict;
 }
 
 SA_COLD bool sa_options_parse(struct sa_options *options, const char *text, char *complaints,
                               size_t cap)
 {
+    struct parse parse = {.options = options};
     size_t wrong = 0;
-    uint64_t seen = 0;
     bool help = false;
     struct sa_fmt f;
 
@@ -357,10 +431,12 @@ SA_COLD bool sa_options_parse(struct sa_options *options, const char *text, char
             help = true;
             continue;
         }
-        verdict = parse_item(options, item, &seen, &info);
+        verdict = parse_item(&parse, item, &info);
         if (verdict != FINE && ++wrong <= SA_OPTION_COMPLAINTS)
             complaint_add(&f, verdict, item, info);
     }
+    if (type_is_left(&parse) && ++wrong <= SA_OPTION_COMPLAINTS)
+        complaint_add(&f, AGAIN, parse.type_item, NULL);
     if (wrong > SA_OPTION_COMPLAINTS)
         sa_fmt_add(&f, "%zu more are not right\n", wrong - SA_OPTION_COMPLAINTS);
     return help;

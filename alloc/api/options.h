@@ -20,6 +20,8 @@
 
 #define SA_OPTION_PATH_MAX 1024
 
+#define SA_PROFILES_MAX 8 /* paths that `profile` may have */
+
 typedef struct {
     char text[SA_OPTION_PATH_MAX];
 } sa_option_path;
@@ -27,7 +29,10 @@ typedef size_t sa_option_size;
 typedef size_t sa_option_number;
 typedef uint64_t sa_option_seconds;
 typedef bool sa_option_flag;
-typedef enum salloc_profile_type sa_option_type;
+/* The types of the profiles, in the order of their paths: enum salloc_profile_type. */
+typedef struct {
+    unsigned char of[SA_PROFILES_MAX];
+} sa_option_types;
 typedef int sa_option_signal;
 typedef unsigned sa_option_percent;
 typedef enum sa_hugepages sa_option_hugepages;
@@ -49,7 +54,7 @@ enum sa_option_key {
 #undef SA_OPTION
 };
 
-/* The value of each key, by its name. */
+/* The value of each key, by its name. `profile` has all paths, with commas between them. */
 struct sa_options {
 #define SA_OPTION(key, kind, value, min, max, help) sa_option_##kind key;
 #include "alloc/api/options.def"

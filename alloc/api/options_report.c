@@ -13,6 +13,8 @@
 #include "sampling/estimate/rates.h"
 #include "sampling/record/recording.h"
 
+#include <string.h>
+
 /* Adds a path. Characters other than printable ASCII, and those that JSON would need to escape, are
  * shown as "?". */
 static void add_path(struct sa_fmt *f, const char *path)
@@ -56,6 +58,20 @@ static void read_effective(struct sa_options *o)
     o->maintenance_thread = sa_background_choice();
 }
 
+/* Adds the types of the profiles, in the order of their paths. */
+static void add_types(struct sa_fmt *f, const struct sa_option_info *info,
+                      const struct sa_options *o)
+{
+    const char *path = o->profile.text;
+
+    for (size_t i = 0; i == 0 || *path; i++) {
+        sa_fmt_add(f, i ? "," : "");
+        sa_option_add_value(f, info, o->profile_type.of[i]);
+        path += strcspn(path, ",");
+        path += *path == ',';
+    }
+}
+
 /* Adds "key": value. */
 static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
                      const struct sa_options *o)
@@ -70,7 +86,11 @@ static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
     case SA_OPTION_flag:
         sa_fmt_add(f, "%s", sa_option_load(info, o) ? "true" : "false");
         break;
-    case SA_OPTION_type:
+    case SA_OPTION_types:
+        sa_fmt_add(f, "\"");
+        add_types(f, info, o);
+        sa_fmt_add(f, "\"");
+        break;
     case SA_OPTION_hugepages:
     case SA_OPTION_mixed:
     case SA_OPTION_hardening:
@@ -93,7 +113,9 @@ static void add_text(struct sa_fmt *f, const struct sa_option_info *info,
     const char *path = (const char *)o + info->offset;
 
     sa_fmt_add(f, "PARAMETER salloc_%s ", info->key);
-    if (info->kind != SA_OPTION_path)
+    if (info->kind == SA_OPTION_types)
+        add_types(f, info, o);
+    else if (info->kind != SA_OPTION_path)
         sa_option_add_value(f, info, sa_option_load(info, o));
     else if (*path)
         add_path(f, path);

@@ -37,11 +37,11 @@ static const struct {
     {SA_OPTION_flag, 0, "off"},
     {SA_OPTION_flag, 0, "false"},
     {SA_OPTION_flag, 0, "0"},
-    {SA_OPTION_type, SALLOC_PROFILE_HEAP, "heap"},
-    {SA_OPTION_type, SALLOC_PROFILE_FRAGMENTATION, "fragmentation"},
-    {SA_OPTION_type, SALLOC_PROFILE_PEAK_HEAP, "peak"},
-    {SA_OPTION_type, SALLOC_PROFILE_ALLOCATIONS, "allocation"},
-    {SA_OPTION_type, SALLOC_PROFILE_LIFETIMES, "lifetime"},
+    {SA_OPTION_types, SALLOC_PROFILE_HEAP, "heap"},
+    {SA_OPTION_types, SALLOC_PROFILE_FRAGMENTATION, "fragmentation"},
+    {SA_OPTION_types, SALLOC_PROFILE_PEAK_HEAP, "peak"},
+    {SA_OPTION_types, SALLOC_PROFILE_ALLOCATIONS, "allocation"},
+    {SA_OPTION_types, SALLOC_PROFILE_LIFETIMES, "lifetime"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_AUTO, "auto"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_OFF, "off"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_ALWAYS, "always"},
@@ -99,7 +99,6 @@ static size_t field_bytes(enum sa_option_kind kind)
     switch (kind) {
     case SA_OPTION_flag:
         return sizeof(sa_option_flag);
-    case SA_OPTION_type:
     case SA_OPTION_signal:
     case SA_OPTION_percent:
     case SA_OPTION_hugepages:
@@ -113,8 +112,7 @@ static size_t field_bytes(enum sa_option_kind kind)
     }
 }
 
-_Static_assert(sizeof(sa_option_type) == sizeof(int) &&
-                   sizeof(sa_option_hugepages) == sizeof(int) &&
+_Static_assert(sizeof(sa_option_types) == 8 && sizeof(sa_option_hugepages) == sizeof(int) &&
                    sizeof(sa_option_mixed) == sizeof(int) &&
                    sizeof(sa_option_hardening) == sizeof(int) &&
                    sizeof(sa_option_thread) == sizeof(int) &&

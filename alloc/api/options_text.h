@@ -13,7 +13,7 @@ enum sa_option_kind {
     SA_OPTION_seconds,
     SA_OPTION_flag,
     SA_OPTION_path,
-    SA_OPTION_type,
+    SA_OPTION_types,
     SA_OPTION_signal,
     SA_OPTION_percent,
     SA_OPTION_hugepages,

@@ -13,42 +13,47 @@
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
 #include "alloc/api/replaced.h"
+#include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/os/destination.h"
+#include "alloc/os/vm.h"
 #include "sampling/export/write.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Attempts to make a profile. One fails after up to 50 ms if another thread forks meanwhile. */
 #define TRIES 20
 
-static struct {
-    salloc_profile_token *recording; /* the running recording, or NULL */
+#define TYPES (SALLOC_PROFILE_LIFETIMES + 1)
+
+/* A file that the options ask for. */
+struct output_file {
+    enum salloc_profile_type type;
     struct sa_destination destination;
+};
+
+static struct {
+    size_t count;
+    struct output_file *files; /* mapped */
+    /* For each type of file: the running recording; NULL: none, or the type needs none. */
+    salloc_profile_token *recordings[TYPES];
 } profiles;
 
-/* Whether the profile is made from a recording. */
-static bool output_records(void)
+/* Starts a recording, if the type needs one. NULL: it could not, or none is needed. */
+static salloc_profile_token *output_start(enum salloc_profile_type type)
 {
-    return sa_options.profile_type == SALLOC_PROFILE_ALLOCATIONS ||
-           sa_options.profile_type == SALLOC_PROFILE_LIFETIMES;
-}
-
-/* Starts a recording of the type that the options ask for. NULL: it could not, or none is
- * needed. */
-static salloc_profile_token *output_start(void)
-{
-    if (!output_records())
-        return NULL;
-    return sa_options.profile_type == SALLOC_PROFILE_ALLOCATIONS ? salloc_start_allocation_profile()
-                                                                 : salloc_start_lifetime_profile();
+    if (type == SALLOC_PROFILE_ALLOCATIONS)
+        return salloc_start_allocation_profile();
+    return type == SALLOC_PROFILE_LIFETIMES ? salloc_start_lifetime_profile() : NULL;
 }
 
 /* Returns the profile of the running recording and starts the next one. NULL with errno: none. A
  * recording that cannot be stopped now goes on. */
-static salloc_profile *output_exchange(void)
+static salloc_profile *output_exchange(enum salloc_profile_type type)
 {
+    salloc_profile_token **recording = &profiles.recordings[type];
     salloc_profile *profile = NULL;
     int error = EAGAIN; /* no recording: after the last stop, the next start failed */
 
@@ -56,73 +61,113 @@ static salloc_profile *output_exchange(void)
         errno = EAGAIN;
         return NULL;
     }
-    if (profiles.recording) {
-        profile = salloc_profile_token_stop(profiles.recording);
+    if (*recording) {
+        profile = salloc_profile_token_stop(*recording);
         error = errno;
     }
     if (profile || error == EINVAL)
-        profiles.recording = NULL;
-    if (!profiles.recording)
-        profiles.recording = output_start();
+        *recording = NULL;
+    if (!*recording)
+        *recording = output_start(type);
     sa_fork_gate_leave();
     errno = error;
     return profile;
 }
 
-static salloc_profile *output_profile(void)
+static salloc_profile *output_profile(enum salloc_profile_type type)
 {
-    return output_records() ? output_exchange() : salloc_snapshot_profile(sa_options.profile_type);
+    return type == SALLOC_PROFILE_ALLOCATIONS || type == SALLOC_PROFILE_LIFETIMES
+               ? output_exchange(type)
+               : salloc_snapshot_profile(type);
 }
 
-void sa_profile_output_write(void)
+/* Returns whether there is a file of that type. */
+static bool output_has(enum salloc_profile_type type)
+{
+    for (size_t i = 0; i < profiles.count; i++)
+        if (profiles.files[i].type == type)
+            return true;
+    return false;
+}
+
+/* Makes one profile and writes it to all files of its type. */
+static void output_write(enum salloc_profile_type type)
 {
     salloc_profile *profile = NULL;
     int error = EAGAIN;
 
-    if (sa_replaced_serves_nobody())
-        return;
     for (int i = 0; i < TRIES && !profile && error == EAGAIN; i++) {
-        profile = output_profile();
+        profile = output_profile(type);
         error = profile ? 0 : errno;
     }
-    if (profile)
-        error = -sa_profile_write_to((const struct sa_profile *)profile, &profiles.destination);
+    for (size_t i = 0; i < profiles.count; i++) {
+        struct sa_destination *d = &profiles.files[i].destination;
+
+        if (profiles.files[i].type != type)
+            continue;
+        if (profile)
+            error = -sa_profile_write_to((const struct sa_profile *)profile, d);
+        sa_destination_tell(d, "profile ", d->pattern, error);
+    }
     salloc_profile_free(profile);
-    sa_destination_tell(&profiles.destination, "profile ", profiles.destination.pattern, error);
 }
 
-/* Whether the options ask for a profile with an ending and placeholders that are known. */
-static bool output_wanted(void)
+void sa_profile_output_write(void)
 {
-    return sa_options.profile.text[0] && sa_profile_check_path(sa_options.profile.text) == 0;
+    if (sa_replaced_serves_nobody())
+        return;
+    for (int type = 0; type < TYPES; type++)
+        if (output_has((enum salloc_profile_type)type))
+            output_write((enum salloc_profile_type)type);
 }
 
-/* Prints what is wrong with the destination, if anything. */
-static void output_complain(void)
+/* Adds a file. quiet: prints nothing. */
+static void output_add(const char *path, enum salloc_profile_type type, bool quiet)
 {
-    if (!output_wanted())
-        sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder; doc/profiles.md has them",
-                sa_options.profile.text);
-    else if (profiles.destination.told)
-        sa_destination_complain("profile ", profiles.destination.pattern,
-                                profiles.destination.told);
+    struct output_file *file = &profiles.files[profiles.count];
+
+    if (sa_profile_check_path(path) != 0) {
+        if (!quiet)
+            sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder; doc/profiles.md has "
+                    "them",
+                    path);
+        return;
+    }
+    file->type = type;
+    if (sa_destination_keep(&file->destination, path) != 0 && !quiet)
+        sa_destination_complain("profile ", file->destination.pattern, file->destination.told);
+    profiles.count++;
 }
 
 bool sa_profile_output_register(void)
 {
-    bool wanted = output_wanted();
+    const char *all = sa_options.profile.text;
+    bool quiet = sa_replaced_serves_nobody();
+    char path[SA_OPTION_PATH_MAX];
 
-    if (wanted) {
-        sa_destination_keep(&profiles.destination, sa_options.profile.text);
-        profiles.recording = output_start();
+    if (!*all)
+        return false;
+    sa_init();
+    profiles.files = sa_vm_map(NULL, sa_align_up(SA_PROFILES_MAX * sizeof(*profiles.files), 65536),
+                               "salloc output");
+    if (!profiles.files && !quiet)
+        sa_destination_complain("profile ", all, ENOMEM);
+    for (size_t i = 0; *all && profiles.files; i++) {
+        size_t n = strcspn(all, ",");
+
+        memcpy(path, all, n);
+        path[n] = '\0';
+        output_add(path, (enum salloc_profile_type)sa_options.profile_type.of[i], quiet);
+        all += n + (all[n] == ',');
     }
-    if (sa_options.profile.text[0] && !sa_replaced_serves_nobody())
-        output_complain();
-    return wanted;
+    for (int type = 0; type < TYPES; type++)
+        if (output_has((enum salloc_profile_type)type))
+            profiles.recordings[type] = output_start((enum salloc_profile_type)type);
+    return profiles.count > 0;
 }
 
 void sa_profile_output_after_fork(void)
 {
-    if (output_wanted())
-        sa_destination_after_fork(&profiles.destination);
+    for (size_t i = 0; i < profiles.count; i++)
+        sa_destination_after_fork(&profiles.files[i].destination);
 }

@@ -21,7 +21,8 @@ static void check_range(const struct sa_options *o, const char *text)
     FUZZ_CHECK(memchr(o->stats.text, '\0', sizeof(o->stats.text)));
     FUZZ_CHECK(memchr(o->profile.text, '\0', sizeof(o->profile.text)));
     FUZZ_CHECK(strstr(text, o->stats.text) || strcmp(o->stats.text, fresh.stats.text) == 0);
-    FUZZ_CHECK((unsigned)o->profile_type <= SALLOC_PROFILE_LIFETIMES);
+    for (size_t i = 0; i < SA_PROFILES_MAX; i++)
+        FUZZ_CHECK(o->profile_type.of[i] <= SALLOC_PROFILE_LIFETIMES);
     FUZZ_CHECK(o->profile_signal >= 0 && o->profile_signal < NSIG);
     FUZZ_CHECK(o->profile_signal != SIGKILL && o->profile_signal != SIGSEGV);
     FUZZ_CHECK(o->cpu_cache <= 1ul << 30 && o->guarded_slots <= 16384);

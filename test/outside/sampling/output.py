@@ -153,6 +153,26 @@ class Times(Case):
                 os.kill(int(pid), signal.SIGKILL)
         self.assertIn(str(process.pid), self.left())
 
+    def test_several(self):
+        """Files of different formats and types. Those of one type have the same numbers."""
+        program = Program(f'profile:{self.path("a.%n.txt")},profile:{self.path("b.%n.heap")},profile:{self.path("c.%n.txt")},'
+                          'profile_type:allocation,profile:a.xyz,profile_signal:USR2,sample_interval:64k')
+        program.does('+ 16')
+        program.process.send_signal(signal.SIGUSR2)
+        self.until(3, lambda: len(self.left()) == 3)
+        program.does('-')
+        status, errors = program.end()
+        self.assertEqual((status, errors.count('\n')), (3, 1), errors)
+        self.assertIn('a.xyz', errors)
+        self.assertEqual(self.left(), [f'{name}.txt' for name in ('a.1', 'a.4')] + [f'{name}.heap' for name in ('b.2', 'b.5')]
+                         + [f'{name}.txt' for name in ('c.3', 'c.6')])
+        for number in (1, 4):
+            in_use = re.match(r'heap profile: +\d+: +(\d+) ', self.text(f'b.{number + 1}.heap')).group(1)
+            self.assertEqual(self.bytes(f'a.{number}.txt'), int(in_use))
+            self.assertIn('\nallocations profile: ', self.text(f'c.{number + 2}.txt'))
+        self.assertGreater(self.bytes('c.3.txt'), 10 * MIB)
+        self.assertLess(self.bytes('c.6.txt'), MIB)
+
     def test_without_a_path(self):
         for key, of in (('stats_signal:USR1', 'stats'), ('stats_every:1', 'stats'), ('profile_every:1', 'profile'),
                         ('profile_growth:1m', 'profile')):

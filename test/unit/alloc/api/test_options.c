@@ -172,6 +172,45 @@ static void test_options_seconds(void **state)
     }
 }
 
+#define AGAIN "key given again: profile_type:lifetime; the last value counts\n"
+#define MANY  "too many: profile:9; at most 8, with 1016 characters in all\n"
+
+/* Types stand behind their paths, or before them if the first one does. Types by first letters. */
+static void test_options_several_profiles(void **state)
+{
+    static const struct {
+        const char *text, *paths, *types, *complaint;
+    } lists[] = {
+        {"profile:a,profile:b,profile:a", "a,b", "hh", ""},
+        {"profile_type:peak,profile:a", "a", "p", ""},
+        {"profile:a,profile:b,profile_type:peak", "a,b", "hp", ""},
+        {"profile:a,profile_type:peak,profile:b", "a,b", "ph", ""},
+        {"profile:a,profile_type:peak,profile:b,profile_type:lifetime", "a,b", "pl", ""},
+        {"profile_type:peak,profile:a,profile:b", "a,b", "pp", ""},
+        {"profile_type:peak,profile:a,profile_type:heap,profile:b", "a,b", "ph", ""},
+        {"profile_type:peak,profile:a,profile_type:lifetime", "a", "l", AGAIN},
+        {"profile:a,profile_type:peak,profile_type:lifetime", "a", "l", AGAIN},
+        {"profile:1,profile:2,profile:3,profile:4,profile:5,profile:6,profile:7,profile:8,profile:"
+         "9",
+         "1,2,3,4,5,6,7,8", "hhhhhhhh", MANY},
+    };
+    char text[2048];
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(lists); i++) {
+        assert_string_equal(parse(lists[i].text), lists[i].complaint);
+        assert_string_equal(options.profile.text, lists[i].paths);
+        for (size_t j = 0; lists[i].types[j]; j++)
+            assert_int_equal("hfpal"[options.profile_type.of[j]], lists[i].types[j]);
+    }
+    /* Two paths whose characters and comma fit, and one character more. */
+    for (int more = 0; more < 2; more++) {
+        snprintf(text, sizeof(text), "profile:%0511d,profile:%0*d", 1, 511 + more, 2);
+        assert_true((parse(text)[0] != '\0') == more);
+        assert_int_equal(strlen(options.profile.text), more ? 511 : 1023);
+    }
+}
+
 /* A value that another replaces is a mistake, and is told; the same again, and other keys, are
  * not. */
 static void test_options_later_value_wins(void **state)
@@ -443,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_options_sizes),
         cmocka_unit_test(test_options_bounds),
         cmocka_unit_test(test_options_signals),
+        cmocka_unit_test(test_options_several_profiles),
         cmocka_unit_test(test_options_seconds),
         cmocka_unit_test(test_options_later_value_wins),
         cmocka_unit_test(test_options_bad_items_are_skipped_and_named),

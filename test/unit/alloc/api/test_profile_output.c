@@ -85,7 +85,7 @@ static void test_profile_output_forks_between_two_recordings(void **state)
     assert_non_null(mkdtemp(folder));
     strcpy(sa_options.profile.text, folder);
     strcat(sa_options.profile.text, "/recorded.txt");
-    sa_options.profile_type = SALLOC_PROFILE_ALLOCATIONS;
+    sa_options.profile_type.of[0] = SALLOC_PROFILE_ALLOCATIONS;
     assert_true(sa_profile_output_register());
     forks = 1;
     sa_profile_output_write();
