@@ -54,6 +54,8 @@ function formatInterval(interval, unit) {
 
 /* An interval in a cell: a unit that both ends have is there once. */
 function formatRange(interval, unit) {
+    if (interval.low === interval.high)
+        return "exact";
     const [low, high] = [formatNumber(interval.low, unit), formatNumber(interval.high, unit)];
     const [number, ofLow] = low.split(" "), ofHigh = high.split(" ")[1];
 

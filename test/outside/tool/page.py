@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -67,7 +68,7 @@ def page_rows(tab, column):
     """The same of the page, where a unit that both ends have is there once."""
     rows = []
     for value, *ends, name in tab.js(ROWS % column):
-        low, high = ends if len(ends) == 2 else ('-', '-')
+        low, high = ends if len(ends) == 2 else (value, value) if ends == ['exact'] else ('-', '-')
         if ' ' in high and ' ' not in low:
             low += ' ' + high.split(' ')[1]
         rows.append((*(number.replace(',', '') for number in (value, low, high)), name))
@@ -99,8 +100,13 @@ def exactly(test, path, *more):
 def case_agree(test):
     """Totals are those of the file to the byte, rows and intervals those of `report` to the printed digit."""
     tab = test.browser()
-    for interval in (16384, 1 << 20, 1):
-        path = at_exit(test, 'heap.pb.gz', interval)
+    inlined = os.path.join(os.path.dirname(test.worker), 'tool_inlined')
+    paths = [at_exit(test, '%d.pb.gz' % interval, interval) for interval in (16384, 1 << 20, 1)]
+    if os.path.exists(inlined):
+        paths.append(out_of(test, 'inlined.pb.gz'))
+        subprocess.run([inlined], check=True, env=dict(os.environ, LD_PRELOAD=test.library,
+                                                       SALLOC_CONF='sample_interval:4096,profile:' + paths[-1]))
+    for path in paths:
         page, own = page_of(test, path), Profile(path)
         tab.open(page)
         check_quiet(tab, page)
@@ -205,6 +211,8 @@ def case_keys(test):
     found = tab.accessible()
     cells = [name for role, name in found if role == 'cell']
     assert tab.js('formatBytes(all.value)') in cells and '309' in cells, cells
+    assert tab.js('[[3, 0, 192], [4, 0, 256], [3, 0, profile.period], [1, 1, 0], [0, 0, 0]].map(s => profile.isWeak(...s))') == \
+        [True, False, False, False, False]
     assert {'Functions', 'Sizes', 'Callers', 'Dark mode', 'Search functions', 'Show'} <= {name for _, name in found}, found
     tab.js('element("area").focus()')
     for key, name, chance in (('ArrowDown', 'main', False), ('ArrowDown', 'left', False), ('ArrowRight', 'inner', False),
