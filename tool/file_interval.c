@@ -55,14 +55,14 @@ void sa_file_sums_add(const struct sa_profile_file *file, uint32_t metric, uint3
     struct sa_group group;
 
     if (!sa_file_group(file, metric, sample, &group))
-        group.samples = 0;
+        group.p = 0;
     sa_file_sums_add_group(sums, file->values[file->samples[sample].value + metric], &group);
 }
 
 void sa_file_sums_add_group(struct sa_file_sums *sums, int64_t value, const struct sa_group *group)
 {
     sa_file_add(&sums->value, value);
-    if (group->samples)
+    if (group->p > 0)
         sa_sums_add(&sums->sums, group);
     else
         sums->unknown = true;

@@ -38,7 +38,7 @@ bool sa_file_group(const struct sa_profile_file *file, uint32_t metric, uint32_t
 void sa_file_sums_add(const struct sa_profile_file *file, uint32_t metric, uint32_t sample,
                       struct sa_file_sums *sums);
 
-/* The same of a sample whose group is known. samples 0: its group is none. */
+/* The same of a sample whose group is known. p 0: it is not. */
 void sa_file_sums_add_group(struct sa_file_sums *sums, int64_t value, const struct sa_group *group);
 
 /* What a set of all samples may lack without a sample of its kind. */

@@ -2,31 +2,11 @@
 /* Tables of a profile file; see file_report.h. */
 #include "tool/file_report.h"
 
-#include "tool/demangle.h"
 #include "tool/human.h"
-#include "tool/report_rows.h"
+#include "tool/report_keys.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define NAME_BYTES       4096 /* of a name that is printed */
-#define WIDTH_MIN        80
-#define NAME_COLUMNS_MIN 30 /* a name with fewer goes to a line of its own */
-
-static const struct {
-    const char *option, *head;
-} tables[SA_REPORT_TABLES] = {
-    [SA_REPORT_FUNCTION_FLAT] = {"function", "function that called %s"},
-    [SA_REPORT_FUNCTION] = {"function", "function, with all that it calls"},
-    [SA_REPORT_LINE_FLAT] = {"line", "line that called %s"},
-    [SA_REPORT_LINE] = {"line", "line, with all that it calls"},
-    [SA_REPORT_LIBRARY] = {"library", "library that called %s"},
-    [SA_REPORT_SIZE] = {"size", "size of the blocks"},
-    [SA_REPORT_THREAD] = {"thread", "thread"},
-    [SA_REPORT_LIFETIME] = {"lifetime", "lifetime"},
-    [SA_REPORT_STACK] = {"stack", "stack, the function that called %s first"},
-};
 
 struct printer {
     const struct sa_report *r;
@@ -34,24 +14,6 @@ struct printer {
     FILE *to;
     bool bytes; /* the unit of the metric */
 };
-
-unsigned sa_report_by(const char *list)
-{
-    unsigned by = 0, one;
-
-    for (;;) {
-        size_t n = strcspn(list, ",");
-
-        one = 0;
-        for (unsigned i = 0; i < SA_REPORT_TABLES; i++)
-            if (strlen(tables[i].option) == n && strncmp(tables[i].option, list, n) == 0)
-                one |= 1u << i;
-        by |= one;
-        if (!one || !list[n])
-            return one ? by : 0;
-        list += n + 1;
-    }
-}
 
 static void human(const struct printer *p, double value, char ret[SA_HUMAN_BYTES])
 {
@@ -93,117 +55,10 @@ static unsigned put_numbers(const struct printer *p, const struct sa_report_row 
 
 static void put_head(const struct printer *p, enum sa_report_table table)
 {
-    bool freed = strncmp(p->r->file->types[p->r->metric].name, "deallocated", 11) == 0;
-
-    fprintf(p->to, "\n");
-    fprintf(p->to, tables[table].head, freed ? "free" : "malloc");
-    fprintf(p->to, "\n%10s %6s %10s %10s", p->bytes ? "bytes" : "blocks", "share", "95 %: from",
+    sa_report_put_title(table, p->r->file->types[p->r->metric].name, p->to);
+    fprintf(p->to, "%10s %6s %10s %10s", p->bytes ? "bytes" : "blocks", "share", "95 %: from",
             "to");
     fprintf(p->to, p->r->has_lives ? " %9s %8s %8s\n" : "\n", "mean life", "min", "max");
-}
-
-/* What is left of a line's columns; 0: no limit. */
-static unsigned left(const struct printer *p, unsigned used)
-{
-    unsigned width = p->options->width;
-
-    if (width && width < WIDTH_MIN)
-        width = WIDTH_MIN;
-    return width ? width - used : 0;
-}
-
-static void put_name(const struct printer *p, const char *name, unsigned columns)
-{
-    char *plain = sa_demangle(name), text[NAME_BYTES];
-
-    sa_human_name(plain ? plain : name, columns, text, sizeof(text));
-    fputs(text, p->to);
-    free(plain);
-}
-
-static void put_path(const struct printer *p, const char *path, unsigned columns)
-{
-    char text[NAME_BYTES];
-
-    sa_human_path(path, columns, text, sizeof(text));
-    fputs(text, p->to);
-}
-
-/* A function and its line. A line that does not fit behind its function gets a third at least. */
-static void put_frame(const struct printer *p, const char *name, const char *line, unsigned columns)
-{
-    char *plain = sa_demangle(name), text[NAME_BYTES];
-    unsigned path = (unsigned)sa_human_columns(line);
-
-    if (path > columns / 3)
-        path = columns / 3;
-    sa_human_name(plain ? plain : name, columns && *line ? columns - path - 2 : columns, text,
-                  sizeof(text));
-    free(plain);
-    fputs(text, p->to);
-    if (*line) {
-        sa_human_path(line, columns ? columns - 2 - (unsigned)sa_human_columns(text) : 0, text,
-                      sizeof(text));
-        fprintf(p->to, "  %s", text);
-    }
-    fprintf(p->to, "\n");
-}
-
-static void put_stack(const struct printer *p, const struct sa_report_rows *rows,
-                      const struct sa_report_row *row)
-{
-    size_t depth = sa_report_depth(rows, row);
-    const char *name, *line;
-    unsigned columns = left(p, 4);
-
-    fprintf(p->to, depth ? "\n" : "  [no stack]\n");
-    for (size_t i = 0; i < depth; i++) {
-        sa_report_frame(rows, row, i, &name, &line);
-        fprintf(p->to, "    ");
-        put_frame(p, name, line, columns);
-    }
-}
-
-static void put_row(const struct printer *p, enum sa_report_table table,
-                    const struct sa_report_rows *rows, const struct sa_report_row *row)
-{
-    unsigned columns = left(p, put_numbers(p, row) + 2);
-    const char *key;
-
-    if (table == SA_REPORT_STACK) {
-        put_stack(p, rows, row);
-        return;
-    }
-    if (columns && columns < NAME_COLUMNS_MIN) {
-        fprintf(p->to, "\n    ");
-        columns = left(p, 4);
-    } else {
-        fprintf(p->to, "  ");
-    }
-    key = sa_report_key(rows, row);
-    if (*key == SA_REPORT_LINE_MARK)
-        put_path(p, key + 1, columns);
-    else if (table <= SA_REPORT_LINE)
-        put_name(p, key, columns);
-    else
-        put_path(p, key, columns);
-    fprintf(p->to, "\n");
-}
-
-/* Whether a table that nobody has asked for says something. */
-static bool says_something(const struct printer *p, enum sa_report_table table,
-                           const struct sa_report_rows *rows)
-{
-    const struct sa_profile_file *f = p->r->file;
-
-    if (table == SA_REPORT_LINE || table == SA_REPORT_LINE_FLAT) {
-        for (uint32_t i = 0; i < f->line_count; i++)
-            if (f->line_numbers[i])
-                return true;
-        return false;
-    }
-    return table == SA_REPORT_STACK || rows->count != 1 ||
-           strcmp(sa_report_key(rows, &rows->of[0]), SA_REPORT_NOT_RECORDED) != 0;
 }
 
 static bool put_table(const struct printer *p, enum sa_report_table table)
@@ -213,10 +68,11 @@ static bool put_table(const struct printer *p, enum sa_report_table table)
 
     if (!sa_report_rows(p->r, table, &rows))
         return false;
-    if (p->options->by || says_something(p, table, &rows)) {
+    if (p->options->by || sa_report_says_something(p->r->file, table, &rows)) {
         put_head(p, table);
         for (size_t i = 0; i < rows.count && (!most || i < most); i++)
-            put_row(p, table, &rows, &rows.of[i]);
+            sa_report_put_key(table, &rows, &rows.of[i], put_numbers(p, &rows.of[i]),
+                              p->options->width, p->to);
         if (most && rows.count > most)
             fprintf(p->to, "%10s %zu more\n", "", rows.count - most);
     }

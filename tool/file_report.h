@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 struct sa_report_options {
+    const char *metric; /* NULL: the one that the profile shows first */
     unsigned by;    /* bits of the tables: 1 << enum sa_report_table; 0: those that say something */
     unsigned rows;  /* of a table at most; 0: all */
     unsigned width; /* columns of a line, at least 80; 0: no limit */
@@ -16,8 +17,5 @@ struct sa_report_options {
 /* Prints the total and the tables of a metric. False: there is no memory. */
 bool sa_file_report(const struct sa_profile_file *file, uint32_t metric,
                     const struct sa_report_options *options, FILE *to);
-
-/* The bits of tables whose names are in a list, as "line,stack"; 0: one of them is none. */
-unsigned sa_report_by(const char *list);
 
 #endif

@@ -2,64 +2,32 @@
 /* sallocctl report: tables of a profile file, a process or a core. */
 #include "tool/command.h"
 
-#include "tool/file_report.h"
 #include "tool/input.h"
+#include "tool/report_options.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#define ROWS     10
-#define ROWS_MAX 1000000
 
 struct options {
-    const char *what, *metric;
+    const char *what;
     struct sa_report_options report;
 };
 
-/* Columns of the terminal; 0: it is none, and names stay whole. */
-static unsigned columns(void)
-{
-    struct winsize size;
-
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 static int parse(int argc, char **argv, struct options *ret)
 {
-    static const struct option names[] = {{"metric", required_argument, NULL, 'm'},
-                                          {"by", required_argument, NULL, 'b'},
-                                          {"rows", required_argument, NULL, 'n'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    unsigned long rows;
-    char *end;
-    int c;
+    static const struct option names[] = {
+        SA_REPORT_OPTIONS, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    int c, code;
 
-    *ret = (struct options){.report = {.rows = ROWS, .width = columns()}};
+    *ret = (struct options){.report = sa_report_options_default()};
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "m:b:n:h", names, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, SA_REPORT_LETTERS "h", names, NULL)) != -1) {
         if (c == 'h')
             return sa_command_help(&sa_command_report);
-        if (c == 'm') {
-            ret->metric = optarg;
-        } else if (c == 'b') {
-            ret->report.by = sa_report_by(optarg);
-            if (!ret->report.by)
-                return sa_command_misused(&sa_command_report,
-                                          "the tables are function, line, library, size, thread, "
-                                          "lifetime, stack");
-        } else if (c == 'n') {
-            rows = strtoul(optarg, &end, 10);
-            if (*end || end == optarg || rows > ROWS_MAX)
-                return sa_command_misused(&sa_command_report, "--rows needs a number; 0: all");
-            ret->report.rows = (unsigned)rows;
-        } else {
-            return sa_command_misused(&sa_command_report, "there is no such option");
-        }
+        code = sa_report_option(&sa_command_report, c, optarg, &ret->report);
+        if (code >= 0)
+            return code;
     }
     if (optind + 1 != argc)
         return sa_command_misused(&sa_command_report, "name one profile, process or core");
@@ -69,10 +37,10 @@ static int parse(int argc, char **argv, struct options *ret)
 
 static void report(const struct sa_profile_file *file, const struct options *o, struct sa_error *e)
 {
-    uint32_t metric = sa_file_metric(file, o->metric);
+    uint32_t metric = sa_file_metric(file, o->report.metric);
 
     if (metric == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", o->what, o->metric);
+        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", o->what, o->report.metric);
     else if (!sa_file_report(file, metric, &o->report, stdout))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the report");
     if (fflush(stdout) != 0)

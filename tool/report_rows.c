@@ -35,7 +35,7 @@ bool sa_report_open(struct sa_report *r, const struct sa_profile_file *file, uin
         if (!value)
             continue;
         if (!sa_file_group(file, metric, i, &r->groups[i]))
-            r->groups[i].samples = 0;
+            r->groups[i].p = 0;
         sa_file_sums_add_group(&r->all, value, &r->groups[i]);
         r->has_lives |= sa_file_number(file, &file->samples[i], "avg_lifetime") > 0;
     }

@@ -45,7 +45,7 @@ struct sa_report {
     uint32_t metric;
     uint32_t objects;        /* index of the metric's number of blocks, or SA_FILE_NONE */
     bool has_lives;          /* samples of the metric tell of lifetimes */
-    struct sa_group *groups; /* of each sample; samples 0: not known */
+    struct sa_group *groups; /* of each sample; p 0: not known */
     struct sa_file_sums all;
 };
 
@@ -56,6 +56,7 @@ struct sa_report_rows {
     size_t count, cap;
 };
 
+/* False: there is no memory. */
 bool sa_report_open(struct sa_report *r, const struct sa_profile_file *file, uint32_t metric);
 void sa_report_close(struct sa_report *r);
 

@@ -9,6 +9,7 @@
 #include "alloc/os/vm.h"
 #include "tool/convert.h"
 #include "tool/file_report.h"
+#include "tool/report_keys.h"
 #include "tool/flame.h"
 
 #include <stdio.h>
@@ -76,7 +77,8 @@ static void walk(const struct sa_profile_file *f)
 /* Writes a profile in every format, and its tables. */
 static void write_all(const struct sa_profile_file *f)
 {
-    const struct sa_report_options report = {sa_report_by("function,line,size,stack"), 3, 80};
+    const struct sa_report_options report = {
+        .by = sa_report_by("function,line,size,stack"), .rows = 3, .width = 80};
     struct sa_buffer out = {NULL, 0, 0};
     struct sa_error e = {SA_EXIT_DONE, ""};
 
