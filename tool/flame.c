@@ -296,12 +296,15 @@ static void put_values(struct writer *w)
     for (uint32_t m = 0; m < file->type_count; m++) {
         put(w, m ? ",\n[" : "[");
         for (uint32_t i = 0; sa_file_is_sampled(file, m) && i < f->row_count; i++) {
-            struct sa_group group;
+            uint32_t sample = f->rows[i].sample;
+            struct sa_group group = {.samples = 0};
 
             next(w, i);
-            put_number(w, sa_file_group(file, m, f->rows[i].sample, &group)
-                              ? (long long)group.samples
-                              : 0);
+            /* The page knows probabilities by size only, those of the period. */
+            if (sa_file_number(file, &file->samples[sample], SA_FILE_SAMPLES) ||
+                !sa_file_group(file, m, sample, &group))
+                group.samples = 0;
+            put_number(w, (long long)group.samples);
         }
         put(w, "]");
     }

@@ -26,8 +26,10 @@ struct maker {
 
 bool sa_report_open(struct sa_report *r, const struct sa_profile_file *file, uint32_t metric)
 {
-    *r = (struct sa_report){
-        .file = file, .metric = metric, .objects = sa_file_objects(file, metric)};
+    *r = (struct sa_report){.file = file,
+                            .metric = metric,
+                            .kind = sa_file_kind(file, metric),
+                            .objects = sa_file_objects(file, metric)};
     r->groups = calloc((size_t)file->sample_count + 1, sizeof(*r->groups));
     for (uint32_t i = 0; r->groups && i < file->sample_count; i++) {
         int64_t value = file->values[file->samples[i].value + metric];
@@ -36,7 +38,7 @@ bool sa_report_open(struct sa_report *r, const struct sa_profile_file *file, uin
             continue;
         if (!sa_file_group(file, metric, i, &r->groups[i]))
             r->groups[i].p = 0;
-        sa_file_sums_add_group(&r->all, value, &r->groups[i]);
+        sa_file_sums_add_group(&r->all, r->kind, value, &r->groups[i]);
         r->has_lives |= sa_file_number(file, &file->samples[i], "avg_lifetime") > 0;
     }
     return r->groups != NULL;
@@ -83,7 +85,8 @@ static void add(struct maker *m, uint32_t sample, const void *key, size_t bytes)
     if (row->sample == sample + 1)
         return; /* a recursion */
     row->sample = sample + 1;
-    sa_file_sums_add_group(&row->sums, f->values[f->samples[sample].value + m->r->metric],
+    sa_file_sums_add_group(&row->sums, m->r->kind,
+                           f->values[f->samples[sample].value + m->r->metric],
                            &m->r->groups[sample]);
     if (m->r->has_lives)
         add_life(m, sample, &row->lives);

@@ -43,6 +43,7 @@ struct sa_report_row {
 struct sa_report {
     const struct sa_profile_file *file;
     uint32_t metric;
+    enum sa_file_kind kind;
     uint32_t objects;        /* index of the metric's number of blocks, or SA_FILE_NONE */
     bool has_lives;          /* samples of the metric tell of lifetimes */
     struct sa_group *groups; /* of each sample; p 0: not known */

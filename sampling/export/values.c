@@ -5,6 +5,7 @@
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/sort.h"
+#include "sampling/estimate/rates.h"
 
 #include <errno.h>
 #include <string.h>
@@ -28,6 +29,14 @@ void sa_values_of_bucket(const struct sa_bucket *bucket, struct sa_values *ret)
     ret->swapped = rounded(bucket->swapped * weight);
     ret->locked = rounded(bucket->locked * weight);
     ret->zero = rounded(bucket->zero * weight);
+}
+
+uint64_t sa_values_unusual_samples(const struct sa_profile *profile, const struct sa_bucket *bucket)
+{
+    double p = bucket->key.p,
+           usual = sa_rate_probability((double)profile->interval, (double)bucket->key.allocated);
+
+    return p > usual * (1 - 1e-9) && p < usual * (1 + 1e-9) ? 0 : bucket->samples;
 }
 
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret)

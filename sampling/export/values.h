@@ -25,6 +25,11 @@ struct sa_values {
 void sa_values_of_bucket(const struct sa_bucket *bucket, struct sa_values *ret);
 void sa_values_of_total(const struct sa_total *total, struct sa_values *ret);
 
+/* Returns the samples of a bucket whose probability does not follow from the profile's interval and
+ * the size. 0: it follows, and readers of a file know it. */
+uint64_t sa_values_unusual_samples(const struct sa_profile *profile,
+                                   const struct sa_bucket *bucket);
+
 /* The lives of blocks, in nanoseconds. */
 struct sa_lives {
     uint64_t blocks;   /* rounded estimate */

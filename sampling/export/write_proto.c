@@ -41,15 +41,8 @@ enum {
 enum { TYPE_TYPE = 1, TYPE_UNIT };
 enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL };
 enum { LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER, LABEL_UNIT };
-enum {
-    MAPPING_ID = 1,
-    MAPPING_START,
-    MAPPING_LIMIT,
-    MAPPING_OFFSET,
-    MAPPING_FILE,
-    MAPPING_BUILD_ID,
-    MAPPING_HAS_FUNCTIONS
-};
+enum { MAPPING_ID = 1, MAPPING_START, MAPPING_LIMIT, MAPPING_OFFSET, MAPPING_FILE };
+enum { MAPPING_BUILD_ID = MAPPING_FILE + 1, MAPPING_HAS_FUNCTIONS };
 enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
 enum { LINE_FUNCTION = 1 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
@@ -91,6 +84,7 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
     X(SWAPPED_SPACE, "swapped_space")                                                              \
     X(LOCKED_SPACE, "locked_space")                                                                \
     X(ZERO_SPACE, "zero_space")                                                                    \
+    X(SAMPLES, "samples")                                                                          \
     X(THREAD_ID, "thread_id")                                                                      \
     X(THREAD, "thread")                                                                            \
     X(PAIR, "callstack-pair-id")                                                                   \
@@ -281,8 +275,9 @@ static void add_thread(struct writer *w, struct sa_proto *m, uint32_t tid)
     add_word(m, S_THREAD, w->threads[at].string);
 }
 
-static void add_block_labels(struct sa_proto *m, const struct sa_bucket_key *key)
+static void add_block_labels(struct writer *w, struct sa_proto *m, const struct sa_bucket *b)
 {
+    const struct sa_bucket_key *key = &b->key;
     static const uint8_t kinds[] = {[SALLOC_KIND_MALLOC] = S_MALLOC,
                                     [SALLOC_KIND_NEW] = S_NEW,
                                     [SALLOC_KIND_ALIGNED] = S_ALIGNED};
@@ -292,6 +287,7 @@ static void add_block_labels(struct sa_proto *m, const struct sa_bucket_key *key
     add_label(m, S_ALIGNMENT, key->align, S_BYTES);
     add_word(m, S_ALLOCATION_TYPE, kinds[key->kind]);
     add_word(m, S_GUARDED_STATUS, guarded_word(key->guarded));
+    add_label(m, S_SAMPLES, sa_values_unusual_samples(w->profile, b), S_COUNT);
 }
 
 static void add_lifetime_labels(struct writer *w, struct sa_proto *m, const struct sa_bucket *b)
@@ -333,7 +329,7 @@ static void put_bucket(struct writer *w, const struct sa_bucket *b)
         values[AT_ZERO] = v.zero;
     }
     begin_sample(w, &m, b->key.stack, values);
-    add_block_labels(&m, &b->key);
+    add_block_labels(w, &m, b);
     add_thread(w, &m, b->key.tid);
     if (type == SALLOC_PROFILE_LIFETIMES)
         add_lifetime_labels(w, &m, b);
@@ -341,7 +337,7 @@ static void put_bucket(struct writer *w, const struct sa_bucket *b)
     if (type == SALLOC_PROFILE_LIFETIMES && !b->key.censored) { /* the other end of the pair */
         begin_sample(w, &m, b->key.free_stack,
                      (uint64_t[TYPES_MAX]){[AT_FREED] = v.count, v.bytes});
-        add_block_labels(&m, &b->key);
+        add_block_labels(w, &m, b);
         add_thread(w, &m, b->key.free_tid);
         add_lifetime_labels(w, &m, b);
         put_message(w, PROFILE_SAMPLE, &m);
