@@ -21,10 +21,10 @@
 #include "tool/flame.h"
 
 #include "sampling/estimate/rates.h"
-#include "tool/add_lines.h"
 #include "tool/demangle.h"
 #include "tool/file_interval.h"
 #include "tool/flame_frames.h"
+#include "tool/input.h"
 #include "tool/json.h"
 #include "tool/output.h"
 #include "tool/page/page.h"
@@ -334,32 +334,21 @@ bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const cha
     return w.fine;
 }
 
-static void write_page(struct sa_profile_file *file, const char *name, const char *title,
-                       const char *page, struct sa_error *e)
-{
-    struct sa_buffer out = {NULL, 0, 0};
-    uint32_t metric;
-
-#ifdef SA_LINES
-    if (!sa_add_lines(file, NULL, e))
-        return;
-#endif
-    metric = sa_file_metric(file, name);
-    if (metric == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "the profile has no metric '%s'", name);
-    else if (sa_flame_put(file, metric, title, &out, e))
-        sa_output_bytes(out.data, out.used, false, page, e);
-    sa_buffer_free(&out);
-}
-
-bool sa_flame_write(const char *profile, const char *metric, const char *title, const char *page,
+bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
                     struct sa_error *e)
 {
+    struct sa_buffer out = {NULL, 0, 0};
     struct sa_profile_file file;
+    uint32_t shown;
 
-    if (!sa_profile_file_read(&file, profile, e))
+    if (!sa_input_read(&file, what, e))
         return false;
-    write_page(&file, metric, title, page, e);
+    shown = sa_file_metric(&file, metric);
+    if (shown == SA_FILE_NONE)
+        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", what, metric);
+    else if (sa_flame_put(&file, shown, title, &out, e))
+        sa_output_bytes(out.data, out.used, false, page, e);
+    sa_buffer_free(&out);
     sa_profile_file_free(&file);
     return !e->code;
 }

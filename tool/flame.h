@@ -9,9 +9,9 @@
 bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
                   struct sa_buffer *out, struct sa_error *e);
 
-/* Reads a profile file, adds source lines if the build can, and writes the page to a file, or to
- * stdout if `page` is NULL. metric: NULL: the one that the profile shows first. */
-bool sa_flame_write(const char *profile, const char *metric, const char *title, const char *page,
+/* Reads a profile, as sa_input_read does, and writes the page to a file, or to stdout if `page` is
+ * NULL. metric: NULL: the one that the profile shows first. */
+bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
                     struct sa_error *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sallocctl flame: a profile file as a page for browsers. */
+/* sallocctl flame: a profile file, a process or a core as a page for browsers. */
 #include "tool/command.h"
 
 #include "tool/error.h"
@@ -35,7 +35,7 @@ static int parse(int argc, char **argv, struct options *ret)
             return sa_command_misused(&sa_command_flame, "there is no such option");
     }
     if (optind + 1 != argc)
-        return sa_command_misused(&sa_command_flame, "name one profile file");
+        return sa_command_misused(&sa_command_flame, "name one profile, process or core");
     ret->in = argv[optind];
     return -1;
 }
@@ -81,17 +81,19 @@ static int run(int argc, char **argv)
 const struct sa_command sa_command_flame = {
     .name = "flame",
     .run = run,
-    .what = "show a profile file as a flame graph, in a page for browsers",
+    .what = "show a profile as a flame graph, in a page for browsers",
     .usage =
-        "usage: sallocctl flame [--metric NAME] [-o PAGE] FILE\n"
+        "usage: sallocctl flame [--metric NAME] [-o PAGE] FILE|PID|CORE\n"
         "\n"
-        "Writes a page of HTML that shows a .pb.gz or .pb: flame graph and table, with 95 %\n"
-        "intervals, search, filters by thread and size. The page needs no network and no other\n"
-        "file. Without -o, it lies beside FILE, and its name goes to stdout.\n"
+        "Writes a page of HTML that shows a .pb.gz or .pb, or the heap of a process or of its\n"
+        "core: flame graph and tables, with 95 % intervals, search, filters by thread and size.\n"
+        "The page needs no network and no other file. Without -o, it lies beside FILE or CORE, or\n"
+        "here for a process, and its name goes to stdout.\n"
         "\n"
         "  -o, --output PAGE  the page; '-' is stdout\n"
         "  -m, --metric NAME  what the page shows first, as inuse_objects; else the one that the\n"
         "                     profile shows first\n"
         "\n"
-        "Exit code: 0 done, 1 a file cannot be read or written, 2 usage, 3 there is no such file,\n"
-        "7 it is no profile, or damaged.\n"};
+        "Exit code: 0 done, 1 a file cannot be read or written, 2 usage, 3 there is no such file\n"
+        "or process, 4 the kernel refuses to read it, 5 it does not run on salloc, 6 its library\n"
+        "is of another version, 7 it is no profile, or damaged.\n"};

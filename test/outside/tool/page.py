@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402  # pylint: disable=wrong-import-position
 import made_profile  # noqa: E402  # pylint: disable=wrong-import-position
 from files import at_exit, collapsed, out_of  # noqa: E402  # pylint: disable=wrong-import-position
-from profile import Profile, Test  # noqa: E402  # pylint: disable=wrong-import-order,wrong-import-position
+from profile import Profile, Test, Worker  # noqa: E402  # pylint: disable=wrong-import-order,wrong-import-position
 
 
 def page_of(test, path, *more):
@@ -124,7 +124,11 @@ def case_agree(test):
                                     'return [fixed(i.low, 0), fixed(i.high, 0), fixed(all.samples, 0)]; })()')
         assert (low, high, samples) == said, (low, high, samples, said)
         tab.js('document.querySelector("[data-rows=functions]").click()')
+    worker = Worker(test, [test.worker, 'still'])  # of a process, without a file
+    tab.open(page_of(test, str(worker.pid)))
+    assert tab.js('all.value') == worker.own_profile().totals()['inuse_space']
     check_quiet(tab, page)
+    worker.end()
 
 
 def case_intervals(test):
