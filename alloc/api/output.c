@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the stats page and the profile are written: at exit, at a signal, every so many seconds, and
- * when the heap has grown; see doc/tuning.md.
+ * When the stats page and the profiles are written: at exit, at a signal, every so many seconds,
+ * and when the heap has grown; see doc/tuning.md.
  *
- * The handler of the exit writes on the thread that exits. All else is for a thread of its own,
- * which exists only if an option needs it. A signal handler may interrupt any code, and growth is
- * found inside of malloc, so both only ring the bell that the thread waits for. The thread blocks
- * all signals but those of the options. A program that blocks such a signal in all of its own
- * threads, for sigwait or for another reason, thus has it delivered here. A child of fork gets a
- * thread of its own.
+ * The handler of exit and quick_exit writes on the thread that exits. All else is for a thread of
+ * its own, which exists only if an option needs it. A signal handler may interrupt any code, and
+ * growth is found inside of malloc, so both only ring the bell that the thread waits for. The
+ * thread blocks all signals but those of the options. A program that blocks such a signal in all of
+ * its own threads, for sigwait or for another reason, thus has it delivered here. A child of fork
+ * gets a thread of its own.
  *
  * The mutex `writing` is held while a page or a profile is made and written, and guards the
  * variables of stats_output.c and profile_output.c. It is a mutex of libc: its holder holds no lock
@@ -16,6 +16,7 @@
  */
 #include "alloc/api/output.h"
 
+#include "alloc/api/exit_signals.h"
 #include "alloc/api/options.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/api/replaced.h"
@@ -23,8 +24,10 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/fork/vfork.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
+#include "alloc/os/thread.h"
 #include "alloc/page_heap/account/peak.h"
 
 #include <errno.h>
@@ -64,8 +67,16 @@ static void output_write(uint32_t what, bool last)
     pthread_mutex_unlock(&output.writing);
 }
 
+/* A child of vfork that exits, against the rules, must not change the state of its parent. */
 static void output_at_exit(void)
 {
+    if (sa_vfork_is_child())
+        return;
+    if (sa_thread.gate_depth) { /* a signal handler that exits; a lock may be held */
+        sa_warn("exit inside of malloc: no profile and no stats page are written");
+        return;
+    }
+    sa_exit_signals_serve(0); /* this thread holds the mutex: a signal would wait in vain */
     output_write(PAGE | PROFILE, true);
 }
 
@@ -114,7 +125,10 @@ static void *output_thread(void *unused)
             what |= PAGE;
         if (beat_is_due(&profiles, now) || grown)
             what |= PROFILE;
-        if (what)
+        if (sa_exit_signals_pending()) {
+            output_write(PAGE | PROFILE, true);
+            sa_exit_signals_done();
+        } else if (what)
             output_write(what, false); /* signals that come meanwhile lead to one more file */
         else
             sa_sys_futex_wait(&output.bell, bell, next == UINT64_MAX ? -1 : (int64_t)(next - now));
@@ -134,14 +148,17 @@ static void output_start_thread(void)
     bool for_page = o->stats_signal || o->stats_every;
     bool for_profile = o->profile_signal || o->profile_every || o->profile_growth;
 
-    if (!(for_page && output.wanted & PAGE) && !(for_profile && output.wanted & PROFILE))
+    if (!(for_page && output.wanted & PAGE) && !(for_profile && output.wanted & PROFILE) &&
+        !(o->exit_signals && output.wanted))
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attr, output_thread, NULL) != 0)
+    if (pthread_create(&thread, &attr, output_thread, NULL) == 0)
+        sa_exit_signals_serve(sa_sys_pid());
+    else
         sa_warn("SALLOC_CONF: cannot create the thread that writes files");
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -187,6 +204,8 @@ static void output_complain(void)
         {"profile_growth", "profile", SA_OPTION_KEY_profile_growth, PROFILE},
     };
 
+    if (sa_options.exit_signals && !output.wanted)
+        sa_warn("SALLOC_CONF: exit_signals without stats or profile: nothing is written");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (sa_option_is_given(&sa_options, rows[i].number) && !(output.wanted & rows[i].what))
             sa_warn("SALLOC_CONF: %s without %s: nothing is written", rows[i].key, rows[i].of);
@@ -196,14 +215,18 @@ void sa_output_register(void)
 {
     output.wanted =
         (sa_stats_output_register() ? PAGE : 0u) | (sa_profile_output_register() ? PROFILE : 0u);
-    if (output.wanted)
+    if (output.wanted) {
         atexit(output_at_exit);
+        at_quick_exit(output_at_exit);
+    }
     if (!sa_replaced_serves_nobody()) {
         output_complain();
         output_start_thread();
     }
     output_listen("profile_signal", sa_options.profile_signal);
     output_listen("stats_signal", sa_options.stats_signal);
+    if (sa_options.exit_signals && output.wanted)
+        sa_exit_signals_register(&output.bell); /* last: not those of the other options */
 }
 
 void sa_output_after_fork(bool threads)
@@ -216,6 +239,7 @@ void sa_output_after_fork(bool threads)
     output.writing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     output.over = false;
     sa_store_relaxed(&output.asked, 0);
+    sa_exit_signals_after_fork();
     if (threads)
         output_start_thread();
 }

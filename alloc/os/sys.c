@@ -349,6 +349,11 @@ SA_RARE int sa_sys_signal_stack(const void *stack, void *ret_before)
     return (int)sa_syscall(SYS_sigaltstack, stack, ret_before);
 }
 
+SA_RARE int sa_sys_raise(int number)
+{
+    return (int)sa_syscall(SYS_tgkill, sa_sys_pid(), sa_syscall(SYS_gettid), number);
+}
+
 SA_RARE int sa_sys_signal_self(int number, void *info)
 {
     return (int)sa_syscall(SYS_rt_tgsigqueueinfo, sa_sys_pid(), sa_sys_tid(), number, info);

@@ -81,6 +81,7 @@ uint32_t sa_sys_tid(void);           /* 0: the kernel does not tell, or must not
 uint64_t sa_sys_unblock(int signal); /* in this thread; returns the mask before */
 void sa_sys_set_mask(uint64_t mask); /* sets this thread's blocked signals */
 int sa_sys_signal_stack(const void *stack, void *ret_before); /* of this thread; stack_t or NULL */
+int sa_sys_raise(int number);                   /* sends it to this thread, as libc's raise does */
 int sa_sys_signal_self(int number, void *info); /* sends it to this thread; info: a siginfo_t */
 uint64_t sa_sys_file_limit(void);               /* bytes that a file may have before SIGXFSZ */
 

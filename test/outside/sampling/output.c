@@ -5,11 +5,13 @@
  *
  * + N     allocates N MiB, in blocks of 64 KiB
  * -       frees them
- * exit, quick_exit, _exit, abort, return: the ways to end
+ * loop    allocates and frees without end; SIGUSR1 then calls quick_exit
+ * exit, quick_exit, _exit, abort, vfork, return: ways to end; vfork: a child is killed before
  */
 #include "test/outside/check.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #define BLOCK 65536
 #define MOST  16384
@@ -30,6 +32,37 @@ static void output_free(void)
 {
     while (count > 0)
         free(blocks[--count]);
+}
+
+static void output_quick_exit(int number)
+{
+    (void)number;
+    quick_exit(3);
+}
+
+/* Slow paths, most of the time. Does not answer again. */
+static void output_loop(void)
+{
+    signal(SIGUSR1, output_quick_exit);
+    check_say("done");
+    for (;;) {
+        output_allocate(16);
+        output_free();
+    }
+}
+
+/* A child in the memory of its parent, whose end is not the parent's. */
+static void output_vfork(void)
+{
+    int status;
+    pid_t pid = vfork();
+
+    if (pid == 0) {
+        kill(getpid(), SIGTERM);
+        _exit(0);
+    }
+    REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid);
+    REQUIRE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
 static void output_end(const char *how)
@@ -56,6 +89,10 @@ int main(void)
             output_allocate(atoi(line + 1));
         else if (line[0] == '-')
             output_free();
+        else if (strcmp(line, "loop") == 0)
+            output_loop();
+        else if (strcmp(line, "vfork") == 0)
+            output_vfork();
         else
             output_end(line);
         if (strcmp(line, "return") == 0)

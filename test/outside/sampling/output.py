@@ -194,5 +194,106 @@ class Times(Case):
         self.assertIn('No such file', errors)
 
 
+class Ends(Case):
+    """Files at the end of a process, for each way to end."""
+
+    def conf(self, more=''):
+        return f'profile:{self.path("%p.txt")},stats:{self.path("%p.page")},sample_interval:64k{more}'
+
+    def ends(self, how, status, *files, more='', blocks=True):
+        """Ends a process in one way. Compares its status and the files that it leaves."""
+        program = Program(self.conf(more))
+        if blocks:
+            program.does('+ 16')
+        if isinstance(how, str):
+            done = program.end(how)
+        else:
+            program.process.send_signal(how)
+            done = program.end(None)
+        self.assertEqual(done, (status, ''), how)
+        self.assertEqual(self.left(), [f'{program.process.pid}.{name}' for name in files], how)
+        for name in self.left():
+            if name.endswith('.txt'):
+                self.assertGreater(self.bytes(name), 10 * MIB)
+            else:
+                self.assertIn('PARAMETER salloc_map_names', self.text(name))
+            os.unlink(self.path(name))
+
+    def test_calls(self):
+        for how in ('return', 'exit', 'quick_exit'):
+            self.ends(how, 3, 'page', 'txt')
+        self.ends('_exit', 3)
+        self.ends('abort', -signal.SIGABRT)
+        self.ends(signal.SIGTERM, -signal.SIGTERM)
+
+    def test_signals(self):
+        on = ',exit_signals:on'
+        for how in ('return', 'quick_exit'):
+            self.ends(how, 3, 'page', 'txt', more=on)
+        self.ends('abort', -signal.SIGABRT, 'page', 'txt', more=on)
+        for number in (signal.SIGTERM, signal.SIGABRT):
+            self.ends(number, -number, 'page', 'txt', more=on)
+        for number in (signal.SIGINT, signal.SIGKILL, signal.SIGHUP):
+            self.ends(number, -number, more=on)
+
+    def test_signals_that_the_program_ignores(self):
+        program = Program(self.conf(',exit_signals:on'), preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+        program.process.send_signal(signal.SIGTERM)
+        program.does('+ 1')
+        self.assertEqual(program.end('_exit'), (3, ''))
+        self.assertEqual(self.left(), [])
+
+    def test_child_of_vfork(self):
+        """It ends by the signal; its parent goes on, and is served when it gets one."""
+        program = Program(self.conf(',exit_signals:on'))
+        program.does('vfork')
+        self.assertEqual(self.left(), [])
+        program.process.send_signal(signal.SIGTERM)
+        self.assertEqual(program.end(None), (-signal.SIGTERM, ''))
+        self.assertEqual(len(self.left()), 2)
+
+    def test_in_the_middle(self):
+        """A signal that interrupts malloc and free. Each end is that of the signal, and each file is complete."""
+        for n in range(40):
+            program = Program(self.conf(',exit_signals:on'))
+            program.does('loop')
+            time.sleep(n / 4000)
+            began = time.monotonic()
+            program.process.send_signal(signal.SIGTERM)
+            self.assertEqual(program.end(None), (-signal.SIGTERM, ''))
+            self.assertLess(time.monotonic() - began, 4)  # less than the time after which a signal waits no more
+        self.assertEqual(len(self.left()), 80)
+        for name in self.left():
+            self.assertRegex(self.text(name), r'(?s)^salloc.*\n$' if name.endswith('.txt') else 'PARAMETER salloc_map_names')
+
+    def test_quick_exit_in_the_middle(self):
+        """A handler that has interrupted malloc or free may find locks held: then nothing is written."""
+        written = 0
+        for n in range(40):
+            program = Program(self.conf())
+            program.does('loop')
+            time.sleep(n / 4000)
+            program.process.send_signal(signal.SIGUSR1)
+            status, errors = program.end(None)
+            self.assertEqual(status, 3)
+            written += not errors
+            self.assertIn(errors, ('', 'salloc: exit inside of malloc: no profile and no stats page are written\n'))
+            self.assertEqual(len(self.left()), 2 * written)
+
+    def test_child_of_fork(self):
+        script = ('import os, signal, sys\nif os.fork() == 0: os.kill(os.getpid(), signal.SIGTERM)\n'
+                  'sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n')
+        done = subprocess.run([sys.executable, '-c', script], env=environment(self.conf(',exit_signals:on')), check=False,
+                              timeout=PATIENCE, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (256 - signal.SIGTERM, ''))
+        self.assertEqual(len(self.left()), 4)
+
+    def test_without_a_path(self):
+        program = Program('exit_signals:on')
+        program.process.send_signal(signal.SIGTERM)
+        self.assertEqual(program.end(None), (-signal.SIGTERM, 'salloc: SALLOC_CONF: exit_signals without stats or '
+                                                              'profile: nothing is written\n'))
+
+
 if __name__ == '__main__':
     unittest.main(argv=[sys.argv[0]], verbosity=1)
