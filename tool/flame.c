@@ -9,8 +9,8 @@
  *   places            pairs: index of a frame, a line or 0
  *   stacks            for each: how many places it has in common with the one before, how many
  *                     follow, and these; root first
- *   sizes             pairs: bytes of a block, probability that it is sampled
- *   stack, size, thread, values, samples
+ *   blocks            pairs: bytes of a block, probability that it is sampled; 0: not known
+ *   stack, block, thread, values, samples
  *                     columns of the rows. Of `values` and `samples` there is one for each metric;
  *                     `samples` is the number of samples that the value stands for, 0 where that is
  *                     not known
@@ -20,7 +20,6 @@
  */
 #include "tool/flame.h"
 
-#include "sampling/estimate/rates.h"
 #include "tool/demangle.h"
 #include "tool/file_interval.h"
 #include "tool/flame_frames.h"
@@ -105,6 +104,10 @@ static void put_texts(struct writer *w, const char *key, const char *const *text
 static void put_head(struct writer *w, uint32_t metric, const char *title)
 {
     const struct sa_profile_file *f = w->file;
+    static const char *const kinds[] = {[SA_FILE_OTHER] = "other",
+                                        [SA_FILE_BYTES] = "bytes",
+                                        [SA_FILE_BLOCKS] = "blocks",
+                                        [SA_FILE_PART] = "part"};
     struct sa_unseen unseen = sa_file_unseen(f);
 
     put(w, "{\"file\":");
@@ -134,7 +137,9 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
         put_string(w, f->types[i].name, TEXT_MAX_BYTES);
         put(w, ",\"unit\":");
         put_string(w, f->types[i].unit, TEXT_MAX_BYTES);
-        put(w, sa_file_is_sampled(f, i) ? ",\"sampled\":true}" : ",\"sampled\":false}");
+        put(w, ",\"kind\":\"");
+        put(w, kinds[sa_file_kind(f, i)]);
+        put(w, "\"}");
     }
     put(w, "]");
 }
@@ -217,48 +222,50 @@ static void put_stacks(struct writer *w)
     sa_buffer_free(&numbers);
 }
 
-static int number_order(const void *a, const void *b)
+static int blocks_order(const void *a, const void *b)
 {
-    const int64_t *x = a, *y = b;
+    const struct sa_flame_blocks *x = a, *y = b;
 
-    return (*x > *y) - (*x < *y);
+    if (x->size != y->size)
+        return x->size < y->size ? -1 : 1;
+    return (x->p > y->p) - (x->p < y->p);
 }
 
-/* The size of the blocks of each row. */
-static void put_sizes(struct writer *w)
+/* The blocks of each row. */
+static void put_blocks(struct writer *w)
 {
     const struct sa_flame_frames *f = w->frames;
-    int64_t *sizes = calloc((size_t)f->row_count + 1, sizeof(*sizes));
+    struct sa_flame_blocks *blocks = calloc((size_t)f->row_count + 1, sizeof(*blocks));
     size_t count = 0;
 
-    w->fine = w->fine && sizes;
+    w->fine = w->fine && blocks;
     for (uint32_t i = 0; w->fine && i < f->row_count; i++)
-        sizes[i] = f->rows[i].size;
+        blocks[i] = f->rows[i].blocks;
     if (w->fine)
-        qsort(sizes, f->row_count, sizeof(*sizes), number_order);
-    put_key(w, "sizes");
+        qsort(blocks, f->row_count, sizeof(*blocks), blocks_order);
+    put_key(w, "blocks");
     put(w, "[");
     for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
-        if (count && sizes[count - 1] == sizes[i])
+        if (count && blocks_order(&blocks[count - 1], &blocks[i]) == 0)
             continue;
         next(w, count);
-        sizes[count++] = sizes[i];
-        put_number(w, sizes[i]);
+        blocks[count++] = blocks[i];
+        put_number(w, blocks[count - 1].size);
         put(w, ",");
-        put_double(w, sizes[i] > 0 ? sa_rate_probability((double)w->file->period, (double)sizes[i])
-                                   : 0);
+        put_double(w, blocks[count - 1].p);
     }
     put(w, "]");
-    put_key(w, "size");
+    put_key(w, "block");
     put(w, "[");
     for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
-        int64_t *at = bsearch(&f->rows[i].size, sizes, count, sizeof(*sizes), number_order);
+        struct sa_flame_blocks *at =
+            bsearch(&f->rows[i].blocks, blocks, count, sizeof(*blocks), blocks_order);
 
         next(w, i);
-        put_number(w, at - sizes);
+        put_number(w, at - blocks);
     }
     put(w, "]");
-    free(sizes);
+    free(blocks);
 }
 
 /* The thread of each row. */
@@ -295,16 +302,13 @@ static void put_values(struct writer *w)
     put(w, "[");
     for (uint32_t m = 0; m < file->type_count; m++) {
         put(w, m ? ",\n[" : "[");
-        for (uint32_t i = 0; sa_file_is_sampled(file, m) && i < f->row_count; i++) {
-            uint32_t sample = f->rows[i].sample;
-            struct sa_group group = {.samples = 0};
+        for (uint32_t i = 0; sa_file_kind(file, m) != SA_FILE_OTHER && i < f->row_count; i++) {
+            struct sa_group group;
 
             next(w, i);
-            /* The page knows probabilities by size only, those of the period. */
-            if (sa_file_number(file, &file->samples[sample], SA_FILE_SAMPLES) ||
-                !sa_file_group(file, m, sample, &group))
-                group.samples = 0;
-            put_number(w, (long long)group.samples);
+            put_number(w, sa_file_group(file, m, f->rows[i].sample, &group)
+                              ? (long long)group.samples
+                              : 0);
         }
         put(w, "]");
     }
@@ -323,7 +327,7 @@ bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const cha
     put_head(&w, metric, title);
     put_frames(&w);
     put_stacks(&w);
-    put_sizes(&w);
+    put_blocks(&w);
     put_threads(&w);
     put_values(&w);
     put(&w, "}\n");

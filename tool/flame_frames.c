@@ -6,6 +6,8 @@
  */
 #include "tool/flame_frames.h"
 
+#include "tool/file_interval.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +178,19 @@ static uint64_t count_frames(const struct sa_profile_file *file)
     return count;
 }
 
+static struct sa_flame_blocks blocks_of(const struct sa_profile_file *file, uint32_t sample)
+{
+    struct sa_flame_blocks blocks = {.size = sa_file_number(file, &file->samples[sample], "bytes")};
+    struct sa_group group;
+
+    for (uint32_t m = 0; m < file->type_count; m++)
+        if (sa_file_group(file, m, sample, &group)) {
+            blocks.p = group.p;
+            break;
+        }
+    return blocks;
+}
+
 /* Lines of a location are innermost first. */
 static void list_rows(const struct sa_profile_file *file, const uint32_t *place_of,
                       struct sa_flame_frames *ret)
@@ -189,10 +204,8 @@ static void list_rows(const struct sa_profile_file *file, const uint32_t *place_
 
         if (!has_value(file, s))
             continue;
-        *row = (struct sa_flame_row){.sample = i,
-                                     .stack = at,
-                                     .thread = SA_FILE_NONE,
-                                     .size = sa_file_number(file, s, "bytes")};
+        *row = (struct sa_flame_row){
+            .sample = i, .stack = at, .thread = SA_FILE_NONE, .blocks = blocks_of(file, i)};
         for (uint32_t k = s->depth; k-- > 0;) {
             uint32_t location = file->frames[s->frame + k];
             const struct sa_file_location *l = &file->locations[location];

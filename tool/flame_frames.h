@@ -21,12 +21,18 @@ struct sa_flame_place {
     int64_t line;
 };
 
+/* Blocks of one size and one probability of a sample. */
+struct sa_flame_blocks {
+    int64_t size; /* 0: not known */
+    double p;     /* 0: not known */
+};
+
 /* A sample of the file that has a value. */
 struct sa_flame_row {
     uint32_t sample;
     uint32_t stack, depth; /* a range of stacks, root first, inlined functions as places */
     uint32_t thread;       /* SA_FILE_NONE: not recorded */
-    int64_t size;          /* of each block; 0: not known */
+    struct sa_flame_blocks blocks;
 };
 
 struct sa_flame_frames {

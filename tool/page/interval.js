@@ -4,14 +4,14 @@
  * negative_binomial.c, for the weighted estimator. doc/sampling.md derives them. test/outside/tool/
  * page.py compares both. All functions are pure.
  *
- * Sums of a set of samples, of blocks or of their bytes. y is 1 for blocks, a for bytes, of each
- * sample with probability p; of rows whose samples are not known, only `value` and `unknown`:
+ * Sums of a set of samples. y is what a sample has of the metric: 1 for blocks, a for bytes; with
+ * the probability p. Of rows whose samples are not known, only `value` and `unknown`:
  *
  *   value    what the file has          samples  1
  *   certain  y, for p = 1               known    y, for p < 1, as all below
  *   mean     y (1-p)/p                  variance y^2 (1-p)/p^2
  *   squares  y^2 (1-p)/p                unknown  1, for rows
- *   solid    1, for p = 1               bytes    a, for p < 1
+ *   solid    1, for p = 1               bytes    a, for p < 1; of a part: y
  */
 
 const INTERVAL_ERROR = 0.05;
@@ -31,26 +31,36 @@ class SumsTable {
         this.cells = new Float64Array(count * SUMS.length);
     }
 
-    /* Adds a row of the file: n samples of blocks of a bytes, with y and p; n = 0: not known. */
-    addRow(set, value, n, a, y, p) {
+    /* Adds a row of the file: n samples of blocks of a bytes with p; n = 0: not known. kind: of the
+     * metric, as in tool/file_interval.h. */
+    addRow(set, value, kind, n, a, p) {
         const c = this.cells, at = set * SUMS.length, missed = 1 / p - 1;
+        let sum = n, squares = n;
 
         c[at + VALUE] += value;
-        if (!n) {
+        if (!n || value < 0) {
             c[at + UNKNOWN] += 1;
             return;
         }
+        if (kind === "bytes") {
+            sum = n * a;
+            squares = sum * a;
+        } else if (kind === "part") { /* of which the largest variance is taken */
+            sum = Math.min(value * p, n * a);
+            const whole = Math.floor(sum / a), rest = sum - whole * a;
+            squares = whole * a * a + rest * rest;
+        }
         c[at + SAMPLES] += n;
         if (p >= 1) {
-            c[at + CERTAIN] += n * y;
+            c[at + CERTAIN] += sum;
             c[at + SOLID] += n;
             return;
         }
-        c[at + KNOWN] += n * y;
-        c[at + MEAN] += n * y * missed;
-        c[at + VARIANCE] += n * y * y * missed / p;
-        c[at + SQUARES] += n * y * y * missed;
-        c[at + BYTES] += n * a;
+        c[at + KNOWN] += sum;
+        c[at + MEAN] += sum * missed;
+        c[at + VARIANCE] += squares * missed / p;
+        c[at + SQUARES] += squares * missed;
+        c[at + BYTES] += kind === "part" ? sum : n * a;
     }
 
     /* Adds a set of another table. */

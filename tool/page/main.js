@@ -189,7 +189,7 @@ function refreshTable(isName) {
         head: heads[rows], unit: metricOf().unit, all: sum, isWeak: isWeakSums,
         sampled: profile.isSampled(metric), flat: rows !== "sizes" && rows !== "threads",
         isChosen: (row) => rows === "sizes" ? filter.least === filter.most &&
-                               filter.least === profile.data.sizes[2 * row.key]
+                               filter.least === profile.sizes[row.key]
             : rows === "threads" ? filter.thread === row.key
             : Boolean(chosen) && chosen.rows === rows && chosen.key === row.key});
 }
@@ -200,7 +200,7 @@ function chooseRow(row) {
     const again = table.info.isChosen(row), {filter} = state;
 
     if (state.rows === "sizes") {
-        const bytes = profile.data.sizes[2 * row.key];
+        const bytes = profile.sizes[row.key];
 
         setSize(again ? 0 : bytes, again ? Infinity : bytes);
     } else if (state.rows === "threads") {
@@ -258,9 +258,9 @@ function addOptions(select, options) {
 
 /* Ranges of sizes: powers of two. */
 function sizeOptions() {
-    const options = [["all", "0 Infinity"]], sizes = profile.sizeOf;
+    const options = [["all", "0 Infinity"]], {sizes} = profile;
 
-    for (let most = 64, least = 1; least <= Math.max(0, ...new Set(sizes)); most *= 4) {
+    for (let most = 64, least = 1; least <= Math.max(0, ...sizes); most *= 4) {
         if (sizes.some((size) => size >= least && size <= most))
             options.push([`${formatSize(least)} to ${formatBytes(most)}`, `${least} ${most}`]);
         least = most + 1;
@@ -288,7 +288,7 @@ function setUpControls() {
     addOptions(element("thread"), [["all", -1], ...data.threads.map((name, i) => [name, i])]);
     element("thread-label").hidden = !data.threads.length;
     addOptions(element("size"), sizeOptions());
-    element("size-label").hidden = !data.sizes.some((size, i) => i % 2 === 0 && size > 0);
+    element("size-label").hidden = !profile.sizes.some((size) => size > 0);
     for (const button of element("tabs").children)
         button.hidden = button.dataset.rows === "threads" && !data.threads.length ||
             button.dataset.rows === "lines" && data.files.length < 2 ||

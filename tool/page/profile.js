@@ -21,7 +21,8 @@ class Profile {
         [this.frameOf, this.lineOf] = columnsOf(data.places, 2);
         this.decodeStacks(data.stacks);
         this.rowCount = data.stack.length;
-        this.sizeOf = Float64Array.from(data.size, (i) => data.sizes[2 * i]);
+        this.sizeOf = Float64Array.from(data.block, (i) => data.blocks[2 * i]);
+        this.sizes = [...new Set(this.sizeOf)].sort((a, b) => a - b);
     }
 
     /* Stacks are what differs from the one before: common, count, places (root first). */
@@ -62,17 +63,16 @@ class Profile {
             this.sizeOf[row] >= filter.least && this.sizeOf[row] <= filter.most;
     }
 
-    /* Calls add(set, value, n, a, y, p) for each row that counts; set: setOf(row). */
-    eachRow(metric, filter, setOf, table) {
+    /* Adds each row that counts to a set of the table. */
+    addRows(metric, filter, setOf, table) {
         const {data} = this, values = data.values[metric], samples = data.samples[metric];
-        const {unit, sampled} = this.metrics[metric];
+        const {kind} = this.metrics[metric];
 
         for (let row = 0; row < this.rowCount; row++) {
             if (values[row] === 0 || !this.passes(row, filter))
                 continue;
-            const a = data.sizes[2 * data.size[row]], p = data.sizes[2 * data.size[row] + 1];
-            table.addRow(setOf(row), values[row], sampled ? samples[row] : 0, a,
-                         unit === "bytes" ? a : 1, p);
+            const a = data.blocks[2 * data.block[row]], p = data.blocks[2 * data.block[row] + 1];
+            table.addRow(setOf(row), values[row], kind, samples[row] || 0, a, p);
         }
     }
 
@@ -80,18 +80,21 @@ class Profile {
     stackSums(metric, filter) {
         const table = new SumsTable(this.stackCount);
 
-        this.eachRow(metric, filter, (row) => this.data.stack[row], table);
+        this.addRows(metric, filter, (row) => this.data.stack[row], table);
         return table;
     }
 
     /* What one sample stands for of the rarest blocks that pass the filter, for sets that may have
      * blocks without a sample. */
     unseenWeight(metric, filter) {
-        const {unseen} = this.data, p = this.probability(filter.least);
+        const {unseen} = this.data, bytes = this.metrics[metric].kind !== "blocks";
 
-        if (this.metrics[metric].unit === "bytes")
-            return p === 1 ? 0 : unseen.bytes;
-        return filter.least > 0 ? Math.min(1 / p, unseen.blocks) : unseen.blocks;
+        if (filter.least > 0 && unseen.bytes === this.period) { /* all blocks have this interval */
+            const p = this.probability(filter.least);
+
+            return bytes ? p === 1 ? 0 : unseen.bytes : Math.min(1 / p, unseen.blocks);
+        }
+        return bytes ? unseen.bytes : unseen.blocks;
     }
 
     /* That a block of so many bytes is sampled (sampling/estimate/rates.h). */
@@ -102,7 +105,7 @@ class Profile {
     }
 
     isSampled(metric) {
-        return this.metrics[metric].sampled;
+        return this.metrics[metric].kind !== "other";
     }
 
     /*

@@ -53,17 +53,15 @@ function rowsOf(titles, sums, labelOf) {
 function rowsByColumn(profile, metric, filter, labels, column) {
     const table = new SumsTable(labels.length);
 
-    profile.eachRow(metric, filter, column, table);
+    profile.addRows(metric, filter, column, table);
     return rowsOf(labels, {flat: table, total: table}, (label) => label);
 }
 
 function sizeRows(profile, metric, filter) {
-    const {data} = profile, labels = [];
+    const index = new Map(profile.sizes.map((size, i) => [size, i]));
 
-    for (let i = 0; i < data.sizes.length; i += 2)
-        labels.push(formatSize(data.sizes[i]));
-    return rowsByColumn(profile, metric, {...filter, least: 0, most: Infinity}, labels,
-                        (row) => data.size[row]);
+    return rowsByColumn(profile, metric, {...filter, least: 0, most: Infinity},
+                        profile.sizes.map(formatSize), (row) => index.get(profile.sizeOf[row]));
 }
 
 function threadRows(profile, metric, filter) {

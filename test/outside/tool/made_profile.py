@@ -22,9 +22,13 @@ def message(field, data):
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
-def row(frames, size, samples, period, **labels):
-    """A row (frames, values of TYPES, labels): blocks of one size, as the library rounds them. Frames leaf first."""
-    p = -math.expm1(size * math.log1p(-1 / period)) if period > 1 else 1
+def row(frames, size, samples, period, p=None, **labels):
+    """A row (frames, values of TYPES, labels): blocks of one size, as the library rounds them. Frames leaf first. p: the
+    probability of a sample, if it is not that of the period."""
+    if p:
+        labels['samples'] = samples
+    else:
+        p = -math.expm1(size * math.log1p(-1 / period)) if period > 1 else 1
     p = 1 if p > 0.99 else p
     return frames, (int(samples / p + 0.5), int(samples * size / p + 0.5)), dict(labels, bytes=size)
 
