@@ -28,6 +28,8 @@ enum sa_file_kind sa_file_kind(const struct sa_profile_file *file, uint32_t metr
         if (strncmp(name, sets[i], n) == 0 && strcmp(name + n, blocks ? "objects" : "space") == 0)
             return blocks ? SA_FILE_BLOCKS : SA_FILE_BYTES;
     }
+    if (strcmp(name, blocks ? "alloc_objects" : "alloc_space") == 0)
+        return SA_FILE_EVER;
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
         if (strcmp(name, parts[i]) == 0)
             return SA_FILE_PART;
@@ -57,7 +59,7 @@ static double space_of(const struct sa_profile_file *file, uint32_t metric,
         memcpy(space, name, n);
         memcpy(space + n, bytes, sizeof(bytes));
     }
-    if (sa_file_kind(file, metric) != SA_FILE_BYTES)
+    if (counts_blocks(file, metric) || sa_file_kind(file, metric) == SA_FILE_PART)
         type = sa_file_metric(file, space);
     return type == SA_FILE_NONE ? 0 : (double)file->values[s->value + type];
 }
@@ -139,12 +141,19 @@ void sa_file_sums_add_group(struct sa_file_sums *sums, enum sa_file_kind kind, i
 void sa_file_sums_add(const struct sa_profile_file *file, uint32_t metric, uint32_t sample,
                       struct sa_file_sums *sums)
 {
+    const struct sa_file_sample *s = &file->samples[sample];
+    int64_t value = file->values[s->value + metric];
+    enum sa_file_kind kind = sa_file_kind(file, metric);
     struct sa_group group;
 
+    if (kind == SA_FILE_EVER && s->sums != SA_FILE_NONE && value >= 0) {
+        sa_file_add(&sums->value, value);
+        sa_sums_merge(&sums->sums, &file->sums[s->sums]);
+        return;
+    }
     if (!sa_file_group(file, metric, sample, &group))
         group.p = 0;
-    sa_file_sums_add_group(sums, sa_file_kind(file, metric),
-                           file->values[file->samples[sample].value + metric], &group);
+    sa_file_sums_add_group(sums, kind, value, &group);
 }
 
 struct sa_unseen sa_file_unseen(const struct sa_profile_file *file)
@@ -178,7 +187,7 @@ struct sa_file_interval sa_file_interval_of(const struct sa_profile_file *file, 
                                             const struct sa_unseen *unseen)
 {
     enum sa_file_kind kind = sa_file_kind(file, metric);
-    bool blocks = kind == SA_FILE_BLOCKS;
+    bool blocks = counts_blocks(file, metric);
     static const struct sa_unseen none;
     struct salloc_interval part;
     struct salloc_estimate e;

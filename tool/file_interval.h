@@ -21,6 +21,7 @@ enum sa_file_kind {
     SA_FILE_OTHER,  /* no interval is known */
     SA_FILE_BYTES,  /* bytes of sampled blocks */
     SA_FILE_BLOCKS, /* their number */
+    SA_FILE_EVER,   /* bytes or blocks ever allocated; the sample may have their sums itself */
     SA_FILE_PART,   /* a part of the bytes of blocks in use, as those that are resident */
 };
 
@@ -52,7 +53,7 @@ bool sa_file_group(const struct sa_profile_file *file, uint32_t metric, uint32_t
 void sa_file_sums_add(const struct sa_profile_file *file, uint32_t metric, uint32_t sample,
                       struct sa_file_sums *sums);
 
-/* The same of a sample whose group is known. p 0: it is not. */
+/* The same of a sample whose group is known. p 0: it is not. Not for SA_FILE_EVER. */
 void sa_file_sums_add_group(struct sa_file_sums *sums, enum sa_file_kind kind, int64_t value,
                             const struct sa_group *group);
 

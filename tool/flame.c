@@ -107,6 +107,7 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
     static const char *const kinds[] = {[SA_FILE_OTHER] = "other",
                                         [SA_FILE_BYTES] = "bytes",
                                         [SA_FILE_BLOCKS] = "blocks",
+                                        [SA_FILE_EVER] = "other",
                                         [SA_FILE_PART] = "part"};
     struct sa_unseen unseen = sa_file_unseen(f);
 
@@ -302,7 +303,10 @@ static void put_values(struct writer *w)
     put(w, "[");
     for (uint32_t m = 0; m < file->type_count; m++) {
         put(w, m ? ",\n[" : "[");
-        for (uint32_t i = 0; sa_file_kind(file, m) != SA_FILE_OTHER && i < f->row_count; i++) {
+        enum sa_file_kind kind = sa_file_kind(file, m);
+        bool known = kind != SA_FILE_OTHER && kind != SA_FILE_EVER;
+
+        for (uint32_t i = 0; known && i < f->row_count; i++) {
             struct sa_group group;
 
             next(w, i);

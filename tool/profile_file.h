@@ -8,6 +8,7 @@
 #define SA_TOOL_PROFILE_FILE_H
 
 #include "alloc/os/buffer.h"
+#include "sampling/estimate/estimate.h"
 #include "tool/error.h"
 
 #include <stdbool.h>
@@ -48,6 +49,7 @@ struct sa_file_sample {
     uint32_t frame, depth;
     uint32_t value; /* the first of type_count */
     uint32_t label, label_count;
+    uint32_t sums; /* index, or SA_FILE_NONE; of what was ever allocated */
 };
 
 /* A sampled block that may not be certain. Two files have the same one if its number and its time
@@ -71,12 +73,13 @@ struct sa_profile_file {
     int64_t *line_numbers; /* of the same elements; 0: not known */
     int64_t *values;
     struct sa_file_single *singles; /* a file may have none */
+    struct sa_sums *sums;
     const char **comments;
     const char *default_type; /* "": none */
     int64_t period, time_ns, duration_ns;
     uint32_t type_count, mapping_count, function_count, location_count, sample_count, label_count;
-    uint32_t frame_count, line_count, value_count, comment_count, single_count;
-    struct sa_buffer memory[14]; /* of these arrays */
+    uint32_t frame_count, line_count, value_count, comment_count, single_count, sum_count;
+    struct sa_buffer memory[15]; /* of these arrays */
 };
 
 /* Reads a file, gzip or plain. False: *e says why, and there is nothing to free. */

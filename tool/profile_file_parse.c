@@ -6,6 +6,7 @@
  */
 #include "alloc/base/utf8.h"
 #include "sampling/export/proto_singles.h"
+#include "sampling/export/sums_field.h"
 #include "tool/profile_file.h"
 #include "tool/proto_reader.h"
 
@@ -25,6 +26,7 @@ enum {
     LINE_NUMBERS,
     VALUES,
     COMMENTS,
+    SUMS,
     SINGLES,
     STRINGS, /* offsets into TEXT */
     TEXT
@@ -124,11 +126,26 @@ static void add_type(struct parser *p, struct sa_proto_reader m)
         damaged(p, "more than 64 sample types");
 }
 
+/* Adds the sums of a sample (sampling/export/sums_field.h); SA_FILE_NONE: they make no sense. */
+static uint32_t add_sums(struct parser *p, const struct sa_proto_reader *bytes)
+{
+    struct sa_sums sums, *to;
+
+    if (!sa_sums_field_read(bytes->at, (size_t)(bytes->end - bytes->at), &sums))
+        return SA_FILE_NONE;
+    to = add(p, &p->file->memory[SUMS], sizeof(*to));
+    if (!to)
+        return SA_FILE_NONE;
+    *to = sums;
+    return (uint32_t)(p->file->memory[SUMS].used / sizeof(*to)) - 1;
+}
+
 static void add_sample(struct parser *p, struct sa_proto_reader m)
 {
     struct sa_file_sample s = {.frame = (uint32_t)numbers(&p->frames),
                                .value = (uint32_t)numbers(&p->file->memory[VALUES]),
-                               .label = (uint32_t)(p->labels.used / sizeof(struct raw_label))};
+                               .label = (uint32_t)(p->labels.used / sizeof(struct raw_label)),
+                               .sums = SA_FILE_NONE};
     struct sa_proto_field f;
     struct sa_file_sample *to;
 
@@ -137,6 +154,8 @@ static void add_sample(struct parser *p, struct sa_proto_reader m)
             add_repeated(p, &p->frames, &f);
         } else if (f.field == 2) {
             add_repeated(p, &p->file->memory[VALUES], &f);
+        } else if (f.field == SA_SUMS_FIELD && f.is_bytes) {
+            s.sums = add_sums(p, &f.bytes);
         } else if (f.field == 3 && f.is_bytes) {
             uint64_t n[4];
             struct raw_label *label = add(p, &p->labels, sizeof(*label));
@@ -337,6 +356,7 @@ static void set_arrays(struct sa_profile_file *f)
     f->line_numbers = (int64_t *)(void *)m[LINE_NUMBERS].data;
     ARRAY(values, value_count, VALUES);
     ARRAY(comments, comment_count, COMMENTS);
+    ARRAY(sums, sum_count, SUMS);
     ARRAY(singles, single_count, SINGLES);
 #undef ARRAY
 }

@@ -24,6 +24,17 @@ struct maker {
     bool failed;
 };
 
+/* Adds a sample, whose group was computed once. */
+static void add_sample(const struct sa_report *r, uint32_t sample, struct sa_file_sums *sums)
+{
+    if (r->kind == SA_FILE_EVER)
+        sa_file_sums_add(r->file, r->metric, sample, sums);
+    else
+        sa_file_sums_add_group(sums, r->kind,
+                               r->file->values[r->file->samples[sample].value + r->metric],
+                               &r->groups[sample]);
+}
+
 bool sa_report_open(struct sa_report *r, const struct sa_profile_file *file, uint32_t metric)
 {
     *r = (struct sa_report){.file = file,
@@ -38,7 +49,7 @@ bool sa_report_open(struct sa_report *r, const struct sa_profile_file *file, uin
             continue;
         if (!sa_file_group(file, metric, i, &r->groups[i]))
             r->groups[i].p = 0;
-        sa_file_sums_add_group(&r->all, r->kind, value, &r->groups[i]);
+        add_sample(r, i, &r->all);
         r->has_lives |= sa_file_number(file, &file->samples[i], "avg_lifetime") > 0;
     }
     return r->groups != NULL;
@@ -68,7 +79,6 @@ static void add_life(const struct maker *m, uint32_t sample, struct sa_report_li
 static void add(struct maker *m, uint32_t sample, const void *key, size_t bytes)
 {
     struct sa_report_rows *rows = m->rows;
-    const struct sa_profile_file *f = m->r->file;
     uint32_t number = sa_intern(&rows->keys, key, bytes);
     struct sa_report_row *row;
 
@@ -85,9 +95,7 @@ static void add(struct maker *m, uint32_t sample, const void *key, size_t bytes)
     if (row->sample == sample + 1)
         return; /* a recursion */
     row->sample = sample + 1;
-    sa_file_sums_add_group(&row->sums, m->r->kind,
-                           f->values[f->samples[sample].value + m->r->metric],
-                           &m->r->groups[sample]);
+    add_sample(m->r, sample, &row->sums);
     if (m->r->has_lives)
         add_life(m, sample, &row->lives);
 }

@@ -14,6 +14,7 @@
 #include "sampling/export/proto.h"
 #include "sampling/export/proto_singles.h"
 #include "sampling/export/summary.h"
+#include "sampling/export/sums_field.h"
 #include "sampling/export/values.h"
 #include "sampling/record/place.h"
 #include "sampling/record/thread_name.h"
@@ -355,6 +356,7 @@ static void put_samples(struct writer *w)
 
         sa_values_of_total(total, &v);
         begin_sample(w, &m, total->stack, (uint64_t[TYPES_MAX]){[AT_ALLOC] = v.count, v.bytes});
+        sa_sums_field_add(&m, &total->sums);
         put_message(w, PROFILE_SAMPLE, &m);
     }
 }
