@@ -8,7 +8,7 @@ function tipLines(node) {
     const lines = [`${amount(sums.value)}, ${formatShare(sums.value, all.value)} of all`,
                    intervalText(sums, node === 0)];
 
-    if (self !== sums.value && !state.inverted)
+    if (self !== 0 && self !== sums.value && !state.inverted)
         lines.push(`${amount(self)} by itself`);
     if (isWeakSums(sums))
         lines.push("Chance may explain it: fewer than 4 samples, of less than one interval.");
