@@ -99,8 +99,10 @@ function refreshTotal() {
             "samples they are.";
     else if (all.unknown)
         missed.textContent = "These numbers have no intervals: some do not fit with the sampling " +
-            "interval, as with rates per size class.";
-    else if (profile.unseenWeight(state.metric, state.filter) === 0 || profile.period <= 1)
+            "interval, as in files of other programs.";
+    else if (profile.period <= 0)
+        missed.textContent = "Sampling was off at the end, so what has no sample is not known.";
+    else if (profile.unseenWeight(state.metric, state.filter) === 0)
         missed.textContent = "Every such block was sampled: the numbers are exact.";
     else
         missed.textContent = missedText(unit);

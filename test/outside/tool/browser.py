@@ -25,7 +25,7 @@ class Browser:
             os.dup2(101, 4)
         self.process = subprocess.Popen(
             [name(), '--headless=new', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe', '--no-first-run',
-             '--disable-extensions', '--disable-background-networking', '--hide-scrollbars',
+             '--disable-extensions', '--disable-background-networking', '--disable-dev-shm-usage', '--hide-scrollbars',
              '--user-data-dir=' + self.folder.name, '--window-size=%d,%d' % (width, height), 'about:blank'],
             preexec_fn=place, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for fd in [read_by_it, written_by_it, *fds]:

@@ -252,6 +252,10 @@ def case_keys(test):
     tab.js('document.querySelector("[data-rows=sizes]").click()')
     tab.js('[...document.querySelectorAll("#table tbody button")].find(b => b.title === "64 B").click()')
     assert tab.js('[all.samples, all.value]') == [2, rows[1][1][1]] and tab.js('element("size").value') == '64 64'
+    # What has no sample: nothing with an interval of 1 byte, something else, anything without sampling.
+    for period, text in ((1, 'exact'), (65536, 'up to 236.1 KiB without one'), (0, 'not known')):
+        tab.open(page_of(test, make(test, rows if period > 1 else rows[:0], period)))
+        assert text in tab.js('element("missed").textContent'), (period, tab.js('element("missed").textContent'))
     # The theme follows the system, until it is switched.
     assert tab.js('document.documentElement.dataset.theme') == 'light'
     tab.call('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': 'dark'}])
