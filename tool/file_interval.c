@@ -6,6 +6,7 @@
 #include "alloc/base/size_class.h"
 #include "sampling/estimate/rates.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool counts_blocks(const struct sa_profile_file *file, uint32_t metric)
@@ -162,6 +163,8 @@ struct sa_unseen sa_file_unseen(const struct sa_profile_file *file)
     struct sa_unseen unseen = {0};
     struct sa_group group;
 
+    if (file->period <= 0) /* sampling was off, or not by bytes */
+        unseen.bytes = unseen.blocks = INFINITY;
     if (file->period > 1) {
         unseen.bytes = (double)file->period;
         unseen.blocks = 1 / sa_rate_probability((double)file->period, small);

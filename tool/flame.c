@@ -29,6 +29,7 @@
 #include "tool/page/page.h"
 #include "tool/text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,9 +62,13 @@ static void put_number(struct writer *w, long long number)
     w->fine = w->fine && sa_text_put(w->out, at, (size_t)(digits + sizeof(digits) - at));
 }
 
+/* JSON has no infinity, so that is null. */
 static void put_double(struct writer *w, double number)
 {
-    w->fine = w->fine && sa_text_add(w->out, "%.17g", number);
+    if (isfinite(number))
+        w->fine = w->fine && sa_text_add(w->out, "%.17g", number);
+    else
+        put(w, "null");
 }
 
 static void put_string(struct writer *w, const char *text, size_t cap)

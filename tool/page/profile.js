@@ -94,7 +94,7 @@ class Profile {
 
             return bytes ? p === 1 ? 0 : unseen.bytes : Math.min(1 / p, unseen.blocks);
         }
-        return bytes ? unseen.bytes : unseen.blocks;
+        return (bytes ? unseen.bytes : unseen.blocks) ?? Infinity;
     }
 
     /* That a block of so many bytes is sampled (sampling/estimate/rates.h). */

@@ -256,6 +256,7 @@ def case_keys(test):
     for period, text in ((1, 'exact'), (65536, 'up to 236.1 KiB without one'), (0, 'not known')):
         tab.open(page_of(test, make(test, rows if period > 1 else rows[:0], period)))
         assert text in tab.js('element("missed").textContent'), (period, tab.js('element("missed").textContent'))
+    assert tab.js('element("interval").textContent') == '95 % interval 0 B to unknown, 0 samples'
     # The theme follows the system, until it is switched.
     assert tab.js('document.documentElement.dataset.theme') == 'light'
     tab.call('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': 'dark'}])
