@@ -263,7 +263,7 @@ __attribute__((constructor(101))) static SA_START_CODE void init_constructor(voi
     sa_replaced_ask();
     sa_lock_acquire(&init_lock, SA_RANK_INIT);
     if (options == OPTIONS_UNKNOWN) {
-        if (sa_options_given())
+        if (sa_options_find())
             init_options(sa_replaced_serves_nobody());
         else
             options = OPTIONS_NONE;

@@ -454,8 +454,7 @@ static SA_START_CODE char **options_environment(void)
     return (char **)(stack + 1 + *stack + 1);
 }
 
-/* Returns the text behind "SALLOC_CONF=", or NULL. */
-static SA_START_CODE const char *options_find(void)
+SA_START_CODE const char *sa_options_find(void)
 {
     static const char name[] = "SALLOC_CONF=";
 
@@ -466,11 +465,6 @@ static SA_START_CODE const char *options_find(void)
             strncmp(*env, name, sizeof(name) - 1) == 0)
             return *env + sizeof(name) - 1;
     return NULL;
-}
-
-SA_START_CODE bool sa_options_given(void)
-{
-    return options_find() != NULL;
 }
 
 /* Parses the string into sa_options, and prints help and complaints unless `quiet` is set. */
@@ -492,7 +486,7 @@ static SA_COLD void options_read(const char *text, bool quiet)
 
 SA_RARE void sa_options_read(bool quiet)
 {
-    const char *text = getauxval(AT_SECURE) ? NULL : options_find();
+    const char *text = getauxval(AT_SECURE) ? NULL : sa_options_find();
 
     sa_options_default(&sa_options);
     if (text)

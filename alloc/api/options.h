@@ -66,8 +66,8 @@ struct sa_options {
  * afterwards. */
 extern struct sa_options sa_options;
 
-/* Whether the environment has the variable. */
-bool sa_options_given(void);
+/* Returns the value of the variable in the environment, or NULL. */
+const char *sa_options_find(void);
 
 /* Sets sa_options to the defaults and then parses the environment's string. quiet: prints no help
  * and no complaints. */

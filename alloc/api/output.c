@@ -26,6 +26,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/fork/vfork.h"
 #include "alloc/os/clock.h"
+#include "alloc/os/parent.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/account/peak.h"
@@ -114,8 +115,6 @@ static void *output_thread(void *unused)
     if (sa_options.stats_signal)
         sigaddset(&own, sa_options.stats_signal);
     pthread_sigmask(SIG_UNBLOCK, &own, NULL);
-    if (sa_options.profile_growth)
-        sa_in_use_watch(sa_options.profile_growth, &output.bell);
     for (;;) {
         uint32_t bell = sa_load_acquire(&output.bell), what = sa_xchg_acquire(&output.asked, 0);
         uint64_t now = sa_clock_ns(), next = sa_min(pages.next_ns, profiles.next_ns);
@@ -151,6 +150,8 @@ static void output_start_thread(void)
     if (!(for_page && output.wanted & PAGE) && !(for_profile && output.wanted & PROFILE) &&
         !(o->exit_signals && output.wanted))
         return;
+    if (o->profile_growth) /* now, and not when the thread runs */
+        sa_in_use_watch(o->profile_growth, &output.bell);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
@@ -213,8 +214,12 @@ static void output_complain(void)
 
 void sa_output_register(void)
 {
-    output.wanted =
-        (sa_stats_output_register() ? PAGE : 0u) | (sa_profile_output_register() ? PROFILE : 0u);
+    bool may = sa_options.stats.text[0] || sa_options.profile.text[0];
+    const char *conf = may ? sa_options_find() : NULL;
+    bool nested = conf && sa_parent_has_conf(conf);
+
+    output.wanted = (sa_stats_output_register(nested) ? PAGE : 0u) |
+                    (sa_profile_output_register(nested) ? PROFILE : 0u);
     if (output.wanted) {
         atexit(output_at_exit);
         at_quick_exit(output_at_exit);

@@ -122,7 +122,7 @@ void sa_profile_output_write(void)
 }
 
 /* Adds a file. quiet: prints nothing. */
-static void output_add(const char *path, enum salloc_profile_type type, bool quiet)
+static void output_add(const char *path, enum salloc_profile_type type, bool nested, bool quiet)
 {
     struct output_file *file = &profiles.files[profiles.count];
 
@@ -134,12 +134,12 @@ static void output_add(const char *path, enum salloc_profile_type type, bool qui
         return;
     }
     file->type = type;
-    if (sa_destination_keep(&file->destination, path) != 0 && !quiet)
+    if (sa_destination_keep(&file->destination, path, nested) != 0 && !quiet)
         sa_destination_complain("profile ", file->destination.pattern, file->destination.told);
     profiles.count++;
 }
 
-bool sa_profile_output_register(void)
+bool sa_profile_output_register(bool nested)
 {
     const char *all = sa_options.profile.text;
     bool quiet = sa_replaced_serves_nobody();
@@ -157,7 +157,7 @@ bool sa_profile_output_register(void)
 
         memcpy(path, all, n);
         path[n] = '\0';
-        output_add(path, (enum salloc_profile_type)sa_options.profile_type.of[i], quiet);
+        output_add(path, (enum salloc_profile_type)sa_options.profile_type.of[i], nested, quiet);
         all += n + (all[n] == ',');
     }
     for (int type = 0; type < TYPES; type++)

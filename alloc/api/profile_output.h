@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-/* Checks the destination and starts a recording, if the type needs one. False: no profile is
- * wanted. Called once, by the constructor. */
-bool sa_profile_output_register(void);
+/* Checks the destination and starts a recording, if the type needs one. nested: as in
+ * alloc/os/destination.h. False: no profile is wanted. Called once, by the constructor. */
+bool sa_profile_output_register(bool nested);
 
 /* Makes a profile and writes it. Calls are serialised by the caller. */
 void sa_profile_output_write(void);

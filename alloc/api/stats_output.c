@@ -63,11 +63,11 @@ void sa_stats_output_write(void)
     sa_destination_tell(&destination, "", path, -failed);
 }
 
-bool sa_stats_output_register(void)
+bool sa_stats_output_register(bool nested)
 {
     if (!sa_options.stats.text[0])
         return false;
-    if (sa_destination_keep(&destination, sa_options.stats.text) != 0 &&
+    if (sa_destination_keep(&destination, sa_options.stats.text, nested) != 0 &&
         !sa_replaced_serves_nobody())
         sa_destination_complain("", destination.pattern, destination.told);
     return true;

@@ -6,8 +6,9 @@
 
 #include <stdbool.h>
 
-/* Checks the destination of the page. False: no page is wanted. Called once, by the constructor. */
-bool sa_stats_output_register(void);
+/* Checks the destination of the page. nested: as in alloc/os/destination.h. False: no page is
+ * wanted. Called once, by the constructor. */
+bool sa_stats_output_register(bool nested);
 
 /* Writes the page. Calls are serialised by the caller. */
 void sa_stats_output_write(void);

@@ -94,6 +94,7 @@ int sa_destination_init(struct sa_destination *d, const char *pattern)
     d->number = sa_destination_number(pattern, &ending);
     d->copy = -1;
     d->mode = 0600;
+    d->nested = false;
     d->told = 0;
     if (n >= sizeof(d->pattern)) {
         d->pattern[0] = '\0';
@@ -145,10 +146,11 @@ static int try_path(const struct sa_destination *d)
     return failed;
 }
 
-int sa_destination_keep(struct sa_destination *d, const char *pattern)
+int sa_destination_keep(struct sa_destination *d, const char *pattern, bool nested)
 {
     int failed = sa_destination_init(d, pattern);
 
+    d->nested = nested;
     if (d->number < 0) {
         int removed = make_absolute(d);
 
@@ -163,6 +165,27 @@ int sa_destination_keep(struct sa_destination *d, const char *pattern)
     return failed;
 }
 
+/* Puts the name of the executable and the PID before the ending of a path, which is the part behind
+ * the last dot of the file's name; ".pb.gz" is one ending. */
+static int add_process(char path[SA_FILE_PATH_MAX])
+{
+    char program[64], tail[SA_FILE_PATH_MAX];
+    char *name = strrchr(path, '/'), *ending;
+    struct sa_fmt f;
+
+    name = name ? name + 1 : path;
+    ending = strrchr(name, '.');
+    if (!ending || ending == name)
+        ending = name + strlen(name);
+    else if (ending - name >= 3 && memcmp(ending - 3, ".pb.gz", 6) == 0)
+        ending -= 3;
+    memcpy(tail, ending, strlen(ending) + 1);
+    sa_file_program_name(program, sizeof(program));
+    sa_fmt_init(&f, ending, SA_FILE_PATH_MAX - (size_t)(ending - path));
+    sa_fmt_add(&f, ".%s.%d%s", program, sa_sys_pid(), tail);
+    return f.truncated ? -ENAMETOOLONG : 0;
+}
+
 int sa_destination_begin(const struct sa_destination *d, struct sa_file *file, char *path,
                          bool text)
 {
@@ -170,6 +193,8 @@ int sa_destination_begin(const struct sa_destination *d, struct sa_file *file, c
 
     if (d->number < 0) {
         failed = sa_file_expand(d->pattern, path, SA_FILE_PATH_MAX);
+        if (!failed && d->nested && !sa_file_pattern_has_pid(d->pattern))
+            failed = add_process(path);
         return failed ? failed : sa_file_begin_as(file, path, d->mode);
     }
     memcpy(path, d->pattern, strlen(d->pattern) + 1);
@@ -186,6 +211,7 @@ void sa_destination_after_fork(struct sa_destination *d)
     if (d->number >= 0 && is_the_same(d, d->copy))
         sa_sys_close(d->copy);
     d->copy = -1;
+    d->nested = true;
 }
 
 void sa_destination_complain(const char *what, const char *path, int error)

@@ -10,6 +10,10 @@
  *     same file;
  *   - a path is tried, without leaving a file, so that the user learns of an error at once.
  *
+ * A path without a PID is that of the process which the user has started. Processes that this one
+ * starts with the same option are nested: their files get the name of the executable and the PID
+ * before the ending, so that no process replaces the file of another one.
+ *
  * Functions return 0 or a negative errno. No lock: the caller serialises the use of a destination.
  */
 #ifndef SA_OS_DESTINATION_H
@@ -27,6 +31,7 @@ struct sa_destination {
     int copy;             /* a copy of it; -1: none */
     uint64_t identity[2]; /* device and inode of the descriptor's file at initialisation */
     int mode;             /* of a new file; 0600 unless the caller sets another */
+    bool nested;          /* see above */
     int told;             /* the errno that the caller has reported already; 0: none */
     char pattern[SA_FILE_PATH_MAX];
 };
@@ -42,8 +47,8 @@ int sa_destination_number(const char *pattern, const char **ret_ending);
 int sa_destination_init(struct sa_destination *d, const char *pattern);
 
 /* Initialises a destination for reports that come later, and tries it. The destination can be used
- * whatever this returns. */
-int sa_destination_keep(struct sa_destination *d, const char *pattern);
+ * whatever this returns. nested: this process is, see above. */
+int sa_destination_keep(struct sa_destination *d, const char *pattern, bool nested);
 
 /*
  * Begins a file at the destination. path: SA_FILE_PATH_MAX bytes that become its name for messages,
@@ -53,7 +58,8 @@ int sa_destination_keep(struct sa_destination *d, const char *pattern);
 int sa_destination_begin(const struct sa_destination *d, struct sa_file *file, char *path,
                          bool text);
 
-/* Called in a child of fork: closes the copy, which could keep a pipe open. The number remains. */
+/* Called in a child of fork, which is nested. Closes the copy, which could keep a pipe open. The
+ * number remains. */
 void sa_destination_after_fork(struct sa_destination *d);
 
 /* Prints a line on stderr: the program's name and PID, what could not be written where, and why.

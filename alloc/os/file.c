@@ -317,6 +317,14 @@ int sa_file_check_pattern(const char *pattern)
     return 0;
 }
 
+bool sa_file_pattern_has_pid(const char *pattern)
+{
+    for (; *pattern; pattern++)
+        if (*pattern == '%' && *++pattern == 'p')
+            return true;
+    return false;
+}
+
 /* Adds the name of the process's executable, without folders. */
 static void add_executable(struct sa_fmt *f)
 {

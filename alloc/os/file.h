@@ -67,6 +67,9 @@ int sa_file_expand(const char *pattern, char *buf, size_t cap);
 /* The same, but %n becomes the last number, and no number is used up. */
 int sa_file_expand_to_try(const char *pattern, char *buf, size_t cap);
 
+/* Whether a pattern has the placeholder %p. */
+bool sa_file_pattern_has_pid(const char *pattern);
+
 /* Stores the name of the process's executable, without folders, cut to `cap` bytes. */
 void sa_file_program_name(char *buf, size_t cap);
 

@@ -194,6 +194,63 @@ class Times(Case):
         self.assertIn('No such file', errors)
 
 
+class Processes(Case):
+    """Which process writes to which file."""
+
+    def files(self, *words, **more):
+        """Runs a command under the library. The files it left, with N for each PID."""
+        more.setdefault('env', environment(f'profile:{self.path("a.txt")}'))
+        done = subprocess.run(words, check=False, timeout=PATIENCE, capture_output=True, text=True, **more)
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        return sorted(re.sub(r'\.\d+\.', '.N.', name) for name in self.left())
+
+    def test_a_later_run_replaces(self):
+        for _ in range(3):
+            before = self.left() and os.stat(self.path('a.txt')).st_ino
+            self.assertEqual(self.files('ls', '/'), ['a.txt'])
+            self.assertNotEqual(os.stat(self.path('a.txt')).st_ino, before)
+
+    def test_shell(self):
+        """What a shell starts. What it executes in its own place has its PID, and its file. Some shells leave by _exit."""
+        files = self.files('/bin/sh', '-c', 'ls /; sort /dev/null; true')
+        self.assertEqual([name for name in files if name != 'a.txt'], ['a.ls.N.txt', 'a.sort.N.txt'])
+        self.assertEqual(self.files('/bin/sh', '-c', 'exec ls /'), ['a.ls.N.txt', 'a.sort.N.txt', 'a.txt'])
+
+    def test_timeout(self):
+        self.assertEqual(self.files('timeout', '20', 'sort', '/dev/null'), ['a.sort.N.txt', 'a.txt'])
+        self.assertEqual(self.files('timeout', '20', 'sort', '/dev/null',
+                                    env=environment(f'profile:{self.path("%e.txt")}')),
+                         ['a.sort.N.txt', 'a.txt', 'sort.sort.N.txt', 'timeout.txt'])
+
+    @unittest.skipUnless(shutil.which('make'), 'no make')
+    def test_make(self):
+        with open(self.path('makefile'), 'w', encoding='ascii') as file:
+            file.write('all:\n\tsort /dev/null\n\tls / | sort\n')
+        self.assertEqual([name for name in self.files('make', '-C', self.folder) if '.sh.' not in name],
+                         ['a.ls.N.txt', 'a.sort.N.txt', 'a.sort.N.txt', 'a.txt', 'makefile'])
+
+    def test_fork(self):
+        files = self.files(sys.executable, '-S', '-c', 'import os\nif os.fork(): os.wait()\n')
+        self.assertRegex(' '.join(files), r'^a\.python\S*\.txt a\.txt$')
+
+    def test_pid(self):
+        conf = environment(f'profile:{self.path("%p.txt")}')
+        self.assertEqual(len(self.files('timeout', '20', 'sort', '/dev/null', env=conf)), 2)
+        self.assertTrue(all(re.fullmatch(r'\d+\.txt', name) for name in self.left()), self.left())
+
+    def test_a_parent_with_other_options_or_without_the_library(self):
+        script = f'SALLOC_CONF=profile:{self.path("b.txt")} sort /dev/null; true'
+        self.assertIn('b.txt', self.files('/bin/sh', '-c', script))
+        without = {k: v for k, v in environment(f'profile:{self.path("c.txt")}').items() if k != 'LD_PRELOAD'}
+        self.assertEqual(self.files('/bin/sh', '-c', f'LD_PRELOAD={LIBRARY} sort /dev/null; true', env=without)[-1],
+                         'c.txt')
+
+    def test_page(self):
+        conf = environment(f'stats:{self.path("page.prom")}')
+        self.assertEqual(self.files('timeout', '20', 'sort', '/dev/null', env=conf),
+                         ['page.prom', 'page.sort.N.prom'])
+
+
 class Ends(Case):
     """Files at the end of a process, for each way to end."""
 

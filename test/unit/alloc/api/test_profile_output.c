@@ -14,7 +14,9 @@
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,15 +38,21 @@ static int forked; /* atomic */
 static struct test_child child;
 static pthread_t forking;
 
-/* A child of fork that goes on, as alloc/api/fork_handlers.c lets it, and exits. */
+/* A child of fork that goes on, as alloc/api/fork_handlers.c lets it, and exits. Its file has the
+ * names of the program and of the process before the ending. */
 static void child_exits(void *unused)
 {
+    char path[SA_OPTION_PATH_MAX + 100];
+    size_t n = strlen(sa_options.profile.text) - strlen(".txt");
+
     (void)unused;
+    snprintf(path, sizeof(path), "%.*s.%s.%d.txt", (int)n, sa_options.profile.text,
+             program_invocation_short_name, (int)getpid());
     sa_fork_gate_reset();
     sa_mappings_after_fork();
     sa_profile_output_after_fork();
     sa_profile_output_write();
-    CHILD_CHECK(access(sa_options.profile.text, F_OK) == 0);
+    CHILD_CHECK(unlink(path) == 0);
 }
 
 /* As fork and its handlers do. */
@@ -86,7 +94,7 @@ static void test_profile_output_forks_between_two_recordings(void **state)
     strcpy(sa_options.profile.text, folder);
     strcat(sa_options.profile.text, "/recorded.txt");
     sa_options.profile_type.of[0] = SALLOC_PROFILE_ALLOCATIONS;
-    assert_true(sa_profile_output_register());
+    assert_true(sa_profile_output_register(false));
     forks = 1;
     sa_profile_output_write();
     assert_int_equal(pthread_join(forking, NULL), 0);

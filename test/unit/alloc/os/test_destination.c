@@ -110,7 +110,7 @@ static void test_destination_outlives_a_close(void **state)
 
     (void)state;
     make_pipe(ends, name);
-    assert_int_equal(sa_destination_keep(&d, name), 0);
+    assert_int_equal(sa_destination_keep(&d, name, false), 0);
     assert_int_equal(d.told, 0);
     assert_true(fcntl(d.copy, F_GETFD) & FD_CLOEXEC);
     close(ends[1]);
@@ -130,7 +130,7 @@ static void test_destination_leaves_other_files_alone(void **state)
     (void)state;
     make_pipe(ends, name);
     assert_int_equal(pipe(other), 0);
-    assert_int_equal(sa_destination_keep(&d, name), 0);
+    assert_int_equal(sa_destination_keep(&d, name, false), 0);
     assert_int_equal(dup2(other[1], d.copy), d.copy);
     assert_int_equal(write_text("1"), 0);
     assert_string_equal(read_end(ends[0]), "1");
@@ -151,7 +151,7 @@ static void test_destination_copy_ends_at_fork(void **state)
 
     (void)state;
     make_pipe(ends, name);
-    assert_int_equal(sa_destination_keep(&d, name), 0);
+    assert_int_equal(sa_destination_keep(&d, name, false), 0);
     sa_destination_after_fork(&d);
     assert_int_equal(write_text("child"), 0);
     assert_string_equal(read_end(ends[0]), "child");
@@ -167,11 +167,11 @@ static void test_destination_refuses_what_cannot_be_written(void **state)
     char name[16];
 
     (void)state;
-    assert_int_equal(sa_destination_keep(&d, "fd:777"), -EBADF);
+    assert_int_equal(sa_destination_keep(&d, "fd:777", false), -EBADF);
     assert_int_equal(d.told, EBADF);
     assert_int_equal(write_text("x"), -EBADF);
     snprintf(name, sizeof(name), "fd:%d", fd);
-    assert_int_equal(sa_destination_keep(&d, name), -EBADF);
+    assert_int_equal(sa_destination_keep(&d, name, false), -EBADF);
     close(fd);
 }
 
@@ -183,7 +183,7 @@ static void write_without_reader(void *unused)
     (void)unused;
     CHILD_CHECK(pipe(ends) == 0);
     snprintf(name, 16, "fd:%d", ends[1]);
-    CHILD_CHECK(sa_destination_keep(&d, name) == 0);
+    CHILD_CHECK(sa_destination_keep(&d, name, false) == 0);
     close(ends[0]);
     signal(SIGPIPE, SIG_DFL);
     CHILD_CHECK(write_text("x") == -EPIPE);
@@ -197,7 +197,7 @@ static void write_beyond_limit(void *unused)
 
     (void)unused;
     snprintf(name, 16, "fd:%d", fd);
-    CHILD_CHECK(sa_destination_keep(&d, name) == 0);
+    CHILD_CHECK(sa_destination_keep(&d, name, false) == 0);
     signal(SIGXFSZ, SIG_DFL);
     CHILD_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     CHILD_CHECK(write_text("1234567") == -EFBIG);
@@ -227,7 +227,7 @@ static void test_destination_waits_for_a_slow_reader(void **state)
     memset(text, 'x', sizeof(text) - 1);
     pid = fork();
     if (pid == 0)
-        _exit(sa_destination_keep(&d, name) == 0 && write_text(text) == 0 ? 0 : 1);
+        _exit(sa_destination_keep(&d, name, false) == 0 && write_text(text) == 0 ? 0 : 1);
     close(ends[1]);
     for (ssize_t i = 1; i > 0; n += (size_t)i)
         i = read(ends[0], got + n, sizeof(got) - n);
@@ -240,7 +240,7 @@ static void test_destination_waits_for_a_slow_reader(void **state)
 
 static void write_many_lines(void *lines)
 {
-    CHILD_CHECK(sa_destination_keep(&d, "/dev/stderr") == 0);
+    CHILD_CHECK(sa_destination_keep(&d, "/dev/stderr", false) == 0);
     CHILD_CHECK(sa_destination_begin(&d, &file, path, true) == 0);
     for (int i = 0; i < *(int *)lines; i++) {
         char line[16];
@@ -284,7 +284,7 @@ static void test_destination_is_of_the_first_folder(void **state)
     (void)state;
     assert_int_equal(mkdir("100%p", 0700), 0);
     assert_int_equal(chdir("100%p"), 0);
-    assert_int_equal(sa_destination_keep(&d, "page.%n"), 0);
+    assert_int_equal(sa_destination_keep(&d, "page.%n", false), 0);
     assert_int_equal(chdir(".."), 0);
     assert_int_equal(entries(), 1);
     assert_int_equal(rmdir("100%p"), 0);
@@ -301,7 +301,7 @@ static void check_without_a_folder(const char *gone)
     assert_int_equal(mkdir(gone, 0700), 0);
     assert_int_equal(chdir(gone), 0);
     assert_int_equal(rmdir(gone), 0);
-    assert_int_equal(sa_destination_keep(&d, "page"), -ENOENT);
+    assert_int_equal(sa_destination_keep(&d, "page", false), -ENOENT);
     assert_int_equal(d.told, ENOENT);
     assert_string_equal(d.pattern, "page");
 }
@@ -325,16 +325,16 @@ static void test_destination_without_a_folder(void **state)
 static void test_destination_is_tried_at_the_start(void **state)
 {
     (void)state;
-    assert_int_equal(sa_destination_keep(&d, "later/page"), -ENOENT);
+    assert_int_equal(sa_destination_keep(&d, "later/page", false), -ENOENT);
     assert_int_equal(d.told, ENOENT);
     assert_int_equal(write_text("x"), -ENOENT);
     assert_int_equal(mkdir("later", 0700), 0);
     assert_int_equal(write_text("x"), 0);
-    assert_int_equal(sa_destination_keep(&d, "%z"), -EINVAL);
+    assert_int_equal(sa_destination_keep(&d, "%z", false), -EINVAL);
     memset(path, 'x', sizeof(path) - 1);
     path[sizeof(path) - 1] = '\0';
     assert_int_equal(sa_destination_init(&d, path), 0);
-    assert_int_equal(sa_destination_keep(&d, path), -ENAMETOOLONG);
+    assert_int_equal(sa_destination_keep(&d, path, false), -ENAMETOOLONG);
 }
 
 /* A link to an open file is refused at the start, and still when that file is closed and it seems
@@ -350,7 +350,7 @@ static void test_destination_link_to_an_open_file(void **state)
     assert_int_equal(symlink(target, "link"), 0);
     assert_int_equal(symlink("link", "link to link"), 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(sa_destination_keep(&d, i ? "link to link" : "link"), -EEXIST);
+        assert_int_equal(sa_destination_keep(&d, i ? "link to link" : "link", false), -EEXIST);
         assert_int_equal(write_text("x"), -EEXIST);
         if (i)
             close(fd);
@@ -399,6 +399,55 @@ static void test_destination_complaint(void **state)
     }
 }
 
+/* Processes that this one starts, and its children, do not replace its file. */
+static void test_destination_nested(void **state)
+{
+    static const char *const names[][2] = {
+        {"a.txt", "a.NAME.PID.txt"},   {"a.1.pb.gz", "a.1.NAME.PID.pb.gz"},
+        {".pb.gz", ".NAME.PID.pb.gz"}, {"page", "page.NAME.PID"},
+        {".page", ".page.NAME.PID"},   {"x.y/page", "x.y/page.NAME.PID"},
+        {"%p.txt", "PID.txt"},         {"%%p.txt", "%p.NAME.PID.txt"},
+        {"%p%e.json", "PIDNAME.json"},
+    };
+    char root[] = "/tmp/salloc-nested-XXXXXX";
+    char expect[SA_FILE_PATH_MAX], pid[16];
+
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    assert_int_equal(chdir(root), 0);
+    assert_int_equal(mkdir("x.y", 0700), 0);
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        const char *from = names[i][1];
+        size_t n = (size_t)snprintf(expect, sizeof(expect), "%s/", root);
+
+        while (*from) {
+            bool name = strncmp(from, "NAME", 4) == 0, is_pid = strncmp(from, "PID", 3) == 0;
+
+            n += (size_t)snprintf(expect + n, sizeof(expect) - n, "%.*s", name || is_pid ? 100 : 1,
+                                  name     ? program_invocation_short_name
+                                  : is_pid ? pid
+                                           : from);
+            from += name ? 4 : is_pid ? 3 : 1;
+        }
+        assert_int_equal(sa_destination_keep(&d, names[i][0], true), 0);
+        assert_int_equal(write_text("x"), 0);
+        assert_string_equal(path, expect);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(sa_destination_keep(&d, "a.txt", false), 0);
+    assert_int_equal(write_text("x"), 0);
+    assert_string_equal(strrchr(path, '/'), "/a.txt");
+    assert_int_equal(unlink(path), 0);
+    sa_destination_after_fork(&d);
+    assert_int_equal(write_text("x"), 0);
+    assert_string_not_equal(strrchr(path, '/'), "/a.txt");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(chdir("/"), 0);
+    snprintf(expect, sizeof(expect), "%s/x.y", root);
+    assert_int_equal(rmdir(expect) || rmdir(root), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +464,7 @@ int main(void)
         IN_FOLDER(test_destination_is_tried_at_the_start),
         IN_FOLDER(test_destination_link_to_an_open_file),
         IN_FOLDER(test_destination_complaint),
+        cmocka_unit_test(test_destination_nested),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
