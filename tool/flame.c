@@ -307,10 +307,10 @@ static void put_values(struct writer *w)
     put_key(w, "samples");
     put(w, "[");
     for (uint32_t m = 0; m < file->type_count; m++) {
-        put(w, m ? ",\n[" : "[");
         enum sa_file_kind kind = sa_file_kind(file, m);
         bool known = kind != SA_FILE_OTHER && kind != SA_FILE_EVER;
 
+        put(w, m ? ",\n[" : "[");
         for (uint32_t i = 0; known && i < f->row_count; i++) {
             struct sa_group group;
 

@@ -9,6 +9,7 @@
 
 #include "tool/array.h"
 #include "tool/debug_file.h"
+#include "tool/qualified.h"
 
 #include <dwarf.h>
 
@@ -52,6 +53,7 @@ struct sa_lines {
     const char *root;
     struct module *modules;
     size_t module_count;
+    struct sa_qualified names;
     uint32_t *of_mapping; /* index of the module, or SA_FILE_NONE: not looked for yet */
 };
 
@@ -85,6 +87,7 @@ void sa_lines_close(struct sa_lines *l)
         free(m->ranges.of);
         sa_debug_file_close(&m->file);
     }
+    sa_qualified_free(&l->names);
     free(l->modules);
     free(l->of_mapping);
     free(l);
@@ -254,18 +257,12 @@ static const char *symbol_name(const struct module *m, Dwarf_Addr address)
                : NULL;
 }
 
-/* The name of a function that is not inlined. Functions of C lack a mangled name. Those of other
- * languages that do are best known by their symbol. */
-static const char *function_name(const struct module *m, struct unit *unit, Dwarf_Die *function,
-                                 Dwarf_Addr address)
+/* The mangled name of a function, or the plain one of C. */
+static const char *own_name(struct unit *unit, Dwarf_Die *function)
 {
     const char *name = linkage_name(function);
 
-    if (!name && is_c(&unit->die))
-        name = dwarf_diename(function);
-    if (!name)
-        name = symbol_name(m, address);
-    return name ? name : dwarf_diename(function);
+    return !name && is_c(&unit->die) ? dwarf_diename(function) : name;
 }
 
 /* Where an inlined function was called. */
@@ -295,8 +292,8 @@ static void set_line(struct unit *unit, Dwarf_Addr at, struct sa_line *ret)
         ret->line = 0;
 }
 
-static unsigned find_in_unit(const struct module *m, struct unit *unit, Dwarf_Addr address,
-                             struct sa_line ret[SA_LINES_MAX])
+static unsigned find_in_unit(struct sa_qualified *names, const struct module *m, struct unit *unit,
+                             Dwarf_Addr address, struct sa_line ret[SA_LINES_MAX])
 {
     Dwarf_Addr at = address - m->bias;
     const struct range *function;
@@ -317,12 +314,17 @@ static unsigned find_in_unit(const struct module *m, struct unit *unit, Dwarf_Ad
     count = find_inlined(&die, at, inlined, 0, &last, 0);
     for (unsigned i = 0; i < count; i++) {
         Dwarf_Die *inner = &inlined[count - 1 - i];
-        const char *name = linkage_name(inner);
 
-        ret[i].name = name ? name : dwarf_diename(inner);
+        ret[i].name = own_name(unit, inner);
+        if (!ret[i].name)
+            ret[i].name = sa_qualified_name(names, inner);
         set_call(unit, inner, &ret[i + 1]);
     }
-    ret[count].name = function_name(m, unit, &die, address);
+    ret[count].name = own_name(unit, &die);
+    if (!ret[count].name) /* its symbol says more: it has the types of parameters */
+        ret[count].name = symbol_name(m, address);
+    if (!ret[count].name)
+        ret[count].name = sa_qualified_name(names, &die);
     return count + 1;
 }
 
@@ -364,7 +366,7 @@ unsigned sa_lines_find(struct sa_lines *l, const struct sa_file_location *locati
         return 0;
     range = find_range(&m->ranges, address - m->bias);
     if (range)
-        return find_in_unit(m, &m->units[range->unit], address, ret);
+        return find_in_unit(&l->names, m, &m->units[range->unit], address, ret);
     ret[0] = (struct sa_line){.name = symbol_name(m, address)};
     return ret[0].name ? 1 : 0;
 }

@@ -219,7 +219,7 @@ def case_report(test):
     text = subprocess.run([test.tool, 'report', '-m', 'alloc_space', '-b', 'line,stack', '-n', '0', path],
                           stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
     tables = text.split('\n\n')[1:]
-    rows = {re.split(r'% +\S+ +\S+  ', line, 1)[1]: ' '.join(line.split()[:2]) for line in tables[0].splitlines()[2:]}
+    rows = {re.split(r'% +(?:-|[\d.]+ \w+) +(?:-|[\d.]+ \w+)  ', line, 1)[1]: ' '.join(line.split()[:2]) for line in tables[0].splitlines()[2:]}
     assert {key: human(flat[key]) for key in flat} == {key: rows[key] for key in flat}, (flat, rows)
     assert sum('inlined' in key for key in flat) >= 3, flat
     found = {}
@@ -245,6 +245,18 @@ def case_report(test):
         assert process.returncode == 0 and text.count(b'\n') > 50
         longest = max(len(line) for line in text.decode().split('\r\n'))
         assert longest <= width and (longest > 79 or width == 80), (width, longest)
+
+
+def case_scopes(test):
+    """Inlined functions without a mangled name have the names of what is around them: lambdas, anonymous namespaces."""
+    made = Profile(test.lines(test.profile())[0])
+    names = {re.sub(r'\(unsigned long\)( const)?$|^void\* ', '', f[0]) for frames in made.lines.values() for f in frames}
+    for pattern in (r'shop::\(anonymous namespace\)::pack::put', r'shop::\(anonymous namespace\)::plain',
+                    r'shop::\(anonymous namespace\)::typed<long( int)?>', r'main::local::get', r'shop::keep::{0}::operator\(\)',
+                    r'main::{0}::operator\(\)'):
+        pattern = pattern.replace('keep::', r'keep(\(int\))?::').replace('{0}', r'(\(unnamed at line \d+\)|\$_\d+|.*lambda.*)')
+        assert [n for n in names if re.fullmatch(pattern, n)], (pattern, names)
+    assert 'operator()' not in names and 'put' not in names and 'main' in names, names
 
 
 def case_damaged(test):
