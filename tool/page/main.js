@@ -28,19 +28,6 @@ const table = new TableView(element("table"), element("more"), chooseRow);
 const metricOf = () => profile.metrics[state.metric];
 const amount = (value) => formatAmount(value, metricOf().unit);
 
-/* The interval of a set, as text. open: the set may have blocks without a sample. */
-function intervalText(sums, open) {
-    if (!profile.isSampled(state.metric))
-        return "interval not known";
-    const interval =
-        intervalOf(sums, open ? profile.unseenWeight(state.metric, state.filter) : 0);
-
-    if (!interval)
-        return "interval not known";
-    const samples = formatCount(sums.samples) + (sums.samples === 1 ? " sample" : " samples");
-    return `95 % interval ${formatInterval(interval, metricOf().unit)}, ${samples}`;
-}
-
 function isWeakSums(sums) {
     return profile.isSampled(state.metric) && !sums.unknown &&
         profile.isWeak(sums.samples, sums.solid, sums.bytes);
@@ -87,41 +74,6 @@ function refreshGraph() {
     element("reset").hidden = state.zoom === 0;
     flame.draw(state);
     outline.show(tree, state.focus, describe);
-}
-
-function refreshTotal() {
-    const {unit} = metricOf(), missed = element("missed");
-
-    element("total").textContent = amount(all.value);
-    element("interval").textContent = intervalText(all, true);
-    if (!profile.isSampled(state.metric))
-        missed.textContent = "These numbers have no intervals: the file does not say from which " +
-            "samples they are.";
-    else if (all.unknown)
-        missed.textContent = "These numbers have no intervals: some do not fit with the sampling " +
-            "interval, as in files of other programs.";
-    else if (profile.period <= 0)
-        missed.textContent = "Sampling was off at the end, so what has no sample is not known.";
-    else if (profile.unseenWeight(state.metric, state.filter) === 0)
-        missed.textContent = "Every such block was sampled: the numbers are exact.";
-    else
-        missed.textContent = missedText(unit);
-}
-
-/* What has no sample, and the interval that would tell more. */
-function missedText(unit) {
-    const none = intervalOf(new SumsTable(1).get(0),
-                            profile.unseenWeight(state.metric, state.filter));
-    const text = `What has no sample is not shown: a function may hold up to ` +
-        `${amount(none.high)} without one (95 %)` +
-        (unit === "bytes" ? `, which is ${fixed(none.high / profile.period, 1)} sampling ` +
-                            `intervals of ${formatBytes(profile.period)}.` : ".");
-    const held = (all.certain + all.known + all.mean) || none.high;
-    const better = 2 ** Math.floor(Math.log2(held / 200));
-
-    if (unit !== "bytes" || all.samples >= 50 || better >= profile.period || better < 64)
-        return text;
-    return `${text} SALLOC_CONF=sample_interval:${better} would give about 200 samples.`;
 }
 
 function refreshLegend() {

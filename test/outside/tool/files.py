@@ -6,6 +6,7 @@ usage: files.py LIBRARY SALLOCCTL WORKER STATIC-WORKER HOSTILE-FILE CASE
 The files come from the library's option `profile:`; proto.py, which shares no code with sallocctl, says what is in them.
 """
 import gzip
+import json
 import os
 import re
 import shutil
@@ -233,6 +234,29 @@ def case_report_lives(test):
     assert len(shown) == 3 and 'not recorded' not in text, text
     assert re.search(r'\nlifetime\n(.*\n)+.*  \d+ [mu]?s to \d+ [mu]?s\n', test.run('report', path).stdout)
     assert 'mean life' not in test.run('report', at_exit(test)).stdout
+
+
+def case_flame(test):
+    """The page without a browser: its data have the sums of the file, and it is where the command says."""
+    path = at_exit(test)
+    own, page = Profile(path), out_of(test, 'heap.html')
+    assert test.run('flame', path).stdout == page + '\n'
+    with open(page, encoding='utf-8') as f:
+        text = f.read()
+    data = json.loads(re.search(r'<script id="profile" type="application/json">(.*?)</script>', text, re.S).group(1))
+    assert [m['name'] for m in data['metrics']] == [name for name, _ in own.types]
+    assert {m['name']: sum(values) for m, values in zip(data['metrics'], data['values'])} == own.totals()
+    assert {len(data[c]) for c in ('stack', 'block', 'thread')} == {len(values) for values in data['values']} == {len(own.samples)}
+    assert data['metrics'][data['shown']]['name'] == 'inuse_space' and data['period'] == 16384
+    assert test.run('flame', '-o', '-', path).stdout == text
+    assert '"shown":0' in test.run('flame', '-m', own.types[0][0], '-o', '-', path).stdout
+    assert 'no metric' in test.run('flame', '-m', 'nothing', path, code=2).stderr
+    assert test.run('flame', code=2).stderr and 'No such file' in test.run('flame', '/nonexistent', code=3).stderr
+    os.remove(page)
+    with open(out_of(test, 'heap.pb'), 'wb') as f:
+        f.write(b'damaged')
+    assert 'damaged' in test.run('flame', f.name, code=7).stderr and not os.path.exists(page)
+    assert 'No such file' in test.run('flame', '-o', '/nonexistent/x.html', path, code=1).stderr
 
 
 def main(library, tool, worker, static, hostile_file, case):
