@@ -96,7 +96,7 @@ static void put_unseen(const struct printer *p, const struct sa_unseen *unseen)
     fprintf(p->to, "sampling interval: %s", text);
     if (i.known && i.high > 0) {
         human(p, i.high, text);
-        fprintf(p->to, "; a place without a sample may have up to %s%s (95 %%)", text,
+        fprintf(p->to, "\na place without a sample may have up to %s%s (95 %%)", text,
                 p->bytes ? "" : " blocks");
     }
     fprintf(p->to, "\n");
