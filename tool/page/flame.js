@@ -144,7 +144,7 @@ class FlameView {
         const wide = box.width > 3 ? box.width - 1 : box.width;
         const matches = state.isFrame && box.node > 0 && state.isFrame[tree.frame[box.node]];
 
-        context.globalAlpha = box.above ? 0.55 : state.isFrame && !matches ? 0.3 : 1;
+        context.globalAlpha = box.above ? 0.55 : state.isFrame && !matches ? 0.4 : 1;
         context.fillStyle = box.node < 0 ? color.rest : matches ? color.match
             : box.node ? this.colorOf(box.node) : color.root;
         context.fillRect(box.x, y, wide, ROW - 1);

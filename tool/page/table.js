@@ -19,9 +19,12 @@ function lineTitle(profile, place) {
 }
 
 function lineRows(profile, stackSums) {
-    const titles = [], keys = new Map();
+    const titles = [], keys = new Map(), sources = new Set();
     const keyOf = profile.frameOf.map((_, place) => {
         const title = lineTitle(profile, place);
+
+        if (profile.sourceOf(place))
+            sources.add(title);
 
         if (!keys.has(title))
             keys.set(title, titles.push(title) - 1);
@@ -29,7 +32,8 @@ function lineRows(profile, stackSums) {
     });
 
     return rowsOf(titles, sumsByFrame(profile, stackSums, keyOf, titles.length,
-                                      profile.stackPlaces), baseName);
+                                      profile.stackPlaces),
+                  (title) => sources.has(title) ? baseName(title) : shortName(title));
 }
 
 function libraryRows(profile, stackSums) {
