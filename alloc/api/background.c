@@ -264,6 +264,18 @@ SA_RARE SA_EXPORT int salloc_stop_maintenance_thread(void)
     return error ? -1 : 0;
 }
 
+SA_RARE int sa_background_set_choice(sa_option_thread choice)
+{
+    if (choice == SA_THREAD_ON)
+        return salloc_start_maintenance_thread();
+    /* An idle watch may stay: it ends by itself. */
+    if ((choice == SA_THREAD_OFF || !sa_load_relaxed(&background.watch)) &&
+        salloc_stop_maintenance_thread() != 0)
+        return -1;
+    background_choose(choice);
+    return 0;
+}
+
 SA_RARE SA_EXPORT unsigned salloc_process_background_actions(void)
 {
     int saved = errno;

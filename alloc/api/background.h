@@ -18,6 +18,10 @@ void sa_background_read_options(void);
 /* What the program has chosen: the option, or what the functions have put in its place. */
 sa_option_thread sa_background_choice(void);
 
+/* Sets the choice at run time, as the functions of salloc.h do for on and off. Returns 0, or -1
+ * with errno. */
+int sa_background_set_choice(sa_option_thread choice);
+
 /* Called in a child of fork, which has no such thread: requests one if the parent wanted one. */
 void sa_background_after_fork(void);
 

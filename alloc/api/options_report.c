@@ -106,13 +106,12 @@ static void add_json(struct sa_fmt *f, const struct sa_option_info *info,
     }
 }
 
-/* Adds a line "PARAMETER salloc_KEY VALUE". */
-static void add_text(struct sa_fmt *f, const struct sa_option_info *info,
-                     const struct sa_options *o)
+/* Adds a value as text. */
+static void add_value(struct sa_fmt *f, const struct sa_option_info *info,
+                      const struct sa_options *o)
 {
     const char *path = (const char *)o + info->offset;
 
-    sa_fmt_add(f, "PARAMETER salloc_%s ", info->key);
     if (info->kind == SA_OPTION_types)
         add_types(f, info, o);
     else if (info->kind != SA_OPTION_path)
@@ -121,7 +120,23 @@ static void add_text(struct sa_fmt *f, const struct sa_option_info *info,
         add_path(f, path);
     else
         sa_fmt_add(f, "none");
+}
+
+/* Adds a line "PARAMETER salloc_KEY VALUE". */
+static void add_text(struct sa_fmt *f, const struct sa_option_info *info,
+                     const struct sa_options *o)
+{
+    sa_fmt_add(f, "PARAMETER salloc_%s ", info->key);
+    add_value(f, info, o);
     sa_fmt_add(f, "\n");
+}
+
+void sa_options_report_one(struct sa_fmt *f, const struct sa_option_info *info)
+{
+    struct sa_options o;
+
+    read_effective(&o);
+    add_value(f, info, &o);
 }
 
 void sa_options_report(struct sa_fmt *f, bool json)

@@ -66,4 +66,8 @@ void sa_options_help(void);
  * the stats page or as a JSON object. In options_report.c. */
 void sa_options_report(struct sa_fmt *f, bool json);
 
+/* Adds the value in effect of one option, as a line of the stats page has it. In
+ * options_report.c. */
+void sa_options_report_one(struct sa_fmt *f, const struct sa_option_info *info);
+
 #endif

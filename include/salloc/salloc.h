@@ -134,6 +134,29 @@ int salloc_get_numeric_property(const char *name, size_t *value);
 int salloc_set_numeric_property(const char *name, size_t value);
 
 /**
+ * Sets an option of SALLOC_CONF by its name, with a value as SALLOC_CONF takes it: "64m", "on".
+ * These options can change at run time: cpu_cache, hard_limit, maintenance_thread, profile_threads,
+ * release_rate, sample_interval, soft_limit, and the three skip_subrelease_...interval. Other
+ * functions set some of them, too; the last call counts.
+ *
+ * @return 0, or -1 with errno ENOENT (no such option), EPERM (the option cannot change), EINVAL
+ *         (null argument, or a value that SALLOC_CONF would not take), EAGAIN (another thread
+ *         forks, or a thread cannot be created), EBUSY (another thread is stopping the maintenance
+ *         thread).
+ */
+int salloc_set_option(const char *name, const char *value);
+
+/**
+ * Stores the value in effect of any option of SALLOC_CONF, as text, as the stats page has it
+ * (doc/stats.md, "Options in effect"). An option without a path or signal is "none".
+ *
+ * @param size bytes of the buffer `value`; 64 are enough for all but paths.
+ * @return 0, or -1 with errno ENOENT (no such option), EINVAL (null argument), ERANGE (the value
+ *         does not fit; the buffer has its beginning).
+ */
+int salloc_get_option(const char *name, char *value, size_t size);
+
+/**
  * Empties the caches and releases free memory to the system.
  *
  * @param bytes how much to release at least, if that much is free. SIZE_MAX: all free memory.
