@@ -205,10 +205,14 @@ static void output_complain(void)
         {"profile_growth", "profile", SA_OPTION_KEY_profile_growth, PROFILE},
     };
 
-    if (sa_options.exit_signals && !output.wanted)
+    /* A path that does not do was complained of before. */
+    uint32_t named =
+        (sa_options.stats.text[0] ? PAGE : 0u) | (sa_options.profile.text[0] ? PROFILE : 0u);
+
+    if (sa_options.exit_signals && !named)
         sa_warn("SALLOC_CONF: exit_signals without stats or profile: nothing is written");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (sa_option_is_given(&sa_options, rows[i].number) && !(output.wanted & rows[i].what))
+        if (sa_option_is_given(&sa_options, rows[i].number) && !(named & rows[i].what))
             sa_warn("SALLOC_CONF: %s without %s: nothing is written", rows[i].key, rows[i].of);
 }
 

@@ -84,7 +84,8 @@ SCENARIOS = {
     "end_json": ("stats:%e.json,profile:%p.txt,profile_type:lifetime,sample_interval:4k", CANNOT_WRITE),
     "end_prom": ("stats:x.prom,profile:x.heap,profile_type:allocation,llc_domains:on,sample_interval:4k", CANNOT_WRITE),
     "signal": ("profile:%n.collapsed,profile_type:heap,profile_signal:USR2,sample_interval:4k",
-               CANNOT_WRITE + r"|salloc: (profile_signal: cannot (create a thread|handle signal 12))"),
+               CANNOT_WRITE + r"|salloc: (profile_signal: cannot handle signal 12|"
+               r"SALLOC_CONF: cannot create the thread that writes files)"),
     "bug": ("sample_interval:1,guarded_sample:1", r"salloc: .*"),
 }
 PROGRAM = {"guarded": "mix", "end_json": "end", "end_prom": "end"}
