@@ -31,7 +31,7 @@ static inline int collect_sink(void *arg, const void *data, size_t bytes)
 static inline struct collected collect(int (*write)(const struct sa_profile *, struct sa_sink *),
                                        const struct sa_profile *profile)
 {
-    struct collected c = {NULL, 0};
+    struct collected c = {calloc(1, 1), 0};
     struct sa_sink *out = sa_sink_open(collect_sink, &c, false);
 
     assert_non_null(out);

@@ -47,7 +47,7 @@ static void test_singles_of_a_heap(void **state)
     for (uint64_t k = 0; k < COUNT; k++)
         singles[k] = (struct sa_sample_copy){.key.p = k % 7 ? 0.5 : 1,
                                              .bucket = k % 5 ? k % 8 : SIZE_MAX,
-                                             .number = k % 11 ? (k ^ 3) << 40 : 0,
+                                             .number = k % 11 ? ((k ^ 3) + 1) << 40 : 0,
                                              .time_ns = (k ^ 9) * 1234567};
     c = collect(write_singles, &profile);
     for (at = c.data; at < c.data + c.bytes; fields++) {
