@@ -2,14 +2,18 @@
 /*
  * When classes take blocks from mixed spans, and which spans become mixed; see central_mix.h.
  *
- * The free objects of spans that are in use are what size classes waste. A class that needs a span
- * compares their bytes with what the program has been given. Above 1/WASTE_FRACTION of that, and
- * above SA_MIX_MIN_BYTES, the sparsest span of any class becomes mixed, up to CONVERT_MAX of them
- * until the class has a block. Below, the class takes a new span, also if mixed spans have room:
- * the fast path of free does not serve what lies on mixed spans.
+ * What size classes waste are the free objects of spans that are in use, and the free pages between
+ * spans. A class that needs a span compares their bytes with what the program has been given. Above
+ * 1/WASTE_FRACTION of that, and above SA_MIX_MIN_BYTES, the sparsest span of any class becomes
+ * mixed, up to CONVERT_MAX of them until the class has a block. Below, the class takes a new span,
+ * also if mixed spans have room: the fast path of free does not serve what lies on mixed spans.
  *
  * The sum over all classes is computed only if the whole footprint shows that it may be large
- * enough. The footprint also has free pages, caches and records.
+ * enough. The footprint also has whole free hugepages, caches and records.
+ *
+ * Objects in transfer caches keep their spans from becoming sparse. For every SHAKE_BYTES that come
+ * from mixed spans, the transfer caches therefore pass on what no CPU has taken meanwhile, as they
+ * do at maintenance.
  */
 #include "alloc/middle/central_mix.h"
 
@@ -25,6 +29,10 @@
 
 #define CONVERT_MAX 4
 
+#define SHAKE_BYTES (1ul << 20)
+
+size_t sa_central_mix_unshaken;
+
 /* A span is sparse if at most 1/4 of its objects are in use. */
 #define SPARSE_FRACTION 4
 
@@ -39,10 +47,13 @@ static bool mix_is_much(size_t wasted)
     return wasted > SA_MIX_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / WASTE_FRACTION;
 }
 
-/* The bytes of free objects of spans in use, and of free runs. A hint: no lock is held. */
+/* The bytes of free objects of spans in use, of free runs, and of free pages between spans. These
+ * count no more than what is in use on mixed spans: by themselves, they show no change of sizes,
+ * and new spans of classes can use them. A hint: no lock is held. */
 static size_t mix_wasted(void)
 {
-    size_t bytes = sa_mixed_free_bytes();
+    size_t bytes = sa_mixed_free_bytes() +
+                   sa_min(sa_load_relaxed(&sa_footprint.between), sa_mixed_used_bytes());
 
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         if (sa_class_is_used(cls))
@@ -159,5 +170,14 @@ SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n)
         got = sa_mixed_take(cls, end, n);
     if (!got && (end[-1] = sa_mixed_fresh(cls)) != NULL)
         got = 1;
+    sa_add_relaxed(&sa_central_mix_unshaken, got * sa_size_classes.of[cls].size);
     return got;
+}
+
+SA_RARE bool sa_central_mix_shake_is_due(void)
+{
+    if (sa_load_relaxed(&sa_central_mix_unshaken) < SHAKE_BYTES)
+        return false;
+    sa_store_relaxed(&sa_central_mix_unshaken, 0);
+    return true;
 }

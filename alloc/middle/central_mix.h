@@ -9,6 +9,7 @@
 #include "alloc/page_heap/account/heap_types.h"
 #include "alloc/page_heap/account/peak.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Free bytes of spans in use below which no span becomes mixed. */
@@ -30,5 +31,12 @@ SA_INLINE bool sa_central_mix_may(void)
  * takes a new span. The caller holds no lock below CENTRAL.
  */
 size_t sa_central_mix(unsigned cls, void **end, size_t n) SA_EXCLUDES(SA_RANK_CENTRAL);
+
+/* Bytes that came from mixed spans since sa_central_mix_shake_is_due was last true. Atomic,
+ * relaxed. */
+extern size_t sa_central_mix_unshaken;
+
+/* Whether so much came from mixed spans that the transfer caches should pass on idle objects. */
+bool sa_central_mix_shake_is_due(void);
 
 #endif

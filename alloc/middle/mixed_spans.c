@@ -296,6 +296,11 @@ SA_RARE size_t sa_mixed_free_bytes(void)
     return bytes - sa_min(used, bytes); /* the two are not of one moment */
 }
 
+SA_RARE size_t sa_mixed_used_bytes(void)
+{
+    return sa_load_relaxed(&sa_mixed_state.stats.used_bytes);
+}
+
 SA_RARE void sa_mixed_stats(struct sa_mixed_stats *ret)
 {
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);

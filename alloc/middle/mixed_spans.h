@@ -87,8 +87,9 @@ bool sa_mixed_is_free(uintptr_t address) SA_EXCLUDES(SA_RANK_MIXED);
 /* Returns the blocks of a class that lie on mixed spans, in use or in caches. */
 size_t sa_mixed_objects(unsigned cls);
 
-/* Returns the bytes of free runs. */
+/* Return the bytes of free runs, and those of blocks in use or in caches. */
 size_t sa_mixed_free_bytes(void);
+size_t sa_mixed_used_bytes(void);
 
 void sa_mixed_stats(struct sa_mixed_stats *ret);
 

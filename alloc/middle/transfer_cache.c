@@ -21,6 +21,7 @@
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/middle/central_mix.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_shards.h"
 #include "alloc/os/lock.h"
@@ -259,6 +260,8 @@ size_t sa_transfer_remove(int cpu, unsigned cls, void **objs, size_t n)
         got = sa_central_remove(cls, objs, n);
     if (SA_UNLIKELY(!got) && transfer_others(number, cls, &other))
         got = transfer_take(other, cls, objs, n);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_central_mix_unshaken)) && sa_central_mix_shake_is_due())
+        sa_transfer_plunder();
     sa_in_use_add((int64_t)(got * sa_size_classes.of[cls].size));
     return got;
 }
