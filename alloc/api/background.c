@@ -14,8 +14,12 @@
  * ends when only it keeps the process from its end.
  *
  * Invariant: `state` names the thread that may use the rest. The thread that changes it from NONE
- * to STARTING creates the maintenance thread; the one that changes it from RUNNING to STOPPING
- * joins it. An idle watch that ends by itself changes it from RUNNING to NONE.
+ * to STARTING creates the maintenance thread; the one that changes it from RUNNING or ENDED to
+ * STOPPING joins it. An idle watch that ends by itself changes it from RUNNING to ENDED.
+ *
+ * A thread that finds NONE sets STARTING and then looks again at what the program has chosen. A
+ * program that changes its choice stores it and then looks at the state. So either the first thread
+ * sees the choice, or the program sees STARTING and waits. Both orders are sequentially consistent.
  */
 #include "alloc/api/background.h"
 
@@ -27,17 +31,22 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/fork/deferred_calls.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/fork/vfork.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/sys.h"
+#include "alloc/page_heap/page_heap.h"
 #include "include/salloc/salloc.h"
+#include "sampling/stack/loaded_object.h"
+#include "sampling/stack/stack.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 /* More than the thread needs. The static thread-local memory of the program and of its libraries
  * lies in it as well. */
@@ -46,63 +55,93 @@
 /* The longest wait for pressure. sa_maintenance_wake does not end that wait. */
 #define PRESSURE_MS 2000
 
-/* The time between two looks of an idle watch that may not end. */
-#define FILTERED_MS 1000
+/* The same for an idle watch. If it is the last thread, libc runs the program's exit handlers on
+ * it. */
+#define WATCH_STACK_BYTES (1024 * 1024)
 
-enum { NONE, STARTING, RUNNING, STOPPING };
+/* Return addresses of the allocator's own, and the one behind them. */
+#define CALLERS 16
+
+/* After the kernel has refused a thread, the time to the next attempt. */
+#define RETRY_NS 60000000000ull
+
+/* How long a call of prctl waits for the end of the idle watch, in steps of STEP_NS. */
+#define LEAVE_STEPS 100
+#define STEP_NS     1000000
+
+enum { NONE, STARTING, RUNNING, STOPPING, ENDED };
 
 static struct {
-    uint32_t state; /* atomic: compare-and-swap with acquire, stores with release (relaxed in a
-                       child of fork) */
-    sa_option_thread choice; /* atomic, relaxed; a child of fork keeps the value */
-    bool watch; /* atomic, relaxed; written by the thread that has set STARTING: it is an idle watch
-                 */
+    /* Atomic. Changes out of NONE and ENDED, and those into STOPPING and ENDED, are sequentially
+     * consistent, as are stores of `choice`. */
+    uint32_t state;
+    sa_option_thread choice; /* atomic; a child of fork keeps the value */
+    /* Written by the thread that has set STARTING, atomic, relaxed: it is an idle watch; and the
+     * signal mask of its creator. */
+    bool watch;
+    sigset_t mask;
+    bool leave;       /* atomic: the idle watch is asked to end */
     pthread_t thread; /* written by the thread that has set STARTING, read by the one that has set
                          STOPPING */
     struct sa_pressure pressure; /* belongs to the maintenance thread */
 } background;
 
-/* Whether all other threads have ended. libc ends the process with the last thread: if the main
- * thread has ended before its time, this one must not stay. */
-SA_RARE static bool background_is_alone(void)
+/* Changes the state. False: it was another one, which *from is then. */
+static bool background_change(uint32_t *from, uint32_t to)
+{
+    return __atomic_compare_exchange_n(&background.state, from, to, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+/* Returns the number of threads, if the main thread has ended before its time; else 0. */
+SA_RARE static unsigned background_threads_left(void)
 {
     char text[512], *at;
 
     if (sa_filtered() || sa_sys_read_file("/proc/self/stat", text, sizeof(text)) <= 0)
-        return false;
+        return 0;
     at = strrchr(text, ')'); /* behind the name: the state of the main thread is the third field */
     if (!at || at[1] != ' ' || at[2] != 'Z')
-        return false;
+        return 0;
+    at += 2;
     for (int field = 3; at && field < 20; field++) /* and the number of threads is the 20th */
-        at = strchr(at + (field == 3 ? 2 : 1), ' ');
-    return at && at[1] == '2' && at[2] == ' ';
+        at = strchr(at + 1, ' ');
+    return !at ? 0 : at[2] == ' ' ? (unsigned)(at[1] - '0') : 10;
 }
 
-/* The body of the thread as an idle watch. */
+/*
+ * The body of the thread as an idle watch. libc ends the process with its last thread, and runs the
+ * program's exit handlers on that thread. So the watch does not stay when the main thread has ended
+ * before its time. If it is the last one nevertheless, it has the creator's signal mask.
+ */
 SA_RARE static void *background_watch(void *unused)
 {
+    struct sa_idle_watch watch = {0};
     uint32_t running = RUNNING;
+    unsigned left, ms;
 
     sa_sys_name_thread("salloc-idle");
     for (;;) {
         uint32_t wakes = sa_maintenance_wakes();
-        unsigned ms;
 
         if (sa_load_acquire(&background.state) == STOPPING)
             return unused;
-        ms = background_is_alone() ? 0 : sa_maintenance_watch();
-        if (!ms && !sa_filtered()) /* a filter may forbid the end of a thread */
+        left = background_threads_left();
+        ms = left || sa_load_acquire(&background.leave) ? 0 : sa_maintenance_watch(&watch);
+        if (!ms)
             break;
-        sa_maintenance_sleep(wakes, ms ? ms : FILTERED_MS);
+        sa_maintenance_sleep(wakes, ms);
     }
-    while (!sa_cas_release(&background.state, &running, NONE)) {
+    if (left == 2)
+        pthread_sigmask(SIG_SETMASK, &background.mask, NULL);
+    while (!background_change(&running, ENDED)) {
         if (running == STOPPING)
             return unused;
-        sa_sys_futex_wait(&background.state, STARTING, 1000000); /* for its creator */
+        sa_sys_futex_wait(&background.state, STARTING, STEP_NS); /* for its creator */
         running = RUNNING;
     }
-    pthread_detach(pthread_self());
-    sa_maintenance_want_watch(sa_load_relaxed(&background.choice) == SA_THREAD_AUTO);
+    if (!left && __atomic_load_n(&background.choice, __ATOMIC_SEQ_CST) == SA_THREAD_AUTO)
+        sa_maintenance_want_watch(0);
     return unused;
 }
 
@@ -134,35 +173,121 @@ SA_RARE static void *background_thread(void *unused)
 SA_RARE static int background_create(bool watch)
 {
     void *(*body)(void *) = watch ? background_watch : background_thread;
-    sigset_t all, before;
     pthread_attr_t attr;
+    sigset_t all;
     int error;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &all, &background.mask);
     pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_attr_setstacksize(&attr, watch ? WATCH_STACK_BYTES : STACK_BYTES);
     error = pthread_create(&background.thread, &attr, body, NULL);
     if (error == EINVAL) /* STACK_BYTES are too few for the thread-local memory */
         error = pthread_create(&background.thread, NULL, body, NULL);
     pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &background.mask, NULL);
     return error;
 }
 
-/* Starts the thread unless it runs. Returns 0, or the errno that says why no thread runs. */
-static int background_start(bool watch)
+/* Waits for the end of the thread. The caller has set STOPPING. */
+SA_RARE static void background_join(void)
 {
-    uint32_t none = NONE;
+    sa_maintenance_wake();
+    pthread_join(background.thread, NULL);
+    sa_store_release(&background.state, NONE);
+}
+
+/* Stops the thread, if it runs, and waits for its end. Returns 0, or EBUSY: another thread is
+ * stopping it. */
+SA_RARE static int background_stop(void)
+{
+    uint32_t state = RUNNING;
+
+    while (!background_change(&state, STOPPING)) {
+        if (state == NONE)
+            return 0;
+        if (state == STOPPING)
+            return EBUSY;
+        if (state == STARTING) {
+            sa_sys_futex_wait(&background.state, STARTING, STEP_NS);
+            state = RUNNING;
+        }
+    }
+    background_join();
+    return 0;
+}
+
+/* Starts the thread unless it runs, in place of an idle watch. Returns 0, or the errno that says
+ * why no thread runs. */
+SA_RARE static int background_start(bool watch)
+{
+    uint32_t state = NONE;
     int error;
 
-    if (!sa_cas_acquire(&background.state, &none, STARTING))
-        return none == STOPPING ? EBUSY : 0;
+    while (!background_change(&state, STARTING)) {
+        if (state == STOPPING)
+            return EBUSY;
+        if (state == STARTING && !watch)
+            sa_sys_futex_wait(&background.state, STARTING, STEP_NS);
+        else if (state == ENDED ||
+                 (state == RUNNING && !watch && sa_load_relaxed(&background.watch)))
+            background_stop();
+        else
+            return 0;
+        state = NONE;
+    }
+    if (__atomic_load_n(&background.choice, __ATOMIC_SEQ_CST) !=
+        (watch ? SA_THREAD_AUTO : SA_THREAD_ON)) {
+        sa_store_release(&background.state, NONE); /* the program has changed its mind */
+        return 0;
+    }
     sa_store_relaxed(&background.watch, watch);
+    sa_store_relaxed(&background.leave, false);
     error = background_create(watch);
     sa_store_release(&background.state, error ? NONE : RUNNING);
     return error;
 }
+
+#ifndef SA_STATIC
+
+/* Whether an address lies in the loaded object `of`. */
+static bool background_is_in(const void *address, const struct sa_loaded_object *of)
+{
+    return (uintptr_t)address >= of->start && (uintptr_t)address < of->end;
+}
+
+/*
+ * Whether the caller of malloc or free holds no lock that the creation of a thread needs. libc and
+ * the loader call both under their locks: of the stacks of threads, of the list of thread-local
+ * memory. A pthread_create that the program has put in the place of libc's may take a lock that the
+ * program holds.
+ */
+SA_RARE static bool background_may_create(void)
+{
+    struct sa_loaded_object own, libc, loader = {0};
+    uintptr_t pc[CALLERS];
+    unsigned n = sa_stack_capture(__builtin_dwarf_cfa(), pc, CALLERS), i = 0;
+
+    if (!sa_loaded_object_find((uintptr_t)&background, &own) ||
+        !sa_loaded_object_find((uintptr_t)getauxval, &libc) ||
+        !background_is_in((void *)pthread_create, &libc))
+        return false;
+    if (getauxval(AT_BASE))
+        sa_loaded_object_find(getauxval(AT_BASE), &loader);
+    while (i < n && background_is_in((void *)pc[i], &own))
+        i++;
+    return i < n && !background_is_in((void *)pc[i], &libc) &&
+           !background_is_in((void *)pc[i], &loader);
+}
+
+#else /* libc is part of the program: the caller cannot be told */
+
+SA_RARE static bool background_may_create(void)
+{
+    return sa_load_relaxed(&background.choice) == SA_THREAD_ON;
+}
+
+#endif
 
 /* Whether the kernel is certain to allow one more thread. A filter may end the process instead, and
  * one from before the program was executed shows nowhere else. */
@@ -176,23 +301,24 @@ SA_RARE static void background_start_lazily(void)
 {
     sa_option_thread choice = sa_load_relaxed(&background.choice);
 
-    if (sa_vfork_is_child()) { /* the thread would belong to the child's process */
-        sa_maintenance_want_watch(choice == SA_THREAD_AUTO);
+    if (sa_vfork_is_child() || /* the thread would belong to the child's process */
+        !background_may_create()) {
+        sa_maintenance_want_watch(choice == SA_THREAD_AUTO ? 0 : SA_NEVER);
         sa_maintenance_want_thread(choice == SA_THREAD_ON, false);
     } else if (choice == SA_THREAD_ON) {
         if (background_start(false) != 0)
             sa_warn("maintenance_thread: cannot create a thread");
-    } else if (choice == SA_THREAD_AUTO && background_may_watch()) {
-        background_start(true);
+    } else if (choice == SA_THREAD_AUTO && background_may_watch() && background_start(true) != 0) {
+        sa_maintenance_want_watch(RETRY_NS);
     }
 }
 
 /* Sets whether a thread is wanted. The next maintenance pass then requests its start. */
 static void background_choose(sa_option_thread choice)
 {
-    sa_store_relaxed(&background.choice, choice);
+    __atomic_store_n(&background.choice, choice, __ATOMIC_SEQ_CST);
     sa_maintenance_want_thread(choice == SA_THREAD_ON, true);
-    sa_maintenance_want_watch(choice == SA_THREAD_AUTO);
+    sa_maintenance_want_watch(choice == SA_THREAD_AUTO ? 0 : SA_NEVER);
 }
 
 SA_RARE sa_option_thread sa_background_choice(void)
@@ -200,7 +326,7 @@ SA_RARE sa_option_thread sa_background_choice(void)
     return sa_load_relaxed(&background.choice);
 }
 
-void sa_background_init(void)
+SA_ONCE void sa_background_init(void)
 {
     sa_deferred_call_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
 }
@@ -215,39 +341,39 @@ SA_RARE void sa_background_after_fork(void)
 {
     sa_pressure_end(&background.pressure); /* fork copied the descriptor */
     sa_store_relaxed(&background.state, NONE);
+    sa_store_relaxed(&sa_page_heap_swings, 0);
     sa_maintenance_want_thread(sa_load_relaxed(&background.choice) == SA_THREAD_ON, false);
-    sa_maintenance_want_watch(sa_load_relaxed(&background.choice) == SA_THREAD_AUTO);
+    sa_maintenance_want_watch(sa_load_relaxed(&background.choice) == SA_THREAD_AUTO ? 0 : SA_NEVER);
 }
 
-/* Stops the thread, if it runs, and waits for its end. Returns 0, or EBUSY: another thread is
- * stopping it. */
-SA_RARE static int background_stop(void)
+SA_RARE void sa_background_leave(void)
 {
-    uint32_t running = RUNNING;
-
-    while (!sa_cas_acquire(&background.state, &running, STOPPING)) {
-        if (running != STARTING)
-            return running == STOPPING ? EBUSY : 0;
-        sa_sys_futex_wait(&background.state, STARTING, 1000000);
-        running = RUNNING;
-    }
+    if (sa_thread_is_vfork_child() || sa_load_acquire(&background.state) != RUNNING ||
+        !sa_load_relaxed(&background.watch))
+        return;
+    sa_store_release(&background.leave, true);
     sa_maintenance_wake();
-    pthread_join(background.thread, NULL);
-    sa_store_relaxed(&background.watch, false);
-    sa_store_release(&background.state, NONE);
-    return 0;
+    for (int i = 0; i < LEAVE_STEPS && sa_load_acquire(&background.state) == RUNNING; i++)
+        sa_sys_futex_wait(&background.state, RUNNING, STEP_NS);
+}
+
+/* Begins a call from outside. The fork gate puts a child right that no handler has announced: there
+ * is no thread in it. */
+static void background_enter(void)
+{
+    sa_init();
+    if (sa_fork_gate_enter())
+        sa_fork_gate_leave();
 }
 
 SA_RARE SA_EXPORT int salloc_start_maintenance_thread(void)
 {
     sa_option_thread before = sa_load_relaxed(&background.choice);
-    int saved = errno, error = 0;
+    int saved = errno, error;
 
-    sa_init();
+    background_enter();
     background_choose(SA_THREAD_ON);
-    if (sa_load_relaxed(&background.watch))
-        error = background_stop();
-    error = error ? error : background_start(false);
+    error = background_start(false);
     if (error)
         background_choose(before);
     errno = error ? error : saved;
@@ -258,6 +384,7 @@ SA_RARE SA_EXPORT int salloc_stop_maintenance_thread(void)
 {
     int saved = errno, error;
 
+    background_enter();
     background_choose(SA_THREAD_OFF);
     error = background_stop();
     errno = error ? error : saved;
@@ -283,7 +410,7 @@ SA_RARE SA_EXPORT unsigned salloc_process_background_actions(void)
 
     sa_init();
     ms = sa_maintenance_background();
-    sa_deferred_call_run(SA_DEFERRED_ALL);
+    sa_deferred_call_run();
     errno = saved;
     return ms;
 }

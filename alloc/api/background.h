@@ -22,6 +22,11 @@ sa_option_thread sa_background_choice(void);
  * with errno. */
 int sa_background_set_choice(sa_option_thread choice);
 
+/* Called before a filter of system calls is installed: ends the idle watch, which the filter might
+ * not allow to end later. Waits up to 0.1 s. Callable in children of vfork and of threaded
+ * programs. */
+void sa_background_leave(void);
+
 /* Called in a child of fork, which has no such thread: requests one if the parent wanted one. */
 void sa_background_after_fork(void);
 

@@ -62,7 +62,7 @@ SA_RARE SA_EXPORT int salloc_set_memory_limit(enum salloc_memory_limit which, si
     sa_lock_release(&limits_lock, SA_RANK_CONTROL);
     limit_take_effect(kind);
     sa_fork_gate_leave();
-    sa_deferred_call_run(SA_DEFERRED_ALL);
+    sa_deferred_call_run();
     errno = saved;
     return 0;
 }

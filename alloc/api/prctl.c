@@ -7,6 +7,7 @@
  * The system call that the program asked for is made unchanged, but not through libc's function:
  * children of vfork and of threaded programs call prctl, too. No variables.
  */
+#include "alloc/api/background.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
 #include "alloc/os/filter.h"
@@ -30,6 +31,7 @@ SA_EXPORT int prctl(int option, ...)
     if ((option == PR_SET_NO_NEW_PRIVS && a[0]) ||
         option == PR_SET_SECCOMP) { /* while no filter is installed yet */
         sa_filter_note();
+        sa_background_leave();
         sa_pagemap_open_all();
     }
     result = sa_syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);

@@ -13,7 +13,7 @@ SA_START_DATA uint32_t sa_deferred_call_due;
 /* Stored with release order by start-up, loaded with acquire order. */
 static SA_START_DATA sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS];
 
-void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
+SA_ONCE void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
 {
     SA_DCHECK(work < SA_DEFERRED_WORKS && handler);
     sa_store_release(&handlers[work], handler);
@@ -25,9 +25,9 @@ void sa_deferred_call_request(enum sa_deferred_call_work work)
     __atomic_fetch_or(&sa_deferred_call_due, 1u << work, __ATOMIC_RELAXED);
 }
 
-void sa_deferred_call_do(uint32_t works)
+void sa_deferred_call_do(void)
 {
-    uint32_t due = __atomic_fetch_and(&sa_deferred_call_due, ~works, __ATOMIC_ACQUIRE) & works;
+    uint32_t due = sa_xchg_acquire(&sa_deferred_call_due, 0);
 
     for (unsigned i = 0; i < SA_DEFERRED_WORKS; i++) {
         sa_deferred_call_handler *handler = sa_load_acquire(&handlers[i]);

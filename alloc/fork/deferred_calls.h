@@ -23,13 +23,6 @@ enum sa_deferred_call_work {
     SA_DEFERRED_WORKS,
 };
 
-/*
- * The kinds that a call of malloc or realloc may make, and those that a call of free may make. libc
- * frees memory of threads that have ended while it holds the lock that the creation of a thread
- * needs: free starts no thread.
- */
-#define SA_DEFERRED_ALL     ((1u << SA_DEFERRED_WORKS) - 1)
-#define SA_DEFERRED_BY_FREE (1u << SA_DEFERRED_SOFT_LIMIT)
 
 /* Bit per kind of work that is requested; atomic: any thread sets bits (relaxed), and the thread
  * that makes the calls takes all of them (acquire). */
@@ -40,15 +33,15 @@ void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handle
 /* Requests a call. Called inside or outside of the gate, with or without locks;
  * async-signal-safe. */
 void sa_deferred_call_request(enum sa_deferred_call_work work);
-/* Makes the requested calls of those kinds. Called outside of the gate, without locks. */
-void sa_deferred_call_do(uint32_t works) SA_OUTSIDE_GATE;
+/* Makes the requested calls. Called outside of the gate, without locks. */
+void sa_deferred_call_do(void) SA_OUTSIDE_GATE;
 
-/* Makes the requested calls of those kinds (bits), if there are any. A slow path that is nested in
- * another one leaves them to the outer one. */
-SA_INLINE void sa_deferred_call_run(uint32_t works) SA_OUTSIDE_GATE
+/* Makes the requested calls, if there are any. A slow path that is nested in another one leaves
+ * them to the outer one. */
+SA_INLINE void sa_deferred_call_run(void) SA_OUTSIDE_GATE
 {
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_deferred_call_due) & works) && !sa_thread.gate_depth)
-        sa_deferred_call_do(works);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_deferred_call_due)) && !sa_thread.gate_depth)
+        sa_deferred_call_do();
 }
 
 #endif

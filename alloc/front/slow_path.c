@@ -227,12 +227,12 @@ static void *alloc_inside(unsigned cls, size_t size, size_t align,
     return p;
 }
 
-/* Ends a slow path. now_ns: the coarse clock, read in it. works: deferred calls it may make. */
-static void front_leave(uint64_t now_ns, uint32_t works) SA_LEAVES_GATE
+/* Ends a slow path. now_ns: the coarse clock, read in this slow path. */
+static void front_leave(uint64_t now_ns) SA_LEAVES_GATE
 {
     sa_maintenance_poll(now_ns);
     sa_fork_gate_leave();
-    sa_deferred_call_run(works);
+    sa_deferred_call_run();
 }
 
 void *sa_front_alloc(size_t size, size_t align, bool zero)
@@ -250,7 +250,7 @@ void *sa_front_alloc(size_t size, size_t align, bool zero)
         return sa_emergency_heap_alloc(size, align);
     front_free_aside();
     p = alloc_inside(cls, size, align, &decision, zero);
-    front_leave(sa_sampling_now(&decision), SA_DEFERRED_ALL);
+    front_leave(sa_sampling_now(&decision));
     return p;
 }
 
@@ -316,7 +316,7 @@ static void free_known(const struct sa_block *b, void *p)
         return;
     }
     free_block(b, p);
-    front_leave(sa_clock_coarse_ns(), SA_DEFERRED_BY_FREE);
+    front_leave(sa_clock_coarse_ns());
 }
 
 void sa_front_free_aligned(void *p, size_t align)
@@ -459,7 +459,7 @@ void *sa_front_realloc(void *p, size_t size)
         return q;
     }
     q = realloc_inside(&b, p, size);
-    front_leave(sa_clock_coarse_ns(), SA_DEFERRED_ALL);
+    front_leave(sa_clock_coarse_ns());
     return q;
 }
 

@@ -26,6 +26,7 @@
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/page_heap.h"
 #include "sampling/guard/sample_quarantine.h"
@@ -48,9 +49,9 @@
  * between two passes. */
 #define LOOK_MS 1000
 
-/* The idle watch ends after so many looks, BUSY_MS apart, that found the program idle. By then a
- * page that nobody needs has gone back (SA_RELEASE_NS). */
-#define WATCH_LOOKS 16
+/* The idle watch ends when it has had no reason to stay for so long. By then a page that nobody
+ * needs has gone back (SA_RELEASE_NS). */
+#define WATCH_NS 8000000000ull
 
 /* The time between two calls of sa_maintenance_background: BUSY_MS, but QUIET_MS once more than
  * BUSY_CALLS calls in a row have found nothing to do. */
@@ -87,20 +88,13 @@ static SA_START_DATA struct {
      * shortened. */
     uint64_t kicked_freed;
     uint64_t passes SA_GUARDED_BY(SA_RANK_MAINTAIN); /* since the start; atomic, relaxed */
-    uint32_t sleeping;        /* atomic, ordered with `wakes`; written by the thread: SLEEPS_... */
-    bool want_thread;         /* atomic, relaxed: the next pass requests the thread */
-    unsigned char want_watch; /* atomic, relaxed: an idle watch is requested when there is reason */
-} maintain = {.want_watch = 1};
+    uint32_t sleeping; /* atomic, ordered with `wakes`; written by the thread: SLEEPS_... */
+    bool want_thread;  /* atomic, relaxed: the next pass requests the thread */
+    uint64_t watch_ns; /* atomic, relaxed: from when on there may be an idle watch; SA_NEVER */
+} maintain;
 
 /* How the thread sleeps: until its time, or also until much memory has been freed. */
 enum { SLEEPS_NOT, SLEEPS_QUIETLY, SLEEPS_LIGHTLY };
-
-/* What the idle watch remembers: the passes that had been made at its last look, by whomever, and
- * its looks in a row that found the program idle. Belongs to the thread. */
-struct idle_watch {
-    uint64_t passes;
-    unsigned looks;
-};
 
 /* What few programs use. The first pass reads it. */
 static SA_START_DATA struct {
@@ -111,12 +105,11 @@ static SA_START_DATA struct {
     size_t steady_rate SA_GUARDED_BY(SA_RANK_MAINTAIN);
     double steady_due SA_GUARDED_BY(SA_RANK_MAINTAIN);
     uint64_t thread_ns; /* atomic, relaxed; written by the thread: until then it makes hugepages */
-    bool more;          /* atomic, relaxed; written by passes: the next one has more to release */
+    size_t left;        /* atomic, relaxed; written by passes: bytes that later ones can release */
     /* Written by sa_maintenance_background, atomic, relaxed: its calls in a row that found nothing
      * to do, up to BUSY_CALLS + 1; and sa_page_heap_freed at its last call. */
     unsigned quiet;
     uint64_t seen_freed;
-    struct idle_watch watch;
     uint32_t wakes;                    /* atomic: calls of sa_maintenance_wake */
     struct sa_maintenance_stats stats; /* atomic, relaxed; without `passes`, which is above */
 } background;
@@ -156,10 +149,19 @@ static void maintain_steady(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
     sa_add_relaxed(&background.stats.steady_bytes, given);
 }
 
-/* Requests the thread as an idle watch, once until sa_maintenance_want_watch is called again. */
-SA_RARE static void maintain_request_watch(void)
+/* Whether much memory would stay if the program made no further call. */
+static bool maintain_much_would_stay(void)
 {
-    sa_store_relaxed(&maintain.want_watch, 0);
+    return sa_load_relaxed(&sa_page_heap_swings) ||
+           (sa_load_relaxed(&sa_footprint.idle) > WATCH_BYTES && !sa_single_threaded());
+}
+
+/* Requests the thread as an idle watch, if there may be one. */
+SA_RARE static void maintain_request_watch(uint64_t now)
+{
+    if (now < sa_load_relaxed(&maintain.watch_ns))
+        return;
+    sa_store_relaxed(&maintain.watch_ns, SA_NEVER);
     sa_deferred_call_request(SA_DEFERRED_THREAD);
 }
 
@@ -177,11 +179,9 @@ static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINT
     left = sa_page_heap_tick(&sa_page_heap_ordinary, now);
     left += sa_page_heap_tick(&sa_page_heap_sampled, now);
     maintain_steady(now);
-    sa_store_relaxed(&background.more, left != 0);
+    sa_store_relaxed(&background.left, left);
     if (left) /* the next pass comes soon after the program's next allocation */
         sa_cpu_cache_kick();
-    if (left > WATCH_BYTES && !sa_single_threaded() && sa_load_relaxed(&maintain.want_watch))
-        maintain_request_watch();
     sa_sample_rates_tick(now);
     SA_VALIDATE(sa_stack_table_validate());
     SA_VALIDATE(sa_live_samples_validate());
@@ -259,15 +259,19 @@ void sa_maintenance_poll(uint64_t now)
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
+        if (SA_UNLIKELY(maintain_much_would_stay()))
+            maintain_request_watch(now);
         if (SA_UNLIKELY(sa_load_relaxed(&maintain.sleeping) == SLEEPS_LIGHTLY))
             sa_maintenance_wake();
         if (sa_load_relaxed(&sa_vm.map_failures))
             maintain_defragment();
     }
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_swings)) && sa_load_relaxed(&maintain.want_watch))
-        maintain_request_watch();
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_swings)))
+        maintain_request_watch(now);
     if (SA_LIKELY(now < sa_load_relaxed(&maintain.next_ns)))
         return;
+    if (SA_UNLIKELY(maintain_much_would_stay()))
+        maintain_request_watch(now);
     if (!sa_lock_try(&maintain.lock, SA_RANK_MAINTAIN))
         return;
     maintain_due(now);
@@ -385,7 +389,7 @@ SA_RARE unsigned sa_maintenance_background(void)
     sa_maintenance_poll(sa_clock_coarse_ns());
     collapsed = background_collapse();
     sa_fork_gate_leave();
-    if (collapsed || sa_load_relaxed(&background.more) ||
+    if (collapsed || sa_load_relaxed(&background.left) ||
         freed != sa_load_relaxed(&background.seen_freed))
         quiet = 0;
     else if (quiet <= BUSY_CALLS)
@@ -396,30 +400,31 @@ SA_RARE unsigned sa_maintenance_background(void)
     return quiet > BUSY_CALLS ? QUIET_MS : BUSY_MS;
 }
 
-SA_RARE unsigned sa_maintenance_watch(void)
+SA_RARE unsigned sa_maintenance_watch(struct sa_idle_watch *w)
 {
-    struct idle_watch *w = &background.watch;
-    uint64_t passes = sa_load_relaxed(&maintain.passes);
-    bool idle = passes == w->passes;
+    uint64_t passes = sa_load_relaxed(&maintain.passes), now = sa_clock_coarse_ns();
+    bool busy = passes != w->passes;
 
     w->passes = passes;
-    if (!idle) { /* the program does the work itself */
-        w->looks = 0;
+    if (!w->end_ns || (busy && maintain_much_would_stay()))
+        w->end_ns = now + WATCH_NS;
+    if (now >= w->end_ns)
+        return 0;
+    if (busy) /* the program does the work itself */
         return LOOK_MS;
-    }
     if (!sa_fork_gate_enter())
         return BUSY_MS;
-    sa_maintenance_poll(sa_clock_coarse_ns());
+    sa_maintenance_poll(now);
     sa_fork_gate_leave();
     w->passes = sa_load_relaxed(&maintain.passes);
-    return ++w->looks < WATCH_LOOKS ? BUSY_MS : 0;
+    return BUSY_MS;
 }
 
-SA_RARE void sa_maintenance_want_watch(bool wanted)
+SA_RARE void sa_maintenance_want_watch(uint64_t after_ns)
 {
-    sa_store_relaxed(&sa_page_heap_swings, 0);
-    sa_store_relaxed(&maintain.want_watch, wanted);
-    background.watch = (struct idle_watch){0};
+    uint64_t now = sa_clock_coarse_ns();
+
+    sa_store_relaxed(&maintain.watch_ns, after_ns > SA_NEVER - now ? SA_NEVER : now + after_ns);
 }
 
 SA_RARE void sa_maintenance_want_thread(bool wanted, bool soon)

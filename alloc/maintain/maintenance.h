@@ -48,16 +48,25 @@ size_t sa_maintenance_release_rate(void);
  */
 unsigned sa_maintenance_background(void) SA_OUTSIDE_GATE;
 
+/* What the idle watch remembers: the passes that had been made at its last look, by whomever, and
+ * when it ends. All zero at first. */
+struct sa_idle_watch {
+    uint64_t passes, end_ns;
+};
+
 /*
  * A look of the idle watch, the thread of a process that did not ask for one. Does what is due if
  * no slow path has done so since the last look: the program is idle. Outside the fork gate. Returns
- * the milliseconds until the next look, or 0: there is nothing left to release.
+ * the milliseconds until the next look, or 0: the watch is no longer needed.
  */
-unsigned sa_maintenance_watch(void) SA_OUTSIDE_GATE;
+unsigned sa_maintenance_watch(struct sa_idle_watch *watch) SA_OUTSIDE_GATE;
 
-/* Sets whether an idle watch is requested (SA_DEFERRED_THREAD) as soon as the program might leave
- * much free memory behind when it becomes idle; at the start: true. A request ends it. */
-void sa_maintenance_want_watch(bool wanted);
+#define SA_NEVER UINT64_MAX
+
+/* After so many nanoseconds an idle watch is requested (SA_DEFERRED_THREAD) as soon as the program
+ * might leave much free memory behind when it becomes idle. The request is the only one until the
+ * next call. At the start: 0. */
+void sa_maintenance_want_watch(uint64_t after_ns);
 
 /* Sets whether the next pass requests the start of the maintenance thread (SA_DEFERRED_THREAD).
  * soon: at the next pass that is due; else a pass of at least 500 ms from now. */

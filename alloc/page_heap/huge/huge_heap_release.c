@@ -362,6 +362,8 @@ static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
 
     h->refault_credit -= (size_t)((double)h->refault_credit * part);
     h->refaults -= sa_min((size_t)((double)h->refaults * part / 2), sa_max(unused, absent));
+    if (h->refaults <= SWING_PAGES)
+        sa_store_relaxed(&sa_page_heap_swings, 0);
 }
 
 /* Releases a part of the idle pages: the time since the last tick, divided by SA_RELEASE_NS. */

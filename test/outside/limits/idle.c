@@ -87,7 +87,7 @@ static int fill_and_wait(const void *of)
 /* All sizes at once. */
 static void test_fills(unsigned fills)
 {
-    static const size_t sizes[] = {100, 1000, 30000, 1000000, 5000000};
+    static const size_t sizes[] = {100, 1000, 30000, 200000, 1000000, 5000000};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         if (fork() == 0)
@@ -164,6 +164,42 @@ static int body_threads(const void *unused)
     return 0;
 }
 
+struct part {
+    void **block;
+    size_t first, end;
+};
+
+static void *free_part(void *of)
+{
+    struct part *p = of;
+
+    for (size_t i = p->first; i < p->end; i++)
+        free(p->block[i]);
+    return NULL;
+}
+
+/* Threads fill once, free three quarters and then call nothing, not even malloc. */
+static int body_last_free(const void *unused)
+{
+    size_t n = BYTES / 100000, left;
+    void **block = malloc(n * sizeof(*block));
+    pthread_t threads[2];
+    double freed;
+
+    for (size_t i = 0; i < n; i++)
+        block[i] = memset(malloc(100000), 1, 100000);
+    left = resident() - BYTES / 4 * 3;
+    for (size_t i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, free_part,
+                               &(struct part){block, i * n * 3 / 8, (i + 1) * n * 3 / 8}) == 0 &&
+                pthread_join(threads[i], NULL) == 0);
+    for (freed = check_now(); resident() > left + KEPT && check_now() - freed < 10;)
+        usleep(20000);
+    CHECK_SAYS(resident() <= left + KEPT, "%zu MiB, %zu MiB live", resident() / MIB, left / MIB);
+    (void)unused;
+    return 0;
+}
+
 /* A filter that allows everything. */
 static void filter(void)
 {
@@ -178,6 +214,17 @@ static int body_filter(const void *unused)
 {
     (void)unused;
     filter();
+    CHECK(!swing());
+    return 0;
+}
+
+/* The watch ends before a filter comes. */
+static int body_filter_after(const void *unused)
+{
+    (void)unused;
+    CHECK(swing());
+    filter();
+    CHECK(check_status("Threads:") == 1);
     CHECK(!swing());
     return 0;
 }
@@ -244,6 +291,8 @@ int main(int argc, char **argv)
         CHECK(in_child(body_threads, NULL) == 0);
         CHECK(in_child(body_filter, NULL) == 0);
         CHECK(in_child(body_filter_before, "/proc/self/exe") == 0);
+        CHECK(in_child(body_filter_after, NULL) == 0);
+        CHECK(in_child(body_last_free, NULL) == 0);
         CHECK(in_child(body_child, NULL) == 0);
         CHECK(in_child(body_main_ends, NULL) == 0);
         CHECK(in_child(body_stop, NULL) == 0);
