@@ -23,7 +23,6 @@ enum sa_deferred_call_work {
     SA_DEFERRED_WORKS,
 };
 
-
 /* Bit per kind of work that is requested; atomic: any thread sets bits (relaxed), and the thread
  * that makes the calls takes all of them (acquire). */
 extern uint32_t sa_deferred_call_due;

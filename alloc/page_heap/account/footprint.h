@@ -24,8 +24,8 @@
 struct sa_footprint {
     uint64_t used[SA_FOOTPRINT_HEAPS]; /* atomic: bytes; each heap's lock guards its entry */
     int64_t emptied; /* atomic: bytes of these that free objects of spans in use have given back */
-    /* Atomic, relaxed: free backed bytes of the ordinary heap, whose lock guards them: all, and those
-     * between spans, in partly used hugepages. */
+    /* Atomic, relaxed: free backed bytes of the ordinary heap, whose lock guards them: all, and
+     * those between spans, in partly used hugepages. */
     uint64_t idle, between;
 };
 

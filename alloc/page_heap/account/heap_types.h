@@ -46,9 +46,9 @@ enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
 
 #define SA_SKIP_MAX_S 300
 
-/* 1 while the ordinary heap keeps more than 24 MiB after all is freed, because the program has freed
- * much and needed it back soon. Atomic, relaxed; written by the heap, and cleared in a child of
- * fork. */
+/* 1 while the ordinary heap keeps more than 24 MiB after all is freed, because the program has
+ * freed much and needed it back soon. Atomic, relaxed; written by the heap, and cleared in a child
+ * of fork. */
 extern unsigned char sa_page_heap_swings;
 
 /* Free memory that stays unneeded for this long is released. */

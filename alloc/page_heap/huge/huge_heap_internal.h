@@ -141,12 +141,7 @@ SA_INLINE size_t sa_huge_heap_used(const struct sa_huge_heap *h) SA_REQUIRES(SA_
 }
 
 /* Notes these pages in the footprint after a change; see footprint.h. */
-SA_INLINE void sa_huge_heap_note(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    sa_footprint_note(h->number, sa_huge_heap_used(h) << SA_PAGE_SHIFT);
-    sa_store_relaxed(&sa_footprint.idle, sa_huge_heap_backed(h) << SA_PAGE_SHIFT);
-    sa_store_relaxed(&sa_footprint.between, sa_huge_filler_backed(&h->filler) << SA_PAGE_SHIFT);
-}
+void sa_huge_heap_note(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* The free pages behind a span that is rounded up to hugepages. */
 SA_INLINE size_t sa_huge_slack(size_t pages)

@@ -52,6 +52,13 @@ bool sa_huge_heap_begin(struct sa_huge_heap *h, size_t pages)
     return h->over == 0;
 }
 
+void sa_huge_heap_note(const struct sa_huge_heap *h)
+{
+    sa_footprint_note(h->number, sa_huge_heap_used(h) << SA_PAGE_SHIFT);
+    sa_store_relaxed(&sa_footprint.idle, sa_huge_heap_backed(h) << SA_PAGE_SHIFT);
+    sa_store_relaxed(&sa_footprint.between, sa_huge_filler_backed(&h->filler) << SA_PAGE_SHIFT);
+}
+
 bool sa_huge_heap_admits(struct sa_huge_heap *h, size_t pages)
 {
     SA_DCHECK(h->before == SIZE_MAX || h->before <= h->mapped * SA_HUGE_PAGES);
