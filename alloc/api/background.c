@@ -9,7 +9,7 @@
  * gate. A process that does little thus has no thread. A child of fork starts its own in the same
  * way.
  *
- * By default (SA_THREAD_AUTO) the thread is an idle watch: maintenance requests it when the program
+ * With SA_THREAD_AUTO the thread is an idle watch: maintenance requests it when the program
  * might become idle and leave much free memory behind. Once it has released that, it ends. It also
  * ends when only it keeps the process from its end.
  *
@@ -169,7 +169,9 @@ SA_RARE static void *background_thread(void *unused)
     return unused;
 }
 
-/* Creates the thread with all signals blocked. Returns 0 or an errno. */
+/* Creates the thread with all signals blocked, but for an idle watch SIGSYS: a program may have a
+ * filter that answers system calls by this signal, which would end the process if it were blocked.
+ * Returns 0 or an errno. */
 SA_RARE static int background_create(bool watch)
 {
     void *(*body)(void *) = watch ? background_watch : background_thread;
@@ -178,6 +180,8 @@ SA_RARE static int background_create(bool watch)
     int error;
 
     sigfillset(&all);
+    if (watch)
+        sigdelset(&all, SIGSYS);
     pthread_sigmask(SIG_SETMASK, &all, &background.mask);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, watch ? WATCH_STACK_BYTES : STACK_BYTES);

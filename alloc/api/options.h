@@ -39,7 +39,7 @@ typedef enum sa_hugepages sa_option_hugepages;
 typedef enum sa_mixed_use sa_option_mixed;
 /* ON is 1, so that the constant SA_HARDENED can be the default. */
 typedef enum { SA_HARDENING_OFF, SA_HARDENING_ON, SA_HARDENING_SAMPLED } sa_option_hardening;
-typedef enum { SA_THREAD_AUTO, SA_THREAD_OFF, SA_THREAD_ON } sa_option_thread;
+typedef enum { SA_THREAD_OFF, SA_THREAD_AUTO, SA_THREAD_ON } sa_option_thread;
 typedef enum { SA_JUNK_NONE, SA_JUNK_ALLOC, SA_JUNK_FREE, SA_JUNK_BOTH } sa_option_junk;
 
 /* 1 in a hardened build (-Dhardening=full), in which no hardening can be switched off. */

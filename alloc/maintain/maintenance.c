@@ -91,7 +91,7 @@ static SA_START_DATA struct {
     uint32_t sleeping; /* atomic, ordered with `wakes`; written by the thread: SLEEPS_... */
     bool want_thread;  /* atomic, relaxed: the next pass requests the thread */
     uint64_t watch_ns; /* atomic, relaxed: from when on there may be an idle watch; SA_NEVER */
-} maintain;
+} maintain = {.watch_ns = SA_NEVER};
 
 /* How the thread sleeps: until its time, or also until much memory has been freed. */
 enum { SLEEPS_NOT, SLEEPS_QUIETLY, SLEEPS_LIGHTLY };
@@ -422,9 +422,10 @@ SA_RARE unsigned sa_maintenance_watch(struct sa_idle_watch *w)
 
 SA_RARE void sa_maintenance_want_watch(uint64_t after_ns)
 {
-    uint64_t now = sa_clock_coarse_ns();
+    /* The constructor calls this before the clock is known. */
+    bool now = after_ns == 0 || after_ns == SA_NEVER;
 
-    sa_store_relaxed(&maintain.watch_ns, after_ns > SA_NEVER - now ? SA_NEVER : now + after_ns);
+    sa_store_relaxed(&maintain.watch_ns, now ? after_ns : sa_clock_coarse_ns() + after_ns);
 }
 
 SA_RARE void sa_maintenance_want_thread(bool wanted, bool soon)

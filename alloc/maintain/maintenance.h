@@ -65,7 +65,7 @@ unsigned sa_maintenance_watch(struct sa_idle_watch *watch) SA_OUTSIDE_GATE;
 
 /* After so many nanoseconds an idle watch is requested (SA_DEFERRED_THREAD) as soon as the program
  * might leave much free memory behind when it becomes idle. The request is the only one until the
- * next call. At the start: 0. */
+ * next call. At the start: SA_NEVER. */
 void sa_maintenance_want_watch(uint64_t after_ns);
 
 /* Sets whether the next pass requests the start of the maintenance thread (SA_DEFERRED_THREAD).

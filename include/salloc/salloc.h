@@ -229,10 +229,11 @@ size_t salloc_get_release_rate(void);
 
 /**
  * Starts the maintenance thread, which releases free memory. Without it, calls of malloc and free
- * do that work from time to time, and a thread that the library starts by itself does it in an idle
- * process that would keep more than about 24 MiB. The maintenance thread replaces that one. It
- * handles no signals and runs no code of the program. A child of fork gets a thread of its own when
- * it allocates. The option maintenance_thread:on has the same effect, but starts the thread later.
+ * do that work from time to time. With the option maintenance_thread:auto, a thread that the
+ * library starts by itself does it in an idle process that would keep more than about 24 MiB; the
+ * maintenance thread replaces that one. It handles no signals and runs no code of the program. A
+ * child of fork gets a thread of its own when it allocates. The option maintenance_thread:on has
+ * the same effect, but starts the thread later.
  *
  * @return 0, also if the thread runs already; -1 with errno EAGAIN (the thread cannot be created),
  *         EBUSY (another thread is stopping it).

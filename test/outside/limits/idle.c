@@ -6,8 +6,8 @@
  * filter of system calls might forbid it, nor when the program does not want it, and it does not
  * keep a process from its end.
  *
- * usage: idle FILLS NUMBER... (so many fills each) | WATCH (how the thread comes and goes) | OFF
- * (SALLOC_CONF has maintenance_thread:off)
+ * usage: idle FILLS NUMBER... (so many fills each) | WATCH (how the thread comes and goes), both
+ * with maintenance_thread:auto | OFF (without)
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/limits/tasks.h"
