@@ -11,6 +11,7 @@ struct sa_command {
 };
 
 extern const struct sa_command sa_command_convert;
+extern const struct sa_command sa_command_diff;
 extern const struct sa_command sa_command_flame;
 extern const struct sa_command sa_command_leaks;
 extern const struct sa_command sa_command_profile;

@@ -13,7 +13,7 @@
 
 static const struct sa_command *const commands[] = {
     &sa_command_run,     &sa_command_ps,     &sa_command_profile, &sa_command_leaks,
-    &sa_command_convert, &sa_command_report, &sa_command_flame,
+    &sa_command_convert, &sa_command_report, &sa_command_diff,    &sa_command_flame,
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(*commands))

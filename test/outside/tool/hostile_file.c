@@ -8,6 +8,7 @@
  */
 #include "alloc/os/vm.h"
 #include "tool/convert.h"
+#include "tool/diff_report.h"
 #include "tool/file_report.h"
 #include "tool/report_keys.h"
 #include "tool/flame.h"
@@ -20,6 +21,7 @@
 
 static uint64_t seed = 88172645463325252u;
 static FILE *nowhere;
+static const struct sa_profile_file *whole; /* the profile without damage */
 static unsigned long read_well, refused;
 
 static uint64_t draw(void)
@@ -91,6 +93,23 @@ static void write_all(const struct sa_profile_file *f)
     sa_buffer_free(&out);
 }
 
+/* Compares a damaged profile with the whole one, each way round, as far as they have metrics in
+ * common. */
+static void compare(const struct sa_profile_file *f)
+{
+    const struct sa_report_options report = {
+        .by = sa_report_by("function,line,size,stack"), .rows = 3, .width = 80};
+
+    for (uint32_t i = 0; whole && i < f->type_count; i++) {
+        uint32_t same = sa_file_metric(whole, f->types[i].name);
+
+        if (same != SA_FILE_NONE)
+            require(sa_diff_report(f, whole, i, same, &report, false, nowhere) &&
+                        sa_diff_report(whole, f, same, i, &report, true, nowhere),
+                    "a comparison");
+    }
+}
+
 static void try(const void *data, size_t bytes)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
@@ -99,6 +118,7 @@ static void try(const void *data, size_t bytes)
     if (sa_profile_file_parse(&f, data, bytes, &e)) {
         walk(&f);
         write_all(&f);
+        compare(&f);
         sa_profile_file_free(&f);
         read_well++;
         return;
@@ -115,6 +135,8 @@ int main(int argc, char **argv)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes / page + 1) * page;
     char *map = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *end = map + room;
+    static struct sa_profile_file undamaged;
+    struct sa_error e = {SA_EXIT_DONE, ""};
 
     if (!bytes || bytes == sizeof(content) || map == MAP_FAILED ||
         mprotect(end, page, PROT_NONE) != 0)
@@ -125,6 +147,8 @@ int main(int argc, char **argv)
     sa_vm_init();
     try(memcpy(end - bytes, content, bytes), bytes);
     require(read_well == 1, "the file as it is");
+    require(sa_profile_file_parse(&undamaged, content, bytes, &e), "the file as it is");
+    whole = &undamaged;
     for (size_t n = 0; n < bytes; n++)
         try(memcpy(end - n, content, n), n);
     for (long round = atol(argv[2]); round > 0; round--) {

@@ -27,11 +27,11 @@ INTERVAL = 16384
 class Worker:
     """A program that runs, and is quiet when it says so."""
 
-    def __init__(self, test, command, preload=True, ready=b'ready\n', conf='', **more):
+    def __init__(self, test, command, preload=True, ready=b'ready\n', conf='', interval=INTERVAL, **more):
         self.test = test
         self.own = os.path.join(test.folder, 'own.pb')
         env = dict(os.environ, PYTHONMALLOC='malloc')
-        env['SALLOC_CONF'] = 'sample_interval:%d,profile:%s,profile_signal:USR2%s' % (INTERVAL, self.own, conf)
+        env['SALLOC_CONF'] = 'sample_interval:%d,profile:%s,profile_signal:USR2%s' % (interval, self.own, conf)
         if preload:
             env['LD_PRELOAD'] = test.library
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
