@@ -34,11 +34,13 @@ static inline void sa_sums_field_add(struct sa_proto *sample, const struct sa_su
                                         .count_variance = (float)s->count_variance,
                                         .bytes_variance = (float)s->bytes_variance,
                                         .bytes_squares = (float)s->bytes_squares};
-    struct sa_proto m;
 
-    memcpy(m.bytes, &field, sizeof(field));
-    m.used = sizeof(field);
-    sa_proto_message(sample, SA_SUMS_FIELD, &m);
+    /* Without a message of its own, which would be 2 KiB on the stack. */
+    sa_proto_varint(sample, SA_SUMS_FIELD << 3 | SA_WIRE_BYTES);
+    sa_proto_varint(sample, sizeof(field));
+    SA_CHECK(sample->used + sizeof(field) <= sizeof(sample->bytes));
+    memcpy(sample->bytes + sample->used, &field, sizeof(field));
+    sample->used += sizeof(field);
 }
 
 /* Returns whether a number is above 0, and not so large that sums of squares would overflow. */
