@@ -11,11 +11,10 @@ import pty
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from profile import Test, Worker, Profile  # noqa: E402  # pylint: disable=wrong-import-order
+from profile import Profile, Worker, run_case  # noqa: E402  # pylint: disable=wrong-import-order
 
 RISK = 0.001
 FOUND = '  within chance:'
@@ -188,14 +187,7 @@ def case_planted(test, runs=60):
 
 
 def main(library, tool, worker, static, churn_program, case):
-    with tempfile.TemporaryDirectory() as folder:
-        test = Test(*map(os.path.abspath, (library, tool, worker, static)), folder)
-        test.churn = os.path.abspath(churn_program)
-        try:
-            globals()['case_' + case](test)
-        finally:
-            for left in test.workers:
-                left.end()
+    run_case(globals(), case, library, tool, worker, static, churn=os.path.abspath(churn_program))
 
 
 if __name__ == '__main__':

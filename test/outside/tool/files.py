@@ -12,10 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from profile import Test, Worker, Profile  # noqa: E402  # pylint: disable=wrong-import-order
+from profile import Profile, Worker, run_case  # noqa: E402  # pylint: disable=wrong-import-order
 
 
 def at_exit(test, name='heap.pb.gz', interval=16384, more=''):
@@ -259,16 +258,10 @@ def case_flame(test):
 
 
 def main(library, tool, worker, static, hostile_file, case):
-    with tempfile.TemporaryDirectory() as folder:
-        test = Test(*map(os.path.abspath, (library, tool, worker, static)), folder)
-        with open(tool, 'rb') as f:
-            test.demangles = b'{default arg#' in f.read()
-        test.hostile_file = os.path.abspath(hostile_file)
-        try:
-            globals()['case_' + case](test)
-        finally:
-            for left in test.workers:
-                left.end()
+    with open(tool, 'rb') as f:
+        demangles = b'{default arg#' in f.read()
+    run_case(globals(), case, library, tool, worker, static, demangles=demangles,
+             hostile_file=os.path.abspath(hostile_file))
 
 
 if __name__ == '__main__':

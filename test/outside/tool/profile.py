@@ -382,16 +382,18 @@ def case_commands(test):
     assert 'usage' in test.run(code=2).stderr and 'usage' in test.run('nonsense', code=2).stderr
 
 
-def main(library, tool, worker, static, case):
+def run_case(cases, case, *files, **more):
+    """Runs a case of a module (its globals()) on these files, and ends the workers that are left. more: fields of the test."""
     with tempfile.TemporaryDirectory() as folder:
         # Absolute: a case may start its program in a folder of its own.
-        test = Test(*map(os.path.abspath, (library, tool, worker, static)), folder)
+        test = Test(*map(os.path.abspath, files), folder)
+        vars(test).update(more)
         try:
-            globals()['case_' + case](test)
+            cases['case_' + case](test)
         finally:
             for left in test.workers:
                 left.end()
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    run_case(globals(), sys.argv[-1], *sys.argv[1:-1])
