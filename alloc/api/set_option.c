@@ -18,14 +18,21 @@
 /* The longest value of an option that can change. */
 #define VALUE_MAX 63
 
-/* Returns the number of a key, or SA_OPTIONS. */
-static size_t option_number(const char *name)
+/* Stores the number of a key. False, with errno: there is no such key, or no place for a value. */
+static bool option_find(const char *name, const char *value, size_t *ret_number)
 {
     size_t i = 0;
 
+    if (!name || !value) {
+        errno = EINVAL;
+        return false;
+    }
     while (i < SA_OPTIONS && strcmp(sa_option_infos[i].key, name) != 0)
         i++;
-    return i;
+    *ret_number = i;
+    if (i == SA_OPTIONS)
+        errno = ENOENT;
+    return i < SA_OPTIONS;
 }
 
 /* Whether an option can change at run time: option_apply sets it. */
@@ -93,15 +100,8 @@ SA_EXPORT int salloc_set_option(const char *name, const char *value)
     size_t number;
     int saved = errno;
 
-    if (!name || !value) {
-        errno = EINVAL;
+    if (!option_find(name, value, &number))
         return -1;
-    }
-    number = option_number(name);
-    if (number == SA_OPTIONS) {
-        errno = ENOENT;
-        return -1;
-    }
     sa_init();
     sa_options_default(&wanted);
     sa_fmt_init(&f, text, sizeof(text));
@@ -125,15 +125,8 @@ SA_EXPORT int salloc_get_option(const char *name, char *value, size_t size)
     struct sa_fmt f;
     size_t number;
 
-    if (!name || !value || !size) {
-        errno = EINVAL;
+    if (!option_find(name, size ? value : NULL, &number))
         return -1;
-    }
-    number = option_number(name);
-    if (number == SA_OPTIONS) {
-        errno = ENOENT;
-        return -1;
-    }
     sa_init();
     sa_fmt_init(&f, value, size);
     sa_options_report_one(&f, &sa_option_infos[number]);
