@@ -5,13 +5,13 @@
  * and calls no code of the program.
  *
  * Start. salloc_start_maintenance_thread starts the thread at once. An option only requests it: the
- * next malloc that takes the slow path starts the thread, after its own work and outside the fork
- * gate. A process that does little thus has no thread. A child of fork starts its own in the same
- * way.
+ * next slow path that runs maintenance starts the thread, after its own work and outside the fork
+ * gate, if its caller holds no lock that the creation needs (background_may_create). A process that
+ * does little thus has no thread. A child of fork starts its own in the same way.
  *
  * With SA_THREAD_AUTO the thread is an idle watch: maintenance requests it when the program
  * might become idle and leave much free memory behind. Once it has released that, it ends. It also
- * ends when only it keeps the process from its end.
+ * ends when the main thread has ended, and before a filter of system calls is installed.
  *
  * Invariant: `state` names the thread that may use the rest. The thread that changes it from NONE
  * to STARTING creates the maintenance thread; the one that changes it from RUNNING or ENDED to
@@ -62,8 +62,10 @@
 /* Return addresses of the allocator's own, and the one behind them. */
 #define CALLERS 16
 
-/* After the kernel has refused a thread, the time to the next attempt. */
-#define RETRY_NS 60000000000ull
+/* The time to the next attempt, after a caller that may hold locks, and after the kernel has
+ * refused a thread. */
+#define CALLER_NS 10000000ull
+#define RETRY_NS  60000000000ull
 
 /* How long a call of prctl waits for the end of the idle watch, in steps of STEP_NS. */
 #define LEAVE_STEPS 100
@@ -193,14 +195,6 @@ SA_RARE static int background_create(bool watch)
     return error;
 }
 
-/* Waits for the end of the thread. The caller has set STOPPING. */
-SA_RARE static void background_join(void)
-{
-    sa_maintenance_wake();
-    pthread_join(background.thread, NULL);
-    sa_store_release(&background.state, NONE);
-}
-
 /* Stops the thread, if it runs, and waits for its end. Returns 0, or EBUSY: another thread is
  * stopping it. */
 SA_RARE static int background_stop(void)
@@ -217,7 +211,9 @@ SA_RARE static int background_stop(void)
             state = RUNNING;
         }
     }
-    background_join();
+    sa_maintenance_wake();
+    pthread_join(background.thread, NULL);
+    sa_store_release(&background.state, NONE);
     return 0;
 }
 
@@ -307,7 +303,7 @@ SA_RARE static void background_start_lazily(void)
 
     if (sa_vfork_is_child() || /* the thread would belong to the child's process */
         !background_may_create()) {
-        sa_maintenance_want_watch(choice == SA_THREAD_AUTO ? 0 : SA_NEVER);
+        sa_maintenance_want_watch(choice == SA_THREAD_AUTO ? CALLER_NS : SA_NEVER);
         sa_maintenance_want_thread(choice == SA_THREAD_ON, false);
     } else if (choice == SA_THREAD_ON) {
         if (background_start(false) != 0)
@@ -321,6 +317,7 @@ SA_RARE static void background_start_lazily(void)
 static void background_choose(sa_option_thread choice)
 {
     __atomic_store_n(&background.choice, choice, __ATOMIC_SEQ_CST);
+    sa_deferred_call_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
     sa_maintenance_want_thread(choice == SA_THREAD_ON, true);
     sa_maintenance_want_watch(choice == SA_THREAD_AUTO ? 0 : SA_NEVER);
 }
@@ -328,11 +325,6 @@ static void background_choose(sa_option_thread choice)
 SA_RARE sa_option_thread sa_background_choice(void)
 {
     return sa_load_relaxed(&background.choice);
-}
-
-SA_ONCE void sa_background_init(void)
-{
-    sa_deferred_call_set_handler(SA_DEFERRED_THREAD, background_start_lazily);
 }
 
 SA_RARE void sa_background_read_options(void)

@@ -9,9 +9,6 @@
 
 #include "alloc/api/options.h"
 
-/* Called once, at the first allocation. */
-void sa_background_init(void);
-
 /* Takes the options over. Called once, by the constructor, after the options were read. */
 void sa_background_read_options(void);
 

@@ -214,7 +214,6 @@ void sa_init_slow(void)
         sa_mixed_use = sa_options.mixed_spans;
         sa_stack_capture_wait(libc_early);
         sa_front_init(sa_options.cpu_cache);
-        sa_background_init();
         sa_replaced_init();
         sa_report_options = sa_options_report;
         sa_store_release(&sa_init_done, 1);

@@ -11,9 +11,9 @@ typedef void sa_deferred_call_handler(void);
 SA_START_DATA uint32_t sa_deferred_call_due;
 
 /* Stored with release order by start-up, loaded with acquire order. */
-static SA_START_DATA sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS];
+static sa_deferred_call_handler *handlers[SA_DEFERRED_WORKS];
 
-SA_ONCE void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
+void sa_deferred_call_set_handler(enum sa_deferred_call_work work, void (*handler)(void))
 {
     SA_DCHECK(work < SA_DEFERRED_WORKS && handler);
     sa_store_release(&handlers[work], handler);

@@ -105,7 +105,7 @@ static SA_START_DATA struct {
     size_t steady_rate SA_GUARDED_BY(SA_RANK_MAINTAIN);
     double steady_due SA_GUARDED_BY(SA_RANK_MAINTAIN);
     uint64_t thread_ns; /* atomic, relaxed; written by the thread: until then it makes hugepages */
-    size_t left;        /* atomic, relaxed; written by passes: bytes that later ones can release */
+    bool more;          /* atomic, relaxed; written by passes: the next one has more to release */
     /* Written by sa_maintenance_background, atomic, relaxed: its calls in a row that found nothing
      * to do, up to BUSY_CALLS + 1; and sa_page_heap_freed at its last call. */
     unsigned quiet;
@@ -156,10 +156,10 @@ static bool maintain_much_would_stay(void)
            (sa_load_relaxed(&sa_footprint.idle) > WATCH_BYTES && !sa_single_threaded());
 }
 
-/* Requests the thread as an idle watch, if there may be one. */
-SA_RARE static void maintain_request_watch(uint64_t now)
+/* Requests the thread as an idle watch, if there is reason. The time for it has come. */
+SA_RARE static void maintain_request_watch(void)
 {
-    if (now < sa_load_relaxed(&maintain.watch_ns))
+    if (!maintain_much_would_stay())
         return;
     sa_store_relaxed(&maintain.watch_ns, SA_NEVER);
     sa_deferred_call_request(SA_DEFERRED_THREAD);
@@ -169,18 +169,18 @@ SA_RARE static void maintain_request_watch(uint64_t now)
  * rate, and chooses sampling rates. */
 static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTAIN)
 {
-    size_t left;
+    bool more;
 
     SA_DCHECK(sa_thread.gate_depth);
     sa_cpu_cache_tick();
     if (maintain.passes % 2)
         sa_transfer_plunder();
     sa_count_add(&maintain.passes, 1);
-    left = sa_page_heap_tick(&sa_page_heap_ordinary, now);
-    left += sa_page_heap_tick(&sa_page_heap_sampled, now);
+    more = sa_page_heap_tick(&sa_page_heap_ordinary, now);
+    more |= sa_page_heap_tick(&sa_page_heap_sampled, now);
     maintain_steady(now);
-    sa_store_relaxed(&background.left, left);
-    if (left) /* the next pass comes soon after the program's next allocation */
+    sa_store_relaxed(&background.more, more);
+    if (more) /* the next pass comes soon after the program's next allocation */
         sa_cpu_cache_kick();
     sa_sample_rates_tick(now);
     SA_VALIDATE(sa_stack_table_validate());
@@ -259,19 +259,15 @@ void sa_maintenance_poll(uint64_t now)
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();
-        if (SA_UNLIKELY(maintain_much_would_stay()))
-            maintain_request_watch(now);
         if (SA_UNLIKELY(sa_load_relaxed(&maintain.sleeping) == SLEEPS_LIGHTLY))
             sa_maintenance_wake();
         if (sa_load_relaxed(&sa_vm.map_failures))
             maintain_defragment();
     }
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_swings)))
-        maintain_request_watch(now);
+    if (SA_UNLIKELY(now >= sa_load_relaxed(&maintain.watch_ns)))
+        maintain_request_watch();
     if (SA_LIKELY(now < sa_load_relaxed(&maintain.next_ns)))
         return;
-    if (SA_UNLIKELY(maintain_much_would_stay()))
-        maintain_request_watch(now);
     if (!sa_lock_try(&maintain.lock, SA_RANK_MAINTAIN))
         return;
     maintain_due(now);
@@ -389,7 +385,7 @@ SA_RARE unsigned sa_maintenance_background(void)
     sa_maintenance_poll(sa_clock_coarse_ns());
     collapsed = background_collapse();
     sa_fork_gate_leave();
-    if (collapsed || sa_load_relaxed(&background.left) ||
+    if (collapsed || sa_load_relaxed(&background.more) ||
         freed != sa_load_relaxed(&background.seen_freed))
         quiet = 0;
     else if (quiet <= BUSY_CALLS)

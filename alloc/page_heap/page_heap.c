@@ -94,7 +94,7 @@ SA_RARE void sa_page_heap_unmap(struct sa_page_heap *h, size_t bytes)
         sa_span_heap_unmap(h->plain, bytes);
 }
 
-size_t sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
+bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
 {
     return h->huge ? sa_huge_heap_tick(h->huge, now_ns) : sa_span_heap_tick(h->plain, now_ns);
 }

@@ -84,10 +84,10 @@ void sa_page_heap_gather(struct sa_page_heap *heap);
 
 /*
  * Releases free memory that no allocation has needed since earlier calls: a share of it that grows
- * with the time since the last call (all of it after SA_RELEASE_NS). Called from maintenance.
- * Returns the bytes of free memory that remain, if a later call would release some of them, else 0.
+ * with the time since the last call (all of it after SA_RELEASE_NS). Called from maintenance. True
+ * while free memory remains that a later call would release.
  */
-size_t sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
+bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 
 /*
  * Has the kernel make hugepages of memory that lies on small pages, in the round that began at the

@@ -390,7 +390,7 @@ static void heap_release_idle(struct sa_huge_heap *h, double part) SA_REQUIRES(S
     heap_forget(h, done, part);
 }
 
-size_t sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
+bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
     size_t left;
@@ -416,7 +416,7 @@ size_t sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
      * nothing. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, SIZE_MAX);
-    return left > HEAP_KEEP + HEAP_KEEP / 4 ? left << SA_PAGE_SHIFT : 0;
+    return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
 
 SA_RARE void sa_huge_heap_set_skip(struct sa_huge_heap *h, enum sa_skip which, uint64_t seconds)

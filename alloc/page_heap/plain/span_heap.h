@@ -55,7 +55,7 @@ void sa_span_heap_shrink(struct sa_span_heap *h, struct sa_span *span, size_t pa
     SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 size_t sa_span_heap_release(struct sa_span_heap *h, size_t bytes) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_span_heap_unmap(struct sa_span_heap *h, size_t bytes) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
-size_t sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
+bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
     SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_span_heap_walk(struct sa_span_heap *h, struct sa_size_info *sizes,

@@ -102,7 +102,7 @@ void sa_span_heap_unmap(struct sa_span_heap *h, size_t bytes)
     heap_unmap(h, 1, bytes);
 }
 
-size_t sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
+bool sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
     size_t idle, left;
@@ -126,7 +126,7 @@ size_t sa_span_heap_tick(struct sa_span_heap *h, uint64_t now_ns)
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, HEAP_UNMAP_MIN, SIZE_MAX);
     left = sa_load_relaxed(&h->backed.pages);
-    return left > HEAP_KEEP + HEAP_KEEP / 4 ? left << SA_PAGE_SHIFT : 0;
+    return left > HEAP_KEEP + HEAP_KEEP / 4;
 }
 
 SA_RARE void sa_span_heap_stats(struct sa_span_heap *h, struct sa_page_heap_stats *ret)
