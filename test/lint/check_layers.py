@@ -39,7 +39,20 @@ LAYERS = [
     'alloc/front/',
     'stats/',
     'alloc/api/',
-    'tool/',
+    'tool/base/',
+    'tool/target/',
+    'tool/layout/',
+    'tool/heap/',
+    'tool/samples/',
+    'tool/file/',
+    'tool/symbol/',
+    'tool/reading/',
+    'tool/leaks/',
+    'tool/report/',
+    'tool/diff/',
+    'tool/page/',
+    'tool/run/',
+    'tool/command/',
 ]
 ABOVE = ['perf/', 'test/']  # may include everything, nobody may include them
 

@@ -3,7 +3,7 @@
 #ifndef TEST_SUPPORT_MADE_TARGET_H
 #define TEST_SUPPORT_MADE_TARGET_H
 
-#include "tool/target.h"
+#include "tool/target/target.h"
 
 #include <string.h>
 

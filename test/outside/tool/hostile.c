@@ -10,8 +10,8 @@
 #include "alloc/os/vdso.h"
 #include "alloc/os/vm.h"
 #include "sampling/export/write.h"
-#include "tool/leak_report.h"
-#include "tool/reading.h"
+#include "tool/leaks/leak_report.h"
+#include "tool/reading/reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,11 +7,11 @@
  * usage: hostile_file FILE.pb ROUNDS
  */
 #include "alloc/os/vm.h"
-#include "tool/convert.h"
-#include "tool/diff_report.h"
-#include "tool/file_report.h"
-#include "tool/report_keys.h"
-#include "tool/flame.h"
+#include "tool/diff/diff_report.h"
+#include "tool/file/convert.h"
+#include "tool/page/flame.h"
+#include "tool/report/file_report.h"
+#include "tool/report/report_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>

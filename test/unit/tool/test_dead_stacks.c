@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which parts of stacks are said to be out of use: only those where nothing else can lie. */
-#include "tool/dead_stacks.h"
+#include "tool/leaks/dead_stacks.h"
 
 #include "test/support/cmocka.h"
 #include "test/support/made_target.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of three languages, names of C, and names that stand for more than fits in memory. */
-#include "tool/demangle.h"
+#include "tool/symbol/demangle.h"
 
 #include "test/support/cmocka.h"
 

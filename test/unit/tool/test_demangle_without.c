@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tool/demangle.c as a build without libiberty compiles it: names stay as they are. */
-#include "tool/demangle.h"
+/* tool/symbol/demangle.c as a build without libiberty compiles it: names stay as they are. */
+#include "tool/symbol/demangle.h"
 
 #include "test/support/cmocka.h"
 

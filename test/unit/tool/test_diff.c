@@ -5,7 +5,7 @@
  * Seeds are fixed. Bounds are exact: each fails with a probability of 0.001 at most if the
  * intervals are as good as they say.
  */
-#include "tool/diff_rows.h"
+#include "tool/diff/diff_rows.h"
 
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"

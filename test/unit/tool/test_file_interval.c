@@ -3,14 +3,14 @@
  * Estimates and intervals of a profile file equal those of the samples that it was made of: with
  * the file's sampling interval, with others, and with certain blocks.
  */
-#include "tool/file_interval.h"
+#include "tool/file/file_interval.h"
 
 #include "alloc/os/vm.h"
 #include "sampling/estimate/rates.h"
 #include "sampling/snapshot/residency.h"
 #include "test/support/cmocka.h"
 #include "test/support/made_profile.h"
-#include "tool/output.h"
+#include "tool/reading/output.h"
 
 #include <string.h>
 

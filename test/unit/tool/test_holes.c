@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges that are left out, and sets of pages, against an array of booleans. */
-#include "tool/holes.h"
-#include "tool/page_set.h"
+#include "tool/heap/page_set.h"
+#include "tool/leaks/holes.h"
 
 #include "test/support/cmocka.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, times and names in few columns. */
-#include "tool/human.h"
+#include "tool/base/human.h"
 
 #include "test/support/cmocka.h"
 

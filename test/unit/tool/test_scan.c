@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Long ranges word by word, and short ones in lines: all that can be read comes once, in order. */
-#include "tool/pages.h"
-#include "tool/scan.h"
+#include "tool/heap/pages.h"
+#include "tool/leaks/scan.h"
 
 #include "test/support/cmocka.h"
 #include "test/support/made_target.h"

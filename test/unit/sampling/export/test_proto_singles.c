@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of single samples in profile.proto, read back as tool/profile_file.h describes it. */
+/* The list of single samples in profile.proto, read back as tool/file/profile_file.h describes it.
+ */
 #include "sampling/export/proto_singles.h"
 
 #include "test/support/collect.h"

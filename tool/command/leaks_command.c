@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sallocctl leaks: blocks that a process, or the process of a core, cannot reach any more. */
+#include "tool/command/command.h"
+
+#include "tool/leaks/leak_report.h"
+#include "tool/reading/output.h"
+#include "tool/target/stop.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct options {
+    const char *file, *what;
+};
+
+static int parse(int argc, char **argv, struct options *ret)
+{
+    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int c;
+
+    memset(ret, 0, sizeof(*ret));
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "o:h", names, NULL)) != -1) {
+        if (c == 'h')
+            return sa_command_help(&sa_command_leaks);
+        if (c != 'o')
+            return sa_command_misused(&sa_command_leaks, "there is no such option");
+        ret->file = optarg;
+    }
+    if (optind + 1 != argc)
+        return sa_command_misused(&sa_command_leaks, "name one process or core");
+    ret->what = argv[optind];
+    if (ret->file && !sa_output_format(ret->file))
+        return sa_command_misused(&sa_command_leaks,
+                                  "the file's ending is none of .pb.gz, .pb, .txt, .collapsed, "
+                                  ".folded");
+    return -1;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* What is found while the target does not run. */
+struct found {
+    struct sa_reading reading;
+    struct sa_outside_profile profile;
+    struct sa_threads threads; /* of a process */
+    struct sa_leaks leaks;
+    double stopped_ms; /* negative: a core */
+};
+
+static void find(struct found *f, const struct sa_stop *stop, struct sa_error *e)
+{
+    bool live = f->reading.target.live;
+
+    if (live && !sa_threads_read(stop, &f->threads))
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the registers");
+    if (!e->code && sa_reading_profile(&f->reading, SALLOC_PROFILE_HEAP, &f->profile, e))
+        sa_leaks_find(&f->leaks, &f->reading, &f->profile.live,
+                      live ? &f->threads : &f->reading.target.threads, e);
+}
+
+/* A process is stopped, and only then is it looked where its memory is. */
+static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
+{
+    struct sa_stop stop = {0};
+    double begin = now_ms();
+
+    f->stopped_ms = -1;
+    if (!sa_reading_open(&f->reading, what, e))
+        return;
+    if (f->reading.target.live) {
+        pid_t pid = f->reading.target.pid;
+
+        sa_reading_close(&f->reading);
+        if (!sa_stop_begin(&stop, pid, e))
+            return;
+        begin = now_ms();
+        if (!sa_reading_open(&f->reading, what, e)) {
+            sa_stop_end(&stop);
+            return;
+        }
+        f->stopped_ms = 0;
+    }
+    find(f, &stop, e);
+    sa_stop_end(&stop);
+    if (f->stopped_ms == 0)
+        f->stopped_ms = now_ms() - begin;
+}
+
+static void put(struct found *f, const char *file, struct sa_error *e)
+{
+    size_t count = f->leaks.count;
+    bool *keep = calloc(count + 1, sizeof(*keep));
+    struct sa_sample_copy *live = calloc(count + 1, sizeof(*live));
+
+    if (keep && live) {
+        for (size_t i = 0; i < count; i++)
+            keep[i] = f->leaks.holder[i] < SA_LEAK_UNKNOWN;
+        if (count)
+            memcpy(live, f->profile.live.samples, count * sizeof(*live));
+        sa_outside_profile_filter(&f->profile, keep);
+        if (file)
+            sa_output_profile(&f->profile.profile, file, e);
+        else if (sa_leak_report(&f->leaks, &f->profile.profile, live, f->stopped_ms, stdout) != 0)
+            sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the report");
+    } else {
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the report");
+    }
+    if (fflush(stdout) != 0)
+        sa_error_set(e, SA_EXIT_FAILED, "stdout: %s", strerror(errno));
+    free(keep);
+    free(live);
+}
+
+static int run(int argc, char **argv)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    struct found *f = calloc(1, sizeof(*f));
+    struct options o;
+    int code = parse(argc, argv, &o);
+
+    if (code >= 0) {
+        free(f);
+        return code;
+    }
+    if (!f) {
+        sa_error_set(&e, SA_EXIT_FAILED, "there is no memory");
+        return sa_error_print(&e);
+    }
+    f->leaks.scan.pages = -1;
+    stop_and_find(f, o.what, &e);
+    if (!e.code && sa_leaks_find_holders(&f->leaks, &e))
+        put(f, o.file, &e);
+    sa_leaks_close(&f->leaks);
+    sa_outside_profile_free(&f->profile);
+    sa_threads_free(&f->threads);
+    sa_reading_close(&f->reading);
+    free(f);
+    return sa_error_print(&e);
+}
+
+const struct sa_command sa_command_leaks = {
+    .name = "leaks",
+    .run = run,
+    .what = "show which blocks nothing in a process or a core points to any more",
+    .usage =
+        "usage: sallocctl leaks [-o FILE] PID|CORE\n"
+        "\n"
+        "Shows the sampled blocks that the program cannot reach any more, by call stack, with\n"
+        "estimates of all such blocks and their confidence intervals. A process is stopped while\n"
+        "its memory is searched for pointers. It needs no preparation.\n"
+        "\n"
+        "  -o, --output FILE  write the lost blocks as a profile instead: .pb.gz, .pb\n"
+        "                     (profile.proto, for pprof), .txt (a table), .collapsed, .folded\n"
+        "\n"
+        "Exit code: 0 done, 1 the file cannot be written, 2 usage, 3 there is no such process or\n"
+        "core, 4 the kernel refuses to read it, 5 it does not run on salloc, 6 its library is of\n"
+        "another version, 7 its memory makes no sense or the core lacks it.\n"};

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sallocctl run: a program on salloc. */
+#include "tool/command/command.h"
+
+#include "tool/base/error.h"
+#include "tool/run/run_page.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY   "libsalloc.so"
+#define NOT_RUN   126 /* as a shell says it */
+#define NOT_FOUND 127
+#define CONF_MAX  4096
+
+struct options {
+    const char *library, *profile, *page, *type, *stats, *conf;
+};
+
+static int parse(int argc, char **argv, struct options *ret)
+{
+    static const struct option names[] = {
+        {"library", required_argument, NULL, 'l'}, {"output", required_argument, NULL, 'o'},
+        {"html", required_argument, NULL, 'p'},    {"type", required_argument, NULL, 't'},
+        {"stats", required_argument, NULL, 's'},   {"conf", required_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    int c;
+
+    memset(ret, 0, sizeof(*ret));
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+l:o:t:s:c:h", names, NULL)) != -1) {
+        if (c == 'h')
+            return sa_command_help(&sa_command_run);
+        if (c == 'l')
+            ret->library = optarg;
+        else if (c == 'o')
+            ret->profile = optarg;
+        else if (c == 'p')
+            ret->page = optarg;
+        else if (c == 't')
+            ret->type = optarg;
+        else if (c == 's')
+            ret->stats = optarg;
+        else if (c == 'c')
+            ret->conf = optarg;
+        else
+            return sa_command_misused(&sa_command_run, "there is no such option");
+    }
+    if (optind == argc)
+        return sa_command_misused(&sa_command_run, "name a program");
+    if (ret->profile && ret->page)
+        return sa_command_misused(&sa_command_run, "-o and --html exclude each other");
+    if (ret->type && !ret->profile && !ret->page)
+        return sa_command_misused(&sa_command_run, "-t needs -o or --html");
+    return -1;
+}
+
+/* The library beside this program: in the same folder, above it (a build), or where it is
+ * installed. */
+static bool find_library(char *ret, size_t cap)
+{
+    static const char *const places[] = {
+        "", "../", "../lib/", "../lib/x86_64-linux-gnu/", "../lib/aarch64-linux-gnu/", "../lib64/"};
+    char self[4096], *slash;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (n <= 0)
+        return false;
+    self[n] = '\0';
+    slash = strrchr(self, '/');
+    if (!slash)
+        return false;
+    slash[1] = '\0';
+    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+        char path[4096 + 64], *whole;
+
+        snprintf(path, sizeof(path), "%s%s" LIBRARY, self, places[i]);
+        whole = realpath(path, NULL);
+        if (whole && access(whole, R_OK) == 0 && strlen(whole) < cap) {
+            strcpy(ret, whole);
+            free(whole);
+            return true;
+        }
+        free(whole);
+    }
+    return false;
+}
+
+/* Adds "key:value" to a list with commas. False: it is too long. */
+static bool add_conf(char *conf, const char *key, const char *value)
+{
+    size_t used = strlen(conf);
+    int n;
+
+    if (!value || !*value)
+        return true;
+    n = snprintf(conf + used, CONF_MAX - used, "%s%s%s", used ? "," : "", key, value);
+    return n >= 0 && (size_t)n < CONF_MAX - used;
+}
+
+/* Later options win, so those of the command line come last. A type counts for the profile before
+ * it. */
+static bool set_conf(const struct options *o)
+{
+    char conf[CONF_MAX] = "";
+
+    return add_conf(conf, "", getenv("SALLOC_CONF")) && add_conf(conf, "", o->conf) &&
+           add_conf(conf, "profile:", o->profile) && add_conf(conf, "profile_type:", o->type) &&
+           add_conf(conf, "stats:", o->stats) && (!*conf || setenv("SALLOC_CONF", conf, 1) == 0);
+}
+
+static bool set_preload(const char *library)
+{
+    const char *before = getenv("LD_PRELOAD");
+    char *value;
+    bool fine;
+
+    if (!before || !*before)
+        return setenv("LD_PRELOAD", library, 1) == 0;
+    if (asprintf(&value, "%s:%s", library, before) < 0)
+        return false;
+    fine = setenv("LD_PRELOAD", value, 1) == 0;
+    free(value);
+    return fine;
+}
+
+static int run(int argc, char **argv)
+{
+    char library[4096], profile[SA_RUN_PROFILE_MAX];
+    struct options o;
+    int code = parse(argc, argv, &o), error;
+
+    if (code >= 0)
+        return code;
+    if (o.library ? !realpath(o.library, library) : !find_library(library, sizeof(library))) {
+        fprintf(stderr, "sallocctl: %s is not to be found; name it with --library\n",
+                o.library ? o.library : LIBRARY);
+        return NOT_RUN;
+    }
+    error = o.page ? sa_run_page_prepare(profile) : 0;
+    if (error) {
+        fprintf(stderr, "sallocctl: a folder in /tmp: %s\n", strerror(error));
+        return NOT_RUN;
+    }
+    if (o.page)
+        o.profile = profile;
+    if (!set_conf(&o) || !set_preload(library)) {
+        fprintf(stderr, "sallocctl: the options are too long, or there is no memory\n");
+        return NOT_RUN;
+    }
+    if (o.page) {
+        code = sa_run_page(argv + optind, profile, o.page, &error);
+        if (!error)
+            return code;
+    } else {
+        execvp(argv[optind], argv + optind);
+        error = errno;
+    }
+    fprintf(stderr, "sallocctl: %s: %s\n", argv[optind], strerror(error));
+    return error == ENOENT ? NOT_FOUND : NOT_RUN;
+}
+
+const struct sa_command sa_command_run = {
+    .name = "run",
+    .run = run,
+    .what = "run a program on salloc",
+    .usage =
+        "usage: sallocctl run [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
+        "\n"
+        "Runs a program on salloc, and all that it starts. The exit status is the program's.\n"
+        "\n"
+        "  -o, --output FILE   write a profile at exit; the ending is the format, and %p in the\n"
+        "                      name the PID (doc/profiles.md)\n"
+        "      --html PAGE     write a page with a flame graph of the profile at exit\n"
+        "  -t, --type TYPE     of that profile: heap, peak, fragmentation, allocation,\n"
+        "                      lifetime\n"
+        "  -s, --stats FILE    write a stats page at exit (doc/stats.md)\n"
+        "  -c, --conf OPTIONS  options as in SALLOC_CONF (doc/tuning.md)\n"
+        "  -l, --library FILE  the library; else the one beside this program\n"
+        "\n"
+        "Options in the variable SALLOC_CONF hold, too; those named here win. Without effect on\n"
+        "static programs and, as all of LD_PRELOAD, on those that gain privileges.\n"
+        "\n"
+        "Exit code: the program's; 2 usage, 126 it cannot be run, 127 there is no such "
+        "program.\n"};

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files into memory, and questions about a profile (profile_file.h). profile_file_parse.c decodes.
+ */
+#include "tool/file/profile_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <zlib.h>
+
+#define CHUNK (1 << 16)
+
+/* zlib reads gzip and plain files alike. */
+static bool read_all(gzFile in, const char *path, struct sa_buffer *ret, struct sa_error *e)
+{
+    static char chunk[CHUNK];
+    int n, code;
+
+    while ((n = gzread(in, chunk, sizeof(chunk))) > 0) {
+        char *to =
+            ret->used + (size_t)n <= SA_FILE_BYTES_MAX ? sa_buffer_add(ret, (size_t)n) : NULL;
+
+        if (!to) {
+            sa_error_set(e, SA_EXIT_FAILED, "%s: more than %u MiB, or no memory for it", path,
+                         SA_FILE_BYTES_MAX >> 20);
+            return false;
+        }
+        memcpy(to, chunk, (size_t)n);
+    }
+    gzerror(in, &code);
+    if (code == Z_ERRNO)
+        sa_error_set(e, SA_EXIT_FAILED, "%s: %s", path, strerror(errno));
+    else if (n < 0 || code != Z_OK)
+        sa_error_set(e, SA_EXIT_DAMAGED, "%s: the gzip file is cut short or damaged", path);
+    return !e->code;
+}
+
+bool sa_profile_file_read(struct sa_profile_file *ret, const char *path, struct sa_error *e)
+{
+    struct sa_buffer data = {NULL, 0, 0};
+    struct sa_error why = {SA_EXIT_DONE, ""};
+    gzFile in;
+    bool fine;
+
+    errno = 0;
+    in = gzopen(path, "rbe");
+    if (!in) {
+        sa_error_set(e, errno == ENOENT ? SA_EXIT_NONE : SA_EXIT_FAILED, "%s: %s", path,
+                     strerror(errno ? errno : ENOMEM));
+        return false;
+    }
+    fine = read_all(in, path, &data, e);
+    gzclose(in);
+    if (fine && !sa_profile_file_parse(ret, data.data, data.used, &why)) {
+        sa_error_set(e, why.code, "%s: %s", path, why.text);
+        fine = false;
+    }
+    if (fine)
+        ret->data = data;
+    else
+        sa_buffer_free(&data);
+    return fine;
+}
+
+void sa_profile_file_free(struct sa_profile_file *file)
+{
+    sa_buffer_free(&file->data);
+    for (size_t i = 0; i < sizeof(file->memory) / sizeof(*file->memory); i++)
+        sa_buffer_free(&file->memory[i]);
+    memset(file, 0, sizeof(*file));
+}
+
+static const struct sa_file_label *find_label(const struct sa_profile_file *file,
+                                              const struct sa_file_sample *sample, const char *key)
+{
+    for (uint32_t i = 0; i < sample->label_count; i++)
+        if (strcmp(file->labels[sample->label + i].key, key) == 0)
+            return &file->labels[sample->label + i];
+    return NULL;
+}
+
+int64_t sa_file_number(const struct sa_profile_file *file, const struct sa_file_sample *sample,
+                       const char *key)
+{
+    const struct sa_file_label *label = find_label(file, sample, key);
+
+    return label ? label->number : 0;
+}
+
+const char *sa_file_text(const struct sa_profile_file *file, const struct sa_file_sample *sample,
+                         const char *key)
+{
+    const struct sa_file_label *label = find_label(file, sample, key);
+
+    return label && *label->text ? label->text : NULL;
+}
+
+const char *sa_file_location_name(const struct sa_profile_file *file,
+                                  const struct sa_file_location *location)
+{
+    if (location->line_count)
+        return file->functions[file->lines[location->line]].name;
+    return location->mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[location->mapping].file;
+}
+
+uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name)
+{
+    const char *wanted = name ? name : file->default_type;
+
+    for (uint32_t i = 0; i < file->type_count; i++)
+        if (strcmp(file->types[i].name, wanted) == 0)
+            return i;
+    return name || !file->type_count ? SA_FILE_NONE : file->type_count - 1;
+}
+
+uint32_t sa_file_objects(const struct sa_profile_file *file, uint32_t metric)
+{
+    static const char bytes[] = "space", blocks[] = "objects";
+    const char *name = file->types[metric].name;
+    size_t n = strlen(name), ending = sizeof(bytes) - 1;
+    char objects[64];
+
+    if (n >= sizeof(blocks) - 1 && strcmp(name + n - (sizeof(blocks) - 1), blocks) == 0)
+        return metric;
+    if (n < ending || n - ending + sizeof(blocks) > sizeof(objects) ||
+        strcmp(name + n - ending, bytes) != 0)
+        return SA_FILE_NONE;
+    memcpy(objects, name, n - ending);
+    memcpy(objects + n - ending, blocks, sizeof(blocks));
+    return sa_file_metric(file, objects);
+}

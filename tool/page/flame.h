@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile file as a page of HTML, which shows it without a network and without this command. */
+#ifndef SA_TOOL_PAGE_FLAME_H
+#define SA_TOOL_PAGE_FLAME_H
+
+#include "tool/file/profile_file.h"
+
+/* Puts the page. metric: what it shows first. title: the file's name. False: *e says why. */
+bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
+                  struct sa_buffer *out, struct sa_error *e);
+
+/* Reads a profile, as sa_input_read does, and writes the page to a file, or to stdout if `page` is
+ * NULL. metric: NULL: the one that the profile shows first. */
+bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
+                    struct sa_error *e);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles of files, processes and cores; see input.h. A process or core is read as `profile` reads
+ * it, and its profile.proto parsed as one of a file. */
+#include "tool/reading/input.h"
+
+#include "tool/reading/output.h"
+#include "tool/reading/reading.h"
+#include "tool/symbol/add_lines.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_core(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    Elf64_Ehdr header;
+    bool is = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+              pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+              memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_type == ET_CORE;
+
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
+static bool read_target(struct sa_profile_file *ret, struct sa_reading *r, struct sa_error *e)
+{
+    struct sa_buffer data = {NULL, 0, 0};
+    struct sa_outside_profile p;
+    bool fine = sa_reading_profile(r, SALLOC_PROFILE_HEAP, &p, e);
+
+    if (fine) {
+        sa_outside_profile_tell(&p);
+        fine = sa_output_proto(&p.profile, &data, e) &&
+               sa_profile_file_parse(ret, data.data, data.used, e);
+    }
+    sa_outside_profile_free(&p);
+    if (fine)
+        ret->data = data;
+    else
+        sa_buffer_free(&data);
+    return fine;
+}
+
+static bool add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e)
+{
+#ifdef SA_LINES
+    if (!sa_add_lines(file, root, e)) {
+        sa_profile_file_free(file);
+        return false;
+    }
+#else
+    (void)file;
+    (void)root;
+    (void)e;
+#endif
+    return true;
+}
+
+bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_error *e)
+{
+    struct sa_reading r;
+    char root[64] = "";
+    bool fine;
+
+    if (!sa_target_is_process(what) && !is_core(what))
+        return sa_profile_file_read(ret, what, e) && add_lines(ret, NULL, e);
+    if (!sa_reading_open(&r, what, e))
+        return false;
+    /* A process may have its files elsewhere, in a container. */
+    if (r.target.live)
+        snprintf(root, sizeof(root), "/proc/%d/root", (int)r.target.pid);
+    fine = read_target(ret, &r, e);
+    sa_reading_close(&r);
+    return fine && add_lines(ret, *root ? root : NULL, e);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles to look at, wherever they are. */
+#ifndef SA_TOOL_READING_INPUT_H
+#define SA_TOOL_READING_INPUT_H
+
+#include "tool/file/profile_file.h"
+
+/*
+ * Reads a profile: of a process (a PID), of a core, or of a file. With source lines and inlined
+ * functions, if the build can find them (add_lines.h). What was left out goes to stderr. False: *e
+ * says why, and there is nothing to free.
+ */
+bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_error *e);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A target that runs on salloc, and profiles made of what is in its memory. They are those that the
+ * process itself would make (sampling/snapshot/profile_snapshot.h), and the library's own writers
+ * write them.
+ */
+#ifndef SA_TOOL_READING_READING_H
+#define SA_TOOL_READING_READING_H
+
+#include "sampling/profile/profile.h"
+#include "sampling/profile/profile_buckets.h"
+#include "tool/samples/live.h"
+
+struct sa_reading {
+    struct sa_target target;
+    struct sa_objects objects;
+    struct sa_table table;
+    struct sa_stacks stacks;
+};
+
+/* Opens a process or a core, and finds salloc in it. */
+bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e);
+void sa_reading_close(struct sa_reading *r);
+
+/* All memory that the allocator uses; 0: not known. */
+uint64_t sa_reading_used_bytes(struct sa_reading *r, struct sa_error *e);
+
+struct sa_outside_profile {
+    struct sa_profile profile;
+    struct sa_profile_origin origin;
+    struct sa_live_copy live;
+    struct sa_buckets rows;
+    unsigned twice;          /* stacks that were met twice */
+    uint64_t again, dropped; /* what was read again, and what could not be read */
+};
+
+/* HEAP: what is in use, and what was ever allocated. PEAK_HEAP: what was in use when most was. */
+bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
+                        struct sa_outside_profile *ret, struct sa_error *e);
+
+/* Leaves only those samples for which keep is true, and what was ever allocated out. */
+void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep);
+
+/* Says on stderr what was left out. */
+void sa_outside_profile_tell(const struct sa_outside_profile *p);
+void sa_outside_profile_free(struct sa_outside_profile *p);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The live samples of a target (sampling/record/live_samples.h), read without its locks. */
+#ifndef SA_TOOL_SAMPLES_LIVE_H
+#define SA_TOOL_SAMPLES_LIVE_H
+
+#include "sampling/profile/profile.h"
+#include "tool/samples/stacks.h"
+
+struct sa_live_copy {
+    struct sa_sample_copy *samples; /* newest first; malloc's */
+    size_t count, cap;
+    uint64_t dropped; /* records that are live, and could not be read whole */
+    uint64_t again;   /* times that one was read again */
+};
+
+/* Those up to a number in the order of allocation; UINT64_MAX: all. */
+bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
+                  uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);
+
+/* Adds those that were freed since the peak, at which they were live. */
+bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
+                       uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);
+
+/* Adds a sample whose stack is at an address of the target. False: no memory. */
+bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t stack,
+                      const struct sa_sample_copy *copy);
+
+/* How many samples are live now, and the estimate of the bytes that they stand for. */
+bool sa_live_count(struct sa_target *t, const struct sa_table *table, uint64_t *ret_count,
+                   double *ret_bytes, struct sa_error *e);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files with debug information; see debug_file.h. Paths come from profiles, which are not trusted,
+ * so only regular files are opened, and read by elfutils alone. */
+#include "tool/symbol/debug_file.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUILD_ID_MAX 64   /* bytes */
+#define SEGMENTS_MAX 1024 /* program headers that are looked at */
+#define NS_PER_S     1000000000
+
+static char *debug_folders; /* elfutils' default: beside the file, and /usr/lib/debug */
+
+static const Dwfl_Callbacks callbacks = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .section_address = dwfl_offline_section_address,
+    .debuginfo_path = &debug_folders,
+};
+
+/* Opens a program or library, as far as it is one; its time of change. -1: it is none. */
+static int open_elf(const char *root, const char *path, struct timespec *changed)
+{
+    char full[4096];
+    Elf64_Ehdr header;
+    struct stat status;
+    int fd;
+
+    if (snprintf(full, sizeof(full), "%s%s", root, path) >= (int)sizeof(full))
+        return -1;
+    fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+        memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+        (header.e_type == ET_EXEC || header.e_type == ET_DYN)) {
+        *changed = status.st_mtim;
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+static bool report(struct sa_debug_file *file, const char *path, int fd)
+{
+    file->dwfl = dwfl_begin(&callbacks);
+    if (!file->dwfl) {
+        close(fd);
+        return false;
+    }
+    dwfl_report_begin(file->dwfl);
+    file->module = dwfl_report_elf(file->dwfl, path, path, fd, 0, true);
+    if (!file->module)
+        close(fd);
+    return dwfl_report_end(file->dwfl, NULL, NULL) == 0 && file->module;
+}
+
+static bool read_segments(struct sa_debug_file *file)
+{
+    GElf_Addr bias;
+    Elf *elf = dwfl_module_getelf(file->module, &bias);
+    GElf_Phdr header, *all;
+    size_t count;
+
+    if (!elf || bias || elf_getphdrnum(elf, &count) != 0 || count > SEGMENTS_MAX)
+        return false;
+    all = calloc(count + 1, sizeof(*all));
+    file->segments = all;
+    for (size_t i = 0; all && i < count; i++)
+        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD)
+            all[file->segment_count++] = header;
+    return all != NULL;
+}
+
+static void build_id(const struct sa_debug_file *file, char ret[2 * BUILD_ID_MAX + 1])
+{
+    const unsigned char *bits;
+    GElf_Addr address;
+    int count = dwfl_module_build_id(file->module, &bits, &address);
+
+    ret[0] = '\0';
+    for (int i = 0; i < count && i < BUILD_ID_MAX; i++)
+        sprintf(ret + 2 * i, "%02x", bits[i]);
+}
+
+/* Whether a file without a build id can be the one of a mapping without any. */
+static bool is_likely(const struct sa_debug_file *file, const struct sa_file_mapping *m,
+                      const struct timespec *changed, int64_t time_ns)
+{
+    if (time_ns <= changed->tv_sec * NS_PER_S + changed->tv_nsec)
+        return false;
+    for (size_t i = 0; i < file->segment_count; i++)
+        if (file->segments[i].p_offset == m->offset &&
+            file->segments[i].p_memsz == m->limit - m->start)
+            return true;
+    return false;
+}
+
+/* Opens the file at a path; false: there is none, or it is another one. */
+static bool open_path(struct sa_debug_file *ret, const struct sa_file_mapping *m, const char *root,
+                      int64_t time_ns, bool *other)
+{
+    char id[2 * BUILD_ID_MAX + 1];
+    struct timespec changed;
+    int fd = open_elf(root, m->file, &changed);
+
+    if (fd < 0)
+        return false;
+    if (report(ret, m->file, fd) && read_segments(ret)) {
+        build_id(ret, id);
+        if (strcmp(id, m->build_id) == 0 && (*id || is_likely(ret, m, &changed, time_ns)))
+            return true;
+        *other = true;
+    }
+    sa_debug_file_close(ret);
+    return false;
+}
+
+/* Bytes of a build id in hexadecimal letters; 0: it is none. */
+static size_t parse_id(const char *letters, unsigned char ret[BUILD_ID_MAX])
+{
+    size_t bytes = strlen(letters) / 2;
+
+    if (!bytes || bytes > BUILD_ID_MAX || strspn(letters, "0123456789abcdef") != 2 * bytes)
+        return 0;
+    for (size_t i = 0; i < bytes; i++) {
+        char one[3] = {letters[2 * i], letters[2 * i + 1], '\0'};
+
+        ret[i] = (unsigned char)strtoul(one, NULL, 16);
+    }
+    return bytes;
+}
+
+/* The file of a build id, wherever it lies: below /usr/lib/debug, or on a debuginfod server. */
+static bool open_id(struct sa_debug_file *ret, const struct sa_file_mapping *m)
+{
+    unsigned char id[BUILD_ID_MAX];
+    size_t bytes = parse_id(m->build_id, id);
+    char found[2 * BUILD_ID_MAX + 1];
+
+    if (!bytes)
+        return false;
+    ret->dwfl = dwfl_begin(&callbacks);
+    if (!ret->dwfl)
+        return false;
+    dwfl_report_begin(ret->dwfl);
+    ret->module = dwfl_report_module(ret->dwfl, m->file, 0, INT64_MAX);
+    if (ret->module && dwfl_module_report_build_id(ret->module, id, bytes, 0) == 0 &&
+        dwfl_report_end(ret->dwfl, NULL, NULL) == 0 && read_segments(ret)) {
+        build_id(ret, found);
+        if (strcmp(found, m->build_id) == 0)
+            return true;
+    }
+    sa_debug_file_close(ret);
+    return false;
+}
+
+bool sa_debug_file_open(struct sa_debug_file *ret, const struct sa_file_mapping *mapping,
+                        const char *root, int64_t time_ns)
+{
+    bool other = false;
+
+    memset(ret, 0, sizeof(*ret));
+    if (mapping->file[0] != '/')
+        return false;
+    if ((root && open_path(ret, mapping, root, time_ns, &other)) ||
+        open_path(ret, mapping, "", time_ns, &other) || open_id(ret, mapping))
+        return true;
+    if (other)
+        fprintf(stderr,
+                "sallocctl: %s is not the file of the profile any more (build id %s): no lines of "
+                "it\n",
+                mapping->file, *mapping->build_id ? mapping->build_id : "unknown");
+    return false;
+}
+
+void sa_debug_file_close(struct sa_debug_file *file)
+{
+    free((void *)(uintptr_t)file->segments);
+    if (file->dwfl)
+        dwfl_end(file->dwfl);
+    memset(file, 0, sizeof(*file));
+}
+
+bool sa_debug_file_address(const struct sa_debug_file *file, const struct sa_file_mapping *mapping,
+                           uint64_t address, Dwarf_Addr *ret)
+{
+    uint64_t offset = address - mapping->start + mapping->offset;
+
+    for (size_t i = 0; i < file->segment_count; i++) {
+        const GElf_Phdr *segment = &file->segments[i];
+
+        if (offset >= segment->p_offset && offset - segment->p_offset < segment->p_filesz) {
+            *ret = offset - segment->p_offset + segment->p_vaddr;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stopping a process; see stop.h. */
+#include "tool/target/stop.h"
+
+#include "tool/target/refusal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#define ROUNDS_MAX 64 /* threads are looked for until none is new */
+
+static bool has_thread(const struct sa_stop *stop, pid_t thread)
+{
+    for (size_t i = 0; i < stop->count; i++)
+        if (stop->threads[i] == thread)
+            return true;
+    return false;
+}
+
+static bool add_thread(struct sa_stop *stop, pid_t thread)
+{
+    if (stop->count == stop->cap) {
+        size_t cap = stop->cap ? 2 * stop->cap : 64;
+        void *more = realloc(stop->threads, cap * sizeof(*stop->threads));
+
+        if (!more)
+            return false;
+        stop->threads = more;
+        stop->cap = cap;
+    }
+    stop->threads[stop->count++] = thread;
+    return true;
+}
+
+/* Stops a thread; one that has ended meanwhile is none. */
+static bool stop_thread(struct sa_stop *stop, pid_t thread, int *ret_error)
+{
+    int status;
+
+    *ret_error = 0;
+    if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) {
+        *ret_error = errno == ESRCH ? 0 : errno;
+        return *ret_error == 0;
+    }
+    if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0)
+        return true;
+    if (waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status))
+        return true;
+    if (add_thread(stop, thread))
+        return true;
+    *ret_error = ENOMEM;
+    return false;
+}
+
+/* One look at all threads: whether one was new; negative: it failed. */
+static int stop_round(struct sa_stop *stop, pid_t pid, int *ret_error)
+{
+    char path[64];
+    struct dirent *entry;
+    int any = 0;
+    DIR *tasks;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    tasks = opendir(path);
+    *ret_error = errno;
+    if (!tasks)
+        return -1;
+    while (any >= 0 && (entry = readdir(tasks))) {
+        pid_t thread = atoi(entry->d_name);
+
+        if (thread <= 0 || has_thread(stop, thread))
+            continue;
+        any = stop_thread(stop, thread, ret_error) ? 1 : -1;
+    }
+    closedir(tasks);
+    return any;
+}
+
+bool sa_stop_begin(struct sa_stop *stop, pid_t pid, struct sa_error *e)
+{
+    int error = 0, any = 1;
+
+    memset(stop, 0, sizeof(*stop));
+    for (int i = 0; any > 0 && i < ROUNDS_MAX; i++)
+        any = stop_round(stop, pid, &error);
+    if (any == 0)
+        return true;
+    sa_stop_end(stop);
+    if (error == EPERM)
+        sa_error_set(e, SA_EXIT_REFUSED,
+                     "process %d: it cannot be stopped: another process, such as a debugger, "
+                     "traces it already, or the kernel refuses; without --stop it can be read",
+                     pid);
+    else
+        sa_refusal_explain(pid, error, e);
+    return false;
+}
+
+void sa_stop_end(struct sa_stop *stop)
+{
+    for (size_t i = 0; i < stop->count; i++)
+        ptrace(PTRACE_DETACH, stop->threads[i], NULL, NULL);
+    free(stop->threads);
+    memset(stop, 0, sizeof(*stop));
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What processes and cores have in common; see target.h. */
+#include "tool/target/target.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool sa_target_is_process(const char *what)
+{
+    return *what && what[strspn(what, "0123456789")] == '\0';
+}
+
+bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e)
+{
+    long number;
+
+    if (!sa_target_is_process(what))
+        return sa_target_open_core(t, what, e);
+    errno = 0;
+    number = strtol(what, NULL, 10);
+    if (errno || number <= 0 || number > INT32_MAX) {
+        sa_error_set(e, SA_EXIT_NONE, "%s: there is no such process", what);
+        return false;
+    }
+    return sa_target_open_process(t, (pid_t)number, e);
+}
+
+void sa_target_close(struct sa_target *t)
+{
+    if (t->kind)
+        t->kind->close(t);
+    free(t->rows);
+    free(t->names);
+    sa_threads_free(&t->threads);
+    memset(t, 0, sizeof(*t));
+}
+
+/* Room for more bytes at the end of an array. */
+static bool grow(void **array, size_t *cap, size_t needed)
+{
+    size_t more = *cap ? *cap : 4096;
+    void *p;
+
+    while (more < needed)
+        more *= 2;
+    if (more == *cap)
+        return true;
+    p = realloc(*array, more);
+    if (!p)
+        return false;
+    *array = p;
+    *cap = more;
+    return true;
+}
+
+static bool add_name(struct sa_target *t, const char *name, size_t *ret)
+{
+    size_t bytes = strlen(name) + 1;
+
+    if (!t->names_used && *name && !add_name(t, "", ret))
+        return false;
+    if (t->names_used && !*name) {
+        *ret = 0;
+        return true;
+    }
+    if (!grow((void **)&t->names, &t->names_cap, t->names_used + bytes))
+        return false;
+    memcpy(t->names + t->names_used, name, bytes);
+    *ret = t->names_used;
+    t->names_used += bytes;
+    return true;
+}
+
+bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64_t offset,
+                       unsigned access, const char *path)
+{
+    const struct sa_row *last = t->row_count ? &t->rows[t->row_count - 1] : NULL;
+    struct sa_row row = {.start = start, .end = end, .offset = offset, .access = access};
+
+    if (start >= end || (last && start < last->end) || t->row_count >= SA_TARGET_ROWS_MAX)
+        return false;
+    if (last && strcmp(sa_target_path(t, last), path) == 0)
+        row.path = last->path;
+    else if (!add_name(t, path, &row.path))
+        return false;
+    if (!grow((void **)&t->rows, &t->row_cap, (t->row_count + 1) * sizeof(row)))
+        return false;
+    t->rows[t->row_count++] = row;
+    return true;
+}
+
+const struct sa_row *sa_target_row(const struct sa_target *t, uint64_t address)
+{
+    size_t low = 0, high = t->row_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (t->rows[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < t->row_count && t->rows[low].start <= address ? &t->rows[low] : NULL;
+}
+
+void sa_target_set_auxiliary(struct sa_target *t, const void *vector, size_t bytes)
+{
+    Elf64_auxv_t entry;
+
+    for (size_t at = 0; at + sizeof(entry) <= bytes; at += sizeof(entry)) {
+        memcpy(&entry, (const char *)vector + at, sizeof(entry));
+        if (entry.a_type == AT_NULL)
+            break;
+        if (entry.a_type == AT_PHDR)
+            t->program_headers = entry.a_un.a_val;
+        if (entry.a_type == AT_SYSINFO_EHDR)
+            t->vdso = entry.a_un.a_val;
+    }
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command reads: a live process, or a core file. There is one way to its memory,
+ * sa_target_read; nothing is written to it, nothing runs in it, and it is not stopped.
+ *
+ * The target is not trusted. Whatever is read from it may be garbage: callers bound each length and
+ * check each number before they use it.
+ */
+#ifndef SA_TOOL_TARGET_TARGET_H
+#define SA_TOOL_TARGET_TARGET_H
+
+#include "tool/base/error.h"
+#include "tool/target/threads.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SA_TARGET_ROWS_MAX (1u << 20) /* mappings that are looked at */
+
+/* What the process may do with a mapping, and whether it shares it. */
+enum sa_access {
+    SA_ACCESS_READ = 1,
+    SA_ACCESS_WRITE = 2,
+    SA_ACCESS_EXECUTE = 4,
+    SA_ACCESS_SHARED = 8, /* a core does not tell */
+};
+
+/* A mapping. Of a core: a mapping of a file. */
+struct sa_row {
+    uint64_t start, end, offset;
+    size_t path;     /* where its name begins in names; that of names[0] is empty */
+    unsigned access; /* SA_ACCESS_... */
+};
+
+/* Memory that can be read; of a core, that the core itself holds. */
+struct sa_area {
+    uint64_t start, end;
+    unsigned access;  /* SA_ACCESS_... */
+    const char *path; /* the file's; "": none, or one of the kernel's names in brackets */
+};
+
+struct sa_target;
+
+/* The kind of a target. */
+struct sa_target_kind {
+    /* Exactly so many bytes, or false. */
+    bool (*read)(struct sa_target *t, uint64_t address, void *buffer, size_t bytes);
+    /* Where the file of a mapping can be opened now, other than by its name; false: nowhere else.
+     */
+    bool (*file)(struct sa_target *t, const struct sa_row *row, char *ret, size_t cap);
+    /* Area number i, in the order of addresses; false: there are not so many. */
+    bool (*area)(struct sa_target *t, size_t i, struct sa_area *ret);
+    void (*close)(struct sa_target *t);
+};
+
+struct sa_target {
+    const struct sa_target_kind *kind;
+    pid_t pid;       /* of the process, as its reader knows it; 0: not known */
+    bool live;       /* a process */
+    int64_t time_ns; /* when the memory was as it is, since 1970 */
+    struct sa_row *rows;
+    size_t row_count, row_cap;
+    char *names;
+    size_t names_used, names_cap;
+    uint64_t program_headers, vdso; /* addresses, from the auxiliary vector; 0: not known */
+    struct sa_threads threads;      /* of a core */
+    void *data;                     /* the kind's */
+};
+
+/* Whether an argument is the number of a process, not the path of a core. */
+bool sa_target_is_process(const char *what);
+
+/* Opens a process by its number, or else the core file of that name. */
+bool sa_target_open(struct sa_target *t, const char *what, struct sa_error *e);
+bool sa_target_open_process(struct sa_target *t, pid_t pid, struct sa_error *e);
+bool sa_target_open_core(struct sa_target *t, const char *path, struct sa_error *e);
+void sa_target_close(struct sa_target *t);
+
+static inline bool sa_target_read(struct sa_target *t, uint64_t address, void *buffer, size_t bytes)
+{
+    return bytes == 0 ||
+           (address && address + bytes > address && t->kind->read(t, address, buffer, bytes));
+}
+
+/* Adds a mapping; rows come in the order of addresses. False: no memory, or too many. */
+bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64_t offset,
+                       unsigned access, const char *path);
+
+/* The mapping with an address, or NULL. */
+const struct sa_row *sa_target_row(const struct sa_target *t, uint64_t address);
+
+static inline const char *sa_target_path(const struct sa_target *t, const struct sa_row *row)
+{
+    return t->names + row->path;
+}
+
+/* What the auxiliary vector tells, which is `bytes` long. */
+void sa_target_set_auxiliary(struct sa_target *t, const void *vector, size_t bytes);
+
+#endif
