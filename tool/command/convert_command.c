@@ -6,58 +6,36 @@
 #include "tool/reading/output.h"
 #include "tool/symbol/add_lines.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+extern const struct sa_command sa_command_convert;
+
 struct options {
-    const char *in, *out, *metric;
-    const struct sa_file_format *format;
-    bool lines;
+    const char *metric;
+    const struct sa_file_format *format; /* NULL: by the ending of the name */
+    int lines;
 };
 
-static int parse(int argc, char **argv, struct options *ret)
-{
-    static const struct option names[] = {{"format", required_argument, NULL, 'f'},
-                                          {"metric", required_argument, NULL, 'm'},
-                                          {"lines", no_argument, NULL, 'l'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    const char *format = NULL;
-    int c;
+#define NO_FORMAT "the format is none of pb.gz, pb, collapsed, folded, heap"
 
-    memset(ret, 0, sizeof(*ret));
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "f:m:lh", names, NULL)) != -1) {
-        if (c == 'h')
-            return sa_command_help(&sa_command_convert);
-        if (c == 'f')
-            format = optarg;
-        else if (c == 'm')
-            ret->metric = optarg;
-        else if (c == 'l')
-            ret->lines = true;
-        else
-            return sa_command_misused(&sa_command_convert, "there is no such option");
-    }
-    if (optind + 2 != argc)
-        return sa_command_misused(&sa_command_convert, "name a profile and the file to write");
-    ret->in = argv[optind];
-    ret->out = argv[optind + 1];
-    ret->format = sa_file_format_of(format ? format : ret->out);
-    if (!ret->format)
-        return sa_command_misused(&sa_command_convert,
-                                  "the format is none of pb.gz, pb, collapsed, folded, heap");
-    if (ret->metric && !ret->format->one_metric)
-        return sa_command_misused(&sa_command_convert, "this format has all metrics");
-    return -1;
+static const char *take_format(const char *argument, void *field)
+{
+    const struct sa_file_format *format = sa_file_format_of(argument);
+
+    if (!format)
+        return NO_FORMAT;
+    *(const struct sa_file_format **)field = format;
+    return NULL;
 }
 
-static void convert(const struct sa_profile_file *file, const struct options *o, struct sa_error *e)
+/* `names`: of the file, and of the one to write. */
+static void convert(const struct sa_profile_file *file, const struct sa_file_format *format,
+                    const char *metric_name, char **names, struct sa_error *e)
 {
     struct sa_buffer out = {NULL, 0, 0};
-    uint32_t metric = sa_file_metric(file, o->metric);
+    uint32_t metric = sa_file_metric(file, metric_name);
     char has[512] = "";
 
     if (metric == SA_FILE_NONE) {
@@ -66,14 +44,14 @@ static void convert(const struct sa_profile_file *file, const struct options *o,
 
             snprintf(has + used, sizeof(has) - used, " %s", file->types[i].name);
         }
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s', but%s", o->in, o->metric, has);
+        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s', but%s", names[0], metric_name, has);
         return;
     }
-    if (o->format->put(file, metric, &out))
-        sa_output_bytes(out.data, out.used, o->format->gzip,
-                        strcmp(o->out, "-") == 0 ? NULL : o->out, e);
+    if (format->put(file, metric, &out))
+        sa_output_bytes(out.data, out.used, format->gzip,
+                        strcmp(names[1], "-") == 0 ? NULL : names[1], e);
     else
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for %s", o->out);
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for %s", names[1]);
     sa_buffer_free(&out);
 }
 
@@ -88,41 +66,54 @@ static bool add_lines(struct sa_profile_file *file, struct sa_error *e)
 #endif
 }
 
-static int run(int argc, char **argv)
+static int run(const void *options, int count, char **operands)
 {
+    const struct options *o = options;
+    const struct sa_file_format *format = o->format ? o->format : sa_file_format_of(operands[1]);
     struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_profile_file file;
-    struct options o;
-    int code = parse(argc, argv, &o);
 
-    if (code >= 0)
-        return code;
-    if (sa_profile_file_read(&file, o.in, &e)) {
-        if (!o.lines || add_lines(&file, &e))
-            convert(&file, &o, &e);
+    (void)count;
+    if (!format)
+        return sa_command_misused(&sa_command_convert, NO_FORMAT);
+    if (o->metric && !format->one_metric)
+        return sa_command_misused(&sa_command_convert, "this format has all metrics");
+    if (sa_profile_file_read(&file, operands[0], &e)) {
+        if (!o->lines || add_lines(&file, &e))
+            convert(&file, format, o->metric, operands, &e);
         sa_profile_file_free(&file);
     }
     return sa_error_print(&e);
 }
 
+static const struct sa_command_option table[] = {
+    {'f', "format", "FORMAT",
+     "else the format follows from the ending of OUT: pb.gz, pb;\n"
+     "collapsed, folded (for flame graphs); heap (gperftools' text)\n",
+     offsetof(struct options, format), take_format},
+    {'m', "metric", "NAME",
+     "what a format with a single metric has, as inuse_objects; else\n"
+     "the one that the profile shows first\n",
+     offsetof(struct options, metric), sa_take_text},
+    {'l', "lines", NULL,
+     "add source files, lines and inlined functions, from the debug\n"
+     "information of the programs, and demangle names\n",
+     offsetof(struct options, lines), sa_take_flag},
+};
+
 const struct sa_command sa_command_convert = {
     .name = "convert",
-    .run = run,
     .what = "write a profile file in another format",
-    .usage =
-        "usage: sallocctl convert [--format FORMAT] [--metric NAME] [--lines] IN OUT\n"
-        "\n"
+    .synopsis = "[OPTION...] IN OUT\n",
+    .text =
         "Writes a profile in another format, with the same numbers to the byte. IN is a .pb.gz or\n"
         ".pb: of the library, of 'sallocctl profile', or of any program that writes\n"
-        "profile.proto. OUT '-' is stdout.\n"
-        "\n"
-        "  -f, --format FORMAT  else the format follows from the ending of OUT: pb.gz, pb;\n"
-        "                       collapsed, folded (for flame graphs); heap (gperftools' text)\n"
-        "  -m, --metric NAME    what a format with a single metric has, as inuse_objects; else "
-        "the\n"
-        "                       one that the profile shows first\n"
-        "  -l, --lines          add source files, lines and inlined functions, from the debug\n"
-        "                       information of the programs, and demangle names\n"
-        "\n"
-        "Exit code: 0 done, 1 a file cannot be read or written, 2 usage, 3 there is no such file,\n"
-        "7 it is no profile, or damaged.\n"};
+        "profile.proto. OUT '-' is stdout.\n",
+    .exit_codes = "0 done, 1 a file cannot be read or written, 2 usage, 3 there is no such file,\n"
+                  "7 it is no profile, or damaged.\n",
+    SA_COMMAND_OPTIONS(table, struct options),
+    .first = 2,
+    .last = 2,
+    .operands = "name a profile and the file to write",
+    .run = run,
+};

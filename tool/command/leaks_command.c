@@ -7,41 +7,14 @@
 #include "tool/target/stop.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 struct options {
-    const char *file, *what;
+    const char *file;
 };
-
-static int parse(int argc, char **argv, struct options *ret)
-{
-    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-
-    memset(ret, 0, sizeof(*ret));
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "o:h", names, NULL)) != -1) {
-        if (c == 'h')
-            return sa_command_help(&sa_command_leaks);
-        if (c != 'o')
-            return sa_command_misused(&sa_command_leaks, "there is no such option");
-        ret->file = optarg;
-    }
-    if (optind + 1 != argc)
-        return sa_command_misused(&sa_command_leaks, "name one process or core");
-    ret->what = argv[optind];
-    if (ret->file && !sa_output_format(ret->file))
-        return sa_command_misused(&sa_command_leaks,
-                                  "the file's ending is none of .pb.gz, .pb, .txt, .collapsed, "
-                                  ".folded");
-    return -1;
-}
 
 static double now_ms(void)
 {
@@ -124,25 +97,22 @@ static void put(struct found *f, const char *file, struct sa_error *e)
     free(live);
 }
 
-static int run(int argc, char **argv)
+static int run(const void *options, int count, char **operands)
 {
+    const struct options *o = options;
     struct sa_error e = {SA_EXIT_DONE, ""};
-    struct found *f = calloc(1, sizeof(*f));
-    struct options o;
-    int code = parse(argc, argv, &o);
+    struct found *f;
 
-    if (code >= 0) {
-        free(f);
-        return code;
-    }
+    (void)count;
+    f = calloc(1, sizeof(*f));
     if (!f) {
         sa_error_set(&e, SA_EXIT_FAILED, "there is no memory");
         return sa_error_print(&e);
     }
     f->leaks.scan.pages = -1;
-    stop_and_find(f, o.what, &e);
+    stop_and_find(f, operands[0], &e);
     if (!e.code && sa_leaks_find_holders(&f->leaks, &e))
-        put(f, o.file, &e);
+        put(f, o->file, &e);
     sa_leaks_close(&f->leaks);
     sa_outside_profile_free(&f->profile);
     sa_threads_free(&f->threads);
@@ -151,20 +121,24 @@ static int run(int argc, char **argv)
     return sa_error_print(&e);
 }
 
+static const struct sa_command_option table[] = {
+    {'o', "output", "FILE",
+     "write the lost blocks as a profile instead: .pb.gz, .pb\n"
+     "(profile.proto, for pprof), .txt (a table), .collapsed, .folded\n",
+     offsetof(struct options, file), sa_take_output},
+};
+
 const struct sa_command sa_command_leaks = {
     .name = "leaks",
-    .run = run,
     .what = "show which blocks nothing in a process or a core points to any more",
-    .usage =
-        "usage: sallocctl leaks [-o FILE] PID|CORE\n"
-        "\n"
+    .synopsis = "[-o FILE] PID|CORE\n",
+    .text =
         "Shows the sampled blocks that the program cannot reach any more, by call stack, with\n"
         "estimates of all such blocks and their confidence intervals. A process is stopped while\n"
-        "its memory is searched for pointers. It needs no preparation.\n"
-        "\n"
-        "  -o, --output FILE  write the lost blocks as a profile instead: .pb.gz, .pb\n"
-        "                     (profile.proto, for pprof), .txt (a table), .collapsed, .folded\n"
-        "\n"
-        "Exit code: 0 done, 1 the file cannot be written, 2 usage, 3 there is no such process or\n"
-        "core, 4 the kernel refuses to read it, 5 it does not run on salloc, 6 its library is of\n"
-        "another version, 7 its memory makes no sense or the core lacks it.\n"};
+        "its memory is searched for pointers. It needs no preparation.\n",
+    SA_COMMAND_OPTIONS(table, struct options),
+    .first = 1,
+    .last = 1,
+    .operands = "name one process or core",
+    .run = run,
+};

@@ -11,37 +11,38 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct sa_command *const commands[] = {
-    &sa_command_run,     &sa_command_ps,     &sa_command_profile, &sa_command_leaks,
-    &sa_command_convert, &sa_command_report, &sa_command_diff,    &sa_command_flame,
-};
-
-#define COMMANDS (sizeof(commands) / sizeof(*commands))
-
 static void print_commands(FILE *to)
 {
     fprintf(to, "usage: sallocctl COMMAND [ARGUMENT...]\n\n");
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->what);
+    for (size_t i = 0; i < sa_command_count; i++)
+        fprintf(to, "  %-10s %s\n", sa_commands[i]->name, sa_commands[i]->what);
     fprintf(to, "\n'sallocctl COMMAND --help' explains a command; doc/sallocctl.md all of them.\n");
 }
 
-int sa_command_help(const struct sa_command *command)
+static int unknown(const char *name)
 {
-    printf("%s", command->usage);
-    return fflush(stdout) == 0 ? SA_EXIT_DONE : SA_EXIT_FAILED;
-}
-
-int sa_command_misused(const struct sa_command *command, const char *why)
-{
-    fprintf(stderr, "sallocctl %s: %s\n%.*s\n", command->name, why,
-            (int)strcspn(command->usage, "\n"), command->usage);
+    fprintf(stderr, "sallocctl: there is no command '%s'\n", name);
+    print_commands(stderr);
     return SA_EXIT_USAGE;
 }
 
-int sa_command_is_help(const char *argument)
+/* help [--words] [COMMAND], help --manual: --words is for completion, --manual for the build. */
+static int help(int argc, char **argv)
 {
-    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
+    int words = argc >= 2 && strcmp(argv[1], "--words") == 0;
+    const char *name = argc > 1 + words ? argv[1 + words] : NULL;
+    const struct sa_command *command = name ? sa_command_find(name) : NULL;
+
+    if (argc == 2 && strcmp(argv[1], "--manual") == 0)
+        return sa_command_manual();
+    if (name && !command)
+        return unknown(name);
+    if (words)
+        return sa_command_words(command);
+    if (command)
+        return sa_command_help(command);
+    print_commands(stdout);
+    return fflush(stdout) == 0 ? SA_EXIT_DONE : SA_EXIT_FAILED;
 }
 
 /* Of the library's code, what estimates and writers need. */
@@ -54,21 +55,20 @@ static void start(void)
 
 int main(int argc, char **argv)
 {
-    if (argc >= 2 && sa_command_is_help(argv[1])) {
-        print_commands(stdout);
-        return fflush(stdout) == 0 ? SA_EXIT_DONE : SA_EXIT_FAILED;
-    }
+    const struct sa_command *command = argc >= 2 ? sa_command_find(argv[1]) : NULL;
+
+    if (argc >= 2 && (sa_command_is_help(argv[1]) || strcmp(argv[1], "help") == 0))
+        return help(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         printf("sallocctl %s\n", SALLOC_VERSION);
-        return SA_EXIT_DONE;
+        return fflush(stdout) == 0 ? SA_EXIT_DONE : SA_EXIT_FAILED;
     }
-    for (size_t i = 0; argc >= 2 && i < COMMANDS; i++)
-        if (strcmp(argv[1], commands[i]->name) == 0) {
-            start();
-            return commands[i]->run(argc - 1, argv + 1);
-        }
+    if (command) {
+        start();
+        return sa_command_call(command, argc - 1, argv + 1);
+    }
     if (argc >= 2)
-        fprintf(stderr, "sallocctl: there is no command '%s'\n", argv[1]);
+        return unknown(argv[1]);
     print_commands(stderr);
     return SA_EXIT_USAGE;
 }

@@ -7,54 +7,26 @@
 #include "tool/reading/reading.h"
 #include "tool/target/stop.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+extern const struct sa_command sa_command_profile;
+
 struct options {
     const char *file;
     enum salloc_profile_type type;
-    bool stop;
-    const char *what;
+    int stop;
 };
 
-static int parse(int argc, char **argv, struct options *ret)
+static const char *take_type(const char *argument, void *field)
 {
-    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
-                                          {"type", required_argument, NULL, 't'},
-                                          {"stop", no_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
+    bool peak = strcmp(argument, "peak") == 0;
 
-    memset(ret, 0, sizeof(*ret));
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "o:t:h", names, NULL)) != -1) {
-        if (c == 'h')
-            return sa_command_help(&sa_command_profile);
-        if (c == 'o')
-            ret->file = optarg;
-        else if (c == 's')
-            ret->stop = true;
-        else if (c != 't')
-            return sa_command_misused(&sa_command_profile, "there is no such option");
-        else if (strcmp(optarg, "peak") == 0)
-            ret->type = SALLOC_PROFILE_PEAK_HEAP;
-        else if (strcmp(optarg, "heap") != 0)
-            return sa_command_misused(&sa_command_profile, "the types are heap and peak");
-    }
-    if (optind + 1 != argc)
-        return sa_command_misused(&sa_command_profile, "name one process or core");
-    ret->what = argv[optind];
-    if (!ret->file && isatty(STDOUT_FILENO))
-        return sa_command_misused(&sa_command_profile,
-                                  "a profile is no text: name a file with -o, or use a pipe");
-    if (ret->file && !sa_output_format(ret->file))
-        return sa_command_misused(&sa_command_profile,
-                                  "the file's ending is none of .pb.gz, .pb, .txt, .collapsed, "
-                                  ".folded");
-    return -1;
+    if (!peak && strcmp(argument, "heap") != 0)
+        return "the types are heap and peak";
+    *(enum salloc_profile_type *)field = peak ? SALLOC_PROFILE_PEAK_HEAP : SALLOC_PROFILE_HEAP;
+    return NULL;
 }
 
 static void read_and_write(struct sa_reading *r, const struct options *o, struct sa_error *e)
@@ -74,41 +46,53 @@ static void read_and_write(struct sa_reading *r, const struct options *o, struct
     sa_outside_profile_free(&p);
 }
 
-static int run(int argc, char **argv)
+static int run(const void *options, int count, char **operands)
 {
+    const struct options *o = options;
     struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_reading r;
-    struct options o;
-    int code = parse(argc, argv, &o);
 
-    if (code >= 0)
-        return code;
-    if (sa_reading_open(&r, o.what, &e)) {
-        read_and_write(&r, &o, &e);
+    (void)count;
+    if (!o->file && isatty(STDOUT_FILENO))
+        return sa_command_misused(&sa_command_profile,
+                                  "a profile is no text: name a file with -o, or use a pipe");
+    if (sa_reading_open(&r, operands[0], &e)) {
+        read_and_write(&r, o, &e);
         sa_reading_close(&r);
     }
     return sa_error_print(&e);
 }
 
+static void set(void *options)
+{
+    *(struct options *)options = (struct options){.type = SALLOC_PROFILE_HEAP};
+}
+
+static const struct sa_command_option table[] = {
+    {'o', "output", "FILE",
+     "the format follows from the ending: .pb.gz, .pb (profile.proto, for\n"
+     "pprof), .txt (a table), .collapsed, .folded (for flame graphs).\n"
+     "Without it a .pb.gz goes to stdout.\n",
+     offsetof(struct options, file), sa_take_output},
+    {'t', "type", "TYPE", "heap; or peak: what was in use when most was\n",
+     offsetof(struct options, type), take_type},
+    {0, "stop", NULL, "stop the process for the milliseconds of the reading\n",
+     offsetof(struct options, stop), sa_take_flag},
+};
+
 const struct sa_command sa_command_profile = {
     .name = "profile",
-    .run = run,
     .what = "write the heap profile of a process or a core",
-    .usage =
-        "usage: sallocctl profile [-t heap|peak] [--stop] [-o FILE] PID|CORE\n"
-        "\n"
+    .synopsis = "[OPTION...] PID|CORE\n",
+    .text =
         "Writes the heap profile of a process that runs on salloc, or of its core: what is in "
         "use,\n"
-        "and what was ever allocated, for each call stack. The process needs no preparation. It "
-        "is\n"
-        "neither stopped nor changed.\n"
-        "\n"
-        "  -o, --output FILE  the format follows from the ending: .pb.gz, .pb (profile.proto, for\n"
-        "                     pprof), .txt (a table), .collapsed, .folded (for flame graphs).\n"
-        "                     Without it a .pb.gz goes to stdout.\n"
-        "  -t, --type TYPE    heap; or peak: what was in use when most was\n"
-        "      --stop         stop the process for the milliseconds of the reading\n"
-        "\n"
-        "Exit code: 0 done, 1 the file cannot be written, 2 usage, 3 there is no such process or\n"
-        "core, 4 the kernel refuses to read it, 5 it does not run on salloc, 6 its library is of\n"
-        "another version, 7 its memory makes no sense or the core lacks it.\n"};
+        "and what was ever allocated, for each call stack. The process needs no preparation. It\n"
+        "is neither stopped nor changed.\n",
+    SA_COMMAND_OPTIONS(table, struct options),
+    .first = 1,
+    .last = 1,
+    .operands = "name one process or core",
+    .set = set,
+    .run = run,
+};

@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,16 +115,15 @@ static pid_t *list_processes(size_t *ret_count)
     return list;
 }
 
-static int run(int argc, char **argv)
+static int run(const void *options, int operand_count, char **operands)
 {
     size_t count, refused = 0, damaged = 0;
     struct line line;
     pid_t *list;
 
-    if (argc == 2 && sa_command_is_help(argv[1]))
-        return sa_command_help(&sa_command_ps);
-    if (argc != 1)
-        return sa_command_misused(&sa_command_ps, "it takes no arguments");
+    (void)options;
+    (void)operand_count;
+    (void)operands;
     list = list_processes(&count);
     if (!list) {
         fprintf(stderr, "sallocctl: /proc cannot be read\n");
@@ -157,16 +155,15 @@ static int run(int argc, char **argv)
 
 const struct sa_command sa_command_ps = {
     .name = "ps",
-    .run = run,
     .what = "list the processes that run on salloc",
-    .usage = "usage: sallocctl ps\n"
-             "\n"
-             "Lists the processes that run on salloc and may be read, by PID:\n"
-             "\n"
-             "  RSS MiB     memory of the process, of all kinds\n"
-             "  SALLOC MiB  of the allocator: all that it uses\n"
-             "  IN USE MiB  in use by the program, as estimated from the samples\n"
-             "  SAMPLES     live samples, of which the estimate is made\n"
-             "\n"
-             "Exit code: 0 done, 1 it could not be printed, 2 usage, 7 one could not be "
-             "understood.\n"};
+    .synopsis = "\n",
+    .text = "Lists the processes that run on salloc and may be read, by PID:\n"
+            "\n"
+            "  RSS MiB     memory of the process, of all kinds\n"
+            "  SALLOC MiB  of the allocator: all that it uses\n"
+            "  IN USE MiB  in use by the program, as estimated from the samples\n"
+            "  SAMPLES     live samples, of which the estimate is made\n",
+    .exit_codes = "0 done, 1 it could not be printed, 2 usage, 7 one could not be understood.\n",
+    .operands = "it takes no arguments",
+    .run = run,
+};

@@ -19,29 +19,23 @@ struct sa_report_options sa_report_options_default(void)
     return (struct sa_report_options){.rows = ROWS, .width = terminal ? size.ws_col : 0};
 }
 
-int sa_report_option(const struct sa_command *command, int letter, const char *argument,
-                     struct sa_report_options *ret)
+const char *sa_take_tables(const char *argument, void *field)
 {
-    unsigned long rows;
-    char *end;
+    unsigned by = sa_report_by(argument);
 
-    switch (letter) {
-    case 'm':
-        ret->metric = argument;
-        return -1;
-    case 'b':
-        ret->by = sa_report_by(argument);
-        if (ret->by)
-            return -1;
-        return sa_command_misused(command, "the tables are function, line, library, size, thread, "
-                                           "lifetime, stack");
-    case 'n':
-        rows = strtoul(argument, &end, 10);
-        if (*end || end == argument || rows > ROWS_MAX)
-            return sa_command_misused(command, "--rows needs a number; 0: all");
-        ret->rows = (unsigned)rows;
-        return -1;
-    default:
-        return sa_command_misused(command, "there is no such option");
-    }
+    if (!by)
+        return "the tables are function, line, library, size, thread, lifetime, stack";
+    *(unsigned *)field = by;
+    return NULL;
+}
+
+const char *sa_take_rows(const char *argument, void *field)
+{
+    char *end;
+    unsigned long rows = strtoul(argument, &end, 10);
+
+    if (*end || end == argument || *argument == '-' || rows > ROWS_MAX)
+        return "it needs a number; 0: all";
+    *(unsigned *)field = (unsigned)rows;
+    return NULL;
 }

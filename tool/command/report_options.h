@@ -6,20 +6,29 @@
 #include "tool/command/command.h"
 #include "tool/report/file_report.h"
 
-/* For getopt_long, with the entries of SA_REPORT_OPTIONS in the list of long names. */
-#define SA_REPORT_LETTERS "m:b:n:"
-#define SA_REPORT_OPTIONS                                                                          \
-    {"metric", required_argument, NULL, 'm'}, {"by", required_argument, NULL, 'b'},                \
+/* Rows of a table of options; the struct `type` has a struct sa_report_options `field`. */
+#define SA_OPTION_METRIC(type, field)                                                              \
     {                                                                                              \
-        "rows", required_argument, NULL, 'n'                                                       \
+        'm', "metric", "NAME", "as alloc_space; else the one that the profile shows first\n",      \
+            offsetof(type, field.metric), sa_take_text                                             \
+    }
+#define SA_OPTION_BY(type, field)                                                                  \
+    {                                                                                              \
+        'b', "by", "TABLES",                                                                       \
+            "which tables, as line,stack: function, line, library, size, thread,\n"                \
+            "lifetime, stack; else all that have something to say\n",                              \
+            offsetof(type, field.by), sa_take_tables                                               \
+    }
+#define SA_OPTION_ROWS(type, field)                                                                \
+    {                                                                                              \
+        'n', "rows", "N", "the N largest rows of each table, 10 without it; 0: all\n",             \
+            offsetof(type, field.rows), sa_take_rows                                               \
     }
 
 /* The options before any is given: ten rows, the columns of the terminal. */
 struct sa_report_options sa_report_options_default(void);
 
-/* Takes an option with its argument, or says what is wrong with it. Returns the exit code then,
- * else -1. */
-int sa_report_option(const struct sa_command *command, int letter, const char *argument,
-                     struct sa_report_options *ret);
+const char *sa_take_tables(const char *argument, void *field);
+const char *sa_take_rows(const char *argument, void *field);
 
 #endif

@@ -6,7 +6,6 @@
 #include "tool/run/run_page.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,47 +17,11 @@
 #define NOT_FOUND 127
 #define CONF_MAX  4096
 
+extern const struct sa_command sa_command_run;
+
 struct options {
     const char *library, *profile, *page, *type, *stats, *conf;
 };
-
-static int parse(int argc, char **argv, struct options *ret)
-{
-    static const struct option names[] = {
-        {"library", required_argument, NULL, 'l'}, {"output", required_argument, NULL, 'o'},
-        {"html", required_argument, NULL, 'p'},    {"type", required_argument, NULL, 't'},
-        {"stats", required_argument, NULL, 's'},   {"conf", required_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    int c;
-
-    memset(ret, 0, sizeof(*ret));
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "+l:o:t:s:c:h", names, NULL)) != -1) {
-        if (c == 'h')
-            return sa_command_help(&sa_command_run);
-        if (c == 'l')
-            ret->library = optarg;
-        else if (c == 'o')
-            ret->profile = optarg;
-        else if (c == 'p')
-            ret->page = optarg;
-        else if (c == 't')
-            ret->type = optarg;
-        else if (c == 's')
-            ret->stats = optarg;
-        else if (c == 'c')
-            ret->conf = optarg;
-        else
-            return sa_command_misused(&sa_command_run, "there is no such option");
-    }
-    if (optind == argc)
-        return sa_command_misused(&sa_command_run, "name a program");
-    if (ret->profile && ret->page)
-        return sa_command_misused(&sa_command_run, "-o and --html exclude each other");
-    if (ret->type && !ret->profile && !ret->page)
-        return sa_command_misused(&sa_command_run, "-t needs -o or --html");
-    return -1;
-}
 
 /* The library beside this program: in the same folder, above it (a build), or where it is
  * installed. */
@@ -129,14 +92,17 @@ static bool set_preload(const char *library)
     return fine;
 }
 
-static int run(int argc, char **argv)
+static int run(const void *options, int count, char **operands)
 {
     char library[4096], profile[SA_RUN_PROFILE_MAX];
-    struct options o;
-    int code = parse(argc, argv, &o), error;
+    struct options o = *(const struct options *)options;
+    int code, error;
 
-    if (code >= 0)
-        return code;
+    (void)count;
+    if (o.profile && o.page)
+        return sa_command_misused(&sa_command_run, "-o and --html exclude each other");
+    if (o.type && !o.profile && !o.page)
+        return sa_command_misused(&sa_command_run, "-t needs -o or --html");
     if (o.library ? !realpath(o.library, library) : !find_library(library, sizeof(library))) {
         fprintf(stderr, "sallocctl: %s is not to be found; name it with --library\n",
                 o.library ? o.library : LIBRARY);
@@ -154,37 +120,47 @@ static int run(int argc, char **argv)
         return NOT_RUN;
     }
     if (o.page) {
-        code = sa_run_page(argv + optind, profile, o.page, &error);
+        code = sa_run_page(operands, profile, o.page, &error);
         if (!error)
             return code;
     } else {
-        execvp(argv[optind], argv + optind);
+        execvp(operands[0], operands);
         error = errno;
     }
-    fprintf(stderr, "sallocctl: %s: %s\n", argv[optind], strerror(error));
+    fprintf(stderr, "sallocctl: %s: %s\n", operands[0], strerror(error));
     return error == ENOENT ? NOT_FOUND : NOT_RUN;
 }
 
+static const struct sa_command_option table[] = {
+    {'o', "output", "FILE",
+     "write a profile at exit; the ending is the format, and %p in the\n"
+     "name the PID (doc/profiles.md)\n",
+     offsetof(struct options, profile), sa_take_text},
+    {0, "html", "PAGE", "write a page with a flame graph of the profile at exit\n",
+     offsetof(struct options, page), sa_take_text},
+    {'t', "type", "TYPE", "of that profile: heap, peak, fragmentation, allocation, lifetime\n",
+     offsetof(struct options, type), sa_take_text},
+    {'s', "stats", "FILE", "write a stats page at exit (doc/stats.md)\n",
+     offsetof(struct options, stats), sa_take_text},
+    {'c', "conf", "OPTIONS", "options as in SALLOC_CONF (doc/tuning.md)\n",
+     offsetof(struct options, conf), sa_take_text},
+    {'l', "library", "FILE", "the library; else the one beside this program\n",
+     offsetof(struct options, library), sa_take_text},
+};
+
 const struct sa_command sa_command_run = {
     .name = "run",
-    .run = run,
     .what = "run a program on salloc",
-    .usage =
-        "usage: sallocctl run [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
-        "\n"
+    .synopsis = "[OPTION...] [--] PROGRAM [ARGUMENT...]\n",
+    .text =
         "Runs a program on salloc, and all that it starts. The exit status is the program's.\n"
-        "\n"
-        "  -o, --output FILE   write a profile at exit; the ending is the format, and %p in the\n"
-        "                      name the PID (doc/profiles.md)\n"
-        "      --html PAGE     write a page with a flame graph of the profile at exit\n"
-        "  -t, --type TYPE     of that profile: heap, peak, fragmentation, allocation,\n"
-        "                      lifetime\n"
-        "  -s, --stats FILE    write a stats page at exit (doc/stats.md)\n"
-        "  -c, --conf OPTIONS  options as in SALLOC_CONF (doc/tuning.md)\n"
-        "  -l, --library FILE  the library; else the one beside this program\n"
-        "\n"
         "Options in the variable SALLOC_CONF hold, too; those named here win. Without effect on\n"
-        "static programs and, as all of LD_PRELOAD, on those that gain privileges.\n"
-        "\n"
-        "Exit code: the program's; 2 usage, 126 it cannot be run, 127 there is no such "
-        "program.\n"};
+        "static programs and, as all of LD_PRELOAD, on those that gain privileges.\n",
+    .exit_codes = "the program's; 2 usage, 126 it cannot be run, 127 there is no such program.\n",
+    SA_COMMAND_OPTIONS(table, struct options),
+    .starts_program = 1,
+    .first = 1,
+    .last = -1,
+    .operands = "name a program",
+    .run = run,
+};
