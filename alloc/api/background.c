@@ -355,7 +355,7 @@ SA_RARE void sa_background_leave(void)
 
 /* Begins a call from outside. The fork gate puts a child right that no handler has announced: there
  * is no thread in it. */
-static void background_enter(void)
+SA_RARE static void background_enter(void)
 {
     sa_init();
     if (sa_fork_gate_enter())

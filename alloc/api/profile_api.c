@@ -14,6 +14,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/fork_gate.h"
@@ -28,6 +29,9 @@
 
 #include <errno.h>
 #include <string.h>
+
+/* No version has a struct of more bytes: the caller's `size` is not set. */
+#define STRUCT_MAX 4096
 
 static struct sa_profile *aside; /* atomic: a stack, linked by `next`. Threads push with release,
                                     and take all of it with acquire. */
@@ -268,6 +272,73 @@ SA_EXPORT int salloc_profile_write_file(const salloc_profile *profile, const cha
         error = -sa_profile_write_file(profile_of(profile), path);
     errno = error ? error : saved;
     return error ? -1 : 0;
+}
+
+SA_EXPORT int salloc_profile_write_fd(const salloc_profile *profile, int fd, const char *format)
+{
+    int saved = errno, error = EINVAL;
+
+    if (profile && format)
+        error = -sa_profile_write_fd(profile_of(profile), fd, format);
+    errno = error ? error : saved;
+    return error ? -1 : 0;
+}
+
+/* The function that salloc_profile_write passes bytes to, and its last result. */
+struct written {
+    int (*write)(void *arg, const void *data, size_t size);
+    void *arg;
+    int result;
+};
+
+static int write_piece(void *arg, const void *data, size_t size)
+{
+    struct written *w = arg;
+
+    w->result = w->write(w->arg, data, size);
+    return w->result ? -ECANCELED : 0;
+}
+
+SA_EXPORT int salloc_profile_write(const salloc_profile *profile, const char *format,
+                                   int (*write)(void *arg, const void *data, size_t size),
+                                   void *arg)
+{
+    struct written w = {write, arg, 0};
+    int saved = errno, error = EINVAL;
+
+    if (profile && format && write)
+        error = -sa_profile_write(profile_of(profile), format, write_piece, &w);
+    errno = w.result > 0 ? w.result : error ? error : saved;
+    return error ? -1 : 0;
+}
+
+SA_EXPORT int salloc_profile_get_info(const salloc_profile *profile,
+                                      struct salloc_profile_info *info)
+{
+    const struct sa_profile *p = profile_of(profile);
+    struct salloc_profile_info known = {.size = sizeof(known)};
+
+    if (!p || !info || info->size < offsetof(struct salloc_profile_info, samples) ||
+        info->size > STRUCT_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    known.type = p->type;
+    known.time_ns = p->time_ns;
+    known.duration_ns = p->duration_ns;
+    known.interval = p->interval;
+    known.samples_dropped = p->samples_dropped;
+    known.stacks_dropped = p->stacks_dropped;
+    known.stacks_evicted = p->stacks_evicted;
+    for (size_t i = 0; i < p->bucket_count; i++)
+        known.samples += p->buckets[i].samples;
+    for (size_t i = 0; p->type == SALLOC_PROFILE_ALLOCATIONS && i < p->total_count; i++)
+        known.samples += p->totals[i].sums.samples + p->totals[i].sums.certain;
+    /* The rest of a longer struct, of a later version, becomes 0. */
+    memset((char *)info + sizeof(size_t), 0, info->size - sizeof(size_t));
+    memcpy((char *)info + sizeof(size_t), (char *)&known + sizeof(size_t),
+           sa_min(info->size, sizeof(known)) - sizeof(size_t));
+    return 0;
 }
 
 SA_EXPORT void salloc_profile_free(salloc_profile *profile)

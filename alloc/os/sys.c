@@ -53,7 +53,7 @@ void *sa_sys_mmap(void *hint, size_t bytes, int prot, int flags)
     return sa_syscall_failed(r) ? NULL : (void *)r;
 }
 
-int sa_sys_munmap(void *p, size_t bytes)
+SA_RARE int sa_sys_munmap(void *p, size_t bytes)
 {
     return (int)sa_syscall(SYS_munmap, p, bytes);
 }
@@ -88,7 +88,7 @@ int sa_sys_mprotect(void *p, size_t bytes, int prot)
     return (int)sa_syscall(SYS_mprotect, p, bytes, prot);
 }
 
-int sa_sys_msync(void *p, size_t bytes, int flags)
+SA_RARE int sa_sys_msync(void *p, size_t bytes, int flags)
 {
     return (int)sa_syscall(SYS_msync, p, bytes, flags);
 }

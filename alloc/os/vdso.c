@@ -125,7 +125,7 @@ uint64_t sa_vdso_clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-long sa_vdso_cpu(unsigned *ret_cpu, unsigned *ret_node)
+SA_RARE long sa_vdso_cpu(unsigned *ret_cpu, unsigned *ret_node)
 {
     if (vdso.cpu)
         return vdso.cpu(ret_cpu, ret_node, NULL);

@@ -191,7 +191,7 @@ SA_RARE void *sa_vm_lengthen(void *p, size_t old_bytes, size_t bytes)
 }
 
 /* Unmaps memory, or puts it on the list `stuck` if the kernel refuses. */
-static void unmap_counted(void *p, size_t bytes, uint64_t *count)
+SA_RARE static void unmap_counted(void *p, size_t bytes, uint64_t *count)
 {
     struct stuck *s = p;
 
@@ -207,12 +207,12 @@ static void unmap_counted(void *p, size_t bytes, uint64_t *count)
     }
 }
 
-void sa_vm_unmap(void *p, size_t bytes)
+SA_RARE void sa_vm_unmap(void *p, size_t bytes)
 {
     unmap_counted(p, bytes, &sa_vm.used_bytes);
 }
 
-void sa_vm_unmap_space(void *p, size_t bytes)
+SA_RARE void sa_vm_unmap_space(void *p, size_t bytes)
 {
     unmap_counted(p, bytes, &sa_vm.space_bytes);
 }

@@ -319,6 +319,47 @@ int salloc_profile_estimate_matching(const salloc_profile *profile,
  */
 int salloc_profile_write_file(const salloc_profile *profile, const char *path);
 
+/**
+ * Writes the profile to an open descriptor, in a format that is named by its ending (".pb.gz"), as
+ * for salloc_profile_write_file. The descriptor stays open, and must not be a socket that does not
+ * block: EAGAIN is an error. A pipe without a reader gives EPIPE and no signal. A write that fails
+ * may have written a part.
+ *
+ * @return as salloc_profile_write_file.
+ */
+int salloc_profile_write_fd(const salloc_profile *profile, int fd, const char *format);
+
+/**
+ * Passes the bytes of such a file to a function, one piece of at most 64 KiB after the other, until
+ * it returns non-zero.
+ *
+ * @return 0, or -1 with errno: the number that `write` has returned, if it is positive; ECANCELED
+ *         if it is negative; EINVAL (null argument, unknown format); ENOMEM.
+ */
+int salloc_profile_write(const salloc_profile *profile, const char *format,
+                         int (*write)(void *arg, const void *data, size_t size), void *arg);
+
+/** What salloc_profile_get_info tells. Later versions may add fields at the end. */
+struct salloc_profile_info {
+    size_t size; /**< set by the caller: sizeof(struct salloc_profile_info) */
+    enum salloc_profile_type type;
+    int64_t time_ns;     /**< since 1970: start of the recording, the peak, or the snapshot */
+    int64_t duration_ns; /**< of a recording; 0: a profile of one moment */
+    int64_t interval;    /**< sampling interval in bytes when the profile was made; 0: off */
+    uint64_t samples;    /**< in the profile */
+    /** Losses since the program began: samples for which there was no memory, samples whose stack
+     * had no room, and samples whose stack made room for others after their block was freed. */
+    uint64_t samples_dropped, stacks_dropped, stacks_evicted;
+};
+
+/**
+ * Stores what a profile is about. A library that is older than the program's header sets the fields
+ * that it does not know to 0.
+ *
+ * @return 0, or -1 with errno EINVAL (null argument, or a size that no version has).
+ */
+int salloc_profile_get_info(const salloc_profile *profile, struct salloc_profile_info *info);
+
 /** Frees a profile and all that its structs point to. NULL is allowed. */
 void salloc_profile_free(salloc_profile *profile);
 

@@ -18,6 +18,14 @@
 extern "C" {
 #endif
 
+/** The version of this header. SALLOC_VERSION_NUMBER grows with each release: for #if. */
+#define SALLOC_VERSION_MAJOR  0
+#define SALLOC_VERSION_MINOR  2
+#define SALLOC_VERSION_PATCH  0
+#define SALLOC_VERSION_STRING "0.2.0"
+#define SALLOC_VERSION_NUMBER                                                                      \
+    (SALLOC_VERSION_MAJOR * 10000 + SALLOC_VERSION_MINOR * 100 + SALLOC_VERSION_PATCH)
+
 /** Version of the running library, as "major.minor.patch". The string is static: do not free it. */
 const char *salloc_version(void);
 

@@ -247,7 +247,7 @@ bool sa_rate_of_class_at(unsigned cls, uint32_t generation, uint32_t mask, struc
     return read_class(cls, now - ((now - generation) & mask), ret);
 }
 
-int64_t sa_rates_interval(void)
+SA_RARE int64_t sa_rates_interval(void)
 {
     uint32_t generation;
     int64_t interval;

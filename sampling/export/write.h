@@ -33,6 +33,12 @@ const struct sa_profile_format *sa_profile_format_of(const char *name);
  * negative error number. */
 int sa_profile_write_file(const struct sa_profile *profile, const char *pattern);
 
+/* Write to an open descriptor, and to a function, in the format whose ending is `format`. What the
+ * function returns ends the writing, and is returned, unless it is 0. */
+int sa_profile_write_fd(const struct sa_profile *profile, int fd, const char *format);
+int sa_profile_write(const struct sa_profile *profile, const char *format,
+                     int (*write)(void *arg, const void *data, size_t bytes), void *arg);
+
 /* As sa_profile_write_file, to a destination that was made before. */
 int sa_profile_write_to(const struct sa_profile *profile, const struct sa_destination *d);
 

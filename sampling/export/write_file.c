@@ -29,11 +29,12 @@ static int sink(void *file, const void *data, size_t bytes)
     return sa_file_write(file, data, bytes);
 }
 
-/* Writes a profile to an open file. Returns 0 or a negative error number. */
+/* Writes a profile to a function. Returns 0, a negative error number, or what the function has
+ * returned. */
 static int write_into(const struct sa_profile *profile, const struct sa_profile_format *format,
-                      struct sa_file *file)
+                      int (*to)(void *, const void *, size_t), void *arg)
 {
-    struct sa_sink *out = sa_sink_open(sink, file, format->gzip);
+    struct sa_sink *out = sa_sink_open(to, arg, format->gzip);
     int failed, closed;
 
     if (!out)
@@ -65,7 +66,7 @@ static int write_to(const struct sa_profile *profile, const struct sa_destinatio
         failed = sa_destination_begin(d, &room->file, room->path, format->write == sa_write_report);
     if (failed)
         return failed;
-    failed = write_into(profile, format, &room->file);
+    failed = write_into(profile, format, sink, &room->file);
     if (failed)
         sa_file_abandon(&room->file);
     else
@@ -81,6 +82,29 @@ int sa_profile_write_to(const struct sa_profile *profile, const struct sa_destin
     if (!room)
         return -ENOMEM;
     failed = write_to(profile, d, room);
+    sa_vm_unmap(room, ROOM_BYTES);
+    return failed;
+}
+
+int sa_profile_write(const struct sa_profile *profile, const char *format,
+                     int (*write)(void *arg, const void *data, size_t bytes), void *arg)
+{
+    const struct sa_profile_format *found = sa_profile_format_of(format);
+
+    return found ? write_into(profile, found, write, arg) : -EINVAL;
+}
+
+int sa_profile_write_fd(const struct sa_profile *profile, int fd, const char *format)
+{
+    struct room *room = sa_vm_map(NULL, ROOM_BYTES, "salloc file");
+    int failed;
+
+    if (!room)
+        return -ENOMEM;
+    sa_file_begin_descriptor(&room->file, fd);
+    failed = sa_profile_write(profile, format, sink, &room->file);
+    if (!failed)
+        failed = sa_file_commit(&room->file);
     sa_vm_unmap(room, ROOM_BYTES);
     return failed;
 }

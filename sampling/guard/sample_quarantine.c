@@ -100,7 +100,7 @@ SA_RARE void sa_sample_quarantine_pause(void)
     sa_store_relaxed(&quarantine.pause_end, sa_clock_coarse_ns() + PAUSE_NS);
 }
 
-bool sa_sample_quarantine_paused(void)
+SA_RARE bool sa_sample_quarantine_paused(void)
 {
     uint64_t end = sa_load_relaxed(&quarantine.pause_end);
 

@@ -125,7 +125,7 @@ static void live_drop(struct sa_sample *s) SA_REQUIRES(SA_RANK_SAMPLES)
     live.unused = s;
 }
 
-void sa_live_drop(struct sa_sample *s)
+SA_RARE void sa_live_drop(struct sa_sample *s)
 {
     live_lock();
     live_drop(s);

@@ -105,7 +105,7 @@ static unsigned capture(const void *frame, bool rbp_saved, uintptr_t *pc, unsign
     return sa_unwind_libgcc(frame, pc, max);
 }
 
-unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned max)
+SA_RARE unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned max)
 {
     return capture(frame, false, pc, max);
 }

@@ -393,7 +393,7 @@ struct sa_stack *sa_stack_intern(const uintptr_t *pc, unsigned depth)
     return s ? s : &sa_stack_unknown;
 }
 
-void sa_stack_ref_locked(struct sa_stack *stack)
+SA_RARE void sa_stack_ref_locked(struct sa_stack *stack)
 {
     SA_DCHECK_HELD(SA_RANK_STACKS);
     SA_DCHECK(stack->references < UINT32_MAX);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libsalloc.so defines exactly what it should: the names of salloc.map, and of salloc_* those that a public
-header declares. All of this libc's malloc family is among them: a function left to libc's own heap crashes
+"""libsalloc.so defines exactly what it should: the names of salloc.map with a version, those of base_names.list
+without one. Public headers declare all of salloc_*. All of this libc's malloc family is among them: a function left to libc's own heap crashes
 as soon as a block crosses over.
 usage: check_exports.py ROOT LIBRARY
 """
@@ -22,11 +22,20 @@ FAMILY = re.compile(r'^(__libc_|__posix_|__)?'
 
 
 def map_names(text):
-    """(names, patterns) of the global section of a linker version script."""
+    """The names of the global section of a linker version script."""
     text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
     section = re.search(r'global:(.*?)local:', text, flags=re.S).group(1)
-    names = [n.strip() for n in section.split(';') if n.strip()]
-    return {n for n in names if '*' not in n}, {n for n in names if '*' in n}
+    return {n.strip() for n in section.split(';') if n.strip()}
+
+
+def versions(library):
+    """{name: its version, or ''} of the exported symbols."""
+    found = {}
+    for line in lint.output('nm', '-D', '--defined-only', library).splitlines():
+        name, _, version = line.split()[-1].partition('@')
+        if not name.startswith('SALLOC_'):  # the version itself
+            found[name] = version.lstrip('@')
+    return found
 
 
 def libc_path():
@@ -39,27 +48,32 @@ def libc_path():
 
 def main(root, library):
     findings = lint.Findings()
-    names, patterns = map_names(lint.read(root, 'alloc/api/salloc.map'))
-    exported = set(lint.dynamic_symbols(library, undefined=False))
+    versioned = map_names(lint.read(root, 'alloc/api/salloc.map'))
+    base = set(re.sub(r'#.*', '', lint.read(root, 'alloc/api/base_names.list')).split())
+    names = versioned | base
+    exported = versions(library)
     declared = set()
 
-    if patterns != {'salloc_*'}:
-        findings.add('alloc/api/salloc.map', None, 'patterns other than salloc_*: %s' % patterns)
     for path in lint.source_files(root, r'^include/salloc/.*\.h$'):
         text = lint.without_comments(lint.read(root, path))
         declared |= set(re.findall(r'\b(salloc_\w+)\s*\(', text))
-    for name in sorted(names - exported):
-        findings.add(library, None, '%s is in salloc.map and not defined' % name)
-    for name in sorted(declared - exported):
+    for name in sorted(names - set(exported)):
+        findings.add(library, None, '%s is in salloc.map or base_names.list and not defined' % name)
+    for name in sorted(declared - set(exported)):
         findings.add(library, None, '%s is declared in a public header and not defined' % name)
-    for name in sorted(exported - names - declared):
-        findings.add(library, None, '%s is exported and neither in salloc.map nor declared' % name)
+    for name, version in sorted(exported.items()):
+        if name not in names:
+            findings.add(library, None, '%s is exported and neither in salloc.map nor in base_names.list' % name)
+        elif name.startswith('salloc_') and name not in declared and name != 'salloc_abort_message':
+            findings.add(library, None, '%s is exported and in no public header' % name)
+        elif bool(version) != (name in versioned):
+            findings.add(library, None, '%s has the version "%s"' % (name, version))
     libc = libc_path()
     family = {n for n in lint.dynamic_symbols(libc, undefined=False)
               if FAMILY.match(n) and n not in NOT_THE_HEAP} if libc else set()
     if libc and len(family) < 20:
         findings.add(libc, None, 'only %d functions of the malloc family seen' % len(family))
-    for name in sorted(family - exported):
+    for name in sorted(family - set(exported)):
         findings.add(libc, None, '%s would come from libc\'s own heap' % name)
     findings.finish('%d exports, %d of libc\'s malloc family' % (len(exported), len(family)))
 

@@ -13,12 +13,12 @@ unsigned sa_size_info_bucket(size_t pages)
                             SA_SIZE_BUCKETS - 1);
 }
 
-size_t sa_size_info_min(unsigned bucket)
+SA_RARE size_t sa_size_info_min(unsigned bucket)
 {
     return bucket < SA_SIZE_EXACT ? bucket : (size_t)SA_SIZE_EXACT << (bucket - SA_SIZE_EXACT);
 }
 
-size_t sa_size_info_max(unsigned bucket)
+SA_RARE size_t sa_size_info_max(unsigned bucket)
 {
     return bucket < SA_SIZE_EXACT ? bucket : sa_size_info_min(bucket + 1) - 1;
 }
