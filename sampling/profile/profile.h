@@ -62,11 +62,16 @@ struct sa_sample_copy {
 
 /* The process of a profile that was made outside of it (tool/), where writers ask the system. */
 struct sa_mappings; /* sampling/symbolize/mappings.h */
+struct sa_symbol;   /* sampling/symbolize/symbols.h */
+struct sa_buffer;
 struct sa_profile_origin {
     int pid; /* 0: not known */
     int (*mappings)(const struct sa_profile_origin *origin, struct sa_mappings *ret);
     void (*thread_name)(const struct sa_profile_origin *origin, uint32_t tid, char *ret,
                         size_t cap);
+    /* Names generated code, which is in no object, as sa_symbols_find does that of an object. */
+    void (*code_names)(const struct sa_profile_origin *origin, struct sa_symbol *symbols,
+                       size_t count, struct sa_buffer *names);
     void *arg;
 };
 

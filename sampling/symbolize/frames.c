@@ -143,7 +143,8 @@ static const struct sa_object *object_of(const struct sa_frames *f, const struct
 }
 
 /* Names `count` neighbouring frames that are in one object, or all in none. False: no memory. */
-static bool name_object(struct sa_frames *f, size_t first, size_t count, struct sa_buffer *scratch)
+static bool name_object(struct sa_frames *f, size_t first, size_t count,
+                        const struct sa_profile_origin *origin, struct sa_buffer *scratch)
 {
     struct sa_frame *frame = (struct sa_frame *)f->frames.data + first;
     const struct sa_object *object = object_of(f, frame);
@@ -154,11 +155,12 @@ static bool name_object(struct sa_frames *f, size_t first, size_t count, struct 
     symbols = sa_buffer_add(scratch, count * sizeof(*symbols));
     if (!symbols)
         return false;
-    if (object) {
-        for (size_t i = 0; i < count; i++)
-            symbols[i].address = frame[i].pc - 1 - object->base;
+    for (size_t i = 0; i < count; i++)
+        symbols[i].address = frame[i].pc - 1 - (object ? object->base : 0);
+    if (object)
         found = !object->vdso && sa_symbols_find(&f->mappings, object, symbols, count, &f->names);
-    }
+    else if (origin && origin->code_names)
+        origin->code_names(origin, symbols, count, &f->names);
     for (size_t i = 0; i < count; i++) {
         frame[i].name = symbols[i].name;
         frame[i].guess = object && !found;
@@ -171,7 +173,7 @@ static bool name_object(struct sa_frames *f, size_t first, size_t count, struct 
     return true;
 }
 
-static bool name_all(struct sa_frames *f)
+static bool name_all(struct sa_frames *f, const struct sa_profile_origin *origin)
 {
     struct sa_buffer scratch = {NULL, 0, 0};
     struct sa_frame *frames = (struct sa_frame *)f->frames.data;
@@ -186,7 +188,7 @@ static bool name_all(struct sa_frames *f)
     for (size_t i = 0; fine && i < count; i = end) {
         for (end = i + 1; end < count && object_of(f, &frames[end]) == object_of(f, &frames[i]);)
             end++;
-        fine = name_object(f, i, end - i, &scratch);
+        fine = name_object(f, i, end - i, origin, &scratch);
     }
     sa_buffer_free(&scratch);
     return fine;
@@ -199,7 +201,7 @@ int sa_frames_collect(const struct sa_profile *profile, struct sa_frames *ret)
     memset(ret, 0, sizeof(*ret));
     failed = profile->origin ? profile->origin->mappings(profile->origin, &ret->mappings)
                              : sa_mappings_collect(&ret->mappings);
-    if (!failed && (!collect(profile, ret) || !name_all(ret)))
+    if (!failed && (!collect(profile, ret) || !name_all(ret, profile->origin)))
         failed = -ENOMEM;
     if (failed)
         sa_frames_free(ret);

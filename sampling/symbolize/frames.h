@@ -19,7 +19,7 @@ struct sa_frame {
     uint32_t segment;  /* index in mappings plus 1; 0: in no object */
     uint32_t function; /* number of its function, from 1; frames of one function are neighbours */
     size_t name;       /* offset in names: a symbol; else "object+0x123", as addr2line takes it, or
-                          "0x123" outside of all objects */
+                          "0x123" outside of all objects, unless the profile's origin has a name */
     bool guess;        /* the object has no symbol table. A reader of the file may find the name */
 };
 

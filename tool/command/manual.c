@@ -22,7 +22,13 @@ static const char description[] =
     "A FILE is a profile: .pb.gz or .pb.\n"
     "An option may be cut to a beginning that no other option has.\n";
 
-static const char end[] = ".SH SEE ALSO\n"
+static const char end[] = ".SH FILES\n"
+                          ".TP\n"
+                          ".I /tmp/perf\\-PID.map\n"
+                          "Names of the generated code of a process, which its compiler writes "
+                          "for perf.\n"
+                          "Of a process in a container it is the file in the container.\n"
+                          ".SH SEE ALSO\n"
                           ".BR ptrace (2),\n"
                           ".BR core (5)\n";
 

@@ -21,18 +21,6 @@ double sa_diff_value(const struct sa_diff_row *row)
 
 /* --- what kind of change --- */
 
-/* The PID in a comment "salloc ..., pid N", or -1. */
-static long pid_of(const struct sa_profile_file *f)
-{
-    const char *at;
-
-    for (uint32_t i = 0; i < f->comment_count; i++)
-        if (strncmp(f->comments[i], "salloc ", 7) == 0 &&
-            (at = strstr(f->comments[i], ", pid ")) != NULL)
-            return strtol(at + 6, NULL, 10);
-    return -1;
-}
-
 static enum sa_diff_kind kind_of(const struct sa_diff *d)
 {
     const struct sa_profile_file *before = d->before.file, *after = d->after.file;
@@ -41,7 +29,8 @@ static enum sa_diff_kind kind_of(const struct sa_diff *d)
         return SA_DIFF_IN_USE;
     if (d->before.kind != SA_FILE_EVER)
         return SA_DIFF_PLAIN;
-    return d->common.samples && pid_of(before) == pid_of(after) ? SA_DIFF_SINCE : SA_DIFF_ALLOCATED;
+    return d->common.samples && sa_file_pid(before) == sa_file_pid(after) ? SA_DIFF_SINCE
+                                                                          : SA_DIFF_ALLOCATED;
 }
 
 /* Leaves the samples that the other profile does not have. */

@@ -5,6 +5,7 @@
 #include "tool/file/profile_file.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -93,6 +94,18 @@ const char *sa_file_text(const struct sa_profile_file *file, const struct sa_fil
     const struct sa_file_label *label = find_label(file, sample, key);
 
     return label && *label->text ? label->text : NULL;
+}
+
+/* A comment says "salloc ..., pid N". */
+long sa_file_pid(const struct sa_profile_file *file)
+{
+    const char *at;
+
+    for (uint32_t i = 0; i < file->comment_count; i++)
+        if (strncmp(file->comments[i], "salloc ", 7) == 0 &&
+            (at = strstr(file->comments[i], ", pid ")) != NULL)
+            return strtol(at + 6, NULL, 10);
+    return -1;
 }
 
 const char *sa_file_location_name(const struct sa_profile_file *file,

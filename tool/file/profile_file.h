@@ -97,6 +97,9 @@ int64_t sa_file_number(const struct sa_profile_file *file, const struct sa_file_
 const char *sa_file_text(const struct sa_profile_file *file, const struct sa_file_sample *sample,
                          const char *key);
 
+/* The PID of the process whose profile salloc has written, or -1. */
+long sa_file_pid(const struct sa_profile_file *file);
+
 /* What a location is called: its innermost function, else the file that has it. */
 const char *sa_file_location_name(const struct sa_profile_file *file,
                                   const struct sa_file_location *location);

@@ -6,6 +6,7 @@
 #include "sampling/guard/guarded.h"
 #include "sampling/record/thread_name.h"
 #include "sampling/snapshot/residency.h"
+#include "sampling/symbolize/symbols.h"
 #include "tool/samples/peak.h"
 #include "tool/samples/rates.h"
 
@@ -41,6 +42,7 @@ bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e)
 
 void sa_reading_close(struct sa_reading *r)
 {
+    sa_code_map_free(&r->code);
     sa_stacks_close(&r->stacks);
     sa_table_free(&r->table);
     sa_objects_free(&r->objects);
@@ -79,6 +81,35 @@ static void origin_thread_name(const struct sa_profile_origin *origin, uint32_t 
     ret[n] = '\0';
     ret[strcspn(ret, "\n")] = '\0';
     sa_utf8_clean(ret, strlen(ret));
+}
+
+/* The names of the process's own map; a core has none. */
+static void origin_code_names(const struct sa_profile_origin *origin, struct sa_symbol *symbols,
+                              size_t count, struct sa_buffer *names)
+{
+    struct sa_reading *r = origin->arg;
+    struct sa_code *codes;
+
+    if (r->target.live && !r->code_read)
+        sa_code_map_of_process(&r->code, r->target.pid);
+    r->code_read = true;
+    codes = r->code.bytes ? calloc(count, sizeof(*codes)) : NULL;
+    for (size_t i = 0; codes && i < count; i++)
+        codes[i].address = symbols[i].address;
+    if (codes && sa_code_map_find(&r->code, codes, count))
+        for (size_t i = 0; i < count; i++) {
+            char *copy = NULL;
+
+            if (i && codes[i].name == codes[i - 1].name)
+                symbols[i].name = symbols[i - 1].name;
+            else if (codes[i].name)
+                copy = sa_buffer_add(names, codes[i].bytes + 1);
+            if (copy) {
+                memcpy(copy, codes[i].name, codes[i].bytes);
+                symbols[i].name = (size_t)(copy - names->data);
+            }
+        }
+    free(codes);
 }
 
 /* --- rows --- */
@@ -333,6 +364,7 @@ bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
     ret->origin = (struct sa_profile_origin){.pid = r->target.pid,
                                              .mappings = origin_mappings,
                                              .thread_name = origin_thread_name,
+                                             .code_names = origin_code_names,
                                              .arg = r};
     profile->origin = &ret->origin;
     read_samples(r, ret, e);

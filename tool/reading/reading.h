@@ -10,12 +10,15 @@
 #include "sampling/profile/profile.h"
 #include "sampling/profile/profile_buckets.h"
 #include "tool/samples/live.h"
+#include "tool/symbol/code_map.h"
 
 struct sa_reading {
     struct sa_target target;
     struct sa_objects objects;
     struct sa_table table;
     struct sa_stacks stacks;
+    struct sa_code_map code; /* of a process, once a writer has asked for it */
+    bool code_read;
 };
 
 /* Opens a process or a core, and finds salloc in it. */

@@ -12,6 +12,7 @@
 #include "tool/base/intern.h"
 #include "tool/base/text.h"
 #include "tool/file/proto_reader.h"
+#include "tool/symbol/code_map.h"
 #include "tool/symbol/demangle.h"
 #include "tool/symbol/lines.h"
 
@@ -118,6 +119,18 @@ static bool has_lines(const struct sa_profile_file *f, const struct sa_file_loca
     return false;
 }
 
+/* Makes room for the new lines of a location. */
+static bool begin_location(struct adder *a, uint32_t i, unsigned count)
+{
+    a->failed |=
+        !sa_array_room(&a->lines, &a->line_cap, a->line_count + count, sizeof(*a->lines), 1024);
+    if (a->failed)
+        return false;
+    a->locations[i].first = a->line_count;
+    a->locations[i].count = count;
+    return true;
+}
+
 /* Looks a location up. What says less than the profile does is not used. */
 static void add_location(struct adder *a, struct sa_lines *lines, uint32_t i)
 {
@@ -130,14 +143,8 @@ static void add_location(struct adder *a, struct sa_lines *lines, uint32_t i)
     for (unsigned k = 0; k < count; k++)
         if (found[k].file)
             knows = LINES;
-    if (!count || (l->line_count && knows != LINES))
+    if (!count || (l->line_count && knows != LINES) || !begin_location(a, i, count))
         return;
-    if (!sa_array_room(&a->lines, &a->line_cap, a->line_count + count, sizeof(*a->lines), 1024)) {
-        a->failed = true;
-        return;
-    }
-    a->locations[i].first = a->line_count;
-    a->locations[i].count = count;
     for (unsigned k = 0; k < count; k++) {
         const char *name = found[k].name;
 
@@ -148,6 +155,71 @@ static void add_location(struct adder *a, struct sa_lines *lines, uint32_t i)
     }
     if (a->mappings[l->mapping] < knows)
         a->mappings[l->mapping] = knows;
+}
+
+/* --- generated code --- */
+
+/* A location outside of all programs and libraries. */
+struct code_place {
+    uint64_t address;
+    uint32_t location;
+};
+
+static int code_order(const void *a, const void *b)
+{
+    const struct code_place *x = a, *y = b;
+
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+/* Whether the file has the address in place of a name, or nothing. */
+static bool is_nameless(const struct sa_profile_file *f, const struct sa_file_location *l)
+{
+    return l->mapping == SA_FILE_NONE && l->address > 1 &&
+           (!l->line_count || strncmp(f->functions[f->lines[l->line]].name, "0x", 2) == 0);
+}
+
+static void name_code(struct adder *a, const struct sa_code_map *map, struct code_place *places,
+                      size_t count)
+{
+    struct sa_code *codes = calloc(count, sizeof(*codes));
+
+    a->failed |= !codes;
+    qsort(places, count, sizeof(*places), code_order);
+    for (size_t i = 0; codes && i < count; i++)
+        codes[i].address = places[i].address;
+    a->failed = a->failed || !sa_code_map_find(map, codes, count);
+    for (size_t i = 0; i < count && !a->failed; i++) {
+        static const struct sa_line nowhere;
+        char name[SA_CODE_NAME_MAX + 1];
+
+        if (!codes[i].name || !begin_location(a, places[i].location, 1))
+            continue;
+        memcpy(name, codes[i].name, codes[i].bytes);
+        name[codes[i].bytes] = '\0';
+        a->lines[a->line_count++] = (struct new_line){add_function(a, name, &nowhere), 0};
+    }
+    free(codes);
+}
+
+/* Names generated code by the map that the process has left. What was read from a live process has
+ * these names already. */
+static void add_code(struct adder *a)
+{
+    const struct sa_profile_file *f = a->file;
+    struct code_place *places = calloc((size_t)f->location_count + 1, sizeof(*places));
+    struct sa_code_map map;
+    size_t count = 0;
+
+    a->failed |= !places;
+    for (uint32_t i = 0; places && i < f->location_count; i++)
+        if (is_nameless(f, &f->locations[i]))
+            places[count++] = (struct code_place){f->locations[i].address, i};
+    if (count && sa_code_map_of_past(&map, sa_file_pid(f), f->time_ns)) {
+        name_code(a, &map, places, count);
+        sa_code_map_free(&map);
+    }
+    free(places);
 }
 
 /* Gives an old function its plain name, if it has none. */
@@ -336,6 +408,8 @@ bool sa_add_lines(struct sa_profile_file *file, const char *root, struct sa_erro
             rename_function(&a, i);
         for (uint32_t i = 0; i < file->location_count && !a.failed; i++)
             add_location(&a, lines, i);
+        if (!root)
+            add_code(&a);
         put_profile(&a);
     }
     fine = replace(&a, file, e);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of generated code; see code_map.h. Lines are taken from the last one to the first, so the
+ * first line that has an address names it. Addresses that are named already are skipped by links to
+ * the next one without a name, so the time is that of the text, however lines overlap.
+ */
+#include "tool/symbol/code_map.h"
+
+#include "alloc/base/utf8.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PLACE         "/tmp/perf-" /* and the PID */
+#define MAP_BYTES_MAX (256u << 20)
+#define SLACK_NS      ((int64_t)5 * 1000 * 1000000) /* from the profile at exit to the last line */
+
+static bool read_text(struct sa_code_map *map, int fd, size_t bytes)
+{
+    map->text = malloc(bytes + 1);
+    while (map->text && map->bytes < bytes) {
+        ssize_t n = read(fd, map->text + map->bytes, bytes - map->bytes);
+
+        if (n <= 0)
+            break;
+        map->bytes += (size_t)n;
+    }
+    /* The process may be about to write the rest of the last line. */
+    while (map->bytes && map->text[map->bytes - 1] != '\n')
+        map->bytes--;
+    return map->bytes;
+}
+
+/* Reads a map that belongs to root or to `owner`, and was not written to after time_ns. */
+static bool read_map(struct sa_code_map *map, const char *path, uid_t owner, int64_t time_ns)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    bool fine;
+
+    memset(map, 0, sizeof(*map));
+    if (fd < 0)
+        return false;
+    fine = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+           (status.st_uid == 0 || status.st_uid == owner) && status.st_size > 0 &&
+           status.st_size <= MAP_BYTES_MAX && status.st_mtim.tv_sec <= time_ns / 1000000000 &&
+           read_text(map, fd, (size_t)status.st_size);
+    close(fd);
+    if (!fine)
+        sa_code_map_free(map);
+    return fine;
+}
+
+/* The PID that the process itself knows, which is another one in a container; that of the caller if
+ * the kernel does not tell. */
+static long own_pid(pid_t pid)
+{
+    char path[64], line[256];
+    long own = pid;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        char *last = strrchr(line, '\t');
+
+        if (strncmp(line, "NSpid:", 6) == 0 && last && strtol(last, NULL, 10) > 0)
+            own = strtol(last, NULL, 10);
+    }
+    if (f)
+        fclose(f);
+    return own;
+}
+
+bool sa_code_map_of_process(struct sa_code_map *map, pid_t pid)
+{
+    char path[96];
+    struct stat status;
+
+    memset(map, 0, sizeof(*map));
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (stat(path, &status) != 0)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/root%s%ld.map", (int)pid, PLACE, own_pid(pid));
+    return read_map(map, path, status.st_uid, INT64_MAX);
+}
+
+bool sa_code_map_of_past(struct sa_code_map *map, long pid, int64_t time_ns)
+{
+    char path[64];
+
+    memset(map, 0, sizeof(*map));
+    snprintf(path, sizeof(path), PLACE "%ld.map", pid);
+    return pid > 0 && time_ns > 0 && time_ns < INT64_MAX - SLACK_NS &&
+           read_map(map, path, geteuid(), time_ns + SLACK_NS);
+}
+
+/* Reads a hexadecimal number, and moves on to what follows. False: there is none. */
+static bool read_hex(const char **at, const char *end, uint64_t *ret)
+{
+    const char *from;
+
+    while (*at < end && **at == ' ')
+        ++*at;
+    if (end - *at > 2 && (*at)[0] == '0' && ((*at)[1] | 0x20) == 'x')
+        *at += 2;
+    *ret = 0;
+    for (from = *at; *at < end && *at - from < 16; ++*at) {
+        char c = **at, small = (char)(c | 0x20);
+
+        if (c >= '0' && c <= '9')
+            *ret = *ret << 4 | (uint64_t)(c - '0');
+        else if (small >= 'a' && small <= 'f')
+            *ret = *ret << 4 | (uint64_t)(small - 'a' + 10);
+        else
+            break;
+    }
+    return *at > from && *at < end && **at == ' ';
+}
+
+/* A line "START BYTES NAME". */
+static bool read_line(const char *at, const char *end, struct sa_code *ret, uint64_t *bytes)
+{
+    if (!read_hex(&at, end, &ret->address) || !read_hex(&at, end, bytes))
+        return false;
+    while (at < end && *at == ' ')
+        at++;
+    while (end > at && (end[-1] == '\r' || end[-1] == ' '))
+        end--;
+    ret->name = at;
+    ret->bytes = (size_t)(end - at) < SA_CODE_NAME_MAX ? (size_t)(end - at) : SA_CODE_NAME_MAX;
+    return at < end;
+}
+
+/* The first code at an address or above. */
+static size_t first_from(const struct sa_code *codes, size_t count, uint64_t address)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (codes[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first code from i on that has no name; the links on the way get shorter. */
+static size_t nameless(size_t *next, size_t i)
+{
+    while (next[i] != i)
+        i = next[i] = next[next[i]];
+    return i;
+}
+
+bool sa_code_map_find(const struct sa_code_map *map, struct sa_code *codes, size_t count)
+{
+    size_t *next = malloc((count + 1) * sizeof(*next));
+    const char *end = map->text + map->bytes, *line;
+
+    if (!next)
+        return false;
+    for (size_t i = 0; i <= count; i++)
+        next[i] = i;
+    for (size_t i = 0; i < count; i++)
+        codes[i].name = NULL;
+    for (; count && end > map->text; end = line) {
+        struct sa_code found;
+        uint64_t bytes;
+
+        end--; /* the end of the line */
+        for (line = end; line > map->text && line[-1] != '\n';)
+            line--;
+        if (!read_line(line, end, &found, &bytes))
+            continue;
+        for (size_t i = nameless(next, first_from(codes, count, found.address));
+             i < count && codes[i].address - found.address < bytes; i = nameless(next, i)) {
+            codes[i].name = found.name;
+            codes[i].bytes = found.bytes;
+            next[i] = i + 1;
+        }
+    }
+    free(next);
+    for (size_t i = 0; i < count; i++)
+        if (codes[i].name) /* once more does not change it */
+            sa_utf8_clean(map->text + (codes[i].name - map->text), codes[i].bytes);
+    return true;
+}
+
+void sa_code_map_free(struct sa_code_map *map)
+{
+    free(map->text);
+    memset(map, 0, sizeof(*map));
+}
