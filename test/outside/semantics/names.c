@@ -34,6 +34,14 @@ static bool is_family(const char *name)
     return false;
 }
 
+/* jemalloc's functions with flags: mallocx and its kin. */
+static bool is_flagged(const char *name)
+{
+    const char *end = strstr(name, "allocx");
+
+    return end && end[6] == '\0' && end - name <= 2;
+}
+
 static bool is_salloc(const void *address)
 {
     Dl_info info;
@@ -111,6 +119,7 @@ static void salloc_exports(const char *name, const ElfW(Sym) * symbol)
     (void)symbol;
     CHECK_SAYS(is_family(name) || strncmp(name, "salloc_", 7) == 0 ||
                    strncmp(name, "_Zn", 3) == 0 || strncmp(name, "_Zd", 3) == 0 ||
+                   strncmp(name, "__size_returning_new", 20) == 0 || is_flagged(name) ||
                    strcmp(name, "dlopen") == 0 || strcmp(name, "prctl") == 0 ||
                    strcmp(name, "vfork") == 0 || strcmp(name, "__vfork") == 0 ||
                    strcmp(name, "clone") == 0 || strcmp(name, "madvise") == 0 ||
