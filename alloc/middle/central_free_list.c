@@ -129,7 +129,7 @@ static size_t central_grow(struct central *c, unsigned cls, size_t run) SA_REQUI
         central_link(c, made[i], NEW_LIST);
         central_count_free(c, made[i]->objects);
     }
-    c->spans += n;
+    sa_count_add(&c->spans, n);
     c->requested += n;
     c->utilization[0] += (uint32_t)n;
     return n;
@@ -354,12 +354,12 @@ SA_RARE static void central_count(unsigned cls, bool joins)
     sa_in_use_add(joins ? bytes : -bytes);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     if (joins) {
-        c->spans++;
+        sa_count_add(&c->spans, 1);
         c->requested++;
         c->utilization[central_bucket(1)]++;
     } else {
         SA_DCHECK(c->spans && c->utilization[central_bucket(1)]);
-        c->spans--;
+        sa_count_add(&c->spans, -(size_t)1);
         c->returned++;
         c->utilization[central_bucket(1)]--;
     }

@@ -121,7 +121,7 @@ static void mix_undo(struct central *c, struct sa_span *s) SA_REQUIRES(SA_RANK_C
 {
     c->utilization[central_bucket(central_load(s))]++;
     c->returned--;
-    c->spans++;
+    sa_count_add(&c->spans, 1);
     central_count_free(c, (size_t)(s->objects - s->live));
     central_link(c, s, central_list_for(s));
 }

@@ -34,7 +34,7 @@ struct central {
     struct sa_span *lists[LISTS] SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Bitmaps of returned spans, linked through their first word. */
     uint64_t *unused_bits SA_GUARDED_BY(SA_RANK_CENTRAL);
-    /* Atomic: read without the lock, as a hint. */
+    /* Atomic: read without the lock, as hints. */
     size_t free_objects SA_GUARDED_BY(SA_RANK_CENTRAL);
     size_t spans SA_GUARDED_BY(SA_RANK_CENTRAL);
     /* Pages of free objects that hold no memory, see sa_central_empty. */
@@ -147,7 +147,7 @@ static inline void central_leave(struct central *c, struct sa_span *s, unsigned 
     SA_DCHECK(c->utilization[central_bucket(before)]);
     central_unlink(c, s);
     central_count_free(c, -(size_t)(s->objects - s->live));
-    c->spans--;
+    sa_count_add(&c->spans, -(size_t)1);
     c->returned++;
     c->utilization[central_bucket(before)]--;
 }

@@ -41,7 +41,8 @@ static inline size_t sa_span_take(struct sa_span *s, size_t size, void **end, si
 }
 
 /* The same from random places, for the hardened mode. */
-SA_COLD static size_t sa_span_take_scattered(struct sa_span *s, size_t size, void **end, size_t n)
+SA_COLD __attribute__((unused)) static size_t sa_span_take_scattered(struct sa_span *s, size_t size,
+                                                                     void **end, size_t n)
     SA_REQUIRES(SA_RANK_CENTRAL)
 {
     uint64_t *bits = sa_span_bits(s);
@@ -117,7 +118,8 @@ static inline size_t sa_span_put(struct sa_span *s, unsigned cls, void *const *o
 /* Pins the span of an object of the class, or takes a pin off it. False: it has UINT16_MAX pins, or
  * is not the object's span. A span that has left the class may be written by other threads, hence
  * the atomic loads. */
-SA_COLD static bool sa_span_pin(struct sa_span *s, unsigned cls, const void *object, bool pin)
+SA_COLD __attribute__((unused)) static bool sa_span_pin(struct sa_span *s, unsigned cls,
+                                                        const void *object, bool pin)
     SA_REQUIRES(SA_RANK_CENTRAL)
 {
     bool done = !pin || (sa_load_relaxed(&s->state) == SA_SPAN_OBJECTS &&
@@ -131,7 +133,7 @@ SA_COLD static bool sa_span_pin(struct sa_span *s, unsigned cls, const void *obj
 }
 
 /* Writes canaries to the objects of a new span, in the hardened mode. */
-SA_COLD static void sa_span_mark_fresh(struct sa_span *s, size_t size)
+SA_COLD __attribute__((unused)) static void sa_span_mark_fresh(struct sa_span *s, size_t size)
 {
     for (size_t i = 0; i < s->objects; i++)
         sa_canary_fresh((void *)(s->start + i * size), size);

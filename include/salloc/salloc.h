@@ -290,6 +290,49 @@ enum salloc_ownership {
 enum salloc_ownership salloc_get_ownership(const void *p);
 
 /**
+ * Tells a program that can move its blocks whether moving this one would help to give memory back:
+ * its span is sparse, and other spans of the size class have room for what is in use there. For
+ * caches, column stores and language runtimes, which ask for each block in turn and then call
+ * salloc_move. The answer is a hint: other threads allocate meanwhile.
+ *
+ * @return 1, or 0: also for large, sampled and guarded blocks, in the hardened mode, and for any
+ *         pointer that is not the start of a block.
+ */
+int salloc_worth_moving(const void *p);
+
+/**
+ * Moves a block to a fuller span: copies all of its usable size to a new block, and frees the old
+ * one. Past the caches, which would hand the same memory out again. Ask salloc_worth_moving first.
+ * The program must not use the old block in other threads meanwhile, and replaces all its pointers.
+ *
+ * @param p a block in use; not NULL.
+ * @return the new block, of the same usable size and alignment; NULL if there is no better place:
+ *         the block stays valid and where it is. errno is not changed.
+ */
+void *salloc_move(void *p);
+
+/** What a size class would give back if its blocks lay as densely as possible. */
+struct salloc_defragment_target {
+    size_t block_bytes;  /**< size of the class */
+    size_t spans;        /**< spans of the class, without mixed spans */
+    size_t free_blocks;  /**< free blocks on these */
+    size_t excess_bytes; /**< bytes of the spans that these blocks would fill */
+};
+
+/**
+ * Lists the size classes whose blocks are worth moving: those with the most excess bytes first.
+ * Each class is exact at one moment, not all at the same.
+ *
+ * @param targets an array for the first `count` of them; NULL if count is 0.
+ * @param target_bytes sizeof(struct salloc_defragment_target): a later version may have more
+ * fields.
+ * @return how many classes have excess bytes, which may be more than count; 0 with errno EINVAL if
+ *         targets is NULL, or target_bytes is not a size that this version knows.
+ */
+size_t salloc_defragment_targets(struct salloc_defragment_target *targets, size_t count,
+                                 size_t target_bytes);
+
+/**
  * Asks hwloc for the last-level-cache domains and splits the transfer cache by them, as the option
  * llc_domains:on does. The function loads hwloc (libhwloc.so.15), which allocates, opens files and
  * takes the dynamic loader's lock. Call it only where these are allowed.

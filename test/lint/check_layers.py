@@ -54,7 +54,7 @@ LAYERS = [
     'tool/run/',
     'tool/command/',
 ]
-ABOVE = ['perf/', 'test/']  # may include everything, nobody may include them
+ABOVE = ['perf/', 'test/', 'doc/examples/']  # may include everything, nobody may include them
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 

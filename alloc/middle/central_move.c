@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Objects that would do better on another span; see central_move.h. */
+#include "alloc/middle/central_move.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/first_use_index.h"
+#include "alloc/base/size_class.h"
+#include "alloc/middle/central_empty.h"
+#include "alloc/middle/central_mix.h"
+#include "alloc/middle/central_spans.h"
+#include "alloc/middle/mixed_spans.h"
+#include "alloc/middle/span_objects.h"
+#include "pagemap/pagemap.h"
+
+/* A mixed span counts its length and its use in one measure (pagemap/span.h). */
+static double mixed_part(const struct sa_span *s)
+{
+    unsigned length = sa_load_relaxed(&s->objects);
+
+    return length ? (double)sa_load_relaxed(&s->live) / length : 1;
+}
+
+SA_RARE static bool mixed_worth_moving(const struct sa_span *s)
+{
+    size_t used = sa_mixed_used_bytes(), all = used + sa_mixed_free_bytes();
+
+    return all && mixed_part(s) < (double)used / (double)all;
+}
+
+bool sa_central_worth_moving(const struct sa_span *s, unsigned cls)
+{
+    const struct central *c = &sa_centrals[sa_first_use_index(cls)];
+    size_t objects = sa_size_classes.of[cls].objects;
+    size_t live = sa_load_relaxed(&s->live), spans = sa_load_relaxed(&c->spans);
+    size_t free_objects = sa_load_relaxed(&c->free_objects);
+    uint8_t state = sa_load_relaxed(&s->state);
+
+    if (SA_UNLIKELY(state == SA_SPAN_MIXED))
+        return mixed_worth_moving(s);
+    if (state != SA_SPAN_OBJECTS || sa_load_relaxed(&s->cls) != cls || live >= objects)
+        return false;
+    /* No division: this is asked for each block of a program. */
+    return free_objects - (objects - live) >= live && free_objects >= objects - live &&
+           live * spans <= spans * objects - free_objects;
+}
+
+/* Takes the first free object of the fullest span of a class, if the span is fuller than `than`
+ * (NULL: any span with objects in use will do). */
+static void *take_fuller(struct central *c, unsigned cls, const struct sa_span *than)
+    SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    unsigned filled = c->filled & ~(1u << NEW_LIST), before;
+    struct sa_span *s = filled ? c->lists[sa_lowest_bit(filled)] : NULL;
+    uint64_t bits;
+    void *object = NULL;
+
+    if (!s || s == than || (than && central_load(s) < central_load(than)))
+        return NULL;
+    before = central_load(s);
+    bits = s->bits;
+    sa_span_take(s, sa_size_classes.of[cls].size, &object + 1, 1);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_central_empties)))
+        sa_central_refill(c, s, bits & ~s->bits);
+    central_count_free(c, -(size_t)1);
+    central_place(c, s, before);
+    /* Objects in transfer caches keep their spans, too: see alloc/middle/central_mix.c. */
+    sa_add_relaxed(&sa_central_mix_unshaken, sa_size_classes.of[cls].size);
+    return object;
+}
+
+/* Takes a block of a class on a fuller mixed span than the one of `object`. */
+SA_RARE static void *take_mixed(unsigned cls, const void *object)
+{
+    const struct sa_span *from = sa_pagemap_span((uintptr_t)object), *to;
+    struct sa_span *empty = NULL;
+    void *block = NULL;
+
+    if (!sa_mixed_take(cls, &block + 1, 1))
+        return NULL;
+    to = sa_pagemap_span((uintptr_t)block);
+    if (to != from && mixed_part(to) > mixed_part(from))
+        return block;
+    if (!sa_mixed_put(cls, block, &empty))
+        sa_fatal("corrupt heap", block, "was taken from a mixed span and is not on one");
+    sa_central_give_back(empty);
+    return NULL;
+}
+
+SA_RARE void *sa_central_take_better(unsigned cls, const void *object)
+{
+    struct central *c = &sa_centrals[sa_first_use_index(cls)];
+    const struct sa_span *s = sa_pagemap_span((uintptr_t)object);
+    bool mixed;
+    void *better;
+
+    SA_DCHECK(s && cls && cls < sa_size_classes.count);
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    mixed = !central_owns(s, cls);
+    better = take_fuller(c, cls, mixed ? NULL : s);
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    return better || !mixed ? better : take_mixed(cls, object);
+}
+
+SA_RARE struct sa_central_holes sa_central_holes(unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct sa_central_holes holes = {0};
+    struct central *c;
+
+    if (!sa_class_is_used(cls))
+        return holes;
+    c = &sa_centrals[sa_first_use_index(cls)];
+    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
+    holes.spans = c->spans;
+    holes.free_objects = c->free_objects;
+    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
+    holes.span_bytes = (size_t)k->pages << SA_PAGE_SHIFT;
+    holes.whole_spans = holes.free_objects / k->objects;
+    return holes;
+}

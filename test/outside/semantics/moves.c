@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What salloc.h promises of salloc_worth_moving, salloc_move and salloc_defragment_targets, in
+ * every mode of the library. */
+#include "include/salloc/salloc.h"
+#include "test/outside/check.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCKS 4000
+
+static char *blocks[BLOCKS];
+
+static void check_targets(int sparse)
+{
+    struct salloc_defragment_target t[4];
+    size_t n, all = salloc_defragment_targets(NULL, 0, sizeof(*t));
+
+    n = salloc_defragment_targets(t, 4, sizeof(*t));
+    CHECK(n == all || n + 1 == all || n == all + 1);
+    for (size_t i = 0; i < n && i < 4; i++) {
+        CHECK(t[i].block_bytes && t[i].spans && t[i].free_blocks && t[i].excess_bytes);
+        CHECK(i == 0 || t[i].excess_bytes <= t[i - 1].excess_bytes);
+    }
+    CHECK(!sparse || (n && t[0].block_bytes == 1024 && t[0].excess_bytes > 1024 * BLOCKS / 2));
+    errno = 0;
+    CHECK(salloc_defragment_targets(NULL, 1, sizeof(*t)) == 0 && errno == EINVAL);
+    errno = 0;
+    CHECK(salloc_defragment_targets(t, 1, 8) == 0 && errno == EINVAL);
+}
+
+int main(void)
+{
+    int on_stack = 1, asked = 0, moved = 0;
+
+    CHECK(!salloc_worth_moving(NULL) && !salloc_worth_moving(&on_stack));
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(1024);
+        CHECK(blocks[i]);
+        memset(blocks[i], i, 1024);
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        if (i % 8) {
+            free(blocks[i]);
+            blocks[i] = NULL;
+        }
+    malloc_trim(0);
+    /* Hardened, blocks are larger, and freed ones are kept back for a while. */
+    check_targets(!getenv("HARDENED"));
+    for (int i = 0; i < BLOCKS; i += 8) {
+        size_t bytes = malloc_usable_size(blocks[i]);
+        char *p;
+
+        if (!salloc_worth_moving(blocks[i]))
+            continue;
+        asked++;
+        errno = 77;
+        p = salloc_move(blocks[i]);
+        CHECK(errno == 77);
+        if (!p)
+            continue;
+        moved++;
+        CHECK(p != blocks[i] && malloc_usable_size(p) == bytes && (uintptr_t)p % 16 == 0);
+        blocks[i] = p;
+    }
+    CHECK(getenv("HARDENED") ? !asked : moved > BLOCKS / 16);
+    for (int i = 0; i < BLOCKS; i += 8) {
+        for (int k = 0; k < 1024; k++)
+            CHECK(blocks[i][k] == (char)i);
+        free(blocks[i]);
+    }
+    return 0;
+}
