@@ -8,6 +8,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
 
@@ -27,6 +28,14 @@ static SA_START_DATA struct {
     uintptr_t next SA_GUARDED_BY(SA_RANK_ARENA), end SA_GUARDED_BY(SA_RANK_ARENA);
     struct sa_arena_stats stats SA_GUARDED_BY(SA_RANK_ARENA);
 } arena;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("arena", arena, next),
+    SA_LAYOUT_STATE("arena", arena, end),
+    SA_LAYOUT_STATE("arena", arena, stats),
+};
+SA_LAYOUT_STATIC_ADDRESS("arena", arena);
 
 /* Carves a record out of the block and returns its address. 0: too little of the block is left. */
 static uintptr_t arena_carve(size_t bytes, size_t align) SA_REQUIRES(SA_RANK_ARENA)

@@ -6,6 +6,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/cpu_relax.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/lock.h"
@@ -24,6 +25,12 @@
 #define OPEN_LEAVES 4ul
 
 struct sa_pagemap sa_pagemap;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_pagemap", sa_pagemap, bytes),
+};
+SA_LAYOUT_ADDRESS(sa_pagemap);
 
 static SA_START_DATA struct sa_lock pagemap_lock; /* PAGEMAP: held to add nodes */
 

@@ -34,10 +34,13 @@ static void both_kinds(struct sa_fmt *f, const struct sa_metric *metrics, const 
 
 static void head(struct sa_fmt *f, const struct sa_snapshot *s)
 {
+    const struct sa_snapshot_subject *subject = sa_snapshot_subject;
+
     sa_fmt_add(f, "{\n\"schema\": \"salloc stats\",\n\"schema_version\": %d,\n",
                SA_JSON_SCHEMA_VERSION);
     sa_fmt_add(f, "\"version\": \"" SALLOC_VERSION "\",\n\"pid\": %d,\n\"time_ns\": %llu,\n",
-               sa_sys_pid(), sa_clock_calendar_ns());
+               subject ? subject->pid : sa_sys_pid(),
+               subject ? subject->time_ns : sa_clock_calendar_ns());
     sa_fmt_add(f, "\"experiments\": {");
     for (unsigned i = 0; i < SA_EXPERIMENTS; i++)
         sa_fmt_add(f, "%s\"%s\": %zu", i ? ", " : "", sa_experiment_names[i], s->experiment[i]);

@@ -56,10 +56,10 @@ static void read_heaps(struct sa_report_input *r)
         return;
     }
     r->has_huge = sa_page_heap_huge_stats(&sa_page_heap_ordinary, &r->huge);
-    r->coverage = read_coverage();
+    r->coverage = sa_snapshot_subject ? (struct sa_vm_coverage){0, 0} : read_coverage();
     sa_page_heap_walk(&sa_page_heap_sampled, &r->sampled_sizes, &r->sampled_ages);
     sa_fork_gate_leave();
-    now = sa_clock_coarse_ns();
+    now = sa_snapshot_subject ? sa_snapshot_subject->clock_ns : sa_clock_coarse_ns();
     r->seconds = r->has_huge && r->huge.started_ns && now > r->huge.started_ns
                      ? (double)(now - r->huge.started_ns) * 1e-9
                      : 0;

@@ -29,6 +29,8 @@ const char *const sa_experiment_names[SA_EXPERIMENTS] = {
     [SA_EXPERIMENT_OPTIMAL_RATES] = "SALLOC_OPTIMAL_RATES",
 };
 
+const struct sa_snapshot_subject *sa_snapshot_subject;
+
 /* Reads the first two numbers of /proc/self/statm: size and RSS, in pages of the kernel. */
 static void snapshot_process(struct sa_snapshot *s)
 {
@@ -261,6 +263,11 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     snapshot_limits(s);
     sa_fork_gate_leave();
     SA_DCHECK(snapshot_adds_up(s));
+    if (sa_snapshot_subject) {
+        s->mapped_bytes = sa_snapshot_subject->mapped_bytes;
+        s->resident_bytes = sa_snapshot_subject->resident_bytes;
+        return;
+    }
     s->pagemap_root_resident_bytes =
         sa_vm_resident(sa_hot.home_class, sizeof(sa_hot.home_class)) +
         sa_vm_resident(sa_hot.home_any_class, sizeof(sa_hot.home_any_class)) +

@@ -24,6 +24,7 @@
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/os/percpu.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 #include "alloc/page_heap/page_heap.h"
@@ -110,6 +111,21 @@ struct sa_snapshot {
     bool hugepage_aware;       /* the ordinary page heap is */
     size_t experiment[SA_EXPERIMENTS];
 };
+
+/*
+ * What the kernel tells of the process that the snapshot is of, where that is another one: for
+ * sallocctl, which has taken over the state of that process (tool/stats/). 0: not known.
+ */
+struct sa_snapshot_subject {
+    int pid;
+    uint64_t time_ns;                    /* since 1970 */
+    uint64_t clock_ns;                   /* of the coarse clock */
+    size_t resident_bytes, mapped_bytes; /* as in struct sa_snapshot */
+    uint8_t cpus[SA_SLABS / 8];          /* that its threads may run on */
+};
+
+/* Written before the first snapshot. NULL: snapshots are of this process. */
+extern const struct sa_snapshot_subject *sa_snapshot_subject;
 
 /* Takes a snapshot. Takes the locks of all layers, one at a time; no lock may be held by the
  * caller. Allocates nothing. Safe to call from any number of threads. */

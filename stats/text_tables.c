@@ -13,6 +13,8 @@
 #include "stats/metrics.h"
 #include "stats/text_internal.h"
 
+#include <string.h>
+
 /* "class   1 [       16 bytes ] : " */
 static void class_name(struct sa_fmt *f, unsigned cls, size_t size)
 {
@@ -105,6 +107,10 @@ struct allowed {
 static void read_allowed(const struct sa_snapshot *s, struct allowed *ret)
 {
     *ret = (struct allowed){{0}};
+    if (sa_snapshot_subject) {
+        memcpy(ret, sa_snapshot_subject->cpus, sizeof(*ret));
+        return;
+    }
     if (s->experiment[SA_EXPERIMENT_PER_CPU] && !sa_filtered())
         sa_sys_affinity(ret, sizeof(*ret));
 }

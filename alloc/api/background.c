@@ -29,6 +29,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/fork/deferred_calls.h"
 #include "alloc/fork/fork_gate.h"
@@ -87,6 +88,12 @@ static struct {
                          STOPPING */
     struct sa_pressure pressure; /* belongs to the maintenance thread */
 } background;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("background", background, choice),
+};
+SA_LAYOUT_STATIC_ADDRESS("background", background);
 
 /* Changes the state. False: it was another one, which *from is then. */
 static bool background_change(uint32_t *from, uint32_t to)

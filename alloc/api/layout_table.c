@@ -165,6 +165,60 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_huge_heap, unused_spans),
     SA_LAYOUT_FIELD(struct sa_span_heap, unused),
 
+    SA_LAYOUT_FIELD(struct cpu_cache, available_bytes),
+    SA_LAYOUT_FIELD(struct cpu_cache, limit_bytes),
+    SA_LAYOUT_FIELD(struct cpu_cache, underflows),
+    SA_LAYOUT_FIELD(struct cpu_cache, overflows),
+    SA_LAYOUT_FIELD(struct cpu_cache, reclaims),
+    SA_LAYOUT_FIELD(struct cpu_cache, allocs),
+    SA_LAYOUT_FIELD(struct cpu_cache, frees),
+    SA_LAYOUT_FIELD(struct sa_transfer, insert_hits),
+    SA_LAYOUT_FIELD(struct sa_transfer, insert_misses),
+    SA_LAYOUT_FIELD(struct sa_transfer, insert_partial),
+    SA_LAYOUT_FIELD(struct sa_transfer, remove_hits),
+    SA_LAYOUT_FIELD(struct sa_transfer, remove_misses),
+    SA_LAYOUT_FIELD(struct sa_transfer, remove_partial),
+    SA_LAYOUT_FIELD(struct sa_span, idle_since_ns),
+    SA_LAYOUT_FIELD(struct sa_huge_heap, recent),
+    SA_LAYOUT_FIELD(struct sa_huge_heap, regions),
+    SA_LAYOUT_FIELD(struct sa_huge_heap, released.root),
+    SA_LAYOUT_FIELD(struct sa_huge_heap, cache.map.root),
+    SA_LAYOUT_FIELD(struct sa_huge_heap, owners.home),
+    SA_LAYOUT_FIELD(struct sa_huge_heap, owners.windows),
+    SA_LAYOUT_FIELD(struct sa_huge_node, start),
+    SA_LAYOUT_FIELD(struct sa_huge_node, length),
+    SA_LAYOUT_FIELD(struct sa_huge_node, since_ns),
+    SA_LAYOUT_FIELD(struct sa_huge_node, left),
+    SA_LAYOUT_FIELD(struct sa_huge_node, right),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, hugepage),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, range.taken),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, range.longest),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, range.allocations),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, since_ns),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, taken),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, unbacked),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, unbacked_pages),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, moving_pages),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, set),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, subreleased),
+    SA_LAYOUT_FIELD(struct sa_huge_tracker, eager),
+    SA_LAYOUT_FIELD(struct sa_huge_region, next),
+    SA_LAYOUT_FIELD(struct sa_huge_region, hugepage),
+    SA_LAYOUT_FIELD(struct sa_huge_region, eager),
+    SA_LAYOUT_FIELD(struct sa_huge_region, range.taken),
+    SA_LAYOUT_FIELD(struct sa_huge_region, range.longest),
+    SA_LAYOUT_FIELD(struct sa_huge_region, range.allocations),
+    SA_LAYOUT_FIELD(struct sa_huge_region, moving_pages),
+    SA_LAYOUT_FIELD(struct sa_huge_region, unbacked_pages),
+    SA_LAYOUT_FIELD(struct sa_huge_region, taken),
+    SA_LAYOUT_FIELD(struct sa_huge_region, unbacked_in),
+    SA_LAYOUT_FIELD(struct sa_huge_region, since_ns),
+    SA_LAYOUT_FIELD(struct sa_huge_region, words),
+    SA_LAYOUT_FIELD(struct sa_huge_region, unbacked),
+    SA_LAYOUT_FIELD(struct sa_span_heap, recent),
+    SA_LAYOUT_FIELD(struct sa_span_heap, backed.first),
+    SA_LAYOUT_FIELD(struct sa_span_heap, released.first),
+
     SA_LAYOUT_FIELD(struct sa_footprint, used),
     SA_LAYOUT_FIELD(struct sa_vm, used_bytes),
     SA_LAYOUT_FIELD(struct sa_vm, reserved_bytes),
@@ -179,20 +233,10 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_event, thread),
 };
 
-SA_LAYOUT_ADDRESS(sa_pagemap);
 SA_LAYOUT_ADDRESS(sa_size_classes);
-SA_LAYOUT_ADDRESS(sa_hot);
-SA_LAYOUT_ADDRESS(sa_rseq);
-SA_LAYOUT_ADDRESS(sa_cpu_caches);
-SA_LAYOUT_ADDRESS(sa_first_use);
-SA_LAYOUT_ADDRESS(sa_transfer_first);
-SA_LAYOUT_ADDRESS(sa_transfer_others);
 SA_LAYOUT_ADDRESS(sa_fork_gate);
-SA_LAYOUT_ADDRESS(sa_hardening);
 SA_LAYOUT_ADDRESS(sa_page_heap_ordinary);
 SA_LAYOUT_ADDRESS(sa_page_heap_sampled);
-SA_LAYOUT_ADDRESS(sa_footprint);
-SA_LAYOUT_ADDRESS(sa_vm);
 SA_LAYOUT_ADDRESS(sa_in_use);
 SA_LAYOUT_ADDRESS(sa_stack_unknown);
 

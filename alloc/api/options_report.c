@@ -5,6 +5,7 @@
 #include "alloc/api/options_text.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/layout.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/hardening/quarantine.h"
 #include "alloc/maintain/maintenance.h"
@@ -14,6 +15,14 @@
 #include "sampling/record/recording.h"
 
 #include <string.h>
+
+/* What reports show. */
+SA_LAYOUT = {
+#define SA_OPTION(key, kind, value, min, max, help) SA_LAYOUT_STATE("sa_options", sa_options, key),
+#include "alloc/api/options.def"
+#undef SA_OPTION
+};
+SA_LAYOUT_ADDRESS(sa_options);
 
 /* Adds a path. Characters other than printable ASCII, and those that JSON would need to escape, are
  * shown as "?". */

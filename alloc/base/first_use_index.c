@@ -2,10 +2,20 @@
 /* Places of size classes; see first_use_index.h, also for what guards the two arrays. */
 #include "alloc/base/first_use_index.h"
 
+#include "alloc/base/layout.h"
+
 #include "alloc/base/fatal.h"
 
 uint8_t sa_first_use_indexes[SA_CLASSES_MAX];
 uint8_t sa_first_use[SA_CLASSES_MAX];
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE_ALL("sa_first_use", sa_first_use),
+    SA_LAYOUT_STATE_ALL("sa_first_use_indexes", sa_first_use_indexes),
+};
+SA_LAYOUT_ADDRESS(sa_first_use);
+SA_LAYOUT_ADDRESS(sa_first_use_indexes);
 
 unsigned sa_first_use_index_find(unsigned cls)
 {

@@ -2,9 +2,20 @@
 /* The one sa_hardening of the process; see hardening.h. Written before the first allocation. */
 #include "alloc/base/hardening.h"
 
+#include "alloc/base/layout.h"
+
 #include "alloc/base/canary.h"
 
 SA_START_DATA struct sa_hardening sa_hardening;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_hardening", sa_hardening, on),
+    SA_LAYOUT_STATE("sa_hardening", sa_hardening, canaries),
+    SA_LAYOUT_STATE("sa_hardening", sa_hardening, junk_new),
+    SA_LAYOUT_STATE("sa_hardening", sa_hardening, junk_freed),
+};
+SA_LAYOUT_ADDRESS(sa_hardening);
 
 void sa_hardening_init(const struct sa_hardening *wanted, const uint64_t secret[4])
 {

@@ -46,6 +46,32 @@ struct sa_layout {
             (int64_t)(offsetof(type, field) | (uint64_t)sizeof(((type *)0)->field) << 32)          \
     }
 
+/*
+ * What reports show (stats/): a field of a variable, whose place is described under the same name.
+ * sallocctl copies all of these from a process to its own variables, and makes the report there
+ * (tool/stats/). STATE_ALL: a whole variable. STATE_EACH: a field of each element of an array,
+ * whose elements STATE_ARRAY describes.
+ */
+#define SA_LAYOUT_STATE(name, variable, field)                                                     \
+    {                                                                                              \
+        "=" name "." #field, (int64_t)(offsetof(__typeof__(variable), field) |                     \
+                                       (uint64_t)sizeof((variable).field) << 32)                   \
+    }
+#define SA_LAYOUT_STATE_ALL(name, variable)                                                        \
+    {                                                                                              \
+        "=" name, (int64_t)((uint64_t)sizeof(variable) << 32)                                      \
+    }
+#define SA_LAYOUT_STATE_EACH(name, variable, field)                                                \
+    {                                                                                              \
+        "=" name "[]." #field, (int64_t)(offsetof(__typeof__((variable)[0]), field) |              \
+                                         (uint64_t)sizeof((variable)[0].field) << 32)              \
+    }
+#define SA_LAYOUT_STATE_ARRAY(name, variable)                                                      \
+    {                                                                                              \
+        "=" name "[]", (int64_t)(sizeof((variable)[0]) |                                           \
+                                 (uint64_t)(sizeof(variable) / sizeof((variable)[0])) << 32)       \
+    }
+
 /* A variable with external linkage. The value is the distance from the value's own place to the
  * variable, which the linker knows. */
 #define SA_LAYOUT_ADDRESS(variable) __asm__(SA_LAYOUT_PLACE(#variable, #variable))

@@ -13,6 +13,8 @@
 #include "alloc/os/vm.h"
 #include "sampling/sampler/sampler.h"
 
+#include "alloc/base/layout.h"
+
 #define THREADS_LIMIT (32l << 20) /* bytes in the caches of all threads, without rseq */
 #define THREAD_MIN    (64l << 10) /* bytes that each of them may have in any case */
 
@@ -27,6 +29,17 @@ static SA_START_DATA int64_t limit_default;                          /* atomic, 
 
 /* Allocations and frees that used no cache. Atomic: see cpu_count_before. */
 struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE_ALL("cpu_count", cpu_count),
+    SA_LAYOUT_STATE_ALL("cpu_limit", limit_default),
+    SA_LAYOUT_STATE_ALL("sa_cpu_outside", sa_cpu_outside),
+};
+SA_LAYOUT_STATIC_ADDRESS("cpu_count", cpu_count);
+SA_LAYOUT_STATIC_ADDRESS("cpu_limit", limit_default);
+SA_LAYOUT_ADDRESS(sa_cpu_outside);
+SA_LAYOUT_ADDRESS(sa_cpu_caches);
 
 void sa_cpu_cache_init(size_t limit_bytes)
 {

@@ -14,6 +14,7 @@
 #include "alloc/cpu_cache/thread_slots.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/os/lock.h"
@@ -33,6 +34,13 @@ static struct {
     pthread_key_t key; /* const after key_once */
     bool have_key;
 } slots;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("thread_slots", slots, created),
+    SA_LAYOUT_STATE("thread_slots", slots, free_count),
+};
+SA_LAYOUT_STATIC_ADDRESS("thread_slots", slots);
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 

@@ -10,6 +10,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/hardening/hardened.h"
@@ -53,6 +54,14 @@ SA_RARE void sa_large_init(size_t guards)
 
 /* Totals since the start: blocks, and their bytes; atomic, relaxed. */
 static uint64_t allocations[2], frees[2];
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE_ALL("large_allocations", allocations),
+    SA_LAYOUT_STATE_ALL("large_frees", frees),
+};
+SA_LAYOUT_STATIC_ADDRESS("large_allocations", allocations);
+SA_LAYOUT_STATIC_ADDRESS("large_frees", frees);
 
 /* Adds a block to a total. */
 SA_NOINLINE static void large_count(uint64_t *which, size_t bytes)

@@ -19,6 +19,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/hardening.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/rng.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/cpu_relax.h"
@@ -67,6 +68,18 @@ SA_START_DATA size_t sa_quarantine_max = LARGE_MAX;
 
 static struct part parts[PARTS + 1];
 static struct kind kinds[2] = {{.part_count = PARTS}, {.part_count = 1}};
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE_ARRAY("quarantine.kinds", kinds),
+    SA_LAYOUT_STATE_EACH("quarantine.kinds", kinds, limit),
+    SA_LAYOUT_STATE_EACH("quarantine.kinds", kinds, bytes),
+    SA_LAYOUT_STATE_EACH("quarantine.kinds", kinds, count),
+    SA_LAYOUT_STATE_ARRAY("quarantine.parts", parts),
+    SA_LAYOUT_STATE_EACH("quarantine.parts", parts, of_class),
+};
+SA_LAYOUT_STATIC_ADDRESS("quarantine.kinds", kinds);
+SA_LAYOUT_STATIC_ADDRESS("quarantine.parts", parts);
 
 static void kind_init(struct kind *kind, struct part *first, size_t limit, size_t max)
 {
@@ -290,12 +303,13 @@ bool sa_quarantine_find(bool (*damaged)(struct sa_quarantined block), size_t *at
 size_t sa_quarantine_count(unsigned cls)
 {
     const struct kind *kind = &kinds[cls == 0];
+    struct part *first = cls ? parts : parts + PARTS;
     size_t n = 0;
 
-    for (unsigned i = 0; kind->parts && i < kind->part_count; i++) {
-        sa_lock_acquire(&kind->parts[i].lock, SA_RANK_QUARANTINE);
-        n += kind->parts[i].of_class[cls];
-        sa_lock_release(&kind->parts[i].lock, SA_RANK_QUARANTINE);
+    for (unsigned i = 0; kind->limit && i < kind->part_count; i++) {
+        sa_lock_acquire(&first[i].lock, SA_RANK_QUARANTINE);
+        n += first[i].of_class[cls];
+        sa_lock_release(&first[i].lock, SA_RANK_QUARANTINE);
     }
     return n;
 }

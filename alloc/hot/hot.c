@@ -3,4 +3,12 @@
  * alloc/front/slow_path.c fills it. */
 #include "alloc/hot/hot.h"
 
+#include "alloc/base/layout.h"
+
 struct sa_hot sa_hot;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_hot", sa_hot, aborts),
+};
+SA_LAYOUT_ADDRESS(sa_hot);

@@ -21,6 +21,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/page.h"
 #include "alloc/fork/vfork.h"
 #include "alloc/os/cgroup.h"
@@ -76,6 +77,12 @@ static struct {
 static struct {
     struct sa_group_limit_stats stats;
 } told;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("group_limit", told, stats),
+};
+SA_LAYOUT_STATIC_ADDRESS("group_limit", told);
 
 void sa_group_limit_set_root(const char *root)
 {

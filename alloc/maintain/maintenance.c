@@ -10,6 +10,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/fork/deferred_calls.h"
@@ -113,6 +114,15 @@ static SA_START_DATA struct {
     uint32_t wakes;                    /* atomic: calls of sa_maintenance_wake */
     struct sa_maintenance_stats stats; /* atomic, relaxed; without `passes`, which is above */
 } background;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("maintain", maintain, passes),
+    SA_LAYOUT_STATE("maintain_more", background, rate),
+    SA_LAYOUT_STATE("maintain_more", background, stats),
+};
+SA_LAYOUT_STATIC_ADDRESS("maintain", maintain);
+SA_LAYOUT_STATIC_ADDRESS("maintain_more", background);
 
 /* Releases at least `bytes`, if that much is free, the ordinary heap's first. Returns the bytes
  * released. */

@@ -12,6 +12,7 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/middle/central_free_list.h"
@@ -43,6 +44,13 @@ static struct {
 } rates;
 
 static SA_START_DATA bool optimise; /* const after start: choose by class */
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sample_rates", rates, optimizations),
+    SA_LAYOUT_STATE("sample_rates", rates, variance),
+};
+SA_LAYOUT_STATIC_ADDRESS("sample_rates", rates);
 
 SA_RARE void sa_sample_rates_set_interval(int64_t bytes)
 {

@@ -3,12 +3,25 @@
 #include "alloc/middle/central_spans.h"
 
 #include "alloc/base/first_use_index.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/size_class.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 
 struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE_ARRAY("sa_centrals", sa_centrals),
+    SA_LAYOUT_STATE_EACH("sa_centrals", sa_centrals, free_objects),
+    SA_LAYOUT_STATE_EACH("sa_centrals", sa_centrals, spans),
+    SA_LAYOUT_STATE_EACH("sa_centrals", sa_centrals, emptied_bytes),
+    SA_LAYOUT_STATE_EACH("sa_centrals", sa_centrals, requested),
+    SA_LAYOUT_STATE_EACH("sa_centrals", sa_centrals, returned),
+    SA_LAYOUT_STATE_EACH("sa_centrals", sa_centrals, utilization),
+};
+SA_LAYOUT_ADDRESS(sa_centrals);
 
 void sa_central_give_back(struct sa_span *s)
 {

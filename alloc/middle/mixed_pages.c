@@ -10,10 +10,19 @@
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
 
+#include "alloc/base/layout.h"
+
 /* Units of each of the objects that a mixed span counts in its record for profiles. */
 #define NOTED_UNITS 16
 
 struct mixed_state sa_mixed_state;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_mixed_state", sa_mixed_state, stats),
+    SA_LAYOUT_STATE("sa_mixed_state", sa_mixed_state, objects),
+};
+SA_LAYOUT_ADDRESS(sa_mixed_state);
 
 static void mixed_link(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
 {

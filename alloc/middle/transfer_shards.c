@@ -10,6 +10,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/middle/transfer_cache.h"
 #include "pagemap/arena.h"
 
@@ -23,6 +24,15 @@ SA_STATIC_ASSERT(SA_SHARDS_MAX < CLAIMING, "numbers and CLAIMING are told apart"
 SA_START_DATA struct sa_transfer_shards sa_transfer_shards;
 struct sa_transfer_others sa_transfer_others;
 struct sa_transfer sa_transfer_first[SA_CLASSES_MAX];
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_transfer_shards", sa_transfer_shards, more),
+    SA_LAYOUT_STATE("sa_transfer_shards", sa_transfer_shards, domains),
+};
+SA_LAYOUT_ADDRESS(sa_transfer_shards);
+SA_LAYOUT_ADDRESS(sa_transfer_first);
+SA_LAYOUT_ADDRESS(sa_transfer_others);
 
 /* Whether there is a shard of that number in the domain. */
 static bool shard_is_of(unsigned number, unsigned domain)

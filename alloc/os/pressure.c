@@ -3,6 +3,7 @@
 #include "alloc/os/pressure.h"
 
 #include "alloc/base/atomic.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 
@@ -17,6 +18,12 @@
 #define TRIGGER   "some 150000 2000000"
 
 uint32_t sa_pressure_watched;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE_ALL("sa_pressure_watched", sa_pressure_watched),
+};
+SA_LAYOUT_ADDRESS(sa_pressure_watched);
 
 /* Sets the source, also for reports. */
 static void set_source(struct sa_pressure *p, enum sa_pressure_source source)

@@ -4,6 +4,7 @@
 #include "alloc/os/rseq.h"
 
 #include "alloc/base/atomic.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/percpu.h"
@@ -26,6 +27,13 @@ extern const unsigned __rseq_size SA_WEAK;
 
 SA_START_DATA struct sa_rseq sa_rseq;
 SA_START_DATA unsigned char sa_filter_known;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_rseq", sa_rseq, per_cpu),
+    SA_LAYOUT_STATE("sa_rseq", sa_rseq, fences),
+};
+SA_LAYOUT_ADDRESS(sa_rseq);
 _Thread_local struct sa_thread sa_thread;
 
 SA_STATIC_ASSERT(offsetof(struct sa_thread_area, cpu_id) == SA_RSEQ_CPU_ID, "kernel ABI");

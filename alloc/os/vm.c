@@ -7,6 +7,7 @@
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/page.h"
 #include "alloc/base/rng.h"
 #include "alloc/os/filter.h"
@@ -45,6 +46,14 @@ static char unmapped;
 #endif
 
 SA_START_DATA struct sa_vm sa_vm;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_vm", sa_vm, page_bytes),      SA_LAYOUT_STATE("sa_vm", sa_vm, map_failures),
+    SA_LAYOUT_STATE("sa_vm", sa_vm, advise_failures), SA_LAYOUT_STATE("sa_vm", sa_vm, used_bytes),
+    SA_LAYOUT_STATE("sa_vm", sa_vm, reserved_bytes),  SA_LAYOUT_STATE("sa_vm", sa_vm, space_bytes),
+};
+SA_LAYOUT_ADDRESS(sa_vm);
 
 /* A mapping that the kernel refused to unmap. The record lies in the mapping itself. */
 struct stuck {

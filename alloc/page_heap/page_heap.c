@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/huge/huge_heap.h"
 #include "alloc/page_heap/plain/span_heap.h"
@@ -12,6 +13,20 @@
 struct sa_page_heap sa_page_heap_ordinary, sa_page_heap_sampled;
 
 static struct sa_span_heap sampled;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sampled", sampled, mapped_pages),
+    SA_LAYOUT_STATE("sampled", sampled, in_use_pages),
+    SA_LAYOUT_STATE("sampled", sampled, moving_pages),
+    SA_LAYOUT_STATE("sampled", sampled, empty_pages),
+    SA_LAYOUT_STATE("sampled", sampled, now_ns),
+    SA_LAYOUT_STATE("sampled", sampled, stats),
+    SA_LAYOUT_STATE("sampled", sampled, sizes),
+    SA_LAYOUT_STATE("sampled", sampled, backed.pages),
+    SA_LAYOUT_STATE("sampled", sampled, released.pages),
+};
+SA_LAYOUT_STATIC_ADDRESS("sampled", sampled);
 
 void sa_page_heap_init(uint64_t seed)
 {

@@ -38,6 +38,8 @@ static struct rates {
 } rates;
 
 SA_LAYOUT = {
+    SA_LAYOUT_STATE("rates", rates, generation),
+    SA_LAYOUT_STATE("rates", rates, copy),
     SA_LAYOUT_VALUE(SA_RATE_COPIES),
     SA_LAYOUT_FIELD(struct rates, generation),
     SA_LAYOUT_FIELD(struct rates, copy),

@@ -26,11 +26,17 @@
 struct sa_guarded_state sa_guarded;
 
 SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_guarded", sa_guarded, large),
+    SA_LAYOUT_STATE("sa_guarded", sa_guarded, succeeded),
+    SA_LAYOUT_STATE("sa_guarded", sa_guarded, failed),
+    SA_LAYOUT_STATE("sa_guarded", sa_guarded, max),
+    SA_LAYOUT_STATE("sa_guarded", sa_guarded, pool),
     SA_LAYOUT_FIELD(struct slot, history),
     SA_LAYOUT_FIELD(struct slot, state),
     SA_LAYOUT_FIELD(struct slot, cls),
     SA_LAYOUT_VALUE(STATE_FREE),
 };
+SA_LAYOUT_ADDRESS(sa_guarded);
 
 static void guarded_lock(void) SA_ACQUIRE(SA_RANK_GUARDED)
 {

@@ -68,10 +68,25 @@ static struct {
 static struct entry entries[SA_SAMPLE_QUARANTINE_MAX];
 
 SA_LAYOUT = {
-    SA_LAYOUT_SIZE(struct entry),           SA_LAYOUT_FIELD(struct entry, span),
-    SA_LAYOUT_FIELD(struct entry, history), SA_LAYOUT_FIELD(struct entry, start),
-    SA_LAYOUT_FIELD(struct entry, end),     SA_LAYOUT_VALUE(SA_SAMPLE_QUARANTINE_MAX),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, limit),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, ever),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, count),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, bytes),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, empty_bytes),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, sampled_count),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, sampled_bytes),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, refused_count),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, refused_bytes),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, refused_sampled_count),
+    SA_LAYOUT_STATE("sample_quarantine", quarantine, refused_sampled_bytes),
+    SA_LAYOUT_SIZE(struct entry),
+    SA_LAYOUT_FIELD(struct entry, span),
+    SA_LAYOUT_FIELD(struct entry, history),
+    SA_LAYOUT_FIELD(struct entry, start),
+    SA_LAYOUT_FIELD(struct entry, end),
+    SA_LAYOUT_VALUE(SA_SAMPLE_QUARANTINE_MAX),
 };
+SA_LAYOUT_STATIC_ADDRESS("sample_quarantine", quarantine);
 SA_LAYOUT_STATIC_ADDRESS("kept.entries", entries);
 
 static void quarantine_lock(void) SA_ACQUIRE(SA_RANK_SAMPLE_QUARANTINE)

@@ -39,6 +39,13 @@ static struct live_samples {
 } live;
 
 SA_LAYOUT = {
+    SA_LAYOUT_STATE("live_samples", live, count),
+    SA_LAYOUT_STATE("live_samples", live, gone_count),
+    SA_LAYOUT_STATE("live_samples", live, folded.count),
+    SA_LAYOUT_STATE("live_samples", live, created),
+    SA_LAYOUT_STATE("live_samples", live, bytes),
+    SA_LAYOUT_STATE("live_samples", live, slack),
+    SA_LAYOUT_STATE("live_samples", live, peak_bytes),
     SA_LAYOUT_FIELD(struct live_samples, first),
     SA_LAYOUT_FIELD(struct live_samples, gone),
     SA_LAYOUT_FIELD(struct live_samples, unused),

@@ -23,6 +23,11 @@ static uint32_t
 
 static bool by_thread; /* buckets for each thread; atomic, relaxed */
 
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE_ALL("by_thread", by_thread),
+};
+
 SA_LAYOUT_STATIC_ADDRESS("by_thread", by_thread);
 
 uint32_t sa_sample_thread(void)

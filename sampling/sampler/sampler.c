@@ -39,13 +39,15 @@ static SA_START_DATA struct sampler {
         forked; /* atomic: generators of other files still have their state from before a fork */
 } sampler;
 
+static uint64_t apart[SA_CLASSES_MAX]; /* sa_sampler_apart; atomic, relaxed */
+
 SA_LAYOUT = {
-    SA_LAYOUT_FIELD(struct sampler, taken),
+    SA_LAYOUT_STATE("sampler", sampler, taken), SA_LAYOUT_STATE("sampler", sampler, failed),
+    SA_LAYOUT_STATE_ALL("apart", apart),        SA_LAYOUT_FIELD(struct sampler, taken),
     SA_LAYOUT_FIELD(struct sampler, failed),
 };
 SA_LAYOUT_STATIC_ADDRESS("sampler", sampler);
-
-static uint64_t apart[SA_CLASSES_MAX]; /* sa_sampler_apart; atomic, relaxed */
+SA_LAYOUT_STATIC_ADDRESS("apart", apart);
 
 static void sampler_seed(uint64_t seed)
 {

@@ -50,6 +50,9 @@ static struct stack_table table = {.used = STACK_BUCKETS_MIN,
 struct sa_stack sa_stack_unknown;
 
 SA_LAYOUT = {
+    SA_LAYOUT_STATE("stack_table", table, stats),
+    SA_LAYOUT_STATE("stack_table", table, evicted.samples),
+    SA_LAYOUT_STATE("stack_table", table, evicted.certain),
     SA_LAYOUT_FIELD(struct stack_table, buckets),
     SA_LAYOUT_FIELD(struct stack_table, used),
     SA_LAYOUT_FIELD(struct stack_table, evicted),

@@ -47,6 +47,7 @@ LAYERS = [
     'tool/file/',
     'tool/symbol/',
     'tool/reading/',
+    'tool/stats/',
     'tool/leaks/',
     'tool/report/',
     'tool/diff/',

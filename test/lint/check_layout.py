@@ -16,6 +16,7 @@ import lint
 
 ENTRY = struct.Struct('<48sq')
 NOTE_TYPE = 0x6c6c6173
+OPTIONS = [] # the text of options.def
 FLAGS = ['-fsyntax-only', '-x', 'c', '-std=gnu11', '-D_GNU_SOURCE', '-DSALLOC_VERSION="0"', '-DSA_HWLOC=0',
          '-Wno-unused-function', '-Wno-unknown-attributes']
 
@@ -61,8 +62,27 @@ def described(text):
     for record, field in re.findall(r'SA_LAYOUT_FIELD\(\s*([\w ]+),\s*([\w.]+)\)', text):
         yield ('%s.%s' % (record, field),
                '(long)(__builtin_offsetof({0}, {1}) | (unsigned long)sizeof((({0} *)0)->{1}) << 32)'.format(record, field))
+    yield from described_state(text)
     for record, field in re.findall(r'\{"([\w ]+)\.(\w+)", offsetof', text):
         yield '%s.%s' % (record, field), '(long)__builtin_offsetof(%s, %s)' % (record, field)
+
+
+def described_state(text):
+    """The same for what reports show."""
+    place = '(long)(__builtin_offsetof(__typeof__({0}), {1}) | (unsigned long)sizeof(({0}).{1}) << 32)'
+    for name, variable, field in re.findall(r'SA_LAYOUT_STATE\(\s*"([\w.]+)",\s*([\w.]+),\s*([\w.]+)\)', text):
+        if name != 'sa_options':
+            yield '=%s.%s' % (name, field), place.format(variable, field)
+    for name, variable, field in re.findall(r'SA_LAYOUT_STATE_EACH\(\s*"([\w.]+)",\s*([\w.]+),\s*([\w.]+)\)', text):
+        yield '=%s[].%s' % (name, field), place.format('%s[0]' % variable, field)
+    for name, variable in re.findall(r'SA_LAYOUT_STATE_ALL\(\s*"([\w.]+)",\s*([\w.]+)\)', text):
+        yield '=%s' % name, '(long)((unsigned long)sizeof(%s) << 32)' % variable
+    for name, variable in re.findall(r'SA_LAYOUT_STATE_ARRAY\(\s*"([\w.]+)",\s*([\w.]+)\)', text):
+        yield ('=%s[]' % name,
+               '(long)(sizeof({0}[0]) | (unsigned long)(sizeof({0}) / sizeof({0}[0])) << 32)'.format(variable))
+    if '"sa_options"' in text: # a list of its own
+        for field in re.findall(r'^SA_OPTION\((\w+),', OPTIONS[0], re.M):
+            yield '=sa_options.%s' % field, place.format('sa_options', field)
 
 
 def check_variables(findings, library, places, named):
@@ -95,6 +115,7 @@ def main(root, library, *compiler):
     findings = lint.Findings()
     with open(library, 'rb') as f:
         data = f.read()
+    OPTIONS.append(lint.read(root, 'alloc/api/options.def'))
     found = note(data)
     if not found:
         sys.exit('%s: no note' % library)

@@ -33,7 +33,7 @@ struct found {
     double stopped_ms; /* negative: a core */
 };
 
-static void find(struct found *f, const struct sa_stop *stop, struct sa_error *e)
+static void find(struct found *f, const struct sa_target_stop *stop, struct sa_error *e)
 {
     bool live = f->reading.target.live;
 
@@ -47,7 +47,7 @@ static void find(struct found *f, const struct sa_stop *stop, struct sa_error *e
 /* A process is stopped, and only then is it looked where its memory is. */
 static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
 {
-    struct sa_stop stop = {0};
+    struct sa_target_stop stop = {0};
     double begin = now_ms();
 
     f->stopped_ms = -1;

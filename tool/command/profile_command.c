@@ -32,7 +32,7 @@ static const char *take_type(const char *argument, void *field)
 static void read_and_write(struct sa_reading *r, const struct options *o, struct sa_error *e)
 {
     struct sa_outside_profile p;
-    struct sa_stop stop = {0};
+    struct sa_target_stop stop = {0};
     bool fine;
 
     if (o->stop && r->target.live && !sa_stop_begin(&stop, r->target.pid, e))

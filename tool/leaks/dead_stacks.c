@@ -20,20 +20,21 @@
 
 static int sp_order(const void *a, const void *b)
 {
-    const struct sa_thread *x = a, *y = b;
+    const struct sa_target_thread *x = a, *y = b;
 
     return x->sp < y->sp ? -1 : x->sp > y->sp;
 }
 
 static int pointer_order(const void *a, const void *b)
 {
-    const struct sa_thread *x = a, *y = b;
+    const struct sa_target_thread *x = a, *y = b;
 
     return x->pointer < y->pointer ? -1 : x->pointer > y->pointer;
 }
 
 /* Whether any thread has its thread pointer in a mapping. */
-static bool has_pointer(const struct sa_thread *threads, size_t count, const struct sa_area *area)
+static bool has_pointer(const struct sa_target_thread *threads, size_t count,
+                        const struct sa_area *area)
 {
     size_t low = 0, high = count;
 
@@ -63,7 +64,7 @@ static uint64_t find_control(struct sa_target *t, const struct sa_area *area)
 
 struct search {
     struct sa_target *target;
-    struct sa_thread *by_sp, *by_pointer;
+    struct sa_target_thread *by_sp, *by_pointer;
     size_t count;
     size_t next; /* of by_sp: the first that is not below the mapping */
 };

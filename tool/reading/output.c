@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -84,6 +85,7 @@ struct content {
     const void *data;
     size_t bytes;
     bool gzip;
+    unsigned mode; /* of a file; 0: its owner's alone */
 };
 
 static int write_profile(struct output *o, const struct content *content)
@@ -132,6 +134,8 @@ static int write_file(const struct content *content, const char *path)
     snprintf(temporary, cap, "%s.XXXXXX", path);
     fd = mkostemp(temporary, O_CLOEXEC);
     failed = fd < 0 ? -errno : write_to(content, fd);
+    if (!failed && content->mode && fchmod(fd, content->mode) != 0)
+        failed = -errno;
     if (fd >= 0 && close(fd) != 0 && !failed)
         failed = -errno;
     if (fd >= 0 && !failed && rename(temporary, path) != 0)
@@ -173,6 +177,14 @@ bool sa_output_proto(const struct sa_profile *profile, struct sa_buffer *ret, st
     if (failed || closed)
         sa_error_set(e, SA_EXIT_FAILED, "the profile: %s", strerror(-(failed ? failed : closed)));
     return !failed && !closed;
+}
+
+bool sa_output_text(const void *data, size_t bytes, unsigned mode, const char *path,
+                    struct sa_error *e)
+{
+    struct content content = {.data = data, .bytes = bytes, .mode = mode};
+
+    return output(&content, path, e);
 }
 
 bool sa_output_bytes(const void *data, size_t bytes, bool gzip, const char *path,

@@ -21,6 +21,10 @@ bool sa_output_profile(const struct sa_profile *profile, const char *path, struc
 /* The same as a .pb, in memory. */
 bool sa_output_proto(const struct sa_profile *profile, struct sa_buffer *ret, struct sa_error *e);
 
+/* Writes text the same way, to a file with these permissions. path NULL: to stdout. */
+bool sa_output_text(const void *data, size_t bytes, unsigned mode, const char *path,
+                    struct sa_error *e);
+
 /* Writes bytes the same way, compressed if asked to. path NULL: to stdout. */
 bool sa_output_bytes(const void *data, size_t bytes, bool gzip, const char *path,
                      struct sa_error *e);

@@ -14,7 +14,7 @@
 
 #define ROUNDS_MAX 64 /* threads are looked for until none is new */
 
-static bool has_thread(const struct sa_stop *stop, pid_t thread)
+static bool has_thread(const struct sa_target_stop *stop, pid_t thread)
 {
     for (size_t i = 0; i < stop->count; i++)
         if (stop->threads[i] == thread)
@@ -22,7 +22,7 @@ static bool has_thread(const struct sa_stop *stop, pid_t thread)
     return false;
 }
 
-static bool add_thread(struct sa_stop *stop, pid_t thread)
+static bool add_thread(struct sa_target_stop *stop, pid_t thread)
 {
     if (stop->count == stop->cap) {
         size_t cap = stop->cap ? 2 * stop->cap : 64;
@@ -38,7 +38,7 @@ static bool add_thread(struct sa_stop *stop, pid_t thread)
 }
 
 /* Stops a thread; one that has ended meanwhile is none. */
-static bool stop_thread(struct sa_stop *stop, pid_t thread, int *ret_error)
+static bool stop_thread(struct sa_target_stop *stop, pid_t thread, int *ret_error)
 {
     int status;
 
@@ -58,7 +58,7 @@ static bool stop_thread(struct sa_stop *stop, pid_t thread, int *ret_error)
 }
 
 /* One look at all threads: whether one was new; negative: it failed. */
-static int stop_round(struct sa_stop *stop, pid_t pid, int *ret_error)
+static int stop_round(struct sa_target_stop *stop, pid_t pid, int *ret_error)
 {
     char path[64];
     struct dirent *entry;
@@ -81,7 +81,7 @@ static int stop_round(struct sa_stop *stop, pid_t pid, int *ret_error)
     return any;
 }
 
-bool sa_stop_begin(struct sa_stop *stop, pid_t pid, struct sa_error *e)
+bool sa_stop_begin(struct sa_target_stop *stop, pid_t pid, struct sa_error *e)
 {
     int error = 0, any = 1;
 
@@ -101,7 +101,7 @@ bool sa_stop_begin(struct sa_stop *stop, pid_t pid, struct sa_error *e)
     return false;
 }
 
-void sa_stop_end(struct sa_stop *stop)
+void sa_stop_end(struct sa_target_stop *stop)
 {
     for (size_t i = 0; i < stop->count; i++)
         ptrace(PTRACE_DETACH, stop->threads[i], NULL, NULL);

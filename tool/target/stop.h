@@ -12,14 +12,14 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct sa_stop {
+struct sa_target_stop {
     pid_t *threads; /* that are stopped */
     size_t count, cap;
 };
 
-bool sa_stop_begin(struct sa_stop *stop, pid_t pid, struct sa_error *e);
+bool sa_stop_begin(struct sa_target_stop *stop, pid_t pid, struct sa_error *e);
 
 /* Also of one that has not begun, if it is all zero. */
-void sa_stop_end(struct sa_stop *stop);
+void sa_stop_end(struct sa_target_stop *stop);
 
 #endif

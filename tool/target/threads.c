@@ -54,8 +54,8 @@ static uint64_t word_of(const void *set, size_t bytes, size_t n)
 /* Adds a thread with its general registers. */
 static bool add_thread(struct sa_threads *t, pid_t tid, const void *set, size_t bytes)
 {
-    struct sa_thread thread = {tid, word_of(set, bytes, STACK_POINTER),
-                               THREAD_POINTER ? word_of(set, bytes, THREAD_POINTER) : 0};
+    struct sa_target_thread thread = {tid, word_of(set, bytes, STACK_POINTER),
+                                      THREAD_POINTER ? word_of(set, bytes, THREAD_POINTER) : 0};
 
     if (t->count == THREADS_MAX)
         return true;
@@ -85,7 +85,7 @@ static size_t read_set(pid_t tid, uint32_t type, void *buffer)
     return ptrace(PTRACE_GETREGSET, tid, (void *)(uintptr_t)type, &set) == 0 ? set.iov_len : 0;
 }
 
-bool sa_threads_read(const struct sa_stop *stop, struct sa_threads *ret)
+bool sa_threads_read(const struct sa_target_stop *stop, struct sa_threads *ret)
 {
     char *buffer = malloc(SET_BYTES);
     bool fine = buffer != NULL;

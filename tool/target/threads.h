@@ -11,10 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct sa_stop; /* tool/target/stop.h */
+struct sa_target_stop; /* tool/target/stop.h */
 
 struct sa_threads {
-    struct sa_thread {
+    struct sa_target_thread {
         pid_t tid;
         uint64_t sp;      /* the stack pointer */
         uint64_t pointer; /* the thread pointer; 0: not known */
@@ -29,7 +29,7 @@ struct sa_threads {
 bool sa_threads_add_note(struct sa_threads *t, uint32_t type, const void *note, size_t bytes);
 
 /* Reads the registers of a stopped process. False: no memory. */
-bool sa_threads_read(const struct sa_stop *stop, struct sa_threads *ret);
+bool sa_threads_read(const struct sa_target_stop *stop, struct sa_threads *ret);
 
 void sa_threads_free(struct sa_threads *t);
 

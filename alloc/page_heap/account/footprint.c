@@ -2,9 +2,17 @@
 /* The footprint, which is the memory that salloc uses; see footprint.h. */
 #include "alloc/page_heap/account/footprint.h"
 
+#include "alloc/base/layout.h"
 #include "alloc/os/vm.h"
 
 SA_START_DATA struct sa_footprint sa_footprint;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_footprint", sa_footprint, used),
+    SA_LAYOUT_STATE("sa_footprint", sa_footprint, emptied),
+};
+SA_LAYOUT_ADDRESS(sa_footprint);
 
 size_t sa_footprint_gross_bytes(void)
 {

@@ -3,10 +3,22 @@
 #include "alloc/page_heap/account/limits.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/page.h"
 #include "alloc/os/thread.h"
 
 SA_START_DATA struct sa_limits sa_limits = {.watch = SA_WATCH_FIRST_BYTES >> SA_PAGE_SHIFT};
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_limits", sa_limits, active),
+    SA_LAYOUT_STATE("sa_limits", sa_limits, bytes),
+    SA_LAYOUT_STATE("sa_limits", sa_limits, hits),
+    SA_LAYOUT_STATE("sa_limits", sa_limits, shrinks),
+    SA_LAYOUT_STATE("sa_limits", sa_limits, released_bytes),
+    SA_LAYOUT_STATE("sa_limits", sa_limits, soft_calls),
+};
+SA_LAYOUT_ADDRESS(sa_limits);
 
 void sa_limits_set(enum sa_limit_kind kind, size_t bytes)
 {

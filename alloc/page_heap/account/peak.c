@@ -4,6 +4,7 @@
 
 #include "alloc/base/atomic.h"
 #include "alloc/base/bits.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/page.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
@@ -12,6 +13,13 @@
 
 struct sa_peak sa_peak;
 SA_START_DATA struct sa_in_use sa_in_use;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("sa_peak", sa_peak, estimate_bytes),
+    SA_LAYOUT_STATE("sa_peak", sa_peak, at_peak),
+};
+SA_LAYOUT_ADDRESS(sa_peak);
 
 /* Rings the bell, unless another thread does. */
 static SA_RARE void in_use_ring(int64_t alarm)

@@ -4,6 +4,7 @@
 
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/layout.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
@@ -19,6 +20,55 @@
 #include <string.h>
 
 struct sa_huge_heap sa_huge_heap_ordinary;
+
+/* What reports show. */
+SA_LAYOUT = {
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, mapped),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, moving),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, in_use_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, empty_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, large_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, first),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, end),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, now_ns),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, started_ns),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, stats),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, collapse),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, sizes),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, released.hugepages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, released.ranges),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, nodes.created),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, nodes.unused_count),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.map.hugepages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.map.ranges),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.limit),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.ceiling),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.now_ns),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.cached_hp_s),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.cached_since_ns),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.stats),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.usage_min),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.off_peak_min),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, cache.size_min),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.hugepages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.kinds),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.taken_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.moving_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.unbacked_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.now_ns),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.demand),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.free_min),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.backed_min),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.skip_s),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.subreleased_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.subreleased_hugepages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.skipped),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.skipped_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.correct),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.correct_pages),
+    SA_LAYOUT_STATE("huge", sa_huge_heap_ordinary, filler.slots),
+};
+SA_LAYOUT_STATIC_ADDRESS("huge", sa_huge_heap_ordinary);
 
 void sa_huge_heap_init(struct sa_huge_heap *h, uint8_t number, const char *name, uintptr_t hint)
 {

@@ -12,6 +12,7 @@
 #include "sampling/export/write.h"
 #include "tool/leaks/leak_report.h"
 #include "tool/reading/reading.h"
+#include "tool/stats/stats_page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ static uint64_t seed, one_in, lies;
 static uint64_t kept[KEPT]; /* words that were read: pointers among them */
 static unsigned searches;   /* for leaks, that came to an end */
 static uint64_t lost;       /* samples that were called lost */
+static unsigned pages;      /* of stats */
 static FILE *nowhere;
 
 static uint64_t draw(void)
@@ -101,7 +103,7 @@ static size_t write_all(const struct sa_profile *profile)
 /* Searches the heap of a target for leaks, with registers that say anything. */
 static void search(struct sa_reading *r, const struct sa_outside_profile *p, struct sa_error *e)
 {
-    struct sa_thread thread = {.sp = kept[draw() % KEPT], .pointer = kept[draw() % KEPT]};
+    struct sa_target_thread thread = {.sp = kept[draw() % KEPT], .pointer = kept[draw() % KEPT]};
     struct sa_threads threads = {.threads = &thread, .count = 1, .words = kept, .word_count = KEPT};
     struct sa_leaks leaks;
 
@@ -112,6 +114,25 @@ static void search(struct sa_reading *r, const struct sa_outside_profile *p, str
     }
     lost += leaks.lost;
     sa_leaks_close(&leaks);
+}
+
+/* Makes a stats page of a target, in each format in turn. */
+static void report(struct sa_reading *r)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    struct sa_buffer page = {NULL, 0, 0};
+
+    if (sa_stats_page(&r->target, &r->table, (enum sa_report_kind)(draw() % SA_REPORT_KINDS), NULL,
+                      &page, NULL, &e)) {
+        if (page.used < 1000)
+            exit(1);
+        pages++;
+    }
+    if (strstr(e.text, ": signal ")) {
+        fprintf(stderr, "%s\n", e.text);
+        exit(1);
+    }
+    sa_buffer_free(&page);
 }
 
 /* Reads a target that lies from its first or its second step on. */
@@ -138,6 +159,8 @@ static enum sa_exit one_round(const char *what, bool early, enum salloc_profile_
         if (!e.code && type == SALLOC_PROFILE_HEAP)
             search(&r, &p, &e);
         sa_outside_profile_free(&p);
+        if (draw() % 3 == 0)
+            report(&r);
     }
     r.target.kind = honest;
     sa_reading_close(&r);
@@ -163,11 +186,13 @@ int main(int argc, char **argv)
         results[one_round(argv[1], i % 2, i % 3 ? SALLOC_PROFILE_HEAP : SALLOC_PROFILE_PEAK_HEAP) %
                 16]++;
     }
-    printf("%u rounds, %llu lies: %u profiles, %u errors, %u searches with %llu samples lost\n",
+    printf("%u rounds, %llu lies: %u profiles, %u errors, %u searches with %llu samples lost, "
+           "%u stats pages\n",
            rounds, (unsigned long long)lies, results[SA_EXIT_DONE], rounds - results[SA_EXIT_DONE],
-           searches, (unsigned long long)lost);
+           searches, (unsigned long long)lost, pages);
     fclose(nowhere);
     /* Some of both, or nothing was tried; and no word for what it was not. */
-    return !rounds || !searches || !results[SA_EXIT_DONE] || results[SA_EXIT_DONE] == rounds ||
-           results[SA_EXIT_USAGE] || results[SA_EXIT_NONE] || results[SA_EXIT_REFUSED];
+    return !rounds || !searches || !pages || !results[SA_EXIT_DONE] ||
+           results[SA_EXIT_DONE] == rounds || results[SA_EXIT_USAGE] || results[SA_EXIT_NONE] ||
+           results[SA_EXIT_REFUSED];
 }

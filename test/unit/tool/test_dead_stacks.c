@@ -13,7 +13,7 @@
 static uint64_t stack[BYTES / 8];
 
 /* The end of the dead part of a stack at BASE; 0: none. */
-static uint64_t dead(bool guard, unsigned access, struct sa_thread *threads, size_t count)
+static uint64_t dead(bool guard, unsigned access, struct sa_target_thread *threads, size_t count)
 {
     struct sa_target t = {.kind = &made_kind, .pid = 100};
     struct sa_threads list = {.threads = threads, .count = count};
@@ -36,8 +36,8 @@ static uint64_t dead(bool guard, unsigned access, struct sa_thread *threads, siz
 
 static void test_below_the_stack_pointer(void **state)
 {
-    struct sa_thread two[] = {{.tid = 101, .sp = BASE + 40000, .pointer = BASE + 64000},
-                              {.tid = 102, .sp = BASE + 50000, .pointer = 1}};
+    struct sa_target_thread two[] = {{.tid = 101, .sp = BASE + 40000, .pointer = BASE + 64000},
+                                     {.tid = 102, .sp = BASE + 50000, .pointer = 1}};
 
     (void)state;
     memset(stack, 0, sizeof(stack));
@@ -57,7 +57,7 @@ static void test_below_the_stack_pointer(void **state)
 static void test_threads_that_have_ended(void **state)
 {
     const size_t at = BYTES - 2304;
-    struct sa_thread other[] = {{.tid = 101, .sp = 4096, .pointer = BASE - 1}};
+    struct sa_target_thread other[] = {{.tid = 101, .sp = 4096, .pointer = BASE - 1}};
 
     (void)state;
     memset(stack, 0, sizeof(stack));

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stats page of a target; see stats_page.h. The child writes a struct answer to a pipe, and the
+ * page after it. */
+#include "tool/stats/stats_page.h"
+
+#include "alloc/api/options_text.h"
+#include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "stats/stats_snapshot.h"
+#include "tool/base/text.h"
+#include "tool/stats/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECONDS_MAX 20          /* of CPU time */
+#define MEMORY_MAX  (4ul << 30) /* address space of the child, which has 9 MiB of tables */
+#define PAGE_MAX    (32u << 20)
+
+struct answer {
+    struct sa_error e;
+    uint64_t dropped;
+};
+
+static struct sa_snapshot_subject subject;
+
+static void read_memory(const struct sa_target *t)
+{
+    unsigned long size = 0, resident = 0;
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", t->pid);
+    f = t->live ? fopen(path, "re") : NULL;
+    if (!f)
+        return;
+    if (fscanf(f, "%lu %lu", &size, &resident) == 2) {
+        subject.mapped_bytes = size * (size_t)sysconf(_SC_PAGESIZE);
+        subject.resident_bytes = resident * (size_t)sysconf(_SC_PAGESIZE);
+    }
+    fclose(f);
+}
+
+/* What the kernel tells of the target. Of a core it tells nothing: its time is that of the heap's
+ * last tick. */
+static void read_subject(const struct sa_target *t)
+{
+    struct timespec now;
+
+    subject.pid = t->pid;
+    subject.time_ns = (uint64_t)t->time_ns;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    subject.clock_ns = t->live ? (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec
+                               : sa_huge_heap_ordinary.now_ns;
+    read_memory(t);
+    if (t->live)
+        (void)sched_getaffinity(t->pid, sizeof(subject.cpus), (cpu_set_t *)subject.cpus);
+    sa_snapshot_subject = &subject;
+}
+
+static void set_limit(int which, rlim_t most)
+{
+    struct rlimit limit;
+
+    if (getrlimit(which, &limit) != 0)
+        return;
+    if (limit.rlim_cur > most)
+        limit.rlim_cur = most;
+    setrlimit(which, &limit);
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    const char *p = data;
+
+    while (bytes) {
+        ssize_t n = write(fd, p, bytes);
+
+        if (n < 0 && errno != EINTR)
+            return false;
+        if (n > 0) {
+            p += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return true;
+}
+
+/* In the child. */
+static void answer(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
+                   const char *file, int fd)
+{
+    struct answer a = {{SA_EXIT_DONE, ""}, 0};
+    struct sa_state state = {.target = t, .table = table, .e = &a.e};
+    struct sa_fmt f = {NULL, 0, 0, false};
+    size_t cap;
+
+    set_limit(RLIMIT_CPU, SECONDS_MAX);
+    set_limit(RLIMIT_AS, MEMORY_MAX);
+    set_limit(RLIMIT_CORE, 0);
+    if (sa_state_take(&state)) {
+        read_subject(t);
+        sa_report_options = sa_options_report;
+        cap = sa_report_size();
+        sa_fmt_init(&f, malloc(cap), cap);
+        if (!f.buf)
+            sa_error_set(&a.e, SA_EXIT_FAILED, "there is no memory for the page");
+        else if (file)
+            sa_report_format_file(kind, file, &f);
+        else
+            sa_report_format_as(kind, &f);
+    }
+    a.dropped = state.dropped;
+    _exit(!write_all(fd, &a, sizeof(a)) || (!a.e.code && !write_all(fd, f.buf, f.len)));
+}
+
+/* What the child writes, up to PAGE_MAX. */
+static bool read_all(int fd, struct sa_buffer *text)
+{
+    char some[16384];
+    ssize_t n;
+
+    while ((n = read(fd, some, sizeof(some))) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || text->used > PAGE_MAX || !sa_text_put(text, some, (size_t)n))
+            return false;
+    }
+    return true;
+}
+
+/* Waits for the child. False: it did not end well. */
+static bool end_child(pid_t child, struct sa_error *e)
+{
+    int status;
+
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    if (WIFSIGNALED(status))
+        sa_error_set(e, SA_EXIT_DAMAGED,
+                     "the state of its library makes no sense: signal %d at the report",
+                     WTERMSIG(status));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void take_answer(const struct sa_buffer *text, struct sa_buffer *ret, uint64_t *ret_dropped,
+                        struct sa_error *e)
+{
+    struct answer a;
+
+    if (text->used < sizeof(a)) {
+        sa_error_set(e, SA_EXIT_DAMAGED, "the state of its library makes no sense");
+        return;
+    }
+    memcpy(&a, text->data, sizeof(a));
+    a.e.text[sizeof(a.e.text) - 1] = '\0';
+    if (ret_dropped)
+        *ret_dropped = a.dropped;
+    if (a.e.code)
+        sa_error_set(e, a.e.code, "%s", a.e.text);
+    else if (!sa_text_put(ret, text->data + sizeof(a), text->used - sizeof(a)))
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
+}
+
+bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
+                   const char *file, struct sa_buffer *ret, uint64_t *ret_dropped,
+                   struct sa_error *e)
+{
+    struct sa_buffer text = {NULL, 0, 0};
+    int ends[2];
+    pid_t child;
+    bool whole;
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        sa_error_set(e, SA_EXIT_FAILED, "a pipe: %s", strerror(errno));
+        return false;
+    }
+    fflush(stdout);
+    child = fork();
+    if (child == 0)
+        answer(t, table, kind, file, ends[1]);
+    close(ends[1]);
+    if (child < 0) {
+        sa_error_set(e, SA_EXIT_FAILED, "a process: %s", strerror(errno));
+        close(ends[0]);
+        return false;
+    }
+    whole = read_all(ends[0], &text);
+    close(ends[0]);
+    if (!whole)
+        kill(child, SIGKILL);
+    if (!end_child(child, e) || !whole)
+        text.used = 0;
+    take_answer(&text, ret, ret_dropped, e);
+    sa_buffer_free(&text);
+    return !e->code;
+}
