@@ -3,6 +3,7 @@
 #include "tool/command/command.h"
 
 #include "sampling/export/write.h"
+#include "tool/reading/allocations.h"
 #include "tool/reading/output.h"
 #include "tool/reading/reading.h"
 #include "tool/target/stop.h"
@@ -16,17 +17,29 @@ extern const struct sa_command sa_command_profile;
 struct options {
     const char *file;
     enum salloc_profile_type type;
+    double seconds; /* of ALLOCATIONS; 0: not given */
     int stop;
 };
 
+/* The seconds for which allocations are watched, unless --seconds says others. */
+#define SECONDS 30
+
 static const char *take_type(const char *argument, void *field)
 {
-    bool peak = strcmp(argument, "peak") == 0;
+    static const struct {
+        const char *name;
+        enum salloc_profile_type type;
+    } types[] = {{"heap", SALLOC_PROFILE_HEAP},
+                 {"peak", SALLOC_PROFILE_PEAK_HEAP},
+                 {"allocations", SALLOC_PROFILE_ALLOCATIONS}};
 
-    if (!peak && strcmp(argument, "heap") != 0)
-        return "the types are heap and peak";
-    *(enum salloc_profile_type *)field = peak ? SALLOC_PROFILE_PEAK_HEAP : SALLOC_PROFILE_HEAP;
-    return NULL;
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+        if (strcmp(argument, types[i].name) != 0)
+            continue;
+        *(enum salloc_profile_type *)field = types[i].type;
+        return NULL;
+    }
+    return "the types are heap, peak and allocations";
 }
 
 static void read_and_write(struct sa_reading *r, const struct options *o, struct sa_error *e)
@@ -37,7 +50,9 @@ static void read_and_write(struct sa_reading *r, const struct options *o, struct
 
     if (o->stop && r->target.live && !sa_stop_begin(&stop, r->target.pid, e))
         return;
-    fine = sa_reading_profile(r, o->type, &p, e);
+    fine = o->type == SALLOC_PROFILE_ALLOCATIONS
+               ? sa_reading_allocations(r, o->seconds > 0 ? o->seconds : SECONDS, &p, e)
+               : sa_reading_profile(r, o->type, &p, e);
     sa_stop_end(&stop);
     if (fine) {
         sa_outside_profile_tell(&p);
@@ -56,6 +71,11 @@ static int run(const void *options, int count, char **operands)
     if (!o->file && isatty(STDOUT_FILENO))
         return sa_command_misused(&sa_command_profile,
                                   "a profile is no text: name a file with -o, or use a pipe");
+    if (o->type != SALLOC_PROFILE_ALLOCATIONS && o->seconds > 0)
+        return sa_command_misused(&sa_command_profile, "--seconds needs -t allocations");
+    if (o->type == SALLOC_PROFILE_ALLOCATIONS && (o->stop || !sa_target_is_process(operands[0])))
+        return sa_command_misused(&sa_command_profile,
+                                  "-t allocations needs a process, which is not stopped");
     if (sa_reading_open(&r, operands[0], &e)) {
         read_and_write(&r, o, &e);
         sa_reading_close(&r);
@@ -74,8 +94,12 @@ static const struct sa_command_option table[] = {
      "pprof), .txt (a table), .collapsed, .folded (for flame graphs).\n"
      "Without it a .pb.gz goes to stdout.\n",
      offsetof(struct options, file), sa_take_output},
-    {'t', "type", "TYPE", "heap; or peak: what was in use when most was\n",
+    {'t', "type", "TYPE",
+     "heap; peak: what was in use when most was; allocations: what the\n"
+     "process allocates from now on, for 30 seconds or those of --seconds\n",
      offsetof(struct options, type), take_type},
+    {'s', "seconds", "SECONDS", "of -t allocations\n", offsetof(struct options, seconds),
+     sa_take_seconds},
     {0, "stop", NULL, "stop the process for the milliseconds of the reading\n",
      offsetof(struct options, stop), sa_take_flag},
 };

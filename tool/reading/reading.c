@@ -253,7 +253,7 @@ static bool add_unknown(struct sa_reading *r, struct sa_outside_profile *p, size
         return false;
     p->profile.stacks_evicted = sums.samples + sums.certain;
     sa_sums_merge(&sums, &more);
-    return p->profile.type != SALLOC_PROFILE_HEAP || (!sums.samples && !sums.certain) ||
+    return p->profile.type == SALLOC_PROFILE_PEAK_HEAP || (!sums.samples && !sums.certain) ||
            add_total(p, cap, &sa_stack_unknown, &sums);
 }
 
@@ -278,7 +278,8 @@ static void read_stacks(struct sa_reading *r, struct sa_outside_profile *p, stru
         heads = calloc(used + 1, sizeof(*heads));
     fine = fine && (!buckets ||
                     (heads && sa_target_read(&r->target, buckets, heads, used * sizeof(*heads))));
-    for (size_t i = 0; heads && fine && p->profile.type == SALLOC_PROFILE_HEAP && i < used; i++)
+    for (size_t i = 0; heads && fine && p->profile.type != SALLOC_PROFILE_PEAK_HEAP && i < used;
+         i++)
         fine = add_bucket(r, p, &cap, heads[i]);
     free(heads);
     fine = fine && add_unknown(r, p, &cap, table, e);
@@ -330,7 +331,8 @@ static void read_samples(struct sa_reading *r, struct sa_outside_profile *p, str
 
     if (p->profile.type == SALLOC_PROFILE_HEAP) {
         sa_live_read(&r->target, &r->table, &r->stacks, UINT64_MAX, &p->live, e);
-    } else if (sa_peak_read(&r->target, &r->table, &r->stacks, &p->live, &time_ns, e) && time_ns) {
+    } else if (p->profile.type == SALLOC_PROFILE_PEAK_HEAP &&
+               sa_peak_read(&r->target, &r->table, &r->stacks, &p->live, &time_ns, e) && time_ns) {
         p->profile.time_ns = time_ns;
     }
 }

@@ -37,7 +37,8 @@ struct sa_outside_profile {
     uint64_t again, dropped; /* what was read again, and what could not be read */
 };
 
-/* HEAP: what is in use, and what was ever allocated. PEAK_HEAP: what was in use when most was. */
+/* HEAP: what is in use, and what was ever allocated. PEAK_HEAP: what was in use when most was.
+ * ALLOCATIONS: what was ever allocated. */
 bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
                         struct sa_outside_profile *ret, struct sa_error *e);
 

@@ -76,6 +76,11 @@ class Test:
         assert result.stderr == '' and result.stdout == '', result
         return Profile(path)
 
+    def allocations(self, pid, seconds):
+        path = os.path.join(self.folder, 'allocations.pb')
+        self.run('profile', '-t', 'allocations', '--seconds', seconds, '-o', path, str(pid))
+        return Profile(path)
+
     def core(self, pid):
         prefix = os.path.join(self.folder, 'core')
         subprocess.run(['gcore', '-o', prefix, str(pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -260,6 +265,28 @@ def case_node(test):
     code = ('const keep = []; for (let i = 0; i < 3000; i++) keep.push(Buffer.alloc(20000, 1)); '
             'setTimeout(() => { console.log("ready"); process.stdin.on("data", () => keep.length); }, 500);')
     settled(test, Worker(test, ['node', '-e', code]), 'node')
+
+
+def case_allocations(test):
+    """What a process allocates within a second is what its counters say, and nothing if it is quiet."""
+    worker = Worker(test, [test.worker, 'storm'], ready=b'ready')
+
+    def allocated():
+        text = test.run('stats', '--prometheus', str(worker.pid)).stdout
+        return int(re.search(r'^salloc_allocations_bytes_total (\d+)$', text, re.M).group(1))
+    before, start = allocated(), time.monotonic()
+    profile = test.allocations(worker.pid, '1s')
+    seconds, after = time.monotonic() - start, allocated()
+    total = sum(values[1] for _, values, _ in profile.samples)
+    # The readings of the counters lie outside the second; how much faster than the mean it was is not known.
+    assert 0.5 < total / ((after - before) / seconds) < 1.5 and total < (after - before) * 1.05, (total, after - before)
+    assert {'small_block', 'large_block', 'storm'} <= functions(profile)
+    assert profile.types == [('alloc_objects', 'count'), ('alloc_space', 'bytes')], profile.types
+    worker.end()
+    quiet = Worker(test, [test.worker, 'still'])
+    assert test.allocations(quiet.pid, '0.2').samples == []
+    assert 'needs -t allocations' in test.run('profile', '-s', '1', '-o', 'x.pb', str(quiet.pid), code=2).stderr
+    quiet.end()
 
 
 def case_hostile(test):

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The difference of the totals of each stack; see allocations.h. All sums of a total are sums over
+ * samples, so the difference is the sums over the samples taken in between.
+ *
+ * A stack that is evicted from the target's table meanwhile adds its totals to those of the unknown
+ * stack. What it had before is subtracted there.
+ */
+#include "tool/reading/allocations.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int by_stack(const void *a, const void *b)
+{
+    const struct sa_total *x = a, *y = b;
+
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static struct sa_total *find(struct sa_profile *p, const struct sa_stack *stack)
+{
+    struct sa_total key = {(struct sa_stack *)stack, {0}};
+
+    return p->total_count ? bsearch(&key, p->totals, p->total_count, sizeof(key), by_stack) : NULL;
+}
+
+/* Subtracts sums. What is below 0 is rounding, or a total that was read while it changed. */
+static void subtract(struct sa_sums *from, const struct sa_sums *less)
+{
+    double *const ours[] = {&from->certain_bytes,
+                            &from->count,
+                            &from->bytes,
+                            &from->sampled_bytes,
+                            &from->count_variance,
+                            &from->bytes_variance,
+                            &from->bytes_squares,
+                            &from->offset_count,
+                            &from->offset_bytes,
+                            &from->hits_count,
+                            &from->hits_bytes,
+                            &from->failures,
+                            &from->failures_variance,
+                            &from->offset_count_variance};
+    const double theirs[] = {less->certain_bytes,
+                             less->count,
+                             less->bytes,
+                             less->sampled_bytes,
+                             less->count_variance,
+                             less->bytes_variance,
+                             less->bytes_squares,
+                             less->offset_count,
+                             less->offset_bytes,
+                             less->hits_count,
+                             less->hits_bytes,
+                             less->failures,
+                             less->failures_variance,
+                             less->offset_count_variance};
+
+    from->samples -= less->samples < from->samples ? less->samples : from->samples;
+    from->certain -= less->certain < from->certain ? less->certain : from->certain;
+    for (size_t i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
+        *ours[i] = *ours[i] > theirs[i] ? *ours[i] - theirs[i] : 0;
+    if (!from->samples && !from->certain)
+        memset(from, 0, sizeof(*from));
+}
+
+static bool is_less(const struct sa_sums *a, const struct sa_sums *b)
+{
+    return a->samples < b->samples || a->certain < b->certain;
+}
+
+/* Makes `after` the difference. */
+static void take_difference(struct sa_profile *before, struct sa_profile *after)
+{
+    struct sa_total *unknown;
+    size_t kept = 0;
+
+    qsort(before->totals, before->total_count, sizeof(*before->totals), by_stack);
+    qsort(after->totals, after->total_count, sizeof(*after->totals), by_stack);
+    unknown = find(after, &sa_stack_unknown);
+    for (size_t i = 0; i < before->total_count; i++) {
+        const struct sa_total *old = &before->totals[i];
+        struct sa_total *now = find(after, old->stack);
+
+        if (now && !is_less(&now->sums, &old->sums))
+            subtract(&now->sums, &old->sums);
+        else if (unknown) /* evicted; and if it is there again, all of it is new */
+            subtract(&unknown->sums, &old->sums);
+    }
+    for (size_t i = 0; i < after->total_count; i++)
+        if (after->totals[i].sums.samples || after->totals[i].sums.certain)
+            after->totals[kept++] = after->totals[i];
+    after->total_count = kept;
+}
+
+static void wait_seconds(double seconds)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (time_t)seconds;
+    end.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (end.tv_nsec >= 1000000000) {
+        end.tv_sec++;
+        end.tv_nsec -= 1000000000;
+    }
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+        ;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static uint64_t difference(uint64_t after, uint64_t before)
+{
+    return after > before ? after - before : 0;
+}
+
+bool sa_reading_allocations(struct sa_reading *r, double seconds, struct sa_outside_profile *ret,
+                            struct sa_error *e)
+{
+    struct sa_outside_profile before;
+    struct sa_profile *after = &ret->profile;
+    int64_t start = now_ns();
+
+    memset(ret, 0, sizeof(*ret));
+    if (sa_reading_profile(r, SALLOC_PROFILE_ALLOCATIONS, &before, e)) {
+        wait_seconds(seconds);
+        /* Addresses of stacks may be those of others by now. */
+        sa_stacks_close(&r->stacks);
+        if (sa_stacks_open(&r->stacks, &r->target, &r->table, e) &&
+            sa_reading_profile(r, SALLOC_PROFILE_ALLOCATIONS, ret, e)) {
+            take_difference(&before.profile, after);
+            after->time_ns = before.profile.time_ns;
+            after->duration_ns = now_ns() - start;
+            after->stacks_dropped =
+                difference(after->stacks_dropped, before.profile.stacks_dropped);
+            after->stacks_evicted =
+                difference(after->stacks_evicted, before.profile.stacks_evicted);
+            after->samples_dropped =
+                difference(after->samples_dropped, before.profile.samples_dropped);
+            ret->dropped += before.dropped;
+        }
+    }
+    sa_outside_profile_free(&before);
+    return !e->code;
+}
