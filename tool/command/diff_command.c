@@ -4,6 +4,7 @@
 
 #include "tool/command/report_options.h"
 #include "tool/diff/diff_report.h"
+#include "tool/page/flame.h"
 #include "tool/reading/input.h"
 #include "tool/target/target.h"
 
@@ -17,6 +18,7 @@ extern const struct sa_command sa_command_diff;
 
 struct options {
     double seconds; /* between two readings of one process; 0: two profiles are named */
+    const char *page;
     struct sa_report_options report;
 };
 
@@ -43,6 +45,16 @@ static bool may_color(void)
     const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
 
     return !(no && *no) && isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+/* The page of a comparison. Two readings of one process have the same name. */
+static void write_page(const struct sa_profile_file *before, const struct sa_profile_file *after,
+                       const struct options *o, char **operands, int count, struct sa_error *e)
+{
+    const char *const titles[] = {operands[0], operands[count - 1]};
+
+    sa_flame_write_diff(before, after, o->report.metric, titles,
+                        strcmp(o->page, "-") == 0 ? NULL : o->page, e);
 }
 
 static void compare(const struct sa_profile_file *before, const struct sa_profile_file *after,
@@ -83,7 +95,10 @@ static int run(const void *options, int count, char **operands)
         if (o->seconds > 0)
             wait_until(start, o->seconds);
         if (sa_input_read(&after, operands[count - 1], &e)) {
-            compare(&before, &after, o, operands[0], operands[count - 1], &e);
+            if (o->page)
+                write_page(&before, &after, o, operands, count, &e);
+            else
+                compare(&before, &after, o, operands[0], operands[count - 1], &e);
             sa_profile_file_free(&after);
         }
         sa_profile_file_free(&before);
@@ -94,6 +109,10 @@ static int run(const void *options, int count, char **operands)
 static const struct sa_command_option table[] = {
     {'s', "seconds", "N", "read the process twice\n", offsetof(struct options, seconds),
      sa_take_seconds},
+    {0, "html", "PAGE",
+     "write a page instead, with a flame graph of the changes; '-' is\n"
+     "stdout\n",
+     offsetof(struct options, page), sa_take_text},
     SA_OPTION_METRIC(struct options, report),
     SA_OPTION_BY(struct options, report),
     SA_OPTION_ROWS(struct options, report),

@@ -90,7 +90,7 @@ static double weight_of(const struct sa_diff *d, const struct sa_change *c)
 
     if (!c->blocks)
         return d->unseen.bytes;
-    return weight > 0 ? weight : mean_weight(&d->before.all.sums, &d->after.all.sums);
+    return weight > 0 ? weight : d->weight;
 }
 
 static void set_change(const struct sa_diff *d, struct sa_diff_row *row,
@@ -303,8 +303,6 @@ static bool says_something(const struct sa_diff *d, const struct sa_diff_table *
 
 static bool make_tables(struct sa_diff *d, unsigned by)
 {
-    double error;
-
     for (enum sa_report_table table = 0; table < SA_REPORT_TABLES; table++) {
         struct sa_diff_table *t = &d->tables[d->table_count];
 
@@ -318,9 +316,9 @@ static bool make_tables(struct sa_diff *d, unsigned by)
         else
             free_table(t);
     }
-    if (!share_error(d, &error))
+    if (!share_error(d, &d->error))
         return false;
-    sort_rows(d, error);
+    sort_rows(d, d->error);
     return true;
 }
 
@@ -343,6 +341,7 @@ bool sa_diff_open(struct sa_diff *d, const struct sa_profile_file *before,
             reduce(&d->before, d->common.before);
             reduce(&d->after, d->common.after);
         }
+        d->weight = mean_weight(&d->before.all.sums, &d->after.all.sums);
         set_total(d);
         fine = make_tables(d, by);
     }

@@ -41,7 +41,9 @@ struct sa_diff {
     struct sa_diff_common common;
     enum sa_diff_kind kind;
     struct sa_unseen unseen; /* what may have no sample in one of the files */
+    double weight;           /* how many blocks one of its samples stands for on average */
     struct sa_diff_row total;
+    double error; /* of an interval that has to exclude 0 for its row to be called a change */
     struct sa_diff_table tables[SA_REPORT_TABLES];
     size_t table_count;
 };

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the source of page.h's constants: the page with its style and its script in place.
 
-usage: embed.py OUT PAGE.html PAGE.css SCRIPT.js...
+usage: embed.py OUT PAGE.html STYLE.css... SCRIPT.js...
 Comments are left out. The page's policy allows nothing but this style and this script, by their hashes.
 """
 import base64
@@ -32,10 +32,10 @@ def array(name, text):
     return 'const char %s[] = {\n    %s};\nconst size_t %s_bytes = sizeof(%s);\n' % (name, ',\n    '.join(rows), name, name)
 
 
-def main(out, page, style, *scripts):
+def main(out, page, *parts):
     page = re.sub(r'\A(?:<!--.*?-->\s*)+', '', read(page), flags=re.S)
-    style = without_comments(read(style))
-    script = '"use strict";\n' + ''.join(without_comments(read(path)) for path in scripts)
+    style, script = (''.join(without_comments(read(path)) for path in parts if path.endswith(ending)) for ending in ('.css', '.js'))
+    script = '"use strict";\n' + script
     if '</script' in script or '<!--' in script or '</style' in style:
         sys.exit('embed.py: the script or the style would end too early')
     for name, text in (('style-hash', policy_hash(style)), ('script-hash', policy_hash(script)),

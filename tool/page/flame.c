@@ -15,6 +15,12 @@
  *                     `samples` is the number of samples that the value stands for, 0 where that is
  *                     not known
  *
+ * Of a comparison, the rows of both profiles are there, and:
+ *
+ *   side              a column: 0 for a row of the earlier profile, 1 for one of the later
+ *   samples           of one profile only; -1 where that is not known
+ *   compared          the earlier profile, and of each metric what kind of change it is
+ *
  * Strings come from a file that is not trusted. They get into the page through sa_json_put_string
  * only.
  */
@@ -38,6 +44,7 @@
 
 struct writer {
     const struct sa_profile_file *file;
+    const struct sa_flame_diff *diff; /* NULL: the page is of one profile */
     const struct sa_flame_frames *frames;
     struct sa_buffer *out;
     bool fine; /* there was always memory */
@@ -106,6 +113,35 @@ static void put_texts(struct writer *w, const char *key, const char *const *text
     put(w, "]");
 }
 
+/* What is compared, and how the metrics are. */
+static void put_compared(struct writer *w, const char *before)
+{
+    static const char *const kinds[] = {[SA_DIFF_PLAIN] = "plain",
+                                        [SA_DIFF_IN_USE] = "in use",
+                                        [SA_DIFF_ALLOCATED] = "allocated",
+                                        [SA_DIFF_SINCE] = "since"};
+    const struct sa_flame_diff *d = w->diff;
+
+    put_key(w, "compared");
+    put(w, "{\"file\":");
+    put_string(w, base_name(before), TEXT_MAX_BYTES);
+    put(w, ",\"time\":");
+    put_number(w, d->before->time_ns / 1000000);
+    put(w, ",\"metrics\":[");
+    for (uint32_t i = 0; i < d->both.type_count; i++) {
+        const struct sa_diff *of = &d->metrics[i];
+
+        next(w, i);
+        w->fine = w->fine && sa_text_add(w->out, "{\"kind\":\"%s\",\"common\":%llu,\"error\":",
+                                         kinds[of->kind], (unsigned long long)of->common.samples);
+        put_double(w, of->error);
+        put(w, ",\"weight\":");
+        put_double(w, of->weight);
+        put(w, "}");
+    }
+    put(w, "]}");
+}
+
 static void put_head(struct writer *w, uint32_t metric, const char *title)
 {
     const struct sa_profile_file *f = w->file;
@@ -114,7 +150,7 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
                                         [SA_FILE_BLOCKS] = "blocks",
                                         [SA_FILE_EVER] = "other",
                                         [SA_FILE_PART] = "part"};
-    struct sa_unseen unseen = sa_file_unseen(f);
+    struct sa_unseen unseen = w->diff ? w->diff->metrics[metric].unseen : sa_file_unseen(f);
 
     put(w, "{\"file\":");
     put_string(w, base_name(title), TEXT_MAX_BYTES);
@@ -274,10 +310,20 @@ static void put_blocks(struct writer *w)
     free(blocks);
 }
 
-/* The thread of each row. */
+/* The thread of each row, and of a comparison which profile it is of. */
 static void put_threads(struct writer *w)
 {
     const struct sa_flame_frames *f = w->frames;
+
+    if (w->diff) {
+        put_key(w, "side");
+        put(w, "[");
+        for (uint32_t i = 0; i < f->row_count; i++) {
+            next(w, i);
+            put(w, f->rows[i].sample < w->diff->before->sample_count ? "0" : "1");
+        }
+        put(w, "]");
+    }
 
     put_key(w, "thread");
     put(w, "[");
@@ -286,6 +332,20 @@ static void put_threads(struct writer *w)
         put_number(w, f->rows[i].thread == SA_FILE_NONE ? -1 : (long long)f->rows[i].thread);
     }
     put(w, "]");
+}
+
+/* The number of samples behind a number. Of a comparison: those of one profile only, and -1 where
+ * they are not known. */
+static long long samples_of(const struct writer *w, uint32_t metric, uint32_t sample)
+{
+    struct sa_group group;
+
+    if (w->diff) {
+        const struct sa_group *of = sa_flame_diff_group(w->diff, metric, sample);
+
+        return of ? (long long)of->samples : -1;
+    }
+    return sa_file_group(w->file, metric, sample, &group) ? (long long)group.samples : 0;
 }
 
 static void put_values(struct writer *w)
@@ -312,39 +372,56 @@ static void put_values(struct writer *w)
 
         put(w, m ? ",\n[" : "[");
         for (uint32_t i = 0; known && i < f->row_count; i++) {
-            struct sa_group group;
-
             next(w, i);
-            put_number(w, sa_file_group(file, m, f->rows[i].sample, &group)
-                              ? (long long)group.samples
-                              : 0);
+            put_number(w, samples_of(w, m, f->rows[i].sample));
         }
         put(w, "]");
     }
     put(w, "]");
 }
 
+/* before: the title of the earlier profile of a comparison. */
+static bool put_page(struct writer *w, uint32_t metric, const char *title, const char *before,
+                     struct sa_error *e)
+{
+    struct sa_flame_frames frames;
+
+    if (!sa_flame_frames_make(w->file, &frames, e))
+        return false;
+    for (uint32_t i = 0; w->diff && i < frames.row_count; i++)
+        frames.rows[i].blocks.p = sa_flame_diff_probability(w->diff, frames.rows[i].sample);
+    w->frames = &frames;
+    w->fine = sa_text_put(w->out, sa_page_head, sa_page_head_bytes);
+    put_head(w, metric, title);
+    if (w->diff)
+        put_compared(w, before);
+    put_frames(w);
+    put_stacks(w);
+    put_blocks(w);
+    put_threads(w);
+    put_values(w);
+    put(w, "}\n");
+    w->fine = w->fine && sa_text_put(w->out, sa_page_tail, sa_page_tail_bytes);
+    sa_flame_frames_free(&frames);
+    if (!w->fine)
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
+    return w->fine;
+}
+
 bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
                   struct sa_buffer *out, struct sa_error *e)
 {
-    struct sa_flame_frames frames;
-    struct writer w = {.file = file, .frames = &frames, .out = out, .fine = true};
+    struct writer w = {.file = file, .out = out};
 
-    if (!sa_flame_frames_make(file, &frames, e))
-        return false;
-    w.fine = sa_text_put(out, sa_page_head, sa_page_head_bytes);
-    put_head(&w, metric, title);
-    put_frames(&w);
-    put_stacks(&w);
-    put_blocks(&w);
-    put_threads(&w);
-    put_values(&w);
-    put(&w, "}\n");
-    w.fine = w.fine && sa_text_put(out, sa_page_tail, sa_page_tail_bytes);
-    sa_flame_frames_free(&frames);
-    if (!w.fine)
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
-    return w.fine;
+    return put_page(&w, metric, title, NULL, e);
+}
+
+bool sa_flame_put_diff(const struct sa_flame_diff *diff, uint32_t metric, const char *before,
+                       const char *after, struct sa_buffer *out, struct sa_error *e)
+{
+    struct writer w = {.file = &diff->both, .diff = diff, .out = out};
+
+    return put_page(&w, metric, after, before, e);
 }
 
 bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
@@ -363,5 +440,22 @@ bool sa_flame_write(const char *what, const char *metric, const char *title, con
         sa_output_bytes(out.data, out.used, false, page, e);
     sa_buffer_free(&out);
     sa_profile_file_free(&file);
+    return !e->code;
+}
+
+bool sa_flame_write_diff(const struct sa_profile_file *before, const struct sa_profile_file *after,
+                         const char *metric, const char *const titles[2], const char *page,
+                         struct sa_error *e)
+{
+    struct sa_buffer out = {NULL, 0, 0};
+    struct sa_flame_diff diff;
+    uint32_t shown;
+
+    if (!sa_flame_diff_make(&diff, before, after, metric, &shown, e))
+        return false;
+    if (sa_flame_put_diff(&diff, shown, titles[0], titles[1], &out, e))
+        sa_output_bytes(out.data, out.used, false, page, e);
+    sa_buffer_free(&out);
+    sa_flame_diff_free(&diff);
     return !e->code;
 }

@@ -3,11 +3,20 @@
 #ifndef SA_TOOL_PAGE_FLAME_H
 #define SA_TOOL_PAGE_FLAME_H
 
-#include "tool/file/profile_file.h"
+#include "tool/page/flame_diff.h"
 
 /* Puts the page. metric: what it shows first. title: the file's name. False: *e says why. */
 bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
                   struct sa_buffer *out, struct sa_error *e);
+
+/* The same of two profiles, compared; titles of both. */
+bool sa_flame_put_diff(const struct sa_flame_diff *diff, uint32_t metric, const char *before,
+                       const char *after, struct sa_buffer *out, struct sa_error *e);
+
+/* Compares two profiles, and writes the page as sa_flame_write does. */
+bool sa_flame_write_diff(const struct sa_profile_file *before, const struct sa_profile_file *after,
+                         const char *metric, const char *const titles[2], const char *page,
+                         struct sa_error *e);
 
 /* Reads a profile, as sa_input_read does, and writes the page to a file, or to stdout if `page` is
  * NULL. metric: NULL: the one that the profile shows first. */

@@ -22,6 +22,11 @@ class FlameView {
         this.labels = new Map();
     }
 
+    /* paint: null, or what a comparison has: {color, label} of nodes. */
+    setPaint(paint) {
+        this.paint = paint;
+    }
+
     /* Reads the colours of the theme. */
     setTheme() {
         const style = getComputedStyle(document.documentElement);
@@ -29,7 +34,7 @@ class FlameView {
 
         this.color = {};
         for (const name of ["ground", "box-text", "dim-text", "match", "match-text", "focus",
-                            "root", "rest", "text"])
+                            "root", "rest", "text", "more", "less", "chance"])
             this.color[name] = color("--" + name);
         this.palette = [];
         for (let hue = 0; hue <= HUES; hue++)
@@ -69,6 +74,9 @@ class FlameView {
 
     colorOf(node) {
         const {profile, frame} = this.tree, of = frame[node];
+
+        if (this.paint)
+            return this.paint.color(node);
         const hue = this.hueOf[profile.libraryOf[of]];
 
         return this.palette[hue * SHADES + (profile.nameOf[of] * 7 % 11) % SHADES];
@@ -150,7 +158,7 @@ class FlameView {
         context.fillRect(box.x, y, wide, ROW - 1);
         if (box.node <= 0 && box.node !== 0)
             return;
-        if (!matches && wide > 2 && tree.isWeak(box.node)) {
+        if (!matches && wide > 2 && !this.paint && tree.isWeak(box.node)) {
             context.fillStyle = this.hatch;
             context.fillRect(box.x, y, wide, ROW - 1);
         }
@@ -166,7 +174,8 @@ class FlameView {
         context.fillStyle = matches ? this.color["match-text"] : this.color["box-text"];
         context.globalAlpha = Math.max(context.globalAlpha, 0.6);
         context.fillText(label, box.x + 4, y + ROW / 2);
-        const amount = formatNumber(tree.value(box.node), this.unit);
+        const amount = this.paint ? this.paint.label(box.node)
+            : formatNumber(tree.value(box.node), this.unit);
         if (room > label.length + amount.length + 2) {
             context.globalAlpha *= 0.7;
             context.fillText(amount, box.x + wide - 4 - amount.length * this.character,

@@ -18,7 +18,6 @@ const INTERVAL_ERROR = 0.05;
 const MANY_SAMPLES = 1e5; /* from here on the normal distribution serves */
 const WEIGHT_MAX = 1e18; /* a sample with a larger weight gives no upper end */
 const LOW_SHARE = 7 / 8; /* of the error, while the upper end cannot be wrong */
-const NORMAL_QUANTILE = 1.959963984540054; /* of 1 - INTERVAL_ERROR / 2 */
 
 /* Sets of samples, numbered, in one array. */
 const SUMS = ["value", "samples", "certain", "known", "mean", "variance", "squares", "unknown",
@@ -27,21 +26,30 @@ const [VALUE, SAMPLES, CERTAIN, KNOWN, MEAN, VARIANCE, SQUARES, UNKNOWN, SOLID, 
     SUMS.keys();
 
 class SumsTable {
-    constructor(count) {
-        this.cells = new Float64Array(count * SUMS.length);
+    constructor(count, stride = SUMS.length) {
+        this.stride = stride; /* cells of a set */
+        this.cells = new Float64Array(count * stride);
+        this.inTree = [VALUE, SAMPLES, SOLID, BYTES, UNKNOWN]; /* what the tree adds up */
     }
 
-    /* Adds a row of the file: n samples of blocks of a bytes with p; n = 0: not known. kind: of the
-     * metric, as in tool/file_interval.h. */
-    addRow(set, value, kind, n, a, p) {
-        const c = this.cells, at = set * SUMS.length, missed = 1 / p - 1;
+    /* An empty table of the same kind. */
+    like(count) {
+        return new this.constructor(count);
+    }
+
+    /* Adds a row of the file: n samples of blocks of a bytes with p; n < 0: not known. kind: of the
+     * metric, as in tool/file/file_interval.h. from: the first of the set's cells. */
+    addRow(set, value, kind, n, a, p, from = 0) {
+        const c = this.cells, at = set * this.stride + from, missed = 1 / p - 1;
         let sum = n, squares = n;
 
         c[at + VALUE] += value;
-        if (!n || value < 0) {
+        if (n < 0 || value < 0) {
             c[at + UNKNOWN] += 1;
             return;
         }
+        if (n === 0)
+            return;
         if (kind === "bytes") {
             sum = n * a;
             squares = sum * a;
@@ -65,18 +73,26 @@ class SumsTable {
 
     /* Adds a set of another table. */
     add(set, table, other) {
-        for (let k = 0, to = set * SUMS.length, from = other * SUMS.length; k < SUMS.length; k++)
+        const {stride} = this;
+
+        for (let k = 0, to = set * stride, from = other * stride; k < stride; k++)
             this.cells[to + k] += table.cells[from + k];
     }
 
     value(set) {
-        return this.cells[set * SUMS.length + VALUE];
+        return this.cells[set * this.stride + VALUE];
     }
 
-    get(set) {
+    isEmpty(set) {
+        const at = set * this.stride, c = this.cells;
+
+        return !c[at + VALUE] && !c[at + SAMPLES] && !c[at + UNKNOWN];
+    }
+
+    get(set, from = 0) {
         const sums = {};
 
-        SUMS.forEach((name, k) => { sums[name] = this.cells[set * SUMS.length + k]; });
+        SUMS.forEach((name, k) => { sums[name] = this.cells[set * this.stride + from + k]; });
         return sums;
     }
 }
@@ -188,24 +204,54 @@ function solve(fit, s, target, middle, ifAny) {
     return f;
 }
 
-/* The ends in blocks of s samples. */
-function lowerEnd(fit, s) {
-    const middle = s + solve(fit, s, INTERVAL_ERROR / 2, true, false);
+/* The z below which the normal distribution is with this probability, of at least 1/2: bisection on
+ * the tail, as in negative_binomial.c. */
+function normalQuantile(probability) {
+    let low = 0, high = 40;
+
+    for (let i = 0; i < 48; i++) {
+        const z = (low + high) / 2, density = Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI);
+        let beyond = 0;
+
+        if (z > 1.5) {
+            let t = z;
+
+            for (let k = 60; k > 0; k--)
+                t = z + k / t;
+            beyond = density / t;
+        } else {
+            let term = z, sum = z;
+
+            for (let k = 1; k < 30; k++)
+                sum += (term *= z * z / (2 * k + 1));
+            beyond = 0.5 - sum * density;
+        }
+        if (beyond > 1 - probability)
+            low = z;
+        else
+            high = z;
+    }
+    return low;
+}
+
+/* The ends in blocks of s samples. error: 1 - level of the interval, here and below. */
+function lowerEnd(fit, s, error) {
+    const middle = s + solve(fit, s, error / 2, true, false);
 
     if (s > 50)
         return middle;
-    const maxOfOne = 2 + solve(fit, 2, 1 - INTERVAL_ERROR / 2, false, true);
+    const maxOfOne = 2 + solve(fit, 2, 1 - error / 2, false, true);
     if (middle >= maxOfOne)
         return middle;
-    return Math.min(s + solve(fit, s, LOW_SHARE * INTERVAL_ERROR, true, true), maxOfOne);
+    return Math.min(s + solve(fit, s, LOW_SHARE * error, true, true), maxOfOne);
 }
 
-function upperEnd(fit, s) {
-    const all = s + 1 + solve(fit, s + 1, 1 - INTERVAL_ERROR / 2, false, true);
+function upperEnd(fit, s, error) {
+    const all = s + 1 + solve(fit, s + 1, 1 - error / 2, false, true);
 
-    if (all * Math.log(fit.p) <= Math.log(INTERVAL_ERROR))
+    if (all * Math.log(fit.p) <= Math.log(error))
         return all;
-    return s + 1 + solve(fit, s + 1, 1 - INTERVAL_ERROR, false, true);
+    return s + 1 + solve(fit, s + 1, 1 - error, false, true);
 }
 
 /* The negative binomial distribution with this mean and variance. */
@@ -216,7 +262,7 @@ function fitTo(mean, variance, p) {
 }
 
 /* The upper end with one more sample, which stands for `weight`. */
-function unseenHigh(sums, p, weight) {
+function unseenHigh(sums, p, weight, error) {
     const mean = sums.mean + weight - 1, variance = sums.variance + weight * (weight - 1);
 
     if (!(weight > 1))
@@ -225,8 +271,8 @@ function unseenHigh(sums, p, weight) {
         return Infinity;
     const fit = fitTo(mean, variance, (p * sums.variance + weight - 1) / variance);
     if (fit.s > MANY_SAMPLES)
-        return sums.known + 1 + mean + NORMAL_QUANTILE * Math.sqrt(variance);
-    return sums.known + 1 + fit.scale * solve(fit, fit.s, 1 - INTERVAL_ERROR / 2, false, false);
+        return sums.known + 1 + mean + normalQuantile(1 - error / 2) * Math.sqrt(variance);
+    return sums.known + 1 + fit.scale * solve(fit, fit.s, 1 - error / 2, false, false);
 }
 
 /*
@@ -234,7 +280,7 @@ function unseenHigh(sums, p, weight) {
  * for of the rarest blocks that the set may have without a sample of their kind. 0: all blocks of
  * the set are like its samples.
  */
-function intervalOf(sums, weight) {
+function intervalOf(sums, weight, error = INTERVAL_ERROR) {
     if (sums.unknown)
         return null;
     let low = sums.known, high = sums.known;
@@ -243,17 +289,17 @@ function intervalOf(sums, weight) {
         const fit = fitTo(sums.mean, sums.variance, p);
 
         if (fit.s > MANY_SAMPLES) {
-            const deviation = NORMAL_QUANTILE * Math.sqrt(sums.variance);
+            const deviation = normalQuantile(1 - error / 2) * Math.sqrt(sums.variance);
 
             low += sums.mean - deviation;
             high += sums.mean + deviation;
         } else {
-            low += Math.min(fit.scale * (lowerEnd(fit, fit.s) - fit.s), sums.mean);
-            high += Math.max(fit.scale * (upperEnd(fit, fit.s) - fit.s), sums.mean);
+            low += Math.min(fit.scale * (lowerEnd(fit, fit.s, error) - fit.s), sums.mean);
+            high += Math.max(fit.scale * (upperEnd(fit, fit.s, error) - fit.s), sums.mean);
         }
     }
     /* One sample of unseen blocks counts if it stands for more than those that are there. */
     if (weight * sums.mean > sums.variance * (1 + 1e-6) || !(sums.mean > 0))
-        high = Math.max(high, unseenHigh(sums, p, weight));
+        high = Math.max(high, unseenHigh(sums, p, weight, error));
     return {low: sums.certain + low, high: sums.certain + high};
 }

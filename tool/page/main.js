@@ -12,6 +12,7 @@ const state = {
     metric: profile.data.shown,
     filter: {thread: -1, least: 0, most: Infinity},
     inverted: false,
+    byChange: false, /* of a comparison: what the width of frames is */
     rows: "functions", /* of the table */
     zoom: 0, focus: 0, hover: -1, focusShown: false, /* nodes of the tree */
     query: "",
@@ -21,9 +22,12 @@ const state = {
 let stackSums, tree, hueOf, all;
 let tableRows = {}; /* by what they are; made when first shown */
 
+const comparison = profile.data.compared ? new Comparison(profile) : null;
 const flame = new FlameView(element("area"), element("canvas"), element("sizer"));
 const outline = new Outline(element("area"), element("outline"));
-const table = new TableView(element("table"), element("more"), chooseRow);
+const table = comparison
+    ? new ChangeTable(element("table"), element("more"), chooseRow, comparison)
+    : new TableView(element("table"), element("more"), chooseRow);
 
 const metricOf = () => profile.metrics[state.metric];
 const amount = (value) => formatAmount(value, metricOf().unit);
@@ -35,6 +39,8 @@ function isWeakSums(sums) {
 
 /* A node in one line, for screen readers. */
 function describe(node) {
+    if (comparison)
+        return `${tree.name(node)}: ${comparison.lines(tree, node).join(", ")}`;
     const sums = tree.sumsOf(node), weak = isWeakSums(sums) ? ", chance may explain it" : "";
 
     return `${tree.name(node)}: ${amount(sums.value)}, ${formatShare(sums.value, all.value)}, ` +
@@ -47,7 +53,11 @@ function refreshNumbers() {
     const frames = tree ? tree.path(state.zoom).slice(1).map((node) => tree.frame[node]) : [];
 
     stackSums = profile.stackSums(state.metric, state.filter);
+    if (comparison)
+        stackSums.setWeights(state.byChange);
     all = sumOfStacks(profile, stackSums, null);
+    if (comparison)
+        comparison.setNumbers(state.metric, all);
     tableRows = {};
     refreshTree(frames);
     refreshTotal();
@@ -61,6 +71,7 @@ function refreshTree(frames) {
     tree = trees[which] ||= new Tree(profile, state.inverted);
     tree.setSums(stackSums);
     hueOf ||= huesOf(profile, tree);
+    flame.setPaint(comparison && comparison.paint(flame));
     state.zoom = state.focus = tree.find(frames);
     state.hover = -1;
     hideTip();
@@ -76,18 +87,30 @@ function refreshGraph() {
     outline.show(tree, state.focus, describe);
 }
 
+function legendItem(text, title, color) {
+    const item = document.createElement("li");
+
+    item.textContent = text;
+    item.title = title;
+    item.style.setProperty("--swatch", color);
+    return item;
+}
+
 function refreshLegend() {
     const items = [];
 
-    for (let hue = 0; hue <= HUES; hue++) {
-        const library = hueOf.indexOf(hue), item = document.createElement("li");
+    if (comparison) {
+        element("legend").replaceChildren(...comparison.legend(flame)
+            .map(([text, color]) => legendItem(text, "", color)));
+        return;
+    }
 
-        if (library < 0)
-            continue;
-        item.textContent = hue < HUES ? baseName(profile.libraries[library]) : "others";
-        item.title = hue < HUES ? profile.libraries[library] : "";
-        item.style.setProperty("--swatch", flame.palette[hue * SHADES]);
-        items.push(item);
+    for (let hue = 0; hue <= HUES; hue++) {
+        const library = hueOf.indexOf(hue), path = hue < HUES ? profile.libraries[library] : "";
+
+        if (library >= 0)
+            items.push(legendItem(path ? baseName(path) : "others", path,
+                                  flame.palette[hue * SHADES]));
     }
     element("legend").replaceChildren(...items);
 }
@@ -114,8 +137,9 @@ function refreshFound() {
         const what = query ? `${formatCount(found.count)} function${found.count === 1 ? "" : "s"}`
                            : chosen.label;
 
-        text = `${what}: ${amount(sums.value)} (${formatShare(sums.value, all.value)}), ` +
-            intervalText(sums, Boolean(query));
+        text = comparison ? comparison.foundText(what, sums)
+            : `${what}: ${amount(sums.value)} (${formatShare(sums.value, all.value)}), ` +
+                intervalText(sums, Boolean(query));
     }
     element("found").textContent = text;
     element("found").title = text;
@@ -222,14 +246,50 @@ function sizeOptions() {
     return options;
 }
 
-function setUpControls() {
-    const {data} = profile, title = data.program || data.file;
-    const time = new Date(data.time > 0 ? data.time : NaN);
-    const when = isNaN(time) ? "" : time.toISOString().slice(0, 16).replace("T", " ") + " UTC";
+function timeText(ms) {
+    const time = new Date(ms > 0 ? ms : NaN);
 
-    document.title = `${title}: heap profile`;
-    element("program").textContent = title;
-    element("about").textContent = [data.file, when, data.tool].filter(Boolean).join(" · ");
+    return isNaN(time) ? "" : time.toISOString().slice(0, 16).replace("T", " ") + " UTC";
+}
+
+function setUpTitle() {
+    const {data} = profile, title = data.program || data.file, {compared} = data;
+    const about = [data.file, timeText(data.time), data.tool];
+
+    document.title = `${title}: ${comparison ? "what changed" : "heap profile"}`;
+    element("program").textContent = title + (comparison ? ": what changed" : "");
+    if (comparison)
+        about.unshift(compared.file, timeText(compared.time), "→");
+    element("about").textContent = about.filter(Boolean).join(" · ").replace("· → ·", "→");
+}
+
+function setUpComparison() {
+    for (const id of ["width-label", "part"])
+        element(id).hidden = !comparison;
+    if (!comparison)
+        return;
+    document.body.classList.add("comparison");
+    element("keys").textContent =
+        "Arrow keys move, Enter zooms, Escape goes back, / searches.";
+    element("width").addEventListener("change", (event) => {
+        state.byChange = event.target.value === "change";
+        refreshNumbers();
+    });
+    element("part").addEventListener("click", (event) => {
+        if (!event.target.dataset.part)
+            return;
+        table.flat = event.target.dataset.part === "flat";
+        for (const button of element("part").children)
+            button.ariaPressed = String(button === event.target);
+        refreshFound();
+    });
+}
+
+function setUpControls() {
+    const {data} = profile;
+
+    setUpTitle();
+    setUpComparison();
     element("comments").replaceChildren(...data.comments.map((text) => {
         const item = document.createElement("li");
 
@@ -265,7 +325,8 @@ function setInverted(inverted) {
     state.inverted = inverted;
     element("callees").ariaPressed = String(!inverted);
     element("callers").ariaPressed = String(inverted);
-    table.by = inverted ? "flat" : "total";
+    if (!comparison)
+        table.by = inverted ? "flat" : "total";
     flame.area.scrollTop = 0;
     refreshTree([]);
 }

@@ -46,8 +46,24 @@ class Profile {
             depth = Math.max(depth, common + count);
         }
         this.stackBegin[stacks] = places;
-        this.stackFrames = this.stackPlaces.map((place) => this.frameOf[place]);
+        const frames = this.data.compared ? this.sameFrames() : this.frameOf;
+        this.stackFrames = this.stackPlaces.map((place) => frames[place]);
         this.depth = depth;
+    }
+
+    /* For each place the first frame of its name and library, wherever the library and its source
+     * lie: two builds of a program are compared. */
+    sameFrames() {
+        const first = new Map();
+        const same = this.nameOf.map((name, frame) => {
+            const key = `${name} ${baseName(this.libraries[this.libraryOf[frame]])}`;
+
+            if (!first.has(key))
+                first.set(key, frame);
+            return first.get(key);
+        });
+
+        return this.frameOf.map((frame) => same[frame]);
     }
 
     /* Where a place is, as text: file and line; "" if that is not known. */
@@ -66,22 +82,30 @@ class Profile {
     /* Adds each row that counts to a set of the table. */
     addRows(metric, filter, setOf, table) {
         const {data} = this, values = data.values[metric], samples = data.samples[metric];
-        const {kind} = this.metrics[metric];
+        const {kind} = this.metrics[metric], {side} = data;
 
         for (let row = 0; row < this.rowCount; row++) {
             if (values[row] === 0 || !this.passes(row, filter))
                 continue;
             const a = data.blocks[2 * data.block[row]], p = data.blocks[2 * data.block[row] + 1];
-            table.addRow(setOf(row), values[row], kind, samples[row] || 0, a, p);
+            if (side)
+                table.addRow(setOf(row), values[row], kind, samples[row] ?? -1, a, p,
+                             side[row] * SUMS.length);
+            else
+                table.addRow(setOf(row), values[row], kind, samples[row] || -1, a, p);
         }
     }
 
     /* The sums of each stack. */
     stackSums(metric, filter) {
-        const table = new SumsTable(this.stackCount);
+        const table = this.newTable(this.stackCount);
 
         this.addRows(metric, filter, (row) => this.data.stack[row], table);
         return table;
+    }
+
+    newTable(count) {
+        return this.data.side ? new PairTable(count) : new SumsTable(count);
     }
 
     /* What one sample stands for of the rarest blocks that pass the filter, for sets that may have
@@ -121,14 +145,14 @@ class Profile {
 /* The sums of functions, libraries, lines: flat, and with all that they call. A stack counts once
  * for each, also under recursion. keyOf: of each element of the stacks: of frames, or of places. */
 function sumsByFrame(profile, stackSums, keyOf, count, stacks = profile.stackFrames) {
-    const flat = new SumsTable(count), total = new SumsTable(count);
+    const flat = stackSums.like(count), total = stackSums.like(count);
     const last = new Int32Array(count).fill(-1);
     const {stackBegin} = profile;
 
     for (let stack = 0; stack < profile.stackCount; stack++) {
         const begin = stackBegin[stack], end = stackBegin[stack + 1];
 
-        if (begin === end || isEmpty(stackSums, stack))
+        if (begin === end || stackSums.isEmpty(stack))
             continue;
         flat.add(keyOf[stacks[end - 1]], stackSums, stack);
         for (let i = begin; i < end; i++) {
@@ -143,15 +167,9 @@ function sumsByFrame(profile, stackSums, keyOf, count, stacks = profile.stackFra
     return {flat, total};
 }
 
-function isEmpty(table, set) {
-    const at = set * SUMS.length;
-
-    return !table.cells[at + VALUE] && !table.cells[at + SAMPLES] && !table.cells[at + UNKNOWN];
-}
-
 /* The sums of the stacks for which `has` is not 0; of all without it. */
 function sumOfStacks(profile, stackSums, has) {
-    const table = new SumsTable(1);
+    const table = stackSums.like(1);
 
     for (let stack = 0; stack < profile.stackCount; stack++)
         if (!has || has[stack])

@@ -46,16 +46,17 @@ function rowsOf(titles, sums, labelOf) {
     const rows = [];
 
     titles.forEach((title, key) => {
-        if (!isEmpty(sums.total, key))
+        if (!sums.total.isEmpty(key))
             rows.push({key, title, label: labelOf(title), flat: sums.flat.value(key),
-                       total: sums.total.value(key), sums: () => sums.total.get(key)});
+                       total: sums.total.value(key), sums: () => sums.total.get(key),
+                       flatSums: () => sums.flat.isEmpty(key) ? null : sums.flat.get(key)});
     });
     return rows;
 }
 
 /* Rows by something that a row of the file has: sizes, threads. */
 function rowsByColumn(profile, metric, filter, labels, column) {
-    const table = new SumsTable(labels.length);
+    const table = profile.newTable(labels.length);
 
     profile.addRows(metric, filter, column, table);
     return rowsOf(labels, {flat: table, total: table}, (label) => label);
@@ -112,6 +113,16 @@ class TableView {
         const rows = [...this.rows].sort((a, b) => order(a, b) || a.key - b.key);
 
         this.table.classList.toggle("no-flat", !info.flat);
+        this.showOrder();
+        this.table.tBodies[0].replaceChildren(
+            ...rows.slice(0, this.shown).map((row) => this.makeRow(row)));
+        this.showMore(rows.length);
+    }
+
+    /* The heads of the columns: by which one the rows are sorted. */
+    showOrder() {
+        const {by, info} = this;
+
         for (const button of this.table.tHead.querySelectorAll("button")) {
             const sorted = button.dataset.by === by;
 
@@ -120,15 +131,15 @@ class TableView {
             if (button.dataset.by === "name")
                 button.textContent = info.head;
         }
-        this.table.tBodies[0].replaceChildren(
-            ...rows.slice(0, this.shown).map((row) => this.makeRow(row)));
-        this.more.hidden = rows.length <= this.shown;
-        this.more.textContent = `${formatCount(rows.length - this.shown)} more`;
     }
 
-    makeRow(row) {
-        const {info} = this, tr = document.createElement("tr");
-        const sums = row.sums(), interval = info.sampled ? intervalOf(sums, 0) : null;
+    showMore(count) {
+        this.more.hidden = count <= this.shown;
+        this.more.textContent = `${formatCount(count - this.shown)} more`;
+    }
+
+    /* The cell with the name. note: what else a screen reader says of the row, or "". */
+    makeName(row, note) {
         const th = document.createElement("th"), button = document.createElement("button");
         const name = document.createElement("bdi");
 
@@ -136,10 +147,20 @@ class TableView {
         name.textContent = row.label;
         button.append(name);
         button.title = row.title;
-        button.ariaPressed = String(info.isChosen(row));
+        button.ariaPressed = String(this.info.isChosen(row));
         button.addEventListener("click", () => this.choose(row));
+        if (note)
+            button.setAttribute("aria-description", note);
         th.append(button);
-        tr.append(th);
+        return th;
+    }
+
+    makeRow(row) {
+        const {info} = this, tr = document.createElement("tr");
+        const sums = row.sums(), interval = info.sampled ? intervalOf(sums, 0) : null;
+        const weak = info.isWeak(sums);
+
+        tr.append(this.makeName(row, weak ? "chance may explain it" : ""));
         this.addCell(tr, formatNumber(row.flat, info.unit), row.flat ? "flat" : "flat none");
         const total = this.addCell(tr, formatNumber(row.total, info.unit), "total");
         const share = info.all > 0 ? Math.min(Math.max(row.total / info.all, 0), 1) : 0;
@@ -147,10 +168,8 @@ class TableView {
         total.title = formatShare(row.total, info.all) + " of all";
         this.addCell(tr, interval ? formatRange(interval, info.unit) : "-", "interval");
         this.addCell(tr, interval ? formatCount(sums.samples) : "-", "samples");
-        if (info.isWeak(sums)) {
+        if (weak)
             tr.className = "weak";
-            button.setAttribute("aria-description", "chance may explain it");
-        }
         return tr;
     }
 

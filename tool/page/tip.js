@@ -4,6 +4,8 @@
 const TIP_SOURCES = 3; /* lines of a function that are listed */
 
 function tipLines(node) {
+    if (comparison)
+        return [...comparison.lines(tree, node), ...placeLines(node)];
     const sums = tree.sumsOf(node), self = tree.self(node);
     const lines = [`${amount(sums.value)}, ${formatShare(sums.value, all.value)} of all`,
                    intervalText(sums, node === 0)];
@@ -12,6 +14,13 @@ function tipLines(node) {
         lines.push(`${amount(self)} by itself`);
     if (isWeakSums(sums))
         lines.push("Chance may explain it: fewer than 4 samples, of less than one interval.");
+    return [...lines, ...placeLines(node)];
+}
+
+/* Where a node's function is. */
+function placeLines(node) {
+    const lines = [];
+
     if (!node)
         return lines;
     const sources = tree.sources(node), more = sources.length - TIP_SOURCES;

@@ -17,6 +17,11 @@ function intervalText(sums, open) {
 function refreshTotal() {
     const {unit} = metricOf(), missed = element("missed");
 
+    if (comparison) {
+        [element("total").textContent, element("interval").textContent, missed.textContent] =
+            comparison.totalTexts();
+        return;
+    }
     element("total").textContent = amount(all.value);
     element("interval").textContent = intervalText(all, true);
     if (!profile.isSampled(state.metric))

@@ -77,14 +77,14 @@ class Tree {
 
     /* Takes the sums of all stacks, for another metric or filter. */
     setSums(stackSums) {
-        const {order} = this, n = order.length, cells = stackSums.cells;
+        const {order} = this, n = order.length, {cells, stride} = stackSums;
 
         this.stackSums = stackSums;
-        this.sums = [VALUE, SAMPLES, SOLID, BYTES, UNKNOWN].map((column) => {
+        this.sums = stackSums.inTree.map((column) => {
             const sums = new Float64Array(n + 1);
 
             for (let at = 0; at < n; at++)
-                sums[at + 1] = sums[at] + cells[order[at] * SUMS.length + column];
+                sums[at + 1] = sums[at] + cells[order[at] * stride + column];
             return sums;
         });
         this.sorted = new Map();
@@ -118,7 +118,7 @@ class Tree {
 
     /* Exact sums, for intervals. */
     sumsOf(node) {
-        const table = new SumsTable(1);
+        const table = this.stackSums.like(1);
 
         for (let at = this.begin[node]; at < this.end[node]; at++)
             table.add(0, this.stackSums, this.order[at]);
@@ -141,7 +141,7 @@ class Tree {
         for (let at = this.begin[node]; node && at < this.end[node]; at++) {
             const stack = this.order[at], {stackBegin} = profile;
 
-            if (!isEmpty(this.stackSums, stack))
+            if (!this.stackSums.isEmpty(stack))
                 places.add(profile.stackPlaces[this.inverted ? stackBegin[stack + 1] - 1 - depth
                                                              : stackBegin[stack] + depth]);
         }
