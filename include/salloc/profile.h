@@ -360,6 +360,67 @@ struct salloc_profile_info {
  */
 int salloc_profile_get_info(const salloc_profile *profile, struct salloc_profile_info *info);
 
+enum salloc_event {
+    SALLOC_EVENT_ALLOCATED = 0, /**< a block was allocated, and is sampled */
+    SALLOC_EVENT_FREED = 1,     /**< a sampled block is being freed */
+};
+
+/**
+ * A sample that is taken, or whose block is freed. Times are in nanoseconds since 1970. Only the
+ * library makes such structs. Later versions may add fields at the end.
+ */
+struct salloc_sample_event {
+    size_t size; /**< of this struct in the library: fields beyond it do not exist */
+    enum salloc_event event;
+    enum salloc_allocation_kind kind; /**< of the allocation */
+    /** Number of the sample, from 1, in the order of allocation. It names the block from its
+     * allocation to its free, while addresses are used again. */
+    uint64_t handle;
+    const void *address;                              /**< of the block */
+    size_t requested_size, allocated_size, alignment; /**< as in struct salloc_profile_sample */
+    double weight;                 /**< the allocations that the sample stands for: 1/p */
+    const void *const *stack;      /**< of the allocation: return addresses, the caller first */
+    size_t depth;                  /**< 0: the stack was not kept */
+    const void *const *free_stack; /**< FREED: of the free; NULL: not known */
+    size_t free_depth;
+    /** Of the allocation; to a few milliseconds if nothing wanted the time when it came. */
+    int64_t time_ns;
+    int64_t free_time_ns;         /**< FREED: of the free */
+    unsigned thread, free_thread; /**< the kernel's numbers of the threads */
+    int cpu, free_cpu;            /**< -1: not known */
+};
+
+/**
+ * Adds a function that is called for each sample (when the block was allocated, before the program
+ * gets it) and for each free of a sampled block (before the memory is used again). A block that
+ * realloc moves, or changes in size as a large block, is freed and allocated. At most 8 hooks
+ * exist.
+ *
+ * The call comes from inside malloc, free and their kin, in the thread that called them. That
+ * thread holds no lock of salloc's. Hooks may run in several threads at a time.
+ *
+ * - A hook may allocate and free. What it allocates is not sampled. If it frees a sampled block, it
+ *   is called for that, inside the call.
+ * - It must not fork, nor throw, nor leave by longjmp.
+ * - It must not wait for a lock that another thread may hold while it allocates, frees or forks.
+ * - The struct, and the stacks, are valid during the call only.
+ *
+ * A child of fork keeps the hooks.
+ *
+ * @return 0, or -1 with errno EINVAL (null function), EAGAIN (8 hooks exist).
+ */
+int salloc_add_sample_hook(void (*hook)(const struct salloc_sample_event *event, void *arg),
+                           void *arg);
+
+/**
+ * Removes a hook that was added with this argument. A thread that was about to call it may still do
+ * so once.
+ *
+ * @return 0, or -1 with errno ENOENT (there is none).
+ */
+int salloc_remove_sample_hook(void (*hook)(const struct salloc_sample_event *event, void *arg),
+                              void *arg);
+
 /** Frees a profile and all that its structs point to. NULL is allowed. */
 void salloc_profile_free(salloc_profile *profile);
 

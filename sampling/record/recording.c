@@ -18,8 +18,7 @@ static struct slot {
 } slots[SA_RECORDINGS] SA_GUARDED_BY(SA_RANK_SAMPLES);
 
 static uint64_t filled SA_GUARDED_BY(SA_RANK_SAMPLES); /* bit set = slot runs */
-static uint32_t
-    want_frees; /* recordings of lifetimes; atomic, relaxed for readers without the lock */
+static uint32_t want_frees; /* recordings of lifetimes, and hooks; atomic, relaxed */
 
 static bool by_thread; /* buckets for each thread; atomic, relaxed */
 
@@ -87,7 +86,7 @@ SA_RARE uint64_t sa_recordings_start(const struct sa_recording *recording)
         slot->recording.rates = sa_rates_generation();
         filled |= 1ull << i;
         if (recording->type == SALLOC_PROFILE_LIFETIMES)
-            sa_count_add(&want_frees, 1);
+            sa_recordings_want(1);
         return slot->generation * SA_RECORDINGS + i;
     }
     return 0;
@@ -114,8 +113,13 @@ SA_RARE void sa_recordings_end(uint64_t handle)
     slot->runs = false;
     filled &= ~(1ull << (slot - slots));
     if (slot->recording.type == SALLOC_PROFILE_LIFETIMES)
-        sa_count_add(&want_frees, -1);
+        sa_recordings_want(-1);
     slot->recording = (struct sa_recording){0};
+}
+
+SA_RARE void sa_recordings_want(int change)
+{
+    sa_add_relaxed(&want_frees, (uint32_t)change);
 }
 
 bool sa_recordings_want_frees(void)

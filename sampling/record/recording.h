@@ -74,7 +74,8 @@ bool sa_sample_by_thread_get(void);
 /* The key of a sample in a profile. SAMPLES is held, or the sample is not live. */
 struct sa_bucket_key sa_sample_key(const struct sa_sample *sample);
 
-/* The functions below require SAMPLES, except sa_recordings_want_frees and sa_bucket_add_life. */
+/* The functions below require SAMPLES, except sa_recordings_want, sa_recordings_want_frees and
+ * sa_bucket_add_life. */
 
 /* Starts a recording, of which *recording is copied. Returns its handle; 0: all slots are in use.
  */
@@ -86,7 +87,11 @@ struct sa_recording *sa_recordings_get(uint64_t handle) SA_REQUIRES(SA_RANK_SAMP
 /* Frees the slot of a handle, which must be one of a running recording. */
 void sa_recordings_end(uint64_t handle) SA_REQUIRES(SA_RANK_SAMPLES);
 
-/* True if a recording of lifetimes runs. A hint without the lock. */
+/* Counts those who want exact times, places and the stacks of frees: recordings of lifetimes, and
+ * hooks (sampling/record/sample_hooks.h). change: 1 or -1. */
+void sa_recordings_want(int change);
+
+/* True if one of them exists. A hint without the lock. */
 bool sa_recordings_want_frees(void);
 
 /* Enter a sample into the recordings when it is allocated, and when it is freed. free_stack: NULL:

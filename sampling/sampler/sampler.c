@@ -10,6 +10,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
+#include "alloc/base/probe.h"
 #include "alloc/base/single_threaded.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
@@ -24,11 +25,16 @@
 #include "sampling/guard/misuse.h"
 #include "sampling/guard/sample_quarantine.h"
 #include "sampling/record/live_samples.h"
+#include "sampling/record/sample_hooks.h"
 
 /* Proxies are lent up to this sampling probability. Other blocks use lent objects, so spans hold
  * fewer objects of the class by this share. If nearly all blocks were sampled, a few objects would
  * be lent again and again. */
 #define LENT_MAX_P 0.125
+
+/* The probes salloc:sample and salloc:sample_free; doc/events.md has their arguments. */
+#define SAMPLE_PROBE(name, s)                                                                      \
+    SA_PROBE5(name, (s)->address, (s)->requested, (s)->allocated, (s)->number, (s)->p)
 
 static SA_START_DATA struct sampler {
     uint64_t seed;  /* const after init, until a fork */
@@ -142,7 +148,20 @@ static bool sampler_record(const struct sa_sampling_decision *decision, struct s
     s->time_ns = s->quarantine ? sa_clock_ns() : now;
     sa_store_relaxed(&span->sample, s);
     sa_live_add(s);
+    SAMPLE_PROBE(sample, s);
+    if (SA_UNLIKELY(sa_recordings_want_frees()))
+        sa_sample_hooks_call(s, NULL, false);
     return true;
+}
+
+/* Removes the record of a block that is freed, whose pages are still the block's. free_stack: as
+ * for sa_live_remove. */
+static void sampler_remove(struct sa_sample *s, struct sa_stack *free_stack)
+{
+    SAMPLE_PROBE(sample_free, s);
+    if (SA_UNLIKELY(sa_recordings_want_frees()))
+        sa_sample_hooks_call(s, free_stack, true);
+    sa_live_remove(s, free_stack);
 }
 
 /* Begins the work of the sampler on this thread; false: the thread is inside the sampler already.
@@ -365,7 +384,7 @@ enum sa_proxy sa_sampler_free(struct sa_span *span, unsigned *ret_cls, void **re
         sampler_remember(s, stack, &history);
     if (guarded && stack)
         sa_stack_ref(stack);
-    sa_live_remove(s, stack);
+    sampler_remove(s, stack);
     if (guarded)
         sa_guarded_free(span, stack);
     if (quarantine && !sa_sample_quarantine_put(span, &history, false)) {
@@ -384,7 +403,7 @@ SA_RARE size_t sa_sampler_apart(unsigned cls)
 
 SA_RARE void sa_sampler_release_large(struct sa_span *span)
 {
-    sa_live_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
+    sampler_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
 }
 
 bool sa_sampler_quarantine_large(struct sa_span *span, bool empty)
@@ -396,7 +415,7 @@ bool sa_sampler_quarantine_large(struct sa_span *span, bool empty)
 
     if (quarantine)
         sampler_remember(s, stack, &history);
-    sa_live_remove(s, stack);
+    sampler_remove(s, stack);
     if (quarantine && !sa_sample_quarantine_put(span, &history, empty)) {
         sa_block_history_drop(&history);
         quarantine = false;
