@@ -4,7 +4,10 @@
  * phase it uses 16 sizes, chosen anew and spread evenly over orders of magnitude. Prints the
  * highest RSS, its mean over the ends of phases, and the time. Run it under several allocators:
  *
- *   LD_PRELOAD=build/libsalloc.so build/perf/salloc-changing-sizes [MIB PHASES LEAST MOST]
+ *   LD_PRELOAD=build/libsalloc.so build/perf/fragmentation/salloc-changing-sizes [MIB PHASES LEAST
+ *   MOST]
+ *
+ * With OVER_LIVE in the environment: "over_live RSS LIVE", in bytes, at the end of each phase.
  */
 #include <math.h>
 #include <stdint.h>
@@ -100,6 +103,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < phases; i++) {
         phase(target, least, most);
         sum += status_mib("VmRSS:");
+        if (getenv("OVER_LIVE"))
+            printf("over_live %.0f %zu\n", status_mib("VmRSS:") * 1048576, live);
     }
     clock_gettime(CLOCK_MONOTONIC, &to);
     printf("live %.0f MiB, RSS at most %.1f, mean %.1f, at the end %.1f MiB, %.2f s\n",
