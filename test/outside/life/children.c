@@ -170,9 +170,14 @@ static void *child_thread(void *arg)
     return NULL;
 }
 
+static pid_t raw_copy(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0ul);
+}
+
 /* What a copy of the process does if it lives on: what it frees is used again, it makes threads,
- * and forks, without waiting for threads that it has not. */
-static void copy_lives(struct work *w)
+ * and forks by the given call, without waiting for threads that it has not. */
+static void copy_lives(struct work *w, pid_t (*copy)(void))
 {
     size_t before = check_status("VmData:");
     pthread_t thread;
@@ -188,7 +193,7 @@ static void copy_lives(struct work *w)
     churn(w, CHILD_STEPS);
     pthread_join(thread, NULL);
     begun = check_now();
-    pid = fork();
+    pid = copy();
     REQUIRE(pid >= 0);
     if (pid == 0) {
         alarm(STUCK_SECONDS);
@@ -214,7 +219,7 @@ static __attribute__((noinline)) int child_work(struct work *w, int creator, int
         memset(handed[creator], creator, 100);
     }
     if (copy && n % (children > 8 * LIVING_COPIES ? children / LIVING_COPIES : 8) == 0)
-        copy_lives(w);
+        copy_lives(w, fork);
     if (strcmp(kind, "exit") != 0)
         drop(&own);
     if (check_failures)
@@ -248,15 +253,18 @@ static int clone_child(void *arg)
     _exit(result);
 }
 
-/* A copy of a child of vfork has memory of its own. */
+/* A copy of a child of vfork has memory of its own. A copy by the system call does not call libc's
+ * fork in its turn. It may have been made while the other creator's child was in libc's fork. Then
+ * libc's lock of the fork handlers is held in the copy, and no thread there releases it. */
 static __attribute__((noinline)) int fork_in_child(struct work *w, int n)
 {
-    pid_t pid = n % 2 ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0ul);
+    pid_t (*copy)(void) = n % 2 ? fork : raw_copy;
+    pid_t pid = copy();
     int status = 0;
 
     if (pid == 0) {
         begin_copy();
-        copy_lives(w);
+        copy_lives(w, copy);
         _exit(check_failures || corrupt ? CHILD_FAILED : 0);
     }
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : CHILD_FAILED;
@@ -361,7 +369,7 @@ static pid_t create(struct work *w, int creator, int n, char *stack)
     if (strcmp(kind, "clone") == 0 || s.nested)
         return clone(clone_child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &s);
     if (strcmp(kind, "raw") == 0) {
-        pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0ul);
+        pid = raw_copy();
     } else {
         pid_t (*bare)(void) = (pid_t(*)(void))dlsym(RTLD_DEFAULT, "_Fork");
 
