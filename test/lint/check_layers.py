@@ -53,6 +53,7 @@ LAYERS = [
     'tool/diff/',
     'tool/page/',
     'tool/run/',
+    'tool/serve/',
     'tool/command/',
 ]
 ABOVE = ['perf/', 'test/', 'doc/examples/']  # may include everything, nobody may include them

@@ -9,6 +9,7 @@
 #include "tool/reading/allocations.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -151,5 +152,9 @@ bool sa_reading_allocations(struct sa_reading *r, double seconds, struct sa_outs
         }
     }
     sa_outside_profile_free(&before);
+    if (e->code && kill(r->target.pid, 0) != 0 && errno == ESRCH) {
+        e->code = SA_EXIT_DONE;
+        sa_error_set(e, SA_EXIT_NONE, "process %d has ended meanwhile", r->target.pid);
+    }
     return !e->code;
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of the system, as the kernel tells of them. */
+#ifndef SA_TOOL_READING_PROCESSES_H
+#define SA_TOOL_READING_PROCESSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct sa_process {
+    pid_t pid;
+    char name[32];    /* without what would disturb a terminal, a label or a page */
+    size_t resident;  /* bytes */
+    uint64_t started; /* when, in the kernel's ticks: tells two processes of one PID apart */
+};
+
+/* The PIDs of all processes, in order, to be freed; NULL: no memory, or no /proc. */
+pid_t *sa_processes_list(size_t *ret_count);
+
+/* What is not known is "?" or 0. */
+void sa_process_read(pid_t pid, struct sa_process *ret);
+
+#endif

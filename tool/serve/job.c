@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs in child processes; see job.h. A child's exit code is that of the commands (error.h). */
+#include "tool/serve/job.h"
+
+#include "tool/serve/answer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QUICK_MAX    4
+#define SLOW_MAX     (SA_JOBS_RUNNING_MAX - QUICK_MAX)
+#define SECONDS_MAX  60 /* of a job that only reads */
+#define CPU_SECONDS  30
+#define MEMORY_MAX   (4ull << 30) /* address space */
+#define ANSWER_MAX   (256ull << 20)
+#define FIRST_UNUSED 4 /* descriptors of a child: 0 to 2, and the pipe */
+
+double sa_jobs_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static bool is_slow(const struct sa_job *job)
+{
+    return job->request.kind == SA_SERVE_ALLOCS && job->request.seconds > 0;
+}
+
+struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *request,
+                          const struct sa_serve_user *user, void *owner)
+{
+    struct sa_job *job = calloc(1, sizeof(*job)), **end = &jobs->first;
+
+    if (!job)
+        return NULL;
+    *job =
+        (struct sa_job){.request = *request, .user = *user, .owner = owner, .ends = -1, .file = -1};
+    while (*end)
+        end = &(*end)->next;
+    *end = job;
+    return job;
+}
+
+/* --- the child --- */
+
+static void set_limit(int which, rlim_t most)
+{
+    struct rlimit limit;
+
+    if (getrlimit(which, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_cur > most ? most : limit.rlim_cur;
+    limit.rlim_max = limit.rlim_max > most ? most : limit.rlim_max;
+    setrlimit(which, &limit);
+}
+
+static bool become(const struct sa_serve_user *user)
+{
+    return !user->other ||
+           (setgroups(0, NULL) == 0 && setresgid(user->gid, user->gid, user->gid) == 0 &&
+            setresuid(user->uid, user->uid, user->uid) == 0);
+}
+
+static bool set_descriptors(const struct sa_job *job, int end)
+{
+    int nothing = open("/dev/null", O_RDWR);
+
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 2) < 0 || dup2(job->file, 1) < 0 ||
+        dup2(end, FIRST_UNUSED - 1) < 0)
+        return false;
+#ifdef SYS_close_range
+    syscall(SYS_close_range, FIRST_UNUSED, ~0u, 0);
+#endif
+    return true;
+}
+
+static void child_main(const struct sa_job *job, int end)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    sigset_t none;
+
+    sigemptyset(&none);
+    setpgid(0, 0);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    set_limit(RLIMIT_CPU, CPU_SECONDS);
+    set_limit(RLIMIT_AS, MEMORY_MAX);
+    set_limit(RLIMIT_FSIZE, ANSWER_MAX);
+    set_limit(RLIMIT_CORE, 0);
+    if (!set_descriptors(job, end) || !become(&job->user))
+        _exit(SA_EXIT_FAILED);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would undo it */
+    if (!sa_serve_answer(&job->request, &e) && ftruncate(1, 0) == 0 && lseek(1, 0, SEEK_SET) == 0)
+        dprintf(1, "%s\n", e.text);
+    _exit((int)e.code);
+}
+
+/* --- the server --- */
+
+static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
+{
+    close(job->ends);
+    job->ends = -1;
+    *(is_slow(job) ? &jobs->slow : &jobs->quick) -= 1;
+    job->status = status;
+    job->state = SA_JOB_DONE;
+}
+
+static bool start(struct sa_jobs *jobs, struct sa_job *job)
+{
+    int ends[2];
+
+    job->file = memfd_create("answer", MFD_CLOEXEC);
+    if (job->file < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    job->child = fork();
+    if (job->child == 0)
+        child_main(job, ends[1]);
+    close(ends[1]);
+    if (job->child < 0) {
+        close(ends[0]);
+        return false;
+    }
+    setpgid(job->child, job->child); /* whoever comes first */
+    job->ends = ends[0];
+    job->deadline = sa_jobs_now() + SECONDS_MAX + job->request.seconds;
+    job->state = SA_JOB_RUNS;
+    *(is_slow(job) ? &jobs->slow : &jobs->quick) += 1;
+    return true;
+}
+
+static void kill_child(const struct sa_job *job)
+{
+    kill(-job->child, SIGKILL);
+    kill(job->child, SIGKILL);
+    while (waitpid(job->child, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+void sa_jobs_run(struct sa_jobs *jobs)
+{
+    double now = sa_jobs_now();
+
+    for (struct sa_job *job = jobs->first; job; job = job->next) {
+        if (job->state == SA_JOB_RUNS && now > job->deadline) {
+            kill_child(job);
+            end_run(jobs, job, 504);
+        }
+        if (job->state != SA_JOB_WAITS ||
+            (is_slow(job) ? jobs->slow >= SLOW_MAX : jobs->quick >= QUICK_MAX))
+            continue;
+        if (!start(jobs, job)) {
+            job->status = 503;
+            job->state = SA_JOB_DONE;
+        }
+    }
+}
+
+size_t sa_jobs_poll(const struct sa_jobs *jobs, struct pollfd *ret)
+{
+    size_t count = 0;
+
+    for (const struct sa_job *job = jobs->first; job && count < SA_JOBS_RUNNING_MAX;
+         job = job->next)
+        if (job->state == SA_JOB_RUNS)
+            ret[count++] = (struct pollfd){.fd = job->ends, .events = POLLIN};
+    return count;
+}
+
+static unsigned status_of(int wait_status)
+{
+    switch (WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1) {
+    case SA_EXIT_DONE:
+        return 200;
+    case SA_EXIT_NONE:
+    case SA_EXIT_NOT_ON_IT:
+        return 404;
+    case SA_EXIT_REFUSED:
+        return 403;
+    case SA_EXIT_VERSION:
+        return 501;
+    case SA_EXIT_DAMAGED:
+        return 502;
+    default:
+        return 500;
+    }
+}
+
+/* Whether all of the child's ends of the pipe are closed: it, and what it has started, has ended.
+ */
+static bool has_ended(const struct sa_job *job)
+{
+    struct pollfd end = {.fd = job->ends, .events = POLLIN};
+
+    return poll(&end, 1, 0) > 0;
+}
+
+struct sa_job *sa_jobs_done(struct sa_jobs *jobs)
+{
+    for (struct sa_job *job = jobs->first; job; job = job->next) {
+        int status = 0;
+
+        if (job->state == SA_JOB_RUNS && has_ended(job)) {
+            while (waitpid(job->child, &status, 0) < 0 && errno == EINTR)
+                ;
+            end_run(jobs, job, status_of(status));
+        }
+        if (job->state == SA_JOB_DONE && job->owner)
+            return job;
+    }
+    return NULL;
+}
+
+void sa_job_free(struct sa_jobs *jobs, struct sa_job *job)
+{
+    struct sa_job **at = &jobs->first;
+
+    if (job->state == SA_JOB_RUNS) {
+        kill_child(job);
+        end_run(jobs, job, 500);
+    }
+    while (*at && *at != job)
+        at = &(*at)->next;
+    if (*at)
+        *at = job->next;
+    if (job->file >= 0)
+        close(job->file);
+    free(job);
+}

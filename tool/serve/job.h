@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs: each answer is made by a child process, with bounds on its time, memory and output, and
+ * with the rights of the user who asks. A target that lies can at most spoil the answer about
+ * itself. Jobs wait while as many run as may. One thread uses all of this.
+ */
+#ifndef SA_TOOL_SERVE_JOB_H
+#define SA_TOOL_SERVE_JOB_H
+
+#include "tool/serve/request.h"
+
+#include <poll.h>
+#include <stddef.h>
+
+/* With whose rights a job reads processes. */
+struct sa_serve_user {
+    bool other; /* not those of the server */
+    uid_t uid;
+    gid_t gid;
+};
+
+struct sa_job {
+    struct sa_job *next;
+    struct sa_serve_request request;
+    struct sa_serve_user user;
+    void *owner; /* the caller's */
+    enum { SA_JOB_WAITS, SA_JOB_RUNS, SA_JOB_DONE } state;
+    pid_t child;
+    int ends;        /* a pipe that the child holds open */
+    int file;        /* the answer, or a line about the error; the caller's when it is done */
+    double deadline; /* seconds of the monotonic clock */
+    unsigned status; /* of HTTP */
+};
+
+struct sa_jobs {
+    struct sa_job *first; /* in the order of their coming */
+    unsigned quick, slow; /* that run: those that only read, and those that watch */
+};
+
+/* Enters a job. NULL: no memory. */
+struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *request,
+                          const struct sa_serve_user *user, void *owner);
+
+/* Ends a job, whatever its state, and frees it. */
+void sa_job_free(struct sa_jobs *jobs, struct sa_job *job);
+
+/* Starts jobs that wait, and ends those whose time is over. */
+void sa_jobs_run(struct sa_jobs *jobs);
+
+/* Fills in what to wait for; returns how many, at most SA_JOBS_RUNNING_MAX. */
+#define SA_JOBS_RUNNING_MAX 16
+size_t sa_jobs_poll(const struct sa_jobs *jobs, struct pollfd *ret);
+
+/* A job that has come to its end since the last call; NULL: there is none. */
+struct sa_job *sa_jobs_done(struct sa_jobs *jobs);
+
+/* Seconds of the monotonic clock. */
+double sa_jobs_now(void);
+
+#endif

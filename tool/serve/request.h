@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a client asks for. */
+#ifndef SA_TOOL_SERVE_REQUEST_H
+#define SA_TOOL_SERVE_REQUEST_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum sa_serve_kind {
+    SA_SERVE_INDEX,   /* a page with the processes */
+    SA_SERVE_METRICS, /* the metrics of all of them */
+    SA_SERVE_STATS,   /* the stats page of one */
+    SA_SERVE_HEAP,    /* its heap profile */
+    SA_SERVE_ALLOCS,  /* what it allocates, or has allocated */
+    SA_SERVE_FLAME,   /* the page of its heap profile */
+};
+
+#define SA_SERVE_SECONDS_MAX 300
+
+struct sa_serve_request {
+    enum sa_serve_kind kind;
+    bool openmetrics; /* METRICS: not in the format of Prometheus */
+    pid_t pid;        /* of those that are about one process */
+    double seconds;   /* ALLOCS: watch for so long; 0: since its start */
+};
+
+/*
+ * Understands the path of a URL and its parameters pid and seconds, which are NULL if they are not
+ * given. accept: the header, or NULL. Returns the HTTP status: 200, or what is wrong, and then *why
+ * is a line about it.
+ */
+unsigned sa_serve_request_parse(const char *path, const char *pid, const char *seconds,
+                                const char *accept, struct sa_serve_request *ret, const char **why);
+
+/* The type of an answer. */
+const char *sa_serve_request_type(const struct sa_serve_request *request);
+
+#endif
