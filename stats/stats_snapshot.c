@@ -73,6 +73,12 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls,
         c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
     SA_DCHECK(c->free_objects <= all);
     c->apart_objects = sa_sampler_apart(cls);
+    c->fragmentation_bytes = c->central_objects / k->objects * ((size_t)k->pages << SA_PAGE_SHIFT);
+    s->fragmentation_bytes += c->fragmentation_bytes;
+    if (c->fragmentation_bytes > s->fragmented_most_bytes) {
+        s->fragmented_most_bytes = c->fragmentation_bytes;
+        s->fragmented_size = c->size;
+    }
     c->mixed_objects = d.central.mixed_objects;
     c->spans = d.central.spans;
     c->pages = d.central.pages;
@@ -232,6 +238,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     }
     sa_mixed_stats(&s->mixed);
     s->central_bytes += s->mixed.bytes - s->mixed.used_bytes;
+    s->fragmentation_bytes += s->mixed.bytes - s->mixed.used_bytes;
     class_pages += s->mixed.bytes >> SA_PAGE_SHIFT;
     class_spans += s->mixed.spans;
     sa_large_counts(&s->large);
@@ -249,6 +256,7 @@ void sa_snapshot_take_detailed(struct sa_snapshot *s, struct sa_class_detail *de
     s->in_use_bytes = s->heap.in_use_bytes - other;
     s->emptied_bytes = sa_min(s->emptied_bytes, s->central_bytes);
     s->central_bytes -= s->emptied_bytes;
+    s->fragmentation_bytes = sa_min(s->fragmentation_bytes, s->central_bytes);
     other = (class_pages << SA_PAGE_SHIFT) + s->apart_bytes;
     s->large_bytes = s->heap.in_use_bytes - sa_min(s->heap.in_use_bytes, other);
     other = class_spans + s->sampled_objects;

@@ -43,7 +43,8 @@ struct sa_snapshot_class {
     size_t free_objects; /* the sum of the four */
     size_t
         apart_objects; /* sampled ones in use that hold no object of the class: sa_sampler_apart */
-    size_t mixed_objects; /* on mixed spans, in use or in caches */
+    size_t fragmentation_bytes; /* spans that central_objects would fill */
+    size_t mixed_objects;       /* on mixed spans, in use or in caches */
     size_t spans, pages;
     uint64_t spans_requested, spans_returned;
     uint64_t allocations, frees; /* since the start */
@@ -72,6 +73,8 @@ struct sa_snapshot {
     size_t quarantine_bytes, quarantine_limit_bytes; /* freed small blocks, withheld from reuse */
     size_t central_bytes; /* free objects, free runs of mixed spans, and the rest behind the last
                            * object of each span */
+    size_t fragmentation_bytes;                    /* of classes, and free runs of mixed spans */
+    size_t fragmented_size, fragmented_most_bytes; /* the class with most of it: its size */
     struct sa_mixed_stats mixed;
     size_t emptied_bytes; /* unbacked pages of free objects; not in central_bytes */
     size_t large_blocks, large_bytes;

@@ -32,9 +32,18 @@ static void check_targets(int sparse)
     CHECK(salloc_defragment_targets(t, 1, 8) == 0 && errno == EINVAL);
 }
 
+static size_t fragmentation(void)
+{
+    size_t bytes = 0;
+
+    CHECK(salloc_get_numeric_property("salloc.fragmentation_bytes", &bytes) == 0);
+    return bytes;
+}
+
 int main(void)
 {
     int on_stack = 1, asked = 0, moved = 0;
+    size_t before;
 
     CHECK(!salloc_worth_moving(NULL) && !salloc_worth_moving(&on_stack));
     for (int i = 0; i < BLOCKS; i++) {
@@ -50,6 +59,7 @@ int main(void)
     malloc_trim(0);
     /* Hardened, blocks are larger, and freed ones are kept back for a while. */
     check_targets(!getenv("HARDENED"));
+    before = fragmentation();
     for (int i = 0; i < BLOCKS; i += 8) {
         size_t bytes = malloc_usable_size(blocks[i]);
         char *p;
@@ -67,6 +77,7 @@ int main(void)
         blocks[i] = p;
     }
     CHECK(getenv("HARDENED") ? !asked : moved > BLOCKS / 16);
+    CHECK(getenv("HARDENED") || (before > 1024 * BLOCKS / 2 && fragmentation() < before / 2));
     for (int i = 0; i < BLOCKS; i += 8) {
         for (int k = 0; k < 1024; k++)
             CHECK(blocks[i][k] == (char)i);
