@@ -4,13 +4,18 @@
 
 #include "tool/base/error.h"
 #include "tool/page/flame.h"
+#include "tool/reading/pace.h"
+#include "tool/target/target.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+extern const struct sa_command sa_command_flame;
+
 struct options {
     const char *out, *metric;
+    double every, seconds; /* of a time line; 0: none */
 };
 
 /* The name of the page beside its profile, to be freed: another ending. */
@@ -28,6 +33,40 @@ static char *page_name(const char *profile)
     return asprintf(&name, "%.*s.html", (int)(length - n), profile) < 0 ? NULL : name;
 }
 
+/* Reads the process until the time is over, or the process, and writes the page. */
+static bool write_time_line(const char *what, const struct options *o, const char *page,
+                            struct sa_error *e)
+{
+    struct sa_moments *m = calloc(1, sizeof(*m));
+    struct sa_pace pace = sa_pace_begin(o->every);
+    pid_t pid = (pid_t)atoi(what);
+    char root[64];
+
+    if (!m) {
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the time line");
+        return false;
+    }
+    while (sa_moments_add(m, pid, e) && sa_pace_passed(&pace) + o->every <= o->seconds)
+        sa_pace_wait(&pace);
+    if (m->count)
+        e->code = SA_EXIT_DONE; /* the process has ended */
+    snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+    if (!e->code)
+        sa_flame_write_moments(m, sa_moments_are_live(m) ? root : NULL, o->metric, what, page, e);
+    sa_moments_free(m);
+    free(m);
+    return !e->code;
+}
+
+static bool write_page(const char *what, const struct options *o, const char *path,
+                       struct sa_error *e)
+{
+    const char *page = strcmp(path, "-") == 0 ? NULL : path;
+
+    return o->every > 0 ? write_time_line(what, o, page, e)
+                        : sa_flame_write(what, o->metric, what, page, e);
+}
+
 static int run(const void *options, int count, char **operands)
 {
     const struct options *o = options;
@@ -36,10 +75,13 @@ static int run(const void *options, int count, char **operands)
     char *beside = page_name(in);
 
     (void)count;
+    if ((o->every > 0) != (o->seconds > 0) || (o->every > 0 && !sa_target_is_process(in)))
+        return sa_command_misused(&sa_command_flame,
+                                  "a time line needs --every, --for, and one process");
     path = o->out ? o->out : beside;
     if (!path)
         sa_error_set(&e, SA_EXIT_FAILED, "there is no memory for a name");
-    else if (sa_flame_write(in, o->metric, in, strcmp(path, "-") == 0 ? NULL : path, &e) && !o->out)
+    else if (write_page(in, o, path, &e) && !o->out)
         printf("%s\n", path);
     if (fflush(stdout) != 0)
         sa_error_set(&e, SA_EXIT_FAILED, "stdout cannot be written");
@@ -54,6 +96,10 @@ static const struct sa_command_option table[] = {
      "what the page shows first, as inuse_objects; else the one that the\n"
      "profile shows first\n",
      offsetof(struct options, metric), sa_take_text},
+    {0, "every", "SECONDS", "with --for: a page with a time line, read every so many seconds\n",
+     offsetof(struct options, every), sa_take_seconds},
+    {0, "for", "SECONDS", "how long; less if the process ends\n", offsetof(struct options, seconds),
+     sa_take_seconds},
 };
 
 const struct sa_command sa_command_flame = {

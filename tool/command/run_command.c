@@ -21,6 +21,7 @@ extern const struct sa_command sa_command_run;
 
 struct options {
     const char *library, *profile, *page, *type, *stats, *conf;
+    double every; /* seconds between the moments of a time line; 0: none */
 };
 
 /* The library beside this program: in the same folder, above it (a build), or where it is
@@ -101,6 +102,8 @@ static int run(const void *options, int count, char **operands)
     (void)count;
     if (o.profile && o.page)
         return sa_command_misused(&sa_command_run, "-o and --html exclude each other");
+    if (o.every > 0 && (!o.page || o.type))
+        return sa_command_misused(&sa_command_run, "--every needs --html, and excludes -t");
     if (o.type && !o.profile && !o.page)
         return sa_command_misused(&sa_command_run, "-t needs -o or --html");
     if (o.library ? !realpath(o.library, library) : !find_library(library, sizeof(library))) {
@@ -120,7 +123,7 @@ static int run(const void *options, int count, char **operands)
         return NOT_RUN;
     }
     if (o.page) {
-        code = sa_run_page(operands, profile, o.page, &error);
+        code = sa_run_page(operands, profile, o.page, o.every, &error);
         if (!error)
             return code;
     } else {
@@ -138,6 +141,8 @@ static const struct sa_command_option table[] = {
      offsetof(struct options, profile), sa_take_text},
     {0, "html", "PAGE", "write a page with a flame graph of the profile at exit\n",
      offsetof(struct options, page), sa_take_text},
+    {0, "every", "SECONDS", "with --html: a page with a time line, read every so many seconds\n",
+     offsetof(struct options, every), sa_take_seconds},
     {'t', "type", "TYPE", "of that profile: heap, peak, fragmentation, allocation, lifetime\n",
      offsetof(struct options, type), sa_take_text},
     {'s', "stats", "FILE", "write a stats page at exit (doc/stats.md)\n",

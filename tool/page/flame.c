@@ -15,7 +15,8 @@
  *                     `samples` is the number of samples that the value stands for, 0 where that is
  *                     not known
  *
- * Of a comparison, the rows of both profiles are there, and:
+ * Of a time line, there are "moments" (flame_moments.h) in place of values and samples. Of a
+ * comparison, the rows of both profiles are there, and:
  *
  *   side              a column: 0 for a row of the earlier profile, 1 for one of the later
  *   samples           of one profile only; -1 where that is not known
@@ -26,74 +27,27 @@
  */
 #include "tool/page/flame.h"
 
-#include "tool/base/json.h"
 #include "tool/base/text.h"
 #include "tool/file/file_interval.h"
 #include "tool/page/flame_frames.h"
+#include "tool/page/flame_moments.h"
 #include "tool/page/page.h"
+#include "tool/page/page_writer.h"
 #include "tool/reading/input.h"
 #include "tool/reading/output.h"
 #include "tool/symbol/demangle.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 4096 /* of a function; the rest is cut */
-#define TEXT_MAX_BYTES 1024 /* of any other string */
-
 struct writer {
+    struct sa_page_writer to;
     const struct sa_profile_file *file;
-    const struct sa_flame_diff *diff; /* NULL: the page is of one profile */
+    const struct sa_flame_diff *diff; /* NULL: no comparison */
+    const struct sa_moments *moments; /* NULL: no time line */
     const struct sa_flame_frames *frames;
-    struct sa_buffer *out;
-    bool fine; /* there was always memory */
 };
-
-static void put(struct writer *w, const char *text)
-{
-    w->fine = w->fine && sa_text_put(w->out, text, strlen(text));
-}
-
-static void put_number(struct writer *w, long long number)
-{
-    char digits[24], *at = digits + sizeof(digits);
-    unsigned long long rest =
-        number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
-
-    do
-        *--at = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (number < 0)
-        *--at = '-';
-    w->fine = w->fine && sa_text_put(w->out, at, (size_t)(digits + sizeof(digits) - at));
-}
-
-/* JSON has no infinity, so that is null. */
-static void put_double(struct writer *w, double number)
-{
-    if (isfinite(number))
-        w->fine = w->fine && sa_text_add(w->out, "%.17g", number);
-    else
-        put(w, "null");
-}
-
-static void put_string(struct writer *w, const char *text, size_t cap)
-{
-    w->fine = w->fine && sa_json_put_string(w->out, text, cap);
-}
-
-static void put_key(struct writer *w, const char *key)
-{
-    w->fine = w->fine && sa_text_add(w->out, ",\n\"%s\":", key);
-}
-
-/* A comma between the elements of a list. */
-static void next(struct writer *w, size_t i)
-{
-    if (i)
-        put(w, ",");
-}
 
 static const char *base_name(const char *path)
 {
@@ -104,13 +58,13 @@ static const char *base_name(const char *path)
 
 static void put_texts(struct writer *w, const char *key, const char *const *texts, uint32_t count)
 {
-    put_key(w, key);
-    put(w, "[");
+    sa_page_put_key(&w->to, key);
+    sa_page_put(&w->to, "[");
     for (uint32_t i = 0; i < count; i++) {
-        next(w, i);
-        put_string(w, texts[i], TEXT_MAX_BYTES);
+        sa_page_next(&w->to, i);
+        sa_page_put_string(&w->to, texts[i], SA_PAGE_TEXT_MAX);
     }
-    put(w, "]");
+    sa_page_put(&w->to, "]");
 }
 
 /* What is compared, and how the metrics are. */
@@ -122,24 +76,26 @@ static void put_compared(struct writer *w, const char *before)
                                         [SA_DIFF_SINCE] = "since"};
     const struct sa_flame_diff *d = w->diff;
 
-    put_key(w, "compared");
-    put(w, "{\"file\":");
-    put_string(w, base_name(before), TEXT_MAX_BYTES);
-    put(w, ",\"time\":");
-    put_number(w, d->before->time_ns / 1000000);
-    put(w, ",\"metrics\":[");
+    sa_page_put_key(&w->to, "compared");
+    sa_page_put(&w->to, "{\"file\":");
+    sa_page_put_string(&w->to, base_name(before), SA_PAGE_TEXT_MAX);
+    sa_page_put(&w->to, ",\"time\":");
+    sa_page_put_number(&w->to, d->before->time_ns / 1000000);
+    sa_page_put(&w->to, ",\"metrics\":[");
     for (uint32_t i = 0; i < d->both.type_count; i++) {
         const struct sa_diff *of = &d->metrics[i];
 
-        next(w, i);
-        w->fine = w->fine && sa_text_add(w->out, "{\"kind\":\"%s\",\"common\":%llu,\"error\":",
-                                         kinds[of->kind], (unsigned long long)of->common.samples);
-        put_double(w, of->error);
-        put(w, ",\"weight\":");
-        put_double(w, of->weight);
-        put(w, "}");
+        sa_page_next(&w->to, i);
+        w->to.fine =
+            w->to.fine &&
+            sa_text_add(w->to.out, "{\"kind\":\"%s\",\"common\":%llu,\"error\":", kinds[of->kind],
+                        (unsigned long long)of->common.samples);
+        sa_page_put_double(&w->to, of->error);
+        sa_page_put(&w->to, ",\"weight\":");
+        sa_page_put_double(&w->to, of->weight);
+        sa_page_put(&w->to, "}");
     }
-    put(w, "]}");
+    sa_page_put(&w->to, "]}");
 }
 
 static void put_head(struct writer *w, uint32_t metric, const char *title)
@@ -152,77 +108,78 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
                                         [SA_FILE_PART] = "part"};
     struct sa_unseen unseen = w->diff ? w->diff->metrics[metric].unseen : sa_file_unseen(f);
 
-    put(w, "{\"file\":");
-    put_string(w, base_name(title), TEXT_MAX_BYTES);
-    put_key(w, "program");
-    put_string(w, f->mapping_count ? base_name(f->mappings[0].file) : "", TEXT_MAX_BYTES);
-    put_key(w, "tool");
-    put_string(w, "salloc " SALLOC_VERSION, TEXT_MAX_BYTES);
-    put_key(w, "time");
-    put_number(w, f->time_ns / 1000000);
-    put_key(w, "period");
-    put_number(w, f->period);
-    put_key(w, "unseen");
-    put(w, "{\"bytes\":");
-    put_double(w, unseen.bytes);
-    put(w, ",\"blocks\":");
-    put_double(w, unseen.blocks);
-    put(w, "}");
+    sa_page_put(&w->to, "{\"file\":");
+    sa_page_put_string(&w->to, base_name(title), SA_PAGE_TEXT_MAX);
+    sa_page_put_key(&w->to, "program");
+    sa_page_put_string(&w->to, f->mapping_count ? base_name(f->mappings[0].file) : "",
+                       SA_PAGE_TEXT_MAX);
+    sa_page_put_key(&w->to, "tool");
+    sa_page_put_string(&w->to, "salloc " SALLOC_VERSION, SA_PAGE_TEXT_MAX);
+    sa_page_put_key(&w->to, "time");
+    sa_page_put_number(&w->to, f->time_ns / 1000000);
+    sa_page_put_key(&w->to, "period");
+    sa_page_put_number(&w->to, f->period);
+    sa_page_put_key(&w->to, "unseen");
+    sa_page_put(&w->to, "{\"bytes\":");
+    sa_page_put_double(&w->to, unseen.bytes);
+    sa_page_put(&w->to, ",\"blocks\":");
+    sa_page_put_double(&w->to, unseen.blocks);
+    sa_page_put(&w->to, "}");
     put_texts(w, "comments", f->comments, f->comment_count);
-    put_key(w, "shown");
-    put_number(w, metric);
-    put_key(w, "metrics");
-    put(w, "[");
+    sa_page_put_key(&w->to, "shown");
+    sa_page_put_number(&w->to, metric);
+    sa_page_put_key(&w->to, "metrics");
+    sa_page_put(&w->to, "[");
     for (uint32_t i = 0; i < f->type_count; i++) {
-        next(w, i);
-        put(w, "{\"name\":");
-        put_string(w, f->types[i].name, TEXT_MAX_BYTES);
-        put(w, ",\"unit\":");
-        put_string(w, f->types[i].unit, TEXT_MAX_BYTES);
-        put(w, ",\"kind\":\"");
-        put(w, kinds[sa_file_kind(f, i)]);
-        put(w, "\"}");
+        sa_page_next(&w->to, i);
+        sa_page_put(&w->to, "{\"name\":");
+        sa_page_put_string(&w->to, f->types[i].name, SA_PAGE_TEXT_MAX);
+        sa_page_put(&w->to, ",\"unit\":");
+        sa_page_put_string(&w->to, f->types[i].unit, SA_PAGE_TEXT_MAX);
+        sa_page_put(&w->to, ",\"kind\":\"");
+        sa_page_put(&w->to, kinds[sa_file_kind(f, i)]);
+        sa_page_put(&w->to, "\"}");
     }
-    put(w, "]");
+    sa_page_put(&w->to, "]");
 }
 
 static void put_frames(struct writer *w)
 {
     const struct sa_flame_frames *f = w->frames;
 
-    put_key(w, "names");
-    put(w, "[");
+    sa_page_put_key(&w->to, "names");
+    sa_page_put(&w->to, "[");
     for (uint32_t i = 0; i < f->name_count; i++) {
         char *plain = sa_demangle(f->names[i]);
 
-        next(w, i);
-        put_string(w, plain ? plain : f->names[i], NAME_MAX_BYTES);
+        sa_page_next(&w->to, i);
+        sa_page_put_string(&w->to, plain ? plain : f->names[i], SA_PAGE_NAME_MAX);
         free(plain);
     }
-    put(w, "]");
+    sa_page_put(&w->to, "]");
     put_texts(w, "libraries", f->libraries, f->library_count);
     put_texts(w, "files", f->files, f->file_count);
     put_texts(w, "threads", f->threads, f->thread_count);
-    put_key(w, "frames");
-    put(w, "[");
+    sa_page_put_key(&w->to, "frames");
+    sa_page_put(&w->to, "[");
     for (uint32_t i = 0; i < f->frame_count; i++) {
-        next(w, i);
-        put_number(w, f->frames[i].name);
-        put(w, ",");
-        put_number(w, f->frames[i].library);
-        put(w, ",");
-        put_number(w, f->frames[i].file);
+        sa_page_next(&w->to, i);
+        sa_page_put_number(&w->to, f->frames[i].name);
+        sa_page_put(&w->to, ",");
+        sa_page_put_number(&w->to, f->frames[i].library);
+        sa_page_put(&w->to, ",");
+        sa_page_put_number(&w->to, f->frames[i].file);
     }
-    put(w, "]");
-    put_key(w, "places");
-    put(w, "[");
+    sa_page_put(&w->to, "]");
+    sa_page_put_key(&w->to, "places");
+    sa_page_put(&w->to, "[");
     for (uint32_t i = 0; i < f->place_count; i++) {
-        next(w, i);
-        put_number(w, f->places[i].frame);
-        put(w, ",");
-        put_number(w, f->places[i].line);
+        sa_page_next(&w->to, i);
+        sa_page_put_number(&w->to, f->places[i].frame);
+        sa_page_put(&w->to, ",");
+        sa_page_put_number(&w->to, f->places[i].line);
     }
-    put(w, "]");
+    sa_page_put(&w->to, "]");
 }
 
 /* The stacks, and the number of its stack in each row. */
@@ -233,9 +190,9 @@ static void put_stacks(struct writer *w)
     struct sa_buffer numbers = {NULL, 0, 0};
     long long stack = -1;
 
-    put_key(w, "stacks");
-    put(w, "[");
-    for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
+    sa_page_put_key(&w->to, "stacks");
+    sa_page_put(&w->to, "[");
+    for (uint32_t i = 0; w->to.fine && i < f->row_count; i++) {
         const struct sa_flame_row *row = &f->rows[i];
         const uint32_t *frames = f->stacks + row->stack;
         uint32_t common = 0;
@@ -244,23 +201,23 @@ static void put_stacks(struct writer *w)
                f->stacks[before->stack + common] == frames[common])
             common++;
         if (!before || common < before->depth || common < row->depth) {
-            next(w, (size_t)++stack);
-            put_number(w, common);
-            put(w, ",");
-            put_number(w, row->depth - common);
+            sa_page_next(&w->to, (size_t)++stack);
+            sa_page_put_number(&w->to, common);
+            sa_page_put(&w->to, ",");
+            sa_page_put_number(&w->to, row->depth - common);
             for (uint32_t k = common; k < row->depth; k++) {
-                put(w, ",");
-                put_number(w, frames[k]);
+                sa_page_put(&w->to, ",");
+                sa_page_put_number(&w->to, frames[k]);
             }
         }
         before = row;
-        w->fine = w->fine && sa_text_add(&numbers, "%s%lld", i ? "," : "", stack);
+        w->to.fine = w->to.fine && sa_text_add(&numbers, "%s%lld", i ? "," : "", stack);
     }
-    put(w, "]");
-    put_key(w, "stack");
-    put(w, "[");
-    w->fine = w->fine && sa_text_put(w->out, numbers.data, numbers.used);
-    put(w, "]");
+    sa_page_put(&w->to, "]");
+    sa_page_put_key(&w->to, "stack");
+    sa_page_put(&w->to, "[");
+    w->to.fine = w->to.fine && sa_text_put(w->to.out, numbers.data, numbers.used);
+    sa_page_put(&w->to, "]");
     sa_buffer_free(&numbers);
 }
 
@@ -280,33 +237,33 @@ static void put_blocks(struct writer *w)
     struct sa_flame_blocks *blocks = calloc((size_t)f->row_count + 1, sizeof(*blocks));
     size_t count = 0;
 
-    w->fine = w->fine && blocks;
-    for (uint32_t i = 0; w->fine && i < f->row_count; i++)
+    w->to.fine = w->to.fine && blocks;
+    for (uint32_t i = 0; w->to.fine && i < f->row_count; i++)
         blocks[i] = f->rows[i].blocks;
-    if (w->fine)
+    if (w->to.fine)
         qsort(blocks, f->row_count, sizeof(*blocks), blocks_order);
-    put_key(w, "blocks");
-    put(w, "[");
-    for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
+    sa_page_put_key(&w->to, "blocks");
+    sa_page_put(&w->to, "[");
+    for (uint32_t i = 0; w->to.fine && i < f->row_count; i++) {
         if (count && blocks_order(&blocks[count - 1], &blocks[i]) == 0)
             continue;
-        next(w, count);
+        sa_page_next(&w->to, count);
         blocks[count++] = blocks[i];
-        put_number(w, blocks[count - 1].size);
-        put(w, ",");
-        put_double(w, blocks[count - 1].p);
+        sa_page_put_number(&w->to, blocks[count - 1].size);
+        sa_page_put(&w->to, ",");
+        sa_page_put_double(&w->to, blocks[count - 1].p);
     }
-    put(w, "]");
-    put_key(w, "block");
-    put(w, "[");
-    for (uint32_t i = 0; w->fine && i < f->row_count; i++) {
+    sa_page_put(&w->to, "]");
+    sa_page_put_key(&w->to, "block");
+    sa_page_put(&w->to, "[");
+    for (uint32_t i = 0; w->to.fine && i < f->row_count; i++) {
         struct sa_flame_blocks *at =
             bsearch(&f->rows[i].blocks, blocks, count, sizeof(*blocks), blocks_order);
 
-        next(w, i);
-        put_number(w, at - blocks);
+        sa_page_next(&w->to, i);
+        sa_page_put_number(&w->to, at - blocks);
     }
-    put(w, "]");
+    sa_page_put(&w->to, "]");
     free(blocks);
 }
 
@@ -316,22 +273,23 @@ static void put_threads(struct writer *w)
     const struct sa_flame_frames *f = w->frames;
 
     if (w->diff) {
-        put_key(w, "side");
-        put(w, "[");
+        sa_page_put_key(&w->to, "side");
+        sa_page_put(&w->to, "[");
         for (uint32_t i = 0; i < f->row_count; i++) {
-            next(w, i);
-            put(w, f->rows[i].sample < w->diff->before->sample_count ? "0" : "1");
+            sa_page_next(&w->to, i);
+            sa_page_put(&w->to, f->rows[i].sample < w->diff->before->sample_count ? "0" : "1");
         }
-        put(w, "]");
+        sa_page_put(&w->to, "]");
     }
 
-    put_key(w, "thread");
-    put(w, "[");
+    sa_page_put_key(&w->to, "thread");
+    sa_page_put(&w->to, "[");
     for (uint32_t i = 0; i < f->row_count; i++) {
-        next(w, i);
-        put_number(w, f->rows[i].thread == SA_FILE_NONE ? -1 : (long long)f->rows[i].thread);
+        sa_page_next(&w->to, i);
+        sa_page_put_number(&w->to,
+                           f->rows[i].thread == SA_FILE_NONE ? -1 : (long long)f->rows[i].thread);
     }
-    put(w, "]");
+    sa_page_put(&w->to, "]");
 }
 
 /* The number of samples behind a number. Of a comparison: those of one profile only, and -1 where
@@ -353,31 +311,31 @@ static void put_values(struct writer *w)
     const struct sa_profile_file *file = w->file;
     const struct sa_flame_frames *f = w->frames;
 
-    put_key(w, "values");
-    put(w, "[");
+    sa_page_put_key(&w->to, "values");
+    sa_page_put(&w->to, "[");
     for (uint32_t m = 0; m < file->type_count; m++) {
-        put(w, m ? ",\n[" : "[");
+        sa_page_put(&w->to, m ? ",\n[" : "[");
         for (uint32_t i = 0; i < f->row_count; i++) {
-            next(w, i);
-            put_number(w, file->values[file->samples[f->rows[i].sample].value + m]);
+            sa_page_next(&w->to, i);
+            sa_page_put_number(&w->to, file->values[file->samples[f->rows[i].sample].value + m]);
         }
-        put(w, "]");
+        sa_page_put(&w->to, "]");
     }
-    put(w, "]");
-    put_key(w, "samples");
-    put(w, "[");
+    sa_page_put(&w->to, "]");
+    sa_page_put_key(&w->to, "samples");
+    sa_page_put(&w->to, "[");
     for (uint32_t m = 0; m < file->type_count; m++) {
         enum sa_file_kind kind = sa_file_kind(file, m);
         bool known = kind != SA_FILE_OTHER && kind != SA_FILE_EVER;
 
-        put(w, m ? ",\n[" : "[");
+        sa_page_put(&w->to, m ? ",\n[" : "[");
         for (uint32_t i = 0; known && i < f->row_count; i++) {
-            next(w, i);
-            put_number(w, samples_of(w, m, f->rows[i].sample));
+            sa_page_next(&w->to, i);
+            sa_page_put_number(&w->to, samples_of(w, m, f->rows[i].sample));
         }
-        put(w, "]");
+        sa_page_put(&w->to, "]");
     }
-    put(w, "]");
+    sa_page_put(&w->to, "]");
 }
 
 /* before: the title of the earlier profile of a comparison. */
@@ -390,8 +348,10 @@ static bool put_page(struct writer *w, uint32_t metric, const char *title, const
         return false;
     for (uint32_t i = 0; w->diff && i < frames.row_count; i++)
         frames.rows[i].blocks.p = sa_flame_diff_probability(w->diff, frames.rows[i].sample);
+    for (uint32_t i = 0; w->moments && i < frames.row_count; i++)
+        frames.rows[i].blocks.p = w->moments->rows.buckets[frames.rows[i].sample].key.p;
     w->frames = &frames;
-    w->fine = sa_text_put(w->out, sa_page_head, sa_page_head_bytes);
+    w->to.fine = sa_text_put(w->to.out, sa_page_head, sa_page_head_bytes);
     put_head(w, metric, title);
     if (w->diff)
         put_compared(w, before);
@@ -399,19 +359,22 @@ static bool put_page(struct writer *w, uint32_t metric, const char *title, const
     put_stacks(w);
     put_blocks(w);
     put_threads(w);
-    put_values(w);
-    put(w, "}\n");
-    w->fine = w->fine && sa_text_put(w->out, sa_page_tail, sa_page_tail_bytes);
+    if (w->moments)
+        sa_flame_put_moments(&w->to, w->moments, &frames);
+    else
+        put_values(w);
+    sa_page_put(&w->to, "}\n");
+    w->to.fine = w->to.fine && sa_text_put(w->to.out, sa_page_tail, sa_page_tail_bytes);
     sa_flame_frames_free(&frames);
-    if (!w->fine)
+    if (!w->to.fine)
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
-    return w->fine;
+    return w->to.fine;
 }
 
 bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
                   struct sa_buffer *out, struct sa_error *e)
 {
-    struct writer w = {.file = file, .out = out};
+    struct writer w = {.file = file, .to = {out, true}};
 
     return put_page(&w, metric, title, NULL, e);
 }
@@ -419,7 +382,7 @@ bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const cha
 bool sa_flame_put_diff(const struct sa_flame_diff *diff, uint32_t metric, const char *before,
                        const char *after, struct sa_buffer *out, struct sa_error *e)
 {
-    struct writer w = {.file = &diff->both, .diff = diff, .out = out};
+    struct writer w = {.file = &diff->both, .diff = diff, .to = {out, true}};
 
     return put_page(&w, metric, after, before, e);
 }
@@ -437,6 +400,30 @@ bool sa_flame_write(const char *what, const char *metric, const char *title, con
     if (shown == SA_FILE_NONE)
         sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", what, metric);
     else if (sa_flame_put(&file, shown, title, &out, e))
+        sa_output_bytes(out.data, out.used, false, page, e);
+    sa_buffer_free(&out);
+    sa_profile_file_free(&file);
+    return !e->code;
+}
+
+bool sa_flame_write_moments(const struct sa_moments *m, const char *root, const char *metric,
+                            const char *title, const char *page, struct sa_error *e)
+{
+    struct sa_buffer out = {NULL, 0, 0};
+    struct sa_profile_file file;
+    struct writer w = {.file = &file, .moments = m, .to = {&out, true}};
+    uint32_t shown;
+
+    if (!sa_moments_file(m, root, &file, e))
+        return false;
+    if (m->left_out)
+        fprintf(stderr,
+                "sallocctl: %llu readings are left out, since the process allocated too fast\n",
+                (unsigned long long)m->left_out);
+    shown = sa_file_metric(&file, metric);
+    if (shown == SA_FILE_NONE || !sa_file_is_sampled(&file, shown))
+        sa_error_set(e, SA_EXIT_USAGE, "a time line has inuse_space and inuse_objects");
+    else if (put_page(&w, shown, title, NULL, e))
         sa_output_bytes(out.data, out.used, false, page, e);
     sa_buffer_free(&out);
     sa_profile_file_free(&file);

@@ -4,6 +4,7 @@
 #define SA_TOOL_PAGE_FLAME_H
 
 #include "tool/page/flame_diff.h"
+#include "tool/reading/moments.h"
 
 /* Puts the page. metric: what it shows first. title: the file's name. False: *e says why. */
 bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const char *title,
@@ -22,5 +23,9 @@ bool sa_flame_write_diff(const struct sa_profile_file *before, const struct sa_p
  * NULL. metric: NULL: the one that the profile shows first. */
 bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
                     struct sa_error *e);
+
+/* Writes a page with a time line. root: as for sa_moments_file. */
+bool sa_flame_write_moments(const struct sa_moments *m, const char *root, const char *metric,
+                            const char *title, const char *page, struct sa_error *e);
 
 #endif

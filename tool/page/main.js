@@ -5,7 +5,11 @@
  */
 
 const element = (id) => document.getElementById(id);
-const profile = new Profile(JSON.parse(element("profile").textContent));
+const data = JSON.parse(element("profile").textContent);
+if (data.moments)
+    prepareMoments(data);
+const profile = new Profile(data);
+const moments = data.moments ? new Moments(profile) : null;
 const trees = []; /* callees, callers: made when first shown */
 
 const state = {
@@ -15,6 +19,7 @@ const state = {
     byChange: false, /* of a comparison: what the width of frames is */
     rows: "functions", /* of the table */
     zoom: 0, focus: 0, hover: -1, focusShown: false, /* nodes of the tree */
+    moment: 0, /* of a time line */
     query: "",
     chosen: null, /* the row of the table that is highlighted: {rows, key, title} */
     isFrame: null, /* what is highlighted */
@@ -36,6 +41,8 @@ function isWeakSums(sums) {
     return profile.isSampled(state.metric) && !sums.unknown &&
         profile.isWeak(sums.samples, sums.solid, sums.bytes);
 }
+
+const timeLine = moments && new TimeLine(moments, showMoment, (node) => zoomTo(node));
 
 /* A node in one line, for screen readers. */
 function describe(node) {
@@ -62,6 +69,27 @@ function refreshNumbers() {
     refreshTree(frames);
     refreshTotal();
     refreshLegend();
+    refreshBands();
+}
+
+/* Shows another moment of the time line; the frames that are zoomed stay. */
+function showMoment(moment) {
+    state.moment = moment;
+    moments.apply(moment);
+    refreshNumbers();
+    setUpTitle();
+}
+
+/* What the time line shows: other bands only if something else than the moment has changed. */
+function refreshBands() {
+    if (!timeLine)
+        return;
+    const key = [state.metric, state.zoom, state.inverted, JSON.stringify(state.filter)].join();
+
+    if (key !== timeLine.key)
+        timeLine.setBands(tree, state.zoom, state.metric, state.filter);
+    timeLine.key = key;
+    timeLine.setMoment(state.moment);
 }
 
 /* Shows the tree of the order, zoomed to these frames. */
@@ -209,6 +237,7 @@ function zoomTo(node) {
     state.zoom = state.focus = node;
     flame.area.scrollTop = Math.min(flame.area.scrollTop, tree.level[node] * ROW);
     refreshGraph();
+    refreshBands();
 }
 
 function focusOn(node) {
@@ -316,6 +345,7 @@ function setTheme(dark) {
     if (tree) {
         refreshLegend();
         flame.draw(state);
+        refreshBands();
     }
 }
 
@@ -329,6 +359,7 @@ function setInverted(inverted) {
         table.by = inverted ? "flat" : "total";
     flame.area.scrollTop = 0;
     refreshTree([]);
+    refreshBands();
 }
 
 function onKey(event) {
@@ -444,5 +475,8 @@ function setUpEvents() {
 
 setUpControls();
 setUpEvents();
-refreshNumbers();
+if (moments)
+    showMoment(moments.peak(state.metric));
+else
+    refreshNumbers();
 performance.mark("shown");

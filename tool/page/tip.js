@@ -36,29 +36,42 @@ function showTip(node, x, y) {
     const tip = element("tip"), area = flame.area.getBoundingClientRect();
 
     if (tip.hidden || tip.dataset.node !== String(node))
-        fillTip(tip, node);
+        setTip(tip, tree.name(node), tipLines(node));
+    tip.dataset.node = node;
     if (x === undefined) {
         const box = flame.boxOf(node);
 
         x = area.left + (box ? Math.max(box.x, 0) : 0);
         y = area.top + (tree.level[node] + 1) * ROW - flame.area.scrollTop;
     }
+    placeTip(tip, x, y);
+}
+
+function placeTip(tip, x, y) {
     tip.style.left = Math.max(8, Math.min(x + 12, innerWidth - tip.offsetWidth - 8)) + "px";
     tip.style.top = (y + 16 + tip.offsetHeight > innerHeight
         ? Math.max(8, y - tip.offsetHeight - ROW - 4) : y + 16) + "px";
 }
 
-function fillTip(tip, node) {
+/* A tip that is not of a node. */
+function showText(title, lines, x, y) {
+    const tip = element("tip");
+
+    setTip(tip, title, lines);
+    tip.dataset.node = "";
+    placeTip(tip, x, y);
+}
+
+function setTip(tip, title, lines) {
     const name = document.createElement("strong");
 
-    name.textContent = tree.name(node);
-    tip.replaceChildren(name, ...tipLines(node).map((text) => {
+    name.textContent = title;
+    tip.replaceChildren(name, ...lines.map((text) => {
         const line = document.createElement("div");
 
         line.textContent = text;
         return line;
     }));
-    tip.dataset.node = node;
     tip.hidden = false;
 }
 

@@ -47,7 +47,7 @@ static bool read_target(struct sa_profile_file *ret, struct sa_reading *r, struc
     return fine;
 }
 
-static bool add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e)
+bool sa_input_add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e)
 {
 #ifdef SA_LINES
     if (!sa_add_lines(file, root, e)) {
@@ -69,7 +69,7 @@ bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_erro
     bool fine;
 
     if (!sa_target_is_process(what) && !is_core(what))
-        return sa_profile_file_read(ret, what, e) && add_lines(ret, NULL, e);
+        return sa_profile_file_read(ret, what, e) && sa_input_add_lines(ret, NULL, e);
     if (!sa_reading_open(&r, what, e))
         return false;
     /* A process may have its files elsewhere, in a container. */
@@ -77,5 +77,5 @@ bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_erro
         snprintf(root, sizeof(root), "/proc/%d/root", (int)r.target.pid);
     fine = read_target(ret, &r, e);
     sa_reading_close(&r);
-    return fine && add_lines(ret, *root ? root : NULL, e);
+    return fine && sa_input_add_lines(ret, *root ? root : NULL, e);
 }

@@ -12,4 +12,8 @@
  */
 bool sa_input_read(struct sa_profile_file *ret, const char *what, struct sa_error *e);
 
+/* Adds lines as sa_input_read does. root: as for sa_add_lines. False: *e says why, and the profile
+ * is freed. */
+bool sa_input_add_lines(struct sa_profile_file *file, const char *root, struct sa_error *e);
+
 #endif

@@ -6,7 +6,6 @@
 #include "sampling/guard/guarded.h"
 #include "sampling/record/thread_name.h"
 #include "sampling/snapshot/residency.h"
-#include "sampling/symbolize/symbols.h"
 #include "tool/samples/peak.h"
 #include "tool/samples/rates.h"
 
@@ -88,28 +87,11 @@ static void origin_code_names(const struct sa_profile_origin *origin, struct sa_
                               size_t count, struct sa_buffer *names)
 {
     struct sa_reading *r = origin->arg;
-    struct sa_code *codes;
 
     if (r->target.live && !r->code_read)
         sa_code_map_of_process(&r->code, r->target.pid);
     r->code_read = true;
-    codes = r->code.bytes ? calloc(count, sizeof(*codes)) : NULL;
-    for (size_t i = 0; codes && i < count; i++)
-        codes[i].address = symbols[i].address;
-    if (codes && sa_code_map_find(&r->code, codes, count))
-        for (size_t i = 0; i < count; i++) {
-            char *copy = NULL;
-
-            if (i && codes[i].name == codes[i - 1].name)
-                symbols[i].name = symbols[i - 1].name;
-            else if (codes[i].name)
-                copy = sa_buffer_add(names, codes[i].bytes + 1);
-            if (copy) {
-                memcpy(copy, codes[i].name, codes[i].bytes);
-                symbols[i].name = (size_t)(copy - names->data);
-            }
-        }
-    free(codes);
+    sa_code_map_symbols(&r->code, symbols, count, names);
 }
 
 /* --- rows --- */
@@ -353,8 +335,9 @@ static void read_unseen(struct sa_reading *r, struct sa_profile *profile, struct
     u->past_bytes_weight = u->past_blocks_weight = u->past_bytes = u->past_blocks = 0;
 }
 
-bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
-                        struct sa_outside_profile *ret, struct sa_error *e)
+/* Begins a profile with its samples. */
+static bool begin(struct sa_reading *r, enum salloc_profile_type type,
+                  struct sa_outside_profile *ret, struct sa_error *e)
 {
     struct sa_profile *profile = &ret->profile;
 
@@ -370,9 +353,25 @@ bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
                                              .arg = r};
     profile->origin = &ret->origin;
     read_samples(r, ret, e);
-    if (e->code)
+    if (!e->code)
+        add_rows(ret);
+    return !e->code;
+}
+
+bool sa_reading_in_use(struct sa_reading *r, struct sa_outside_profile *ret, struct sa_error *e)
+{
+    if (begin(r, SALLOC_PROFILE_HEAP, ret, e))
+        read_unseen(r, &ret->profile, e);
+    return !e->code;
+}
+
+bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
+                        struct sa_outside_profile *ret, struct sa_error *e)
+{
+    struct sa_profile *profile = &ret->profile;
+
+    if (!begin(r, type, ret, e))
         return false;
-    add_rows(ret);
     read_stacks(r, ret, e);
     if (!e->code)
         read_unseen(r, profile, e);

@@ -42,6 +42,9 @@ struct sa_outside_profile {
 bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
                         struct sa_outside_profile *ret, struct sa_error *e);
 
+/* What is in use, without anything else: no totals, and not where it lies. HEAP. */
+bool sa_reading_in_use(struct sa_reading *r, struct sa_outside_profile *ret, struct sa_error *e);
+
 /* Leaves only those samples for which keep is true, and what was ever allocated out. */
 void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep);
 

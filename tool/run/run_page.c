@@ -10,6 +10,7 @@
 
 #include "tool/base/error.h"
 #include "tool/page/flame.h"
+#include "tool/reading/pace.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +25,8 @@
 
 extern char **environ;
 
-#define FILE_NAME "/%p.pb.gz" /* the library replaces %p by the PID */
+#define FILE_NAME     "/%p.pb.gz" /* the library replaces %p by the PID */
+#define FIRST_READING 0.05        /* seconds after the start, at the latest */
 
 static volatile sig_atomic_t program; /* its PID; 0: not yet */
 
@@ -67,36 +69,88 @@ static void set_signals(sigset_t *defaults)
     }
 }
 
-/* Runs the program; its wait status. */
-static int run(char **argv, int *ret_error)
+/* Starts the program, with the signals that this process had blocked. Returns 0 or an errno. */
+static int start(char **argv, const sigset_t *blocked)
 {
     posix_spawnattr_t attributes;
     sigset_t defaults;
-    int status = 0;
     pid_t pid;
+    int error;
 
     set_signals(&defaults);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    *ret_error = posix_spawnp(&pid, argv[0], NULL, &attributes, argv, environ);
+    posix_spawnattr_setsigmask(&attributes, blocked);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    error = posix_spawnp(&pid, argv[0], NULL, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
-    if (*ret_error)
-        return 0;
-    program = pid;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    if (!error)
+        program = pid;
+    return error;
+}
+
+/* Waits until the program has ended; its wait status. */
+static int wait_for(void)
+{
+    int status = 0;
+
+    while (waitpid(program, &status, 0) < 0 && errno == EINTR)
         ;
     return status;
 }
 
-/* Makes the page of a profile, in its place of the folder. */
-static void make_page(const char *folder, const char *title, const char *page)
+/* The same, and reads it every so many seconds. SIGCHLD, which is blocked, ends a pause. It cannot
+ * be read before it has come to its own code. */
+static int watch(struct sa_moments *m, double every, const sigset_t *ends)
+{
+    struct sa_pace pace = sa_pace_begin(every);
+    int status = 0;
+
+    if (pace.next > FIRST_READING)
+        pace.next = FIRST_READING;
+    while (waitpid(program, &status, WNOHANG) == 0) {
+        double seconds = sa_pace_next(&pace);
+        struct timespec left = {.tv_sec = (time_t)seconds};
+
+        left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
+        if (sigtimedwait(ends, NULL, &left) < 0 && errno == EAGAIN) {
+            struct sa_error e = {SA_EXIT_DONE, ""};
+
+            sa_moments_add(m, program, &e);
+            pace.next += every;
+        }
+    }
+    return status;
+}
+
+/* Runs the program; its wait status. m: what is read of it meanwhile, every so many seconds. */
+static int run(char **argv, struct sa_moments *m, double every, int *ret_error)
+{
+    sigset_t ends, blocked;
+    int status;
+
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &ends, &blocked);
+    *ret_error = start(argv, &blocked);
+    status = *ret_error ? 0 : every > 0 ? watch(m, every, &ends) : wait_for();
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    return status;
+}
+
+/* Makes the page of a profile, in its place of the folder, or that of a time line. */
+static void make_page(const char *folder, const struct sa_moments *m, const char *title,
+                      const char *page)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
     char path[SA_RUN_PROFILE_MAX + 16];
 
     snprintf(path, sizeof(path), "%s/%d.pb.gz", folder, (int)program);
-    if (access(path, F_OK) != 0)
+    if (m && sa_moments_are_many(m)) {
+        if (sa_flame_write_moments(m, NULL, NULL, title, page, &e))
+            fprintf(stderr, "sallocctl: %s shows the heap of %s at %zu moments\n", page, title,
+                    m->count);
+    } else if (access(path, F_OK) != 0)
         fprintf(stderr,
                 "sallocctl: %s left no profile: a signal or _exit ended it, it is static, or it "
                 "gained privileges\n",
@@ -132,14 +186,18 @@ static int end_alike(int status)
     return 128 + WTERMSIG(status); /* as a shell says it */
 }
 
-int sa_run_page(char **argv, const char *profile, const char *page, int *ret_error)
+int sa_run_page(char **argv, const char *profile, const char *page, double every, int *ret_error)
 {
     char folder[SA_RUN_PROFILE_MAX];
-    int status = run(argv, ret_error);
+    struct sa_moments *m = every > 0 ? calloc(1, sizeof(*m)) : NULL;
+    int status = run(argv, m, m ? every : 0, ret_error);
 
     snprintf(folder, sizeof(folder), "%.*s", (int)(strlen(profile) - strlen(FILE_NAME)), profile);
     if (!*ret_error)
-        make_page(folder, argv[0], page);
+        make_page(folder, m, argv[0], page);
+    if (m)
+        sa_moments_free(m);
+    free(m);
     remove_folder(folder);
     return *ret_error ? 0 : end_alike(status);
 }

@@ -194,6 +194,29 @@ bool sa_code_map_find(const struct sa_code_map *map, struct sa_code *codes, size
     return true;
 }
 
+void sa_code_map_symbols(const struct sa_code_map *map, struct sa_symbol *symbols, size_t count,
+                         struct sa_buffer *names)
+{
+    struct sa_code *codes = map->bytes ? calloc(count, sizeof(*codes)) : NULL;
+
+    for (size_t i = 0; codes && i < count; i++)
+        codes[i].address = symbols[i].address;
+    if (codes && sa_code_map_find(map, codes, count))
+        for (size_t i = 0; i < count; i++) {
+            char *copy = NULL;
+
+            if (i && codes[i].name == codes[i - 1].name)
+                symbols[i].name = symbols[i - 1].name;
+            else if (codes[i].name)
+                copy = sa_buffer_add(names, codes[i].bytes + 1);
+            if (copy) {
+                memcpy(copy, codes[i].name, codes[i].bytes);
+                symbols[i].name = (size_t)(copy - names->data);
+            }
+        }
+    free(codes);
+}
+
 void sa_code_map_free(struct sa_code_map *map)
 {
     free(map->text);

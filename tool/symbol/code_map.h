@@ -7,6 +7,8 @@
 #ifndef SA_TOOL_SYMBOL_CODE_MAP_H
 #define SA_TOOL_SYMBOL_CODE_MAP_H
 
+#include "sampling/symbolize/symbols.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +38,11 @@ bool sa_code_map_of_past(struct sa_code_map *map, long pid, int64_t time_ns);
 
 /* Names addresses, which are sorted. Names have no control characters. False: no memory. */
 bool sa_code_map_find(const struct sa_code_map *map, struct sa_code *codes, size_t count);
+
+/* Names addresses that a writer of profiles asks for, as sa_symbols_find does; what has no memory
+ * gets no name. */
+void sa_code_map_symbols(const struct sa_code_map *map, struct sa_symbol *symbols, size_t count,
+                         struct sa_buffer *names);
 
 void sa_code_map_free(struct sa_code_map *map);
 
