@@ -100,6 +100,15 @@ static inline size_t sa_mixed_length(struct sa_mixed_page *pages, size_t units, 
     return end < units ? end + 1 - unit : 0;
 }
 
+/* Returns the units of a word at which a free run of the span begins. No walk leads there: before a
+ * run is the end of a block, or the span begins. */
+SA_INLINE uint64_t sa_mixed_run_begins(struct sa_mixed_page *pages, size_t word)
+{
+    uint64_t before = word ? *sa_mixed_last(pages, word - 1) >> 63 : 1;
+
+    return (*sa_mixed_last(pages, word) << 1 | before) & ~*sa_mixed_first(pages, word);
+}
+
 /* A walk over the free runs, in the order of addresses. Blocks may be entered into the run that was
  * found last. */
 struct sa_mixed_walk {

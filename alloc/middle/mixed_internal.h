@@ -10,6 +10,8 @@
  *             X3  no two mixed spans of a hugepage are neighbours, unless the page heap could not
  *                 join them.
  *             X4  the totals are the sums over all records.
+ *             X5  `runs` of a page is at least the length of each free run that begins on it. A
+ *                 request thus looks at few pages; it makes the number exact where it looks.
  */
 #ifndef SA_MIDDLE_MIXED_INTERNAL_H
 #define SA_MIDDLE_MIXED_INTERNAL_H
@@ -29,6 +31,7 @@ struct sa_mixed {
     struct sa_span *span;
     struct sa_mixed *next, *prev; /* in the bin; of unused records: next only */
     struct sa_mixed_page *pages;  /* the bitmaps */
+    uint32_t *runs;               /* by page; behind the bitmaps of the hugepage */
     uint32_t units;               /* all of the span's */
     uint32_t used, longest;       /* the same */
     uint32_t bin;
@@ -65,6 +68,19 @@ struct sa_mixed *sa_mixed_record_new(void) SA_REQUIRES(SA_RANK_MIXED);
 /* Returns the bitmaps of the pages from an address on; NULL: there are none, or none could be
  * made. */
 struct sa_mixed_page *sa_mixed_table(uintptr_t address, bool make) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Returns the length of the longest free run that begins on a page, and notes it. */
+size_t sa_mixed_longest_on(struct sa_mixed *m, size_t page) SA_REQUIRES(SA_RANK_MIXED);
+
+/* Notes that there is a free run. */
+SA_INLINE void mixed_note_run(struct sa_mixed *m, size_t begin, size_t end)
+    SA_REQUIRES(SA_RANK_MIXED)
+{
+    uint32_t *run = &m->runs[begin / SA_MIXED_PAGE_UNITS];
+
+    if (end - begin > *run)
+        *run = (uint32_t)(end - begin);
+}
 
 /* Notes that blocks have come or gone: the length of the longest free run, and units in use. */
 void sa_mixed_changed(struct sa_mixed *m, size_t longest) SA_REQUIRES(SA_RANK_MIXED);

@@ -12,6 +12,8 @@
 
 #include "alloc/base/layout.h"
 
+#include <string.h>
+
 /* Units of each of the objects that a mixed span counts in its record for profiles. */
 #define NOTED_UNITS 16
 
@@ -91,18 +93,43 @@ struct sa_mixed_page *sa_mixed_table(uintptr_t address, bool make)
         return NULL;
     table = &sa_mixed_state.tables[(address - SA_HOME_START) >> SA_HUGE_SHIFT];
     if (!*table && make)
-        sa_store_release(table, sa_arena_alloc(SA_HUGE_PAGES * sizeof(**table), SA_CACHELINE));
+        sa_store_release(table, sa_arena_alloc(SA_HUGE_PAGES * (sizeof(**table) + sizeof(uint32_t)),
+                                               SA_CACHELINE));
     return *table ? *table + (address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES : NULL;
 }
 
-/* Counts the units in use, and finds the longest free run. */
+/* The numbers of `runs` for the pages from an address on, which has bitmaps. */
+static uint32_t *runs_from(uintptr_t address) SA_REQUIRES(SA_RANK_MIXED)
+{
+    struct sa_mixed_page *table = sa_mixed_table(address & ~(SA_HUGE_BYTES - 1), false);
+
+    return (uint32_t *)(table + SA_HUGE_PAGES) + (address >> SA_PAGE_SHIFT) % SA_HUGE_PAGES;
+}
+
+size_t sa_mixed_longest_on(struct sa_mixed *m, size_t page)
+{
+    size_t longest = 0;
+
+    for (size_t w = page * SA_MIXED_PAGE_WORDS; w < (page + 1) * SA_MIXED_PAGE_WORDS; w++)
+        for (uint64_t begins = sa_mixed_run_begins(m->pages, w); begins; begins &= begins - 1) {
+            size_t begin = w * 64 + sa_lowest_bit(begins);
+
+            longest = sa_max(longest, sa_mixed_next_first(m->pages, m->units, begin) - begin);
+        }
+    m->runs[page] = (uint32_t)longest;
+    return longest;
+}
+
+/* Counts the units in use, and finds the longest free run of the span and of each page. */
 static void mixed_measure(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
 {
     struct sa_mixed_walk walk = {.pages = m->pages, .units = m->units};
     size_t longest = 0, free = 0;
 
+    memset(m->runs, 0, m->units / SA_MIXED_PAGE_UNITS * sizeof(*m->runs));
     while (sa_mixed_run(&walk)) {
         longest = sa_max(longest, walk.end - walk.begin);
+        mixed_note_run(m, walk.begin, walk.end);
         free += walk.end - walk.begin;
     }
     m->longest = (uint32_t)longest;
@@ -113,6 +140,7 @@ void sa_mixed_enter(struct sa_mixed *m, struct sa_span *s)
 {
     m->span = s;
     m->pages = sa_mixed_table(s->start, false);
+    m->runs = runs_from(s->start);
     m->units = (uint32_t)(s->pages * SA_MIXED_PAGE_UNITS);
     mixed_measure(m);
     mixed_link(m);
@@ -160,7 +188,7 @@ struct sa_span *sa_mixed_neighbour(const struct sa_span *s, uintptr_t address)
 static void join_next(struct sa_span *s, struct sa_span *next) SA_REQUIRES(SA_RANK_MIXED)
 {
     struct sa_mixed *m = s->mixed, *of_next = next->mixed;
-    size_t pages = next->pages, run;
+    size_t pages = next->pages, begin, end;
     uint32_t joint = m->units;
 
     if (!sa_page_heap_join(&sa_page_heap_ordinary, s, next))
@@ -171,8 +199,10 @@ static void join_next(struct sa_span *s, struct sa_span *next) SA_REQUIRES(SA_RA
     m->units += (uint32_t)(pages * SA_MIXED_PAGE_UNITS);
     m->used += of_next->used;
     m->longest = (uint32_t)sa_max(m->longest, of_next->longest);
-    run = sa_mixed_next_first(m->pages, m->units, joint) - sa_mixed_end_before(m->pages, joint);
-    m->longest = (uint32_t)sa_max(m->longest, run);
+    begin = sa_mixed_end_before(m->pages, joint);
+    end = sa_mixed_next_first(m->pages, m->units, joint);
+    mixed_note_run(m, begin, end);
+    m->longest = (uint32_t)sa_max(m->longest, end - begin);
     record_drop(of_next);
     mixed_link(m);
     mixed_note_used(m);
@@ -194,16 +224,17 @@ void sa_mixed_join(struct sa_span *s)
 static bool page_is_used(struct sa_mixed *m, size_t page, bool *inside) SA_REQUIRES(SA_RANK_MIXED)
 {
     const struct sa_mixed_page *bits = &m->pages[page];
-    uint64_t first = 0, last = 0;
+    size_t first = 0, last = 0; /* the last ones, plus 1; 0: none */
     bool used = *inside;
-    int open = *inside;
 
     for (size_t w = 0; w < SA_MIXED_PAGE_WORDS; w++) {
-        first |= bits->first[w];
-        last |= bits->last[w];
-        open += __builtin_popcountll(bits->first[w]) - __builtin_popcountll(bits->last[w]);
+        if (bits->first[w])
+            first = w * 64 + sa_log2(bits->first[w]) + 1;
+        if (bits->last[w])
+            last = w * 64 + sa_log2(bits->last[w]) + 1;
     }
-    *inside = open > 0;
+    if (first || last)
+        *inside = first > last;
     return used || first || last;
 }
 

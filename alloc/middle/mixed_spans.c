@@ -112,27 +112,63 @@ SA_RARE bool sa_mixed_begin(struct sa_span *s, struct sa_span **empty)
     return m != NULL;
 }
 
+/* Takes up to n blocks of so many units out of a free run, at multiples of `align` units of the
+ * span. Notes what is left of the run. */
+static size_t carve_run(struct sa_mixed *m, size_t begin, size_t units, size_t align, void **end,
+                        size_t n) SA_REQUIRES(SA_RANK_MIXED)
+{
+    size_t behind = sa_mixed_next_first(m->pages, m->units, begin), at, got = 0;
+
+    for (at = sa_align_up(begin, align); at + units <= behind && got < n;
+         at = sa_align_up(begin, align), got++) {
+        mixed_note_run(m, begin, at);
+        sa_mixed_mark(m->pages, at, units);
+        *--end = (void *)(m->span->start + at * SA_MIXED_UNIT);
+        begin = at + units;
+    }
+    if (begin < behind)
+        mixed_note_run(m, begin, behind);
+    return got;
+}
+
+/* Takes up to n such blocks out of the runs that begin on a page. Its bound is exact afterwards. */
+static size_t carve_page(struct sa_mixed *m, size_t page, size_t units, size_t align, void **end,
+                         size_t n) SA_REQUIRES(SA_RANK_MIXED)
+{
+    size_t got = 0;
+
+    m->runs[page] = 0;
+    for (size_t w = page * SA_MIXED_PAGE_WORDS; w < (page + 1) * SA_MIXED_PAGE_WORDS; w++)
+        for (uint64_t begins = sa_mixed_run_begins(m->pages, w); begins; begins &= begins - 1)
+            got += carve_run(m, w * 64 + sa_lowest_bit(begins), units, align, end - got, n - got);
+    return got;
+}
+
+/* Returns the length of the longest free run, of which the pages have bounds. */
+static size_t mixed_longest(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
+{
+    size_t pages = m->units / SA_MIXED_PAGE_UNITS, best, bound;
+
+    do {
+        best = 0;
+        for (size_t page = 1; page < pages; page++)
+            best = m->runs[page] > m->runs[best] ? page : best;
+        bound = m->runs[best];
+    } while (sa_mixed_longest_on(m, best) < bound);
+    return bound;
+}
+
 /* Takes up to n blocks of so many units off a span, at multiples of `align` units of it. */
 static size_t mixed_carve(struct sa_mixed *m, size_t units, size_t align, void **end, size_t n)
     SA_REQUIRES(SA_RANK_MIXED)
 {
-    struct sa_mixed_walk walk = {.pages = m->pages, .units = m->units};
-    size_t got = 0, longest = 0;
+    size_t pages = m->units / SA_MIXED_PAGE_UNITS, got = 0;
 
-    while (sa_mixed_run(&walk)) {
-        size_t begin = walk.begin, at;
-
-        for (at = sa_align_up(begin, align); at + units <= walk.end && got < n;
-             at = sa_align_up(begin, align), got++) {
-            longest = sa_max(longest, at - begin);
-            sa_mixed_mark(m->pages, at, units);
-            *--end = (void *)(m->span->start + at * SA_MIXED_UNIT);
-            begin = at + units;
-        }
-        longest = sa_max(longest, walk.end - begin);
-    }
+    for (size_t page = 0; page < pages && got < n; page++)
+        if (m->runs[page] >= units)
+            got += carve_page(m, page, units, align, end - got, n - got);
     m->used += (uint32_t)(got * units);
-    sa_mixed_changed(m, longest);
+    sa_mixed_changed(m, mixed_longest(m));
     return got;
 }
 
@@ -224,6 +260,7 @@ static void mixed_remove(struct sa_mixed *m, size_t unit, size_t units, struct s
         sa_mixed_cut(m, empty);
         return;
     }
+    mixed_note_run(m, begin, end);
     sa_mixed_changed(m, sa_max(m->longest, end - begin));
 }
 

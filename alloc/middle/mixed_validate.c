@@ -4,7 +4,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/middle/mixed_internal.h"
 
-/* Checks X1, X2 and X3 for a record. */
+/* Checks X1, X2, X3 and X5 for a record. */
 static void mixed_check(struct sa_mixed *m, unsigned bin) SA_REQUIRES(SA_RANK_MIXED)
 {
     struct sa_mixed_walk walk = {.pages = m->pages, .units = m->units};
@@ -25,8 +25,10 @@ static void mixed_check(struct sa_mixed *m, unsigned bin) SA_REQUIRES(SA_RANK_MI
     }
     SA_CHECK(sa_mixed_end_before(m->pages, m->units) == end);
     SA_CHECK(used && used == m->used);
-    while (sa_mixed_run(&walk))
+    while (sa_mixed_run(&walk)) {
         longest = sa_max(longest, walk.end - walk.begin);
+        SA_CHECK(m->runs[walk.begin / SA_MIXED_PAGE_UNITS] >= walk.end - walk.begin);
+    }
     SA_CHECK(longest == m->longest && m->bin == bin && mixed_bin_of(longest) == bin);
 }
 
