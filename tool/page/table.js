@@ -157,7 +157,8 @@ class TableView {
 
     makeRow(row) {
         const {info} = this, tr = document.createElement("tr");
-        const sums = row.sums(), interval = info.sampled ? intervalOf(sums, 0) : null;
+        const sums = row.sums();
+        const interval = row.interval ??= info.sampled ? intervalOf(sums, 0) : null;
         const weak = info.isWeak(sums);
 
         tr.append(this.makeName(row, weak ? "chance may explain it" : ""));

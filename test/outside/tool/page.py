@@ -7,9 +7,11 @@ usage: page.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CASE
 Skipped where there is no chromium. The second form makes a picture to look at.
 """
 import json
+import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -286,9 +288,64 @@ def cpu_of(tab, what, *arguments):
     return tab.cpu_ms() - before
 
 
+ACTION_MS = 50  # of CPU, for a zoom or a search
+
+
+def least_cpu_of(tab, action):
+    """Of several tries: what runs on the other CPU makes each slower."""
+    least = math.inf
+    for i in range(12):
+        least = min(least, cpu_of(tab, tab.js, action))
+        if i >= 2 and least < ACTION_MS:
+            break
+    return least
+
+
+def pages_of_programs(test):
+    """Yields pages of real programs, with a function that each has."""
+    if shutil.which('redis-server'):
+        socket = out_of(test, 'redis')
+        worker = Worker(test, ['redis-server', '--port', '0', '--unixsocket', socket, '--save', '', '--hz', '1',
+                               '--enable-debug-command', 'local', '--dir', test.folder], ready=b'eady to accept')
+        subprocess.run(['redis-cli', '-s', socket, 'debug', 'populate', '50000'], stdout=subprocess.DEVNULL, check=True, timeout=60)
+        yield page_of(test, str(worker.pid)), 'redis', 'main'
+        worker.end()
+    page, source = out_of(test, 'run.html'), os.path.join(os.path.dirname(os.path.abspath(__file__)), 'inlined.cc')
+    root = os.path.join(os.path.dirname(source), '..', '..', '..')
+    for program, name in ((['clang++', '-std=c++17', '-I', root, '-O2', '-c', '-o', os.devnull, source], 'clang'),
+                          (['python3', '-c', 'import json, re, decimal; x = [str(i) for i in range(100000)]'], 'PyObject')):
+        if shutil.which(program[0]):
+            subprocess.run([test.tool, 'run', '-l', test.library, '-c', 'sample_interval:4096,exit_signals:on', '--html', page, '--', *program],
+                           check=True, stderr=subprocess.DEVNULL, env=dict(os.environ, PYTHONMALLOC='malloc'))
+            yield page, program[0], name
+
+
+def case_programs(test):
+    """Pages of redis, clang++ and python3: nothing on the console, no request, names and sums for screen readers, and as fast as
+    case_big says."""
+    tab = test.browser()
+    for page, program, name in pages_of_programs(test):
+        shown = []
+        for _ in range(2):
+            shown.append(cpu_of(tab, lambda page=page: (tab.open(page), tab.picture())))
+        check_quiet(tab, page)
+        names = [text for role, text in tab.accessible() if role in ('treeitem', 'rowheader', 'button', 'StaticText')]
+        assert any(name in text for text in tab.js('profile.names')), (program, tab.js('profile.names')[:50])
+        total = tab.js('formatBytes(all.value)')
+        assert any(text.startswith('all: ' + total) for text in names), (program, total, names[:20])
+        tab.js('const drawn = () => flame.context.getImageData(0, 0, 1, 1).data[0]; const search = element("search"); '
+               'const find = (text) => { search.value = text; search.dispatchEvent(new Event("input")); drawn(); }')
+        actions = ['zoomTo(tree.children(0)[0]); drawn()', 'zoomTo(0); drawn()', 'find("a")', 'find("/main|alloc/")', 'find("")']
+        least = [least_cpu_of(tab, action) for action in actions]
+        print('%s: %d bytes, %d stacks, shown after %.0f ms of CPU, zoom and search %s ms' % (
+            program, os.path.getsize(page), tab.js('profile.stackCount'), min(shown), ', '.join('%.0f' % ms for ms in least)))
+        assert os.path.getsize(page) - len(data_of(page)) < 1 << 20
+        assert min(shown) < 1000 and max(least) < ACTION_MS, (program, shown, least)
+
+
 def case_big(test):
     """A large profile is painted within a second; zoom and search take 50 ms: of CPU time, since others run beside, and the
-    least of five. An answer of the browser, and reading a pixel so that what is drawn is done, are part of it."""
+    least of several tries. An answer of the browser, and reading a pixel so that what is drawn is done, are part of it."""
     page, tab, shown, walls = page_of(test, big(test)), test.browser(), [], []
 
     def show():
@@ -303,13 +360,13 @@ def case_big(test):
            'const zoom = (level) => { let n = 0; while (level--) n = tree.children(n)[0]; zoomTo(n); drawn(); }')
     actions = ['zoom(%d)' % level for level in (1, 2, 4, 7, 12, 0)]
     actions += ['find(%s)' % json.dumps(text) for text in ('function_1', '/space_(1|2)::/', 'nothing', 'main', '')]
-    least = {action: min(cpu_of(tab, tab.js, action) for _ in range(5)) for action in actions}
+    least = {action: least_cpu_of(tab, action) for action in actions}
     inverted = cpu_of(tab, tab.js, 'setInverted(true); drawn()')
     print('%d bytes, %d without the data; shown after %.0f ms, %.0f ms of CPU; ms of CPU: inverted %.0f, %s' % (
         os.path.getsize(page), os.path.getsize(page) - len(data_of(page)), min(walls), min(shown), inverted,
         ', '.join('%s %.0f' % item for item in least.items())))
     assert os.path.getsize(page) - len(data_of(page)) < 1 << 20
-    assert min(shown) < 1000 and max(least.values()) < 50
+    assert min(shown) < 1000 and max(least.values()) < ACTION_MS
 
 
 def main(library, tool, worker, static, case):
