@@ -86,6 +86,12 @@ static bool read_section(struct sa_target *t, uint64_t at, struct sa_table *ret,
     return fine;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct sa_table_entry *)a)->name,
+                  ((const struct sa_table_entry *)b)->name);
+}
+
 /* Whether this copy of the library has served an allocation. */
 static bool has_started(struct sa_target *t, const struct sa_table *table)
 {
@@ -106,8 +112,11 @@ bool sa_table_read(struct sa_target *t, const struct sa_objects *o, struct sa_ta
         struct sa_error one = {SA_EXIT_DONE, ""};
 
         memset(ret, 0, sizeof(*ret));
-        if (read_section(t, o->notes[i], ret, &one) && has_started(t, ret))
-            return true;
+        if (read_section(t, o->notes[i], ret, &one)) {
+            qsort(ret->entries, ret->count, sizeof(*ret->entries), by_name);
+            if (has_started(t, ret))
+                return true;
+        }
         sa_table_free(ret);
         if (one.code)
             sa_error_set(e, one.code, "%s", one.text);
@@ -125,9 +134,15 @@ void sa_table_free(struct sa_table *table)
 static const struct sa_table_entry *find(const struct sa_table *table, const char *name,
                                          struct sa_error *e)
 {
-    for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->entries[i].name, name) == 0)
-            return &table->entries[i];
+    struct sa_table_entry key;
+    const struct sa_table_entry *found = NULL;
+
+    if (table->count && strlen(name) < sizeof(key.name)) {
+        strcpy(key.name, name);
+        found = bsearch(&key, table->entries, table->count, sizeof(key), by_name);
+    }
+    if (found)
+        return found;
     sa_error_set(e, SA_EXIT_VERSION,
                  "its library does not tell about %s: use the sallocctl that comes with it", name);
     return NULL;

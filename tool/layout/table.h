@@ -18,7 +18,7 @@ struct sa_table_entry {
 };
 
 struct sa_table {
-    struct sa_table_entry *entries;
+    struct sa_table_entry *entries; /* in the order of names */
     size_t count;
 };
 

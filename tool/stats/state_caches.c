@@ -12,7 +12,9 @@
 #include <string.h>
 
 #define ROOM_MAX   65536 /* slots of a stack of free objects */
-#define HEADER_MAX 64    /* bytes of a class in a slab */
+#define HEADER_MAX 64    /* bytes of a class in a slab, */
+#define STACK_MAX  256   /* of its stack in a transfer cache, */
+#define CLASS_MAX  256   /* and of its shape */
 #define TRIES      8
 
 static const struct sa_own_field cache_fields[] = {
@@ -144,13 +146,20 @@ static bool give_slots(struct caches *c, struct sa_transfer *own)
 /* The stacks of a shard: one for each class that is used, in the order of first use. */
 static bool take_shard(struct caches *c, uint64_t address, struct sa_transfer *own)
 {
-    for (unsigned i = 0; i < SA_CLASSES_MAX && sa_first_use[i]; i++, address += c->stack_bytes) {
-        if (!sa_plan_read(c->s->target, &c->stack, address, &own[i])) {
-            memset(&own[i], 0, sizeof(own[i]));
-            c->s->dropped++;
-            continue;
-        }
-        sa_target_read(c->s->target, address + c->used.offset, (char *)&own[i] + 4, 4);
+    char stacks[SA_CLASSES_MAX * STACK_MAX];
+    unsigned count = 0;
+
+    while (count < SA_CLASSES_MAX && sa_first_use[count])
+        count++;
+    if (!sa_target_read(c->s->target, address, stacks, count * c->stack_bytes)) {
+        c->s->dropped++;
+        return true;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        const char *theirs = stacks + i * c->stack_bytes;
+
+        sa_plan_apply(&c->stack, theirs, &own[i]);
+        memcpy((char *)&own[i] + 4, theirs + c->used.offset, 4);
         if (!give_slots(c, &own[i]))
             return false;
     }
@@ -185,7 +194,8 @@ static bool take_shards(struct caches *c)
 /* Classes of other sizes would give other bytes for the same counts. */
 static bool same_classes(struct sa_state *s)
 {
-    uint64_t table = sa_table_variable(s->table, "sa_size_classes", s->e), count, size;
+    char classes[SA_CLASSES_MAX * CLASS_MAX];
+    uint64_t table = sa_table_variable(s->table, "sa_size_classes", s->e), count;
     uint64_t bytes = sa_table_constant(s->table, "struct sa_class", s->e);
     struct sa_field number = sa_table_field(s->table, "struct sa_size_classes", "count", s->e);
     struct sa_field of = sa_table_field(s->table, "struct sa_size_classes", "of", s->e);
@@ -194,10 +204,13 @@ static bool same_classes(struct sa_state *s)
 
     if (s->e->code)
         return false;
-    same = sa_field_read(s->target, table, number, &count) && count == sa_size_classes.count;
+    same = bytes <= CLASS_MAX && at.bytes == sizeof(sa_size_classes.of[0].size) &&
+           at.offset <= bytes - at.bytes && sa_field_read(s->target, table, number, &count) &&
+           count == sa_size_classes.count &&
+           sa_target_read(s->target, table + of.offset, classes, count * bytes);
     for (unsigned cls = 1; same && cls < sa_size_classes.count; cls++)
-        same = sa_field_read(s->target, table + of.offset + cls * bytes, at, &size) &&
-               size == sa_size_classes.of[cls].size;
+        same =
+            memcmp(classes + cls * bytes + at.offset, &sa_size_classes.of[cls].size, at.bytes) == 0;
     if (!same)
         sa_error_set(s->e, SA_EXIT_VERSION,
                      "its library has other size classes: use the sallocctl that comes with it");
@@ -220,6 +233,9 @@ bool sa_state_take_caches(struct sa_state *s)
                       s->e) ||
         !same_classes(s))
         return false;
+    if (c.stack_bytes > STACK_MAX || c.stack.span > c.stack_bytes || c.stack_bytes < 4 ||
+        c.used.offset > c.stack_bytes - 4)
+        return sa_state_damaged(s, "the size of a transfer cache");
     if (c.header_bytes > HEADER_MAX || c.state > c.header_bytes - sizeof(uint64_t))
         return sa_state_damaged(s, "the header of a class");
     if (take_cpus(&c) && take_shards(&c))

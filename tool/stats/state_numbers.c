@@ -14,6 +14,8 @@
 #include <string.h>
 
 #define VARIABLE_MAX (1u << 20) /* bytes of an array */
+#define OWN_MAX      4096
+#define PAGE         4096
 
 extern const char __start_salloc_layout[] SA_HIDDEN, __stop_salloc_layout[] SA_HIDDEN;
 
@@ -32,15 +34,74 @@ static const struct sa_layout *own_next(const char **at)
     return NULL;
 }
 
-static char *own_place(const char *name)
+/* This program's own entries, in the order of names. */
+struct own {
+    const struct sa_layout *of[OWN_MAX];
+    size_t count;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct sa_layout *const *)a)->name,
+                  (*(const struct sa_layout *const *)b)->name);
+}
+
+static void collect_own(struct own *ret)
 {
     const char *at = __start_salloc_layout;
-    const struct sa_layout *entry;
 
-    while ((entry = own_next(&at)))
-        if (entry->name[0] == '&' && strcmp(entry->name + 1, name) == 0)
-            return (char *)(uintptr_t)&entry->value + entry->value;
+    ret->count = 0;
+    while (ret->count < OWN_MAX && (ret->of[ret->count] = own_next(&at)))
+        ret->count++;
+    qsort(ret->of, ret->count, sizeof(*ret->of), by_name);
+}
+
+static const struct sa_layout *own_find(const struct own *own, const char *name)
+{
+    size_t low = 0, high = own->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(own->of[middle]->name, name);
+
+        if (order == 0)
+            return own->of[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
     return NULL;
+}
+
+static char *own_place(const struct own *own, const char *variable)
+{
+    char name[SA_LAYOUT_NAME + 1] = "&";
+    const struct sa_layout *entry = own_find(own, strcat(name, variable));
+
+    return entry ? (char *)(uintptr_t)&entry->value + entry->value : NULL;
+}
+
+/* Reads through a copy of the page that was read last: most variables have neighbours. */
+struct page {
+    uint64_t address; /* 0: none */
+    char bytes[PAGE];
+};
+
+static bool read_near(struct sa_target *t, struct page *p, uint64_t address, void *to, size_t bytes)
+{
+    uint64_t page = address & ~(uint64_t)(PAGE - 1);
+
+    if (bytes > PAGE || address - page > PAGE - bytes)
+        return sa_target_read(t, address, to, bytes);
+    if (p->address != page) {
+        p->address = 0;
+        if (!page || !sa_target_read(t, page, p->bytes, PAGE))
+            return sa_target_read(t, address, to, bytes);
+        p->address = page;
+    }
+    memcpy(to, p->bytes + (address - page), bytes);
+    return true;
 }
 
 /* What an entry is about: "=VARIABLE", "=VARIABLE.FIELD", "=VARIABLE[]", "=VARIABLE[].FIELD". The
@@ -52,7 +113,7 @@ struct part {
     uint64_t theirs;
 };
 
-static bool find_part(struct sa_state *s, const char *name, struct part *ret)
+static bool find_part(struct sa_state *s, const struct own *own, const char *name, struct part *ret)
 {
     const char *bracket = strstr(name, "[]");
     char *dot;
@@ -63,7 +124,7 @@ static bool find_part(struct sa_state *s, const char *name, struct part *ret)
     ret->each = bracket && bracket[2];
     if (bracket)
         ret->variable[bracket - name - 1] = '\0';
-    while (!(ret->own = own_place(ret->variable)) && (dot = strrchr(ret->variable, '.')))
+    while (!(ret->own = own_place(own, ret->variable)) && (dot = strrchr(ret->variable, '.')))
         *dot = '\0';
     if (!ret->own)
         return false; /* this program has not got the variable */
@@ -71,8 +132,8 @@ static bool find_part(struct sa_state *s, const char *name, struct part *ret)
     return !s->e->code;
 }
 
-static bool read_part(struct sa_state *s, const struct part *part, const struct sa_layout *entry,
-                      uint64_t value)
+static bool read_part(struct sa_state *s, struct page *page, const struct part *part,
+                      const struct sa_layout *entry, uint64_t value)
 {
     uint32_t from = (uint32_t)value, to = (uint32_t)entry->value;
     uint32_t bytes = (uint32_t)((uint64_t)entry->value >> 32);
@@ -82,28 +143,27 @@ static bool read_part(struct sa_state *s, const struct part *part, const struct 
                      "%s of its library is not what this sallocctl knows: use the one that comes "
                      "with the library",
                      entry->name + 1);
-    else if (!sa_target_read(s->target, part->theirs + from, part->own + to, bytes))
+    else if (!read_near(s->target, page, part->theirs + from, part->own + to, bytes))
         sa_error_set(s->e, SA_EXIT_DAMAGED, "%s of its library cannot be read", entry->name + 1);
     return !s->e->code;
 }
 
 /* A field of all elements of an array. */
-static bool read_each(struct sa_state *s, const struct part *part, const struct sa_layout *entry,
-                      uint64_t value)
+static bool read_each(struct sa_state *s, const struct own *all_own, const struct part *part,
+                      const struct sa_layout *entry, uint64_t value)
 {
     char name[SA_LAYOUT_NAME + 4];
     uint32_t from = (uint32_t)value, to = (uint32_t)entry->value;
     uint32_t bytes = (uint32_t)((uint64_t)entry->value >> 32);
     struct sa_error none = {SA_EXIT_DONE, ""};
-    const char *at = __start_salloc_layout;
     const struct sa_layout *array;
-    uint64_t theirs, own = 0;
+    uint64_t theirs, own;
     uint32_t step, count;
     char *all;
 
     snprintf(name, sizeof(name), "=%s[]", part->variable);
-    while (!own && (array = own_next(&at)))
-        own = strcmp(array->name, name) == 0 ? (uint64_t)array->value : 0;
+    array = own_find(all_own, name);
+    own = array ? (uint64_t)array->value : 0;
     theirs = sa_table_constant(s->table, name, &none);
     step = (uint32_t)theirs;
     count = (uint32_t)(theirs >> 32);
@@ -127,18 +187,26 @@ static bool read_each(struct sa_state *s, const struct part *part, const struct 
 
 bool sa_state_take_numbers(struct sa_state *s)
 {
+    static struct own own;
+    static struct page page;
     const char *at = __start_salloc_layout;
     const struct sa_layout *entry;
 
-    while (!s->e->code && (entry = own_next(&at))) {
+    collect_own(&own);
+    page.address = 0;
+    while (!s->e->code && (entry = own_next(&at))) { /* neighbours after each other */
         struct part part;
         uint64_t value;
 
-        if (entry->name[0] != '=' || !find_part(s, entry->name, &part) || part.array)
+        if (entry->name[0] != '=' || !find_part(s, &own, entry->name, &part) || part.array)
             continue;
         value = sa_table_constant(s->table, entry->name, s->e);
-        if (!s->e->code)
-            (part.each ? read_each : read_part)(s, &part, entry, value);
+        if (s->e->code)
+            break;
+        if (part.each)
+            read_each(s, &own, &part, entry, value);
+        else
+            read_part(s, &page, &part, entry, value);
     }
     return !s->e->code;
 }
