@@ -53,6 +53,7 @@ LAYERS = [
     'tool/diff/',
     'tool/page/',
     'tool/run/',
+    'tool/top/',
     'tool/serve/',
     'tool/command/',
 ]

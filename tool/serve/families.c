@@ -9,9 +9,9 @@
 
 #define FAMILIES_MAX 4096
 
-static struct sa_family *find(struct sa_families *f, const char *name, size_t hint)
+static struct sa_metric_family *find(struct sa_families *f, const char *name, size_t hint)
 {
-    struct sa_family *family;
+    struct sa_metric_family *family;
 
     /* Pages have the same families in the same order, so the next one is mostly right. */
     for (size_t i = 0; i < f->count; i++) {
@@ -63,7 +63,7 @@ static bool put_sample(struct sa_buffer *out, const char *line, size_t bytes, co
 
 bool sa_families_add(struct sa_families *f, const char *page, size_t bytes, const char *labels)
 {
-    struct sa_family *family = NULL;
+    struct sa_metric_family *family = NULL;
     bool first = false, fine = true;
     size_t length;
 
@@ -93,7 +93,7 @@ bool sa_families_put(const struct sa_families *f, struct sa_buffer *out)
     bool fine = true;
 
     for (size_t i = 0; i < f->count && fine; i++) {
-        const struct sa_family *family = &f->of[i];
+        const struct sa_metric_family *family = &f->of[i];
 
         fine = sa_text_put(out, family->head.data, family->head.used) &&
                sa_text_put(out, family->samples.data, family->samples.used);

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 struct sa_families {
-    struct sa_family {
+    struct sa_metric_family {
         char name[96];
         struct sa_buffer head, samples; /* the lines that begin with #, and the others */
     } * of;

@@ -94,29 +94,50 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
+/* What the child is to make. */
+struct task {
+    bool numbers; /* not a page */
+    enum sa_report_kind kind;
+    const char *file;
+};
+
+/* Makes a page, or the numbers, from this process's state. */
+static void make(const struct task *task, struct sa_fmt *f, struct sa_error *e)
+{
+    size_t cap = task->numbers ? sizeof(struct sa_stats_numbers) : sa_report_size();
+    struct sa_report_input *input = task->numbers ? sa_report_input_take() : NULL;
+    struct sa_stats_numbers *numbers;
+
+    sa_report_options = sa_options_report;
+    sa_fmt_init(f, malloc(cap), cap);
+    numbers = (struct sa_stats_numbers *)f->buf;
+    if (!f->buf || (task->numbers && !input)) {
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
+    } else if (task->numbers) {
+        sa_metrics_read(&input->s, &numbers->m);
+        numbers->seconds = input->seconds;
+        f->len = sizeof(*numbers);
+    } else if (task->file) {
+        sa_report_format_file(task->kind, task->file, f);
+    } else {
+        sa_report_format_as(task->kind, f);
+    }
+}
+
 /* In the child. */
-static void answer(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
-                   const char *file, int fd)
+static void answer(struct sa_target *t, const struct sa_table *table, const struct task *task,
+                   int fd)
 {
     struct answer a = {{SA_EXIT_DONE, ""}, 0};
     struct sa_state state = {.target = t, .table = table, .e = &a.e};
     struct sa_fmt f = {NULL, 0, 0, false};
-    size_t cap;
 
     set_limit(RLIMIT_CPU, SECONDS_MAX);
     set_limit(RLIMIT_AS, MEMORY_MAX);
     set_limit(RLIMIT_CORE, 0);
     if (sa_state_take(&state)) {
         read_subject(t);
-        sa_report_options = sa_options_report;
-        cap = sa_report_size();
-        sa_fmt_init(&f, malloc(cap), cap);
-        if (!f.buf)
-            sa_error_set(&a.e, SA_EXIT_FAILED, "there is no memory for the page");
-        else if (file)
-            sa_report_format_file(kind, file, &f);
-        else
-            sa_report_format_as(kind, &f);
+        make(task, &f, &a.e);
     }
     a.dropped = state.dropped;
     _exit(!write_all(fd, &a, sizeof(a)) || (!a.e.code && !write_all(fd, f.buf, f.len)));
@@ -171,9 +192,9 @@ static void take_answer(const struct sa_buffer *text, struct sa_buffer *ret, uin
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
 }
 
-bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
-                   const char *file, struct sa_buffer *ret, uint64_t *ret_dropped,
-                   struct sa_error *e)
+/* Has a child do a task. */
+static bool run_task(struct sa_target *t, const struct sa_table *table, const struct task *task,
+                     struct sa_buffer *ret, uint64_t *ret_dropped, struct sa_error *e)
 {
     struct sa_buffer text = {NULL, 0, 0};
     int ends[2];
@@ -187,7 +208,7 @@ bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_re
     fflush(stdout);
     child = fork();
     if (child == 0)
-        answer(t, table, kind, file, ends[1]);
+        answer(t, table, task, ends[1]);
     close(ends[1]);
     if (child < 0) {
         sa_error_set(e, SA_EXIT_FAILED, "a process: %s", strerror(errno));
@@ -202,5 +223,30 @@ bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_re
         text.used = 0;
     take_answer(&text, ret, ret_dropped, e);
     sa_buffer_free(&text);
+    return !e->code;
+}
+
+bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
+                   const char *file, struct sa_buffer *ret, uint64_t *ret_dropped,
+                   struct sa_error *e)
+{
+    struct task task = {.kind = kind, .file = file};
+
+    return run_task(t, table, &task, ret, ret_dropped, e);
+}
+
+bool sa_stats_read(struct sa_target *t, const struct sa_table *table, struct sa_stats_numbers *ret,
+                   struct sa_error *e)
+{
+    struct task task = {.numbers = true};
+    struct sa_buffer bytes = {NULL, 0, 0};
+
+    if (run_task(t, table, &task, &bytes, NULL, e)) {
+        if (bytes.used == sizeof(*ret))
+            memcpy(ret, bytes.data, sizeof(*ret));
+        else
+            sa_error_set(e, SA_EXIT_DAMAGED, "the state of its library makes no sense");
+    }
+    sa_buffer_free(&bytes);
     return !e->code;
 }

@@ -8,6 +8,7 @@
 #define SA_TOOL_STATS_STATS_PAGE_H
 
 #include "alloc/os/buffer.h"
+#include "stats/metrics.h"
 #include "stats/report.h"
 #include "tool/layout/table.h"
 
@@ -18,6 +19,16 @@
  */
 bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
                    const char *file, struct sa_buffer *ret, uint64_t *ret_dropped,
+                   struct sa_error *e);
+
+/* The metrics of a target without a page, and the seconds since its first allocation (0: not
+ * known). */
+struct sa_stats_numbers {
+    union sa_metric_values m;
+    double seconds;
+};
+
+bool sa_stats_read(struct sa_target *t, const struct sa_table *table, struct sa_stats_numbers *ret,
                    struct sa_error *e);
 
 #endif

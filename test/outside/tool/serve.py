@@ -17,13 +17,12 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.parse
 import urllib.request
 
-from profile import Profile, Test, Worker, functions
+from profile import Profile, Worker, functions, run_case
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -352,16 +351,5 @@ def case_prometheus(test):
         worker.end()
 
 
-def main():
-    library, tool, worker, static, case = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        test = Test(library, tool, worker, static, folder)
-        try:
-            globals()['case_' + case](test)
-        finally:
-            for one in test.workers:
-                one.end()
-
-
 if __name__ == '__main__':
-    main()
+    run_case(globals(), sys.argv[-1], *sys.argv[1:-1])

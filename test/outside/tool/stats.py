@@ -13,10 +13,9 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 
-from profile import Test, Worker
+from profile import Worker, run_case
 
 # Per second; RSS and address space; what the kernel says of page tables.
 MOMENT = re.compile(r'allocs/s|^TOTAL: |Pagemap root resident|the kernel says|entry age|^(Live|Unmapped) span')
@@ -211,16 +210,5 @@ def case_errors(test):
     worker.end()
 
 
-def main():
-    library, tool, worker, static, case = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        test = Test(library, tool, worker, static, folder)
-        try:
-            globals()['case_' + case](test)
-        finally:
-            for one in test.workers:
-                one.end()
-
-
 if __name__ == '__main__':
-    main()
+    run_case(globals(), sys.argv[-1], *sys.argv[1:-1])
