@@ -9,6 +9,7 @@
  *   places            pairs: index of a frame, a line or 0
  *   stacks            for each: how many places it has in common with the one before, how many
  *                     follow, and these; root first
+ *   lives             of profiles of lifetimes: three columns, in nanoseconds
  *   blocks            pairs: bytes of a block, probability that it is sampled; 0: not known
  *   stack, block, thread, values, samples
  *                     columns of the rows. Of `values` and `samples` there is one for each metric;
@@ -138,7 +139,10 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
         sa_page_put_string(&w->to, f->types[i].unit, SA_PAGE_TEXT_MAX);
         sa_page_put(&w->to, ",\"kind\":\"");
         sa_page_put(&w->to, kinds[sa_file_kind(f, i)]);
-        sa_page_put(&w->to, "\"}");
+        sa_page_put(&w->to, "\",\"objects\":");
+        sa_page_put_number(
+            &w->to, sa_file_objects(f, i) == SA_FILE_NONE ? -1 : (long long)sa_file_objects(f, i));
+        sa_page_put(&w->to, "}");
     }
     sa_page_put(&w->to, "]");
 }
@@ -292,6 +296,32 @@ static void put_threads(struct writer *w)
     sa_page_put(&w->to, "]");
 }
 
+/* The lifetimes of the blocks of each row, in nanoseconds, if the file has any: mean, least, most.
+ */
+static void put_lives(struct writer *w)
+{
+    static const char *const labels[] = {"avg_lifetime", "min_lifetime", "max_lifetime"};
+    const struct sa_profile_file *file = w->file;
+    const struct sa_flame_frames *f = w->frames;
+    bool any = false;
+
+    for (uint32_t i = 0; !any && i < f->row_count; i++)
+        any = sa_file_number(file, &file->samples[f->rows[i].sample], labels[0]) > 0;
+    if (!any)
+        return;
+    sa_page_put_key(&w->to, "lives");
+    for (size_t k = 0; k < sizeof(labels) / sizeof(*labels); k++) {
+        sa_page_put(&w->to, k ? ",\n[" : "[[");
+        for (uint32_t i = 0; i < f->row_count; i++) {
+            sa_page_next(&w->to, i);
+            sa_page_put_number(&w->to,
+                               sa_file_number(file, &file->samples[f->rows[i].sample], labels[k]));
+        }
+        sa_page_put(&w->to, "]");
+    }
+    sa_page_put(&w->to, "]");
+}
+
 /* The number of samples behind a number. Of a comparison: those of one profile only, and -1 where
  * they are not known. */
 static long long samples_of(const struct writer *w, uint32_t metric, uint32_t sample)
@@ -359,6 +389,8 @@ static bool put_page(struct writer *w, uint32_t metric, const char *title, const
     put_stacks(w);
     put_blocks(w);
     put_threads(w);
+    if (!w->diff && !w->moments)
+        put_lives(w);
     if (w->moments)
         sa_flame_put_moments(&w->to, w->moments, &frames);
     else

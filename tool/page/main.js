@@ -14,7 +14,7 @@ const trees = []; /* callees, callers: made when first shown */
 
 const state = {
     metric: profile.data.shown,
-    filter: {thread: -1, least: 0, most: Infinity},
+    filter: {...NO_FILTER},
     inverted: false,
     byChange: false, /* of a comparison: what the width of frames is */
     rows: "functions", /* of the table */
@@ -178,25 +178,28 @@ function refreshFound() {
 function refreshTable(isName) {
     const {rows, metric, filter, chosen} = state;
     const heads = {functions: "Function", lines: "Line", libraries: "Library", sizes: "Size",
-                   threads: "Thread"};
+                   threads: "Thread", lives: "Lifetime"};
+    const isFilter = ["sizes", "threads", "lives"].includes(rows);
     const lists = {functions: () => functionRows(profile, stackSums),
                    lines: () => lineRows(profile, stackSums),
                    libraries: () => libraryRows(profile, stackSums),
                    sizes: () => sizeRows(profile, metric, filter),
-                   threads: () => threadRows(profile, metric, filter)};
+                   threads: () => threadRows(profile, metric, filter),
+                   lives: () => lifeRows(profile, metric, filter)};
     const list = tableRows[rows] ||= lists[rows]();
 
     for (const button of element("tabs").children)
         button.ariaPressed = String(button.dataset.rows === rows);
-    /* Of sizes and threads there is what the filter leaves out, too. */
-    const sum = rows === "sizes" || rows === "threads"
+    /* Of sizes, threads and lifetimes there is what the filter leaves out, too. */
+    const sum = isFilter
         ? list.reduce((total, row) => total + row.total, 0) : all.value;
     table.set(rows === "functions" && isName ? list.filter((row) => isName[row.key]) : list, {
         head: heads[rows], unit: metricOf().unit, all: sum, isWeak: isWeakSums,
-        sampled: profile.isSampled(metric), flat: rows !== "sizes" && rows !== "threads",
+        sampled: profile.isSampled(metric), flat: !isFilter, lives: Boolean(data.lives),
         isChosen: (row) => rows === "sizes" ? filter.least === filter.most &&
                                filter.least === profile.sizes[row.key]
             : rows === "threads" ? filter.thread === row.key
+            : rows === "lives" ? filter.decade === row.decade
             : Boolean(chosen) && chosen.rows === rows && chosen.key === row.key});
 }
 
@@ -212,6 +215,9 @@ function chooseRow(row) {
     } else if (state.rows === "threads") {
         filter.thread = again || row.key === profile.data.threads.length ? -1 : row.key;
         element("thread").value = filter.thread;
+        refreshNumbers();
+    } else if (state.rows === "lives") {
+        filter.decade = again ? null : row.decade;
         refreshNumbers();
     } else {
         state.query = element("search").value = "";
@@ -335,7 +341,8 @@ function setUpControls() {
     for (const button of element("tabs").children)
         button.hidden = button.dataset.rows === "threads" && !data.threads.length ||
             button.dataset.rows === "lines" && data.files.length < 2 ||
-            button.dataset.rows === "sizes" && element("size-label").hidden;
+            button.dataset.rows === "sizes" && element("size-label").hidden ||
+            button.dataset.rows === "lives" && !data.lives;
 }
 
 function setTheme(dark) {

@@ -129,7 +129,7 @@ class Moments {
     /* The moment at which the most is in use. */
     peak(metric) {
         const none = new Int32Array(this.profile.stackCount).fill(-1);
-        const sums = this.series(metric, {thread: -1, least: 0, most: Infinity}, none, 0);
+        const sums = this.series(metric, {...NO_FILTER}, none, 0);
 
         return sums.reduce((best, table, at) =>
             table.value(0) > sums[best].value(0) ? at : best, 0);

@@ -10,6 +10,8 @@ function columnsOf(array, count) {
                       (_, k) => Int32Array.from(array.filter((_, i) => i % count === k)));
 }
 
+const NO_FILTER = {thread: -1, least: 0, most: Infinity, decade: null};
+
 class Profile {
     constructor(data) {
         this.data = data;
@@ -22,6 +24,7 @@ class Profile {
         this.decodeStacks(data.stacks);
         this.rowCount = data.stack.length;
         this.sizeOf = Float64Array.from(data.block, (i) => data.blocks[2 * i]);
+        this.decadeOf = (data.lives ? data.lives[0] : []).map(decadeOf);
         this.sizes = [...new Set(this.sizeOf)].sort((a, b) => a - b);
     }
 
@@ -73,9 +76,11 @@ class Profile {
         return file && line ? `${file}:${line}` : file;
     }
 
-    /* filter: {thread, least, most}: an index or -1, and bytes of a block. */
+    /* filter: {thread, least, most, decade}: an index or -1, bytes of a block, and the power of ten
+     * of lifetimes or null. */
     passes(row, filter) {
-        return (filter.thread < 0 || this.data.thread[row] === filter.thread) &&
+        return (filter.decade === null || this.decadeOf[row] === filter.decade) &&
+            (filter.thread < 0 || this.data.thread[row] === filter.thread) &&
             this.sizeOf[row] >= filter.least && this.sizeOf[row] <= filter.most;
     }
 
@@ -93,6 +98,9 @@ class Profile {
                              side[row] * SUMS.length);
             else
                 table.addRow(setOf(row), values[row], kind, samples[row] || -1, a, p);
+            if (data.lives)
+                table.addLife(setOf(row), this.blocksOf(metric, row), data.lives[0][row],
+                              data.lives[1][row], data.lives[2][row]);
         }
     }
 
@@ -105,7 +113,15 @@ class Profile {
     }
 
     newTable(count) {
-        return this.data.side ? new PairTable(count) : new SumsTable(count);
+        return this.data.side ? new PairTable(count)
+            : this.data.lives ? new LifeTable(count) : new SumsTable(count);
+    }
+
+    /* How many blocks a row has of a metric; 1 if that is not known. */
+    blocksOf(metric, row) {
+        const {objects} = this.metrics[metric];
+
+        return objects < 0 ? 1 : this.data.values[objects][row];
     }
 
     /* What one sample stands for of the rarest blocks that pass the filter, for sets that may have

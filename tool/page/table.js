@@ -4,7 +4,7 @@
  * threads. Rows that are not shown cost no interval.
  */
 
-const TABLE_ROWS = 60; /* at first, and with each "more" */
+const TABLE_ROWS = 40; /* at first, and with each "more" */
 
 /* Rows {key, label, title, flat, total}: sets of tables of sums. */
 function functionRows(profile, stackSums) {
@@ -113,6 +113,7 @@ class TableView {
         const rows = [...this.rows].sort((a, b) => order(a, b) || a.key - b.key);
 
         this.table.classList.toggle("no-flat", !info.flat);
+        this.table.classList.toggle("no-life", !info.lives);
         this.showOrder();
         this.table.tBodies[0].replaceChildren(
             ...rows.slice(0, this.shown).map((row) => this.makeRow(row)));
@@ -169,6 +170,12 @@ class TableView {
         total.title = formatShare(row.total, info.all) + " of all";
         this.addCell(tr, interval ? formatRange(interval, info.unit) : "-", "interval");
         this.addCell(tr, interval ? formatCount(sums.samples) : "-", "samples");
+        if (info.lives) {
+            const cell = this.addCell(tr, formatTime(sums.life.mean), "life");
+
+            cell.title = lifeText(sums);
+            cell.setAttribute("aria-description", lifeText(sums));
+        }
         if (weak)
             tr.className = "weak";
         return tr;

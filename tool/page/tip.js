@@ -10,6 +10,8 @@ function tipLines(node) {
     const lines = [`${amount(sums.value)}, ${formatShare(sums.value, all.value)} of all`,
                    intervalText(sums, node === 0)];
 
+    if (sums.life)
+        lines.push(lifeText(sums));
     if (self !== 0 && self !== sums.value && !state.inverted)
         lines.push(`${amount(self)} by itself`);
     if (isWeakSums(sums))

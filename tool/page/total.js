@@ -23,7 +23,8 @@ function refreshTotal() {
         return;
     }
     element("total").textContent = amount(all.value);
-    element("interval").textContent = intervalText(all, true);
+    element("interval").textContent = intervalText(all, true) +
+        (all.life ? `; ${lifeText(all)}` : "");
     if (!profile.isSampled(state.metric))
         missed.textContent = "These numbers have no intervals: the file does not say from which " +
             "samples they are.";

@@ -151,7 +151,7 @@ def case_intervals(test):
     tab.open(page_of(test, path))
     for metric, data, wanted, *what in files:
         low, high, samples = tab.js('''(() => {
-            const p = new Profile(%s), filter = {thread: -1, least: 0, most: Infinity}, metric = p.data.shown;
+            const p = new Profile(%s), filter = NO_FILTER, metric = p.data.shown;
             const sums = sumOfStacks(p, p.stackSums(metric, filter), null), i = intervalOf(sums, p.unseenWeight(metric, filter));
             return [i.low, i.high, sums.samples]; })()''' % data)
         assert samples == wanted[2], (metric, what, samples, wanted)
@@ -286,6 +286,38 @@ def cpu_of(tab, what, *arguments):
     before = tab.cpu_ms()
     what(*arguments)
     return tab.cpu_ms() - before
+
+
+def case_lives(test):
+    """Lifetimes are those of `report`, of functions and of powers of ten; a row of the latter is a filter."""
+    path, tab = at_exit(test, 'l.pb.gz', more=',profile_type:lifetime'), test.browser()
+    tab.open(page_of(test, path))
+    time, row = r'([\d.]+ (?:ns|us|ms|s|min|h|d))', r' *(\S+ \S+) +[\d.]+%% +\S+ \S+ +\S+ \S+ +%s +%s +%s  (.*)$'
+    for metric in ('deallocated_space', 'allocated_objects'):
+        tab.js('element("metric").value = profile.metrics.findIndex(m => m.name === "%s"); '
+               'element("metric").dispatchEvent(new Event("change"))' % metric)
+        text = test.run('report', '-m', metric, '-b', 'function,lifetime', '-n', '20', path).stdout
+        if metric.endswith('objects'):
+            text = re.sub(r'(?m)^( *\d+)( +[\d.]+% +\d+)( +\d+)', r'\1 -\2 -\3 -', text)
+        tables = [[re.match(row % (time, time, time), line) for line in table.splitlines()] for table in text.split('\n\n')[1:]]
+        for rows_of, wanted in (('functions', tables[1]), ('lives', tables[2])):
+            tab.js('document.querySelector("[data-rows=%s]").click()' % rows_of)
+            wanted = [m.groups()[1:] for m in wanted if m]
+            found = tab.js('[...document.querySelectorAll("#table tbody tr")].map(row => [row.querySelector(".life").title, '
+                           'row.querySelector(".life").textContent, row.querySelector("button").title])')
+            found = [(*re.fullmatch('mean life %s, %s to %s' % (time, time, time), life).groups(), name) for life, mean, name in found]
+            assert wanted and not [life for life in wanted if life not in found], (metric, rows_of, wanted, found)
+    assert 'mean life' in tab.js('element("interval").textContent')
+    value, text = tab.js('(() => { const row = document.querySelector("#table tbody tr"); const b = row.querySelector("button"); '
+                         'const v = row.querySelector(".total").textContent; b.click(); return [v, b.title]; })()')
+    assert tab.js('formatNumber(all.value, metricOf().unit)') == value and ' to ' in text
+    assert tab.js('document.querySelector("#table [aria-pressed=true]").title') == text
+    tab.js('document.querySelector("#table [aria-pressed=true]").click()')
+    assert tab.js('state.filter.decade') is None
+    tab.open(page_of(test, at_exit(test)))
+    assert tab.js('getComputedStyle(document.querySelector(".life")).display') == 'none'
+    assert tab.js('document.querySelector("[data-rows=lives]").hidden')
+    assert not tab.complaints(), tab.complaints()
 
 
 ACTION_MS = 50  # of CPU, for a zoom or a search
