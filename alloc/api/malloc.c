@@ -101,7 +101,7 @@ static void *entry_calloc(size_t size)
     return sa_entry_alloc(size, 1, 1, SALLOC_KIND_MALLOC, SA_CALLER);
 }
 
-static SA_NOINLINE void entry_free_sized(void *p, size_t size)
+SA_RARE static SA_NOINLINE void entry_free_sized(void *p, size_t size)
 {
     if (SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_malloc())
         free(p);
@@ -119,7 +119,7 @@ SA_FAST_ENTRY void free(void *p)
     sa_fast_free(SA_FOR_C, p, sa_entry_free);
 }
 
-SA_FAST_ENTRY void free_sized(void *p, size_t size)
+SA_RARE SA_FAST_ENTRY void free_sized(void *p, size_t size)
 {
     sa_fast_free_sized(SA_FOR_C, p, size, entry_free_sized);
 }

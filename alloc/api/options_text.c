@@ -42,6 +42,7 @@ static const struct {
     {SA_OPTION_types, SALLOC_PROFILE_PEAK_HEAP, "peak"},
     {SA_OPTION_types, SALLOC_PROFILE_ALLOCATIONS, "allocation"},
     {SA_OPTION_types, SALLOC_PROFILE_LIFETIMES, "lifetime"},
+    {SA_OPTION_types, SALLOC_PROFILE_EVENTS, "events"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_AUTO, "auto"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_OFF, "off"},
     {SA_OPTION_hugepages, SA_HUGEPAGES_ALWAYS, "always"},

@@ -202,8 +202,7 @@ SA_EXPORT int salloc_profile_iterate_samples(
     struct salloc_profile_sample sample;
     int stop = 0;
 
-    if (!p || !callback || p->type == SALLOC_PROFILE_ALLOCATIONS ||
-        p->type == SALLOC_PROFILE_LIFETIMES) {
+    if (!p || !callback || p->type >= SALLOC_PROFILE_ALLOCATIONS) {
         errno = EINVAL;
         return -1;
     }
@@ -330,6 +329,8 @@ SA_EXPORT int salloc_profile_get_info(const salloc_profile *profile,
     known.samples_dropped = p->samples_dropped;
     known.stacks_dropped = p->stacks_dropped;
     known.stacks_evicted = p->stacks_evicted;
+    known.events = sa_event_ring_count(&p->events);
+    known.events_lost = sa_event_ring_lost(&p->events);
     for (size_t i = 0; i < p->bucket_count; i++)
         known.samples += p->buckets[i].samples;
     for (size_t i = 0; p->type == SALLOC_PROFILE_ALLOCATIONS && i < p->total_count; i++)

@@ -26,7 +26,7 @@
 /* Attempts to make a profile. One fails after up to 50 ms if another thread forks meanwhile. */
 #define TRIES 20
 
-#define TYPES (SALLOC_PROFILE_LIFETIMES + 1)
+#define TYPES (SALLOC_PROFILE_EVENTS + 1)
 
 /* A file that the options ask for. */
 struct output_file {
@@ -46,6 +46,8 @@ static salloc_profile_token *output_start(enum salloc_profile_type type)
 {
     if (type == SALLOC_PROFILE_ALLOCATIONS)
         return salloc_start_allocation_profile();
+    if (type == SALLOC_PROFILE_EVENTS)
+        return salloc_start_event_trace(sa_options.event_bytes);
     return type == SALLOC_PROFILE_LIFETIMES ? salloc_start_lifetime_profile() : NULL;
 }
 
@@ -76,9 +78,8 @@ static salloc_profile *output_exchange(enum salloc_profile_type type)
 
 static salloc_profile *output_profile(enum salloc_profile_type type)
 {
-    return type == SALLOC_PROFILE_ALLOCATIONS || type == SALLOC_PROFILE_LIFETIMES
-               ? output_exchange(type)
-               : salloc_snapshot_profile(type);
+    return type >= SALLOC_PROFILE_ALLOCATIONS ? output_exchange(type)
+                                              : salloc_snapshot_profile(type);
 }
 
 /* Returns whether there is a file of that type. */
@@ -126,10 +127,10 @@ static void output_add(const char *path, enum salloc_profile_type type, bool nes
 {
     struct output_file *file = &profiles.files[profiles.count];
 
-    if (sa_profile_check_path(path) != 0) {
+    if (sa_profile_check_path(path) != 0 || !sa_profile_path_fits(path, type)) {
         if (!quiet)
-            sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder; doc/profiles.md has "
-                    "them",
+            sa_warn("SALLOC_CONF: profile:%s: unknown ending or placeholder, or the ending of "
+                    "another type; doc/profiles.md has them",
                     path);
         return;
     }

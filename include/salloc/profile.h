@@ -27,6 +27,7 @@ enum salloc_profile_type {
     SALLOC_PROFILE_PEAK_HEAP = 2,     /**< blocks in use at the peak */
     SALLOC_PROFILE_ALLOCATIONS = 3,   /**< blocks allocated between start and stop */
     SALLOC_PROFILE_LIFETIMES = 4, /**< blocks allocated, and mostly freed, between start and stop */
+    SALLOC_PROFILE_EVENTS = 5,    /**< each sample and each free of one, in order */
 };
 
 /**
@@ -222,6 +223,19 @@ salloc_profile_token *salloc_start_allocation_profile(void);
 salloc_profile_token *salloc_start_lifetime_profile(void);
 
 /**
+ * Starts recording each sample and each free of one, in order, with times, threads, CPUs, stacks
+ * and sizes: an event trace. The recording keeps the last events that fit into its memory, 112
+ * bytes each, and counts the older ones. Its profile has the type EVENTS, and lists the events
+ * (salloc_profile_iterate_events). Buckets, estimates and most formats of files are about the
+ * allocations among them. Files .pb and .pb.gz have all events, and .json is for Perfetto.
+ *
+ * @param max_bytes memory for events, at least a page and at most 16 GiB. It becomes resident as it
+ *         is filled.
+ * @return as salloc_start_allocation_profile; EINVAL also for 0 bytes.
+ */
+salloc_profile_token *salloc_start_event_trace(size_t max_bytes);
+
+/**
  * Stops a recording.
  *
  * @return its profile, which the caller frees with salloc_profile_free, or NULL with errno EINVAL
@@ -307,6 +321,7 @@ int salloc_profile_estimate_matching(const salloc_profile *profile,
  *   .jeprof                jemalloc's text for jeprof
  *   .collapsed, .folded    a line for each stack, for flame graphs
  *   .txt                   a table for people, with confidence intervals
+ *   .json                  Trace Event Format for Perfetto; EVENTS profiles only
  *
  * salloc replaces %p by the PID, %e by the name of the executable, %n by a number that grows with
  * each file of the process, and %% by %. Only the owner can read the file. The file replaces a file
@@ -350,6 +365,8 @@ struct salloc_profile_info {
     /** Losses since the program began: samples for which there was no memory, samples whose stack
      * had no room, and samples whose stack made room for others after their block was freed. */
     uint64_t samples_dropped, stacks_dropped, stacks_evicted;
+    uint64_t events;      /**< in an EVENTS profile */
+    uint64_t events_lost; /**< older ones, for which its memory was too small */
 };
 
 /**
@@ -389,6 +406,17 @@ struct salloc_sample_event {
     unsigned thread, free_thread; /**< the kernel's numbers of the threads */
     int cpu, free_cpu;            /**< -1: not known */
 };
+
+/**
+ * Calls callback for every event of an EVENTS profile, oldest first, until callback returns
+ * non-zero. A free may be that of a block whose allocation is not in the profile.
+ *
+ * @return as salloc_profile_iterate; EINVAL also for another type of profile.
+ */
+int salloc_profile_iterate_events(const salloc_profile *profile,
+                                  int (*callback)(const struct salloc_sample_event *event,
+                                                  void *arg),
+                                  void *arg);
 
 /**
  * Adds a function that is called for each sample (when the block was allocated, before the program

@@ -12,6 +12,7 @@ static const struct sa_profile_format formats[] = {
     {".collapsed", sa_write_collapsed},
     {".folded", sa_write_collapsed},
     {".txt", sa_write_report},
+    {".json", sa_write_trace},
 };
 
 const struct sa_profile_format *sa_profile_format_of(const char *name)

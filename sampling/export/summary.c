@@ -24,6 +24,7 @@ static const struct {
     [SALLOC_PROFILE_PEAK_HEAP] = {"peak heap", "what was allocated when most was"},
     [SALLOC_PROFILE_ALLOCATIONS] = {"allocations", "what was allocated"},
     [SALLOC_PROFILE_LIFETIMES] = {"lifetimes", "blocks allocated, and mostly freed"},
+    [SALLOC_PROFILE_EVENTS] = {"events", "what was allocated, and each free"},
 };
 
 /* Adds the date and time of nanoseconds since 1970. */
@@ -179,6 +180,8 @@ static bool has_metrics(const struct sa_profile *profile)
 {
     if (profile->type == SALLOC_PROFILE_HEAP)
         return profile->knows && has_singles(profile);
+    if (profile->type == SALLOC_PROFILE_EVENTS)
+        return true;
     if (profile->type == SALLOC_PROFILE_LIFETIMES)
         for (size_t i = 0; i < profile->bucket_count; i++)
             if (profile->buckets[i].samples)
@@ -191,6 +194,10 @@ static void add_metrics(const struct sa_profile *profile, struct sa_fmt *f)
 {
     if (profile->type == SALLOC_PROFILE_HEAP)
         add_residency(profile, f);
+    else if (profile->type == SALLOC_PROFILE_EVENTS)
+        sa_fmt_add(f, "%zu events; %llu older ones did not fit",
+                   sa_event_ring_count(&profile->events),
+                   (unsigned long long)sa_event_ring_lost(&profile->events));
     else
         add_mean_life(profile, f);
 }

@@ -11,13 +11,14 @@
 #include "sampling/export/sink.h"
 #include "sampling/profile/profile.h"
 
-/* Put a whole file in one format. Return 0 or -ENOMEM. sa_sink_close returns errors of the
- * output. */
+/* Put a whole file in one format. Return 0, -ENOMEM, or -EINVAL. sa_sink_close returns errors of
+ * the output. */
 int sa_write_proto(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_gperftools(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_jeprof(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_collapsed(const struct sa_profile *profile, struct sa_sink *out);
 int sa_write_report(const struct sa_profile *profile, struct sa_sink *out);
+int sa_write_trace(const struct sa_profile *profile, struct sa_sink *out); /* EVENTS, or -EINVAL */
 
 struct sa_profile_format {
     const char *ending; /* of the names of such files */
@@ -41,6 +42,10 @@ int sa_profile_write(const struct sa_profile *profile, const char *format,
 
 /* As sa_profile_write_file, to a destination that was made before. */
 int sa_profile_write_to(const struct sa_profile *profile, const struct sa_destination *d);
+
+/* Whether the format that a pattern's ending selects is one for profiles of a type. Requires that
+ * sa_profile_check_path has returned 0. */
+bool sa_profile_path_fits(const char *pattern, enum salloc_profile_type type);
 
 /* Returns 0, or -EINVAL for a pattern whose ending or placeholders are not known. */
 int sa_profile_check_path(const char *pattern);

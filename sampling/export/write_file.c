@@ -24,6 +24,11 @@ int sa_profile_check_path(const char *pattern)
     return format_of(pattern) ? sa_file_check_pattern(pattern) : -EINVAL;
 }
 
+bool sa_profile_path_fits(const char *pattern, enum salloc_profile_type type)
+{
+    return format_of(pattern)->write != sa_write_trace || type == SALLOC_PROFILE_EVENTS;
+}
+
 static int sink(void *file, const void *data, size_t bytes)
 {
     return sa_file_write(file, data, bytes);

@@ -63,7 +63,7 @@ void sa_profile_bucket_sample(const struct sa_profile *profile, const struct sa_
     ret->samples = bucket->samples;
     ret->thread = bucket->key.tid;
     ret->guarded_status = (enum salloc_guarded_status)bucket->key.guarded;
-    if (profile->type == SALLOC_PROFILE_ALLOCATIONS || profile->type == SALLOC_PROFILE_LIFETIMES) {
+    if (profile->type >= SALLOC_PROFILE_ALLOCATIONS) { /* of a recording */
         ret->alloc_count = count;
         ret->alloc_bytes = bytes;
     } else {
@@ -119,6 +119,31 @@ void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_t
     ret->alloc_count = total->sums.count + (double)total->sums.certain;
     ret->alloc_bytes = total->sums.bytes + total->sums.certain_bytes;
     set_not_freed(ret);
+}
+
+void sa_profile_event(const struct sa_profile *profile, size_t i, struct salloc_sample_event *ret)
+{
+    const struct sa_ring_event *e = sa_event_ring_get(&profile->events, i);
+    bool freed = e->free_time_ns != 0;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->size = sizeof(*ret);
+    ret->event = freed ? SALLOC_EVENT_FREED : SALLOC_EVENT_ALLOCATED;
+    ret->kind = (enum salloc_allocation_kind)e->kind;
+    ret->handle = e->handle;
+    ret->address = (const void *)e->address;
+    ret->requested_size = e->requested;
+    ret->allocated_size = e->allocated;
+    ret->alignment = e->align;
+    ret->weight = 1 / e->p;
+    set_stack(e->stack, &ret->stack, &ret->depth);
+    set_stack(e->free_stack, &ret->free_stack, &ret->free_depth);
+    ret->time_ns = (int64_t)e->time_ns + profile->clock_ns;
+    ret->free_time_ns = freed ? (int64_t)e->free_time_ns + profile->clock_ns : 0;
+    ret->thread = e->tid;
+    ret->free_thread = e->free_tid;
+    ret->cpu = e->cpu;
+    ret->free_cpu = e->free_cpu;
 }
 
 bool sa_profile_sums(const struct sa_profile *profile, const struct sa_stack *stack,

@@ -13,6 +13,7 @@
 
 #include "include/salloc/profile.h"
 #include "sampling/estimate/estimate.h"
+#include "sampling/profile/event_ring.h"
 #include "sampling/stack/stack.h"
 
 #include <stdbool.h>
@@ -98,10 +99,11 @@ struct sa_profile {
         struct sa_stack *stack; /* with a reference */
         struct sa_sums sums;
     } * totals;
-    uint64_t stacks_dropped;  /* samples whose stack had no room, since the program began */
-    uint64_t stacks_evicted;  /* samples whose stack was evicted after their block was freed */
-    uint64_t samples_dropped; /* samples that had no memory, or no bucket */
-    struct sa_profile *next;  /* in the list of those to be freed later (alloc/api/profile_api.c) */
+    struct sa_event_ring events; /* EVENTS: what happened, with times as in singles */
+    uint64_t stacks_dropped;     /* samples whose stack had no room, since the program began */
+    uint64_t stacks_evicted;     /* samples whose stack was evicted after their block was freed */
+    uint64_t samples_dropped;    /* samples that had no memory, or no bucket */
+    struct sa_profile *next; /* in the list of those to be freed later (alloc/api/profile_api.c) */
 };
 
 /* Returns the samples of a bucket as sa_sums_add takes them. */
@@ -124,6 +126,9 @@ void sa_profile_total_sample(const struct sa_profile *profile, const struct sa_t
 /* Stores the public view of a single sample. False: the sample is in no bucket. */
 bool sa_profile_single_sample(const struct sa_profile *profile, const struct sa_sample_copy *single,
                               struct salloc_profile_sample *ret);
+
+/* Stores the public view of event i of an EVENTS profile, from 0. */
+void sa_profile_event(const struct sa_profile *profile, size_t i, struct salloc_sample_event *ret);
 
 /*
  * Stores the sums that salloc_profile_estimate is about: those of one stack, or of all (stack

@@ -409,9 +409,9 @@ SA_RARE void sa_live_stats(struct sa_live_stats *ret)
     live_unlock();
 }
 
-SA_RARE uint64_t sa_live_start(enum salloc_profile_type type)
+SA_RARE static uint64_t live_start(enum salloc_profile_type type, struct sa_event_ring events)
 {
-    struct sa_recording r = {.type = type};
+    struct sa_recording r = {.type = type, .events = events};
     uint64_t handle;
 
     r.start_ns = (int64_t)sa_clock_calendar_ns();
@@ -423,6 +423,16 @@ SA_RARE uint64_t sa_live_start(enum salloc_profile_type type)
     handle = sa_recordings_start(&r);
     live_unlock();
     return handle;
+}
+
+SA_RARE uint64_t sa_live_start(enum salloc_profile_type type)
+{
+    return live_start(type, (struct sa_event_ring){0});
+}
+
+SA_RARE uint64_t sa_live_start_events(const struct sa_event_ring *ring)
+{
+    return live_start(SALLOC_PROFILE_EVENTS, *ring);
 }
 
 SA_RARE enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret,

@@ -91,12 +91,15 @@ void sa_live_samples_validate(void);
 /* Starts a recording. Returns its handle; 0: all SA_RECORDINGS slots are in use. */
 uint64_t sa_live_start(enum salloc_profile_type type);
 
+/* The same for events. The ring, which is empty, belongs to the recording from then on. */
+uint64_t sa_live_start_events(const struct sa_event_ring *ring);
+
 enum sa_stop { SA_STOPPED, SA_STOP_NONE, SA_STOP_NO_MEMORY };
 
 /*
- * Stops a recording, and hands its buckets over to the caller. For a recording of lifetimes,
- * *ret_censored gets the samples that it saw allocated and that are live at that moment. Without
- * such a recording (SA_STOP_NONE) or without memory (SA_STOP_NO_MEMORY), nothing changes.
+ * Stops a recording, and hands its buckets and its events over to the caller. For a recording of
+ * lifetimes, *ret_censored gets the samples that it saw allocated and that are live at that moment.
+ * Without such a recording (SA_STOP_NONE) or without memory (SA_STOP_NO_MEMORY), nothing changes.
  */
 enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret,
                           struct sa_copied *ret_censored);

@@ -25,9 +25,18 @@ static bool by_thread; /* buckets for each thread; atomic, relaxed */
 /* What reports show. */
 SA_LAYOUT = {
     SA_LAYOUT_STATE_ALL("by_thread", by_thread),
+    SA_LAYOUT_VALUE(SA_RECORDINGS),
+    SA_LAYOUT_SIZE(struct slot),
+    SA_LAYOUT_FIELD(struct slot, runs),
+    SA_LAYOUT_FIELD(struct slot, generation),
+    SA_LAYOUT_FIELD(struct slot, recording),
+    SA_LAYOUT_FIELD(struct sa_recording, type),
+    SA_LAYOUT_FIELD(struct sa_recording, start_ns),
+    SA_LAYOUT_FIELD(struct sa_recording, start_monotonic_ns),
+    SA_LAYOUT_FIELD(struct sa_recording, events),
 };
-
 SA_LAYOUT_STATIC_ADDRESS("by_thread", by_thread);
+SA_LAYOUT_STATIC_ADDRESS("recordings", slots);
 
 uint32_t sa_sample_thread(void)
 {
@@ -85,7 +94,7 @@ SA_RARE uint64_t sa_recordings_start(const struct sa_recording *recording)
         slot->recording = *recording;
         slot->recording.rates = sa_rates_generation();
         filled |= 1ull << i;
-        if (recording->type == SALLOC_PROFILE_LIFETIMES)
+        if (recording->type >= SALLOC_PROFILE_LIFETIMES)
             sa_recordings_want(1);
         return slot->generation * SA_RECORDINGS + i;
     }
@@ -112,7 +121,7 @@ SA_RARE void sa_recordings_end(uint64_t handle)
 
     slot->runs = false;
     filled &= ~(1ull << (slot - slots));
-    if (slot->recording.type == SALLOC_PROFILE_LIFETIMES)
+    if (slot->recording.type >= SALLOC_PROFILE_LIFETIMES)
         sa_recordings_want(-1);
     slot->recording = (struct sa_recording){0};
 }
@@ -143,6 +152,36 @@ SA_RARE void sa_bucket_add_life(struct sa_bucket *bucket, uint64_t ns)
     bucket->life_max = ns > bucket->life_max ? ns : bucket->life_max;
 }
 
+/* Adds an allocation, or with `place`, where it happens, a free. */
+SA_RARE static void add_event(struct sa_recording *r, const struct sa_sample *s,
+                              struct sa_stack *free_stack, uint64_t free_ns,
+                              const struct sa_place *place) SA_REQUIRES(SA_RANK_SAMPLES)
+{
+    struct sa_ring_event event = {
+        .handle = s->number,
+        .time_ns = s->time_ns,
+        .free_time_ns = free_ns,
+        .stack = s->stack,
+        .free_stack = free_stack,
+        .p = s->p,
+        .interval = s->interval,
+        .offset = s->offset,
+        .hits = s->hits,
+        .address = s->address,
+        .requested = s->requested,
+        .allocated = s->allocated,
+        .align = s->align,
+        .tid = s->tid,
+        .free_tid = place ? sa_sample_tid(false) : 0,
+        .cpu = s->place.cpu,
+        .free_cpu = place ? place->cpu : -1,
+        .kind = s->kind,
+        .guarded = s->guarded,
+    };
+
+    sa_event_ring_add(&r->events, &event);
+}
+
 SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
     SA_REQUIRES(SA_RANK_SAMPLES)
 {
@@ -152,7 +191,9 @@ SA_RARE static SA_NOINLINE void recordings_add(const struct sa_sample *sample)
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
         struct sa_bucket *bucket = NULL;
 
-        if (r->type == SALLOC_PROFILE_ALLOCATIONS)
+        if (r->type == SALLOC_PROFILE_EVENTS)
+            add_event(r, sample, NULL, 0, NULL);
+        else if (r->type == SALLOC_PROFILE_ALLOCATIONS)
             bucket = sa_buckets_find(&r->buckets, &key);
         if (bucket)
             bucket_add(bucket, sample);
@@ -183,7 +224,9 @@ SA_RARE void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack
         struct sa_recording *r = &slots[sa_lowest_bit(left)].recording;
         struct sa_bucket *bucket = NULL;
 
-        if (r->type == SALLOC_PROFILE_LIFETIMES && sample->number > r->since)
+        if (r->type == SALLOC_PROFILE_EVENTS)
+            add_event(r, sample, free_stack, now_ns, &here);
+        else if (r->type == SALLOC_PROFILE_LIFETIMES && sample->number > r->since)
             bucket = sa_buckets_find(&r->buckets, &key);
         if (!bucket)
             continue;

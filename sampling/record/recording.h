@@ -48,12 +48,13 @@ struct sa_sample {
 };
 
 struct sa_recording {
-    enum salloc_profile_type type; /* ALLOCATIONS or LIFETIMES */
+    enum salloc_profile_type type; /* ALLOCATIONS, LIFETIMES or EVENTS */
     uint64_t since;                /* number of the last sample before the start */
     int64_t start_ns;              /* since 1970 */
     uint64_t start_monotonic_ns;
     uint32_t rates; /* sa_rates_generation at the start */
     struct sa_buckets buckets;
+    struct sa_event_ring events; /* EVENTS */
 };
 
 /* A number of the calling thread. Unlike the address of its variables, no other thread of the

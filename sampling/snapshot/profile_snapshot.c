@@ -118,6 +118,7 @@ void sa_profile_free(struct sa_profile *profile)
     sa_live_free_copied(&m->singles);
     for (size_t i = 0; i < profile->total_count; i++)
         sa_stack_unref(profile->totals[i].stack);
+    sa_event_ring_close(&profile->events);
     if (m->totals_cap)
         sa_vm_unmap(profile->totals, m->totals_bytes);
     sa_vm_unmap(m, map_bytes(sizeof(*m)));
@@ -284,6 +285,37 @@ static void profile_add_censored(struct profile_memory *m, const struct sa_copie
     }
 }
 
+/* Adds the allocations among events to buckets, for the formats that add up. */
+static void profile_add_events(struct profile_memory *m, const struct sa_event_ring *ring)
+{
+    m->profile.events = *ring;
+    sa_event_ring_trim(&m->profile.events);
+    for (size_t i = 0; i < sa_event_ring_count(ring); i++) {
+        const struct sa_ring_event *e = sa_event_ring_get(&m->profile.events, i);
+        struct sa_bucket_key key = {.stack = e->stack,
+                                    .p = e->p,
+                                    .interval = e->interval,
+                                    .allocated = e->allocated,
+                                    .requested = e->requested,
+                                    .align = e->align,
+                                    .kind = e->kind,
+                                    .guarded = e->guarded,
+                                    .same_cpu = SA_SAME_NONE,
+                                    .same_vcpu = SA_SAME_NONE,
+                                    .same_l3 = SA_SAME_NONE,
+                                    .same_numa = SA_SAME_NONE,
+                                    .same_thread = SA_SAME_NONE,
+                                    .tid = sa_sample_by_thread_get() ? e->tid : 0};
+        struct sa_bucket *bucket = e->free_time_ns ? NULL : sa_buckets_find(&m->buckets, &key);
+
+        if (!bucket)
+            continue;
+        bucket->samples++;
+        bucket->offsets += e->offset;
+        bucket->hits += e->hits;
+    }
+}
+
 struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error)
 {
     struct profile_memory *m = profile_new(SALLOC_PROFILE_ALLOCATIONS);
@@ -303,6 +335,8 @@ struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error)
     m->profile.time_ns = recording.start_ns;
     m->profile.duration_ns = (int64_t)(sa_clock_ns() - recording.start_monotonic_ns);
     m->buckets = recording.buckets;
+    if (recording.type == SALLOC_PROFILE_EVENTS)
+        profile_add_events(m, &recording.events);
     profile_add_censored(m, &copied);
     sa_live_free_copied(&copied);
     return profile_finish(m, recording.rates);

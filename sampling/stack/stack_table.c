@@ -169,7 +169,7 @@ static void split_bucket(void) SA_REQUIRES(SA_RANK_STACKS)
 
 /* Removes an idle stack from its bucket, and adds its totals to table.evicted. The caller updates
  * the masks of the block. */
-static void evict(struct sa_stack *s) SA_REQUIRES(SA_RANK_STACKS)
+SA_RARE static void evict(struct sa_stack *s) SA_REQUIRES(SA_RANK_STACKS)
 {
     struct sa_stack **at = stack_bucket_of(&table, s->hash);
 

@@ -92,6 +92,12 @@ static bool collect(const struct sa_profile *profile, struct sa_frames *ret)
     }
     for (size_t i = 0; fine && i < profile->total_count; i++)
         fine = set_add_stack(&set, profile->totals[i].stack);
+    for (size_t i = 0; fine && i < sa_event_ring_count(&profile->events); i++) {
+        const struct sa_ring_event *e = sa_event_ring_get(&profile->events, i);
+
+        fine = set_add_stack(&set, e->stack) && set_add_stack(&set, e->free_stack) &&
+               (e->free_stack || !e->free_time_ns || set_add(&set, SA_FRAMES_NOWHERE));
+    }
     if (fine)
         frame = sa_buffer_add(&ret->frames, set.count * sizeof(*frame));
     for (size_t i = 0; frame && i < set.cap; i++)

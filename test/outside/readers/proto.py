@@ -86,7 +86,7 @@ class Profile:
             elif number == 3:
                 label = dict(fields(value))
                 labels[self.strings[label[1]]] = (self.strings[label[2]] if 2 in label else
-                                                  (label[3], self.strings[label[4]]))
+                                                  (label.get(3, 0), self.strings[label[4]]))
         return locations, values, labels
 
     def totals(self):

@@ -258,7 +258,7 @@ static void test_options_bad_items_are_skipped_and_named(void **state)
         {"junk:x", "value not understood: junk:x; allowed: alloc, free, on, off\n"},
         {"hugepages:x", "value not understood: hugepages:x; allowed: auto, off, always\n"},
         {"profile_type:heaps", "value not understood: profile_type:heaps; allowed: heap, "
-                               "fragmentation, peak, allocation, lifetime\n"},
+                               "fragmentation, peak, allocation, lifetime, events\n"},
         {"nonsense:1", "unknown key: nonsense:1" LISTS_ALL},
         {"per_cp:1", "unknown key: per_cp:1" MEANT("per_cpu")},
         {"per_cpuu:1", "unknown key: per_cpuu:1" MEANT("per_cpu")},
