@@ -102,8 +102,7 @@ static bool background_change(uint32_t *from, uint32_t to)
                                        __ATOMIC_SEQ_CST);
 }
 
-/* Returns the number of threads, if the main thread has ended before its time; else 0. */
-SA_RARE static unsigned background_threads_left(void)
+SA_RARE unsigned sa_background_threads_left(void)
 {
     char text[512], *at;
 
@@ -135,7 +134,7 @@ SA_RARE static void *background_watch(void *unused)
 
         if (sa_load_acquire(&background.state) == STOPPING)
             return unused;
-        left = background_threads_left();
+        left = sa_background_threads_left();
         ms = left || sa_load_acquire(&background.leave) ? 0 : sa_maintenance_watch(&watch);
         if (!ms)
             break;

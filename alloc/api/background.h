@@ -24,6 +24,10 @@ int sa_background_set_choice(sa_option_thread choice);
  * programs. */
 void sa_background_leave(void);
 
+/* Returns the number of threads of the process, the main thread among them, if that has ended
+ * before its time; else 0. Reads a file. */
+unsigned sa_background_threads_left(void);
+
 /* Called in a child of fork, which has no such thread: requests one if the parent wanted one. */
 void sa_background_after_fork(void);
 

@@ -18,6 +18,7 @@
 #include "alloc/api/fork_handlers.h"
 
 #include "alloc/api/background.h"
+#include "alloc/api/control.h"
 #include "alloc/api/init.h"
 #include "alloc/api/output.h"
 #include "alloc/cpu_cache/cpu_cache.h"
@@ -101,6 +102,7 @@ SA_RARE static void fork_child(void) SA_NO_THREAD_SAFETY_ANALYSIS
     sa_mappings_after_fork();
     sa_reporting_after_fork();
     sa_output_after_fork(true);
+    sa_control_after_fork(true);
     sa_background_after_fork();
     errno = saved;
 }
@@ -129,6 +131,7 @@ static SA_COLD void fork_unannounced(bool lost)
     sa_mappings_after_fork();
     sa_reporting_after_fork();
     sa_output_after_fork(false);
+    sa_control_after_fork(false);
     sa_background_after_fork();
     errno = saved;
 }

@@ -13,6 +13,7 @@
 #include "alloc/api/init.h"
 
 #include "alloc/api/background.h"
+#include "alloc/api/control.h"
 #include "alloc/api/fork_handlers.h"
 #include "alloc/api/limit_options.h"
 #include "alloc/api/options.h"
@@ -249,6 +250,7 @@ static SA_COLD void init_what_is_asked_for(void)
     sa_limits_read_options();
     sa_background_read_options();
     sa_output_register();
+    sa_control_start();
     if (sa_options.llc_domains && sa_topology_may_matter())
         init_start_topology();
 }

@@ -8,6 +8,7 @@
  * children of vfork and of threaded programs call prctl, too. No variables.
  */
 #include "alloc/api/background.h"
+#include "alloc/api/control.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/syscall.h"
 #include "alloc/os/filter.h"
@@ -32,6 +33,7 @@ SA_EXPORT int prctl(int option, ...)
         option == PR_SET_SECCOMP) { /* while no filter is installed yet */
         sa_filter_note();
         sa_background_leave();
+        sa_control_leave();
         sa_pagemap_open_all();
     }
     result = sa_syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);

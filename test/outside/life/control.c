@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program with a control socket, for control.py.
+ *
+ * usage: control serve       allocates in 2 threads until stdin ends
+ *        control fork        forks, says the child's PID, and waits in both until stdin ends
+ *        control exit_main   ends its main thread, and a moment later the other one
+ *        control filter      announces a filter of system calls, says so, waits until stdin ends
+ */
+#include "test/outside/check.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+static int stop; /* atomic */
+
+static void *worker(void *arg)
+{
+    uint64_t rng = (uintptr_t)arg;
+
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        void *p = malloc(check_random(&rng) % 5000);
+
+        CHECK_OPAQUE(p);
+        free(p);
+        usleep(100);
+    }
+    return NULL;
+}
+
+static void wait_for_end(void)
+{
+    char byte;
+
+    while (read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+}
+
+static void *short_life(void *arg)
+{
+    (void)arg;
+    usleep(300000);
+    return NULL;
+}
+
+static void at_exit(void)
+{
+    check_say("handlers ran");
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[2];
+
+    check_begin();
+    REQUIRE(argc == 2);
+    if (strcmp(argv[1], "exit_main") == 0) {
+        atexit(at_exit);
+        REQUIRE(pthread_create(&threads[0], NULL, short_life, NULL) == 0);
+        check_say("ready");
+        pthread_exit(NULL);
+    }
+    if (strcmp(argv[1], "fork") == 0) {
+        pid_t child = fork();
+
+        REQUIRE(child >= 0);
+        if (child)
+            check_say("child %d", (int)child);
+        wait_for_end();
+        if (child)
+            waitpid(child, NULL, 0);
+        return 0;
+    }
+    if (strcmp(argv[1], "filter") == 0)
+        REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    for (uintptr_t i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, worker, (void *)(i + 1)) == 0);
+    check_say("ready");
+    wait_for_end();
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    return check_end();
+}
