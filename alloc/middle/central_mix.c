@@ -8,6 +8,13 @@
  * mixed, up to CONVERT_MAX of them until the class has a block. Below, the class takes a new span,
  * also if mixed spans have room: the fast path of free does not serve what lies on mixed spans.
  *
+ * Near a limit on memory, time is worth less than memory, and the kernel may kill the program.
+ * Memory is strained if what is in use leaves less than 1/STRAIN_FRACTION of the limit. Then
+ * 1/STRAINED_WASTE_FRACTION is enough waste, and spans may become mixed that are up to
+ * 1 - 1/ROOM_FRACTION full, the sparsest first. This holds for objects that are shorter than a page
+ * of the kernel. Of longer ones, pages of free objects go back instead (central_empty.h), and spans
+ * with such pages stay with their class.
+ *
  * The sum over all classes is computed only if the whole footprint shows that it may be large
  * enough. The footprint also has whole free hugepages, caches and records.
  *
@@ -20,12 +27,20 @@
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
+#include "alloc/middle/central_emptied.h"
 #include "alloc/middle/central_spans.h"
 #include "alloc/middle/mixed_spans.h"
+#include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 
-#define WASTE_FRACTION 3
+#define WASTE_FRACTION          3
+#define STRAINED_WASTE_FRACTION 16
+
+/* Memory is strained above 15/16 of a limit. The rest is as long as the reserve of group_limit.c.
+ */
+#define STRAIN_FRACTION 16
 
 #define CONVERT_MAX 4
 
@@ -35,21 +50,44 @@ size_t sa_central_mix_unshaken;
 
 /* A span is sparse if at most 1/4 of its objects are in use. */
 #define SPARSE_FRACTION 4
+/* If memory is strained, also if 1/8 of its objects are free. */
+#define ROOM_FRACTION 8
 
-/* Spans of a list that are looked at for one that may become mixed. */
+/* Spans of a list that are looked at for one that may become mixed, and classes whose lists are. */
 #define PINNED_TRIES 4
+#define CLASS_TRIES  4
+
+/* Bit n: class n has no span that may become mixed. */
+struct mix_tried {
+    uint64_t classes[SA_CLASSES_MAX / 64 + 1];
+};
 
 /* Whether `wasted` bytes are much beside what the program has been given. */
-static bool mix_is_much(size_t wasted)
+static bool mix_is_much(size_t wasted, bool strained)
 {
     int64_t given = sa_load_relaxed(&sa_in_use.bytes);
+    size_t fraction = strained ? STRAINED_WASTE_FRACTION : WASTE_FRACTION;
 
-    return wasted > SA_MIX_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / WASTE_FRACTION;
+    return wasted > SA_MIX_MIN_BYTES && wasted > (size_t)sa_max(given, 0) / fraction;
+}
+
+/* Whether memory is strained. Free pages do not count: they serve any class, or go back. */
+static bool mix_is_strained(void)
+{
+    size_t limit, used, idle;
+
+    if (!sa_limits_active())
+        return false;
+    limit = sa_min(sa_limits_get(SA_LIMIT_SOFT), sa_limits_get(SA_LIMIT_HARD));
+    used = sa_footprint_bytes();
+    idle = sa_load_relaxed(&sa_footprint.idle);
+    return used - sa_min(used, idle) > limit - limit / STRAIN_FRACTION;
 }
 
 /* The bytes of free objects of spans in use, of free runs, and of free pages between spans. These
  * count no more than what is in use on mixed spans: by themselves, they show no change of sizes,
- * and new spans of classes can use them. A hint: no lock is held. */
+ * and new spans of classes can use them. Pages of free objects that went back do not count. A hint:
+ * no lock is held. */
 static size_t mix_wasted(void)
 {
     size_t bytes = sa_mixed_free_bytes() +
@@ -59,12 +97,12 @@ static size_t mix_wasted(void)
         if (sa_class_is_used(cls))
             bytes += sa_load_relaxed(&sa_centrals[sa_first_use_index(cls)].free_objects) *
                      sa_size_classes.of[cls].size;
-    return bytes;
+    return bytes - sa_min(bytes, (size_t)sa_load_relaxed(&sa_footprint.emptied));
 }
 
 /* The footprint comes before the sum over the classes, because it is cheaper. sa_central_mix_may
  * has compared the ordinary page heap's part of it with SA_MIX_MIN_BYTES only. */
-static bool mix_is_due(void)
+static bool mix_is_due(bool strained)
 {
     int64_t given = sa_load_relaxed(&sa_in_use.bytes);
     size_t footprint;
@@ -72,13 +110,19 @@ static bool mix_is_due(void)
     if (SA_UNLIKELY(sa_mixed_use == SA_MIXED_ALWAYS))
         return true;
     footprint = sa_footprint_bytes();
-    return mix_is_much(footprint - sa_min(footprint, (size_t)sa_max(given, 0))) &&
-           mix_is_much(mix_wasted());
+    return mix_is_much(footprint - sa_min(footprint, (size_t)sa_max(given, 0)), strained) &&
+           mix_is_much(mix_wasted(), strained);
 }
 
-static bool mix_is_sparse(unsigned live, unsigned objects)
+static bool mix_is_short(const struct sa_class *k)
 {
-    return live * SPARSE_FRACTION <= objects;
+    return k->size < sa_vm.page_bytes;
+}
+
+static bool mix_is_sparse(unsigned live, const struct sa_class *k, bool strained)
+{
+    return live * SPARSE_FRACTION <= k->objects ||
+           (strained && mix_is_short(k) && live + k->objects / ROOM_FRACTION <= k->objects);
 }
 
 /* The most objects in use that a span of a list has (central_list_for). */
@@ -89,9 +133,9 @@ static unsigned list_live_max(const struct sa_class *k, unsigned list)
     return k->objects <= 16 ? step : (1u << step) - 1;
 }
 
-/* Finds the class and the list whose spans have the smallest part in use. No lock is held, so it is
- * a hint. Returns 0 if no list has sparse spans. */
-static unsigned mix_sparsest(unsigned *ret_list)
+/* Finds the class and the list whose spans have the smallest part in use, among the classes that
+ * were not tried. No lock is held, so it is a hint. Returns 0 if no list has sparse spans. */
+static unsigned mix_sparsest(const struct mix_tried *tried, bool strained, unsigned *ret_list)
 {
     unsigned best = 0;
     double least = 1;
@@ -100,14 +144,15 @@ static unsigned mix_sparsest(unsigned *ret_list)
         const struct sa_class *k = &sa_size_classes.of[cls];
         unsigned filled, list, live;
 
-        if (k->objects == 1 || k->size > SA_MIXED_MAX || !sa_class_is_used(cls))
+        if (k->objects == 1 || k->size > SA_MIXED_MAX || !sa_class_is_used(cls) ||
+            tried->classes[cls / 64] >> cls % 64 & 1)
             continue;
         filled = sa_load_relaxed(&sa_centrals[sa_first_use_index(cls)].filled) & ~(1u << NEW_LIST);
         if (!filled)
             continue;
         list = sa_log2(filled);
         live = list_live_max(k, list);
-        if (!mix_is_sparse(live, k->objects) || (double)live / k->objects >= least)
+        if (!mix_is_sparse(live, k, strained) || (double)live / k->objects >= least)
             continue;
         least = (double)live / k->objects;
         best = cls;
@@ -126,25 +171,31 @@ static void mix_undo(struct central *c, struct sa_span *s) SA_REQUIRES(SA_RANK_C
     central_link(c, s, central_list_for(s));
 }
 
-/* Makes a mixed span. False: there was none to make. */
-static bool mix_convert(void)
+/* Whether a span may become mixed. A pinned span serves its class alone. One with pages that went
+ * back has been dealt with; but where objects are short, few of its free objects lie on them. */
+static bool mix_may(const struct sa_span *s, const struct sa_class *k, bool strained)
+    SA_REQUIRES(SA_RANK_CENTRAL)
 {
-    struct sa_span *empty = NULL;
-    unsigned list = 0, cls = mix_sparsest(&list);
-    struct central *c;
-    struct sa_span *s;
+    return !s->pins && (!sa_span_is_emptied(s) || (strained && mix_is_short(k))) &&
+           mix_is_sparse(s->live, k, strained);
+}
+
+/* Makes a mixed span of one of a list. False: there was none to make. */
+static bool mix_convert_from(unsigned cls, unsigned list, bool strained)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    struct central *c = &sa_centrals[sa_first_use_index(cls)];
+    struct sa_span *empty = NULL, *s;
     uint64_t *bits;
     bool done = false;
 
-    if (!cls)
-        return false;
-    c = &sa_centrals[sa_first_use_index(cls)];
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     s = c->lists[list];
-    /* A pinned span serves its class alone, and one with unbacked pages has been dealt with. */
-    for (int i = 0; s && (s->pins || (s->objects <= 64 && s->emptied)); i++)
+    for (int i = 0; s && !mix_may(s, k, strained); i++)
         s = i < PINNED_TRIES ? s->next : NULL;
-    if (s && mix_is_sparse(s->live, s->objects)) {
+    if (s) {
+        if (SA_UNLIKELY(sa_span_is_emptied(s)))
+            sa_central_forget_emptied(c, s, ~0ull);
         central_leave(c, s, central_load(s));
         bits = s->objects > 64 ? s->more_bits : NULL;
         done = sa_mixed_begin(s, &empty);
@@ -158,15 +209,30 @@ static bool mix_convert(void)
     return done;
 }
 
+/* Makes a mixed span. False: there was none to make. */
+static bool mix_convert(bool strained)
+{
+    struct mix_tried tried = {{0}};
+    unsigned list = 0, cls;
+
+    for (int i = 0; i < CLASS_TRIES && (cls = mix_sparsest(&tried, strained, &list)) != 0; i++) {
+        if (mix_convert_from(cls, list, strained))
+            return true;
+        tried.classes[cls / 64] |= 1ull << cls % 64;
+    }
+    return false;
+}
+
 SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n)
 {
+    bool strained = mix_is_strained();
     size_t got;
 
     if (sa_mixed_use == SA_MIXED_OFF || sa_hardening.on ||
-        sa_size_classes.of[cls].size > SA_MIXED_MAX || !mix_is_due())
+        sa_size_classes.of[cls].size > SA_MIXED_MAX || !mix_is_due(strained))
         return 0;
     got = sa_mixed_take(cls, end, n);
-    for (int i = 0; !got && i < CONVERT_MAX && mix_convert(); i++)
+    for (int i = 0; !got && i < CONVERT_MAX && mix_convert(strained); i++)
         got = sa_mixed_take(cls, end, n);
     if (!got && (end[-1] = sa_mixed_fresh(cls)) != NULL)
         got = 1;

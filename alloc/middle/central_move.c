@@ -5,7 +5,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
-#include "alloc/middle/central_empty.h"
+#include "alloc/middle/central_emptied.h"
 #include "alloc/middle/central_mix.h"
 #include "alloc/middle/central_spans.h"
 #include "alloc/middle/mixed_spans.h"
