@@ -38,7 +38,7 @@ static void read_and_write(const char *what, const struct options *o, struct sa_
     uint64_t dropped = 0;
     struct sa_reading r;
 
-    if (!sa_reading_open(&r, what, e))
+    if (!sa_reading_open_numbers(&r, what, e))
         return;
     if (sa_stats_page(&r.target, &r.table, kind, o->file, &page, &dropped, e))
         sa_output_text(page.data, page.used, (unsigned)sa_report_file_mode(kind), o->file, e);

@@ -189,6 +189,22 @@ bool sa_objects_collect(struct sa_target *t, struct sa_objects *ret, struct sa_e
     return false;
 }
 
+void sa_objects_collect_notes(struct sa_target *t, struct sa_objects *ret)
+{
+    struct sa_object unused = {.base = 0};
+    struct headers h;
+
+    memset(ret, 0, sizeof(*ret));
+    for (size_t i = 0; i < t->row_count; i++) {
+        const struct sa_row *row = &t->rows[i];
+        const char *path = sa_target_path(t, row);
+
+        if (!row->offset && path[0] == '/' && read_headers(t, row->start, &h) &&
+            is_loaded(t, &h, path))
+            read_notes(t, &h, ret, &unused);
+    }
+}
+
 void sa_objects_free(struct sa_objects *o)
 {
     sa_mappings_free(&o->mappings);

@@ -20,6 +20,8 @@ struct sa_objects {
 
 /* False: no memory. */
 bool sa_objects_collect(struct sa_target *t, struct sa_objects *ret, struct sa_error *e);
+/* Collects salloc's notes alone: all that a reader of numbers needs. */
+void sa_objects_collect_notes(struct sa_target *t, struct sa_objects *ret);
 void sa_objects_free(struct sa_objects *o);
 
 /* A copy of the mappings, for who frees them: 0 or -ENOMEM. */

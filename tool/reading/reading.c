@@ -39,6 +39,21 @@ bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e)
     return false;
 }
 
+bool sa_reading_open_numbers(struct sa_reading *r, const char *what, struct sa_error *e)
+{
+    struct sa_error one = {SA_EXIT_DONE, ""};
+
+    memset(r, 0, sizeof(*r));
+    if (!sa_target_open(&r->target, what, e))
+        return false;
+    sa_objects_collect_notes(&r->target, &r->objects);
+    if (sa_table_read(&r->target, &r->objects, &r->table, &one))
+        return true;
+    sa_error_set(e, one.code, "%s: %s", what, one.text);
+    sa_reading_close(r);
+    return false;
+}
+
 void sa_reading_close(struct sa_reading *r)
 {
     sa_code_map_free(&r->code);

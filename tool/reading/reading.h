@@ -23,6 +23,10 @@ struct sa_reading {
 
 /* Opens a process or a core, and finds salloc in it. */
 bool sa_reading_open(struct sa_reading *r, const char *what, struct sa_error *e);
+
+/* The same for who wants numbers alone: without call stacks, and without the names of what is
+ * loaded. */
+bool sa_reading_open_numbers(struct sa_reading *r, const char *what, struct sa_error *e);
 void sa_reading_close(struct sa_reading *r);
 
 /* All memory that the allocator uses; 0: not known. */

@@ -37,7 +37,7 @@ static bool open_process(pid_t pid, struct sa_reading *ret)
     char number[16];
 
     snprintf(number, sizeof(number), "%d", pid);
-    return sa_reading_open(ret, number, &e);
+    return sa_reading_open_numbers(ret, number, &e);
 }
 
 static void put_row(struct sa_reading *r)
@@ -167,7 +167,8 @@ static void answer_one(const struct sa_serve_request *request, struct sa_error *
         sa_flame_write(number, NULL, title, NULL, e);
         return;
     }
-    if (!sa_reading_open(&r, number, e))
+    if (!(request->kind == SA_SERVE_STATS ? sa_reading_open_numbers : sa_reading_open)(&r, number,
+                                                                                       e))
         return;
     if (request->kind == SA_SERVE_STATS)
         answer_stats(&r, e);

@@ -28,6 +28,15 @@ static struct sa_metric_family *find(struct sa_families *f, const char *name, si
     return family;
 }
 
+static bool put(struct sa_lines *out, const char *text, size_t bytes)
+{
+    if (!sa_array_room(&out->data, &out->cap, out->used + bytes, 1, 256))
+        return false;
+    memcpy(out->data + out->used, text, bytes);
+    out->used += bytes;
+    return true;
+}
+
 /* The name in "# TYPE NAME ..."; false: it is another line. */
 static bool name_of_type(const char *line, size_t bytes, char ret[96])
 {
@@ -46,7 +55,7 @@ static bool name_of_type(const char *line, size_t bytes, char ret[96])
 }
 
 /* Puts a sample with more labels: NAME VALUE or NAME{LABELS} VALUE. */
-static bool put_sample(struct sa_buffer *out, const char *line, size_t bytes, const char *labels)
+static bool put_sample(struct sa_lines *out, const char *line, size_t bytes, const char *labels)
 {
     size_t name = 0;
     bool has;
@@ -56,9 +65,9 @@ static bool put_sample(struct sa_buffer *out, const char *line, size_t bytes, co
     if (name == 0 || name == bytes)
         return true; /* no sample */
     has = line[name] == '{';
-    return sa_text_put(out, line, name) && sa_text_put(out, "{", 1) &&
-           sa_text_put(out, labels, strlen(labels)) && sa_text_put(out, has ? "," : "}", 1) &&
-           sa_text_put(out, line + name + has, bytes - name - has) && sa_text_put(out, "\n", 1);
+    return put(out, line, name) && put(out, "{", 1) && put(out, labels, strlen(labels)) &&
+           put(out, has ? "," : "}", 1) && put(out, line + name + has, bytes - name - has) &&
+           put(out, "\n", 1);
 }
 
 bool sa_families_add(struct sa_families *f, const char *page, size_t bytes, const char *labels)
@@ -83,7 +92,7 @@ bool sa_families_add(struct sa_families *f, const char *page, size_t bytes, cons
         if (line[0] != '#')
             fine = put_sample(&family->samples, line, length, labels);
         else if (first && !(length == 5 && memcmp(line, "# EOF", 5) == 0))
-            fine = sa_text_put(&family->head, line, length) && sa_text_put(&family->head, "\n", 1);
+            fine = put(&family->head, line, length) && put(&family->head, "\n", 1);
     }
     return fine;
 }
@@ -104,8 +113,8 @@ bool sa_families_put(const struct sa_families *f, struct sa_buffer *out)
 void sa_families_free(struct sa_families *f)
 {
     for (size_t i = 0; i < f->count; i++) {
-        sa_buffer_free(&f->of[i].head);
-        sa_buffer_free(&f->of[i].samples);
+        free(f->of[i].head.data);
+        free(f->of[i].samples.data);
     }
     free(f->of);
     memset(f, 0, sizeof(*f));

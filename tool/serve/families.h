@@ -11,10 +11,17 @@
 
 #include <stdbool.h>
 
+/* Text on the heap: a struct sa_buffer is a mapping of its own, and each process that is read takes
+ * a fork, which copies mappings. */
+struct sa_lines {
+    char *data;
+    size_t used, cap;
+};
+
 struct sa_families {
     struct sa_metric_family {
         char name[96];
-        struct sa_buffer head, samples; /* the lines that begin with #, and the others */
+        struct sa_lines head, samples; /* the lines that begin with #, and the others */
     } * of;
     size_t count, cap;
 };

@@ -2,6 +2,7 @@
 /* Jobs in child processes; see job.h. A child's exit code is that of the commands (error.h). */
 #include "tool/serve/job.h"
 
+#include "tool/base/limit.h"
 #include "tool/serve/answer.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@
 #define SLOW_MAX     (SA_JOBS_RUNNING_MAX - QUICK_MAX)
 #define SECONDS_MAX  60 /* of a job that only reads */
 #define CPU_SECONDS  30
-#define MEMORY_MAX   (4ull << 30) /* address space */
+#define MEMORY_MAX   (4ull << 30) /* that it may map */
 #define ANSWER_MAX   (256ull << 20)
 #define FIRST_UNUSED 4 /* descriptors of a child: 0 to 2, and the pipe */
 
@@ -57,17 +58,6 @@ struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *r
 
 /* --- the child --- */
 
-static void set_limit(int which, rlim_t most)
-{
-    struct rlimit limit;
-
-    if (getrlimit(which, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_cur > most ? most : limit.rlim_cur;
-    limit.rlim_max = limit.rlim_max > most ? most : limit.rlim_max;
-    setrlimit(which, &limit);
-}
-
 static bool become(const struct sa_serve_user *user)
 {
     return !user->other ||
@@ -99,10 +89,10 @@ static void child_main(const struct sa_job *job, int end)
     signal(SIGINT, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    set_limit(RLIMIT_CPU, CPU_SECONDS);
-    set_limit(RLIMIT_AS, MEMORY_MAX);
-    set_limit(RLIMIT_FSIZE, ANSWER_MAX);
-    set_limit(RLIMIT_CORE, 0);
+    sa_limit_lower(RLIMIT_CPU, CPU_SECONDS);
+    sa_limit_lower(RLIMIT_FSIZE, ANSWER_MAX);
+    sa_limit_lower(RLIMIT_CORE, 0);
+    sa_limit_memory(MEMORY_MAX);
     if (!set_descriptors(job, end) || !become(&job->user))
         _exit(SA_EXIT_FAILED);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would undo it */

@@ -6,6 +6,7 @@
 #include "alloc/api/options_text.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "stats/stats_snapshot.h"
+#include "tool/base/limit.h"
 #include "tool/base/text.h"
 #include "tool/stats/state.h"
 
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 #define SECONDS_MAX 20          /* of CPU time */
-#define MEMORY_MAX  (4ul << 30) /* address space of the child, which has 9 MiB of tables */
+#define MEMORY_MAX  (4ul << 30) /* that the child may map */
 #define PAGE_MAX    (32u << 20)
 
 struct answer {
@@ -64,17 +65,6 @@ static void read_subject(const struct sa_target *t)
     if (t->live)
         (void)sched_getaffinity(t->pid, sizeof(subject.cpus), (cpu_set_t *)subject.cpus);
     sa_snapshot_subject = &subject;
-}
-
-static void set_limit(int which, rlim_t most)
-{
-    struct rlimit limit;
-
-    if (getrlimit(which, &limit) != 0)
-        return;
-    if (limit.rlim_cur > most)
-        limit.rlim_cur = most;
-    setrlimit(which, &limit);
 }
 
 static bool write_all(int fd, const void *data, size_t bytes)
@@ -132,9 +122,9 @@ static void answer(struct sa_target *t, const struct sa_table *table, const stru
     struct sa_state state = {.target = t, .table = table, .e = &a.e};
     struct sa_fmt f = {NULL, 0, 0, false};
 
-    set_limit(RLIMIT_CPU, SECONDS_MAX);
-    set_limit(RLIMIT_AS, MEMORY_MAX);
-    set_limit(RLIMIT_CORE, 0);
+    sa_limit_lower(RLIMIT_CPU, SECONDS_MAX);
+    sa_limit_lower(RLIMIT_CORE, 0);
+    sa_limit_memory(MEMORY_MAX);
     if (sa_state_take(&state)) {
         read_subject(t);
         make(task, &f, &a.e);

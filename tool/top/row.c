@@ -46,7 +46,7 @@ bool sa_row_read(pid_t pid, const struct sa_row_values *before, struct sa_row_va
 
     memset(ret, 0, sizeof(*ret));
     snprintf(number, sizeof(number), "%d", pid);
-    if (!sa_reading_open(&r, number, e))
+    if (!sa_reading_open_numbers(&r, number, e))
         return false;
     ret->at = now();
     if (sa_stats_read(&r.target, &r.table, &numbers, e)) {
