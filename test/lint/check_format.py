@@ -19,7 +19,7 @@ def main(root):
     tool = lint.find_tool('clang-format-' + VERSION, 'clang-format')
     if not tool or not re.search(r'version %s\.' % VERSION, lint.output(tool, '--version')):
         lint.skip('no clang-format %s' % VERSION)
-    files = lint.source_files(root, r'\.(c|h|cc)$')
+    files = lint.source_files(root, r'\.(c|h|cc|hpp)$')
     for path in files:
         result = lint.run(tool, '--dry-run', '-Werror', '--style=file', os.path.join(root, path))
         lines = re.findall(r'^[^\n]*?:(\d+):\d+: error', result.stdout, re.M)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every header compiles alone, and twice in one file, without warnings. Public headers also as C99 without
-any extension, and as C++11 where there is a compiler for it.
+any extension, and as C++11 where there is a compiler for it. Those for C++ alone compile as C++17.
 usage: check_headers.py ROOT COMPILER...
 """
 import concurrent.futures
@@ -17,6 +17,7 @@ PRIVATE = ['-x', 'c', '-std=gnu11', '-D_GNU_SOURCE', '-DSALLOC_VERSION="0"', '-W
            '-Wstrict-prototypes']
 C99 = ['-x', 'c', '-std=c99', '-pedantic-errors', '-Wstrict-prototypes', '-Wc++-compat']
 CXX11 = ['-x', 'c++', '-std=c++11', '-pedantic-errors']
+CXX17 = ['-x', 'c++', '-std=c++17', '-pedantic-errors', '-Wshadow']
 
 
 def jobs(root, compiler, cxx):
@@ -29,6 +30,9 @@ def jobs(root, compiler, cxx):
             yield path, 'C99', compiler + C99
             if cxx:
                 yield path, 'C++11', [cxx] + CXX11
+    for path in lint.source_files(root, r'\.hpp$'):
+        if cxx:
+            yield path, 'C++17', [cxx] + CXX17
 
 
 def compile_alone(root, scratch, path, standard, command):

@@ -27,7 +27,7 @@ UNWANTED = [
 
 def check_opening(path, lines, findings):
     is_c = re.search(r'\.(c|h|def|ld|map|js|css)$', path)
-    comments = ('/*',) if is_c else ('//', '/*') if path.endswith(('.cc', '.hh')) else \
+    comments = ('/*',) if is_c else ('//', '/*') if path.endswith(('.cc', '.hh', '.hpp')) else \
         ('<!--',) if path.endswith(('.svg', '.html')) else ('.\\"',) if path.endswith('.1') else ('#', '"""')
     first = 1 if lines and lines[0].startswith('#!') else 0
     if len(lines) <= first or LICENCE not in lines[first]:
