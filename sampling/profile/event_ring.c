@@ -20,6 +20,8 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_ring_event, free_stack),
     SA_LAYOUT_FIELD(struct sa_ring_event, p),
     SA_LAYOUT_FIELD(struct sa_ring_event, interval),
+    SA_LAYOUT_FIELD(struct sa_ring_event, offset),
+    SA_LAYOUT_FIELD(struct sa_ring_event, hits),
     SA_LAYOUT_FIELD(struct sa_ring_event, address),
     SA_LAYOUT_FIELD(struct sa_ring_event, requested),
     SA_LAYOUT_FIELD(struct sa_ring_event, allocated),

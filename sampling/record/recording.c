@@ -152,6 +152,32 @@ SA_RARE void sa_bucket_add_life(struct sa_bucket *bucket, uint64_t ns)
     bucket->life_max = ns > bucket->life_max ? ns : bucket->life_max;
 }
 
+SA_RARE void sa_event_add_up(struct sa_buckets *buckets, const struct sa_ring_event *event,
+                             bool threads)
+{
+    struct sa_bucket_key key = {.stack = event->stack,
+                                .p = event->p,
+                                .interval = event->interval,
+                                .allocated = event->allocated,
+                                .requested = event->requested,
+                                .align = event->align,
+                                .kind = event->kind,
+                                .guarded = event->guarded,
+                                .same_cpu = SA_SAME_NONE,
+                                .same_vcpu = SA_SAME_NONE,
+                                .same_l3 = SA_SAME_NONE,
+                                .same_numa = SA_SAME_NONE,
+                                .same_thread = SA_SAME_NONE,
+                                .tid = threads ? event->tid : 0};
+    struct sa_bucket *bucket = event->free_time_ns ? NULL : sa_buckets_find(buckets, &key);
+
+    if (!bucket)
+        return;
+    bucket->samples++;
+    bucket->offsets += event->offset;
+    bucket->hits += event->hits;
+}
+
 /* Adds an allocation, or with `place`, where it happens, a free. */
 SA_RARE static void add_event(struct sa_recording *r, const struct sa_sample *s,
                               struct sa_stack *free_stack, uint64_t free_ns,

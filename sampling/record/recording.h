@@ -104,4 +104,8 @@ void sa_recordings_freed(const struct sa_sample *sample, struct sa_stack *free_s
 /* Adds a lifetime to a bucket, whose sample was counted before. */
 void sa_bucket_add_life(struct sa_bucket *bucket, uint64_t ns);
 
+/* Adds an allocation of an event trace to its bucket, with the key that a sample of a recording
+ * has; a free is none. */
+void sa_event_add_up(struct sa_buckets *buckets, const struct sa_ring_event *event, bool threads);
+
 #endif

@@ -290,30 +290,9 @@ static void profile_add_events(struct profile_memory *m, const struct sa_event_r
 {
     m->profile.events = *ring;
     sa_event_ring_trim(&m->profile.events);
-    for (size_t i = 0; i < sa_event_ring_count(ring); i++) {
-        const struct sa_ring_event *e = sa_event_ring_get(&m->profile.events, i);
-        struct sa_bucket_key key = {.stack = e->stack,
-                                    .p = e->p,
-                                    .interval = e->interval,
-                                    .allocated = e->allocated,
-                                    .requested = e->requested,
-                                    .align = e->align,
-                                    .kind = e->kind,
-                                    .guarded = e->guarded,
-                                    .same_cpu = SA_SAME_NONE,
-                                    .same_vcpu = SA_SAME_NONE,
-                                    .same_l3 = SA_SAME_NONE,
-                                    .same_numa = SA_SAME_NONE,
-                                    .same_thread = SA_SAME_NONE,
-                                    .tid = sa_sample_by_thread_get() ? e->tid : 0};
-        struct sa_bucket *bucket = e->free_time_ns ? NULL : sa_buckets_find(&m->buckets, &key);
-
-        if (!bucket)
-            continue;
-        bucket->samples++;
-        bucket->offsets += e->offset;
-        bucket->hits += e->hits;
-    }
+    for (size_t i = 0; i < sa_event_ring_count(ring); i++)
+        sa_event_add_up(&m->buckets, sa_event_ring_get(&m->profile.events, i),
+                        sa_sample_by_thread_get());
 }
 
 struct sa_profile *sa_snapshot_stop(uint64_t handle, int *ret_error)

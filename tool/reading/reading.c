@@ -373,6 +373,14 @@ static bool begin(struct sa_reading *r, enum salloc_profile_type type,
     return !e->code;
 }
 
+bool sa_reading_without_samples(struct sa_reading *r, enum salloc_profile_type type,
+                                struct sa_outside_profile *ret, struct sa_error *e)
+{
+    if (begin(r, type, ret, e))
+        read_unseen(r, &ret->profile, e);
+    return !e->code;
+}
+
 bool sa_reading_in_use(struct sa_reading *r, struct sa_outside_profile *ret, struct sa_error *e)
 {
     if (begin(r, SALLOC_PROFILE_HEAP, ret, e))
@@ -426,6 +434,7 @@ void sa_outside_profile_free(struct sa_outside_profile *p)
 {
     free(p->live.samples);
     free(p->profile.totals);
+    sa_event_ring_close(&p->profile.events);
     sa_buckets_free(&p->rows);
     memset(p, 0, sizeof(*p));
 }

@@ -49,6 +49,10 @@ bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
 /* What is in use, without anything else: no totals, and not where it lies. HEAP. */
 bool sa_reading_in_use(struct sa_reading *r, struct sa_outside_profile *ret, struct sa_error *e);
 
+/* A profile with nothing in it but what its origin and the sampling rates say. */
+bool sa_reading_without_samples(struct sa_reading *r, enum salloc_profile_type type,
+                                struct sa_outside_profile *ret, struct sa_error *e);
+
 /* Leaves only those samples for which keep is true, and what was ever allocated out. */
 void sa_outside_profile_filter(struct sa_outside_profile *p, const bool *keep);
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,11 @@ static bool process_file(struct sa_target *t, const struct sa_row *row, char *re
              (unsigned long long)row->end);
     if (access(ret, R_OK) == 0)
         return true;
-    return snprintf(ret, cap, "/proc/%d/root%s", t->pid, path) < (int)cap && access(ret, R_OK) == 0;
+    if (snprintf(ret, cap, "/proc/%d/root%s", t->pid, path) < (int)cap && access(ret, R_OK) == 0)
+        return true;
+    /* The process has ended meanwhile: its file is most likely the one of that name. */
+    return kill(t->pid, 0) != 0 && errno == ESRCH && snprintf(ret, cap, "%s", path) < (int)cap &&
+           access(ret, R_OK) == 0;
 }
 
 static void process_close(struct sa_target *t)
