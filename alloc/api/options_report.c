@@ -73,7 +73,7 @@ static void add_types(struct sa_fmt *f, const struct sa_option_info *info,
 {
     const char *path = o->profile.text;
 
-    for (size_t i = 0; i == 0 || *path; i++) {
+    for (size_t i = 0; i == 0 || (*path && i < SA_PROFILES_MAX); i++) {
         sa_fmt_add(f, i ? "," : "");
         sa_option_add_value(f, info, o->profile_type.of[i]);
         path += strcspn(path, ",");

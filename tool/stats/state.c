@@ -45,8 +45,30 @@ static bool page_is_sane(void)
     return bytes >= 4096 && bytes <= PAGE_MAX && (bytes & (bytes - 1)) == 0;
 }
 
+/* What the library's code has as constants, and the target says of its own. */
+static bool same_constants(struct sa_state *s)
+{
+    static const struct {
+        const char *name;
+        uint64_t value;
+    } constants[] = {{"SA_PAGE_SHIFT", SA_PAGE_SHIFT},
+                     {"SA_HOME_START", SA_HOME_START},
+                     {"SA_HOME_SHIFT", SA_HOME_SHIFT},
+                     {"SA_ADDRESS_BITS", SA_ADDRESS_BITS}};
+
+    for (size_t i = 0; i < sizeof(constants) / sizeof(*constants); i++)
+        if (sa_table_constant(s->table, constants[i].name, s->e) != constants[i].value)
+            sa_error_set(s->e, SA_EXIT_VERSION,
+                         "%s of its library is not what this sallocctl has: use the one that comes "
+                         "with the library",
+                         constants[i].name);
+    return !s->e->code;
+}
+
 bool sa_state_take(struct sa_state *s)
 {
+    if (!same_constants(s))
+        return false;
     sa_page_heap_init(0);
     if (!sa_state_take_numbers(s))
         return false;

@@ -205,8 +205,8 @@ static bool same_classes(struct sa_state *s)
     if (s->e->code)
         return false;
     same = bytes <= CLASS_MAX && at.bytes == sizeof(sa_size_classes.of[0].size) &&
-           at.offset <= bytes - at.bytes && sa_field_read(s->target, table, number, &count) &&
-           count == sa_size_classes.count &&
+           bytes >= at.bytes && at.offset <= bytes - at.bytes &&
+           sa_field_read(s->target, table, number, &count) && count == sa_size_classes.count &&
            sa_target_read(s->target, table + of.offset, classes, count * bytes);
     for (unsigned cls = 1; same && cls < sa_size_classes.count; cls++)
         same =
@@ -236,7 +236,8 @@ bool sa_state_take_caches(struct sa_state *s)
     if (c.stack_bytes > STACK_MAX || c.stack.span > c.stack_bytes || c.stack_bytes < 4 ||
         c.used.offset > c.stack_bytes - 4)
         return sa_state_damaged(s, "the size of a transfer cache");
-    if (c.header_bytes > HEADER_MAX || c.state > c.header_bytes - sizeof(uint64_t))
+    if (c.header_bytes < sizeof(uint64_t) || c.header_bytes > HEADER_MAX ||
+        c.state > c.header_bytes - sizeof(uint64_t))
         return sa_state_damaged(s, "the header of a class");
     if (take_cpus(&c) && take_shards(&c))
         return true;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANGES_MAX (1u << 20)
+#define RANGES_MAX (1u << 17)
 #define DEPTH_MAX  256 /* of a tree whose expected depth is logarithmic */
-#define SPANS_MAX  (1u << 20)
+#define SPANS_MAX  (1u << 17)
 #define PAGES_MAX  (1ul << (SA_ADDRESS_BITS - SA_PAGE_SHIFT))
 
 static const struct sa_own_field node_fields[] = {

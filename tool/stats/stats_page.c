@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,9 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECONDS_MAX 20          /* of CPU time */
-#define MEMORY_MAX  (4ul << 30) /* that the child may map */
-#define PAGE_MAX    (32u << 20)
+#define WALL_SECONDS 30
+#define SECONDS_MAX  20          /* of CPU time */
+#define MEMORY_MAX   (4ul << 30) /* that the child may map */
+#define PAGE_MAX     (32u << 20)
 
 struct answer {
     struct sa_error e;
@@ -133,13 +135,43 @@ static void answer(struct sa_target *t, const struct sa_table *table, const stru
     _exit(!write_all(fd, &a, sizeof(a)) || (!a.e.code && !write_all(fd, f.buf, f.len)));
 }
 
-/* What the child writes, up to PAGE_MAX. */
-static bool read_all(int fd, struct sa_buffer *text)
+static double now(void)
 {
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Waits until there is something to read. False: the time is over. A target can let its reader wait
+ * in the kernel for ever, by a page that it never gives. */
+static bool wait_for(int fd, double end)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    double left;
+
+    while ((left = end - now()) > 0)
+        if (poll(&poll_fd, 1, (int)(left * 1000) + 1) > 0)
+            return true;
+    return false;
+}
+
+/* What the child writes, up to PAGE_MAX. */
+static bool read_all(int fd, struct sa_buffer *text, struct sa_error *e)
+{
+    double end = now() + WALL_SECONDS;
     char some[16384];
     ssize_t n;
 
-    while ((n = read(fd, some, sizeof(some))) != 0) {
+    for (;;) {
+        if (!wait_for(fd, end)) {
+            sa_error_set(e, SA_EXIT_DAMAGED, "its memory cannot be read within %d seconds",
+                         WALL_SECONDS);
+            return false;
+        }
+        n = read(fd, some, sizeof(some));
+        if (n == 0)
+            break;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || text->used > PAGE_MAX || !sa_text_put(text, some, (size_t)n))
@@ -205,7 +237,7 @@ static bool run_task(struct sa_target *t, const struct sa_table *table, const st
         close(ends[0]);
         return false;
     }
-    whole = read_all(ends[0], &text);
+    whole = read_all(ends[0], &text, e);
     close(ends[0]);
     if (!whole)
         kill(child, SIGKILL);

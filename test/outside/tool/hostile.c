@@ -5,6 +5,7 @@
  * profile can be written in every format. The same for leaks and their report.
  * usage: hostile PID|CORE ROUNDS
  */
+#include "alloc/api/options.h"
 #include "alloc/base/size_class.h"
 #include "alloc/os/percpu.h"
 #include "alloc/os/vdso.h"
@@ -25,10 +26,11 @@
 static const struct sa_target_kind *honest;
 static struct sa_target_kind liar;
 static uint64_t seed, one_in, lies;
-static uint64_t kept[KEPT]; /* words that were read: pointers among them */
-static unsigned searches;   /* for leaks, that came to an end */
-static uint64_t lost;       /* samples that were called lost */
-static unsigned pages;      /* of stats */
+static uint64_t kept[KEPT];         /* words that were read: pointers among them */
+static unsigned searches;           /* for leaks, that came to an end */
+static uint64_t lost;               /* samples that were called lost */
+static uint64_t commas, commas_end; /* place of paths that are to be commas; 0: none are */
+static unsigned pages;              /* of stats */
 static FILE *nowhere;
 
 static uint64_t draw(void)
@@ -75,6 +77,9 @@ static bool lying_read(struct sa_target *t, uint64_t address, void *buffer, size
         memcpy((char *)buffer + at, &word, 8);
         lies++;
     }
+    for (size_t at = 0; commas && at < bytes; at++)
+        if (address + at >= commas && address + at < commas_end)
+            ((char *)buffer)[at] = ',';
     return true;
 }
 
@@ -116,15 +121,41 @@ static void search(struct sa_reading *r, const struct sa_outside_profile *p, str
     sa_leaks_close(&leaks);
 }
 
+/* Whether a page has more types of profiles than there can be profiles. */
+static bool has_many_types(const struct sa_buffer *page)
+{
+    static const char name[] = "PARAMETER salloc_profile_type ";
+    const char *at = memmem(page->data, page->used, name, sizeof(name) - 1);
+    const char *end = at ? memchr(at, '\n', (size_t)(page->data + page->used - at)) : NULL;
+    unsigned count = 0;
+
+    for (; end && at < end; at++)
+        count += *at == ',';
+    return count >= SA_PROFILES_MAX;
+}
+
 /* Makes a stats page of a target, in each format in turn. */
 static void report(struct sa_reading *r)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
+    struct sa_error e = {SA_EXIT_DONE, ""}, none = {SA_EXIT_DONE, ""};
     struct sa_buffer page = {NULL, 0, 0};
+    uint64_t profile = sa_table_constant(&r->table, "=sa_options.profile", &none);
 
+    commas = 0;
+    if (draw() % 4 == 0) { /* no lie but one: paths of commas only, as of a thousand profiles */
+        commas = sa_table_variable(&r->table, "sa_options", &none) + (uint32_t)profile;
+        commas_end = commas + (profile >> 32);
+        one_in = 1ull << 60;
+    }
+    /* Its description of itself may lie, too. */
+    for (uint64_t i = commas ? 0 : draw() % 4; i; i--) {
+        struct sa_table_entry *entry = &r->table.entries[draw() % r->table.count];
+
+        entry->value = false_word(entry->value);
+    }
     if (sa_stats_page(&r->target, &r->table, (enum sa_report_kind)(draw() % SA_REPORT_KINDS), NULL,
                       &page, NULL, &e)) {
-        if (page.used < 1000)
+        if (page.used < 1000 || has_many_types(&page))
             exit(1);
         pages++;
     }
