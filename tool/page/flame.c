@@ -34,11 +34,8 @@
 #include "tool/page/flame_moments.h"
 #include "tool/page/page.h"
 #include "tool/page/page_writer.h"
-#include "tool/reading/input.h"
-#include "tool/reading/output.h"
 #include "tool/symbol/demangle.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +44,7 @@ struct writer {
     const struct sa_profile_file *file;
     const struct sa_flame_diff *diff; /* NULL: no comparison */
     const struct sa_moments *moments; /* NULL: no time line */
+    bool events;                      /* it is that of an event trace */
     const struct sa_flame_frames *frames;
 };
 
@@ -129,6 +127,10 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
     put_texts(w, "comments", f->comments, f->comment_count);
     sa_page_put_key(&w->to, "shown");
     sa_page_put_number(&w->to, metric);
+    if (w->events) {
+        sa_page_put_key(&w->to, "events");
+        sa_page_put(&w->to, "true");
+    }
     sa_page_put_key(&w->to, "metrics");
     sa_page_put(&w->to, "[");
     for (uint32_t i = 0; i < f->type_count; i++) {
@@ -379,7 +381,7 @@ static bool put_page(struct writer *w, uint32_t metric, const char *title, const
     for (uint32_t i = 0; w->diff && i < frames.row_count; i++)
         frames.rows[i].blocks.p = sa_flame_diff_probability(w->diff, frames.rows[i].sample);
     for (uint32_t i = 0; w->moments && i < frames.row_count; i++)
-        frames.rows[i].blocks.p = w->moments->rows.buckets[frames.rows[i].sample].key.p;
+        frames.rows[i].blocks.p = w->moments->p[frames.rows[i].sample];
     w->frames = &frames;
     w->to.fine = sa_text_put(w->to.out, sa_page_head, sa_page_head_bytes);
     put_head(w, metric, title);
@@ -419,62 +421,11 @@ bool sa_flame_put_diff(const struct sa_flame_diff *diff, uint32_t metric, const 
     return put_page(&w, metric, after, before, e);
 }
 
-bool sa_flame_write(const char *what, const char *metric, const char *title, const char *page,
-                    struct sa_error *e)
+bool sa_flame_put_line(const struct sa_profile_file *rows, const struct sa_moments *moments,
+                       bool events, uint32_t metric, const char *title, struct sa_buffer *out,
+                       struct sa_error *e)
 {
-    struct sa_buffer out = {NULL, 0, 0};
-    struct sa_profile_file file;
-    uint32_t shown;
+    struct writer w = {.file = rows, .moments = moments, .events = events, .to = {out, true}};
 
-    if (!sa_input_read(&file, what, e))
-        return false;
-    shown = sa_file_metric(&file, metric);
-    if (shown == SA_FILE_NONE)
-        sa_error_set(e, SA_EXIT_USAGE, "%s has no metric '%s'", what, metric);
-    else if (sa_flame_put(&file, shown, title, &out, e))
-        sa_output_bytes(out.data, out.used, false, page, e);
-    sa_buffer_free(&out);
-    sa_profile_file_free(&file);
-    return !e->code;
-}
-
-bool sa_flame_write_moments(const struct sa_moments *m, const char *root, const char *metric,
-                            const char *title, const char *page, struct sa_error *e)
-{
-    struct sa_buffer out = {NULL, 0, 0};
-    struct sa_profile_file file;
-    struct writer w = {.file = &file, .moments = m, .to = {&out, true}};
-    uint32_t shown;
-
-    if (!sa_moments_file(m, root, &file, e))
-        return false;
-    if (m->left_out)
-        fprintf(stderr,
-                "sallocctl: %llu readings are left out, since the process allocated too fast\n",
-                (unsigned long long)m->left_out);
-    shown = sa_file_metric(&file, metric);
-    if (shown == SA_FILE_NONE || !sa_file_is_sampled(&file, shown))
-        sa_error_set(e, SA_EXIT_USAGE, "a time line has inuse_space and inuse_objects");
-    else if (put_page(&w, shown, title, NULL, e))
-        sa_output_bytes(out.data, out.used, false, page, e);
-    sa_buffer_free(&out);
-    sa_profile_file_free(&file);
-    return !e->code;
-}
-
-bool sa_flame_write_diff(const struct sa_profile_file *before, const struct sa_profile_file *after,
-                         const char *metric, const char *const titles[2], const char *page,
-                         struct sa_error *e)
-{
-    struct sa_buffer out = {NULL, 0, 0};
-    struct sa_flame_diff diff;
-    uint32_t shown;
-
-    if (!sa_flame_diff_make(&diff, before, after, metric, &shown, e))
-        return false;
-    if (sa_flame_put_diff(&diff, shown, titles[0], titles[1], &out, e))
-        sa_output_bytes(out.data, out.used, false, page, e);
-    sa_buffer_free(&out);
-    sa_flame_diff_free(&diff);
-    return !e->code;
+    return put_page(&w, metric, title, NULL, e);
 }

@@ -14,6 +14,11 @@ bool sa_flame_put(const struct sa_profile_file *file, uint32_t metric, const cha
 bool sa_flame_put_diff(const struct sa_flame_diff *diff, uint32_t metric, const char *before,
                        const char *after, struct sa_buffer *out, struct sa_error *e);
 
+/* The same of a time line, and the profile of its rows. events: it is that of an event trace. */
+bool sa_flame_put_line(const struct sa_profile_file *rows, const struct sa_moments *moments,
+                       bool events, uint32_t metric, const char *title, struct sa_buffer *out,
+                       struct sa_error *e);
+
 /* Compares two profiles, and writes the page as sa_flame_write does. */
 bool sa_flame_write_diff(const struct sa_profile_file *before, const struct sa_profile_file *after,
                          const char *metric, const char *const titles[2], const char *page,
@@ -25,7 +30,7 @@ bool sa_flame_write(const char *what, const char *metric, const char *title, con
                     struct sa_error *e);
 
 /* Writes a page with a time line. root: as for sa_moments_file. */
-bool sa_flame_write_moments(const struct sa_moments *m, const char *root, const char *metric,
+bool sa_flame_write_moments(struct sa_moments *m, const char *root, const char *metric,
                             const char *title, const char *page, struct sa_error *e);
 
 #endif

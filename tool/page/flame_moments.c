@@ -63,12 +63,12 @@ void sa_flame_put_moments(struct sa_page_writer *to, const struct sa_moments *m,
                           const struct sa_flame_frames *frames)
 {
     size_t rows = frames->row_count;
-    uint32_t *row_of = malloc((m->rows.count + 1) * sizeof(*row_of));
+    uint32_t *row_of = malloc((m->row_count + 1) * sizeof(*row_of));
     uint32_t *before = calloc(rows + 1, sizeof(*before));
     uint32_t *now = calloc(rows + 1, sizeof(*now));
 
     to->fine = to->fine && row_of && before && now;
-    for (size_t i = 0; to->fine && i < m->rows.count; i++)
+    for (size_t i = 0; to->fine && i < m->row_count; i++)
         row_of[i] = SA_FILE_NONE;
     for (uint32_t i = 0; to->fine && i < rows; i++)
         row_of[frames->rows[i].sample] = i;

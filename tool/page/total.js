@@ -37,6 +37,9 @@ function refreshTotal() {
         missed.textContent = "Every such block was sampled: the numbers are exact.";
     else
         missed.textContent = missedText(unit);
+    if (data.events)
+        missed.textContent = "What the trace saw allocated and not freed. " +
+            missed.textContent;
 }
 
 /* What has no sample, and the interval that would tell more. */

@@ -196,10 +196,15 @@ static void thread_number(const struct sa_profile_origin *origin, uint32_t tid, 
 }
 
 /* Sets the samples of each row to the most that it has at a moment. */
-static void set_samples(const struct sa_moments *m)
+static bool set_samples(struct sa_moments *m)
 {
-    for (size_t i = 0; i < m->rows.count; i++)
+    free(m->p);
+    m->row_count = m->rows.count;
+    m->p = calloc(m->row_count + 1, sizeof(*m->p));
+    for (size_t i = 0; m->p && i < m->rows.count; i++) {
         m->rows.buckets[i].samples = 0;
+        m->p[i] = m->rows.buckets[i].key.p;
+    }
     for (size_t i = 0; i < m->count; i++)
         for (size_t k = 0; k < m->of[i].count; k++) {
             const struct sa_moment_entry *entry = &m->of[i].entries[k];
@@ -208,9 +213,10 @@ static void set_samples(const struct sa_moments *m)
             if (row->samples < entry->samples)
                 row->samples = entry->samples;
         }
+    return m->p;
 }
 
-bool sa_moments_file(const struct sa_moments *m, const char *root, struct sa_profile_file *ret,
+bool sa_moments_file(struct sa_moments *m, const char *root, struct sa_profile_file *ret,
                      struct sa_error *e)
 {
     const struct sa_profile_origin origin = {.pid = m->pid,
@@ -232,7 +238,8 @@ bool sa_moments_file(const struct sa_moments *m, const char *root, struct sa_pro
     profile.time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     if (last)
         profile.unseen = last->unseen;
-    set_samples(m);
+    if (!set_samples(m))
+        return no_memory(e);
     if (!sa_output_proto(&profile, &data, e) ||
         !sa_profile_file_parse(ret, data.data, data.used, e)) {
         sa_buffer_free(&data);
@@ -245,6 +252,7 @@ bool sa_moments_file(const struct sa_moments *m, const char *root, struct sa_pro
 void sa_moments_free(struct sa_moments *m)
 {
     forget_all(m);
+    free(m->p);
     sa_mappings_free(&m->mappings);
     memset(m, 0, sizeof(*m));
 }

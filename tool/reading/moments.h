@@ -10,7 +10,8 @@
 #include "tool/file/profile_file.h"
 #include "tool/reading/reading.h"
 
-#define SA_MOMENTS_MAX        240
+#define SA_MOMENTS_MAX        240  /* of a process that is read */
+#define SA_MOMENTS_ROOM       2000 /* of an event trace */
 #define SA_MOMENT_ENTRIES_MAX (1u << 20)
 
 /* A row that has samples at a moment. */
@@ -29,7 +30,9 @@ struct sa_moment {
 /* All zero is empty. */
 struct sa_moments {
     struct sa_buckets rows;
-    struct sa_moment of[SA_MOMENTS_MAX];
+    size_t row_count; /* of a profile of the rows, once there is one; ... */
+    double *p;        /* ... and their probabilities of a sample */
+    struct sa_moment of[SA_MOMENTS_ROOM];
     size_t count, entries;       /* moments; entries of all of them */
     unsigned stride;             /* how many readings there are for each moment; 0: none yet */
     uint64_t readings, left_out; /* left out: those during which too much changed */
@@ -56,7 +59,7 @@ bool sa_moments_add(struct sa_moments *m, pid_t pid, struct sa_error *e);
 
 /* Makes a profile file of the rows, in their order, with lines and names. Each row has the most
  * samples that it has at a moment, and none if that is 0. root: as for sa_add_lines, or NULL. */
-bool sa_moments_file(const struct sa_moments *m, const char *root, struct sa_profile_file *ret,
+bool sa_moments_file(struct sa_moments *m, const char *root, struct sa_profile_file *ret,
                      struct sa_error *e);
 
 void sa_moments_free(struct sa_moments *m);

@@ -139,8 +139,7 @@ static int run(char **argv, struct sa_moments *m, double every, int *ret_error)
 }
 
 /* Makes the page of a profile, in its place of the folder, or that of a time line. */
-static void make_page(const char *folder, const struct sa_moments *m, const char *title,
-                      const char *page)
+static void make_page(const char *folder, struct sa_moments *m, const char *title, const char *page)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
     char path[SA_RUN_PROFILE_MAX + 16];

@@ -5,6 +5,7 @@
 usage: timeline.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CHURN CASE
 """
 import json
+import math
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402  # pylint: disable=wrong-import-position
 from diff import ask, churn, profile  # noqa: E402  # pylint: disable=wrong-import-position
-from files import out_of  # noqa: E402  # pylint: disable=wrong-import-position
+from files import at_exit, out_of  # noqa: E402  # pylint: disable=wrong-import-position
 from page import check_quiet, compare_tables, data_of, exactly  # noqa: E402  # pylint: disable=wrong-import-position
 from profile import INTERVAL, Profile, Worker, run_case  # noqa: E402  # pylint: disable=wrong-import-order,wrong-import-position
 
@@ -127,6 +128,45 @@ def case_bounded(test):
             break
     times = json.loads(data_of(page))['moments']['times']
     assert os.path.getsize(page) < 2 << 20
+
+
+def in_use(path, period):
+    """What an event trace saw in use after each event, by its labels."""
+    own, live, blocks, sums = Profile(path), 0, {}, []
+    for _, _, labels in own.samples:
+        labels = {key: value[0] if isinstance(value, tuple) else value for key, value in labels.items()}
+        size, handle = labels['bytes'], labels['alloc_handle']
+        p = -math.expm1(size * math.log1p(-1 / period)) if period > 1 else 1
+        if 'deallocation_time' not in labels:
+            blocks[handle] = size / (p if p <= 0.99 else 1)
+            live += blocks[handle]
+        elif handle in blocks:
+            live -= blocks.pop(handle)
+        else:
+            continue
+        sums.append(live)
+    return sums
+
+
+def case_events(test):
+    """An event trace: each event is a moment, and where there are too many, no peak is lost."""
+    for interval, more in ((1 << 17, False), (4096, True)):
+        path, page = at_exit(test, 'e.pb.gz', interval, ',profile_type:events,event_bytes:16m'), out_of(test, 'page.html')
+        assert test.run('flame', '-o', page, path).stdout == ''
+        sums, tab = in_use(path, interval), open_page(test, page)
+        totals, rows = tab.js('moments.times.map((_, at) => timeLine.totals[at].value)'), tab.js('profile.rowCount')
+        assert len(totals) == (2000 if more else len(sums)) and (len(sums) > 4000) == more, (len(totals), len(sums))
+        if not more:
+            assert all(abs(a - b) <= rows for a, b in zip(totals, sums))
+        assert abs(max(totals) - max(sums)) <= rows and abs(totals[-1] - sums[-1]) <= rows, (max(totals), max(sums), totals[-1], sums[-1])
+        assert tab.js('moments.times.every((time, at) => !at || time >= moments.times[at - 1])')
+        tab.js('showMoment(%d)' % (len(totals) // 2))
+        assert tab.js('all.value') == totals[len(totals) // 2]
+        said = tab.js('element("missed").textContent')
+        assert said.startswith('What the trace saw allocated and not freed.'), said
+        low, high = tab.js('(() => { const t = timeLine.totals.at(-1); return [t.low, t.high]; })()')
+        assert low <= 20000 * 1500 + 40 * 700000 and high >= totals[-1], (low, high)
+    assert 'inuse_space' in test.run('flame', '-m', 'allocated_space', '-o', page, path, code=2).stderr
 
 
 def run_page(test, page, *program, every='0.1', more=()):
