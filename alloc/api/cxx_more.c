@@ -15,8 +15,8 @@
 #include "alloc/api/init.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
-#include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
+#include "alloc/front/block.h"
 #include "alloc/front/fast_path.h"
 
 #include <stdint.h>
@@ -58,9 +58,10 @@ static bool replaced(void)
     return SA_UNLIKELY(sa_load_relaxed(&sa_replaced_maybe)) && sa_replaced_cxx();
 }
 
-static struct sized_block sized(void *p, size_t size)
+/* A block of a wide alignment has no size class, however small it is. */
+static struct sized_block sized(void *p, size_t size, size_t align)
 {
-    if (size <= SA_MID_MAX - sa_hardening.tail && !replaced())
+    if (sa_block_class(size ? size : 1, align) && !replaced())
         size = malloc_usable_size(p);
     return (struct sized_block){p, size};
 }
@@ -71,7 +72,7 @@ SA_EXPORT struct sized_block __size_returning_new(size_t size)
 
     if (!p && !replaced())
         p = sa_entry_alloc(size, 1, 0, SA_ENTRY_NEW, SA_CALLER);
-    return sized(p ? p : _Znwm(size), size); /* which calls the new_handler, and throws */
+    return sized(p ? p : _Znwm(size), size, 1); /* which calls the new_handler, and throws */
 }
 
 SA_EXPORT struct sized_block __size_returning_new_aligned(size_t size, size_t align)
@@ -81,7 +82,7 @@ SA_EXPORT struct sized_block __size_returning_new_aligned(size_t size, size_t al
     if (!replaced() && sa_is_pow2(align))
         p = sa_entry_alloc(size, align, 0, SALLOC_KIND_ALIGNED | SA_CALLER_FAMILY(SA_FAMILY_NEW),
                            SA_CALLER);
-    return sized(p ? p : _ZnwmSt11align_val_t(size, align), size);
+    return sized(p ? p : _ZnwmSt11align_val_t(size, align), size, align);
 }
 
 #define UNUSED __attribute__((unused))

@@ -33,14 +33,21 @@ extern void dallocx(void *p, int flags);
 extern void sdallocx(void *p, size_t size, int flags);
 extern size_t nallocx(size_t size, int flags);
 
-/* libc's declarations of these differ between versions. */
+/* libc's declarations of it differ between versions. */
 extern size_t malloc_usable_size(void *p);
-extern void free_sized(void *p, size_t size);
-extern void free_aligned_sized(void *p, size_t align, size_t size);
 
 static size_t align_of(int flags)
 {
     return (size_t)1 << (flags & LG_ALIGN);
+}
+
+/* With ZERO, all that the program may use is zero, not only what it asks for: a zeroed array that
+ * grows in turn is zero throughout. */
+static size_t bytes_of(size_t size, int flags)
+{
+    size_t usable = flags & ZERO ? nallocx(size, flags) : 0;
+
+    return sa_max(sa_max(size, usable), 1);
 }
 
 SA_EXPORT void *mallocx(size_t size, int flags)
@@ -49,7 +56,7 @@ SA_EXPORT void *mallocx(size_t size, int flags)
 
     if (align <= SA_MIN_ALIGN && !(flags & ZERO))
         return sa_own_malloc(sa_max(size, 1));
-    return sa_entry_alloc(sa_max(size, 1), align, (flags & ZERO) != 0,
+    return sa_entry_alloc(bytes_of(size, flags), align, (flags & ZERO) != 0,
                           align > SA_MIN_ALIGN ? SALLOC_KIND_ALIGNED : SALLOC_KIND_MALLOC,
                           SA_CALLER);
 }
@@ -67,7 +74,7 @@ SA_EXPORT void *rallocx(void *p, size_t size, int flags)
     old = malloc_usable_size(p);
     if (nallocx(size, flags) == old && !((uintptr_t)p & (align - 1)))
         return p;
-    q = sa_entry_alloc(size, align, (flags & ZERO) != 0,
+    q = sa_entry_alloc(bytes_of(size, flags), align, (flags & ZERO) != 0,
                        align > SA_MIN_ALIGN ? SALLOC_KIND_ALIGNED : SALLOC_KIND_MALLOC, SA_CALLER);
     if (!q)
         return NULL;
@@ -93,15 +100,12 @@ SA_EXPORT void dallocx(void *p, int flags __attribute__((unused)))
     sa_own_free(p);
 }
 
-/* The size may be any from the requested to the usable one. A large block knows only the first. */
-SA_EXPORT void sdallocx(void *p, size_t size, int flags)
+/* The size may be any from the requested one to what nallocx says. Large, sampled and guarded
+ * blocks know only the first, so none is checked. */
+SA_EXPORT void sdallocx(void *p, size_t size __attribute__((unused)),
+                        int flags __attribute__((unused)))
 {
-    if (size > SA_MID_MAX - sa_hardening.tail || align_of(flags) > SA_PAGE_BYTES)
-        sa_own_free(p);
-    else if (align_of(flags) > SA_MIN_ALIGN)
-        free_aligned_sized(p, align_of(flags), size);
-    else
-        free_sized(p, sa_max(size, 1));
+    sa_own_free(p);
 }
 
 /* In the hardened mode, a program may use exactly what it asked for. */
@@ -112,6 +116,8 @@ SA_EXPORT size_t nallocx(size_t size, int flags)
 
     sa_init();
     size = sa_max(size, 1);
+    if (align >> SA_ADDRESS_BITS)
+        return 0;
     if (sa_hardening.canaries)
         return sa_large_estimate(size) ? size : 0;
     cls = sa_block_class(size, align);

@@ -111,6 +111,13 @@ void test_sizes()
             operator delete(a.p, a.n, wide);
             operator delete(b.p, wide);
         }
+    for (std::size_t width = 32; width <= 1 << 16; width *= 2)
+        for (std::size_t size : {0, 1, 100, 5000, 100000}) {
+            __sized_ptr_t a = __size_returning_new_aligned(size, std::align_val_t(width));
+
+            CHECK(a.p && a.n >= size && reinterpret_cast<std::uintptr_t>(a.p) % width == 0);
+            operator delete(a.p, a.n, std::align_val_t(width));
+        }
     CHECK(throws([] { return __size_returning_new(too_much).p; }));
     CHECK(throws([] { return __size_returning_new_aligned(too_much, wide).p; }));
 }

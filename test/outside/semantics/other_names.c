@@ -41,7 +41,7 @@ static void test_one(size_t size, int flags)
     REQUIRE(p);
     usable = sallocx(p, flags);
     CHECK((uintptr_t)p % align_of(flags) == 0);
-    CHECK(!(flags & ZERO) || is_zero(p, 0, size));
+    CHECK(!(flags & ZERO) || is_zero(p, 0, usable));
     CHECK_SAYS(promised >= size && usable >= size, "%zu: %zu, %zu", size, promised, usable);
     /* Guarded blocks and a page of guard are smaller than promised, and never larger. */
     CHECK_SAYS(usable <= promised, "%zu flags %x: %zu, not %zu", size, flags, usable, promised);
@@ -51,7 +51,7 @@ static void test_one(size_t size, int flags)
     REQUIRE(q && (uintptr_t)q % align_of(flags) == 0);
     for (size_t i = 0; i < size; i++)
         CHECK(q[i] == 0x5a);
-    CHECK(!(flags & ZERO) || is_zero(q, usable, 3 * size));
+    CHECK(!(flags & ZERO) || is_zero(q, usable, sallocx(q, flags)));
     q = rallocx(q, size, flags);
     REQUIRE(q && q[0] == 0x5a && q[size - 1] == 0x5a);
     dallocx(q, flags);
@@ -59,6 +59,8 @@ static void test_one(size_t size, int flags)
     sdallocx(p, size, flags);
     p = mallocx(size, flags);
     sdallocx(p, sallocx(p, flags), flags);
+    p = mallocx(size, flags);
+    sdallocx(p, nallocx(size, flags), flags);
 }
 
 int main(void)
@@ -70,7 +72,7 @@ int main(void)
         for (size_t size = 1; size < 2000000; size = size * 3 + 1)
             test_one(size, all_flags[i]);
     CHECK(mallocx((size_t)1 << 62, 0) == NULL && nallocx((size_t)1 << 63, 0) == 0);
-    CHECK(mallocx(100, LG_ALIGN(62)) == NULL);
+    CHECK(mallocx(100, LG_ALIGN(62)) == NULL && nallocx(100, LG_ALIGN(62)) == 0);
     free(mallocx(100, 0));
     dallocx(malloc(100), 0);
     return check_end();
