@@ -421,15 +421,19 @@ int salloc_profile_iterate_events(const salloc_profile *profile,
 /**
  * Adds a function that is called for each sample (when the block was allocated, before the program
  * gets it) and for each free of a sampled block (before the memory is used again). A block that
- * realloc moves, or changes in size as a large block, is freed and allocated. At most 8 hooks
- * exist.
+ * realloc moves is freed and allocated, and so is a large block whose pages become more or fewer. A
+ * block that stays as it is has no event; its free has the requested size of the last realloc. At
+ * most 8 hooks exist.
  *
  * The call comes from inside malloc, free and their kin, in the thread that called them. That
  * thread holds no lock of salloc's. Hooks may run in several threads at a time.
  *
  * - A hook may allocate and free. What it allocates is not sampled. If it frees a sampled block, it
  *   is called for that, inside the call.
- * - It must not fork, nor throw, nor leave by longjmp.
+ * - It must not pass the block's address to malloc's family, malloc_usable_size included: the block
+ *   is not yet, or no longer, the program's.
+ * - It must not fork, nor throw, nor leave by longjmp, nor be cancelled: a thread that may be
+ *   cancelled disables that while the hook calls a cancellation point, such as write.
  * - It must not wait for a lock that another thread may hold while it allocates, frees or forks.
  * - The struct, and the stacks, are valid during the call only.
  *
