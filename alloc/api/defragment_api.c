@@ -6,6 +6,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
 #include "alloc/base/sort.h"
+#include "alloc/fork/fork_gate.h"
 #include "alloc/front/defragment.h"
 #include "alloc/middle/central_move.h"
 
@@ -19,7 +20,11 @@ SA_RARE SA_EXPORT int salloc_worth_moving(const void *p)
 
 SA_RARE SA_EXPORT void *salloc_move(void *p)
 {
-    return sa_front_move(p);
+    int saved = errno;
+    void *q = sa_front_move(p);
+
+    errno = saved;
+    return q;
 }
 
 static bool more_excess(const void *a, const void *b)
@@ -40,6 +45,10 @@ SA_RARE SA_EXPORT size_t salloc_defragment_targets(struct salloc_defragment_targ
         return 0;
     }
     sa_init();
+    if (!sa_fork_gate_enter()) {
+        errno = EAGAIN;
+        return 0;
+    }
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         struct sa_central_holes holes = sa_central_holes(cls);
 
@@ -48,6 +57,7 @@ SA_RARE SA_EXPORT size_t salloc_defragment_targets(struct salloc_defragment_targ
                                                          holes.free_objects,
                                                          holes.whole_spans * holes.span_bytes};
     }
+    sa_fork_gate_leave();
     sa_sort(all, n, sizeof(*all), more_excess);
     if (count)
         memcpy(targets, all, sa_min(n, count) * sizeof(*all));

@@ -44,17 +44,32 @@ bool sa_central_worth_moving(const struct sa_span *s, unsigned cls)
            live * spans <= spans * objects - free_objects;
 }
 
-/* Takes the first free object of the fullest span of a class, if the span is fuller than `than`
+/* Returns the first span of the fullest list that has one besides `than`. */
+static struct sa_span *fullest(const struct central *c, const struct sa_span *than)
+    SA_REQUIRES(SA_RANK_CENTRAL)
+{
+    for (unsigned filled = c->filled & ~(1u << NEW_LIST); filled; filled &= filled - 1) {
+        struct sa_span *s = c->lists[sa_lowest_bit(filled)];
+
+        if (s == than)
+            s = s->next;
+        if (s)
+            return s;
+    }
+    return NULL;
+}
+
+/* Takes the first free object of the fullest span of a class, if the span is as full as `than`
  * (NULL: any span with objects in use will do). */
 static void *take_fuller(struct central *c, unsigned cls, const struct sa_span *than)
     SA_REQUIRES(SA_RANK_CENTRAL)
 {
-    unsigned filled = c->filled & ~(1u << NEW_LIST), before;
-    struct sa_span *s = filled ? c->lists[sa_lowest_bit(filled)] : NULL;
+    struct sa_span *s = fullest(c, than);
+    unsigned before;
     uint64_t bits;
     void *object = NULL;
 
-    if (!s || s == than || (than && central_load(s) < central_load(than)))
+    if (!s || (than && central_load(s) < central_load(than)))
         return NULL;
     before = central_load(s);
     bits = s->bits;
@@ -112,7 +127,7 @@ SA_RARE struct sa_central_holes sa_central_holes(unsigned cls)
     c = &sa_centrals[sa_first_use_index(cls)];
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     holes.spans = c->spans;
-    holes.free_objects = c->free_objects;
+    holes.free_objects = c->free_objects - (size_t)c->utilization[0] * k->objects;
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     holes.span_bytes = (size_t)k->pages << SA_PAGE_SHIFT;
     holes.whole_spans = holes.free_objects / k->objects;

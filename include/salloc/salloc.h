@@ -327,7 +327,8 @@ struct salloc_defragment_target {
  * @param target_bytes sizeof(struct salloc_defragment_target): a later version may have more
  * fields.
  * @return how many classes have excess bytes, which may be more than count; 0 with errno EINVAL if
- *         targets is NULL, or target_bytes is not a size that this version knows.
+ *         targets is NULL, or target_bytes is not a size that this version knows, EAGAIN if another
+ *         thread forks.
  */
 size_t salloc_defragment_targets(struct salloc_defragment_target *targets, size_t count,
                                  size_t target_bytes);

@@ -6,9 +6,12 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define BLOCKS 4000
 
@@ -32,6 +35,42 @@ static void check_targets(int sparse)
     CHECK(salloc_defragment_targets(t, 1, 8) == 0 && errno == EINVAL);
 }
 
+static int over; /* atomic */
+
+static void *ask(void *unused)
+{
+    struct salloc_defragment_target t;
+
+    while (!__atomic_load_n(&over, __ATOMIC_RELAXED))
+        salloc_defragment_targets(&t, 1, sizeof(t));
+    return unused;
+}
+
+/* A child of fork, which was made while a thread asked, can allocate. */
+static void fork_while_asked(void)
+{
+    pthread_t thread;
+
+    CHECK(pthread_create(&thread, NULL, ask, NULL) == 0);
+    for (int i = 0; i < 200; i++) {
+        int status = 0;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            alarm(20);
+            for (size_t size = 16; size < 100000; size *= 2)
+                for (int k = 0; k < 50; k++)
+                    blocks[k] = malloc(size);
+            _exit(0);
+        }
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+        if (status)
+            break;
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+}
+
 static size_t fragmentation(void)
 {
     size_t bytes = 0;
@@ -44,6 +83,8 @@ int main(void)
 {
     int on_stack = 1, asked = 0, moved = 0;
     size_t before;
+
+    check_begin();
 
     CHECK(!salloc_worth_moving(NULL) && !salloc_worth_moving(&on_stack));
     for (int i = 0; i < BLOCKS; i++) {
@@ -83,5 +124,6 @@ int main(void)
             CHECK(blocks[i][k] == (char)i);
         free(blocks[i]);
     }
-    return 0;
+    fork_while_asked();
+    return check_end();
 }
