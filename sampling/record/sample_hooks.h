@@ -15,7 +15,6 @@
 #ifndef SA_SAMPLING_RECORD_SAMPLE_HOOKS_H
 #define SA_SAMPLING_RECORD_SAMPLE_HOOKS_H
 
-#include "alloc/base/thread_safety.h"
 #include "include/salloc/profile.h"
 #include "sampling/record/recording.h"
 
@@ -32,11 +31,11 @@ bool sa_sample_hooks_add(sa_sample_hook *hook, void *arg);
 bool sa_sample_hooks_remove(sa_sample_hook *hook, void *arg);
 
 /*
- * Calls the hooks for a sample that was just added, or (freed) that is about to be removed, whose
- * record is the caller's. free_stack: NULL: not known. Does nothing without hooks: callers ask
- * sa_recordings_want_frees before, which costs a branch.
+ * Inside the gate: calls the hooks for a sample that was just added, or (freed) that is about to be
+ * removed, whose record is the caller's. free_stack: NULL: not known. Does nothing without hooks:
+ * callers ask sa_recordings_want_frees before, which costs a branch.
  */
 void sa_sample_hooks_call(const struct sa_sample *sample, const struct sa_stack *free_stack,
-                          bool freed) SA_INSIDE_GATE;
+                          bool freed);
 
 #endif
