@@ -6,6 +6,7 @@
  */
 
 const COARSE = 0.5; /* from this mean probability on, the number of missed blocks is coarse */
+const GROWTH_MIN = 1e-4; /* of the samples of a total, so that their sums are off by 0.1 % */
 const CHANGE_ERROR = 0.05; /* of an interval, and of all frames together that are coloured */
 
 /* Sums of both profiles, and what the width of a frame is. */
@@ -72,11 +73,37 @@ function changeInterval(pair, blocks, weight, total, error) {
 
         return {value: estimateOf(sums), ...ends};
     };
-    const gone = rangeOf(pair.before), come = rangeOf(pair.after);
+    const gone = pair.noneGone ? {value: 0, low: 0, high: 0} : rangeOf(pair.before);
+    const come = rangeOf(pair.after);
     const value = come.value - gone.value, more = coarseBlock(pair, blocks);
 
     return {low: value - Math.hypot(come.value - come.low, gone.high - gone.value) - more,
             high: value + Math.hypot(come.high - come.value, gone.value - gone.low) + more};
+}
+
+/* Of sums that only grow, as what a process ever allocated: those of the time in between as a pair
+ * of which nothing has gone; null: they do not grow, or by less than they are accurate. */
+function growthOf({before, after}) {
+    const come = {...after}, none = {};
+
+    for (const name of SUMS) {
+        none[name] = 0;
+        if (name !== "value" && name !== "unknown")
+            come[name] = after[name] - before[name];
+    }
+    const samples = come.samples - come.solid, all = after.samples - after.solid;
+    const pair = {before: {...none, value: before.value, unknown: before.unknown}, after: come,
+                  noneGone: true};
+
+    if (samples < 0 || come.solid < 0)
+        return null;
+    if (!samples) {
+        for (const name of ["known", "mean", "variance", "squares", "bytes"])
+            come[name] = 0;
+        return pair;
+    }
+    return samples >= GROWTH_MIN * all && come.known > 0 && come.mean > 0 && come.squares > 0 &&
+        come.squares < come.variance ? pair : null;
 }
 
 /* The least error at which so many samples can tell a change from none. */

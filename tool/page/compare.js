@@ -30,7 +30,9 @@ class Comparison {
         this.about = this.data.metrics[metric];
         this.unit = this.profile.metrics[metric].unit;
         this.blocks = this.unit === "count";
-        this.isKnown = this.about.kind === "in use";
+        this.isSince = this.about.kind === "since";
+        this.isKnown = this.about.kind !== "plain"; /* there are intervals */
+        this.isJudged = this.isKnown && !this.isSince; /* a change may be chance */
         this.all = all;
         this.trees.clear();
     }
@@ -46,24 +48,25 @@ class Comparison {
     /* A pair of sums as a change: {before, after, value, interval: or null, gone, come}. */
     changeOf(pair, isTotal = false) {
         const {before, after} = pair, {unseen} = this.profile.data;
+        const between = this.isSince ? growthOf(pair) : pair;
         const samples = (of, other) => of.samples - of.solid + Math.max(0, of.solid - other.solid);
         const total = (this.blocks ? unseen.blocks : unseen.bytes) ?? Infinity;
-        const known = this.isKnown && !before.unknown && !after.unknown;
+        const known = this.isKnown && between && !before.unknown && !after.unknown;
 
         return {pair, before: before.value, after: after.value, value: after.value - before.value,
                 gone: samples(before, after), come: samples(after, before),
-                interval: known ? changeInterval(pair, this.blocks, this.weightOf(pair),
+                interval: known ? changeInterval(between, this.blocks, this.weightOf(between),
                                                  isTotal ? total : null, CHANGE_ERROR) : null};
     }
 
     /* Of a row of a table: as `sallocctl diff` has it. */
     directionOfRow(pair) {
-        return this.isKnown
+        return this.isJudged
             ? directionOf(pair, this.blocks, this.weightOf(pair), this.about.error) : 0;
     }
 
     directionOfNode(tree, node) {
-        if (!node || !this.isKnown)
+        if (!node || !this.isJudged)
             return 0;
         if (!this.trees.has(tree))
             this.trees.set(tree, new TreeChanges(tree, this.blocks,
@@ -97,7 +100,7 @@ class Comparison {
     }
 
     verdict(direction) {
-        return !this.isKnown ? "" : direction ? "chance does not explain it" : "within chance";
+        return !this.isJudged ? "" : direction ? "chance does not explain it" : "within chance";
     }
 
     /* All that is known of a node, in lines. */
@@ -108,8 +111,10 @@ class Comparison {
 
         if (!this.isKnown)
             return lines;
-        lines.push(this.intervalText(change), this.samplesText(change));
-        if (node)
+        lines.push(this.intervalText(change));
+        if (this.about.kind === "in use")
+            lines.push(this.samplesText(change));
+        if (node && this.isJudged)
             lines.push(this.verdict(this.directionOfNode(tree, node)));
         return lines;
     }
@@ -119,9 +124,9 @@ class Comparison {
         const change = this.changeOf(pair);
 
         return `${what}: ${this.signed(change.value)}, ` +
-            (this.isKnown ? `${this.intervalText(change)}, ${this.samplesText(change)}`
-                          : `from ${formatNumber(change.before, this.unit)} ` +
-                            `to ${formatNumber(change.after, this.unit)}`);
+            (this.isJudged ? `${this.intervalText(change)}, ${this.samplesText(change)}`
+                           : `from ${formatNumber(change.before, this.unit)} ` +
+                             `to ${formatNumber(change.after, this.unit)}`);
     }
 
     /* The lines above the graph: [total, interval, the rest]. */
@@ -129,18 +134,20 @@ class Comparison {
         const change = this.changeOf(this.all, true), {unit, about} = this;
         const from = `${formatNumber(change.before, unit)} before, ` +
             `${formatNumber(change.after, unit)} after`;
-        const why = {since: "What the process has allocated in between. ",
-                     allocated: "These are totals of two processes. ", plain: ""}[about.kind];
+        const interval = change.interval ? `${this.intervalText(change)}; ${from}` : from;
+        const samples = about.kind !== "in use" ? ""
+            : about.common < 0 ? `Samples: ${formatCount(change.gone)} before, ` +
+                `${formatCount(change.come)} after; which of them are the same is not known, so ` +
+                "the intervals are wide. "
+            : `Samples: ${formatCount(about.common)} in both, ` +
+                `${formatCount(change.gone)} gone, ${formatCount(change.come)} new. `;
+        const why = {since: "The change is what the process has allocated in between.",
+                     allocated: "These are totals of two processes. ", "in use": samples,
+                     plain: "These numbers have no intervals here."}[about.kind];
 
-        if (!this.isKnown)
-            return [this.signed(change.value), from,
-                    why + "The page has no intervals of these numbers."];
-        return [this.signed(change.value), `${this.intervalText(change)}; ${from}`,
-                `Samples: ${formatCount(about.common)} in both, ` +
-                    `${formatCount(change.gone)} gone, ` +
-                    `${formatCount(change.come)} new. Grey: within chance. If nothing has ` +
-                    "changed, 95 % of comparisons have no colour in the tables, and 95 % none " +
-                    "in the graph."];
+        return [this.signed(change.value), interval, why + (this.isJudged
+            ? "Grey: within chance. If nothing has changed, 95 % of comparisons have no colour " +
+              "in the tables, and 95 % none in the graph." : "")];
     }
 
     /* How the graph is painted: {color, label} of nodes. */
@@ -158,7 +165,7 @@ class Comparison {
     colorOf(flame, node) {
         const {tree} = flame, before = tree.difference(1, node), {color} = flame;
         const after = tree.difference(1 + SCREENED.length, node), net = after - before;
-        const direction = this.isKnown ? this.directionOfNode(tree, node) : Math.sign(net);
+        const direction = this.isJudged ? this.directionOfNode(tree, node) : Math.sign(net);
         const share = Math.abs(net) / Math.max(before, after, 1) / WIDE_CHANGE;
         const depth = Math.min(DEPTHS - 1, Math.floor(share * DEPTHS));
 
@@ -171,7 +178,7 @@ class Comparison {
     legend(flame) {
         const items = [["more", "more"], ["less", "less"]];
 
-        return this.isKnown ? [...items, ["within chance", "chance"]]
+        return this.isJudged ? [...items, ["within chance", "chance"]]
             .map(([text, name]) => [text, flame.color[name]])
             : items.map(([text, name]) => [text, flame.color[name]]);
     }
@@ -237,11 +244,11 @@ class ChangeTable extends TableView {
     }
 
     render() {
-        const rows = this.sorted(), body = [], {isKnown} = this.comparison;
+        const rows = this.sorted(), body = [], {isJudged} = this.comparison;
 
         this.showOrder();
         rows.slice(0, this.shown).forEach((row, i) => {
-            if (isKnown && !row.direction && (!i || rows[i - 1].direction))
+            if (isJudged && !row.direction && (!i || rows[i - 1].direction))
                 body.push(this.makeLine());
             body.push(this.makeRow(row));
         });
@@ -269,9 +276,11 @@ class ChangeTable extends TableView {
         this.addCell(tr, formatNumber(change.after, info.unit), "after");
         this.addCell(tr, comparison.signed(change.value), "change");
         this.addCell(tr, interval ? comparison.rangeText(interval) : "-", "interval");
-        this.addCell(tr, interval ? formatCount(change.gone) : "-", "gone");
-        this.addCell(tr, interval ? formatCount(change.come) : "-", "come");
-        tr.className = !comparison.isKnown ? "" : row.direction > 0 ? "more"
+        const counted = interval && comparison.about.kind === "in use";
+
+        this.addCell(tr, counted ? formatCount(change.gone) : "-", "gone");
+        this.addCell(tr, counted ? formatCount(change.come) : "-", "come");
+        tr.className = !comparison.isJudged ? "" : row.direction > 0 ? "more"
             : row.direction < 0 ? "less" : "chance";
         return tr;
     }

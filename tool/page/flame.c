@@ -9,6 +9,7 @@
  *   places            pairs: index of a frame, a line or 0
  *   stacks            for each: how many places it has in common with the one before, how many
  *                     follow, and these; root first
+ *   ever              of rows that have sums of their own: the row, and these sums
  *   lives             of profiles of lifetimes: three columns, in nanoseconds
  *   blocks            pairs: bytes of a block, probability that it is sampled; 0: not known
  *   stack, block, thread, values, samples
@@ -87,8 +88,8 @@ static void put_compared(struct writer *w, const char *before)
         sa_page_next(&w->to, i);
         w->to.fine =
             w->to.fine &&
-            sa_text_add(w->to.out, "{\"kind\":\"%s\",\"common\":%llu,\"error\":", kinds[of->kind],
-                        (unsigned long long)of->common.samples);
+            sa_text_add(w->to.out, "{\"kind\":\"%s\",\"common\":%lld,\"error\":", kinds[of->kind],
+                        of->common.known ? (long long)of->common.samples : -1);
         sa_page_put_double(&w->to, of->error);
         sa_page_put(&w->to, ",\"weight\":");
         sa_page_put_double(&w->to, of->weight);
@@ -103,7 +104,7 @@ static void put_head(struct writer *w, uint32_t metric, const char *title)
     static const char *const kinds[] = {[SA_FILE_OTHER] = "other",
                                         [SA_FILE_BYTES] = "bytes",
                                         [SA_FILE_BLOCKS] = "blocks",
-                                        [SA_FILE_EVER] = "other",
+                                        [SA_FILE_EVER] = "ever",
                                         [SA_FILE_PART] = "part"};
     struct sa_unseen unseen = w->diff ? w->diff->metrics[metric].unseen : sa_file_unseen(f);
 
@@ -324,6 +325,42 @@ static void put_lives(struct writer *w)
     sa_page_put(&w->to, "]");
 }
 
+/* The sums that a sample of the file has itself, or NULL. */
+static const struct sa_sums *sums_of(const struct writer *w, uint32_t sample)
+{
+    uint32_t first = w->diff ? w->diff->before->sample_count : UINT32_MAX;
+    const struct sa_profile_file *f = !w->diff         ? w->file
+                                      : sample < first ? w->diff->before
+                                                       : w->diff->after;
+    uint32_t at = f->samples[sample < first ? sample : sample - first].sums;
+
+    return at == SA_FILE_NONE ? NULL : &f->sums[at];
+}
+
+/* Sums of what was ever allocated: the row and the numbers of each that has any. */
+static void put_ever(struct writer *w)
+{
+    const struct sa_flame_frames *f = w->frames;
+    size_t count = 0;
+
+    sa_page_put_key(&w->to, "ever");
+    sa_page_put(&w->to, "[");
+    for (uint32_t i = 0; i < f->row_count; i++) {
+        const struct sa_sums *s = sums_of(w, f->rows[i].sample);
+
+        if (!s)
+            continue;
+        sa_page_next(&w->to, count++);
+        w->to.fine = w->to.fine &&
+                     sa_text_add(w->to.out, "[%u,%llu,%llu,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g]", i,
+                                 (unsigned long long)s->samples, (unsigned long long)s->certain,
+                                 s->certain_bytes, s->sampled_bytes, s->count - (double)s->samples,
+                                 s->bytes - s->sampled_bytes, s->count_variance, s->bytes_variance,
+                                 s->bytes_squares);
+    }
+    sa_page_put(&w->to, "]");
+}
+
 /* The number of samples behind a number. Of a comparison: those of one profile only, and -1 where
  * they are not known. */
 static long long samples_of(const struct writer *w, uint32_t metric, uint32_t sample)
@@ -358,7 +395,7 @@ static void put_values(struct writer *w)
     sa_page_put(&w->to, "[");
     for (uint32_t m = 0; m < file->type_count; m++) {
         enum sa_file_kind kind = sa_file_kind(file, m);
-        bool known = kind != SA_FILE_OTHER && kind != SA_FILE_EVER;
+        bool known = kind != SA_FILE_OTHER;
 
         sa_page_put(&w->to, m ? ",\n[" : "[");
         for (uint32_t i = 0; known && i < f->row_count; i++) {
@@ -393,6 +430,8 @@ static bool put_page(struct writer *w, uint32_t metric, const char *title, const
     put_threads(w);
     if (!w->diff && !w->moments)
         put_lives(w);
+    if (!w->moments)
+        put_ever(w);
     if (w->moments)
         sa_flame_put_moments(&w->to, w->moments, &frames);
     else

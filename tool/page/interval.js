@@ -71,6 +71,23 @@ class SumsTable {
         c[at + BYTES] += kind === "part" ? sum : n * a;
     }
 
+    /* Adds a row with sums of its own: [row, samples, certain, certain bytes, sampled bytes,
+     * missed, missed bytes, variance of blocks and of bytes, squares of bytes]. */
+    addSums(set, value, sums, blocks, from = 0) {
+        const c = this.cells, at = set * this.stride + from;
+        const [, samples, certain, certainBytes, bytes, missed, missedBytes, ...more] = sums;
+
+        c[at + VALUE] += value;
+        c[at + SAMPLES] += samples + certain;
+        c[at + SOLID] += certain;
+        c[at + BYTES] += bytes;
+        c[at + CERTAIN] += blocks ? certain : certainBytes;
+        c[at + KNOWN] += blocks ? samples : bytes;
+        c[at + MEAN] += blocks ? missed : missedBytes;
+        c[at + VARIANCE] += blocks ? more[0] : more[1];
+        c[at + SQUARES] += blocks ? missed : more[2];
+    }
+
     /* Adds a set of another table. */
     add(set, table, other) {
         const {stride} = this;

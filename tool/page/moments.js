@@ -8,7 +8,7 @@
 function prepareMoments(data) {
     const shown = data.metrics[data.shown].name;
 
-    data.metrics = data.metrics.filter((metric) => metric.kind !== "other");
+    data.metrics = data.metrics.filter(({kind}) => kind === "blocks" || kind === "bytes");
     data.shown = data.metrics.findIndex((metric) => metric.name === shown);
     data.values = data.metrics.map(() => new Float64Array(data.stack.length));
     data.samples = data.metrics.map(() => new Int32Array(data.stack.length));

@@ -23,6 +23,7 @@ class Profile {
         [this.frameOf, this.lineOf] = columnsOf(data.places, 2);
         this.decodeStacks(data.stacks);
         this.rowCount = data.stack.length;
+        this.everOf = new Map((data.ever || []).map((sums) => [sums[0], sums]));
         this.sizeOf = Float64Array.from(data.block, (i) => data.blocks[2 * i]);
         this.decadeOf = (data.lives ? data.lives[0] : []).map(decadeOf);
         this.sizes = [...new Set(this.sizeOf)].sort((a, b) => a - b);
@@ -87,15 +88,19 @@ class Profile {
     /* Adds each row that counts to a set of the table. */
     addRows(metric, filter, setOf, table) {
         const {data} = this, values = data.values[metric], samples = data.samples[metric];
-        const {kind} = this.metrics[metric], {side} = data;
+        const {kind: named, unit} = this.metrics[metric], {side} = data;
+        const ever = named === "ever", blocks = unit === "count";
+        const kind = !ever ? named : blocks ? "blocks" : "bytes";
 
         for (let row = 0; row < this.rowCount; row++) {
             if (values[row] === 0 || !this.passes(row, filter))
                 continue;
             const a = data.blocks[2 * data.block[row]], p = data.blocks[2 * data.block[row] + 1];
-            if (side)
-                table.addRow(setOf(row), values[row], kind, samples[row] ?? -1, a, p,
-                             side[row] * SUMS.length);
+            const from = side ? side[row] * SUMS.length : 0;
+            if (ever && values[row] > 0 && this.everOf.has(row))
+                table.addSums(setOf(row), values[row], this.everOf.get(row), blocks, from);
+            else if (side)
+                table.addRow(setOf(row), values[row], kind, samples[row] ?? -1, a, p, from);
             else
                 table.addRow(setOf(row), values[row], kind, samples[row] || -1, a, p);
             if (data.lives)
@@ -127,7 +132,7 @@ class Profile {
     /* What one sample stands for of the rarest blocks that pass the filter, for sets that may have
      * blocks without a sample. */
     unseenWeight(metric, filter) {
-        const {unseen} = this.data, bytes = this.metrics[metric].kind !== "blocks";
+        const {unseen} = this.data, bytes = this.metrics[metric].unit !== "count";
 
         if (filter.least > 0 && unseen.bytes === this.period) { /* all blocks have this interval */
             const p = this.probability(filter.least);
