@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks on mixed spans by way of the slow paths, while other threads take, free and resize blocks
- * on the same spans: no lookup fails, no two blocks overlap, and nothing is left at the end.
+ * on the same spans: no lookup fails, no two blocks overlap, and nothing is left at the end. All
+ * the time; and beyond a soft limit, where fuller spans become mixed, while pages of free objects
+ * go back.
  */
 #include "alloc/base/size_class.h"
 #include "alloc/front/slow_path.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/page_heap/account/limits.h"
 #include "test/support/cmocka.h"
 #include "test/support/counts.h"
 #include "test/support/random.h"
@@ -17,13 +20,16 @@
 #include <string.h>
 
 #define THREADS 4
-#define SLOTS   512
+#define SLOTS   512  /* that threads use in the first test */
+#define MORE    4096 /* and in the second one */
+#define MOST    65536
 #define ROUNDS  20000
 
 #define KEPT 64
 
-static size_t *kept[KEPT];   /* blocks of a page each, which stay where they are */
-static size_t *slots[SLOTS]; /* atomic: whoever takes a block out owns it */
+static size_t *kept[KEPT];  /* blocks of a page each, which stay where they are */
+static size_t *slots[MOST]; /* atomic: whoever takes a block out owns it */
+static size_t slot_count;   /* SLOTS or MORE */
 
 /* The first and the last word of a block hold its size. */
 static size_t *make(size_t size)
@@ -60,7 +66,7 @@ static void *work(void *arg)
         size_t most = 64 + test_random_below(&of_phase, 6000);
         size_t *old, *p = make(i % 8 ? 16 + 8 * test_random_below(&r, most / 8) : SA_PAGE_BYTES);
 
-        old = __atomic_exchange_n(&slots[test_random_below(&r, SLOTS)], p, __ATOMIC_ACQ_REL);
+        old = __atomic_exchange_n(&slots[test_random_below(&r, slot_count)], p, __ATOMIC_ACQ_REL);
         if (old)
             finish(old, test_random_next(&r));
         if (i % 4 == 0 && kept[0])
@@ -70,31 +76,31 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void test_threads_share_mixed_spans(void **state)
+static void run_threads(void)
 {
     pthread_t threads[THREADS];
-    struct sa_mixed_stats s;
-    int64_t mixed = 0;
 
-    (void)state;
-    work((void *)77); /* on spans of classes, of which many become sparse */
-    sa_mixed_use = SA_MIXED_ALWAYS;
-    for (int i = 0; i < KEPT; i++) {
-        kept[i] = make(SA_PAGE_BYTES);
-        finish(make(SA_PAGE_BYTES), 1); /* so that spans are cut beside those that stay */
-    }
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    sa_mixed_stats(&s);
-    assert_true(s.conversions > 0);
-    assert_true(s.taken > 100);
-    for (int i = 0; i < SLOTS; i++)
+}
+
+static void finish_all(void)
+{
+    struct sa_mixed_stats s;
+    int64_t mixed = 0;
+
+    for (size_t i = 0; i < MOST; i++) {
         if (slots[i])
             finish(slots[i], 1);
-    for (int i = 0; i < KEPT; i++)
-        finish(kept[i], 1);
+        slots[i] = NULL;
+    }
+    for (int i = 0; i < KEPT; i++) {
+        if (kept[i])
+            finish(kept[i], 1);
+        kept[i] = NULL;
+    }
     sa_mixed_validate();
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++)
         mixed += (int64_t)(sa_mixed_objects(cls) * sa_size_classes.of[cls].size);
@@ -102,10 +108,58 @@ static void test_threads_share_mixed_spans(void **state)
     assert_int_equal(mixed, s.used_bytes);
 }
 
+static void test_threads_share_mixed_spans(void **state)
+{
+    struct sa_mixed_stats s;
+
+    (void)state;
+    slot_count = SLOTS;
+    work((void *)77); /* on spans of classes, of which many become sparse */
+    sa_mixed_use = SA_MIXED_ALWAYS;
+    for (int i = 0; i < KEPT; i++) {
+        kept[i] = make(SA_PAGE_BYTES);
+        finish(make(SA_PAGE_BYTES), 1); /* so that spans are cut beside those that stay */
+    }
+    run_threads();
+    sa_mixed_use = SA_MIXED_AUTO;
+    sa_mixed_stats(&s);
+    assert_true(s.conversions > 0);
+    assert_true(s.taken > 100);
+    finish_all();
+}
+
+static void test_threads_beyond_a_limit(void **state)
+{
+    struct sa_limit_stats limit;
+    struct sa_mixed_stats before, s;
+    struct test_random r = {5};
+
+    (void)state;
+    /* Half of short blocks stay, 16 MiB, so that hardly a page has free objects alone. */
+    for (size_t i = 0; i < MOST; i++)
+        slots[i] = make(16 + 8 * test_random_below(&r, 120));
+    for (size_t i = 0; i < MOST; i += 2) {
+        finish(slots[i], 1);
+        slots[i] = NULL;
+    }
+    slot_count = MORE;
+    sa_limits_set(SA_LIMIT_SOFT, 1 << 20);
+    sa_mixed_stats(&before);
+    run_threads();
+    sa_mixed_stats(&s);
+    assert_true(s.conversions > before.conversions);
+    assert_true(s.taken > before.taken + 100);
+    sa_limits_stats(SA_LIMIT_SOFT, &limit);
+    assert_true(limit.hits > 0);
+    finish_all();
+    sa_limits_set(SA_LIMIT_SOFT, SA_NO_LIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_share_mixed_spans),
+        cmocka_unit_test(test_threads_beyond_a_limit),
     };
 
     test_start(TEST_CACHE_LIMIT);
