@@ -53,8 +53,6 @@ static void serve(const struct options *o, struct sa_error *e)
                      "whoever can connect by TCP would see the heaps of all users: name the user "
                      "whose processes to show with --user; --user root: of all");
     } else {
-        printf("listening at %s\n", listener.shown);
-        fflush(stdout);
         sa_serve(&listener, &user, e);
     }
     sa_serve_listen_end(&listener);

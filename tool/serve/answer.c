@@ -10,10 +10,10 @@
 #include "tool/reading/output.h"
 #include "tool/reading/processes.h"
 #include "tool/serve/families.h"
+#include "tool/serve/sweep.h"
 #include "tool/stats/stats_page.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char page_head[] =
@@ -28,19 +28,10 @@ static const char page_head[] =
     "<table><tr><th scope=\"col\">PID</th><th scope=\"col\">name</th><th scope=\"col\">RSS</th>"
     "<th scope=\"col\">in use</th><th scope=\"col\">samples</th><th></th></tr>\n";
 
-static const char page_end[] = "</table>\n</body></html>\n";
+static const char page_rows_end[] = "</table>\n";
+static const char page_end[] = "</body></html>\n";
 
-/* A process, if it runs on salloc and may be read. */
-static bool open_process(pid_t pid, struct sa_reading *ret)
-{
-    struct sa_error e = {SA_EXIT_DONE, ""};
-    char number[16];
-
-    snprintf(number, sizeof(number), "%d", pid);
-    return sa_reading_open_numbers(ret, number, &e);
-}
-
-static void put_row(struct sa_reading *r)
+static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_process process;
@@ -49,86 +40,88 @@ static void put_row(struct sa_reading *r)
     uint64_t samples = 0;
     int pid = r->target.pid;
 
+    (void)arg;
     sa_live_count(&r->target, &r->table, &samples, &bytes, &e);
     if (e.code)
-        return;
+        return false;
     sa_process_read(pid, &process);
     sa_human_bytes((double)process.resident, resident);
     sa_human_bytes(bytes > 0 && bytes < 1e18 ? bytes : 0, used);
-    printf("<tr><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%llu</td><td>"
-           "<a href=\"/flame?pid=%d\">flame graph</a> "
-           "<a href=\"/stats?pid=%d\">stats</a> "
-           "<a href=\"/debug/pprof/heap?pid=%d\">heap</a> "
-           "<a href=\"/debug/pprof/allocs?pid=%d&amp;seconds=30\">allocations of 30 s</a>"
-           "</td></tr>\n",
-           pid, process.name, resident, used, (unsigned long long)samples, pid, pid, pid, pid);
+    return sa_text_add(
+        out,
+        "<tr><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td>%llu</td><td>"
+        "<a href=\"/flame?pid=%d\">flame graph</a> "
+        "<a href=\"/stats?pid=%d\">stats</a> "
+        "<a href=\"/debug/pprof/heap?pid=%d\">heap</a> "
+        "<a href=\"/debug/pprof/allocs?pid=%d&amp;seconds=30\">allocations of 30 s</a>"
+        "</td></tr>\n",
+        pid, process.name, resident, used, (unsigned long long)samples, pid, pid, pid, pid);
 }
 
-static bool answer_index(struct sa_error *e)
+static bool take_row(pid_t pid, const char *data, size_t bytes, void *arg)
 {
-    size_t count;
-    pid_t *list = sa_processes_list(&count);
-    struct sa_reading r;
+    (void)pid;
+    (void)arg;
+    return fwrite(data, 1, bytes, stdout) == bytes;
+}
 
-    if (!list) {
-        sa_error_set(e, SA_EXIT_FAILED, "/proc cannot be read");
-        return false;
-    }
+static void answer_index(struct sa_error *e)
+{
+    struct sa_sweep sweep = {.make = make_row, .take = take_row};
+
     printf("%s", page_head);
-    for (size_t i = 0; i < count; i++) {
-        if (!open_process(list[i], &r))
-            continue;
-        put_row(&r);
-        sa_reading_close(&r);
-    }
+    if (!sa_sweep(&sweep, e))
+        return;
+    printf("%s", page_rows_end);
+    if (sweep.unread)
+        printf("<p>%zu processes could not be read.</p>\n", sweep.unread);
     printf("%s", page_end);
-    free(list);
-    return true;
 }
 
-/* Adds the metrics of a process; one that ends meanwhile, or makes no sense, is left out. */
-static bool add_metrics(struct sa_families *f, struct sa_reading *r, enum sa_report_kind kind)
+struct metrics {
+    struct sa_families families;
+    enum sa_report_kind kind;
+};
+
+static bool make_metrics(struct sa_reading *r, void *arg, struct sa_buffer *out)
 {
+    const struct metrics *metrics = arg;
     struct sa_error e = {SA_EXIT_DONE, ""};
-    struct sa_buffer page = {NULL, 0, 0};
+
+    return sa_stats_page(&r->target, &r->table, metrics->kind, NULL, out, NULL, &e) ||
+           e.code == SA_EXIT_NONE;
+}
+
+static bool take_metrics(pid_t pid, const char *data, size_t bytes, void *arg)
+{
+    struct metrics *metrics = arg;
     struct sa_process process;
     char labels[96];
-    bool fine = true;
 
-    sa_process_read(r->target.pid, &process);
-    snprintf(labels, sizeof(labels), "pid=\"%d\",name=\"%s\"", process.pid, process.name);
-    if (sa_stats_page(&r->target, &r->table, kind, NULL, &page, NULL, &e))
-        fine = sa_families_add(f, page.data, page.used, labels);
-    sa_buffer_free(&page);
-    return fine;
+    sa_process_read(pid, &process);
+    snprintf(labels, sizeof(labels), "pid=\"%d\",name=\"%s\"", pid, process.name);
+    return sa_families_add(&metrics->families, data, bytes, labels);
 }
 
-static bool answer_metrics(bool openmetrics, struct sa_error *e)
+static void answer_metrics(bool openmetrics, struct sa_error *e)
 {
-    enum sa_report_kind kind = openmetrics ? SA_REPORT_OPENMETRICS : SA_REPORT_PROMETHEUS;
-    size_t count;
-    pid_t *list = sa_processes_list(&count);
-    struct sa_families families = {0};
+    struct metrics metrics = {.kind = openmetrics ? SA_REPORT_OPENMETRICS : SA_REPORT_PROMETHEUS};
+    struct sa_sweep sweep = {.make = make_metrics, .take = take_metrics, .arg = &metrics};
     struct sa_buffer text = {NULL, 0, 0};
-    struct sa_reading r;
-    bool fine = list != NULL;
 
-    for (size_t i = 0; fine && i < count; i++) {
-        if (!open_process(list[i], &r))
-            continue;
-        fine = add_metrics(&families, &r, kind);
-        sa_reading_close(&r);
+    if (sa_sweep(&sweep, e)) {
+        if (sa_families_put(&metrics.families, &text) &&
+            sa_text_add(&text,
+                        "# TYPE salloc_unread_processes gauge\n"
+                        "# HELP salloc_unread_processes processes on salloc, or that may be, that "
+                        "could not be read\nsalloc_unread_processes %zu\n%s",
+                        sweep.unread, openmetrics ? "# EOF\n" : ""))
+            sa_output_bytes(text.data, text.used, false, NULL, e);
+        else
+            sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the metrics");
     }
-    fine = fine && sa_families_put(&families, &text) &&
-           (!openmetrics || sa_text_put(&text, "# EOF\n", 6));
-    if (fine)
-        sa_output_bytes(text.data, text.used, false, NULL, e);
-    else
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the metrics, or no /proc");
     sa_buffer_free(&text);
-    sa_families_free(&families);
-    free(list);
-    return !e->code;
+    sa_families_free(&metrics.families);
 }
 
 static void answer_stats(struct sa_reading *r, struct sa_error *e)

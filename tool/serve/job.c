@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +16,24 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define QUICK_MAX    4
-#define SLOW_MAX     (SA_JOBS_RUNNING_MAX - QUICK_MAX)
-#define SECONDS_MAX  60 /* of a job that only reads */
-#define CPU_SECONDS  30
-#define MEMORY_MAX   (4ull << 30) /* that it may map */
-#define ANSWER_MAX   (256ull << 20)
-#define FIRST_UNUSED 4 /* descriptors of a child: 0 to 2, and the pipe */
+#define QUICK_MAX      4
+#define SLOW_MAX       (SA_JOBS_RUNNING_MAX - QUICK_MAX)
+#define QUICK_WAIT     64 /* that may wait */
+#define SLOW_WAIT      16
+#define WAIT_SECONDS   60
+#define UNSENT_MAX     (512ull << 20)
+#define CLOSED_SECONDS 1  /* from the end of its output to that of a child */
+#define SECONDS_MAX    60 /* of a job that only reads */
+#define CPU_SECONDS    30
+#define MEMORY_MAX     (4ull << 30) /* that it may map */
+#define ANSWER_MAX     (256ull << 20)
+#define FIRST_UNUSED   4 /* descriptors of a child: 0 to 2, and the pipe */
 
 double sa_jobs_now(void)
 {
@@ -45,21 +52,41 @@ struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *r
                           const struct sa_serve_user *user, void *owner)
 {
     struct sa_job *job = calloc(1, sizeof(*job)), **end = &jobs->first;
+    unsigned waiting = 0;
 
     if (!job)
         return NULL;
-    *job =
-        (struct sa_job){.request = *request, .user = *user, .owner = owner, .ends = -1, .file = -1};
-    while (*end)
-        end = &(*end)->next;
+    *job = (struct sa_job){.request = *request,
+                           .user = *user,
+                           .owner = owner,
+                           .ends = -1,
+                           .file = -1,
+                           .deadline = sa_jobs_now() + WAIT_SECONDS};
+    for (; *end; end = &(*end)->next)
+        waiting += (*end)->state == SA_JOB_WAITS && is_slow(*end) == is_slow(job);
+    if (waiting >= (is_slow(job) ? SLOW_WAIT : QUICK_WAIT)) {
+        free(job);
+        return NULL;
+    }
     *end = job;
     return job;
 }
 
 /* --- the child --- */
 
+/* Gives up what a server that is not root's may have: capabilities to read others' processes. */
+static bool drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    return syscall(SYS_capset, &header, none) == 0;
+}
+
 static bool become(const struct sa_serve_user *user)
 {
+    if (geteuid() != 0)
+        return drop_capabilities();
     return !user->other ||
            (setgroups(0, NULL) == 0 && setresgid(user->gid, user->gid, user->gid) == 0 &&
             setresuid(user->uid, user->uid, user->uid) == 0);
@@ -105,9 +132,14 @@ static void child_main(const struct sa_job *job, int end)
 
 static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
 {
+    struct stat s;
+
     close(job->ends);
     job->ends = -1;
     *(is_slow(job) ? &jobs->slow : &jobs->quick) -= 1;
+    if (fstat(job->file, &s) == 0)
+        job->bytes = (uint64_t)s.st_size;
+    jobs->unsent += job->bytes;
     job->status = status;
     job->state = SA_JOB_DONE;
 }
@@ -135,30 +167,59 @@ static bool start(struct sa_jobs *jobs, struct sa_job *job)
     return true;
 }
 
-static void kill_child(const struct sa_job *job)
+/* Waits for children that were killed, as far as they have ended. */
+static void bury(struct sa_jobs *jobs)
 {
+    for (size_t i = 0; i < SA_JOBS_RUNNING_MAX; i++)
+        if (jobs->dead[i] && waitpid(jobs->dead[i], NULL, WNOHANG) != 0)
+            jobs->dead[i] = 0;
+}
+
+/* Kills a child and what it has started. It may take its time to end, in the kernel. */
+static void kill_child(struct sa_jobs *jobs, const struct sa_job *job)
+{
+    size_t free_place = SA_JOBS_RUNNING_MAX;
+
     kill(-job->child, SIGKILL);
     kill(job->child, SIGKILL);
-    while (waitpid(job->child, NULL, 0) < 0 && errno == EINTR)
-        ;
+    for (size_t i = 0; i < SA_JOBS_RUNNING_MAX; i++)
+        if (!jobs->dead[i])
+            free_place = i;
+    if (free_place < SA_JOBS_RUNNING_MAX)
+        jobs->dead[free_place] = job->child;
+    bury(jobs);
+}
+
+static bool may_start(const struct sa_jobs *jobs, const struct sa_job *job)
+{
+    unsigned dead = 0;
+
+    for (size_t i = 0; i < SA_JOBS_RUNNING_MAX; i++)
+        dead += jobs->dead[i] != 0;
+    return jobs->unsent < UNSENT_MAX && dead < SA_JOBS_RUNNING_MAX / 2 &&
+           (is_slow(job) ? jobs->slow < SLOW_MAX : jobs->quick < QUICK_MAX);
+}
+
+static void give_up(struct sa_job *job)
+{
+    job->status = 503;
+    job->state = SA_JOB_DONE;
 }
 
 void sa_jobs_run(struct sa_jobs *jobs)
 {
     double now = sa_jobs_now();
 
+    bury(jobs);
     for (struct sa_job *job = jobs->first; job; job = job->next) {
         if (job->state == SA_JOB_RUNS && now > job->deadline) {
-            kill_child(job);
+            kill_child(jobs, job);
             end_run(jobs, job, 504);
         }
-        if (job->state != SA_JOB_WAITS ||
-            (is_slow(job) ? jobs->slow >= SLOW_MAX : jobs->quick >= QUICK_MAX))
+        if (job->state != SA_JOB_WAITS)
             continue;
-        if (!start(jobs, job)) {
-            job->status = 503;
-            job->state = SA_JOB_DONE;
-        }
+        if (now > job->deadline || (may_start(jobs, job) && !start(jobs, job)))
+            give_up(job);
     }
 }
 
@@ -207,9 +268,10 @@ struct sa_job *sa_jobs_done(struct sa_jobs *jobs)
         int status = 0;
 
         if (job->state == SA_JOB_RUNS && has_ended(job)) {
-            while (waitpid(job->child, &status, 0) < 0 && errno == EINTR)
-                ;
-            end_run(jobs, job, status_of(status));
+            if (waitpid(job->child, &status, WNOHANG) != 0)
+                end_run(jobs, job, status_of(status));
+            else if (job->deadline > sa_jobs_now() + CLOSED_SECONDS)
+                job->deadline = sa_jobs_now() + CLOSED_SECONDS;
         }
         if (job->state == SA_JOB_DONE && job->owner)
             return job;
@@ -222,9 +284,10 @@ void sa_job_free(struct sa_jobs *jobs, struct sa_job *job)
     struct sa_job **at = &jobs->first;
 
     if (job->state == SA_JOB_RUNS) {
-        kill_child(job);
+        kill_child(jobs, job);
         end_run(jobs, job, 500);
     }
+    jobs->unsent -= job->bytes;
     while (*at && *at != job)
         at = &(*at)->next;
     if (*at)

@@ -11,6 +11,9 @@
 
 #include <poll.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#define SA_JOBS_RUNNING_MAX 16
 
 /* With whose rights a job reads processes. */
 struct sa_serve_user {
@@ -28,16 +31,19 @@ struct sa_job {
     pid_t child;
     int ends;        /* a pipe that the child holds open */
     int file;        /* the answer, or a line about the error; the caller's when it is done */
-    double deadline; /* seconds of the monotonic clock */
+    double deadline; /* seconds of the monotonic clock: to be started, or to be done */
+    uint64_t bytes;  /* of the answer, when it is done */
     unsigned status; /* of HTTP */
 };
 
 struct sa_jobs {
-    struct sa_job *first; /* in the order of their coming */
-    unsigned quick, slow; /* that run: those that only read, and those that watch */
+    struct sa_job *first;            /* in the order of their coming */
+    unsigned quick, slow;            /* that run: those that only read, and those that watch */
+    uint64_t unsent;                 /* bytes of answers that are done, and not freed */
+    pid_t dead[SA_JOBS_RUNNING_MAX]; /* children that were killed, and not waited for yet */
 };
 
-/* Enters a job. NULL: no memory. */
+/* Enters a job. NULL: no memory, or too many wait. */
 struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *request,
                           const struct sa_serve_user *user, void *owner);
 
@@ -48,7 +54,6 @@ void sa_job_free(struct sa_jobs *jobs, struct sa_job *job);
 void sa_jobs_run(struct sa_jobs *jobs);
 
 /* Fills in what to wait for; returns how many, at most SA_JOBS_RUNNING_MAX. */
-#define SA_JOBS_RUNNING_MAX 16
 size_t sa_jobs_poll(const struct sa_jobs *jobs, struct pollfd *ret);
 
 /* A job that has come to its end since the last call; NULL: there is none. */

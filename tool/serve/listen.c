@@ -28,10 +28,11 @@ static bool default_path(char *ret, size_t cap, struct sa_error *e)
     return false;
 }
 
-/* Removes a socket at which nobody listens. Anything else stays. */
+/* Removes a socket at which nobody listens. Anything else stays; a listener whose queue is full
+ * makes connect fail otherwise. */
 static void remove_left_over(const struct sockaddr_un *at)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct stat s;
 
     if (fd < 0)
@@ -45,6 +46,7 @@ static void remove_left_over(const struct sockaddr_un *at)
 static bool listen_unix(const char *path, struct sa_serve_listener *ret, struct sa_error *e)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct stat s;
     mode_t mask;
     int failed;
 
@@ -59,13 +61,15 @@ static bool listen_unix(const char *path, struct sa_serve_listener *ret, struct 
     mask = umask(0177); /* from the first moment */
     failed = ret->fd < 0 || bind(ret->fd, (struct sockaddr *)&at, sizeof(at)) != 0 ? errno : 0;
     umask(mask);
-    if (!failed && listen(ret->fd, BACKLOG) != 0)
+    if (!failed && (listen(ret->fd, BACKLOG) != 0 || lstat(path, &s) != 0))
         failed = errno;
     if (failed) {
         sa_error_set(e, SA_EXIT_FAILED, "%s: %s", path, strerror(failed));
         return false;
     }
     strcpy(ret->path, path);
+    ret->device = s.st_dev;
+    ret->inode = s.st_ino;
     snprintf(ret->shown, sizeof(ret->shown), "%s", path);
     return true;
 }
@@ -149,7 +153,10 @@ bool sa_serve_listen(const char *address, struct sa_serve_listener *ret, struct 
 
 void sa_serve_listen_end(struct sa_serve_listener *listener)
 {
-    if (listener->path[0])
+    struct stat s;
+
+    if (listener->path[0] && lstat(listener->path, &s) == 0 && s.st_dev == listener->device &&
+        s.st_ino == listener->inode)
         unlink(listener->path);
     if (listener->fd >= 0)
         close(listener->fd);

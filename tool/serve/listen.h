@@ -6,6 +6,7 @@
 #include "tool/base/error.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #define SA_SERVE_PATH_MAX 108 /* bytes of struct sockaddr_un */
 
@@ -13,7 +14,9 @@ struct sa_serve_listener {
     int fd;
     bool tcp;
     char path[SA_SERVE_PATH_MAX]; /* of a Unix socket */
-    char shown[192];              /* for people */
+    dev_t device;                 /* of that socket: it is removed only while it is this one */
+    ino_t inode;
+    char shown[192]; /* for people */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -32,13 +33,15 @@ struct server {
 struct client {
     struct client *next, **link;
     int fd;
-    struct ucred peer; /* of a Unix socket */
-    double until;      /* when it has had its time; 0: it waits for a job */
+    struct ucred peer;   /* of a Unix socket */
+    double until;        /* when it has had its time; 0: it waits for a job */
+    struct visit *visit; /* that waits for a job, or NULL */
 };
 
 struct visit {
     struct MHD_Connection *connection;
     struct sa_job *job;
+    bool gone; /* the client has closed the connection while it waited */
 };
 
 static volatile sig_atomic_t stopping;
@@ -106,6 +109,34 @@ static void cut_slow(struct server *s)
         }
 }
 
+/* Ends the jobs of clients that have gone. While a connection is suspended, libmicrohttpd does not
+ * look at it. */
+static void end_gone(struct server *s)
+{
+    struct pollfd fds[CONNECTIONS_MAX];
+    struct client *of[CONNECTIONS_MAX];
+    nfds_t count = 0;
+
+    for (struct client *c = s->clients; c && count < CONNECTIONS_MAX; c = c->next)
+        if (c->visit) {
+            of[count] = c;
+            fds[count++] = (struct pollfd){.fd = c->fd, .events = POLLRDHUP};
+        }
+    if (!count || poll(fds, count, 0) <= 0)
+        return;
+    for (nfds_t i = 0; i < count; i++) {
+        struct visit *visit = of[i]->visit;
+
+        if (!(fds[i].revents & (POLLRDHUP | POLLHUP | POLLERR)))
+            continue;
+        sa_job_free(&s->jobs, visit->job);
+        visit->job = NULL;
+        visit->gone = true;
+        of[i]->visit = NULL;
+        MHD_resume_connection(visit->connection);
+    }
+}
+
 /* --- answers --- */
 
 static enum MHD_Result respond(struct MHD_Connection *connection, unsigned status, const char *type,
@@ -121,6 +152,8 @@ static enum MHD_Result respond(struct MHD_Connection *connection, unsigned statu
     MHD_add_response_header(response, "Content-Type", type);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(response, "Allow", "GET, HEAD");
     result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;
@@ -192,21 +225,55 @@ static const char *parameter(struct MHD_Connection *connection, const char *name
     return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
+struct hosts {
+    unsigned count, local;
+};
+
+static enum MHD_Result add_host(void *cls, enum MHD_ValueKind kind, const char *name,
+                                const char *value)
+{
+    struct hosts *hosts = cls;
+
+    (void)kind;
+    if (strcasecmp(name, "Host") == 0) {
+        hosts->count++;
+        hosts->local += sa_serve_host_is_local(value);
+    }
+    return MHD_YES;
+}
+
+/* Whether the one header Host names this machine. */
+static bool host_is_local(struct MHD_Connection *connection)
+{
+    struct hosts hosts = {0, 0};
+
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, add_host, &hosts);
+    return hosts.count == 1 && hosts.local == 1;
+}
+
+/* Whether a browser says that another site has asked for this. Others do not say. */
+static bool is_foreign(struct MHD_Connection *connection)
+{
+    const char *site = header(connection, "Sec-Fetch-Site");
+
+    return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
+}
+
 /* Checks a request, and has it answered by a job. */
 static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection, const char *url,
                              const char *method, struct visit *visit)
 {
     struct client *client = client_of(connection);
-    const char *site = header(connection, "Sec-Fetch-Site"), *why;
+    const char *why;
     struct sa_serve_request request;
     struct sa_serve_user user;
     unsigned status;
 
     if (!client || !user_of(s, client, &user))
         return respond_text(connection, 403, "this is another user's server");
-    if (!sa_serve_host_is_local(header(connection, "Host")))
+    if (!host_is_local(connection))
         return respond_text(connection, 403, "the header Host names another machine");
-    if (site && strcmp(site, "cross-site") == 0 && strcmp(url, "/") != 0)
+    if (is_foreign(connection) && strcmp(url, "/") != 0)
         return respond_text(connection, 403, "another site may not ask for this");
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return respond_text(connection, 405, "GET and HEAD only");
@@ -215,13 +282,11 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *connection
                                header(connection, "Accept"), &request, &why);
     if (status != 200)
         return respond_text(connection, status, why);
-    if (strcmp(method, "HEAD") == 0)
-        return respond(connection, 200, sa_serve_request_type(&request),
-                       MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
     visit->job = sa_job_add(&s->jobs, &request, &user, visit);
     if (!visit->job)
-        return respond_text(connection, 503, "there is no memory");
+        return respond_text(connection, 503, "too many requests wait");
     client->until = 0;
+    client->visit = visit;
     MHD_suspend_connection(connection);
     return MHD_YES;
 }
@@ -245,6 +310,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
         *upload_bytes = 0;
         return MHD_YES;
     }
+    if (visit->gone)
+        return MHD_NO;
     if (visit->job)
         return respond_job(connection, visit->job);
     return begin(cls, connection, url, method, visit);
@@ -258,8 +325,10 @@ static void completed(void *cls, struct MHD_Connection *connection, void **conte
     struct visit *visit = *context;
 
     (void)how;
-    if (client)
+    if (client) {
         client->until = sa_jobs_now() + READ_SECONDS;
+        client->visit = NULL;
+    }
     if (visit && visit->job)
         sa_job_free(&s->jobs, visit->job);
     free(visit);
@@ -270,12 +339,16 @@ static void completed(void *cls, struct MHD_Connection *connection, void **conte
 static bool resume(struct server *s, bool all)
 {
     struct sa_job *job;
+    struct client *client;
     bool any = false;
 
     while ((job = sa_jobs_done(&s->jobs))) {
         struct visit *visit = job->owner;
 
         job->owner = NULL; /* not again */
+        client = client_of(visit->connection);
+        if (client)
+            client->visit = NULL;
         MHD_resume_connection(visit->connection);
         any = true;
     }
@@ -305,25 +378,37 @@ static void wait_for_events(struct server *s, struct MHD_Daemon *daemon, int dae
     (void)ppoll(fds, count, &timeout, mask);
 }
 
-static void loop(struct server *s, struct MHD_Daemon *daemon)
+/* SIGTERM and SIGINT end the loop; they come while it waits. */
+static void set_signals(sigset_t *before)
 {
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
     struct sigaction action = {.sa_handler = stop};
-    sigset_t block, before;
+    sigset_t block;
 
     sigemptyset(&block);
     sigaddset(&block, SIGTERM);
     sigaddset(&block, SIGINT);
-    sigprocmask(SIG_BLOCK, &block, &before); /* they come while it waits */
+    sigprocmask(SIG_BLOCK, &block, before);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void loop(struct server *s, struct MHD_Daemon *daemon, const sigset_t *mask)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    double next = 0;
+
     while (!stopping && info) {
         sa_jobs_run(&s->jobs);
-        wait_for_events(s, daemon, info->epoll_fd, &before);
+        wait_for_events(s, daemon, info->epoll_fd, mask);
         MHD_run(daemon);
         if (resume(s, false))
             MHD_run(daemon); /* it would find them at its next event */
+        if (sa_jobs_now() < next)
+            continue;
         cut_slow(s);
+        end_gone(s);
+        next = sa_jobs_now() + TICK_MS * 1e-3;
     }
     resume(s, true);
 }
@@ -343,9 +428,10 @@ bool sa_serve(const struct sa_serve_listener *listener, const struct sa_serve_us
 {
     struct server s = {.user = *user, .tcp = listener->tcp};
     struct MHD_Daemon *daemon;
+    sigset_t mask;
 
     raise_descriptors();
-    signal(SIGPIPE, SIG_IGN);
+    set_signals(&mask);
     daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, &s,
         MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_NOTIFY_CONNECTION, connection_changed,
@@ -356,7 +442,9 @@ bool sa_serve(const struct sa_serve_listener *listener, const struct sa_serve_us
         sa_error_set(e, SA_EXIT_FAILED, "libmicrohttpd does not start: %s", strerror(errno));
         return false;
     }
-    loop(&s, daemon);
+    printf("listening at %s\n", listener->shown);
+    fflush(stdout);
+    loop(&s, daemon, &mask);
     MHD_stop_daemon(daemon);
     return true;
 }

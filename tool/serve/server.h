@@ -11,8 +11,8 @@
 #include "tool/serve/listen.h"
 
 /*
- * Serves until SIGTERM or SIGINT. user: with whose rights TCP clients read; those of a Unix socket
- * read with their own, if the server is root's.
+ * Says where on stdout, and serves until SIGTERM or SIGINT. user: with whose rights TCP clients
+ * read; those of a Unix socket read with their own, if the server is root's.
  */
 bool sa_serve(const struct sa_serve_listener *listener, const struct sa_serve_user *user,
               struct sa_error *e);

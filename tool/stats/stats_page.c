@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -124,6 +125,7 @@ static void answer(struct sa_target *t, const struct sa_table *table, const stru
     struct sa_state state = {.target = t, .table = table, .e = &a.e};
     struct sa_fmt f = {NULL, 0, 0, false};
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* with whoever gives it up */
     sa_limit_lower(RLIMIT_CPU, SECONDS_MAX);
     sa_limit_lower(RLIMIT_CORE, 0);
     sa_limit_memory(MEMORY_MAX);

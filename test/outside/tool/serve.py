@@ -108,7 +108,8 @@ def case_refuse(test):
             assert b'Host' in server.get('/metrics', status=403, Host=host)[1]
         for host in ('localhost', 'LOCALHOST:1', '127.0.0.1', '127.0.0.1:9090', '[::1]', '[::1]:80'):
             server.get('/', Host=host)
-        server.get('/metrics', status=403, **{'Sec-Fetch-Site': 'cross-site'})
+        for site in ('cross-site', 'same-site'):
+            server.get('/metrics', status=403, **{'Sec-Fetch-Site': site})
         server.get('/metrics', **{'Sec-Fetch-Site': 'same-origin'})
         server.get('/nothing', status=404)
         server.get('/../../etc/passwd', status=404)
@@ -118,9 +119,17 @@ def case_refuse(test):
         assert b'does not run on salloc' in server.get('/flame?pid=%d' % os.getpid(), status=404)[1]
         server.get('/debug/pprof/allocs?pid=%d&seconds=1e9' % worker.pid, status=400)
         for method in ('POST', 'PUT', 'DELETE', 'OPTIONS', 'NONSENSE'):
-            server.get('/metrics', method=method, status=405)
+            assert server.get('/metrics', method=method, status=405)[0].headers['Allow'] == 'GET, HEAD'
+        server.get('/stats?pid=2147483647', method='HEAD', status=404)
         assert server.get('/metrics', method='HEAD')[1] == b''
         server.get('/' + 'x' * 100, status=404)
+        with contextlib.closing(http.client.HTTPConnection('127.0.0.1', server.port) if server.port
+                                else UnixConnection(server.path)) as twice:
+            twice.putrequest('GET', '/', skip_host=True)
+            twice.putheader('Host', 'localhost')
+            twice.putheader('Host', 'evil.example')
+            twice.endheaders()
+            assert twice.getresponse().status == 403
         server.end()
     for address in ('0.0.0.0:0', 'example.com:80', 'localhost', 'localhost:99999', '[::]:80', '::1:80'):
         test.run('serve', '--listen', address, code=2)
@@ -132,6 +141,17 @@ def case_refuse(test):
         pass
     test.run('serve', '--listen', taken, code=1)
     assert os.path.exists(taken)
+    # A server takes over what is left of another one, not what is in use; it removes its own socket only.
+    first = Server(test)
+    test.run('serve', '--listen', first.path, code=1)
+    os.remove(first.path)
+    second = Server(test)
+    first.process.send_signal(signal.SIGTERM)
+    assert first.process.wait(timeout=20) == 0
+    second.get('/')
+    second.process.kill()
+    second.process.wait()
+    Server(test).end()
     worker.end()
 
 
@@ -280,6 +300,59 @@ def case_hostile(test):
     assert children.strip() == b'', children
     assert len(os.listdir('/proc/%d/fd' % server.process.pid)) < 40
     assert worker.process.poll() is None
+    worker.end()
+    server.end()
+
+
+def case_hanging(test):
+    """A process whose memory lets its reader wait for ever is left out; all others are there, in time."""
+    hanging = Worker(test, [os.path.join(os.path.dirname(test.worker), 'tool_hanging')])
+    time.sleep(0.5)
+    if hanging.process.poll() == 77:
+        sys.exit(77)
+    worker = Worker(test, [test.worker, 'still'])
+    server = Server(test)
+    for _ in range(2):
+        start = time.monotonic()
+        _, body = server.get('/metrics')
+        assert time.monotonic() - start < 25
+        assert b'salloc_allocated_bytes{pid="%d",' % worker.pid in body and b'pid="%d"' % hanging.pid not in body
+        assert int(re.search(rb'^salloc_unread_processes (\d+)$', body, re.M).group(1)) >= 1
+    index = server.get('/')[1]
+    assert b'<td>%d</td>' % worker.pid in index and b'could not be read' in index
+    # Its own page takes no other's place, and the server ends at once.
+    gone = UnixConnection(server.path)
+    gone.request('GET', '/stats?pid=%d' % hanging.pid)
+    server.get('/stats?pid=%d' % worker.pid)
+    gone.close()
+    hanging.end()
+    worker.end()
+    server.end()
+
+
+def case_queue(test):
+    """Requests beyond those that may wait are refused, and those of clients that are gone make room."""
+    worker = Worker(test, [test.worker, 'still'])
+    server = Server(test)
+    clients = []
+    for _ in range(40):
+        clients.append(UnixConnection(server.path))
+        clients[-1].request('GET', '/debug/pprof/allocs?pid=%d&seconds=300' % worker.pid)
+    # 12 run, 16 wait, and the others are told at once.
+    for client in clients[28:]:
+        response = client.getresponse()
+        assert response.status == 503, response.status
+    server.get('/stats?pid=%d' % worker.pid)  # the short ones have places of their own
+    for client in clients:
+        client.close()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        with contextlib.closing(UnixConnection(server.path)) as client:
+            client.request('GET', '/debug/pprof/allocs?pid=%d&seconds=0.1' % worker.pid)
+            if client.getresponse().status == 200:
+                break
+    else:
+        raise AssertionError('those that are gone still have their places')
     worker.end()
     server.end()
 
