@@ -116,6 +116,20 @@ const char *sa_file_location_name(const struct sa_profile_file *file,
     return location->mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[location->mapping].file;
 }
 
+/* Generated code is outside of all libraries, as code of a library that is gone; the latter has no
+ * name, but its address. */
+const char *sa_file_library_name(const struct sa_profile_file *file,
+                                 const struct sa_file_location *location)
+{
+    if (location->mapping != SA_FILE_NONE)
+        return file->mappings[location->mapping].file;
+    return location->address && location->line_count &&
+                   strncmp(sa_file_location_name(file, location), "0x", 2) != 0 &&
+                   *sa_file_location_name(file, location) != '['
+               ? "[generated code]"
+               : "[unknown]";
+}
+
 uint32_t sa_file_metric(const struct sa_profile_file *file, const char *name)
 {
     const char *wanted = name ? name : file->default_type;

@@ -104,6 +104,10 @@ long sa_file_pid(const struct sa_profile_file *file);
 const char *sa_file_location_name(const struct sa_profile_file *file,
                                   const struct sa_file_location *location);
 
+/* The program or library that has a location, as the file names it. */
+const char *sa_file_library_name(const struct sa_profile_file *file,
+                                 const struct sa_file_location *location);
+
 /* Index of the type of blocks that belongs to a type of bytes, as inuse_objects to inuse_space, or
  * of a type of blocks itself; SA_FILE_NONE: there is none. */
 uint32_t sa_file_objects(const struct sa_profile_file *file, uint32_t metric);

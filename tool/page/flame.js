@@ -266,7 +266,7 @@ function huesOf(profile, tree) {
         a - b);
     const hueOf = new Int32Array(profile.libraries.length).fill(HUES);
 
-    byValue.filter((i) => profile.libraries[i][0] !== "[").slice(0, HUES)
+    byValue.filter((i) => !/^\[(?!generated)/.test(profile.libraries[i])).slice(0, HUES)
         .forEach((library, rank) => { hueOf[library] = rank; });
     return hueOf;
 }

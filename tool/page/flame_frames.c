@@ -80,18 +80,13 @@ static uint32_t index_of(const char *const *texts, uint32_t count, const char *t
     return (uint32_t)(at - texts);
 }
 
-static const char *library_of(const struct sa_profile_file *file, const struct sa_file_location *l)
-{
-    return l->mapping == SA_FILE_NONE ? "[unknown]" : file->mappings[l->mapping].file;
-}
-
 static size_t list_slots(const struct sa_profile_file *file, struct slot *slots)
 {
     size_t count = 0;
 
     for (uint32_t i = 0; i < file->location_count; i++) {
         const struct sa_file_location *l = &file->locations[i];
-        const char *library = library_of(file, l);
+        const char *library = sa_file_library_name(file, l);
 
         for (uint32_t k = l->line; k < l->line + l->line_count; k++) {
             const struct sa_file_function *f = &file->functions[file->lines[k]];
@@ -112,7 +107,7 @@ static size_t list_slots(const struct sa_profile_file *file, struct slot *slots)
 static void list_texts(const struct sa_profile_file *file, struct sa_flame_frames *ret)
 {
     for (uint32_t i = 0; i < file->location_count; i++)
-        ret->libraries[i] = library_of(file, &file->locations[i]);
+        ret->libraries[i] = sa_file_library_name(file, &file->locations[i]);
     ret->libraries[file->location_count] = NO_STACK;
     ret->library_count = unique(ret->libraries, (size_t)file->location_count + 1);
     for (uint32_t i = 0; i < file->function_count; i++)

@@ -198,12 +198,7 @@ static void add_stack(struct maker *m, uint32_t sample)
 
 static const char *library(const struct sa_profile_file *f, const struct sa_file_sample *s)
 {
-    uint32_t mapping;
-
-    if (!s->depth)
-        return NO_STACK;
-    mapping = f->locations[f->frames[s->frame]].mapping;
-    return mapping == SA_FILE_NONE ? "[unknown]" : f->mappings[mapping].file;
+    return s->depth ? sa_file_library_name(f, &f->locations[f->frames[s->frame]]) : NO_STACK;
 }
 
 /* The power of ten that a time begins with: "1 ms to 10 ms". */

@@ -50,7 +50,8 @@ def case_process(test):
         page = os.path.join(test.folder, 'page.html')
         test.run('flame', '-o', page, str(worker.pid))
         with open(page, encoding='utf-8') as f:
-            assert '"second_function"' in f.read()
+            text = f.read()
+        assert '"second_function"' in text and '"[generated code]"' in text and '"[unknown]"' in text
         text = os.path.join(test.folder, 'x.txt')
         test.run('profile', '-o', text, str(worker.pid))
         with open(text, encoding='utf-8') as f:
