@@ -9,8 +9,8 @@
 #include "tool/reading/allocations.h"
 #include "tool/reading/output.h"
 #include "tool/reading/processes.h"
+#include "tool/reading/sweep.h"
 #include "tool/serve/families.h"
-#include "tool/serve/sweep.h"
 #include "tool/stats/stats_page.h"
 
 #include <stdio.h>
@@ -31,9 +31,8 @@ static const char page_head[] =
 static const char page_rows_end[] = "</table>\n";
 static const char page_end[] = "</body></html>\n";
 
-static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out)
+static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out, struct sa_error *e)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_process process;
     char resident[SA_HUMAN_BYTES], used[SA_HUMAN_BYTES];
     double bytes = 0;
@@ -41,8 +40,8 @@ static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out)
     int pid = r->target.pid;
 
     (void)arg;
-    sa_live_count(&r->target, &r->table, &samples, &bytes, &e);
-    if (e.code)
+    sa_live_count(&r->target, &r->table, &samples, &bytes, e);
+    if (e->code)
         return false;
     sa_process_read(pid, &process);
     sa_human_bytes((double)process.resident, resident);
@@ -58,11 +57,11 @@ static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out)
         pid, process.name, resident, used, (unsigned long long)samples, pid, pid, pid, pid);
 }
 
-static bool take_row(pid_t pid, const char *data, size_t bytes, void *arg)
+static bool take_row(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg)
 {
     (void)pid;
     (void)arg;
-    return fwrite(data, 1, bytes, stdout) == bytes;
+    return code || fwrite(data, 1, bytes, stdout) == bytes;
 }
 
 static void answer_index(struct sa_error *e)
@@ -83,21 +82,21 @@ struct metrics {
     enum sa_report_kind kind;
 };
 
-static bool make_metrics(struct sa_reading *r, void *arg, struct sa_buffer *out)
+static bool make_metrics(struct sa_reading *r, void *arg, struct sa_buffer *out, struct sa_error *e)
 {
     const struct metrics *metrics = arg;
-    struct sa_error e = {SA_EXIT_DONE, ""};
 
-    return sa_stats_page(&r->target, &r->table, metrics->kind, NULL, out, NULL, &e) ||
-           e.code == SA_EXIT_NONE;
+    return sa_stats_page(&r->target, &r->table, metrics->kind, NULL, out, NULL, e);
 }
 
-static bool take_metrics(pid_t pid, const char *data, size_t bytes, void *arg)
+static bool take_metrics(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg)
 {
     struct metrics *metrics = arg;
     struct sa_process process;
     char labels[96];
 
+    if (code)
+        return true;
     sa_process_read(pid, &process);
     snprintf(labels, sizeof(labels), "pid=\"%d\",name=\"%s\"", pid, process.name);
     return sa_families_add(&metrics->families, data, bytes, labels);

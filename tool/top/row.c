@@ -3,7 +3,8 @@
 #include "tool/top/row.h"
 
 #include "tool/base/array.h"
-#include "tool/reading/reading.h"
+#include "tool/base/text.h"
+#include "tool/reading/sweep.h"
 #include "tool/stats/stats_page.h"
 
 #include <stdlib.h>
@@ -36,29 +37,37 @@ static double rate_of(const struct sa_row_values *row, const struct sa_row_value
     return seconds > 0 ? (double)row->allocated / seconds : -1;
 }
 
-bool sa_row_read(pid_t pid, const struct sa_row_values *before, struct sa_row_values *ret,
-                 struct sa_error *e)
+static bool fill_row(struct sa_reading *r, const struct sa_row_values *before,
+                     struct sa_row_values *ret, struct sa_error *e)
 {
     struct sa_stats_numbers numbers;
     const union sa_metric_values *m = &numbers.m;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->at = now();
+    if (!sa_stats_read(&r->target, &r->table, &numbers, e))
+        return false;
+    sa_process_read(r->target.pid, &ret->process);
+    ret->salloc = m->physical_bytes;
+    ret->in_use = m->allocated_bytes;
+    ret->caches = m->cpu_free_bytes + m->thread_free_bytes + m->transfer_free_bytes;
+    ret->fragmentation = m->fragmentation_bytes;
+    ret->samples = m->live_samples;
+    ret->allocated = m->allocations_bytes;
+    ret->rate = rate_of(ret, before, numbers.seconds);
+    return true;
+}
+
+bool sa_row_read(pid_t pid, const struct sa_row_values *before, struct sa_row_values *ret,
+                 struct sa_error *e)
+{
     struct sa_reading r;
     char number[16];
 
-    memset(ret, 0, sizeof(*ret));
     snprintf(number, sizeof(number), "%d", pid);
     if (!sa_reading_open_numbers(&r, number, e))
         return false;
-    ret->at = now();
-    if (sa_stats_read(&r.target, &r.table, &numbers, e)) {
-        sa_process_read(pid, &ret->process);
-        ret->salloc = m->physical_bytes;
-        ret->in_use = m->allocated_bytes;
-        ret->caches = m->cpu_free_bytes + m->thread_free_bytes + m->transfer_free_bytes;
-        ret->fragmentation = m->fragmentation_bytes;
-        ret->samples = m->live_samples;
-        ret->allocated = m->allocations_bytes;
-        ret->rate = rate_of(ret, before, numbers.seconds);
-    }
+    fill_row(&r, before, ret, e);
     sa_reading_close(&r);
     return !e->code;
 }
@@ -78,83 +87,96 @@ static int other_by_pid(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether a process is known not to run on salloc, of which only the PID and the start are read. */
-static bool is_other(const struct sa_rows *rows, const struct sa_process *process, double at)
+/* A process that is known not to run on salloc, of which only the PID and the start are read; NULL:
+ * it is none. */
+static const struct sa_row_other *find_other(const struct sa_rows *rows, pid_t pid)
 {
-    struct sa_row_other key = {.pid = process->pid}, *found = NULL;
+    struct sa_row_other key = {.pid = pid}, *found = NULL;
+    struct sa_process process;
 
     if (rows->other_count)
         found = bsearch(&key, rows->others, rows->other_count, sizeof(key), other_by_pid);
-    return found && found->started == process->started && at < found->until;
+    if (!found || now() >= found->until)
+        return NULL;
+    sa_process_read(pid, &process);
+    return found->started == process.started ? found : NULL;
 }
 
 /* The next reading: rows and others of this one, which replace those of the one before. */
 struct next {
     struct sa_rows rows;
-    struct sa_rows *before;
+    const struct sa_rows *before; /* sorted by PID */
     bool complain;
 };
 
-static void add_other(struct next *next, const struct sa_process *process, double until)
+static bool skip_process(pid_t pid, void *arg)
 {
-    struct sa_rows *rows = &next->rows;
-
-    if (sa_array_room(&rows->others, &rows->other_cap, rows->other_count + 1, sizeof(*rows->others),
-                      64))
-        rows->others[rows->other_count++] =
-            (struct sa_row_other){process->pid, process->started, until};
+    return find_other(((const struct next *)arg)->before, pid) != NULL;
 }
 
-static void read_process(struct next *next, pid_t pid)
+static bool make_row(struct sa_reading *r, void *arg, struct sa_buffer *out, struct sa_error *e)
 {
-    struct sa_row_values key = {.process = {.pid = pid}}, row, *before = NULL;
-    struct sa_error e = {SA_EXIT_DONE, ""};
+    const struct sa_rows *rows = ((const struct next *)arg)->before;
+    struct sa_row_values key = {.process = {.pid = r->target.pid}}, row, *before = NULL;
+
+    if (rows->count)
+        before = bsearch(&key, rows->rows, rows->count, sizeof(key), by_pid);
+    return fill_row(r, before, &row, e) && sa_text_put(out, (const char *)&row, sizeof(row));
+}
+
+/* Remembers that a process does not run on salloc: until the time that was known before, or for
+ * OTHER_SECONDS. */
+static bool add_other(struct next *next, pid_t pid)
+{
+    const struct sa_row_other *known = find_other(next->before, pid);
+    struct sa_rows *rows = &next->rows;
     struct sa_process process;
-    double at = now();
 
-    if (next->before->count)
-        before = bsearch(&key, next->before->rows, next->before->count, sizeof(key), by_pid);
-    if (!before && next->before->other_count) {
-        sa_process_read(pid, &process);
-        if (is_other(next->before, &process, at)) {
-            struct sa_row_other other = {.pid = pid};
+    if (!sa_array_room(&rows->others, &rows->other_cap, rows->other_count + 1,
+                       sizeof(*rows->others), 64))
+        return false;
+    if (known) {
+        rows->others[rows->other_count++] = *known;
+        return true;
+    }
+    sa_process_read(pid, &process);
+    rows->others[rows->other_count++] =
+        (struct sa_row_other){pid, process.started, now() + OTHER_SECONDS};
+    return true;
+}
 
-            other = *(struct sa_row_other *)bsearch(&other, next->before->others,
-                                                    next->before->other_count, sizeof(other),
-                                                    other_by_pid);
-            add_other(next, &process, other.until);
-            return;
-        }
+static bool take_row(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg)
+{
+    struct next *next = arg;
+    struct sa_rows *rows = &next->rows;
+
+    if (code == SA_EXIT_NOT_ON_IT)
+        return add_other(next, pid);
+    if (!code && bytes == sizeof(*rows->rows)) {
+        if (!sa_array_room(&rows->rows, &rows->cap, rows->count + 1, bytes, 16))
+            return false;
+        memcpy(&rows->rows[rows->count++], data, bytes);
     }
-    if (sa_row_read(pid, before, &row, &e)) {
-        if (sa_array_room(&next->rows.rows, &next->rows.cap, next->rows.count + 1, sizeof(row), 16))
-            next->rows.rows[next->rows.count++] = row;
-        return;
+    rows->refused += code == SA_EXIT_REFUSED;
+    if (code == SA_EXIT_VERSION || code == SA_EXIT_DAMAGED) {
+        rows->damaged++;
+        if (next->complain)
+            fprintf(stderr, "sallocctl: %.*s\n", (int)bytes, data);
     }
-    next->rows.refused += e.code == SA_EXIT_REFUSED;
-    next->rows.damaged += e.code == SA_EXIT_VERSION || e.code == SA_EXIT_DAMAGED;
-    if (next->complain && (e.code == SA_EXIT_VERSION || e.code == SA_EXIT_DAMAGED))
-        sa_error_print(&e);
-    if (e.code == SA_EXIT_NOT_ON_IT) {
-        sa_process_read(pid, &process);
-        add_other(next, &process, at + OTHER_SECONDS);
-    }
+    return true;
 }
 
 bool sa_rows_read(struct sa_rows *rows, bool complain, struct sa_error *e)
 {
     struct next next = {.before = rows, .complain = complain};
-    size_t count;
-    pid_t *list = sa_processes_list(&count);
+    struct sa_sweep sweep = {
+        .skip = skip_process, .make = make_row, .take = take_row, .arg = &next};
 
-    if (!list) {
-        sa_error_set(e, SA_EXIT_FAILED, "/proc cannot be read");
+    sa_rows_sort(rows, SA_ROWS_BY_PID);
+    if (!sa_sweep(&sweep, e)) {
+        sa_rows_free(&next.rows);
         return false;
     }
-    sa_rows_sort(rows, SA_ROWS_BY_PID);
-    for (size_t i = 0; i < count; i++)
-        read_process(&next, list[i]);
-    free(list);
     sa_rows_free(rows);
     *rows = next.rows;
     return true;

@@ -33,7 +33,13 @@ class UnixConnection(http.client.HTTPConnection):
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
+        end = time.monotonic() + self.timeout
+        while True:
+            try:
+                return self.sock.connect(self.path)
+            except BlockingIOError:  # the queue of those that wait is full; with a timeout, Python does not wait
+                assert time.monotonic() < end, 'no place in the queue'
+                time.sleep(0.05)
 
 
 class Server:
@@ -267,11 +273,11 @@ def case_hostile(test):
             if i % 20 == 0:
                 s.send(b'GET /stats?pid=%d HTTP/1.1\r\nHost: localhost\r\n\r\n' % worker.pid)
         quiet.append(s)
-    for s in quiet[500:]:
+    for s in quiet[400:]:
         s.close()
     start = time.monotonic()
     server.get('/stats?pid=%d' % worker.pid)
-    print('served beside 500 connections after %.1f s' % (time.monotonic() - start))
+    print('served beside 430 connections after %.1f s' % (time.monotonic() - start))
     for data in (b'\r\n' * 10000, b'GET / HTTP/9.9\r\n\r\n', os.urandom(100000), b'A' * 200000,
                  b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n' + b'x' * 100000,
                  b'GET /?' + b'a=b&' * 50000 + b' HTTP/1.1\r\nHost: localhost\r\n\r\n'):
@@ -284,8 +290,9 @@ def case_hostile(test):
     server.get('/')
     # Jobs of clients that are gone come to their end.
     for _ in range(20):
-        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        s.connect(server.path)
+        s = UnixConnection(server.path)
+        s.connect()
+        s = s.sock
         s.send(b'GET /debug/pprof/allocs?pid=%d&seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n' % worker.pid)
         s.close()
     server.get('/stats?pid=%d' % worker.pid)

@@ -50,6 +50,22 @@ def case_list(test):
     test.run('top', '--batch', str(os.getpid()), code=5)
 
 
+def case_hanging(test):
+    """A process whose memory lets its reader wait for ever is named and left out; all others are shown."""
+    hanging = Worker(test, [os.path.join(os.path.dirname(test.worker), 'tool_hanging')])
+    time.sleep(0.5)
+    if hanging.process.poll() == 77:
+        sys.exit(77)
+    worker = Worker(test, [test.worker, 'still'])
+    result = test.run('ps', code=7)
+    assert row_of(result.stdout, worker.pid) and not row_of(result.stdout, hanging.pid)
+    assert 'process %d cannot be read in time' % hanging.pid in result.stderr, result.stderr
+    text = test.run('top', '--batch', '-n', '1').stdout
+    assert row_of(text, worker.pid) and 'could not be understood' in text, text
+    hanging.end()
+    worker.end()
+
+
 def case_process(test):
     """Holders of a process, and what changed; the command ends with the process."""
     worker = Worker(test, [test.worker, 'storm'], ready=b'ready')

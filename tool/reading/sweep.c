@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading many processes; see sweep.h. The child writes a struct frame for each process, and behind
  * it the bytes that it announces. */
-#include "tool/serve/sweep.h"
+#include "tool/reading/sweep.h"
 
 #include "tool/base/text.h"
 #include "tool/reading/processes.h"
@@ -23,10 +23,11 @@
 #define FRAME_MAX     (8u << 20)
 #define FAILURES_MAX  2 /* of processes of a user */
 #define USERS         64
+#define LEFT_OUT      "process %d cannot be read in time, and is left out"
 
 struct frame {
     uint64_t index;
-    enum { FRAME_OTHER, FRAME_DATA, FRAME_UNREAD } what;
+    uint32_t code; /* enum sa_exit */
     uint32_t bytes;
 };
 
@@ -90,21 +91,33 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-static void read_one(const struct sa_sweep *sweep, pid_t pid, struct frame *frame,
-                     struct sa_buffer *out)
+static void read_one(const struct sa_sweep *sweep, pid_t pid, struct sa_buffer *out,
+                     struct sa_error *e)
 {
-    struct sa_error e = {SA_EXIT_DONE, ""};
     struct sa_reading r;
     char number[16];
 
-    snprintf(number, sizeof(number), "%d", pid);
-    if (!sa_reading_open_numbers(&r, number, &e)) {
-        frame->what =
-            e.code == SA_EXIT_VERSION || e.code == SA_EXIT_DAMAGED ? FRAME_UNREAD : FRAME_OTHER;
+    if (sweep->skip && sweep->skip(pid, sweep->arg)) {
+        e->code = SA_EXIT_NOT_ON_IT;
         return;
     }
-    frame->what = sweep->make(&r, sweep->arg, out) ? FRAME_DATA : FRAME_UNREAD;
+    snprintf(number, sizeof(number), "%d", pid);
+    if (!sa_reading_open_numbers(&r, number, e))
+        return;
+    sweep->make(&r, sweep->arg, out, e);
     sa_reading_close(&r);
+    if (!e->code && out->used > FRAME_MAX)
+        sa_error_set(e, SA_EXIT_DAMAGED, "%s: it says too much", number);
+}
+
+static bool write_frame(int end, size_t index, const struct sa_buffer *out,
+                        const struct sa_error *e)
+{
+    struct frame frame = {.index = index, .code = e->code};
+
+    frame.bytes = (uint32_t)(e->code ? strlen(e->text) : out->used);
+    return write_all(end, &frame, sizeof(frame)) &&
+           write_all(end, e->code ? e->text : out->data, frame.bytes);
 }
 
 static void child_main(const struct sa_sweep *sweep, const struct users *users, const pid_t *list,
@@ -112,13 +125,14 @@ static void child_main(const struct sa_sweep *sweep, const struct users *users, 
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (size_t i = from; i < count; i++) {
-        struct frame frame = {.index = i, .what = FRAME_UNREAD};
+        struct sa_error e = {SA_EXIT_DONE, ""};
         struct sa_buffer out = {NULL, 0, 0};
 
-        if (!is_left_out(users, list[i]))
-            read_one(sweep, list[i], &frame, &out);
-        frame.bytes = frame.what == FRAME_DATA && out.used <= FRAME_MAX ? (uint32_t)out.used : 0;
-        if (!write_all(end, &frame, sizeof(frame)) || !write_all(end, out.data, frame.bytes))
+        if (is_left_out(users, list[i]))
+            sa_error_set(&e, SA_EXIT_DAMAGED, LEFT_OUT, list[i]);
+        else
+            read_one(sweep, list[i], &out, &e);
+        if (!write_frame(end, i, &out, &e))
             _exit(1);
         sa_buffer_free(&out);
     }
@@ -156,6 +170,11 @@ static bool read_until(int fd, void *data, size_t bytes, double end)
     return true;
 }
 
+static bool is_unread(uint32_t code)
+{
+    return code == SA_EXIT_DAMAGED || code == SA_EXIT_VERSION || code == SA_EXIT_FAILED;
+}
+
 /* Takes frames from the process `from` on; returns where the child has stopped, or `count`. */
 static size_t take_frames(struct sa_sweep *sweep, const pid_t *list, size_t from, size_t count,
                           int fd, struct sa_error *e)
@@ -169,8 +188,8 @@ static size_t take_frames(struct sa_sweep *sweep, const pid_t *list, size_t from
         if (!read_until(fd, &frame, sizeof(frame), end) || frame.index != from ||
             frame.bytes > FRAME_MAX || !read_until(fd, data, frame.bytes, end))
             break;
-        sweep->unread += frame.what == FRAME_UNREAD;
-        if (frame.what == FRAME_DATA && !sweep->take(list[from], data, frame.bytes, sweep->arg))
+        sweep->unread += is_unread(frame.code);
+        if (!sweep->take(list[from], frame.code, data, frame.bytes, sweep->arg))
             sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
     }
     if (!data)
@@ -208,6 +227,18 @@ static size_t sweep_from(struct sa_sweep *sweep, const struct users *users, cons
     return from;
 }
 
+/* Notes that a process has stopped its reader. */
+static void note_failure(struct sa_sweep *sweep, struct users *users, pid_t pid, struct sa_error *e)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), LEFT_OUT, pid);
+    sweep->unread++;
+    add_failure(users, user_of(pid));
+    if (!sweep->take(pid, SA_EXIT_DAMAGED, text, strlen(text), sweep->arg))
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
+}
+
 bool sa_sweep(struct sa_sweep *sweep, struct sa_error *e)
 {
     struct users users = {.count = 0};
@@ -220,10 +251,8 @@ bool sa_sweep(struct sa_sweep *sweep, struct sa_error *e)
     }
     while (from < count && !e->code) {
         from = sweep_from(sweep, &users, list, from, count, e);
-        if (from < count && !e->code) {
-            sweep->unread++;
-            add_failure(&users, user_of(list[from++]));
-        }
+        if (from < count && !e->code)
+            note_failure(sweep, &users, list[from++], e);
     }
     free(list);
     return !e->code;

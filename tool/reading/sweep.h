@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads many processes, one after the other, in a child process. A process that cannot be read in
+ * time is left out, and so is one at which the child ends: a target may have a page that its reader
+ * waits for without end. Another child goes on behind it. After two such processes, all others of
+ * their user are left out, too, so that nobody can use up the time of all.
+ */
+#ifndef SA_TOOL_READING_SWEEP_H
+#define SA_TOOL_READING_SWEEP_H
+
+#include "tool/reading/reading.h"
+
+struct sa_sweep {
+    /* In the child: whether a process is known not to run on salloc. NULL: none is. */
+    bool (*skip)(pid_t pid, void *arg);
+    /* In the child: adds to a buffer what is wanted of a process. */
+    bool (*make)(struct sa_reading *r, void *arg, struct sa_buffer *out, struct sa_error *e);
+    /* Takes that; or, with another code than SA_EXIT_DONE, the text of the error. Called for all
+     * processes, in the order of their PIDs. False: no memory. */
+    bool (*take)(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg);
+    void *arg;
+    size_t unread; /* processes that were left out */
+};
+
+/* Reads all processes. */
+bool sa_sweep(struct sa_sweep *sweep, struct sa_error *e);
+
+#endif
