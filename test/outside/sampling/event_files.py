@@ -88,6 +88,15 @@ def main():
             trace = json.load(f)
         assert int(trace['otherData']['events_lost']) > 0
         assert len(proto.Profile(path + '.pb').samples) == len([e for e in trace['traceEvents'] if e['ph'] == 'i']) > 20
+        # Weights that are no whole numbers: the sums are right, whatever is rounded.
+        run('sort', '/dev/null', conf=(conf % (path, path)).replace('interval:1', 'interval:300').replace('4k', '1m'))
+        profile = proto.Profile(path + '.pb')
+        with open(path + '.json', encoding='utf-8') as f:
+            found = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'i']
+        for i, kind in enumerate(('alloc', 'free')):
+            weights = [e['args']['weight'] for e in found if e['cat'] == kind]
+            assert any(w % 1 for w in weights), weights
+            assert abs(sum(s[1][2 * i] for s in profile.samples) - sum(weights)) < 1 + len(weights) / 1000
         result = run('true', conf='profile:%s.json' % path)
         assert 'another type' in result.stderr, result.stderr
     print('%d events' % len(events))
