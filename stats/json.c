@@ -38,7 +38,7 @@ static void head(struct sa_fmt *f, const struct sa_snapshot *s)
 
     sa_fmt_add(f, "{\n\"schema\": \"salloc stats\",\n\"schema_version\": %d,\n",
                SA_JSON_SCHEMA_VERSION);
-    sa_fmt_add(f, "\"version\": \"" SALLOC_VERSION "\",\n\"pid\": %d,\n\"time_ns\": %llu,\n",
+    sa_fmt_add(f, "\"version\": \"%s\",\n\"pid\": %d,\n\"time_ns\": %llu,\n", sa_snapshot_version(),
                subject ? subject->pid : sa_sys_pid(),
                subject ? subject->time_ns : sa_clock_calendar_ns());
     sa_fmt_add(f, "\"experiments\": {");

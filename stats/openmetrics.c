@@ -79,7 +79,7 @@ static void build(const struct writer *w, const struct sa_snapshot *s)
     struct sa_fmt f;
 
     sa_fmt_init(&f, own, sizeof(own));
-    sa_fmt_add(&f, "version=\"" SALLOC_VERSION "\",caches=\"%s\"", caches);
+    sa_fmt_add(&f, "version=\"%s\",caches=\"%s\"", sa_snapshot_version(), caches);
     SA_DCHECK(!f.truncated);
     sa_fmt_add(w->f, "# TYPE salloc_build%s %s\n", end, type);
     sa_fmt_add(w->f, "# HELP salloc_build%s which library this is\nsalloc_build_info", end);

@@ -31,6 +31,11 @@ const char *const sa_experiment_names[SA_EXPERIMENTS] = {
 
 const struct sa_snapshot_subject *sa_snapshot_subject;
 
+const char *sa_snapshot_version(void)
+{
+    return sa_snapshot_subject ? sa_snapshot_subject->version : SALLOC_VERSION;
+}
+
 /* Reads the first two numbers of /proc/self/statm: size and RSS, in pages of the kernel. */
 static void snapshot_process(struct sa_snapshot *s)
 {

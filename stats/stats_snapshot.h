@@ -121,6 +121,7 @@ struct sa_snapshot {
  */
 struct sa_snapshot_subject {
     int pid;
+    char version[16];                    /* of its library */
     uint64_t time_ns;                    /* since 1970 */
     uint64_t clock_ns;                   /* of the coarse clock */
     size_t resident_bytes, mapped_bytes; /* as in struct sa_snapshot */
@@ -129,6 +130,9 @@ struct sa_snapshot_subject {
 
 /* Written before the first snapshot. NULL: snapshots are of this process. */
 extern const struct sa_snapshot_subject *sa_snapshot_subject;
+
+/* The version of the library that the snapshot is of. */
+const char *sa_snapshot_version(void);
 
 /* Takes a snapshot. Takes the locks of all layers, one at a time; no lock may be held by the
  * caller. Allocates nothing. Safe to call from any number of threads. */

@@ -33,6 +33,11 @@
 extern const char sa_layout_main SA_HIDDEN;
 __attribute__((used)) const char sa_layout_main = 0;
 
+/* For reports that are made from outside. */
+static const char version_text[16] = SALLOC_VERSION;
+
+SA_LAYOUT_STATIC_ADDRESS("version", version_text);
+
 SA_LAYOUT = {
     SA_LAYOUT_VALUE(SA_LAYOUT_VERSION),
     SA_LAYOUT_VALUE(SA_PAGE_SHIFT),

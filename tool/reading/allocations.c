@@ -8,8 +8,11 @@
  */
 #include "tool/reading/allocations.h"
 
+#include "tool/reading/processes.h"
+
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -125,19 +128,37 @@ static uint64_t difference(uint64_t after, uint64_t before)
     return after > before ? after - before : 0;
 }
 
+/* Opens the process anew: addresses of stacks may be those of others by now. It may have become
+ * another program, and another process may have its PID. */
+static bool open_again(struct sa_reading *r, const struct sa_process *before, struct sa_error *e)
+{
+    struct sa_process after;
+    uint64_t place = sa_table_variable(&r->table, "sa_hot", e);
+    char number[16];
+
+    snprintf(number, sizeof(number), "%d", before->pid);
+    sa_reading_close(r);
+    if (!sa_reading_open(r, number, e))
+        return false;
+    sa_process_read(r->target.pid, &after);
+    if (sa_table_variable(&r->table, "sa_hot", e) != place || before->started != after.started)
+        sa_error_set(e, SA_EXIT_NONE, "process %s has become another program meanwhile", number);
+    return !e->code;
+}
+
 bool sa_reading_allocations(struct sa_reading *r, double seconds, struct sa_outside_profile *ret,
                             struct sa_error *e)
 {
     struct sa_outside_profile before;
     struct sa_profile *after = &ret->profile;
+    struct sa_process process;
     int64_t start = now_ns();
 
     memset(ret, 0, sizeof(*ret));
+    sa_process_read(r->target.pid, &process);
     if (sa_reading_profile(r, SALLOC_PROFILE_ALLOCATIONS, &before, e)) {
         wait_seconds(seconds);
-        /* Addresses of stacks may be those of others by now. */
-        sa_stacks_close(&r->stacks);
-        if (sa_stacks_open(&r->stacks, &r->target, &r->table, e) &&
+        if (open_again(r, &process, e) &&
             sa_reading_profile(r, SALLOC_PROFILE_ALLOCATIONS, ret, e)) {
             take_difference(&before.profile, after);
             after->time_ns = before.profile.time_ns;
@@ -152,9 +173,9 @@ bool sa_reading_allocations(struct sa_reading *r, double seconds, struct sa_outs
         }
     }
     sa_outside_profile_free(&before);
-    if (e->code && kill(r->target.pid, 0) != 0 && errno == ESRCH) {
+    if (e->code && kill(process.pid, 0) != 0 && errno == ESRCH) {
         e->code = SA_EXIT_DONE;
-        sa_error_set(e, SA_EXIT_NONE, "process %d has ended meanwhile", r->target.pid);
+        sa_error_set(e, SA_EXIT_NONE, "process %d has ended meanwhile", process.pid);
     }
     return !e->code;
 }

@@ -53,9 +53,23 @@ static void read_memory(const struct sa_target *t)
     fclose(f);
 }
 
+static void read_version(struct sa_target *t, const struct sa_table *table)
+{
+    struct sa_error none = {SA_EXIT_DONE, ""};
+    uint64_t place = sa_table_variable(table, "version", &none);
+    char *text = subject.version;
+
+    if (none.code || !sa_target_read(t, place, text, sizeof(subject.version)))
+        strcpy(text, "unknown");
+    text[sizeof(subject.version) - 1] = '\0';
+    for (; *text; text++)
+        if (!strchr("0123456789abcdefghijklmnopqrstuvwxyz.-+~", *text))
+            *text = '?';
+}
+
 /* What the kernel tells of the target. Of a core it tells nothing: its time is that of the heap's
  * last tick. */
-static void read_subject(const struct sa_target *t)
+static void read_subject(struct sa_target *t, const struct sa_table *table)
 {
     struct timespec now;
 
@@ -65,6 +79,7 @@ static void read_subject(const struct sa_target *t)
     subject.clock_ns = t->live ? (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec
                                : sa_huge_heap_ordinary.now_ns;
     read_memory(t);
+    read_version(t, table);
     if (t->live)
         (void)sched_getaffinity(t->pid, sizeof(subject.cpus), (cpu_set_t *)subject.cpus);
     sa_snapshot_subject = &subject;
@@ -130,7 +145,7 @@ static void answer(struct sa_target *t, const struct sa_table *table, const stru
     sa_limit_lower(RLIMIT_CORE, 0);
     sa_limit_memory(MEMORY_MAX);
     if (sa_state_take(&state)) {
-        read_subject(t);
+        read_subject(t, table);
         make(task, &f, &a.e);
     }
     a.dropped = state.dropped;

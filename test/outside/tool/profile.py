@@ -283,6 +283,11 @@ def case_allocations(test):
     assert {'small_block', 'large_block', 'storm'} <= functions(profile)
     assert profile.types == [('alloc_objects', 'count'), ('alloc_space', 'bytes')], profile.types
     worker.end()
+    # A process that becomes another program has no difference.
+    other = Worker(test, ['sh', '-c', 'echo ready; sleep 1; exec %s still' % test.worker])
+    result = test.run('profile', '-t', 'allocations', '-s', '3', '-o', os.path.join(test.folder, 'none.pb'), str(other.pid), code=3)
+    assert 'another program' in result.stderr, result.stderr
+    other.end()
     quiet = Worker(test, [test.worker, 'still'])
     assert test.allocations(quiet.pid, '0.2').samples == []
     assert 'needs -t allocations' in test.run('profile', '-s', '1', '-o', 'x.pb', str(quiet.pid), code=2).stderr
