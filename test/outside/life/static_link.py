@@ -29,7 +29,7 @@ def main():
             f.write(PROGRAM)
         subprocess.run([*compiler, '-static', '-Wl,--fatal-warnings', source, archive, '-lpthread', '-o', program],
                        check=True)
-        for conf in '', 'llc_domains:on', 'hardening:on':
+        for conf in '', 'llc_domains:on', 'hardening:on', 'control:on':
             out = subprocess.run([program], env={**os.environ, 'SALLOC_CONF': conf}, check=True, timeout=20,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
             assert not out, out
