@@ -14,6 +14,8 @@ extern const struct sa_command sa_command_report;
 extern const struct sa_command sa_command_run;
 extern const struct sa_command sa_command_serve;
 extern const struct sa_command sa_command_stats;
+extern const struct sa_command sa_command_get;
+extern const struct sa_command sa_command_set;
 extern const struct sa_command sa_command_top;
 extern const struct sa_command sa_command_trace;
 
@@ -21,6 +23,7 @@ const struct sa_command *const sa_commands[] = {
     &sa_command_run,   &sa_command_ps,    &sa_command_top,     &sa_command_profile,
     &sa_command_stats, &sa_command_leaks, &sa_command_convert, &sa_command_report,
     &sa_command_diff,  &sa_command_flame, &sa_command_serve,   &sa_command_trace,
+    &sa_command_set,   &sa_command_get,
 };
 
 const size_t sa_command_count = sizeof(sa_commands) / sizeof(*sa_commands);

@@ -5,9 +5,11 @@
 #include "sampling/export/write.h"
 #include "tool/reading/event_trace.h"
 #include "tool/reading/output.h"
+#include "tool/target/control_client.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +18,11 @@
 
 extern const struct sa_command sa_command_trace;
 
-#define SECONDS 30
-#define BYTES   (256ul << 20) /* of events that are kept */
+#define SECONDS     30
+#define RING_BYTES  (16ul << 20)  /* of a trace that the process starts for this command, */
+#define SECONDS_MAX 3600          /* which lasts no longer */
+#define SPARE       5             /* seconds by which it ends later */
+#define BYTES       (256ul << 20) /* of events that are kept */
 
 struct options {
     const char *file;
@@ -83,12 +88,54 @@ static void tell(const struct sa_event_trace *trace, const struct sa_profile *pr
                 replaced);
 }
 
+/* Has a process that records no events start, if it has a control socket. */
+static bool start(pid_t pid, double seconds)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    char answer[SA_CONTROL_LINE];
+    struct sa_control control;
+    bool fine;
+
+    fine = sa_control_open(&control, pid, &e) &&
+           sa_control_ask(&control, answer, &e, "trace start %lu %.0f", RING_BYTES,
+                          ceil(fmin(seconds, SECONDS_MAX - SPARE)) + SPARE);
+    sa_control_close(&control);
+    return fine;
+}
+
+static void stop(pid_t pid)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    char answer[SA_CONTROL_LINE];
+    struct sa_control control;
+
+    if (sa_control_open(&control, pid, &e))
+        sa_control_ask(&control, answer, &e, "trace stop");
+    sa_control_close(&control);
+}
+
+/* Opens the trace of a target, or has the process start one. */
+static bool open_trace(struct sa_event_trace *t, struct sa_reading *r, const struct options *o,
+                       bool *ret_ours, struct sa_error *e)
+{
+    *ret_ours = false;
+    if (sa_event_trace_open(t, r, o->all || !r->target.live, o->bytes, e))
+        return true;
+    if (e->code != SA_EXIT_FAILED || !r->target.live || !start(r->target.pid, o->seconds))
+        return false;
+    *ret_ours = true;
+    *e = (struct sa_error){SA_EXIT_DONE, ""};
+    sa_event_trace_close(t);
+    return sa_event_trace_open(t, r, true, o->bytes, e);
+}
+
 static void trace(struct sa_reading *r, const struct options *o, struct sa_error *e)
 {
     struct sa_event_trace t;
     struct sa_outside_profile p;
+    bool ours;
 
-    if (sa_event_trace_open(&t, r, o->all || !r->target.live, o->bytes, e)) {
+    if (open_trace(&t, r, o, &ours, e)) {
         if (r->target.live)
             sa_event_trace_follow(&t, o->seconds, &interrupted, e);
         else
@@ -101,6 +148,8 @@ static void trace(struct sa_reading *r, const struct options *o, struct sa_error
         }
     }
     sa_event_trace_close(&t);
+    if (ours)
+        stop(r->target.pid);
 }
 
 static int run(const void *options, int count, char **operands)
@@ -149,8 +198,8 @@ const struct sa_command sa_command_trace = {
     .text = "Writes the sampled allocations and frees of a process one by one, in order: time,\n"
             "thread, CPU, sizes, weight and stack. The process records them in a ring\n"
             "(doc/events.md): by the option profile_type:events, or by a call of\n"
-            "salloc_start_event_trace. It is neither stopped nor changed. Of a core, the ring as\n"
-            "it was is written.\n",
+            "salloc_start_event_trace. With control:on, this command has it start and stop. It is\n"
+            "not stopped. Of a core, the ring as it was is written.\n",
     SA_COMMAND_OPTIONS(table, struct options),
     .first = 1,
     .last = 1,

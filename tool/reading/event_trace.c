@@ -70,10 +70,9 @@ static bool find_slot(struct sa_event_trace *t, struct sa_error *e)
             sa_field_read(&t->r->target, t->slot, t->generation, &t->token))
             return true;
     }
-    sa_error_set(
-        e, SA_EXIT_FAILED,
-        "it records no events: start it with SALLOC_CONF=profile:FILE,profile_type:events, "
-        "or let it call salloc_start_event_trace()");
+    sa_error_set(e, SA_EXIT_FAILED,
+                 "it records no events: start it with SALLOC_CONF=control:on, or with "
+                 "profile:FILE,profile_type:events, or let it call salloc_start_event_trace()");
     return false;
 }
 

@@ -110,6 +110,10 @@ def case_ends(test):
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 0 and len(events(Profile(path))) > 50
+    worker = Worker(test, ['/usr/bin/python3', '-c', CHURN % 0.001], conf=',control:on', interval=65536)
+    path, said = trace(test, worker.pid, '-s', '1.5')
+    assert said == '' and len(events(Profile(path))) > 50, said
+    trace(test, worker.pid, '-s', '0.1')  # it was stopped, and is started again
     worker = Worker(test, [test.worker, 'still'])
     result = test.run('trace', '-o', path, str(worker.pid), code=1)
     assert 'records no events' in result.stderr and 'profile_type:events' in result.stderr

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sallocctl get: options in effect in a process. */
+#include "tool/command/command.h"
+
+#include "tool/target/control_client.h"
+#include "tool/target/target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct sa_command sa_command_get;
+
+static bool get_one(struct sa_control *control, const char *key, struct sa_error *e)
+{
+    struct sa_error why = {SA_EXIT_DONE, ""};
+    char value[SA_CONTROL_LINE];
+
+    if (!sa_control_ask(control, value, &why, "get %s", key)) {
+        sa_error_set(e, why.code, "%s: %s", key, why.text);
+        return false;
+    }
+    for (char *p = value; *p; p++)
+        if (*p >= 0 && *p < ' ')
+            *p = '?';
+    printf("%s:%s\n", key, value);
+    return true;
+}
+
+static int run(const void *options, int count, char **operands)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    struct sa_control control;
+
+    (void)options;
+    if (!sa_target_is_process(operands[0]))
+        return sa_command_misused(&sa_command_get, sa_command_get.operands);
+    if (!sa_control_open(&control, atoi(operands[0]), &e))
+        return sa_error_print(&e);
+    for (int i = 1; i < count && get_one(&control, operands[i], &e); i++)
+        ;
+    sa_control_close(&control);
+    if (fflush(stdout) != 0)
+        sa_error_set(&e, SA_EXIT_FAILED, "stdout cannot be written");
+    return sa_error_print(&e);
+}
+
+const struct sa_command sa_command_get = {
+    .name = "get",
+    .what = "show options in effect in a process",
+    .synopsis = "PID KEY...\n",
+    .text = "Shows options of a process that runs with control:on (doc/control.md), each as\n"
+            "KEY:VALUE on a line. 'sallocctl stats' shows all options of any process.\n",
+    .exit_codes =
+        "0 done, 1 there is no such option, or the process has no control socket, 2 usage,\n"
+        "3 there is no such process, 4 its socket cannot be reached.\n",
+    .first = 2,
+    .last = -1,
+    .operands = "name a process, and options",
+    .run = run,
+};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sallocctl set: changes options of a process while it runs. */
+#include "tool/command/command.h"
+
+#include "tool/target/control_client.h"
+#include "tool/target/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct sa_command sa_command_set;
+
+/* Sets one, and says which one it was that failed. */
+static bool set_one(struct sa_control *control, const char *pair, struct sa_error *e)
+{
+    char answer[SA_CONTROL_LINE];
+    int key = (int)strcspn(pair, ":=");
+    struct sa_error why = {SA_EXIT_DONE, ""};
+
+    if (sa_control_ask(control, answer, &why, "set %.*s %s", key, pair, pair + key + 1))
+        return true;
+    sa_error_set(e, why.code, "%.*s: %s", key, pair, why.text);
+    return false;
+}
+
+static int run(const void *options, int count, char **operands)
+{
+    struct sa_error e = {SA_EXIT_DONE, ""};
+    struct sa_control control;
+
+    (void)options;
+    if (!sa_target_is_process(operands[0]))
+        return sa_command_misused(&sa_command_set, sa_command_set.operands);
+    for (int i = 1; i < count; i++)
+        if (!operands[i][strcspn(operands[i], ":=")] || strchr(":=", operands[i][0]))
+            return sa_command_misused(&sa_command_set, "an option is given as KEY:VALUE");
+    if (!sa_control_open(&control, atoi(operands[0]), &e))
+        return sa_error_print(&e);
+    for (int i = 1; i < count && set_one(&control, operands[i], &e); i++)
+        ;
+    sa_control_close(&control);
+    return sa_error_print(&e);
+}
+
+const struct sa_command sa_command_set = {
+    .name = "set",
+    .what = "set options of a process while it runs",
+    .synopsis = "PID KEY:VALUE...\n",
+    .text = "Sets options of a process that runs with control:on (doc/control.md), one after the\n"
+            "other; with the first that cannot be set it ends, and those before it are set.\n"
+            "doc/tuning.md says which options can change at run time. It asks the process, over\n"
+            "its control socket: its user and root may.\n",
+    .exit_codes =
+        "0 all are set, 1 the process refuses or has no control socket, 2 usage, 3 there is\n"
+        "no such process, 4 its socket cannot be reached.\n",
+    .first = 2,
+    .last = -1,
+    .operands = "name a process, and options as KEY:VALUE",
+    .run = run,
+};
