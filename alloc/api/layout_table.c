@@ -106,6 +106,8 @@ SA_LAYOUT = {
 
     SA_LAYOUT_FIELD(struct sa_sample, next),
     SA_LAYOUT_FIELD(struct sa_sample, span),
+    SA_LAYOUT_FIELD(struct sa_sample, proxy),
+    SA_LAYOUT_FIELD(struct sa_sample, lent),
     SA_LAYOUT_FIELD(struct sa_sample, p),
     SA_LAYOUT_FIELD(struct sa_sample, interval),
     SA_LAYOUT_FIELD(struct sa_sample, offset),

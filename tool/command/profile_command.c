@@ -6,6 +6,7 @@
 #include "tool/reading/allocations.h"
 #include "tool/reading/output.h"
 #include "tool/reading/reading.h"
+#include "tool/stats/stats_page.h"
 #include "tool/target/stop.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@ static const char *take_type(const char *argument, void *field)
         enum salloc_profile_type type;
     } types[] = {{"heap", SALLOC_PROFILE_HEAP},
                  {"peak", SALLOC_PROFILE_PEAK_HEAP},
+                 {"fragmentation", SALLOC_PROFILE_FRAGMENTATION},
                  {"allocations", SALLOC_PROFILE_ALLOCATIONS}};
 
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
@@ -39,7 +41,18 @@ static const char *take_type(const char *argument, void *field)
         *(enum salloc_profile_type *)field = types[i].type;
         return NULL;
     }
-    return "the types are heap, peak and allocations";
+    return "the types are heap, peak, fragmentation and allocations";
+}
+
+/* The most that can be wasted: the bound of intervals. */
+static bool read_waste(struct sa_reading *r, struct sa_profile *profile, struct sa_error *e)
+{
+    struct sa_stats_numbers numbers;
+
+    if (!sa_stats_read(&r->target, &r->table, &numbers, e))
+        return false;
+    profile->waste_max = numbers.waste;
+    return true;
 }
 
 static void read_and_write(struct sa_reading *r, const struct options *o, struct sa_error *e)
@@ -53,6 +66,8 @@ static void read_and_write(struct sa_reading *r, const struct options *o, struct
     fine = o->type == SALLOC_PROFILE_ALLOCATIONS
                ? sa_reading_allocations(r, o->seconds > 0 ? o->seconds : SECONDS, &p, e)
                : sa_reading_profile(r, o->type, &p, e);
+    if (fine && o->type == SALLOC_PROFILE_FRAGMENTATION)
+        fine = read_waste(r, &p.profile, e);
     sa_stop_end(&stop);
     if (fine) {
         sa_outside_profile_tell(&p);
@@ -95,8 +110,10 @@ static const struct sa_command_option table[] = {
      "Without it a .pb.gz goes to stdout.\n",
      offsetof(struct options, file), sa_take_output},
     {'t', "type", "TYPE",
-     "heap; peak: what was in use when most was; allocations: what the\n"
-     "process allocates from now on, for 30 seconds or those of --seconds\n",
+     "heap; peak: what was in use when most was; fragmentation: the free\n"
+     "memory that blocks in use keep from other use; allocations: what\n"
+     "the process allocates from now on, for 30 seconds or those of\n"
+     "--seconds\n",
      offsetof(struct options, type), take_type},
     {'s', "seconds", "SECONDS", "of -t allocations\n", offsetof(struct options, seconds),
      sa_take_seconds},

@@ -123,6 +123,7 @@ static void add_rows(struct sa_outside_profile *p)
         row->samples += s->samples;
         row->offsets += s->offset;
         row->hits += s->hits;
+        row->waste += s->waste;
     }
     p->profile.buckets = p->rows.buckets;
     p->profile.bucket_count = p->rows.count;
@@ -236,6 +237,11 @@ static bool add_bucket(struct sa_reading *r, struct sa_outside_profile *p, size_
     return true;
 }
 
+static bool has_totals(enum salloc_profile_type type)
+{
+    return type == SALLOC_PROFILE_HEAP || type == SALLOC_PROFILE_ALLOCATIONS;
+}
+
 /* What is added to the totals of those that have no stack: of stacks that were evicted, and of
  * those that could not be kept. */
 static bool add_unknown(struct sa_reading *r, struct sa_outside_profile *p, size_t *cap,
@@ -250,7 +256,7 @@ static bool add_unknown(struct sa_reading *r, struct sa_outside_profile *p, size
         return false;
     p->profile.stacks_evicted = sums.samples + sums.certain;
     sa_sums_merge(&sums, &more);
-    return p->profile.type == SALLOC_PROFILE_PEAK_HEAP || (!sums.samples && !sums.certain) ||
+    return !has_totals(p->profile.type) || (!sums.samples && !sums.certain) ||
            add_total(p, cap, &sa_stack_unknown, &sums);
 }
 
@@ -275,8 +281,7 @@ static void read_stacks(struct sa_reading *r, struct sa_outside_profile *p, stru
         heads = calloc(used + 1, sizeof(*heads));
     fine = fine && (!buckets ||
                     (heads && sa_target_read(&r->target, buckets, heads, used * sizeof(*heads))));
-    for (size_t i = 0; heads && fine && p->profile.type != SALLOC_PROFILE_PEAK_HEAP && i < used;
-         i++)
+    for (size_t i = 0; heads && fine && has_totals(p->profile.type) && i < used; i++)
         fine = add_bucket(r, p, &cap, heads[i]);
     free(heads);
     fine = fine && add_unknown(r, p, &cap, table, e);
@@ -328,6 +333,8 @@ static void read_samples(struct sa_reading *r, struct sa_outside_profile *p, str
 
     if (p->profile.type == SALLOC_PROFILE_HEAP) {
         sa_live_read(&r->target, &r->table, &r->stacks, UINT64_MAX, &p->live, e);
+    } else if (p->profile.type == SALLOC_PROFILE_FRAGMENTATION) {
+        sa_live_read_waste(&r->target, &r->table, &r->stacks, &p->live, e);
     } else if (p->profile.type == SALLOC_PROFILE_PEAK_HEAP &&
                sa_peak_read(&r->target, &r->table, &r->stacks, &p->live, &time_ns, e) && time_ns) {
         p->profile.time_ns = time_ns;
@@ -341,7 +348,7 @@ static void read_unseen(struct sa_reading *r, struct sa_profile *profile, struct
     struct sa_unseen *u = &profile->unseen;
 
     if (!sa_rates_read(&r->target, &r->table, &profile->interval, u, e) ||
-        profile->type == SALLOC_PROFILE_HEAP)
+        profile->type == SALLOC_PROFILE_HEAP || profile->type == SALLOC_PROFILE_FRAGMENTATION)
         return;
     if (u->bytes < u->past_bytes_weight)
         u->bytes = u->past_bytes_weight;

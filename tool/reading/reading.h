@@ -42,7 +42,8 @@ struct sa_outside_profile {
 };
 
 /* HEAP: what is in use, and what was ever allocated. PEAK_HEAP: what was in use when most was.
- * ALLOCATIONS: what was ever allocated. */
+ * ALLOCATIONS: what was ever allocated. FRAGMENTATION: what is in use, and the free memory that it
+ * keeps from other use; waste_max is not known. */
 bool sa_reading_profile(struct sa_reading *r, enum salloc_profile_type type,
                         struct sa_outside_profile *ret, struct sa_error *e);
 

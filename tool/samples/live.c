@@ -15,6 +15,7 @@
 #include "alloc/base/page.h"
 #include "sampling/record/recording.h"
 #include "tool/base/array.h"
+#include "tool/samples/waste.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -80,10 +81,11 @@ struct walk {
         enum state state;
     } * steps; /* the records on the way, newest first */
     size_t count, cap;
-    uint64_t next;  /* address of the record to be read */
-    uint64_t below; /* its number is lower than this */
-    uint64_t reads; /* so far */
-    uint64_t up_to; /* the highest number that is wanted */
+    uint64_t next;                /* address of the record to be read */
+    uint64_t below;               /* its number is lower than this */
+    uint64_t reads;               /* so far */
+    uint64_t up_to;               /* the highest number that is wanted */
+    const struct sa_waste *waste; /* NULL: it is not wanted */
     struct sa_live_copy *ret;
 };
 
@@ -153,7 +155,7 @@ bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t
 }
 
 /* Another record's copy. False: no memory. */
-static bool add_copy(struct walk *w, const struct record *r, bool freed)
+static bool add_copy(struct walk *w, uint64_t address, const struct record *r, bool freed)
 {
     struct sa_sample sample = {.p = r->p,
                                .interval = r->interval,
@@ -175,6 +177,7 @@ static bool add_copy(struct walk *w, const struct record *r, bool freed)
     if (r->number > w->up_to)
         return true;
     copy.key.tid = w->by_thread ? r->tid : 0;
+    copy.waste = w->waste ? sa_waste_of(w->waste, address, r->cls) : 0;
     return sa_live_add_copy(w->ret, w->stacks, r->stack, &copy);
 }
 
@@ -240,7 +243,7 @@ static bool walk_list(struct walk *w)
             continue;
         }
         if (!add_step(w, w->next, r.number, state) ||
-            (r.number < lowest && !add_copy(w, &r, false)))
+            (r.number < lowest && !add_copy(w, w->next, &r, false)))
             return false;
         lowest = r.number < lowest ? r.number : lowest;
         w->next = r.next;
@@ -249,16 +252,32 @@ static bool walk_list(struct walk *w)
     return true;
 }
 
+static bool read_live(struct walk *w, const struct sa_table *table, struct sa_error *e)
+{
+    memset(w->ret, 0, sizeof(*w->ret));
+    if (walk_open(w, table, e) && !walk_list(w))
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
+    free(w->steps);
+    return !e->code;
+}
+
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
                   uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e)
 {
     struct walk w = {.target = t, .stacks = stacks, .up_to = up_to, .ret = ret};
 
+    return read_live(&w, table, e);
+}
+
+bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
+                        struct sa_live_copy *ret, struct sa_error *e)
+{
+    struct sa_waste waste;
+    struct walk w = {
+        .target = t, .stacks = stacks, .up_to = UINT64_MAX, .ret = ret, .waste = &waste};
+
     memset(ret, 0, sizeof(*ret));
-    if (walk_open(&w, table, e) && !walk_list(&w))
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
-    free(w.steps);
-    return !e->code;
+    return sa_waste_open(&waste, t, table, e) && read_live(&w, table, e);
 }
 
 bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
@@ -279,7 +298,7 @@ bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct
             ret->dropped++;
             break;
         }
-        if (!add_copy(&w, &r, true))
+        if (!add_copy(&w, address, &r, true))
             sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
     }
     return !e->code;

@@ -17,6 +17,10 @@ struct sa_live_copy {
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
                   uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);
 
+/* All, with what each keeps from other use (waste.h). */
+bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
+                        struct sa_live_copy *ret, struct sa_error *e);
+
 /* Adds those that were freed since the peak, at which they were live. */
 bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
                        uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);

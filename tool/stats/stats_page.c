@@ -109,6 +109,18 @@ struct task {
     const char *file;
 };
 
+/* As waste_now of the library (alloc/api/profile_api.c). */
+static double waste_of(const struct sa_report_input *input)
+{
+    const struct sa_mixed_stats *mixed = &input->s.mixed;
+    double bytes =
+        mixed->bytes > mixed->used_bytes ? (double)(mixed->bytes - mixed->used_bytes) : 0;
+
+    for (unsigned cls = 1; cls < input->s.classes; cls++)
+        bytes += (double)input->cls[cls].central.free_objects * (double)input->s.cls[cls].size;
+    return bytes;
+}
+
 /* Makes a page, or the numbers, from this process's state. */
 static void make(const struct task *task, struct sa_fmt *f, struct sa_error *e)
 {
@@ -124,6 +136,7 @@ static void make(const struct task *task, struct sa_fmt *f, struct sa_error *e)
     } else if (task->numbers) {
         sa_metrics_read(&input->s, &numbers->m);
         numbers->seconds = input->seconds;
+        numbers->waste = waste_of(input);
         f->len = sizeof(*numbers);
     } else if (task->file) {
         sa_report_format_file(task->kind, task->file, f);

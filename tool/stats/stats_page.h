@@ -26,6 +26,7 @@ bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_re
 struct sa_stats_numbers {
     union sa_metric_values m;
     double seconds;
+    double waste; /* bytes of free objects on spans, and free runs of mixed spans */
 };
 
 bool sa_stats_read(struct sa_target *t, const struct sa_table *table, struct sa_stats_numbers *ret,

@@ -210,13 +210,15 @@ int main(int argc, char **argv)
     sa_vdso_init();
     sa_size_class_init(sa_vm.page_bytes, SA_SLAB_BEGIN / 8, sizeof(struct sa_slab) / 8);
     for (unsigned i = 0; i < rounds; i++) {
+        static const enum salloc_profile_type types[] = {
+            SALLOC_PROFILE_PEAK_HEAP,     SALLOC_PROFILE_HEAP, SALLOC_PROFILE_HEAP,
+            SALLOC_PROFILE_FRAGMENTATION, SALLOC_PROFILE_HEAP, SALLOC_PROFILE_HEAP};
         static const uint64_t rates[] = {3, 20, 200, 2000, 50000};
 
         alarm(ROUND_SECONDS);
         seed = 0x9e3779b97f4a7c15 * (i + 1);
         one_in = rates[i % 5];
-        results[one_round(argv[1], i % 2, i % 3 ? SALLOC_PROFILE_HEAP : SALLOC_PROFILE_PEAK_HEAP) %
-                16]++;
+        results[one_round(argv[1], i % 2, types[i % 6]) % 16]++;
     }
     printf("%u rounds, %llu lies: %u profiles, %u errors, %u searches with %llu samples lost, "
            "%u stats pages\n",

@@ -145,6 +145,21 @@ def case_peak(test):
     worker.end()
 
 
+def case_fragmentation(test):
+    """The free memory that blocks keep from other use; live, and of a core."""
+    worker = Worker(test, [test.worker, 'still'], conf=',profile_type:fragmentation')
+    own, outside = worker.own_profile(), test.outside(worker.pid, '-t', 'fragmentation')
+    types = [name for name, _ in own.types]
+    assert 'fragmentation' in ' '.join(types + own.comments), (types, own.comments)
+    same(outside, own, types)
+    def estimates(profile):
+        return [c for c in profile.comments if 'interval' in c]
+    assert estimates(outside) == estimates(own) and estimates(own), (estimates(outside), estimates(own))
+    if shutil.which('gcore'):
+        same(test.outside(test.core(worker.pid), '-t', 'fragmentation'), own, types)
+    worker.end()
+
+
 def case_core(test):
     """gdb's core of a process that goes on."""
     if not shutil.which('gcore'):
