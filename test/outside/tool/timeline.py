@@ -7,6 +7,7 @@ usage: timeline.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CHURN CASE
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys
@@ -14,9 +15,10 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402  # pylint: disable=wrong-import-position
+import made_profile  # noqa: E402  # pylint: disable=wrong-import-position
 from diff import ask, churn, profile  # noqa: E402  # pylint: disable=wrong-import-position
 from files import at_exit, out_of  # noqa: E402  # pylint: disable=wrong-import-position
-from page import check_quiet, compare_tables, data_of, exactly  # noqa: E402  # pylint: disable=wrong-import-position
+from page import HOSTILE, check_quiet, compare_tables, data_of, exactly  # noqa: E402  # pylint: disable=wrong-import-position
 from profile import INTERVAL, Profile, Worker, run_case  # noqa: E402  # pylint: disable=wrong-import-order,wrong-import-position
 
 
@@ -167,6 +169,34 @@ def case_events(test):
         low, high = tab.js('(() => { const t = timeLine.totals.at(-1); return [t.low, t.high]; })()')
         assert low <= 20000 * 1500 + 40 * 700000 and high >= totals[-1], (low, high)
     assert 'inuse_space' in test.run('flame', '-m', 'allocated_space', '-o', page, path, code=2).stderr
+
+
+def case_hostile(test):
+    """Traces with any numbers, and names that are HTML: pages of them, and of two compared, complain of nothing and run nothing."""
+    types, chance = (('allocated_objects', 'count'), ('allocated_space', 'bytes'), ('deallocated_objects', 'count'),
+                     ('deallocated_space', 'bytes')), random.Random(5)
+    paths = [out_of(test, name) for name in ('a.pb', 'b.pb')]
+    pages = [out_of(test, name) for name in ('line.html', 'diff.html')]
+    tab = browser.Browser()
+    test.tabs.append(tab)
+    for period in (65536, 0, -1, 1, 1 << 62):
+        for path in paths:
+            rows = []
+            for i in range(60):
+                labels = {'alloc_handle': chance.choice((1, 2, 3, i + 1, -7, 0)) if i else 1, 'allocation_time': chance.choice((0, -1, 1 << 62)),
+                          'bytes': chance.choice((0, -5, 64, 1 << 20, 1 << 62, -1 << 63)), 'thread': chance.choice(HOSTILE) or 'x'}
+                if chance.random() < 0.4:
+                    labels['deallocation_time'] = chance.choice((1, -1, 1 << 62))
+                rows.append(([chance.choice(HOSTILE), 'main'], tuple(chance.choice((0, 1, -1, 5, 1 << 62)) for _ in types), labels))
+            with open(path, 'wb') as f:
+                f.write(made_profile.profile(rows, period, types))
+        test.run('flame', '-o', pages[0], paths[0])
+        test.run('diff', '--html', pages[1], *paths)
+        for page in pages:
+            tab.open(page)
+            tab.picture()
+            check_quiet(tab, page)
+            assert tab.js('typeof window.ran') == 'undefined'
 
 
 def run_page(test, page, *program, every='0.1', more=()):
