@@ -60,7 +60,11 @@ class TimeLine {
             this.choose(Math.min(last, Math.max(0, this.moment + steps[event.key])));
             event.preventDefault();
         });
-        new ResizeObserver(() => this.draw()).observe(slider);
+        this.measure();
+        new ResizeObserver(() => {
+            this.measure();
+            this.draw();
+        }).observe(slider);
     }
 
     /* After another metric, filter or zoom: what the bands are. */
@@ -71,17 +75,23 @@ class TimeLine {
         this.unit = profile.metrics[metric].unit;
         this.bands = bandsOf(tree, node, weights, BANDS_MOST);
         this.series = moments.series(metric, filter, this.bands.setOf, this.bands.of.length);
-        this.totals = this.series.map((table) => this.interval(table, this.bands.of.length, true));
+        this.totals = this.series.map((_, at) => this.interval(at, this.bands.of.length, true));
         this.most = Math.max(1, ...this.totals.map((ends) => isFinite(ends.high) ? ends.high
             : ends.value));
     }
 
     /* The value and the interval of a set at a moment. open: it may have what has no sample. */
-    interval(table, set, open) {
-        const sums = table.get(set), at = this.series.indexOf(table);
+    interval(at, set, open) {
+        const sums = this.series[at].get(set);
         const unseen = this.moments.data.unseen[at][this.unit === "count" ? 1 : 0] ?? Infinity;
 
         return {value: sums.value, samples: sums.samples, ...intervalOf(sums, open ? unseen : 0)};
+    }
+
+    /* What the browser knows of the size is kept: to ask for it takes time. */
+    measure() {
+        this.width = this.slider.clientWidth;
+        this.height = this.slider.clientHeight;
     }
 
     /* A moment as a time since the first one. */
@@ -97,9 +107,8 @@ class TimeLine {
     }
 
     setMoment(moment) {
-        const table = this.series[moment], bands = this.bands.of;
-        const total = this.interval(table, bands.length, true);
-        const rows = bands.map((band, i) => ({band, i, ends: this.interval(table, i, false)}));
+        const bands = this.bands.of, total = this.totals[moment];
+        const rows = bands.map((band, i) => ({band, i, ends: this.interval(moment, i, false)}));
         const largest = [...rows].sort((a, b) => b.ends.value - a.ends.value).slice(0, 3);
 
         this.moment = moment;
@@ -142,11 +151,11 @@ class TimeLine {
     x(moment) {
         const {times} = this.moments, span = times[times.length - 1] - times[0] || 1;
 
-        return (times[moment] - times[0]) / span * (this.slider.clientWidth - 1);
+        return (times[moment] - times[0]) / span * (this.width - 1);
     }
 
     y(value) {
-        const height = this.slider.clientHeight - LINE_TOP - LINE_BOTTOM;
+        const height = this.height - LINE_TOP - LINE_BOTTOM;
 
         return LINE_TOP + height * (1 - Math.min(value / this.most, 1));
     }
@@ -171,29 +180,31 @@ class TimeLine {
     }
 
     showTip(moment, band, event) {
-        const table = this.series[moment], all = this.bands.of.length;
-        const total = `All: ${this.text(this.interval(table, all, true))}`;
+        const total = `All: ${this.text(this.totals[moment])}`;
 
         if (band < 0)
             showText(this.since(moment), [total], event.clientX, event.clientY);
         else
             showText(this.bands.of[band].name,
-                     [this.text(this.interval(table, band, false)),
+                     [this.text(this.interval(moment, band, false)),
                       `${this.since(moment)}. ${total}`], event.clientX, event.clientY);
     }
 
     /* ---- Drawing ---- */
 
     draw() {
-        const {canvas, context, slider} = this, ratio = window.devicePixelRatio || 1;
-        const width = slider.clientWidth, height = slider.clientHeight;
+        const {canvas, context} = this, ratio = window.devicePixelRatio || 1;
+        const {width, height} = this;
 
         if (!this.series || !width)
             return;
-        canvas.width = Math.round(width * ratio);
-        canvas.height = Math.round(height * ratio);
-        canvas.style.width = width + "px";
-        canvas.style.height = height + "px";
+        if (canvas.width !== Math.round(width * ratio) ||
+            canvas.height !== Math.round(height * ratio)) {
+            canvas.width = Math.round(width * ratio);
+            canvas.height = Math.round(height * ratio);
+            canvas.style.width = width + "px";
+            canvas.style.height = height + "px";
+        }
         context.setTransform(ratio, 0, 0, ratio, 0, 0);
         context.clearRect(0, 0, width, height);
         this.drawBands();
@@ -256,7 +267,7 @@ class TimeLine {
                 sum += series[i].value(other);
             return sum;
         };
-        const ends = series.map((table) => this.interval(table, band, false));
+        const ends = series.map((_, at) => this.interval(at, band, false));
 
         context.strokeStyle = flame.color.text;
         context.lineWidth = 1;

@@ -18,7 +18,7 @@ import browser  # noqa: E402  # pylint: disable=wrong-import-position
 import made_profile  # noqa: E402  # pylint: disable=wrong-import-position
 from diff import ask, churn, profile  # noqa: E402  # pylint: disable=wrong-import-position
 from files import at_exit, out_of  # noqa: E402  # pylint: disable=wrong-import-position
-from page import HOSTILE, check_quiet, compare_tables, data_of, exactly  # noqa: E402  # pylint: disable=wrong-import-position
+from page import HOSTILE, check_quiet, compare_tables, cpu_of, data_of, exactly  # noqa: E402  # pylint: disable=wrong-import-position
 from profile import INTERVAL, Profile, Worker, run_case  # noqa: E402  # pylint: disable=wrong-import-order,wrong-import-position
 
 
@@ -164,6 +164,10 @@ def case_events(test):
         assert tab.js('moments.times.every((time, at) => !at || time >= moments.times[at - 1])')
         tab.js('showMoment(%d)' % (len(totals) // 2))
         assert tab.js('all.value') == totals[len(totals) // 2]
+        if more:  # 30 ms where nothing else runs
+            moment = min(cpu_of(tab, tab.js, 'showMoment(%d), flame.context.getImageData(0, 0, 1, 1).data[0]' % (100 * i)) for i in range(12))
+            print('a moment is shown after %.0f ms of CPU' % moment)
+            assert moment < 100
         said = tab.js('element("missed").textContent')
         assert said.startswith('What the trace saw allocated and not freed.'), said
         low, high = tab.js('(() => { const t = timeLine.totals.at(-1); return [t.low, t.high]; })()')
