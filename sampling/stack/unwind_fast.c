@@ -22,7 +22,6 @@
 #include "alloc/os/thread.h"
 #include "sampling/stack/unwind_cache.h"
 #include "sampling/stack/unwind_cfi.h"
-#include "sampling/stack/unwind_cursor.h"
 #include "sampling/stack/unwind_object.h"
 #include "sampling/stack/unwind_trace_cache.h"
 
@@ -31,9 +30,23 @@
 #define OBJECTS   4                    /* objects that a walk remembers */
 #define INNER_MAX 64                   /* most frames of the allocator itself */
 #define FRAME_MAX ((uintptr_t)1 << 30) /* bytes. A longer frame means that the chain is broken */
-#define PLAIN_MAX ((uintptr_t)1 << 16) /* bytes of a frame that nothing describes */
-#define CODE_MIN  ((uintptr_t)1 << 16) /* no code is below, ... */
-#define CODE_MAX  ((uintptr_t)1 << 47) /* ... and none above */
+#define RED_ZONE  128                  /* bytes below rsp that code may use (System V ABI) */
+#define PAGE      ((uintptr_t)4096)
+#define NEAR_TOP                                                                                   \
+    ((uintptr_t)65536) /* bytes: the outermost frame of a thread is this near the top */
+
+extern void *__libc_stack_end SA_WEAK;
+
+/* A frame of the walk. */
+struct cursor {
+    uintptr_t pc, sp, bp;
+    uintptr_t r10;      /* known only if exact */
+    uintptr_t top;      /* the stack ends here, or below */
+    uintptr_t start;    /* sp at the beginning, or after the last change of stacks */
+    uintptr_t readable; /* [start, readable) can be read */
+    bool exact;         /* pc is where a signal came, not a return address */
+    bool dismantled;    /* the walk has passed a frame whose rule no longer held (leave_frame) */
+};
 
 /* The objects that a walk has found. */
 struct objects {
@@ -41,6 +54,84 @@ struct objects {
     unsigned count; /* found so far; the newest OBJECTS are kept */
     unsigned last;  /* index of the one used last */
 };
+
+/* Reads a word of the stack. Sanitizers know variables only, so they must not look here. */
+__attribute__((no_sanitize("address", "thread"))) static inline uintptr_t read_stack(uintptr_t at)
+{
+    return *(const uintptr_t *)at;
+}
+
+/*
+ * Returns an upper bound of the stack that contains sp. A thread has its control block above its
+ * stack. The first thread's stack ends where the kernel has put it. For a stack from elsewhere
+ * (coroutines, signal handlers) the bound is not tight.
+ */
+static uintptr_t stack_top(uintptr_t sp)
+{
+    uintptr_t thread, top = UINTPTR_MAX;
+
+    __asm__("mov %%fs:0, %0" : "=r"(thread));
+    if (&__libc_stack_end && sp < (uintptr_t)__libc_stack_end)
+        top = (uintptr_t)__libc_stack_end;
+    return sp < thread && thread < top ? thread : top;
+}
+
+/* Values of sa_thread.stack_first: whether this is the first thread of the process. */
+enum { THREAD_UNKNOWN, THREAD_FIRST, THREAD_OTHER };
+
+/*
+ * Returns whether a top is that of the thread's own stack. False: also if that is not known yet.
+ * The first thread's control block is not above its stack, and may lie right above that of a
+ * coroutine.
+ */
+static bool is_own(uintptr_t top)
+{
+    bool first = &__libc_stack_end && top == (uintptr_t)__libc_stack_end;
+
+    return sa_thread.stack_first == (first ? THREAD_FIRST : THREAD_OTHER);
+}
+
+/* Returns the pages from that of `low` to the top. All addresses of a page have the same number. */
+static uintptr_t pages_between(uintptr_t low, uintptr_t top)
+{
+    return top / PAGE - low / PAGE;
+}
+
+/* Finds the bounds of the stack that sp points into. readable: as far as the caller knows. */
+static void enter_stack(struct cursor *c, uintptr_t readable)
+{
+    c->top = stack_top(c->sp);
+    c->start = c->sp;
+    c->readable = readable;
+    if (is_own(c->top) && pages_between(c->sp, c->top) <= sa_thread.stack_pages)
+        c->readable = c->top;
+}
+
+/* Returns whether the word at an address beyond c->readable can be read. If that is more than
+ * NEAR_TOP away, the pages between are not checked. */
+SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
+{
+    if (at - c->readable > NEAR_TOP)
+        c->readable = at & -PAGE;
+    for (; c->readable <= at; c->readable += PAGE)
+        if (!sa_sys_is_readable((const void *)c->readable))
+            return false;
+    return true;
+}
+
+/* Remembers how deep the stack is on which the walk came to its end, if it is the thread's own.
+ * That stack exists for as long as the thread does. */
+static void remember_stack(const struct cursor *c)
+{
+    uintptr_t pages = pages_between(c->start, c->top);
+
+    if (SA_LIKELY(pages <= sa_thread.stack_pages) || c->sp > c->top || c->top - c->sp > NEAR_TOP)
+        return;
+    if (sa_thread.stack_first == THREAD_UNKNOWN)
+        sa_thread.stack_first = sa_sys_is_first_thread() ? THREAD_FIRST : THREAD_OTHER;
+    if (is_own(c->top))
+        sa_thread.stack_pages = (uint16_t)(pages < UINT16_MAX ? pages : UINT16_MAX);
+}
 
 static bool is_in(const struct sa_unwind_object *o, uintptr_t address)
 {
@@ -75,6 +166,14 @@ SA_INLINE uint64_t find_rule(const struct cursor *c, struct objects *objects)
         !find_object(objects, address))
         return SA_RULE_NONE;
     return sa_unwind_rule_of(&objects->object[objects->last], address);
+}
+
+/* Returns whether a word at the address is aligned, inside the frame that ends at `end`, and can be
+ * read. end = c->top: anywhere above in the stack. */
+SA_INLINE bool in_frame(struct cursor *c, uintptr_t at, uintptr_t end)
+{
+    return at % 8 == 0 && at >= c->sp - RED_ZONE && at <= end - 8 && end <= c->top &&
+           (SA_LIKELY(at < c->readable) || read_further(c, at));
 }
 
 /* Adds the frame to a trace, or ends the trace if the frame cannot be in one. Only the first step's
@@ -153,42 +252,6 @@ SA_RARE static bool leave_signal(struct cursor *c, uint64_t rule)
     return true;
 }
 
-/* Returns whether a return address can be one: of an object's code, or of generated code, which
- * may be anywhere but on the stack. */
-static bool may_be_code(const struct cursor *c, uintptr_t pc)
-{
-    struct sa_unwind_object o;
-
-    if (pc < CODE_MIN || pc >= CODE_MAX || pc - c->start < c->top - c->start)
-        return false;
-    return !sa_unwind_object_find(pc - 1, &o) || sa_unwind_object_may_have_code(&o, pc - 1);
-}
-
-/*
- * Goes to the caller of a frame that nothing describes, by its frame pointer. Generated code is
- * such, and the functions around it that a compiler brings along: most of them keep one. Where rbp
- * is something else, it hardly ever points into the frames above. Objects without any description
- * are left out, as they need not keep frame pointers. False: there is no frame pointer.
- */
-SA_RARE static bool leave_undescribed(struct cursor *c)
-{
-    uintptr_t bp = c->bp, pc;
-    struct sa_unwind_object o;
-
-    if (c->exact || bp % 8 || bp < c->sp || bp - c->sp > PLAIN_MAX || bp > c->top - 16 ||
-        !in_frame(c, bp, c->top) || !in_frame(c, bp + 8, c->top) ||
-        (sa_unwind_object_find(c->pc - 1, &o) && !o.eh_index))
-        return false;
-    pc = read_stack(bp + 8);
-    if (!may_be_code(c, pc))
-        return false;
-    c->bp = read_stack(bp);
-    c->pc = pc;
-    c->sp = bp + 16;
-    c->r10 = 0;
-    return true;
-}
-
 /* The part of a cursor that changes from one usual frame to the next. */
 struct state {
     uintptr_t pc, sp, bp;
@@ -237,8 +300,7 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
         remember_stack(&w->c);
         return false;
     default:
-        if (!w->found || !leave_undescribed(&w->c))
-            return false;
+        return false;
     }
     w->found = w->found || w->c.sp >= w->frame;
     if (!w->c.pc || (!w->found && ++w->inner == INNER_MAX))

@@ -240,13 +240,6 @@ SA_RARE bool sa_unwind_object_has_code(const struct sa_unwind_object *o, uintptr
     return false;
 }
 
-SA_RARE bool sa_unwind_object_may_have_code(const struct sa_unwind_object *o, uintptr_t address)
-{
-    unsigned count;
-
-    return !headers(o, &count) || sa_unwind_object_has_code(o, address, 1);
-}
-
 /* An entry of the index in PT_GNU_EH_FRAME: offsets from its start, sorted by address. */
 struct entry {
     int32_t address, fde;

@@ -48,8 +48,4 @@ uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *object, ui
 bool sa_unwind_object_has_code(const struct sa_unwind_object *object, uintptr_t address,
                                uintptr_t bytes);
 
-/* Returns false if the object's headers say that no code is at the address. They are not at hand
- * where the loader knows an object's segments one by one. */
-bool sa_unwind_object_may_have_code(const struct sa_unwind_object *object, uintptr_t address);
-
 #endif
