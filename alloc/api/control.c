@@ -11,6 +11,9 @@
  * since the library was loaded, or is about to be. It ends when the main thread has ended
  * before its time, because libc ends a process with its last thread.
  *
+ * Programs close descriptors that they do not know, and open others of the same numbers. So the
+ * thread uses a number only while it is that of the same file, and ends when the socket was closed.
+ *
  * Who writes the state: the constructor and the handler of fork start the thread, and no other
  * thread uses the state then. Afterwards it is the thread's, but for `leave`.
  */
@@ -51,15 +54,43 @@
 
 enum { NONE, RUNNING, ENDED };
 
+/* A descriptor, and the file that it had first. */
+struct descriptor {
+    int fd; /* -1: none */
+    uint64_t identity[2];
+};
+
 static struct {
-    uint32_t state;              /* atomic; ENDED is stored by the thread, with release order */
-    bool leave;                  /* atomic: the thread is asked to end */
-    int fd, client;              /* the socket, and the connection; -1: none */
-    salloc_profile_token *trace; /* NULL: none runs */
+    uint32_t state; /* atomic; ENDED is stored by the thread, with release order */
+    bool leave;     /* atomic: the thread is asked to end */
+    struct descriptor socket, client; /* client: the connection */
+    salloc_profile_token *trace;      /* NULL: none runs */
     uint64_t trace_end_ns;
     long filters;  /* filters of system calls at load, see filters_now */
     sigset_t mask; /* of the thread that has created this one */
 } control;
+
+static void descriptor_set(struct descriptor *d, int fd)
+{
+    d->fd = fd;
+    if (fd >= 0 && sa_sys_file_identity(fd, d->identity) != 0)
+        d->identity[0] = d->identity[1] = 0;
+}
+
+static bool descriptor_is_ours(const struct descriptor *d)
+{
+    uint64_t now[2];
+
+    return d->fd >= 0 && sa_sys_file_identity(d->fd, now) == 0 && now[0] == d->identity[0] &&
+           now[1] == d->identity[1];
+}
+
+static void descriptor_close(struct descriptor *d)
+{
+    if (descriptor_is_ours(d))
+        sa_sys_close(d->fd);
+    d->fd = -1;
+}
 
 /* Stops the trace. NULL with errno: none. */
 static salloc_profile *trace_stop(void)
@@ -259,9 +290,10 @@ static long input_line(struct input *in)
         if (newline)
             return newline - in->bytes;
         if (now >= end || in->used == sizeof(in->bytes) || sa_load_relaxed(&control.leave) ||
-            sa_sys_poll(control.client, POLLIN, (unsigned)((end - now) / 1000000) + 1) <= 0)
+            sa_sys_poll(control.client.fd, POLLIN, (unsigned)((end - now) / 1000000) + 1) <= 0 ||
+            !descriptor_is_ours(&control.client))
             return -1;
-        n = sa_sys_read(control.client, in->bytes + in->used, sizeof(in->bytes) - in->used);
+        n = sa_sys_read(control.client.fd, in->bytes + in->used, sizeof(in->bytes) - in->used);
         if (n <= 0 && n != -EINTR && n != -EAGAIN)
             return -1;
         in->used += n > 0 ? (size_t)n : 0;
@@ -283,7 +315,8 @@ static void serve_client(void)
         trace_look(false);
         sa_fmt_init(&f, reply, sizeof(reply));
         answer(in.bytes, &f);
-        if (sa_socket_send(control.client, reply, f.len) != 0)
+        if (!descriptor_is_ours(&control.client) ||
+            sa_socket_send(control.client.fd, reply, f.len) != 0)
             return;
         in.used -= (size_t)n + 1;
         memmove(in.bytes, in.bytes + n + 1, in.used);
@@ -292,13 +325,14 @@ static void serve_client(void)
 
 static void serve(void)
 {
-    control.client = sa_socket_accept(control.fd);
-    if (control.client < 0)
+    int fd = sa_socket_accept(control.socket.fd);
+
+    if (fd < 0)
         return;
-    if (sa_socket_peer_may(control.client))
+    descriptor_set(&control.client, fd);
+    if (sa_socket_peer_may(fd))
         serve_client();
-    sa_sys_close(control.client);
-    control.client = -1;
+    descriptor_close(&control.client);
 }
 
 static void *control_thread(void *unused)
@@ -307,13 +341,17 @@ static void *control_thread(void *unused)
 
     sa_sys_name_thread("salloc-control");
     while (!left && !sa_load_acquire(&control.leave) && !sa_filtered()) {
-        if (sa_sys_poll(control.fd, POLLIN, LOOK_MS) > 0 && !sa_load_acquire(&control.leave))
+        int events = sa_sys_poll(control.socket.fd, POLLIN, LOOK_MS);
+
+        if (!descriptor_is_ours(&control.socket))
+            break;
+        if (events > 0 && !sa_load_acquire(&control.leave))
             serve();
         trace_look(false);
         left = sa_background_threads_left();
     }
     trace_look(true);
-    sa_sys_close(control.fd);
+    descriptor_close(&control.socket);
     if (left == 2) /* libc runs the program's exit handlers on this thread */
         pthread_sigmask(SIG_SETMASK, &control.mask, NULL);
     sa_store_release(&control.state, ENDED);
@@ -391,16 +429,18 @@ static void control_start(void)
     int error = EACCES;
 
     sa_store_relaxed(&control.leave, false);
-    control.client = control.fd = -1;
+    descriptor_set(&control.client, -1);
+    descriptor_set(&control.socket, -1);
     if (control_name(name, sizeof(name))) {
-        control.fd = sa_socket_listen(name);
-        error = control.fd < 0 ? -control.fd : control_create();
+        int fd = sa_socket_listen(name);
+
+        descriptor_set(&control.socket, fd);
+        error = fd < 0 ? -fd : control_create();
     }
     if (!error)
         return;
     sa_store_relaxed(&control.state, NONE);
-    if (control.fd >= 0)
-        sa_sys_close(control.fd);
+    descriptor_close(&control.socket);
     sa_warn("SALLOC_CONF: control: cannot listen (errno %d)", error);
 }
 
@@ -417,7 +457,8 @@ void sa_control_leave(void)
     if (sa_thread_is_vfork_child() || sa_load_acquire(&control.state) != RUNNING)
         return;
     sa_store_release(&control.leave, true);
-    sa_socket_shutdown(control.fd); /* wakes the thread; the number is the socket's while it runs */
+    if (descriptor_is_ours(&control.socket))
+        sa_socket_shutdown(control.socket.fd); /* wakes the thread */
     for (int i = 0; i < LEAVE_STEPS && sa_load_acquire(&control.state) == RUNNING; i++)
         sa_sys_futex_wait(&control.state, RUNNING, STEP_NS);
 }
@@ -425,9 +466,8 @@ void sa_control_leave(void)
 void sa_control_after_fork(bool threads)
 {
     if (sa_load_relaxed(&control.state) == RUNNING) { /* in the parent */
-        sa_sys_close(control.fd);
-        if (control.client >= 0)
-            sa_sys_close(control.client);
+        descriptor_close(&control.socket);
+        descriptor_close(&control.client);
     }
     if (sa_load_relaxed(&control.state) == NONE || !threads)
         return;

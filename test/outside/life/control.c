@@ -5,12 +5,17 @@
  * usage: control serve       allocates in 2 threads until stdin ends
  *        control fork        forks, says the child's PID, and waits in both until stdin ends
  *        control exit_main   ends its main thread, and a moment later the other one
- *        control filter      announces a filter of system calls, says so, waits until stdin ends
+ *        control close       closes all descriptors, as daemons do, opens a socket of its own of
+ * the name control.PID, says so, and greets who connects until stdin ends control filter announces
+ * a filter of system calls, says so, waits until stdin ends
  */
 #include "test/outside/check.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 static int stop; /* atomic */
@@ -44,6 +49,46 @@ static void *short_life(void *arg)
     return NULL;
 }
 
+/* Serves on the number that the library's socket had. */
+static void take_over(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int n =
+        snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "control.%d", (int)getpid());
+    int fd;
+
+    for (fd = 3; fd < 1024; fd++)
+        close(fd);
+    for (int i = 0; i < 8; i++) { /* several, of which one has that number */
+        fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        REQUIRE(fd >= 0);
+    }
+    for (fd = 3; fd < 11; fd++) {
+        address.sun_path[n + 1] = (char)('a' + fd);
+        REQUIRE(bind(fd, (struct sockaddr *)&address,
+                     (socklen_t)(sizeof(address.sun_family) + 2 + (size_t)n)) == 0);
+        REQUIRE(listen(fd, 5) == 0);
+    }
+    check_say("ready");
+    for (;;) {
+        struct pollfd p[9] = {{.fd = STDIN_FILENO, .events = POLLIN}};
+
+        for (int i = 1; i < 9; i++)
+            p[i] = (struct pollfd){.fd = i + 2, .events = POLLIN};
+        REQUIRE(poll(p, 9, -1) > 0);
+        if (p[0].revents)
+            return;
+        for (int i = 1; i < 9; i++) {
+            int c = p[i].revents ? accept(p[i].fd, NULL, NULL) : -1;
+
+            if (c >= 0) {
+                CHECK(write(c, "mine", 4) == 4);
+                close(c);
+            }
+        }
+    }
+}
+
 static void at_exit(void)
 {
     check_say("handlers ran");
@@ -60,6 +105,10 @@ int main(int argc, char **argv)
         REQUIRE(pthread_create(&threads[0], NULL, short_life, NULL) == 0);
         check_say("ready");
         pthread_exit(NULL);
+    }
+    if (strcmp(argv[1], "close") == 0) {
+        take_over();
+        return check_end();
     }
     if (strcmp(argv[1], "fork") == 0) {
         pid_t child = fork();

@@ -185,6 +185,19 @@ class Control(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 3)
         self.assertEqual((process.returncode, out, errors), (0, b'handlers ran\n', b''))
 
+    def test_closed_descriptors(self):
+        process = self.start('close')
+        tasks = '/proc/%d/task' % process.pid
+        for i in range(300):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect('\0control.%d%c' % (process.pid, ord('a') + 3 + i % 8))
+                client.settimeout(5)
+                self.assertEqual(client.recv(10), b'mine')
+            time.sleep(0.005)
+        self.assertEqual(len(os.listdir(tasks)), 1)
+        process.stdin.close()
+        self.assertEqual(process.wait(10), 0)
+
     def test_filter(self):
         process = self.start('filter')
         self.assertEqual(names(process.pid), [])
