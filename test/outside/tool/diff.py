@@ -14,6 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from files import at_exit  # noqa: E402  # pylint: disable=wrong-import-position
 from profile import Profile, Worker, run_case  # noqa: E402  # pylint: disable=wrong-import-order
 
 RISK = 0.001
@@ -175,6 +176,18 @@ def compare(test, runs, what, interval):
 def case_steady(test, runs=200):
     """Where all blocks are replaced and none is more, no row is called a change in 95 % of comparisons."""
     alarms = sum(bool(rows) for rows in compare(test, runs, b'turn', 8192))
+    assert not alarms or 1 - at_most(alarms - 1, runs, 0.05) >= RISK, alarms
+    print(f'{alarms} of {runs}')
+
+
+def case_sizes(test, runs=40):
+    """Of a program that does the same twice, at intervals 64 times as long, no size is called a change in 95 % of comparisons."""
+    alarms = 0
+    for _ in range(runs):
+        paths = [at_exit(test, '%d.pb.gz' % interval, interval) for interval in (1024, 65536)]
+        text = test.run('diff', '-n', '0', *paths).stdout
+        assert len(tables(text)['size of the blocks']) > 40, text
+        alarms += bool(significant(text))
     assert not alarms or 1 - at_most(alarms - 1, runs, 0.05) >= RISK, alarms
     print(f'{alarms} of {runs}')
 
