@@ -42,12 +42,24 @@ class UnixConnection(http.client.HTTPConnection):
                 time.sleep(0.05)
 
 
+class Killed:
+    """A process that does not outlive its test."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Server:
     def __init__(self, test, *options):
         self.path = os.path.join(test.folder, 'serve.sock')
         tcp = '--listen' in options
         self.process = subprocess.Popen([test.tool, 'serve', *(options if tcp else ('--listen', self.path, *options))],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        test.workers.append(Killed(self.process))
         line = self.process.stdout.readline()
         assert line.startswith('listening at '), (line, self.process.stderr.read())
         self.url = line.split()[2]
