@@ -20,9 +20,6 @@ static bool get_one(struct sa_control *control, const char *key, struct sa_error
         sa_error_set(e, why.code, "%s: %s", key, why.text);
         return false;
     }
-    for (char *p = value; *p; p++)
-        if (*p >= 0 && *p < ' ')
-            *p = '?';
     printf("%s:%s\n", key, value);
     return true;
 }

@@ -8,9 +8,11 @@
  */
 #include "tool/reading/event_trace.h"
 
+#include "alloc/base/page.h"
 #include "sampling/record/recording.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +20,10 @@
 
 #define CHUNK      1024 /* records that are read at a time */
 #define STRIDE_MAX 4096
+#define P_MIN      1e-15
 #define PAUSE_MIN  1000000 /* ns between two looks at a ring that fills quickly, */
 #define PAUSE_MAX  250000000
+#define GRACE      1000000000
 
 /* struct sa_event_ring, as in the target. */
 struct ring {
@@ -87,8 +91,13 @@ static bool still_runs(struct sa_event_trace *t)
 
 static bool read_ring(struct sa_event_trace *t, struct ring *ret)
 {
-    return sa_plan_read(&t->r->target, &t->ring, t->slot + t->events, ret) && ret->cap &&
-           ret->cap <= SA_EVENT_RING_MAX / t->stride && ret->begun >= ret->written;
+    if (!sa_plan_read(&t->r->target, &t->ring, t->slot + t->events, ret) || !ret->cap ||
+        ret->cap > SA_EVENT_RING_MAX / t->stride)
+        return false;
+    /* One reading may take `begun` before an event, and `written` behind it. */
+    if (ret->written > ret->begun)
+        ret->written = ret->begun;
+    return true;
 }
 
 static void read_times(struct sa_event_trace *t, struct sa_error *e)
@@ -145,14 +154,27 @@ bool sa_event_trace_open(struct sa_event_trace *t, struct sa_reading *r, bool al
     return !e->code;
 }
 
-/* Puts our stacks in place of the target's. False: the event has none that is whole. */
+/* Whether the numbers are ones that samples have: the writers of files divide by them and add them
+ * up. As of live samples (tool/samples/live.c). */
+static bool is_sound(const struct sa_ring_event *event)
+{
+    return event->handle && event->handle < 1ull << 60 && event->kind <= SALLOC_KIND_ALIGNED &&
+           event->p >= P_MIN && event->p <= 1 && isfinite(event->interval) &&
+           event->interval >= 0 && isfinite(event->offset) && isfinite(event->hits) &&
+           event->requested < 1ull << SA_ADDRESS_BITS && event->allocated &&
+           event->allocated < 1ull << SA_ADDRESS_BITS && event->align < 1ull << SA_ADDRESS_BITS &&
+           event->time_ns < 1ull << 62 && event->free_time_ns < 1ull << 62;
+}
+
+/* Puts our stacks in place of the target's. False: the event makes no sense, or has no stack that
+ * is whole. */
 static bool take_stacks(struct sa_event_trace *t, struct sa_ring_event *event)
 {
     uint64_t of_free = (uintptr_t)event->free_stack;
 
     event->stack = sa_stacks_get(&t->r->stacks, (uintptr_t)event->stack);
     event->free_stack = of_free ? sa_stacks_get(&t->r->stacks, of_free) : NULL;
-    return event->stack && event->handle && event->p > 0 && event->p <= 1 && event->interval >= 0;
+    return event->stack && is_sound(event);
 }
 
 /* Copies up to CHUNK events, from number t->next on, which lie behind one another. False: the trace
@@ -182,6 +204,20 @@ static bool copy_chunk(struct sa_event_trace *t, const struct ring *ring, uint64
     return true;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The time is over, or the user ends it. */
+static bool is_over(const struct sa_event_trace *t)
+{
+    return (t->stop && *t->stop) || (t->end_ns && now_ns() >= t->end_ns);
+}
+
 uint64_t sa_event_trace_copy(struct sa_event_trace *t, struct sa_error *e)
 {
     struct ring ring;
@@ -200,7 +236,7 @@ uint64_t sa_event_trace_copy(struct sa_event_trace *t, struct sa_error *e)
         t->lost += ring.written - ring.cap - t->next;
         t->next = ring.written - ring.cap;
     }
-    while (!t->ended && t->next < ring.written) {
+    while (!t->ended && t->next < ring.written && !is_over(t)) {
         count = ring.written - t->next;
         count = count < CHUNK ? count : CHUNK;
         if (count > ring.cap - t->next % ring.cap)
@@ -210,20 +246,15 @@ uint64_t sa_event_trace_copy(struct sa_event_trace *t, struct sa_error *e)
     return t->next - before;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Looks again before an eighth of the ring is new, as far as the last looks tell. */
 void sa_event_trace_follow(struct sa_event_trace *t, double seconds, const volatile int *stop,
                            struct sa_error *e)
 {
     int64_t end = now_ns() + (int64_t)(seconds * 1e9), pause = PAUSE_MIN;
 
+    /* What is left in the ring at the end may take as long again, and no longer. */
+    t->stop = stop;
+    t->end_ns = end + (int64_t)(seconds * 1e9) + GRACE;
     while (!t->ended && !*stop && !e->code && now_ns() < end) {
         uint64_t copied = sa_event_trace_copy(t, e);
         int64_t left = end - now_ns();

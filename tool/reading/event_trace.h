@@ -13,7 +13,9 @@ struct sa_event_trace {
     struct sa_event_ring own;          /* what was copied */
     struct sa_outside_profile profile; /* with the sampling rates at the beginning */
     uint64_t lost;                     /* events that were not */
-    bool ended;                        /* the program has stopped the trace, or has ended */
+    const volatile int *stop;          /* not 0: no more is copied; NULL: there is none */
+    int64_t end_ns; /* nor after this time of the monotonic clock; 0: there is none */
+    bool ended;     /* the program has stopped the trace, or has ended */
     /* Of the target. */
     struct sa_plan ring, record;
     uint64_t slot;   /* address of the recording's place */

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,7 +106,12 @@ static bool connect_to(struct sa_control *c, long number, unsigned long long sta
     struct ucred peer;
     socklen_t bytes = sizeof(peer);
 
+    /* A process that is stopped, and whose queue is full, would keep us waiting for good. */
+    struct timeval patience = {ANSWER_MS / 1000, 0};
+
     c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (c->fd >= 0)
+        setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (c->fd < 0 ||
         connect(c->fd, (struct sockaddr *)&address,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0) {
@@ -199,13 +205,13 @@ bool sa_control_ask(struct sa_control *c, char *ret, struct sa_error *e, const c
         sa_error_set(e, SA_EXIT_FAILED, "process %d does not answer", (int)c->pid);
         return false;
     }
+    for (char *p = ret; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
     if (strcmp(ret, "ok") == 0 || strncmp(ret, "ok ", 3) == 0) {
         memmove(ret, ret + (ret[2] ? 3 : 2), strlen(ret + (ret[2] ? 3 : 2)) + 1);
         return true;
     }
-    for (char *p = ret; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
     if (sscanf(ret, "error %d %n", &number, &at) == 1 && at > 0)
         sa_error_set(e, SA_EXIT_FAILED, "process %d: %s", (int)c->pid,
                      ret[at] ? ret + at : strerror(number));

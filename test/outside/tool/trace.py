@@ -6,6 +6,7 @@ usage: trace.py LIBRARY SALLOCCTL WORKER STATIC-WORKER CASE
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -70,17 +71,20 @@ def case_whole(test):
 
 
 def case_follow(test):
-    """What happens while it is watched: each event once, in order, and no more than that."""
+    """What happens while it is watched: each event once, in order, and no more than that. On a busy machine the ring may
+    turn faster than it is read; then it is said how many events are missing."""
     worker = churn(test, '128k', 0.001)
     path, said = trace(test, worker.pid, '-s', '2', name='trace.json')
-    assert said == '', said
+    match = re.fullmatch(r'sallocctl: (\d+) events are lost: .*\n', said)
+    lost = int(match.group(1)) if match else 0
+    assert match or said == '', said
     with open(path, encoding='utf-8') as file:
         content = json.load(file)
     found = [e for e in content['traceEvents'] if e['ph'] == 'i']
     mallocs = [e['args']['alloc_handle'] for e in found if e['name'] == 'malloc']
-    assert len(found) > 1092, 'as many as the ring holds: %d' % len(found)
+    assert len(found) + lost > 1092, 'not more than the ring holds: %d' % len(found)
     assert mallocs == sorted(set(mallocs)) and content['otherData']['events_lost'] == '0'
-    assert mallocs[-1] - mallocs[0] + 1 == len(mallocs), 'a sample is missing'
+    assert mallocs[-1] - mallocs[0] + 1 - len(mallocs) <= lost, 'a sample is missing'
     frees = [e['args']['alloc_handle'] for e in found if e['name'] == 'free']
     assert len(frees) == len(set(frees))
     times = [e['ts'] for e in found]
