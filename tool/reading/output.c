@@ -4,6 +4,7 @@
 #include "tool/reading/output.h"
 
 #include "sampling/export/write.h"
+#include "tool/base/io.h"
 #include "tool/base/text.h"
 
 #include <errno.h>
@@ -38,21 +39,6 @@ struct output {
     uint8_t deflated[DEFLATED_BYTES];
 };
 
-static int write_all(int fd, const uint8_t *data, size_t bytes)
-{
-    while (bytes) {
-        ssize_t n = write(fd, data, bytes);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Passes input on, and at the end what zlib still has. */
 static int deflate_some(struct output *o, const void *data, size_t bytes, int flush)
 {
@@ -66,7 +52,7 @@ static int deflate_some(struct output *o, const void *data, size_t bytes, int fl
         result = deflate(&o->stream, flush);
         if (result == Z_STREAM_ERROR)
             return -EIO;
-        failed = write_all(o->fd, o->deflated, DEFLATED_BYTES - o->stream.avail_out);
+        failed = sa_io_write_all(o->fd, o->deflated, DEFLATED_BYTES - o->stream.avail_out);
     } while (!failed && o->stream.avail_out == 0);
     return failed;
 }
@@ -75,7 +61,7 @@ static int sink(void *arg, const void *data, size_t bytes)
 {
     struct output *o = arg;
 
-    return o->gzip ? deflate_some(o, data, bytes, Z_NO_FLUSH) : write_all(o->fd, data, bytes);
+    return o->gzip ? deflate_some(o, data, bytes, Z_NO_FLUSH) : sa_io_write_all(o->fd, data, bytes);
 }
 
 /* What is written: a profile in a format, or bytes. */

@@ -3,6 +3,7 @@
  * it the bytes that it announces. */
 #include "tool/reading/sweep.h"
 
+#include "tool/base/io.h"
 #include "tool/base/text.h"
 #include "tool/reading/processes.h"
 
@@ -74,23 +75,6 @@ static bool is_left_out(const struct users *users, pid_t pid)
 
 /* --- the child --- */
 
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-    const char *p = data;
-
-    while (bytes) {
-        ssize_t n = write(fd, p, bytes);
-
-        if (n < 0 && errno != EINTR)
-            return false;
-        if (n > 0) {
-            p += n;
-            bytes -= (size_t)n;
-        }
-    }
-    return true;
-}
-
 static void read_one(const struct sa_sweep *sweep, pid_t pid, struct sa_buffer *out,
                      struct sa_error *e)
 {
@@ -116,8 +100,8 @@ static bool write_frame(int end, size_t index, const struct sa_buffer *out,
     struct frame frame = {.index = index, .code = e->code};
 
     frame.bytes = (uint32_t)(e->code ? strlen(e->text) : out->used);
-    return write_all(end, &frame, sizeof(frame)) &&
-           write_all(end, e->code ? e->text : out->data, frame.bytes);
+    return sa_io_write_all(end, &frame, sizeof(frame)) == 0 &&
+           sa_io_write_all(end, e->code ? e->text : out->data, frame.bytes) == 0;
 }
 
 static void child_main(const struct sa_sweep *sweep, const struct users *users, const pid_t *list,

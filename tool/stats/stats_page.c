@@ -6,6 +6,7 @@
 #include "alloc/api/options_text.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "stats/stats_snapshot.h"
+#include "tool/base/io.h"
 #include "tool/base/limit.h"
 #include "tool/base/text.h"
 #include "tool/stats/state.h"
@@ -85,23 +86,6 @@ static void read_subject(struct sa_target *t, const struct sa_table *table)
     sa_snapshot_subject = &subject;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-    const char *p = data;
-
-    while (bytes) {
-        ssize_t n = write(fd, p, bytes);
-
-        if (n < 0 && errno != EINTR)
-            return false;
-        if (n > 0) {
-            p += n;
-            bytes -= (size_t)n;
-        }
-    }
-    return true;
-}
-
 /* What the child is to make. */
 struct task {
     bool numbers; /* not a page */
@@ -162,7 +146,7 @@ static void answer(struct sa_target *t, const struct sa_table *table, const stru
         make(task, &f, &a.e);
     }
     a.dropped = state.dropped;
-    _exit(!write_all(fd, &a, sizeof(a)) || (!a.e.code && !write_all(fd, f.buf, f.len)));
+    _exit(sa_io_write_all(fd, &a, sizeof(a)) || (!a.e.code && sa_io_write_all(fd, f.buf, f.len)));
 }
 
 static double now(void)

@@ -6,6 +6,8 @@
  */
 #include "tool/target/control_client.h"
 
+#include "tool/base/io.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,29 +26,12 @@
 
 #define ANSWER_MS 5000
 
-/* Reads a file of the process as a string. */
-static bool read_file(pid_t pid, const char *name, char *ret, size_t cap)
-{
-    char path[64];
-    size_t n;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    f = fopen(path, "re");
-    if (!f)
-        return false;
-    n = fread(ret, 1, cap - 1, f);
-    ret[n] = '\0';
-    fclose(f);
-    return n > 0;
-}
-
 /* The number in its own namespace: the last one of the line NSpid. */
 static bool own_number(pid_t pid, long *ret)
 {
     char text[4096], *line, *end;
 
-    if (!read_file(pid, "status", text, sizeof(text)) || !(line = strstr(text, "\nNSpid:")))
+    if (!sa_io_read_proc(pid, "status", text, sizeof(text)) || !(line = strstr(text, "\nNSpid:")))
         return false;
     line += strlen("\nNSpid:");
     end = line + strcspn(line, "\n");
@@ -55,22 +40,6 @@ static bool own_number(pid_t pid, long *ret)
         end--;
     *ret = strtol(end, NULL, 10);
     return *ret > 0;
-}
-
-/* Field 22 of its stat file; the second one, the name, may contain anything. */
-static bool start_time(pid_t pid, unsigned long long *ret)
-{
-    char text[4096], *at;
-
-    if (!read_file(pid, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')))
-        return false;
-    for (int field = 2; field < 22; field++) {
-        at = strchr(at + 1, ' ');
-        if (!at)
-            return false;
-    }
-    *ret = strtoull(at + 1, NULL, 10);
-    return true;
 }
 
 /* Enters its network namespace, if it is another one. */
@@ -132,11 +101,11 @@ static bool connect_to(struct sa_control *c, long number, unsigned long long sta
 
 bool sa_control_open(struct sa_control *c, pid_t pid, struct sa_error *e)
 {
-    unsigned long long start;
+    unsigned long long start = sa_io_started(pid);
     long number;
 
     *c = (struct sa_control){.fd = -1, .pid = pid};
-    if (!own_number(pid, &number) || !start_time(pid, &start))
+    if (!own_number(pid, &number) || !start)
         sa_error_set(e, SA_EXIT_NONE, "there is no process %d", (int)pid);
     else if (enter_network(pid, e))
         connect_to(c, number, start, e);

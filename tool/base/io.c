@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole writes, and small files of /proc; see io.h. */
+#include "tool/base/io.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int sa_io_write_all(int fd, const void *data, size_t bytes)
+{
+    const char *p = data;
+
+    while (bytes) {
+        ssize_t n = write(fd, p, bytes);
+
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n > 0) {
+            p += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+bool sa_io_read_proc(pid_t pid, const char *name, char *ret, size_t cap)
+{
+    char path[64];
+    size_t n;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    n = fread(ret, 1, cap - 1, f);
+    ret[n] = '\0';
+    fclose(f);
+    return n > 0;
+}
+
+/* Field 22; the name, in parentheses, may have any character. */
+unsigned long long sa_io_started(pid_t pid)
+{
+    unsigned long long started = 0;
+    char text[1024], *end;
+
+    end = sa_io_read_proc(pid, "stat", text, sizeof(text)) ? strrchr(text, ')') : NULL;
+    if (!end || sscanf(end + 1,
+                       " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+                       "%*d %llu",
+                       &started) != 1)
+        return 0;
+    return started;
+}
