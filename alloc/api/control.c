@@ -4,8 +4,9 @@
  *
  * A thread of its own serves one connection at a time. It holds no lock of the allocator or of libc
  * while it waits, handles no signal but SIGSYS, and calls public functions only. A request has at
- * most LINE_BYTES bytes, and must arrive within REQUEST_MS; a connection ends after REQUESTS of
- * them. So a client that says nothing keeps others waiting for that long, and no longer.
+ * most SA_CONTROL_LINE_BYTES bytes, and must arrive within REQUEST_MS; a connection ends after
+ * REQUESTS of them. So a client that says nothing keeps others waiting for that long, and no
+ * longer.
  *
  * The thread exists only if the option asked for it, and no filter of system calls was installed
  * since the library was loaded, or is about to be. It ends when the main thread has ended
@@ -20,10 +21,10 @@
 #include "alloc/api/control.h"
 
 #include "alloc/api/background.h"
+#include "alloc/api/control_requests.h"
 #include "alloc/api/options.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
-#include "alloc/base/error_words.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
 #include "alloc/os/clock.h"
@@ -31,7 +32,7 @@
 #include "alloc/os/socket.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
-#include "include/salloc/salloc.h"
+#include "sampling/stack/loaded_object.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,11 +40,9 @@
 #include <signal.h>
 #include <string.h>
 
-#define LINE_BYTES  1280 /* a path of an option, and what is around it */
-#define REQUEST_MS  2000
-#define REQUESTS    1000
-#define LOOK_MS     500 /* how often the thread looks for the end of the main thread, or of a trace */
-#define SECONDS_MAX 3600
+#define REQUEST_MS 2000
+#define REQUESTS   1000
+#define LOOK_MS    500 /* how often the thread looks for the end of the main thread, or of a trace */
 
 /* If the thread is the last one, libc runs the program's exit handlers on it. */
 #define STACK_BYTES (1024 * 1024)
@@ -61,13 +60,14 @@ struct descriptor {
 };
 
 static struct {
-    uint32_t state; /* atomic; ENDED is stored by the thread, with release order */
-    bool leave;     /* atomic: the thread is asked to end */
+    uint32_t state;        /* atomic; ENDED is stored by the thread, with release order */
+    uint32_t leave;        /* atomic: 1: the thread is asked to end */
+    int pid;               /* of the process whose thread it is */
+    unsigned threads_left; /* when the main thread had ended; 0: it runs */
+    unsigned unmapped;     /* see sa_socket_unmapped_user */
     struct descriptor socket, client; /* client: the connection */
-    salloc_profile_token *trace;      /* NULL: none runs */
-    uint64_t trace_end_ns;
-    long filters;  /* filters of system calls at load, see filters_now */
-    sigset_t mask; /* of the thread that has created this one */
+    long filters;                     /* filters of system calls at load, see filters_now */
+    sigset_t mask;                    /* of the thread that has created this one */
 } control;
 
 static void descriptor_set(struct descriptor *d, int fd)
@@ -92,212 +92,53 @@ static void descriptor_close(struct descriptor *d)
     d->fd = -1;
 }
 
-/* Stops the trace. NULL with errno: none. */
-static salloc_profile *trace_stop(void)
+/* Whether the thread must end: it was asked to, there is a filter, or the main thread has ended. */
+static bool control_must_end(void)
 {
-    salloc_profile *profile = salloc_profile_token_stop(control.trace);
-
-    if (profile || errno == EINVAL)
-        control.trace = NULL;
-    return profile;
-}
-
-/* Stops a trace whose time is over. */
-static void trace_look(bool now)
-{
-    if (control.trace && (now || sa_clock_ns() >= control.trace_end_ns))
-        salloc_profile_free(trace_stop());
-}
-
-/* Reads a number up to `most`, and advances *at behind it and a space. False: there is none. */
-static bool number_next(char **at, uint64_t most, uint64_t *ret)
-{
-    char *p = *at;
-
-    for (*ret = 0; *p >= '0' && *p <= '9' && *ret <= most; p++)
-        *ret = *ret * 10 + (uint64_t)(*p - '0');
-    if (p == *at || (*p && *p != ' ') || *ret > most)
-        return false;
-    *at = p + (*p == ' ');
-    return true;
-}
-
-/* Requests. Each gets what is behind its name, adds to the reply, and returns 0 or -1 with errno.
- */
-
-static int request_version(char *rest, struct sa_fmt *f)
-{
-    (void)rest;
-    sa_fmt_add(f, " " SALLOC_VERSION " 1");
-    return 0;
-}
-
-static int request_get(char *rest, struct sa_fmt *f)
-{
-    char value[LINE_BYTES];
-
-    if (salloc_get_option(rest, value, sizeof(value)) != 0)
-        return -1;
-    for (char *p = value; *p; p++)
-        if (*p == '\n')
-            *p = '?';
-    sa_fmt_add(f, " %s", value);
-    return 0;
-}
-
-static int request_set(char *rest, struct sa_fmt *f)
-{
-    char *space = strchr(rest, ' ');
-
-    (void)f;
-    if (!space) {
-        errno = EINVAL;
-        return -1;
-    }
-    *space = '\0';
-    return salloc_set_option(rest, space + 1);
-}
-
-static int request_trace_start(char *rest, struct sa_fmt *f)
-{
-    uint64_t bytes, seconds;
-
-    if (!number_next(&rest, SIZE_MAX / 16, &bytes) || !number_next(&rest, SECONDS_MAX, &seconds) ||
-        *rest || !seconds) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (control.trace) {
-        errno = EBUSY;
-        return -1;
-    }
-    control.trace = salloc_start_event_trace(bytes);
-    if (!control.trace)
-        return -1;
-    control.trace_end_ns = sa_clock_ns() + seconds * 1000000000ull;
-    sa_fmt_add(f, " %llu", (unsigned long long)(uintptr_t)control.trace);
-    return 0;
-}
-
-/* path: NULL: the events are not written. */
-static int trace_end(const char *path, struct sa_fmt *f)
-{
-    struct salloc_profile_info info = {.size = sizeof(info)};
-    salloc_profile *profile;
-    int failed = 0;
-
-    if (!control.trace) {
-        errno = ENOENT;
-        return -1;
-    }
-    profile = trace_stop();
-    if (!profile || salloc_profile_get_info(profile, &info) != 0)
-        return -1;
-    if (path)
-        failed = salloc_profile_write_file(profile, path);
-    salloc_profile_free(profile); /* keeps errno */
-    if (!failed)
-        sa_fmt_add(f, " %llu %llu", (unsigned long long)info.events,
-                   (unsigned long long)info.events_lost);
-    return failed;
-}
-
-static int request_trace_stop(char *rest, struct sa_fmt *f)
-{
-    (void)rest;
-    return trace_end(NULL, f);
-}
-
-static int request_trace_write(char *rest, struct sa_fmt *f)
-{
-    if (*rest != '/') {
-        errno = EINVAL;
-        return -1;
-    }
-    return trace_end(rest, f);
-}
-
-/* Adds what an errno means for a request. */
-static void error_add(struct sa_fmt *f, int error)
-{
-    switch (error) {
-    case EINVAL:
-        sa_fmt_add(f, "not understood");
-        break;
-    case ENOENT:
-        sa_fmt_add(f, "no such option, or no trace");
-        break;
-    case EPERM:
-        sa_fmt_add(f, "the option cannot change");
-        break;
-    case EBUSY:
-        sa_fmt_add(f, "a trace runs, or a thread is being stopped");
-        break;
-    default:
-        sa_error_words_add(f, error);
-    }
-}
-
-/* Answers one line. */
-static void answer(char *line, struct sa_fmt *f)
-{
-    static const struct {
-        char name[14];
-        int (*request)(char *rest, struct sa_fmt *f);
-    } requests[] = {
-        {"version", request_version},
-        {"get", request_get},
-        {"set", request_set},
-        {"trace start", request_trace_start},
-        {"trace stop", request_trace_stop},
-        {"trace write", request_trace_write},
-    };
-    int failed = -1;
-
-    errno = EINVAL;
-    sa_fmt_add(f, "ok");
-    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
-        size_t n = strlen(requests[i].name);
-
-        if (strncmp(line, requests[i].name, n) == 0 && (line[n] == ' ' || !line[n]))
-            failed = requests[i].request(line + n + (line[n] == ' '), f);
-    }
-    if (failed) {
-        f->len = 0;
-        sa_fmt_add(f, "error %d ", errno);
-        error_add(f, errno);
-    }
-    sa_fmt_add(f, "\n");
+    return sa_load_acquire(&control.leave) || sa_filtered() ||
+           (control.threads_left = sa_background_threads_left()) != 0;
 }
 
 /* A connection's input. */
 struct input {
     size_t used;
-    char bytes[LINE_BYTES];
+    char bytes[SA_CONTROL_LINE_BYTES];
 };
 
-/* Reads until there is a line, and returns its length. -1: the client has gone, is too slow, or its
- * line is too long. */
+/* Waits up to LOOK_MS for more input, and reads it. False: the client has gone, or its line is too
+ * long, or the socket was closed or shut down. */
+static bool input_read(struct input *in, unsigned ms)
+{
+    long n;
+
+    if (in->used == sizeof(in->bytes))
+        return false;
+    n = sa_socket_wait(control.client.fd, control.socket.fd, ms < LOOK_MS ? ms : LOOK_MS);
+    if (!n || n == -EINTR) /* libc interrupts all threads when the process changes its user */
+        return true;
+    if (n < 0 || !descriptor_is_ours(&control.client))
+        return false;
+    n = sa_sys_read(control.client.fd, in->bytes + in->used, sizeof(in->bytes) - in->used);
+    in->used += n > 0 ? (size_t)n : 0;
+    return n > 0 || n == -EINTR || n == -EAGAIN;
+}
+
+/* Reads until there is a line, and returns its length. -1: there is none in time, or the connection
+ * has to end. */
 static long input_line(struct input *in)
 {
     uint64_t end = sa_clock_ns() + REQUEST_MS * 1000000ull;
 
-    for (;;) {
+    while (!control_must_end()) {
         char *newline = memchr(in->bytes, '\n', in->used);
         uint64_t now = sa_clock_ns();
-        long n;
 
         if (newline)
             return newline - in->bytes;
-        if (now >= end || in->used == sizeof(in->bytes) || sa_load_relaxed(&control.leave) ||
-            sa_sys_poll(control.client.fd, POLLIN, (unsigned)((end - now) / 1000000) + 1) <= 0 ||
-            !descriptor_is_ours(&control.client))
-            return -1;
-        n = sa_sys_read(control.client.fd, in->bytes + in->used, sizeof(in->bytes) - in->used);
-        if (n <= 0 && n != -EINTR && n != -EAGAIN)
-            return -1;
-        in->used += n > 0 ? (size_t)n : 0;
+        if (now >= end || !input_read(in, (unsigned)((end - now) / 1000000) + 1))
+            break;
     }
+    return -1;
 }
 
 static void serve_client(void)
@@ -305,17 +146,18 @@ static void serve_client(void)
     struct input in = {.used = 0};
 
     for (int i = 0; i < REQUESTS; i++) {
-        char reply[LINE_BYTES + 128];
+        char reply[SA_CONTROL_LINE_BYTES + 128];
         long n = input_line(&in);
         struct sa_fmt f;
 
-        if (n < 0)
+        /* The program may have changed its user since the request before. */
+        if (n < 0 || !sa_socket_peer_may(control.client.fd, control.unmapped))
             return;
         in.bytes[n] = '\0';
-        trace_look(false);
+        sa_control_trace_look(false);
         sa_fmt_init(&f, reply, sizeof(reply));
-        answer(in.bytes, &f);
-        if (!descriptor_is_ours(&control.client) ||
+        sa_control_answer(in.bytes, &f);
+        if (control_must_end() || !descriptor_is_ours(&control.client) ||
             sa_socket_send(control.client.fd, reply, f.len) != 0)
             return;
         in.used -= (size_t)n + 1;
@@ -323,36 +165,39 @@ static void serve_client(void)
     }
 }
 
-static void serve(void)
+/* Serves the next client. Returns 0, or the errno with which nobody can be accepted. */
+static int serve(void)
 {
     int fd = sa_socket_accept(control.socket.fd);
 
     if (fd < 0)
-        return;
+        return fd == -EAGAIN || fd == -ECONNABORTED || fd == -EINTR ? 0 : -fd;
     descriptor_set(&control.client, fd);
-    if (sa_socket_peer_may(fd))
+    if (sa_socket_peer_may(fd, control.unmapped))
         serve_client();
     descriptor_close(&control.client);
+    return 0;
 }
 
 static void *control_thread(void *unused)
 {
-    unsigned left = 0;
-
     sa_sys_name_thread("salloc-control");
-    while (!left && !sa_load_acquire(&control.leave) && !sa_filtered()) {
-        int events = sa_sys_poll(control.socket.fd, POLLIN, LOOK_MS);
+    while (!control_must_end()) {
+        int events = sa_sys_poll(control.socket.fd, POLLIN, LOOK_MS), error = 0;
 
-        if (!descriptor_is_ours(&control.socket))
-            break;
+        if (!descriptor_is_ours(&control.socket) || (events > 0 && events != POLLIN))
+            break; /* closed, or shut down */
         if (events > 0 && !sa_load_acquire(&control.leave))
-            serve();
-        trace_look(false);
-        left = sa_background_threads_left();
+            error = serve();
+        if (error == EINVAL) /* shut down */
+            break;
+        if (error || (events < 0 && events != -EINTR)) /* the program's limits, for example */
+            sa_sys_futex_wait(&control.leave, 0, LOOK_MS * 1000000ll);
+        sa_control_trace_look(false);
     }
-    trace_look(true);
+    sa_control_trace_look(true);
     descriptor_close(&control.socket);
-    if (left == 2) /* libc runs the program's exit handlers on this thread */
+    if (control.threads_left == 2) /* libc runs the program's exit handlers on this thread */
         pthread_sigmask(SIG_SETMASK, &control.mask, NULL);
     sa_store_release(&control.state, ENDED);
     return unused;
@@ -375,7 +220,7 @@ static long filters_now(void)
             continue;
         at += strlen(names[i]);
         at[strcspn(at, "\n")] = '\0';
-        return number_next(&at, INT32_MAX, &n) ? (long)n : -1;
+        return sa_control_number(&at, INT32_MAX, &n) ? (long)n : -1;
     }
     return -1;
 }
@@ -401,34 +246,72 @@ static bool control_name(char *buf, size_t cap)
     return !f.truncated;
 }
 
-/* Creates the thread with all signals blocked but SIGSYS: a filter may answer calls with it. */
-static int control_create(void)
+#ifndef SA_STATIC
+
+/* Whether pthread_create is libc's. One that the program has put in its place may take locks that a
+ * parent held at fork, or not be ready for constructors. */
+static bool control_may_create(void)
+{
+    struct sa_loaded_object of;
+
+    return sa_loaded_object_find((uintptr_t)pthread_attr_setstacksize, &of) &&
+           (uintptr_t)pthread_create >= of.start && (uintptr_t)pthread_create < of.end;
+}
+
+#else /* libc is part of the program */
+
+static bool control_may_create(void)
+{
+    return true;
+}
+
+#endif
+
+/* Creates a detached thread. stack_bytes: 0: libc's default. */
+static int control_create_with(size_t stack_bytes)
 {
     pthread_attr_t attr;
     pthread_t thread;
+    int error;
+
+    pthread_attr_init(&attr);
+    if (stack_bytes)
+        pthread_attr_setstacksize(&attr, stack_bytes);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    error = pthread_create(&thread, &attr, control_thread, NULL);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
+/* Creates the thread with all signals blocked but SIGSYS: a filter may answer calls with it. */
+static int control_create(void)
+{
     sigset_t all;
     int error;
 
+    if (!control_may_create())
+        return ENOTSUP;
     sigfillset(&all);
     sigdelset(&all, SIGSYS);
     pthread_sigmask(SIG_SETMASK, &all, &control.mask);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sa_store_relaxed(&control.state, RUNNING);
-    error = pthread_create(&thread, &attr, control_thread, NULL);
-    pthread_attr_destroy(&attr);
+    error = control_create_with(STACK_BYTES);
+    if (error == EINVAL) /* STACK_BYTES are too few for the thread-local memory */
+        error = control_create_with(0);
     pthread_sigmask(SIG_SETMASK, &control.mask, NULL);
     return error;
 }
 
-/* Listens, and starts the thread. */
-static void control_start(void)
+/* Listens, and starts the thread. Returns 0 or an errno. */
+static int control_start(void)
 {
     char name[SA_SOCKET_NAME_MAX];
     int error = EACCES;
 
-    sa_store_relaxed(&control.leave, false);
+    sa_store_relaxed(&control.leave, 0);
+    control.pid = sa_sys_pid();
+    control.threads_left = 0;
+    control.unmapped = sa_socket_unmapped_user();
     descriptor_set(&control.client, -1);
     descriptor_set(&control.socket, -1);
     if (control_name(name, sizeof(name))) {
@@ -438,41 +321,56 @@ static void control_start(void)
         error = fd < 0 ? -fd : control_create();
     }
     if (!error)
-        return;
+        return 0;
     sa_store_relaxed(&control.state, NONE);
     descriptor_close(&control.socket);
-    sa_warn("SALLOC_CONF: control: cannot listen (errno %d)", error);
+    return error;
 }
 
 void sa_control_start(void)
 {
+    int error;
+
     if (!sa_options.control || sa_replaced_serves_nobody() || sa_filtered())
         return;
     control.filters = filters_now();
-    control_start();
+    error = control_start();
+    if (error)
+        sa_warn("SALLOC_CONF: control: cannot listen (errno %d)", error);
 }
 
 void sa_control_leave(void)
 {
     if (sa_thread_is_vfork_child() || sa_load_acquire(&control.state) != RUNNING)
         return;
-    sa_store_release(&control.leave, true);
-    if (descriptor_is_ours(&control.socket))
-        sa_socket_shutdown(control.socket.fd); /* wakes the thread */
+    if (!sa_load_acquire(&control.leave)) {
+        /* A child that no handler of fork knows has the parent's state, and maybe its memory. */
+        if (sa_sys_pid() != control.pid)
+            return;
+        sa_store_release(&control.leave, 1);
+        sa_sys_futex_wake(&control.leave, 1);
+        if (descriptor_is_ours(&control.socket))
+            sa_socket_shutdown(control.socket.fd); /* wakes the thread, from a connection, too */
+    }
     for (int i = 0; i < LEAVE_STEPS && sa_load_acquire(&control.state) == RUNNING; i++)
         sa_sys_futex_wait(&control.state, RUNNING, STEP_NS);
 }
 
 void sa_control_after_fork(bool threads)
 {
-    if (sa_load_relaxed(&control.state) == RUNNING) { /* in the parent */
+    uint32_t state = sa_load_relaxed(&control.state);
+
+    if (state == RUNNING) { /* in the parent */
         descriptor_close(&control.socket);
         descriptor_close(&control.client);
     }
-    if (sa_load_relaxed(&control.state) == NONE || !threads)
-        return;
     sa_store_relaxed(&control.state, NONE);
-    trace_look(true); /* the child's copy of the parent's recording */
-    if (!sa_filtered() && filters_now() == control.filters)
-        control_start();
+    if (!threads) {
+        sa_control_forget_trace();
+    } else if (state != NONE) {
+        sa_control_trace_look(true); /* the child's copy of the parent's recording */
+        /* A failure does not repeat in each child what the program's start has said. */
+        if (!sa_filtered() && filters_now() == control.filters)
+            control_start();
+    }
 }

@@ -12,11 +12,12 @@
 void sa_control_start(void);
 
 /* Called before a filter of system calls is installed: ends the thread, whose calls the filter
- * might not allow. Waits up to 0.1 s. Callable in children of vfork and of threaded programs. */
+ * might not allow. Waits up to 0.1 s. Callable in any child, where it does nothing to the parent.
+ */
 void sa_control_leave(void);
 
 /* Called in a child of fork: closes what it has inherited, and (threads) starts a thread of its
- * own. */
+ * own. Without: the child was not announced; called inside the fork gate. */
 void sa_control_after_fork(bool threads);
 
 #endif

@@ -20,6 +20,7 @@
 enum sa_deferred_call_work {
     SA_DEFERRED_SOFT_LIMIT, /* tells the program that the soft limit is exceeded */
     SA_DEFERRED_THREAD,     /* starts the maintenance thread */
+    SA_DEFERRED_TRACE,      /* stops the copy of the parent's trace in a child */
     SA_DEFERRED_WORKS,
 };
 

@@ -6,11 +6,16 @@
 #include "alloc/os/sys.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
-#define BACKLOG 8
+#define BACKLOG      8
+#define OVERFLOW_UID 65534 /* the kernel's default */
+#define DUMPABLE     1     /* the kernel's SUID_DUMP_USER */
 
 int sa_socket_listen(const char *name)
 {
@@ -40,14 +45,41 @@ int sa_socket_accept(int fd)
     return (int)sa_syscall(SYS_accept4, fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-bool sa_socket_peer_may(int fd)
+int sa_socket_wait(int fd, int listener, unsigned ms)
+{
+    struct timespec ts = {ms / 1000, (long)(ms % 1000) * 1000000};
+    struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = listener}};
+    long n = sa_syscall(SYS_ppoll, p, 2, &ts, NULL, 0);
+
+    return n < 0 ? (int)n : p[1].revents ? -ECANCELED : n ? p[0].revents : 0;
+}
+
+unsigned sa_socket_unmapped_user(void)
+{
+    char text[16];
+    unsigned uid = 0;
+
+    if (sa_sys_read_file("/proc/sys/kernel/overflowuid", text, sizeof(text)) <= 0)
+        return OVERFLOW_UID;
+    for (const char *p = text; *p >= '0' && *p <= '9'; p++)
+        uid = uid * 10 + (unsigned)(*p - '0');
+    return uid;
+}
+
+bool sa_socket_peer_may(int fd, unsigned unmapped)
 {
     struct ucred peer = {0, (uid_t)-1, (gid_t)-1};
     socklen_t bytes = sizeof(peer);
+    uid_t real, effective, saved;
 
-    if (sa_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+    if (sa_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
+        peer.uid == unmapped)
         return false;
-    return peer.uid == 0 || peer.uid == (uid_t)sa_syscall(SYS_geteuid);
+    if (peer.uid == 0)
+        return true;
+    return sa_syscall(SYS_getresuid, &real, &effective, &saved) == 0 && peer.uid == real &&
+           peer.uid == effective && peer.uid == saved &&
+           sa_syscall(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0) == DUMPABLE;
 }
 
 int sa_socket_send(int fd, const void *data, size_t bytes)

@@ -19,8 +19,19 @@ int sa_socket_listen(const char *name);
 /* Accepts a connection that poll has announced. */
 int sa_socket_accept(int fd);
 
-/* Whether the process that has connected belonged to this process's effective user, or to root. */
-bool sa_socket_peer_may(int fd);
+/* Waits up to `ms` for input from a connection. Returns the events; 0: none in time; -ECANCELED:
+ * the listening socket was closed or shut down. */
+int sa_socket_wait(int fd, int listener, unsigned ms);
+
+/* Returns the number that the kernel gives for all users who have none in this user namespace. */
+unsigned sa_socket_unmapped_user(void);
+
+/*
+ * Whether the process that has connected belonged to root, or to the only user of this process: its
+ * real, effective and saved one. This process then must also be one that its user may look into
+ * (PR_GET_DUMPABLE). Nobody with the number `unmapped` may: different users share it.
+ */
+bool sa_socket_peer_may(int fd, unsigned unmapped);
 
 /* Sends all bytes at once, or fails. A peer that has gone causes no signal. */
 int sa_socket_send(int fd, const void *data, size_t bytes);

@@ -6,19 +6,28 @@
  *        control fork        forks, says the child's PID, and waits in both until stdin ends
  *        control exit_main   ends its main thread, and a moment later the other one
  *        control close       closes all descriptors, as daemons do, opens a socket of its own of
- * the name control.PID, says so, and greets who connects until stdin ends control filter announces
- * a filter of system calls, says so, waits until stdin ends
+ *                            the name control.PID, says so, and greets who connects until stdin
+ * ends control filter      announces a filter of system calls, says so, waits until stdin ends
+ *        control steps       does what lines of stdin name, and says so after each: see `steps`
  */
 #include "test/outside/check.h"
 
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 static int stop; /* atomic */
+
+#ifdef LARGE_TLS /* more than the stack of the library's thread */
+static __thread volatile char large[4 << 20];
+#endif
 
 static void *worker(void *arg)
 {
@@ -89,6 +98,118 @@ static void take_over(void)
     }
 }
 
+static int threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = -2; /* . and .. */
+
+    REQUIRE(tasks);
+    while (readdir(tasks))
+        n++;
+    closedir(tasks);
+    return n;
+}
+
+static long pages(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    long n = 0;
+
+    REQUIRE(f && fscanf(f, "%ld", &n) == 1);
+    fclose(f);
+    return n;
+}
+
+static long pages_of_parent;
+
+/* Runs a child that no handler of fork knows. */
+static int raw_fork(int (*child)(void))
+{
+    int status = -1;
+    pid_t pid;
+
+    pages_of_parent = pages();
+    pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    REQUIRE(pid >= 0);
+    if (!pid)
+        _exit(child());
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+static int child_filters(void)
+{
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0;
+}
+
+/* Slow paths, of which the first finds that the process is a child. */
+static int child_traces(void)
+{
+    for (int i = 0; i < 100; i++) {
+        void *p = malloc(1 << 20);
+
+        CHECK_OPAQUE(p);
+        free(p);
+    }
+    return pages_of_parent - pages() < 128 << 8; /* the ring has 256 MiB */
+}
+
+static int child_of_fork(void)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    if (!pid)
+        _exit(0);
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+/* Announces a filter. Says whether the library's thread is gone soon. */
+static int leave(void)
+{
+    REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    for (int i = 0; i < 300 && threads() > 1; i++)
+        usleep(1000);
+    return threads();
+}
+
+static int limit_files(rlim_t n)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = n;
+    return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void steps(void)
+{
+    char step[64];
+    unsigned n = 0;
+
+    check_say("ready");
+    while (fgets(step, sizeof(step), stdin)) {
+        int result = -1;
+
+        if (sscanf(step, "euid %u", &n) == 1)
+            result = seteuid(n);
+        else if (sscanf(step, "dumpable %u", &n) == 1)
+            result = prctl(PR_SET_DUMPABLE, n, 0, 0, 0);
+        else if (sscanf(step, "files %u", &n) == 1)
+            result = limit_files(n);
+        else if (strcmp(step, "raw filter\n") == 0)
+            result = raw_fork(child_filters);
+        else if (strcmp(step, "raw trace\n") == 0)
+            result = raw_fork(child_traces);
+        else if (strcmp(step, "fork\n") == 0)
+            result = child_of_fork();
+        else if (strcmp(step, "leave\n") == 0)
+            result = leave();
+        check_say("%d", result);
+    }
+}
+
 static void at_exit(void)
 {
     check_say("handlers ran");
@@ -99,6 +220,9 @@ int main(int argc, char **argv)
     pthread_t threads[2];
 
     check_begin();
+#ifdef LARGE_TLS
+    large[0] = 1;
+#endif
     REQUIRE(argc == 2);
     if (strcmp(argv[1], "exit_main") == 0) {
         atexit(at_exit);
@@ -108,6 +232,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "close") == 0) {
         take_over();
+        return check_end();
+    }
+    if (strcmp(argv[1], "steps") == 0) {
+        steps();
         return check_end();
     }
     if (strcmp(argv[1], "fork") == 0) {

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The control socket: requests and their errors, clients that are silent, hostile or many, users who may not, fork,
-filters of system calls, and the end of the process.
+children that no handler of fork knows, filters of system calls, and the end of the process.
 
 usage: control.py LIBRARY PROGRAM [VARIABLE=VALUE...]"""
+import ctypes
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +24,11 @@ def names(pid):
     """The names of the process's sockets, and of those that have its descriptor only."""
     with open('/proc/net/unix', encoding='ascii', errors='replace') as f:
         return re.findall(r'@(salloc\.%d\.\d+)$' % pid, f.read(), re.M)
+
+
+def cpu_seconds(pid):
+    with open('/proc/%d/stat' % pid, encoding='ascii') as f:
+        return sum(map(int, f.read().rsplit(')', 1)[1].split()[11:13])) / os.sysconf('SC_CLK_TCK')
 
 
 class Client:
@@ -41,9 +48,9 @@ class Client:
 
 
 class Control(unittest.TestCase):
-    def start(self, what, conf='control:on,sample_interval:4k', **more):
-        process = subprocess.Popen([PROGRAM, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env={**os.environ, **VARIABLES, 'LD_PRELOAD': LIBRARY, 'SALLOC_CONF': conf}, **more)
+    def start(self, what, conf='control:on,sample_interval:4k', library=LIBRARY, program=PROGRAM, **more):
+        process = subprocess.Popen([program, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env={**os.environ, **VARIABLES, 'LD_PRELOAD': library, 'SALLOC_CONF': conf}, **more)
         self.addCleanup(self.end, process)
         self.line = process.stdout.readline().decode().strip()
         return process
@@ -136,29 +143,8 @@ class Control(unittest.TestCase):
     @unittest.skipIf(os.geteuid() != 0, 'only root can be another user')
     def test_other_users(self):
         process = self.start('serve')
-        name = '\0' + names(process.pid)[0]
-        for user, reply in (65534, b''), (0, b'ok on\n'):
-            read, write = os.pipe()
-            child = os.fork()
-            if child == 0:
-                if user:
-                    os.setgroups([])
-                    os.setgid(user)
-                    os.setuid(user)
-                said = b''
-                try:
-                    client = socket.socket(socket.AF_UNIX)
-                    client.connect(name)
-                    client.sendall(b'get control\n')
-                    said = client.recv(99)
-                except OSError:
-                    pass
-                os.write(write, b'<' + said)
-                os._exit(0)
-            os.close(write)
-            with os.fdopen(read, 'rb') as file:
-                self.assertEqual(file.read(), b'<' + reply, user)
-            os.waitpid(child, 0)
+        self.assertEqual(self.ask_as(65534, process), '-')
+        self.assertEqual(self.ask_as(0, process), 'ok on')
 
     def test_fork(self):
         process = self.start('fork')
@@ -203,6 +189,130 @@ class Control(unittest.TestCase):
         self.assertEqual(names(process.pid), [])
         time.sleep(0.1)
         self.assertEqual(len(os.listdir('/proc/%d/task' % process.pid)), 3)
+
+    def step(self, process, line, expect='0'):
+        process.stdin.write(line.encode() + b'\n')
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline().decode().strip(), expect, line)
+
+    def ask_as(self, user, process):
+        """The answer to a new client of a user: nothing, or one to a request."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            said = b''
+            try:
+                client = socket.socket(socket.AF_UNIX)
+                client.connect('\0' + names(process.pid)[0])
+                client.sendall(b'get control\n')
+                said = client.recv(99)
+            except OSError:
+                pass
+            os.write(write, said or b'-')
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, 'rb') as file:
+            said = file.read()
+        os.waitpid(child, 0)
+        return said.decode().strip()
+
+    @unittest.skipIf(os.geteuid() != 0, 'only root can be another user')
+    def test_changed_user(self):
+        """A debugger may attach only if all users of the process are the same, and it hides nothing; root always."""
+        process = self.start('steps')
+        self.assertEqual(self.ask_as(12345, process), '-')
+        self.step(process, 'euid 12345')
+        self.assertEqual(self.ask_as(12345, process), '-')
+        self.step(process, 'dumpable 1')
+        self.assertEqual(self.ask_as(12345, process), '-')
+        self.assertEqual(self.ask_as(0, process), 'ok on')
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            library, program = (shutil.copy(file, folder) for file in (LIBRARY, PROGRAM))
+            os.chmod(library, 0o755)
+            process = self.start('steps', library=library, program=program, user=12345, group=12345, extra_groups=[])
+            self.assertEqual(self.ask_as(12345, process), 'ok on')
+            self.step(process, 'dumpable 0')
+            self.assertEqual(self.ask_as(12345, process), '-')
+            self.assertEqual(self.ask_as(0, process), 'ok on')
+
+    def test_user_without_a_number(self):
+        """In a user namespace without a map all users have one number, the process's own, too."""
+        def enter():
+            if ctypes.CDLL(None).unshare(0x10000000):
+                raise OSError
+        try:
+            process = self.start('steps', preexec_fn=enter)
+        except subprocess.SubprocessError:
+            self.skipTest('no user namespaces')
+        client = self.client(process)
+        try:
+            self.assertEqual(client.ask('get control'), '')
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def test_change_of_users_keeps_connections(self):
+        """libc interrupts each thread for seteuid."""
+        process = self.start('steps')
+        client = self.client(process)
+        self.assertEqual(client.ask('get control'), 'ok on')
+        for _ in range(5):
+            self.step(process, 'euid %d' % os.geteuid())
+            time.sleep(0.05)
+        self.assertEqual(client.ask('get control'), 'ok on')
+
+    def test_unknown_children(self):
+        process = self.start('steps')
+        client = self.client(process)
+        self.assertRegex(client.ask('trace start %d 60' % (256 << 20)), '^ok ')
+        self.step(process, 'raw trace')
+        self.step(process, 'raw filter')
+        self.assertRegex(client.ask('trace stop'), '^ok ')
+        client.close()
+        self.assertEqual(self.client(process).ask('get control'), 'ok on')
+
+    def test_filter_with_clients(self):
+        for talks in False, True:
+            process = self.start('steps')
+            client = self.client(process)
+            self.assertEqual(client.ask('get control'), 'ok on')
+            if talks:
+                client.socket.sendall(b'get sample_interval\n' * 900)
+            self.step(process, 'leave', '1')
+            self.assertEqual(names(process.pid), [])
+
+    def test_no_descriptors(self):
+        process = self.start('steps')
+        self.step(process, 'files 0')
+        client = self.client(process)
+        client.socket.sendall(b'get control\n')
+        time.sleep(0.1)
+        before = cpu_seconds(process.pid)
+        time.sleep(0.8)
+        self.assertLess(cpu_seconds(process.pid) - before, 0.1)
+        self.step(process, 'fork')  # the child cannot listen
+        self.step(process, 'files 64')
+        self.assertEqual(client.file.readline(), b'ok on\n')
+        process.stdin.close()
+        self.assertEqual((process.wait(10), process.stderr.read()), (0, b''))
+
+    def test_exit_of_main_while_a_client_talks(self):
+        process = self.start('exit_main')
+        client = self.client(process)
+        end = time.monotonic() + 3
+        try:
+            while client.ask('get control') and time.monotonic() < end:
+                time.sleep(0.02)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        self.assertEqual(process.wait(2), 0)
+
+    def test_large_tls(self):
+        process = self.start('steps', program=PROGRAM + '_tls')
+        self.assertEqual(self.client(process).ask('get control'), 'ok on')
 
 
 if __name__ == '__main__':
