@@ -224,7 +224,7 @@ salloc_profile_token *salloc_start_lifetime_profile(void);
 
 /**
  * Starts recording each sample and each free of one, in order, with times, threads, CPUs, stacks
- * and sizes: an event trace. The recording keeps the last events that fit into its memory, 112
+ * and sizes: an event trace. The recording keeps the last events that fit into its memory, 120
  * bytes each, and counts the older ones. Its profile has the type EVENTS, and lists the events
  * (salloc_profile_iterate_events). Buckets, estimates and most formats of files are about the
  * allocations among them. Files .pb and .pb.gz have all events, and .json is for Perfetto.

@@ -5,7 +5,8 @@
  * do and which threads may call them.
  *
  * A function that fails throws std::system_error with the errno of the function of C. A callback
- * may throw: the iteration ends, and the exception continues from the call of for_each.
+ * may throw: the iteration ends, and the exception continues from the call of for_each. With
+ * libstdc++, a callback may also end its thread (pthread_exit), or be cancelled.
  */
 #ifndef SALLOC_SALLOC_HPP
 #define SALLOC_SALLOC_HPP
@@ -20,6 +21,10 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+
+#ifdef __GLIBCXX__
+#include <cxxabi.h>
+#endif
 
 namespace salloc
 {
@@ -55,6 +60,10 @@ template <class T, class F> struct callback {
                 std::invoke(self->function, *item);
             else
                 return std::invoke(self->function, *item) ? 0 : 1;
+#ifdef __GLIBCXX__
+        } catch (abi::__forced_unwind &) { /* the end of the thread goes on */
+            throw;
+#endif
         } catch (...) {
             self->thrown = std::current_exception();
             return 1;

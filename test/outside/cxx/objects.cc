@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <pthread.h>
 #include <stdexcept>
 #include <type_traits>
 #include <unistd.h>
@@ -120,6 +121,25 @@ void test_recordings()
 
 std::atomic<int> seen;
 
+// libc ends a thread by an exception that must not be caught for good.
+void *leave_from_callback(void *)
+{
+    auto profile = salloc::profile::snapshot();
+
+    profile.for_each([](const salloc::sample &) { pthread_exit(&seen); });
+    return nullptr;
+}
+
+void test_ends_of_threads()
+{
+    auto blocks = make(10);
+    pthread_t thread;
+    void *result = nullptr;
+
+    CHECK(pthread_create(&thread, nullptr, leave_from_callback, nullptr) == 0);
+    CHECK(pthread_join(thread, &result) == 0 && result == &seen);
+}
+
 void hook(const salloc::event *, void *arg)
 {
     if (arg == &seen)
@@ -147,6 +167,7 @@ int main()
     test_options();
     test_profiles();
     test_recordings();
+    test_ends_of_threads();
     test_hooks();
     return failures != 0;
 }
