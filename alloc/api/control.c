@@ -34,7 +34,9 @@
 #include "alloc/os/thread.h"
 #include "sampling/stack/loaded_object.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -249,13 +251,20 @@ static bool control_name(char *buf, size_t cap)
 #ifndef SA_STATIC
 
 /* Whether pthread_create is libc's. One that the program has put in its place may take locks that a
- * parent held at fork, or not be ready for constructors. */
+ * parent held at fork, or not be ready for constructors. Asks the loader. */
 static bool control_may_create(void)
 {
+    uintptr_t create = (uintptr_t)pthread_create;
+    ElfW(Sym) *symbol = NULL;
     struct sa_loaded_object of;
+    Dl_info info;
 
-    return sa_loaded_object_find((uintptr_t)pthread_attr_setstacksize, &of) &&
-           (uintptr_t)pthread_create >= of.start && (uintptr_t)pthread_create < of.end;
+    if (sa_loaded_object_find((uintptr_t)pthread_attr_setstacksize, &of) && create >= of.start &&
+        create < of.end)
+        return true;
+    /* Programs at fixed addresses that take the function's address have a jump to it. */
+    return dladdr1((void *)create, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+           symbol->st_shndx == SHN_UNDEF;
 }
 
 #else /* libc is part of the program */
@@ -289,8 +298,6 @@ static int control_create(void)
     sigset_t all;
     int error;
 
-    if (!control_may_create())
-        return ENOTSUP;
     sigfillset(&all);
     sigdelset(&all, SIGSYS);
     pthread_sigmask(SIG_SETMASK, &all, &control.mask);
@@ -334,7 +341,7 @@ void sa_control_start(void)
     if (!sa_options.control || sa_replaced_serves_nobody() || sa_filtered())
         return;
     control.filters = filters_now();
-    error = control_start();
+    error = control_may_create() ? control_start() : ENOTSUP;
     if (error)
         sa_warn("SALLOC_CONF: control: cannot listen (errno %d)", error);
 }

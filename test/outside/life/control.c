@@ -25,8 +25,24 @@
 
 static int stop; /* atomic */
 
-#ifdef LARGE_TLS /* more than the stack of the library's thread */
+typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+#ifdef LARGE_TLS
+/* More than the stack of the library's thread has, and in a program at a fixed address an address
+ * of the function that is the program's. */
 static __thread volatile char large[4 << 20];
+#endif
+
+#ifdef OWN_CREATE
+__attribute__((visibility("default"))) create_fn pthread_create;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *), void *arg)
+{
+    create_fn *next = (create_fn *)dlsym(RTLD_NEXT, "pthread_create");
+
+    check_say("own pthread_create");
+    return next(thread, attr, body, arg);
+}
 #endif
 
 static void *worker(void *arg)
@@ -219,10 +235,13 @@ int main(int argc, char **argv)
 {
     pthread_t threads[2];
 
-    check_begin();
 #ifdef LARGE_TLS
+    create_fn *create = pthread_create;
+
     large[0] = 1;
+    CHECK_OPAQUE(create);
 #endif
+    check_begin();
     REQUIRE(argc == 2);
     if (strcmp(argv[1], "exit_main") == 0) {
         atexit(at_exit);

@@ -314,6 +314,13 @@ class Control(unittest.TestCase):
         process = self.start('steps', program=PROGRAM + '_tls')
         self.assertEqual(self.client(process).ask('get control'), 'ok on')
 
+    def test_own_pthread_create(self):
+        process = self.start('steps', program=PROGRAM + '_own')
+        self.assertEqual((self.line, names(process.pid)), ('ready', []))
+        self.step(process, 'fork')
+        process.stdin.close()
+        self.assertRegex(process.stderr.read(), rb'^salloc: SALLOC_CONF: control: cannot listen \(errno \d+\)\n$')
+
 
 if __name__ == '__main__':
     unittest.main(argv=sys.argv[:1], verbosity=1)
