@@ -7,17 +7,19 @@
 #include "tool/symbol/code_map.h"
 
 #include "alloc/base/utf8.h"
+#include "tool/base/io.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define PLACE         "/tmp/perf-" /* and the PID */
 #define MAP_BYTES_MAX (256u << 20)
-#define SLACK_NS      ((int64_t)5 * 1000 * 1000000) /* from the profile at exit to the last line */
+#define SLACK_NS                                                                                   \
+    ((int64_t)5 * 1000 * 1000000) /* of clocks, and from the profile at exit to the last line */
 
 static bool read_text(struct sa_code_map *map, int fd, size_t bytes)
 {
@@ -35,24 +37,74 @@ static bool read_text(struct sa_code_map *map, int fd, size_t bytes)
     return map->bytes;
 }
 
-/* Reads a map that belongs to root or to `owner`, and was not written to after time_ns. */
-static bool read_map(struct sa_code_map *map, const char *path, uid_t owner, int64_t time_ns)
+/* What makes a map that of a process. */
+struct owner {
+    uid_t uid;              /* a map is this user's, or root's */
+    int64_t from_ns, to_ns; /* since 1970: it was last written to between the two */
+};
+
+/*
+ * Opens a regular file of the folder tmp of a root, which may be that of a container. Neither part
+ * of the name may be a link, which would lead out of the container. Nothing else than a regular
+ * file is opened: opening a device may do something. -1: there is none.
+ */
+static int open_map(const char *root, long pid, struct stat *ret)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), tmp = -1, file = -1, fd = -1;
+    char name[64];
+
+    if (top >= 0)
+        tmp = openat(top, "tmp", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    snprintf(name, sizeof(name), "perf-%ld.map", pid);
+    if (tmp >= 0)
+        file = openat(tmp, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (file >= 0 && fstat(file, ret) == 0 && S_ISREG(ret->st_mode)) {
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", file);
+        fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    }
+    if (top >= 0)
+        close(top);
+    if (tmp >= 0)
+        close(tmp);
+    if (file >= 0)
+        close(file);
+    return fd;
+}
+
+static bool read_map(struct sa_code_map *map, const char *root, long pid, const struct owner *owner)
+{
     struct stat status;
+    int fd = open_map(root, pid, &status);
     bool fine;
 
     memset(map, 0, sizeof(*map));
     if (fd < 0)
         return false;
-    fine = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-           (status.st_uid == 0 || status.st_uid == owner) && status.st_size > 0 &&
-           status.st_size <= MAP_BYTES_MAX && status.st_mtim.tv_sec <= time_ns / 1000000000 &&
+    fine = (status.st_uid == 0 || status.st_uid == owner->uid) && status.st_size > 0 &&
+           status.st_size <= MAP_BYTES_MAX && status.st_mtim.tv_sec <= owner->to_ns / 1000000000 &&
+           status.st_mtim.tv_sec >= owner->from_ns / 1000000000 &&
            read_text(map, fd, (size_t)status.st_size);
     close(fd);
     if (!fine)
         sa_code_map_free(map);
     return fine;
+}
+
+static int64_t now_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* When a process started, since 1970; 0: not known. */
+static int64_t started_ns(pid_t pid)
+{
+    unsigned long long ticks = sa_io_started(pid);
+    double seconds = (double)ticks / (double)sysconf(_SC_CLK_TCK);
+
+    return ticks ? now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME) + (int64_t)(seconds * 1e9) : 0;
 }
 
 /* The PID that the process itself knows, which is another one in a container; that of the caller if
@@ -85,18 +137,16 @@ bool sa_code_map_of_process(struct sa_code_map *map, pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     if (stat(path, &status) != 0)
         return false;
-    snprintf(path, sizeof(path), "/proc/%d/root%s%ld.map", (int)pid, PLACE, own_pid(pid));
-    return read_map(map, path, status.st_uid, INT64_MAX);
+    snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+    return read_map(map, path, own_pid(pid),
+                    &(struct owner){status.st_uid, started_ns(pid) - SLACK_NS, INT64_MAX});
 }
 
 bool sa_code_map_of_past(struct sa_code_map *map, long pid, int64_t time_ns)
 {
-    char path[64];
-
     memset(map, 0, sizeof(*map));
-    snprintf(path, sizeof(path), PLACE "%ld.map", pid);
     return pid > 0 && time_ns > 0 && time_ns < INT64_MAX - SLACK_NS &&
-           read_map(map, path, geteuid(), time_ns + SLACK_NS);
+           read_map(map, "/", pid, &(struct owner){geteuid(), 0, time_ns + SLACK_NS});
 }
 
 /* Reads a hexadecimal number, and moves on to what follows. False: there is none. */

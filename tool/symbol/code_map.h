@@ -29,7 +29,8 @@ struct sa_code {
 };
 
 /* Reads the map of a process as it is in the process's own file system, which may be that of a
- * container. A map that belongs to another user is not used. False: there is none. */
+ * container. A map that belongs to another user, or was last written to before the process
+ * started, is not used. False: there is none. */
 bool sa_code_map_of_process(struct sa_code_map *map, pid_t pid);
 
 /* Reads the map of a process that may have ended, from /tmp. A map that was written to after

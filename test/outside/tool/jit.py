@@ -43,6 +43,10 @@ def case_process(test):
     worker = Worker(test, [test.jit], interval=1, conf=',profile:' + path)
     try:
         check(names(test, str(worker.pid)))
+        # What was last written to before the process started is an earlier one's, of the same PID.
+        os.utime(map_of(worker.pid), (time.time() - 3600,) * 2)
+        assert not NAMED & names(test, str(worker.pid)).keys()
+        os.utime(map_of(worker.pid))
         assert NAMED <= functions(test.outside(worker.pid))
         page = os.path.join(test.folder, 'page.html')
         test.run('flame', '-o', page, str(worker.pid))
