@@ -24,7 +24,7 @@
  */
 #define OPEN_LEAVES 4ul
 
-struct sa_pagemap sa_pagemap;
+SA_LAYOUT_USED struct sa_pagemap sa_pagemap;
 
 /* What reports show. */
 SA_LAYOUT = {

@@ -7,6 +7,7 @@
 #include "alloc/api/options.h"
 
 #include "alloc/api/options_text.h"
+#include "alloc/base/layout.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/fmt.h"
@@ -20,7 +21,7 @@
  * code of a library runs; `environ` is set later. */
 extern void *__libc_stack_end SA_WEAK;
 
-struct sa_options sa_options;
+SA_LAYOUT_USED struct sa_options sa_options;
 
 /* The percentage that the value "on" of limit_from_cgroup stands for. */
 #define PERCENT_ON 90

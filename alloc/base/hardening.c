@@ -6,7 +6,7 @@
 
 #include "alloc/base/canary.h"
 
-SA_START_DATA struct sa_hardening sa_hardening;
+SA_LAYOUT_USED SA_START_DATA struct sa_hardening sa_hardening;
 
 /* What reports show. */
 SA_LAYOUT = {

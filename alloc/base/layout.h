@@ -76,6 +76,10 @@ struct sa_layout {
  * variable, which the linker knows. */
 #define SA_LAYOUT_ADDRESS(variable) __asm__(SA_LAYOUT_PLACE(#variable, #variable))
 
+/* For the definition of such a variable: link-time optimization does not see what an asm statement
+ * names, and may give the variable another name. */
+#define SA_LAYOUT_USED __attribute__((used))
+
 /* The same for a static variable, whose name is chosen here. The operand of an asm statement in a
  * function that is never called names the variable: link-time optimization renames static
  * variables, and adjusts only operands. */

@@ -28,7 +28,7 @@ static SA_START_DATA int cpu_count SA_GUARDED_BY(SA_RANK_CPU_CACHE); /* read wit
 static SA_START_DATA int64_t limit_default;                          /* atomic, relaxed */
 
 /* Allocations and frees that used no cache. Atomic: see cpu_count_before. */
-struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
+SA_LAYOUT_USED struct sa_cpu_outside sa_cpu_outside[SA_CLASSES_MAX];
 
 /* What reports show. */
 SA_LAYOUT = {

@@ -5,7 +5,7 @@
 
 #include "alloc/base/layout.h"
 
-struct sa_hot sa_hot;
+SA_LAYOUT_USED struct sa_hot sa_hot;
 
 /* What reports show. */
 SA_LAYOUT = {

@@ -9,7 +9,7 @@
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
 
-struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
+SA_LAYOUT_USED struct central sa_centrals[SA_CLASSES_MAX]; /* by sa_first_use_index */
 
 /* What reports show. */
 SA_LAYOUT = {

@@ -17,7 +17,7 @@
 /* Units of each of the objects that a mixed span counts in its record for profiles. */
 #define NOTED_UNITS 16
 
-struct mixed_state sa_mixed_state;
+SA_LAYOUT_USED struct mixed_state sa_mixed_state;
 
 /* What reports show. */
 SA_LAYOUT = {

@@ -23,7 +23,7 @@
 
 #define guarded sa_guarded
 
-struct sa_guarded_state sa_guarded;
+SA_LAYOUT_USED struct sa_guarded_state sa_guarded;
 
 SA_LAYOUT = {
     SA_LAYOUT_STATE("sa_guarded", sa_guarded, large),

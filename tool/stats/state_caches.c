@@ -3,6 +3,7 @@
  * They have counts, and no objects. */
 #include "tool/stats/state.h"
 
+#include "alloc/base/thread_safety.h"
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
@@ -126,8 +127,9 @@ static bool take_cpus(struct caches *c)
     return true;
 }
 
-/* Gives a stack slots of its own, of which only the number is used: the word before the first. */
-static bool give_slots(struct caches *c, struct sa_transfer *own)
+/* Gives a stack slots of its own, of which only the number is used: the word before the first. No
+ * analysis: this process has one thread. */
+static bool give_slots(struct caches *c, struct sa_transfer *own) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     uint64_t room = own->slots ? sa_state_word(c->s, (uint64_t)(uintptr_t)own->slots - 8) : 0;
     void **slots;

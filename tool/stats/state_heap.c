@@ -6,6 +6,7 @@
  */
 #include "tool/stats/state.h"
 
+#include "alloc/base/thread_safety.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 
 #include <stdlib.h>
@@ -152,7 +153,9 @@ static bool read_region(struct hugepages *h, uint64_t address, struct sa_huge_re
            own->moving_pages <= own->range.taken;
 }
 
-static void enter_region(struct hugepages *h, struct sa_huge_region *own)
+/* No analysis here and below: this process has one thread. */
+static void enter_region(struct hugepages *h,
+                         struct sa_huge_region *own) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     for (size_t at = own->hugepage; at < own->hugepage + SA_REGION_HUGEPAGES; at++) {
         uintptr_t *window = own_window(h, at / SA_OWNERS);
@@ -166,7 +169,7 @@ static void enter_region(struct hugepages *h, struct sa_huge_region *own)
     h->own->regions = own;
 }
 
-static void take_regions(struct hugepages *h)
+static void take_regions(struct hugepages *h) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     uint64_t address = sa_state_word(h->s, sa_state_place(h->s, "huge", HEAP, "regions"));
     struct sa_field next = sa_table_field(h->s->table, "struct sa_huge_region", "next", h->s->e);
@@ -188,7 +191,7 @@ static void take_regions(struct hugepages *h)
 
 /* The span that was freed last counts as free, as in the target's own report, which first gives it
  * back to its hugepage. */
-static void take_recent(struct hugepages *h)
+static void take_recent(struct hugepages *h) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     uint64_t address = sa_state_word(h->s, sa_state_place(h->s, "huge", HEAP, "recent"));
     struct sa_field start = sa_table_field(h->s->table, "struct sa_span", "start", h->s->e);
@@ -208,7 +211,7 @@ static void take_recent(struct hugepages *h)
     h->own->filler.taken_pages -= pages;
 }
 
-bool sa_state_take_hugepages(struct sa_state *s)
+bool sa_state_take_hugepages(struct sa_state *s) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     struct hugepages h = {.s = s, .own = &sa_huge_heap_ordinary};
     size_t first = h.own->first, end = h.own->end;

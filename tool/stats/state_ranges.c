@@ -3,6 +3,7 @@
  * state.h. Trees become balanced ones, which are walked in bounded time. */
 #include "tool/stats/state.h"
 
+#include "alloc/base/thread_safety.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/page_heap.h"
 #include "alloc/page_heap/plain/span_heap.h"
@@ -143,7 +144,8 @@ static bool take_lists(struct sa_state *s, const struct sa_plan *plan, const cha
 }
 
 /* The span that was freed last counts as free, in a list of its own length. */
-static bool take_recent(struct sa_state *s, const struct sa_plan *plan, struct sa_span_heap *own)
+static bool take_recent(struct sa_state *s, const struct sa_plan *plan,
+                        struct sa_span_heap *own) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     uint64_t place = sa_state_place(s, "sampled", "struct sa_span_heap", "recent");
     struct sa_span *span = NULL, *next;

@@ -3,6 +3,7 @@
  * page after it. */
 #include "tool/stats/stats_page.h"
 
+#include "alloc/base/thread_safety.h"
 #include "alloc/api/options_text.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "stats/stats_snapshot.h"
@@ -70,7 +71,8 @@ static void read_version(struct sa_target *t, const struct sa_table *table)
 
 /* What the kernel tells of the target. Of a core it tells nothing: its time is that of the heap's
  * last tick. */
-static void read_subject(struct sa_target *t, const struct sa_table *table)
+static void read_subject(struct sa_target *t,
+                         const struct sa_table *table) SA_NO_THREAD_SAFETY_ANALYSIS
 {
     struct timespec now;
 

@@ -5,7 +5,7 @@
 #include "alloc/base/layout.h"
 #include "alloc/os/vm.h"
 
-SA_START_DATA struct sa_footprint sa_footprint;
+SA_LAYOUT_USED SA_START_DATA struct sa_footprint sa_footprint;
 
 /* What reports show. */
 SA_LAYOUT = {

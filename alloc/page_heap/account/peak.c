@@ -11,7 +11,7 @@
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/limits.h"
 
-struct sa_peak sa_peak;
+SA_LAYOUT_USED struct sa_peak sa_peak;
 SA_START_DATA struct sa_in_use sa_in_use;
 
 /* What reports show. */
