@@ -44,7 +44,7 @@
 
 #define REQUEST_MS 2000
 #define REQUESTS   1000
-#define LOOK_MS    500 /* how often the thread looks for the end of the main thread, or of a trace */
+#define LOOK_MS    500 /* how often the thread looks for the end of main, or of a trace */
 
 /* If the thread is the last one, libc runs the program's exit handlers on it. */
 #define STACK_BYTES (1024 * 1024)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,6 +39,21 @@ bool sa_io_read_proc(pid_t pid, const char *name, char *ret, size_t cap)
     ret[n] = '\0';
     fclose(f);
     return n > 0;
+}
+
+/* The last number of the line NSpid. */
+long sa_io_own_pid(pid_t pid)
+{
+    char text[4096], *line, *end;
+
+    if (!sa_io_read_proc(pid, "status", text, sizeof(text)) || !(line = strstr(text, "\nNSpid:")))
+        return 0;
+    line += strlen("\nNSpid:");
+    end = line + strcspn(line, "\n");
+    *end = '\0';
+    while (end > line && end[-1] != '\t' && end[-1] != ' ')
+        end--;
+    return strtol(end, NULL, 10);
 }
 
 /* Field 22; the name, in parentheses, may have any character. */

@@ -2,6 +2,7 @@
 /* sallocctl diff: what changed between two profiles, or in a process within some seconds. */
 #include "tool/command/command.h"
 
+#include "tool/base/time.h"
 #include "tool/command/report_options.h"
 #include "tool/diff/diff_report.h"
 #include "tool/page/flame.h"
@@ -25,19 +26,6 @@ struct options {
 static void set(void *options)
 {
     *(struct options *)options = (struct options){.report = sa_report_options_default()};
-}
-
-/* Waits until so many seconds after a moment. */
-static void wait_until(struct timespec start, double seconds)
-{
-    start.tv_sec += (time_t)seconds;
-    start.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (start.tv_nsec >= 1000000000) {
-        start.tv_sec++;
-        start.tv_nsec -= 1000000000;
-    }
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL) == EINTR)
-        ;
 }
 
 static bool may_color(void)
@@ -84,16 +72,16 @@ static int run(const void *options, int count, char **operands)
     struct sa_error e = {SA_EXIT_DONE, ""};
     const struct options *o = options;
     struct sa_profile_file before, after;
-    struct timespec start;
+    int64_t start;
 
     if (o->seconds > 0 && (count != 1 || !sa_target_is_process(operands[0])))
         return sa_command_misused(&sa_command_diff, "with --seconds, name one process");
     if (!(o->seconds > 0) && count != 2)
         return sa_command_misused(&sa_command_diff, sa_command_diff.operands);
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    start = sa_time_ns(CLOCK_MONOTONIC);
     if (sa_input_read(&before, operands[0], &e)) {
         if (o->seconds > 0)
-            wait_until(start, o->seconds);
+            sa_time_wait_until(start + (int64_t)(o->seconds * 1e9));
         if (sa_input_read(&after, operands[count - 1], &e)) {
             if (o->page)
                 write_page(&before, &after, o, operands, count, &e);

@@ -2,6 +2,7 @@
 /* sallocctl leaks: blocks that a process, or the process of a core, cannot reach any more. */
 #include "tool/command/command.h"
 
+#include "tool/base/time.h"
 #include "tool/leaks/leak_report.h"
 #include "tool/reading/output.h"
 #include "tool/target/stop.h"
@@ -15,14 +16,6 @@
 struct options {
     const char *file;
 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 /* What is found while the target does not run. */
 struct found {
@@ -48,7 +41,7 @@ static void find(struct found *f, const struct sa_target_stop *stop, struct sa_e
 static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
 {
     struct sa_target_stop stop = {0};
-    double begin = now_ms();
+    double begin = (double)sa_time_ns(CLOCK_MONOTONIC) / 1e6;
 
     f->stopped_ms = -1;
     if (!sa_reading_open(&f->reading, what, e))
@@ -59,7 +52,7 @@ static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
         sa_reading_close(&f->reading);
         if (!sa_stop_begin(&stop, pid, e))
             return;
-        begin = now_ms();
+        begin = (double)sa_time_ns(CLOCK_MONOTONIC) / 1e6;
         if (!sa_reading_open(&f->reading, what, e)) {
             sa_stop_end(&stop);
             return;
@@ -69,7 +62,7 @@ static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
     find(f, &stop, e);
     sa_stop_end(&stop);
     if (f->stopped_ms == 0)
-        f->stopped_ms = now_ms() - begin;
+        f->stopped_ms = (double)sa_time_ns(CLOCK_MONOTONIC) / 1e6 - begin;
 }
 
 static void put(struct found *f, const char *file, struct sa_error *e)

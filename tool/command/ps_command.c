@@ -3,6 +3,7 @@
 #include "tool/command/command.h"
 
 #include "tool/base/error.h"
+#include "tool/base/time.h"
 #include "tool/top/row.h"
 
 #include <errno.h>
@@ -12,15 +13,6 @@
 struct options {
     double seconds; /* between two readings; 0: one reading */
 };
-
-static void wait_seconds(double seconds)
-{
-    struct timespec t = {.tv_sec = (time_t)seconds};
-
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
-}
 
 static int run(const void *options, int operand_count, char **operands)
 {
@@ -34,7 +26,7 @@ static int run(const void *options, int operand_count, char **operands)
     (void)operands;
     fine = sa_rows_read(&rows, !(o->seconds > 0), &e);
     if (fine && o->seconds > 0) {
-        wait_seconds(o->seconds);
+        sa_time_wait(o->seconds);
         fine = sa_rows_read(&rows, true, &e);
     }
     if (!fine)

@@ -2,7 +2,9 @@
 /* sallocctl stats: the stats page of a process or a core, from outside. */
 #include "tool/command/command.h"
 
+#include "tool/base/time.h"
 #include "tool/reading/output.h"
+#include "tool/reading/pace.h"
 #include "tool/reading/reading.h"
 #include "tool/stats/stats_page.h"
 
@@ -49,41 +51,26 @@ static void read_and_write(const char *what, const struct options *o, struct sa_
     sa_reading_close(&r);
 }
 
-/* Waits until a multiple of the interval since a moment; those that have passed are left out. */
-static void wait_for_next(struct timespec *next, double every)
-{
-    struct timespec now;
-    double at = (double)next->tv_sec + (double)next->tv_nsec * 1e-9, passed;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    passed = (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - at;
-    at += every * (double)(1 + (uint64_t)(passed > 0 ? passed / every : 0));
-    next->tv_sec = (time_t)at;
-    next->tv_nsec = (long)((at - (double)next->tv_sec) * 1e9);
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) == EINTR)
-        ;
-}
-
 static int run(const void *options, int count, char **operands)
 {
     const struct options *o = options;
     struct sa_error e = {SA_EXIT_DONE, ""};
-    struct timespec next;
+    struct sa_pace pace;
 
     (void)count;
     if (o->json + o->openmetrics + o->prometheus > 1)
         return sa_command_misused(&sa_command_stats, "name one format");
     if (o->every > 0 && (!o->file || !sa_target_is_process(operands[0])))
         return sa_command_misused(&sa_command_stats, "--every needs -o, and a process");
-    clock_gettime(CLOCK_MONOTONIC, &next);
+    pace = sa_pace_begin(o->every);
     read_and_write(operands[0], o, &e);
     while (!e.code && o->every > 0) {
         struct sa_error once = {SA_EXIT_DONE, ""};
 
-        wait_for_next(&next, o->every);
+        sa_pace_wait(&pace);
         read_and_write(operands[0], o, &once);
         if (once.code) { /* of a process that ends meanwhile, the second reading says so */
-            wait_for_next(&next, AGAIN_SECONDS);
+            sa_time_wait(AGAIN_SECONDS);
             read_and_write(operands[0], o, &e);
         }
     }

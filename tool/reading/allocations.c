@@ -8,6 +8,7 @@
  */
 #include "tool/reading/allocations.h"
 
+#include "tool/base/time.h"
 #include "tool/reading/processes.h"
 
 #include <errno.h>
@@ -100,29 +101,6 @@ static void take_difference(struct sa_profile *before, struct sa_profile *after)
     after->total_count = kept;
 }
 
-static void wait_seconds(double seconds)
-{
-    struct timespec end;
-
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += (time_t)seconds;
-    end.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (end.tv_nsec >= 1000000000) {
-        end.tv_sec++;
-        end.tv_nsec -= 1000000000;
-    }
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
-        ;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static uint64_t difference(uint64_t after, uint64_t before)
 {
     return after > before ? after - before : 0;
@@ -152,17 +130,17 @@ bool sa_reading_allocations(struct sa_reading *r, double seconds, struct sa_outs
     struct sa_outside_profile before;
     struct sa_profile *after = &ret->profile;
     struct sa_process process;
-    int64_t start = now_ns();
+    int64_t start = sa_time_ns(CLOCK_MONOTONIC);
 
     memset(ret, 0, sizeof(*ret));
     sa_process_read(r->target.pid, &process);
     if (sa_reading_profile(r, SALLOC_PROFILE_ALLOCATIONS, &before, e)) {
-        wait_seconds(seconds);
+        sa_time_wait(seconds);
         if (open_again(r, &process, e) &&
             sa_reading_profile(r, SALLOC_PROFILE_ALLOCATIONS, ret, e)) {
             take_difference(&before.profile, after);
             after->time_ns = before.profile.time_ns;
-            after->duration_ns = now_ns() - start;
+            after->duration_ns = sa_time_ns(CLOCK_MONOTONIC) - start;
             after->stacks_dropped =
                 difference(after->stacks_dropped, before.profile.stacks_dropped);
             after->stacks_evicted =

@@ -10,6 +10,7 @@
 
 #include "alloc/base/page.h"
 #include "sampling/record/recording.h"
+#include "tool/base/time.h"
 
 #include <errno.h>
 #include <math.h>
@@ -204,18 +205,10 @@ static bool copy_chunk(struct sa_event_trace *t, const struct ring *ring, uint64
     return true;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* The time is over, or the user ends it. */
 static bool is_over(const struct sa_event_trace *t)
 {
-    return (t->stop && *t->stop) || (t->end_ns && now_ns() >= t->end_ns);
+    return (t->stop && *t->stop) || (t->end_ns && sa_time_ns(CLOCK_MONOTONIC) >= t->end_ns);
 }
 
 uint64_t sa_event_trace_copy(struct sa_event_trace *t, struct sa_error *e)
@@ -250,14 +243,14 @@ uint64_t sa_event_trace_copy(struct sa_event_trace *t, struct sa_error *e)
 void sa_event_trace_follow(struct sa_event_trace *t, double seconds, const volatile int *stop,
                            struct sa_error *e)
 {
-    int64_t end = now_ns() + (int64_t)(seconds * 1e9), pause = PAUSE_MIN;
+    int64_t end = sa_time_ns(CLOCK_MONOTONIC) + (int64_t)(seconds * 1e9), pause = PAUSE_MIN;
 
     /* What is left in the ring at the end may take as long again, and no longer. */
     t->stop = stop;
     t->end_ns = end + (int64_t)(seconds * 1e9) + GRACE;
-    while (!t->ended && !*stop && !e->code && now_ns() < end) {
+    while (!t->ended && !*stop && !e->code && sa_time_ns(CLOCK_MONOTONIC) < end) {
         uint64_t copied = sa_event_trace_copy(t, e);
-        int64_t left = end - now_ns();
+        int64_t left = end - sa_time_ns(CLOCK_MONOTONIC);
         struct timespec wait;
 
         if (copied > t->cap / 8)

@@ -3,6 +3,7 @@
  * which outlive a reading; names are looked up once, at the end. */
 #include "tool/reading/moments.h"
 
+#include "tool/base/time.h"
 #include "tool/reading/input.h"
 #include "tool/reading/output.h"
 
@@ -232,10 +233,8 @@ bool sa_moments_file(struct sa_moments *m, const char *root, struct sa_profile_f
                                  .buckets = m->rows.buckets,
                                  .bucket_count = m->rows.count};
     struct sa_buffer data = {NULL, 0, 0};
-    struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    profile.time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    profile.time_ns = sa_time_ns(CLOCK_REALTIME);
     if (last)
         profile.unseen = last->unseen;
     if (!set_samples(m))

@@ -2,7 +2,7 @@
 /* Waits by the monotonic clock; see pace.h. */
 #include "tool/reading/pace.h"
 
-#include <errno.h>
+#include "tool/base/time.h"
 
 struct sa_pace sa_pace_begin(double every)
 {
@@ -32,11 +32,6 @@ double sa_pace_next(struct sa_pace *pace)
 
 void sa_pace_wait(struct sa_pace *pace)
 {
-    double seconds = sa_pace_next(pace);
-    struct timespec left = {.tv_sec = (time_t)seconds};
-
-    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
-    while (nanosleep(&left, &left) != 0 && errno == EINTR)
-        ;
+    sa_time_wait(sa_pace_next(pace));
     pace->next += pace->every;
 }

@@ -6,6 +6,7 @@
 #include "sampling/guard/guarded.h"
 #include "sampling/record/thread_name.h"
 #include "sampling/snapshot/residency.h"
+#include "tool/base/time.h"
 #include "tool/samples/peak.h"
 #include "tool/samples/rates.h"
 
@@ -317,16 +318,6 @@ static uint64_t samples_lost(struct sa_reading *r, struct sa_error *e)
     return lost;
 }
 
-static int64_t calendar_minus_monotonic(void)
-{
-    struct timespec calendar, monotonic;
-
-    clock_gettime(CLOCK_REALTIME, &calendar);
-    clock_gettime(CLOCK_MONOTONIC, &monotonic);
-    return (int64_t)(calendar.tv_sec - monotonic.tv_sec) * 1000000000 + calendar.tv_nsec -
-           monotonic.tv_nsec;
-}
-
 static void read_samples(struct sa_reading *r, struct sa_outside_profile *p, struct sa_error *e)
 {
     int64_t time_ns;
@@ -367,7 +358,7 @@ static bool begin(struct sa_reading *r, enum salloc_profile_type type,
     profile->type = type;
     profile->time_ns = r->target.time_ns;
     profile->waste_max = INFINITY;
-    profile->clock_ns = calendar_minus_monotonic();
+    profile->clock_ns = sa_time_ns(CLOCK_REALTIME) - sa_time_ns(CLOCK_MONOTONIC);
     ret->origin = (struct sa_profile_origin){.pid = r->target.pid,
                                              .mappings = origin_mappings,
                                              .thread_name = origin_thread_name,

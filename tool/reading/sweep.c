@@ -4,6 +4,7 @@
 #include "tool/reading/sweep.h"
 
 #include "tool/base/io.h"
+#include "tool/base/time.h"
 #include "tool/base/text.h"
 #include "tool/reading/processes.h"
 
@@ -127,10 +128,7 @@ static void child_main(const struct sa_sweep *sweep, const struct users *users, 
 
 static double now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)sa_time_ns(CLOCK_MONOTONIC) * 1e-9;
 }
 
 /* Exactly so many bytes until a moment, or false. */

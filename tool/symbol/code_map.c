@@ -8,6 +8,7 @@
 
 #include "alloc/base/utf8.h"
 #include "tool/base/io.h"
+#include "tool/base/time.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -90,55 +91,30 @@ static bool read_map(struct sa_code_map *map, const char *root, long pid, const 
     return fine;
 }
 
-static int64_t now_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* When a process started, since 1970; 0: not known. */
 static int64_t started_ns(pid_t pid)
 {
     unsigned long long ticks = sa_io_started(pid);
     double seconds = (double)ticks / (double)sysconf(_SC_CLK_TCK);
 
-    return ticks ? now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME) + (int64_t)(seconds * 1e9) : 0;
-}
-
-/* The PID that the process itself knows, which is another one in a container; that of the caller if
- * the kernel does not tell. */
-static long own_pid(pid_t pid)
-{
-    char path[64], line[256];
-    long own = pid;
-    FILE *f;
-
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        char *last = strrchr(line, '\t');
-
-        if (strncmp(line, "NSpid:", 6) == 0 && last && strtol(last, NULL, 10) > 0)
-            own = strtol(last, NULL, 10);
-    }
-    if (f)
-        fclose(f);
-    return own;
+    return ticks
+               ? sa_time_ns(CLOCK_REALTIME) - sa_time_ns(CLOCK_BOOTTIME) + (int64_t)(seconds * 1e9)
+               : 0;
 }
 
 bool sa_code_map_of_process(struct sa_code_map *map, pid_t pid)
 {
     char path[96];
     struct stat status;
+    long own;
 
     memset(map, 0, sizeof(*map));
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     if (stat(path, &status) != 0)
         return false;
+    own = sa_io_own_pid(pid);
     snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
-    return read_map(map, path, own_pid(pid),
+    return read_map(map, path, own ? own : pid,
                     &(struct owner){status.st_uid, started_ns(pid) - SLACK_NS, INT64_MAX});
 }
 

@@ -7,6 +7,7 @@
 #include "tool/target/control_client.h"
 
 #include "tool/base/io.h"
+#include "tool/base/time.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,22 +26,6 @@
 #include <unistd.h>
 
 #define ANSWER_MS 5000
-
-/* The number in its own namespace: the last one of the line NSpid. */
-static bool own_number(pid_t pid, long *ret)
-{
-    char text[4096], *line, *end;
-
-    if (!sa_io_read_proc(pid, "status", text, sizeof(text)) || !(line = strstr(text, "\nNSpid:")))
-        return false;
-    line += strlen("\nNSpid:");
-    end = line + strcspn(line, "\n");
-    *end = '\0';
-    while (end > line && end[-1] != '\t' && end[-1] != ' ')
-        end--;
-    *ret = strtol(end, NULL, 10);
-    return *ret > 0;
-}
 
 /* Enters its network namespace, if it is another one. */
 static bool enter_network(pid_t pid, struct sa_error *e)
@@ -102,10 +87,10 @@ static bool connect_to(struct sa_control *c, long number, unsigned long long sta
 bool sa_control_open(struct sa_control *c, pid_t pid, struct sa_error *e)
 {
     unsigned long long start = sa_io_started(pid);
-    long number;
+    long number = sa_io_own_pid(pid);
 
     *c = (struct sa_control){.fd = -1, .pid = pid};
-    if (!own_number(pid, &number) || !start)
+    if (!number || !start)
         sa_error_set(e, SA_EXIT_NONE, "there is no process %d", (int)pid);
     else if (enter_network(pid, e))
         connect_to(c, number, start, e);
@@ -121,23 +106,15 @@ void sa_control_close(struct sa_control *c)
     c->fd = -1;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Reads a line, without its newline. All of it within ANSWER_MS, however it comes. */
 static bool read_line(struct sa_control *c, char *ret)
 {
-    int64_t end = now_ms() + ANSWER_MS;
+    int64_t end = sa_time_ns(CLOCK_MONOTONIC) / 1000000 + ANSWER_MS;
     size_t used = 0;
 
     while (used < SA_CONTROL_LINE - 1) {
         struct pollfd wait = {c->fd, POLLIN, 0};
-        int64_t left = end - now_ms();
+        int64_t left = end - sa_time_ns(CLOCK_MONOTONIC) / 1000000;
         ssize_t n;
 
         if (left <= 0 || poll(&wait, 1, (int)left) <= 0)

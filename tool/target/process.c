@@ -5,6 +5,7 @@
  */
 #include "tool/target/target.h"
 
+#include "tool/base/time.h"
 #include "tool/target/refusal.h"
 
 #include <errno.h>
@@ -142,14 +143,11 @@ static bool can_read(struct sa_target *t, struct sa_error *e)
 
 bool sa_target_open_process(struct sa_target *t, pid_t pid, struct sa_error *e)
 {
-    struct timespec now;
-
     memset(t, 0, sizeof(*t));
     t->kind = &process_kind;
     t->pid = pid;
     t->live = true;
-    clock_gettime(CLOCK_REALTIME, &now);
-    t->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    t->time_ns = sa_time_ns(CLOCK_REALTIME);
     if (!read_maps(t, e)) {
         sa_target_close(t);
         return false;

@@ -2,6 +2,8 @@
 /* Pages of `top`; see top.h. */
 #include "tool/top/top.h"
 
+#include "tool/base/time.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,15 +61,6 @@ void sa_top_free(struct sa_top *top)
     sa_holders_free(&top->holders);
 }
 
-static void wait_seconds(double seconds)
-{
-    struct timespec t = {.tv_sec = (time_t)seconds};
-
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
-}
-
 bool sa_top_batch(struct sa_top *top, unsigned count, struct sa_error *e)
 {
     for (unsigned i = 0; !count || i < count; i++) {
@@ -75,7 +68,7 @@ bool sa_top_batch(struct sa_top *top, unsigned count, struct sa_error *e)
         char *page;
 
         if (i)
-            wait_seconds(top->o.every);
+            sa_time_wait(top->o.every);
         if (!sa_top_read(top, e))
             return false;
         page = sa_top_page(top, &first);
