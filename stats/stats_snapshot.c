@@ -78,9 +78,7 @@ static void snapshot_class(struct sa_snapshot *s, unsigned cls,
         c->cpu_objects + c->transfer_objects + c->central_objects + c->quarantine_objects;
     SA_DCHECK(c->free_objects <= all);
     c->apart_objects = sa_sampler_apart(cls);
-    c->fragmentation_bytes =
-        (c->central_objects - sa_min(c->central_objects, d.central.utilization[0] * k->objects)) /
-        k->objects * ((size_t)k->pages << SA_PAGE_SHIFT);
+    c->fragmentation_bytes = sa_central_excess_bytes(cls, &d.central);
     s->fragmentation_bytes += c->fragmentation_bytes;
     if (c->fragmentation_bytes > s->fragmented_most_bytes) {
         s->fragmented_most_bytes = c->fragmentation_bytes;

@@ -8,7 +8,7 @@
 #include "alloc/base/sort.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/front/defragment.h"
-#include "alloc/middle/central_move.h"
+#include "alloc/middle/central_free_list.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,12 +50,14 @@ SA_RARE SA_EXPORT size_t salloc_defragment_targets(struct salloc_defragment_targ
         return 0;
     }
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        struct sa_central_holes holes = sa_central_holes(cls);
+        struct sa_central_stats stats;
+        size_t excess;
 
-        if (holes.whole_spans)
-            all[n++] = (struct salloc_defragment_target){sa_size_classes.of[cls].size, holes.spans,
-                                                         holes.free_objects,
-                                                         holes.whole_spans * holes.span_bytes};
+        sa_central_stats(cls, &stats);
+        excess = sa_central_excess_bytes(cls, &stats);
+        if (excess)
+            all[n++] = (struct salloc_defragment_target){sa_size_classes.of[cls].size, stats.spans,
+                                                         stats.free_objects, excess};
     }
     sa_fork_gate_leave();
     sa_sort(all, n, sizeof(*all), more_excess);

@@ -66,4 +66,8 @@ void sa_central_validate(void);
 
 void sa_central_stats(unsigned cls, struct sa_central_stats *ret);
 
+/* Returns the bytes of the spans that the free objects of a class would fill: what would go back if
+ * its objects lay as densely as possible. New spans, which have no other objects, do not count. */
+size_t sa_central_excess_bytes(unsigned cls, const struct sa_central_stats *stats);
+
 #endif

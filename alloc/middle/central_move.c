@@ -115,21 +115,3 @@ SA_RARE void *sa_central_take_better(unsigned cls, const void *object)
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
     return better || !mixed ? better : take_mixed(cls, object);
 }
-
-SA_RARE struct sa_central_holes sa_central_holes(unsigned cls)
-{
-    const struct sa_class *k = &sa_size_classes.of[cls];
-    struct sa_central_holes holes = {0};
-    struct central *c;
-
-    if (!sa_class_is_used(cls))
-        return holes;
-    c = &sa_centrals[sa_first_use_index(cls)];
-    sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
-    holes.spans = c->spans;
-    holes.free_objects = c->free_objects - (size_t)c->utilization[0] * k->objects;
-    sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-    holes.span_bytes = (size_t)k->pages << SA_PAGE_SHIFT;
-    holes.whole_spans = holes.free_objects / k->objects;
-    return holes;
-}

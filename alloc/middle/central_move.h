@@ -28,13 +28,4 @@ bool sa_central_worth_moving(const struct sa_span *span, unsigned cls);
  */
 void *sa_central_take_better(unsigned cls, const void *object) SA_EXCLUDES(SA_RANK_CENTRAL);
 
-struct sa_central_holes {
-    size_t spans, span_bytes;
-    size_t free_objects; /* without those of new spans */
-    size_t whole_spans;  /* as many as these objects would fill */
-};
-
-/* Returns what a class would give back if its objects lay as densely as possible. */
-struct sa_central_holes sa_central_holes(unsigned cls) SA_INSIDE_GATE SA_EXCLUDES(SA_RANK_CENTRAL);
-
 #endif

@@ -53,3 +53,11 @@ SA_RARE void sa_central_stats(unsigned cls, struct sa_central_stats *ret)
         ret->utilization[i] = c->utilization[i];
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
 }
+
+SA_RARE size_t sa_central_excess_bytes(unsigned cls, const struct sa_central_stats *stats)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    size_t of_new = sa_min(stats->utilization[0] * k->objects, stats->free_objects);
+
+    return (stats->free_objects - of_new) / k->objects * ((size_t)k->pages << SA_PAGE_SHIFT);
+}

@@ -316,7 +316,7 @@ struct salloc_defragment_target {
     size_t block_bytes;  /**< size of the class */
     size_t spans;        /**< spans of the class, without mixed spans */
     size_t free_blocks;  /**< free blocks on these */
-    size_t excess_bytes; /**< bytes of the spans that these blocks would fill */
+    size_t excess_bytes; /**< bytes of the spans that they would fill; new spans do not count */
 };
 
 /**

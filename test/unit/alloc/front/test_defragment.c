@@ -89,7 +89,7 @@ static void free_all(void)
 static void test_sparse_spans_become_few(void **state)
 {
     unsigned cls = sa_size_class_find(SIZE);
-    struct sa_central_holes holes, before;
+    struct sa_central_stats stats, before;
     size_t live = 0, need, moved;
     int64_t in_use;
 
@@ -98,14 +98,14 @@ static void test_sparse_spans_become_few(void **state)
     for (size_t i = 0; i < BLOCKS; i++)
         live += blocks[i] != NULL;
     need = live / sa_size_classes.of[cls].objects + 1;
-    before = sa_central_holes(cls);
+    sa_central_stats(cls, &before);
     assert_true(before.spans > 4 * need);
     in_use = sa_in_use.bytes;
     for (int i = 0; i < ROUNDS && defragment(); i++)
         ;
-    holes = sa_central_holes(cls);
+    sa_central_stats(cls, &stats);
     assert_int_equal(sa_in_use.bytes, in_use);
-    assert_true(holes.spans <= need + need / 2);
+    assert_true(stats.spans <= need + need / 2);
     moved = defragment();
     assert_true(moved < live / 4);
     free_all();
