@@ -25,6 +25,7 @@
 
 #include "alloc/api/init.h"
 #include "alloc/api/options.h"
+#include "alloc/api/own_thread.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/bits.h"
@@ -182,23 +183,11 @@ SA_RARE static void *background_thread(void *unused)
  * Returns 0 or an errno. */
 SA_RARE static int background_create(bool watch)
 {
-    void *(*body)(void *) = watch ? background_watch : background_thread;
-    pthread_attr_t attr;
-    sigset_t all;
-    int error;
+    struct sa_own_thread thread = {.body = watch ? background_watch : background_thread,
+                                   .stack_bytes = watch ? WATCH_STACK_BYTES : STACK_BYTES,
+                                   .takes_sigsys = watch};
 
-    sigfillset(&all);
-    if (watch)
-        sigdelset(&all, SIGSYS);
-    pthread_sigmask(SIG_SETMASK, &all, &background.mask);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, watch ? WATCH_STACK_BYTES : STACK_BYTES);
-    error = pthread_create(&background.thread, &attr, body, NULL);
-    if (error == EINVAL) /* STACK_BYTES are too few for the thread-local memory */
-        error = pthread_create(&background.thread, NULL, body, NULL);
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &background.mask, NULL);
-    return error;
+    return sa_own_thread_create(&thread, &background.mask, &background.thread);
 }
 
 /* Stops the thread, if it runs, and waits for its end. Returns 0, or EBUSY: another thread is

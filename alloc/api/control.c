@@ -23,6 +23,7 @@
 #include "alloc/api/background.h"
 #include "alloc/api/control_requests.h"
 #include "alloc/api/options.h"
+#include "alloc/api/own_thread.h"
 #include "alloc/api/replaced.h"
 #include "alloc/base/atomic.h"
 #include "alloc/base/fatal.h"
@@ -276,37 +277,14 @@ static bool control_may_create(void)
 
 #endif
 
-/* Creates a detached thread. stack_bytes: 0: libc's default. */
-static int control_create_with(size_t stack_bytes)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    int error;
-
-    pthread_attr_init(&attr);
-    if (stack_bytes)
-        pthread_attr_setstacksize(&attr, stack_bytes);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    error = pthread_create(&thread, &attr, control_thread, NULL);
-    pthread_attr_destroy(&attr);
-    return error;
-}
-
-/* Creates the thread with all signals blocked but SIGSYS: a filter may answer calls with it. */
 static int control_create(void)
 {
-    sigset_t all;
-    int error;
+    struct sa_own_thread thread = {
+        .body = control_thread, .stack_bytes = STACK_BYTES, .detached = true, .takes_sigsys = true};
+    pthread_t unused;
 
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS);
-    pthread_sigmask(SIG_SETMASK, &all, &control.mask);
     sa_store_relaxed(&control.state, RUNNING);
-    error = control_create_with(STACK_BYTES);
-    if (error == EINVAL) /* STACK_BYTES are too few for the thread-local memory */
-        error = control_create_with(0);
-    pthread_sigmask(SIG_SETMASK, &control.mask, NULL);
-    return error;
+    return sa_own_thread_create(&thread, &control.mask, &unused);
 }
 
 /* Listens, and starts the thread. Returns 0 or an errno. */

@@ -17,6 +17,7 @@
 #include "alloc/api/fork_handlers.h"
 #include "alloc/api/limit_options.h"
 #include "alloc/api/options.h"
+#include "alloc/api/own_thread.h"
 #include "alloc/api/options_text.h"
 #include "alloc/api/output.h"
 #include "alloc/api/replaced.h"
@@ -229,18 +230,15 @@ SA_RARE static void *init_topology(void *unused)
     return unused;
 }
 
-/* Starts a thread that asks for the cache topology, with all signals blocked. hwloc takes long,
+/* Starts a thread that asks for the cache topology. hwloc takes long,
  * allocates, and takes the loader's lock, which this thread may hold. */
 SA_RARE static void init_start_topology(void)
 {
-    sigset_t all, before;
-    pthread_t thread;
+    struct sa_own_thread thread = {.body = init_topology, .detached = true};
+    sigset_t mask;
+    pthread_t unused;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, NULL, init_topology, NULL) == 0)
-        pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sa_own_thread_create(&thread, &mask, &unused);
 }
 
 /* Applies the options that need a working libc. Not called if SALLOC_CONF is not set: by default

@@ -18,6 +18,7 @@
 
 #include "alloc/api/exit_signals.h"
 #include "alloc/api/options.h"
+#include "alloc/api/own_thread.h"
 #include "alloc/api/profile_output.h"
 #include "alloc/api/replaced.h"
 #include "alloc/api/stats_output.h"
@@ -141,9 +142,10 @@ static void *output_thread(void *unused)
 static void output_start_thread(void)
 {
     const struct sa_options *o = &sa_options;
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
+    struct sa_own_thread thread = {
+        .body = output_thread, .stack_bytes = STACK_BYTES, .detached = true};
+    sigset_t mask;
+    pthread_t unused;
     bool for_page = o->stats_signal || o->stats_every;
     bool for_profile = o->profile_signal || o->profile_every || o->profile_growth;
 
@@ -152,17 +154,11 @@ static void output_start_thread(void)
         return;
     if (o->profile_growth) /* now, and not when the thread runs */
         sa_in_use_watch(o->profile_growth, &output.bell);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attr, output_thread, NULL) == 0)
-        sa_exit_signals_serve(sa_sys_pid());
-    else
+    sa_exit_signals_serve(sa_sys_pid()); /* a signal that comes now waits for the thread */
+    if (sa_own_thread_create(&thread, &mask, &unused) != 0) {
+        sa_exit_signals_serve(0);
         sa_warn("SALLOC_CONF: cannot create the thread that writes files");
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
 }
 
 static void output_signal(int number)
