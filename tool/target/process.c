@@ -81,6 +81,11 @@ static bool add_line(struct sa_target *t, char *line)
     if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, letters, &offset, &at) < 4 ||
         !at)
         return true;
+    /* The kernel writes the lines of a page at a time: mappings may have been joined in between. */
+    if (t->row_count && start < t->rows[t->row_count - 1].end) {
+        offset += t->rows[t->row_count - 1].end - start;
+        start = t->rows[t->row_count - 1].end;
+    }
     if (start >= end)
         return true;
     return sa_target_add_row(t, start, end, offset, access_of(letters), line + at);
