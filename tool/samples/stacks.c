@@ -11,7 +11,7 @@
 
 #define STACKS_MAX  (1u << 22)
 #define TABLE_BYTES ((size_t)1 << 31) /* of our own table, at most */
-#define TIMES_READ  3                 /* until sums are the same twice */
+#define TIMES_READ  3                 /* until a stack is the same twice */
 #define FIRST_CAP   4096
 
 /* As in the target, as far as it is needed. */
@@ -147,72 +147,119 @@ struct sa_stack *sa_stacks_get(struct sa_stacks *s, uint64_t address)
     return get(s, address, NULL);
 }
 
+#define VALUES 14
+
+/* The sums that are not counts. */
+static void values_of(const struct sa_sums *sums, double *ret)
+{
+    const double values[VALUES] = {sums->certain_bytes,
+                                   sums->count,
+                                   sums->bytes,
+                                   sums->sampled_bytes,
+                                   sums->count_variance,
+                                   sums->bytes_variance,
+                                   sums->bytes_squares,
+                                   sums->offset_count,
+                                   sums->offset_bytes,
+                                   sums->hits_count,
+                                   sums->hits_bytes,
+                                   sums->failures,
+                                   sums->failures_variance,
+                                   sums->offset_count_variance};
+
+    memcpy(ret, values, sizeof(values));
+}
+
 /* Whether sums can be any. */
 static bool is_sound(const struct sa_sums *sums)
 {
-    const double values[] = {sums->certain_bytes,
-                             sums->count,
-                             sums->bytes,
-                             sums->sampled_bytes,
-                             sums->count_variance,
-                             sums->bytes_variance,
-                             sums->bytes_squares,
-                             sums->offset_count,
-                             sums->offset_bytes,
-                             sums->hits_count,
-                             sums->hits_bytes,
-                             sums->failures,
-                             sums->failures_variance,
-                             sums->offset_count_variance};
+    double values[VALUES];
 
-    for (size_t i = 0; i < COUNT(values); i++)
+    values_of(sums, values);
+    for (size_t i = 0; i < VALUES; i++)
         if (!isfinite(values[i]) || values[i] < 0)
             return false;
     return sums->count < 1e18 && sums->bytes < 1e18 && sums->certain_bytes < 1e18 &&
            sums->certain < 1ull << 60 && sums->samples < 1ull << 60;
 }
 
-/* Bytes that are the same when they are read again. */
-static bool read_twice(struct sa_target *t, uint64_t address, char *bytes, size_t count)
+static bool has_grown(const struct sa_sums *from, const struct sa_sums *to)
 {
-    char again[SA_PLAN_SPAN_MAX];
+    double before[VALUES], after[VALUES];
 
-    if (!sa_target_read(t, address, bytes, count))
-        return false;
-    for (int i = 0; t->live && i < TIMES_READ; i++) {
-        if (!sa_target_read(t, address, again, count))
+    values_of(from, before);
+    values_of(to, after);
+    for (size_t i = 0; i < VALUES; i++)
+        if (!(after[i] >= before[i]))
             return false;
-        if (memcmp(bytes, again, count) == 0)
-            return true;
-        memcpy(bytes, again, count);
-    }
-    return !t->live;
+    return to->samples >= from->samples && to->certain >= from->certain;
 }
 
-bool sa_stacks_sums(struct sa_stacks *s, uint64_t address, struct sa_sums *ret)
+/* A stack, or only sums: then the header is empty. */
+struct words {
+    struct header header;
+    struct sa_sums sums;
+};
+
+static bool read_once(struct sa_stacks *s, uint64_t address, bool whole, struct words *ret)
 {
     char bytes[SA_PLAN_SPAN_MAX];
 
     memset(ret, 0, sizeof(*ret));
-    if (!read_twice(s->target, address, bytes, s->sums.span))
+    if (!sa_target_read(s->target, address, bytes, whole ? s->pc : s->sums.span))
         return false;
-    sa_plan_apply(&s->sums, bytes, ret);
+    if (whole)
+        sa_plan_apply(&s->stack, bytes, &ret->header);
+    sa_plan_apply(&s->sums, bytes + (whole ? s->totals : 0), &ret->sums);
+    return true;
+}
+
+/*
+ * Reads until what is read is the same twice. Sums to which a busy program adds all the time never
+ * are: then the header must be the same, and the sums have grown. A number of 8 bytes is read as a
+ * whole, so each is what it was at some time between the last two readings.
+ */
+static bool read_words(struct sa_stacks *s, uint64_t address, bool whole, struct words *ret)
+{
+    struct words before;
+    bool same = true;
+
+    if (!read_once(s, address, whole, ret))
+        return false;
+    for (int i = 0; s->target->live && i < TIMES_READ; i++) {
+        before = *ret;
+        if (!read_once(s, address, whole, ret))
+            return false;
+        same = before.header.next == ret->header.next && before.header.hash == ret->header.hash &&
+               before.header.depth == ret->header.depth;
+        if (same && memcmp(&before.sums, &ret->sums, sizeof(before.sums)) == 0)
+            return true;
+    }
+    return !s->target->live || (same && has_grown(&before.sums, &ret->sums));
+}
+
+bool sa_stacks_sums(struct sa_stacks *s, uint64_t address, struct sa_sums *ret)
+{
+    struct words words;
+
+    if (!read_words(s, address, false, &words)) {
+        memset(ret, 0, sizeof(*ret));
+        return false;
+    }
+    *ret = words.sums;
     return is_sound(ret);
 }
 
 bool sa_stacks_follow(struct sa_stacks *s, uint64_t address, struct sa_stacks_link *ret)
 {
-    char bytes[SA_PLAN_SPAN_MAX];
     struct sa_stacks_entry *entry;
-    struct header h;
+    struct words words;
 
-    if (!read_twice(s->target, address, bytes, s->pc))
+    if (!read_words(s, address, true, &words))
         return false;
-    sa_plan_apply(&s->stack, bytes, &h);
-    memset(&ret->totals, 0, sizeof(ret->totals));
-    sa_plan_apply(&s->sums, bytes + s->totals, &ret->totals);
-    ret->next = h.next;
-    ret->own = get(s, address, &h);
+    ret->totals = words.sums;
+    ret->next = words.header.next;
+    ret->own = get(s, address, &words.header);
     if (!ret->own || address == s->unknown || !is_sound(&ret->totals))
         return false;
     entry = entry_of(s, address);

@@ -2,16 +2,19 @@
 /*
  * A program that sallocctl looks at. It allocates, frees a part, says "ready", and waits for its
  * standard input to end.
- * usage: worker still | filter | storm
- *   still   waits
- *   filter  waits under seccomp's strict mode, which allows read, write and exit
- *   storm   two threads allocate and free all the time
+ * usage: worker still | filter | storm | mappings | work
+ *   still     waits
+ *   filter    waits under seccomp's strict mode, which allows read, write and exit
+ *   storm     two threads allocate and free all the time
+ *   mappings  splits and joins 600 mappings all the time
+ *   work      allocates and frees for each byte that it reads, and says so
  */
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,6 +48,27 @@ static void *storm(void *arg)
     return arg;
 }
 
+static void *split_and_join(void *arg)
+{
+    const size_t page = 4096, count = 600;
+    char *p = mmap(NULL, page * count, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    while (p != MAP_FAILED) {
+        for (size_t i = 0; i < count; i += 2)
+            mprotect(p + page * i, page, PROT_READ | PROT_WRITE);
+        mprotect(p, page * count, PROT_READ);
+    }
+    return arg;
+}
+
+/* About 800 MiB. */
+__attribute__((noinline, noclone)) static void work(void)
+{
+    for (size_t i = 0; i < 2 * BLOCKS; i++)
+        free(i % 50 ? small_block(i % 20000 + 1) : large_block(500000));
+    dprintf(1, "done\n");
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "still";
@@ -59,12 +83,15 @@ int main(int argc, char **argv)
         for (size_t i = 1; i <= 2; i++)
             if (pthread_create(&thread, NULL, storm, (void *)i) != 0)
                 return 1;
+    if (strcmp(mode, "mappings") == 0 && pthread_create(&thread, NULL, split_and_join, NULL) != 0)
+        return 1;
     printf("ready\n");
     fflush(stdout);
     if (strcmp(mode, "filter") == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
         return 1;
     while (read(0, &byte, 1) > 0)
-        continue;
+        if (strcmp(mode, "work") == 0)
+            work();
     /* The filter forbids the call by which a process ends with all of its threads. */
     return strcmp(mode, "filter") == 0 ? (int)syscall(SYS_exit, 0) : 0;
 }
