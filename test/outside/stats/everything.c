@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     REQUIRE(argc == 2 && text && json && prom && release && property);
     folder = argv[1];
     use_all();
-    release(20 << 20);
+    release(1ul << 30); /* as much as there is, of both heaps */
     free_some(4);
     for (int round = 0; round < ROUNDS; round++) {
         static char copies[3][1 << 20];
