@@ -13,8 +13,8 @@
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/peak.h"
-#include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
+#include "sampling/record/sample_records.h"
 
 #define FOLDED 64 /* gone samples that are added up at a time, to free their records */
 
@@ -23,11 +23,9 @@ static struct live_samples {
     struct sa_sample *first SA_GUARDED_BY(SA_RANK_SAMPLES); /* live, newest first */
     struct sa_sample *gone SA_GUARDED_BY(SA_RANK_SAMPLES);  /* freed since the peak, but live at it;
                                                              * linked by next */
-    struct sa_sample *unused SA_GUARDED_BY(SA_RANK_SAMPLES); /* linked by next */
     /* Sums of gone samples whose records were reused. */
     struct sa_buckets folded SA_GUARDED_BY(SA_RANK_SAMPLES);
     size_t count SA_GUARDED_BY(SA_RANK_SAMPLES), gone_count SA_GUARDED_BY(SA_RANK_SAMPLES);
-    size_t created;                                 /* records ever made; atomic, relaxed */
     uint64_t newest SA_GUARDED_BY(SA_RANK_SAMPLES); /* number of the last sample added */
     double bytes SA_GUARDED_BY(SA_RANK_SAMPLES);    /* estimated bytes in use */
     double slack SA_GUARDED_BY(SA_RANK_SAMPLES);    /* of those: beyond the requested sizes */
@@ -42,13 +40,10 @@ SA_LAYOUT = {
     SA_LAYOUT_STATE("live_samples", live, count),
     SA_LAYOUT_STATE("live_samples", live, gone_count),
     SA_LAYOUT_STATE("live_samples", live, folded.count),
-    SA_LAYOUT_STATE("live_samples", live, created),
     SA_LAYOUT_STATE("live_samples", live, bytes),
     SA_LAYOUT_STATE("live_samples", live, slack),
     SA_LAYOUT_STATE("live_samples", live, peak_bytes),
-    SA_LAYOUT_FIELD(struct live_samples, first),
     SA_LAYOUT_FIELD(struct live_samples, gone),
-    SA_LAYOUT_FIELD(struct live_samples, unused),
     SA_LAYOUT_FIELD(struct live_samples, folded),
     SA_LAYOUT_FIELD(struct live_samples, count),
     SA_LAYOUT_FIELD(struct live_samples, gone_count),
@@ -102,40 +97,41 @@ static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
         sa_stack_unref(s->stack);
         live.gone = s->next;
         live.gone_count--;
-        s->next = live.unused;
-        live.unused = s;
+        sa_sample_records_drop(s);
     }
+}
+
+static struct sa_sample *live_take(void) SA_REQUIRES(SA_RANK_SAMPLES)
+{
+    if (!sa_sample_records_unused())
+        live_fold();
+    return sa_sample_records_take();
 }
 
 struct sa_sample *sa_live_new(void)
 {
     struct sa_sample *s;
+    void *block;
 
     live_lock();
-    if (!live.unused)
-        live_fold();
-    s = live.unused;
-    if (s)
-        live.unused = s->next;
+    s = live_take();
     live_unlock();
     if (s)
         return s;
-    s = sa_arena_alloc(sizeof(*s), 8);
-    if (s)
-        sa_add_relaxed(&live.created, 1);
+    block = sa_sample_records_block();
+    if (!block)
+        return NULL;
+    live_lock();
+    sa_sample_records_add(block);
+    s = sa_sample_records_take();
+    live_unlock();
     return s;
-}
-
-static void live_drop(struct sa_sample *s) SA_REQUIRES(SA_RANK_SAMPLES)
-{
-    s->next = live.unused;
-    live.unused = s;
 }
 
 SA_RARE void sa_live_drop(struct sa_sample *s)
 {
     live_lock();
-    live_drop(s);
+    sa_sample_records_drop(s);
     live_unlock();
 }
 
@@ -224,6 +220,7 @@ void sa_live_add(struct sa_sample *s)
     }
     sa_sums_add(&s->stack->totals, &group);
     sa_recordings_allocated(s);
+    sa_store_release(&s->state, SA_SAMPLE_LIVE);
     live_unlock();
     live_forget(&past);
 }
@@ -265,11 +262,12 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         sa_recordings_freed(s, free_stack, sa_clock_ns());
     keep = s->number <= live.peak_number;
     if (keep) {
+        sa_store_relaxed(&s->state, SA_SAMPLE_GONE);
         s->next = live.gone;
         live.gone = s;
         live.gone_count++;
     } else {
-        live_drop(s);
+        sa_sample_records_drop(s);
     }
     live_unlock();
     live_forget(&past);
@@ -402,7 +400,7 @@ SA_RARE void sa_live_stats(struct sa_live_stats *ret)
     live_lock();
     ret->samples = live.count;
     ret->kept = live.gone_count + live.folded.count;
-    ret->records = sa_load_relaxed(&live.created);
+    ret->records = sa_sample_records_created();
     ret->bytes = live.bytes;
     ret->peak_bytes = live.peak_bytes;
     ret->slack_bytes = live.slack > 0 ? live.slack : 0;
@@ -468,23 +466,23 @@ static void validate_live(const struct sa_sample *s, const struct sa_sample *bef
     SA_CHECK(s->number > 0 && s->number <= live.newest);
     SA_CHECK(!before || s->number < before->number);
     SA_CHECK(!back || back == s); /* NULL: the block is being freed */
-    SA_CHECK(s->stack && s->p > 0 && s->p <= 1);
+    SA_CHECK(s->stack && s->p > 0 && s->p <= 1 && s->state == SA_SAMPLE_LIVE);
 }
 
 SA_COLD void sa_live_samples_validate(void)
 {
     const struct sa_sample *before = NULL;
-    size_t count = 0, gone = 0, unused = 0;
+    size_t count = 0, gone = 0, unused;
 
     live_lock();
     for (const struct sa_sample *s = live.first; s; before = s, s = s->next, count++)
         validate_live(s, before);
     for (const struct sa_sample *s = live.gone; s; s = s->next, gone++)
-        SA_CHECK(s->stack && s->number > 0 && s->number <= live.peak_number);
-    for (const struct sa_sample *s = live.unused; s; s = s->next)
-        unused++;
+        SA_CHECK(s->stack && s->number > 0 && s->number <= live.peak_number &&
+                 s->state == SA_SAMPLE_GONE);
+    unused = sa_sample_records_validate();
     SA_CHECK(count == live.count && gone == live.gone_count);
-    SA_CHECK(count + gone + unused <= sa_load_relaxed(&live.created)); /* others are being filled */
+    SA_CHECK(count + gone + unused <= sa_sample_records_created()); /* others are being filled */
     SA_CHECK(live.peak_number <= live.newest);
     live_unlock();
 }

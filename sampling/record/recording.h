@@ -22,6 +22,9 @@
 
 #define SA_RECORDINGS 64
 
+/* Which list a record is in. sallocctl goes by it, which reads records without SAMPLES. */
+enum sa_sample_state { SA_SAMPLE_UNUSED, SA_SAMPLE_LIVE, SA_SAMPLE_GONE };
+
 /* The record of a sample. While the sample is live, only the links, `requested` and `slack` change.
  */
 struct sa_sample {
@@ -41,6 +44,7 @@ struct sa_sample {
     struct sa_place place; /* only if a recording of lifetimes ran */
     uint32_t tid;          /* the kernel's number of the thread */
     uint8_t cls, kind;
+    uint8_t state;   /* SAMPLES: enum sa_sample_state; set to LIVE last, and from LIVE first */
     int8_t guarded;  /* enum salloc_guarded_status */
     bool selected;   /* the guard policy wanted it guarded: sampling/guard/guard_policy.h */
     bool quarantine; /* its pages enter the sample quarantine when it is freed */

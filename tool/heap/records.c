@@ -36,12 +36,13 @@ static bool read_spans(struct sa_heap *h, const struct sa_table *table, const ch
 bool sa_records_read(struct sa_heap *h, const struct sa_table *table, struct sa_error *e)
 {
     uint64_t live = sa_table_variable(table, "live_samples", e);
+    uint64_t records = sa_table_variable(table, "sample_records", e);
     struct sa_field gone = sa_table_field(table, "struct live_samples", "gone", e);
-    struct sa_field unused = sa_table_field(table, "struct live_samples", "unused", e);
+    struct sa_field unused = sa_table_field(table, "struct sample_records", "unused", e);
     struct sa_field next = sa_table_field(table, "struct sa_sample", "next", e);
 
     if (!e->code &&
-        (!read_list(h, live + gone.offset, next) || !read_list(h, live + unused.offset, next) ||
+        (!read_list(h, live + gone.offset, next) || !read_list(h, records + unused.offset, next) ||
          !read_spans(h, table, "sa_page_heap_ordinary", "huge", "struct sa_huge_heap",
                      "unused_spans", e) ||
          !read_spans(h, table, "sa_page_heap_sampled", "plain", "struct sa_span_heap", "unused",

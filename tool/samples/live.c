@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walking the list of live samples while its owner changes it; see live.h.
+ * Reading the records of live samples while their owner changes them; see live.h.
  *
- * New records are added in front of the first, so they do not disturb a walk. A record that is
- * taken out meanwhile leads elsewhere: to others that are not live. A record is live if its span
- * points back to it; and those behind it in the list are older, so their numbers are lower. Where
- * that is not so, the walk goes back to the last record that is still live, and on from there. If
- * that one leads to the same record again, the record is in the list: its owner is about to add it
- * or to take it out, and may have been stopped there. So the walk neither ends early nor goes in
- * circles, whatever it reads.
+ * Records lie in blocks, and each says whether its sample is live. A block is read in one piece,
+ * twice: a record that is the same both times is whole. Others are read again, one by one. So all
+ * records are read within the time that it takes to copy them, and however fast the program samples
+ * and frees, each has the same chance to be seen.
  */
 #include "tool/samples/live.h"
 
@@ -22,24 +19,21 @@
 #include <string.h>
 
 #define SAMPLES_MAX (1u << 26)
-#define AGAIN_MAX   1000 /* times that a record is read again, and one in SPARE of all */
-#define SPARE       4
-#define READS_MAX   1000000 /* in all, and READS for each sample */
-#define READS       16
+#define BLOCK_MAX   65536
+#define TIMES_READ  20 /* of a record, until it is the same twice */
 #define P_MIN       1e-15
 
 /* As in the target. */
 struct record {
-    uint64_t next, span, stack;
+    uint64_t stack;
     double p, interval, offset, hits;
     uint64_t allocated, align, requested, address, number, time_ns;
     uint32_t tid;
-    uint8_t cls, kind;
+    uint8_t cls, kind, state;
     int8_t guarded;
 };
 
 static const struct sa_own_field record_fields[] = {
-    SA_OWN_FIELD(struct record, next),     SA_OWN_FIELD(struct record, span),
     SA_OWN_FIELD(struct record, stack),    SA_OWN_FIELD(struct record, p),
     SA_OWN_FIELD(struct record, interval), SA_OWN_FIELD(struct record, offset),
     SA_OWN_FIELD(struct record, hits),     SA_OWN_FIELD(struct record, allocated),
@@ -47,43 +41,21 @@ static const struct sa_own_field record_fields[] = {
     SA_OWN_FIELD(struct record, address),  SA_OWN_FIELD(struct record, number),
     SA_OWN_FIELD(struct record, time_ns),  SA_OWN_FIELD(struct record, tid),
     SA_OWN_FIELD(struct record, cls),      SA_OWN_FIELD(struct record, kind),
-    SA_OWN_FIELD(struct record, guarded),
-};
-
-struct span {
-    uint64_t start, sample;
-    uint32_t pages;
-};
-
-static const struct sa_own_field span_fields[] = {
-    SA_OWN_FIELD(struct span, start),
-    SA_OWN_FIELD(struct span, sample),
-    SA_OWN_FIELD(struct span, pages),
+    SA_OWN_FIELD(struct record, guarded),  SA_OWN_FIELD(struct record, state),
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-enum state {
-    RECORD_LIVE,
-    RECORD_LINKED, /* it can be one, but its span does not tell so */
-    RECORD_NONE,
-};
-
 struct walk {
     struct sa_target *target;
     struct sa_stacks *stacks;
-    struct sa_plan record, span;
-    uint64_t first; /* address of the pointer to the first record */
-    unsigned page_shift;
+    struct sa_plan record;
+    struct sa_field next, records;      /* of a block */
+    uint32_t block_bytes, record_bytes; /* sizes */
+    uint64_t newest;                    /* address of the newest block */
+    char *first, *second;               /* a block, as it was read */
     bool by_thread;
-    struct step {
-        uint64_t address, number;
-        enum state state;
-    } * steps; /* the records on the way, newest first */
-    size_t count, cap;
-    uint64_t next;                /* address of the record to be read */
-    uint64_t below;               /* its number is lower than this */
-    uint64_t reads;               /* so far */
+    bool with_gone;
     uint64_t up_to;               /* the highest number that is wanted */
     const struct sa_waste *waste; /* NULL: it is not wanted */
     struct sa_live_copy *ret;
@@ -91,20 +63,40 @@ struct walk {
 
 static bool walk_open(struct walk *w, const struct sa_table *table, struct sa_error *e)
 {
+    uint64_t records = sa_table_variable(table, "sample_records", e);
     uint64_t by_thread = sa_table_variable(table, "by_thread", e);
+    struct sa_field blocks = sa_table_field(table, "struct sample_records", "blocks", e);
     uint8_t on = 0;
 
-    w->first = sa_table_variable(table, "live_samples", e) +
-               sa_table_field(table, "struct live_samples", "first", e).offset;
-    w->page_shift = (unsigned)sa_table_constant(table, "SA_PAGE_SHIFT", e);
+    w->next = sa_table_field(table, "struct sample_block", "next", e);
+    w->records = sa_table_field(table, "struct sample_block", "records", e);
+    w->block_bytes = (uint32_t)sa_table_constant(table, "struct sample_block", e);
+    w->record_bytes = (uint32_t)sa_table_constant(table, "struct sa_sample", e);
     if (!sa_plan_make(table, "struct sa_sample", record_fields, COUNT(record_fields), &w->record,
-                      e) ||
-        !sa_plan_make(table, "struct sa_span", span_fields, COUNT(span_fields), &w->span, e))
+                      e))
         return false;
-    if (w->page_shift > 30 || !sa_target_read(w->target, by_thread, &on, 1))
+    if (w->record.span > w->record_bytes || w->block_bytes > BLOCK_MAX ||
+        w->records.offset > w->block_bytes || w->next.bytes != sizeof(uint64_t) ||
+        w->next.offset > w->block_bytes - sizeof(uint64_t)) {
+        sa_error_set(e, SA_EXIT_VERSION,
+                     "samples of its library are not what this sallocctl knows");
+        return false;
+    }
+    w->first = malloc(w->block_bytes);
+    w->second = malloc(w->block_bytes);
+    if (!w->first || !w->second)
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
+    else if (!sa_target_read(w->target, by_thread, &on, 1) ||
+             !sa_field_read(w->target, records, blocks, &w->newest))
         sa_error_set(e, SA_EXIT_DAMAGED, "the library's data cannot be read");
     w->by_thread = on;
     return !e->code;
+}
+
+static void walk_close(struct walk *w)
+{
+    free(w->first);
+    free(w->second);
 }
 
 static bool is_sound(const struct record *r)
@@ -116,26 +108,39 @@ static bool is_sound(const struct record *r)
            r->number < 1ull << 60 && r->time_ns < 1ull << 62;
 }
 
-/* Whether the record at an address is that of a live block. */
-static bool is_live(struct walk *w, uint64_t address, const struct record *r)
+static void parse(const struct walk *w, const char *bytes, struct record *ret)
 {
-    struct span span;
-
-    return sa_plan_read(w->target, &w->span, r->span, &span) && span.sample == address &&
-           r->address >= span.start &&
-           r->address - span.start < (uint64_t)span.pages << w->page_shift;
+    memset(ret, 0, sizeof(*ret)); /* records are compared, padding too */
+    sa_plan_apply(&w->record, bytes, ret);
 }
 
-/* Reads a record that is to be older than a number. */
-static enum state read_record(struct walk *w, uint64_t address, uint64_t below, struct record *ret)
+static bool is_wanted(const struct walk *w, const struct record *r)
 {
-    w->reads++;
-    memset(ret, 0, sizeof(*ret)); /* records are compared, padding too */
-    if (!sa_plan_read(w->target, &w->record, address, ret) || !is_sound(ret) ||
-        ret->number >= below)
-        return RECORD_NONE;
-    /* What does not change is what its links say. */
-    return !w->target->live || is_live(w, address, ret) ? RECORD_LIVE : RECORD_LINKED;
+    return r->state == SA_SAMPLE_LIVE || (w->with_gone && r->state == SA_SAMPLE_GONE);
+}
+
+/* Whether two readings show the same sample. It may have been freed in between. */
+static bool is_same(const struct record *a, struct record b)
+{
+    b.state = a->state;
+    return memcmp(a, &b, sizeof(b)) == 0;
+}
+
+/* Reads a record that changes until it is the same twice. False: it keeps changing. */
+static bool read_again(struct walk *w, uint64_t address, struct record *ret)
+{
+    struct record before;
+
+    memset(&before, 0, sizeof(before));
+    for (int i = 0; i < TIMES_READ; i++) {
+        memset(ret, 0, sizeof(*ret));
+        if (!sa_plan_read(w->target, &w->record, address, ret))
+            return false;
+        if (i > 0 && memcmp(&before, ret, sizeof(before)) == 0)
+            return true;
+        before = *ret;
+    }
+    return false;
 }
 
 bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t stack,
@@ -155,8 +160,9 @@ bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t
 }
 
 /* Another record's copy. False: no memory. */
-static bool add_copy(struct walk *w, uint64_t address, const struct record *r, bool freed)
+static bool add_copy(struct walk *w, uint64_t address, const struct record *r)
 {
+    bool freed = r->state != SA_SAMPLE_LIVE;
     struct sa_sample sample = {.p = r->p,
                                .interval = r->interval,
                                .allocated = r->allocated,
@@ -181,90 +187,91 @@ static bool add_copy(struct walk *w, uint64_t address, const struct record *r, b
     return sa_live_add_copy(w->ret, w->stacks, r->stack, &copy);
 }
 
-/* Remembers where the walk was. False: no memory. */
-static bool add_step(struct walk *w, uint64_t address, uint64_t number, enum state state)
+/* A record of the block that was read, at an offset. False: no memory. */
+static bool take_record(struct walk *w, uint64_t block, uint32_t at)
 {
-    if (!sa_array_room(&w->steps, &w->cap, w->count + 1, sizeof(*w->steps), 4096))
-        return false;
-    w->steps[w->count++] = (struct step){address, number, state};
-    return true;
-}
+    struct record r, later;
 
-/* Sets what comes next: what is behind the last record that is still live, or the first of all. */
-static void go_back(struct walk *w)
-{
-    struct record r;
-
-    for (; w->count; w->count--) {
-        const struct step *last = &w->steps[w->count - 1];
-
-        if (read_record(w, last->address, UINT64_MAX, &r) <= last->state &&
-            r.number == last->number) {
-            w->next = r.next;
-            w->below = r.number;
-            return;
+    parse(w, w->first + at, &r);
+    if (!is_wanted(w, &r))
+        return true;
+    parse(w, w->second + at, &later);
+    if (!is_same(&r, later)) {
+        w->ret->again++;
+        if (!read_again(w, block + at, &r)) {
+            w->ret->dropped++;
+            return true;
         }
+        if (!is_wanted(w, &r))
+            return true;
     }
-    w->below = UINT64_MAX;
-    if (!sa_target_read(w->target, w->first, &w->next, sizeof(w->next)))
-        w->next = 0;
+    if (!is_sound(&r)) {
+        w->ret->dropped++;
+        return true;
+    }
+    return add_copy(w, block + at, &r);
 }
 
-/* What could not be read: whether to try it again. */
-static bool try_again(struct walk *w)
+/* A block. Of a target that runs it is read twice. */
+static bool read_block(struct walk *w, uint64_t block)
 {
-    struct sa_live_copy *c = w->ret;
-
-    if (!w->target->live || c->again > AGAIN_MAX + c->count / SPARE ||
-        w->reads > READS_MAX + READS * c->count) {
-        c->dropped++;
+    if (!sa_target_read(w->target, block, w->first, w->block_bytes))
         return false;
-    }
-    c->again++;
-    go_back(w);
+    if (w->target->live)
+        return sa_target_read(w->target, block, w->second, w->block_bytes);
+    memcpy(w->second, w->first, w->block_bytes);
     return true;
 }
 
-static bool walk_list(struct walk *w)
+/* All blocks, from the newest on. Their order is fixed, so a block that comes again is damage. */
+static bool walk_blocks(struct walk *w)
 {
-    uint64_t lowest = UINT64_MAX; /* number of what was copied last */
-    struct record r, suspect = {0};
+    uint64_t block = w->newest, mark = 0;
+    size_t steps = 0, turn = 1;
 
-    go_back(w);
-    while (w->next && w->ret->count < SAMPLES_MAX) {
-        enum state state = read_record(w, w->next, w->below, &r);
-
-        if (state == RECORD_NONE ||
-            (state == RECORD_LINKED && memcmp(&r, &suspect, sizeof(r)) != 0)) {
-            if (state == RECORD_LINKED)
-                suspect = r;
-            if (!try_again(w))
-                break;
-            continue;
+    while (block && w->ret->count < SAMPLES_MAX) {
+        if (block == mark || !read_block(w, block)) {
+            w->ret->dropped++;
+            break;
         }
-        if (!add_step(w, w->next, r.number, state) ||
-            (r.number < lowest && !add_copy(w, w->next, &r, false)))
-            return false;
-        lowest = r.number < lowest ? r.number : lowest;
-        w->next = r.next;
-        w->below = r.number;
+        if (++steps == turn) {
+            mark = block;
+            turn *= 2;
+        }
+        for (uint32_t at = w->records.offset; at + w->record_bytes <= w->block_bytes;
+             at += w->record_bytes)
+            if (!take_record(w, block, at))
+                return false;
+        memcpy(&block, w->first + w->next.offset, sizeof(block));
     }
     return true;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct sa_sample_copy *x = a, *y = b;
+
+    return x->number > y->number ? -1 : x->number < y->number;
 }
 
 static bool read_live(struct walk *w, const struct sa_table *table, struct sa_error *e)
 {
-    memset(w->ret, 0, sizeof(*w->ret));
-    if (walk_open(w, table, e) && !walk_list(w))
+    struct sa_live_copy *c = w->ret;
+
+    memset(c, 0, sizeof(*c));
+    if (walk_open(w, table, e) && !walk_blocks(w))
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
-    free(w->steps);
+    if (c->count)
+        qsort(c->samples, c->count, sizeof(*c->samples), newest_first);
+    walk_close(w);
     return !e->code;
 }
 
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                  uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e)
+                  uint64_t up_to, bool with_gone, struct sa_live_copy *ret, struct sa_error *e)
 {
-    struct walk w = {.target = t, .stacks = stacks, .up_to = up_to, .ret = ret};
+    struct walk w = {
+        .target = t, .stacks = stacks, .up_to = up_to, .with_gone = with_gone, .ret = ret};
 
     return read_live(&w, table, e);
 }
@@ -278,30 +285,6 @@ bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struc
 
     memset(ret, 0, sizeof(*ret));
     return sa_waste_open(&waste, t, table, e) && read_live(&w, table, e);
-}
-
-bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                       uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e)
-{
-    struct walk w = {.target = t, .stacks = stacks, .up_to = up_to, .ret = ret};
-    struct sa_field gone = sa_table_field(table, "struct live_samples", "gone", e);
-    struct sa_field count = sa_table_field(table, "struct live_samples", "gone_count", e);
-    uint64_t live = sa_table_variable(table, "live_samples", e), left, address;
-    struct record r;
-
-    if (!walk_open(&w, table, e))
-        return false;
-    if (!sa_field_read(t, live, count, &left) || !sa_field_read(t, live, gone, &address))
-        sa_error_set(e, SA_EXIT_DAMAGED, "the library's data cannot be read");
-    for (; !e->code && address && left && ret->count < SAMPLES_MAX; left--, address = r.next) {
-        if (!sa_plan_read(t, &w.record, address, &r) || !is_sound(&r) || r.number > up_to) {
-            ret->dropped++;
-            break;
-        }
-        if (!add_copy(&w, address, &r, true))
-            sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the samples");
-    }
-    return !e->code;
 }
 
 bool sa_live_count(struct sa_target *t, const struct sa_table *table, uint64_t *ret_count,

@@ -13,17 +13,14 @@ struct sa_live_copy {
     uint64_t again;   /* times that one was read again */
 };
 
-/* Those up to a number in the order of allocation; UINT64_MAX: all. */
+/* Those up to a number in the order of allocation; UINT64_MAX: all. with_gone: also those that were
+ * freed since the peak, at which they were live. */
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                  uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);
+                  uint64_t up_to, bool with_gone, struct sa_live_copy *ret, struct sa_error *e);
 
 /* All, with what each keeps from other use (waste.h). */
 bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
                         struct sa_live_copy *ret, struct sa_error *e);
-
-/* Adds those that were freed since the peak, at which they were live. */
-bool sa_live_read_gone(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                       uint64_t up_to, struct sa_live_copy *ret, struct sa_error *e);
 
 /* Adds a sample whose stack is at an address of the target. False: no memory. */
 bool sa_live_add_copy(struct sa_live_copy *c, struct sa_stacks *stacks, uint64_t stack,

@@ -146,10 +146,8 @@ bool sa_peak_read(struct sa_target *t, const struct sa_table *table, struct sa_s
             return false;
         /* The mark has risen since the list changed last: what is in the list was live then. */
         now = state.most != state.looked_at;
-        if (!sa_live_read(t, table, stacks, now ? UINT64_MAX : state.number, ret, e) ||
-            (!now && (!sa_live_read_gone(t, table, stacks, state.number, ret, e) ||
-                      !read_folded(t, table, stacks, ret, e))) ||
-            !read_state(t, table, &after, e))
+        if (!sa_live_read(t, table, stacks, now ? UINT64_MAX : state.number, !now, ret, e) ||
+            (!now && !read_folded(t, table, stacks, ret, e)) || !read_state(t, table, &after, e))
             return false;
         *ret_time_ns = now ? 0 : (int64_t)state.time_ns;
         if (!t->live || memcmp(&state, &after, sizeof(state)) == 0)
