@@ -50,8 +50,11 @@ static const struct sa_target_kind made_kind = {.read = made_read, .area = made_
 /* Areas are added in the order of addresses. */
 static inline void made_add(uint64_t start, uint64_t bytes, unsigned access, const void *content)
 {
+    const struct sa_area *before = made_count ? &made_areas[made_count - 1].area : NULL;
+    bool guarded = before && before->end == start && !(before->access & SA_ACCESS_READ);
+
     made_areas[made_count++] =
-        (struct made_area){{start, start + bytes, access, ""}, access ? content : NULL};
+        (struct made_area){{start, start + bytes, access, "", guarded}, access ? content : NULL};
 }
 
 #endif

@@ -70,8 +70,9 @@ struct search {
 };
 
 /* Where the part of a mapping ends that is not in use; 0: there is none. */
-static uint64_t find_end(struct search *s, const struct sa_area *area, bool guard)
+static uint64_t find_end(struct search *s, const struct sa_area *area)
 {
+    bool guard = area->guarded;
     size_t first;
 
     while (s->next < s->count && s->by_sp[s->next].sp < area->start)
@@ -92,7 +93,7 @@ bool sa_stacks_find_dead(struct sa_target *t, const struct sa_threads *threads,
                          struct sa_holes *ret)
 {
     struct search s = {.target = t, .count = threads->count};
-    struct sa_area area, before = {0};
+    struct sa_area area;
     bool fine;
 
     s.by_sp = calloc(s.count + 1, sizeof(*s.by_sp));
@@ -104,9 +105,8 @@ bool sa_stacks_find_dead(struct sa_target *t, const struct sa_threads *threads,
         qsort(s.by_sp, s.count, sizeof(*s.by_sp), sp_order);
         qsort(s.by_pointer, s.count, sizeof(*s.by_pointer), pointer_order);
     }
-    for (size_t i = 0; fine && t->kind->area(t, i, &area); i++, before = area) {
-        uint64_t end =
-            find_end(&s, &area, before.end == area.start && !(before.access & SA_ACCESS_READ));
+    for (size_t i = 0; fine && t->kind->area(t, i, &area); i++) {
+        uint64_t end = find_end(&s, &area);
 
         fine = end <= area.start || sa_holes_add(ret, area.start, end);
     }

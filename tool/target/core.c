@@ -22,10 +22,12 @@
 #define LOADS_MAX  (1u << 20)
 #define NOTES_MAX  (64u << 20)
 #define FIRST_PAGE 4096
+#define CLOSED_MAX (1u << 16) /* bytes before a stack that nobody may access, at most */
 
 struct load {
     uint64_t start, bytes, offset; /* bytes: in the file */
     unsigned access;
+    bool guarded; /* as in struct sa_area */
 };
 
 struct core {
@@ -163,7 +165,7 @@ static bool core_area(struct sa_target *t, size_t i, struct sa_area *ret)
     load = &c->loads[i];
     row = sa_target_row(t, load->start);
     *ret = (struct sa_area){load->start, load->start + load->bytes, load->access,
-                            row ? sa_target_path(t, row) : ""};
+                            row ? sa_target_path(t, row) : "", load->guarded};
     return true;
 }
 
@@ -183,9 +185,29 @@ static int load_order(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Parts that are sorted and do not overlap; others are left out. */
+/* Whether nobody could access a part: the kernel writes nothing of it, and gdb writes it as zeros
+ * that can only be read. */
+static bool is_closed(const struct core *c, const struct load *load)
+{
+    static const char zeros[FIRST_PAGE];
+    char page[FIRST_PAGE];
+
+    if (!load->access)
+        return true;
+    if (load->access != SA_ACCESS_READ || load->bytes > CLOSED_MAX)
+        return false;
+    for (uint64_t at = 0; at < load->bytes; at += FIRST_PAGE)
+        if (load->bytes - at < FIRST_PAGE || !read_at(c->fd, page, FIRST_PAGE, load->offset + at) ||
+            memcmp(page, zeros, FIRST_PAGE) != 0)
+            return false;
+    return true;
+}
+
+/* Parts that are sorted and do not overlap; others are left out, and those that nobody could
+ * access. */
 static bool read_loads(Elf *elf, struct core *c)
 {
+    struct load before = {0};
     size_t count, kept = 0;
 
     if (elf_getphdrnum(elf, &count) != 0 || count > LOADS_MAX)
@@ -193,18 +215,29 @@ static bool read_loads(Elf *elf, struct core *c)
     c->loads = calloc(count + 1, sizeof(*c->loads));
     for (size_t i = 0; c->loads && i < count; i++) {
         GElf_Phdr header;
+        uint64_t bytes;
 
-        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD && header.p_filesz &&
-            header.p_vaddr + header.p_filesz > header.p_vaddr)
-            c->loads[c->count++] = (struct load){header.p_vaddr, header.p_filesz, header.p_offset,
-                                                 access_of(header.p_flags)};
+        if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD)
+            continue;
+        bytes = header.p_flags ? header.p_filesz : header.p_memsz;
+        if (bytes && header.p_vaddr + bytes > header.p_vaddr)
+            c->loads[c->count++] = (struct load){header.p_vaddr, bytes, header.p_offset,
+                                                 access_of(header.p_flags), false};
     }
     if (!c->loads)
         return false;
     qsort(c->loads, c->count, sizeof(*c->loads), load_order);
-    for (size_t i = 0; i < c->count; i++)
-        if (!kept || c->loads[kept - 1].start + c->loads[kept - 1].bytes <= c->loads[i].start)
-            c->loads[kept++] = c->loads[i];
+    for (size_t i = 0; i < c->count; i++) {
+        struct load load = c->loads[i];
+
+        if (before.start + before.bytes > load.start)
+            continue;
+        load.guarded = load.access & SA_ACCESS_WRITE && before.bytes &&
+                       before.start + before.bytes == load.start && is_closed(c, &before);
+        before = load;
+        if (load.access)
+            c->loads[kept++] = load;
+    }
     c->count = kept;
     return true;
 }

@@ -55,7 +55,8 @@ static bool process_area(struct sa_target *t, size_t i, struct sa_area *ret)
     if (i >= t->row_count)
         return false;
     row = &t->rows[i];
-    *ret = (struct sa_area){row->start, row->end, row->access, sa_target_path(t, row)};
+    *ret = (struct sa_area){row->start, row->end, row->access, sa_target_path(t, row),
+                            i && row[-1].end == row->start && !(row[-1].access & SA_ACCESS_READ)};
     return true;
 }
 

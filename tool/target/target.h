@@ -39,6 +39,7 @@ struct sa_area {
     uint64_t start, end;
     unsigned access;  /* SA_ACCESS_... */
     const char *path; /* the file's; "": none, or one of the kernel's names in brackets */
+    bool guarded;     /* memory that nobody may access lies right before it */
 };
 
 struct sa_target;

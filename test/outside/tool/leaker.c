@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Programs that lose memory, and programs that keep it in places that are hard to find. Each says
- * how many blocks, and how many bytes of them, are lost, then "ready", and waits for its standard
- * input to end.
- * usage: leaker PLANT
- * What is lost is allocated by lost_block, what is kept by kept_block.
- */
+/* What programs in C lose: it is allocated by lost_block. See leaker.h. */
 #include "test/outside/tool/leaker.h"
 
 #include <malloc.h>
@@ -16,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static size_t lost_blocks, lost_bytes;
+size_t lost_blocks, lost_bytes;
 static void *volatile place;
 
 __attribute__((noinline, noclone)) static void *lost_block(size_t bytes)
@@ -270,7 +264,7 @@ static void strings(void)
         strcpy(lost_block(100), "a string that is lost, and looks like no pointer");
 }
 
-static const struct plant lost[] = {
+const struct plant lost[] = {
     {"single", single, false},       {"list", list, false},
     {"both_ways", both_ways, false}, {"ring", ring, false},
     {"tree", tree, false},           {"tree_of_cycles", tree_of_cycles, false},
@@ -284,49 +278,4 @@ static const struct plant lost[] = {
     {"deep", deep, false},           {"strings", strings, false},
 };
 
-/* Far below the frames that wait later, so that no old word points to what is lost. */
-__attribute__((noinline, noclone)) static void make_below(void (*make)(void))
-{
-    char volatile below[65536];
-
-    below[0] = below[sizeof(below) - 1] = 0;
-    make();
-    __asm__ volatile("" ::"r"(below) : "memory");
-}
-
-__attribute__((noinline, noclone)) static void clear_below(void)
-{
-    char volatile below[131072];
-
-    memset((void *)below, 0, sizeof(below));
-    __asm__ volatile("" ::"r"(below) : "memory");
-}
-
-/* Carries out the plant of the name, or prints the names of all. */
-static void run(const struct plant *plants, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!name)
-            puts(plants[i].name);
-        for (int n = 0; name && strcmp(name, plants[i].name) == 0 && n < SHAPES; n++)
-            if (n == 0 || !plants[i].once)
-                make_below(plants[i].make);
-    }
-}
-
-int main(int argc, char **argv)
-{
-    const char *name = argc > 1 ? argv[1] : NULL;
-    char byte, line[64];
-
-    run(lost, sizeof(lost) / sizeof(*lost), name);
-    run(kept, kept_count, name);
-    clear_below();
-    /* Not by a stream, which would allocate a buffer and free it when this has been read. */
-    snprintf(line, sizeof(line), "%zu %zu ready\n", lost_blocks, lost_bytes);
-    if (write(1, line, strlen(line)) < 0)
-        return 1;
-    while (name && read(0, &byte, 1) > 0)
-        continue;
-    return 0;
-}
+const size_t lost_count = sizeof(lost) / sizeof(*lost);
