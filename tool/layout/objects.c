@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define HEADERS_MAX 64   /* program headers of an object */
+#define FIRST_BYTES 4096 /* of an object, read at once; no mapping is smaller */
 #define NOTES_BYTES 8192 /* of an object's notes, looked at */
 #define NOTE_NAME   "salloc"
 #define DELETED     " (deleted)" /* as the kernel says it */
@@ -20,22 +21,36 @@ struct headers {
     Elf64_Phdr header[HEADERS_MAX];
     uint64_t table; /* address of the program headers */
     uint64_t base;  /* load address minus address in the file */
+    /* The first page, which mostly has all of the headers and notes. */
+    char first[FIRST_BYTES];
 };
+
+/* Reads what may be in the first page. */
+static bool read_of_object(struct sa_target *t, const struct headers *h, uint64_t at, void *ret,
+                           size_t bytes)
+{
+    if (at - h->at > FIRST_BYTES || bytes > FIRST_BYTES - (at - h->at))
+        return sa_target_read(t, at, ret, bytes);
+    memcpy(ret, h->first + (at - h->at), bytes);
+    return true;
+}
 
 static bool read_headers(struct sa_target *t, uint64_t at, struct headers *ret)
 {
     Elf64_Ehdr elf;
     const Elf64_Phdr *first = NULL;
 
-    if (!sa_target_read(t, at, &elf, sizeof(elf)) || memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
-        elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB ||
-        (elf.e_type != ET_EXEC && elf.e_type != ET_DYN) || elf.e_phentsize != sizeof(Elf64_Phdr) ||
-        elf.e_phnum > HEADERS_MAX || elf.e_phoff > 65536)
-        return false;
     ret->at = at;
+    if (!sa_target_read(t, at, ret->first, FIRST_BYTES))
+        return false;
+    memcpy(&elf, ret->first, sizeof(elf));
+    if (memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
+        elf.e_ident[EI_DATA] != ELFDATA2LSB || (elf.e_type != ET_EXEC && elf.e_type != ET_DYN) ||
+        elf.e_phentsize != sizeof(Elf64_Phdr) || elf.e_phnum > HEADERS_MAX || elf.e_phoff > 65536)
+        return false;
     ret->count = elf.e_phnum;
     ret->table = at + elf.e_phoff;
-    if (!sa_target_read(t, ret->table, ret->header, ret->count * sizeof(Elf64_Phdr)))
+    if (!read_of_object(t, ret, ret->table, ret->header, ret->count * sizeof(Elf64_Phdr)))
         return false;
     for (unsigned i = 0; i < ret->count && !first; i++)
         if (ret->header[i].p_type == PT_LOAD)
@@ -100,7 +115,7 @@ static void read_notes(struct sa_target *t, const struct headers *h, struct sa_o
         const Elf64_Phdr *part = &h->header[i];
 
         if (part->p_type != PT_NOTE || part->p_memsz > sizeof(notes) ||
-            !sa_target_read(t, h->base + part->p_vaddr, notes, part->p_memsz))
+            !read_of_object(t, h, h->base + part->p_vaddr, notes, part->p_memsz))
             continue;
         if (!object->build_id_bytes)
             object->build_id_bytes =
