@@ -169,6 +169,19 @@ static void format(const struct writer *w, const struct sa_report_input *r)
     cpus(w);
 }
 
+SA_COLD void sa_openmetrics_format_whole(struct sa_fmt *f, const struct sa_report_input *r,
+                                         bool classic)
+{
+    const struct writer w = {f, classic, ""};
+
+    if (r) {
+        build(&w, &r->s);
+        whole(&w, &r->s);
+    }
+    if (!classic)
+        sa_fmt_add(f, "# EOF\n");
+}
+
 void sa_openmetrics_format(struct sa_fmt *f, const struct sa_report_input *r)
 {
     format(&(struct writer){f, false, ""}, r);

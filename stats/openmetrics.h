@@ -24,4 +24,8 @@ void sa_prometheus_format(struct sa_fmt *f, const struct sa_report_input *r, con
 
 #define SA_PROMETHEUS_FILE_MAX 64
 
+/* Writes the metrics of the whole alone, without those of the hugepage heap, of classes and of
+ * CPUs. classic: in the format of Prometheus. */
+void sa_openmetrics_format_whole(struct sa_fmt *f, const struct sa_report_input *r, bool classic);
+
 #endif

@@ -98,6 +98,7 @@ const struct sa_command sa_command_serve = {
             "\n"
             "  /                                  a page with the processes\n"
             "  /metrics                           metrics of all, for Prometheus\n"
+            "  /metrics/all                       with those of size classes and CPUs\n"
             "  /debug/pprof/heap?pid=N            a heap profile, for 'go tool pprof'\n"
             "  /debug/pprof/allocs?pid=N          what was allocated since the start\n"
             "  /debug/pprof/allocs?pid=N&seconds=30  what is allocated from now on\n"

@@ -12,17 +12,23 @@
 #include <string.h>
 #include <unistd.h>
 
+void sa_process_read_name(pid_t pid, char ret[SA_PROCESS_NAME])
+{
+    strcpy(ret, "?");
+    if (sa_io_read_proc(pid, "comm", ret, SA_PROCESS_NAME))
+        ret[strcspn(ret, "\n")] = '\0';
+    for (char *p = ret; *p; p++)
+        if (!isgraph((unsigned char)*p) || strchr("\"\\<>&'", *p))
+            *p = '?';
+}
+
 void sa_process_read(pid_t pid, struct sa_process *ret)
 {
     unsigned long pages = 0;
     char text[128];
 
-    *ret = (struct sa_process){.pid = pid, .name = "?"};
-    if (sa_io_read_proc(pid, "comm", ret->name, sizeof(ret->name)))
-        ret->name[strcspn(ret->name, "\n")] = '\0';
-    for (char *p = ret->name; *p; p++)
-        if (!isgraph((unsigned char)*p) || strchr("\"\\<>&'", *p))
-            *p = '?';
+    *ret = (struct sa_process){.pid = pid};
+    sa_process_read_name(pid, ret->name);
     if (sa_io_read_proc(pid, "statm", text, sizeof(text)) && sscanf(text, "%*s %lu", &pages) == 1)
         ret->resident = pages * (size_t)sysconf(_SC_PAGESIZE);
     ret->started = sa_io_started(pid);

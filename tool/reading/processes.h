@@ -7,15 +7,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define SA_PROCESS_NAME 32
+
 struct sa_process {
     pid_t pid;
-    char name[32];    /* without what would disturb a terminal, a label or a page */
-    size_t resident;  /* bytes */
+    char name[SA_PROCESS_NAME]; /* without what would disturb a terminal, a label or a page */
+    size_t resident;            /* bytes */
     uint64_t started; /* when, in the kernel's ticks: tells two processes of one PID apart */
 };
 
 /* The PIDs of all processes, in order, to be freed; NULL: no memory, or no /proc. */
 pid_t *sa_processes_list(size_t *ret_count);
+
+/* The name of a process; "?": not known. */
+void sa_process_read_name(pid_t pid, char ret[SA_PROCESS_NAME]);
 
 /* What is not known is "?" or 0. */
 void sa_process_read(pid_t pid, struct sa_process *ret);

@@ -42,6 +42,23 @@ struct users {
     size_t count;
 };
 
+/* A sweep on its way. */
+struct run {
+    struct sa_sweep *sweep;
+    pid_t *list;
+    size_t count;
+    struct users users;
+    struct sa_known_moment *moments; /* of each process, pid 0: not known; or NULL */
+    struct sa_known_entry **found;   /* what is known of each; or NULL */
+    size_t reused;                   /* entries of processes on salloc */
+    struct sa_known fresh;           /* what is known from now on */
+};
+
+static struct sa_known_entry *known(const struct run *run, size_t i)
+{
+    return run->found ? run->found[i] : NULL;
+}
+
 static uid_t user_of(pid_t pid)
 {
     char path[32];
@@ -105,18 +122,19 @@ static bool write_frame(int end, size_t index, const struct sa_buffer *out,
            sa_io_write_all(end, e->code ? e->text : out->data, frame.bytes) == 0;
 }
 
-static void child_main(const struct sa_sweep *sweep, const struct users *users, const pid_t *list,
-                       size_t from, size_t count, int end)
+static void child_main(const struct run *run, size_t from, int end)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (size_t i = from; i < count; i++) {
+    for (size_t i = from; i < run->count; i++) {
         struct sa_error e = {SA_EXIT_DONE, ""};
         struct sa_buffer out = {NULL, 0, 0};
 
-        if (is_left_out(users, list[i]))
-            sa_error_set(&e, SA_EXIT_DAMAGED, LEFT_OUT, list[i]);
+        if (known(run, i))
+            continue;
+        if (is_left_out(&run->users, run->list[i]))
+            sa_error_set(&e, SA_EXIT_DAMAGED, LEFT_OUT, run->list[i]);
         else
-            read_one(sweep, list[i], &out, &e);
+            read_one(run->sweep, run->list[i], &out, &e);
         if (!write_frame(end, i, &out, &e))
             _exit(1);
         sa_buffer_free(&out);
@@ -157,22 +175,52 @@ static bool is_unread(uint32_t code)
     return code == SA_EXIT_DAMAGED || code == SA_EXIT_VERSION || code == SA_EXIT_FAILED;
 }
 
-/* Takes frames from the process `from` on; returns where the child has stopped, or `count`. */
-static size_t take_frames(struct sa_sweep *sweep, const pid_t *list, size_t from, size_t count,
-                          int fd, struct sa_error *e)
+/* Takes what was found of a process, or was known. */
+static void take(struct run *run, size_t i, uint32_t code, const char *data, size_t bytes,
+                 struct sa_error *e)
+{
+    struct sa_sweep *sweep = run->sweep;
+    struct sa_known_entry *entry = known(run, i);
+    bool fine = sweep->take(run->list[i], code, data, bytes, sweep->arg);
+
+    sweep->unread += is_unread(code);
+    if (entry)
+        fine = sa_known_move(&run->fresh, entry) && fine;
+    else if (run->moments && run->moments[i].pid)
+        fine = sa_known_add(&run->fresh, &run->moments[i], code, data, bytes) && fine;
+    if (!fine)
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
+    if (code == SA_EXIT_DONE) {
+        sweep->changed += !entry;
+        run->reused += entry != NULL;
+    }
+}
+
+/* Takes what is known, up to the first process of which nothing is; returns that one. */
+static size_t take_known(struct run *run, size_t from, struct sa_error *e)
+{
+    for (; from < run->count && known(run, from) && !e->code; from++) {
+        const struct sa_known_entry *entry = known(run, from);
+
+        take(run, from, entry->code, entry->data, entry->bytes, e);
+    }
+    return from;
+}
+
+/* Takes frames from the process `from` on; returns where the child has stopped, or the number of
+ * processes. */
+static size_t take_frames(struct run *run, size_t from, int fd, struct sa_error *e)
 {
     char *data = malloc(FRAME_MAX);
 
-    for (; data && from < count && !e->code; from++) {
+    while (data && (from = take_known(run, from, e)) < run->count && !e->code) {
         double end = now() + FRAME_SECONDS;
         struct frame frame;
 
         if (!read_until(fd, &frame, sizeof(frame), end) || frame.index != from ||
             frame.bytes > FRAME_MAX || !read_until(fd, data, frame.bytes, end))
             break;
-        sweep->unread += is_unread(frame.code);
-        if (!sweep->take(list[from], frame.code, data, frame.bytes, sweep->arg))
-            sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
+        take(run, from++, frame.code, data, frame.bytes, e);
     }
     if (!data)
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
@@ -181,25 +229,24 @@ static size_t take_frames(struct sa_sweep *sweep, const pid_t *list, size_t from
 }
 
 /* Has a child read from there on; returns where to go on. */
-static size_t sweep_from(struct sa_sweep *sweep, const struct users *users, const pid_t *list,
-                         size_t from, size_t count, struct sa_error *e)
+static size_t sweep_from(struct run *run, size_t from, struct sa_error *e)
 {
     int ends[2];
     pid_t child;
 
     if (pipe2(ends, O_CLOEXEC) != 0) {
         sa_error_set(e, SA_EXIT_FAILED, "a pipe: %s", strerror(errno));
-        return count;
+        return run->count;
     }
     fflush(stdout);
     child = fork();
     if (child == 0)
-        child_main(sweep, users, list, from, count, ends[1]);
+        child_main(run, from, ends[1]);
     close(ends[1]);
     if (child < 0)
         sa_error_set(e, SA_EXIT_FAILED, "a process: %s", strerror(errno));
     else
-        from = take_frames(sweep, list, from, count, ends[0], e);
+        from = take_frames(run, from, ends[0], e);
     close(ends[0]);
     if (child > 0) {
         kill(child, SIGKILL);
@@ -210,32 +257,65 @@ static size_t sweep_from(struct sa_sweep *sweep, const struct users *users, cons
 }
 
 /* Notes that a process has stopped its reader. */
-static void note_failure(struct sa_sweep *sweep, struct users *users, pid_t pid, struct sa_error *e)
+static void note_failure(struct run *run, size_t i, struct sa_error *e)
 {
     char text[64];
 
-    snprintf(text, sizeof(text), LEFT_OUT, pid);
-    sweep->unread++;
-    add_failure(users, user_of(pid));
-    if (!sweep->take(pid, SA_EXIT_DAMAGED, text, strlen(text), sweep->arg))
-        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
+    snprintf(text, sizeof(text), LEFT_OUT, run->list[i]);
+    add_failure(&run->users, user_of(run->list[i]));
+    take(run, i, SA_EXIT_DAMAGED, text, strlen(text), e);
+}
+
+/* Finds what is known of each process. Without memory nothing is. */
+static void find_known(struct run *run)
+{
+    const struct sa_known *before = run->sweep->known;
+
+    if (!before)
+        return;
+    run->moments = calloc(run->count, sizeof(*run->moments));
+    run->found = calloc(run->count, sizeof(*run->found));
+    for (size_t i = 0; run->moments && run->found && i < run->count; i++) {
+        if (sa_known_moment_of(run->list[i], &run->moments[i]))
+            run->found[i] = sa_known_find(before, &run->moments[i]);
+        else
+            run->moments[i].pid = 0;
+    }
+}
+
+static void run_free(struct run *run)
+{
+    struct sa_known *before = run->sweep->known;
+    size_t done = 0;
+
+    if (before) {
+        for (size_t i = 0; i < before->count; i++)
+            done += before->of[i].code == SA_EXIT_DONE && before->of[i].at.pid;
+        run->sweep->changed += done - run->reused;
+        sa_known_pass(before, &run->fresh);
+        *before = run->fresh;
+    }
+    free(run->list);
+    free(run->moments);
+    free(run->found);
 }
 
 bool sa_sweep(struct sa_sweep *sweep, struct sa_error *e)
 {
-    struct users users = {.count = 0};
-    size_t count, from = 0;
-    pid_t *list = sa_processes_list(&count);
+    struct run run = {.sweep = sweep};
+    size_t from = 0;
 
-    if (!list) {
+    run.list = sa_processes_list(&run.count);
+    if (!run.list) {
         sa_error_set(e, SA_EXIT_FAILED, "/proc cannot be read");
         return false;
     }
-    while (from < count && !e->code) {
-        from = sweep_from(sweep, &users, list, from, count, e);
-        if (from < count && !e->code)
-            note_failure(sweep, &users, list[from++], e);
+    find_known(&run);
+    while ((from = take_known(&run, from, e)) < run.count && !e->code) {
+        from = sweep_from(&run, from, e);
+        if (from < run.count && !e->code)
+            note_failure(&run, from++, e);
     }
-    free(list);
+    run_free(&run);
     return !e->code;
 }

@@ -8,6 +8,7 @@
 #ifndef SA_TOOL_READING_SWEEP_H
 #define SA_TOOL_READING_SWEEP_H
 
+#include "tool/reading/known.h"
 #include "tool/reading/reading.h"
 
 struct sa_sweep {
@@ -19,6 +20,11 @@ struct sa_sweep {
      * processes, in the order of their PIDs. False: no memory. */
     bool (*take)(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg);
     void *arg;
+    /* What earlier sweeps of the same kind have found: processes that have not run since are not
+     * read again. The sweep brings it up to date. NULL: all are read. */
+    struct sa_known *known;
+    size_t
+        changed; /* with `known`: processes on salloc that are new, were read again, or have gone */
     size_t unread; /* processes that were left out */
 };
 

@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char page_head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -24,7 +25,8 @@ static const char page_head[] =
     "td:nth-child(2),th:nth-child(2),td:last-child{text-align:left}"
     "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}"
     "</style></head><body>\n<h1>Processes on salloc</h1>\n"
-    "<p><a href=\"/metrics\">Metrics of all</a>, for Prometheus.</p>\n"
+    "<p><a href=\"/metrics\">Metrics of all</a>, for Prometheus; and "
+    "<a href=\"/metrics/all\">those of size classes and CPUs</a>.</p>\n"
     "<table><tr><th scope=\"col\">PID</th><th scope=\"col\">name</th><th scope=\"col\">RSS</th>"
     "<th scope=\"col\">in use</th><th scope=\"col\">samples</th><th></th></tr>\n";
 
@@ -77,50 +79,114 @@ static void answer_index(struct sa_error *e)
     printf("%s", page_end);
 }
 
+static bool take_nothing(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg)
+{
+    (void)pid;
+    (void)code;
+    (void)data;
+    (void)bytes;
+    (void)arg;
+    return true;
+}
+
 struct metrics {
-    struct sa_families families;
     enum sa_report_kind kind;
+    bool all;
 };
 
+/* A line with the labels of the process, and behind it its page. */
 static bool make_metrics(struct sa_reading *r, void *arg, struct sa_buffer *out, struct sa_error *e)
 {
     const struct metrics *metrics = arg;
+    char name[SA_PROCESS_NAME];
+    int pid = r->target.pid;
 
-    return sa_stats_page(&r->target, &r->table, metrics->kind, NULL, out, NULL, e);
+    sa_process_read_name(pid, name);
+    if (!sa_text_add(out, "pid=\"%d\",name=\"%s\"\n", pid, name)) {
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the metrics");
+        return false;
+    }
+    return metrics->all ? sa_stats_page(&r->target, &r->table, metrics->kind, NULL, out, NULL, e)
+                        : sa_stats_whole(&r->target, &r->table, metrics->kind, out, e);
 }
 
-static bool take_metrics(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg)
+static bool add_process(struct sa_families *families, const struct sa_known_entry *entry)
 {
-    struct metrics *metrics = arg;
-    struct sa_process process;
+    const char *end = memchr(entry->data, '\n', entry->bytes);
     char labels[96];
+    size_t length = end ? (size_t)(end - entry->data) : sizeof(labels);
 
-    if (code)
-        return true;
-    sa_process_read(pid, &process);
-    snprintf(labels, sizeof(labels), "pid=\"%d\",name=\"%s\"", pid, process.name);
-    return sa_families_add(&metrics->families, data, bytes, labels);
+    if (length >= sizeof(labels))
+        return true; /* it is none of ours */
+    memcpy(labels, entry->data, length);
+    labels[length] = '\0';
+    return sa_families_add(families, end + 1, entry->bytes - length - 1, labels);
 }
 
-static void answer_metrics(bool openmetrics, struct sa_error *e)
+/* The families of all processes, each with its samples of all. */
+static bool make_families(const struct sa_known *known, struct sa_buffer *ret)
 {
-    struct metrics metrics = {.kind = openmetrics ? SA_REPORT_OPENMETRICS : SA_REPORT_PROMETHEUS};
-    struct sa_sweep sweep = {.make = make_metrics, .take = take_metrics, .arg = &metrics};
-    struct sa_buffer text = {NULL, 0, 0};
+    struct sa_families families = {NULL, 0, 0};
+    bool fine = true;
 
+    for (size_t i = 0; fine && i < known->count; i++)
+        if (known->of[i].code == SA_EXIT_DONE)
+            fine = add_process(&families, &known->of[i]);
+    fine = fine && sa_families_put(&families, ret);
+    sa_families_free(&families);
+    return fine;
+}
+
+/* The families before what is known of each process, as that of PID 0. */
+static bool save(const struct sa_buffer *families, const struct sa_known *known, int file)
+{
+    static const struct sa_known_moment none;
+    struct sa_known first = {.count = 0};
+    bool fine = sa_known_add(&first, &none, SA_EXIT_DONE, families->data, families->used) &&
+                sa_known_save(&first, file) && sa_known_save(known, file);
+
+    sa_known_free(&first);
+    return fine;
+}
+
+static void put_metrics(const char *families, size_t bytes, size_t unread, bool openmetrics,
+                        struct sa_error *e)
+{
+    sa_output_bytes(families, bytes, false, NULL, e);
+    printf("# TYPE salloc_unread_processes gauge\n"
+           "# HELP salloc_unread_processes processes on salloc, or that may be, that could not be "
+           "read\nsalloc_unread_processes %zu\n%s",
+           unread, openmetrics ? "# EOF\n" : "");
+}
+
+static void answer_metrics(const struct sa_serve_request *request, int known_file, int next,
+                           struct sa_error *e)
+{
+    struct metrics metrics = {request->openmetrics ? SA_REPORT_OPENMETRICS : SA_REPORT_PROMETHEUS,
+                              request->kind == SA_SERVE_ALL};
+    struct sa_known known = {.count = 0};
+    struct sa_sweep sweep = {
+        .make = make_metrics, .take = take_nothing, .arg = &metrics, .known = &known};
+    struct sa_buffer text = {NULL, 0, 0};
+    struct sa_known_entry before = {.data = NULL};
+
+    if (known_file >= 0)
+        sa_known_load(&known, known_file);
+    if (known.count && !known.of[0].at.pid)
+        before = known.of[0];
     if (sa_sweep(&sweep, e)) {
-        if (sa_families_put(&metrics.families, &text) &&
-            sa_text_add(&text,
-                        "# TYPE salloc_unread_processes gauge\n"
-                        "# HELP salloc_unread_processes processes on salloc, or that may be, that "
-                        "could not be read\nsalloc_unread_processes %zu\n%s",
-                        sweep.unread, openmetrics ? "# EOF\n" : ""))
-            sa_output_bytes(text.data, text.used, false, NULL, e);
-        else
+        if (before.data && !sweep.changed) {
+            put_metrics(before.data, before.bytes, sweep.unread, request->openmetrics, e);
+        } else if (!make_families(&known, &text)) {
             sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the metrics");
+        } else {
+            put_metrics(text.data, text.used, sweep.unread, request->openmetrics, e);
+            if (next >= 0 && !save(&text, &known, next) && ftruncate(next, 0) != 0)
+                sa_error_set(e, SA_EXIT_FAILED, "what was found cannot be kept");
+        }
     }
     sa_buffer_free(&text);
-    sa_families_free(&metrics.families);
+    sa_known_free(&known);
 }
 
 static void answer_stats(struct sa_reading *r, struct sa_error *e)
@@ -169,12 +235,13 @@ static void answer_one(const struct sa_serve_request *request, struct sa_error *
     sa_reading_close(&r);
 }
 
-bool sa_serve_answer(const struct sa_serve_request *request, struct sa_error *e)
+bool sa_serve_answer(const struct sa_serve_request *request, int known, int next,
+                     struct sa_error *e)
 {
     if (request->kind == SA_SERVE_INDEX)
         answer_index(e);
-    else if (request->kind == SA_SERVE_METRICS)
-        answer_metrics(request->openmetrics, e);
+    else if (request->kind == SA_SERVE_METRICS || request->kind == SA_SERVE_ALL)
+        answer_metrics(request, known, next, e);
     else
         answer_one(request, e);
     if (fflush(stdout) != 0)

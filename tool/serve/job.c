@@ -33,7 +33,12 @@
 #define CPU_SECONDS    30
 #define MEMORY_MAX     (4ull << 30) /* that it may map */
 #define ANSWER_MAX     (256ull << 20)
-#define FIRST_UNUSED   4 /* descriptors of a child: 0 to 2, and the pipe */
+/* Descriptors of a child, besides 0 to 2. */
+#define PIPE         3
+#define KNOWN        4
+#define FOUND        5
+#define FIRST_UNUSED 6
+#define KNOWN_MAX    (64 << 20) /* bytes of what an answer found */
 
 double sa_jobs_now(void)
 {
@@ -61,6 +66,7 @@ struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *r
                            .owner = owner,
                            .ends = -1,
                            .file = -1,
+                           .found = -1,
                            .deadline = sa_jobs_now() + WAIT_SECONDS};
     for (; *end; end = &(*end)->next)
         waiting += (*end)->state == SA_JOB_WAITS && is_slow(*end) == is_slow(job);
@@ -92,20 +98,27 @@ static bool become(const struct sa_serve_user *user)
             setresuid(user->uid, user->uid, user->uid) == 0);
 }
 
-static bool set_descriptors(const struct sa_job *job, int end)
+/* Gives the child these descriptors, which may have any of its numbers now. */
+static bool set_descriptors(const struct sa_job *job, int end, int known)
 {
     int nothing = open("/dev/null", O_RDWR);
+    int from[FIRST_UNUSED] = {nothing, job->file, nothing, end, known, job->found};
 
-    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(nothing, 2) < 0 || dup2(job->file, 1) < 0 ||
-        dup2(end, FIRST_UNUSED - 1) < 0)
-        return false;
+    for (int i = 0; i < FIRST_UNUSED; i++)
+        if (from[i] < 0 && i < KNOWN)
+            return false;
+        else if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD, FIRST_UNUSED)) < 0)
+            return false;
+    for (int i = 0; i < FIRST_UNUSED; i++)
+        if (from[i] >= 0 && dup2(from[i], i) < 0)
+            return false;
 #ifdef SYS_close_range
     syscall(SYS_close_range, FIRST_UNUSED, ~0u, 0);
 #endif
     return true;
 }
 
-static void child_main(const struct sa_job *job, int end)
+static void child_main(const struct sa_job *job, int end, int known)
 {
     struct sa_error e = {SA_EXIT_DONE, ""};
     sigset_t none;
@@ -120,15 +133,57 @@ static void child_main(const struct sa_job *job, int end)
     sa_limit_lower(RLIMIT_FSIZE, ANSWER_MAX);
     sa_limit_lower(RLIMIT_CORE, 0);
     sa_limit_memory(MEMORY_MAX);
-    if (!set_descriptors(job, end) || !become(&job->user))
+    if (!set_descriptors(job, end, known) || !become(&job->user))
         _exit(SA_EXIT_FAILED);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would undo it */
-    if (!sa_serve_answer(&job->request, &e) && ftruncate(1, 0) == 0 && lseek(1, 0, SEEK_SET) == 0)
+    if (!sa_serve_answer(&job->request, known < 0 ? -1 : KNOWN, job->found < 0 ? -1 : FOUND, &e) &&
+        ftruncate(1, 0) == 0 && lseek(1, 0, SEEK_SET) == 0)
         dprintf(1, "%s\n", e.text);
     _exit((int)e.code);
 }
 
 /* --- the server --- */
+
+static bool is_about_all(const struct sa_serve_request *request)
+{
+    return request->kind == SA_SERVE_METRICS || request->kind == SA_SERVE_ALL;
+}
+
+/* Where it is kept what answers like that of the job have found; or NULL. */
+static struct sa_jobs_known *find_known(struct sa_jobs *jobs, const struct sa_job *job)
+{
+    for (size_t i = 0; i < SA_JOBS_KNOWN_MAX; i++) {
+        struct sa_jobs_known *known = &jobs->known[i];
+
+        if (known->time > 0 && known->request.kind == job->request.kind &&
+            known->request.openmetrics == job->request.openmetrics &&
+            known->user.other == job->user.other && known->user.uid == job->user.uid &&
+            known->user.gid == job->user.gid)
+            return known;
+    }
+    return NULL;
+}
+
+/* Keeps what the job has found in place of what was known. */
+static void keep_known(struct sa_jobs *jobs, struct sa_job *job)
+{
+    struct sa_jobs_known *known = find_known(jobs, job);
+    struct stat s;
+
+    /* An empty one says that nothing has changed. */
+    if (fstat(job->found, &s) != 0 || s.st_size == 0 || s.st_size > KNOWN_MAX)
+        return;
+    if (!known) { /* in place of the oldest */
+        known = &jobs->known[0];
+        for (size_t i = 1; i < SA_JOBS_KNOWN_MAX; i++)
+            if (jobs->known[i].time < known->time)
+                known = &jobs->known[i];
+    }
+    if (known->time > 0)
+        close(known->file);
+    *known = (struct sa_jobs_known){job->request, job->user, job->found, sa_jobs_now()};
+    job->found = -1;
+}
 
 static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
 {
@@ -140,20 +195,25 @@ static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
     if (fstat(job->file, &s) == 0)
         job->bytes = (uint64_t)s.st_size;
     jobs->unsent += job->bytes;
+    if (status == 200 && job->found >= 0)
+        keep_known(jobs, job);
     job->status = status;
     job->state = SA_JOB_DONE;
 }
 
 static bool start(struct sa_jobs *jobs, struct sa_job *job)
 {
+    const struct sa_jobs_known *known = find_known(jobs, job);
     int ends[2];
 
+    if (is_about_all(&job->request))
+        job->found = memfd_create("known", MFD_CLOEXEC);
     job->file = memfd_create("answer", MFD_CLOEXEC);
     if (job->file < 0 || pipe2(ends, O_CLOEXEC) != 0)
         return false;
     job->child = fork();
     if (job->child == 0)
-        child_main(job, ends[1]);
+        child_main(job, ends[1], known ? known->file : -1);
     close(ends[1]);
     if (job->child < 0) {
         close(ends[0]);
@@ -294,5 +354,7 @@ void sa_job_free(struct sa_jobs *jobs, struct sa_job *job)
         *at = job->next;
     if (job->file >= 0)
         close(job->file);
+    if (job->found >= 0)
+        close(job->found);
     free(job);
 }

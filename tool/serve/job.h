@@ -31,9 +31,20 @@ struct sa_job {
     pid_t child;
     int ends;        /* a pipe that the child holds open */
     int file;        /* the answer, or a line about the error; the caller's when it is done */
+    int found;       /* a file for what the answer finds; negative: none */
     double deadline; /* seconds of the monotonic clock: to be started, or to be done */
     uint64_t bytes;  /* of the answer, when it is done */
     unsigned status; /* of HTTP */
+};
+
+/* What the last answers about all processes found (answer.h), of each kind and user. */
+#define SA_JOBS_KNOWN_MAX 16
+
+struct sa_jobs_known {
+    struct sa_serve_request request; /* only its kind and format count */
+    struct sa_serve_user user;
+    int file;
+    double time; /* of the answer; 0: there is none */
 };
 
 struct sa_jobs {
@@ -41,6 +52,7 @@ struct sa_jobs {
     unsigned quick, slow;            /* that run: those that only read, and those that watch */
     uint64_t unsent;                 /* bytes of answers that are done, and not freed */
     pid_t dead[SA_JOBS_RUNNING_MAX]; /* children that were killed, and not waited for yet */
+    struct sa_jobs_known known[SA_JOBS_KNOWN_MAX];
 };
 
 /* Enters a job. NULL: no memory, or too many wait. */

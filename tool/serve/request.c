@@ -14,6 +14,7 @@ static const struct {
 } paths[] = {
     {"/", SA_SERVE_INDEX, false},
     {"/metrics", SA_SERVE_METRICS, false},
+    {"/metrics/all", SA_SERVE_ALL, false},
     {"/stats", SA_SERVE_STATS, true},
     {"/debug/pprof/heap", SA_SERVE_HEAP, true},
     {"/debug/pprof/allocs", SA_SERVE_ALLOCS, true},
@@ -74,6 +75,7 @@ const char *sa_serve_request_type(const struct sa_serve_request *request)
     case SA_SERVE_FLAME:
         return "text/html; charset=utf-8";
     case SA_SERVE_METRICS:
+    case SA_SERVE_ALL:
         return request->openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                                     : "text/plain; version=0.0.4; charset=utf-8";
     case SA_SERVE_STATS:

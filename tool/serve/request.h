@@ -8,7 +8,8 @@
 
 enum sa_serve_kind {
     SA_SERVE_INDEX,   /* a page with the processes */
-    SA_SERVE_METRICS, /* the metrics of all of them */
+    SA_SERVE_METRICS, /* the metrics of all of them, each as a whole */
+    SA_SERVE_ALL,     /* with those of size classes, CPUs and the hugepage heap */
     SA_SERVE_STATS,   /* the stats page of one */
     SA_SERVE_HEAP,    /* its heap profile */
     SA_SERVE_ALLOCS,  /* what it allocates, or has allocated */
@@ -19,7 +20,7 @@ enum sa_serve_kind {
 
 struct sa_serve_request {
     enum sa_serve_kind kind;
-    bool openmetrics; /* METRICS: not in the format of Prometheus */
+    bool openmetrics; /* METRICS, ALL: not in the format of Prometheus */
     pid_t pid;        /* of those that are about one process */
     double seconds;   /* ALLOCS: watch for so long; 0: since its start */
 };

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define ANSWER_PIECE    131072 /* bytes of an answer that are sent at a time */
 #define CONNECTIONS_MAX 512
 #define CONNECTION_RAM  16384
 #define IDLE_SECONDS    15  /* without a byte */
@@ -172,6 +173,20 @@ static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned 
                    MHD_create_response_from_buffer(n + 1, line, MHD_RESPMEM_MUST_COPY));
 }
 
+/* Reads a piece of an answer. The library's own reader of files takes 4 KiB at a time, and waits
+ * for the socket after each. */
+static ssize_t read_answer(void *file, uint64_t at, char *ret, size_t most)
+{
+    ssize_t n = pread((int)(intptr_t)file, ret, most, (off_t)at);
+
+    return n > 0 ? n : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static void close_answer(void *file)
+{
+    close((int)(intptr_t)file);
+}
+
 static enum MHD_Result respond_job(struct MHD_Connection *connection, struct sa_job *job)
 {
     const char *type = sa_serve_request_type(&job->request);
@@ -184,7 +199,8 @@ static enum MHD_Result respond_job(struct MHD_Connection *connection, struct sa_
                             job->status == 504 ? "it took too long" : "it could not be made");
     if (job->status != 200)
         type = "text/plain; charset=utf-8";
-    response = MHD_create_response_from_fd64((uint64_t)s.st_size, file);
+    response = MHD_create_response_from_callback((uint64_t)s.st_size, ANSWER_PIECE, read_answer,
+                                                 (void *)(intptr_t)file, close_answer);
     if (response)
         job->file = -1; /* the response's */
     if (response && job->request.kind == SA_SERVE_INDEX)

@@ -6,6 +6,7 @@
 #include "alloc/base/thread_safety.h"
 #include "alloc/api/options_text.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "stats/openmetrics.h"
 #include "stats/stats_snapshot.h"
 #include "tool/base/io.h"
 #include "tool/base/limit.h"
@@ -91,6 +92,7 @@ static void read_subject(struct sa_target *t,
 /* What the child is to make. */
 struct task {
     bool numbers; /* not a page */
+    bool whole;   /* the metrics of the whole process alone */
     enum sa_report_kind kind;
     const char *file;
 };
@@ -111,19 +113,22 @@ static double waste_of(const struct sa_report_input *input)
 static void make(const struct task *task, struct sa_fmt *f, struct sa_error *e)
 {
     size_t cap = task->numbers ? sizeof(struct sa_stats_numbers) : sa_report_size();
-    struct sa_report_input *input = task->numbers ? sa_report_input_take() : NULL;
+    bool parts = task->numbers || task->whole;
+    struct sa_report_input *input = parts ? sa_report_input_take() : NULL;
     struct sa_stats_numbers *numbers;
 
     sa_report_options = sa_options_report;
     sa_fmt_init(f, malloc(cap), cap);
     numbers = (struct sa_stats_numbers *)f->buf;
-    if (!f->buf || (task->numbers && !input)) {
+    if (!f->buf || (parts && !input)) {
         sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the page");
     } else if (task->numbers) {
         sa_metrics_read(&input->s, &numbers->m);
         numbers->seconds = input->seconds;
         numbers->waste = waste_of(input);
         f->len = sizeof(*numbers);
+    } else if (task->whole) {
+        sa_openmetrics_format_whole(f, input, task->kind == SA_REPORT_PROMETHEUS);
     } else if (task->file) {
         sa_report_format_file(task->kind, task->file, f);
     } else {
@@ -271,6 +276,14 @@ bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_re
     struct task task = {.kind = kind, .file = file};
 
     return run_task(t, table, &task, ret, ret_dropped, e);
+}
+
+bool sa_stats_whole(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
+                    struct sa_buffer *ret, struct sa_error *e)
+{
+    struct task task = {.whole = true, .kind = kind};
+
+    return run_task(t, table, &task, ret, NULL, e);
 }
 
 bool sa_stats_read(struct sa_target *t, const struct sa_table *table, struct sa_stats_numbers *ret,

@@ -21,6 +21,11 @@ bool sa_stats_page(struct sa_target *t, const struct sa_table *table, enum sa_re
                    const char *file, struct sa_buffer *ret, uint64_t *ret_dropped,
                    struct sa_error *e);
 
+/* The same of the metrics of the whole process alone, without those of parts of the heap. kind:
+ * SA_REPORT_PROMETHEUS or SA_REPORT_OPENMETRICS. */
+bool sa_stats_whole(struct sa_target *t, const struct sa_table *table, enum sa_report_kind kind,
+                    struct sa_buffer *ret, struct sa_error *e);
+
 /* The metrics of a target without a page, and the seconds since its first allocation (0: not
  * known). */
 struct sa_stats_numbers {

@@ -173,13 +173,18 @@ def case_refuse(test):
     worker.end()
 
 
+def names_of(text):
+    """Names and labels of samples."""
+    return [line.rsplit(' ', 1)[0] for line in text.splitlines() if not line.startswith('#')]
+
+
 def case_metrics(test):
     """The metrics of two processes are those of the commands, in both formats, and grouped by family."""
     workers = [Worker(test, [test.worker, 'still']), Worker(test, [test.static, 'still'], preload=False)]
     server = Server(test)
     for accept, option, content in (('text/plain', '--prometheus', 'text/plain; version=0.0.4'),
                                     ('application/openmetrics-text;version=1.0.0', '--openmetrics', 'application/openmetrics-text')):
-        response, body = server.get('/metrics', Accept=accept)
+        response, body = server.get('/metrics/all', Accept=accept)
         text = body.decode('ascii')
         assert response.headers['Content-Type'].startswith(content)
         assert text.endswith('# EOF\n') == (option == '--openmetrics')
@@ -194,8 +199,49 @@ def case_metrics(test):
                 ours = '%s{pid="%d",name="%s"%s} %s' % (name, worker.pid, 'tool_static' if worker is workers[1] else 'tool_worker',
                                                         ',' + labels if labels else '', value)
                 assert ours + '\n' in text, ours
+        # Without the parts of the heap, the same metrics of the whole process.
+        whole = server.get('/metrics', Accept=accept)[1].decode('ascii')
+        of_parts = re.compile('salloc_hugepages_|.*,(class|cpu)="')
+        assert names_of(whole) == [name for name in names_of(text) if not of_parts.match(name)]
+        assert len(names_of(whole)) < len(names_of(text)) / 5
     for worker in workers:
         worker.end()
+    server.end()
+
+
+def case_known(test):
+    """Processes that have not run since are not read again; all others are: what runs, what is new, what has gone."""
+    idle, other = Worker(test, [test.worker, 'still']), Worker(test, [test.worker, 'work'])
+    server = Server(test)
+
+    def total(pid):
+        text = server.get('/metrics')[1].decode('ascii')
+        found = re.search(r'^salloc_allocations_bytes_total\{pid="%d",name="tool_worker"\} (\d+)$' % pid, text, re.M)
+        return int(found.group(1)) if found else None
+
+    def truth(pid):
+        text = test.run('stats', '--prometheus', str(pid)).stdout
+        return int(re.search(r'^salloc_allocations_bytes_total (\d+)$', text, re.M).group(1))
+    for _ in range(5):
+        before = total(other.pid)
+        assert total(idle.pid) == truth(idle.pid) and before == truth(other.pid)
+        other.process.stdin.write(b'w')
+        other.process.stdin.flush()
+        assert other.process.stdout.readline() == b'done\n'
+        time.sleep(0.1)  # it waits for more
+        assert total(other.pid) == truth(other.pid) > before + (500 << 20)
+    new = Worker(test, [test.worker, 'still'])
+    assert total(new.pid) == truth(new.pid)
+    other.end()
+    assert total(other.pid) is None and total(new.pid) == truth(new.pid)
+    # What is known holds for one kind and one format.
+    for _ in range(2):
+        for page in ('/metrics/all', '/metrics'):
+            for accept in ('text/plain', 'application/openmetrics-text;version=1.0.0'):
+                text = server.get(page, Accept=accept)[1]
+                assert (b'salloc_class_' in text) == (page == '/metrics/all') and (b'# EOF' in text) == ('open' in accept)
+    new.end()
+    idle.end()
     server.end()
 
 
