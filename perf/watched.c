@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that allocates without a pause, and says how far it is, for watched.py: what it costs a
- * process to be looked at. One thread replaces blocks of 16 to 4096 bytes in a table of 200,000.
+ * process to be looked at. One thread replaces blocks of 16 to 4096 bytes in a table of 20,000.
  *
  * usage: salloc-watched FILE
  * FILE is shared memory of at least 16 bytes: rounds of 100 blocks, and the longest round in ns,
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define BLOCKS 200000
+#define BLOCKS 20000
 #define ROUND  100
 
 static void *blocks[BLOCKS];

@@ -5,14 +5,16 @@
 usage: watched.py --salloc LIBRARY --tool SALLOCCTL [--program salloc-watched] [--pairs N] [--seconds N]
                   [--reading WORDS]
 
-The process has one CPU for itself, and sallocctl another. Windows with a reading each second and without one take
-turns. Printed are the median over pairs of windows of the ratio of throughputs, with the interval of its 95 % (order
+The process has one CPU for itself, and sallocctl another. Three kinds of windows take turns: with a reading each second,
+without any, and with readings of another process, which is stopped. The last shows what the machine does when its other
+CPU has work, as CPUs of a virtual machine may share a core. Printed are the median over pairs of windows of the ratio of throughputs, with the interval of its 95 % (order
 statistics, so whatever the distribution is), and the median of the longest pause of each window.
 """
 import argparse
 import math
 import mmap
 import os
+import signal
 import statistics
 import struct
 import subprocess
@@ -21,7 +23,8 @@ import tempfile
 import time
 
 PYTHON = '''
-import mmap, os, sys, time
+import gc, mmap, os, sys, time
+gc.disable()
 memory = memoryview(mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 4096)).cast('Q')
 keep, before = {}, time.monotonic_ns()
 i = 0
@@ -60,30 +63,35 @@ def window(memory, seconds, command):
 
 def measure(name, target, arguments):
     cpus = sorted(os.sched_getaffinity(0))
-    with tempfile.NamedTemporaryFile() as shared:
-        shared.write(bytes(4096))
-        shared.flush()
+    environment = dict(os.environ, LD_PRELOAD=arguments.salloc, PYTHONMALLOC='malloc')
+    with tempfile.NamedTemporaryFile() as shared, tempfile.NamedTemporaryFile() as unused:
+        for file in (shared, unused):
+            file.write(bytes(4096))
+            file.flush()
         memory = memoryview(mmap.mmap(shared.fileno(), 4096)).cast('Q')
-        environment = dict(os.environ, LD_PRELOAD=arguments.salloc, PYTHONMALLOC='malloc')
-        process = subprocess.Popen(target + [shared.name], env=environment)
-        os.sched_setaffinity(process.pid, cpus[:1])
+        processes = [subprocess.Popen(target + [file.name], env=environment) for file in (shared, unused)]
+        os.sched_setaffinity(processes[0].pid, cpus[:1])
         os.sched_setaffinity(0, cpus[1:] or cpus)
-        reading = [os.path.abspath(arguments.tool)] + arguments.reading.split() + [str(process.pid)]
+        words = [os.path.abspath(arguments.tool)] + arguments.reading.split()
+        commands = [None] + [words + [str(process.pid)] for process in reversed(processes)]
         try:
             time.sleep(3)
-            ratios, pauses = [], ([], [])
-            for pair in range(arguments.pairs):
-                rates = [0, 0]
-                for watched in (pair % 2, 1 - pair % 2):
-                    rates[watched], pause = window(memory, arguments.seconds, reading if watched else None)
-                    pauses[watched].append(pause / 1e6)
-                ratios.append(rates[1] / rates[0])
+            processes[1].send_signal(signal.SIGSTOP)
+            rates, pauses = ([], [], []), ([], [], [])
+            for turn in range(arguments.pairs):
+                for i in (turn % 3, (turn + 1) % 3, (turn + 2) % 3):
+                    rate, pause = window(memory, arguments.seconds, commands[i])
+                    rates[i].append(rate)
+                    pauses[i].append(pause / 1e6)
         finally:
-            process.kill()
-            process.wait()
-        print('%-8s %-20s throughput %.4f (%.4f to %.4f); longest pause: %.2f ms, %.2f without'
-              % (name, arguments.reading, *interval(ratios), statistics.median(pauses[1]),
-                 statistics.median(pauses[0])), flush=True)
+            for process in processes:
+                process.kill()
+                process.wait()
+        for other, what in ((0, 'nothing'), (1, 'another process')):
+            ratios = [mine / theirs for mine, theirs in zip(rates[2], rates[other])]
+            print('%-8s %s, against %s read: throughput %.4f (%.4f to %.4f); longest pause: %.2f ms, %.2f ms'
+                  % (name, arguments.reading, what, *interval(ratios), statistics.median(pauses[2]),
+                     statistics.median(pauses[other])), flush=True)
 
 
 def main():
