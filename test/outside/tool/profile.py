@@ -359,12 +359,16 @@ def case_mappings(test):
     worker.end()
 
 
-def case_hostile(test):
+def case_hostile(test, rounds=80):
     """A process whose memory is changed at random before it is read (hostile.c)."""
     worker = Worker(test, [test.worker, 'still'])
-    subprocess.run([os.path.join(os.path.dirname(test.worker), 'tool_hostile'), str(worker.pid), '200'], check=True,
-                   timeout=100)
+    subprocess.run([os.path.join(os.path.dirname(test.worker), 'tool_hostile'), str(worker.pid), str(rounds)], check=True,
+                   timeout=rounds)
     worker.end()
+
+
+def case_hostile_long(test):
+    case_hostile(test, 400)
 
 
 def case_headers(test):
