@@ -6,17 +6,22 @@
  *
  * Proves that the peaks of the last five loads are at most a 20th above those of the 26th to 30th
  * (until then those blocks that stay find their places; address space comes in steps of a 32nd),
- * and what is left behind also, of memory and of address space.
+ * and what is left behind also, of memory and of address space. Memory goes up and down by some
+ * hugepages, as it is chance on which CPU a block is freed: one run in about 50 ends more than a
+ * 20th above. What grows each time does so in every run, so the test fails if three runs in a row
+ * do.
  */
 #include "test/outside/check.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 
 #define ROUNDS     40
 #define LOAD_BYTES (96ul << 20)
 #define BLOCKS     400000
 #define KEPT       (BLOCKS / 20)
 #define KEEP       50 /* one in so many */
+#define RUNS       3
 
 static char *blocks[BLOCKS];
 static size_t count;
@@ -102,11 +107,10 @@ static void compare(const char *what, const size_t *kib)
     CHECK_SAYS(late <= early + early / 20, "%s grows", what);
 }
 
-int main(void)
+static int run(void)
 {
     size_t peak[ROUNDS], left[ROUNDS], space[ROUNDS];
 
-    check_begin();
     for (unsigned round = 0; round < ROUNDS; round++) {
         pthread_t thread;
 
@@ -121,5 +125,22 @@ int main(void)
     compare("memory at the peak", peak);
     compare("memory left", left);
     compare("address space", space);
+    return check_end();
+}
+
+int main(void)
+{
+    int status = 1;
+
+    check_begin();
+    for (int i = 0; status && i < RUNS; i++) {
+        pid_t child = fork();
+
+        REQUIRE(child >= 0);
+        if (child == 0)
+            _exit(run());
+        REQUIRE(waitpid(child, &status, 0) == child);
+    }
+    CHECK_SAYS(!status, "it grows in each of %d runs", RUNS);
     return check_end();
 }
