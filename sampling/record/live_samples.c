@@ -34,6 +34,7 @@ static struct live_samples {
     double peak_bytes SA_GUARDED_BY(SA_RANK_SAMPLES);
     uint64_t peak_number SA_GUARDED_BY(SA_RANK_SAMPLES); /* the newest sample at the peak */
     int64_t peak_time_ns SA_GUARDED_BY(SA_RANK_SAMPLES);
+    uint8_t peaks SA_GUARDED_BY(SA_RANK_SAMPLES); /* times that the peak moved, modulo 256 */
 } live;
 
 SA_LAYOUT = {
@@ -52,6 +53,7 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct live_samples, seen_peak),
     SA_LAYOUT_FIELD(struct live_samples, peak_number),
     SA_LAYOUT_FIELD(struct live_samples, peak_time_ns),
+    SA_LAYOUT_FIELD(struct live_samples, peaks),
 };
 SA_LAYOUT_STATIC_ADDRESS("live_samples", live);
 
@@ -173,6 +175,7 @@ static void live_move_peak(struct past *ret) SA_REQUIRES(SA_RANK_SAMPLES)
     }
     live.peak_bytes = live.bytes;
     live.peak_number = live.newest;
+    sa_store_relaxed(&live.peaks, (uint8_t)(live.peaks + 1)); /* past ones are gone no longer */
     live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
 }
 
@@ -262,7 +265,8 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         sa_recordings_freed(s, free_stack, sa_clock_ns());
     keep = s->number <= live.peak_number;
     if (keep) {
-        sa_store_relaxed(&s->state, SA_SAMPLE_GONE);
+        s->peak = live.peaks;
+        sa_store_release(&s->state, SA_SAMPLE_GONE);
         s->next = live.gone;
         live.gone = s;
         live.gone_count++;
@@ -479,7 +483,7 @@ SA_COLD void sa_live_samples_validate(void)
         validate_live(s, before);
     for (const struct sa_sample *s = live.gone; s; s = s->next, gone++)
         SA_CHECK(s->stack && s->number > 0 && s->number <= live.peak_number &&
-                 s->state == SA_SAMPLE_GONE);
+                 s->state == SA_SAMPLE_GONE && s->peak == live.peaks);
     unused = sa_sample_records_validate();
     SA_CHECK(count == live.count && gone == live.gone_count);
     SA_CHECK(count + gone + unused <= sa_sample_records_created()); /* others are being filled */

@@ -37,7 +37,7 @@ struct sa_sample {
     size_t allocated, align;
     size_t requested; /* SAMPLES: by the allocation, or by the last realloc in place */
     uintptr_t address;
-    uint64_t number;  /* in the order of allocation, from 1 */
+    uint64_t number;  /* in the order of allocation, from 1; 0: it is being filled */
     uint64_t time_ns; /* of the allocation: exact if the sample may be quarantined or is recorded,
                        * else to the kernel's tick */
     uint32_t thread;  /* sa_sample_thread */
@@ -45,6 +45,7 @@ struct sa_sample {
     uint32_t tid;          /* the kernel's number of the thread */
     uint8_t cls, kind;
     uint8_t state;   /* SAMPLES: enum sa_sample_state; set to LIVE last, and from LIVE first */
+    uint8_t peak;    /* SAMPLES: of a gone sample, the peak at which it was live (live_samples.c) */
     int8_t guarded;  /* enum salloc_guarded_status */
     bool selected;   /* the guard policy wanted it guarded: sampling/guard/guard_policy.h */
     bool quarantine; /* its pages enter the sample quarantine when it is freed */

@@ -55,6 +55,10 @@ struct sa_sample *sa_sample_records_take(void)
     if (!s)
         return has_fresh() ? take_fresh() : NULL;
     records.unused = s->next;
+    /* Before it is filled anew: two copies of a record with the same number are copies of one
+     * sample. */
+    sa_store_relaxed(&s->number, 0);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     return s;
 }
 

@@ -323,7 +323,7 @@ static void read_samples(struct sa_reading *r, struct sa_outside_profile *p, str
     int64_t time_ns;
 
     if (p->profile.type == SALLOC_PROFILE_HEAP) {
-        sa_live_read(&r->target, &r->table, &r->stacks, UINT64_MAX, false, &p->live, e);
+        sa_live_read(&r->target, &r->table, &r->stacks, UINT64_MAX, -1, &p->live, e);
     } else if (p->profile.type == SALLOC_PROFILE_FRAGMENTATION) {
         sa_live_read_waste(&r->target, &r->table, &r->stacks, &p->live, e);
     } else if (p->profile.type == SALLOC_PROFILE_PEAK_HEAP &&

@@ -29,7 +29,7 @@ struct record {
     double p, interval, offset, hits;
     uint64_t allocated, align, requested, address, number, time_ns;
     uint32_t tid;
-    uint8_t cls, kind, state;
+    uint8_t cls, kind, state, peak;
     int8_t guarded;
 };
 
@@ -42,6 +42,7 @@ static const struct sa_own_field record_fields[] = {
     SA_OWN_FIELD(struct record, time_ns),  SA_OWN_FIELD(struct record, tid),
     SA_OWN_FIELD(struct record, cls),      SA_OWN_FIELD(struct record, kind),
     SA_OWN_FIELD(struct record, guarded),  SA_OWN_FIELD(struct record, state),
+    SA_OWN_FIELD(struct record, peak),
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -55,7 +56,7 @@ struct walk {
     uint64_t newest;                    /* address of the newest block */
     char *first, *second;               /* a block, as it was read */
     bool by_thread;
-    bool with_gone;
+    int peak;                     /* whose gone samples are wanted; negative: none */
     uint64_t up_to;               /* the highest number that is wanted */
     const struct sa_waste *waste; /* NULL: it is not wanted */
     struct sa_live_copy *ret;
@@ -66,22 +67,25 @@ static bool walk_open(struct walk *w, const struct sa_table *table, struct sa_er
     uint64_t records = sa_table_variable(table, "sample_records", e);
     uint64_t by_thread = sa_table_variable(table, "by_thread", e);
     struct sa_field blocks = sa_table_field(table, "struct sample_records", "blocks", e);
+    uint64_t block, record;
     uint8_t on = 0;
 
     w->next = sa_table_field(table, "struct sample_block", "next", e);
     w->records = sa_table_field(table, "struct sample_block", "records", e);
-    w->block_bytes = (uint32_t)sa_table_constant(table, "struct sample_block", e);
-    w->record_bytes = (uint32_t)sa_table_constant(table, "struct sa_sample", e);
+    block = sa_table_constant(table, "struct sample_block", e);
+    record = sa_table_constant(table, "struct sa_sample", e);
     if (!sa_plan_make(table, "struct sa_sample", record_fields, COUNT(record_fields), &w->record,
                       e))
         return false;
-    if (w->record.span > w->record_bytes || w->block_bytes > BLOCK_MAX ||
-        w->records.offset > w->block_bytes || w->next.bytes != sizeof(uint64_t) ||
-        w->next.offset > w->block_bytes - sizeof(uint64_t)) {
+    if (block < sizeof(uint64_t) || block > BLOCK_MAX || record > block ||
+        w->record.span > record || w->records.offset > block - record ||
+        w->next.bytes != sizeof(uint64_t) || w->next.offset > block - sizeof(uint64_t)) {
         sa_error_set(e, SA_EXIT_VERSION,
                      "samples of its library are not what this sallocctl knows");
         return false;
     }
+    w->block_bytes = (uint32_t)block;
+    w->record_bytes = (uint32_t)record;
     w->first = malloc(w->block_bytes);
     w->second = malloc(w->block_bytes);
     if (!w->first || !w->second)
@@ -116,13 +120,15 @@ static void parse(const struct walk *w, const char *bytes, struct record *ret)
 
 static bool is_wanted(const struct walk *w, const struct record *r)
 {
-    return r->state == SA_SAMPLE_LIVE || (w->with_gone && r->state == SA_SAMPLE_GONE);
+    return r->state == SA_SAMPLE_LIVE || (r->state == SA_SAMPLE_GONE && r->peak == w->peak);
 }
 
-/* Whether two readings show the same sample. It may have been freed in between. */
+/* Whether two readings show the same sample. It may have been freed in between; before its record
+ * is filled anew, the number changes. */
 static bool is_same(const struct record *a, struct record b)
 {
     b.state = a->state;
+    b.peak = a->peak;
     return memcmp(a, &b, sizeof(b)) == 0;
 }
 
@@ -227,10 +233,10 @@ static bool read_block(struct walk *w, uint64_t block)
 static bool walk_blocks(struct walk *w)
 {
     uint64_t block = w->newest, mark = 0;
-    size_t steps = 0, turn = 1;
+    size_t steps = 0, turn = 1, most = SAMPLES_MAX / (w->block_bytes / w->record_bytes);
 
     while (block && w->ret->count < SAMPLES_MAX) {
-        if (block == mark || !read_block(w, block)) {
+        if (block == mark || steps == most || !read_block(w, block)) {
             w->ret->dropped++;
             break;
         }
@@ -268,10 +274,9 @@ static bool read_live(struct walk *w, const struct sa_table *table, struct sa_er
 }
 
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                  uint64_t up_to, bool with_gone, struct sa_live_copy *ret, struct sa_error *e)
+                  uint64_t up_to, int peak, struct sa_live_copy *ret, struct sa_error *e)
 {
-    struct walk w = {
-        .target = t, .stacks = stacks, .up_to = up_to, .with_gone = with_gone, .ret = ret};
+    struct walk w = {.target = t, .stacks = stacks, .up_to = up_to, .peak = peak, .ret = ret};
 
     return read_live(&w, table, e);
 }
@@ -280,8 +285,12 @@ bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struc
                         struct sa_live_copy *ret, struct sa_error *e)
 {
     struct sa_waste waste;
-    struct walk w = {
-        .target = t, .stacks = stacks, .up_to = UINT64_MAX, .ret = ret, .waste = &waste};
+    struct walk w = {.target = t,
+                     .stacks = stacks,
+                     .up_to = UINT64_MAX,
+                     .peak = -1,
+                     .ret = ret,
+                     .waste = &waste};
 
     memset(ret, 0, sizeof(*ret));
     return sa_waste_open(&waste, t, table, e) && read_live(&w, table, e);

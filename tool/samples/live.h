@@ -13,10 +13,10 @@ struct sa_live_copy {
     uint64_t again;   /* times that one was read again */
 };
 
-/* Those up to a number in the order of allocation; UINT64_MAX: all. with_gone: also those that were
- * freed since the peak, at which they were live. */
+/* Those up to a number in the order of allocation; UINT64_MAX: all. peak: also those that were
+ * freed since this peak (`peaks` of the target), at which they were live; negative: not. */
 bool sa_live_read(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,
-                  uint64_t up_to, bool with_gone, struct sa_live_copy *ret, struct sa_error *e);
+                  uint64_t up_to, int peak, struct sa_live_copy *ret, struct sa_error *e);
 
 /* All, with what each keeps from other use (waste.h). */
 bool sa_live_read_waste(struct sa_target *t, const struct sa_table *table, struct sa_stacks *stacks,

@@ -21,6 +21,7 @@
 struct state {
     uint64_t number, time_ns;
     uint64_t looked_at, most; /* the high-water mark when the list changed last, and now */
+    uint64_t peaks;           /* times that the peak moved */
 };
 
 struct folded {
@@ -60,11 +61,13 @@ static bool read_state(struct sa_target *t, const struct sa_table *table, struct
     struct sa_field time = sa_table_field(table, "struct live_samples", "peak_time_ns", e);
     struct sa_field looked_at = sa_table_field(table, "struct live_samples", "seen_peak", e);
     struct sa_field most = sa_table_field(table, "struct sa_in_use", "peak", e);
+    struct sa_field peaks = sa_table_field(table, "struct live_samples", "peaks", e);
 
-    if (!e->code && !(sa_field_read(t, live, number, &ret->number) &&
-                      sa_field_read(t, live, time, &ret->time_ns) &&
-                      sa_field_read(t, live, looked_at, &ret->looked_at) &&
-                      sa_field_read(t, in_use, most, &ret->most)))
+    if (!e->code &&
+        !(sa_field_read(t, live, number, &ret->number) &&
+          sa_field_read(t, live, time, &ret->time_ns) &&
+          sa_field_read(t, live, looked_at, &ret->looked_at) &&
+          sa_field_read(t, in_use, most, &ret->most) && sa_field_read(t, live, peaks, &ret->peaks)))
         sa_error_set(e, SA_EXIT_DAMAGED, "the library's data cannot be read");
     return !e->code;
 }
@@ -146,7 +149,8 @@ bool sa_peak_read(struct sa_target *t, const struct sa_table *table, struct sa_s
             return false;
         /* The mark has risen since the list changed last: what is in the list was live then. */
         now = state.most != state.looked_at;
-        if (!sa_live_read(t, table, stacks, now ? UINT64_MAX : state.number, !now, ret, e) ||
+        if (!sa_live_read(t, table, stacks, now ? UINT64_MAX : state.number,
+                          now ? -1 : (int)(state.peaks & UINT8_MAX), ret, e) ||
             (!now && !read_folded(t, table, stacks, ret, e)) || !read_state(t, table, &after, e))
             return false;
         *ret_time_ns = now ? 0 : (int64_t)state.time_ns;
