@@ -82,7 +82,8 @@ bool sa_known_add(struct sa_known *known, const struct sa_known_moment *at, uint
         free(entry.data);
         return false;
     }
-    memcpy(entry.data, data, bytes);
+    if (bytes)
+        memcpy(entry.data, data, bytes);
     return true;
 }
 

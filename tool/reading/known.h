@@ -4,8 +4,8 @@
  * changed its heap, so it need not be read again. What the kernel changes without it, such as how
  * much of its memory is resident, is at most SA_KNOWN_SECONDS old.
  *
- * The CPU time is exact to the nanosecond. Another process that has got the PID meanwhile has
- * another.
+ * The CPU time is exact to the nanosecond, where the kernel's scheduler has a clock that is.
+ * Another process that has got the PID meanwhile has another.
  */
 #ifndef SA_TOOL_READING_KNOWN_H
 #define SA_TOOL_READING_KNOWN_H

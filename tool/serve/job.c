@@ -3,6 +3,7 @@
 #include "tool/serve/job.h"
 
 #include "tool/base/limit.h"
+#include "tool/reading/known.h"
 #include "tool/serve/answer.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@
 #define KNOWN        4
 #define FOUND        5
 #define FIRST_UNUSED 6
-#define KNOWN_MAX    (64 << 20) /* bytes of what an answer found */
+#define KNOWN_MAX    (32 << 20) /* bytes of what an answer found */
 
 double sa_jobs_now(void)
 {
@@ -110,11 +111,16 @@ static bool set_descriptors(const struct sa_job *job, int end, int known)
         else if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD, FIRST_UNUSED)) < 0)
             return false;
     for (int i = 0; i < FIRST_UNUSED; i++)
-        if (from[i] >= 0 && dup2(from[i], i) < 0)
+        if (from[i] < 0)
+            close(i);
+        else if (dup2(from[i], i) < 0)
             return false;
 #ifdef SYS_close_range
-    syscall(SYS_close_range, FIRST_UNUSED, ~0u, 0);
+    if (syscall(SYS_close_range, FIRST_UNUSED, ~0u, 0) == 0)
+        return true;
 #endif
+    for (long i = sysconf(_SC_OPEN_MAX) - 1; i >= FIRST_UNUSED; i--)
+        close((int)i);
     return true;
 }
 
@@ -197,6 +203,9 @@ static void end_run(struct sa_jobs *jobs, struct sa_job *job, unsigned status)
     jobs->unsent += job->bytes;
     if (status == 200 && job->found >= 0)
         keep_known(jobs, job);
+    if (job->found >= 0)
+        close(job->found);
+    job->found = -1;
     job->status = status;
     job->state = SA_JOB_DONE;
 }
@@ -271,6 +280,11 @@ void sa_jobs_run(struct sa_jobs *jobs)
     double now = sa_jobs_now();
 
     bury(jobs);
+    for (size_t i = 0; i < SA_JOBS_KNOWN_MAX; i++)
+        if (jobs->known[i].time > 0 && now > jobs->known[i].time + SA_KNOWN_SECONDS) {
+            close(jobs->known[i].file);
+            jobs->known[i].time = 0;
+        }
     for (struct sa_job *job = jobs->first; job; job = job->next) {
         if (job->state == SA_JOB_RUNS && now > job->deadline) {
             kill_child(jobs, job);
@@ -354,7 +368,5 @@ void sa_job_free(struct sa_jobs *jobs, struct sa_job *job)
         *at = job->next;
     if (job->file >= 0)
         close(job->file);
-    if (job->found >= 0)
-        close(job->found);
     free(job);
 }

@@ -78,9 +78,10 @@ class Test:
         """The core that the kernel writes when a signal ends the process. None: it writes none here."""
         with open('/proc/sys/kernel/core_pattern', encoding='ascii') as f:
             pattern = f.read().strip()
-        if '/' in pattern or pattern.startswith('|') or '%' in pattern:
+        most = resource.prlimit(process.pid, resource.RLIMIT_CORE)[1]
+        if not pattern or '/' in pattern or pattern.startswith('|') or '%' in pattern or 0 <= most < 1 << 30:
             return None
-        resource.prlimit(process.pid, resource.RLIMIT_CORE, (1 << 33, 1 << 33))
+        resource.prlimit(process.pid, resource.RLIMIT_CORE, (most, most))
         process.send_signal(signal.SIGABRT)
         process.wait()
         cores = [name for name in os.listdir(self.folder) if name.startswith(pattern)]

@@ -8,7 +8,6 @@ out: only the process itself learns it. A core has nothing about residency.
 """
 import glob
 import os
-import random
 import re
 import resource
 import shutil
@@ -259,6 +258,8 @@ def case_storm(test):
     # it, in two of 10^6 runs (Student, 18 degrees of freedom).
     error = ((statistics.variance(running) + statistics.variance(stopped)) / len(running)) ** 0.5
     assert abs(statistics.mean(running) - statistics.mean(stopped)) < 7 * error, (running, stopped)
+    # Each reading has a standard deviation of some 3 %, so the error is some 1.4 %.
+    assert error < 0.05 * statistics.mean(stopped), (running, stopped)
     assert worker.process.poll() is None
     worker.end()
 
@@ -300,11 +301,13 @@ def case_node(test):
 
 
 def asleep(process):
-    """Waits until a process sleeps for a time."""
-    for _ in range(2000):
+    """Waits until a process sleeps for a time; for a second where the kernel does not say where it waits."""
+    start, where = time.monotonic(), ''
+    while time.monotonic() - start < 10:
         with open('/proc/%d/wchan' % process.pid, encoding='ascii') as f:
-            if 'nanosleep' in f.read():
-                return
+            where = f.read()
+        if 'nanosleep' in where or (where == '0' and time.monotonic() - start > 1):
+            return
         time.sleep(0.005)
     raise AssertionError('it never sleeps')
 
@@ -320,14 +323,14 @@ def case_allocations(test):
     while not in_time:
         path = os.path.join(test.folder, 'allocations.pb')
         before = allocated()
+        start = time.monotonic()
         with subprocess.Popen([test.tool, 'profile', '-t', 'allocations', '--seconds', '3', '-o', path,
                                str(worker.pid)]) as tool:
             asleep(tool)
-            start = time.monotonic()
             worker.process.stdin.write(b'w')
             worker.process.stdin.flush()
             assert worker.process.stdout.readline() == b'done\n'
-            in_time = time.monotonic() - start < 2.5
+            in_time = time.monotonic() - start < 2.9
         assert tool.returncode == 0
     profile, size = Profile(path), allocated() - before
     total = sum(values[1] for _, values, _ in profile.samples)
@@ -348,53 +351,24 @@ def case_allocations(test):
     assert 0 < total < (after - before) * 1.05, (total, after - before)
     assert {'small_block', 'large_block', 'storm'} <= functions(profile), functions(profile)
     worker.end()
+    # A process that becomes another program has no difference.
+    other = Worker(test, ['sh', '-c', 'echo ready; sleep 1; exec %s still' % test.worker])
+    result = test.run('profile', '-t', 'allocations', '-s', '3', '-o', os.path.join(test.folder, 'none.pb'), str(other.pid), code=3)
+    assert 'another program' in result.stderr, result.stderr
+    other.end()
+    quiet = Worker(test, [test.worker, 'still'])
+    assert test.allocations(quiet.pid, '0.2').samples == []
+    assert 'needs -t allocations' in test.run('profile', '-s', '1', '-o', 'x.pb', str(quiet.pid), code=2).stderr
+    quiet.end()
 
 
 def case_mappings(test):
     """Mappings that are joined while they are listed: the kernel may then list a part of them twice, as it did in one
     of 25 readings here."""
     worker = Worker(test, [test.worker, 'mappings'])
-    for _ in range(25):
+    for _ in range(50):
         assert test.outside(worker.pid).samples
     worker.end()
-
-
-def case_hostile(test, rounds=80):
-    """A process whose memory is changed at random before it is read (hostile.c)."""
-    worker = Worker(test, [test.worker, 'still'])
-    subprocess.run([os.path.join(os.path.dirname(test.worker), 'tool_hostile'), str(worker.pid), str(rounds)], check=True,
-                   timeout=rounds)
-    worker.end()
-
-
-def case_hostile_long(test):
-    case_hostile(test, 400)
-
-
-def case_headers(test):
-    """Cores whose headers and notes are changed at random, or that end early: an error, or a profile, in time."""
-    if not shutil.which('gcore'):
-        sys.exit(77)
-    worker = Worker(test, [test.worker, 'still'])
-    core = test.core(worker.pid)
-    worker.end()
-    with open(core, 'rb') as f:
-        good = f.read(65536)
-    chance = random.Random(7)
-    codes = {}
-    for i in range(100):
-        data = bytearray(good)
-        for _ in range(chance.choice((1, 3, 30))):
-            data[chance.randrange(0, 4096 if i % 2 else len(data))] = chance.choice((0, 255, chance.randrange(256)))
-        with open(core, 'r+b') as f:
-            f.write(data)
-            if i == 99:
-                f.truncate(chance.randrange(len(data)))
-        code = subprocess.run([test.tool, 'profile', '-o', os.path.join(test.folder, 'none.pb'), core],
-                              stderr=subprocess.DEVNULL, check=False, timeout=30).returncode
-        codes[code] = codes.get(code, 0) + 1
-    print('exit codes:', codes)
-    assert set(codes) <= {0, 3, 5, 6, 7} and len(codes) > 1, codes
 
 
 def case_deleted(test):
