@@ -14,6 +14,11 @@ int64_t sa_time_ns(clockid_t clock)
     return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
 }
 
+double sa_time_seconds(void)
+{
+    return (double)sa_time_ns(CLOCK_MONOTONIC) * 1e-9;
+}
+
 void sa_time_wait_until(int64_t ns)
 {
     struct timespec end = {ns / SECOND, ns % SECOND};

@@ -9,6 +9,9 @@
 /* The time of a clock, in nanoseconds. */
 int64_t sa_time_ns(clockid_t clock);
 
+/* The same of CLOCK_MONOTONIC in seconds, for deadlines and durations. */
+double sa_time_seconds(void);
+
 /* Waits until a time of CLOCK_MONOTONIC, whatever signals come. */
 void sa_time_wait_until(int64_t ns);
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct options {
     const char *file;
@@ -41,7 +40,7 @@ static void find(struct found *f, const struct sa_target_stop *stop, struct sa_e
 static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
 {
     struct sa_target_stop stop = {0};
-    double begin = (double)sa_time_ns(CLOCK_MONOTONIC) / 1e6;
+    double begin = sa_time_seconds() * 1e3;
 
     f->stopped_ms = -1;
     if (!sa_reading_open(&f->reading, what, e))
@@ -52,7 +51,7 @@ static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
         sa_reading_close(&f->reading);
         if (!sa_stop_begin(&stop, pid, e))
             return;
-        begin = (double)sa_time_ns(CLOCK_MONOTONIC) / 1e6;
+        begin = sa_time_seconds() * 1e3;
         if (!sa_reading_open(&f->reading, what, e)) {
             sa_stop_end(&stop);
             return;
@@ -62,7 +61,7 @@ static void stop_and_find(struct found *f, const char *what, struct sa_error *e)
     find(f, &stop, e);
     sa_stop_end(&stop);
     if (f->stopped_ms == 0)
-        f->stopped_ms = (double)sa_time_ns(CLOCK_MONOTONIC) / 1e6 - begin;
+        f->stopped_ms = sa_time_seconds() * 1e3 - begin;
 }
 
 static void put(struct found *f, const char *file, struct sa_error *e)

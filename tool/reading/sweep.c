@@ -4,8 +4,8 @@
 #include "tool/reading/sweep.h"
 
 #include "tool/base/io.h"
-#include "tool/base/time.h"
 #include "tool/base/text.h"
+#include "tool/base/time.h"
 #include "tool/reading/processes.h"
 
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FRAME_SECONDS 3.0 /* of a process */
@@ -144,11 +143,6 @@ static void child_main(const struct run *run, size_t from, int end)
 
 /* --- its parent --- */
 
-static double now(void)
-{
-    return (double)sa_time_ns(CLOCK_MONOTONIC) * 1e-9;
-}
-
 /* Exactly so many bytes until a moment, or false. */
 static bool read_until(int fd, void *data, size_t bytes, double end)
 {
@@ -156,7 +150,7 @@ static bool read_until(int fd, void *data, size_t bytes, double end)
     char *p = data;
 
     while (bytes) {
-        double left = end - now();
+        double left = end - sa_time_seconds();
         ssize_t n = -1;
 
         if (left <= 0 || (poll(&ready, 1, (int)(left * 1000) + 1) > 0 &&
@@ -214,7 +208,7 @@ static size_t take_frames(struct run *run, size_t from, int fd, struct sa_error 
     char *data = malloc(FRAME_MAX);
 
     while (data && (from = take_known(run, from, e)) < run->count && !e->code) {
-        double end = now() + FRAME_SECONDS;
+        double end = sa_time_seconds() + FRAME_SECONDS;
         struct frame frame;
 
         if (!read_until(fd, &frame, sizeof(frame), end) || frame.index != from ||

@@ -3,6 +3,7 @@
 #include "tool/serve/job.h"
 
 #include "tool/base/limit.h"
+#include "tool/base/time.h"
 #include "tool/reading/known.h"
 #include "tool/serve/answer.h"
 
@@ -20,7 +21,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define QUICK_MAX      4
@@ -41,14 +41,6 @@
 #define FIRST_UNUSED 6
 #define KNOWN_MAX    (32 << 20) /* bytes of what an answer found */
 
-double sa_jobs_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static bool is_slow(const struct sa_job *job)
 {
     return job->request.kind == SA_SERVE_ALLOCS && job->request.seconds > 0;
@@ -68,7 +60,7 @@ struct sa_job *sa_job_add(struct sa_jobs *jobs, const struct sa_serve_request *r
                            .ends = -1,
                            .file = -1,
                            .found = -1,
-                           .deadline = sa_jobs_now() + WAIT_SECONDS};
+                           .deadline = sa_time_seconds() + WAIT_SECONDS};
     for (; *end; end = &(*end)->next)
         waiting += (*end)->state == SA_JOB_WAITS && is_slow(*end) == is_slow(job);
     if (waiting >= (is_slow(job) ? SLOW_WAIT : QUICK_WAIT)) {
@@ -103,7 +95,8 @@ static bool become(const struct sa_serve_user *user)
 static bool set_descriptors(const struct sa_job *job, int end, int known)
 {
     int nothing = open("/dev/null", O_RDWR);
-    int from[FIRST_UNUSED] = {nothing, job->file, nothing, end, known, job->found};
+    int from[FIRST_UNUSED] = {
+        nothing, job->file, nothing, [PIPE] = end, [KNOWN] = known, [FOUND] = job->found};
 
     for (int i = 0; i < FIRST_UNUSED; i++)
         if (from[i] < 0 && i < KNOWN)
@@ -187,7 +180,7 @@ static void keep_known(struct sa_jobs *jobs, struct sa_job *job)
     }
     if (known->time > 0)
         close(known->file);
-    *known = (struct sa_jobs_known){job->request, job->user, job->found, sa_jobs_now()};
+    *known = (struct sa_jobs_known){job->request, job->user, job->found, sa_time_seconds()};
     job->found = -1;
 }
 
@@ -230,7 +223,7 @@ static bool start(struct sa_jobs *jobs, struct sa_job *job)
     }
     setpgid(job->child, job->child); /* whoever comes first */
     job->ends = ends[0];
-    job->deadline = sa_jobs_now() + SECONDS_MAX + job->request.seconds;
+    job->deadline = sa_time_seconds() + SECONDS_MAX + job->request.seconds;
     job->state = SA_JOB_RUNS;
     *(is_slow(job) ? &jobs->slow : &jobs->quick) += 1;
     return true;
@@ -277,7 +270,7 @@ static void give_up(struct sa_job *job)
 
 void sa_jobs_run(struct sa_jobs *jobs)
 {
-    double now = sa_jobs_now();
+    double now = sa_time_seconds();
 
     bury(jobs);
     for (size_t i = 0; i < SA_JOBS_KNOWN_MAX; i++)
@@ -344,8 +337,8 @@ struct sa_job *sa_jobs_done(struct sa_jobs *jobs)
         if (job->state == SA_JOB_RUNS && has_ended(job)) {
             if (waitpid(job->child, &status, WNOHANG) != 0)
                 end_run(jobs, job, status_of(status));
-            else if (job->deadline > sa_jobs_now() + CLOSED_SECONDS)
-                job->deadline = sa_jobs_now() + CLOSED_SECONDS;
+            else if (job->deadline > sa_time_seconds() + CLOSED_SECONDS)
+                job->deadline = sa_time_seconds() + CLOSED_SECONDS;
         }
         if (job->state == SA_JOB_DONE && job->owner)
             return job;

@@ -71,7 +71,4 @@ size_t sa_jobs_poll(const struct sa_jobs *jobs, struct pollfd *ret);
 /* A job that has come to its end since the last call; NULL: there is none. */
 struct sa_job *sa_jobs_done(struct sa_jobs *jobs);
 
-/* Seconds of the monotonic clock. */
-double sa_jobs_now(void);
-
 #endif

@@ -3,6 +3,8 @@
  * requests, each with a struct visit. */
 #include "tool/serve/server.h"
 
+#include "tool/base/time.h"
+
 #include <errno.h>
 #include <microhttpd.h>
 #include <poll.h>
@@ -82,7 +84,7 @@ static void connection_changed(void *cls, struct MHD_Connection *connection, voi
     client->peer.uid = (uid_t)-1;
     if (!s->tcp)
         (void)getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &client->peer, &bytes);
-    client->until = sa_jobs_now() + READ_SECONDS;
+    client->until = sa_time_seconds() + READ_SECONDS;
     client->next = s->clients;
     client->link = &s->clients;
     if (client->next)
@@ -101,7 +103,7 @@ static struct client *client_of(struct MHD_Connection *connection)
 /* Ends connections that have had their time. */
 static void cut_slow(struct server *s)
 {
-    double now = sa_jobs_now();
+    double now = sa_time_seconds();
 
     for (struct client *client = s->clients; client; client = client->next)
         if (client->until > 0 && now > client->until) {
@@ -149,7 +151,7 @@ static enum MHD_Result respond(struct MHD_Connection *connection, unsigned statu
     if (!response)
         return MHD_NO;
     if (client)
-        client->until = sa_jobs_now() + WRITE_SECONDS;
+        client->until = sa_time_seconds() + WRITE_SECONDS;
     MHD_add_response_header(response, "Content-Type", type);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Cache-Control", "no-store");
@@ -342,7 +344,7 @@ static void completed(void *cls, struct MHD_Connection *connection, void **conte
 
     (void)how;
     if (client) {
-        client->until = sa_jobs_now() + READ_SECONDS;
+        client->until = sa_time_seconds() + READ_SECONDS;
         client->visit = NULL;
     }
     if (visit && visit->job)
@@ -420,11 +422,11 @@ static void loop(struct server *s, struct MHD_Daemon *daemon, const sigset_t *ma
         MHD_run(daemon);
         if (resume(s, false))
             MHD_run(daemon); /* it would find them at its next event */
-        if (sa_jobs_now() < next)
+        if (sa_time_seconds() < next)
             continue;
         cut_slow(s);
         end_gone(s);
-        next = sa_jobs_now() + TICK_MS * 1e-3;
+        next = sa_time_seconds() + TICK_MS * 1e-3;
     }
     resume(s, true);
 }

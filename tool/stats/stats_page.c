@@ -11,6 +11,7 @@
 #include "tool/base/io.h"
 #include "tool/base/limit.h"
 #include "tool/base/text.h"
+#include "tool/base/time.h"
 #include "tool/stats/state.h"
 
 #include <errno.h>
@@ -156,14 +157,6 @@ static void answer(struct sa_target *t, const struct sa_table *table, const stru
     _exit(sa_io_write_all(fd, &a, sizeof(a)) || (!a.e.code && sa_io_write_all(fd, f.buf, f.len)));
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* Waits until there is something to read. False: the time is over. A target can let its reader wait
  * in the kernel for ever, by a page that it never gives. */
 static bool wait_for(int fd, double end)
@@ -171,7 +164,7 @@ static bool wait_for(int fd, double end)
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
     double left;
 
-    while ((left = end - now()) > 0)
+    while ((left = end - sa_time_seconds()) > 0)
         if (poll(&poll_fd, 1, (int)(left * 1000) + 1) > 0)
             return true;
     return false;
@@ -180,7 +173,7 @@ static bool wait_for(int fd, double end)
 /* What the child writes, up to PAGE_MAX. */
 static bool read_all(int fd, struct sa_buffer *text, struct sa_error *e)
 {
-    double end = now() + WALL_SECONDS;
+    double end = sa_time_seconds() + WALL_SECONDS;
     char some[16384];
     ssize_t n;
 

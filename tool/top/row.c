@@ -4,23 +4,15 @@
 
 #include "tool/base/array.h"
 #include "tool/base/text.h"
+#include "tool/base/time.h"
 #include "tool/reading/sweep.h"
 #include "tool/stats/stats_page.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MIB           1048576.0
 #define OTHER_SECONDS 20
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static bool same_process(const struct sa_process *a, const struct sa_process *b)
 {
@@ -44,7 +36,7 @@ static bool fill_row(struct sa_reading *r, const struct sa_row_values *before,
     const union sa_metric_values *m = &numbers.m;
 
     memset(ret, 0, sizeof(*ret));
-    ret->at = now();
+    ret->at = sa_time_seconds();
     if (!sa_stats_read(&r->target, &r->table, &numbers, e))
         return false;
     sa_process_read(r->target.pid, &ret->process);
@@ -96,7 +88,7 @@ static const struct sa_row_other *find_other(const struct sa_rows *rows, pid_t p
 
     if (rows->other_count)
         found = bsearch(&key, rows->others, rows->other_count, sizeof(key), other_by_pid);
-    if (!found || now() >= found->until)
+    if (!found || sa_time_seconds() >= found->until)
         return NULL;
     sa_process_read(pid, &process);
     return found->started == process.started ? found : NULL;
@@ -141,7 +133,7 @@ static bool add_other(struct next *next, pid_t pid)
     }
     sa_process_read(pid, &process);
     rows->others[rows->other_count++] =
-        (struct sa_row_other){pid, process.started, now() + OTHER_SECONDS};
+        (struct sa_row_other){pid, process.started, sa_time_seconds() + OTHER_SECONDS};
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `top` on a terminal, by ncurses; see top.h. One thread: it reads, shows, and waits for a key
  * until it is time to read again. */
+#include "tool/base/time.h"
 #include "tool/report/report_keys.h"
 #include "tool/top/top.h"
 
@@ -9,7 +10,6 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ESCAPE     27
@@ -32,14 +32,6 @@ struct screen {
     bool paused, started_with_one;
     struct sa_error note; /* why the last reading failed */
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void make_page(struct screen *s)
 {
@@ -224,10 +216,10 @@ static bool take_key(struct screen *s, int key)
 
 static void loop(struct screen *s)
 {
-    double next = now() + s->top->o.every;
+    double next = sa_time_seconds() + s->top->o.every;
 
     for (;;) {
-        double left = next - now();
+        double left = next - sa_time_seconds();
         int key;
 
         draw(s);
@@ -235,11 +227,11 @@ static void loop(struct screen *s)
         key = getch();
         if (key != ERR && !take_key(s, key))
             return;
-        if (now() < next)
+        if (sa_time_seconds() < next)
             continue;
         if (!s->paused)
             read_again(s);
-        next = now() + s->top->o.every;
+        next = sa_time_seconds() + s->top->o.every;
     }
 }
 
