@@ -175,7 +175,7 @@ static void take(struct run *run, size_t i, uint32_t code, const char *data, siz
 {
     struct sa_sweep *sweep = run->sweep;
     struct sa_known_entry *entry = known(run, i);
-    bool fine = sweep->take(run->list[i], code, data, bytes, sweep->arg);
+    bool fine = !sweep->take || sweep->take(run->list[i], code, data, bytes, sweep->arg);
 
     sweep->unread += is_unread(code);
     if (entry)
@@ -260,8 +260,8 @@ static void note_failure(struct run *run, size_t i, struct sa_error *e)
     take(run, i, SA_EXIT_DAMAGED, text, strlen(text), e);
 }
 
-/* Finds what is known of each process. Without memory nothing is. */
-static void find_known(struct run *run)
+/* Finds what is known of each process. */
+static void find_known(struct run *run, struct sa_error *e)
 {
     const struct sa_known *before = run->sweep->known;
 
@@ -269,12 +269,13 @@ static void find_known(struct run *run)
         return;
     run->moments = calloc(run->count, sizeof(*run->moments));
     run->found = calloc(run->count, sizeof(*run->found));
-    for (size_t i = 0; run->moments && run->found && i < run->count; i++) {
+    if (!run->moments || !run->found) {
+        sa_error_set(e, SA_EXIT_FAILED, "there is no memory for the answer");
+        return;
+    }
+    for (size_t i = 0; i < run->count; i++)
         if (sa_known_moment_of(run->list[i], &run->moments[i]))
             run->found[i] = sa_known_find(before, &run->moments[i]);
-        else
-            run->moments[i].pid = 0;
-    }
 }
 
 static void run_free(struct run *run)
@@ -304,7 +305,7 @@ bool sa_sweep(struct sa_sweep *sweep, struct sa_error *e)
         sa_error_set(e, SA_EXIT_FAILED, "/proc cannot be read");
         return false;
     }
-    find_known(&run);
+    find_known(&run, e);
     while ((from = take_known(&run, from, e)) < run.count && !e->code) {
         from = sweep_from(&run, from, e);
         if (from < run.count && !e->code)

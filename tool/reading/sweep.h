@@ -17,14 +17,14 @@ struct sa_sweep {
     /* In the child: adds to a buffer what is wanted of a process. */
     bool (*make)(struct sa_reading *r, void *arg, struct sa_buffer *out, struct sa_error *e);
     /* Takes that; or, with another code than SA_EXIT_DONE, the text of the error. Called for all
-     * processes, in the order of their PIDs. False: no memory. */
+     * processes, in the order of their PIDs. False: no memory. NULL: `known` is enough. */
     bool (*take)(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg);
     void *arg;
     /* What earlier sweeps of the same kind have found: processes that have not run since are not
      * read again. The sweep brings it up to date. NULL: all are read. */
     struct sa_known *known;
-    size_t
-        changed; /* with `known`: processes on salloc that are new, were read again, or have gone */
+    /* With `known`: processes on salloc that are new, were read again, or have gone. */
+    size_t changed;
     size_t unread; /* processes that were left out */
 };
 

@@ -79,16 +79,6 @@ static void answer_index(struct sa_error *e)
     printf("%s", page_end);
 }
 
-static bool take_nothing(pid_t pid, enum sa_exit code, const char *data, size_t bytes, void *arg)
-{
-    (void)pid;
-    (void)code;
-    (void)data;
-    (void)bytes;
-    (void)arg;
-    return true;
-}
-
 struct metrics {
     enum sa_report_kind kind;
     bool all;
@@ -165,8 +155,7 @@ static void answer_metrics(const struct sa_serve_request *request, int known_fil
     struct metrics metrics = {request->openmetrics ? SA_REPORT_OPENMETRICS : SA_REPORT_PROMETHEUS,
                               request->kind == SA_SERVE_ALL};
     struct sa_known known = {.count = 0};
-    struct sa_sweep sweep = {
-        .make = make_metrics, .take = take_nothing, .arg = &metrics, .known = &known};
+    struct sa_sweep sweep = {.make = make_metrics, .arg = &metrics, .known = &known};
     struct sa_buffer text = {NULL, 0, 0};
     struct sa_known_entry before = {.data = NULL};
 

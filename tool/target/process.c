@@ -74,7 +74,7 @@ static unsigned access_of(const char *letters)
 /* A line of /proc/PID/maps. */
 static bool add_line(struct sa_target *t, char *line)
 {
-    unsigned long long start, end, offset;
+    unsigned long long start, end, offset, known = t->row_count ? t->rows[t->row_count - 1].end : 0;
     char letters[8] = "";
     int at = 0;
 
@@ -83,9 +83,9 @@ static bool add_line(struct sa_target *t, char *line)
         !at)
         return true;
     /* The kernel writes the lines of a page at a time: mappings may have been joined in between. */
-    if (t->row_count && start < t->rows[t->row_count - 1].end) {
-        offset += t->rows[t->row_count - 1].end - start;
-        start = t->rows[t->row_count - 1].end;
+    if (start < known) {
+        offset += known - start;
+        start = known;
     }
     if (start >= end)
         return true;
