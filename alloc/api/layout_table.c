@@ -108,7 +108,6 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct sa_sample, next),
     SA_LAYOUT_FIELD(struct sa_sample, state),
     SA_LAYOUT_FIELD(struct sa_sample, peak),
-    SA_LAYOUT_FIELD(struct sa_sample, span),
     SA_LAYOUT_FIELD(struct sa_sample, proxy),
     SA_LAYOUT_FIELD(struct sa_sample, lent),
     SA_LAYOUT_FIELD(struct sa_sample, p),

@@ -47,7 +47,6 @@ SA_LAYOUT = {
     SA_LAYOUT_FIELD(struct live_samples, gone),
     SA_LAYOUT_FIELD(struct live_samples, folded),
     SA_LAYOUT_FIELD(struct live_samples, count),
-    SA_LAYOUT_FIELD(struct live_samples, gone_count),
     SA_LAYOUT_FIELD(struct live_samples, newest),
     SA_LAYOUT_FIELD(struct live_samples, bytes),
     SA_LAYOUT_FIELD(struct live_samples, seen_peak),
