@@ -2,8 +2,8 @@
 /*
  * Many live blocks of random sizes, replaced one at a time. In "random" each thread replaces blocks
  * of its own. In "larson" (after the program of P. Larson and M. Krishnan, 1998, which imitates a
- * server) all threads replace blocks of one set, so that every other block is freed by another
- * thread than the one that allocated it.
+ * server) all threads replace blocks of one set, so that most blocks are freed by another thread
+ * than the one that allocated them: every other block of two threads.
  *
  * Sizes are from 16 to 1023 bytes: each octave is half as likely as the one below it, and sizes are
  * even within an octave, which is roughly what programs ask for. The mean is 84 bytes.
@@ -16,9 +16,8 @@
 #define SIZE_MIN 16u
 #define OCTAVES  6
 
-#define THREADS 2
-#define LIVE    10000 /* blocks of each thread in "random" */
-#define SHARED  4096  /* blocks of all threads in "larson" */
+#define LIVE   10000 /* blocks of each thread in "random" */
+#define SHARED 4096  /* blocks of all threads in "larson" */
 
 /* From bits of a random number that perf_below does not depend on. */
 static size_t random_size(uint64_t random)
@@ -46,7 +45,7 @@ static uint64_t thread_seed(const struct perf_run *run)
 
 /* ---- random: a live set for each thread ---- */
 
-static void *live[THREADS][LIVE];
+static void *live[PERF_THREADS_MOST][LIVE];
 
 static void random_setup(const struct perf_run *run)
 {
@@ -112,13 +111,13 @@ const struct perf_case perf_live[] = {
      .setup = random_setup,
      .run = random_run,
      .teardown = random_teardown,
-     .threads = {1, THREADS},
+     .threads = {1, 2, 4, 8, PERF_THREADS_MOST},
      .items = 1},
     {.name = "larson",
      .setup = larson_setup,
      .run = larson_run,
      .teardown = larson_teardown,
-     .threads = {THREADS},
+     .threads = {2, 4, 8, PERF_THREADS_MOST},
      .items = 1},
     {.name = NULL},
 };

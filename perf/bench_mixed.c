@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 
-#define THREADS 2
 #define LITTLE  1000   /* live blocks from 16 bytes to 4 KiB */
 #define REFILL  400000 /* blocks of 16 to 215 bytes */
 #define MIDDLE  1000   /* live blocks of each thread, from 1 KiB to 64 KiB */
@@ -86,7 +85,7 @@ static void refill_run(const struct perf_run *run)
 
 /* ---- middle: 1 KiB to 64 KiB, a live set for each thread; the first byte is written ---- */
 
-static char *middle[THREADS][MIDDLE];
+static char *middle[PERF_THREADS_MOST][MIDDLE];
 
 static void middle_run(const struct perf_run *run)
 {
@@ -161,7 +160,7 @@ const struct perf_case perf_mixed[] = {
     {.name = "middle",
      .run = middle_run,
      .teardown = middle_teardown,
-     .threads = {1, THREADS},
+     .threads = {1, 2, 4, 8, PERF_THREADS_MOST},
      .items = 1},
     {.name = "long", .run = long_run, .teardown = long_teardown, .items = 1},
     {.name = "grow", .run = grow_run, .teardown = grow_teardown, .items = 1},

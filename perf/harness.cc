@@ -92,7 +92,7 @@ void run_phases(const perf_case &c, const perf_run &run, benchmark::State &state
     state.counters["waited_ns"] = waited_ns() - waited;
     if (c.teardown)
         c.teardown(&run);
-    if (!c.shared_items || run.thread == 0)
+    if (!c.shared_items || run.thread % 2 == 0)
         state.SetItemsProcessed(
             static_cast<int64_t>(run.iterations * (c.items ? c.items : uint64_t(run.arg))));
 }
@@ -135,6 +135,9 @@ void register_case(const perf_case &c)
     for (size_t a = 0; a == 0 || (a < PERF_ARGS_MAX && c.args[a]); a++) {
         for (size_t t = 0; t == 0 || (t < PERF_THREADS_MAX && c.threads[t]); t++) {
             int64_t arg = c.args[a];
+
+            if (c.threads[t] > 2 && c.threads[t] > allowed_cpus.size())
+                continue;
             auto *b = benchmark::RegisterBenchmark(
                 case_name(c, arg).c_str(),
                 [&c, arg](benchmark::State &state) { run_case(c, arg, state); });

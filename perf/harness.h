@@ -20,7 +20,10 @@ extern "C" {
 #endif
 
 #define PERF_ARGS_MAX    8
-#define PERF_THREADS_MAX 4
+#define PERF_THREADS_MAX 5
+
+/* The most threads of a case. A case with more threads than CPUs is left out, but not with two. */
+#define PERF_THREADS_MOST 16
 
 struct perf_run {
     uint64_t iterations; /* to do in this call, by each thread */
@@ -38,7 +41,8 @@ struct perf_case {
     unsigned threads[PERF_THREADS_MAX];           /* ended by 0; none: one thread */
     /* What one iteration counts for, in operations; 0: as many as the argument says. */
     uint64_t items;
-    /* The threads work on the same items (a pipeline): only those of thread 0 count. */
+    /* Two threads, an even one and the next, work on the same items (a pipeline): only those of
+     * even threads count. */
     uint8_t shared_items;
 };
 
