@@ -70,6 +70,7 @@ static void wait_for_end(void)
 static void *short_life(void *arg)
 {
     (void)arg;
+    wait_for_end();
     usleep(300000);
     return NULL;
 }

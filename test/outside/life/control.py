@@ -302,6 +302,7 @@ class Control(unittest.TestCase):
     def test_exit_of_main_while_a_client_talks(self):
         process = self.start('exit_main')
         client = self.client(process)
+        process.stdin.close()  # the other thread ends soon
         end = time.monotonic() + 3
         try:
             while client.ask('get control') and time.monotonic() < end:
