@@ -55,7 +55,7 @@ void *sa_cpu_cache_alloc(unsigned cls, struct sa_sampling_decision *decision);
  * alloc/page_heap/account/peak.h. */
 SA_INLINE void sa_cpu_cache_note_use(void)
 {
-    if (SA_UNLIKELY(sa_in_use_may_be_peak()))
+    if (SA_UNLIKELY(sa_in_use_may_be_peak()) && !sa_in_use_must_wait())
         sa_cpu_cache_count_use();
 }
 

@@ -6,6 +6,7 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/layout.h"
 #include "alloc/base/page.h"
+#include "alloc/os/clock.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/account/footprint.h"
@@ -66,6 +67,19 @@ void sa_in_use_note(int64_t bytes, int caches)
            sa_max(part, SA_IN_USE_MIN * sa_max(caches / SA_IN_USE_GROWN, 1));
     if (high > sa_load_relaxed(&sa_in_use.high))
         sa_store_relaxed(&sa_in_use.high, high);
+    if (caches > SA_IN_USE_FREE)
+        sa_store_relaxed(&sa_in_use.pause, sa_clock_ns() + SA_IN_USE_PAUSE * (unsigned)caches);
+}
+
+bool sa_in_use_must_wait(void)
+{
+    uint64_t pause = sa_load_relaxed(&sa_in_use.pause);
+
+    if (!pause || sa_load_relaxed(&sa_in_use.bytes) >= sa_load_relaxed(&sa_in_use.high) ||
+        sa_clock_ns() >= pause)
+        return false;
+    sa_store_relaxed(&sa_in_use.next, sa_load_relaxed(&sa_in_use.given) + SA_IN_USE_MIN);
+    return true;
 }
 
 SA_COLD void sa_in_use_restart(void)
@@ -73,6 +87,7 @@ SA_COLD void sa_in_use_restart(void)
     sa_store_relaxed(&sa_in_use.peak, 0);
     sa_store_relaxed(&sa_in_use.next, 0);
     sa_store_relaxed(&sa_in_use.high, 0);
+    sa_store_relaxed(&sa_in_use.pause, 0);
 }
 
 void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)

@@ -8,6 +8,7 @@
 #include "alloc/page_heap/account/peak.h"
 
 #include "alloc/base/page.h"
+#include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "test/support/cmocka.h"
@@ -161,6 +162,44 @@ static void test_in_use_of_a_heap_that_was_larger(void **state)
     assert_true(sa_in_use.peak >= bytes - (1 << 25) - cached / 4);
 }
 
+/* With several caches a count waits for a time, but not if the heap has grown; and one CPU never
+ * waits. */
+static void test_in_use_waits_between_counts(void **state)
+{
+    (void)state;
+    for (int caches = SA_IN_USE_FREE; caches < 20; caches += 6) {
+        uint64_t begin = sa_clock_ns();
+        int waits = 0;
+
+        memset(&sa_in_use, 0, sizeof(sa_in_use));
+        sa_in_use_add(1 << 29);
+        assert_true(sa_in_use_may_be_peak());
+        assert_false(sa_in_use_must_wait());
+        sa_in_use_note((1 << 29) - (1 << 20), caches);
+        /* What comes back and goes out again could be a peak, now and when enough has gone out. */
+        for (;; waits++) {
+            sa_in_use_add(-(1 << 22));
+            sa_in_use_add(1 << 22);
+            assert_true(sa_in_use_may_be_peak());
+            if (!sa_in_use_must_wait())
+                break;
+            assert_false(sa_in_use_may_be_peak()); /* it is put off */
+        }
+        if (caches <= SA_IN_USE_FREE) {
+            assert_int_equal(waits, 0);
+            continue;
+        }
+        assert_true(sa_clock_ns() - begin >= SA_IN_USE_PAUSE * (uint64_t)caches);
+        sa_in_use_note((1 << 29) - (1 << 20), caches);
+        sa_in_use_add(1 << 23);
+        assert_true(sa_in_use_may_be_peak());
+        assert_false(sa_in_use_must_wait());
+        sa_in_use_restart();
+        assert_true(sa_in_use_may_be_peak());
+        assert_false(sa_in_use_must_wait());
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +210,7 @@ int main(void)
         cmocka_unit_test_setup(test_peak_of_two_threads_is_the_highest, set_up),
         cmocka_unit_test(test_in_use_of_a_heap_that_grows),
         cmocka_unit_test(test_in_use_of_a_heap_that_was_larger),
+        cmocka_unit_test(test_in_use_waits_between_counts),
     };
 
     return cmocka_run_group_tests_name("peak", tests, NULL, NULL);
