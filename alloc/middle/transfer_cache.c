@@ -38,11 +38,18 @@
  * the page heap costs little beside what the program does with an object. A lower capacity slows
  * down programs that pass many blocks from thread to thread. A higher one wastes memory where
  * arrays grow through the classes, because each class keeps that much.
+ *
+ * A class of larger blocks that many CPUs use has as much for each SCALE_CPUS CPUs of a domain.
+ * What CPUs give up and lack at a time grows with their number, and what does not fit here goes
+ * through the page heap, which has one lock. CPUs with a shard count; those beyond SA_SHARDS_DOMAIN
+ * do not.
  */
 #define TRANSFER_OBJECTS    8192
 #define TRANSFER_BYTES      524288
 #define TRANSFER_LONG       8192
 #define TRANSFER_BYTES_LONG 262144
+#define SCALE_CPUS          4
+#define SCALE_MAX           (SA_SHARDS_DOMAIN / SCALE_CPUS)
 
 /*
  * Blocks up to SHARDED_BYTES are in shards: few larger blocks share a cache line with others. A CPU
@@ -60,7 +67,8 @@
 SA_STATIC_ASSERT(TRANSFER_OBJECTS < 1 << 14, "counts fit");
 
 /*
- * A sole stack, the only one of its class, holds at most 1/8 of the capacity, or a batch, at first.
+ * A sole stack, the only one of its class, holds at most 1/8 of the least capacity, or a batch, at
+ * first.
  * It may hold all of it once objects did not fit and a CPU then found the stack short of objects.
  * It goes back to 1/8 if no CPU takes an object between two plunders. Arrays that grow leave blocks
  * behind in one class after the other that no thread allocates again; those are better in spans,
@@ -75,12 +83,30 @@ enum {
     TRANSFER_IDLE, /* full, and nothing was taken since the last plunder */
 };
 
-static size_t transfer_capacity(unsigned cls)
+/* The capacity of a class that has `scale` times the bytes. */
+static size_t transfer_capacity_scaled(unsigned cls, size_t scale)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
     size_t bytes = k->size < TRANSFER_LONG ? TRANSFER_BYTES : TRANSFER_BYTES_LONG;
 
-    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, bytes / k->size));
+    return sa_min(TRANSFER_OBJECTS, sa_max(k->batch, scale * bytes / k->size));
+}
+
+/* The capacity of a class in each domain. */
+static size_t transfer_capacity(unsigned cls)
+{
+    size_t cpus = sa_transfer_shard_count();
+
+    if (cpus < 2 * SCALE_CPUS || sa_size_classes.of[cls].size <= SHARDED_BYTES)
+        return transfer_capacity_scaled(cls, 1);
+    cpus /= sa_transfer_domains();
+    return transfer_capacity_scaled(cls, sa_min(sa_max(cpus / SCALE_CPUS, 1), SCALE_MAX));
+}
+
+/* The most that the capacity of a class may become. */
+static size_t transfer_capacity_most(unsigned cls)
+{
+    return transfer_capacity_scaled(cls, SCALE_MAX);
 }
 
 /* Whether CPUs have shards for a class: small blocks, and with several domains all blocks. */
@@ -155,11 +181,9 @@ static bool transfer_is_sole(unsigned cls)
 static size_t transfer_sole_max(const struct sa_transfer *t, unsigned cls)
     SA_REQUIRES(SA_RANK_TRANSFER)
 {
-    size_t capacity = transfer_capacity(cls);
-
-    return t->need >= TRANSFER_FULL
-               ? capacity
-               : sa_max(sa_size_classes.of[cls].batch, capacity / SHORT_FRACTION);
+    return t->need >= TRANSFER_FULL ? transfer_capacity(cls)
+                                    : sa_max(sa_size_classes.of[cls].batch,
+                                             transfer_capacity_scaled(cls, 1) / SHORT_FRACTION);
 }
 
 /* The number of slots of a stack. */
@@ -290,7 +314,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
                                 : transfer_share(number, cls, t->used + n);
     room = transfer_room(t);
     if (SA_UNLIKELY(t->used + n > room) && room < max) {
-        transfer_grow(t, sa_min(t->used + n, max), transfer_capacity(cls));
+        transfer_grow(t, sa_min(t->used + n, max), transfer_capacity_most(cls));
         room = transfer_room(t);
     }
     room = sa_min(room, max);
@@ -300,7 +324,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
         memcpy(t->slots + t->used, objs, fit * sizeof(*objs));
         sa_store_relaxed(&t->used, (uint16_t)(t->used + fit));
     }
-    SA_DCHECK(t->used <= transfer_room(t) && t->used <= transfer_capacity(cls));
+    SA_DCHECK(t->used <= transfer_room(t) && t->used <= transfer_capacity_most(cls));
     if (fit == n) {
         t->insert_hits++;
     } else {
@@ -310,8 +334,10 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
             t->need = TRANSFER_LOST;
     }
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);
-    if (fit < n)
+    if (fit < n) {
         sa_central_insert(cls, objs + fit, n - fit);
+        sa_transfer_shard_of(cpu); /* the CPU counts for the capacity from now on */
+    }
 }
 
 /* Passes on up to n of the oldest objects. */
@@ -365,7 +391,7 @@ SA_RARE static void transfer_plunder_one(struct sa_transfer *t, unsigned cls)
 
 SA_RARE static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
 {
-    transfer_drain(t, cls, transfer_capacity(cls));
+    transfer_drain(t, cls, transfer_capacity_most(cls));
 }
 
 #ifdef SA_DEBUG
@@ -373,7 +399,7 @@ SA_RARE static void transfer_flush_one(struct sa_transfer *t, unsigned cls)
 static void transfer_check(const struct sa_transfer *t, unsigned cls) SA_REQUIRES(SA_RANK_TRANSFER)
 {
     SA_CHECK(t->low_water <= t->used && t->used <= transfer_room(t));
-    SA_CHECK(transfer_room(t) <= transfer_capacity(cls));
+    SA_CHECK(transfer_room(t) <= transfer_capacity_most(cls));
     for (size_t i = 0; i < t->used; i++) {
         unsigned of_page = sa_pagemap_class((uintptr_t)t->slots[i]);
 

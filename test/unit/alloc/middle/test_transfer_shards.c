@@ -244,6 +244,37 @@ static void are_enough_for_any_number(void *unused)
     is_empty_in_the_end(CLS);
 }
 
+/* A class of larger blocks has one stack, which may hold more once many CPUs have found it full. */
+static void hold_more_for_many_cpus(void *unused)
+{
+    const unsigned cls = sa_size_class_find(16384);
+    const size_t least = transfer_stats(cls).max_capacity, small = transfer_stats(CLS).max_capacity;
+    size_t all = 5 * least;
+
+    (void)unused;
+    for (int cpu = 0; cpu < SA_SHARDS_DOMAIN; cpu++) {
+        for (size_t i = 0; i < all; i++)
+            CHILD_CHECK(sa_transfer_remove(cpu, cls, held + i, 1) == 1);
+        insert(cpu, cls, held, all);
+        CHILD_CHECK(transfer_stats(cls).objects <= transfer_stats(cls).max_capacity);
+        CHILD_CHECK(transfer_stats(cls).max_capacity == least * sa_max((size_t)(cpu + 1) / 4, 1));
+    }
+    CHILD_CHECK(transfer_stats(CLS).max_capacity == small);
+    for (size_t i = 0; i < all; i++)
+        CHILD_CHECK(sa_transfer_remove(0, cls, held + i, 1) == 1);
+    insert(0, cls, held, all);
+    CHILD_CHECK(transfer_stats(cls).objects == 4 * least);
+    /* Nobody takes any: it is as short as on one CPU. */
+    sa_transfer_plunder();
+    sa_transfer_plunder();
+    sa_transfer_flush();
+    for (size_t i = 0; i < least; i++)
+        CHILD_CHECK(sa_transfer_remove(0, cls, held + i, 1) == 1);
+    insert(0, cls, held, least);
+    CHILD_CHECK(transfer_stats(cls).objects == sa_max(sa_size_classes.of[cls].batch, least / 8));
+    is_empty_in_the_end(cls);
+}
+
 static void do_without_memory(void *unused)
 {
     void *out[64];
@@ -439,6 +470,7 @@ IN_CHILD(test_shards_do_not_grow_beyond_their_share, does_not_grow_beyond_its_sh
 IN_CHILD(test_shards_are_for_small_classes, large_classes_have_one)
 IN_CHILD(test_shards_keep_nothing_without_memory, last_objects_go_to_whoever_asks)
 IN_CHILD(test_shards_are_enough_for_any_number, are_enough_for_any_number)
+IN_CHILD(test_shards_hold_more_for_many_cpus, hold_more_for_many_cpus)
 IN_CHILD(test_shards_do_without_memory, do_without_memory)
 IN_CHILD(test_shards_refuse_a_split, split_is_refused)
 IN_CHILD(test_shards_keep_domains_apart, split_keeps_domains_apart)
@@ -458,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_shards_are_for_small_classes),
         cmocka_unit_test(test_shards_keep_nothing_without_memory),
         cmocka_unit_test(test_shards_are_enough_for_any_number),
+        cmocka_unit_test(test_shards_hold_more_for_many_cpus),
         cmocka_unit_test(test_shards_do_without_memory),
         cmocka_unit_test(test_shards_refuse_a_split),
         cmocka_unit_test(test_shards_keep_domains_apart),
