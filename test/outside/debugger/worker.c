@@ -32,7 +32,8 @@ void __attribute__((noinline)) tick(long turn)
 }
 
 /* Functions that allocate, each with one that frees such a block. Operators have their mangled
- * names, so that no C++ compiler is needed. */
+ * names, so that no C++ compiler is needed. __size_returning_new returns the block and its size in
+ * two registers, of which the first is that of a pointer. */
 static struct pair {
     const char *maker, *ender;
     bool by_array; /* calloc(size, 1) */
@@ -50,6 +51,7 @@ static struct pair {
     {"_Znam", "_ZdaPvm", false, 0, NULL, NULL},
     {"_ZnamRKSt9nothrow_t", "_ZdaPvRKSt9nothrow_t", false, 0, NULL, NULL},
     {"_ZnwmSt11align_val_t", "_ZdlPvSt11align_val_t", false, ALIGN, NULL, NULL},
+    {"__size_returning_new", "_ZdlPv", false, 0, NULL, NULL},
 };
 
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]), REALLOC_PAIRS = 3 };
