@@ -21,6 +21,9 @@ TIMES = 20  # requests between FAILED and AGAIN
 # and what the heap releases as after every free: four threads leave at most 4 caches of 6 MiB, in runs of 8 KiB or more.
 FAILING_MAX = 100 + 4 * (1 + (6 << 20) // (8 << 10))
 AGAIN_MAX = 12  # each
+# A pass of maintenance may fall into the request, as into any other. It releases what has lain idle, here up to 9000 holes, so the least
+# of so many runs counts. One of 13 runs has a pass: one of 2200 tests fails by chance.
+RUNS = 3
 
 NAMES = {0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munmap", 13: "rt_sigaction", 14: "rt_sigprocmask",
          16: "ioctl", 17: "pread64", 25: "mremap", 26: "msync", 27: "mincore", 28: "madvise", 39: "getpid", 60: "exit",
@@ -60,6 +63,16 @@ def name(call):
 def main():
     tracer, program, library, document = map(os.path.abspath, sys.argv[1:5])
     what = sys.argv[5]
+    for _ in range(RUNS if what == "failing" else 1):
+        wrong = run(tracer, program, library, document, what)
+        print("\n".join(wrong[:20]))
+        if not wrong:
+            sys.exit(0)
+    sys.exit(1)
+
+
+def run(tracer, program, library, document, what):
+    """What is wrong with a run of the program."""
     env = dict(os.environ, SALLOC_CONF="sample_interval:256k,guarded_sample:1" if what != "failing" else "",
                **dict(v.split("=", 1) for v in sys.argv[6:]))
     env.pop("LD_PRELOAD", None)
@@ -100,8 +113,7 @@ def main():
                 wrong.append(f"{len(calls[at])} calls, more than {most}")
     else:
         print(len(calls[ANNOUNCED]), "calls:", dict(collections.Counter(map(name, calls[ANNOUNCED]))))
-    print("\n".join(wrong[:20]))
-    sys.exit(1 if wrong else 0)
+    return wrong
 
 
 main()
