@@ -25,6 +25,9 @@ static struct live_samples {
                                                              * linked by next */
     /* Sums of gone samples whose records were reused. */
     struct sa_buckets folded SA_GUARDED_BY(SA_RANK_SAMPLES);
+    /* Odd while records are added to the sums, and higher afterwards; for readers without the lock.
+     */
+    uint32_t folds SA_GUARDED_BY(SA_RANK_SAMPLES);
     size_t count SA_GUARDED_BY(SA_RANK_SAMPLES), gone_count SA_GUARDED_BY(SA_RANK_SAMPLES);
     uint64_t newest SA_GUARDED_BY(SA_RANK_SAMPLES); /* number of the last sample added */
     double bytes SA_GUARDED_BY(SA_RANK_SAMPLES);    /* estimated bytes in use */
@@ -46,6 +49,7 @@ SA_LAYOUT = {
     SA_LAYOUT_STATE("live_samples", live, peak_bytes),
     SA_LAYOUT_FIELD(struct live_samples, gone),
     SA_LAYOUT_FIELD(struct live_samples, folded),
+    SA_LAYOUT_FIELD(struct live_samples, folds),
     SA_LAYOUT_FIELD(struct live_samples, count),
     SA_LAYOUT_FIELD(struct live_samples, newest),
     SA_LAYOUT_FIELD(struct live_samples, bytes),
@@ -85,13 +89,15 @@ static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     if (live.gone_count < FOLDED)
         return;
+    sa_store_relaxed(&live.folds, live.folds + 1);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* before the records and sums change */
     for (int i = 0; i < FOLDED; i++) {
         struct sa_sample *s = live.gone;
         struct sa_bucket_key key = sa_sample_key(s);
         struct sa_bucket *bucket = sa_buckets_find(&live.folded, &key);
 
         if (!bucket)
-            return;
+            break;
         bucket->samples++;
         bucket->offsets += s->offset;
         bucket->hits += s->hits;
@@ -100,6 +106,7 @@ static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
         live.gone_count--;
         sa_sample_records_drop(s);
     }
+    sa_store_release(&live.folds, live.folds + 1);
 }
 
 static struct sa_sample *live_take(void) SA_REQUIRES(SA_RANK_SAMPLES)

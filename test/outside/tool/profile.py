@@ -151,6 +151,19 @@ def case_peak(test):
     worker.end()
 
 
+def case_replaced(test):
+    """A peak whose samples are freed and added up while they are read: none counts twice, and none is left out."""
+    worker = Worker(test, [test.worker, 'replace'], interval=2048)
+    def total(*arguments):
+        profile = test.outside(worker.pid, '-t', 'peak', *arguments)
+        column = [name for name, _ in profile.types].index('inuse_space')
+        return sum(values[column] for _, values, _ in profile.samples)
+    running = [total() for _ in range(5)]
+    stopped = total('--stop')
+    assert all(abs(bytes_ / stopped - 1) < 0.001 for bytes_ in running), (running, stopped)
+    worker.end()
+
+
 def case_fragmentation(test):
     """The free memory that blocks keep from other use; live, and of a core."""
     worker = Worker(test, [test.worker, 'still'], conf=',profile_type:fragmentation')

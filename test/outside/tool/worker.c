@@ -2,12 +2,13 @@
 /*
  * A program that sallocctl looks at. It allocates, frees a part, says "ready", and waits for its
  * standard input to end.
- * usage: worker still | filter | storm | mappings | work
+ * usage: worker still | filter | storm | mappings | work | replace
  *   still     waits
  *   filter    waits under seccomp's strict mode, which allows read, write and exit
  *   storm     two threads allocate and free all the time
  *   mappings  splits and joins 600 mappings all the time
  *   work      allocates and frees for each byte that it reads, and says so
+ *   replace   has 400 MB, frees half, and replaces the other half, one block after the other
  */
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -21,6 +22,7 @@
 
 #define BLOCKS 20000
 #define LIVE   4000
+#define MANY   400000
 
 static void *blocks[BLOCKS];
 
@@ -61,6 +63,24 @@ static void *split_and_join(void *arg)
     return arg;
 }
 
+static void replace(void)
+{
+    static void *many[MANY];
+
+    for (int i = 0; i < MANY; i++)
+        many[i] = malloc(1000);
+    for (int i = 1; i < MANY; i += 2)
+        free(many[i]);
+    printf("ready\n");
+    fflush(stdout);
+    for (unsigned seed = 1;;) {
+        unsigned at = (unsigned)rand_r(&seed) % (MANY / 2) * 2;
+
+        free(many[at]);
+        many[at] = malloc(1000);
+    }
+}
+
 /* About 800 MiB. */
 __attribute__((noinline, noclone)) static void work(void)
 {
@@ -85,6 +105,8 @@ int main(int argc, char **argv)
                 return 1;
     if (strcmp(mode, "mappings") == 0 && pthread_create(&thread, NULL, split_and_join, NULL) != 0)
         return 1;
+    if (strcmp(mode, "replace") == 0)
+        replace();
     printf("ready\n");
     fflush(stdout);
     if (strcmp(mode, "filter") == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
