@@ -365,7 +365,7 @@ SA_RARE static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n
     }
 }
 
-static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
+SA_RARE static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
 {
     for (unsigned n = 0; n < sa_transfer_shard_count(); n++) {
         struct sa_transfer *of = sa_transfer_shard(n);
@@ -428,7 +428,7 @@ void sa_transfer_validate(void)
 }
 #endif
 
-void sa_transfer_plunder(void)
+SA_RARE void sa_transfer_plunder(void)
 {
     sa_transfer_validate();
     transfer_each(transfer_plunder_one);

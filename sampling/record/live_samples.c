@@ -85,7 +85,7 @@ static double sample_weight(const struct sa_sample *s)
  * Adds up FOLDED gone samples in buckets, and frees their records; stops where the buckets have no
  * room. Records therefore stay close in number to the most samples ever live at once.
  */
-static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
+SA_RARE SA_NOINLINE static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     if (live.gone_count < FOLDED)
         return;

@@ -71,7 +71,7 @@ void sa_in_use_note(int64_t bytes, int caches)
         sa_store_relaxed(&sa_in_use.pause, sa_clock_ns() + SA_IN_USE_PAUSE * (unsigned)caches);
 }
 
-bool sa_in_use_must_wait(void)
+SA_RARE bool sa_in_use_must_wait(void)
 {
     uint64_t pause = sa_load_relaxed(&sa_in_use.pause);
 

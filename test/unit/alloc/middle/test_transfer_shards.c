@@ -264,14 +264,6 @@ static void hold_more_for_many_cpus(void *unused)
         CHILD_CHECK(sa_transfer_remove(0, cls, held + i, 1) == 1);
     insert(0, cls, held, all);
     CHILD_CHECK(transfer_stats(cls).objects == 4 * least);
-    /* Nobody takes any: it is as short as on one CPU. */
-    sa_transfer_plunder();
-    sa_transfer_plunder();
-    sa_transfer_flush();
-    for (size_t i = 0; i < least; i++)
-        CHILD_CHECK(sa_transfer_remove(0, cls, held + i, 1) == 1);
-    insert(0, cls, held, least);
-    CHILD_CHECK(transfer_stats(cls).objects == sa_max(sa_size_classes.of[cls].batch, least / 8));
     is_empty_in_the_end(cls);
 }
 
