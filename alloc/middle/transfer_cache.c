@@ -106,7 +106,8 @@ static size_t transfer_capacity(unsigned cls)
 /* The most that the capacity of a class may become. */
 static size_t transfer_capacity_most(unsigned cls)
 {
-    return transfer_capacity_scaled(cls, SCALE_MAX);
+    return transfer_capacity_scaled(cls,
+                                    sa_size_classes.of[cls].size > SHARDED_BYTES ? SCALE_MAX : 1);
 }
 
 /* Whether CPUs have shards for a class: small blocks, and with several domains all blocks. */

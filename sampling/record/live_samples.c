@@ -25,9 +25,9 @@ static struct live_samples {
                                                              * linked by next */
     /* Sums of gone samples whose records were reused. */
     struct sa_buckets folded SA_GUARDED_BY(SA_RANK_SAMPLES);
-    /* Odd while records are added to the sums, and higher afterwards; for readers without the lock.
-     */
-    uint32_t folds SA_GUARDED_BY(SA_RANK_SAMPLES);
+    /* Odd while the gone samples and their sums change, and higher afterwards; for readers without
+     * the lock. */
+    uint32_t changes SA_GUARDED_BY(SA_RANK_SAMPLES);
     size_t count SA_GUARDED_BY(SA_RANK_SAMPLES), gone_count SA_GUARDED_BY(SA_RANK_SAMPLES);
     uint64_t newest SA_GUARDED_BY(SA_RANK_SAMPLES); /* number of the last sample added */
     double bytes SA_GUARDED_BY(SA_RANK_SAMPLES);    /* estimated bytes in use */
@@ -49,7 +49,7 @@ SA_LAYOUT = {
     SA_LAYOUT_STATE("live_samples", live, peak_bytes),
     SA_LAYOUT_FIELD(struct live_samples, gone),
     SA_LAYOUT_FIELD(struct live_samples, folded),
-    SA_LAYOUT_FIELD(struct live_samples, folds),
+    SA_LAYOUT_FIELD(struct live_samples, changes),
     SA_LAYOUT_FIELD(struct live_samples, count),
     SA_LAYOUT_FIELD(struct live_samples, newest),
     SA_LAYOUT_FIELD(struct live_samples, bytes),
@@ -81,23 +81,38 @@ static double sample_weight(const struct sa_sample *s)
     return (double)s->allocated / s->p;
 }
 
+/* Around changes of the gone samples of which readers without the lock must not see a part. */
+static void live_change_begin(void) SA_REQUIRES(SA_RANK_SAMPLES)
+{
+    /* It is odd already in a child of a raw clone that began within a change. */
+    sa_store_relaxed(&live.changes, (live.changes + 1) | 1);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void live_change_end(void) SA_REQUIRES(SA_RANK_SAMPLES)
+{
+    sa_store_release(&live.changes, live.changes + 1);
+}
+
 /*
  * Adds up FOLDED gone samples in buckets, and frees their records; stops where the buckets have no
  * room. Records therefore stay close in number to the most samples ever live at once.
  */
 SA_RARE SA_NOINLINE static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
 {
+    int i = 0;
+
     if (live.gone_count < FOLDED)
         return;
-    sa_store_relaxed(&live.folds, live.folds + 1);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* before the records and sums change */
-    for (int i = 0; i < FOLDED; i++) {
+    for (; i < FOLDED; i++) {
         struct sa_sample *s = live.gone;
         struct sa_bucket_key key = sa_sample_key(s);
         struct sa_bucket *bucket = sa_buckets_find(&live.folded, &key);
 
         if (!bucket)
             break;
+        if (!i)
+            live_change_begin();
         bucket->samples++;
         bucket->offsets += s->offset;
         bucket->hits += s->hits;
@@ -106,7 +121,8 @@ SA_RARE SA_NOINLINE static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
         live.gone_count--;
         sa_sample_records_drop(s);
     }
-    sa_store_release(&live.folds, live.folds + 1);
+    if (i)
+        live_change_end();
 }
 
 static struct sa_sample *live_take(void) SA_REQUIRES(SA_RANK_SAMPLES)
@@ -173,6 +189,7 @@ SA_INLINE double sample_slack(const struct sa_sample *s)
 /* Moves the peak to this moment. *ret gets the gone samples of the earlier peak. */
 static void live_move_peak(struct past *ret) SA_REQUIRES(SA_RANK_SAMPLES)
 {
+    live_change_begin();
     if (live.gone || live.folded.cap) {
         *ret = (struct past){live.gone, live.folded};
         live.gone = NULL;
@@ -183,6 +200,7 @@ static void live_move_peak(struct past *ret) SA_REQUIRES(SA_RANK_SAMPLES)
     live.peak_number = live.newest;
     sa_store_relaxed(&live.peaks, (uint8_t)(live.peaks + 1)); /* past ones are gone no longer */
     live.peak_time_ns = (int64_t)sa_clock_calendar_ns();
+    live_change_end();
 }
 
 /*

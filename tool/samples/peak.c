@@ -2,8 +2,9 @@
 /*
  * The heap of a target at its peak; see peak.h. It is made of what is live and was then, of records
  * of what was freed since, and of sums of such records. The peak may move while they are read, or a
- * record may become part of a sum, and count twice: then all is read again, after a pause that
- * doubles. A sample of the peak becomes part of a sum once at most, so that comes to an end.
+ * record may become part of a sum, and count twice: then all is read again. In the second case it
+ * is after a pause that doubles: a sample of the peak becomes part of a sum once at most, so that
+ * comes to an end.
  */
 #include "tool/samples/peak.h"
 
@@ -25,7 +26,7 @@ struct state {
     uint64_t number, time_ns;
     uint64_t looked_at, most; /* the high-water mark when the list changed last, and now */
     uint64_t peaks;           /* times that the peak moved */
-    uint64_t folds;           /* odd while records are added to sums */
+    uint64_t changes;         /* odd while records become part of sums */
 };
 
 struct folded {
@@ -66,14 +67,14 @@ static bool read_state(struct sa_target *t, const struct sa_table *table, struct
     struct sa_field looked_at = sa_table_field(table, "struct live_samples", "seen_peak", e);
     struct sa_field most = sa_table_field(table, "struct sa_in_use", "peak", e);
     struct sa_field peaks = sa_table_field(table, "struct live_samples", "peaks", e);
-    struct sa_field folds = sa_table_field(table, "struct live_samples", "folds", e);
+    struct sa_field changes = sa_table_field(table, "struct live_samples", "changes", e);
 
-    if (!e->code &&
-        !(sa_field_read(t, live, number, &ret->number) &&
-          sa_field_read(t, live, time, &ret->time_ns) &&
-          sa_field_read(t, live, looked_at, &ret->looked_at) &&
-          sa_field_read(t, in_use, most, &ret->most) &&
-          sa_field_read(t, live, peaks, &ret->peaks) && sa_field_read(t, live, folds, &ret->folds)))
+    if (!e->code && !(sa_field_read(t, live, number, &ret->number) &&
+                      sa_field_read(t, live, time, &ret->time_ns) &&
+                      sa_field_read(t, live, looked_at, &ret->looked_at) &&
+                      sa_field_read(t, in_use, most, &ret->most) &&
+                      sa_field_read(t, live, peaks, &ret->peaks) &&
+                      sa_field_read(t, live, changes, &ret->changes)))
         sa_error_set(e, SA_EXIT_DAMAGED, "the library's data cannot be read");
     return !e->code;
 }
@@ -147,6 +148,7 @@ bool sa_peak_read(struct sa_target *t, const struct sa_table *table, struct sa_s
                   struct sa_live_copy *ret, int64_t *ret_time_ns, struct sa_error *e)
 {
     struct state state, after;
+    uint64_t still = 0; /* `changes` at both ends of the last reading */
 
     for (int i = 0; i < TIMES; i++) {
         bool now;
@@ -160,11 +162,15 @@ bool sa_peak_read(struct sa_target *t, const struct sa_table *table, struct sa_s
             (!now && !read_folded(t, table, stacks, ret, e)) || !read_state(t, table, &after, e))
             return false;
         *ret_time_ns = now ? 0 : (int64_t)state.time_ns;
-        if (!t->live || (memcmp(&state, &after, sizeof(state)) == 0 && state.folds % 2 == 0))
+        /* A thread that is stopped within a change leaves an odd number. */
+        if (!t->live || (memcmp(&state, &after, sizeof(state)) == 0 &&
+                         (after.changes % 2 == 0 || after.changes == still)))
             return true;
         free(ret->samples);
         memset(ret, 0, sizeof(*ret));
-        sa_time_wait(PAUSE * (1 << i));
+        still = after.changes == state.changes ? after.changes : 0;
+        if ((!still || still % 2) && i + 1 < TIMES)
+            sa_time_wait(PAUSE * (1 << i));
     }
     sa_error_set(e, SA_EXIT_DAMAGED, "the peak changes while it is read: use --stop");
     return false;

@@ -15,6 +15,12 @@
 SA_LAYOUT_USED struct sa_peak sa_peak;
 SA_START_DATA struct sa_in_use sa_in_use;
 
+/* When the caches of several CPUs are counted again. Atomic, relaxed; an update may be lost. */
+static struct {
+    uint64_t until_ns; /* of the coarse clock; 0: at any time */
+    int64_t bytes;     /* sa_in_use.bytes from which no count waits */
+} in_use_pause;
+
 /* What reports show. */
 SA_LAYOUT = {
     SA_LAYOUT_STATE("sa_peak", sa_peak, estimate_bytes),
@@ -50,7 +56,7 @@ SA_RARE bool sa_in_use_has_grown(void)
 
 void sa_in_use_note(int64_t bytes, int caches)
 {
-    int64_t peak = sa_load_relaxed(&sa_in_use.peak), part, high, alarm;
+    int64_t peak = sa_load_relaxed(&sa_in_use.peak), part, more, high, alarm;
 
     while (bytes > peak)
         if (sa_cas_relaxed(&sa_in_use.peak, &peak, bytes)) {
@@ -61,25 +67,29 @@ void sa_in_use_note(int64_t bytes, int caches)
     if (SA_UNLIKELY(alarm && peak >= alarm))
         in_use_ring(alarm);
     part = peak / SA_IN_USE_FRACTION;
-    sa_store_relaxed(&sa_in_use.next,
-                     sa_load_relaxed(&sa_in_use.given) + sa_max(part, SA_IN_USE_MIN * caches));
+    more = (int64_t)sa_max((size_t)part, SA_IN_USE_MIN * (size_t)caches);
+    sa_store_relaxed(&sa_in_use.next, sa_load_relaxed(&sa_in_use.given) + more);
     high = sa_load_relaxed(&sa_in_use.bytes) +
            sa_max(part, SA_IN_USE_MIN * sa_max(caches / SA_IN_USE_GROWN, 1));
     if (high > sa_load_relaxed(&sa_in_use.high))
         sa_store_relaxed(&sa_in_use.high, high);
-    if (caches > SA_IN_USE_FREE)
-        sa_store_relaxed(&sa_in_use.pause, sa_clock_ns() + SA_IN_USE_PAUSE * (unsigned)caches);
+    if (caches <= SA_IN_USE_FREE)
+        return;
+    sa_store_relaxed(&in_use_pause.bytes, sa_load_relaxed(&sa_in_use.bytes) + more);
+    sa_store_relaxed(&in_use_pause.until_ns,
+                     sa_clock_coarse_ns() + SA_IN_USE_PAUSE * (uint64_t)caches);
 }
 
 SA_RARE bool sa_in_use_must_wait(void)
 {
-    uint64_t pause = sa_load_relaxed(&sa_in_use.pause);
+    uint64_t until = sa_load_relaxed(&in_use_pause.until_ns);
+    int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
 
-    if (!pause || sa_load_relaxed(&sa_in_use.bytes) >= sa_load_relaxed(&sa_in_use.high) ||
-        sa_clock_ns() >= pause)
+    if (!until || bytes >= sa_load_relaxed(&in_use_pause.bytes) ||
+        bytes >= sa_load_relaxed(&sa_in_use.high))
         return false;
-    sa_store_relaxed(&sa_in_use.next, sa_load_relaxed(&sa_in_use.given) + SA_IN_USE_MIN);
-    return true;
+    /* A child in another time namespace may have a clock that is far behind. */
+    return until - sa_clock_coarse_ns() - 1 < SA_IN_USE_PAUSE_MAX;
 }
 
 SA_COLD void sa_in_use_restart(void)
@@ -87,7 +97,7 @@ SA_COLD void sa_in_use_restart(void)
     sa_store_relaxed(&sa_in_use.peak, 0);
     sa_store_relaxed(&sa_in_use.next, 0);
     sa_store_relaxed(&sa_in_use.high, 0);
-    sa_store_relaxed(&sa_in_use.pause, 0);
+    sa_store_relaxed(&in_use_pause.until_ns, 0);
 }
 
 void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)

@@ -21,11 +21,13 @@
  * The mark is too low by that much at most. With many caches both thresholds are higher
  * (SA_IN_USE_MIN, SA_IN_USE_GROWN), because the time of a count is proportional to the number of
  * caches. A count also fetches the lines of other CPUs' caches, about 1 us a CPU, and takes them
- * from those CPUs. With several caches the first condition therefore waits until SA_IN_USE_PAUSE
- * for each of them has passed since the last count. Until then the use can rise by what the caches
- * held. Sampling does not matter: a sampled block
- * counts with the size of its class, with or without a proxy, and a freed block in the sample
- * quarantine does not count.
+ * from those CPUs. With the caches of several CPUs, the first condition therefore waits for the
+ * next tick of the coarse clock, and for SA_IN_USE_PAUSE for each cache. It does not wait once its
+ * threshold more is given out, less what came back, than at the last count. What the caches held
+ * then may be in use meanwhile without being seen.
+ *
+ * Sampling does not matter: a sampled block counts with the size of its class, with or without a
+ * proxy, and a freed block in the sample quarantine does not count.
  */
 #ifndef SA_PAGE_HEAP_ACCOUNT_PEAK_H
 #define SA_PAGE_HEAP_ACCOUNT_PEAK_H
@@ -49,6 +51,9 @@ struct sa_peak {
 #define SA_IN_USE_FREE     2     /* with at most that many caches, of one CPU, no count waits */
 #define SA_IN_USE_PAUSE    25000 /* ns per counted cache */
 
+/* ns: a longer one is none. 40,000 caches have that much. */
+#define SA_IN_USE_PAUSE_MAX 1000000000ull
+
 struct sa_in_use {
     int64_t bytes;  /* atomic, relaxed: given out, cached or not */
     int64_t given;  /* the same: given out since the start; an update may be lost */
@@ -59,8 +64,6 @@ struct sa_in_use {
                        sets it (release) set `bell` before; the thread that finds it reached clears
                        it (acquire) */
     uint32_t *bell; /* a futex word, see sa_in_use_watch */
-    uint64_t pause; /* atomic, relaxed: the time (sa_clock_ns) until which the first condition
-                       waits; 0: it does not */
 } __attribute__((aligned(SA_CACHELINE)));
 
 extern struct sa_peak sa_peak;
@@ -91,8 +94,7 @@ SA_INLINE bool sa_in_use_may_be_peak(void)
  */
 void sa_in_use_note(int64_t bytes, int caches);
 
-/* With sa_in_use_may_be_peak: true if the count is to wait. It is put off until more is given out.
- */
+/* With sa_in_use_may_be_peak: true if the count is to wait. */
 bool sa_in_use_must_wait(void);
 
 /*

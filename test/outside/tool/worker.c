@@ -8,7 +8,7 @@
  *   storm     two threads allocate and free all the time
  *   mappings  splits and joins 600 mappings all the time
  *   work      allocates and frees for each byte that it reads, and says so
- *   replace   has 400 MB, frees half, and replaces the other half, one block after the other
+ *   replace   has 200 MB, frees half, and replaces the other half, one block after the other
  */
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@
 
 #define BLOCKS 20000
 #define LIVE   4000
-#define MANY   400000
+#define MANY   200000
 
 static void *blocks[BLOCKS];
 
