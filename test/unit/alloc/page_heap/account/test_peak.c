@@ -185,20 +185,22 @@ static void test_in_use_waits_between_counts(void **state)
     (void)state;
     for (int caches = SA_IN_USE_FREE; caches < 20; caches += 6) {
         uint64_t begin;
+        int waits = 0;
 
         memset(&sa_in_use, 0, sizeof(sa_in_use));
         sa_in_use_restart();
         sa_in_use_add(MIB(580));
         assert_true(sa_in_use_may_be_peak());
         assert_false(sa_in_use_must_wait());
-        begin = sa_clock_coarse_ns();
-        sa_in_use_note(MIB(500), caches);
-        if (caches <= SA_IN_USE_FREE) {
-            assert_int_equal(wait_for_count(), 0);
-            continue;
+        /* Once more if a tick has come between the count and the first look at the clock. */
+        for (int i = 0; i < 100 && !waits; i++) {
+            begin = sa_clock_coarse_ns();
+            sa_in_use_note(MIB(500), caches);
+            waits = wait_for_count();
+            assert_true(caches <= SA_IN_USE_FREE ||
+                        sa_clock_coarse_ns() - begin >= SA_IN_USE_PAUSE * (uint64_t)caches);
         }
-        assert_true(wait_for_count() > 0);
-        assert_true(sa_clock_coarse_ns() - begin >= SA_IN_USE_PAUSE * (uint64_t)caches);
+        assert_true(caches <= SA_IN_USE_FREE ? !waits : waits > 0);
     }
 }
 
