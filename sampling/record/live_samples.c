@@ -7,13 +7,12 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/layout.h"
-#include "alloc/base/size_class.h"
 #include "alloc/os/clock.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/thread.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/peak.h"
-#include "pagemap/pagemap.h"
+#include "sampling/record/sample_copies.h"
 #include "sampling/record/sample_records.h"
 
 #define FOLDED 64 /* gone samples that are added up at a time, to free their records */
@@ -305,52 +304,6 @@ void sa_live_remove(struct sa_sample *s, struct sa_stack *free_stack)
         sa_stack_unref(free_stack);
 }
 
-/* True if the proxy of a sample, which is lent, is free on its span at this moment. */
-static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
-{
-    long index = sa_class_index(&sa_size_classes.of[s->cls], (uintptr_t)s->proxy - span->start);
-
-    return index >= 0 && sa_load_relaxed(&span->bits) >> index & 1;
-}
-
-/* The free objects on the span of the proxy for each used one: the share of the block in the free
- * memory that used objects keep from other use. A lent proxy counts as used. */
-static double sample_waste(const struct sa_sample *s)
-{
-    const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
-    unsigned objects = span ? sa_load_relaxed(&span->objects) : 0,
-             used = span ? sa_load_relaxed(&span->live) : 0;
-
-    if (span && s->lent && proxy_is_free(s, span))
-        used++;
-    used = sa_min(used, objects); /* they were read one after the other */
-    return objects > 1 && used ? (double)(objects - used) / used : 0;
-}
-
-SA_RARE static void sample_copy(const struct sa_sample *s, struct sa_sample_copy *to, bool is_live)
-{
-    to->key = sa_sample_key(s);
-    to->samples = 1;
-    to->offset = s->offset;
-    to->hits = s->hits;
-    to->waste = is_live ? sample_waste(s) : 0;
-    to->start = is_live ? s->address : 0;
-    to->address = s->address;
-    to->tid = s->tid;
-    to->time_ns = s->time_ns;
-    to->number = s->number;
-    sa_stack_ref(s->stack);
-}
-
-static void folded_copy(const struct sa_bucket *bucket, struct sa_sample_copy *to)
-{
-    *to = (struct sa_sample_copy){.key = bucket->key,
-                                  .samples = bucket->samples,
-                                  .offset = bucket->offsets,
-                                  .hits = bucket->hits};
-    sa_stack_ref(bucket->key.stack);
-}
-
 /*
  * Maps memory for copies of all samples, and returns true with SAMPLES held. False, without
  * the lock, when out of memory. No analysis inside: it does not follow the result to the caller.
@@ -389,11 +342,11 @@ SA_RARE bool sa_live_copy(bool peak, struct sa_copied *ret)
         return false;
     for (const struct sa_sample *s = live.first; s; s = s->next)
         if (!peak || s->number <= live.peak_number)
-            sample_copy(s, &ret->samples[ret->count++], true);
+            sa_sample_copy_live(s, &ret->samples[ret->count++]);
     for (const struct sa_sample *s = peak ? live.gone : NULL; s; s = s->next)
-        sample_copy(s, &ret->samples[ret->count++], false);
+        sa_sample_copy_gone(s, &ret->samples[ret->count++]);
     for (size_t i = 0; peak && i < live.folded.count; i++)
-        folded_copy(&live.folded.buckets[i], &ret->samples[ret->count++]);
+        sa_sample_copy_sums(&live.folded.buckets[i], &ret->samples[ret->count++]);
     ret->time_ns = live.peak_time_ns;
     live_unlock();
     return true;
@@ -474,7 +427,7 @@ SA_RARE enum sa_stop sa_live_stop(uint64_t handle, struct sa_recording *ret,
         *ret = *r;
         for (const struct sa_sample *s = live.first;
              r->type == SALLOC_PROFILE_LIFETIMES && s && s->number > r->since; s = s->next)
-            sample_copy(s, &ret_censored->samples[ret_censored->count++], true);
+            sa_sample_copy_live(s, &ret_censored->samples[ret_censored->count++]);
         sa_recordings_end(handle);
         result = SA_STOPPED;
     }
