@@ -70,7 +70,6 @@ static void wait_for_end(void)
 static void *short_life(void *arg)
 {
     (void)arg;
-    wait_for_end();
     usleep(300000);
     return NULL;
 }
@@ -246,8 +245,9 @@ int main(int argc, char **argv)
     REQUIRE(argc == 2);
     if (strcmp(argv[1], "exit_main") == 0) {
         atexit(at_exit);
-        REQUIRE(pthread_create(&threads[0], NULL, short_life, NULL) == 0);
         check_say("ready");
+        wait_for_end();
+        REQUIRE(pthread_create(&threads[0], NULL, short_life, NULL) == 0);
         pthread_exit(NULL);
     }
     if (strcmp(argv[1], "close") == 0) {

@@ -302,7 +302,8 @@ class Control(unittest.TestCase):
     def test_exit_of_main_while_a_client_talks(self):
         process = self.start('exit_main')
         client = self.client(process)
-        process.stdin.close()  # the other thread ends soon
+        self.assertEqual(client.ask('get control'), 'ok on')
+        process.stdin.close()  # now main ends, and soon the other thread
         end = time.monotonic() + 3
         try:
             while client.ask('get control') and time.monotonic() < end:

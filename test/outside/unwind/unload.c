@@ -111,6 +111,8 @@ static void on_timer(int number)
     unsigned m = sa_unwind_libgcc(__builtin_dwarf_cfa(), libgcc, SA_STACK_MAX);
 
     (void)number;
+    if (!m) /* libgcc's first call was interrupted */
+        return;
     __atomic_fetch_add(&interrupted, 1, __ATOMIC_RELAXED);
     if (n < 2 || n != m || memcmp(own, libgcc, n * sizeof(*own)) != 0)
         __atomic_fetch_add(&disagreed, 1, __ATOMIC_RELAXED);
