@@ -201,7 +201,7 @@ static bool transfer_is_packed(size_t room)
 
 /* Slots for a stack: `room` of them in an arena, or a reserved mapping for the capacity. NULL: out
  * of memory. */
-static void **transfer_place(size_t room, size_t capacity)
+SA_RARE static void **transfer_place(size_t room, size_t capacity)
 {
     void **slots =
         transfer_is_packed(room)
@@ -213,7 +213,7 @@ static void **transfer_place(size_t room, size_t capacity)
 }
 
 /* Gives a stack at least `need` slots, up to its capacity; fewer if there is no memory. */
-SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need, size_t capacity)
+SA_RARE SA_NOINLINE static void transfer_grow(struct sa_transfer *t, size_t need, size_t capacity)
     SA_REQUIRES(SA_RANK_TRANSFER)
 {
     size_t before = transfer_room(t), mapped = transfer_is_packed(before) ? 0 : before;
@@ -366,7 +366,7 @@ SA_RARE static void transfer_drain(struct sa_transfer *t, unsigned cls, size_t n
     }
 }
 
-SA_RARE static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
+static void transfer_each(void (*visit)(struct sa_transfer *, unsigned cls))
 {
     for (unsigned n = 0; n < sa_transfer_shard_count(); n++) {
         struct sa_transfer *of = sa_transfer_shard(n);
@@ -429,7 +429,7 @@ void sa_transfer_validate(void)
 }
 #endif
 
-SA_RARE void sa_transfer_plunder(void)
+void sa_transfer_plunder(void)
 {
     sa_transfer_validate();
     transfer_each(transfer_plunder_one);

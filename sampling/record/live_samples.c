@@ -101,8 +101,7 @@ SA_RARE SA_NOINLINE static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
 {
     int i = 0;
 
-    if (live.gone_count < FOLDED)
-        return;
+    SA_DCHECK(live.gone_count >= FOLDED);
     for (; i < FOLDED; i++) {
         struct sa_sample *s = live.gone;
         struct sa_bucket_key key = sa_sample_key(s);
@@ -126,7 +125,7 @@ SA_RARE SA_NOINLINE static void live_fold(void) SA_REQUIRES(SA_RANK_SAMPLES)
 
 static struct sa_sample *live_take(void) SA_REQUIRES(SA_RANK_SAMPLES)
 {
-    if (!sa_sample_records_unused())
+    if (!sa_sample_records_unused() && SA_UNLIKELY(live.gone_count >= FOLDED))
         live_fold();
     return sa_sample_records_take();
 }

@@ -17,7 +17,7 @@ SA_START_DATA struct sa_in_use sa_in_use;
 
 /* When the caches of several CPUs are counted again. Atomic, relaxed; an update may be lost. */
 static struct {
-    uint64_t until_ns; /* of the coarse clock; 0: at any time */
+    uint64_t until_ns; /* of the coarse clock */
     int64_t bytes;     /* sa_in_use.bytes from which no count waits */
 } in_use_pause;
 
@@ -78,15 +78,15 @@ void sa_in_use_note(int64_t bytes, int caches)
     sa_store_relaxed(&in_use_pause.bytes, sa_load_relaxed(&sa_in_use.bytes) + more);
     sa_store_relaxed(&in_use_pause.until_ns,
                      sa_clock_coarse_ns() + SA_IN_USE_PAUSE * (uint64_t)caches);
+    sa_store_relaxed(&sa_in_use.waiting, 1);
 }
 
-SA_RARE bool sa_in_use_must_wait(void)
+SA_RARE bool sa_in_use_is_to_wait(void)
 {
     uint64_t until = sa_load_relaxed(&in_use_pause.until_ns);
     int64_t bytes = sa_load_relaxed(&sa_in_use.bytes);
 
-    if (!until || bytes >= sa_load_relaxed(&in_use_pause.bytes) ||
-        bytes >= sa_load_relaxed(&sa_in_use.high))
+    if (bytes >= sa_load_relaxed(&in_use_pause.bytes) || bytes >= sa_load_relaxed(&sa_in_use.high))
         return false;
     /* A child in another time namespace may have a clock that is far behind. */
     return until - sa_clock_coarse_ns() - 1 < SA_IN_USE_PAUSE_MAX;
@@ -97,7 +97,7 @@ SA_COLD void sa_in_use_restart(void)
     sa_store_relaxed(&sa_in_use.peak, 0);
     sa_store_relaxed(&sa_in_use.next, 0);
     sa_store_relaxed(&sa_in_use.high, 0);
-    sa_store_relaxed(&in_use_pause.until_ns, 0);
+    sa_store_relaxed(&sa_in_use.waiting, 0);
 }
 
 void sa_peak_note(unsigned heap, size_t used_bytes, size_t more_bytes)

@@ -64,6 +64,7 @@ struct sa_in_use {
                        sets it (release) set `bell` before; the thread that finds it reached clears
                        it (acquire) */
     uint32_t *bell; /* a futex word, see sa_in_use_watch */
+    uint64_t waiting; /* atomic, relaxed: 1: a count may have to wait */
 } __attribute__((aligned(SA_CACHELINE)));
 
 extern struct sa_peak sa_peak;
@@ -94,8 +95,14 @@ SA_INLINE bool sa_in_use_may_be_peak(void)
  */
 void sa_in_use_note(int64_t bytes, int caches);
 
+/* The same, where a count may have to wait. */
+bool sa_in_use_is_to_wait(void);
+
 /* With sa_in_use_may_be_peak: true if the count is to wait. */
-bool sa_in_use_must_wait(void);
+SA_INLINE bool sa_in_use_must_wait(void)
+{
+    return SA_UNLIKELY(sa_load_relaxed(&sa_in_use.waiting)) && sa_in_use_is_to_wait();
+}
 
 /*
  * Watches for a high-water mark of `more` bytes above the present one: the slow path that reaches
