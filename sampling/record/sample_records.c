@@ -7,7 +7,7 @@
 #include "alloc/base/layout.h"
 #include "pagemap/arena.h"
 
-#define BLOCK_BYTES 4096
+#define BLOCK_BYTES 2048
 #define RECORDS     ((BLOCK_BYTES - sizeof(void *)) / sizeof(struct sa_sample))
 
 struct sample_block {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for the records of samples. Records lie in blocks of a page, which are never released, so
+ * Memory for the records of samples. Records lie in blocks of 2 KiB, which are never released, so
  * that sallocctl reads many at a time. A record that is not in use is in the list of unused ones.
  *
  * The lock SAMPLES guards all of it; live_samples.c holds it.
