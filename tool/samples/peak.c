@@ -26,7 +26,7 @@ struct state {
     uint64_t number, time_ns;
     uint64_t looked_at, most; /* the high-water mark when the list changed last, and now */
     uint64_t peaks;           /* times that the peak moved */
-    uint64_t changes;         /* odd while records become part of sums */
+    uint64_t changes;         /* odd while the peak moves or records become part of sums */
 };
 
 struct folded {
@@ -169,7 +169,7 @@ bool sa_peak_read(struct sa_target *t, const struct sa_table *table, struct sa_s
         free(ret->samples);
         memset(ret, 0, sizeof(*ret));
         still = after.changes == state.changes ? after.changes : 0;
-        if ((!still || still % 2) && i + 1 < TIMES)
+        if (after.peaks == state.peaks && (!still || still % 2) && i + 1 < TIMES)
             sa_time_wait(PAUSE * (1 << i));
     }
     sa_error_set(e, SA_EXIT_DAMAGED, "the peak changes while it is read: use --stop");
