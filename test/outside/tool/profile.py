@@ -141,10 +141,7 @@ def case_peak(test):
     own, outside = worker.own_profile(), test.outside(worker.pid, '-t', 'peak')
     same(outside, own, COUNTS)
     now = test.outside(worker.pid)
-    column = [name for name, _ in now.types].index('inuse_space')
-    peak_column = [name for name, _ in own.types].index('inuse_space')
-    live = sum(values[column] for _, values, _ in now.samples)
-    assert sum(values[peak_column] for _, values, _ in own.samples) > live * 1.2
+    assert in_use(own) > in_use(now) * 1.2
     assert [c for c in outside.comments if c.startswith('time ')] == [c for c in own.comments if c.startswith('time ')]
     if shutil.which('gcore'):
         same(test.outside(test.core(worker.pid), '-t', 'peak'), own, COUNTS)
@@ -154,11 +151,7 @@ def case_peak(test):
 def case_replaced(test):
     """A peak whose samples are freed and added up while they are read: none counts twice, and none is left out."""
     worker = Worker(test, [test.worker, 'replace'], interval=2048)
-    def total(*arguments):
-        profile = test.outside(worker.pid, '-t', 'peak', *arguments)
-        column = [name for name, _ in profile.types].index('inuse_space')
-        return sum(values[column] for _, values, _ in profile.samples)
-    readings = [total(*stop) for stop in (['--stop'], [], ['--stop'], [], [], ['--stop'])]
+    readings = [in_use(test.outside(worker.pid, '-t', 'peak', *stop)) for stop in (['--stop'], [], ['--stop'], [], [], ['--stop'])]
     assert all(abs(bytes_ / readings[-1] - 1) < 0.001 for bytes_ in readings), readings
     worker.end()
 
