@@ -68,11 +68,11 @@ SA_STATIC_ASSERT(TRANSFER_OBJECTS < 1 << 14, "counts fit");
 
 /*
  * A sole stack, the only one of its class, holds at most 1/8 of the least capacity, or a batch, at
- * first.
- * It may hold all of it once objects did not fit and a CPU then found the stack short of objects.
- * It goes back to 1/8 if no CPU takes an object between two plunders. Arrays that grow leave blocks
- * behind in one class after the other that no thread allocates again; those are better in spans,
- * which become free. Shards do not do this: there, a CPU lacks what another CPU has given up.
+ * first. It may hold the whole capacity once objects did not fit and a CPU then found the stack
+ * short of objects. It goes back to 1/8 if no CPU takes an object between two plunders. Arrays that
+ * grow leave blocks behind in one class after the other that no thread allocates again; those are
+ * better in spans, which become free. Shards do not do this: there, a CPU lacks what another CPU
+ * has given up.
  */
 #define SHORT_FRACTION 8
 

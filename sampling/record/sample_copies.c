@@ -8,7 +8,7 @@
 #include "pagemap/pagemap.h"
 
 /* True if the proxy of a sample, which is lent, is free on its span at this moment. */
-SA_RARE static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
+static bool proxy_is_free(const struct sa_sample *s, const struct sa_span *span)
 {
     long index = sa_class_index(&sa_size_classes.of[s->cls], (uintptr_t)s->proxy - span->start);
 
@@ -17,7 +17,7 @@ SA_RARE static bool proxy_is_free(const struct sa_sample *s, const struct sa_spa
 
 /* The free objects on the span of the proxy for each used one: the share of the block in the free
  * memory that used objects keep from other use. A lent proxy counts as used. */
-SA_RARE static double sample_waste(const struct sa_sample *s)
+static double sample_waste(const struct sa_sample *s)
 {
     const struct sa_span *span = s->proxy ? sa_pagemap_span((uintptr_t)s->proxy) : NULL;
     unsigned objects = span ? sa_load_relaxed(&span->objects) : 0,
@@ -29,7 +29,7 @@ SA_RARE static double sample_waste(const struct sa_sample *s)
     return objects > 1 && used ? (double)(objects - used) / used : 0;
 }
 
-SA_RARE void sa_sample_copy_gone(const struct sa_sample *s, struct sa_sample_copy *ret)
+void sa_sample_copy_gone(const struct sa_sample *s, struct sa_sample_copy *ret)
 {
     ret->key = sa_sample_key(s);
     ret->samples = 1;
@@ -44,14 +44,14 @@ SA_RARE void sa_sample_copy_gone(const struct sa_sample *s, struct sa_sample_cop
     sa_stack_ref(s->stack);
 }
 
-SA_RARE void sa_sample_copy_live(const struct sa_sample *s, struct sa_sample_copy *ret)
+void sa_sample_copy_live(const struct sa_sample *s, struct sa_sample_copy *ret)
 {
     sa_sample_copy_gone(s, ret);
     ret->waste = sample_waste(s);
     ret->start = s->address;
 }
 
-SA_RARE void sa_sample_copy_sums(const struct sa_bucket *bucket, struct sa_sample_copy *ret)
+void sa_sample_copy_sums(const struct sa_bucket *bucket, struct sa_sample_copy *ret)
 {
     *ret = (struct sa_sample_copy){.key = bucket->key,
                                    .samples = bucket->samples,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of single samples, for snapshots (snapshot/profile_snapshot.h). A copy holds a reference
+ * Copies of single samples, for snapshots and recordings. A copy holds a reference
  * to its stack. The caller holds the lock SAMPLES, which guards what is copied.
  */
 #ifndef SA_SAMPLING_RECORD_SAMPLE_COPIES_H

@@ -95,7 +95,7 @@ SA_INLINE bool sa_in_use_may_be_peak(void)
  */
 void sa_in_use_note(int64_t bytes, int caches);
 
-/* The same, where a count may have to wait. */
+/* The part of sa_in_use_must_wait for programs on several CPUs. */
 bool sa_in_use_is_to_wait(void);
 
 /* With sa_in_use_may_be_peak: true if the count is to wait. */
