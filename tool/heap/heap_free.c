@@ -45,7 +45,9 @@ static bool read_stack(struct caches *c, uint64_t slots, uint64_t count)
     for (uint64_t i = 0; i < count; i++) {
         struct sa_block block;
 
-        if (sa_heap_block(h, c->slots[i], &block) && block.start == c->slots[i])
+        /* Not of a mixed span, which counts as one block. */
+        if (sa_heap_block(h, c->slots[i], &block) && block.span->of_class &&
+            block.start == c->slots[i])
             sa_heap_set_bit(h->free, block.bit);
     }
     return true;
