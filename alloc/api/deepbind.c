@@ -53,7 +53,7 @@ SA_COLD static dlopen_function deepbind_find(void)
     return f;
 }
 
-SA_EXPORT DEEPBIND_TAIL_CALLS void *dlopen(const char *path, int flags)
+SA_EXPORT SA_RARE DEEPBIND_TAIL_CALLS void *dlopen(const char *path, int flags)
 {
     dlopen_function f = sa_load_relaxed(&real_dlopen);
 

@@ -19,6 +19,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/os/thread.h"
 #include "sampling/stack/unwind.h"
+#include "sampling/stack/unwind_generated.h"
 
 #include <string.h>
 #include <unwind.h>
@@ -111,13 +112,28 @@ SA_RARE unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned max
 }
 
 #ifdef SA_DEBUG
+/* Whether a stack may go on, or not, after so many addresses: above generated code. */
+static bool is_cut(const uintptr_t *pc, unsigned n)
+{
+#ifdef SA_UNWIND_FAST
+    for (unsigned i = 0; i < n; i++)
+        if (sa_unwind_is_generated(pc[i]))
+            return true;
+#else
+    (void)pc;
+    (void)n;
+#endif
+    return false;
+}
+
 /* Whether a walk through the frames of the allocator gives the same stack. */
 static bool is_same(const uintptr_t *pc, unsigned n, unsigned max)
 {
     uintptr_t other[SA_STACK_MAX];
 
-    return capture(sa_thread.caller, false, other, max) == n &&
-           memcmp(pc, other, n * sizeof(*pc)) == 0;
+    unsigned m = capture(sa_thread.caller, false, other, max), common = n < m ? n : m;
+
+    return memcmp(pc, other, common * sizeof(*pc)) == 0 && (n == m || is_cut(pc, common));
 }
 #endif
 

@@ -7,9 +7,8 @@
  * broken chain of frames thus ends the walk. (libgcc follows it.)
  *
  * The top is not known on some stacks, such as those of coroutines, whose last return address may
- * be anything. There the walk asks the kernel, before it reads a page, whether the page can be
- * read. To make that rare, each thread remembers how deep its own stack was when a walk came to its
- * end.
+ * be anything. There the walk asks the kernel whether a page can be read, before it reads the page.
+ * To make that rare, each thread remembers how deep its own stack was at the end of a walk.
  */
 #include "sampling/stack/unwind.h"
 
@@ -22,6 +21,7 @@
 #include "alloc/os/thread.h"
 #include "sampling/stack/unwind_cache.h"
 #include "sampling/stack/unwind_cfi.h"
+#include "sampling/stack/unwind_generated.h"
 #include "sampling/stack/unwind_object.h"
 #include "sampling/stack/unwind_trace_cache.h"
 
@@ -32,14 +32,18 @@
 #define FRAME_MAX ((uintptr_t)1 << 30) /* bytes. A longer frame means that the chain is broken */
 #define RED_ZONE  128                  /* bytes below rsp that code may use (System V ABI) */
 #define PAGE      ((uintptr_t)4096)
-#define NEAR_TOP                                                                                   \
-    ((uintptr_t)65536) /* bytes: the outermost frame of a thread is this near the top */
+#define NEAR_TOP  ((uintptr_t)65536) /* bytes: so near the top is a thread's outermost frame */
 
 extern void *__libc_stack_end SA_WEAK;
 
 /* A frame of the walk. */
 struct cursor {
-    uintptr_t pc, sp, bp;
+    union {
+        struct sa_unwind_registers at;
+        struct {
+            uintptr_t pc, sp, bp;
+        };
+    };
     uintptr_t r10;      /* known only if exact */
     uintptr_t top;      /* the stack ends here, or below */
     uintptr_t start;    /* sp at the beginning, or after the last change of stacks */
@@ -252,11 +256,6 @@ SA_RARE static bool leave_signal(struct cursor *c, uint64_t rule)
     return true;
 }
 
-/* The part of a cursor that changes from one usual frame to the next. */
-struct state {
-    uintptr_t pc, sp, bp;
-};
-
 struct walk {
     struct cursor c;
     uintptr_t frame, *pc; /* arguments of sa_unwind_fast */
@@ -265,6 +264,7 @@ struct walk {
     unsigned n;     /* addresses stored in pc[] */
     bool found;     /* `frame` was reached */
     bool whole;     /* false: only libgcc can go on */
+    bool generated; /* it is at code that nothing describes */
 };
 
 /* Begins a walk: in sa_unwind_fast (exact), or right after the call that entered w->frame. */
@@ -275,6 +275,7 @@ SA_INLINE void walk_begin(struct walk *w, uintptr_t pc, uintptr_t sp, uintptr_t 
     w->inner = w->n = 0;
     w->found = !exact;
     w->whole = true;
+    w->generated = false;
     if (w->found && w->max)
         w->pc[w->n++] = pc;
 }
@@ -300,6 +301,7 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
         remember_stack(&w->c);
         return false;
     default:
+        w->generated = true;
         return false;
     }
     w->found = w->found || w->c.sp >= w->frame;
@@ -315,7 +317,7 @@ SA_INLINE bool walk_step(struct walk *w, uint64_t rule)
  * As leave_frame, for usual frames: those whose CFA is an offset from rsp or rbp, below the limit.
  * False: the frame is another one, and *state has no meaning.
  */
-SA_INLINE bool leave_usual_frame(struct state *state, uint64_t rule, uintptr_t limit)
+SA_INLINE bool leave_usual_frame(struct sa_unwind_registers *state, uint64_t rule, uintptr_t limit)
 {
     uintptr_t cfa = state->sp + (uintptr_t)((int64_t)rule >> 32), at;
 
@@ -361,7 +363,7 @@ SA_NOINLINE static bool is_object(uintptr_t pc, uint64_t rule)
 SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_trace *trace,
                                     uint64_t *ret_rule, bool *ret_followed)
 {
-    struct state state = {w->c.pc, w->c.sp, w->c.bp}, next;
+    struct sa_unwind_registers state = w->c.at, next;
     uintptr_t limit = w->c.top < w->c.readable ? w->c.top : w->c.readable, frame = w->frame;
     uintptr_t *pc = w->pc + w->n, *pc_end = w->pc + w->max;
     const struct sa_trace_cache_step *step = trace->step;
@@ -396,9 +398,7 @@ SA_NOINLINE static bool walk_follow(struct walk *w, const struct sa_trace *trace
             break;
     }
     if (state.sp != w->c.sp) {
-        w->c.pc = state.pc;
-        w->c.sp = state.sp;
-        w->c.bp = state.bp;
+        w->c.at = state;
         w->c.exact = false;
         w->inner = (unsigned)(step - trace->step);
         w->found = state.sp >= frame;
@@ -432,6 +432,15 @@ SA_NOINLINE static void walk_and_remember(struct walk *w, struct sa_trace *trace
 
     walk_on(w, 0, &recorded);
     sa_trace_cache_set(trace, &recorded);
+}
+
+/* Walks on from generated code, to the end. */
+SA_RARE SA_NOINLINE static void walk_generated(struct walk *w)
+{
+    bool own = is_own(w->c.top) && pages_between(w->c.start, w->c.top) <= sa_thread.stack_pages;
+
+    if (w->found && !w->c.exact)
+        w->n = sa_unwind_generated(w->c.at, w->c.top, own, w->pc, w->n, w->max);
 }
 
 /* Returns the trace of the walks that begin as this one does, or NULL if `frame` is not a frame of
@@ -478,6 +487,8 @@ SA_NOINLINE bool sa_unwind_fast(const void *frame, bool rbp_saved, uintptr_t *pc
         walk_and_remember(&w, trace);
     else if (goes_on)
         walk_on(&w, rule, NULL);
+    if (SA_UNLIKELY(w.generated))
+        walk_generated(&w);
     /* In a static program without an index of .eh_frame, nothing describes even the frames of the
      * allocator. The return address below `frame` is known nevertheless. */
     if (!w.found && max && w.frame > w.c.sp && in_frame(&w.c, w.frame - 8, w.c.top))

@@ -111,7 +111,7 @@ static bool is_program(const struct link_map *map)
     return map && !map->l_prev && map->l_name && !*map->l_name;
 }
 
-static bool find_permanent(uintptr_t address, struct sa_unwind_object *ret)
+bool sa_unwind_object_find_permanent(uintptr_t address, struct sa_unwind_object *ret)
 {
     for (unsigned i = 0; i < PERMANENT; i++)
         if (sa_load_acquire(&permanent[i].state) == KNOWN && is_in(&permanent[i].object, address)) {
@@ -209,7 +209,7 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
     struct sa_loaded_object found;
     struct build_id id = {NULL, 0};
 
-    if (find_permanent(address, ret))
+    if (sa_unwind_object_find_permanent(address, ret))
         return true;
     if (!sa_loaded_object_find(address, &found))
         return false;
@@ -217,7 +217,7 @@ bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret)
     ret->end = found.end;
     ret->bias = found.map ? found.map->l_addr : 0;
     ret->eh_index = found.eh_index;
-    ret->permanent = false; /* find_permanent says true from the next search on */
+    ret->permanent = false; /* sa_unwind_object_find_permanent says true next time */
     if (find_seen(ret))
         return true;
     ret->identity = identity(ret, found.map, &id);
@@ -238,6 +238,13 @@ SA_RARE bool sa_unwind_object_has_code(const struct sa_unwind_object *o, uintptr
             bytes <= p[i].p_memsz - (address - (o->bias + p[i].p_vaddr)))
             return true;
     return false;
+}
+
+SA_RARE bool sa_unwind_object_has_headers(const struct sa_unwind_object *o)
+{
+    unsigned count;
+
+    return headers(o, &count);
 }
 
 /* An entry of the index in PT_GNU_EH_FRAME: offsets from its start, sorted by address. */

@@ -35,6 +35,9 @@ enum sa_unwind_found {
 /* Stores the object that has the address in *ret. False: no object has it. */
 bool sa_unwind_object_find(uintptr_t address, struct sa_unwind_object *ret);
 
+/* The same among the permanent objects that a search has found before. Reads no object. */
+bool sa_unwind_object_find_permanent(uintptr_t address, struct sa_unwind_object *ret);
+
 /* Stores the last frame description entry that begins at or before the address. The caller checks
  * that it covers the address. */
 enum sa_unwind_found sa_unwind_object_fde(const struct sa_unwind_object *object, uintptr_t address,
@@ -47,5 +50,9 @@ uint64_t sa_unwind_object_fde_identity(const struct sa_unwind_object *object, ui
 /* Returns whether [address, address + bytes) is readable code of the object. */
 bool sa_unwind_object_has_code(const struct sa_unwind_object *object, uintptr_t address,
                                uintptr_t bytes);
+
+/* Returns whether the object's program headers are at hand. They are not where the loader knows its
+ * segments one by one. */
+bool sa_unwind_object_has_headers(const struct sa_unwind_object *object);
 
 #endif

@@ -274,7 +274,7 @@ static struct sa_span *heap_alloc(struct sa_huge_heap *h, size_t pages, size_t a
         before = sa_huge_heap_used(h);
         if (s)
             got = heap_place(h, s, pages, align, dense);
-        if (got)
+        if (got && h->refault_credit)
             sa_huge_heap_refaulted(h, before);
         *ret_over = h->over;
     }

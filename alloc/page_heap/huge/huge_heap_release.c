@@ -86,7 +86,7 @@ static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAG
                         h->in_use_pages);
 }
 
-void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
+SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
 {
     size_t used = sa_huge_heap_used(h),
            missing = used > before ? sa_min(used - before, h->refault_credit) : 0;

@@ -50,7 +50,8 @@ bool sa_huge_heap_extend(struct sa_huge_heap *h, struct sa_span *s, size_t pages
         h->in_use_pages += more;
         sa_pagemap_set_ends(s);
         h->stats.extended++;
-        sa_huge_heap_refaulted(h, before);
+        if (h->refault_credit)
+            sa_huge_heap_refaulted(h, before);
         sa_huge_heap_note(h);
         if (limited) /* there was room before: bytes over the limit stay */
             sa_huge_heap_grew(h, before);

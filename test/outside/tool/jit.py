@@ -15,6 +15,11 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from profile import Profile, Worker, functions, run_case  # noqa: E402  # pylint: disable=wrong-import-order
 
+with open('/proc/self/status', encoding='ascii') as status:
+    filtered = re.search(r'^Seccomp:\s*[12]', status.read(), re.M)
+# Where stacks go on above generated code, whatever their depth.
+WHOLE = os.uname().machine == 'x86_64' and not filtered and [int(n) for n in os.confstr('CS_GNU_LIBC_VERSION').split()[1].split('.')[:2]] >= [2, 35]
+
 NAMED = {'LazyCompile:*first a.js:1:10', 'second_function', 'whole page'}
 
 
@@ -30,10 +35,13 @@ def names(test, what, *more):
 
 
 def check(found):
-    """Each of the four functions has called malloc 500 times; the last one has no name."""
+    """Each of five functions has called malloc 500 times. One has no name. One has no frame pointer, so stacks end there."""
     numbers = [name for name in found if name.startswith('0x')]
     assert {name: found.get(name) for name in NAMED} == dict.fromkeys(NAMED, 500), found
     assert len(numbers) == 1 and found[numbers[0]] == 500 and numbers[0].endswith('005' if os.uname().machine == 'x86_64' else '00b'), found
+    assert found.get('no frame') == 500
+    if WHOLE:
+        assert 2000 <= found.get('main', 0) < 2100, found
     assert not [name for name in found if 'unfinished' in name or 'replaced' in name], found
 
 
@@ -94,16 +102,16 @@ def case_damaged(test):
     try:
         with open(path, 'rb') as f:
             base = int(f.read().split()[0], 16)
-        cases = [(b'', 0), (b'\n' * 1000, 0), (b'x' * 100000, 0), (b'0 ffffffffffffffff \x1b[31m\xff\n', 4), (b'%x ffffffffffffffff all\n' % base, 4),
+        cases = [(b'', 0), (b'\n' * 1000, 0), (b'x' * 100000, 0), (b'0 ffffffffffffffff \x1b[31m\xff\n', 5), (b'%x ffffffffffffffff all\n' % base, 5),
                  (b'%x 0 none\n%x\n%x 10\n%x 10 \n' % ((base,) * 4), 0), (b'fffffffffffffff0 ffffffffffffffff wraps\n', 0),
-                 (b'%x 40 ' % base + b'n' * 100000 + b'\n', 1), (b'0 ffffffffffffffff all\n' * 200000, 4), (b'0x 0x x\n10000000000000000000 40 long\n', 0)]
+                 (b'%x 40 ' % base + b'n' * 100000 + b'\n', 1), (b'0 ffffffffffffffff all\n' * 200000, 5), (b'0x 0x x\n10000000000000000000 40 long\n', 0)]
         for text, named in cases:
             with open(path, 'wb') as f:
                 f.write(text)
             start = time.monotonic()
             found = names(test, str(worker.pid))
             numbers = sum(name.startswith('0x') for name in found)
-            assert numbers == 4 - named, (text[:100], found)
+            assert numbers == 5 - named, (text[:100], found)
             assert all(name.isprintable() and len(name) <= 1024 for name in found) and time.monotonic() - start < 20, found
     finally:
         os.remove(path)
@@ -139,6 +147,41 @@ def case_container(test):
     pid = max(pid for pid in children(worker.pid) if os.readlink('/proc/%d/exe' % pid).endswith(os.path.basename(test.jit)))
     assert not os.path.exists(map_of(pid))
     check(names(test, str(pid)))
+
+
+NODE = '''
+const kept = [];
+function makeBuffer(n) { return Buffer.alloc(n, 1); }
+function fill() { for (let i = 0; i < 2000; i++) kept.push(makeBuffer(20000)); }
+fill();
+console.log("ready");
+process.stdin.resume();
+'''
+
+
+def case_node(test):
+    """Functions of JavaScript between those of C++, from the first to the last."""
+    node = shutil.which('node')
+    version = subprocess.run([node, '--version'], stdout=subprocess.PIPE, check=True).stdout if node else b''
+    if not WHOLE or int((re.match(rb'v(\d+)', version) or [0, 0])[1]) < 20:
+        sys.exit(77)
+    script = os.path.join(test.folder, 'made.js')
+    with open(script, 'w', encoding='utf-8') as f:
+        f.write(NODE)
+    worker = Worker(test, [node, '--perf-basic-prof', '--interpreted-frames-native-stack', script], interval=65536, cwd=test.folder)
+    try:
+        path = os.path.join(test.folder, 'x.collapsed')
+        test.run('profile', '-o', path, str(worker.pid))
+        with open(path, encoding='utf-8') as f:
+            stacks = [line.rsplit(' ', 1) for line in f]
+        made = [(stack.split(';'), int(amount)) for stack, amount in stacks if re.search(r'JS:\S*makeBuffer', stack)]
+        assert sum(amount for _, amount in made) > 30e6, stacks[:5]
+        for frames, _ in made:
+            names = [next((i for i, frame in enumerate(frames) if re.search(name, frame)), -1)
+                     for name in ('^main$|__libc_start', '^JS:.*fill ', '^JS:.*makeBuffer ', 'AllocateUninitialized|NodeArrayBuffer|Malloc|alloc')]
+            assert 0 <= names[0] < names[1] < names[2], frames
+    finally:
+        os.remove(map_of(worker.pid))
 
 
 def main(library, tool, worker, static, jit, case):

@@ -6,6 +6,7 @@
  */
 #include "sampling/stack/stack.h"
 #include "sampling/stack/unwind.h"
+#include "sampling/stack/unwind_cfi.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,6 +77,22 @@ static void print(int fd, const char *what, const uintptr_t *pc, unsigned n)
     }
 }
 
+/* Whether nothing describes the code of a frame. libgcc ends there; the fast unwinder goes on by
+ * the frame pointer. */
+static bool is_undescribed(uintptr_t pc)
+{
+    struct sa_unwind_object o;
+
+    return !sa_unwind_object_find(pc - 1, &o) || sa_unwind_rule(&o, pc - 1) == SA_RULE_NONE;
+}
+
+/* Whether the stacks are the same, as far as libgcc goes. */
+static bool agree(const uintptr_t *own, unsigned n, const uintptr_t *libgcc, unsigned m)
+{
+    return n >= m && memcmp(own, libgcc, m * sizeof(*own)) == 0 &&
+           (n == m || (m && is_undescribed(libgcc[m - 1])));
+}
+
 __attribute__((noinline)) static void compare(const void *frame)
 {
     uintptr_t own[SA_STACK_MAX], libgcc[SA_STACK_MAX];
@@ -104,7 +121,7 @@ __attribute__((noinline)) static void compare(const void *frame)
             print(fd, "libgcc only", libgcc, m);
             close(fd);
         }
-    } else if (n != m || memcmp(own, libgcc, n * sizeof(*own)) != 0) {
+    } else if (!agree(own, n, libgcc, m)) {
         if (__atomic_fetch_add(&sums.differ, 1, __ATOMIC_RELAXED) < 10 &&
             (fd = open_report()) >= 0) {
             print(fd, "own", own, n);
