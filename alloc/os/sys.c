@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system calls of sys.h. The only variables belong to sa_sys_has_filter and
- * sa_sys_copy_memory. */
+/* The system calls of sys.h. The only variable belongs to sa_sys_copy_memory. */
 #include "alloc/os/sys.h"
 
 #include "alloc/base/atomic.h"
+#include "alloc/base/bits.h"
 #include "alloc/base/syscall.h"
 #include "alloc/os/filter.h"
 
@@ -106,7 +106,7 @@ bool sa_sys_is_readable(const void *p)
     return sa_syscall(SYS_futex, word, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, word, 0) != -EFAULT;
 }
 
-SA_RARE long sa_sys_copy_memory(void *to, const void *from, size_t bytes)
+SA_RARE long sa_sys_copy_memory(uint32_t tid, void *to, const void *from, size_t bytes)
 {
     static unsigned char can; /* atomic, relaxed; 0: not known yet */
     enum { YES = 1, NO };
@@ -117,7 +117,7 @@ SA_RARE long sa_sys_copy_memory(void *to, const void *from, size_t bytes)
         sa_store_relaxed(&can, sa_sys_has_filter() ? NO : YES);
     if (sa_load_relaxed(&can) == NO || sa_filtered())
         return -EPERM;
-    copied = sa_syscall(SYS_process_vm_readv, sa_sys_tid(), &local, 1, &remote, 1, 0);
+    copied = sa_syscall(SYS_process_vm_readv, tid, &local, 1, &remote, 1, 0);
     if (copied == -EPERM || copied == -ENOSYS)
         sa_store_relaxed(&can, NO);
     return copied;
@@ -182,20 +182,30 @@ long sa_sys_read_file(const char *path, char *buf, size_t cap)
 SA_RARE bool sa_sys_has_filter(void)
 {
     static const char field[] = "\nSeccomp:\t"; /* 0: none */
-    static char text[4096];                     /* stacks may be small */
-    static uint32_t busy;                       /* atomic: 1: text is in use */
-    uint32_t idle = 0;
-    bool none = false;
+    enum { FIELD = sizeof(field) - 1 };
+    char text[512], *at = NULL; /* stacks may be small */
+    size_t kept = 0;
+    long fd, got = 0;
 
-    if (sa_filtered() || !sa_cas_acquire(&busy, &idle, 1))
+    if (sa_filtered())
         return true;
-    if (sa_sys_read_file("/proc/self/status", text, sizeof(text)) > 0) {
-        const char *at = strstr(text, field);
+    fd = sa_syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return true;
+    while (!at && (got = sa_syscall(SYS_read, fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+        kept += (size_t)got;
+        text[kept] = '\0';
+        at = strstr(text, field);
+        if (!at || !at[FIELD]) { /* the rest of it may be in what is read next */
+            size_t rest = sa_min(kept, (size_t)FIELD);
 
-        none = at && at[sizeof(field) - 1] == '0';
+            memmove(text, text + kept - rest, rest);
+            kept = rest;
+            at = NULL;
+        }
     }
-    sa_store_release(&busy, 0);
-    return !none;
+    sa_syscall(SYS_close, fd);
+    return !at || at[FIELD] != '0';
 }
 
 SA_RARE int sa_sys_open(const char *path, int flags, int mode)

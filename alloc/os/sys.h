@@ -32,9 +32,10 @@ int sa_sys_mprotect(void *p, size_t bytes, int prot);
 int sa_sys_msync(void *p, size_t bytes, int flags);
 bool sa_sys_is_readable(const void *p); /* whether the word at p can be read */
 
-/* Copies memory of the process that may not be there. Returns the bytes that could be read, or an
- * error; behind a filter, also one from before the program's start, always an error. */
-long sa_sys_copy_memory(void *to, const void *from, size_t bytes);
+/* Copies memory of the process that may not be there. tid: the calling thread's. Returns the bytes
+ * that could be read, or an error; behind a filter, also one from before the program's start,
+ * always an error. */
+long sa_sys_copy_memory(uint32_t tid, void *to, const void *from, size_t bytes);
 void *sa_sys_mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, void *target);
 int sa_sys_membarrier(int command, unsigned flags, int cpu);
 /* Does nothing behind a filter. */

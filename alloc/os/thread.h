@@ -46,10 +46,13 @@ struct sa_thread {
     uint8_t sampling;     /* inside the sampler: its own allocations are not sampled */
     const void *caller;   /* frame of the allocator's caller, see api/entry.h; NULL: not known */
     uint8_t caller_kind;  /* enum salloc_allocation_kind and SA_CALLER_... bits */
-    uint8_t stack_first;  /* see sampling/stack/unwind_fast.c */
+    uint8_t stack_first;  /* enum below; see sampling/stack/unwind_fast.c */
     uint16_t stack_pages; /* the same */
     uint32_t number;      /* number of the thread, see sa_sample_thread; 0: none yet */
 };
+
+/* Values of stack_first: whether this is the first thread of the process. */
+enum { SA_THREAD_UNKNOWN, SA_THREAD_FIRST, SA_THREAD_OTHER };
 
 /* In area.vfork: the process is a copy that a child of vfork has made by fork. */
 #define SA_VFORK_OWN 0x80000000u

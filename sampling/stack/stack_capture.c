@@ -112,28 +112,28 @@ SA_RARE unsigned sa_stack_capture(const void *frame, uintptr_t *pc, unsigned max
 }
 
 #ifdef SA_DEBUG
-/* Whether a stack may go on, or not, after so many addresses: above generated code. */
-static bool is_cut(const uintptr_t *pc, unsigned n)
+/* Returns how many addresses of a stack do not depend on what could be read: up to the first one in
+ * generated code. */
+static unsigned sure_part(const uintptr_t *pc, unsigned n)
 {
 #ifdef SA_UNWIND_FAST
     for (unsigned i = 0; i < n; i++)
         if (sa_unwind_is_generated(pc[i]))
-            return true;
+            return i + 1;
 #else
     (void)pc;
-    (void)n;
 #endif
-    return false;
+    return n;
 }
 
 /* Whether a walk through the frames of the allocator gives the same stack. */
 static bool is_same(const uintptr_t *pc, unsigned n, unsigned max)
 {
     uintptr_t other[SA_STACK_MAX];
+    unsigned sure = sure_part(pc, n);
 
-    unsigned m = capture(sa_thread.caller, false, other, max), common = n < m ? n : m;
-
-    return memcmp(pc, other, common * sizeof(*pc)) == 0 && (n == m || is_cut(pc, common));
+    return sure_part(other, capture(sa_thread.caller, false, other, max)) == sure &&
+           memcmp(pc, other, sure * sizeof(*pc)) == 0;
 }
 #endif
 

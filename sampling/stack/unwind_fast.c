@@ -32,7 +32,10 @@
 #define FRAME_MAX ((uintptr_t)1 << 30) /* bytes. A longer frame means that the chain is broken */
 #define RED_ZONE  128                  /* bytes below rsp that code may use (System V ABI) */
 #define PAGE      ((uintptr_t)4096)
-#define NEAR_TOP  ((uintptr_t)65536) /* bytes: so near the top is a thread's outermost frame */
+/* Bytes to the top of a thread's stack, from its outermost frame: at most NEAR_TOP. From another
+ * stack: at least NEAR_SELF, as libc makes none below PTHREAD_STACK_MIN. */
+#define NEAR_TOP  ((uintptr_t)65536)
+#define NEAR_SELF ((uintptr_t)12288)
 
 extern void *__libc_stack_end SA_WEAK;
 
@@ -80,9 +83,6 @@ static uintptr_t stack_top(uintptr_t sp)
     return sp < thread && thread < top ? thread : top;
 }
 
-/* Values of sa_thread.stack_first: whether this is the first thread of the process. */
-enum { THREAD_UNKNOWN, THREAD_FIRST, THREAD_OTHER };
-
 /*
  * Returns whether a top is that of the thread's own stack. False: also if that is not known yet.
  * The first thread's control block is not above its stack, and may lie right above that of a
@@ -92,7 +92,7 @@ static bool is_own(uintptr_t top)
 {
     bool first = &__libc_stack_end && top == (uintptr_t)__libc_stack_end;
 
-    return sa_thread.stack_first == (first ? THREAD_FIRST : THREAD_OTHER);
+    return sa_thread.stack_first == (first ? SA_THREAD_FIRST : SA_THREAD_OTHER);
 }
 
 /* Returns the pages from that of `low` to the top. All addresses of a page have the same number. */
@@ -127,13 +127,13 @@ SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
  * That stack exists for as long as the thread does. */
 static void remember_stack(const struct cursor *c)
 {
-    uintptr_t pages = pages_between(c->start, c->top);
+    uintptr_t pages = pages_between(c->start, c->top), left = c->top - c->sp;
 
-    if (SA_LIKELY(pages <= sa_thread.stack_pages) || c->sp > c->top || c->top - c->sp > NEAR_TOP)
+    if (SA_LIKELY(pages <= sa_thread.stack_pages) || c->sp > c->top || left > NEAR_TOP)
         return;
-    if (sa_thread.stack_first == THREAD_UNKNOWN)
-        sa_thread.stack_first = sa_sys_is_first_thread() ? THREAD_FIRST : THREAD_OTHER;
-    if (is_own(c->top))
+    if (sa_thread.stack_first == SA_THREAD_UNKNOWN)
+        sa_thread.stack_first = sa_sys_is_first_thread() ? SA_THREAD_FIRST : SA_THREAD_OTHER;
+    if (is_own(c->top) && (left <= NEAR_SELF || sa_thread.stack_first == SA_THREAD_FIRST))
         sa_thread.stack_pages = (uint16_t)(pages < UINT16_MAX ? pages : UINT16_MAX);
 }
 

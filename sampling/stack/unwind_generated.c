@@ -43,6 +43,7 @@ struct chain {
     struct sa_unwind_registers at;
     uintptr_t top;
     bool own;
+    uint32_t tid;             /* 0: not asked for yet */
     const uintptr_t *trusted; /* addresses of the walk before the first generated code */
     unsigned trusted_count;
     uintptr_t from; /* address of window[0] */
@@ -69,7 +70,8 @@ static bool chain_read(struct chain *c, uintptr_t at, uintptr_t *ret)
         return true;
     }
     if (at < c->from || (at - c->from) / WORD >= c->words) {
-        copied = sa_sys_copy_memory(c->window, (const void *)at,
+        c->tid = c->tid ? c->tid : sa_sys_tid();
+        copied = sa_sys_copy_memory(c->tid, c->window, (const void *)at,
                                     bytes < sizeof(c->window) ? bytes : sizeof(c->window));
         c->from = at;
         c->words = copied > 0 ? (unsigned)copied / WORD : 0;

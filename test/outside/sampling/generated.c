@@ -3,11 +3,12 @@
  * Generated code that allocates, with anything in the register of the frame pointer. Proves that a
  * walk of such a stack reads nothing that may go away, and asks nothing behind a filter.
  *
- * usage: generated unmapped | closed | filter LIBRARY
+ * usage: generated unmapped | closed | below | filter LIBRARY
  *   unmapped  the register points from a coroutine's stack into memory that another thread maps and
  *             unmaps all the time
  *   closed    the return address there is in a library that another thread opens and closes
- *   filter    behind a filter that ends the process at calls that are not allowed
+ *   below     the register points behind a coroutine's stack that lies right below a thread's small
+ * one filter    behind a filter that ends the process at calls that are not allowed
  */
 #include "include/salloc/profile.h"
 #include "test/outside/check.h"
@@ -165,6 +166,63 @@ static void closed(void)
     pthread_join(thread, NULL);
 }
 
+/* Calls a function on another stack, of which it is the outermost frame, as its description says.
+ */
+void on_stack(void *stack, void (*body)(void));
+__asm__(".text\n"
+        ".type on_stack, @function\n"
+        "on_stack:\n"
+        "    .cfi_startproc\n"
+        "    .cfi_undefined rip\n"
+        "    push %rbx\n"
+        "    mov %rsp, %rbx\n"
+        "    mov %rdi, %rsp\n"
+        "    call *%rsi\n"
+        "    mov %rbx, %rsp\n"
+        "    pop %rbx\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size on_stack, .-on_stack\n");
+
+static function *generated;
+
+static void few(void)
+{
+    allocate(100);
+}
+
+static void from_generated(void)
+{
+    char *here = __builtin_frame_address(0);
+
+    for (size_t offset = 0; offset < 60000; offset += 1024)
+        generated(100, allocate, NULL, here + offset);
+}
+
+static void *small_thread(void *top)
+{
+    for (int i = 0; i < 20; i++)
+        on_stack(top, few);
+    on_stack(top, from_generated);
+    return NULL;
+}
+
+static void below(void)
+{
+    const size_t guard = 4096, bytes = 16384 + 4096; /* of the thread's stack */
+    char *stack = make_stack(), *top = stack + STACK_BYTES;
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    generated = generate();
+    REQUIRE(mprotect(top, guard, PROT_NONE) == 0);
+    REQUIRE(pthread_attr_init(&attributes) == 0);
+    REQUIRE(pthread_attr_setstack(&attributes, top + guard, bytes) == 0);
+    REQUIRE(pthread_create(&thread, &attributes, small_thread, top) == 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
 #define ALLOW(number)                                                                              \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
@@ -204,6 +262,8 @@ int main(int argc, char **argv)
         unmapped();
     else if (strcmp(argv[1], "closed") == 0)
         closed();
+    else if (strcmp(argv[1], "below") == 0)
+        below();
     else
         filter();
     return check_end();
