@@ -20,6 +20,7 @@
 #include "alloc/maintain/group_limit.h"
 #include "alloc/maintain/sample_rates.h"
 #include "alloc/maintain/soft_limit.h"
+#include "alloc/middle/central_mix.h"
 #include "alloc/middle/topology.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/clock.h"
@@ -256,6 +257,13 @@ static void maintain_defragment(void) SA_INSIDE_GATE
     sa_store_relaxed(&maintain.kicked_freed, sa_page_heap_freed(&sa_page_heap_ordinary));
 }
 
+/* Empties the CPU caches if they keep mixed spans from being used. */
+SA_RARE static void maintain_drain_for_mixed(void)
+{
+    if (sa_central_mix_drain_is_due(sa_cpu_cache_limit() * (size_t)sa_cpu_cache_count()))
+        sa_cpu_cache_drain(-1);
+}
+
 void sa_maintenance_poll(uint64_t now)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
@@ -266,6 +274,8 @@ void sa_maintenance_poll(uint64_t now)
 
     if (SA_UNLIKELY(sa_load_relaxed(&sa_limits.soft_due)))
         sa_soft_limit_enforce();
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_central_mix_shakes)))
+        maintain_drain_for_mixed();
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();

@@ -18,9 +18,12 @@
  * The sum over all classes is computed only if the whole footprint shows that it may be large
  * enough. The footprint also has whole free hugepages, caches and records.
  *
- * Objects in transfer caches keep their spans from becoming sparse. For every SHAKE_BYTES that come
- * from mixed spans, the transfer caches therefore pass on what no CPU has taken meanwhile, as they
- * do at maintenance.
+ * Objects in caches keep their spans from becoming sparse, and free runs apart. For every
+ * SHAKE_BYTES that come from mixed spans, the transfer caches therefore pass on what no CPU has
+ * taken meanwhile, as they do at maintenance. The CPU caches, whose objects may be of sizes that
+ * the program no longer uses, are emptied for every DRAIN_FACTOR times the bytes that they may
+ * hold; so no more than a part of what comes from mixed spans goes back there. And the page heap
+ * keeps few free pages meanwhile: pages that mixed spans have given up seldom serve others.
  */
 #include "alloc/middle/central_mix.h"
 
@@ -30,8 +33,10 @@
 #include "alloc/middle/central_emptied.h"
 #include "alloc/middle/central_spans.h"
 #include "alloc/middle/mixed_spans.h"
+#include "alloc/os/clock.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/footprint.h"
+#include "alloc/page_heap/account/heap_types.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 
@@ -44,9 +49,10 @@
 
 #define CONVERT_MAX 4
 
-#define SHAKE_BYTES (1ul << 20)
+#define SHAKE_BYTES  (1ul << 20)
+#define DRAIN_FACTOR 2
 
-size_t sa_central_mix_unshaken;
+size_t sa_central_mix_unshaken, sa_central_mix_shakes;
 
 /* A span is sparse if at most 1/4 of its objects are in use. */
 #define SPARSE_FRACTION 4
@@ -231,6 +237,7 @@ SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n)
     if (sa_mixed_use == SA_MIXED_OFF || sa_hardening.on ||
         sa_size_classes.of[cls].size > SA_MIXED_MAX || !mix_is_due(strained))
         return 0;
+    sa_store_relaxed(&sa_page_heap_lean_ns, sa_clock_coarse_ns() + SA_LEAN_NS);
     got = sa_mixed_take(cls, end, n);
     for (int i = 0; !got && i < CONVERT_MAX && mix_convert(strained); i++)
         got = sa_mixed_take(cls, end, n);
@@ -245,5 +252,16 @@ SA_RARE bool sa_central_mix_shake_is_due(void)
     if (sa_load_relaxed(&sa_central_mix_unshaken) < SHAKE_BYTES)
         return false;
     sa_store_relaxed(&sa_central_mix_unshaken, 0);
+    sa_add_relaxed(&sa_central_mix_shakes, 1);
+    return true;
+}
+
+SA_RARE bool sa_central_mix_drain_is_due(size_t bytes)
+{
+    size_t shakes = sa_load_relaxed(&sa_central_mix_shakes);
+
+    if (shakes < DRAIN_FACTOR * bytes / SHAKE_BYTES + 1)
+        return false;
+    sa_store_relaxed(&sa_central_mix_shakes, 0);
     return true;
 }

@@ -39,4 +39,11 @@ extern size_t sa_central_mix_unshaken;
 /* Whether so much came from mixed spans that the transfer caches should pass on idle objects. */
 bool sa_central_mix_shake_is_due(void);
 
+/* How often that was so, since the CPU caches were emptied for the same reason. Atomic, relaxed. */
+extern size_t sa_central_mix_shakes;
+
+/* Whether so much came from mixed spans that the CPU caches, which may hold `bytes`, should be
+ * emptied. */
+bool sa_central_mix_drain_is_due(size_t bytes);
+
 #endif

@@ -406,7 +406,7 @@ SA_RARE void sa_sampler_release_large(struct sa_span *span)
     sampler_remove(sampler_claim(span), sampler_free_stack(sa_live_wants_free_stacks()));
 }
 
-bool sa_sampler_quarantine_large(struct sa_span *span, bool empty)
+SA_RARE bool sa_sampler_quarantine_large(struct sa_span *span, bool empty)
 {
     struct sa_sample *s = sampler_claim(span);
     bool quarantine = s->selected && sa_sample_quarantine_wants(sa_span_bytes(span));

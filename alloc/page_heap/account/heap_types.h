@@ -51,6 +51,12 @@ enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
  * of fork. */
 extern unsigned char sa_page_heap_swings;
 
+/* Until this time the ordinary heap keeps few free pages, because much memory is wasted: classes
+ * take blocks from mixed spans. Atomic, relaxed; in ns of the coarse clock; written by whoever
+ * takes such a block. */
+extern uint64_t sa_page_heap_lean_ns;
+#define SA_LEAN_NS 1000000000ull
+
 /* Free memory that stays unneeded for this long is released. */
 #define SA_RELEASE_NS 2000000000ull
 

@@ -24,6 +24,11 @@
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
 #define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
 
+/* While memory is wasted (heap_is_lean), no more than this is kept, or this part of what is in
+ * use. */
+#define LEAN_PAGES    (1ul << 20 >> SA_PAGE_SHIFT)
+#define LEAN_FRACTION 16
+
 /* Refaults from which on the heap keeps so much memory, after the program has freed all, that a
  * thread should release it in case the program does nothing more. */
 #define SWING_PAGES (16ul << 20 >> SA_PAGE_SHIFT)
@@ -43,6 +48,7 @@ static const struct sa_filler_least at_once = {2 * BREAK_MIN, BREAK_MIN}, by_tim
 #define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
 
 SA_START_DATA unsigned char sa_page_heap_swings;
+uint64_t sa_page_heap_lean_ns;
 
 static void *hugepage_address(size_t hugepage)
 {
@@ -76,11 +82,18 @@ SA_RARE static size_t heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_R
     return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MAX)) : used;
 }
 
+/* Whether the heap keeps little, because much memory is wasted. */
+static bool heap_is_lean(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    return h->now_ns < sa_load_relaxed(&sa_page_heap_lean_ns);
+}
+
 /* Free backed pages between spans, in hugepages and regions that are partly used. They are no
- * surplus, but time releases them if they stay unused. At most as many as are in use. */
+ * surplus, but time releases them if they stay unused. At most as many as are in use; none if
+ * memory is short, or wasted. */
 static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    return sa_limits_active()
+    return sa_limits_active() || heap_is_lean(h)
                ? 0
                : sa_min(sa_huge_filler_backed(&h->filler) + sa_huge_regions_backed(h->regions),
                         h->in_use_pages);
@@ -109,6 +122,8 @@ SA_RARE static size_t heap_surplus(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_P
     /* At most twice the peak of the last second: no more can have been in use and missing. */
     h->refaults = sa_min(h->refaults, sa_max(EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
     keep = sa_min(keep, sa_max(SPARE_PAGES, h->in_use_pages / 2) + h->refaults);
+    if (heap_is_lean(h))
+        keep = sa_min(keep, sa_max(LEAN_PAGES, h->in_use_pages / LEAN_FRACTION));
     keep = sa_max(keep, needed * SA_HUGE_PAGES); /* release_pages does not release these */
     h->cache.ceiling = keep / SA_HUGE_PAGES;
     if (h->refused)

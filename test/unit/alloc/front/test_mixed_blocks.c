@@ -3,7 +3,7 @@
  * Blocks on mixed spans by way of the slow paths, while other threads take, free and resize blocks
  * on the same spans: no lookup fails, no two blocks overlap, and nothing is left at the end. All
  * the time; and beyond a soft limit, where fuller spans become mixed, while pages of free objects
- * go back.
+ * go back. And caches do not keep blocks there of sizes that are no longer used.
  */
 #include "alloc/base/size_class.h"
 #include "alloc/front/slow_path.h"
@@ -17,7 +17,9 @@
 #include "test/support/start.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define THREADS 4
 #define SLOTS   512  /* that threads use in the first test */
@@ -155,9 +157,40 @@ static void test_threads_beyond_a_limit(void **state)
     sa_limits_set(SA_LIMIT_SOFT, SA_NO_LIMIT);
 }
 
+/* What is in caches goes back while other sizes come from mixed spans, a multiple of what the
+ * caches may hold. */
+static void test_caches_give_back_what_is_not_used(void **state)
+{
+    enum { OLD = 512, NEW = 1152 };
+    const unsigned cls = sa_size_class_find(OLD);
+    size_t cpus = (size_t)sysconf(_SC_NPROCESSORS_CONF),
+           most = 4 * TEST_CACHE_LIMIT * cpus + (8 << 20);
+    size_t n = most / NEW, **blocks = malloc(n * sizeof(*blocks));
+
+    (void)state;
+    assert_non_null(blocks);
+    sa_mixed_use = SA_MIXED_ALWAYS;
+    for (int i = 0; i < SLOTS; i++)
+        slots[i] = make(OLD);
+    for (int i = 0; i < SLOTS; i++) {
+        sa_front_free_aligned(slots[i], 0);
+        slots[i] = NULL;
+    }
+    assert_true(sa_mixed_objects(cls) > 0);
+    for (size_t i = 0; i < n; i++)
+        blocks[i] = make(NEW);
+    assert_int_equal(sa_mixed_objects(cls), 0);
+    for (size_t i = 0; i < n; i++)
+        sa_front_free_aligned(blocks[i], 0);
+    free(blocks);
+    sa_mixed_use = SA_MIXED_AUTO;
+    finish_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_caches_give_back_what_is_not_used),
         cmocka_unit_test(test_threads_share_mixed_spans),
         cmocka_unit_test(test_threads_beyond_a_limit),
     };
