@@ -173,9 +173,10 @@ def case_refuse(test):
     worker.end()
 
 
-def names_of(text):
-    """Names and labels of samples."""
-    return [line.rsplit(' ', 1)[0] for line in text.splitlines() if not line.startswith('#')]
+def names_of(text, workers):
+    """Names and labels of samples of these processes: others come and go."""
+    own = re.compile('[{,]pid="(%s)"' % '|'.join(str(worker.pid) for worker in workers))
+    return [line.rsplit(' ', 1)[0] for line in text.splitlines() if own.search(line)]
 
 
 def case_metrics(test):
@@ -202,8 +203,8 @@ def case_metrics(test):
         # Without the parts of the heap, the same metrics of the whole process.
         whole = server.get('/metrics', Accept=accept)[1].decode('ascii')
         of_parts = re.compile('salloc_hugepages_|.*,(class|cpu)="')
-        assert names_of(whole) == [name for name in names_of(text) if not of_parts.match(name)]
-        assert len(names_of(whole)) < len(names_of(text)) / 5
+        assert names_of(whole, workers) == [name for name in names_of(text, workers) if not of_parts.match(name)]
+        assert 0 < len(names_of(whole, workers)) < len(names_of(text, workers)) / 5
     for worker in workers:
         worker.end()
     server.end()
