@@ -103,7 +103,7 @@ static double slope_of(const double *y, int n, double *ret_half)
     return slope;
 }
 
-static double points[POINTS_MAX]; /* RSS over live */
+static double points[POINTS_MAX]; /* RSS without the table, over live */
 
 static void judge(int count, double seconds)
 {
@@ -148,7 +148,7 @@ int main(void)
         for (int i = 0; i < THREADS; i++)
             pthread_join(threads[i], NULL);
         if (count < POINTS_MAX)
-            points[count++] = (double)check_status("VmRSS") * 1024 / (double)live;
+            points[count++] = ((double)check_status("VmRSS") * 1024 - sizeof(slots)) / (double)live;
     }
     judge(count, seconds);
     return check_end();

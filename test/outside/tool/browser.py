@@ -100,7 +100,7 @@ class Browser:
     def accessible(self):
         """[(role, name)] of all that assistive technology is told of."""
         nodes = self.call('Accessibility.getFullAXTree')['nodes']
-        return [(n['role']['value'], n.get('name', {}).get('value', '')) for n in nodes if not n['ignored'] and 'role' in n]
+        return [(n['role']['value'], n.get('name', {}).get('value', '').strip()) for n in nodes if not n['ignored'] and 'role' in n]
 
     def complaints(self):
         """What the console has, and exceptions."""

@@ -35,6 +35,11 @@ def case_hostile(test):
     print(result.stdout)
 
 
+def known(functions):
+    """Functions of a place; an address without one has none."""
+    return [f for f in functions if not re.match(r'\S+\+0x[0-9a-f]+$', f)]
+
+
 def sums_by_names(profile, metric):
     """{names, root first: sum} and {addresses: sum} of a metric."""
     column = [name for name, _ in profile.types].index(metric)
@@ -43,7 +48,7 @@ def sums_by_names(profile, metric):
         if not values[column]:
             continue
         where = [profile.locations[i] for i in reversed(ids)]
-        name = ';'.join(f.replace(';', ':') for _, _, functions in where for f in (functions or ['?']))
+        name = ';'.join(f.replace(';', ':') for _, _, functions in where for f in (known(functions) or ['?']))
         names[name] = names.get(name, 0) + values[column]
         address = tuple(a + 1 for _, a, _ in reversed(where))
         addresses[address] = addresses.get(address, 0) + values[column]
