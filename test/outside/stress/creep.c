@@ -25,9 +25,9 @@ enum {
 };
 
 #define PERIOD      4.0  /* seconds of a thread's life, and from one measurement to the next */
-#define RATIO_MAX   1.25 /* memory over live */
+#define RATIO_MAX   1.25 /* memory over live ... */
+#define CPUS_MAX    4    /* ... on at most so many CPUs */
 #define STUDENT     3.92 /* quantile 0.9995 of Student's distribution, 18 degrees of freedom */
-#define CPUS_MAX    4    /* for which that holds */
 #define LONG_RUN    600.0
 #define WARM_UP     0.25 /* of the run */
 #define SIZE_MAX_OF (256 << 10)
@@ -137,7 +137,7 @@ int main(void)
     start = check_now();
     for (int i = 0; i < 4 * SLOTS; i++)
         replace(&state);
-    for (int turn = 1; (now = check_now()) < start + seconds; turn++) {
+    while ((now = check_now()) < start + seconds) {
         struct work works[THREADS];
         pthread_t threads[THREADS];
 

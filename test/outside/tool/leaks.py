@@ -214,13 +214,18 @@ def clean(test, pid, name):
     assert report.samples > 100 and report.lost == 0, report.text
 
 
+def start_redis(test, *options, **more):
+    """A server that is ready, on the socket `redis`."""
+    process = test.start(['redis-server', '--port', '0', '--unixsocket', 'redis', '--save', '', *options], **more)
+    while b'eady to accept' not in process.stdout.readline():
+        assert process.poll() is None
+    return process
+
+
 def case_redis(test):
     if not shutil.which('redis-server') or not shutil.which('redis-cli'):
         sys.exit(77)
-    process = test.start(['redis-server', '--port', '0', '--unixsocket', 'redis', '--save', '', '--enable-debug-command',
-                          'local'], interval=64)
-    while b'eady to accept' not in process.stdout.readline():
-        assert process.poll() is None
+    process = start_redis(test, '--enable-debug-command', 'local', interval=64)
     cli = ['redis-cli', '-s', os.path.join(test.folder, 'redis')]
     subprocess.run([*cli, 'debug', 'populate', '10000'], stdout=subprocess.DEVNULL, check=True, timeout=60)
     for i in range(50):
@@ -255,24 +260,34 @@ def case_sqlite(test):
     test.end(process)
 
 
-def case_nginx(test):
-    if not shutil.which('nginx') or not shutil.which('curl'):
-        sys.exit(77)
+def start_nginx(test, server, **more):
+    """A server that is ready, on `socket`. server: what its block of the configuration says."""
     folder = test.folder
     with open(os.path.join(folder, 'conf'), 'w', encoding='ascii') as f:
-        f.write('daemon off; user root; pid %s/pid; error_log %s/log; events { worker_connections 256; }\n'
-                'http { access_log off; server { listen unix:%s/socket; location / { return 200 hello; } } }\n'
-                % (folder, folder, folder))
-    process = test.start(['nginx', '-e', folder + '/log', '-c', folder + '/conf'], interval=64)
+        f.write('daemon off; user root; worker_processes 2; pid %s/pid; error_log %s/log; events { worker_connections 256; }\n'
+                'http { access_log off; server { listen unix:%s/socket; %s } }\n' % (folder, folder, folder, server))
+    process = test.start(['nginx', '-e', folder + '/log', '-c', folder + '/conf'], interval=64, **more)
     for _ in range(100):
         time.sleep(0.05)
         if os.path.exists(folder + '/socket'):
             break
+    return process
+
+
+def children_of(pid):
+    with open('/proc/%d/task/%d/children' % (pid, pid), encoding='ascii') as f:
+        return f.read().split()
+
+
+def case_nginx(test):
+    if not shutil.which('nginx') or not shutil.which('curl'):
+        sys.exit(77)
+    folder = test.folder
+    process = start_nginx(test, 'location / { return 200 hello; }')
     for _ in range(20):
         subprocess.run(['curl', '-s', '--unix-socket', folder + '/socket', 'http://x/'], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
-    with open('/proc/%d/task/%d/children' % (process.pid, process.pid), encoding='ascii') as f:
-        workers = f.read().split()
+    workers = children_of(process.pid)
     assert workers
     for pid in [str(process.pid)] + workers:
         clean(test, pid, 'nginx')

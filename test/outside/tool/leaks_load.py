@@ -17,7 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from leaks import Test  # noqa: E402  # pylint: disable=wrong-import-order
+from leaks import Test, children_of, start_nginx, start_redis  # noqa: E402  # pylint: disable=wrong-import-order
 
 SECONDS = float(os.environ.get('SALLOC_TEST_SECONDS') or 5)
 INTERVAL = 512  # bytes: some thousand samples in use
@@ -118,9 +118,7 @@ def stop(pid):
 
 
 def run_redis(test, conf):
-    process = test.start(['redis-server', '--port', '0', '--unixsocket', 'redis', '--save', ''], interval=INTERVAL, conf=conf)
-    while b'eady to accept' not in process.stdout.readline():
-        assert process.poll() is None
+    process = start_redis(test, interval=INTERVAL, conf=conf)
     load = Load(test, 'redis-server')
     feeder = feed(lambda n: quietly(['redis-cli', '-s', 'redis', 'eval', REDIS, '0', str(n)], test.folder))
     while load.left() > 0:
@@ -161,23 +159,16 @@ def run_sqlite(test, conf):
 
 def run_nginx(test, conf):
     folder = test.folder
-    with open(os.path.join(folder, 'conf'), 'w', encoding='ascii') as f:
-        f.write('daemon off; user root; worker_processes 2; pid %s/pid; error_log %s/log; events { worker_connections 256; }\n'
-                'http { access_log off; server { listen unix:%s/socket; gzip on; gzip_types *; root %s; location /hello { return 200 hello; }\n'
-                'location /up { proxy_pass http://unix:%s/socket:/hello; } } }\n' % ((folder,) * 5))
     with open(os.path.join(folder, 'big.txt'), 'w', encoding='ascii') as f:
         f.write(''.join(map(str, range(30000))))
     os.chmod(folder, 0o755)
-    process = test.start(['nginx', '-e', folder + '/log', '-c', folder + '/conf'], interval=64, conf=conf)
-    while not os.path.exists(folder + '/socket'):
-        assert process.poll() is None
-        time.sleep(0.05)
+    process = start_nginx(test, 'gzip on; gzip_types *; root %s; location /hello { return 200 hello; }\n'
+                          'location /up { proxy_pass http://unix:%s/socket:/hello; }' % (folder, folder), conf=conf)
     load = Load(test, 'nginx')
     curl = ['curl', '-sf', '--compressed', '--unix-socket', 'socket'] + ['http://x/' + what for what in ('up', 'big.txt', 'hello') * 20]
     feeder = feed(lambda n: quietly(curl, folder))
     while load.left() > 0:
-        with open('/proc/%d/task/%d/children' % (process.pid, process.pid), encoding='ascii') as f:
-            load.ask([str(process.pid)] + f.read().split())
+        load.ask([str(process.pid)] + children_of(process.pid))
     stop(feeder)
     process.terminate()
     process.wait()
