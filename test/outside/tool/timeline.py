@@ -55,10 +55,10 @@ def case_agree(test):
     # While much changes: the sums of the line are those of the moments.
     worker = churn(test, 1, 16384)
     with subprocess.Popen([test.tool, 'flame', '--every', '0.2', '--for', '3', '-o', page, str(worker.pid)]) as process:
-        for _ in range(6):
+        while process.poll() is None:
             ask(worker, b'grow')
-            time.sleep(0.2)
-        assert process.wait(timeout=60) == 0
+            time.sleep(0.1)
+        assert process.returncode == 0
     assert moments(page)[0] >= 5, moments(page)
     tab = open_page(test, page)
     differ = tab.js('''moments.times.map((_, at) => {
@@ -70,7 +70,7 @@ def case_agree(test):
             line.samples === all.samples && near(bands.reduce((a, b) => a + b, 0), all.value); })''')
     assert differ == [True] * moments(page)[0], differ
     totals = tab.js('moments.times.map((_, at) => timeLine.totals[at].value)')
-    assert max(totals) > 1.02 * totals[0], totals
+    assert len(set(totals)) > 2, totals
     # It shows the moment with the most first.
     tab.open(page)
     assert tab.js('state.moment') == totals.index(max(totals))
