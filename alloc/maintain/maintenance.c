@@ -190,6 +190,7 @@ static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINT
     more = sa_page_heap_tick(&sa_page_heap_ordinary, now);
     more |= sa_page_heap_tick(&sa_page_heap_sampled, now);
     maintain_steady(now);
+    sa_vm_unmap_refused(); /* if nothing else maps or unmaps, it would stay */
     sa_store_relaxed(&background.more, more);
     if (more) /* the next pass comes soon after the program's next allocation */
         sa_cpu_cache_kick();
@@ -318,6 +319,7 @@ SA_RARE unsigned long sa_maintenance_release(unsigned long bytes)
     } while (given < bytes && got >= slice && !sa_fork_gate_is_closed());
     if (given < bytes)
         given += sa_page_heap_release(&sa_page_heap_sampled, bytes - given);
+    sa_vm_unmap_refused();
     sa_lock_release(&maintain.lock, SA_RANK_MAINTAIN);
     return given;
 }

@@ -124,6 +124,12 @@ SA_COLD static void stuck_retry(void)
     }
 }
 
+void sa_vm_unmap_refused(void)
+{
+    if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
+        stuck_retry();
+}
+
 /* Behind a filter, the flags are those of libc's malloc: vsftpd's filter ends the process at
  * others. */
 static int map_flags(void)
@@ -140,8 +146,7 @@ static void *map_counted(void *hint, size_t bytes, const char *name, uint64_t *c
     void *p;
 
     SA_DCHECK(bytes && VM_ALIGNED(bytes) && VM_ALIGNED(hint));
-    if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
-        stuck_retry();
+    sa_vm_unmap_refused();
     p = sa_sys_mmap(hint, bytes, PROT_READ | PROT_WRITE, map_flags());
     if (!p) {
         sa_add_relaxed(&sa_vm.map_failures, 1);
@@ -205,8 +210,7 @@ SA_RARE static void unmap_counted(void *p, size_t bytes, uint64_t *count)
     struct stuck *s = p;
 
     SA_DCHECK(bytes && VM_ALIGNED(p) && VM_ALIGNED(bytes) && sa_load_relaxed(count) >= bytes);
-    if (SA_UNLIKELY(sa_load_relaxed(&stuck)))
-        stuck_retry();
+    sa_vm_unmap_refused();
     if (SA_LIKELY(try_unmap(p, bytes, count)))
         return;
     if (sa_sys_is_readable(p)) { /* else it cannot hold the record, and stays */

@@ -41,8 +41,12 @@ void sa_vm_secret(uint64_t *ret, unsigned count);
 void *sa_vm_map(void *hint, size_t bytes, const char *name);
 
 /* Unmaps memory. The kernel may refuse, because unmapping the middle of a mapping makes one more:
- * then later calls try again. */
+ * then later calls try again, of this function, of those that map, and of sa_vm_unmap_refused. */
 void sa_vm_unmap(void *p, size_t bytes);
+
+/* Tries again to unmap what the kernel refused to unmap. Costs one read of a word if there is
+ * nothing. */
+void sa_vm_unmap_refused(void);
 
 /* As sa_vm_map, anywhere, for a table of which a part is used: all bytes count as reserved at
  * first. */

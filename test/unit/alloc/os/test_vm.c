@@ -251,6 +251,17 @@ static void test_vm_unmap_that_is_refused(void **state)
     assert_int_equal(sa_vm_mapped_bytes(), before);
     for (int i = 0; i < 3; i++)
         assert_true(mincore(p[i] + 3 * page, page, &there) == -1 || more == p[i] + 3 * page);
+    more = sa_vm_map(NULL, page, "salloc:test");
+    munmap_fails = true;
+    sa_vm_unmap(more, page);
+    sa_vm_unmap_refused();
+    assert_int_equal(sa_vm_mapped_bytes(), before + page);
+    munmap_fails = false;
+    sa_vm_unmap_refused();
+    assert_int_equal(sa_vm_mapped_bytes(), before);
+    munmaps = 0;
+    sa_vm_unmap_refused();
+    assert_int_equal(munmaps, 0);
 }
 
 static void test_vm_move_takes_pages_along(void **state)
