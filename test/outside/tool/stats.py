@@ -88,10 +88,12 @@ def case_static(test):
 def case_modes(test):
     """Caches of threads; checks of the hardened mode; limits; another interval of sampling; no samples."""
     for conf in (',per_cpu:off', ',hardening:on,quarantine:1m', ',soft_limit:1g,hard_limit:2g,release_rate:1m',
-                 ',sample_interval:0', ',mixed_spans:always', ',maintenance_thread:on', ',transparent_hugepages:always'):
+                 ',sample_interval:0', ',mixed_spans:always', ',maintenance_thread:on', ',hugepages:always'):
         worker = StatsWorker(test, [test.worker, 'still'], conf=conf)
         own = worker.own_page()
         same_text(test.run('stats', str(worker.pid)).stdout, own)
+        for key in re.findall(r',(\w+):', conf):
+            assert '\nPARAMETER salloc_%s ' % key in own, key
         if 'per_cpu' in conf:
             assert 'caches are per thread: ' in own
         worker.end()
