@@ -37,9 +37,9 @@ static int run(const void *options, int operand_count, char **operands)
         sa_row_print(&rows.rows[i], stdout);
     if (rows.refused)
         fprintf(stderr,
-                "sallocctl: may not read %zu processes; 'sallocctl profile PID' says "
-                "why\n",
-                rows.refused);
+                "sallocctl: processes that may not be read: %zu; 'sallocctl profile %d' says why "
+                "of one\n",
+                rows.refused, (int)rows.refused_pid);
     damaged = rows.damaged;
     sa_rows_free(&rows);
     if (fflush(stdout) != 0)

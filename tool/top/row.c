@@ -149,7 +149,10 @@ static bool take_row(pid_t pid, enum sa_exit code, const char *data, size_t byte
             return false;
         memcpy(&rows->rows[rows->count++], data, bytes);
     }
-    rows->refused += code == SA_EXIT_REFUSED;
+    if (code == SA_EXIT_REFUSED) {
+        rows->refused++;
+        rows->refused_pid = pid;
+    }
     if (code == SA_EXIT_VERSION || code == SA_EXIT_DAMAGED) {
         rows->damaged++;
         if (next->complain)

@@ -35,6 +35,7 @@ struct sa_rows {
     struct sa_row_values *rows;
     size_t count, cap;
     size_t refused, damaged; /* processes that may not be read; whose memory makes no sense */
+    pid_t refused_pid;       /* one of those that may not be read */
 
     /* Processes that did not run on salloc when they were last looked at. */
     struct sa_row_other {
