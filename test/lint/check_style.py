@@ -40,10 +40,11 @@ def check_opening(path, lines, findings):
 
 def check_lines(path, lines, findings):
     is_text = path.endswith('.md')
+    is_patch = path.endswith('.patch')  # its lines are those of another project
     for number, line in enumerate(lines, 1):
-        if '\t' in line:
+        if '\t' in line and not is_patch:
             findings.add(path, number, 'a tab')
-        if line != line.rstrip():
+        if line != line.rstrip() and not is_patch:
             findings.add(path, number, 'blanks at the end of the line')
         for pattern, what in UNWANTED:
             match = re.search(pattern, line)
