@@ -5,7 +5,8 @@
 A server with a limit of 150 MB evicts keys at random, while a client sets values of one size in each phase, between 24
 and 8000 bytes. The allocators take turns, each with a server of its own.
 
-usage: redis_sizes.py [--phases N] [--port N] NAME=LIBRARY...      LIBRARY empty: what the server is linked with
+usage: redis_sizes.py [--phases N] [--port N] [--server PROGRAM] [--set NAME=VALUE]... NAME=LIBRARY...
+       LIBRARY empty: what the server is linked with; --set: an option of redis.conf
 """
 import argparse
 import os
@@ -19,12 +20,14 @@ PHASE_BYTES = 60e6
 OVERHEAD = 90  # bytes of a key, about
 
 
+LIMIT = ('--maxmemory', '150mb', '--maxmemory-policy', 'allkeys-random')
+
+
 class Server:
-    def __init__(self, library, port):
+    def __init__(self, library, port, program='redis-server', options=LIMIT):
         env = dict(os.environ, LD_PRELOAD=library)
         self.process = subprocess.Popen(
-            ['redis-server', '--port', str(port), '--save', '', '--appendonly', 'no', '--maxmemory', '150mb',
-             '--maxmemory-policy', 'allkeys-random'], env=env, stdout=subprocess.DEVNULL)
+            [program, '--port', str(port), '--save', '', '--appendonly', 'no', *options], env=env, stdout=subprocess.DEVNULL)
         for _ in range(200):
             try:
                 self.socket = socket.create_connection(('127.0.0.1', port))
@@ -35,40 +38,58 @@ class Server:
             raise SystemExit('redis-server does not answer on port %d' % port)
         self.file = self.socket.makefile('rb')
 
+    def ask_all(self, requests):
+        """The replies to requests, each a list of words, that are sent together. For replies of one value."""
+        self.socket.sendall(b''.join(
+            b'*%d\r\n' % len(words) + b''.join(b'$%d\r\n%s\r\n' % (len(word), word) for word in words) for words in requests))
+        replies = []
+        for _ in requests:
+            line = self.file.readline()
+            replies.append(self.file.read(int(line[1:]) + 2)[:-2] if line[:1] == b'$' and line[1:2] != b'-' else line[:-2])
+        return replies
+
+    def ask(self, *words):
+        return self.ask_all([[word.encode() for word in words]])[0]
+
+    def info(self):
+        return dict(line.split(':', 1) for line in self.ask('INFO').decode().split('\r\n') if ':' in line)
+
     def set_values(self, rng, size):
         value, left = b'x' * size, int(PHASE_BYTES / (size + OVERHEAD))
         while left > 0:
             n = min(BATCH, left)
             keys = [b'k%d' % rng.getrandbits(40) for _ in range(n)]
-            self.socket.sendall(b''.join(
-                b'*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n' % (len(key), key, size, value) for key in keys))
-            for _ in keys:
-                self.file.readline()
+            self.ask_all([[b'SET', key, value] for key in keys])
             left -= n
 
     def ratio(self):
-        self.socket.sendall(b'INFO memory\r\n')
-        text = self.file.read(int(self.file.readline()[1:]) + 2).decode()
-        values = dict(line.split(':', 1) for line in text.split('\r\n') if ':' in line)
+        values = self.info()
         return int(values['used_memory_rss']) / int(values['used_memory'])
 
-    def end(self):
+    def cpu_seconds(self):
         with open('/proc/%d/stat' % self.process.pid) as file:
             fields = file.read().rsplit(')', 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+    def end(self):
+        seconds = self.cpu_seconds()
         self.process.kill()
         self.process.wait()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+        return seconds
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('--phases', type=int, default=40)
     parser.add_argument('--port', type=int, default=7399)
+    parser.add_argument('--server', default='redis-server')
+    parser.add_argument('--set', action='append', default=[], metavar='NAME=VALUE')
     parser.add_argument('allocator', nargs='+', metavar='NAME=LIBRARY')
     args = parser.parse_args()
     for i, allocator in enumerate(args.allocator):
         name, library = allocator.split('=', 1)
-        server, rng, ratios = Server(library, args.port + i), random.Random(1), []
+        more = [word for option in args.set for word in ('--' + option).split('=', 1)]
+        server, rng, ratios = Server(library, args.port + i, args.server, [*LIMIT, *more]), random.Random(1), []
         for _ in range(args.phases):
             server.set_values(rng, int(24 * (8000 / 24) ** rng.random()))
             ratios.append(server.ratio())
