@@ -18,7 +18,9 @@
 
 #include <stdint.h>
 
+#ifndef SA_PAGE_SHIFT /* perf/fragmentation/model.c is built with other lengths */
 #define SA_PAGE_SHIFT 13
+#endif
 #define SA_PAGE_BYTES (1ul << SA_PAGE_SHIFT)
 
 #define SA_HOME_SHIFT 36
