@@ -62,9 +62,14 @@ class Server:
             self.ask_all([[b'SET', key, value] for key in keys])
             left -= n
 
-    def ratio(self):
+    def memory(self):
+        """(RSS, bytes that the server says it uses)"""
         values = self.info()
-        return int(values['used_memory_rss']) / int(values['used_memory'])
+        return int(values['used_memory_rss']), int(values['used_memory'])
+
+    def ratio(self):
+        rss, used = self.memory()
+        return rss / used
 
     def cpu_seconds(self):
         with open('/proc/%d/stat' % self.process.pid) as file:
