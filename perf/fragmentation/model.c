@@ -6,12 +6,13 @@
  *   salloc-frag-model [NAME=VALUE...] TRACE
  *
  * Without parameters it has salloc's rules and numbers; parameters_of has the names. The trace is
- * divided into parts of equal bytes allocated, or with by=ops of equal numbers of operations. For
+ * divided into parts of equal bytes allocated, or with by_ops=1 of equal numbers of operations. For
  * the end of each part it prints the footprint, live bytes (as the program asked for), and where
- * the rest is. The last line is about the second half of the parts: the mean footprint over the
- * mean of what is live, and the highest footprint over the same. Then come, of all parts: the
- * highest footprint, bytes that classes took from mixed spans, spans that became mixed, hugepages
- * that pages were released of, and operations. Other memory of the program is not counted.
+ * the rest is. The last line is about the second half of the parts, without the last one, in which
+ * the program ends: the mean footprint over the mean of what is live, and the highest footprint
+ * over the same. Then come, of all parts: the highest footprint, bytes that classes took from mixed
+ * spans, spans that became mixed, hugepages that pages were released of, and operations. Other
+ * memory of the program is not counted.
  */
 #include "perf/fragmentation/model.h"
 #include "perf/fragmentation/model_blocks.h"
@@ -294,12 +295,12 @@ static void run(struct trace *t)
         replay(&r);
         done += weight(&r);
         highest = sa_max(highest, footprint());
-        if (number >= (int)parts / 2)
+        if (number >= (int)parts / 2 && number + 1 < (int)parts)
             highest_late = sa_max(highest_late, footprint());
         if ((double)done < (double)total / parts * (number + 1))
             continue;
         part(++number);
-        if (number > (int)parts / 2) {
+        if (number > (int)parts / 2 && number < (int)parts) {
             sum += (double)footprint();
             sum_live += (double)live;
             late++;
@@ -307,8 +308,9 @@ static void run(struct trace *t)
     }
     printf("mean %.3f most %.3f peak_mib %.1f taken_mib %.1f conversions %zu releases %zu ops %llu "
            "unknown %llu\n",
-           sum / sum_live, (double)highest_late / (sum_live / late), mib(highest), mib(mixed.taken),
-           mixed.conversions, pages.releases, (unsigned long long)ops, (unsigned long long)unknown);
+           late ? sum / sum_live : 0, late ? (double)highest_late / (sum_live / late) : 0,
+           mib(highest), mib(mixed.taken), mixed.conversions, pages.releases,
+           (unsigned long long)ops, (unsigned long long)unknown);
 }
 
 static int usage(const char *name)

@@ -5,7 +5,7 @@
 Each workload runs under salloc, with mixed spans and without. What is resident outside of the heap's window of
 addresses (the program's code and tables, the library's records) is measured in the run and added to the pages that
 the model predicts. The columns: resident over live bytes as measured and as predicted, then the same of the heap's
-pages alone. All are means of the second half of the phases.
+pages alone. All are means of the second half of the phases, without the last one, in which the program ends.
 
 usage: predict.py [--only WORKLOAD,...] [--folder TRACES] --build FOLDER --salloc LIBRARY
 """
@@ -86,7 +86,7 @@ def compare(pairs, outside, parts):
     """Means of the second half of the phases: resident over live as measured and as predicted, the same of pages."""
     n = len(pairs)
     rows = []
-    for (rss, live), part in list(zip(pairs, parts))[n // 2:]:
+    for (rss, live), part in list(zip(pairs, parts))[n // 2:n - 1]:
         predicted = (part['MiB'] - part['records']) * MIB
         rows.append((rss / live, (predicted + outside) / live, (rss - outside) / live, predicted / live))
     return [sum(column) / len(rows) for column in zip(*rows)]

@@ -46,8 +46,8 @@ def keep_longest(folder, path):
 
 def record(build, folder, name, port=7500):
     """The path of a workload's trace, which is recorded if the folder has none."""
-    path, recorder = os.path.join(folder, name + '.trace'), os.path.abspath(
-        os.path.join(build, 'perf/fragmentation/libsalloc-record-trace.so'))
+    path = os.path.join(folder, name + '.trace')
+    recorder = os.path.abspath(os.path.join(build, 'perf/fragmentation/libsalloc-record-trace.so'))
     if os.path.exists(path):
         return path
     os.makedirs(folder, exist_ok=True)
@@ -61,8 +61,8 @@ def record(build, folder, name, port=7500):
 
 def model(program, path, parameters):
     """(parts, summary): dictionaries of the columns, by the model's names."""
-    text = subprocess.run([program, *parameters, path], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
-    lines = text.splitlines()
+    lines = subprocess.run([program, *parameters, path], stdout=subprocess.PIPE, check=True,
+                           universal_newlines=True).stdout.splitlines()
     words = lines[-1].split()
     names = lines[0].split() if len(lines) > 1 else []
     return ([dict(zip(names, map(float, line.split()[1:]))) for line in lines[1:-1]],
