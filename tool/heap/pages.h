@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory of a stopped target or a core, read in lines that are remembered: for who reads many
- * small records that lie together.
+ * small records, in any order. Two lines that lie a multiple of all places apart have the same
+ * place, and the one that is read later stays.
  */
 #ifndef SA_TOOL_HEAP_PAGES_H
 #define SA_TOOL_HEAP_PAGES_H
@@ -10,6 +11,7 @@
 
 struct sa_pages {
     struct sa_target *target;
+    size_t places;   /* a power of two */
     uint64_t *lines; /* which line is in each place */
     char *data;
 };

@@ -7,6 +7,7 @@
 #include "test/support/made_target.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define RW   (SA_ACCESS_READ | SA_ACCESS_WRITE)
 #define BASE 0x10000000
@@ -93,11 +94,57 @@ static void test_pages_read_as_the_target_does(void **state)
     sa_pages_close(&pages);
 }
 
+static size_t reads;
+
+static bool counted_read(struct sa_target *t, uint64_t address, void *buffer, size_t bytes)
+{
+    (void)t;
+    (void)address;
+    reads++;
+    memset(buffer, 1, bytes);
+    return true;
+}
+
+/* A heap in one piece that is longer than any cache of the processor, read at random as the search
+ * for leaks does, is asked for once. */
+static void test_pages_are_read_once(void **state)
+{
+    static const struct sa_target_kind kind = {.read = counted_read};
+    struct sa_target counted = {.kind = &kind};
+    const size_t lines = (48u << 20) / 16384; /* below the least that is remembered */
+    struct sa_pages pages;
+    unsigned seed = 5;
+    char byte;
+
+    (void)state;
+    assert_true(sa_pages_open(&pages, &counted));
+    for (uint64_t i = 0; i < 100000; i++)
+        assert_true(sa_pages_read(
+            &pages, BASE + ((uint64_t)rand_r(&seed) % lines) * 16384 + (i & 1023), &byte, 1));
+    assert_true(reads <= lines + 1);
+    sa_pages_close(&pages);
+}
+
+/* It remembers more of a larger target, where there is memory. */
+static void test_pages_grow_with_memory(void **state)
+{
+    struct sa_pages pages;
+
+    (void)state;
+    assert_true(sa_pages_open(&pages, &target));
+    assert_true(pages.places >= 4096 && !(pages.places & (pages.places - 1)));
+    if (sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE) > 1l << 30)
+        assert_true(pages.places >= 2 * 4096);
+    sa_pages_close(&pages);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scan_leaves_out_what_cannot_be_read),
         cmocka_unit_test(test_pages_read_as_the_target_does),
+        cmocka_unit_test(test_pages_are_read_once),
+        cmocka_unit_test(test_pages_grow_with_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
