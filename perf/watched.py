@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs a process to be looked at by sallocctl: its throughput, and its longest pause.
 
-usage: watched.py --salloc LIBRARY --tool SALLOCCTL [--program salloc-watched] [--pairs N] [--seconds N]
-                  [--reading WORDS]
+usage: watched.py --salloc LIBRARY --tool SALLOCCTL [--program salloc-watched] [--turns N] [--reading WORDS]
 
-The process has one CPU for itself, and sallocctl another. Three kinds of windows take turns: with a reading each second,
-without any, and with readings of another process, which is stopped. The last shows what the machine does when its other
-CPU has work, as CPUs of a virtual machine may share a core. Printed are the median over pairs of windows of the ratio of throughputs, with the interval of its 95 % (order
-statistics, so whatever the distribution is), and the median of the longest pause of each window.
+The process has one CPU for itself, and sallocctl another. Three kinds of seconds take turns: one begins with a reading of
+the process, one with a reading of another process, which is stopped, and one with a sleep of the same length. The second
+kind shows what the machine does when its other CPU has work, as CPUs of a virtual machine may share a core.
+
+The work that the process did during the reading is compared with what it did in the rest of that second, at the same
+speed of the machine. What is missing is the part of the throughput that a reading each second costs: a reading of 20 ms
+cannot cost more than 2 %, and noise of 5 % of its speed is 0.1 % of a second. Work is counted per time, and per CPU time
+of the process: then what other programs take from its CPU does not count. Printed are means over the seconds of a kind,
+with 95 % intervals (normal), and the median of the longest pause of each second.
 """
 import argparse
-import math
 import mmap
 import os
 import signal
@@ -39,26 +42,26 @@ while True:
 '''
 
 
-def interval(values):
-    """Median and the order statistics that hold it with 95 %."""
-    values = sorted(values)
-    n = len(values)
-    below = 0
-    while below + 1 < n / 2 and 2 * sum(math.comb(n, i) for i in range(below + 1)) / 2**n <= 0.05:
-        below += 1
-    below = max(below - 1, 0)
-    return statistics.median(values), values[below], values[n - 1 - below]
+def mean(values):
+    """The mean, and the half width of its 95 % interval."""
+    return statistics.mean(values), 1.96 * statistics.stdev(values) / len(values) ** 0.5
 
 
-def window(memory, seconds, command):
-    """Rounds a second, and the longest, of one window; with a reading each second if there is a command."""
+def second(pid, memory, action):
+    """What part of a second's work the action at its beginning took, by time and by CPU time; the longest pause in ms; and
+    how long the action took."""
+    def now():
+        with open('/proc/%d/schedstat' % pid) as file:
+            return time.monotonic(), int(file.read().split()[0]) / 1e9, memory[0]
+
     memory[1] = 0
-    before, start = memory[0], time.monotonic()
-    for i in range(seconds):
-        if command:
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-        time.sleep(max(0, start + i + 1 - time.monotonic()))
-    return (memory[0] - before) / (time.monotonic() - start), memory[1]
+    start = now()
+    action()
+    after = now()
+    time.sleep(max(0.5, start[0] + 1 - time.monotonic()))
+    end = now()
+    first, rest = ([y - x for x, y in zip(*ends)] for ends in ((start, after), (after, end)))
+    return [first[i] - first[2] * rest[i] / rest[2] for i in (0, 1)] + [memory[1] / 1e6, first[0]]
 
 
 def measure(name, target, arguments):
@@ -73,25 +76,27 @@ def measure(name, target, arguments):
         os.sched_setaffinity(processes[0].pid, cpus[:1])
         os.sched_setaffinity(0, cpus[1:] or cpus)
         words = [os.path.abspath(arguments.tool)] + arguments.reading.split()
-        commands = [None] + [words + [str(process.pid)] for process in reversed(processes)]
+
+        def read(process):
+            subprocess.run(words + [str(process.pid)], stdout=subprocess.DEVNULL, check=True)
+
+        kinds = {'it': [], 'another process': [], 'nothing': []}
         try:
             time.sleep(3)
             processes[1].send_signal(signal.SIGSTOP)
-            rates, pauses = ([], [], []), ([], [], [])
-            for turn in range(arguments.pairs):
-                for i in (turn % 3, (turn + 1) % 3, (turn + 2) % 3):
-                    rate, pause = window(memory, arguments.seconds, commands[i])
-                    rates[i].append(rate)
-                    pauses[i].append(pause / 1e6)
+            for _ in range(arguments.turns):
+                kinds['it'].append(second(processes[0].pid, memory, lambda: read(processes[0])))
+                kinds['another process'].append(second(processes[0].pid, memory, lambda: read(processes[1])))
+                kinds['nothing'].append(second(processes[0].pid, memory, lambda: time.sleep(kinds['it'][-1][3])))
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
-        for other, what in ((0, 'nothing'), (1, 'another process')):
-            ratios = [mine / theirs for mine, theirs in zip(rates[2], rates[other])]
-            print('%-8s %s, against %s read: throughput %.4f (%.4f to %.4f); longest pause: %.2f ms, %.2f ms'
-                  % (name, arguments.reading, what, *interval(ratios), statistics.median(pauses[2]),
-                     statistics.median(pauses[other])), flush=True)
+        for what, found in kinds.items():
+            by_time, by_cpu, pause, took = zip(*found)
+            print('%-8s %s of %-16s takes %3.0f ms; costs by time %6.3f %% +- %.3f, by CPU time %6.3f %% +- %.3f; longest pause %.2f ms'
+                  % (name, arguments.reading, what + ':', 1000 * statistics.median(took),
+                     *(100 * x for lost in (by_time, by_cpu) for x in mean(lost)), statistics.median(pause)), flush=True)
 
 
 def main():
@@ -99,8 +104,7 @@ def main():
     parser.add_argument('--salloc', required=True)
     parser.add_argument('--tool', required=True)
     parser.add_argument('--program')
-    parser.add_argument('--pairs', type=int, default=40)
-    parser.add_argument('--seconds', type=int, default=2)
+    parser.add_argument('--turns', type=int, default=100)
     parser.add_argument('--reading', default='profile')
     arguments = parser.parse_args()
     arguments.salloc = os.path.abspath(arguments.salloc)
