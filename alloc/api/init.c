@@ -65,7 +65,6 @@
 /* Defaults of options (alloc/api/options.def), and what levels of hardening put in their place. */
 #define SLOTS_FEW           128 /* default of the option guarded_slots */
 #define SLOTS_HARDENED      1024
-#define INTERVAL_SAMPLED    (1ul << 20) /* bytes */
 #define HARDENED_QUARANTINE (8ul << 20) /* bytes; the least where all blocks are checked */
 
 /* hardening:sampled guards this many samples before the pace of its budget counts: 0.35 ms in every
@@ -159,9 +158,6 @@ static SA_COLD void init_level(void)
      * less protection than the others. */
     if (!sa_option_is_given(&sa_options, SA_OPTION_KEY_guarded_sample))
         sa_options.guarded_sample = 1;
-    if (!SA_HARDENED && sa_options.hardening == SA_HARDENING_SAMPLED &&
-        !sa_option_is_given(&sa_options, SA_OPTION_KEY_sample_interval))
-        sa_options.sample_interval = INTERVAL_SAMPLED;
 }
 
 /* Makes the system calls of start-up, when the library is loaded. At the first allocation, which
@@ -207,8 +203,9 @@ void sa_init_slow(void)
                         sa_options.sample_seed ? sa_options.sample_seed : sa_rng_mix(~sa_vm.seed));
         sa_guard_policy_init(sa_options.guarded_sample, sa_sampler_stream(SA_SLABS));
         if (sa_hardening.sampled && sa_options.guarded_sample == 1)
-            sa_guard_policy_bound(sa_options.sample_interval == INTERVAL_SAMPLED ? GUARDED_AT_START
-                                                                                 : GUARDED_IF_SET);
+            sa_guard_policy_bound(sa_option_is_given(&sa_options, SA_OPTION_KEY_sample_interval)
+                                      ? GUARDED_IF_SET
+                                      : GUARDED_AT_START);
         sa_guarded_init(sa_options.guarded_slots, sa_sampler_stream(SA_SLABS + 1));
         sa_sample_quarantine_init(sa_options.sample_quarantine, sa_sampler_stream(SA_SLABS + 2));
         sa_sample_set_by_thread(sa_options.profile_threads);
