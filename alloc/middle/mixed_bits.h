@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bitmaps of mixed spans (mixed_spans.h). A page is divided into units of 16 bytes. Bit u of
- * `first` is set if a block begins at unit u, bit u of `last` if a block ends there. Each page has
- * 8 words of `first` and then 8 words of `last`; the words of neighbouring pages follow each other.
+ * The bitmaps of mixed spans (mixed_spans.h), and the bins of their free runs. A page is divided
+ * into units of 16 bytes. Bit u of `first` is set if a block begins at unit u, bit u of `last` if a
+ * block ends there. Each page has 8 words of `first` and then 8 words of `last`; the words of
+ * neighbouring pages follow each other.
  *
  * Which units are occupied follows from the two. Blocks do not overlap, so as numbers of many
  * words, 2 * last - first is the sum over all blocks of 2^(end) - 2^(begin), which is the number
@@ -107,6 +108,58 @@ SA_INLINE uint64_t sa_mixed_run_begins(struct sa_mixed_page *pages, size_t word)
     uint64_t before = word ? *sa_mixed_last(pages, word - 1) >> 63 : 1;
 
     return (*sa_mixed_last(pages, word) << 1 | before) & ~*sa_mixed_first(pages, word);
+}
+
+/* Whether a page has a part of a block, where `inside` says whether a block goes on into it. */
+static inline bool sa_mixed_page_is_used(const struct sa_mixed_page *page, bool *inside)
+{
+    size_t first = 0, last = 0; /* the last ones, plus 1; 0: none */
+    bool used = *inside;
+
+    for (size_t w = 0; w < SA_MIXED_PAGE_WORDS; w++) {
+        if (page->first[w])
+            first = w * 64 + sa_log2(page->first[w]) + 1;
+        if (page->last[w])
+            last = w * 64 + sa_log2(page->last[w]) + 1;
+    }
+    if (first || last)
+        *inside = first > last;
+    return used || first || last;
+}
+
+/* Bins of free runs: one for each length below 8 units, then eight for each doubling. */
+#define SA_MIXED_BINS      136
+#define SA_MIXED_BIN_STEPS 8
+#define SA_MIXED_BIN_WORDS ((SA_MIXED_BINS + 63) / 64)
+
+/* Returns the bin of a length. */
+SA_INLINE unsigned sa_mixed_bin_of(size_t units)
+{
+    unsigned shift;
+
+    if (units < SA_MIXED_BIN_STEPS)
+        return (unsigned)units;
+    shift = sa_log2(units) - 3;
+    return SA_MIXED_BIN_STEPS * (shift + 1) + (unsigned)(units >> shift) - SA_MIXED_BIN_STEPS;
+}
+
+/* Returns the first bin whose runs all have a length. */
+SA_INLINE unsigned sa_mixed_bin_from(size_t units)
+{
+    return units <= SA_MIXED_BIN_STEPS ? (unsigned)units : sa_mixed_bin_of(units - 1) + 1;
+}
+
+/* Returns the first bin from `bin` on whose bit is set in `filled`; SA_MIXED_BINS: there is none.
+ */
+static inline unsigned sa_mixed_bin_next(const uint64_t *filled, unsigned bin)
+{
+    for (unsigned w = bin / 64; w < SA_MIXED_BIN_WORDS; w++) {
+        uint64_t word = filled[w] & (w == bin / 64 ? ~0ull << bin % 64 : ~0ull);
+
+        if (word)
+            return w * 64 + sa_lowest_bit(word);
+    }
+    return SA_MIXED_BINS;
 }
 
 /* A walk over the free runs, in the order of addresses. Blocks may be entered into the run that was

@@ -21,11 +21,6 @@
 #include "alloc/page_heap/huge/huge_stats.h"
 #include "alloc/page_heap/huge/hugepage_map.h"
 
-/* Bins of free runs: one for each length below 8 units, then eight for each doubling. */
-#define MIXED_BINS      136
-#define MIXED_BIN_STEPS 8
-#define MIXED_BIN_WORDS ((MIXED_BINS + 63) / 64)
-
 /* The record of a mixed span. */
 struct sa_mixed {
     struct sa_span *span;
@@ -39,8 +34,8 @@ struct sa_mixed {
 
 struct mixed_state {
     struct sa_lock lock;
-    struct sa_mixed *bins[MIXED_BINS] SA_GUARDED_BY(SA_RANK_MIXED);
-    uint64_t filled[MIXED_BIN_WORDS] SA_GUARDED_BY(SA_RANK_MIXED);
+    struct sa_mixed *bins[SA_MIXED_BINS] SA_GUARDED_BY(SA_RANK_MIXED);
+    uint64_t filled[SA_MIXED_BIN_WORDS] SA_GUARDED_BY(SA_RANK_MIXED);
     struct sa_mixed *unused SA_GUARDED_BY(SA_RANK_MIXED);
     /* Atomic, relaxed, for readers without the lock. */
     struct sa_mixed_stats stats SA_GUARDED_BY(SA_RANK_MIXED);
@@ -50,17 +45,6 @@ struct mixed_state {
 };
 
 extern struct mixed_state sa_mixed_state;
-
-/* Returns the bin of a length. */
-SA_INLINE unsigned mixed_bin_of(size_t units)
-{
-    unsigned shift;
-
-    if (units < MIXED_BIN_STEPS)
-        return (unsigned)units;
-    shift = sa_log2(units) - 3;
-    return MIXED_BIN_STEPS * (shift + 1) + (unsigned)(units >> shift) - MIXED_BIN_STEPS;
-}
 
 /* Returns a record; NULL when out of memory. */
 struct sa_mixed *sa_mixed_record_new(void) SA_REQUIRES(SA_RANK_MIXED);

@@ -28,8 +28,8 @@ SA_LAYOUT_ADDRESS(sa_mixed_state);
 
 static void mixed_link(struct sa_mixed *m) SA_REQUIRES(SA_RANK_MIXED)
 {
-    m->bin = mixed_bin_of(m->longest);
-    SA_DCHECK(m->bin < MIXED_BINS);
+    m->bin = sa_mixed_bin_of(m->longest);
+    SA_DCHECK(m->bin < SA_MIXED_BINS);
     m->prev = NULL;
     m->next = sa_mixed_state.bins[m->bin];
     if (m->next)
@@ -63,7 +63,7 @@ void sa_mixed_changed(struct sa_mixed *m, size_t longest)
 {
     m->longest = (uint32_t)longest;
     mixed_note_used(m);
-    if (mixed_bin_of(longest) == m->bin)
+    if (sa_mixed_bin_of(longest) == m->bin)
         return;
     mixed_unlink(m);
     mixed_link(m);
@@ -220,24 +220,6 @@ void sa_mixed_join(struct sa_span *s)
         join_next(n, s);
 }
 
-/* Whether a page has a part of a block, where `inside` says whether a block goes on into it. */
-static bool page_is_used(struct sa_mixed *m, size_t page, bool *inside) SA_REQUIRES(SA_RANK_MIXED)
-{
-    const struct sa_mixed_page *bits = &m->pages[page];
-    size_t first = 0, last = 0; /* the last ones, plus 1; 0: none */
-    bool used = *inside;
-
-    for (size_t w = 0; w < SA_MIXED_PAGE_WORDS; w++) {
-        if (bits->first[w])
-            first = w * 64 + sa_log2(bits->first[w]) + 1;
-        if (bits->last[w])
-            last = w * 64 + sa_log2(bits->last[w]) + 1;
-    }
-    if (first || last)
-        *inside = first > last;
-    return used || first || last;
-}
-
 /* Runs of pages of a mixed span, with or without blocks. */
 struct cut {
     uint16_t page, pages;
@@ -254,7 +236,7 @@ static size_t mixed_cuts(struct sa_mixed *m, struct cut *cuts) SA_REQUIRES(SA_RA
         bool used = false;
 
         for (size_t i = 0; i < step; i++)
-            used |= page_is_used(m, page + i, &inside);
+            used |= sa_mixed_page_is_used(&m->pages[page + i], &inside);
         if (n && cuts[n - 1].used == used)
             cuts[n - 1].pages = (uint16_t)(cuts[n - 1].pages + step);
         else

@@ -41,24 +41,6 @@
 SA_START_DATA enum sa_mixed_use sa_mixed_use;
 SA_START_DATA bool sa_mixed_any; /* atomic: a span became mixed; written under MIXED */
 
-/* Returns the first bin whose runs all have a length. */
-static unsigned bin_from(size_t units)
-{
-    return units <= MIXED_BIN_STEPS ? (unsigned)units : mixed_bin_of(units - 1) + 1;
-}
-
-/* Returns the first bin from `bin` on that has a record; MIXED_BINS: there is none. */
-static unsigned bin_next(unsigned bin) SA_REQUIRES(SA_RANK_MIXED)
-{
-    for (unsigned w = bin / 64; w < MIXED_BIN_WORDS; w++) {
-        uint64_t word = sa_mixed_state.filled[w] & (w == bin / 64 ? ~0ull << bin % 64 : ~0ull);
-
-        if (word)
-            return w * 64 + sa_lowest_bit(word);
-    }
-    return MIXED_BINS;
-}
-
 /* Counts blocks of a class that come, or go. */
 static void mixed_count(unsigned cls, long blocks) SA_REQUIRES(SA_RANK_MIXED)
 {
@@ -180,14 +162,14 @@ SA_RARE size_t sa_mixed_take(unsigned cls, void **end, size_t n)
 
     SA_DCHECK(size <= SA_MIXED_MAX && size % SA_MIXED_UNIT == 0);
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    for (unsigned bin = bin_next(bin_from(units)); bin < MIXED_BINS && got < n;
-         bin = bin_next(bin + 1)) {
+    for (unsigned bin = sa_mixed_bin_next(sa_mixed_state.filled, sa_mixed_bin_from(units));
+         bin < SA_MIXED_BINS && got < n; bin = sa_mixed_bin_next(sa_mixed_state.filled, bin + 1)) {
         struct sa_mixed *next;
 
-        if (tries >= FIT_TRIES && bin < bin_from(units + align - 1))
-            bin = bin_next(bin_from(units + align - 1));
-        for (struct sa_mixed *m = bin < MIXED_BINS ? sa_mixed_state.bins[bin] : NULL; m && got < n;
-             m = next) {
+        if (tries >= FIT_TRIES && bin < sa_mixed_bin_from(units + align - 1))
+            bin = sa_mixed_bin_next(sa_mixed_state.filled, sa_mixed_bin_from(units + align - 1));
+        for (struct sa_mixed *m = bin < SA_MIXED_BINS ? sa_mixed_state.bins[bin] : NULL;
+             m && got < n; m = next) {
             size_t took;
 
             next = m->next; /* m goes to another bin */

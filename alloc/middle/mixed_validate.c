@@ -29,7 +29,7 @@ static void mixed_check(struct sa_mixed *m, unsigned bin) SA_REQUIRES(SA_RANK_MI
         longest = sa_max(longest, walk.end - walk.begin);
         SA_CHECK(m->runs[walk.begin / SA_MIXED_PAGE_UNITS] >= walk.end - walk.begin);
     }
-    SA_CHECK(longest == m->longest && m->bin == bin && mixed_bin_of(longest) == bin);
+    SA_CHECK(longest == m->longest && m->bin == bin && sa_mixed_bin_of(longest) == bin);
 }
 
 void sa_mixed_validate(void)
@@ -37,7 +37,7 @@ void sa_mixed_validate(void)
     size_t spans = 0, bytes = 0, used = 0, of_classes = 0;
 
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    for (unsigned bin = 0; bin < MIXED_BINS; bin++) {
+    for (unsigned bin = 0; bin < SA_MIXED_BINS; bin++) {
         SA_CHECK((sa_mixed_state.filled[bin / 64] >> bin % 64 & 1) ==
                  (sa_mixed_state.bins[bin] != NULL));
         for (struct sa_mixed *m = sa_mixed_state.bins[bin]; m; m = m->next) {

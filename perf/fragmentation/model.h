@@ -11,7 +11,7 @@
  *
  * An address of the model counts units of 16 bytes from 0.
  *
- * Invariants, which model_check verifies at the end of each part of the trace:
+ * Invariants, which model.c checks at the end of each part of the trace:
  *   M1  the bytes of the program's blocks, of cached objects, of free objects, of tails of spans
  *       and of free runs are the bytes of all pages in use.
  *   M2  free_objects of a class is the sum over its spans; so is the use of mixed spans.

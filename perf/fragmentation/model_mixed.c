@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BINS      136
-#define BIN_STEPS 8
-#define BIN_WORDS ((BINS + 63) / 64)
 #define FIT_TRIES 8
 
 struct span {
@@ -21,8 +18,8 @@ struct span {
     struct span *next, *prev; /* in the bin */
 };
 
-static struct span *bins[BINS], *unused;
-static uint64_t filled[BIN_WORDS];
+static struct span *bins[SA_MIXED_BINS], *unused;
+static uint64_t filled[SA_MIXED_BIN_WORDS];
 static struct sa_mixed_page bits[PAGES_MAX];
 static uint32_t runs[PAGES_MAX]; /* by page: a bound of the free runs that begin there */
 static struct span *spans[PAGES_MAX];
@@ -30,36 +27,9 @@ static bool has_table[PAGES_MAX / HUGE_PAGES];
 
 struct mixed_totals mixed;
 
-static unsigned bin_of(size_t units)
-{
-    unsigned shift;
-
-    if (units < BIN_STEPS)
-        return (unsigned)units;
-    shift = sa_log2(units) - 3;
-    return BIN_STEPS * (shift + 1) + (unsigned)(units >> shift) - BIN_STEPS;
-}
-
-/* Returns the first bin whose runs all have a length. */
-static unsigned bin_from(size_t units)
-{
-    return units <= BIN_STEPS ? (unsigned)units : bin_of(units - 1) + 1;
-}
-
-static unsigned bin_next(unsigned bin)
-{
-    for (unsigned w = bin / 64; w < BIN_WORDS; w++) {
-        uint64_t word = filled[w] & (w == bin / 64 ? ~0ull << bin % 64 : ~0ull);
-
-        if (word)
-            return w * 64 + sa_lowest_bit(word);
-    }
-    return BINS;
-}
-
 static void link_span(struct span *m)
 {
-    m->bin = bin_of(m->longest);
+    m->bin = sa_mixed_bin_of(m->longest);
     m->prev = NULL;
     m->next = bins[m->bin];
     if (m->next)
@@ -81,7 +51,7 @@ static void unlink_span(struct span *m)
 static void set_longest(struct span *m, size_t longest)
 {
     m->longest = (uint32_t)longest;
-    if (bin_of(longest) == m->bin)
+    if (sa_mixed_bin_of(longest) == m->bin)
         return;
     unlink_span(m);
     link_span(m);
@@ -181,23 +151,6 @@ static void join(struct span *m)
         join_next(spans[m->page - 1]);
 }
 
-/* Whether a page has a part of a block, where `inside` says whether a block goes on into it. */
-static bool page_is_used(const struct sa_mixed_page *page, bool *inside)
-{
-    size_t first = 0, last = 0;
-    bool used = *inside;
-
-    for (size_t w = 0; w < SA_MIXED_PAGE_WORDS; w++) {
-        if (page->first[w])
-            first = w * 64 + sa_log2(page->first[w]) + 1;
-        if (page->last[w])
-            last = w * 64 + sa_log2(page->last[w]) + 1;
-    }
-    if (first || last)
-        *inside = first > last;
-    return used || first || last;
-}
-
 /* Makes mixed spans of the pages that have blocks, and gives the others to the page heap. */
 static void cut(uint32_t page, size_t n_pages)
 {
@@ -206,13 +159,13 @@ static void cut(uint32_t page, size_t n_pages)
     size_t n_empty = 0;
 
     for (size_t i = 0; i < n_pages;) {
-        bool used = page_is_used(&bits[page + i], &inside);
+        bool used = sa_mixed_page_is_used(&bits[page + i], &inside);
         size_t j = i + 1;
 
         while (j < n_pages) {
             bool before = inside;
 
-            if (page_is_used(&bits[page + j], &inside) != used) {
+            if (sa_mixed_page_is_used(&bits[page + j], &inside) != used) {
                 inside = before;
                 break;
             }
@@ -294,12 +247,13 @@ size_t mixed_take(unsigned cls, uint32_t *out, size_t n)
     size_t align = sa_max(sa_min(size & -size, (size_t)params.align) / UNIT, 1);
     unsigned tries = 0;
 
-    for (unsigned bin = bin_next(bin_from(units)); bin < BINS && got < n; bin = bin_next(bin + 1)) {
+    for (unsigned bin = sa_mixed_bin_next(filled, sa_mixed_bin_from(units));
+         bin < SA_MIXED_BINS && got < n; bin = sa_mixed_bin_next(filled, bin + 1)) {
         struct span *next;
 
-        if (tries >= FIT_TRIES && bin < bin_from(units + align - 1))
-            bin = bin_next(bin_from(units + align - 1));
-        for (struct span *m = bin < BINS ? bins[bin] : NULL; m && got < n; m = next) {
+        if (tries >= FIT_TRIES && bin < sa_mixed_bin_from(units + align - 1))
+            bin = sa_mixed_bin_next(filled, sa_mixed_bin_from(units + align - 1));
+        for (struct span *m = bin < SA_MIXED_BINS ? bins[bin] : NULL; m && got < n; m = next) {
             size_t took;
 
             next = m->next;

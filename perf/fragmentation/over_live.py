@@ -19,6 +19,7 @@ import sys
 import redis_sizes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+REDIS_PHASES = 20
 
 
 def workloads(build):
@@ -33,23 +34,25 @@ def workloads(build):
     return programs
 
 
+def phases_of(text):
+    """(resident, live bytes) at the ends of phases, of what a workload prints."""
+    lines = [line.split() for line in text.splitlines() if line.startswith('over_live ')]
+    return [(int(rss), int(live)) for _, rss, live in lines]
+
+
 def run_program(command, more, library):
     """(ratios at the ends of phases, seconds of CPU time)"""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     text = subprocess.run(command, env=dict(os.environ, LD_PRELOAD=library, **more), stdout=subprocess.PIPE, check=True,
                           universal_newlines=True).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    lines = [line.split() for line in text.splitlines() if line.startswith('over_live ')]
-    return ([int(rss) / int(live) for _, rss, live in lines],
+    return ([rss / live for rss, live in phases_of(text)],
             after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def run_redis(library, port):
-    server, rng, ratios = redis_sizes.Server(library, port), redis_sizes.random.Random(1), []
-    for _ in range(20):
-        server.set_values(rng, int(24 * (8000 / 24) ** rng.random()))
-        ratios.append(server.ratio())
-    return ratios, server.end()
+    server = redis_sizes.Server(library, port)
+    return [server.ratio() for _ in server.phases(REDIS_PHASES)], server.end()
 
 
 def main():

@@ -60,9 +60,8 @@ def measure_program(command, env, library):
     thread.join()
     if process.returncode:
         sys.exit('%s ended with %d' % (command[0], process.returncode))
-    lines = [line.split() for line in text.splitlines() if line.startswith('over_live ')]
     half = samples[len(samples) // 2:]
-    return [(int(rss), int(live)) for _, rss, live in lines], sum(half) / len(half)
+    return over_live.phases_of(text), sum(half) / len(half)
 
 
 def measure_redis(library, conf, port):
@@ -71,12 +70,9 @@ def measure_redis(library, conf, port):
         os.environ['SALLOC_CONF'] = conf
     server = redis_sizes.Server(library, port)
     os.environ.pop('SALLOC_CONF', None)
-
-    def each(s):
-        pairs.append(s.memory())
-        samples.append(outside_window(s.process.pid))
-
-    traces.set_redis_values(server, each)
+    for _ in server.phases(over_live.REDIS_PHASES):
+        pairs.append(server.memory())
+        samples.append(outside_window(server.process.pid))
     server.end()
     half = samples[len(samples) // 2:]
     return pairs, sum(half) / len(half)

@@ -62,6 +62,13 @@ class Server:
             self.ask_all([[b'SET', key, value] for key in keys])
             left -= n
 
+    def phases(self, count):
+        """Sets the values of so many phases, each of a size of its own; yields at the end of each."""
+        rng = random.Random(1)
+        for _ in range(count):
+            self.set_values(rng, int(24 * (8000 / 24) ** rng.random()))
+            yield
+
     def memory(self):
         """(RSS, bytes that the server says it uses)"""
         values = self.info()
@@ -94,10 +101,8 @@ def main():
     for i, allocator in enumerate(args.allocator):
         name, library = allocator.split('=', 1)
         more = [word for option in args.set for word in ('--' + option).split('=', 1)]
-        server, rng, ratios = Server(library, args.port + i, args.server, [*LIMIT, *more]), random.Random(1), []
-        for _ in range(args.phases):
-            server.set_values(rng, int(24 * (8000 / 24) ** rng.random()))
-            ratios.append(server.ratio())
+        server = Server(library, args.port + i, args.server, [*LIMIT, *more])
+        ratios = [server.ratio() for _ in server.phases(args.phases)]
         half = ratios[len(ratios) // 2:]
         print('%-10s RSS/used: mean of the second half %.2f, at most %.2f; %.1f s of CPU time' % (
             name, sum(half) / len(half), max(ratios), server.end()), flush=True)

@@ -10,15 +10,7 @@ import over_live
 import redis_sizes
 
 # Parts of a trace: the phases of the workload.
-PHASES = {'changing_sizes': 48, 'lru_strings': 24, 'python_cache': 16, 'node_cache': 16, 'redis': 20}
-
-
-def set_redis_values(server, each):
-    """Sets the values of over_live.py's phases, and calls each(server) at their ends."""
-    rng = redis_sizes.random.Random(1)
-    for _ in range(PHASES['redis']):
-        server.set_values(rng, int(24 * (8000 / 24) ** rng.random()))
-        each(server)
+PHASES = {'changing_sizes': 48, 'lru_strings': 24, 'python_cache': 16, 'node_cache': 16, 'redis': over_live.REDIS_PHASES}
 
 
 def record_program(recorder, command, env, path):
@@ -34,7 +26,8 @@ def record_redis(recorder, path, port):
         os.environ['SALLOC_TRACE_DIR'] = folder
         server = redis_sizes.Server(recorder, port)
         del os.environ['SALLOC_TRACE_DIR']
-        set_redis_values(server, lambda s: None)
+        for _ in server.phases(over_live.REDIS_PHASES):
+            pass
         server.end()
         keep_longest(folder, path)
 

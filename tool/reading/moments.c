@@ -97,7 +97,7 @@ bool sa_moments_are_live(const struct sa_moments *m)
 {
     char path[64];
 
-    snprintf(path, sizeof(path), "/proc/%d/root/.", m->pid);
+    snprintf(path, sizeof(path), "/proc/%d/root", m->pid);
     return m->pid > 0 && access(path, F_OK) == 0;
 }
 

@@ -105,8 +105,8 @@ static bool counted_read(struct sa_target *t, uint64_t address, void *buffer, si
     return true;
 }
 
-/* A heap in one piece that is longer than any cache of the processor, read at random as the search
- * for leaks does, is asked for once. */
+/* Each line of a heap in one piece, read at random as the search for leaks does, is asked for
+ * once. */
 static void test_pages_are_read_once(void **state)
 {
     static const struct sa_target_kind kind = {.read = counted_read};
