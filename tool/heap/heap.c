@@ -91,6 +91,7 @@ static bool open_reader(struct reader *r, const struct sa_table *table, struct s
     r->classes = sa_table_field(table, "struct sa_map_root", "classes", e);
     if (!sa_plan_make(table, "struct sa_span", record_fields, COUNT(record_fields), &r->record, e))
         return false;
+    h->record_start = sa_table_field(table, "struct sa_span", "start", e).offset;
     if (h->page_shift < 12 || h->page_shift > 20 || r->leaf_bits > 14 || r->node_bits > 14 ||
         h->root_shift != h->leaf_shift + r->node_bits || address_bits > 57 ||
         address_bits < h->root_shift || address_bits - h->root_shift > 12) {
@@ -151,21 +152,12 @@ static bool enter(struct sa_heap *h, const struct sa_heap_span *s, uint32_t numb
 /* Whether all of a range is mapped, or at least a part of it. */
 static bool is_mapped(struct sa_heap *h, uint64_t start, uint64_t end, bool part)
 {
-    size_t low = 0, high = SA_TARGET_ROWS_MAX;
     struct sa_area *area = &h->last;
 
     if (area->start <= start && end <= area->end)
         return true;
-    while (low < high) { /* the first area that ends behind the start */
-        size_t middle = low + (high - low) / 2;
-
-        if (h->target->kind->area(h->target, middle, area) && area->end <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; start < end; low++) {
-        if (!h->target->kind->area(h->target, low, area) || area->start >= end)
+    for (size_t i = sa_target_area_behind(h->target, start, area); start < end; i++) {
+        if (!h->target->kind->area(h->target, i, area) || area->start >= end)
             return false;
         if (part)
             return true;
@@ -235,6 +227,8 @@ static bool add_span(struct reader *r, uint64_t address, uint64_t page)
     h->spans[h->count++] = span;
     h->low = h->low && h->low < span.start ? h->low : span.start;
     h->high = h->high > span.end ? h->high : span.end;
+    h->record_low = h->record_low && h->record_low < address ? h->record_low : address;
+    h->record_high = h->record_high > address ? h->record_high : address;
     return h->blocks < BLOCKS_MAX && r->pages < PAGES_MAX && enter(h, &span, (uint32_t)h->count);
 }
 
@@ -366,6 +360,18 @@ bool sa_heap_block(const struct sa_heap *h, uint64_t address, struct sa_block *r
     /* A pointer to the end of a sampled block, behind which lies no other. */
     s = sa_heap_span(h, address - 1);
     return s && s->sample && address == s->first + s->size && block_on_span(h, s, address - 1, ret);
+}
+
+bool sa_heap_block_of_record(const struct sa_heap *h, uint64_t record, struct sa_block *ret)
+{
+    const struct sa_heap_span *s;
+    uint64_t start;
+
+    if (record < h->record_low || record > h->record_high || record % sizeof(start) ||
+        !sa_pages_read(h->pages, record + h->record_start, &start, sizeof(start)))
+        return false;
+    s = sa_heap_span(h, start);
+    return s && s->record == record && s->objects == 1 && block_on_span(h, s, s->first, ret);
 }
 
 bool sa_heap_set_sample(struct sa_heap *h, uint64_t address, uint64_t bytes, uint32_t number)

@@ -44,7 +44,9 @@ struct sa_heap {
     uint64_t low, high;                /* all spans are between these */
     uint64_t window_start, window_end; /* addresses that are the library's alone */
     uint64_t table_bytes; /* of the library's memory: tables of classes, which have no pointers */
-    struct sa_page_set records; /* pages with records of the library */
+    uint64_t record_low, record_high, record_start; /* records of spans: the first, the last, and
+                                                     * where in one its span's address is */
+    struct sa_page_set records;                     /* pages with records of the library */
 };
 
 /* Reads the heap. */
@@ -57,6 +59,10 @@ struct sa_heap_span *sa_heap_span(const struct sa_heap *h, uint64_t address);
 
 /* The block that an address points to or into, or to the end of. False: it is none, or free. */
 bool sa_heap_block(const struct sa_heap *h, uint64_t address, struct sa_block *ret);
+
+/* The block of a span of one block, by the address of the span's record. False: it is none, or
+ * free. */
+bool sa_heap_block_of_record(const struct sa_heap *h, uint64_t record, struct sa_block *ret);
 
 /* Says that a span is one sampled block, which lies there. False: it cannot be. */
 bool sa_heap_set_sample(struct sa_heap *h, uint64_t address, uint64_t bytes, uint32_t number);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RED_ZONE      128  /* bytes below the stack pointer that a function may use */
 #define CONTROL_BYTES 8192 /* at the end of a stack, in which the control block begins */
 #define CONTROL_ALIGN 8    /* words */
 
@@ -82,7 +81,7 @@ static uint64_t find_end(struct search *s, const struct sa_area *area)
     if (!guard || !(area->access & SA_ACCESS_WRITE))
         return 0;
     if (s->next - first == 1)
-        return s->by_sp[first].sp - RED_ZONE;
+        return s->by_sp[first].sp - SA_RED_ZONE;
     return s->next > first || !s->count || !s->by_pointer[0].pointer ||
                    has_pointer(s->by_pointer, s->count, area)
                ? 0

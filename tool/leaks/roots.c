@@ -7,6 +7,11 @@
  * and leaves of the map, caches) is the library's. If such mappings together are longer than the
  * memory that the library counts as its own, the kernel has merged one with memory of the program:
  * then only pages of 4 KiB with known records are left out, and leaks may stay unseen.
+ *
+ * A thread may be stopped within the library while that makes, moves or frees a block. Then it may
+ * have only the record of the block's span, in a general register or on its stack, so a pointer to
+ * such a record counts there as one to the block. Elsewhere it does not: the library's own lists
+ * have such pointers, and registers of vectors keep what was copied through them.
  */
 #include "tool/leaks/roots.h"
 
@@ -14,7 +19,8 @@
 
 #include <string.h>
 
-#define PAGE 4096
+#define PAGE        4096
+#define STACK_BYTES 65536 /* from the stack pointer on: more than the library's frames take */
 
 struct roots {
     struct sa_mark *mark;
@@ -152,11 +158,48 @@ static bool mark_area(struct roots *r, const struct sa_area *a)
     return true;
 }
 
-static bool mark_all(struct roots *r)
+/* Words that may point to records of spans. */
+static bool mark_records(void *arg, uint64_t address, const uint64_t *words, size_t count)
 {
+    struct roots *r = arg;
+    struct sa_block block;
+
+    (void)address;
+    for (size_t i = 0; i < count; i++)
+        if (sa_heap_block_of_record(r->heap, words[i], &block) && !sa_mark_block(r->mark, &block))
+            return false;
+    return true;
+}
+
+static bool mark_records_of_threads(struct roots *r)
+{
+    const struct sa_threads *threads = r->threads;
     struct sa_area area;
 
-    if (!sa_mark_words(r->mark, r->threads->words, r->threads->word_count))
+    if (!mark_records(r, 0, threads->general.words, threads->general.count))
+        return false;
+    for (size_t i = 0; i < threads->count; i++) {
+        uint64_t sp = threads->threads[i].sp, start = sp - SA_RED_ZONE, end;
+        size_t number = sa_target_area_behind(r->target, sp, &area);
+
+        if (!r->target->kind->area(r->target, number, &area) || area.start > sp)
+            continue;
+        start = start > area.start && start < sp ? start : area.start;
+        end = area.end - sp > STACK_BYTES ? sp + STACK_BYTES : area.end;
+        if (!sa_scan_range(r->mark->scan, start, end, mark_records, r))
+            return false;
+    }
+    return true;
+}
+
+static bool mark_all(struct roots *r)
+{
+    const struct sa_threads *threads = r->threads;
+    struct sa_area area;
+
+    if (!sa_mark_words(r->mark, threads->general.words, threads->general.count) ||
+        !sa_mark_words(r->mark, threads->vectors.words, threads->vectors.count) ||
+        !mark_records_of_threads(r))
         return false;
     for (size_t i = 0; r->target->kind->area(r->target, i, &area); i++)
         if (may_have_pointers(r, i, &area) && (r->by_page || !has_records(r, &area)) &&

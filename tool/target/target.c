@@ -91,6 +91,21 @@ bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64
     return true;
 }
 
+size_t sa_target_area_behind(struct sa_target *t, uint64_t address, struct sa_area *ret)
+{
+    size_t low = 0, high = SA_TARGET_ROWS_MAX;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (t->kind->area(t, middle, ret) && ret->end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 const struct sa_row *sa_target_row(const struct sa_target *t, uint64_t address)
 {
     size_t low = 0, high = t->row_count;

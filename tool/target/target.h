@@ -85,6 +85,10 @@ static inline bool sa_target_read(struct sa_target *t, uint64_t address, void *b
            (address && address + bytes > address && t->kind->read(t, address, buffer, bytes));
 }
 
+/* The number of the first area that ends behind an address, if there is one. *ret gets what was
+ * looked at last. */
+size_t sa_target_area_behind(struct sa_target *t, uint64_t address, struct sa_area *ret);
+
 /* Adds a mapping; rows come in the order of addresses. False: no memory, or too many. */
 bool sa_target_add_row(struct sa_target *t, uint64_t start, uint64_t end, uint64_t offset,
                        unsigned access, const char *path);

@@ -29,16 +29,15 @@
 #define NT_X86_XSTATE 0x202
 #endif
 
-static bool add_words(struct sa_threads *t, const void *set, size_t bytes)
+static bool add_words(struct sa_register_words *r, const void *set, size_t bytes)
 {
-    size_t count = bytes / sizeof(*t->words);
+    size_t count = bytes / sizeof(*r->words);
 
-    if (!sa_array_room(&t->words, &t->word_cap, t->word_count + count, sizeof(*t->words),
-                       WORDS_FIRST))
+    if (!sa_array_room(&r->words, &r->cap, r->count + count, sizeof(*r->words), WORDS_FIRST))
         return false;
     if (count)
-        memcpy(t->words + t->word_count, set, count * sizeof(*t->words));
-    t->word_count += count;
+        memcpy(r->words + r->count, set, count * sizeof(*r->words));
+    r->count += count;
     return true;
 }
 
@@ -62,7 +61,7 @@ static bool add_thread(struct sa_threads *t, pid_t tid, const void *set, size_t 
     if (!sa_array_room(&t->threads, &t->cap, t->count + 1, sizeof(*t->threads), 64))
         return false;
     t->threads[t->count++] = thread;
-    return add_words(t, set, bytes);
+    return add_words(&t->general, set, bytes);
 }
 
 bool sa_threads_add_note(struct sa_threads *t, uint32_t type, const void *note, size_t bytes)
@@ -74,7 +73,7 @@ bool sa_threads_add_note(struct sa_threads *t, uint32_t type, const void *note, 
         return add_thread(t, status.pr_pid, &status.pr_reg, sizeof(status.pr_reg));
     }
     return (type != NT_FPREGSET && type != NT_X86_XSTATE) || bytes > SET_BYTES ||
-           add_words(t, note, bytes);
+           add_words(&t->vectors, note, bytes);
 }
 
 /* One of the sets of a thread's registers; 0 bytes: it cannot be had. */
@@ -95,8 +94,8 @@ bool sa_threads_read(const struct sa_target_stop *stop, struct sa_threads *ret)
         pid_t tid = stop->threads[i];
 
         fine = add_thread(ret, tid, buffer, read_set(tid, NT_PRSTATUS, buffer)) &&
-               add_words(ret, buffer, read_set(tid, NT_FPREGSET, buffer)) &&
-               add_words(ret, buffer, read_set(tid, NT_X86_XSTATE, buffer));
+               add_words(&ret->vectors, buffer, read_set(tid, NT_FPREGSET, buffer)) &&
+               add_words(&ret->vectors, buffer, read_set(tid, NT_X86_XSTATE, buffer));
     }
     free(buffer);
     return fine;
@@ -105,6 +104,7 @@ bool sa_threads_read(const struct sa_target_stop *stop, struct sa_threads *ret)
 void sa_threads_free(struct sa_threads *t)
 {
     free(t->threads);
-    free(t->words);
+    free(t->general.words);
+    free(t->vectors.words);
     memset(t, 0, sizeof(*t));
 }

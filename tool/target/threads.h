@@ -13,6 +13,8 @@
 
 struct sa_target_stop; /* tool/target/stop.h */
 
+#define SA_RED_ZONE 128 /* bytes below the stack pointer that a function may use */
+
 struct sa_threads {
     struct sa_target_thread {
         pid_t tid;
@@ -20,9 +22,11 @@ struct sa_threads {
         uint64_t pointer; /* the thread pointer; 0: not known */
     } * threads;
     size_t count, cap;
-    /* All registers of all threads, as words: general ones, and those of vectors. */
-    uint64_t *words;
-    size_t word_count, word_cap;
+    /* The registers of all threads, as words. */
+    struct sa_register_words {
+        uint64_t *words;
+        size_t count, cap;
+    } general, vectors;
 };
 
 /* Adds what a note of a core says, if it is about registers. False: no memory. */

@@ -109,7 +109,7 @@ static size_t write_all(const struct sa_profile *profile)
 static void search(struct sa_reading *r, const struct sa_outside_profile *p, struct sa_error *e)
 {
     struct sa_target_thread thread = {.sp = kept[draw() % KEPT], .pointer = kept[draw() % KEPT]};
-    struct sa_threads threads = {.threads = &thread, .count = 1, .words = kept, .word_count = KEPT};
+    struct sa_threads threads = {.threads = &thread, .count = 1, .general = {kept, KEPT, KEPT}};
     struct sa_leaks leaks;
 
     if (sa_leaks_find(&leaks, r, &p->live, &threads, e) && sa_leaks_find_holders(&leaks, e)) {
