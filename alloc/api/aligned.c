@@ -5,6 +5,9 @@
  * An alignment that is not a power of two: posix_memalign returns EINVAL, aligned_alloc fails with
  * EINVAL, and memalign rounds the alignment up, as glibc's does. A power of two fails only where no
  * address space of that alignment is free. This file has no variables.
+ *
+ * The objects of a class have the alignment of its size, except on mixed spans
+ * (alloc/middle/mixed_spans.h). So the fast path looks at the object that it took.
  */
 #include "alloc/api/entry.h"
 #include "alloc/api/init.h"
@@ -12,6 +15,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/page.h"
 #include "alloc/front/fast_path.h"
+#include "alloc/front/realign.h"
 #include "alloc/os/vm.h"
 
 #include <errno.h>
@@ -35,6 +39,16 @@ SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
     return cls;
 }
 
+/* Exchanges an object that is not aligned; NULL: the slow path must decide. */
+SA_COLD static SA_NOINLINE void *realign(size_t cls, void *p)
+{
+    int error = errno;
+
+    p = sa_front_realign((unsigned)(cls / SA_CLASS_OFFSET(1)), p);
+    errno = error;
+    return p;
+}
+
 /* A function, not inline, as is the next: each copy of a sequence costs two relocations when the
  * library is loaded. */
 void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit)
@@ -47,6 +61,8 @@ again:
     if (SA_UNLIKELY(!cls))
         return NULL;
     SA_PERCPU_POP(&sa_hot, cls, p, leave, again);
+    if (SA_UNLIKELY((uintptr_t)p & (align - 1)))
+        return realign(cls, p);
     return p;
 leave:
     SA_PERCPU_LABEL;

@@ -75,9 +75,9 @@ SA_NOINLINE void *sa_entry_malloc(size_t size);
 
 /*
  * The fast path of an allocation with an alignment, a power of two. Its class is the first one from
- * `size` on whose size is a multiple of the alignment: a span begins on a page, so all its objects
- * are aligned. NULL: the slow path must decide. limit: sa_hot.mid_limit, or cxx_mid_limit for
- * operators.
+ * `size` on whose size is a multiple of the alignment: a span begins on a page, so all objects on
+ * spans of the class are aligned. NULL: the slow path must decide. limit: sa_hot.mid_limit, or
+ * cxx_mid_limit for operators.
  */
 SA_NOINLINE void *sa_entry_alloc_aligned(size_t size, size_t align, size_t limit);
 

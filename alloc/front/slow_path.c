@@ -18,6 +18,7 @@
 #include "alloc/front/fast_path.h"
 #include "alloc/front/large.h"
 #include "alloc/front/mismatch.h"
+#include "alloc/front/realign.h"
 #include "alloc/front/realloc_in_place.h"
 #include "alloc/front/sampled.h"
 #include "alloc/hardening/hardened.h"
@@ -26,9 +27,7 @@
 #include "alloc/hot/hot.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"
-#include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
-#include "alloc/page_heap/page_heap.h"
 #include "sampling/guard/guarded.h"
 #include "sampling/sampler/sampler.h"
 
@@ -174,7 +173,7 @@ static void *alloc_small(unsigned cls, size_t size, size_t align,
 
     if (bare && (sampled = sa_sampled_begin_without(decision, cls, size, align)))
         return sampled;
-    object = sa_cpu_cache_alloc(cls, decision);
+    object = sa_realign(cls, sa_cpu_cache_alloc(cls, decision), align);
     sa_cpu_cache_note_use();
     if (SA_UNLIKELY(sa_hardening.on) && object)
         return begin_hardened(decision, object, cls, size, align);

@@ -147,7 +147,8 @@ static size_t central_mix(struct central *c, unsigned cls, void **end, size_t n)
     return got;
 }
 
-size_t sa_central_remove(unsigned cls, void **objs, size_t n)
+/* As sa_central_remove. mix: objects may lie on mixed spans. */
+static size_t central_remove(unsigned cls, void **objs, size_t n, bool mix)
 {
     struct central *c = &sa_centrals[sa_first_use_index(cls)];
     size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
@@ -166,7 +167,7 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
             ((fresh + 1) * FRESH_FRACTION > c->spans ||
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
             break;
-        if (!c->filled && SA_UNLIKELY(sa_central_mix_may())) {
+        if (!c->filled && SA_UNLIKELY(mix && sa_central_mix_may())) {
             made = central_mix(c, cls, end, n - got);
             end -= made;
             got += made;
@@ -204,6 +205,18 @@ size_t sa_central_remove(unsigned cls, void **objs, size_t n)
     for (size_t i = got; i--;)
         __builtin_prefetch(objs[i], 1);
     return got;
+}
+
+size_t sa_central_remove(unsigned cls, void **objs, size_t n)
+{
+    return central_remove(cls, objs, n, true);
+}
+
+SA_RARE void *sa_central_remove_aligned(unsigned cls)
+{
+    void *object;
+
+    return central_remove(cls, &object, 1, false) ? object : NULL;
 }
 
 /* Takes an empty span, whose load was `before`, off a class, to be given back after `next`. */

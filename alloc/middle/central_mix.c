@@ -40,7 +40,7 @@
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
 
-#define WASTE_FRACTION          3
+#define WASTE_FRACTION          5
 #define STRAINED_WASTE_FRACTION 16
 
 /* Memory is strained above 15/16 of a limit. The rest is as long as the reserve of group_limit.c.

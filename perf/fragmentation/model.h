@@ -56,8 +56,9 @@ struct params {
     double keep_bytes;      /* at least this much is kept */
     double keep_lean_bytes; /* the same while memory is wasted */
     double break_bytes; /* a hugepage that lost nothing yet, with fewer free bytes, keeps them */
-    double borrow;      /* a class takes objects of classes up to this times its size */
-    double run;         /* 1: classes of many spans take several spans at a time */
+    double break_lean_bytes; /* the same while memory is wasted */
+    double borrow;           /* a class takes objects of classes up to this times its size */
+    double run;              /* 1: classes of many spans take several spans at a time */
 };
 
 extern struct params params;

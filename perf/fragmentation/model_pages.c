@@ -160,13 +160,19 @@ static size_t release(struct huge *h)
     return n;
 }
 
+static bool is_lean(void)
+{
+    return now_ms < lean_until;
+}
+
 /* Returns the hugepage to release pages of: a free one, or the emptiest that has enough. */
 static struct huge *release_next(bool by_time)
 {
+    double bytes = is_lean() && !by_time ? params.break_lean_bytes : params.break_bytes;
     struct huge *best = NULL;
 
     for (struct huge *h = huges; h < huges + count; h++) {
-        size_t least = (size_t)params.break_bytes / SA_PAGE_BYTES;
+        size_t least = (size_t)bytes / SA_PAGE_BYTES;
 
         if (h->broken)
             least = by_time ? 1 : 2 * least;
@@ -191,12 +197,11 @@ static void release_pages(size_t n, bool by_time)
 static void release_surplus(void)
 {
     size_t used = pages.used + pages.large, backed = pages.free + pages.large_free;
-    bool lean = now_ms < lean_until;
     size_t keep = sa_max(EXCESS_PAGES, used / 4) + sa_min(pages.between, used);
 
     keep = sa_min(keep, sa_max((size_t)params.keep_bytes / SA_PAGE_BYTES,
                                (size_t)((double)used * params.keep)));
-    if (lean)
+    if (is_lean())
         keep = sa_min(keep, sa_max((size_t)params.keep_lean_bytes / SA_PAGE_BYTES,
                                    (size_t)((double)used * params.keep_lean)));
     if (backed > keep)

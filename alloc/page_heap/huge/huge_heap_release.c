@@ -27,7 +27,7 @@
 /* While memory is wasted (heap_is_lean), no more than this is kept, or this part of what is in
  * use. */
 #define LEAN_PAGES    (1ul << 20 >> SA_PAGE_SHIFT)
-#define LEAN_FRACTION 16
+#define LEAN_FRACTION 32
 
 /* Refaults from which on the heap keeps so much memory, after the program has freed all, that a
  * thread should release it in case the program does nothing more. */
@@ -41,6 +41,9 @@
 #define BREAK_MIN 32
 static const struct sa_filler_least at_once = {2 * BREAK_MIN, BREAK_MIN}, by_time = {1, BREAK_MIN},
                                     by_request = {1, 1};
+/* At once, while memory is wasted. */
+#define LEAN_BREAK_MIN 8
+static const struct sa_filler_least at_once_lean = {2 * LEAN_BREAK_MIN, LEAN_BREAK_MIN};
 
 #define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* pages that a tick leaves: 1 MiB */
 #define RELEASE_RUN 8                          /* hugepages released by one system call, at most */
@@ -267,7 +270,8 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
     surplus = heap_surplus(h);
     if (SA_UNLIKELY(surplus)) {
         sa_huge_heap_flush(h); /* what was freed last may complete a hugepage */
-        h->refault_credit += release_pages(h, heap_surplus(h), at_once, false);
+        h->refault_credit +=
+            release_pages(h, heap_surplus(h), heap_is_lean(h) ? at_once_lean : at_once, false);
     }
     if (SA_UNLIKELY(surplus || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);

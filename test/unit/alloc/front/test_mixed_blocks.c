@@ -3,8 +3,10 @@
  * Blocks on mixed spans by way of the slow paths, while other threads take, free and resize blocks
  * on the same spans: no lookup fails, no two blocks overlap, and nothing is left at the end. All
  * the time; and beyond a soft limit, where fuller spans become mixed, while pages of free objects
- * go back. And caches do not keep blocks there of sizes that are no longer used.
+ * go back. And caches do not keep blocks there of sizes that are no longer used. Blocks there have
+ * the alignment that was asked for, though most objects of their class do not.
  */
+#include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/slow_path.h"
 #include "alloc/middle/central_free_list.h"
@@ -187,10 +189,44 @@ static void test_caches_give_back_what_is_not_used(void **state)
     finish_all();
 }
 
+/* Half of the blocks have an alignment. Those in caches that were allocated without one do not. */
+static void test_alignments(void **state)
+{
+    struct test_random r = {9};
+    size_t less = 0, aligned = 0;
+
+    (void)state;
+    slot_count = MORE;
+    work((void *)78);
+    sa_mixed_use = SA_MIXED_ALWAYS;
+    for (int i = 0; i < 20 * ROUNDS; i++) {
+        struct test_random of_phase = {1 + (uint64_t)i / 4000};
+        size_t align = (size_t)16 << test_random_below(&r, 10), *p;
+        size_t most = sa_max(64 + test_random_below(&of_phase, 8000), align);
+        size_t size = align * (1 + test_random_below(&r, most / align));
+        bool plain = i % 2;
+
+        p = sa_front_alloc(size, plain ? 1 : align, false);
+        assert_non_null(p);
+        p[0] = p[size / sizeof(size_t) - 1] = size;
+        less += plain && align > SA_MIXED_ALIGN && (uintptr_t)p % align;
+        aligned += !plain && align > SA_MIXED_ALIGN;
+        assert_true(plain || (uintptr_t)p % align == 0);
+        p = __atomic_exchange_n(&slots[test_random_below(&r, slot_count)], p, __ATOMIC_ACQ_REL);
+        if (p)
+            finish(p, 1);
+    }
+    sa_mixed_use = SA_MIXED_AUTO;
+    assert_true(less > 1000);
+    assert_true(aligned > 1000);
+    finish_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caches_give_back_what_is_not_used),
+        cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_threads_share_mixed_spans),
         cmocka_unit_test(test_threads_beyond_a_limit),
     };

@@ -116,8 +116,7 @@ static size_t take(unsigned cls, size_t n)
 
     n = sa_central_remove(cls, objs, n < 32 ? n : 32);
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal((uintptr_t)objs[i] & ((align < SA_PAGE_BYTES ? align : SA_PAGE_BYTES) - 1),
-                         0);
+        assert_int_equal((uintptr_t)objs[i] & (sa_min(align, SA_MIXED_ALIGN) - 1), 0);
         assert_true(count < HELD);
         held[count] = (struct held){objs[i], cls};
         held[count].p[0] = (unsigned char)cls;
