@@ -38,6 +38,9 @@
 /* The time from one pass to the next. */
 #define MAINTAIN_NS 500000000ull
 
+/* The time from one step in releasing memory to the next. */
+#define RELEASE_STEP_NS 8000000ull
+
 /* After this many bytes were freed to the page heap, all countdowns are shortened. A program that
  * has freed much and now allocates little thus reaches a slow path soon, which releases memory. */
 #define MAINTAIN_KICK_BYTES (16ul << 20)
@@ -85,6 +88,7 @@ static SA_START_DATA struct {
     /* Atomic, relaxed; written by passes, and to request the thread: nothing is due before. */
     uint64_t next_ns;
     uint64_t pass_ns SA_GUARDED_BY(SA_RANK_MAINTAIN);     /* when the next pass is due */
+    uint64_t release_ns SA_GUARDED_BY(SA_RANK_MAINTAIN);  /* when the next step in releasing is */
     uint64_t collapse_ns SA_GUARDED_BY(SA_RANK_MAINTAIN); /* when hugepages are next made */
     /* Atomic, relaxed; written by any slow path: sa_page_heap_freed when countdowns were last
      * shortened. */
@@ -201,24 +205,28 @@ static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINT
         sa_inspect_some();
 }
 
-/* Runs a pass and a step in making hugepages if their time has come, and sets the time of the
- * next. */
+/* Runs a pass, or a step in releasing memory, and a step in making hugepages if their time has
+ * come, and sets the time of the next. */
 static void maintain_due(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTAIN)
 {
-    uint64_t spent;
+    uint64_t spent, next;
 
     if (now >= maintain.pass_ns) {
         maintain.pass_ns = now + MAINTAIN_NS;
         sa_store_relaxed(&maintain.next_ns, maintain.pass_ns);
         maintain_pass(now);
+        maintain.release_ns = now + RELEASE_STEP_NS;
+    } else if (now >= maintain.release_ns) {
+        maintain.release_ns =
+            sa_page_heap_step(&sa_page_heap_ordinary) ? now + RELEASE_STEP_NS : SA_NEVER;
     }
     if (now >= maintain.collapse_ns && now >= sa_load_relaxed(&background.thread_ns)) {
         spent = sa_page_heap_collapse(&sa_page_heap_ordinary, COLLAPSE_STEP_NS);
         maintain.collapse_ns = spent ? now + spent * COLLAPSE_FRACTION : maintain.pass_ns;
     }
-    sa_store_relaxed(&maintain.next_ns, maintain.collapse_ns > now
-                                            ? sa_min(maintain.collapse_ns, maintain.pass_ns)
-                                            : maintain.pass_ns);
+    next = sa_min(maintain.pass_ns, maintain.release_ns);
+    sa_store_relaxed(&maintain.next_ns,
+                     maintain.collapse_ns > now ? sa_min(maintain.collapse_ns, next) : next);
 }
 
 /* Once the kernel has refused a mapping, caches are emptied 8 times as often, so that address space

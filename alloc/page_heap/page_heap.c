@@ -114,6 +114,11 @@ bool sa_page_heap_tick(struct sa_page_heap *h, uint64_t now_ns)
     return h->huge ? sa_huge_heap_tick(h->huge, now_ns) : sa_span_heap_tick(h->plain, now_ns);
 }
 
+bool sa_page_heap_step(struct sa_page_heap *h)
+{
+    return h->huge && sa_huge_heap_step(h->huge);
+}
+
 uint64_t sa_page_heap_collapse(struct sa_page_heap *h, uint64_t max_ns)
 {
     return h->huge && sa_huge_heap_collapse_due(h->huge) ? sa_huge_heap_collapse(h->huge, max_ns)

@@ -90,6 +90,13 @@ void sa_page_heap_gather(struct sa_page_heap *heap);
 bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 
 /*
+ * Releases some of what the last tick found, which releases only as much as takes about a
+ * millisecond, so that no call of the program waits for more. True while more is left. What steps
+ * leave is released by the next tick.
+ */
+bool sa_page_heap_step(struct sa_page_heap *heap);
+
+/*
  * Has the kernel make hugepages of memory that lies on small pages, in the round that began at the
  * last tick. Stops when the thread has spent max_ns of CPU time; the last hugepage may take
  * several milliseconds more. Returns the time that was spent, as far as it counts

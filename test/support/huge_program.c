@@ -152,6 +152,7 @@ void program_step(void)
         sa_page_heap_collapse(HEAP, UINT64_MAX);
         break;
     default:
+        sa_page_heap_step(HEAP);
         if (test_random_below(&fake.random, 4) == 0)
             sa_page_heap_release(HEAP, test_random_below(&fake.random, 64 * MIB));
         if (test_random_below(&fake.random, 16) == 0)

@@ -38,6 +38,7 @@ bool sa_huge_heap_join(struct sa_huge_heap *h, struct sa_span *span, struct sa_s
 size_t sa_huge_heap_release(struct sa_huge_heap *h, size_t bytes) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 void sa_huge_heap_unmap(struct sa_huge_heap *h, size_t bytes) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
+bool sa_huge_heap_step(struct sa_huge_heap *h) SA_EXCLUDES(SA_RANK_PAGE_HEAP);
 
 /* Releases all cached hugepages and empty hugepages of regions, one call for each range, so that
  * they coalesce with unbacked ranges. Returns the bytes released. */

@@ -90,7 +90,9 @@ struct sa_huge_heap {
      * at most 1/8 in 500 ms. */
     size_t refault_credit SA_LOCKED, refaults SA_LOCKED;
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
-    bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
+    size_t due[3] SA_LOCKED; /* idle pages that ticks and steps have yet to release: of the cache,
+                              * of regions, of the filler */
+    bool refused SA_LOCKED;  /* the kernel refused to release memory: only ticks try again */
     uint64_t now_ns SA_LOCKED, started_ns SA_LOCKED;
 
     /* Transparent hugepages. large_failed: hugepages of large_cursor not collapsed in this pass. */

@@ -45,9 +45,10 @@ static const struct sa_filler_least at_once = {2 * BREAK_MIN, BREAK_MIN}, by_tim
 #define LEAN_BREAK_MIN 8
 static const struct sa_filler_least at_once_lean = {2 * LEAN_BREAK_MIN, LEAN_BREAK_MIN};
 
-#define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT) /* pages that a tick leaves: 1 MiB */
-#define RELEASE_RUN 8                          /* hugepages released by one system call, at most */
-#define GATHER_RUN  512                        /* the same where address space has run out */
+#define HEAP_KEEP   (1048576 >> SA_PAGE_SHIFT)    /* pages that a tick leaves: 1 MiB */
+#define STEP_PAGES  (16ul << 20 >> SA_PAGE_SHIFT) /* that a tick or a step releases: about 1 ms */
+#define RELEASE_RUN 8   /* hugepages released by one system call, at most */
+#define GATHER_RUN  512 /* the same where address space has run out */
 #define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
 
 SA_START_DATA unsigned char sa_page_heap_swings;
@@ -351,16 +352,13 @@ SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
     return true;
 }
 
-/* The pages that lay unused since the last tick, by the low-water mark of each component. The
- * marks begin anew. */
-static void heap_idle(struct sa_huge_heap *h, size_t idle[3]) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+/* The pages of the cache, of regions and of the filler that lay unused since the last tick, by the
+ * low-water mark of each. */
+static void heap_idle(const struct sa_huge_heap *h, size_t idle[3]) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     idle[0] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
     idle[1] = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
     idle[2] = sa_min(h->filler.low_water, sa_huge_filler_backed(&h->filler));
-    h->cache.low_water = h->cache.map.hugepages;
-    h->region_low_water = sa_huge_regions_backed(h->regions);
-    h->filler.low_water = sa_huge_filler_backed(&h->filler);
 }
 
 static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(SA_RANK_PAGE_HEAP)
@@ -385,45 +383,78 @@ static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
         sa_store_relaxed(&sa_page_heap_swings, 0);
 }
 
-/* Releases a part of the idle pages: the time since the last tick, divided by SA_RELEASE_NS. */
-static void heap_release_idle(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+/* Makes a part of the idle pages due: the time since the last tick, divided by SA_RELEASE_NS. The
+ * low-water marks begin anew. */
+static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t idle[3], keep = HEAP_KEEP, want, done = 0;
+    size_t keep = HEAP_KEEP;
 
-    heap_idle(h, idle);
+    heap_idle(h, h->due);
+    h->cache.low_water = h->cache.map.hugepages;
+    h->region_low_water = sa_huge_regions_backed(h->regions);
+    h->filler.low_water = sa_huge_filler_backed(&h->filler);
     for (int i = 2; i >= 0; i--) { /* HEAP_KEEP pages stay, in the filler if it has as many */
-        size_t kept = sa_min(keep, idle[i]);
+        size_t kept = sa_min(keep, h->due[i]);
 
-        idle[i] -= kept;
+        h->due[i] = (size_t)((double)(h->due[i] - kept) * part);
         keep -= kept;
     }
-    want = (size_t)((double)idle[0] * part);
-    if (want)
-        done += release_cached(h, want, RELEASE_RUN, true);
-    want = (size_t)((double)idle[1] * part);
-    if (want && !h->refused)
-        done += sa_huge_heap_release_regions(h, want, BREAK_MIN);
-    want = sa_huge_filler_may_release(&h->filler, (size_t)((double)idle[2] * part));
-    if (want && !h->refused)
-        done += release_filler(h, want, by_time);
-    heap_forget(h, done, part);
+    h->due[2] = sa_huge_filler_may_release(&h->filler, h->due[2]);
+    heap_forget(h, h->due[0] + h->due[1] + h->due[2], part);
+}
+
+SA_RARE static size_t release_idle(struct sa_huge_heap *h, int kind, size_t pages)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    if (!pages || h->refused)
+        return 0;
+    return kind == 0   ? release_cached(h, pages, RELEASE_RUN, true)
+           : kind == 1 ? sa_huge_heap_release_regions(h, pages, BREAK_MIN)
+                       : release_filler(h, pages, by_time);
+}
+
+/* Releases up to `pages` of the pages that are due and have lain unused since they are. */
+SA_RARE static void heap_release_due(struct sa_huge_heap *h, size_t pages)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    size_t idle[3];
+
+    heap_idle(h, idle);
+    for (int i = 0; i < 3 && pages; i++) {
+        size_t want = sa_min(sa_min(h->due[i], idle[i]), pages), done = release_idle(h, i, want);
+
+        h->due[i] = done && done >= want ? h->due[i] - sa_min(h->due[i], done) : 0;
+        pages -= sa_min(pages, done);
+    }
+}
+
+SA_RARE bool sa_huge_heap_step(struct sa_huge_heap *h)
+{
+    bool more;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    heap_release_due(h, STEP_PAGES);
+    sa_huge_heap_note(h);
+    more = h->due[0] || h->due[1] || h->due[2];
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return more;
 }
 
 bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
 {
     uint64_t elapsed;
     size_t left;
-    double part;
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
+    h->refused = false;
+    heap_release_due(h, SIZE_MAX); /* no step came by */
     elapsed = now_ns > h->now_ns ? sa_min(now_ns - h->now_ns, SA_RELEASE_NS) : 0;
     heap_set_time(h, sa_max(now_ns, h->now_ns));
     sa_huge_cache_shrink(&h->cache);
-    h->refused = false;
     h->collapse_round = (struct sa_collapse_round){.begun = false};
-    part = (double)elapsed / (double)SA_RELEASE_NS;
-    heap_release_idle(h, part);
+    heap_make_due(h, (double)elapsed / (double)SA_RELEASE_NS);
+    heap_release_due(h, STEP_PAGES);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
     if (sa_huge_filler_can_release(&h->filler, by_time))

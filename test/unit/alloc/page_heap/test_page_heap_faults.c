@@ -158,6 +158,8 @@ static void refuse_release(void *unused)
     sa_page_heap_tick(HEAP, now += SA_RELEASE_NS);
     sa_page_heap_tick(HEAP, now += SA_RELEASE_NS);
     CHILD_CHECK(test_faults.madvise_calls - calls <= 2);
+    CHILD_CHECK(!sa_page_heap_step(HEAP));
+    CHILD_CHECK(test_faults.madvise_calls - calls <= 2);
     CHILD_CHECK(stats().backed_bytes >= 100 * MIB);
     /* The memory is still good, and is not taken for zero. */
     spans[0] = sa_page_heap_alloc(HEAP, MIB >> SA_PAGE_SHIFT, 1, SA_PAGES_ANY);
@@ -167,6 +169,8 @@ static void refuse_release(void *unused)
     test_faults_clear();
     sa_page_heap_tick(HEAP, now += SA_RELEASE_NS);
     sa_page_heap_tick(HEAP, now += SA_RELEASE_NS);
+    while (sa_page_heap_step(HEAP))
+        continue;
     CHILD_CHECK(stats().backed_bytes <= MIB);
     CHILD_CHECK(identity_holds());
 }

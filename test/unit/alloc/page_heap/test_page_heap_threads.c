@@ -68,6 +68,8 @@ static void use(int index, void *unused)
         }
         if (index == 0 && step % 100 == 0)
             sa_page_heap_tick(HEAP, now_ns += SA_RELEASE_NS / 2);
+        if (step % 40 == 20)
+            sa_page_heap_step(HEAP);
         if (step % 300 == 150)
             sa_page_heap_release(HEAP, test_random_below(&r, 32ul << 20));
     }

@@ -23,6 +23,7 @@
 
 #define HEAP (&sa_page_heap_ordinary)
 #define MIB  (1ul << 20)
+#define STEP (16 * MIB >> SA_PAGE_SHIFT) /* pages that a tick or a step releases */
 
 struct run {
     const char *mode;
@@ -237,7 +238,7 @@ static void keep_little(void *unused)
         backed = sa_huge_heap_backed(h);
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         if (turn == 1)
-            assert_in_range(backed, 0, h->in_use_pages / 16 + SA_HUGE_PAGES);
+            assert_in_range(backed, 0, h->in_use_pages / 32 + SA_HUGE_PAGES);
         else
             assert_in_range(backed, h->in_use_pages / 4, SIZE_MAX);
     }
@@ -247,6 +248,75 @@ static void test_heap_keeps_little_while_much_is_wasted(void **state)
 {
     (void)state;
     test_child_passes(keep_little, NULL);
+}
+
+/* Steps until none has more to release; each releases little. Returns the pages that they released.
+ */
+static size_t step_all(struct sa_huge_heap *h, size_t *ret_steps)
+{
+    size_t first = sa_huge_heap_backed(h), before = first;
+    bool more;
+
+    *ret_steps = 0;
+    do {
+        more = sa_page_heap_step(HEAP);
+        assert_in_range(before - sa_huge_heap_backed(h), 0, STEP + SA_HUGE_PAGES);
+        before = sa_huge_heap_backed(h);
+        ++*ret_steps;
+    } while (more);
+    return first - before;
+}
+
+/* GiBs lie free between spans. A tick releases a little of what is due, steps the rest; what they
+ * leave, the next tick; and nothing that was used meanwhile. */
+static void release_in_steps(void *unused)
+{
+    enum { SMALL = 8192, PAGES = 64 };
+    static struct sa_span *small[SMALL];
+    struct sa_huge_heap *h = HEAP->huge;
+    size_t idle, due, done, steps;
+
+    (void)unused;
+    for (int i = 0; i < SMALL; i++)
+        small[i] = sa_page_heap_alloc(HEAP, PAGES, 1, SA_PAGES_ANY);
+    for (int i = 0; i < SMALL; i += 2)
+        sa_page_heap_free(HEAP, small[i], false);
+    sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS);
+    step_all(h, &steps);
+
+    idle = sa_huge_heap_backed(h);
+    assert_true(idle > 20 * STEP);
+    due = (idle - (MIB >> SA_PAGE_SHIFT)) / 4;
+    sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS / 4);
+    done = idle - sa_huge_heap_backed(h);
+    assert_in_range(done, STEP, STEP + SA_HUGE_PAGES);
+    done += step_all(h, &steps);
+    assert_in_range(done, due, due + SA_HUGE_PAGES);
+    assert_in_range(steps, due / (STEP + SA_HUGE_PAGES), due / STEP + 1);
+    assert_false(sa_page_heap_step(HEAP));
+
+    idle = sa_huge_heap_backed(h);
+    due = (idle - (MIB >> SA_PAGE_SHIFT)) / 4;
+    sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS / 4);
+    sa_page_heap_tick(HEAP, program.now_ns); /* no time has passed: no more is due */
+    assert_in_range(idle - sa_huge_heap_backed(h), due, due + SA_HUGE_PAGES);
+
+    sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS / 4);
+    for (int i = 0; i < SMALL; i += 2)
+        small[i] = sa_page_heap_alloc(HEAP, PAGES, 1, SA_PAGES_ANY);
+    for (int i = 0; i < SMALL; i += 2)
+        sa_page_heap_free(HEAP, small[i], false);
+    assert_int_equal(step_all(h, &steps), 0);
+    page_heap_check();
+    for (int i = 1; i < SMALL; i += 2)
+        sa_page_heap_free(HEAP, small[i], false);
+    page_heap_check();
+}
+
+static void test_heap_releases_in_steps(void **state)
+{
+    (void)state;
+    test_child_passes(release_in_steps, NULL);
 }
 
 /* Hugepages in the cache that are needed stay when there is too much between spans: that goes. */
@@ -395,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_heap_keeps_what_is_needed_again),
         cmocka_unit_test(test_heap_keeps_little_while_much_is_wasted),
         cmocka_unit_test(test_heap_keeps_needed_hugepages_whole),
+        cmocka_unit_test(test_heap_releases_in_steps),
         cmocka_unit_test(test_heap_skips_releases_that_demand_speaks_against),
         cmocka_unit_test(test_heap_reports_all_of_its_pages),
     };
