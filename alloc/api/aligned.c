@@ -40,11 +40,11 @@ SA_INLINE size_t aligned_class(size_t size, size_t align, size_t limit)
 }
 
 /* Exchanges an object that is not aligned; NULL: the slow path must decide. */
-SA_COLD static SA_NOINLINE void *realign(size_t cls, void *p)
+SA_COLD static SA_NOINLINE void *realign(size_t cls, void *p, size_t align)
 {
     int error = errno;
 
-    p = sa_front_realign((unsigned)(cls / SA_CLASS_OFFSET(1)), p);
+    p = sa_front_realign((unsigned)(cls / SA_CLASS_OFFSET(1)), p, align);
     errno = error;
     return p;
 }
@@ -62,7 +62,7 @@ again:
         return NULL;
     SA_PERCPU_POP(&sa_hot, cls, p, leave, again);
     if (SA_UNLIKELY((uintptr_t)p & (align - 1)))
-        return realign(cls, p);
+        return realign(cls, p, align);
     return p;
 leave:
     SA_PERCPU_LABEL;

@@ -44,7 +44,7 @@ void sa_block_try(const void *p, struct sa_block *ret);
 /* The bytes that the program may use of a block in use. */
 size_t sa_block_bytes(const struct sa_block *b);
 
-/* The smallest class that serves a size, and whose objects all have the alignment (0: none
+/* The smallest class that serves a size, and whose size is a multiple of the alignment (0: none
  * requested). 0: there is none. */
 unsigned sa_block_class(size_t size, size_t align);
 

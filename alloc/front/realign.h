@@ -12,21 +12,18 @@
 
 #include <stdint.h>
 
-/* Exchanges an object that the caller has just allocated for one on a span of its class. NULL:
- * there is no memory, and the object was freed. */
-void *sa_realign_exchange(unsigned cls, void *object) SA_INSIDE_GATE;
+/* Returns an object that the caller has just allocated if it is at a multiple of `align`, or NULL.
+ * If not, exchanges it for one with the full alignment. NULL: there is no memory, and the object
+ * was freed. */
+void *sa_realign_checked(unsigned cls, void *object, size_t align) SA_INSIDE_GATE;
 
-/* Returns an object that is NULL, or is at a multiple of `align` already; if not, another one as
- * above. */
 SA_INLINE void *sa_realign(unsigned cls, void *object, size_t align) SA_INSIDE_GATE
 {
-    if (SA_LIKELY(align <= SA_MIXED_ALIGN || !((uintptr_t)object & (align - 1))))
-        return object;
-    return sa_realign_exchange(cls, object);
+    return SA_LIKELY(align <= SA_MIXED_ALIGN) ? object : sa_realign_checked(cls, object, align);
 }
 
 /* The slow path of an aligned allocation whose fast path took an object that is not aligned:
- * exchanges it. NULL: as above. */
-void *sa_front_realign(unsigned cls, void *object);
+ * the same. */
+void *sa_front_realign(unsigned cls, void *object, size_t align);
 
 #endif

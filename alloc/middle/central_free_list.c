@@ -136,19 +136,19 @@ static size_t central_grow(struct central *c, unsigned cls, size_t run) SA_REQUI
 }
 
 /* Takes up to n objects from mixed spans, before `end`; how many. Releases the lock meanwhile. */
-static size_t central_mix(struct central *c, unsigned cls, void **end, size_t n)
+static size_t central_mix(struct central *c, unsigned cls, void **end, size_t n, size_t most_align)
     SA_REQUIRES(SA_RANK_CENTRAL)
 {
     size_t got;
 
     sa_lock_release(&c->lock, SA_RANK_CENTRAL);
-    got = sa_central_mix(cls, end, n);
+    got = sa_central_mix(cls, end, n, most_align);
     sa_lock_acquire(&c->lock, SA_RANK_CENTRAL);
     return got;
 }
 
-/* As sa_central_remove. mix: objects may lie on mixed spans. */
-static size_t central_remove(unsigned cls, void **objs, size_t n, bool mix)
+/* As sa_central_remove. most_align: as for sa_mixed_take. */
+static size_t central_remove(unsigned cls, void **objs, size_t n, size_t most_align)
 {
     struct central *c = &sa_centrals[sa_first_use_index(cls)];
     size_t size = sa_size_classes.of[cls].size, got = 0, fresh = 0;
@@ -167,8 +167,8 @@ static size_t central_remove(unsigned cls, void **objs, size_t n, bool mix)
             ((fresh + 1) * FRESH_FRACTION > c->spans ||
              sa_size_classes.of[cls].objects < FRESH_OBJECTS))
             break;
-        if (!c->filled && SA_UNLIKELY(mix && sa_central_mix_may())) {
-            made = central_mix(c, cls, end, n - got);
+        if (!c->filled && SA_UNLIKELY(sa_central_mix_may())) {
+            made = central_mix(c, cls, end, n - got, most_align);
             end -= made;
             got += made;
             if (made)
@@ -209,14 +209,14 @@ static size_t central_remove(unsigned cls, void **objs, size_t n, bool mix)
 
 size_t sa_central_remove(unsigned cls, void **objs, size_t n)
 {
-    return central_remove(cls, objs, n, true);
+    return central_remove(cls, objs, n, SA_MIXED_ALIGN);
 }
 
 SA_RARE void *sa_central_remove_aligned(unsigned cls)
 {
     void *object;
 
-    return central_remove(cls, &object, 1, false) ? object : NULL;
+    return central_remove(cls, &object, 1, SA_PAGE_BYTES) ? object : NULL;
 }
 
 /* Takes an empty span, whose load was `before`, off a class, to be given back after `next`. */

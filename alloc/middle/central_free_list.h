@@ -30,8 +30,8 @@ struct sa_central_stats {
  */
 size_t sa_central_remove(unsigned cls, void **objs, size_t n);
 
-/* Takes an object from a span of the class, so that it has the alignment of the class, which
- * objects on mixed spans need not have (mixed_spans.h). NULL: out of memory. */
+/* Takes an object with the full alignment of its class, which others on mixed spans need not have
+ * (mixed_spans.h). NULL: out of memory. */
 void *sa_central_remove_aligned(unsigned cls);
 
 /* Whether spans that are in use have free objects; a hint. */

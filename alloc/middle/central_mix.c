@@ -229,7 +229,7 @@ static bool mix_convert(bool strained)
     return false;
 }
 
-SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n)
+SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_align)
 {
     bool strained = mix_is_strained();
     size_t got;
@@ -238,9 +238,9 @@ SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n)
         sa_size_classes.of[cls].size > SA_MIXED_MAX || !mix_is_due(strained))
         return 0;
     sa_store_relaxed(&sa_page_heap_lean_ns, sa_clock_coarse_ns() + SA_LEAN_NS);
-    got = sa_mixed_take(cls, end, n);
+    got = sa_mixed_take(cls, end, n, most_align);
     for (int i = 0; !got && i < CONVERT_MAX && mix_convert(strained); i++)
-        got = sa_mixed_take(cls, end, n);
+        got = sa_mixed_take(cls, end, n, most_align);
     if (!got && (end[-1] = sa_mixed_fresh(cls)) != NULL)
         got = 1;
     sa_add_relaxed(&sa_central_mix_unshaken, got * sa_size_classes.of[cls].size);

@@ -28,9 +28,10 @@ SA_INLINE bool sa_central_mix_may(void)
 /*
  * Takes up to n objects of a class, whose spans have none left, from mixed spans. They are written
  * before `end`. Makes mixed spans while that saves much memory. Returns how many; 0: the class
- * takes a new span. The caller holds no lock below CENTRAL.
+ * takes a new span. The caller holds no lock below CENTRAL. most_align: as for sa_mixed_take.
  */
-size_t sa_central_mix(unsigned cls, void **end, size_t n) SA_EXCLUDES(SA_RANK_CENTRAL);
+size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_align)
+    SA_EXCLUDES(SA_RANK_CENTRAL);
 
 /* Bytes that came from mixed spans since sa_central_mix_shake_is_due was last true. Atomic,
  * relaxed. */

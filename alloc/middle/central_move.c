@@ -83,25 +83,19 @@ static void *take_fuller(struct central *c, unsigned cls, const struct sa_span *
     return object;
 }
 
-/* Whether a block is aligned as another one is: its program may have asked for that. */
-static bool is_aligned_as(unsigned cls, const void *block, const void *object)
-{
-    uintptr_t as = (uintptr_t)object | sa_size_classes.of[cls].size;
-
-    return !((uintptr_t)block & ((as & -as) - 1));
-}
-
-/* Takes a block of a class on a fuller mixed span than the one of `object`. */
+/* Takes a block of a class on a fuller mixed span than the one of `object`, aligned as that is: the
+ * program may have asked for it. */
 SA_RARE static void *take_mixed(unsigned cls, const void *object)
 {
     const struct sa_span *from = sa_pagemap_span((uintptr_t)object), *to;
+    uintptr_t as = (uintptr_t)object;
     struct sa_span *empty = NULL;
     void *block = NULL;
 
-    if (!sa_mixed_take(cls, &block + 1, 1))
+    if (!sa_mixed_take(cls, &block + 1, 1, sa_min(as & -as, SA_PAGE_BYTES)))
         return NULL;
     to = sa_pagemap_span((uintptr_t)block);
-    if (to != from && mixed_part(to) > mixed_part(from) && is_aligned_as(cls, block, object))
+    if (to != from && mixed_part(to) > mixed_part(from))
         return block;
     if (!sa_mixed_put(cls, block, &empty))
         sa_fatal("corrupt heap", block, "was taken from a mixed span and is not on one");

@@ -154,10 +154,10 @@ static size_t mixed_carve(struct sa_mixed *m, size_t units, size_t align, void *
     return got;
 }
 
-SA_RARE size_t sa_mixed_take(unsigned cls, void **end, size_t n)
+SA_RARE size_t sa_mixed_take(unsigned cls, void **end, size_t n, size_t most_align)
 {
     size_t size = sa_size_classes.of[cls].size, units = size / SA_MIXED_UNIT, got = 0;
-    size_t align = sa_min(size & -size, SA_MIXED_ALIGN) / SA_MIXED_UNIT;
+    size_t align = sa_min(size & -size, most_align) / SA_MIXED_UNIT;
     unsigned tries = 0;
 
     SA_DCHECK(size <= SA_MIXED_MAX && size % SA_MIXED_UNIT == 0);

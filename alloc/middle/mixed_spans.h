@@ -30,8 +30,8 @@
 /* Blocks of more bytes come from spans of their class only. */
 #define SA_MIXED_MAX 32768
 
-/* Blocks have the alignment that their class has, but no more than this. Aligned blocks fit into
- * fewer free runs: at multiples of their size, 0.03 of what is live is lost
+/* Blocks have the alignment that their class has, but no more than this, unless more is needed.
+ * Aligned blocks fit into fewer free runs: at multiples of their size, 0.03 of what is live is lost
  * (perf/fragmentation/search.py). */
 #define SA_MIXED_ALIGN 64ul
 
@@ -58,8 +58,10 @@ extern enum sa_mixed_use sa_mixed_use;
 extern bool sa_mixed_any;
 
 /* Takes up to n blocks of a class from mixed spans, and returns how many. They are written before
- * `end`, the first one last. */
-size_t sa_mixed_take(unsigned cls, void **end, size_t n) SA_EXCLUDES(SA_RANK_MIXED);
+ * `end`, the first one last. They have the alignment of the class, but no more than most_align: at
+ * most a page, usually SA_MIXED_ALIGN. */
+size_t sa_mixed_take(unsigned cls, void **end, size_t n, size_t most_align)
+    SA_EXCLUDES(SA_RANK_MIXED);
 
 /*
  * Takes a block of a class back. False: it is not one of a mixed span. Pages that have no block

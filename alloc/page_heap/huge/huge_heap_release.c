@@ -403,14 +403,23 @@ static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RA
     heap_forget(h, h->due[0] + h->due[1] + h->due[2], part);
 }
 
+/* Releases idle pages of a kind. They lie unused no more: the low-water mark falls with them. */
 SA_RARE static size_t release_idle(struct sa_huge_heap *h, int kind, size_t pages)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
+    size_t *low = kind == 0   ? &h->cache.low_water
+                  : kind == 1 ? &h->region_low_water
+                              : &h->filler.low_water;
+    size_t before = *low, done, gone;
+
     if (!pages || h->refused)
         return 0;
-    return kind == 0   ? release_cached(h, pages, RELEASE_RUN, true)
+    done = kind == 0   ? release_cached(h, pages, RELEASE_RUN, true)
            : kind == 1 ? sa_huge_heap_release_regions(h, pages, BREAK_MIN)
                        : release_filler(h, pages, by_time);
+    gone = kind == 0 ? done / SA_HUGE_PAGES : done;
+    *low = sa_min(*low, before - sa_min(before, gone));
+    return done;
 }
 
 /* Releases up to `pages` of the pages that are due and have lain unused since they are. */
@@ -454,7 +463,9 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     sa_huge_cache_shrink(&h->cache);
     h->collapse_round = (struct sa_collapse_round){.begun = false};
     heap_make_due(h, (double)elapsed / (double)SA_RELEASE_NS);
-    heap_release_due(h, STEP_PAGES);
+    h->refused = false;
+    /* A program that comes by so seldom makes few steps, and may not come again. */
+    heap_release_due(h, elapsed < SA_RELEASE_NS ? STEP_PAGES : SIZE_MAX);
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
     if (sa_huge_filler_can_release(&h->filler, by_time))

@@ -9,10 +9,13 @@
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
 #include "alloc/front/slow_path.h"
+#include "alloc/maintain/maintenance.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/limits.h"
+#include "alloc/page_heap/account/peak.h"
 #include "test/support/cmocka.h"
 #include "test/support/counts.h"
 #include "test/support/random.h"
@@ -222,11 +225,50 @@ static void test_alignments(void **state)
     finish_all();
 }
 
+/* Aligned blocks are found near a limit as others are: on mixed spans, too. What cannot be had does
+ * not count. */
+static void test_alignments_near_a_limit(void **state)
+{
+    enum { SIZE = 1024 };
+    struct test_random r = {11};
+    size_t got[2] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < MOST; i++)
+        slots[i] = make(64 + 8 * test_random_below(&r, 190));
+    for (size_t i = 0; i < MOST; i++)
+        if (i % 8) {
+            finish(slots[i], 1);
+            slots[i] = NULL;
+        }
+    sa_maintenance_release_requested(0); /* empties the caches */
+    sa_limits_set(SA_LIMIT_HARD, sa_footprint_bytes() + (1 << 20));
+    for (int aligned = 0; aligned < 2; aligned++) {
+        static size_t *blocks[MOST];
+        int64_t before = sa_in_use.bytes;
+        size_t n = 0;
+
+        while (n < MOST && (blocks[n] = sa_front_alloc(SIZE, aligned ? SIZE : 1, false)))
+            n++;
+        for (int i = 0; i < 1000; i++)
+            assert_null(sa_front_alloc(SIZE, aligned ? SIZE : 1, false));
+        got[aligned] = n;
+        while (n)
+            sa_front_free_aligned(blocks[--n], 0);
+        assert_in_range(sa_in_use.bytes - before + (1 << 19), 0, 1 << 20);
+    }
+    assert_true(got[0] > 1000);
+    assert_true(got[1] >= got[0] - got[0] / 8);
+    sa_limits_set(SA_LIMIT_HARD, SA_NO_LIMIT);
+    finish_all();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caches_give_back_what_is_not_used),
         cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_alignments_near_a_limit),
         cmocka_unit_test(test_threads_share_mixed_spans),
         cmocka_unit_test(test_threads_beyond_a_limit),
     };

@@ -169,8 +169,6 @@ static void refuse_release(void *unused)
     test_faults_clear();
     sa_page_heap_tick(HEAP, now += SA_RELEASE_NS);
     sa_page_heap_tick(HEAP, now += SA_RELEASE_NS);
-    while (sa_page_heap_step(HEAP))
-        continue;
     CHILD_CHECK(stats().backed_bytes <= MIB);
     CHILD_CHECK(identity_holds());
 }

@@ -255,32 +255,38 @@ static void test_heap_keeps_little_while_much_is_wasted(void **state)
 static size_t step_all(struct sa_huge_heap *h, size_t *ret_steps)
 {
     size_t first = sa_huge_heap_backed(h), before = first;
-    bool more;
 
     *ret_steps = 0;
-    do {
+    for (bool more = true; more; ++*ret_steps) {
         more = sa_page_heap_step(HEAP);
         assert_in_range(before - sa_huge_heap_backed(h), 0, STEP + SA_HUGE_PAGES);
         before = sa_huge_heap_backed(h);
-        ++*ret_steps;
-    } while (more);
+    }
     return first - before;
 }
 
-/* GiBs lie free between spans. A tick releases a little of what is due, steps the rest; what they
+#define HOLES 8192 /* spans of PAGES, every other one freed */
+#define PAGES 64
+static struct sa_span *holes[HOLES];
+
+/* Takes every step'th of the first n spans, and frees every other one. */
+static void use_holes(int n, int step)
+{
+    for (int i = 0; i < n; i += step)
+        holes[i] = sa_page_heap_alloc(HEAP, PAGES, 1, SA_PAGES_ANY);
+    for (int i = 0; i < n; i += 2)
+        sa_page_heap_free(HEAP, holes[i], false);
+}
+
+/* A tick releases a little of what is due, steps the rest; what they
  * leave, the next tick; and nothing that was used meanwhile. */
 static void release_in_steps(void *unused)
 {
-    enum { SMALL = 8192, PAGES = 64 };
-    static struct sa_span *small[SMALL];
     struct sa_huge_heap *h = HEAP->huge;
     size_t idle, due, done, steps;
 
     (void)unused;
-    for (int i = 0; i < SMALL; i++)
-        small[i] = sa_page_heap_alloc(HEAP, PAGES, 1, SA_PAGES_ANY);
-    for (int i = 0; i < SMALL; i += 2)
-        sa_page_heap_free(HEAP, small[i], false);
+    use_holes(HOLES, 1);
     sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS);
     step_all(h, &steps);
 
@@ -302,21 +308,36 @@ static void release_in_steps(void *unused)
     assert_in_range(idle - sa_huge_heap_backed(h), due, due + SA_HUGE_PAGES);
 
     sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS / 4);
-    for (int i = 0; i < SMALL; i += 2)
-        small[i] = sa_page_heap_alloc(HEAP, PAGES, 1, SA_PAGES_ANY);
-    for (int i = 0; i < SMALL; i += 2)
-        sa_page_heap_free(HEAP, small[i], false);
+    use_holes(HOLES, 2);
     assert_int_equal(step_all(h, &steps), 0);
     page_heap_check();
-    for (int i = 1; i < SMALL; i += 2)
-        sa_page_heap_free(HEAP, small[i], false);
-    page_heap_check();
+}
+
+/* What is used between two ticks stays, though much was due at the first one: steps release what
+ * was left unused in that time, once. */
+static void keep_working_set(void *unused)
+{
+    enum { LEFT = 4096 };
+    struct sa_huge_heap *h = HEAP->huge;
+    size_t steps, done;
+
+    (void)unused;
+    use_holes(HOLES, 1);
+    sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS / 2);
+    step_all(h, &steps);
+    sa_page_heap_tick(HEAP, program.now_ns += SA_RELEASE_NS / 2);
+    assert_true(sa_huge_heap_backed(h) > 20 * LEFT);
+    use_holes((int)((sa_huge_heap_backed(h) - LEFT) / PAGES * 2), 2);
+    done = step_all(h, &steps);
+    assert_in_range(done, LEFT / 2, LEFT + SA_HUGE_PAGES);
+    assert_true(steps > 1);
 }
 
 static void test_heap_releases_in_steps(void **state)
 {
     (void)state;
     test_child_passes(release_in_steps, NULL);
+    test_child_passes(keep_working_set, NULL);
 }
 
 /* Hugepages in the cache that are needed stay when there is too much between spans: that goes. */
