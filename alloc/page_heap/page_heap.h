@@ -90,9 +90,9 @@ void sa_page_heap_gather(struct sa_page_heap *heap);
 bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
 
 /*
- * Releases some of what the last tick found, which releases only as much as takes about a
- * millisecond, so that no call of the program waits for more. True while more is left. What steps
- * leave is released by the next tick.
+ * Releases some of what the last tick found and left, about a millisecond's work, so that no call
+ * of the program waits for more. True while more is left. The next tick releases what steps leave,
+ * and a tick SA_RELEASE_NS after the one before leaves nothing.
  */
 bool sa_page_heap_step(struct sa_page_heap *heap);
 

@@ -278,8 +278,8 @@ static void use_holes(int n, int step)
         sa_page_heap_free(HEAP, holes[i], false);
 }
 
-/* A tick releases a little of what is due, steps the rest; what they
- * leave, the next tick; and nothing that was used meanwhile. */
+/* A tick releases a little of what is due, steps the rest; what they leave, the next tick; and
+ * nothing that was used meanwhile. */
 static void release_in_steps(void *unused)
 {
     struct sa_huge_heap *h = HEAP->huge;
