@@ -29,7 +29,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/front/map_shares.h"
 #include "alloc/front/mismatch.h"
-#include "alloc/front/slow_path.h"
+#include "alloc/front/fast_path_open.h"
 #include "alloc/hardening/inspect.h"
 #include "alloc/hardening/quarantine.h"
 #include "alloc/hardening/watched.h"

@@ -91,10 +91,10 @@ leave:
  *
  * Let offset = quotient * size + rest. Then offset * m = quotient * e + rest * m, modulo 2^64. For
  * rest = 0 that is quotient * e. For rest > 0 it is at least m, as long as quotient * e + (size -
- * 1) * m stays below 2^64. front_start_check in slow_path.c chooses m so that quotient * e is below
- * 2^47 for the last object of a span, and at least 2^47 for the offset behind the last object.
- * Sizes are below 2^16 here, because larger ones are whole pages. So m is above 2^48. quotient * e
- * adds less than 2^48 to (size - 1) / size * 2^64, so that the sum stays below 2^64.
+ * 1) * m stays below 2^64. front_start_check in fast_path_open.c chooses m so that quotient * e is
+ * below 2^47 for the last object of a span, and at least 2^47 for the offset behind the last
+ * object. Sizes are below 2^16 here, because larger ones are whole pages. So m is above 2^48.
+ * quotient * e adds less than 2^48 to (size - 1) / size * 2^64, so that the sum stays below 2^64.
  */
 #define SA_START_SHIFT 47
 

@@ -2,7 +2,7 @@
 /*
  * The slow paths; see slow_path.h. Each enters the fork gate, works, polls maintenance and leaves.
  * A thread that the gate refuses uses the emergency heap. A free first finds out what the pointer
- * is (block.h). This file writes sa_hot only at start-up.
+ * is (block.h).
  */
 #include "alloc/front/slow_path.h"
 
@@ -25,89 +25,12 @@
 #include "alloc/hardening/watched.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/hot/hot.h"
-#include "alloc/os/rseq.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/account/limits.h"
 #include "sampling/guard/guarded.h"
 #include "sampling/sampler/sampler.h"
 
 #include <string.h>
-
-/*
- * The multiplier m of the start check in fast_path.h. Any m = ceil(2^64 / size) + d passes
- * multiples of the size up to some quotient, and fails all from there on. This m fails from the
- * number of objects on, so that it also detects offsets behind the last object.
- */
-static uint64_t front_start_check(const struct sa_class *k)
-{
-    uint64_t excess = k->check * k->size; /* m * size - 2^64, for d = 0 */
-    uint64_t max = ((1ull << SA_START_SHIFT) - 1) / sa_max(k->objects - 1u, 1), m;
-
-    if (k->objects == 1)
-        max = (1ull << SA_START_SHIFT) + k->size;
-    m = k->check + (max - excess) / k->size;
-    /* The last object passes. Its second 16 bytes fail, and so does what is behind the object. */
-    SA_DCHECK((k->objects - 1ull) * k->size * m >> SA_START_SHIFT == 0);
-    SA_DCHECK(k->objects * (uint64_t)k->size * m >> SA_START_SHIFT != 0);
-    SA_DCHECK(((k->objects - 1ull) * k->size + SA_MIN_ALIGN) * m >> SA_START_SHIFT != 0);
-    return m;
-}
-
-static void front_init_tables(void)
-{
-    for (size_t i = 0; i <= SA_SMALL_MAX; i++)
-        sa_hot.small_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i, 1)));
-    for (size_t i = SA_SMALL_MAX / 128; i <= SA_MID_MAX / 128; i++)
-        sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(i * 128));
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        const struct sa_class *k = &sa_size_classes.of[cls];
-        bool whole_pages = k->map_step != SA_PAGE_BYTES || k->size == SA_PAGE_BYTES;
-        size_t period = whole_pages ? SA_PAGE_BYTES : (size_t)k->pages << SA_PAGE_SHIFT;
-
-        sa_hot.of_class[cls].start_mask = period - 1;
-        sa_hot.of_class[cls].start_check =
-            whole_pages ? UINT64_MAX / SA_PAGE_BYTES + 1 : front_start_check(k);
-    }
-}
-
-/*
- * Hardened: makes every operation leave for the slow path. No size is below the limits but 0, whose
- * class is 0, a cache that is always empty and full. No address of the home window passes the start
- * check. The page map leaves sa_hot.home_class empty.
- */
-static void front_close_fast_paths(void)
-{
-    sa_hot.mid_limit = 1;
-    sa_hot.mid_class[0] = 0;
-    for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
-        sa_hot.of_class[cls].start_mask = UINT64_MAX;
-        sa_hot.of_class[cls].start_check = 1ull << (SA_START_SHIFT - SA_HOME_SHIFT);
-    }
-}
-
-void sa_front_init(size_t cpu_cache_limit)
-{
-    SA_DCHECK(sa_size_classes.count > 1 && !sa_load_relaxed(&sa_hot.small_limit));
-    front_init_tables();
-    sa_cpu_cache_init(cpu_cache_limit);
-    sa_hot.rseq_offset = sa_rseq.offset;
-    if (sa_hardening.on) {
-        front_close_fast_paths();
-        return;
-    }
-    sa_hot.mid_limit = SA_MID_MAX + 1;
-    sa_store_release(&sa_hot.small_limit, SA_SMALL_MAX + 1);
-}
-
-void sa_front_open_cxx(void)
-{
-    if (sa_hardening.on)
-        return;
-    SA_DCHECK(sa_load_relaxed(&sa_hot.small_limit) == SA_SMALL_MAX + 1);
-    sa_hot.cxx_mid_limit = SA_MID_MAX + 1;
-    sa_hot.cxx_home_pages = SA_HOME_PAGES;
-    sa_store_release(&sa_hot.cxx_small_limit, SA_SMALL_MAX + 1);
-}
 
 /* Frees the blocks that were put aside while a fork was in progress. */
 static void front_free_aside(void) SA_INSIDE_GATE

@@ -12,13 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Initialises the front end after the layers below, and opens the fast paths of C. cpu_cache_limit:
- * as for sa_cpu_cache_init. */
-void sa_front_init(size_t cpu_cache_limit);
-
-/* Opens the fast paths of the C++ operators, after sa_front_init. */
-void sa_front_open_cxx(void);
-
 /* Allocates `size` bytes, cleared if `zero`. align: a power of two; values up to SA_MIN_ALIGN have
  * no effect. NULL: there is no memory, or the size is impossible. */
 void *sa_front_alloc(size_t size, size_t align, bool zero);
