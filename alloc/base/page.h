@@ -55,6 +55,9 @@
 #define SA_MID_MAX   262144 /* largest size class; a larger block is a span of its own */
 #define SA_MIN_ALIGN 16
 
+/* The fast path's table of sizes above SA_SMALL_MAX has an entry for each so many bytes. */
+#define SA_MID_GRAIN 64
+
 #define SA_CLASSES_MAX 128 /* size classes, including class 0 (none) */
 
 #endif

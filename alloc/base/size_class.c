@@ -37,6 +37,26 @@ static uint16_t class_max(size_t size)
     return size <= 32768 ? 63 : 15;
 }
 
+/*
+ * One class lies between two steps of the regular sequence: a kilobyte and a header of up to 64
+ * bytes. Caches allocate such blocks (SQLite: 1032 bytes for a page of 1024), and a program may
+ * have most of its memory in them. The next step, of 1152 bytes, would lose a tenth of it.
+ */
+#define CLASS_EXTRA_AFTER 1024
+#define CLASS_EXTRA       1088
+
+SA_STATIC_ASSERT(CLASS_EXTRA % SA_MID_GRAIN == 0, "the fast path's table tells it from the next");
+
+/* The step after `at` in the sequence of classes. */
+static size_t class_next(size_t at)
+{
+    if (at < 128)
+        return at + 16;
+    if (at == CLASS_EXTRA_AFTER)
+        return CLASS_EXTRA;
+    return sa_align_up(at + 1, (size_t)1 << (sa_log2(at) - 3));
+}
+
 /* The tail of a span, behind its last object, may be 1 / this of the span. */
 static size_t class_tail_fraction(size_t size)
 {
@@ -53,7 +73,7 @@ static size_t class_fewest(size_t size)
  * The size of a class, given the step of the regular sequence and the size of the class before. If
  * more of a page would be left over than class_tail_fraction allows, it is the largest multiple of
  * 16 of which one more object fits. Only classes with spans of one page are adjusted, which the
- * fast path frees. Above SA_SMALL_MAX the tables of that path know multiples of 128 only.
+ * fast path frees. Above SA_SMALL_MAX the table of that path knows multiples of SA_MID_GRAIN only.
  */
 static size_t class_size(size_t step, size_t before)
 {
@@ -92,8 +112,7 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
     size_t step = sa_max(page_bytes >> SA_PAGE_SHIFT, 1);
     unsigned words = slab_header_words, n = 1;
 
-    for (size_t at = 16; at <= SA_MID_MAX;
-         at += at < 128 ? 16 : (size_t)1 << (sa_log2(at) - 3), n++) {
+    for (size_t at = 16; n < SA_CLASSES; at = class_next(at), n++) {
         struct sa_class *c = &sa_size_classes.of[n];
         size_t size = class_size(at, c[-1].size);
 
@@ -108,6 +127,7 @@ void sa_size_class_init(size_t page_bytes, unsigned slab_begin_words, unsigned s
         c->begin = c->near_begin;
         words += 1u + c->near;
     }
+    SA_DCHECK(sa_size_classes.of[n - 1].size == SA_MID_MAX);
     sa_size_classes.count = n;
     for (unsigned cls = 1; cls < n; cls++) {
         struct sa_class *c = &sa_size_classes.of[cls];
@@ -142,8 +162,9 @@ unsigned sa_size_class_find(size_t size)
     if (size <= 128)
         return (unsigned)((size + 15) / 16);
     shift = sa_log2(size - 1) - 3;
-    /* Above 128 there are eight classes to a doubling, the first of which is number 9. */
+    /* Above 128 there are eight steps to a doubling, the first of which is class number 9. */
     cls = 9 + (shift - 4) * 8 + (unsigned)(((size - 1) >> shift) - 8);
-    /* class_size may have made the class smaller */
+    cls += size > CLASS_EXTRA;
+    /* class_size may have made the class smaller. */
     return cls + (size > sa_size_classes.of[cls].size);
 }

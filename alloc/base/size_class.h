@@ -2,8 +2,9 @@
 /*
  * Size classes. Up to 128 bytes they are the multiples of 16, from there to 256 KiB eight steps to
  * each doubling. One step differs: 816 bytes instead of 832, because ten objects of 816 fit on a
- * page. Above 128 bytes, rounding loses at most 1/9 of an object. Start-up computes the table,
- * because the length of a span depends on the kernel's page size.
+ * page. One class is added, of 1088 bytes, for blocks of a kilobyte with a header. Above 128 bytes,
+ * rounding loses at most 1/9 of an object. Start-up computes the table, because the length of a
+ * span depends on the kernel's page size.
  *
  * Shape of spans. free must tell the start of an object from its middle by address and class alone.
  * So either a span is a power of two long and aligned to its length, and the offset of an object is
@@ -21,6 +22,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The number of classes, including class 0 (none): eight up to 128 bytes, eight for each of eleven
+ * doublings, and the added one. */
+#define SA_CLASSES (1 + 8 + 8 * 11 + 1)
+SA_STATIC_ASSERT(SA_MID_MAX == 128 << 11 && SA_CLASSES <= SA_CLASSES_MAX, "as said");
 
 #define SA_NEAR_MAX   32
 #define SA_MIDDLE_MAX 96
@@ -45,7 +51,7 @@ struct sa_class {
 };
 
 struct sa_size_classes {
-    unsigned count; /* one more than the highest class */
+    unsigned count; /* SA_CLASSES; 0: not initialised */
     unsigned slab_words;
     struct sa_class of[SA_CLASSES_MAX];
 };

@@ -7,10 +7,6 @@
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/os/lock.h"
 
-/* Classes that there are, class 0 included: see sa_size_class_init. */
-#define CPU_CLASSES 97
-SA_STATIC_ASSERT(SA_MID_MAX == 1 << 18, "8 classes up to 128 bytes, and 8 for each doubling");
-
 /*
  * The part of a CPU's cache that only slow paths use, in the same mapping as its slab and before
  * it.
@@ -36,14 +32,14 @@ struct cpu_cache {
     uint64_t rng;                               /* atomic: countdowns and sampling decisions */
     /* sa_cpu_cache_forks when rng was seeded. */
     uint32_t forks SA_GUARDED_BY(SA_RANK_CPU_CACHE);
-    uint64_t allocs[CPU_CLASSES], frees[CPU_CLASSES]; /* atomic: see cpu_count_before */
+    uint64_t allocs[SA_CLASSES], frees[SA_CLASSES]; /* atomic: see cpu_count_before */
     /* Racy hints, written by the slow paths on this CPU; any value is valid. */
-    uint8_t last_miss[CPU_CLASSES];
-    uint8_t clock_bit[CPU_CLASSES];
-    uint16_t countdown_cap[CPU_CLASSES];
-    uint32_t expired_ms[CPU_CLASSES];
-    uint16_t missed_at[CPU_CLASSES]; /* allocations until the last miss, modulo 2^16 */
-    uint16_t apart[CPU_CLASSES]; /* mean of allocations from one miss to one of the other kind */
+    uint8_t last_miss[SA_CLASSES];
+    uint8_t clock_bit[SA_CLASSES];
+    uint16_t countdown_cap[SA_CLASSES];
+    uint32_t expired_ms[SA_CLASSES];
+    uint16_t missed_at[SA_CLASSES]; /* allocations until the last miss, modulo 2^16 */
+    uint16_t apart[SA_CLASSES];     /* mean of allocations from one miss to one of the other kind */
 };
 
 extern struct cpu_cache *sa_cpu_caches[SA_SLABS]; /* atomic: published with release */

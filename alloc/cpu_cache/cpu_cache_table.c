@@ -91,7 +91,6 @@ bool sa_cpu_cache_populate(int cpu)
             c->limit_bytes = c->available_bytes = cpu_limit();
             c->rng = sa_sampler_stream((unsigned)cpu);
             c->forks = sa_cpu_cache_forks;
-            SA_DCHECK(sa_size_classes.count <= CPU_CLASSES);
             for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
                 c->countdown_cap[cls] = COUNTDOWN_CAP_MIN;
                 c->slab->header[cls].slots = (void **)c->slab + sa_size_classes.of[cls].near_begin;

@@ -74,7 +74,7 @@ SA_INLINE void *sa_fast_alloc(enum sa_fast_for who, size_t size, bool zero, sa_a
     if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
         cls = hot->small_class[size];
     else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
-        cls = hot->mid_class[(size + 127) / 128];
+        cls = hot->mid_class[sa_hot_mid_index(size)];
     else
         goto leave;
     SA_PERCPU_POP(hot, cls, p, leave, restart);
@@ -177,7 +177,7 @@ SA_INLINE void sa_fast_free_sized(enum sa_fast_for who, void *p, size_t size,
     if (SA_LIKELY(size < (who == SA_FOR_CXX ? hot->cxx_small_limit : hot->small_limit)))
         cls = hot->small_class[size];
     else if (size < (who == SA_FOR_CXX ? hot->cxx_mid_limit : hot->mid_limit))
-        cls = hot->mid_class[(size + 127) / 128];
+        cls = hot->mid_class[sa_hot_mid_index(size)];
     else
         goto leave;
     SA_PERCPU_PUSH(hot, cls, p, full, twice, restart);
@@ -199,7 +199,7 @@ SA_INLINE size_t sa_fast_class_bytes(size_t cls)
 /* The class, as a header offset, of a size below mid_limit. */
 SA_INLINE size_t sa_fast_size_class(const struct sa_hot *hot, size_t size)
 {
-    return size <= SA_SMALL_MAX ? hot->small_class[size] : hot->mid_class[(size + 127) / 128];
+    return size <= SA_SMALL_MAX ? hot->small_class[size] : hot->mid_class[sa_hot_mid_index(size)];
 }
 
 /* True if a block can stay in place with a new size, because both sizes have the same class. */

@@ -32,10 +32,16 @@ static uint64_t front_start_check(const struct sa_class *k)
 
 static void front_init_tables(void)
 {
-    for (size_t i = 0; i <= SA_SMALL_MAX; i++)
-        sa_hot.small_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(sa_max(i, 1)));
-    for (size_t i = SA_SMALL_MAX / 128; i <= SA_MID_MAX / 128; i++)
-        sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(sa_size_class_find(i * 128));
+    unsigned least = 1;
+
+    for (size_t i = 0; i <= SA_SMALL_MAX; i++) {
+        least += i > sa_size_classes.of[least].size;
+        sa_hot.small_class[i] = (uint16_t)SA_CLASS_OFFSET(least);
+    }
+    for (size_t i = SA_SMALL_MAX / SA_MID_GRAIN; i <= SA_MID_MAX / SA_MID_GRAIN; i++) {
+        least += i * SA_MID_GRAIN > sa_size_classes.of[least].size;
+        sa_hot.mid_class[i] = (uint16_t)SA_CLASS_OFFSET(least);
+    }
     for (unsigned cls = 1; cls < sa_size_classes.count; cls++) {
         const struct sa_class *k = &sa_size_classes.of[cls];
         bool whole_pages = k->map_step != SA_PAGE_BYTES || k->size == SA_PAGE_BYTES;

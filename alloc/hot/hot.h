@@ -49,7 +49,7 @@ struct sa_hot {
         uint64_t start_check; /* see alloc/front/fast_path.h */
         uint64_t start_mask;
     } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
-    uint16_t mid_class[SA_MID_MAX / 128 + 1] __attribute__((aligned(SA_CACHELINE)));
+    uint16_t mid_class[SA_MID_MAX / SA_MID_GRAIN + 1] __attribute__((aligned(SA_CACHELINE)));
     /* Number of sequences that the kernel restarted. Approximate: abort handlers add without a
      * lock. */
     uint64_t aborts __attribute__((aligned(SA_CACHELINE)));
@@ -65,6 +65,12 @@ struct sa_hot {
 };
 
 extern struct sa_hot sa_hot SA_HIDDEN;
+
+/* The place of a size in mid_class. */
+SA_INLINE size_t sa_hot_mid_index(size_t size)
+{
+    return (size + SA_MID_GRAIN - 1) / SA_MID_GRAIN;
+}
 
 SA_STATIC_ASSERT(offsetof(struct sa_hot, rseq_offset) == SA_HOT_RSEQ_OFFSET &&
                      offsetof(struct sa_hot, aborts) == SA_HOT_ABORTS &&

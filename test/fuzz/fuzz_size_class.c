@@ -36,7 +36,7 @@ static void check_size(size_t size)
     if (size < sa_hot.small_limit)
         FUZZ_EQUAL(sa_hot.small_class[size], SA_CLASS_OFFSET(cls));
     else
-        FUZZ_EQUAL(sa_hot.mid_class[(size + 127) / 128], SA_CLASS_OFFSET(cls));
+        FUZZ_EQUAL(sa_hot.mid_class[sa_hot_mid_index(size)], SA_CLASS_OFFSET(cls));
     FUZZ_EQUAL(sa_front_estimate(size), sa_size_classes.of[cls].size);
 }
 

@@ -88,7 +88,7 @@ static bool read_cache(struct caches *c, uint64_t address, struct cpu_cache *own
         same = memcmp(own->allocs, again.allocs, sizeof(again.allocs)) == 0 &&
                memcmp(own->frees, again.frees, sizeof(again.frees)) == 0;
     }
-    for (unsigned cls = 1; cls < CPU_CLASSES; cls++) {
+    for (unsigned cls = 1; cls < SA_CLASSES; cls++) {
         lower(&own->allocs[cls], again.allocs[cls]);
         lower(&own->frees[cls], again.frees[cls]);
     }

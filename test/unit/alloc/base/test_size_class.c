@@ -60,6 +60,21 @@ static void test_size_class_find_is_least_for_every_size(void **state)
     }
 }
 
+/* A kilobyte with a header: with its share of the span, a block of 1032 bytes takes 1093 at most.
+ * Without a class of its own it would take 1171, because seven blocks of 1152 fit on a page. */
+static void test_size_class_for_a_kilobyte_with_a_header_is_close(void **state)
+{
+    (void)state;
+    EACH_KERNEL(page)
+    {
+        const struct sa_class *c = &sa_size_classes.of[sa_size_class_find(1032)];
+
+        assert_in_range(c->size, 1024 + 32, 1024 + 64);
+        assert_true(((size_t)c->pages << SA_PAGE_SHIFT) <= 1093ul * c->objects);
+        assert_true(page >= 4096);
+    }
+}
+
 /* The table of classes does not depend on the kernel; only spans do. */
 static void test_size_class_sizes_are_the_same_on_every_kernel(void **state)
 {
@@ -231,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_size_class_sizes_ascend_in_multiples_of_16),
         cmocka_unit_test(test_size_class_find_is_least_for_every_size),
+        cmocka_unit_test(test_size_class_for_a_kilobyte_with_a_header_is_close),
         cmocka_unit_test(test_size_class_sizes_are_the_same_on_every_kernel),
         cmocka_unit_test(test_size_class_spans_are_kernel_pages_with_little_tail),
         cmocka_unit_test(test_size_class_small_spans_are_one_page),
