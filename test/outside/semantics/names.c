@@ -7,6 +7,7 @@
 #include "test/outside/check.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 
 static const char *const family[] = {
@@ -173,6 +174,83 @@ static void test_libc_names(void)
     }
 }
 
+/* A function of salloc with this name. */
+static void *ours(const char *name)
+{
+    void *address = dlsym(RTLD_DEFAULT, name);
+
+    CHECK_SAYS(is_salloc(address), "%s", name);
+    REQUIRE(address);
+    return address;
+}
+
+/* A product that overflows fails with ENOMEM and leaves the block as it is. Any other product is a
+ * realloc. */
+static void test_libc_reallocarray(void)
+{
+    void *(*again)(void *, size_t, size_t) =
+        (void *(*)(void *, size_t, size_t))ours("__libc_reallocarray");
+    char *p = again(NULL, 3, 100);
+
+    REQUIRE(p);
+    CHECK(malloc_usable_size(p) >= 300);
+    memset(p, 7, 300);
+    errno = 0;
+    CHECK(!again(p, SIZE_MAX / 2 + 1, 2) && errno == ENOMEM); /* would wrap around to 0 */
+    errno = 0;
+    CHECK(!again(p, SIZE_MAX / 16 + 2, 16) && errno == ENOMEM); /* and to 16 */
+    p = again(p, 100000, 5);
+    REQUIRE(p);
+    CHECK(malloc_usable_size(p) >= 500000);
+    for (int i = 0; i < 300; i++)
+        CHECK(p[i] == 7);
+    free(p);
+}
+
+/* Errors are returned. They leave the pointer alone, and EINVAL leaves errno alone. */
+static void test_libc_posix_memalign(void)
+{
+    static const size_t wrong[] = {0, 1, 4, 24, 4097, SIZE_MAX};
+    int (*aligned)(void **, size_t, size_t) =
+        (int (*)(void **, size_t, size_t))ours("__posix_memalign");
+    void *p = &p;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        errno = 77;
+        CHECK_SAYS(aligned(&p, wrong[i], 100) == EINVAL && p == &p && errno == 77, "%zu", wrong[i]);
+    }
+    CHECK(aligned(&p, 64, SIZE_MAX - 4096) == ENOMEM && p == &p);
+    for (size_t align = sizeof(void *); align <= 1 << 20; align *= 2) {
+        REQUIRE(aligned(&p, align, 1000) == 0);
+        CHECK_SAYS((uintptr_t)p % align == 0 && malloc_usable_size(p) >= 1000, "%zu", align);
+        memset(p, 1, 1000);
+        free(p);
+    }
+}
+
+/* __libc_mallinfo counts a block of malloc's until __libc_cfree takes it back. */
+static void test_libc_reports(void)
+{
+    struct mallinfo (*info)(void) = (struct mallinfo(*)(void))ours("__libc_mallinfo");
+    void (*release)(void *) = (void (*)(void *))ours("__libc_cfree");
+    int (*tune)(int, int) = (int (*)(int, int))ours("__libc_mallopt");
+    const int bytes = 64 << 20;
+    int before = info().uordblks, during, after;
+    char *p = malloc((size_t)bytes);
+
+    REQUIRE(p);
+    p[0] = p[bytes - 1] = 1;
+    during = info().uordblks;
+    release(p);
+    after = info().uordblks;
+    CHECK_SAYS(during - before >= bytes && during - before <= bytes / 8 * 9, "%d, then %d", before,
+               during);
+    CHECK_SAYS(during - after >= bytes, "%d, then %d", during, after);
+    release(NULL);
+    CHECK(tune(M_ARENA_MAX, 1) == 1 && tune(M_MMAP_THRESHOLD, 1 << 20) == 1);
+    CHECK(tune(12345, 1) == 0);
+}
+
 int main(void)
 {
     check_begin();
@@ -189,5 +267,8 @@ int main(void)
     walk("libsalloc.so", salloc_exports);
     REQUIRE(objects_found == 2);
     test_libc_names();
+    test_libc_reallocarray();
+    test_libc_posix_memalign();
+    test_libc_reports();
     return check_end();
 }
