@@ -35,6 +35,43 @@ static void check_targets(int sparse)
     CHECK(salloc_defragment_targets(t, 1, 8) == 0 && errno == EINVAL);
 }
 
+/* Three classes are sparse: every fourth block stays, which is one on each span of 8 KiB for the
+ * largest. About 3/4 of the bytes of each class are in excess, and each has over twice the bytes of
+ * the next one. The order by excess bytes is neither that of the sizes nor its reverse. */
+static void check_order(void)
+{
+    static const struct {
+        size_t bytes;
+        int count;
+    } of[] = {{2048, 4000}, {512, 6000}, {1024, 1200}};
+    static void *sparse[3][6000];
+    struct salloc_defragment_target t[3] = {0};
+
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < of[k].count; i++) {
+            sparse[k][i] = malloc(of[k].bytes);
+            CHECK(sparse[k][i]);
+        }
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < of[k].count; i++)
+            if (i % 4) {
+                free(sparse[k][i]);
+                sparse[k][i] = NULL;
+            }
+    malloc_trim(0);
+    REQUIRE(salloc_defragment_targets(t, 3, sizeof(*t)) >= 3);
+    for (int k = 0; k < 3; k++) {
+        size_t bytes = of[k].bytes * (size_t)of[k].count;
+
+        CHECK_SAYS(t[k].block_bytes == of[k].bytes && t[k].excess_bytes > bytes / 2 &&
+                       t[k].excess_bytes <= bytes,
+                   "%d: blocks of %zu, %zu bytes in excess", k, t[k].block_bytes,
+                   t[k].excess_bytes);
+        for (int i = 0; i < of[k].count; i += 4)
+            free(sparse[k][i]);
+    }
+}
+
 static int over; /* atomic */
 
 static void *ask(void *unused)
@@ -124,6 +161,9 @@ int main(void)
             CHECK(blocks[i][k] == (char)i);
         free(blocks[i]);
     }
+    malloc_trim(0);
+    if (!getenv("HARDENED"))
+        check_order();
     fork_while_asked();
     return check_end();
 }
