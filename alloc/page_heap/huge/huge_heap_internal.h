@@ -89,6 +89,8 @@ struct sa_huge_heap {
      * and that requests then needed. That much more is kept. Ticks forget it by what lies unused,
      * at most 1/8 in 500 ms. */
     size_t refault_credit SA_LOCKED, refaults SA_LOCKED;
+    size_t top[2] SA_LOCKED; /* most pages in use before a free: since the last tick, and between
+                              * it and the tick before */
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
     size_t due[3] SA_LOCKED; /* idle pages that ticks and steps have yet to release: of the cache,
                               * of regions, of the filler */

@@ -4,9 +4,8 @@
  * space. Cached hugepages go first, then free hugepages of regions, then free pages of the filler.
  * System calls run without the lock, on ranges that are moving (H1).
  *
- * What falls without refaults and their credit (doc/perf.md, "Findings behind the design"): a
- * compiler that frees most of 62 MiB and goes on has 177 MiB at its peak instead of 157 MiB, if the
- * heap keeps 48 MiB in any case instead.
+ * What falls without refaults (doc/perf.md, "Findings behind the design"): a compiler that frees
+ * most of 62 MiB and goes on has a peak of 177 MiB instead of 157, if 48 MiB are always kept.
  */
 #include "alloc/page_heap/huge/huge_heap_release.h"
 
@@ -19,8 +18,8 @@
 #include "alloc/page_heap/huge/huge_regions.h"
 
 /* More free pages than SPARE_PAGES, and than half of those in use, are released at once, except for
- * those that refaults keep. More than EXCESS_PAGES, and than a quarter of those in use, are
- * released in any case; see heap_surplus. */
+ * those that refaults keep. More than heap_excess, and than a quarter of those in use, are released
+ * in any case; see heap_surplus. */
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
 #define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
 
@@ -115,12 +114,22 @@ SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
         sa_store_relaxed(&sa_page_heap_swings, 1);
 }
 
+/* What refaults keep at most. If more than EXCESS_PAGES were freed in the last second or less, that
+ * would save the next rise only a part of its refaults, and it stays if the process does nothing
+ * more: as much less is kept as more was freed. */
+static size_t heap_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    size_t top = sa_max(h->top[0], h->top[1]), fell = top - sa_min(top, h->in_use_pages);
+    size_t less = fell > EXCESS_PAGES ? sa_min(fell, 2 * EXCESS_PAGES) - EXCESS_PAGES : 0;
+
+    return sa_max(EXCESS_PAGES - less, SPARE_PAGES);
+}
+
 /* The pages to release at once. */
 SA_RARE static size_t heap_surplus(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t keep = sa_max(EXCESS_PAGES, h->in_use_pages / 4);
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, surplus;
-    size_t needed = heap_needed(h);
+    size_t needed = heap_needed(h), keep = sa_max(heap_excess(h), h->in_use_pages / 4);
 
     keep += needed * SA_HUGE_PAGES + heap_between(h);
     /* At most twice the peak of the last second: no more can have been in use and missing. */
@@ -366,6 +375,8 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     if (!h->started_ns)
         h->started_ns = now_ns;
     h->now_ns = now_ns;
+    h->top[1] = h->top[0];
+    h->top[0] = h->in_use_pages;
     sa_huge_cache_tick(&h->cache, now_ns);
     sa_huge_filler_tick(&h->filler, now_ns);
 }

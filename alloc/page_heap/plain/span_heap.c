@@ -32,8 +32,8 @@
 
 #define HEAP_GROW_MIN   (1 * MIB_PAGES)
 #define HEAP_GROW_MAX   (16 * MIB_PAGES)
-#define HEAP_EXCESS     (16 * MIB_PAGES) /* free backed pages beyond this are released at once */
-#define HEAP_TRIM_ALIGN MIB_PAGES        /* larger alignments get a mapping of exactly their size */
+#define HEAP_EXCESS     (8 * MIB_PAGES) /* free backed pages beyond this are released at once */
+#define HEAP_TRIM_ALIGN MIB_PAGES       /* larger alignments get a mapping of exactly their size */
 
 void sa_span_heap_init(struct sa_span_heap *h, uint8_t number, const char *name, uintptr_t hint,
                        bool own_window)
