@@ -71,7 +71,8 @@ bool sa_lookup_large(uintptr_t address, struct sa_lookup *ret)
     if (sa_load_relaxed(&sa_large_guards) || sa_hardening.guards || sa_hardening.quarantine_bytes)
         s = sa_pagemap_find_around(address);
     state = s ? sa_load_relaxed(&s->state) : SA_SPAN_UNUSED;
-    if (!s || s->heap != SA_HEAP_ORDINARY || s->requested > sa_span_bytes(s))
+    /* Of a block that is put aside, `requested` is a pointer to the next one, or 0. */
+    if (!s || s->heap != SA_HEAP_ORDINARY || s->requested - 1 >= sa_span_bytes(s))
         return false;
     if (state == SA_SPAN_QUARANTINED) {
         describe(s, ret);

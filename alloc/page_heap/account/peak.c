@@ -31,10 +31,11 @@ SA_LAYOUT_ADDRESS(sa_peak);
 /* Rings the bell, unless another thread does. */
 static SA_RARE void in_use_ring(int64_t alarm)
 {
-    uint32_t *bell = sa_in_use.bell;
+    uint32_t *bell;
 
     if (!sa_cas_acquire(&sa_in_use.alarm, &alarm, 0))
         return;
+    bell = sa_load_relaxed(&sa_in_use.bell);
     sa_add_seq_cst(bell, 1);
     sa_sys_futex_wake(bell, 1);
 }
@@ -43,7 +44,7 @@ SA_RARE void sa_in_use_watch(size_t more, uint32_t *bell)
 {
     int64_t alarm;
 
-    sa_in_use.bell = bell;
+    sa_store_relaxed(&sa_in_use.bell, bell);
     if (__builtin_add_overflow(sa_load_relaxed(&sa_in_use.peak), (int64_t)more, &alarm))
         alarm = INT64_MAX;
     sa_store_release(&sa_in_use.alarm, alarm);

@@ -63,7 +63,7 @@ struct sa_in_use {
     int64_t alarm;  /* atomic: a mark that rings `bell` when it is reached; 0: none. The thread that
                        sets it (release) set `bell` before; the thread that finds it reached clears
                        it (acquire) */
-    uint32_t *bell; /* a futex word, see sa_in_use_watch */
+    uint32_t *bell; /* atomic: a futex word, see sa_in_use_watch */
     uint64_t waiting; /* atomic, relaxed: 1: a count may have to wait */
 } __attribute__((aligned(SA_CACHELINE)));
 

@@ -150,6 +150,9 @@ static void test_lookup_passes_other_spans(void **state)
     a.aside = &b;
     assert_no_lookup(START);
     assert_no_lookup(B - 1);
+    a.aside = NULL; /* the last one of the list */
+    assert_no_lookup(START);
+    assert_no_lookup(B - 1);
 }
 
 /* All pages of a freed block are inaccessible. Behind its end, the nearer block counts, but only if
