@@ -204,12 +204,12 @@ static void background_gives_back(size_t block)
     unsigned ms = 0;
 
     use_and_free(block, 100 * MIB);
-    while (seconds < 10 && resident() > 1 * MIB + 4 * TEST_CACHE_LIMIT) {
+    do { /* at least once: the frees may have released as much */
         ms = sa_maintenance_background();
         assert_int_equal(ms, 500);
         let_pass(ms * 1e-3);
         seconds += ms * 1e-3;
-    }
+    } while (seconds < 10 && resident() > 1 * MIB + 4 * TEST_CACHE_LIMIT);
     assert_in_range(resident(), 0, 1 * MIB + 4 * TEST_CACHE_LIMIT);
     for (int i = 0; i < 40 && ms == 500; i++) {
         ms = sa_maintenance_background();
