@@ -58,6 +58,6 @@
 /* The fast path's table of sizes above SA_SMALL_MAX has an entry for each so many bytes. */
 #define SA_MID_GRAIN 64
 
-#define SA_CLASSES_MAX 128 /* size classes, including class 0 (none) */
+#define SA_CLASSES_MAX 104 /* size classes, including class 0 (none) */
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "alloc/base/attrs.h"
 #include "alloc/base/page.h"
+#include "alloc/base/size_class.h"
 #include "alloc/os/percpu.h"
 
 #include <stdbool.h>
@@ -48,7 +49,7 @@ struct sa_hot {
     struct sa_hot_class {
         uint64_t start_check; /* see alloc/front/fast_path.h */
         uint64_t start_mask;
-    } of_class[SA_CLASSES_MAX] __attribute__((aligned(SA_CACHELINE)));
+    } of_class[SA_CLASSES] __attribute__((aligned(SA_CACHELINE)));
     uint16_t mid_class[SA_MID_MAX / SA_MID_GRAIN + 1] __attribute__((aligned(SA_CACHELINE)));
     /* Number of sequences that the kernel restarted. Approximate: abort handlers add without a
      * lock. */

@@ -101,8 +101,8 @@ struct sa_slab {
  * count of restarts; the pointers to the slabs, by CPU number.
  */
 #define SA_HOT_RSEQ_OFFSET 16
-#define SA_HOT_ABORTS      12480
-#define SA_HOT_SLABS       12560
+#define SA_HOT_ABORTS      12032
+#define SA_HOT_SLABS       12112
 
 /* The offset of the rseq area (or struct sa_thread_area) from the thread pointer. */
 #define SA_PERCPU_AREA_OFFSET(hot) (*(const int64_t *)((const char *)(hot) + SA_HOT_RSEQ_OFFSET))
