@@ -215,7 +215,7 @@ static void maintain_due(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINTA
         maintain.pass_ns = now + MAINTAIN_NS;
         sa_store_relaxed(&maintain.next_ns, maintain.pass_ns);
         maintain_pass(now);
-        maintain.release_ns = now + RELEASE_STEP_NS;
+        maintain.release_ns = sa_load_relaxed(&sa_page_heap_due) ? now + RELEASE_STEP_NS : SA_NEVER;
     } else if (now >= maintain.release_ns) {
         maintain.release_ns =
             sa_page_heap_step(&sa_page_heap_ordinary) ? now + RELEASE_STEP_NS : SA_NEVER;

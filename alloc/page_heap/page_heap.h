@@ -96,6 +96,10 @@ bool sa_page_heap_tick(struct sa_page_heap *heap, uint64_t now_ns);
  */
 bool sa_page_heap_step(struct sa_page_heap *heap);
 
+/* Not 0: the last tick left memory to release, for sa_page_heap_step. Atomic, relaxed; written
+ * under the lock of the heap. */
+extern unsigned char sa_page_heap_due;
+
 /*
  * Has the kernel make hugepages of memory that lies on small pages, in the round that began at the
  * last tick. Stops when the thread has spent max_ns of CPU time; the last hugepage may take

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the hugepage-aware heap releases memory: by amount and by time; and how it unmaps address
- * space. Cached hugepages go first, then free hugepages of regions, then free pages of the filler.
- * System calls run without the lock, on ranges that are moving (H1).
+ * How the hugepage-aware heap releases memory: by amount and by time; and how it unmaps space.
+ * Cached hugepages go first, then free hugepages of regions, then free pages of the filler. System
+ * calls run without the lock, on ranges that are moving (H1).
  *
  * What falls without refaults (doc/perf.md, "Findings behind the design"): a compiler that frees
  * most of 62 MiB and goes on has a peak of 177 MiB instead of 157, if 48 MiB are always kept.
@@ -28,8 +28,7 @@
 #define LEAN_PAGES    (1ul << 20 >> SA_PAGE_SHIFT)
 #define LEAN_FRACTION 32
 
-/* Refaults from which on the heap keeps so much memory, after the program has freed all, that a
- * thread should release it in case the program does nothing more. */
+/* Refaults from which on the heap may keep so much that a thread should release it. */
 #define SWING_PAGES (16ul << 20 >> SA_PAGE_SHIFT)
 
 /*
@@ -50,7 +49,7 @@ static const struct sa_filler_least at_once_lean = {2 * LEAN_BREAK_MIN, LEAN_BRE
 #define GATHER_RUN  512 /* the same where address space has run out */
 #define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
 
-SA_START_DATA unsigned char sa_page_heap_swings;
+SA_START_DATA unsigned char sa_page_heap_swings, sa_page_heap_due;
 uint64_t sa_page_heap_lean_ns;
 
 static void *hugepage_address(size_t hugepage)
@@ -114,9 +113,8 @@ SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
         sa_store_relaxed(&sa_page_heap_swings, 1);
 }
 
-/* What refaults keep at most. If more than EXCESS_PAGES were freed in the last second or less, that
- * would save the next rise only a part of its refaults, and it stays if the process does nothing
- * more: as much less is kept as more was freed. */
+/* What refaults keep at most: as much less as a fall in the last second exceeds EXCESS_PAGES. Of so
+ * large a rise it would save a part only, and it stays if the process does nothing more. */
 static size_t heap_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t top = sa_max(h->top[0], h->top[1]), fell = top - sa_min(top, h->in_use_pages);
@@ -361,8 +359,7 @@ SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
     return true;
 }
 
-/* The pages of the cache, of regions and of the filler that lay unused since the last tick, by the
- * low-water mark of each. */
+/* The pages of cache, regions and filler that lay unused since the last tick. */
 static void heap_idle(const struct sa_huge_heap *h, size_t idle[3]) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     idle[0] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
@@ -381,8 +378,7 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     sa_huge_filler_tick(&h->filler, now_ns);
 }
 
-/* Forgets a part of the refaults: at most as many pages as lay unused, or as exceed the free
- * backed pages. What was used since the last tick is kept for a reason. */
+/* Forgets a part of the refaults, but not what was used since the last tick. */
 static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
@@ -433,6 +429,11 @@ SA_RARE static size_t release_idle(struct sa_huge_heap *h, int kind, size_t page
     return done;
 }
 
+static bool heap_has_due(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    return h->due[0] | h->due[1] | h->due[2];
+}
+
 /* Releases up to `pages` of the pages that are due and have lain unused since they are. */
 SA_RARE static void heap_release_due(struct sa_huge_heap *h, size_t pages)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
@@ -446,6 +447,7 @@ SA_RARE static void heap_release_due(struct sa_huge_heap *h, size_t pages)
         h->due[i] = done && done >= want ? h->due[i] - sa_min(h->due[i], done) : 0;
         pages -= sa_min(pages, done);
     }
+    sa_huge_heap_note(h);
 }
 
 SA_RARE bool sa_huge_heap_step(struct sa_huge_heap *h)
@@ -454,8 +456,7 @@ SA_RARE bool sa_huge_heap_step(struct sa_huge_heap *h)
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     heap_release_due(h, STEP_PAGES);
-    sa_huge_heap_note(h);
-    more = h->due[0] || h->due[1] || h->due[2];
+    more = heap_has_due(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return more;
 }
@@ -468,24 +469,24 @@ bool sa_huge_heap_tick(struct sa_huge_heap *h, uint64_t now_ns)
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     sa_huge_heap_flush(h);
     h->refused = false;
-    heap_release_due(h, SIZE_MAX); /* no step came by */
+    if (SA_UNLIKELY(heap_has_due(h)))
+        heap_release_due(h, SIZE_MAX); /* no step came by */
     elapsed = now_ns > h->now_ns ? sa_min(now_ns - h->now_ns, SA_RELEASE_NS) : 0;
     heap_set_time(h, sa_max(now_ns, h->now_ns));
     sa_huge_cache_shrink(&h->cache);
     h->collapse_round = (struct sa_collapse_round){.begun = false};
     heap_make_due(h, (double)elapsed / (double)SA_RELEASE_NS);
     h->refused = false;
-    /* A program that comes by so seldom makes few steps, and may not come again. */
-    heap_release_due(h, elapsed < SA_RELEASE_NS ? STEP_PAGES : SIZE_MAX);
+    if (SA_UNLIKELY(heap_has_due(h)))
+        heap_release_due(h, elapsed < SA_RELEASE_NS ? STEP_PAGES : SIZE_MAX);
+    sa_store_relaxed(&sa_page_heap_due, heap_has_due(h));
     sa_huge_heap_note(h);
     left = h->cache.map.hugepages * SA_HUGE_PAGES + sa_huge_regions_backed(h->regions);
     if (sa_huge_filler_can_release(&h->filler, by_time))
         left += sa_huge_filler_backed(&h->filler);
     SA_VALIDATE(sa_huge_heap_validate(h));
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
-    /* After a failed mapping, address space is limited, and others need it too (stacks of threads,
-     * files): the tick unmaps unbacked ranges. Otherwise the heap keeps them, which costs
-     * nothing. */
+    /* After a failed mapping, others (stacks, files) need address space, too. */
     if (SA_UNLIKELY(sa_load_relaxed(&sa_vm.map_failures)))
         heap_unmap(h, SIZE_MAX);
     return left > HEAP_KEEP + HEAP_KEEP / 4;
