@@ -447,7 +447,6 @@ SA_RARE static void heap_release_due(struct sa_huge_heap *h, size_t pages)
         h->due[i] = done && done >= want ? h->due[i] - sa_min(h->due[i], done) : 0;
         pages -= sa_min(pages, done);
     }
-    sa_huge_heap_note(h);
 }
 
 SA_RARE bool sa_huge_heap_step(struct sa_huge_heap *h)
@@ -456,6 +455,7 @@ SA_RARE bool sa_huge_heap_step(struct sa_huge_heap *h)
 
     sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
     heap_release_due(h, STEP_PAGES);
+    sa_huge_heap_note(h);
     more = heap_has_due(h);
     sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
     return more;
