@@ -11,6 +11,7 @@
 #include "alloc/page_heap/account/span_records.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/huge/huge_heap_release.h"
+#include "alloc/page_heap/huge/huge_heap_surplus.h"
 #include "alloc/page_heap/huge/huge_large_spans.h"
 #include "alloc/page_heap/huge/huge_limits.h"
 #include "alloc/page_heap/huge/huge_regions.h"

@@ -50,6 +50,9 @@ struct sa_collapse_round {
     bool begun, regions, large;
 };
 
+/* Kinds of idle pages: of cached hugepages, of regions, of the filler. */
+enum { SA_IDLE_CACHED, SA_IDLE_REGIONS, SA_IDLE_FILLER, SA_IDLE_KINDS };
+
 /* What the heap's lock guards. */
 #define SA_LOCKED SA_GUARDED_BY(SA_RANK_PAGE_HEAP)
 
@@ -92,9 +95,8 @@ struct sa_huge_heap {
     size_t top[2] SA_LOCKED; /* most pages in use before a free: since the last tick, and between
                               * it and the tick before */
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
-    size_t due[3] SA_LOCKED; /* idle pages that ticks and steps have yet to release: of the cache,
-                              * of regions, of the filler */
-    bool refused SA_LOCKED;  /* the kernel refused to release memory: only ticks try again */
+    size_t due[SA_IDLE_KINDS] SA_LOCKED; /* idle pages that ticks and steps have yet to release */
+    bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
     uint64_t now_ns SA_LOCKED, started_ns SA_LOCKED;
 
     /* Transparent hugepages. large_failed: hugepages of large_cursor not collapsed in this pass. */

@@ -3,9 +3,6 @@
  * How the hugepage-aware heap releases memory: by amount and by time; and how it unmaps space.
  * Cached hugepages go first, then free hugepages of regions, then free pages of the filler. System
  * calls run without the lock, on ranges that are moving (H1).
- *
- * What falls without refaults (doc/perf.md, "Findings behind the design"): a compiler that frees
- * most of 62 MiB and goes on has a peak of 177 MiB instead of 157, if 48 MiB are always kept.
  */
 #include "alloc/page_heap/huge/huge_heap_release.h"
 
@@ -14,22 +11,9 @@
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
+#include "alloc/page_heap/huge/huge_heap_surplus.h"
 #include "alloc/page_heap/huge/huge_limits.h"
 #include "alloc/page_heap/huge/huge_regions.h"
-
-/* More free pages than SPARE_PAGES, and than half of those in use, are released at once, except for
- * those that refaults keep. More than heap_excess, and than a quarter of those in use, are released
- * in any case; see heap_surplus. */
-#define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
-#define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
-
-/* While memory is wasted (heap_is_lean), no more than this is kept, or this part of what is in
- * use. */
-#define LEAN_PAGES    (1ul << 20 >> SA_PAGE_SHIFT)
-#define LEAN_FRACTION 32
-
-/* Refaults from which on the heap may keep so much that a thread should release it. */
-#define SWING_PAGES (16ul << 20 >> SA_PAGE_SHIFT)
 
 /*
  * The free pages that a hugepage must have: to be released at once, by time, or by request. A
@@ -47,102 +31,12 @@ static const struct sa_filler_least at_once_lean = {2 * LEAN_BREAK_MIN, LEAN_BRE
 #define STEP_PAGES  (16ul << 20 >> SA_PAGE_SHIFT) /* that a tick or a step releases: about 1 ms */
 #define RELEASE_RUN 8   /* hugepages released by one system call, at most */
 #define GATHER_RUN  512 /* the same where address space has run out */
-#define KEPT_MAX    128 /* hugepages that are kept for a program that uses nothing else */
 
-SA_START_DATA unsigned char sa_page_heap_swings, sa_page_heap_due;
-uint64_t sa_page_heap_lean_ns;
+SA_START_DATA unsigned char sa_page_heap_due;
 
 static void *hugepage_address(size_t hugepage)
 {
     return (void *)(hugepage << SA_HUGE_SHIFT);
-}
-
-/* Free pages of the filler that are held back for demand that is likely to return, and the span
- * that was freed last, if the filler has it: for the filler, it is in use. */
-static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    size_t held = sa_huge_filler_held_back(&h->filler);
-
-    if (held && h->recent && sa_hugepage_map_tracker(&h->owners, h->recent->start >> SA_HUGE_SHIFT))
-        held += h->recent->pages;
-    return held;
-}
-
-/*
- * Cached hugepages that are likely to be needed. They are no surplus, however much is free. They
- * are at most as many as the memory in use, so that none stay when all is freed. The exception is
- * demand that was reached again and again: it keeps up to KEPT_MAX hugepages.
- */
-SA_RARE static size_t heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    size_t needed = sa_huge_cache_needed(&h->cache), used = h->in_use_pages / SA_HUGE_PAGES;
-
-    if (sa_limits_active())
-        return 0;
-    if (needed <= used)
-        return needed;
-    return sa_huge_cache_comes_again(&h->cache) ? sa_max(used, sa_min(needed, KEPT_MAX)) : used;
-}
-
-/* Whether the heap keeps little, because much memory is wasted. */
-static bool heap_is_lean(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    return h->now_ns < sa_load_relaxed(&sa_page_heap_lean_ns);
-}
-
-/* Free backed pages between spans, in hugepages and regions that are partly used. They are no
- * surplus, but time releases them if they stay unused. At most as many as are in use; none if
- * memory is short, or wasted. */
-static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    return sa_limits_active() || heap_is_lean(h)
-               ? 0
-               : sa_min(sa_huge_filler_backed(&h->filler) + sa_huge_regions_backed(h->regions),
-                        h->in_use_pages);
-}
-
-SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
-{
-    size_t used = sa_huge_heap_used(h),
-           missing = used > before ? sa_min(used - before, h->refault_credit) : 0;
-
-    SA_DCHECK(missing <= h->refault_credit);
-    h->refault_credit -= missing;
-    h->refaults += missing;
-    if (SA_UNLIKELY(missing && h->refaults > SWING_PAGES))
-        sa_store_relaxed(&sa_page_heap_swings, 1);
-}
-
-/* What refaults keep at most: as much less as a fall in the last second exceeds EXCESS_PAGES. Of so
- * large a rise it would save a part only, and it stays if the process does nothing more. */
-static size_t heap_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    size_t top = sa_max(h->top[0], h->top[1]), fell = top - sa_min(top, h->in_use_pages);
-    size_t less = fell > EXCESS_PAGES ? sa_min(fell, 2 * EXCESS_PAGES) - EXCESS_PAGES : 0;
-
-    return sa_max(EXCESS_PAGES - less, SPARE_PAGES);
-}
-
-/* The pages to release at once. */
-SA_RARE static size_t heap_surplus(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, surplus;
-    size_t needed = heap_needed(h), keep = sa_max(heap_excess(h), h->in_use_pages / 4);
-
-    keep += needed * SA_HUGE_PAGES + heap_between(h);
-    /* At most twice the peak of the last second: no more can have been in use and missing. */
-    h->refaults = sa_min(h->refaults, sa_max(EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
-    keep = sa_min(keep, sa_max(SPARE_PAGES, h->in_use_pages / 2) + h->refaults);
-    if (heap_is_lean(h))
-        keep = sa_min(keep, sa_max(LEAN_PAGES, h->in_use_pages / LEAN_FRACTION));
-    keep = sa_max(keep, needed * SA_HUGE_PAGES); /* release_pages does not release these */
-    h->cache.ceiling = keep / SA_HUGE_PAGES;
-    if (h->refused)
-        return 0;
-    cached = sa_huge_cache_surplus(&h->cache) * SA_HUGE_PAGES;
-    surplus = sa_max(cached, backed > keep ? backed - keep : 0);
-    surplus = surplus ? sa_min(surplus, backed - heap_held_back(h)) : 0;
-    return sa_limits_active() ? sa_max(surplus, sa_huge_heap_limit_surplus(h)) : surplus;
 }
 
 /* Notes that a moving range was unmapped. */
@@ -254,7 +148,7 @@ SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages,
                                     struct sa_filler_least least, bool periodic)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t cached = h->cache.map.hugepages - (periodic ? 0 : heap_needed(h));
+    size_t cached = h->cache.map.hugepages - (periodic ? 0 : sa_huge_heap_needed(h));
     size_t done = release_cached(h, sa_min(pages, cached * SA_HUGE_PAGES), RELEASE_RUN, periodic);
 
     if (done < pages && !h->refused)
@@ -275,11 +169,11 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
     if (sa_limits_active()) /* what exceeds a limit is surplus, too */
         sa_huge_heap_note(h);
     h->flushed = false;
-    surplus = heap_surplus(h);
+    surplus = sa_huge_heap_surplus(h);
     if (SA_UNLIKELY(surplus)) {
         sa_huge_heap_flush(h); /* what was freed last may complete a hugepage */
-        h->refault_credit +=
-            release_pages(h, heap_surplus(h), heap_is_lean(h) ? at_once_lean : at_once, false);
+        h->refault_credit += release_pages(h, sa_huge_heap_surplus(h),
+                                           sa_huge_heap_is_lean(h) ? at_once_lean : at_once, false);
     }
     if (SA_UNLIKELY(surplus || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
@@ -360,11 +254,12 @@ SA_RARE bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages)
 }
 
 /* The pages of cache, regions and filler that lay unused since the last tick. */
-static void heap_idle(const struct sa_huge_heap *h, size_t idle[3]) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+static void heap_idle(const struct sa_huge_heap *h, size_t idle[SA_IDLE_KINDS])
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    idle[0] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
-    idle[1] = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
-    idle[2] = sa_min(h->filler.low_water, sa_huge_filler_backed(&h->filler));
+    idle[SA_IDLE_CACHED] = sa_min(h->cache.low_water, h->cache.map.hugepages) * SA_HUGE_PAGES;
+    idle[SA_IDLE_REGIONS] = sa_min(h->region_low_water, sa_huge_regions_backed(h->regions));
+    idle[SA_IDLE_FILLER] = sa_min(h->filler.low_water, sa_huge_filler_backed(&h->filler));
 }
 
 static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(SA_RANK_PAGE_HEAP)
@@ -378,18 +273,6 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     sa_huge_filler_tick(&h->filler, now_ns);
 }
 
-/* Forgets a part of the refaults, but not what was used since the last tick. */
-static void heap_forget(struct sa_huge_heap *h, size_t unused, double part)
-    SA_REQUIRES(SA_RANK_PAGE_HEAP)
-{
-    size_t absent = h->refaults - sa_min(h->refaults, sa_huge_heap_backed(h));
-
-    h->refault_credit -= (size_t)((double)h->refault_credit * part);
-    h->refaults -= sa_min((size_t)((double)h->refaults * part / 2), sa_max(unused, absent));
-    if (h->refaults <= SWING_PAGES)
-        sa_store_relaxed(&sa_page_heap_swings, 0);
-}
-
 /* Makes a part of the idle pages due: the time since the last tick, divided by SA_RELEASE_NS. The
  * low-water marks begin anew. */
 static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RANK_PAGE_HEAP)
@@ -400,48 +283,71 @@ static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RA
     h->cache.low_water = h->cache.map.hugepages;
     h->region_low_water = sa_huge_regions_backed(h->regions);
     h->filler.low_water = sa_huge_filler_backed(&h->filler);
-    for (int i = 2; i >= 0; i--) { /* HEAP_KEEP pages stay, in the filler if it has as many */
+    for (int i = SA_IDLE_FILLER; i >= 0;
+         i--) { /* HEAP_KEEP pages stay, in the filler if it has as many */
         size_t kept = sa_min(keep, h->due[i]);
 
         h->due[i] = (size_t)((double)(h->due[i] - kept) * part);
         keep -= kept;
     }
-    h->due[2] = sa_huge_filler_may_release(&h->filler, h->due[2]);
-    heap_forget(h, h->due[0] + h->due[1] + h->due[2], part);
+    h->due[SA_IDLE_FILLER] = sa_huge_filler_may_release(&h->filler, h->due[SA_IDLE_FILLER]);
+    sa_huge_heap_forget(
+        h, h->due[SA_IDLE_CACHED] + h->due[SA_IDLE_REGIONS] + h->due[SA_IDLE_FILLER], part);
+}
+
+/* The low-water mark of a kind; for cached hugepages it counts hugepages. */
+static size_t *heap_low_water(struct sa_huge_heap *h, int kind) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    switch (kind) {
+    case SA_IDLE_CACHED:
+        return &h->cache.low_water;
+    case SA_IDLE_REGIONS:
+        return &h->region_low_water;
+    default:
+        return &h->filler.low_water;
+    }
+}
+
+static size_t release_kind(struct sa_huge_heap *h, int kind, size_t pages)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    switch (kind) {
+    case SA_IDLE_CACHED:
+        return release_cached(h, pages, RELEASE_RUN, true);
+    case SA_IDLE_REGIONS:
+        return sa_huge_heap_release_regions(h, pages, BREAK_MIN);
+    default:
+        return release_filler(h, pages, by_time);
+    }
 }
 
 /* Releases idle pages of a kind. They lie unused no more: the low-water mark falls with them. */
 SA_RARE static size_t release_idle(struct sa_huge_heap *h, int kind, size_t pages)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t *low = kind == 0   ? &h->cache.low_water
-                  : kind == 1 ? &h->region_low_water
-                              : &h->filler.low_water;
-    size_t before = *low, done, gone;
+    size_t *low = heap_low_water(h, kind), before = *low, done, gone;
 
     if (!pages || h->refused)
         return 0;
-    done = kind == 0   ? release_cached(h, pages, RELEASE_RUN, true)
-           : kind == 1 ? sa_huge_heap_release_regions(h, pages, BREAK_MIN)
-                       : release_filler(h, pages, by_time);
-    gone = kind == 0 ? done / SA_HUGE_PAGES : done;
+    done = release_kind(h, kind, pages);
+    gone = kind == SA_IDLE_CACHED ? done / SA_HUGE_PAGES : done;
     *low = sa_min(*low, before - sa_min(before, gone));
     return done;
 }
 
 static bool heap_has_due(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    return h->due[0] | h->due[1] | h->due[2];
+    return h->due[SA_IDLE_CACHED] | h->due[SA_IDLE_REGIONS] | h->due[SA_IDLE_FILLER];
 }
 
 /* Releases up to `pages` of the pages that are due and have lain unused since they are. */
 SA_RARE static void heap_release_due(struct sa_huge_heap *h, size_t pages)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t idle[3];
+    size_t idle[SA_IDLE_KINDS];
 
     heap_idle(h, idle);
-    for (int i = 0; i < 3 && pages; i++) {
+    for (int i = 0; i < SA_IDLE_KINDS && pages; i++) {
         size_t want = sa_min(sa_min(h->due[i], idle[i]), pages), done = release_idle(h, i, want);
 
         h->due[i] = done && done >= want ? h->due[i] - sa_min(h->due[i], done) : 0;

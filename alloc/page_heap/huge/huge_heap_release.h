@@ -16,10 +16,6 @@ bool sa_huge_heap_move(struct sa_huge_heap *h, const struct sa_huge_moving *movi
 void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
     SA_RELEASE(SA_RANK_PAGE_HEAP);
 
-/* A request was served, before which `before` pages were backed. If it took pages that frees had
- * released, these are refaults. h->refault_credit: the pages that frees released, not 0. */
-void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before) SA_REQUIRES(SA_RANK_PAGE_HEAP);
-
 /* Unmaps as much as a span of that many pages needs, if that much is unbacked. The lock is not
  * held. */
 bool sa_huge_heap_make_room(struct sa_huge_heap *h, size_t pages) SA_EXCLUDES(SA_RANK_PAGE_HEAP);

@@ -8,6 +8,7 @@
 #include "alloc/page_heap/account/span_records.h"
 #include "alloc/page_heap/huge/huge_heap_internal.h"
 #include "alloc/page_heap/huge/huge_heap_release.h"
+#include "alloc/page_heap/huge/huge_heap_surplus.h"
 #include "alloc/page_heap/huge/huge_large_spans.h"
 #include "alloc/page_heap/huge/huge_limits.h"
 #include "pagemap/pagemap.h"

@@ -6,11 +6,11 @@
  * filter of system calls might forbid it, nor when the program does not want it, and it does not
  * keep a process from its end.
  *
- * Without the watch this holds, too, if little is live when all else is freed. (The pointers to
- * blocks of 100 bytes take 41 MiB, which may keep as much again.)
+ * Without the watch this holds, too, for up to five fills. (The pointers to blocks of 100 bytes
+ * take 41 MiB, which stay live.)
  *
- * usage: idle FILLS NUMBER... (so many fills each) | WATCH (how the thread comes and goes), both
- * with maintenance_thread:auto | ALONE NUMBER... | OFF (both without)
+ * usage: idle FILLS NUMBER... (so many fills each) | WATCH (how the thread comes and goes, with
+ * maintenance_thread:auto) | OFF (without)
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/limits/tasks.h"
@@ -87,15 +87,15 @@ static int fill_and_wait(const void *of)
     return 0;
 }
 
-/* All sizes at once, from 100 or 1000 bytes on. */
-static void test_fills(unsigned fills, size_t first)
+/* All sizes at once. */
+static void test_fills(unsigned fills)
 {
     static const size_t sizes[] = {100, 1000, 30000, 200000, 1000000, 5000000};
 
-    for (size_t i = first; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         if (fork() == 0)
             _exit(fill_and_wait(&(struct fills){sizes[i], fills}) || check_failures);
-    for (size_t i = first; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         int status;
 
         REQUIRE(wait(&status) > 0);
@@ -283,10 +283,7 @@ int main(int argc, char **argv)
     REQUIRE(argc >= 2);
     if (strcmp(argv[1], "FILLS") == 0) {
         for (int i = 2; i < argc; i++)
-            test_fills((unsigned)atoi(argv[i]), 0);
-    } else if (strcmp(argv[1], "ALONE") == 0) {
-        for (int i = 2; i < argc; i++)
-            test_fills((unsigned)atoi(argv[i]), 1);
+            test_fills((unsigned)atoi(argv[i]));
     } else if (strcmp(argv[1], "OFF") == 0) {
         CHECK(in_child(body_swing, &no) == 0);
     } else if (strcmp(argv[1], "BEHIND_FILTER") == 0) {
