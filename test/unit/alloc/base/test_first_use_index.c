@@ -55,7 +55,7 @@ static void test_class_order_is_one_for_all(void **state)
 /* The places of a few classes are the first ones, in the order in which they were asked for. */
 static void test_class_order_is_that_of_first_use(void **state)
 {
-    static const unsigned classes[] = {70, 3, 127, 1};
+    static const unsigned classes[] = {70, 3, LAST, 1};
 
     (void)state;
     forget();
