@@ -20,10 +20,12 @@
 #include "test/support/cmocka.h"
 #include "test/support/start.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MIB    (1ul << 20)
 #define BLOCK  (64ul << 10)
@@ -46,10 +48,12 @@ uint64_t __wrap_sa_vdso_clock_ns(int clock)
 
 static char root[32];
 
+/* Never empty in between: some file systems write a file that was truncated to disk at once. */
 static void put(const char *path, const char *text)
 {
     char full[256], *slash;
-    FILE *f;
+    ssize_t length = (ssize_t)strlen(text);
+    int f;
 
     snprintf(full, sizeof(full), "%s%s", root, path);
     for (slash = strchr(full + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -57,10 +61,10 @@ static void put(const char *path, const char *text)
         mkdir(full, 0700);
         *slash = '/';
     }
-    f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    f = open(full, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(f >= 0);
+    assert_true(write(f, text, (size_t)length) == length && ftruncate(f, length) == 0);
+    close(f);
 }
 
 static void put_number(const char *path, size_t number)
