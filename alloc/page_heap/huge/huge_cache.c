@@ -5,7 +5,7 @@
  * What falls without its memories of demand (doc/perf.md, "Findings behind the design"):
  * - demand_range: "what is kept beyond the bound". A program that replaces 100 blocks of 32 KiB to
  *   4 MiB at random would release 1/8 of all pages and find them again.
- * - retaken: "demand that was reached five times". A loop that allocates, fills and frees 64 MiB
+ * - retaken: "demand that was reached four times". A loop that allocates, fills and frees 64 MiB
  *   takes 30 ms a turn instead of 2 ms.
  * - low_water: no row. Ticks release what the mark says was unneeded, so that release by time does
  *   not take what the program uses.
@@ -18,8 +18,8 @@
 
 /* A hugepage that came back and was taken AGAIN_TIMES times is likely to be taken again. More than
  * AGAIN_MAX times are not counted, so that the count decays soon. */
-#define AGAIN_TIMES 5
-#define AGAIN_MAX   10
+#define AGAIN_TIMES 4
+#define AGAIN_MAX   8
 
 void sa_huge_cache_init(struct sa_huge_cache *c, struct sa_huge_nodes *nodes)
 {

@@ -79,7 +79,7 @@ size_t sa_huge_cache_surplus(struct sa_huge_cache *c);
  */
 size_t sa_huge_cache_needed(const struct sa_huge_cache *c);
 
-/* True if the predicted demand was requested at least AGAIN_TIMES (4) times within the last
+/* True if the predicted demand was requested at least AGAIN_TIMES times within the last
  * seconds. It is then expected again even if the program uses nothing else. */
 bool sa_huge_cache_comes_again(const struct sa_huge_cache *c);
 

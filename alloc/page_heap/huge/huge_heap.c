@@ -360,7 +360,7 @@ void sa_huge_heap_free(struct sa_huge_heap *h, struct sa_span *s, bool zero)
     SA_DCHECK(s->heap == h->number && s != h->recent);
     SA_DCHECK(sa_pagemap_span(s->start) == s); /* H3 */
     SA_DCHECK(h->in_use_pages >= s->pages && h->stats.spans_in_use > 0);
-    h->top[0] = sa_max(h->top[0], h->in_use_pages);
+    sa_huge_heap_note_height(h);
     h->in_use_pages -= s->pages;
     h->stats.spans_in_use--;
     emptied = sa_span_emptied(s, false, &h->empty_pages);

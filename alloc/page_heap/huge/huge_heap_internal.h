@@ -38,6 +38,9 @@
 /* Pages in use of a heap for which hugepages matter most: 512 MiB. */
 #define SA_HUGE_LARGE_HEAP (512ul << 20 >> SA_PAGE_SHIFT)
 
+/* A fall of as many pages in use within a second is large (huge_heap_surplus.c): 88 MiB. */
+#define SA_LARGE_FALL (88ul << 20 >> SA_PAGE_SHIFT)
+
 /* The kernel has no memory at hand for a hugepage that takes this long, at its first touch or when
  * it is collapsed: 1 ms. It takes 0.1 to 0.2 ms otherwise, and where a host must find the memory,
  * 3 to 6 ms. */
@@ -92,8 +95,15 @@ struct sa_huge_heap {
      * and that requests then needed. That much more is kept. Ticks forget it by what lies unused,
      * at most 1/8 in 500 ms. */
     size_t refault_credit SA_LOCKED, refaults SA_LOCKED;
-    size_t top[2] SA_LOCKED; /* most pages in use before a free: since the last tick, and between
-                              * it and the tick before */
+    size_t top[2] SA_LOCKED;   /* most pages in use before a free: since the last tick, and between
+                                * it and the tick before; what is in use at a return */
+    size_t returned SA_LOCKED; /* refaults since a large fall */
+    /* Large falls, and since when none was forgotten by time. risen: the heap rose by SA_LARGE_FALL
+     * since it fell; mark: the most pages in use since then, or the least since the fall. */
+    unsigned falls SA_LOCKED;
+    bool risen SA_LOCKED;
+    size_t mark SA_LOCKED;
+    uint64_t falls_ns SA_LOCKED;
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
     size_t due[SA_IDLE_KINDS] SA_LOCKED; /* idle pages that ticks and steps have yet to release */
     bool refused SA_LOCKED; /* the kernel refused to release memory: only ticks try again */
@@ -118,6 +128,16 @@ struct sa_huge_heap {
     struct sa_huge_filler filler SA_LOCKED;
     struct sa_hugepage_map owners SA_LOCKED;
 };
+
+/* Notes how much is in use, before a free. */
+SA_INLINE void sa_huge_heap_note_height(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    h->top[0] = sa_max(h->top[0], h->in_use_pages);
+    if (h->in_use_pages >= h->mark + (h->risen ? 0 : SA_LARGE_FALL)) {
+        h->risen = true;
+        h->mark = h->in_use_pages;
+    }
+}
 
 /* Gives the span that was freed last back to its component. May drop the lock meanwhile. */
 void sa_huge_heap_flush(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);

@@ -23,7 +23,8 @@
 #define BREAK_MIN 32
 static const struct sa_filler_least at_once = {2 * BREAK_MIN, BREAK_MIN}, by_time = {1, BREAK_MIN},
                                     by_request = {1, 1};
-/* At once, while memory is wasted. */
+/* At once, while memory is wasted, and after a fall that frees most: little will need what is left
+ * of hugepages. */
 #define LEAN_BREAK_MIN 8
 static const struct sa_filler_least at_once_lean = {2 * LEAN_BREAK_MIN, LEAN_BREAK_MIN};
 
@@ -158,6 +159,12 @@ SA_RARE static size_t release_pages(struct sa_huge_heap *h, size_t pages,
     return done;
 }
 
+static struct sa_filler_least heap_least(const struct sa_huge_heap *h)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    return sa_huge_heap_is_lean(h) || sa_huge_heap_fell_most(h) ? at_once_lean : at_once;
+}
+
 SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_moving moving[2])
 {
     size_t surplus;
@@ -172,8 +179,7 @@ SA_RARE void sa_huge_heap_settle(struct sa_huge_heap *h, const struct sa_huge_mo
     surplus = sa_huge_heap_surplus(h);
     if (SA_UNLIKELY(surplus)) {
         sa_huge_heap_flush(h); /* what was freed last may complete a hugepage */
-        h->refault_credit += release_pages(h, sa_huge_heap_surplus(h),
-                                           sa_huge_heap_is_lean(h) ? at_once_lean : at_once, false);
+        h->refault_credit += release_pages(h, sa_huge_heap_surplus(h), heap_least(h), false);
     }
     if (SA_UNLIKELY(surplus || moving[0].n || moving[1].n))
         sa_huge_heap_note(h);
@@ -269,6 +275,8 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     h->now_ns = now_ns;
     h->top[1] = h->top[0];
     h->top[0] = h->in_use_pages;
+    if (SA_UNLIKELY(h->falls))
+        sa_huge_heap_forget_falls(h);
     sa_huge_cache_tick(&h->cache, now_ns);
     sa_huge_filler_tick(&h->filler, now_ns);
 }
@@ -291,8 +299,9 @@ static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RA
         keep -= kept;
     }
     h->due[SA_IDLE_FILLER] = sa_huge_filler_may_release(&h->filler, h->due[SA_IDLE_FILLER]);
-    sa_huge_heap_forget(
-        h, h->due[SA_IDLE_CACHED] + h->due[SA_IDLE_REGIONS] + h->due[SA_IDLE_FILLER], part);
+    if (SA_UNLIKELY(h->refault_credit | h->refaults))
+        sa_huge_heap_forget(
+            h, h->due[SA_IDLE_CACHED] + h->due[SA_IDLE_REGIONS] + h->due[SA_IDLE_FILLER], part);
 }
 
 /* The low-water mark of a kind; for cached hugepages it counts hugepages. */

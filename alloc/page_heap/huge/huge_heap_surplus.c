@@ -3,7 +3,7 @@
  * What the hugepage-aware heap may keep; see huge_heap_surplus.h. Memory that comes back soon is
  * worth keeping. Memory that nobody will want stays for ever in a process that then does nothing:
  * no call comes that could release it. So each rule keeps less of a fall the larger it is, measured
- * by what is still in use, unless the same demand has come back again and again.
+ * by what is still in use, unless the program has come back from such falls again and again.
  *
  * What falls without refaults (doc/perf.md, "Findings behind the design"): a compiler that frees
  * most of 62 MiB and goes on has a peak of 177 MiB instead of 157, if 48 MiB are always kept.
@@ -22,6 +22,13 @@
  * in any case; see sa_huge_heap_surplus. */
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
 #define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
+SA_STATIC_ASSERT(SA_LARGE_FALL == 2 * EXCESS_PAGES - SPARE_PAGES, "SPARE_PAGES of it are left");
+
+/* After more large falls than this, each from a new height, falls count no more: less would be kept
+ * in vain. More than FALLS_MAX are not counted. Each FALLS_NS half of them are forgotten. */
+#define FALLS     5u
+#define FALLS_MAX 16u
+#define FALLS_NS  16000000000ull
 
 /* While memory is wasted (sa_huge_heap_is_lean), no more than this is kept, or this part of what is
  * in use. */
@@ -39,7 +46,7 @@ uint64_t sa_page_heap_lean_ns;
 
 /* Free pages of the filler that are held back for demand that is likely to return, and the span
  * that was freed last, if the filler has it: for the filler, it is in use. */
-static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+SA_RARE static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     size_t held = sa_huge_filler_held_back(&h->filler);
 
@@ -48,25 +55,39 @@ static size_t heap_held_back(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_P
     return held;
 }
 
+/* How many pages fewer are in use than at the highest point of the last second; see top. */
+SA_RARE static size_t heap_fell(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    size_t top = sa_max(h->top[0], h->top[1]);
+
+    return top - sa_min(top, h->in_use_pages);
+}
+
+/* The same, as far as less is to be kept because of it. */
+SA_RARE static size_t heap_lost(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    return h->falls <= FALLS ? heap_fell(h) : 0;
+}
+
 /*
  * They are at most as many as the memory in use, and fewer as far as the last second's fall exceeds
  * it, so that few stay when most is freed. The exception is demand that was reached again and
- * again: it keeps up to KEPT_MAX hugepages.
+ * again: it keeps up to KEPT_MAX hugepages, unless the fall is large.
  */
 SA_RARE size_t sa_huge_heap_needed(const struct sa_huge_heap *h)
 {
-    size_t needed = sa_huge_cache_needed(&h->cache), used = h->in_use_pages / SA_HUGE_PAGES;
-    size_t fell = h->cache.peak - h->cache.usage, keep = 2 * used - sa_min(fell, 2 * used);
+    size_t needed = sa_huge_cache_needed(&h->cache), used = h->in_use_pages;
+    size_t lost = heap_lost(h), keep;
 
     if (sa_limits_active())
         return 0;
-    keep = sa_min(keep, used);
-    if (needed > keep && sa_huge_cache_comes_again(&h->cache))
-        keep = sa_max(used, KEPT_MAX);
+    keep = sa_min(used, 2 * used - sa_min(lost, 2 * used)) / SA_HUGE_PAGES;
+    if (needed > keep && lost < SA_LARGE_FALL && sa_huge_cache_comes_again(&h->cache))
+        keep = sa_max(used / SA_HUGE_PAGES, KEPT_MAX);
     return sa_min(needed, keep);
 }
 
-bool sa_huge_heap_is_lean(const struct sa_huge_heap *h)
+SA_RARE bool sa_huge_heap_is_lean(const struct sa_huge_heap *h)
 {
     return h->now_ns < sa_load_relaxed(&sa_page_heap_lean_ns);
 }
@@ -74,7 +95,7 @@ bool sa_huge_heap_is_lean(const struct sa_huge_heap *h)
 /* Free backed pages between spans, in hugepages and regions that are partly used. They are no
  * surplus, but time releases them if they stay unused. At most as many as are in use; none if
  * memory is short, or wasted. */
-static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+SA_RARE static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     return sa_limits_active() || sa_huge_heap_is_lean(h)
                ? 0
@@ -82,21 +103,43 @@ static size_t heap_between(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAG
                         h->in_use_pages);
 }
 
-/* What refaults keep at most: as much less as a fall in the last second exceeds EXCESS_PAGES. Of so
- * large a rise it would save a part only, and it stays if the process does nothing more. */
-static size_t heap_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+/* What refaults keep at most: as much less as a fall exceeds EXCESS_PAGES. Of so large a rise it
+ * would save a part only, and it stays if the process does nothing more. */
+SA_RARE static size_t heap_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    size_t top = sa_max(h->top[0], h->top[1]), fell = top - sa_min(top, h->in_use_pages);
-    size_t less = fell > EXCESS_PAGES ? sa_min(fell, 2 * EXCESS_PAGES) - EXCESS_PAGES : 0;
+    size_t lost = heap_lost(h);
 
-    return sa_max(EXCESS_PAGES - less, SPARE_PAGES);
+    return lost < SA_LARGE_FALL ? EXCESS_PAGES - (lost - sa_min(lost, EXCESS_PAGES)) : SPARE_PAGES;
+}
+
+SA_RARE bool sa_huge_heap_fell_most(const struct sa_huge_heap *h)
+{
+    size_t lost = heap_lost(h);
+
+    return lost >= SA_LARGE_FALL && lost / 4 >= h->in_use_pages;
+}
+
+/* Counts a large fall, and looks how low it goes. */
+SA_RARE static void heap_note_fall(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    if (h->risen && h->mark >= h->in_use_pages + SA_LARGE_FALL) {
+        h->risen = false;
+        h->mark = h->in_use_pages;
+        h->falls_ns = h->falls ? h->falls_ns : h->now_ns;
+        h->falls = sa_min(h->falls + 1, FALLS_MAX);
+    } else if (!h->risen) {
+        h->mark = sa_min(h->mark, h->in_use_pages);
+    }
 }
 
 SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
 {
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, surplus;
-    size_t needed = sa_huge_heap_needed(h), excess = heap_excess(h), keep;
+    size_t needed, excess, keep;
 
+    heap_note_fall(h);
+    needed = sa_huge_heap_needed(h);
+    excess = heap_excess(h);
     keep = sa_max(excess, h->in_use_pages / 4) + needed * SA_HUGE_PAGES + heap_between(h);
     /* At most twice the peak of the last second: no more can have been in use and missing. */
     h->refaults = sa_min(h->refaults, sa_max(EXCESS_PAGES, 2 * h->cache.peak * SA_HUGE_PAGES));
@@ -115,6 +158,17 @@ SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
     return sa_limits_active() ? sa_max(surplus, sa_huge_heap_limit_surplus(h)) : surplus;
 }
 
+/* A fall is over once the program takes back SPARE_PAGES of what it released. */
+SA_RARE static void heap_note_return(struct sa_huge_heap *h, size_t refaults)
+    SA_REQUIRES(SA_RANK_PAGE_HEAP)
+{
+    h->returned = heap_fell(h) < SA_LARGE_FALL ? 0 : h->returned + refaults;
+    if (h->returned < SPARE_PAGES)
+        return;
+    h->returned = 0;
+    h->top[0] = h->top[1] = h->in_use_pages;
+}
+
 SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
 {
     size_t used = sa_huge_heap_used(h),
@@ -125,9 +179,10 @@ SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
     h->refaults += missing;
     if (SA_UNLIKELY(missing && h->refaults > SWING_PAGES))
         sa_store_relaxed(&sa_page_heap_swings, 1);
+    heap_note_return(h, missing);
 }
 
-void sa_huge_heap_forget(struct sa_huge_heap *h, size_t unused, double part)
+SA_RARE void sa_huge_heap_forget(struct sa_huge_heap *h, size_t unused, double part)
 {
     size_t absent = h->refaults - sa_min(h->refaults, sa_huge_heap_backed(h));
 
@@ -135,4 +190,10 @@ void sa_huge_heap_forget(struct sa_huge_heap *h, size_t unused, double part)
     h->refaults -= sa_min((size_t)((double)h->refaults * part / 2), sa_max(unused, absent));
     if (h->refaults <= SWING_PAGES)
         sa_store_relaxed(&sa_page_heap_swings, 0);
+}
+
+SA_RARE void sa_huge_heap_forget_falls(struct sa_huge_heap *h)
+{
+    for (; h->falls && h->now_ns - h->falls_ns >= FALLS_NS; h->falls_ns += FALLS_NS)
+        h->falls /= 2;
 }

@@ -10,6 +10,9 @@
 /* Whether the heap keeps little, because much memory is wasted. */
 bool sa_huge_heap_is_lean(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
+/* Whether most of the heap was freed within the last second, and the program has not come back. */
+bool sa_huge_heap_fell_most(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+
 /* Cached hugepages that are likely to be needed. They are no surplus, however much is free. */
 size_t sa_huge_heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
@@ -24,5 +27,8 @@ void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before) SA_REQUIRES(S
  * were not; part: the time since then, divided by SA_RELEASE_NS. */
 void sa_huge_heap_forget(struct sa_huge_heap *h, size_t unused, double part)
     SA_REQUIRES(SA_RANK_PAGE_HEAP);
+
+/* Forgets falls by time. Called at each tick. */
+void sa_huge_heap_forget_falls(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 #endif

@@ -99,6 +99,7 @@ SA_RARE void sa_huge_heap_shrink(struct sa_huge_heap *h, struct sa_span *s, size
         sa_size_info_free(&h->sizes, s->pages, sa_huge_slack(s->pages));
         sa_store_relaxed(&s->pages, (uint32_t)pages);
         sa_size_info_alloc(&h->sizes, pages, sa_huge_slack(pages));
+        sa_huge_heap_note_height(h);
         h->in_use_pages -= less;
         sa_count_add(&h->freed_bytes, (uint64_t)less << SA_PAGE_SHIFT);
         sa_pagemap_set_ends(s);

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the hugepage-aware heap keeps after falls, on a made-up system (test_huge_heap.c): little
+ * after a large one, whatever came before; what it kept before large falls counted, once the
+ * program has come back from them again and again; and as much as a program takes back while it
+ * goes on in small. Time is the test's: a tick comes every 500 ms of it.
+ */
+#include "alloc/page_heap/huge/huge_heap_internal.h"
+
+#include "alloc/base/bits.h"
+#include "alloc/os/vm.h"
+#include "alloc/page_heap/huge/huge_heap_surplus.h"
+#include "alloc/page_heap/page_heap.h"
+#include "test/support/child.h"
+#include "test/support/cmocka.h"
+#include "test/support/fake_system.h"
+#include "test/support/huge_program.h"
+#include "test/support/page_heap_walk.h"
+#include "test/support/start.h"
+
+#define HEAP      (&sa_page_heap_ordinary)
+#define MIB       (1ul << 20)
+#define PAGES_MIB (MIB >> SA_PAGE_SHIFT)
+#define TICK_NS   500000000ull
+
+enum { SPANS = 1 << 17 };
+
+static struct sa_span *spans[SPANS], *live[SPANS];
+
+static void take(struct sa_span **of, size_t n, size_t pages)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_non_null(of[i] = sa_page_heap_alloc(HEAP, pages, 1, SA_PAGES_ANY));
+}
+
+static void give(struct sa_span **of, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (of[i])
+            sa_page_heap_free(HEAP, of[i], false);
+}
+
+static size_t backed(void)
+{
+    struct sa_huge_heap *h = HEAP->huge;
+    size_t pages;
+
+    sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+    pages = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0);
+    sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+    return pages / PAGES_MIB;
+}
+
+static size_t released(void)
+{
+    struct sa_page_heap_stats stats;
+
+    sa_page_heap_stats(HEAP, &stats);
+    return stats.released_ever_bytes / MIB;
+}
+
+static void begin(void)
+{
+    program_begin("always [madvise] never\n", 1);
+    sa_page_heap_tick(HEAP, program.now_ns);
+}
+
+/* Fills of 512 MiB in spans of a size. Five leave 8 MiB, and a hugepage that is being filled. From
+ * then on the heap keeps what was needed again and again. */
+static void fills(void *arg)
+{
+    size_t pages = *(const size_t *)arg, n = 512 * PAGES_MIB / pages;
+
+    begin();
+    for (int fill = 1; fill <= 12; fill++) {
+        take(spans, n, pages);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        give(spans, n);
+        if (fill <= 5)
+            assert_in_range(backed(), 0, 8 + 2);
+        else if (fill == 12)
+            assert_in_range(backed(), 48, 48 + 256);
+    }
+    page_heap_check();
+}
+
+static void test_fills_leave_little(void **state)
+{
+    static const size_t pages[] = {1, 100, 128, 640};
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(pages); i++)
+        test_child_passes(fills, (void *)&pages[i]);
+}
+
+/* The heap swings by more than what stays in use, once in 0.7 s. From the sixth time on, only what
+ * exceeds the memory in use and 48 MiB is released. */
+static void swing(void *unused)
+{
+    enum { LIVE = 100, SWING = 180, PAGES = 128 };
+    uint64_t tick;
+    size_t last = 0;
+
+    (void)unused;
+    begin();
+    tick = program.now_ns;
+    take(live, LIVE * PAGES_MIB / PAGES, PAGES);
+    for (int turn = 1; turn <= 40; turn++) {
+        size_t before = released();
+
+        take(spans, SWING * PAGES_MIB / PAGES, PAGES);
+        give(spans, SWING * PAGES_MIB / PAGES);
+        last = released() - before;
+        if (turn >= 2 && turn <= 5)
+            assert_in_range(last, SWING - LIVE, SWING); /* 2 * LIVE - SWING stay, and 25 */
+        else if (turn > 6)
+            assert_in_range(last, 0, SWING - LIVE - 48 + 4);
+        for (program.now_ns += 700000000; tick + TICK_NS <= program.now_ns;)
+            sa_page_heap_tick(HEAP, tick += TICK_NS);
+    }
+    page_heap_check();
+}
+
+static void test_falls_that_come_back_count_no_more(void **state)
+{
+    (void)state;
+    test_child_passes(swing, NULL);
+}
+
+/* Behind a large fall, small swings release and find again no more than once. */
+static void small_swings(void *unused)
+{
+    enum { SWING = 300, SMALL = 16, PAGES = 16 };
+
+    (void)unused;
+    begin();
+    for (int turn = 0; turn < 4; turn++) {
+        size_t before;
+
+        take(spans, SWING * PAGES_MIB / PAGES, PAGES);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        give(spans, SWING * PAGES_MIB / PAGES);
+        before = released();
+        for (int i = 0; i < 50; i++) {
+            take(spans, SMALL * PAGES_MIB / PAGES, PAGES);
+            give(spans, SMALL * PAGES_MIB / PAGES);
+        }
+        assert_in_range(released() - before, 0, turn ? 2 * SMALL : 50 * SMALL);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+    }
+    page_heap_check();
+}
+
+/* What is left of hugepages after frees in random order keeps nothing else from being kept: large
+ * spans do not go back at each free. */
+static void after_random_frees(void *unused)
+{
+    enum { N = 300 << (20 - SA_PAGE_SHIFT), PAGES = 192 };
+    struct test_random r = {7};
+
+    (void)unused;
+    begin();
+    for (int turn = 0; turn < 3; turn++) {
+        size_t before;
+
+        take(spans, N, 1);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        for (size_t i = N - 1; i; i--) {
+            size_t k = test_random_below(&r, i + 1);
+            struct sa_span *s = spans[k];
+
+            spans[k] = spans[i];
+            spans[i] = s;
+        }
+        for (size_t i = 0; i < N; i++)
+            if (i % 97)
+                sa_page_heap_free(HEAP, spans[i], false);
+        before = released();
+        for (int i = 0; i < 500; i++) {
+            take(live, 2, PAGES);
+            give(live, 2);
+        }
+        assert_in_range(released() - before, 0, 32);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        for (size_t i = 0; i < N; i += 97)
+            sa_page_heap_free(HEAP, spans[i], false);
+    }
+    page_heap_check();
+}
+
+static void test_small_demand_is_kept_after_a_fall(void **state)
+{
+    (void)state;
+    test_child_passes(small_swings, NULL);
+    test_child_passes(after_random_frees, NULL);
+}
+
+/* Spans that shrink are a fall, too. */
+static void shrink(void *unused)
+{
+    enum { N = 8, PAGES = 64 * PAGES_MIB };
+
+    (void)unused;
+    begin();
+    for (int turn = 0; turn < 3; turn++) {
+        take(spans, N, PAGES);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        for (int i = 0; i < N; i++)
+            sa_page_heap_shrink(HEAP, spans[i], 40);
+        give(spans, N);
+        assert_in_range(backed(), 0, 8 + 2);
+    }
+    page_heap_check();
+}
+
+static void test_a_heap_that_shrinks_in_place_falls(void **state)
+{
+    (void)state;
+    test_child_passes(shrink, NULL);
+}
+
+/* While classes take blocks from mixed spans, free pages between spans go back at once, as far as
+ * hugepages have many of them. Before and after, they stay, up to what is in use. */
+static void keep_little(void *unused)
+{
+    enum { N = 2000, PAGES = 64 };
+    struct sa_huge_heap *h = HEAP->huge;
+
+    (void)unused;
+    begin();
+    for (int turn = 0; turn < 3; turn++) {
+        size_t backed;
+
+        sa_store_relaxed(&sa_page_heap_lean_ns, turn == 1 ? program.now_ns + SA_LEAN_NS : 0);
+        sa_page_heap_tick(HEAP, program.now_ns);
+        for (int i = 0; i < N; i++)
+            if (!spans[i])
+                spans[i] = sa_page_heap_alloc(HEAP, PAGES, 1, SA_PAGES_ANY);
+        for (int i = 0; i < N; i++)
+            if (i % 5) {
+                sa_page_heap_free(HEAP, spans[i], false);
+                spans[i] = NULL;
+            }
+        sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
+        backed = sa_huge_heap_backed(h);
+        sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
+        if (turn == 1)
+            assert_in_range(backed, 0, h->in_use_pages / 32 + SA_HUGE_PAGES);
+        else
+            assert_in_range(backed, h->in_use_pages / 4, SIZE_MAX);
+    }
+}
+
+static void test_heap_keeps_little_while_much_is_wasted(void **state)
+{
+    (void)state;
+    test_child_passes(keep_little, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fills_leave_little),
+        cmocka_unit_test(test_falls_that_come_back_count_no_more),
+        cmocka_unit_test(test_small_demand_is_kept_after_a_fall),
+        cmocka_unit_test(test_a_heap_that_shrinks_in_place_falls),
+        cmocka_unit_test(test_heap_keeps_little_while_much_is_wasted),
+    };
+
+    test_start_layers();
+    if (sa_vm.page_step != 1)
+        return 77; /* lengths are exact here */
+    fake_begin();
+    return cmocka_run_group_tests_name("huge_heap_surplus", tests, NULL, NULL);
+}
