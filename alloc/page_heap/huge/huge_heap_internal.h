@@ -38,8 +38,9 @@
 /* Pages in use of a heap for which hugepages matter most: 512 MiB. */
 #define SA_HUGE_LARGE_HEAP (512ul << 20 >> SA_PAGE_SHIFT)
 
-/* A fall of as many pages in use within a second is large (huge_heap_surplus.c): 88 MiB. */
-#define SA_LARGE_FALL (88ul << 20 >> SA_PAGE_SHIFT)
+/* From here on less is kept after a fall in pages in use, which is therefore counted
+ * (huge_heap_surplus.c): 48 MiB. */
+#define SA_COUNTED_FALL (48ul << 20 >> SA_PAGE_SHIFT)
 
 /* The kernel has no memory at hand for a hugepage that takes this long, at its first touch or when
  * it is collapsed: 1 ms. It takes 0.1 to 0.2 ms otherwise, and where a host must find the memory,
@@ -98,11 +99,12 @@ struct sa_huge_heap {
     size_t top[2] SA_LOCKED;   /* most pages in use before a free: since the last tick, and between
                                 * it and the tick before; what is in use at a return */
     size_t returned SA_LOCKED; /* refaults since a large fall */
-    /* Large falls, and since when none was forgotten by time. risen: the heap rose by SA_LARGE_FALL
-     * since it fell; mark: the most pages in use since then, or the least since the fall. */
+    /* Falls of which the program missed what it had released, and since when none was forgotten by
+     * time. risen: the heap rose by SA_COUNTED_FALL since it fell; mark: the most pages in use
+     * since then, or the least since the fall; missed: refaults since the fall. */
     unsigned falls SA_LOCKED;
     bool risen SA_LOCKED;
-    size_t mark SA_LOCKED;
+    size_t mark SA_LOCKED, missed SA_LOCKED;
     uint64_t falls_ns SA_LOCKED;
     size_t region_low_water SA_LOCKED; /* least free backed pages of regions since the last tick */
     size_t due[SA_IDLE_KINDS] SA_LOCKED; /* idle pages that ticks and steps have yet to release */
@@ -133,7 +135,7 @@ struct sa_huge_heap {
 SA_INLINE void sa_huge_heap_note_height(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     h->top[0] = sa_max(h->top[0], h->in_use_pages);
-    if (h->in_use_pages >= h->mark + (h->risen ? 0 : SA_LARGE_FALL)) {
+    if (h->in_use_pages >= h->mark + (h->risen ? 0 : SA_COUNTED_FALL)) {
         h->risen = true;
         h->mark = h->in_use_pages;
     }

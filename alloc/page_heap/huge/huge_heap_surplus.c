@@ -22,11 +22,15 @@
  * in any case; see sa_huge_heap_surplus. */
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
 #define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
-SA_STATIC_ASSERT(SA_LARGE_FALL == 2 * EXCESS_PAGES - SPARE_PAGES, "SPARE_PAGES of it are left");
+SA_STATIC_ASSERT(EXCESS_PAGES == SA_COUNTED_FALL, "less is kept from there on");
 
-/* After more large falls than this, each from a new height, falls count no more: less would be kept
- * in vain. More than FALLS_MAX are not counted. Each FALLS_NS half of them are forgotten. */
-#define FALLS     5u
+/* From here on a fall is large: nothing is left of EXCESS_PAGES but SPARE_PAGES. */
+#define LARGE_FALL (2 * EXCESS_PAGES - SPARE_PAGES)
+
+/* After more falls than this of which the program missed SPARE_PAGES, falls count no more: less
+ * would be kept in vain. More than FALLS_MAX are not counted. Each FALLS_NS half of them are
+ * forgotten. */
+#define FALLS     4u
 #define FALLS_MAX 16u
 #define FALLS_NS  16000000000ull
 
@@ -82,7 +86,7 @@ SA_RARE size_t sa_huge_heap_needed(const struct sa_huge_heap *h)
     if (sa_limits_active())
         return 0;
     keep = sa_min(used, 2 * used - sa_min(lost, 2 * used)) / SA_HUGE_PAGES;
-    if (needed > keep && lost < SA_LARGE_FALL && sa_huge_cache_comes_again(&h->cache))
+    if (needed > keep && lost < LARGE_FALL && sa_huge_cache_comes_again(&h->cache))
         keep = sa_max(used / SA_HUGE_PAGES, KEPT_MAX);
     return sa_min(needed, keep);
 }
@@ -109,24 +113,26 @@ SA_RARE static size_t heap_excess(const struct sa_huge_heap *h) SA_REQUIRES(SA_R
 {
     size_t lost = heap_lost(h);
 
-    return lost < SA_LARGE_FALL ? EXCESS_PAGES - (lost - sa_min(lost, EXCESS_PAGES)) : SPARE_PAGES;
+    return lost < LARGE_FALL ? EXCESS_PAGES - (lost - sa_min(lost, EXCESS_PAGES)) : SPARE_PAGES;
 }
 
 SA_RARE bool sa_huge_heap_fell_most(const struct sa_huge_heap *h)
 {
     size_t lost = heap_lost(h);
 
-    return lost >= SA_LARGE_FALL && lost / 4 >= h->in_use_pages;
+    return lost >= LARGE_FALL && lost / 4 >= h->in_use_pages;
 }
 
-/* Counts a large fall, and looks how low it goes. */
+/* Counts a fall if what the one before it released was missed, or would have been, and looks how
+ * low it goes. */
 SA_RARE static void heap_note_fall(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    if (h->risen && h->mark >= h->in_use_pages + SA_LARGE_FALL) {
+    if (h->risen && h->mark >= h->in_use_pages + SA_COUNTED_FALL) {
         h->risen = false;
         h->mark = h->in_use_pages;
         h->falls_ns = h->falls ? h->falls_ns : h->now_ns;
-        h->falls = sa_min(h->falls + 1, FALLS_MAX);
+        h->falls = sa_min(h->falls + (h->missed >= SPARE_PAGES || h->falls > FALLS), FALLS_MAX);
+        h->missed = h->returned = 0;
     } else if (!h->risen) {
         h->mark = sa_min(h->mark, h->in_use_pages);
     }
@@ -162,7 +168,7 @@ SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
 SA_RARE static void heap_note_return(struct sa_huge_heap *h, size_t refaults)
     SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
-    h->returned = heap_fell(h) < SA_LARGE_FALL ? 0 : h->returned + refaults;
+    h->returned = heap_fell(h) < LARGE_FALL ? 0 : h->returned + refaults;
     if (h->returned < SPARE_PAGES)
         return;
     h->returned = 0;
@@ -177,6 +183,7 @@ SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)
     SA_DCHECK(missing <= h->refault_credit);
     h->refault_credit -= missing;
     h->refaults += missing;
+    h->missed += missing;
     if (SA_UNLIKELY(missing && h->refaults > SWING_PAGES))
         sa_store_relaxed(&sa_page_heap_swings, 1);
     heap_note_return(h, missing);

@@ -121,10 +121,55 @@ static void swing(void *unused)
     page_heap_check();
 }
 
+/* Swings that are not large, but of which less than 48 MiB would be kept: they end to be released,
+ * too. */
+static void smaller_swing(void *unused)
+{
+    enum { LIVE = 40, SWING = 84, PAGES = 16 };
+    uint64_t tick;
+
+    (void)unused;
+    begin();
+    tick = program.now_ns;
+    take(live, LIVE * PAGES_MIB / PAGES, PAGES);
+    for (int turn = 1; turn <= 40; turn++) {
+        size_t before = released();
+
+        take(spans, SWING * PAGES_MIB / PAGES, PAGES);
+        give(spans, SWING * PAGES_MIB / PAGES);
+        if (turn > 8)
+            assert_in_range(released() - before, 0, SWING - 48 - LIVE / 2);
+        for (program.now_ns += 900000000; tick + TICK_NS <= program.now_ns;)
+            sa_page_heap_tick(HEAP, tick += TICK_NS);
+    }
+    page_heap_check();
+}
+
+/* Large buffers beside much that is in use: nothing is released when they go, so none is missed.
+ * When all is freed, it counts. */
+static void temporary_buffers(void *unused)
+{
+    enum { LIVE = 400, BUFFERS = 100, PAGES = 128 };
+
+    (void)unused;
+    begin();
+    take(live, LIVE * PAGES_MIB / PAGES, PAGES);
+    for (int turn = 0; turn < 12; turn++) {
+        take(spans, BUFFERS * PAGES_MIB / PAGES, PAGES);
+        give(spans, BUFFERS * PAGES_MIB / PAGES);
+        sa_page_heap_tick(HEAP, program.now_ns += 100000000);
+    }
+    give(live, LIVE * PAGES_MIB / PAGES);
+    assert_in_range(backed(), 0, 8 + 2);
+    page_heap_check();
+}
+
 static void test_falls_that_come_back_count_no_more(void **state)
 {
     (void)state;
     test_child_passes(swing, NULL);
+    test_child_passes(smaller_swing, NULL);
+    test_child_passes(temporary_buffers, NULL);
 }
 
 /* Behind a large fall, small swings release and find again no more than once. */
