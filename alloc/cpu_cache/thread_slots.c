@@ -31,8 +31,8 @@ static struct {
     unsigned created SA_GUARDED_BY(SA_RANK_THREAD_SLOTS);
     unsigned free_count SA_GUARDED_BY(SA_RANK_THREAD_SLOTS);
     uint16_t free[SA_SLABS] SA_GUARDED_BY(SA_RANK_THREAD_SLOTS);
-    pthread_key_t key; /* const after key_once */
-    bool have_key;
+    pthread_key_t key; /* const once there is one */
+    bool have_key SA_GUARDED_BY(SA_RANK_THREAD_SLOTS);
 } slots;
 
 /* What reports show. */
@@ -41,8 +41,6 @@ SA_LAYOUT = {
     SA_LAYOUT_STATE("thread_slots", slots, free_count),
 };
 SA_LAYOUT_STATIC_ADDRESS("thread_slots", slots);
-
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 static void slot_release(int number)
 {
@@ -66,9 +64,18 @@ static void slot_thread_ends(void *unused)
     sa_fork_gate_leave();
 }
 
-static void slot_make_key(void)
+/* Makes the key, once. Not by pthread_once, which ends with a call of futex: the filter of a
+ * program of one thread may forbid it. pthread_key_create takes no memory. */
+static bool slot_make_key(void)
 {
-    slots.have_key = pthread_key_create(&slots.key, slot_thread_ends) == 0;
+    bool made;
+
+    sa_lock_acquire(&slots.lock, SA_RANK_THREAD_SLOTS);
+    if (!slots.have_key)
+        slots.have_key = pthread_key_create(&slots.key, slot_thread_ends) == 0;
+    made = slots.have_key;
+    sa_lock_release(&slots.lock, SA_RANK_THREAD_SLOTS);
+    return made;
 }
 
 bool sa_thread_slots_acquire(void)
@@ -78,8 +85,7 @@ bool sa_thread_slots_acquire(void)
     if (sa_thread.slot_state != SLOT_NEW)
         return false;
     sa_thread.slot_state = SLOT_REGISTERING;
-    pthread_once(&key_once, slot_make_key);
-    if (!slots.have_key || pthread_setspecific(slots.key, &slots) != 0) {
+    if (!slot_make_key() || pthread_setspecific(slots.key, &slots) != 0) {
         sa_thread.slot_state = SLOT_WITHOUT;
         return false;
     }

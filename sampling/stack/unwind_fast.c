@@ -17,8 +17,11 @@
 #include "alloc/base/atomic.h"
 #include "alloc/base/attrs.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/single_threaded.h"
+#include "alloc/os/filter.h"
 #include "alloc/os/sys.h"
 #include "alloc/os/thread.h"
+#include "sampling/stack/stack_bounds.h"
 #include "sampling/stack/unwind_cache.h"
 #include "sampling/stack/unwind_cfi.h"
 #include "sampling/stack/unwind_generated.h"
@@ -36,8 +39,9 @@
  * stack: at least NEAR_SELF, as libc makes none below PTHREAD_STACK_MIN. */
 #define NEAR_TOP  ((uintptr_t)65536)
 #define NEAR_SELF ((uintptr_t)12288)
-
-extern void *__libc_stack_end SA_WEAK;
+/* The first thread's stack, as far as nothing else is certain to be there; see is_on_first_stack.
+ */
+#define FIRST_STACK ((uintptr_t)64 << 20)
 
 /* A frame of the walk. */
 struct cursor {
@@ -69,21 +73,6 @@ __attribute__((no_sanitize("address", "thread"))) static inline uintptr_t read_s
 }
 
 /*
- * Returns an upper bound of the stack that contains sp. A thread has its control block above its
- * stack. The first thread's stack ends where the kernel has put it. For a stack from elsewhere
- * (coroutines, signal handlers) the bound is not tight.
- */
-static uintptr_t stack_top(uintptr_t sp)
-{
-    uintptr_t thread, top = UINTPTR_MAX;
-
-    __asm__("mov %%fs:0, %0" : "=r"(thread));
-    if (&__libc_stack_end && sp < (uintptr_t)__libc_stack_end)
-        top = (uintptr_t)__libc_stack_end;
-    return sp < thread && thread < top ? thread : top;
-}
-
-/*
  * Returns whether a top is that of the thread's own stack. False: also if that is not known yet.
  * The first thread's control block is not above its stack, and may lie right above that of a
  * coroutine.
@@ -104,17 +93,22 @@ static uintptr_t pages_between(uintptr_t low, uintptr_t top)
 /* Finds the bounds of the stack that sp points into. readable: as far as the caller knows. */
 static void enter_stack(struct cursor *c, uintptr_t readable)
 {
-    c->top = stack_top(c->sp);
+    c->top = sa_stack_top(c->sp);
     c->start = c->sp;
     c->readable = readable;
     if (is_own(c->top) && pages_between(c->sp, c->top) <= sa_thread.stack_pages)
         c->readable = c->top;
 }
 
-/* Returns whether the word at an address beyond c->readable can be read. If that is more than
- * NEAR_TOP away, the pages between are not checked. */
+/*
+ * Returns whether the word at an address beyond c->readable can be read. If that is more than
+ * NEAR_TOP away, the pages between are not checked. The kernel is not asked where a filter may
+ * forbid the call: that of a program of one thread, which takes no locks.
+ */
 SA_NOINLINE static bool read_further(struct cursor *c, uintptr_t at)
 {
+    if (sa_filtered() && sa_single_threaded())
+        return sa_stack_first_has(c->start, at);
     if (at - c->readable > NEAR_TOP)
         c->readable = at & -PAGE;
     for (; c->readable <= at; c->readable += PAGE)
