@@ -53,7 +53,7 @@ def churn(test, bytes_of_ring, pause, interval=16384):
 
 def case_whole(test):
     """All that a process, which is stopped, has recorded: as its own file, and as its core has it."""
-    worker = churn(test, '4m', 0.001)
+    worker = churn(test, '16m', 0.001)
     time.sleep(1)
     os.kill(worker.pid, signal.SIGSTOP)
     path, said = trace(test, worker.pid, '--all', '-s', '0.1')
