@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-enum { BLOCKS = 1500, ROUNDS = 800, MAPPINGS_MAX = 200 };
+enum { BLOCKS = 1500, ROUNDS = 1600, EARLY = 200, MAPPINGS_MAX = 200 };
 
 static void *blocks[BLOCKS];
 static char path[4096];
@@ -226,16 +226,21 @@ static void test_rounds(const char *folder)
         one_round(i);
         if (i % 50 == 0)
             check_say("%zu KiB and %zu mappings", resident(), mappings());
-        if (i == ROUNDS / 4) {
+        if (i == EARLY) {
             early_kib = resident();
             early_maps = mappings();
         }
     }
     check_say("%zu KiB and %zu mappings early, %zu and %zu late", early_kib, early_maps, resident(),
               mappings());
-    /* One row of each profile lost would be 300 KiB more; a mapping lost, hundreds more. */
+    /*
+     * One row of each profile lost would be 300 KiB more. Each of 12 failures comes in every 36th
+     * round: a mapping lost at one of them would be LOST more. The kernel counts neighbours as one
+     * mapping, so the same memory is up to 7 more or fewer.
+     */
+    enum { LOST = (ROUNDS - EARLY) / 36 };
     CHECK(resident() < early_kib + 150);
-    CHECK(mappings() <= early_maps + 2);
+    CHECK(mappings() <= early_maps + LOST / 2);
     unlink(path);
 }
 
