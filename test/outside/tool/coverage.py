@@ -3,8 +3,8 @@
 """The 95 % interval of a profile from outside holds what is in use, as often as it says, over 204 real processes.
 
 None is prepared beyond the preload. What is in use is exact in the process's counters ('sallocctl stats'). Stopped: both
-are read of the same state. Running: programs allocate and free meanwhile, at full load; the counters are read before and
-after, and the interval must reach the range between the two. How many intervals may miss: an exact binomial test at 0.001,
+are read of the same state. Running: programs allocate and free meanwhile, at full load; the counters are read before,
+after, and again and again in between, and the interval must reach the range of these. How many intervals may miss: an exact binomial test at 0.001,
 so the test fails by chance in one of 1000 runs. Of the records that are read, 0.1 % may be dropped.
 
 usage: coverage.py LIBRARY SALLOCCTL stopped|running [PROCESSES]
@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 RISK = 0.001
@@ -98,6 +99,27 @@ def in_use(pid):
     return json.loads(run('stats', '--json', str(pid)).stdout)['gauges']['allocated_bytes']
 
 
+class Range:
+    """What is in use from before a reading until after it: a garbage collection may come and go in between."""
+
+    def __init__(self, pid):
+        self.pid, self.seen, self.over = pid, [in_use(pid)], threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while not self.over.is_set():
+            self.seen.append(in_use(self.pid))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        self.seen.append(in_use(self.pid))
+
+
 def drain(process):
     """So that it does not wait for a reader."""
     return subprocess.Popen(['cat'], stdin=process.stdout, stdout=subprocess.DEVNULL)
@@ -111,9 +133,8 @@ def read_one(number, running):
         if not running:
             os.kill(process.pid, signal.SIGSTOP)
         time.sleep(0.05)
-        before = in_use(process.pid)
-        result = run('report', '--by', 'function', '-n', '1', str(process.pid))
-        after = in_use(process.pid)
+        with Range(process.pid) as true:
+            result = run('report', '--by', 'function', '-n', '1', str(process.pid))
     finally:
         process.kill()
         process.wait()
@@ -121,10 +142,11 @@ def read_one(number, running):
     low, high = map(int, re.search(r'^exactly: \d+ bytes \((\d+) to (\d+)\)', result.stdout, re.M).groups())
     samples = int(re.search(r'from (\d+) samples?$', result.stdout.splitlines()[0]).group(1))
     dropped = re.search(r'(\d+) [a-z ]*left out', result.stderr)
-    assert running or before == after
-    holds = low <= max(before, after) and high >= min(before, after)
+    least, most = min(true.seen), max(true.seen)
+    assert running or least == most
+    holds = low <= most and high >= least
     return holds, samples, int(dropped.group(1)) if dropped else 0, '%s: %d to %d, in use %d to %d%s' % (
-        process.args[0], low, high, before, after, result.stderr and ': ' + result.stderr.strip())
+        process.args[0], low, high, least, most, result.stderr and ': ' + result.stderr.strip())
 
 
 def main(running, processes):
