@@ -39,9 +39,6 @@
  * stack: at least NEAR_SELF, as libc makes none below PTHREAD_STACK_MIN. */
 #define NEAR_TOP  ((uintptr_t)65536)
 #define NEAR_SELF ((uintptr_t)12288)
-/* The first thread's stack, as far as nothing else is certain to be there; see is_on_first_stack.
- */
-#define FIRST_STACK ((uintptr_t)64 << 20)
 
 /* A frame of the walk. */
 struct cursor {

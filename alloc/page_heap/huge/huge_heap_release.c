@@ -291,8 +291,8 @@ static void heap_make_due(struct sa_huge_heap *h, double part) SA_REQUIRES(SA_RA
     h->cache.low_water = h->cache.map.hugepages;
     h->region_low_water = sa_huge_regions_backed(h->regions);
     h->filler.low_water = sa_huge_filler_backed(&h->filler);
-    for (int i = SA_IDLE_FILLER; i >= 0;
-         i--) { /* HEAP_KEEP pages stay, in the filler if it has as many */
+    /* HEAP_KEEP pages stay, in the filler if it has as many. */
+    for (int i = SA_IDLE_FILLER; i >= 0; i--) {
         size_t kept = sa_min(keep, h->due[i]);
 
         h->due[i] = (size_t)((double)(h->due[i] - kept) * part);

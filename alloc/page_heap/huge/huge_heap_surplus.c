@@ -21,8 +21,7 @@
  * those that refaults keep. More than heap_excess, and than a quarter of those in use, are released
  * in any case; see sa_huge_heap_surplus. */
 #define SPARE_PAGES  (8ul << 20 >> SA_PAGE_SHIFT)
-#define EXCESS_PAGES (48ul << 20 >> SA_PAGE_SHIFT)
-SA_STATIC_ASSERT(EXCESS_PAGES == SA_COUNTED_FALL, "less is kept from there on");
+#define EXCESS_PAGES SA_COUNTED_FALL /* a fall as large leaves less to keep */
 
 /* From here on a fall is large: nothing is left of EXCESS_PAGES but SPARE_PAGES. */
 #define LARGE_FALL (2 * EXCESS_PAGES - SPARE_PAGES)

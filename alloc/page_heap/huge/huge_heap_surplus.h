@@ -16,7 +16,8 @@ bool sa_huge_heap_fell_most(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PA
 /* Cached hugepages that are likely to be needed. They are no surplus, however much is free. */
 size_t sa_huge_heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
-/* The pages to release at once. Also sets the ceiling of the cache. */
+/* The pages to release at once, after a free. Also counts falls, and sets the ceiling of the cache.
+ */
 size_t sa_huge_heap_surplus(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
 /* A request was served, before which `before` pages were backed. If it took pages that frees had

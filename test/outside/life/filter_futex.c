@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of one thread whose filter allows no futex, as that of vsftpd does. Samples
- * on a stack that is deeper than any before make no such call, and have the callers on it.
+ * A program of one thread whose filter allows no futex, as that of vsftpd does. Samples on a
+ * stack that is deeper than any before make no such call, and have the callers on it.
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/check.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

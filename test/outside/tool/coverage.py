@@ -4,8 +4,8 @@
 
 None is prepared beyond the preload. What is in use is exact in the process's counters ('sallocctl stats'). Stopped: both
 are read of the same state. Running: programs allocate and free meanwhile, at full load; the counters are read before,
-after, and again and again in between, and the interval must reach the range of these. How many intervals may miss: an exact binomial test at 0.001,
-so the test fails by chance in one of 1000 runs. Of the records that are read, 0.1 % may be dropped.
+after, and again and again in between, and the interval must reach the range of these. How many intervals may miss: an
+exact binomial test at 0.001, so the test fails by chance in one of 1000 runs. Of the records that are read, 0.1 % may be dropped.
 
 usage: coverage.py LIBRARY SALLOCCTL stopped|running [PROCESSES]
 """

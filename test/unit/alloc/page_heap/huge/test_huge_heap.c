@@ -303,7 +303,7 @@ static void test_heap_releases_in_steps(void **state)
 }
 
 /* Hugepages in the cache that are needed stay when there is too much between spans: that goes. The
- * fall is as large as what stays, and counts no more. */
+ * fall is larger than what stays, but counts no more. */
 static void keep_needed(void *unused)
 {
     enum { LARGE = 120, SMALL = 2000 };

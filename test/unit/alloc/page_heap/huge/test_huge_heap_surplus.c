@@ -93,56 +93,58 @@ static void test_fills_leave_little(void **state)
         test_child_passes(fills, (void *)&pages[i]);
 }
 
-/* The heap swings by more than what stays in use, once in 0.7 s. From the sixth time on, only what
- * exceeds the memory in use and 48 MiB is released. */
-static void swing(void *unused)
-{
-    enum { LIVE = 100, SWING = 180, PAGES = 128 };
-    uint64_t tick;
-    size_t last = 0;
+struct swing {
+    size_t live, mib, pages; /* MiB in use all the time, and by which the heap swings; of a span */
+    uint64_t turn_ns;
+};
 
-    (void)unused;
+/* 40 swings. ret_released: the MiB that the frees of each released. */
+static void swings(const struct swing *s, size_t ret_released[40])
+{
+    size_t n = s->mib * PAGES_MIB / s->pages;
+    uint64_t tick;
+
     begin();
     tick = program.now_ns;
-    take(live, LIVE * PAGES_MIB / PAGES, PAGES);
-    for (int turn = 1; turn <= 40; turn++) {
+    take(live, s->live * PAGES_MIB / s->pages, s->pages);
+    for (int turn = 0; turn < 40; turn++) {
         size_t before = released();
 
-        take(spans, SWING * PAGES_MIB / PAGES, PAGES);
-        give(spans, SWING * PAGES_MIB / PAGES);
-        last = released() - before;
-        if (turn >= 2 && turn <= 5)
-            assert_in_range(last, SWING - LIVE, SWING); /* 2 * LIVE - SWING stay, and 25 */
-        else if (turn > 6)
-            assert_in_range(last, 0, SWING - LIVE - 48 + 4);
-        for (program.now_ns += 700000000; tick + TICK_NS <= program.now_ns;)
+        take(spans, n, s->pages);
+        give(spans, n);
+        ret_released[turn] = released() - before;
+        for (program.now_ns += s->turn_ns; tick + TICK_NS <= program.now_ns;)
             sa_page_heap_tick(HEAP, tick += TICK_NS);
     }
     page_heap_check();
 }
 
-/* Swings that are not large, but of which less than 48 MiB would be kept: they end to be released,
- * too. */
-static void smaller_swing(void *unused)
+/* The heap swings by more than what stays in use, once in 0.7 s. From the sixth time on, only what
+ * exceeds the memory in use and 48 MiB is released. */
+static void large_swings(void *unused)
 {
-    enum { LIVE = 40, SWING = 84, PAGES = 16 };
-    uint64_t tick;
+    static const struct swing s = {.live = 100, .mib = 180, .pages = 128, .turn_ns = 700000000};
+    size_t gone[40];
 
     (void)unused;
-    begin();
-    tick = program.now_ns;
-    take(live, LIVE * PAGES_MIB / PAGES, PAGES);
-    for (int turn = 1; turn <= 40; turn++) {
-        size_t before = released();
+    swings(&s, gone);
+    for (int turn = 1; turn < 5; turn++)
+        assert_in_range(gone[turn], s.mib - s.live, s.mib); /* 2 * live - mib stay, and 25 */
+    for (int turn = 6; turn < 40; turn++)
+        assert_in_range(gone[turn], 0, s.mib - s.live - 48 + 4);
+}
 
-        take(spans, SWING * PAGES_MIB / PAGES, PAGES);
-        give(spans, SWING * PAGES_MIB / PAGES);
-        if (turn > 8)
-            assert_in_range(released() - before, 0, SWING - 48 - LIVE / 2);
-        for (program.now_ns += 900000000; tick + TICK_NS <= program.now_ns;)
-            sa_page_heap_tick(HEAP, tick += TICK_NS);
-    }
-    page_heap_check();
+/* Swings that are not large, but of which less than 48 MiB would be kept: in the end they are kept,
+ * too. */
+static void smaller_swings(void *unused)
+{
+    static const struct swing s = {.live = 40, .mib = 84, .pages = 16, .turn_ns = 900000000};
+    size_t gone[40];
+
+    (void)unused;
+    swings(&s, gone);
+    for (int turn = 8; turn < 40; turn++)
+        assert_in_range(gone[turn], 0, s.mib - 48 - s.live / 2);
 }
 
 /* Large buffers beside much that is in use: nothing is released when they go, so none is missed.
@@ -167,8 +169,8 @@ static void temporary_buffers(void *unused)
 static void test_falls_that_come_back_count_no_more(void **state)
 {
     (void)state;
-    test_child_passes(swing, NULL);
-    test_child_passes(smaller_swing, NULL);
+    test_child_passes(large_swings, NULL);
+    test_child_passes(smaller_swings, NULL);
     test_child_passes(temporary_buffers, NULL);
 }
 
@@ -275,7 +277,7 @@ static void keep_little(void *unused)
     (void)unused;
     begin();
     for (int turn = 0; turn < 3; turn++) {
-        size_t backed;
+        size_t pages;
 
         sa_store_relaxed(&sa_page_heap_lean_ns, turn == 1 ? program.now_ns + SA_LEAN_NS : 0);
         sa_page_heap_tick(HEAP, program.now_ns);
@@ -288,12 +290,12 @@ static void keep_little(void *unused)
                 spans[i] = NULL;
             }
         sa_lock_acquire(&h->lock, SA_RANK_PAGE_HEAP);
-        backed = sa_huge_heap_backed(h);
+        pages = sa_huge_heap_backed(h);
         sa_lock_release(&h->lock, SA_RANK_PAGE_HEAP);
         if (turn == 1)
-            assert_in_range(backed, 0, h->in_use_pages / 32 + SA_HUGE_PAGES);
+            assert_in_range(pages, 0, h->in_use_pages / 32 + SA_HUGE_PAGES);
         else
-            assert_in_range(backed, h->in_use_pages / 4, SIZE_MAX);
+            assert_in_range(pages, h->in_use_pages / 4, SIZE_MAX);
     }
 }
 
