@@ -9,6 +9,7 @@
 #include "alloc/cpu_cache/thread_slots.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/hardening/quarantine.h"
+#include "alloc/maintain/release_rate.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/filter.h"
@@ -188,7 +189,7 @@ static void snapshot_limits(struct sa_snapshot *s)
     sa_limits_stats(SA_LIMIT_HARD, &s->hard);
     sa_group_limit_stats(&s->group);
     sa_maintenance_stats(&s->maintain);
-    s->release_rate = sa_maintenance_release_rate();
+    s->release_rate = sa_release_rate_get();
     s->pressure_watched = sa_load_relaxed(&sa_pressure_watched);
     s->soft_calls = sa_load_relaxed(&sa_limits.soft_calls);
 }

@@ -36,6 +36,7 @@
 #include "alloc/fork/fork_gate.h"
 #include "alloc/fork/vfork.h"
 #include "alloc/maintain/maintenance.h"
+#include "alloc/maintain/release_rate.h"
 #include "alloc/os/filter.h"
 #include "alloc/os/pressure.h"
 #include "alloc/os/sys.h"
@@ -324,7 +325,7 @@ SA_RARE sa_option_thread sa_background_choice(void)
 
 SA_RARE void sa_background_read_options(void)
 {
-    sa_maintenance_set_release_rate(sa_options.release_rate);
+    sa_release_rate_set(sa_options.release_rate);
     background_choose(sa_options.pressure ? SA_THREAD_ON : sa_options.maintenance_thread);
 }
 
@@ -412,11 +413,11 @@ SA_RARE SA_EXPORT int salloc_set_release_rate(size_t bytes_per_second)
         errno = ERANGE;
         return -1;
     }
-    sa_maintenance_set_release_rate(bytes_per_second);
+    sa_release_rate_set(bytes_per_second);
     return 0;
 }
 
 SA_RARE SA_EXPORT size_t salloc_get_release_rate(void)
 {
-    return sa_maintenance_release_rate();
+    return sa_release_rate_get();
 }

@@ -9,6 +9,7 @@
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/hardening/quarantine.h"
 #include "alloc/maintain/maintenance.h"
+#include "alloc/maintain/release_rate.h"
 #include "alloc/os/rseq.h"
 #include "alloc/page_heap/account/limits.h"
 #include "sampling/estimate/rates.h"
@@ -63,7 +64,7 @@ static void read_effective(struct sa_options *o)
     o->profile_threads = sa_sample_by_thread_get();
     o->soft_limit = limit_in_effect(SA_LIMIT_SOFT);
     o->hard_limit = limit_in_effect(SA_LIMIT_HARD);
-    o->release_rate = sa_maintenance_release_rate();
+    o->release_rate = sa_release_rate_get();
     o->maintenance_thread = sa_background_choice();
 }
 

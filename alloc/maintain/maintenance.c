@@ -18,6 +18,7 @@
 #include "alloc/hardening/hardened.h"
 #include "alloc/hardening/inspect.h"
 #include "alloc/maintain/group_limit.h"
+#include "alloc/maintain/release_rate.h"
 #include "alloc/maintain/sample_rates.h"
 #include "alloc/maintain/soft_limit.h"
 #include "alloc/middle/central_mix.h"
@@ -64,9 +65,6 @@
 #define BUSY_CALLS 4
 #define QUIET_MS   4000
 
-/* The longest time for which the release rate makes memory due at once. */
-#define STEADY_MAX_NS 10000000000ull
-
 /*
  * Making hugepages takes at most 1/COLLAPSE_FRACTION of the time, as thp_collapse.c counts it.
  * Without a maintenance thread it happens in steps of COLLAPSE_STEP_NS, each within a call of
@@ -104,65 +102,24 @@ enum { SLEEPS_NOT, SLEEPS_QUIETLY, SLEEPS_LIGHTLY };
 
 /* What few programs use. The first pass reads it. */
 static SA_START_DATA struct {
-    size_t rate; /* atomic, relaxed: the release rate, bytes per second */
-    /* When the rate was last applied, its value then, and the bytes that are due since. Negative:
-     * more was released than was due. */
-    uint64_t steady_ns SA_GUARDED_BY(SA_RANK_MAINTAIN);
-    size_t steady_rate SA_GUARDED_BY(SA_RANK_MAINTAIN);
-    double steady_due SA_GUARDED_BY(SA_RANK_MAINTAIN);
     uint64_t thread_ns; /* atomic, relaxed; written by the thread: until then it makes hugepages */
     bool more;          /* atomic, relaxed; written by passes: the next one has more to release */
     /* Written by sa_maintenance_background, atomic, relaxed: its calls in a row that found nothing
      * to do, up to BUSY_CALLS + 1; and sa_page_heap_freed at its last call. */
     unsigned quiet;
     uint64_t seen_freed;
-    uint32_t wakes;                    /* atomic: calls of sa_maintenance_wake */
-    struct sa_maintenance_stats stats; /* atomic, relaxed; without `passes`, which is above */
+    uint32_t wakes; /* atomic: calls of sa_maintenance_wake */
+    /* Atomic, relaxed; without `passes`, which is above, and steady_bytes. */
+    struct sa_maintenance_stats stats;
 } background;
 
 /* What reports show. */
 SA_LAYOUT = {
     SA_LAYOUT_STATE("maintain", maintain, passes),
-    SA_LAYOUT_STATE("maintain_more", background, rate),
     SA_LAYOUT_STATE("maintain_more", background, stats),
 };
 SA_LAYOUT_STATIC_ADDRESS("maintain", maintain);
 SA_LAYOUT_STATIC_ADDRESS("maintain_more", background);
-
-/* Releases at least `bytes`, if that much is free, the ordinary heap's first. Returns the bytes
- * released. */
-static size_t maintain_release_some(size_t bytes)
-{
-    size_t given = sa_page_heap_release(&sa_page_heap_ordinary, bytes);
-
-    return given < bytes ? given + sa_page_heap_release(&sa_page_heap_sampled, bytes - given)
-                         : given;
-}
-
-/* Releases what the release rate has made due since the last pass, in at most STEADY_MAX_NS. If
- * less is free than is due, the rest is forgotten. */
-static void maintain_steady(uint64_t now) SA_REQUIRES(SA_RANK_MAINTAIN)
-{
-    size_t rate = sa_load_relaxed(&background.rate), due, given;
-    uint64_t elapsed = sa_min(now - background.steady_ns, STEADY_MAX_NS);
-
-    background.steady_ns = now;
-    if (SA_UNLIKELY(rate != background.steady_rate)) { /* a new rate counts from now on */
-        background.steady_rate = rate;
-        background.steady_due = 0;
-        return;
-    }
-    if (SA_LIKELY(!rate))
-        return;
-    background.steady_due += (double)rate * ((double)elapsed * 1e-9);
-    if (background.steady_due < (double)SA_PAGE_BYTES)
-        return;
-    due = background.steady_due < (double)PTRDIFF_MAX ? (size_t)background.steady_due : PTRDIFF_MAX;
-    given = maintain_release_some(due);
-    background.steady_due = given < due ? 0 : background.steady_due - (double)given;
-    SA_DCHECK(background.steady_due < (double)PTRDIFF_MAX || given == due);
-    sa_add_relaxed(&background.stats.steady_bytes, given);
-}
 
 /* Whether much memory would stay if the program made no further call. */
 static bool maintain_much_would_stay(void)
@@ -193,7 +150,7 @@ static void maintain_pass(uint64_t now) SA_INSIDE_GATE SA_REQUIRES(SA_RANK_MAINT
     sa_count_add(&maintain.passes, 1);
     more = sa_page_heap_tick(&sa_page_heap_ordinary, now);
     more |= sa_page_heap_tick(&sa_page_heap_sampled, now);
-    maintain_steady(now);
+    sa_release_rate_apply(now);
     sa_vm_unmap_refused(); /* if nothing else maps or unmaps, it would stay */
     sa_store_relaxed(&background.more, more);
     if (more) /* the next pass comes soon after the program's next allocation */
@@ -381,16 +338,6 @@ SA_RARE int sa_maintenance_topology(void)
     return sa_topology_discover(maintain_split);
 }
 
-void sa_maintenance_set_release_rate(size_t bytes)
-{
-    sa_store_relaxed(&background.rate, bytes);
-}
-
-SA_RARE size_t sa_maintenance_release_rate(void)
-{
-    return sa_load_relaxed(&background.rate);
-}
-
 /* Makes hugepages. Returns whether there was anything to do. */
 static bool background_collapse(void) SA_INSIDE_GATE
 {
@@ -493,7 +440,7 @@ SA_RARE void sa_maintenance_relieve(void)
 SA_RARE void sa_maintenance_stats(struct sa_maintenance_stats *ret)
 {
     ret->passes = sa_load_relaxed(&maintain.passes);
-    ret->steady_bytes = sa_load_relaxed(&background.stats.steady_bytes);
+    ret->steady_bytes = sa_release_rate_bytes();
     ret->pressures = sa_load_relaxed(&background.stats.pressures);
     ret->pressure_bytes = sa_load_relaxed(&background.stats.pressure_bytes);
     ret->requested_bytes = sa_load_relaxed(&background.stats.requested_bytes);

@@ -36,11 +36,6 @@ size_t sa_maintenance_make_room(void) SA_INSIDE_GATE;
  */
 void sa_maintenance_recover(bool unmap) SA_INSIDE_GATE;
 
-/* The release rate in bytes per second: passes release that much whether or not demand for it is
- * likely, as long as any is free. 0: none. */
-void sa_maintenance_set_release_rate(size_t bytes);
-size_t sa_maintenance_release_rate(void);
-
 /*
  * Does what is due, for a thread with nothing else to do. Outside the fork gate. Returns the
  * milliseconds after which to call again: 500, or 4000 if nothing has happened for a while. Memory

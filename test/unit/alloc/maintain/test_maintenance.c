@@ -6,6 +6,7 @@
  * The clock is the test's: the program is linked with --wrap for sa_vdso_clock_ns.
  */
 #include "alloc/maintain/maintenance.h"
+#include "alloc/maintain/release_rate.h"
 
 #include "alloc/cpu_cache/cpu_cache.h"
 #include "alloc/front/slow_path.h"
@@ -170,8 +171,8 @@ static void test_maintain_releases_at_the_rate(void **state)
 
     (void)state;
     sa_maintenance_release(PTRDIFF_MAX);
-    sa_maintenance_set_release_rate(2 * MIB);
-    assert_int_equal(sa_maintenance_release_rate(), 2 * MIB);
+    sa_release_rate_set(2 * MIB);
+    assert_int_equal(sa_release_rate_get(), 2 * MIB);
     little_work(1); /* the rate counts from here */
     use_and_free(MIB, 30 * MIB);
     sa_maintenance_stats(&before);
@@ -188,7 +189,7 @@ static void test_maintain_releases_at_the_rate(void **state)
     use_and_free(MIB, 30 * MIB);
     sa_maintenance_stats(&after);
     assert_in_range(after.steady_bytes - before.steady_bytes, 0, 22 * MIB);
-    sa_maintenance_set_release_rate(0);
+    sa_release_rate_set(0);
     sa_maintenance_stats(&before);
     little_work(2);
     sa_maintenance_stats(&after);
