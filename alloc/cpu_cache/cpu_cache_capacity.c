@@ -9,6 +9,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/cpu_cache/cpu_cache_internal.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/page_heap/account/heap_types.h"
 
 /* A class with more allocations than this between two misses of different kinds gets no more
  * capacity: 16 KiB of objects, but at least 64 objects. */
@@ -144,6 +145,20 @@ static bool cpu_misses_often(struct cpu_cache *c, unsigned cls, uint32_t since, 
     return apart < sa_max(sa_max(APART_MIN, APART_BYTES / sa_size_classes.of[cls].size), cap);
 }
 
+/* Lowers a class's capacity on the current CPU to a batch; returns what it is then. Others on the
+ * CPU may raise it meanwhile: it is tried as often as there is a move in the largest capacity. */
+SA_RARE SA_NOINLINE static uint32_t cpu_keep_batch(struct cpu_cache *c, int cpu, unsigned cls)
+{
+    const struct sa_class *k = &sa_size_classes.of[cls];
+    uint32_t cap = sa_state_cap(cpu_state(c->slab, cls));
+
+    for (size_t moved = 0; cap > k->batch && moved < k->max; moved += SA_MOVE_MAX) {
+        budget_give(c, cpu_shrink(c, cpu, cls, k->batch));
+        cap = sa_state_cap(cpu_state(c->slab, cls));
+    }
+    return cap;
+}
+
 uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_miss kind)
 {
     const struct sa_class *k = &sa_size_classes.of[cls];
@@ -157,6 +172,9 @@ uint32_t sa_cpu_cache_grow(struct cpu_cache *c, int cpu, unsigned cls, enum sa_m
     c->missed_at[cls] = seen;
     c->last_miss[cls] = (uint8_t)kind;
     c->clock_bit[cls] = 1;
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall)) && kind == SA_MISS_OVERFLOW &&
+        cap >= k->batch)
+        return cpu_keep_batch(c, cpu, cls);
     if (cap >= k->max || (same && cap >= 2u * k->batch))
         return cap;
     if (!same && !cpu_misses_often(c, cls, since, cap) && cap >= k->batch)

@@ -230,6 +230,17 @@ SA_RARE static void maintain_drain_for_mixed(void)
         sa_cpu_cache_drain(-1);
 }
 
+/* Empties the caches, because most of the heap was freed. */
+SA_RARE SA_NOINLINE static void maintain_answer_fall(void)
+{
+    unsigned char begun = SA_FALL_BEGUN;
+
+    if (!sa_cas_relaxed(&sa_page_heap_fall, &begun, SA_FALL_ANSWERED))
+        return;
+    sa_cpu_cache_drain(-1);
+    sa_transfer_flush();
+}
+
 void sa_maintenance_poll(uint64_t now)
 {
     uint64_t freed = sa_page_heap_freed(&sa_page_heap_ordinary);
@@ -242,6 +253,8 @@ void sa_maintenance_poll(uint64_t now)
         sa_soft_limit_enforce();
     if (SA_UNLIKELY(sa_load_relaxed(&sa_central_mix_shakes)))
         maintain_drain_for_mixed();
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall) == SA_FALL_BEGUN))
+        maintain_answer_fall();
     if (SA_UNLIKELY(freed - sa_load_relaxed(&maintain.kicked_freed) >= maintain_kick_bytes())) {
         sa_store_relaxed(&maintain.kicked_freed, freed);
         sa_cpu_cache_kick();

@@ -26,6 +26,7 @@
 #include "alloc/middle/transfer_shards.h"
 #include "alloc/os/lock.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/heap_types.h"
 #include "alloc/page_heap/account/peak.h"
 #include "pagemap/arena.h"
 #include "pagemap/pagemap.h"
@@ -313,6 +314,8 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     max = transfer_is_sole(cls) ? transfer_sole_max(t, cls)
                                 : transfer_share(number, cls, t->used + n);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall)))
+        max = 0;
     room = transfer_room(t);
     if (SA_UNLIKELY(t->used + n > room) && room < max) {
         transfer_grow(t, sa_min(t->used + n, max), transfer_capacity_most(cls));

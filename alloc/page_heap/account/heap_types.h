@@ -51,6 +51,13 @@ enum sa_skip { SA_SKIP_PEAK, SA_SKIP_SHORT, SA_SKIP_LONG, SA_SKIPS };
  * of fork. */
 extern unsigned char sa_page_heap_swings;
 
+/* Whether most of the ordinary heap was freed within the last second: caches then keep few objects,
+ * because each may keep a page of its own. Atomic, relaxed. The heap starts and ends it, under its
+ * lock. Maintenance turns SA_FALL_BEGUN into SA_FALL_ANSWERED when it has emptied the caches. */
+enum sa_fall { SA_FALL_NONE, SA_FALL_BEGUN, SA_FALL_ANSWERED };
+
+extern unsigned char sa_page_heap_fall;
+
 /* Until this time the ordinary heap keeps few free pages, because much memory is wasted: classes
  * take blocks from mixed spans. Atomic, relaxed; in ns of the coarse clock; written by whoever
  * takes such a block. */

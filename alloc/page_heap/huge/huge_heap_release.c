@@ -277,6 +277,7 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     h->top[0] = h->in_use_pages;
     if (SA_UNLIKELY(h->falls))
         sa_huge_heap_forget_falls(h);
+    sa_huge_heap_note_fall(h);
     sa_huge_cache_tick(&h->cache, now_ns);
     sa_huge_filler_tick(&h->filler, now_ns);
 }

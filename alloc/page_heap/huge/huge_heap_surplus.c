@@ -45,6 +45,7 @@
 #define KEPT_MAX 128
 
 SA_START_DATA unsigned char sa_page_heap_swings;
+SA_START_DATA unsigned char sa_page_heap_fall;
 uint64_t sa_page_heap_lean_ns;
 
 /* Free pages of the filler that are held back for demand that is likely to return, and the span
@@ -122,9 +123,18 @@ SA_RARE bool sa_huge_heap_fell_most(const struct sa_huge_heap *h)
     return lost >= LARGE_FALL && lost / 4 >= h->in_use_pages;
 }
 
+SA_RARE void sa_huge_heap_note_fall(const struct sa_huge_heap *h)
+{
+    size_t lost = heap_lost(h);
+    bool falls = lost >= LARGE_FALL && lost >= h->in_use_pages;
+
+    if (SA_UNLIKELY(falls == (sa_load_relaxed(&sa_page_heap_fall) == SA_FALL_NONE)))
+        sa_store_relaxed(&sa_page_heap_fall, falls ? SA_FALL_BEGUN : SA_FALL_NONE);
+}
+
 /* Counts a fall if what the one before it released was missed, or would have been, and looks how
  * low it goes. */
-SA_RARE static void heap_note_fall(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
+SA_RARE static void heap_count_fall(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP)
 {
     if (h->risen && h->mark >= h->in_use_pages + SA_COUNTED_FALL) {
         h->risen = false;
@@ -142,7 +152,8 @@ SA_RARE size_t sa_huge_heap_surplus(struct sa_huge_heap *h)
     size_t backed = sa_huge_heap_backed(h) + (h->recent ? h->recent->pages : 0), cached, surplus;
     size_t needed, excess, keep;
 
-    heap_note_fall(h);
+    heap_count_fall(h);
+    sa_huge_heap_note_fall(h);
     needed = sa_huge_heap_needed(h);
     excess = heap_excess(h);
     keep = sa_max(excess, h->in_use_pages / 4) + needed * SA_HUGE_PAGES + heap_between(h);
@@ -172,6 +183,7 @@ SA_RARE static void heap_note_return(struct sa_huge_heap *h, size_t refaults)
         return;
     h->returned = 0;
     h->top[0] = h->top[1] = h->in_use_pages;
+    sa_huge_heap_note_fall(h);
 }
 
 SA_RARE void sa_huge_heap_refaulted(struct sa_huge_heap *h, size_t before)

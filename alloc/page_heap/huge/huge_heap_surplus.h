@@ -13,6 +13,9 @@ bool sa_huge_heap_is_lean(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE
 /* Whether most of the heap was freed within the last second, and the program has not come back. */
 bool sa_huge_heap_fell_most(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 
+/* Sets sa_page_heap_fall. Called after frees, and at each tick. */
+void sa_huge_heap_note_fall(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
+
 /* Cached hugepages that are likely to be needed. They are no surplus, however much is free. */
 size_t sa_huge_heap_needed(const struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_PAGE_HEAP);
 

@@ -7,10 +7,11 @@
  * keep a process from its end.
  *
  * Without the watch this holds, too, for up to five fills. (The pointers to blocks of 100 bytes
- * take 41 MiB, which stay live.)
+ * take 41 MiB, which stay live.) It holds in whatever order the blocks are freed: objects in caches
+ * do not keep their pages.
  *
- * usage: idle FILLS NUMBER... (so many fills each) | WATCH (how the thread comes and goes, with
- * maintenance_thread:auto) | OFF (without)
+ * usage: idle FILLS NUMBER... (so many fills each) | SHUFFLED NUMBER... (freed in random order) |
+ * WATCH (how the thread comes and goes, with maintenance_thread:auto) | OFF (without)
  */
 #include "include/salloc/salloc.h"
 #include "test/outside/limits/tasks.h"
@@ -33,8 +34,24 @@
 #define KEPT (32 * MIB)
 #endif
 
+/* Brings the blocks into an order that is random, but the same each time. */
+static void shuffle(char **block, size_t n)
+{
+    uint64_t random = 1;
+
+    for (size_t i = n; i > 1; i--) {
+        char *p = block[i - 1];
+        size_t k;
+
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        k = (random >> 32) % i;
+        block[i - 1] = block[k];
+        block[k] = p;
+    }
+}
+
 /* The blocks are found through an array, which is live. Returns its bytes. */
-static size_t fill_and_free(size_t size, unsigned fills)
+static size_t fill_and_free(size_t size, unsigned fills, bool shuffled)
 {
     size_t n = BYTES / size;
     char **block = malloc(n * sizeof(*block));
@@ -46,6 +63,8 @@ static size_t fill_and_free(size_t size, unsigned fills)
             REQUIRE(block[i]);
             memset(block[i], 1, size);
         }
+        if (shuffled)
+            shuffle(block, n);
         for (size_t i = 0; i < n; i++)
             free(block[i]);
     }
@@ -67,12 +86,13 @@ static int in_child(int (*body)(const void *), const void *of)
 struct fills {
     size_t size;
     unsigned fills;
+    bool shuffled;
 };
 
 static int fill_and_wait(const void *of)
 {
     const struct fills *f = of;
-    size_t before = resident(), live = fill_and_free(f->size, f->fills), left;
+    size_t before = resident(), live = fill_and_free(f->size, f->fills, f->shuffled), left;
     double freed = check_now();
 
     while ((left = resident()) > before + live + KEPT && check_now() - freed < 10)
@@ -88,13 +108,13 @@ static int fill_and_wait(const void *of)
 }
 
 /* All sizes at once. */
-static void test_fills(unsigned fills)
+static void test_fills(unsigned fills, bool shuffled)
 {
     static const size_t sizes[] = {100, 1000, 30000, 200000, 1000000, 5000000};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         if (fork() == 0)
-            _exit(fill_and_wait(&(struct fills){sizes[i], fills}) || check_failures);
+            _exit(fill_and_wait(&(struct fills){sizes[i], fills, shuffled}) || check_failures);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         int status;
 
@@ -129,7 +149,7 @@ static int body_swing(const void *expected)
 static int body_once(const void *unused)
 {
     (void)unused;
-    fill_and_free(30000, 1);
+    fill_and_free(30000, 1, false);
     for (int i = 0; i < 20; i++) {
         free(malloc(100000));
         usleep(50000);
@@ -281,9 +301,9 @@ int main(int argc, char **argv)
 
     check_begin();
     REQUIRE(argc >= 2);
-    if (strcmp(argv[1], "FILLS") == 0) {
+    if (strcmp(argv[1], "FILLS") == 0 || strcmp(argv[1], "SHUFFLED") == 0) {
         for (int i = 2; i < argc; i++)
-            test_fills((unsigned)atoi(argv[i]));
+            test_fills((unsigned)atoi(argv[i]), argv[1][0] == 'S');
     } else if (strcmp(argv[1], "OFF") == 0) {
         CHECK(in_child(body_swing, &no) == 0);
     } else if (strcmp(argv[1], "BEHIND_FILTER") == 0) {

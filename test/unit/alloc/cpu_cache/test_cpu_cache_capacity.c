@@ -4,6 +4,7 @@
 #include "alloc/cpu_cache/cpu_cache.h"
 
 #include "alloc/base/size_class.h"
+#include "alloc/page_heap/account/heap_types.h"
 #include "test/support/cmocka.h"
 #include "test/support/random.h"
 #include "test/support/start.h"
@@ -62,11 +63,38 @@ static void test_cpu_cache_capacity_grows_to_the_batch(void **state)
     assert_in_range(capacity(cls), TEST_COUNT(objs), sa_size_classes.of[cls].max);
 }
 
+/* After a fall of the heap, a class that is full keeps a batch. */
+static void test_cpu_cache_keeps_a_batch_after_a_fall(void **state)
+{
+    const unsigned cls = sa_size_class_find(1024);
+    const size_t batch = sa_size_classes.of[cls].batch;
+    static void *objs[1200];
+
+    (void)state;
+    assert_in_range(capacity(cls), 4 * batch, sa_size_classes.of[cls].max); /* the test before */
+    for (size_t i = 0; i < TEST_COUNT(objs); i++)
+        objs[i] = cache_alloc(cls);
+    for (size_t i = 0; i < TEST_COUNT(objs); i++) {
+        sa_page_heap_fall = SA_FALL_ANSWERED; /* the page heap ends it with each span */
+        sa_cpu_cache_free(cls, objs[i]);
+    }
+    assert_in_range(capacity(cls), 1, batch);
+    sa_page_heap_fall = SA_FALL_NONE;
+    for (int round = 0; round < 40; round++) {
+        for (size_t i = 0; i < TEST_COUNT(objs) / 2; i++)
+            objs[i] = cache_alloc(cls);
+        for (size_t i = 0; i < TEST_COUNT(objs) / 2; i++)
+            sa_cpu_cache_free(cls, objs[i]);
+    }
+    assert_in_range(capacity(cls), 4 * batch, sa_size_classes.of[cls].max); /* it grows again */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_cache_capacity_stays_where_misses_are_rare),
         cmocka_unit_test(test_cpu_cache_capacity_grows_to_the_batch),
+        cmocka_unit_test(test_cpu_cache_keeps_a_batch_after_a_fall),
     };
 
     test_start(LIMIT);

@@ -11,6 +11,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/transfer_shards.h"
+#include "alloc/page_heap/account/heap_types.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
 #include "test/support/counts.h"
@@ -169,6 +170,21 @@ static void test_transfer_plunder_passes_on_what_is_idle(void **state)
     assert_int_equal(central_stats(CLS).spans, 0);
 }
 
+/* After a fall of the heap, what is given goes to the spans. */
+static void test_transfer_takes_nothing_after_a_fall(void **state)
+{
+    (void)state;
+    for (unsigned fall = SA_FALL_NONE; fall <= SA_FALL_ANSWERED; fall++) {
+        sa_page_heap_fall = (unsigned char)fall;
+        take_and_give(CLS, 10);
+        assert_int_equal(transfer_stats(CLS).objects, fall ? 0 : 10);
+        assert_int_equal(sa_transfer_remove(0, CLS, many, 10), 10);
+        sa_central_insert(CLS, many, 10);
+    }
+    sa_page_heap_fall = SA_FALL_NONE;
+    assert_int_equal(central_stats(CLS).spans, 0);
+}
+
 static void test_transfer_passes_on_the_oldest(void **state)
 {
     void *objs[20], *out[10];
@@ -265,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_transfer_is_bounded),
         cmocka_unit_test(test_transfer_is_short_until_missed),
         cmocka_unit_test(test_transfer_plunder_passes_on_what_is_idle),
+        cmocka_unit_test(test_transfer_takes_nothing_after_a_fall),
         cmocka_unit_test(test_transfer_passes_on_the_oldest),
 #ifdef SA_DEBUG
         cmocka_unit_test(test_transfer_validate_finds_damage),

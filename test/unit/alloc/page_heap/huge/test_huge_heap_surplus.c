@@ -267,6 +267,49 @@ static void test_a_heap_that_shrinks_in_place_falls(void **state)
     test_child_passes(shrink, NULL);
 }
 
+enum { FALL = 200 * PAGES_MIB, STAYS = 100 * PAGES_MIB };
+
+/* After a fall of more than what stays in use, caches are to keep few objects for a second. */
+static void seldom(void *unused)
+{
+    (void)unused;
+    begin();
+    take(live, STAYS, 1);
+    for (int turn = 0; turn < 8; turn++) {
+        take(spans, FALL, 1);
+        give(spans, FALL / 4);
+        assert_int_equal(sa_page_heap_fall, SA_FALL_NONE);
+        give(spans + FALL / 4, FALL * 3 / 4);
+        assert_int_equal(sa_page_heap_fall, SA_FALL_BEGUN);
+        for (int tick = 1; tick <= 40; tick++) {
+            sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+            assert_int_equal(sa_page_heap_fall, tick < 2 ? SA_FALL_BEGUN : SA_FALL_NONE);
+        }
+    }
+}
+
+/* That ends when the program comes back. If it has done so again and again, it does not begin. */
+static void often(void *unused)
+{
+    (void)unused;
+    begin();
+    take(live, STAYS, 1);
+    for (int turn = 0; turn < 8; turn++) {
+        take(spans, FALL, 1);
+        assert_int_equal(sa_page_heap_fall, SA_FALL_NONE);
+        give(spans, FALL);
+        assert_int_equal(sa_page_heap_fall, turn < 5 ? SA_FALL_BEGUN : SA_FALL_NONE);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+    }
+}
+
+static void test_caches_are_told_of_falls(void **state)
+{
+    (void)state;
+    test_child_passes(seldom, NULL);
+    test_child_passes(often, NULL);
+}
+
 /* While classes take blocks from mixed spans, free pages between spans go back at once, as far as
  * hugepages have many of them. Before and after, they stay, up to what is in use. */
 static void keep_little(void *unused)
@@ -312,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_falls_that_come_back_count_no_more),
         cmocka_unit_test(test_small_demand_is_kept_after_a_fall),
         cmocka_unit_test(test_a_heap_that_shrinks_in_place_falls),
+        cmocka_unit_test(test_caches_are_told_of_falls),
         cmocka_unit_test(test_heap_keeps_little_while_much_is_wasted),
     };
 
