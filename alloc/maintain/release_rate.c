@@ -37,7 +37,7 @@ SA_RARE static size_t rate_release(size_t bytes)
                          : given;
 }
 
-SA_RARE static void rate_release_due(uint64_t elapsed) SA_REQUIRES(SA_RANK_MAINTAIN)
+SA_RARE SA_NOINLINE static void rate_release_due(uint64_t elapsed) SA_REQUIRES(SA_RANK_MAINTAIN)
 {
     size_t due, given;
 

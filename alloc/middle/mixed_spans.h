@@ -70,6 +70,9 @@ size_t sa_mixed_take(unsigned cls, void **end, size_t n, size_t most_align)
  */
 bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty) SA_EXCLUDES(SA_RANK_MIXED);
 
+/* The same; false also if another thread has the lock. */
+bool sa_mixed_try_put(unsigned cls, void *block, struct sa_span **empty) SA_EXCLUDES(SA_RANK_MIXED);
+
 /*
  * Makes a mixed span of a span of a class that has objects in use and no pin. The caller holds the
  * lock of the class and has taken the span off it. False: there is no memory, and nothing has

@@ -49,6 +49,7 @@ struct params params = {
     .break_bytes = 256 << 10,
     .break_lean_bytes = 64 << 10,
     .borrow = 1,
+    .returns = SA_SMALL_MAX,
     .run = 1,
 };
 int64_t given_bytes;
@@ -77,6 +78,7 @@ static const struct {
     {"break", &params.break_bytes},
     {"break_lean", &params.break_lean_bytes},
     {"borrow", &params.borrow},
+    {"returns", &params.returns},
     {"run", &params.run},
     {"parts", &parts},
     {"quiet", &quiet},

@@ -58,7 +58,8 @@ struct params {
     double break_bytes; /* a hugepage that lost nothing yet, with fewer free bytes, keeps them */
     double break_lean_bytes; /* the same while memory is wasted */
     double borrow;           /* a class takes objects of classes up to this times its size */
-    double run;              /* 1: classes of many spans take several spans at a time */
+    double returns; /* while memory is wasted, longer blocks go back to mixed spans at once */
+    double run;     /* 1: classes of many spans take several spans at a time */
 };
 
 extern struct params params;
@@ -88,6 +89,8 @@ void pages_take_large(size_t n);
 void pages_put_large(size_t n);
 /* Notes that memory is wasted: few free pages are kept for a second. */
 void pages_lean(void);
+/* Whether that second has not ended. */
+bool pages_are_lean(void);
 /* Releases free pages that were not needed, as maintenance does every 500 ms. */
 void pages_tick(void);
 void pages_check(void);

@@ -353,6 +353,11 @@ void cache_free(unsigned cpu, unsigned cls, uint32_t unit)
     struct stack *s = &c->stacks[cls];
 
     cpu %= CPUS;
+    if (class_of(cls)->size > params.returns && pages_are_lean() && mixed_owns(unit)) {
+        given_bytes -= class_of(cls)->size;
+        central_put(cls, &unit, 1);
+        return;
+    }
     if (s->used == s->cap) {
         drain_for_mixed();
         grow(c, cpu, cls, OVERFLOW);

@@ -3,16 +3,21 @@
  * Blocks on mixed spans by way of the slow paths, while other threads take, free and resize blocks
  * on the same spans: no lookup fails, no two blocks overlap, and nothing is left at the end. All
  * the time; and beyond a soft limit, where fuller spans become mixed, while pages of free objects
- * go back. And caches do not keep blocks there of sizes that are no longer used. Blocks there have
+ * go back. And caches do not keep blocks there of sizes that are no longer used, nor long ones.
+ * Blocks there have
  * the alignment that was asked for, though most objects of their class do not.
  */
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
+#include "alloc/cpu_cache/cpu_cache.h"
+#include "alloc/front/fast_path_open.h"
 #include "alloc/front/slow_path.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/middle/central_free_list.h"
+#include "alloc/middle/central_mix.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/os/clock.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
@@ -192,6 +197,49 @@ static void test_caches_give_back_what_is_not_used(void **state)
     finish_all();
 }
 
+/* Whether a block of that size, which comes from a mixed span, is one there after it is freed: in a
+ * cache. */
+static bool stays_a_block(size_t size)
+{
+    const unsigned cls = sa_size_class_find(size);
+    struct sa_cpu_class_stats before, after;
+    size_t *p = make(size);
+
+    assert_int_equal(sa_mixed_class((uintptr_t)p), cls);
+    sa_cpu_cache_class_stats(cls, &before);
+    sa_front_free_aligned(p, 0);
+    sa_cpu_cache_class_stats(cls, &after);
+    assert_int_equal(after.frees, before.frees + 1);
+    return sa_mixed_class((uintptr_t)p) != 0;
+}
+
+/* While memory is wasted, blocks above 1 KiB go back to mixed spans at once. A delete that names
+ * such a size leaves the fast path, which would not see that. */
+static void test_blocks_go_back_while_memory_is_wasted(void **state)
+{
+    uint64_t wasted;
+
+    (void)state;
+    sa_front_open_cxx();
+    sa_maintenance_release_requested(0); /* empties the caches */
+    sa_mixed_use = SA_MIXED_ALWAYS;
+    sa_central_mix_tick(UINT64_MAX);
+    assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
+    finish(make(3000), 1);
+    assert_int_equal(sa_hot.cxx_sized_mid_limit, 0);
+    assert_false(stays_a_block(3000));
+    assert_false(stays_a_block(1025));
+    assert_true(stays_a_block(1024));
+    wasted = sa_clock_coarse_ns();
+    sa_central_mix_tick(wasted);
+    assert_false(stays_a_block(3000));
+    sa_central_mix_tick(wasted + 2 * SA_LEAN_NS);
+    assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
+    assert_true(stays_a_block(3000));
+    sa_mixed_use = SA_MIXED_AUTO;
+    finish_all();
+}
+
 /* Half of the blocks have an alignment. Those in caches that were allocated without one do not. */
 static void test_alignments(void **state)
 {
@@ -267,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caches_give_back_what_is_not_used),
+        cmocka_unit_test(test_blocks_go_back_while_memory_is_wasted),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_alignments_near_a_limit),
         cmocka_unit_test(test_threads_share_mixed_spans),
