@@ -37,6 +37,7 @@
 #include "alloc/os/clock.h"
 #include "alloc/os/rseq.h"
 #include "alloc/os/vm.h"
+#include "alloc/page_heap/account/heap_types.h"
 #include "sampling/estimate/random_variates.h"
 
 /* After a countdown that ended sooner than COUNTDOWN_BUSY_MS, the next one is twice as long. After
@@ -334,6 +335,8 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
     size_t n;
 
     sa_add_relaxed(&c->overflows, 1);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall))) /* objects are about to be passed on */
+        sa_cpu_cache_check_freed(cls, obj);
     cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_OVERFLOW);
     if (cap == 0)
         return false;

@@ -25,6 +25,7 @@
 #include "alloc/hardening/watched.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/middle/central_mix.h"
+#include "alloc/middle/mixed_returns.h"
 #include "alloc/hot/hot.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/account/limits.h"
@@ -209,7 +210,7 @@ static void free_block(const struct sa_block *b, void *p) SA_INSIDE_GATE
     }
     switch (b->kind) {
     case SA_BLOCK_OBJECT:
-        if (SA_UNLIKELY(sa_load_relaxed(&sa_central_mix_returns)) &&
+        if (SA_UNLIKELY(sa_load_relaxed(&sa_mixed_returns)) &&
             sa_central_mix_return(b->cls, p))
             sa_cpu_cache_count_free(b->cls);
         else

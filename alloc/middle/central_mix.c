@@ -24,18 +24,12 @@
  * the program no longer uses, are emptied for every DRAIN_FACTOR times the bytes that they may
  * hold; so no more than a part of what comes from mixed spans goes back there. And the page heap
  * keeps few free pages meanwhile: pages that mixed spans have given up seldom serve others.
- *
- * A freed block of a mixed span is best a part of a longer run. A cache would hand it out again at
- * its old place, between blocks that are about to be freed, and so on. Meanwhile blocks of more
- * than SA_SMALL_MAX bytes therefore go back at once. Shorter ones make little difference
- * (doc/mixed_spans.md), and are most of the blocks.
  */
 #include "alloc/middle/central_mix.h"
 
 #include "alloc/base/first_use_index.h"
 #include "alloc/base/hardening.h"
 #include "alloc/base/size_class.h"
-#include "alloc/hot/hot.h"
 #include "alloc/middle/central_emptied.h"
 #include "alloc/middle/central_spans.h"
 #include "alloc/middle/mixed_spans.h"
@@ -60,8 +54,6 @@
 #define DRAIN_FACTOR 2
 
 size_t sa_central_mix_unshaken, sa_central_mix_shakes;
-
-bool sa_central_mix_returns;
 
 /* A span is sparse if at most 1/4 of its objects are in use. */
 #define SPARSE_FRACTION 4
@@ -238,16 +230,6 @@ static bool mix_convert(bool strained)
     return false;
 }
 
-/* Notes that memory is wasted, for as long as SA_LEAN_NS. */
-static void mix_note_waste(void)
-{
-    sa_store_relaxed(&sa_page_heap_lean_ns, sa_clock_coarse_ns() + SA_LEAN_NS);
-    if (sa_load_relaxed(&sa_central_mix_returns))
-        return;
-    sa_store_relaxed(&sa_central_mix_returns, true);
-    sa_store_relaxed(&sa_hot.cxx_sized_mid_limit, 0);
-}
-
 SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_align)
 {
     bool strained = mix_is_strained();
@@ -256,7 +238,7 @@ SA_RARE size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_al
     if (sa_mixed_use == SA_MIXED_OFF || sa_hardening.on ||
         sa_size_classes.of[cls].size > SA_MIXED_MAX || !mix_is_due(strained))
         return 0;
-    mix_note_waste();
+    sa_store_relaxed(&sa_page_heap_lean_ns, sa_clock_coarse_ns() + SA_LEAN_NS);
     got = sa_mixed_take(cls, end, n, most_align);
     for (int i = 0; !got && i < CONVERT_MAX && mix_convert(strained); i++)
         got = sa_mixed_take(cls, end, n, most_align);
@@ -285,23 +267,18 @@ SA_RARE bool sa_central_mix_drain_is_due(size_t bytes)
     return true;
 }
 
-SA_RARE void sa_central_mix_tick(uint64_t now)
-{
-    if (sa_load_relaxed(&sa_central_mix_returns) && now >= sa_load_relaxed(&sa_page_heap_lean_ns)) {
-        sa_store_relaxed(&sa_central_mix_returns, false);
-        sa_store_relaxed(&sa_hot.cxx_sized_mid_limit, sa_hot.cxx_mid_limit);
-    }
-}
-
 SA_RARE bool sa_central_mix_return(unsigned cls, void *block)
 {
     size_t size = sa_size_classes.of[cls].size;
     struct sa_span *empty = NULL;
 
-    if (size <= SA_SMALL_MAX || sa_pagemap_class((uintptr_t)block) ||
-        !sa_mixed_try_put(cls, block, &empty))
+    if (size <= SA_SMALL_MAX || sa_pagemap_class((uintptr_t)block))
         return false;
     sa_in_use_add(-(int64_t)size);
+    if (!sa_mixed_return(cls, block, &empty)) {
+        sa_in_use_add((int64_t)size);
+        return false;
+    }
     sa_central_give_back(empty);
     return true;
 }

@@ -33,17 +33,9 @@ SA_INLINE bool sa_central_mix_may(void)
 size_t sa_central_mix(unsigned cls, void **end, size_t n, size_t most_align)
     SA_EXCLUDES(SA_RANK_CENTRAL);
 
-/* While memory is wasted: freed blocks of more than SA_SMALL_MAX bytes go back to their mixed spans
- * rather than to caches. Atomic, relaxed; written by those who take blocks from mixed spans, and by
- * maintenance. */
-extern bool sa_central_mix_returns;
-
-/* Does so with a block, which the caller owns. False: it is shorter, its span is not mixed, or
- * another thread has the lock. */
+/* Gives a block, which the caller owns, back to its mixed span, where that is to be done at once
+ * (mixed_returns.h). False: it is short, its span is not mixed, or another thread has the lock. */
 bool sa_central_mix_return(unsigned cls, void *block) SA_EXCLUDES(SA_RANK_MIXED);
-
-/* Ends that once memory is no longer wasted. now: the coarse clock. */
-void sa_central_mix_tick(uint64_t now);
 
 /* Bytes that came from mixed spans since sa_central_mix_shake_is_due was last true. Atomic,
  * relaxed. */

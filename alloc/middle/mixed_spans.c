@@ -30,6 +30,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/middle/mixed_internal.h"
+#include "alloc/middle/mixed_returns.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
@@ -49,6 +50,10 @@ static void mixed_count(unsigned cls, long blocks) SA_REQUIRES(SA_RANK_MIXED)
                  (size_t)(blocks * (long)sa_size_classes.of[cls].size));
     sa_store_relaxed(&sa_mixed_state.objects[cls],
                      (uint32_t)(sa_mixed_state.objects[cls] + blocks));
+    if (blocks > 0)
+        sa_mixed_returns_rise(sa_mixed_state.stats.used_bytes);
+    else
+        sa_mixed_returns_fall(sa_mixed_state.stats.used_bytes);
 }
 
 /* Returns a record for a span that becomes mixed: it has the span, its bitmaps and its length, and
@@ -270,15 +275,26 @@ SA_RARE bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty)
     return done;
 }
 
-SA_RARE bool sa_mixed_try_put(unsigned cls, void *block, struct sa_span **empty)
+SA_RARE bool sa_mixed_return(unsigned cls, void *block, struct sa_span **empty)
 {
     bool done;
 
     if (!sa_lock_try(&sa_mixed_state.lock, SA_RANK_MIXED))
         return false;
     done = mixed_put(cls, block, empty);
+    if (done)
+        sa_mixed_returns_count(sa_size_classes.of[cls].size);
     sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
     return done;
+}
+
+SA_RARE void sa_mixed_tick(uint64_t now)
+{
+    if (!sa_load_relaxed(&sa_mixed_returns) || now < sa_load_relaxed(&sa_page_heap_lean_ns))
+        return;
+    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
+    sa_mixed_returns_end();
+    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
 }
 
 /* No analysis: the table is read without the lock. */

@@ -307,6 +307,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
 {
     unsigned number = transfer_shard_for(cpu, cls);
     struct sa_transfer *t = sa_transfer_shard(number) + sa_first_use_index(cls);
+    bool fall = sa_load_relaxed(&sa_page_heap_fall);
     size_t max, room, fit = 0;
 
     SA_DCHECK(n && cls && cls < sa_size_classes.count);
@@ -314,8 +315,8 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     sa_lock_acquire(&t->lock, SA_RANK_TRANSFER);
     max = transfer_is_sole(cls) ? transfer_sole_max(t, cls)
                                 : transfer_share(number, cls, t->used + n);
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall)))
-        max = 0;
+    if (SA_UNLIKELY(fall))
+        max = sa_min(max, sa_size_classes.of[cls].batch);
     room = transfer_room(t);
     if (SA_UNLIKELY(t->used + n > room) && room < max) {
         transfer_grow(t, sa_min(t->used + n, max), transfer_capacity_most(cls));
@@ -334,7 +335,7 @@ void sa_transfer_insert(int cpu, unsigned cls, void *const *objs, size_t n)
     } else {
         t->insert_misses++;
         t->insert_partial += n != sa_size_classes.of[cls].batch;
-        if (t->need == TRANSFER_SHORT)
+        if (t->need == TRANSFER_SHORT && !fall)
             t->need = TRANSFER_LOST;
     }
     sa_lock_release(&t->lock, SA_RANK_TRANSFER);

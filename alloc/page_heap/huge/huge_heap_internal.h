@@ -99,10 +99,10 @@ struct sa_huge_heap {
     size_t top[2] SA_LOCKED;   /* most pages in use before a free: since the last tick, and between
                                 * it and the tick before; what is in use at a return */
     size_t returned SA_LOCKED; /* refaults since a large fall */
-    /* Falls of which the program missed what it had released, and since when none was forgotten by
-     * time. risen: the heap rose by SA_COUNTED_FALL since it fell; mark: the most pages in use
-     * since then, or the least since the fall; missed: refaults since the fall. */
-    unsigned falls SA_LOCKED;
+    /* Falls of which the program missed what it had released, all falls, and since when none was
+     * forgotten by time. risen: the heap rose by SA_COUNTED_FALL since it fell; mark: the most
+     * pages in use since then, or the least since the fall; missed: refaults since the fall. */
+    unsigned falls SA_LOCKED, all_falls SA_LOCKED;
     bool risen SA_LOCKED;
     size_t mark SA_LOCKED, missed SA_LOCKED;
     uint64_t falls_ns SA_LOCKED;

@@ -275,7 +275,7 @@ static void heap_set_time(struct sa_huge_heap *h, uint64_t now_ns) SA_REQUIRES(S
     h->now_ns = now_ns;
     h->top[1] = h->top[0];
     h->top[0] = h->in_use_pages;
-    if (SA_UNLIKELY(h->falls))
+    if (SA_UNLIKELY(h->all_falls))
         sa_huge_heap_forget_falls(h);
     sa_huge_heap_note_fall(h);
     sa_huge_cache_tick(&h->cache, now_ns);

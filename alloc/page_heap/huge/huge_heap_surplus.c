@@ -28,7 +28,8 @@
 
 /* After more falls than this of which the program missed SPARE_PAGES, falls count no more: less
  * would be kept in vain. More than FALLS_MAX are not counted. Each FALLS_NS half of them are
- * forgotten. */
+ * forgotten. The same holds for falls of which nothing was missed, because it was kept, and what
+ * caches do after a fall; one more of these has an effect. */
 #define FALLS     4u
 #define FALLS_MAX 16u
 #define FALLS_NS  16000000000ull
@@ -123,13 +124,14 @@ SA_RARE bool sa_huge_heap_fell_most(const struct sa_huge_heap *h)
     return lost >= LARGE_FALL && lost / 4 >= h->in_use_pages;
 }
 
+/* It ends at half of what begins it: a span that comes and goes does not begin it again. */
 SA_RARE void sa_huge_heap_note_fall(const struct sa_huge_heap *h)
 {
-    size_t lost = heap_lost(h);
-    bool falls = lost >= LARGE_FALL && lost >= h->in_use_pages;
+    bool falls = sa_load_relaxed(&sa_page_heap_fall) != SA_FALL_NONE;
+    size_t lost = h->all_falls <= FALLS + 1 ? (falls ? 2 : 1) * heap_lost(h) : 0;
 
-    if (SA_UNLIKELY(falls == (sa_load_relaxed(&sa_page_heap_fall) == SA_FALL_NONE)))
-        sa_store_relaxed(&sa_page_heap_fall, falls ? SA_FALL_BEGUN : SA_FALL_NONE);
+    if (SA_UNLIKELY(falls != (lost >= LARGE_FALL && lost >= h->in_use_pages)))
+        sa_store_relaxed(&sa_page_heap_fall, falls ? SA_FALL_NONE : SA_FALL_BEGUN);
 }
 
 /* Counts a fall if what the one before it released was missed, or would have been, and looks how
@@ -139,7 +141,8 @@ SA_RARE static void heap_count_fall(struct sa_huge_heap *h) SA_REQUIRES(SA_RANK_
     if (h->risen && h->mark >= h->in_use_pages + SA_COUNTED_FALL) {
         h->risen = false;
         h->mark = h->in_use_pages;
-        h->falls_ns = h->falls ? h->falls_ns : h->now_ns;
+        h->falls_ns = h->all_falls ? h->falls_ns : h->now_ns;
+        h->all_falls = sa_min(h->all_falls + 1, FALLS_MAX);
         h->falls = sa_min(h->falls + (h->missed >= SPARE_PAGES || h->falls > FALLS), FALLS_MAX);
         h->missed = h->returned = 0;
     } else if (!h->risen) {
@@ -212,6 +215,8 @@ SA_RARE void sa_huge_heap_forget(struct sa_huge_heap *h, size_t unused, double p
 
 SA_RARE void sa_huge_heap_forget_falls(struct sa_huge_heap *h)
 {
-    for (; h->falls && h->now_ns - h->falls_ns >= FALLS_NS; h->falls_ns += FALLS_NS)
+    for (; h->all_falls && h->now_ns - h->falls_ns >= FALLS_NS; h->falls_ns += FALLS_NS) {
+        h->all_falls /= 2;
         h->falls /= 2;
+    }
 }

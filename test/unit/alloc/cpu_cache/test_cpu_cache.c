@@ -10,6 +10,7 @@
 #include "alloc/base/size_class.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/transfer_cache.h"
+#include "alloc/page_heap/account/heap_types.h"
 #include "test/support/cache_disturb.h"
 #include "test/support/child.h"
 #include "test/support/cmocka.h"
@@ -337,6 +338,15 @@ static void free_twice_when_full(void *cls)
     sa_cpu_cache_free(c, obj);
 }
 
+/* The same after a fall of the heap, when the full stack is passed on. */
+static void free_twice_after_a_fall(void *cls)
+{
+    unsigned c = *(unsigned *)cls;
+
+    sa_page_heap_fall = SA_FALL_ANSWERED;
+    free_twice_when_full(&c);
+}
+
 static void test_cpu_cache_free_twice_ends_the_program(void **state)
 {
     unsigned classes[] = {1, 5, 20, 50};
@@ -346,6 +356,7 @@ static void test_cpu_cache_free_twice_ends_the_program(void **state)
         cycle(classes[i], 200);
         test_child_aborts(free_twice, &classes[i], "double free");
         test_child_aborts(free_twice_when_full, &classes[i], "double free");
+        test_child_aborts(free_twice_after_a_fall, &classes[i], "double free");
     }
     assert_no_spans_left();
 }

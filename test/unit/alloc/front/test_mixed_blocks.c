@@ -14,7 +14,6 @@
 #include "alloc/front/slow_path.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/middle/central_free_list.h"
-#include "alloc/middle/central_mix.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_cache.h"
 #include "alloc/os/clock.h"
@@ -213,31 +212,43 @@ static bool stays_a_block(size_t size)
     return sa_mixed_class((uintptr_t)p) != 0;
 }
 
-/* While memory is wasted, blocks above 1 KiB go back to mixed spans at once. A delete that names
- * such a size leaves the fast path, which would not see that. */
-static void test_blocks_go_back_while_memory_is_wasted(void **state)
+/* While blocks on mixed spans become more, those above 1 KiB go back at once. A delete that names
+ * such a size leaves the fast path, which would not see that. It ends when as many have gone back
+ * as that is worth, and does not begin again while the program goes on with the same size; or it
+ * ends when no block is taken any more. */
+static void test_blocks_go_back_while_mixed_spans_grow(void **state)
 {
-    uint64_t wasted;
+    enum { SIZE = 3000, MANY = (8 << 20) / SIZE };
 
     (void)state;
     sa_front_open_cxx();
-    sa_maintenance_release_requested(0); /* empties the caches */
-    sa_mixed_use = SA_MIXED_ALWAYS;
-    sa_central_mix_tick(UINT64_MAX);
-    assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
-    finish(make(3000), 1);
-    assert_int_equal(sa_hot.cxx_sized_mid_limit, 0);
-    assert_false(stays_a_block(3000));
-    assert_false(stays_a_block(1025));
-    assert_true(stays_a_block(1024));
-    wasted = sa_clock_coarse_ns();
-    sa_central_mix_tick(wasted);
-    assert_false(stays_a_block(3000));
-    sa_central_mix_tick(wasted + 2 * SA_LEAN_NS);
-    assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
-    assert_true(stays_a_block(3000));
-    sa_mixed_use = SA_MIXED_AUTO;
-    finish_all();
+    for (int again = 0; again < 2; again++) {
+        uint64_t now = sa_clock_coarse_ns();
+
+        sa_mixed_tick(UINT64_MAX);
+        sa_maintenance_release_requested(0); /* empties the caches */
+        sa_mixed_use = SA_MIXED_ALWAYS;
+        assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
+        for (int i = 0; i < MANY; i++)
+            slots[i] = make(SIZE);
+        assert_int_equal(sa_hot.cxx_sized_mid_limit, 0);
+        assert_false(stays_a_block(SIZE));
+        assert_false(stays_a_block(1025));
+        assert_true(stays_a_block(1024));
+        sa_mixed_tick(now);
+        assert_false(stays_a_block(SIZE));
+        if (again)
+            sa_mixed_tick(now + 100 * SA_LEAN_NS);
+        for (int i = 0; i < 100 * MANY; i++) {
+            sa_front_free_aligned(slots[i % MANY], 0);
+            slots[i % MANY] = make(SIZE);
+            if (again || i >= 20 * MANY)
+                assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
+        }
+        assert_true(stays_a_block(SIZE));
+        sa_mixed_use = SA_MIXED_AUTO;
+        finish_all();
+    }
 }
 
 /* Half of the blocks have an alignment. Those in caches that were allocated without one do not. */
@@ -315,7 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caches_give_back_what_is_not_used),
-        cmocka_unit_test(test_blocks_go_back_while_memory_is_wasted),
+        cmocka_unit_test(test_blocks_go_back_while_mixed_spans_grow),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_alignments_near_a_limit),
         cmocka_unit_test(test_threads_share_mixed_spans),

@@ -288,26 +288,55 @@ static void seldom(void *unused)
     }
 }
 
-/* That ends when the program comes back. If it has done so again and again, it does not begin. */
-static void often(void *unused)
+/* Spans that come and go at its bounds do not end it and begin it again. */
+static void at_the_bound(void *unused)
 {
+    enum { MORE = 8 * PAGES_MIB };
+
     (void)unused;
     begin();
     take(live, STAYS, 1);
+    take(spans, FALL, 1);
+    for (size_t given = 0; sa_page_heap_fall == SA_FALL_NONE && given < FALL; given++)
+        give(spans + given, 1);
+    assert_int_equal(sa_page_heap_fall, SA_FALL_BEGUN);
+    sa_page_heap_fall = SA_FALL_ANSWERED;
+    for (int i = 0; i < 10; i++) {
+        take(spans, MORE, 1);
+        give(spans, MORE);
+        assert_int_equal(sa_page_heap_fall, SA_FALL_ANSWERED);
+    }
+}
+
+/* That ends when the program comes back. If it has done so again and again, it does not begin. So
+ * it is if all of the memory was kept (less than STAYS), and nothing was missed. */
+static void often(void *fall)
+{
+    size_t n = *(const size_t *)fall;
+
+    begin();
+    take(live, STAYS, 1);
     for (int turn = 0; turn < 8; turn++) {
-        take(spans, FALL, 1);
-        assert_int_equal(sa_page_heap_fall, SA_FALL_NONE);
-        give(spans, FALL);
-        assert_int_equal(sa_page_heap_fall, turn < 5 ? SA_FALL_BEGUN : SA_FALL_NONE);
+        take(spans, n, 1);
+        give(spans, 1);
+        spans[0] = NULL;
         sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        sa_page_heap_tick(HEAP, program.now_ns += TICK_NS);
+        assert_int_equal(sa_page_heap_fall, SA_FALL_NONE);
+        give(spans, n);
+        assert_int_equal(sa_page_heap_fall, turn < 5 ? SA_FALL_BEGUN : SA_FALL_NONE);
     }
 }
 
 static void test_caches_are_told_of_falls(void **state)
 {
+    static const size_t falls[] = {STAYS + 4 * PAGES_MIB, FALL};
+
     (void)state;
     test_child_passes(seldom, NULL);
-    test_child_passes(often, NULL);
+    test_child_passes(at_the_bound, NULL);
+    for (size_t i = 0; i < TEST_COUNT(falls); i++)
+        test_child_passes(often, (void *)&falls[i]);
 }
 
 /* While classes take blocks from mixed spans, free pages between spans go back at once, as far as
