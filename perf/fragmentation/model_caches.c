@@ -353,7 +353,8 @@ void cache_free(unsigned cpu, unsigned cls, uint32_t unit)
     struct stack *s = &c->stacks[cls];
 
     cpu %= CPUS;
-    if (class_of(cls)->size > params.returns && pages_are_lean() && mixed_owns(unit)) {
+    if (class_of(cls)->size > params.returns && mixed_owns(unit) &&
+        mixed_returns(class_of(cls)->size)) {
         given_bytes -= class_of(cls)->size;
         central_put(cls, &unit, 1);
         return;

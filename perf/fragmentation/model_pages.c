@@ -160,7 +160,7 @@ static size_t release(struct huge *h)
     return n;
 }
 
-bool pages_are_lean(void)
+static bool is_lean(void)
 {
     return now_ms < lean_until;
 }
@@ -168,7 +168,7 @@ bool pages_are_lean(void)
 /* Returns the hugepage to release pages of: a free one, or the emptiest that has enough. */
 static struct huge *release_next(bool by_time)
 {
-    double bytes = pages_are_lean() && !by_time ? params.break_lean_bytes : params.break_bytes;
+    double bytes = is_lean() && !by_time ? params.break_lean_bytes : params.break_bytes;
     struct huge *best = NULL;
 
     for (struct huge *h = huges; h < huges + count; h++) {
@@ -201,7 +201,7 @@ static void release_surplus(void)
 
     keep = sa_min(keep, sa_max((size_t)params.keep_bytes / SA_PAGE_BYTES,
                                (size_t)((double)used * params.keep)));
-    if (pages_are_lean())
+    if (is_lean())
         keep = sa_min(keep, sa_max((size_t)params.keep_lean_bytes / SA_PAGE_BYTES,
                                    (size_t)((double)used * params.keep_lean)));
     if (backed > keep)
