@@ -325,6 +325,20 @@ static bool cpu_push(unsigned cls, void *obj)
     return pushed == SA_PUSHED;
 }
 
+/* Ends the program if an object that is about to be freed is on top of the stack, which is about to
+ * be passed on. */
+SA_RARE SA_NOINLINE static void cpu_check_top(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
+{
+    void *last;
+
+    if (!sa_cpu_cache_pop_batch(c, cls, &last, 1))
+        return;
+    if (SA_UNLIKELY(last == obj))
+        cpu_freed_twice(cls, obj);
+    if (!sa_cpu_cache_push_batch(c, cls, &last, 1))
+        sa_transfer_insert(cpu, cls, &last, 1);
+}
+
 /* Frees an object of a class whose stack is full: gives the class more capacity, or passes half of
  * the stack on to the transfer cache. False: the class has no capacity. */
 static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
@@ -335,8 +349,8 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
     size_t n;
 
     sa_add_relaxed(&c->overflows, 1);
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall))) /* objects are about to be passed on */
-        sa_cpu_cache_check_freed(cls, obj);
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall)))
+        cpu_check_top(c, cpu, cls, obj);
     cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_OVERFLOW);
     if (cap == 0)
         return false;
