@@ -210,8 +210,7 @@ static void free_block(const struct sa_block *b, void *p) SA_INSIDE_GATE
     }
     switch (b->kind) {
     case SA_BLOCK_OBJECT:
-        if (SA_UNLIKELY(sa_load_relaxed(&sa_mixed_returns)) &&
-            sa_central_mix_return(b->cls, p))
+        if (SA_UNLIKELY(sa_load_relaxed(&sa_mixed_returns)) && sa_central_mix_return(b->cls, p))
             sa_cpu_cache_count_free(b->cls);
         else
             sa_cpu_cache_free(b->cls, p);
