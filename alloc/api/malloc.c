@@ -85,11 +85,6 @@ void sa_entry_delete(void *p, size_t align, sa_entry_kind kind)
 
 void sa_entry_free_sized(void *p, size_t size, size_t align, sa_entry_kind kind)
 {
-    /* The fast path of delete has not tried longer blocks if its limit is 0. */
-    if (size > SA_SMALL_MAX && !sa_load_relaxed(&sa_hot.cxx_sized_mid_limit) &&
-        sa_entry_free_aligned(p, size, 1))
-        return;
-
     struct sa_caller before = sa_entry_begin(SA_CALLER, kind | SA_CALLER_RBP(SA_CALLER));
     int saved = errno;
 

@@ -24,8 +24,6 @@
 #include "alloc/hardening/hardened.h"
 #include "alloc/hardening/watched.h"
 #include "alloc/maintain/maintenance.h"
-#include "alloc/middle/central_mix.h"
-#include "alloc/middle/mixed_returns.h"
 #include "alloc/hot/hot.h"
 #include "alloc/os/thread.h"
 #include "alloc/page_heap/account/limits.h"
@@ -210,10 +208,7 @@ static void free_block(const struct sa_block *b, void *p) SA_INSIDE_GATE
     }
     switch (b->kind) {
     case SA_BLOCK_OBJECT:
-        if (SA_UNLIKELY(sa_load_relaxed(&sa_mixed_returns)) && sa_central_mix_return(b->cls, p))
-            sa_cpu_cache_count_free(b->cls);
-        else
-            sa_cpu_cache_free(b->cls, p);
+        sa_cpu_cache_free(b->cls, p);
         break;
     case SA_BLOCK_LARGE:
         sa_large_free(b->span);

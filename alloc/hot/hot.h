@@ -23,7 +23,6 @@
  * limits become non-zero. All are constant afterwards. The limits of C++'s operators become
  * non-zero later, or never. The rest changes while the program runs:
  *
- *   cxx_sized_mid_limit atomic, relaxed; written by alloc/middle/central_mix.c after start-up
  *   slabs[]             atomic; alloc/fork/cpu_closed.h says who writes an entry; read inside the
  *                       sequences
  *   slab_guard[]        never written
@@ -45,9 +44,6 @@ struct sa_hot {
     uint64_t cxx_small_limit;
     uint64_t cxx_mid_limit;
     uint64_t cxx_home_pages;
-    /* cxx_mid_limit for delete with a size. Also 0 while blocks of more than SA_SMALL_MAX bytes go
-     * back to mixed spans (alloc/middle/central_mix.h): delete then looks up the pointer. */
-    uint64_t cxx_sized_mid_limit;
     /* Indexed by bytes: an entry for each 16 bytes would cost malloc an addition and a shift. */
     uint16_t small_class[SA_SMALL_MAX + 1] __attribute__((aligned(SA_CACHELINE)));
     struct sa_hot_class {

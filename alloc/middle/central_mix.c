@@ -39,7 +39,6 @@
 #include "alloc/page_heap/account/heap_types.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
-#include "pagemap/pagemap.h"
 
 #define WASTE_FRACTION          5
 #define STRAINED_WASTE_FRACTION 16
@@ -264,21 +263,5 @@ SA_RARE bool sa_central_mix_drain_is_due(size_t bytes)
     if (shakes < DRAIN_FACTOR * bytes / SHAKE_BYTES + 1)
         return false;
     sa_store_relaxed(&sa_central_mix_shakes, 0);
-    return true;
-}
-
-SA_RARE bool sa_central_mix_return(unsigned cls, void *block)
-{
-    size_t size = sa_size_classes.of[cls].size;
-    struct sa_span *empty = NULL;
-
-    if (size <= SA_SMALL_MAX || sa_pagemap_class((uintptr_t)block))
-        return false;
-    sa_in_use_add(-(int64_t)size);
-    if (!sa_mixed_return(cls, block, &empty)) {
-        sa_in_use_add((int64_t)size);
-        return false;
-    }
-    sa_central_give_back(empty);
     return true;
 }

@@ -30,7 +30,6 @@
 #include "alloc/base/size_class.h"
 #include "alloc/fork/fork_gate.h"
 #include "alloc/middle/mixed_internal.h"
-#include "alloc/middle/mixed_returns.h"
 #include "alloc/os/vm.h"
 #include "alloc/page_heap/page_heap.h"
 #include "pagemap/pagemap.h"
@@ -50,10 +49,6 @@ static void mixed_count(unsigned cls, long blocks) SA_REQUIRES(SA_RANK_MIXED)
                  (size_t)(blocks * (long)sa_size_classes.of[cls].size));
     sa_store_relaxed(&sa_mixed_state.objects[cls],
                      (uint32_t)(sa_mixed_state.objects[cls] + blocks));
-    if (blocks > 0)
-        sa_mixed_returns_rise(sa_mixed_state.stats.used_bytes);
-    else
-        sa_mixed_returns_fall(sa_mixed_state.stats.used_bytes);
 }
 
 /* Returns a record for a span that becomes mixed: it has the span, its bitmaps and its length, and
@@ -251,50 +246,23 @@ static void mixed_remove(struct sa_mixed *m, size_t unit, size_t units, struct s
     sa_mixed_changed(m, sa_max(m->longest, end - begin));
 }
 
-/* As sa_mixed_put. */
-static bool mixed_put(unsigned cls, void *block, struct sa_span **empty) SA_REQUIRES(SA_RANK_MIXED)
-{
-    size_t units = sa_size_classes.of[cls].size / SA_MIXED_UNIT, unit = 0;
-    struct sa_mixed *m = mixed_find((uintptr_t)block, &unit);
-
-    if ((uintptr_t)block % SA_MIXED_UNIT || !m ||
-        sa_mixed_length(m->pages, m->units, unit) != units)
-        return false;
-    mixed_count(cls, -1);
-    mixed_remove(m, unit, units, empty);
-    return true;
-}
-
 SA_RARE bool sa_mixed_put(unsigned cls, void *block, struct sa_span **empty)
 {
-    bool done;
+    size_t units = sa_size_classes.of[cls].size / SA_MIXED_UNIT, unit = 0;
+    struct sa_mixed *m;
+    bool right;
 
-    sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    done = mixed_put(cls, block, empty);
-    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
-    return done;
-}
-
-SA_RARE bool sa_mixed_return(unsigned cls, void *block, struct sa_span **empty)
-{
-    bool done;
-
-    if (!sa_lock_try(&sa_mixed_state.lock, SA_RANK_MIXED))
+    if ((uintptr_t)block % SA_MIXED_UNIT)
         return false;
-    done = mixed_put(cls, block, empty);
-    if (done)
-        sa_mixed_returns_count(sa_size_classes.of[cls].size);
-    sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
-    return done;
-}
-
-SA_RARE void sa_mixed_tick(uint64_t now)
-{
-    if (!sa_load_relaxed(&sa_mixed_returns) || now < sa_load_relaxed(&sa_page_heap_lean_ns))
-        return;
     sa_lock_acquire(&sa_mixed_state.lock, SA_RANK_MIXED);
-    sa_mixed_returns_end();
+    m = mixed_find((uintptr_t)block, &unit);
+    right = m && sa_mixed_length(m->pages, m->units, unit) == units;
+    if (right) {
+        mixed_count(cls, -1);
+        mixed_remove(m, unit, units, empty);
+    }
     sa_lock_release(&sa_mixed_state.lock, SA_RANK_MIXED);
+    return right;
 }
 
 /* No analysis: the table is read without the lock. */

@@ -49,9 +49,6 @@ struct params params = {
     .break_bytes = 256 << 10,
     .break_lean_bytes = 64 << 10,
     .borrow = 1,
-    .returns = SA_SMALL_MAX,
-    .return_growth = 1.0 / 16,
-    .return_times = 4,
     .run = 1,
 };
 int64_t given_bytes;
@@ -80,9 +77,6 @@ static const struct {
     {"break", &params.break_bytes},
     {"break_lean", &params.break_lean_bytes},
     {"borrow", &params.borrow},
-    {"returns", &params.returns},
-    {"return_growth", &params.return_growth},
-    {"return_times", &params.return_times},
     {"run", &params.run},
     {"parts", &parts},
     {"quiet", &quiet},

@@ -58,10 +58,7 @@ struct params {
     double break_bytes; /* a hugepage that lost nothing yet, with fewer free bytes, keeps them */
     double break_lean_bytes; /* the same while memory is wasted */
     double borrow;           /* a class takes objects of classes up to this times its size */
-    double returns;       /* longer blocks go back to mixed spans at once, while these grow ... */
-    double return_growth; /* ... which counts from this part of the bytes in use on */
-    double return_times;  /* and lets so many times the bytes in use go back */
-    double run;           /* 1: classes of many spans take several spans at a time */
+    double run;              /* 1: classes of many spans take several spans at a time */
 };
 
 extern struct params params;
@@ -112,8 +109,6 @@ size_t mixed_take(unsigned cls, uint32_t *units, size_t n);
 uint32_t mixed_fresh(unsigned cls);
 void mixed_put(unsigned cls, uint32_t unit);
 bool mixed_owns(uint32_t unit);
-/* Whether a block of so many bytes, which is freed now, goes back at once; then it counts. */
-bool mixed_returns(size_t size);
 void mixed_check(void);
 
 /* --- Classes --- */

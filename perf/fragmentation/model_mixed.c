@@ -13,8 +13,6 @@
 
 #define FIT_TRIES 8
 
-#define RETURN_GROWTH_MIN (2ul << 20)
-
 struct span {
     uint32_t page, units, used, longest, bin;
     struct span *next, *prev; /* in the bin */
@@ -28,31 +26,6 @@ static struct span *spans[PAGES_MAX];
 static bool has_table[PAGES_MAX / HUGE_PAGES];
 
 struct mixed_totals mixed;
-
-/* The rule of alloc/middle/mixed_returns.c: above `mark` a rise counts; so many bytes may go back.
- */
-static size_t mark, left;
-
-static size_t growth(void)
-{
-    return sa_max(RETURN_GROWTH_MIN, (size_t)((double)given_bytes * params.return_growth));
-}
-
-static void note_rise(void)
-{
-    if (mixed.used <= mark)
-        return;
-    mark = mixed.used + growth();
-    left = (size_t)((double)given_bytes * params.return_times);
-}
-
-bool mixed_returns(size_t size)
-{
-    bool returns = left > 0;
-
-    left -= sa_min(left, size);
-    return returns;
-}
 
 static void link_span(struct span *m)
 {
@@ -293,7 +266,6 @@ size_t mixed_take(unsigned cls, uint32_t *out, size_t n)
     }
     mixed.used += got * size;
     mixed.taken += got * size;
-    note_rise();
     return got;
 }
 
@@ -307,7 +279,6 @@ uint32_t mixed_fresh(unsigned cls)
     join(enter(page, n_pages));
     mixed.used += size;
     mixed.taken += size;
-    note_rise();
     return page * PAGE_UNITS;
 }
 
@@ -326,7 +297,6 @@ void mixed_put(unsigned cls, uint32_t unit)
     sa_mixed_mark(bits_of(m), at, units);
     m->used -= (uint32_t)units;
     mixed.used -= units * UNIT;
-    mark = sa_min(mark, mixed.used + growth());
     begin = sa_mixed_end_before(bits_of(m), at);
     end = sa_mixed_next_first(bits_of(m), m->units, at);
     if (sa_align_up(begin, PAGE_UNITS) + PAGE_UNITS <= end) {

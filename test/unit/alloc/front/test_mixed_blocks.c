@@ -3,20 +3,16 @@
  * Blocks on mixed spans by way of the slow paths, while other threads take, free and resize blocks
  * on the same spans: no lookup fails, no two blocks overlap, and nothing is left at the end. All
  * the time; and beyond a soft limit, where fuller spans become mixed, while pages of free objects
- * go back. And caches do not keep blocks there of sizes that are no longer used, nor long ones.
- * Blocks there have
+ * go back. And caches do not keep blocks there of sizes that are no longer used. Blocks there have
  * the alignment that was asked for, though most objects of their class do not.
  */
 #include "alloc/base/bits.h"
 #include "alloc/base/size_class.h"
-#include "alloc/cpu_cache/cpu_cache.h"
-#include "alloc/front/fast_path_open.h"
 #include "alloc/front/slow_path.h"
 #include "alloc/maintain/maintenance.h"
 #include "alloc/middle/central_free_list.h"
 #include "alloc/middle/mixed_spans.h"
 #include "alloc/middle/transfer_cache.h"
-#include "alloc/os/clock.h"
 #include "alloc/page_heap/account/footprint.h"
 #include "alloc/page_heap/account/limits.h"
 #include "alloc/page_heap/account/peak.h"
@@ -196,61 +192,6 @@ static void test_caches_give_back_what_is_not_used(void **state)
     finish_all();
 }
 
-/* Whether a block of that size, which comes from a mixed span, is one there after it is freed: in a
- * cache. */
-static bool stays_a_block(size_t size)
-{
-    const unsigned cls = sa_size_class_find(size);
-    struct sa_cpu_class_stats before, after;
-    size_t *p = make(size);
-
-    assert_int_equal(sa_mixed_class((uintptr_t)p), cls);
-    sa_cpu_cache_class_stats(cls, &before);
-    sa_front_free_aligned(p, 0);
-    sa_cpu_cache_class_stats(cls, &after);
-    assert_int_equal(after.frees, before.frees + 1);
-    return sa_mixed_class((uintptr_t)p) != 0;
-}
-
-/* While blocks on mixed spans become more, those above 1 KiB go back at once. A delete that names
- * such a size leaves the fast path, which would not see that. It ends when as many have gone back
- * as that is worth, and does not begin again while the program goes on with the same size; or it
- * ends when no block is taken any more. */
-static void test_blocks_go_back_while_mixed_spans_grow(void **state)
-{
-    enum { SIZE = 3000, MANY = (8 << 20) / SIZE };
-
-    (void)state;
-    sa_front_open_cxx();
-    for (int again = 0; again < 2; again++) {
-        uint64_t now = sa_clock_coarse_ns();
-
-        sa_mixed_tick(UINT64_MAX);
-        sa_maintenance_release_requested(0); /* empties the caches */
-        sa_mixed_use = SA_MIXED_ALWAYS;
-        assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
-        for (int i = 0; i < MANY; i++)
-            slots[i] = make(SIZE);
-        assert_int_equal(sa_hot.cxx_sized_mid_limit, 0);
-        assert_false(stays_a_block(SIZE));
-        assert_false(stays_a_block(1025));
-        assert_true(stays_a_block(1024));
-        sa_mixed_tick(now);
-        assert_false(stays_a_block(SIZE));
-        if (again)
-            sa_mixed_tick(now + 100 * SA_LEAN_NS);
-        for (int i = 0; i < 100 * MANY; i++) {
-            sa_front_free_aligned(slots[i % MANY], 0);
-            slots[i % MANY] = make(SIZE);
-            if (again || i >= 20 * MANY)
-                assert_true(sa_hot.cxx_sized_mid_limit > SA_MID_MAX);
-        }
-        assert_true(stays_a_block(SIZE));
-        sa_mixed_use = SA_MIXED_AUTO;
-        finish_all();
-    }
-}
-
 /* Half of the blocks have an alignment. Those in caches that were allocated without one do not. */
 static void test_alignments(void **state)
 {
@@ -329,7 +270,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caches_give_back_what_is_not_used),
-        cmocka_unit_test(test_blocks_go_back_while_mixed_spans_grow),
         cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_alignments_near_a_limit),
         cmocka_unit_test(test_threads_share_mixed_spans),
