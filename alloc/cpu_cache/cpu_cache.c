@@ -304,29 +304,8 @@ SA_NORETURN SA_COLD static void cpu_freed_twice(unsigned cls, void *obj)
              sa_size_classes.of[cls].size);
 }
 
-SA_RARE void sa_cpu_cache_check_freed(unsigned cls, void *obj)
-{
-    void *last;
-
-    if (!sa_percpu_pop_batch(cls, &last, 1))
-        return;
-    if (SA_UNLIKELY(last == obj))
-        cpu_freed_twice(cls, obj);
-    sa_cpu_cache_free(cls, last); /* neither the content nor the count of frees changes */
-}
-
-/* Pushes an object; false: there is no room. Ends the program if the object is on top already. */
-static bool cpu_push(unsigned cls, void *obj)
-{
-    enum sa_push pushed = sa_percpu_push(cls, obj);
-
-    if (SA_UNLIKELY(pushed == SA_PUSH_TWICE))
-        cpu_freed_twice(cls, obj);
-    return pushed == SA_PUSHED;
-}
-
-/* Ends the program if an object that is about to be freed is on top of the stack, which is about to
- * be passed on. */
+/* Ends the program if an object is on top of the stack. Neither the content nor the count of frees
+ * changes. */
 SA_RARE SA_NOINLINE static void cpu_check_top(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
 {
     void *last;
@@ -339,6 +318,25 @@ SA_RARE SA_NOINLINE static void cpu_check_top(struct cpu_cache *c, int cpu, unsi
         sa_transfer_insert(cpu, cls, &last, 1);
 }
 
+SA_RARE void sa_cpu_cache_check_freed(unsigned cls, void *obj)
+{
+    int cpu;
+    struct cpu_cache *c = cpu_current(&cpu);
+
+    if (c)
+        cpu_check_top(c, cpu, cls, obj);
+}
+
+/* Pushes an object; false: there is no room. Ends the program if the object is on top already. */
+static bool cpu_push(unsigned cls, void *obj)
+{
+    enum sa_push pushed = sa_percpu_push(cls, obj);
+
+    if (SA_UNLIKELY(pushed == SA_PUSH_TWICE))
+        cpu_freed_twice(cls, obj);
+    return pushed == SA_PUSHED;
+}
+
 /* Frees an object of a class whose stack is full: gives the class more capacity, or passes half of
  * the stack on to the transfer cache. False: the class has no capacity. */
 static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
@@ -349,7 +347,7 @@ static bool cpu_overflow(struct cpu_cache *c, int cpu, unsigned cls, void *obj)
     size_t n;
 
     sa_add_relaxed(&c->overflows, 1);
-    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall)))
+    if (SA_UNLIKELY(sa_load_relaxed(&sa_page_heap_fall))) /* the top is about to be passed on */
         cpu_check_top(c, cpu, cls, obj);
     cap = sa_cpu_cache_grow(c, cpu, cls, SA_MISS_OVERFLOW);
     if (cap == 0)

@@ -28,8 +28,8 @@
 
 /* After more falls than this of which the program missed SPARE_PAGES, falls count no more: less
  * would be kept in vain. More than FALLS_MAX are not counted. Each FALLS_NS half of them are
- * forgotten. The same holds for falls of which nothing was missed, because it was kept, and what
- * caches do after a fall; one more of these has an effect. */
+ * forgotten. What caches do after a fall ends likewise, but one fall later, and by the number of
+ * all falls, also of those of which nothing was missed because it was kept. */
 #define FALLS     4u
 #define FALLS_MAX 16u
 #define FALLS_NS  16000000000ull
