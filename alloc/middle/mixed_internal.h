@@ -7,8 +7,8 @@
  *                 other pages are 0. `used` is the sum of their lengths.
  *             X2  `longest` is the length of the longest free run, and the record is in the bin of
  *                 that length; bit n of `filled` is set if bin n has a record.
- *             X3  no two mixed spans of a hugepage are neighbours, unless the page heap could not
- *                 join them.
+ *             X3  no two mixed spans that begin in the same 256 KiB are neighbours, unless the
+ *                 page heap could not join them.
  *             X4  the totals are the sums over all records.
  *             X5  `runs` of a page is at least the length of each free run that begins on it. A
  *                 request thus looks at few pages; it makes the number exact where it looks.
@@ -86,8 +86,8 @@ void sa_mixed_cut(struct sa_mixed *m, struct sa_span **empty) SA_REQUIRES(SA_RAN
 /* Joins a mixed span with its neighbours (X3). */
 void sa_mixed_join(struct sa_span *s) SA_REQUIRES(SA_RANK_MIXED);
 
-/* Returns the mixed span that an address lies on; NULL: there is none, or it is in another
- * hugepage than `s`. */
+/* Returns the mixed span that an address lies on; NULL: there is none, or it is not to be joined
+ * with `s` (X3). */
 struct sa_span *sa_mixed_neighbour(const struct sa_span *s, uintptr_t address)
     SA_REQUIRES(SA_RANK_MIXED);
 

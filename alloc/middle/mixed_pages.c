@@ -14,6 +14,11 @@
 
 #include <string.h>
 
+/* Neighbours are joined if they begin in the same range of this many bytes. Longer spans save
+ * little, and each change looks at all pages of a span: replacing blocks of 1 to 8 KiB takes twice
+ * as long if a span may fill a hugepage. */
+#define JOIN_SHIFT 18
+
 /* Units of each of the objects that a mixed span counts in its record for profiles. */
 #define NOTED_UNITS 16
 
@@ -178,8 +183,8 @@ struct sa_span *sa_mixed_neighbour(const struct sa_span *s, uintptr_t address)
 {
     struct sa_span *n = sa_pagemap_find(address);
 
-    return n && address >> SA_HUGE_SHIFT == s->start >> SA_HUGE_SHIFT &&
-                   sa_load_relaxed(&n->state) == SA_SPAN_MIXED
+    return n && sa_load_relaxed(&n->state) == SA_SPAN_MIXED &&
+                   n->start >> JOIN_SHIFT == s->start >> JOIN_SHIFT
                ? n
                : NULL;
 }

@@ -4,10 +4,11 @@
  * decides when a span becomes one.
  *
  * A mixed span is a run of pages of one hugepage each of which has a part of a block. Neighbouring
- * mixed spans are one (sa_mixed_join), so that free runs go across pages. Pages without a block go
- * back to the page heap: they are cut off the span (sa_mixed_cut). The bitmaps belong to the
- * addresses: there is a table for each hugepage of the home window in which a span became mixed,
- * and no bit is moved when spans are joined or cut. Spans elsewhere do not become mixed.
+ * mixed spans that begin in the same 256 KiB are one (sa_mixed_join), so that free runs go across
+ * pages. Pages without a block go back to the page heap: they are cut off the span (sa_mixed_cut).
+ * The bitmaps belong to the addresses: there is a table for each hugepage of the home window in
+ * which a span became mixed, and no bit is moved when spans are joined or cut. Spans elsewhere do
+ * not become mixed.
  *
  * The lock (MIXED) guards the tables, the records, the bins, and the fields of mixed spans. It is
  * taken with the lock of a class held, or without.
